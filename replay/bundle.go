@@ -16,26 +16,26 @@ import (
 	"guild/digest"
 )
 
-// A ReplayBundle is the older form of a trajectory (the OpenAgents surface, "Current: ReplayBundle"). There are two
+// A ReplayBundle is the older form of a trajectory (the OpenAgents surface, "Current: ReplayBundle"). It has two
 // shapes: {version, id, created_at, metadata, timeline, receipts}, which the implementation writes, and {session_id,
-// steps, metadata}, which the specification names without saying what a step is.
+// steps, metadata}, which the specification names without defining a step.
 //
-// What one form cannot say is carried along in the other. Of a trajectory, each entry of the timeline has its line as
-// data, so that ToBundle and FromBundle together change nothing. Of a bundle, the header has everything beside the
-// timeline as "bundle", and each line has its entry as "entry", so that FromBundle and ToBundle together change
-// nothing either, but that they make the first shape of the second.
+// Both conversions are reversible, because each form carries the data that it has no field for. ToBundle stores each
+// line of the trajectory as the data of its timeline entry. FromBundle stores everything beside the timeline in the
+// header as "bundle", and each entry in its line as "entry". The only loss: a bundle of the second shape is converted
+// back to the first shape.
 
-// MaxBundle is how large a bundle or a trajectory to be converted may be, in bytes.
+// MaxBundle limits the size of a bundle or trajectory to convert, in bytes.
 const MaxBundle = 64 << 20
 
-// ErrBundle is that something is no ReplayBundle.
+// ErrBundle means that the input is not a ReplayBundle.
 var ErrBundle = errors.New("not a ReplayBundle")
 
-// object is a JSON object with everything that it has.
+// object is a JSON object with all its members, known or not.
 type object map[string]json.RawMessage
 
-// ToBundle makes a ReplayBundle, canonical JSON in the shape with a timeline, of a trajectory. Any fault of the
-// trajectory is an error.
+// ToBundle converts a trajectory to a ReplayBundle: canonical JSON in the shape with a timeline. A trajectory with any
+// faulty line, or over MaxBundle bytes, is an error.
 func ToBundle(src io.Reader) ([]byte, error) {
 	var all []object
 	limited := &io.LimitedReader{R: src, N: MaxBundle + 1}
@@ -52,7 +52,7 @@ func ToBundle(src io.Reader) ([]byte, error) {
 		}
 		all = append(all, o)
 	}
-	header := all[0] // without one there was an error, as there was without a start and an end
+	header := all[0] // Read reports a missing header, start or end, so all three exist here
 	if bundle, err := objectOf(header["bundle"]); err == nil {
 		return withTimeline(bundle, keptEntries(all))
 	}
@@ -67,7 +67,8 @@ func ToBundle(src io.Reader) ([]byte, error) {
 	return withTimeline(bundle, entries(all))
 }
 
-// withTimeline is a whole bundle. It nests deeper than the lines did: some have no canonical form any more.
+// withTimeline returns the bundle with the timeline added. The entries nest deeper than the lines, so a line that was
+// canonical can exceed the nesting limit here; that is an error.
 func withTimeline(bundle object, entries []object) ([]byte, error) {
 	timeline, err := canon.Marshal(entries)
 	if err != nil {
@@ -77,7 +78,7 @@ func withTimeline(bundle object, entries []object) ([]byte, error) {
 	return canon.Marshal(bundle)
 }
 
-// keptEntries are the entries of the bundle that the lines were made from, and new ones for lines that were added.
+// keptEntries returns the entries of the bundle that the lines were made from, and new entries for lines added since.
 func keptEntries(lines []object) []object {
 	out := []object{}
 	for i, added := range entries(lines) {
@@ -92,7 +93,7 @@ func keptEntries(lines []object) []object {
 	return out
 }
 
-// restored puts params back into the entry that they were taken from.
+// restored moves params from the line back into the entry they were taken from.
 func restored(entry, line object) object {
 	data, err := objectOf(entry["data"])
 	if from := text(line["params_from"]); from != "" && err == nil {
@@ -102,11 +103,11 @@ func restored(entry, line object) object {
 	return entry
 }
 
-// entries are the lines of a trajectory as entries of a timeline.
+// entries converts the lines of a trajectory to entries of a timeline.
 func entries(lines []object) []object {
 	out := []object{}
 	start := moment(lines[1])
-	tools := map[string]string{} // of calls
+	tools := map[string]string{} // tool by call id
 	for _, line := range lines {
 		entry := object{"data": jsonOf(line), "t": json.RawMessage("0")}
 		if at := moment(line); !at.IsZero() && at.After(start) && !start.IsZero() {
@@ -134,8 +135,8 @@ func entries(lines []object) []object {
 	return out
 }
 
-// envelope is a bundle without its timeline, with what can be said of a trajectory. What is not known is null, where
-// the older implementation allows that, else zero.
+// envelope returns a bundle without its timeline, filled from the trajectory. Unknown values are null where the older
+// implementation allows null, otherwise zero.
 func envelope(lines []object) (object, error) {
 	header, start, end := lines[0], lines[1], lines[len(lines)-1]
 	seconds := int64(0)
@@ -150,9 +151,9 @@ func envelope(lines []object) (object, error) {
 	}))
 }
 
-// FromBundle reads a ReplayBundle in either shape, writes it as a trajectory and returns the trajectory's hash. What
-// a bundle does not say is not made up: a session is a Success only where the bundle has one. After an error, dst may
-// have been written to.
+// FromBundle converts a ReplayBundle of either shape to a trajectory, writes it to dst and returns the trajectory's
+// hash. It does not invent values: a session is a Success only if the bundle reports one. After an error, dst can
+// contain a part of the trajectory.
 func FromBundle(dst io.Writer, bundle []byte) (digest.SHA256, error) {
 	lines, err := linesOf(bundle)
 	if err != nil {
@@ -167,7 +168,7 @@ func FromBundle(dst io.Writer, bundle []byte) (digest.SHA256, error) {
 	return w.Close()
 }
 
-// linesOf are the events that a bundle becomes.
+// linesOf returns the events of a bundle.
 func linesOf(bundle []byte) ([]object, error) {
 	if len(bundle) > MaxBundle {
 		return nil, fmt.Errorf("replay: %d bytes, %d allowed: %w", len(bundle), MaxBundle, ErrTooLong)
@@ -197,8 +198,8 @@ func linesOf(bundle []byte) ([]object, error) {
 
 func isNull(o object) bool { return o == nil }
 
-// ownLines are the lines of a bundle that ToBundle made: the data of its entries. Otherwise there are none. What was
-// changed beside the timeline is kept in the header.
+// ownLines returns the lines of a bundle that ToBundle made, which are the data of its entries, or nil for any other
+// bundle. If members beside the timeline were changed since, the header keeps them as "envelope".
 func ownLines(b object, timeline []object) ([]object, error) {
 	var lines []object
 	for i, entry := range timeline {
@@ -215,7 +216,7 @@ func ownLines(b object, timeline []object) ([]object, error) {
 		return nil, nil
 	}
 	if len(lines) < 2 {
-		return lines, nil // the Writer says what is missing
+		return lines, nil // Writer.Close reports the missing lines
 	}
 	made, err := envelope(lines)
 	if err != nil {
@@ -227,9 +228,9 @@ func ownLines(b object, timeline []object) ([]object, error) {
 	return lines, nil
 }
 
-// foreignLines are a header, a start, a line for each entry, and an end.
+// foreignLines converts a bundle of another program: a header, a start, one line per entry, and an end.
 func foreignLines(b object, timeline []object) ([]object, error) {
-	metadata, _ := objectOf(b["metadata"]) // may be left out
+	metadata, _ := objectOf(b["metadata"]) // optional
 	receipts, _ := objectOf(b["receipts"])
 	c := conversion{start: startOf(b, metadata), open: map[string][]string{}, when: map[string]int64{}}
 	id := text(b["session_id"])
@@ -261,7 +262,7 @@ func foreignLines(b object, timeline []object) ([]object, error) {
 	return append(lines, last), err
 }
 
-// outcome is how a session ended, as far as a bundle says so. It says Success only where something in it does.
+// outcome returns the session status that a bundle reports. It returns Success only if a member of the bundle says so.
 func outcome(metadata, receipts object) Status {
 	for _, said := range []string{text(metadata["status"]), text(metadata["outcome"]), text(receipts["ci_status"])} {
 		var s Status
@@ -279,6 +280,7 @@ func outcome(metadata, receipts object) Status {
 	return Failed
 }
 
+// startOf returns the start time of a bundle, or the Unix epoch if it has none.
 func startOf(b, metadata object) time.Time {
 	for _, said := range []json.RawMessage{b["created_at"], metadata["created_at"], metadata["started_at"], metadata["start_time"]} {
 		if t := timeOf(said); !t.IsZero() {
@@ -294,7 +296,7 @@ type conversion struct {
 	calls int
 	last  int64               // latest t so far, ms
 	open  map[string][]string // ids of calls without a result, by tool
-	when  map[string]int64    // ms of calls by id
+	when  map[string]int64    // time of calls in ms, by id
 }
 
 func (c *conversion) at(ms int64) time.Time { return c.start.Add(time.Duration(ms) * time.Millisecond) }
@@ -303,7 +305,7 @@ func (c *conversion) line(entry object) (object, error) {
 	ms := whole(entry["t"])
 	c.last = max(c.last, ms)
 	t := jsonOf(Time(c.at(ms)))
-	data, _ := objectOf(entry["data"]) // may be anything else
+	data, _ := objectOf(entry["data"]) // data can have any type; only an object is used
 	kind := text(entry["type"])
 	switch kind {
 	case "tool_call", "tool_use", "ToolCall":

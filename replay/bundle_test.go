@@ -55,7 +55,7 @@ func TestABundleBecomesATrajectory(t *testing.T) {
 	}
 }
 
-func TestWhatABundleSaysIsInTheTrajectory(t *testing.T) {
+func TestBundleDataInTrajectory(t *testing.T) {
 	var events []replay.Event
 	for line, err := range replay.Read(bytes.NewReader(fromBundle(t, file(t, "bundle-timeline.json")))) {
 		if err != nil {
@@ -81,7 +81,7 @@ func TestWhatABundleSaysIsInTheTrajectory(t *testing.T) {
 	}
 }
 
-func TestABundleComesBackAsItWas(t *testing.T) {
+func TestBundleRoundTrip(t *testing.T) {
 	bundle := file(t, "bundle-timeline.json")
 	want, err := canon.Canonical(bundle)
 	if err != nil {
@@ -104,7 +104,7 @@ func TestABundleComesBackAsItWas(t *testing.T) {
 	}
 }
 
-func TestATrajectoryComesBackAsItWas(t *testing.T) {
+func TestTrajectoryRoundTrip(t *testing.T) {
 	ours, _ := write(t, session()...)
 	for name, trajectory := range map[string][]byte{"ours": ours, "the published example": file(t, "REPLAY.example.from-REPLAY-md.jsonl")} {
 		bundle := toBundle(t, trajectory)
@@ -137,7 +137,7 @@ func TestATrajectoryComesBackAsItWas(t *testing.T) {
 	}
 }
 
-func TestWhatWasChangedInABundleIsKept(t *testing.T) {
+func TestChangedBundleKept(t *testing.T) {
 	ours, _ := write(t, session()...)
 	changed := bytes.Replace(toBundle(t, ours), []byte(`"pr_url":null`), []byte(`"pr_url":"https://example.org/pull/1"`), 1)
 	if back := toBundle(t, fromBundle(t, changed)); !bytes.Equal(back, changed) {
@@ -145,7 +145,7 @@ func TestWhatWasChangedInABundleIsKept(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoBundleIsRefused(t *testing.T) {
+func TestInvalidBundles(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing": "", "an array": "[]", "no timeline": "{}", "null": "null", "a timeline that is none": `{"timeline":{}}`, "an entry that is none": `{"timeline":[1]}`,
 		"steps that are none": `{"steps":"a"}`, "a step that is none": `{"steps":[[]]}`, "a key twice": `{"timeline":[],"timeline":[]}`,
@@ -174,7 +174,7 @@ func TestWhatIsNoBundleIsRefused(t *testing.T) {
 	}
 }
 
-// anything is JSON of a few levels.
+// anything returns a random JSON value of a few levels.
 func anything(r *rand.Rand, depth int) any {
 	switch n := r.IntN(9); {
 	case n == 0:
@@ -197,7 +197,7 @@ func anything(r *rand.Rand, depth int) any {
 	return o
 }
 
-func TestAnyBundleComesBackAsItWas(t *testing.T) {
+func TestRandomBundlesRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 500 {
 		timeline := []map[string]any{}
@@ -219,7 +219,7 @@ func TestAnyBundleComesBackAsItWas(t *testing.T) {
 	}
 }
 
-func TestAnyTrajectoryComesBackAsItWas(t *testing.T) {
+func TestRandomTrajectoriesRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 500 {
 		var text bytes.Buffer
@@ -261,7 +261,8 @@ func TestAnyTrajectoryComesBackAsItWas(t *testing.T) {
 	}
 }
 
-// FuzzFromBundle: what is read as a bundle is a trajectory without faults; and what comes of that again is stable.
+// FuzzFromBundle checks that every accepted bundle becomes a trajectory without faults, and that converting that back
+// and forth again changes nothing.
 func FuzzFromBundle(f *testing.F) {
 	f.Add(file(f, "bundle-timeline.json"))
 	f.Add(file(f, "bundle-steps.json"))

@@ -13,7 +13,7 @@ import (
 	"guild/digest"
 )
 
-// How others spell what the specification does not. The first that is there counts.
+// Names that other implementations use where the specification defines none. The first name that is present is used.
 var (
 	idNames     = []string{"id", "call_id", "tool_call_id", "tool_use_id"}
 	toolNames   = []string{"tool", "tool_name", "name", "action"}
@@ -22,8 +22,9 @@ var (
 	timeNames   = []string{"t", "timestamp", "time", "at", "started_at"}
 )
 
-// stepsToTimeline gives a bundle in the shape with steps a timeline instead: a step with a tool is a call, and if it
-// has an output also a result; any other is what it says it is. The step is the data of the call, without its output.
+// stepsToTimeline replaces the steps of a bundle by a timeline. A step with a tool becomes a call, and also a result
+// if it has an output. Any other step becomes an entry of its own type. The data of the call is the step without its
+// output.
 func stepsToTimeline(b object) error {
 	if b["timeline"] != nil || b["steps"] == nil {
 		return nil
@@ -33,7 +34,7 @@ func stepsToTimeline(b object) error {
 		return fmt.Errorf("replay: steps: want an array of objects: %w", ErrBundle)
 	}
 	delete(b, "steps")
-	metadata, _ := objectOf(b["metadata"]) // may be left out
+	metadata, _ := objectOf(b["metadata"]) // optional
 	start := startOf(b, metadata)
 	if start.Unix() == 0 && len(steps) > 0 {
 		if t := timeOf(valueOf(steps[0], timeNames)); !t.IsZero() {
@@ -44,7 +45,7 @@ func stepsToTimeline(b object) error {
 	for _, step := range steps {
 		timeline = append(timeline, stepEntries(step, start)...)
 	}
-	raw, err := canon.Marshal(timeline) // nests deeper than the steps did
+	raw, err := canon.Marshal(timeline) // can exceed the nesting limit: entries nest deeper than steps
 	if err != nil {
 		return fmt.Errorf("replay: steps: %w", err)
 	}
@@ -61,7 +62,7 @@ func stepsToTimeline(b object) error {
 	return nil
 }
 
-// stepEntries are the entries of the timeline for one step.
+// stepEntries returns the timeline entries of one step.
 func stepEntries(step object, start time.Time) []object {
 	said := valueOf(step, timeNames)
 	ms := whole(said)
@@ -107,7 +108,7 @@ func isOutput(name string) bool {
 	return slices.Contains(outputNames, name)
 }
 
-// outputOf is the hash and the preview of an output: of a text its bytes, of anything else its canonical form.
+// outputOf returns the hash and the preview of an output: of the bytes of a text, otherwise of the canonical form.
 func outputOf(output json.RawMessage) (digest.SHA256, string, error) {
 	if len(output) == 0 {
 		return digest.Sum(nil), "", nil
@@ -123,7 +124,8 @@ func outputOf(output json.RawMessage) (digest.SHA256, string, error) {
 	return digest.Sum(canonical), Preview(string(canonical)), nil
 }
 
-// utility is what a result says of the use of its step: 1 for a success that is said to be one, else 0.
+// utility returns the step_utility of a result, from -1 to 1. If it has none, the utility is 1 for a reported success,
+// otherwise 0.
 func utility(data object) Float {
 	if said := data["step_utility"]; said != nil {
 		return Float(max(-1, min(1, number(said))))
@@ -134,7 +136,7 @@ func utility(data object) Float {
 	return 0
 }
 
-// latency is how long a call took, ms.
+// latency returns the duration of a call in ms, or otherwise if data has none.
 func latency(data object, otherwise int64) int64 {
 	for _, name := range []string{"latency_ms", "duration_ms"} {
 		if data[name] != nil {
@@ -144,7 +146,8 @@ func latency(data object, otherwise int64) int64 {
 	return max(0, otherwise)
 }
 
-// timeOf reads a time as text or, from 1e9 on, as Unix seconds or milliseconds. Anything else is the zero time.
+// timeOf parses an RFC 3339 text, or a number from 1e9 on as Unix seconds or milliseconds. For anything else it
+// returns the zero time.
 func timeOf(raw json.RawMessage) time.Time {
 	if t, err := time.Parse(time.RFC3339Nano, text(raw)); err == nil && t.Year() > 0 {
 		return t
@@ -159,7 +162,7 @@ func timeOf(raw json.RawMessage) time.Time {
 	return time.Time{}
 }
 
-// moment is when a line says that it is, or the zero time.
+// moment returns the time of a line, or the zero time.
 func moment(line object) time.Time {
 	if t, err := time.Parse(time.RFC3339Nano, cmp.Or(text(line["t"]), text(line["created_at"]))); err == nil {
 		return t
@@ -178,7 +181,7 @@ func objectOf(raw json.RawMessage) (object, error) {
 	return o, nil
 }
 
-// text is a JSON string, or nothing.
+// text returns the string value of raw, or "" if it is not a JSON string.
 func text(raw json.RawMessage) string {
 	var s string
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
@@ -187,7 +190,7 @@ func text(raw json.RawMessage) string {
 	return s
 }
 
-// number is a JSON number, or 0.
+// number returns the number value of raw, or 0 if it is not a finite number.
 func number(raw json.RawMessage) float64 {
 	f, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
@@ -198,7 +201,7 @@ func number(raw json.RawMessage) float64 {
 
 func fraction(raw json.RawMessage) float64 { return max(0, min(1, number(raw))) }
 
-// whole is a number of milliseconds that makes sense, without its fraction.
+// whole returns a number of milliseconds, without its fraction, limited to 0 to MaxMs.
 func whole(raw json.RawMessage) int64 { return int64(max(0, min(MaxMs, number(raw)))) }
 
 func valueOf(o object, names []string) json.RawMessage {
@@ -219,8 +222,8 @@ func textOf(o object, names []string) string {
 	return ""
 }
 
-// jsonOf is the canonical form of what was read as JSON, or is a text, a number or one of our own structs: these
-// always have one, but for a text that is no UTF-8, and none is read.
+// jsonOf returns the canonical form of v. The callers pass parsed JSON, texts, numbers and structs of this package.
+// Only a text with invalid UTF-8 would fail, and the parser refuses that.
 func jsonOf(v any) json.RawMessage {
 	raw, err := canon.Marshal(v)
 	if err != nil {

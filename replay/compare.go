@@ -8,8 +8,8 @@ import (
 	"guild/canon"
 )
 
-// Session is a trajectory as a whole: its calls with their results, its steps, its checks and how it ended. It is what
-// Compare compares; the zero value is an empty one.
+// Session is a whole trajectory: its calls with their results, its steps, its checks and its end. Compare compares two
+// of them. The zero value is an empty session.
 type Session struct {
 	Start  SessionStart
 	Calls  []Call
@@ -19,13 +19,13 @@ type Session struct {
 	Others map[string]int // unknown events by name
 }
 
-// Call is a tool call with its result, which is nil if there is none.
+// Call is a tool call with its result. Result is nil if there is none.
 type Call struct {
 	ToolCall
 	Result *ToolResult
 }
 
-// Collect makes a session of events, in any order that Read gives them.
+// Collect makes a session from the events that Read returned.
 func Collect(events []Event) Session {
 	s := Session{Others: map[string]int{}}
 	open := map[string][]int{} // calls without a result, by id
@@ -35,7 +35,7 @@ func Collect(events []Event) Session {
 			s.Start = e
 		case ToolCall:
 			if h, err := canon.Hash(e.Params); err == nil {
-				e.ParamsHash = h.String() // what is there counts, not what is said of it
+				e.ParamsHash = h.String() // hash the params themselves: the recorded hash can be wrong
 			}
 			open[e.ID] = append(open[e.ID], len(s.Calls))
 			s.Calls = append(s.Calls, Call{ToolCall: e})
@@ -59,7 +59,7 @@ func Collect(events []Event) Session {
 	return s
 }
 
-// Latency is the sum of what the calls took, ms. Where one says more than MaxMs, it counts as that.
+// Latency returns the sum of the latencies of all calls, in ms. Each is limited to MaxMs in both directions.
 func (s Session) Latency() (sum int64) {
 	for _, c := range s.Calls {
 		if c.Result != nil {
@@ -69,7 +69,7 @@ func (s Session) Latency() (sum int64) {
 	return sum
 }
 
-// Duration is from the start to the end, or 0 if they do not say when they were.
+// Duration returns the time from start to end, or 0 if one of them has no valid time.
 func (s Session) Duration() time.Duration {
 	from, err1 := time.Parse(time.RFC3339Nano, s.Start.T)
 	to, err2 := time.Parse(time.RFC3339Nano, s.End.T)
@@ -79,7 +79,7 @@ func (s Session) Duration() time.Duration {
 	return max(0, to.Sub(from))
 }
 
-// Relation is how a call of one session relates to one of the other.
+// Relation tells how a call of one session corresponds to a call of the other.
 type Relation string
 
 // The relations.
@@ -91,13 +91,13 @@ const (
 	OnlyB       Relation = "only B"
 )
 
-// Pair is a call of one session beside the one of the other that it corresponds to. Only one of them may be nil.
+// Pair is a call of one session and its counterpart in the other. At most one of A and B is nil.
 type Pair struct {
 	Relation Relation
 	A, B     *Call
 }
 
-// Difference is what Compare found.
+// Difference is the result of Compare.
 type Difference struct {
 	Pairs  []Pair // in the order of both
 	Steps  bool   // the steps ended differently
@@ -105,15 +105,15 @@ type Difference struct {
 	Status bool   // the sessions ended differently
 }
 
-// Same reports whether nothing differs but times, ids and policies.
+// Same reports whether the sessions are equal except for times, ids and policies.
 func (d Difference) Same() bool {
 	return !d.Steps && !d.Checks && !d.Status && !slices.ContainsFunc(d.Pairs, func(p Pair) bool { return p.Relation != Same })
 }
 
-// Compare aligns the calls of two sessions: by the longest sequence of the same calls with the same outputs, between
-// those by the longest of the same tools with the same params, and between those by the longest of the same tools. Of
-// very long sessions only calls that stand there once are aligned so. Times and latencies are no difference, for no
-// two sessions take the same time.
+// Compare aligns the calls of two sessions in three passes. The first finds the longest common sequence of calls with
+// equal tool, params and output. The second aligns the calls between those by tool and params, the third aligns the
+// rest by tool. Of very long sessions, a pass aligns only calls that occur once in each. Compare ignores times and
+// latencies, because they differ between any two runs.
 func Compare(a, b Session) Difference {
 	return Difference{
 		Pairs: align(a.Calls, b.Calls, byOutput, byParams, byTool),
@@ -125,7 +125,7 @@ func Compare(a, b Session) Difference {
 	}
 }
 
-// key is what makes two calls the same: their tool, their params and their output, or less of that.
+// key returns the values by which two calls count as equal: the tool, with or without params and output.
 type key func(Call) [3]string
 
 func byTool(c Call) [3]string   { return [3]string{c.Tool} }
@@ -138,7 +138,8 @@ func byOutput(c Call) [3]string {
 	return [3]string{c.Tool, c.ParamsHash, c.Result.OutputHash}
 }
 
-// align pairs what is the same by the first key, and what is left between those by the next.
+// align pairs calls with equal values of the first key, and aligns the calls between those pairs by the remaining
+// keys.
 func align(a, b []Call, keys ...key) (pairs []Pair) {
 	if len(keys) == 0 {
 		for i := range a {
@@ -175,7 +176,7 @@ func sameOutput(a, b *ToolResult) bool {
 	return a.OutputHash == b.OutputHash
 }
 
-// numbered gives the same calls the same number.
+// numbered replaces each call by a number. Calls with equal keys get equal numbers.
 func numbered(a, b []Call, by key) (x, y []int) {
 	numbers := map[[3]string]int{}
 	number := func(calls []Call) (all []int) {
@@ -192,10 +193,11 @@ func numbered(a, b []Call, by key) (x, y []int) {
 	return number(a), number(b)
 }
 
-// maxTable is how many cells the table of a longest common sequence may have: 2,000 calls by 2,000.
+// maxTable limits the number of cells in the table of longest: 2,000 calls by 2,000.
 const maxTable = 4_000_000
 
-// common are the places of the longest common sequence, in order.
+// common returns the index pairs of the longest common sequence, in order. It removes the equal beginning and end
+// first, because they are usually most of two runs of the same job.
 func common(a, b []int) (places [][2]int) {
 	start := 0
 	for start < len(a) && start < len(b) && a[start] == b[start] {
@@ -219,7 +221,7 @@ func common(a, b []int) (places [][2]int) {
 	return append(places, tail...)
 }
 
-// longest fills the usual table, from the end.
+// longest computes the longest common sequence by dynamic programming, from the end.
 func longest(a, b []int) (places [][2]int) {
 	width := len(b) + 1
 	table := make([]int32, (len(a)+1)*width)
@@ -246,14 +248,15 @@ func longest(a, b []int) (places [][2]int) {
 	return places
 }
 
-// long finds the longest common sequence of what stands once in each, in few steps however much there is.
+// long returns the longest common sequence of the numbers that occur once in each of a and b, in O(n log n). It
+// replaces longest for sessions whose table would be too large.
 func long(a, b []int) (places [][2]int) {
 	inA, inB := once(a), once(b)
 	type link struct {
 		a, b int
 		back *link
 	}
-	var ends []*link // ends[n] is the end of the sequence of n+1 that ends earliest in b
+	var ends []*link // ends[n] is the end of a sequence of length n+1; of all such, the one with the smallest b
 	for i, n := range a {
 		j, found := inB[n]
 		if !found || j < 0 || inA[n] < 0 {
@@ -279,7 +282,7 @@ func long(a, b []int) (places [][2]int) {
 	return places
 }
 
-// once is where each number stands that stands there once. Those that stand there more often are at -1.
+// once maps each number that occurs once to its index, and each other number to -1.
 func once(numbers []int) map[int]int {
 	at := map[int]int{}
 	for i, n := range numbers {

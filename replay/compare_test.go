@@ -12,7 +12,7 @@ import (
 	"guild/replay"
 )
 
-// calls is a session of calls, each as "tool params output".
+// calls returns a session of calls. Each is given as "tool params output".
 func calls(all ...string) replay.Session {
 	var events []replay.Event
 	for i, text := range all {
@@ -54,7 +54,7 @@ func TestCallsAreAligned(t *testing.T) {
 	}
 }
 
-func TestHowASessionEndedIsCompared(t *testing.T) {
+func TestCompareSessionEnds(t *testing.T) {
 	end := func(change func(e []replay.Event)) replay.Session {
 		e := session()
 		change(e)
@@ -91,7 +91,7 @@ func TestASessionIsCollected(t *testing.T) {
 	}
 }
 
-// Sessions too long for a table are aligned in a moment all the same.
+// Sessions too long for the table must be aligned quickly, too.
 func TestLongSessionsAreAligned(t *testing.T) {
 	var a, b []string
 	for i := range 5000 {
@@ -116,7 +116,7 @@ func TestLongSessionsAreAligned(t *testing.T) {
 	}
 }
 
-// FuzzCompare: every call is in exactly one pair, in order, whichever way round.
+// FuzzCompare checks that every call is in exactly one pair, in order, and that swapping the sessions swaps the pairs.
 func FuzzCompare(f *testing.F) {
 	f.Add("abcabba", "cbabac")
 	f.Add("", "xyz")
@@ -155,7 +155,7 @@ func FuzzCompare(f *testing.F) {
 	})
 }
 
-// letters is a session with a call for each byte: its tool by the upper bits, its params by the lower.
+// letters returns a session with one call per byte. The upper bits are the tool, all bits the params.
 func letters(text string) replay.Session {
 	var s replay.Session
 	for i := range len(text) {
@@ -203,7 +203,7 @@ func ExampleRedactText() {
 	// total_tokens=46, the author's keyboard, sha256:00
 }
 
-func TestWhatCallsTookDoesNotOverflow(t *testing.T) {
+func TestLatencySumOverflow(t *testing.T) {
 	result := replay.ToolResult{LatencyMs: math.MaxInt64}
 	s := replay.Collect([]replay.Event{result, result, result})
 	if got := s.Latency(); got != 3*replay.MaxMs {

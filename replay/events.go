@@ -11,18 +11,18 @@ import (
 	"guild/canon"
 )
 
-// Event is what one line says. The types of this package are all there are.
+// Event is one line of a trajectory. Only the types of this package implement it.
 type Event interface {
 	EventName() string // the value of the event field
-	check() error      // what is wrong with it as an event to be written
+	check() error      // returns why the event may not be written
 }
 
-// Times are ISO 8601 (see Time) and hashes are "sha256:<hex>". Both are strings, because the published examples
-// hold neither; what is written is checked.
+// Times are ISO 8601 (see Time) and hashes are "sha256:<hex>". Both are strings, because the published examples have
+// valid values of neither. Writer checks them.
 
 // ReplayHeader is the first line of a file.
 type ReplayHeader struct {
-	Version   int    `json:"replay_version"` // 1; also if it is left 0
+	Version   int    `json:"replay_version"` // 1; 0 means 1
 	Producer  string `json:"producer"`       // name@version
 	CreatedAt string `json:"created_at"`
 }
@@ -30,7 +30,7 @@ type ReplayHeader struct {
 // SessionStart is the second line.
 type SessionStart struct {
 	SessionID      string `json:"session_id"`
-	IssueNumber    *int64 `json:"issue_number"` // null if there is none
+	IssueNumber    *int64 `json:"issue_number"` // null without an issue
 	PolicyBundleID string `json:"policy_bundle_id"`
 	T              string `json:"t"`
 }
@@ -42,17 +42,17 @@ type PlanStart struct {
 	T         string `json:"t"`
 }
 
-// ToolCall is one thing that was done.
+// ToolCall is one call of a tool.
 type ToolCall struct {
 	ID         string          `json:"id"`
 	Tool       string          `json:"tool"`
 	Params     json.RawMessage `json:"params"`      // an object
-	ParamsHash string          `json:"params_hash"` // canonical hash of Params; computed if it is left empty
+	ParamsHash string          `json:"params_hash"` // canonical hash of Params; computed if empty
 	StepID     string          `json:"step_id"`
 	T          string          `json:"t"`
 }
 
-// ToolResult is what came of a ToolCall.
+// ToolResult is the result of a ToolCall.
 type ToolResult struct {
 	ID          string `json:"id"`                       // of the call
 	OutputHash  string `json:"output_hash"`              // of the whole output
@@ -71,7 +71,7 @@ type StepComplete struct {
 	T          string `json:"t"`
 }
 
-// Verification says how the work was checked.
+// Verification is one check of the work.
 type Verification struct {
 	Commands  []string `json:"commands"`
 	ExitCodes []int    `json:"exit_codes"` // one for each command
@@ -88,7 +88,7 @@ type SessionEnd struct {
 	T              string `json:"t"`
 }
 
-// Unknown is an event of a type that this package does not know. It is kept as it came, and can be written again.
+// Unknown is an event of a type that this package does not know. It is kept unchanged and can be written again.
 type Unknown struct {
 	Name string          `json:"-"` // the value of its event field
 	Raw  json.RawMessage `json:"-"` // the whole object, canonical as Read returns it
@@ -121,7 +121,7 @@ func (SessionEnd) EventName() string { return "SessionEnd" }
 // EventName returns the value of the event field.
 func (u Unknown) EventName() string { return u.Name }
 
-// Float is a number that the format wants as a fraction: it is written 1.0 where a float64 would be 1.
+// Float is a number that the format requires as a fraction: 1 is written as 1.0.
 type Float float64
 
 // MarshalJSON writes the canonical spelling.
@@ -132,7 +132,7 @@ func (f Float) MarshalJSON() ([]byte, error) {
 	return canon.AppendFloat(nil, float64(f)), nil
 }
 
-// Status is how a step or a session ended.
+// Status is the outcome of a step or a session.
 type Status string
 
 // The statuses.
@@ -145,7 +145,7 @@ const (
 	Timeout              Status = "Timeout"              // sessions only
 )
 
-// UnmarshalText reads a status in any case, also as max_iterations_reached. Others are kept as they are.
+// UnmarshalText reads a status in any case, also as max_iterations_reached. Other texts are kept unchanged.
 func (s *Status) UnmarshalText(b []byte) error {
 	word := strings.ReplaceAll(string(b), "_", "")
 	for _, known := range []Status{Success, Failed, Skipped, MaxIterationsReached, Cancelled, Timeout} {
@@ -158,10 +158,10 @@ func (s *Status) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Time spells a time as the format wants it: ISO 8601 in UTC.
+// Time formats a time as the format requires: ISO 8601 in UTC.
 func Time(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// Preview cuts s to at most 2,000 characters, and never inside one.
+// Preview cuts s to at most 2,000 characters, always between two characters. It replaces invalid UTF-8.
 func Preview(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= MaxPreview {
@@ -212,7 +212,8 @@ func (e SessionEnd) check() error {
 	return both(e.Status.check(Success, Failed, Cancelled, Timeout), checkTime(e.T))
 }
 
-// check refuses what would be read as something else: an object with another event field, or one of a known type.
+// check refuses an event that Read would return as another one: its event field differs from Name, or names a known
+// type.
 func (u Unknown) check() error {
 	e, _, err := decode(u.Raw)
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"guild/digest"
 )
 
-// Line is one line as it was read.
+// Line is one line as Read returns it.
 type Line struct {
 	Number int    // from 1
 	Event  Event  // one of the types of this package, not a pointer
-	Raw    []byte // as received, with the fields that Event does not have; Writer.WriteRaw writes it again
+	Raw    []byte // as received, with unknown fields; Writer.WriteRaw accepts it
 
 	canonical []byte
 }
 
-// LineError says what is wrong with one line. The lines after it are read all the same.
+// LineError reports a faulty line. Read continues with the next one.
 type LineError struct {
 	Number int // from 1
 	Err    error
@@ -35,9 +35,9 @@ func (e *LineError) Error() string { return fmt.Sprintf("replay: line %d: %v", e
 // Unwrap returns the reason.
 func (e *LineError) Unwrap() error { return e.Err }
 
-// Read reads a trajectory. A line that cannot be read comes as a *LineError with an empty Line; one that stands
-// where it must not comes with both. Only an error of r, which is none, ends the sequence early. Blank lines
-// are passed over.
+// Read returns the lines of a trajectory. For a line that cannot be parsed it yields an empty Line and a *LineError;
+// for a valid line at a wrong place, the line and a *LineError. Only an error of r, which is not a *LineError, ends
+// the sequence early. Blank lines are skipped.
 func Read(r io.Reader) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		lines := reader{in: bufio.NewReader(r)}
@@ -61,7 +61,7 @@ func isLineError(err error) bool {
 	return ok
 }
 
-// reader takes a file apart line by line.
+// reader splits a file into lines.
 type reader struct {
 	in     *bufio.Reader
 	number int
@@ -93,7 +93,8 @@ func (r *reader) next() (Line, error) {
 	}
 }
 
-// readLine reads up to the next line feed. A line over MaxLine is read to its end and ErrTooLong.
+// readLine returns the next line without its line end. It reads and discards the whole of a line over MaxLine and
+// returns ErrTooLong, so that the next call starts at the next line.
 func (r *reader) readLine() ([]byte, error) {
 	var line []byte
 	long := false
@@ -114,9 +115,9 @@ func (r *reader) readLine() ([]byte, error) {
 	}
 }
 
-// decode reads one line, and returns its canonical form beside it.
+// decode parses one line and returns the event and its canonical form.
 func decode(raw []byte) (Event, []byte, error) {
-	canonical, err := canon.Canonical(raw) // refuses what two readers could read differently
+	canonical, err := canon.Canonical(raw) // refuses JSON that two parsers could read differently
 	if err != nil {
 		return nil, nil, err
 	}
@@ -168,8 +169,8 @@ func read[T Event](raw []byte) (T, error) {
 	return e, err
 }
 
-// TrajectoryHash is the canonical hash of the array of all events of a file. Any fault of the file is an error:
-// what cannot be read whole has no hash.
+// TrajectoryHash returns the canonical hash of the array of all events of a file. Any faulty line is an error: a file
+// that cannot be read completely has no hash.
 func TrajectoryHash(r io.Reader) (digest.SHA256, error) {
 	h := sha256.New()
 	n := 0

@@ -13,10 +13,10 @@ import (
 	"guild/digest"
 )
 
-// Redact returns an event without the secrets in its params, its preview and its commands; in an Unknown without those
-// of any field. The hash of params that changed is computed anew, so that it is that of what is written; so is the hash
-// of an output that stands whole in its preview, which may be longer than one before: it is redacted, and then cut. The
-// hash of a longer output is the caller's, who has the whole of it.
+// Redact returns an event without the secrets in its params, preview and commands, or, for an Unknown, in any field.
+// If params change, their hash is computed again. The same is true for an output whose preview is complete; the
+// redacted preview can be longer and is then cut. The hash of a longer output stays, because only the caller has all
+// of it.
 func Redact(e Event) (Event, error) {
 	switch e := e.(type) {
 	case ToolCall:
@@ -57,19 +57,18 @@ func Redact(e Event) (Event, error) {
 	return e, nil
 }
 
-// RedactText replaces the secrets of a text, a command or an output: what stands behind a name like password= or
-// --api-key, and what has the shape of a key or a token. A mark like [redacted:password] says what was there. A text
-// that is JSON is redacted as JSON. Redacting twice changes nothing more.
+// RedactText replaces the secrets in a text, a command or an output: values after a name like password= or --api-key,
+// and text with the shape of a key or a token. A mark like [redacted:password] names the kind. A text that is JSON is
+// redacted as JSON. Redacting the result again changes nothing.
 //
-// A name must be one of a secret: tokens_in and public_key are none. Without such a name hashes, ids, public keys and
+// A name must denote a secret; tokens_in and public_key do not. Without such a name, hashes, ids, public keys and
 // base64 stay.
 func RedactText(text string) string { return redactText(text, 0) }
 
-// RedactJSON replaces the secrets of one JSON value: of members by their names at any depth, and of strings as RedactText
-// does, also where a string holds JSON. Names, order and numbers stay as they were; so does the spelling of what is
-// not replaced.
+// RedactJSON replaces the secrets in one JSON value: members by their names at any depth, and strings as RedactText
+// does, also JSON inside strings. The names, the order, the numbers and the spelling of the rest stay the same.
 func RedactJSON(src []byte) ([]byte, error) {
-	if _, err := canon.Append(nil, src); err != nil { // bounds the depth, too
+	if _, err := canon.Append(nil, src); err != nil { // also limits the depth
 		return nil, err
 	}
 	root, err := parse(src)
@@ -81,7 +80,7 @@ func RedactJSON(src []byte) ([]byte, error) {
 	return r.apply(), nil
 }
 
-// maxNesting is how often a string may be JSON in which a string is JSON. Deeper ones are redacted as text.
+// maxNesting limits how deep JSON inside strings is parsed. Deeper strings are redacted as text.
 const maxNesting = 4
 
 func redactText(text string, depth int) string {
@@ -97,11 +96,11 @@ func redactText(text string, depth int) string {
 	return redactPlain(text)
 }
 
-// node is one JSON value with the place where it stands.
+// node is one JSON value with its position in the source.
 type node struct {
 	kind       jsontext.Kind
 	start, end int
-	members    []member // of an object; of an array, without names
+	members    []member // of an object; the elements of an array have no name
 }
 
 type member struct {
@@ -110,7 +109,7 @@ type member struct {
 	value      node
 }
 
-// parse reads a value whose form and depth have been checked.
+// parse parses a value. The caller has checked its syntax and depth.
 func parse(src []byte) (node, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(src))
 	return parseNext(d)
@@ -154,10 +153,10 @@ func parseNext(d *jsontext.Decoder) (node, error) {
 	return n, err
 }
 
-// redaction collects what is replaced in one JSON text, from the front to the back.
+// redaction collects the replacements in one JSON text, in order of position.
 type redaction struct {
 	src   []byte
-	depth int // of JSON in strings
+	depth int // nesting of JSON inside strings
 	edits []edit
 }
 
@@ -166,7 +165,7 @@ type edit struct {
 	text       string
 }
 
-// value redacts a value. Its class is that of the name that it stands under, or that something above it stands under.
+// value redacts a value. Its class comes from its name or from that of an enclosing value.
 func (r *redaction) value(n node, name string, c class) {
 	switch n.kind {
 	case '{':
@@ -197,7 +196,7 @@ func (r *redaction) text(n node, c class) {
 
 func (r *redaction) object(n node, above class) {
 	if isSchema(n, r) {
-		above = class{} // {"type":"string"} under password describes one, and holds none
+		above = class{} // {"type":"string"} under password describes a password
 	}
 	names := names{seen: map[string]bool{}, next: map[string]int{}}
 	pair := r.pair(n)
@@ -212,7 +211,7 @@ func (r *redaction) object(n node, above class) {
 			c = above
 		}
 		if isObjectOrArray(m.value) {
-			c.numbers = false // the bounds and counts in a container are no secrets
+			c.numbers = false // numbers inside a container are bounds and counts, not secrets
 			if c.container {
 				c = class{}
 			}
@@ -223,14 +222,14 @@ func (r *redaction) object(n node, above class) {
 
 func isObjectOrArray(n node) bool { return n.kind == '{' || n.kind == '[' }
 
-// names are those of one object that were seen.
+// names has the member names of one object so far.
 type names struct {
 	seen map[string]bool
-	next map[string]int // number of a name that stands again
+	next map[string]int // next suffix for a duplicate name
 }
 
-// name replaces a name that is itself a secret, or holds one, by a clean one. Two that become the same are told apart,
-// for names in an object are unique.
+// name replaces a member name that contains a secret. If two names become equal, it adds a number, because names in an
+// object must be unique.
 func (r *redaction) name(m member, clean string, all names) {
 	free := clean
 	for all.seen[free] {
@@ -243,7 +242,7 @@ func (r *redaction) name(m member, clean string, all names) {
 	}
 }
 
-// pair is the class of the value of an object like {"name":"Authorization","value":"…"}.
+// pair returns the class of the value in an object like {"name":"Authorization","value":"…"}.
 func (r *redaction) pair(n node) class {
 	for _, m := range n.members {
 		switch strings.ToLower(m.name) {
@@ -260,7 +259,7 @@ func (r *redaction) pair(n node) class {
 
 func isPairValue(name string) bool { return strings.EqualFold(name, "value") }
 
-// isSchema reports whether an object is a JSON schema of something.
+// isSchema reports whether an object is a JSON schema, which describes a value and does not contain it.
 func isSchema(n node, r *redaction) bool {
 	for _, m := range n.members {
 		if m.name == "$ref" {
@@ -273,11 +272,11 @@ func isSchema(n node, r *redaction) bool {
 	return false
 }
 
-// array redacts the elements, and in command lines what follows a flag. Two strings in an array of arrays can be a
-// header.
+// array redacts the elements of an array. An array of strings can be a command line, so the element after a flag gets
+// the class of the flag. An array of two strings inside an array can be a header: its name and its value.
 func (r *redaction) array(n node, name string, above class) {
 	if len(n.members) >= minWords {
-		above.words = false // each of them is one
+		above.words = false // each element can be one word of a mnemonic
 	}
 	var next class
 	user, before := false, ""
@@ -305,8 +304,8 @@ func (r *redaction) array(n node, name string, above class) {
 	}
 }
 
-// argument redacts the password in an argument by what stands before it: behind curl and -u, or with its flag in one
-// word.
+// argument redacts the password in an argument of a command line: the user:password after curl -u, or a flag and its
+// password in one word.
 func (r *redaction) argument(text, before string, user bool) (clean string, found bool) {
 	if user {
 		name, password, found := strings.Cut(text, ":")
@@ -328,16 +327,16 @@ func (r *redaction) argument(text, before string, user bool) (clean string, foun
 func (r *redaction) unquoted(n node) string {
 	text, err := jsontext.AppendUnquote(nil, r.src[n.start:n.end])
 	if err != nil {
-		return "" // it was parsed, so there is none
+		return "" // cannot happen: parse accepted the string
 	}
 	return string(text)
 }
 
-// replace puts a string in the place of what stands there.
+// replace records that text replaces the bytes from start to end.
 func (r *redaction) replace(start, end int, text string) {
 	quoted, err := jsontext.AppendQuote(nil, text)
 	if err != nil {
-		quoted, _ = jsontext.AppendQuote(nil, strings.ToValidUTF8(text, "\uFFFD")) // only bytes that are no UTF-8 are an error
+		quoted, _ = jsontext.AppendQuote(nil, strings.ToValidUTF8(text, "\uFFFD")) // AppendQuote fails only on invalid UTF-8
 	}
 	r.edits = append(r.edits, edit{start, end, string(quoted)})
 }

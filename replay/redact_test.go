@@ -14,7 +14,7 @@ import (
 	"guild/replay"
 )
 
-// What is put together from parts is no secret of anybody's, and no scanner takes it for one.
+// These are assembled from parts, so that no secret scanner reports them.
 var (
 	nsec    = "nsec1" + strings.Repeat("q0zy8x7v6w", 6)[:58]
 	openai  = "sk-" + "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb3dEf6hIj9kLm2n"
@@ -115,7 +115,7 @@ func TestSecretsInTextAreReplaced(t *testing.T) {
 		{`amqp://bob:hun?ter/2@db and more@x`, `amqp://bob:[redacted:password]@db and more@x`},
 		{"hf_" + strings.Repeat("AbCdEfGhIjKlMnOpQ", 2), `[redacted:api-key]`},
 		{"glpat" + "-aB-cd_EF-gh1-jK-lm-Np", `[redacted:api-key]`},
-		// by name, where only what stands nearby says what the name is
+		// by name, in a context that gives the name its meaning
 		{`Server=db;Uid=sa;Pwd=hunter2;Database=x`, `Server=db;Uid=sa;Pwd=[redacted:password];Database=x`},
 		{`Uid = sa; pwd = hunter2`, `Uid = sa; pwd = [redacted:password]`},
 		{`Authorization: Digest username="bob", nonce="1", response="0a1b2c3d4e5f60718293a4b5c6d7e8f9", qop=auth`,
@@ -151,7 +151,7 @@ func TestSecretsInTextAreReplaced(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSecretStays(t *testing.T) {
+func TestPublicTextUnredacted(t *testing.T) {
 	for _, text := range []string{
 		"tokens_in=12 tokens_out=34 total_tokens: 46 max_tokens=2048 token_count=7 token_limit: 12345678",
 		`{"tokens_in":12,"tokens_out":34,"total_tokens":46,"max_tokens":2048,"token_count":"12345678","prompt_tokens":1}`,
@@ -259,7 +259,7 @@ func TestSecretsInJSONAreReplaced(t *testing.T) {
 	}
 }
 
-func TestAnEventIsHashedWithoutItsSecrets(t *testing.T) {
+func TestRedactedEventHash(t *testing.T) {
 	call := replay.ToolCall{ID: "1", Tool: "http", Params: json.RawMessage(`{"password":"hunter2"}`), ParamsHash: digest, T: at}
 	got, err := replay.Redact(call)
 	if err != nil {
@@ -304,7 +304,7 @@ func TestAnEventIsHashedWithoutItsSecrets(t *testing.T) {
 	}
 }
 
-// hard are texts that look like secrets all over, and cost the most.
+// hard returns texts that look like secrets everywhere and are the most expensive to redact.
 func hard(size int) map[string]string {
 	all := map[string]string{}
 	for _, part := range []string{"authorization: x ", "mycookie: a b ", "token=", "token=é", `token="a `, `token=\"a `, "password=[", "password=[]", "--token ",
@@ -314,7 +314,7 @@ func hard(size int) map[string]string {
 		"hf_", "glpat-", "login a password ", "<password>", "mnemonic: a ", "password == a", "[redacted:password]", "$(", "password: []"} {
 		all[part] = strings.Repeat(part, size/len(part))
 	}
-	size *= 2 // of what was slow once
+	size *= 2 // these cases were slow before
 	curl, names, args := "curl", strings.Builder{}, strings.Builder{}
 	for i := 0; names.Len() < size; i++ {
 		fmt.Fprintf(&names, `,"password=%d":1`, i)
@@ -329,7 +329,7 @@ func hard(size int) map[string]string {
 	return all
 }
 
-// An eighth or a quarter of a megabyte takes about as long as sixteen texts of a sixteenth. What is quadratic takes
+// Redacting 128 or 256 KiB may take about as long as redacting sixteen texts of 8 KiB. A quadratic pattern takes
 // sixteen times as long, which is many seconds.
 func TestRedactionIsLinear(t *testing.T) {
 	pieces := hard(1 << 13)
@@ -366,7 +366,8 @@ func BenchmarkRedactText(b *testing.B) {
 	}
 }
 
-// FuzzRedact puts a secret of every kind beside any text: it is gone, what is left is JSON, and stays as it is.
+// FuzzRedact puts a secret of every kind beside any text. It checks that the secret is gone, that JSON stays JSON, and
+// that redacting again changes nothing.
 func FuzzRedact(f *testing.F) {
 	f.Add("", "")
 	f.Add(`{"password":"x"}`, "token=0123456789")

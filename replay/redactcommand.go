@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// flagged looks at what follows a flag: --password x, --api-key 'x', curl -u user:x, sshpass -p x.
+// flagged finds the value of a flag at i: --password x, --api-key 'x', curl -u user:x, sshpass -p x. The kind of c is
+// empty if it is not a secret.
 func flagged(text string, i int) (c class, start, end int) {
 	if i > 0 && strings.IndexByte(" \t\n\r\"'`(;|&", text[i-1]) < 0 {
 		return class{}, 0, 0
@@ -44,7 +45,7 @@ func flagged(text string, i int) (c class, start, end int) {
 	return c, start, end
 }
 
-// attached looks at what stands in one word with its flag: curl -uuser:x, curl --user=user:x, mysql -px, sshpass -px.
+// attached finds a value in one word with its flag: curl -uuser:x, curl --user=user:x, mysql -px, sshpass -px.
 func attached(text string, i int) (c class, start, end int) {
 	flag := ""
 	for _, f := range []string{"-u", "-p", "--user=", "--proxy-user="} {
@@ -75,12 +76,12 @@ func attached(text string, i int) (c class, start, end int) {
 	return class{kind: kindPassword}, start, end
 }
 
-// command is what stands on the same line before a flag, as much of it as is looked at.
+// command returns the text before a flag on the same line, at most nearby bytes.
 func command(text string, i int) string { return line(text[max(0, i-nearby):i]) }
 
 func isCurl(before string) bool { return strings.Contains(before, "curl") }
 
-// isSSHPass reports whether a flag is one of sshpass itself, and not of what sshpass runs.
+// isSSHPass reports whether a flag belongs to sshpass itself, not to the command that sshpass runs.
 func isSSHPass(before string) bool {
 	at := strings.LastIndex(before, "sshpass")
 	if at < 0 {
@@ -94,7 +95,7 @@ func isSSHPass(before string) bool {
 	return true
 }
 
-// isMySQL reports whether a flag is one of a client of MySQL, as far as the last command before it says.
+// isMySQL reports whether a flag belongs to a MySQL client, judged by the last command before it.
 func isMySQL(before string) bool {
 	before = before[strings.LastIndexAny(before, ";|&(`")+1:]
 	if !contains(before, "mysql", "mariadb") {
@@ -109,15 +110,16 @@ func isMySQL(before string) bool {
 	return false
 }
 
-// isPorts reports whether a value behind -p maps ports: 80:80, 127.0.0.1:80:80.
+// isPorts reports whether a value after -p maps ports: 80:80, 127.0.0.1:80:80.
 func isPorts(value string) bool {
 	return strings.Contains(value, ":") && strings.Trim(value, "0123456789.:") == ""
 }
 
-// isUserFlag reports whether curl takes user:password behind a flag. Behind -u others take a user and a group.
+// isUserFlag reports whether the value of a flag is user:password for curl. For other programs, -u takes a user and a
+// group.
 func isUserFlag(flag string) bool { return flag == "-u" || flag == "--user" || flag == "--proxy-user" }
 
-// flagClass is what follows a flag in a command line.
+// flagClass returns the class of the value that follows a flag in a command line.
 func flagClass(flag string) class {
 	name, found := strings.CutPrefix(flag, "--")
 	if !found || strings.Contains(name, "=") {
@@ -126,17 +128,17 @@ func flagClass(flag string) class {
 	return classify(name)
 }
 
-// isProse reports whether a word behind a flag explains it.
+// isProse reports whether the word after a flag belongs to a sentence about the flag.
 func isProse(word string) bool {
 	return slices.Contains([]string{"is", "was", "are", "flag", "option", "or", "and", "for", "to", "in", "from", "with", "must", "can", "will",
 		"should", "if", "when", "as", "has"}, strings.ToLower(strings.TrimRight(word, ".!?")))
 }
 
-// dockerEnv is a line of a Dockerfile with a variable and its value that have no sign between them.
+// dockerEnv matches an ENV line of a Dockerfile that separates the variable from its value by a space.
 var dockerEnv = regexp.MustCompile(`(?m)^[ \t]*ENV[ \t]+([A-Za-z_][A-Za-z0-9_]*)[ \t]+[^\s=]`)
 
-// redactDocker replaces the values of variables in a Dockerfile, as of ENV PASSWORD x. Those with an equals sign are
-// replaced by their names.
+// redactDocker replaces the values of variables in a Dockerfile, such as ENV PASSWORD x. redactNamed handles those
+// with an equals sign.
 func redactDocker(text string) string {
 	if !strings.Contains(text, "ENV") {
 		return text

@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// class is what a name says of its value. The zero class says nothing.
+// class is the kind of value that a name announces. The zero class announces no secret.
 type class struct {
 	kind      string // for the mark
-	weak      bool   // only what looks like a credential is one: a token may be a word of a language
-	numbers   bool   // a number is one, too
-	phrase    bool   // it goes on to the end of the line
-	header    bool   // as phrase, and begins with a scheme or looks like a credential
-	words     bool   // one word is none
-	container bool   // an object or an array under this name is not one secret
+	weak      bool   // redact only values that look like a credential: a token can also be a word of a language
+	numbers   bool   // redact numbers, too
+	phrase    bool   // the value extends to the end of the line
+	header    bool   // as phrase; the value starts with a scheme or looks like a credential
+	words     bool   // redact only values of several words
+	container bool   // an object or array under this name is not one secret
 }
 
-// The kinds that marks name.
+// Kinds of secrets, as the marks name them.
 const (
 	kindPassword      = "password"
 	kindSecret        = "secret"
@@ -40,14 +40,14 @@ const (
 
 const markStart = "[redacted:"
 
-const maxMark = 32 // bytes of the longest mark, and some more
+const maxMark = 32 // bytes; more than the longest mark
 
 func mark(kind string) string { return markStart + kind + "]" }
 
 func (c class) mark() string { return mark(c.kind) }
 
-// markLength is how long the mark is that text begins with, or 0. Only marks that are really written are some: a
-// bracket is no place to hide a secret in.
+// markLength returns the length of the mark at the start of text, or 0. Only the marks of this package count.
+// Otherwise a secret could be hidden in brackets that look like a mark.
 func markLength(text string) int {
 	rest, found := strings.CutPrefix(text, markStart)
 	if !found {
@@ -71,7 +71,7 @@ func marked(text string) bool {
 	return at >= 0 && isMark(end[at:])
 }
 
-// unmarked is a name without the marks in it: what they name is not what stands under the name.
+// unmarked returns a name without the marks in it. The kind in a mark says nothing about the value of the name.
 func unmarked(name string) string {
 	if !strings.Contains(name, markStart) {
 		return name
@@ -89,11 +89,11 @@ func unmarked(name string) string {
 
 func isMark(text string) bool { return text != "" && markLength(text) == len(text) }
 
-// maxName is how much of a name is looked at, in bytes from its end.
+// maxName limits how many bytes at the end of a name are read.
 const maxName = 128
 
-// classify says what stands under a name: password, x-api-key, awsSecretAccessKey, GITHUB_TOKEN. A name is read by its
-// words, so that author, keyboard, monkey and tokens_in say nothing.
+// classify returns the class of the value of a name: password, x-api-key, awsSecretAccessKey, GITHUB_TOKEN. It splits
+// the name into words, so that author, keyboard, monkey and tokens_in have no class.
 func classify(name string) class {
 	if len(name) > maxName {
 		name = name[len(name)-maxName:]
@@ -114,7 +114,7 @@ func classify(name string) class {
 		return class{kind: kindPassword, numbers: !plural}
 	case contains(squeezed, "passphrase"):
 		return class{kind: kindPassword, numbers: true, phrase: true}
-	case contains(squeezed, "mnemonic"): // of a processor it is one word
+	case contains(squeezed, "mnemonic"): // a single word after it is the mnemonic of a machine instruction
 		return class{kind: kindMnemonic, phrase: true, words: true}
 	case contains(squeezed, "seedphrase", "seedwords", "recoveryphrase", "recoverycode", "backupcode"):
 		return class{kind: kindMnemonic, phrase: true}
@@ -132,7 +132,7 @@ func classify(name string) class {
 	return tokenClass(words)
 }
 
-// isPass reports whether the words end in pass as in smtp_pass. In first_pass, and alone, it counts something.
+// isPass reports whether the words end in pass as in smtp_pass. In first_pass, or alone, pass counts something.
 func isPass(words []string) bool {
 	if words[len(words)-1] != "pass" || len(words) < 2 {
 		return false
@@ -141,7 +141,7 @@ func isPass(words []string) bool {
 		"did", "last", "next", "forward", "backward", "render", "by", "full", "low", "high", "band"}, words[len(words)-2])
 }
 
-// keyClass reads the names of secrets and of keys.
+// keyClass returns the class of names of secrets and keys.
 func keyClass(words []string, squeezed string) class {
 	if slices.Contains(words, "public") || slices.Contains(words, "pub") || slices.Contains(words, "publishable") {
 		return class{}
@@ -171,7 +171,7 @@ func keyClass(words []string, squeezed string) class {
 	return class{}
 }
 
-// tokenClass reads the names of tokens. One that is qualified as in access_token is one whatever it looks like.
+// tokenClass returns the class of names of tokens. A qualified name such as access_token makes any value a secret.
 func tokenClass(words []string) class {
 	last := words[len(words)-1]
 	if !strings.HasSuffix(last, "token") {
@@ -192,7 +192,7 @@ func tokenClass(words []string) class {
 	return class{kind: kindToken, weak: true}
 }
 
-// describes reports whether a name is about a thing and is not the thing: password_length, token_count, name.
+// describes reports whether a name is about a secret, not the secret itself: password_length, token_count, name.
 func describes(name string) bool {
 	words := split(name)
 	return len(words) > 0 && describesWord(words[len(words)-1])
@@ -206,7 +206,7 @@ func describesWord(word string) bool {
 		"manager", "store", "provider", "env", "cost", "price", "rate", "in", "out", "valid", "error", "errors", "class", "label"}, word)
 }
 
-// split takes a name apart at underscores, hyphens, dots, spaces and capitals, in lower case.
+// split splits a name at underscores, hyphens, dots, spaces and capitals, in lower case.
 func split(name string) []string {
 	var words []string
 	begin := 0
@@ -239,7 +239,7 @@ func contains(text string, parts ...string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 }
 
-// minWords is how many words are a mnemonic.
+// minWords is the least number of words of a mnemonic.
 const minWords = 4
 
 // holds reports whether a value under a name of this class is a secret.
@@ -258,7 +258,8 @@ func (c class) holds(value string) bool {
 	return true
 }
 
-// isCredential reports whether a value could be one: one long word with a digit in it, or a very long one.
+// isCredential reports whether a value can be a credential: one word of at least 8 bytes with a digit, or of at least
+// 20 bytes.
 func isCredential(value string) bool {
 	digits := false
 	for i := range len(value) {
@@ -270,15 +271,15 @@ func isCredential(value string) bool {
 	return len(value) >= 8 && digits || len(value) >= 20
 }
 
-// hasScheme reports whether a value begins as the header Authorization does.
+// hasScheme reports whether a value starts like an Authorization header.
 func hasScheme(value string) bool {
 	scheme, rest, found := strings.Cut(value, " ")
 	return found && strings.TrimSpace(rest) != "" && slices.Contains([]string{"bearer", "basic", "token", "digest", "negotiate", "nostr", "l402", "lsat",
 		"apikey", "api-key", "key", "aws4-hmac-sha256"}, strings.ToLower(scheme))
 }
 
-// isPlaceholder reports whether a value only names a secret: $TOKEN, ${TOKEN}, $(pass show x), <token>, %s, ****, or
-// nothing.
+// isPlaceholder reports whether a value is empty or only names a secret: $TOKEN, ${TOKEN}, $(pass show x), <token>,
+// %s, ****.
 func isPlaceholder(value string) bool {
 	value = strings.TrimSpace(value)
 	if _, rest, found := strings.Cut(value, " "); found && hasScheme(value) {

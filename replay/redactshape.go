@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// shape is what a kind of secret looks like wherever it stands. A pattern with a group replaces only that.
+// shape matches one kind of secret wherever it occurs. If the pattern has a group, only the group is replaced.
 type shape struct {
 	kind    string
-	hint    string // a text without it, in lower case, has no match
+	hint    string // lower case; a text without it cannot match
 	pattern *regexp.Regexp
 	check   func(match string) bool // may be nil
 }
 
-// shapes are looked for in this order. All of them are linear in the text.
+// shapes are tried in this order. Each runs in linear time.
 var shapes = []shape{
 	{kindKey, "private key", regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`), nil},
 	{kindNsec, "sec1", regexp.MustCompile(`(?i)n(?:crypt)?sec1[02-9ac-hj-np-z]{20,}`), nil},
@@ -42,14 +42,14 @@ var shapes = []shape{
 	{kindToken, "bearer", regexp.MustCompile(`(?i)\bbearer\s+([A-Za-z0-9._~+/=-]{8,})`), isCredential},
 }
 
-// awsID is the name of an AWS key, and awsSecret has the form of the key itself: forty characters that could be anything,
-// were there not AWS nearby.
+// awsID matches the id of an AWS key. awsSecret matches the key itself. Forty such characters can be anything, so they
+// count as a key only if AWS is mentioned nearby.
 var (
 	awsID     = regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`)
 	awsSecret = regexp.MustCompile(`[A-Za-z0-9/+]{40,}`)
 )
 
-// redactShapes replaces what has the shape of a secret.
+// redactShapes replaces text that has the shape of a secret.
 func redactShapes(text string) string {
 	lower := strings.ToLower(text)
 	for _, s := range shapes {
@@ -73,7 +73,7 @@ func (s shape) redact(text string) string {
 	})
 }
 
-// splice replaces parts of text, in order, as by says for each match.
+// splice replaces parts of text, in order. For each match, by returns the range and its replacement.
 func splice(text string, matches [][]int, by func([]int) (start, end int, with string)) string {
 	if len(matches) == 0 {
 		return text
@@ -90,7 +90,8 @@ func splice(text string, matches [][]int, by func([]int) (start, end int, with s
 	return out.String()
 }
 
-// hasLongRun tells a key from words with hyphens: twelve letters and digits on end, some of them digits.
+// hasLongRun distinguishes a key from words with hyphens: it reports whether match has a run of twelve letters and
+// digits with at least one digit.
 func hasLongRun(match string) bool {
 	run, digits := 0, false
 	for i := len(match) - 1; i >= 0; i-- {
@@ -110,7 +111,7 @@ func hasCapitalOrDigit(match string) bool {
 	return strings.ContainsFunc(match, func(r rune) bool { return r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' })
 }
 
-// awsContext is how far before a secret key of AWS something must say that it is one, in bytes.
+// awsContext limits how far before a secret key AWS must be mentioned, in bytes.
 const awsContext = 160
 
 func redactAWS(text, lower string) string {
@@ -127,17 +128,18 @@ func redactAWS(text, lower string) string {
 	return awsID.ReplaceAllLiteralString(text, mark(kindAWS))
 }
 
-// isMixed reports whether a text has capitals, small letters and digits, and is no path.
+// isMixed reports whether a text has capitals, small letters and digits, and at most four slashes, so that it is not a
+// path.
 func isMixed(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return r >= 'A' && r <= 'Z' }) &&
 		strings.ContainsFunc(text, func(r rune) bool { return r >= 'a' && r <= 'z' }) &&
 		strings.ContainsAny(text, "0123456789") && strings.Count(text, "/") <= 4
 }
 
-// redactURLs replaces the passwords in addresses, and the tokens that stand in the place of a user.
+// redactURLs replaces the passwords in URLs, and tokens in the place of the user name.
 func redactURLs(text string) string {
 	var out strings.Builder
-	at := 0 // what is before is written
+	at := 0 // text before it is written
 	for i := 0; ; {
 		n := strings.Index(text[i:], "://")
 		if n < 0 {
@@ -159,7 +161,8 @@ func redactURLs(text string) string {
 	return out.String()
 }
 
-// userinfo is where the secret stands in an address whose authority begins at a place, and of what kind it is.
+// userinfo returns the range and the kind of the secret in the URL whose authority starts at begin. The kind is empty
+// if there is none.
 func userinfo(text string, begin int) (start, end int, kind string) {
 	if scheme := begin - len("://") - 1; scheme < 0 || !isAlnum(text[scheme]) {
 		return 0, 0, ""
@@ -187,11 +190,11 @@ func userinfo(text string, begin int) (start, end int, kind string) {
 	return 0, 0, ""
 }
 
-// maxUserinfo is how long a password with a slash in it may be, in bytes.
+// maxUserinfo limits the length of a password that contains a slash, in bytes.
 const maxUserinfo = 256
 
-// looseUserinfo finds a password with a slash, a question mark or a number sign in it, which an address must not have.
-// What looks like a host with its port is none.
+// looseUserinfo finds a password with a slash, question mark or number sign, which a URL may not contain unescaped but
+// people write. A host with a port is not a password.
 func looseUserinfo(text string, begin int, authority string) (start, end int, kind string) {
 	user, after, found := strings.Cut(authority, ":")
 	if !found || strings.Trim(after, "0123456789") == "" || strings.ContainsAny(user, ".[]") || user == "localhost" {
@@ -217,7 +220,7 @@ func isWeb(text string) bool {
 	return strings.HasSuffix(text, "http://") || strings.HasSuffix(text, "https://")
 }
 
-// isLongToken reports whether what stands in the place of a user is too long and too wild for a name.
+// isLongToken reports whether a user name is a token: at least 16 characters, with letters and digits.
 func isLongToken(user string) bool {
 	letters, digits := false, false
 	for i := range len(user) {

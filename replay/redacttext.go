@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// maxPasses is how often a text is gone through. What is replaced can bring a name and a value together that stood
-// apart, so that a second look finds more; a third one finds nothing in any text but one made for that.
+// maxPasses limits how often a text is redacted. A replacement can bring a name and a value together, so a second pass
+// can find more. Only text made for that purpose needs a third pass.
 const maxPasses = 8
 
 func redactPlain(text string) string {
@@ -20,10 +20,10 @@ func redactPlain(text string) string {
 	return text
 }
 
-// redactNamed replaces what stands behind a name and a colon or an equals sign, or behind a flag.
+// redactNamed replaces values after a name with a colon or an equals sign, or after a flag.
 func redactNamed(text string) string {
 	var out strings.Builder
-	at := 0 // what is before is written
+	at := 0 // text before it is written
 	for i := 0; i < len(text); i++ {
 		var start, end int
 		var c class
@@ -45,11 +45,11 @@ func redactNamed(text string) string {
 	return out.String()
 }
 
-// assigned looks at the name before a separator and at the value behind it: password=x, "api_key": "x",
+// assigned finds the value after a separator and classifies it by the name before: password=x, "api_key": "x",
 // Authorization: Bearer x, export DB_PASS='x', ?access_token=x&more.
 func assigned(text string, separator int) (c class, start, end int) {
 	if separator+1 < len(text) && text[separator:separator+2] == "::" || separator > 0 && text[separator-1:separator+1] == "::" {
-		return class{}, 0, 0 // a path of a program
+		return class{}, 0, 0 // a qualified name of a program
 	}
 	name := nameBefore(text, separator)
 	if name == "" {
@@ -73,10 +73,10 @@ func assigned(text string, separator int) (c class, start, end int) {
 	start, end, quoted = valueAt(text, start, c.phrase || c.header && hasScheme(text[start:min(len(text), start+maxName)]))
 	value := text[start:end]
 	if !quoted && end < len(text) && text[end] == '(' && path.MatchString(value) {
-		return class{}, 0, 0 // a call
+		return class{}, 0, 0 // a function call
 	}
 	if compared && !quoted && path.MatchString(value) && !strings.ContainsAny(value, "0123456789") {
-		return class{}, 0, 0 // with another name
+		return class{}, 0, 0 // compared with a variable
 	}
 	if !c.holds(value) || isMark(value) || isPlaceholder(value) || !quoted && !isCapital(name) && isCode(value) {
 		return class{}, 0, 0
@@ -84,10 +84,10 @@ func assigned(text string, separator int) (c class, start, end int) {
 	return c, start, end
 }
 
-// maxQuotes is how many backslashes and quotes may stand between a name and its separator: JSON in JSON in JSON.
+// maxQuotes limits the backslashes and quotes between a name and its separator: JSON in JSON in JSON.
 const maxQuotes = 16
 
-// nameBefore is the name, of up to three words, that ends before a separator.
+// nameBefore returns the name before a separator, of up to three words.
 func nameBefore(text string, separator int) string {
 	end := separator
 	for end > 0 && separator-end < maxQuotes && strings.IndexByte(" \t:", text[end-1]) >= 0 {
@@ -97,7 +97,7 @@ func nameBefore(text string, separator int) string {
 		end--
 	}
 	if marked(text[:end+min(1, separator-end)]) {
-		return "" // what was there has gone, and is no name
+		return "" // the name was replaced by a mark
 	}
 	start := end
 	for spaces := 0; start > 0 && end-start < maxName; start-- {
@@ -112,8 +112,8 @@ func nameBefore(text string, separator int) string {
 
 func isNameByte(c byte) bool { return isAlnum(c) || c == '_' || c == '-' || c == '.' }
 
-// classifyWords says what a name means that may be preceded by other words: "my API key" is api key, and "the public
-// api key" is none.
+// classifyWords classifies a name that other words can precede: "my API key" is an api key; "the public api key" has
+// no class.
 func classifyWords(name string) class {
 	words := strings.Fields(name)
 	for n := 1; n <= len(words); n++ {
@@ -131,11 +131,11 @@ func classifyWords(name string) class {
 	return class{}
 }
 
-// nearby is how far from a name is looked for what says that it is one of a secret, in bytes.
+// nearby limits how far before a name the context is searched, in bytes.
 const nearby = 512
 
-// classifyNearby says what a name means for what stands before it: Pwd in a list like Server=x;Pwd=y, the response in
-// the header of Digest, and the value below a name in YAML.
+// classifyNearby classifies a name by the text before it: Pwd in a list like Server=x;Pwd=y, response in a Digest
+// header, and value below a name in YAML.
 func classifyNearby(text string, separator int, name string) class {
 	words := strings.Fields(name)
 	before := text[max(0, separator-nearby):separator]
@@ -162,10 +162,10 @@ func classifyNearby(text string, separator int, name string) class {
 	return class{}
 }
 
-// line is the last line of a text.
+// line returns the last line of a text.
 func line(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
 
-// literal is where the string begins that a program writes with something before it: b"x", []byte("x").
+// literal returns the start of a string literal at a position, after a prefix or conversion: b"x", []byte("x").
 func literal(text string, at int) int {
 	if before := beforeString.FindString(text[at:min(len(text), at+maxName)]); before != "" {
 		return at + len(before) - 1
@@ -175,8 +175,8 @@ func literal(text string, at int) int {
 
 var beforeString = regexp.MustCompile("^(?:[a-zA-Z@$]{1,2}|(?:\\[\\]byte|[sS]tring|str|bytes|SecretStr|Buffer\\.from|new String|Some)\\()[\"'`]")
 
-// valueAt is where the value is that begins at a place: in quotes, which may be escaped, up to the closing one; else
-// up to the next space or delimiter, or if it is a phrase to the end of the line.
+// valueAt returns the range of the value at a position. A quoted value, whose quotes can be escaped, ends at the
+// closing quote. Any other ends at the next space or delimiter, or, if it is a phrase, at the end of the line.
 func valueAt(text string, at int, phrase bool) (start, end int, quoted bool) {
 	open := at
 	for open < len(text) && open-at < maxQuotes && text[open] == '\\' {
@@ -201,13 +201,13 @@ func valueAt(text string, at int, phrase bool) (start, end int, quoted bool) {
 	return at, end, false
 }
 
-// isEscape reports whether text begins with what ends a line or a string inside of a JSON string.
+// isEscape reports whether text starts with an escape that ends a line or a string inside a JSON string.
 func isEscape(text string) bool {
 	return len(text) > 1 && text[0] == '\\' && strings.IndexByte(`nrt"'\`, text[1]) >= 0
 }
 
-// closing is where the quote that opens a value is closed: the same quote behind as many backslashes. A text that is
-// cut off has none, and ends the value.
+// closing returns the position of the closing quote of a value: the same quote after the same number of backslashes. A
+// text that was cut off has none; then the value ends with the text.
 func closing(text string, open, escapes int) int {
 	slashes := 0
 	for i := open + 1; i < len(text); i++ {
@@ -223,17 +223,18 @@ func closing(text string, open, escapes int) int {
 	return len(text)
 }
 
-// isCapital reports whether a name is one of the environment: what stands behind it is a value, and no expression.
+// isCapital reports whether a name has no small letters, as environment variables do. Their values are never
+// expressions.
 func isCapital(name string) bool { return strings.ToUpper(name) == name }
 
-// path is a name of something in a program.
+// path matches a qualified identifier of a program.
 var path = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z0-9_$]*)*$`)
 
-// isCode reports whether an unquoted value is an expression that names a secret and does not hold one: a type, a
-// constant of a language, or a variable such as self.password or process.env.API_KEY.
+// isCode reports whether an unquoted value is an expression and not a secret: a type, a constant of a language, or a
+// variable such as self.password or process.env.API_KEY.
 func isCode(value string) bool {
 	if value == "[" || strings.HasPrefix(value, "[]") {
-		return true // of these assigned knows before it looks for the end of the value
+		return true // assigned handles these before it searches for the end of the value
 	}
 	switch strings.ToLower(strings.TrimRight(value, "?!.")) {
 	case "string", "str", "null", "nil", "none", "true", "false", "undefined", "number", "int", "integer", "bool", "boolean", "bytes", "byte",
@@ -242,7 +243,7 @@ func isCode(value string) bool {
 		return true
 	}
 	if value == "PASS" || value == "FAIL" || value == "SKIP" {
-		return true // what came of a test
+		return true // a test result
 	}
 	if !path.MatchString(value) {
 		return false

@@ -1,19 +1,19 @@
 // Package replay reads and writes trajectories in the format REPLAY.jsonl version 1 (the OpenAgents surface,
 // "Trajectory Format"): one event per line, a header first, SessionStart second, SessionEnd last.
 //
-// Reading is lenient: unknown events and fields are kept as they came, statuses may be in lower case, and a
-// faulty line is reported and passed over. Writing is strict: the order is enforced, times and hashes are
-// checked, and each line is canonical JSON, so that the hash of a trajectory can be taken while it is written.
+// Reading is lenient: unknown events and fields are kept unchanged, statuses can be in lower case, and a faulty line
+// is reported and skipped. Writing is strict: Writer enforces the order, checks times and hashes, and writes each line
+// as canonical JSON, so that it can compute the trajectory's hash as it writes.
 //
-// What is written is what is hashed. So secrets are taken out before: Redact, RedactText and RedactJSON replace what is
-// secret by its name or by its shape with a mark that says what was there, and leave everything else as it is. The
-// Writer does not call them; whoever decides what belongs into a trajectory does. A hash beside a redacted text must be
-// that of the redacted text where the text is there whole: from the hash of the other one, a short password could be
-// found by trying. The hash of an output too long for its preview covers what nobody sees, and is that of the whole
-// output as it was, which the format wants.
+// The hash covers the bytes that are written, so secrets must be removed first. Redact, RedactText and RedactJSON
+// replace secrets, which they find by name or by shape, with a mark that names the kind, and change nothing else. The
+// Writer does not call them; its caller decides what belongs in a trajectory. If a redacted text is recorded
+// completely, the hash beside it must be that of the redacted text: from the hash of the original, a short password
+// could be found by trial. If an output is too long for its preview, the hash is that of the whole original output, as
+// the format requires: most of what it covers is not shown.
 //
-// A ReplayBundle, the older form of a trajectory, is read by FromBundle in both of its shapes and written by ToBundle.
-// Compare sets two trajectories side by side.
+// FromBundle reads a ReplayBundle, the older form of a trajectory, in both of its shapes; ToBundle writes one. Compare
+// aligns two trajectories.
 package replay
 
 import (
@@ -27,14 +27,14 @@ import (
 
 // Limits.
 const (
-	MaxLine    = 1 << 20 // bytes of one line that is read
-	MaxPreview = 2000    // characters of a preview
+	MaxLine    = 1 << 20 // bytes of one line
+	MaxPreview = 2000    // characters of output_preview
 
-	MaxMs    = 100 * 366 * 24 * 3600 * 1000 // ms that anything takes: 100 years
-	MaxDelta = 1 << 30                      // of a verification, up or down; sums of deltas and of times have room
+	MaxMs    = 100 * 366 * 24 * 3600 * 1000 // 100 years in ms, the limit of any duration
+	MaxDelta = 1 << 30                      // limit of verification_delta in both directions; sums of deltas and of times cannot overflow
 )
 
-// Reasons why a line or a file is not what it should be.
+// Reasons why a line or a file is refused.
 var (
 	ErrOrder      = errors.New("out of order")
 	ErrIncomplete = errors.New("ends without SessionEnd")
@@ -42,13 +42,14 @@ var (
 	ErrValue      = errors.New("value not allowed")
 )
 
-// order is where an event may stand: header, SessionStart, anything else, SessionEnd, nothing.
+// order enforces the order of events: header, SessionStart, any others, SessionEnd, end of file.
 type order struct {
 	lines int // so far
 	ended bool
 }
 
-// next takes the next event, or a line that could not be read ("").
+// next advances by one event and returns an error if it is out of order. The name of a line that could not be read is
+// "".
 func (o *order) next(name string) error {
 	line, ended := o.lines, o.ended
 	o.lines++
@@ -73,7 +74,7 @@ func checkTime(s string) error {
 	return nil
 }
 
-// checkMs refuses what nothing takes, and what sums could overflow by. Below zero it says nothing: clocks are set back.
+// checkMs refuses durations whose sums could overflow. Negative ones are valid, because clocks can be set back.
 func checkMs(ms int64) error {
 	if ms < -MaxMs || ms > MaxMs {
 		return fmt.Errorf("%d ms: %w", ms, ErrValue)

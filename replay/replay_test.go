@@ -23,7 +23,7 @@ const at = "2026-01-13T10:00:00Z"
 
 var digest = guild.Sum([]byte("x")).String()
 
-// session is one event of every type, in order.
+// session returns one event of every type, in order.
 func session() []replay.Event {
 	issue, exit := int64(42), 0
 	return []replay.Event{
@@ -54,7 +54,7 @@ func write(t testing.TB, events ...replay.Event) ([]byte, guild.Hash) {
 	return b.Bytes(), h
 }
 
-func TestWhatIsWrittenReadsTheSame(t *testing.T) {
+func TestWriteReadRoundTrip(t *testing.T) {
 	want := session()
 	text, _ := write(t, want...)
 	call := want[3].(replay.ToolCall)
@@ -174,7 +174,7 @@ func TestWriterRefusesValues(t *testing.T) {
 
 func nan() float64 { var zero float64; return zero / zero }
 
-func TestUnknownEventsAndFieldsAreWrittenAgain(t *testing.T) {
+func TestUnknownEventsRoundTrip(t *testing.T) {
 	const text = `{"created_at":"2026-01-13T10:00:00Z","event":"ReplayHeader","producer":"x","replay_version":1}
 {"event":"SessionStart","lesson":[1.0,{"a":null}],"session_id":"s"}
 {"event":"Thought","text":"hm é","weight":1e-7}
@@ -208,7 +208,7 @@ func TestUnknownEventsAndFieldsAreWrittenAgain(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoEventIsNotWritten(t *testing.T) {
+func TestWriterRefusesInvalidEvents(t *testing.T) {
 	var b bytes.Buffer
 	w := replay.NewWriter(&b)
 	for name, raw := range map[string]string{
@@ -260,7 +260,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
-// read returns what is read of a text: names of events, and the numbers of faulty lines.
+// read returns the names of the events in a text, and the numbers of the faulty lines.
 func read(text string) (names []string, faults []string) {
 	for line, err := range replay.Read(strings.NewReader(text)) {
 		if line.Event != nil {
@@ -371,8 +371,8 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// FuzzReplay: reading never fails but by line, and what reads without a fault hashes the same when it is
-// written canonically.
+// FuzzReplay checks that Read fails only by line, and that a file without faults has the same hash after it is written
+// canonically.
 func FuzzReplay(f *testing.F) {
 	text, _ := write(f, session()...)
 	f.Add(text)

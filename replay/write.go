@@ -14,17 +14,16 @@ import (
 type Writer struct {
 	w     io.Writer
 	order order
-	hash  hash.Hash // of the array of lines so far, without the closing bracket
-	err   error     // of w: after it nothing more is written
+	hash  hash.Hash // over the array of lines so far, without the closing bracket
+	err   error     // first error of w; nothing is written after it
 }
 
-// NewWriter returns a Writer to w. Each event is one call of w.Write.
+// NewWriter returns a Writer to w. It calls w.Write once for each event.
 func NewWriter(w io.Writer) *Writer {
 	return &Writer{w: w, hash: sha256.New()}
 }
 
-// Write appends an event. An event that must not stand here, or is not as the format wants it, is refused, and
-// nothing is written.
+// Write appends an event. It refuses an event that is out of order or has invalid values, and writes nothing then.
 func (w *Writer) Write(e Event) error {
 	if w.err != nil {
 		return w.err
@@ -36,8 +35,9 @@ func (w *Writer) Write(e Event) error {
 	return w.append(e.EventName(), line)
 }
 
-// WriteRaw appends an event as it was read, a JSON object, with the fields that this package does not know. It is
-// held to the order, to MaxLine and to what Read can read; its values are not corrected, for they are another's words.
+// WriteRaw appends an event of another program, a JSON object, with its unknown fields. It enforces the order and
+// MaxLine and that Read can parse the event. It does not check or correct the values, because the event must stay as
+// its author wrote it.
 func (w *Writer) WriteRaw(event []byte) error {
 	if w.err != nil {
 		return w.err
@@ -52,7 +52,7 @@ func (w *Writer) WriteRaw(event []byte) error {
 	return w.append(e.EventName(), line)
 }
 
-// append writes a canonical line where it may stand.
+// append writes a canonical line, if the order allows the event.
 func (w *Writer) append(name string, line []byte) error {
 	after := w.order
 	if err := after.next(name); err != nil {
@@ -67,7 +67,8 @@ func (w *Writer) append(name string, line []byte) error {
 	return nil
 }
 
-// Close reports whether the file is whole, and returns its trajectory hash. It does not close the io.Writer.
+// Close returns the trajectory hash, the first error of the io.Writer, or ErrIncomplete if there was no SessionEnd. It
+// does not close the io.Writer.
 func (w *Writer) Close() (digest.SHA256, error) {
 	if w.err != nil {
 		return digest.SHA256{}, w.err
@@ -78,7 +79,7 @@ func (w *Writer) Close() (digest.SHA256, error) {
 	return sumOf(w.hash), nil
 }
 
-// encode is the canonical line of an event, completed.
+// encode completes an event, checks it and returns its canonical line.
 func encode(e Event) ([]byte, error) {
 	e, err := complete(e)
 	if err != nil {
@@ -97,7 +98,7 @@ func encode(e Event) ([]byte, error) {
 	return canon.Canonical(append(fmt.Appendf(nil, `{"event":%q,`, e.EventName()), body[1:]...))
 }
 
-// complete fills what may be left out, and cuts what may be cut.
+// complete sets optional fields that are empty and cuts the preview.
 func complete(e Event) (Event, error) {
 	switch e := e.(type) {
 	case ReplayHeader:
@@ -131,14 +132,14 @@ func addToHash(h hash.Hash, line []byte, n int) {
 	h.Write(line)
 }
 
-// sumOf is the hash of the array with its closing bracket.
+// sumOf appends the closing bracket and returns the hash of the array.
 func sumOf(h hash.Hash) digest.SHA256 {
 	h.Write([]byte{']'})
 	return digest.SHA256(h.Sum(nil))
 }
 
-// Check reports what is wrong with the values of an event that was read: Read takes them as they are, Writer does not.
-// The hash of a call's params must be that of the params.
+// Check returns why Writer would refuse the values of an event; Read does not check them. It also requires that
+// params_hash is the hash of the params.
 func Check(e Event) error {
 	if call, ok := e.(ToolCall); ok && len(call.Params) > 0 {
 		h, err := canon.Hash(call.Params)

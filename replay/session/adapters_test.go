@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// streamed is the session of an agent that prints these lines, one in a second.
+// streamed returns the session of an agent that prints these lines, one per second.
 func streamed(f session.Format, stream []byte) session.Session {
 	r := session.New(session.Config{Producer: "guild@test", SessionID: "s1", PolicyBundleID: "p1", Created: noon})
 	at := noon
@@ -28,7 +28,7 @@ func streamed(f session.Format, stream []byte) session.Session {
 	return r.End(at.Add(time.Second), replay.Success)
 }
 
-// fixtures are the streams that agents have printed (testdata/README.md).
+// fixtures returns the recorded streams of agents (testdata/README.md).
 func fixtures(tb testing.TB) []string {
 	tb.Helper()
 	paths, err := filepath.Glob("testdata/*/*.jsonl")
@@ -38,7 +38,7 @@ func fixtures(tb testing.TB) []string {
 	return paths
 }
 
-// formatOf is the form of a fixture.
+// formatOf returns the format of a fixture.
 func formatOf(path string) session.Format {
 	if strings.HasPrefix(path, "testdata/claude-code") {
 		return session.ClaudeCode
@@ -46,7 +46,7 @@ func formatOf(path string) session.Format {
 	return session.Codex
 }
 
-func TestAnAgentsStreamBecomesATrajectory(t *testing.T) {
+func TestAgentStreamTrajectories(t *testing.T) {
 	for _, path := range fixtures(t) {
 		t.Run(strings.TrimPrefix(path, "testdata/"), func(t *testing.T) {
 			stream, err := os.ReadFile(path)
@@ -78,7 +78,7 @@ func TestAnAgentsStreamBecomesATrajectory(t *testing.T) {
 	}
 }
 
-func TestWhatAnAgentSaysBesideItsCalls(t *testing.T) {
+func TestAgentStatusAndUsage(t *testing.T) {
 	const sonnet = "claude-sonnet-5"
 	for name, c := range map[string]struct {
 		status  replay.Status
@@ -89,14 +89,14 @@ func TestWhatAnAgentSaysBesideItsCalls(t *testing.T) {
 	}{
 		"claude-code/work":              {replay.Success, sonnet, 6612, 301, 8469, []string{"file:/box/bundle/files/spans.py", "file:/box/bundle/files/notes.md"}},
 		"claude-code/todos":             {replay.Success, sonnet, 2336, 123, 3670, nil},
-		"claude-code/subagent":          {replay.Success, sonnet, 3608, 204, 6186, nil}, // the sub-agent's tokens, too
+		"claude-code/subagent":          {replay.Success, sonnet, 3608, 204, 6186, nil}, // with the sub-agent's tokens
 		"claude-code/refused":           {replay.Success, sonnet, 1272, 81, 2516, nil},  // nothing was written
 		"claude-code/max-turns":         {replay.Failed, sonnet, 1272, 81, 2516, nil},
 		"claude-code/too-long":          {replay.Failed, sonnet, 210, 40, 1380, nil},
 		"claude-code/overloaded":        {replay.Failed, sonnet, 0, 0, 0, nil},
 		"claude-code/interrupted":       {replay.Cancelled, sonnet, 210, 40, 1380, nil},
 		"claude-code/interrupted-reply": {replay.Cancelled, sonnet, 210, 40, 1380, nil},
-		"claude-code/ended":             {replay.Success, sonnet, -1, -1, 0, nil}, // it said nothing of its end: others know
+		"claude-code/ended":             {replay.Success, sonnet, -1, -1, 0, nil}, // no report about the end
 		"codex/work":                    {replay.Success, "", 6015, 255, 0, []string{"file:/box/bundle/files/notes.md", "file:/box/bundle/files/spans.py", "file:/box/bundle/files/notes.md", "file:/box/bundle/files/spans.py"}},
 		"codex/failed":                  {replay.Failed, "", -1, -1, 0, nil},
 		"codex/retried":                 {replay.Failed, "", -1, -1, 0, nil},
@@ -133,8 +133,8 @@ func TestWhatAnAgentSaysBesideItsCalls(t *testing.T) {
 	}
 }
 
-// deeds lists the calls of a session but for notes: with a mark what failed, with its exit code if it is known, what
-// has no result, and what a sub-agent did.
+// deeds lists the calls of a session except notes. Marks show failed calls, with their exit code if known, calls
+// without a result, and calls of a sub-agent.
 func deeds(s session.Session) string {
 	results := map[string]replay.ToolResult{}
 	for _, e := range s.Events {
@@ -166,7 +166,7 @@ func deeds(s session.Session) string {
 	return strings.Join(all, " ")
 }
 
-func TestEveryCallOfAnAgentIsInItsTrajectory(t *testing.T) {
+func TestAgentCallsRecorded(t *testing.T) {
 	want := map[string]string{
 		"claude-code/background":          "Bash Bash",
 		"claude-code/ended":               "Bash?",
@@ -219,8 +219,8 @@ func TestAnAgentThatFailsSaysSo(t *testing.T) {
 	}
 }
 
-// TestTroubleWithAnAgentsAccountIsNotToldToTheCustomer: it is in the record, where the provider finds it.
-func TestTroubleWithAnAgentsAccountIsNotToldToTheCustomer(t *testing.T) {
+// The customer must not see trouble with an agent's account. The record has it, for the provider.
+func TestAccountTroubleHiddenFromCustomer(t *testing.T) {
 	for name, want := range map[string][]string{
 		"claude-code/work":        {"I look at what is there.", "Three things at once.", "Done: `merge` sorts now.\n\nThe tests were not run."},
 		"claude-code/overloaded":  nil,
@@ -246,7 +246,7 @@ func TestTroubleWithAnAgentsAccountIsNotToldToTheCustomer(t *testing.T) {
 	}
 }
 
-func TestWhatAnAgentSaysAndNobodyKnowsIsCounted(t *testing.T) {
+func TestUnknownAgentLinesCounted(t *testing.T) {
 	for _, c := range []struct {
 		format session.Format
 		line   string
@@ -266,8 +266,8 @@ func TestWhatAnAgentSaysAndNobodyKnowsIsCounted(t *testing.T) {
 	}
 }
 
-// TestAnItemOfAnUnknownTypeIsACall: whatever it is, an agent has done it.
-func TestAnItemOfAnUnknownTypeIsACall(t *testing.T) {
+// An item of an unknown type is still an action of the agent.
+func TestUnknownItemTypeIsCall(t *testing.T) {
 	for stream, want := range map[string]string{
 		`{"type":"item.completed","item":{"id":"a","type":"novelty","x":1,"status":"failed"}}`:                   "novelty!",
 		`{"type":"item.started","item":{"id":"a","type":"novelty","tool":"look"}}`:                               "look?",
@@ -284,7 +284,7 @@ func TestAnItemOfAnUnknownTypeIsACall(t *testing.T) {
 	}
 }
 
-func TestOutputsOfAgentsAreHashedAsTheTextThatTheyAre(t *testing.T) {
+func TestAgentOutputsHashedAsText(t *testing.T) {
 	use := `{"type":"assistant","message":{"content":[{"type":"tool_use","id":"a","name":"T","input":{}}]}}` + "\n"
 	result := func(content string) string {
 		return use + `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"a","content":` + content + `}]}}`
@@ -303,7 +303,7 @@ func TestOutputsOfAgentsAreHashedAsTheTextThatTheyAre(t *testing.T) {
 	}
 }
 
-// FuzzAgents: whatever an agent prints, there is a trajectory that can be read back, and a receipt.
+// FuzzAgents checks that any output of an agent gives a trajectory that can be read back, and a receipt.
 func FuzzAgents(f *testing.F) {
 	for _, path := range fixtures(f) {
 		stream, err := os.ReadFile(path)
@@ -321,7 +321,7 @@ func FuzzAgents(f *testing.F) {
 	})
 }
 
-// readable wants a session to be whole.
+// readable checks that a session is complete and can be read back.
 func readable(t *testing.T, s session.Session) {
 	t.Helper()
 	raw, hash, err := session.Encode(s.Events)

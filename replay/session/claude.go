@@ -21,22 +21,22 @@ type claudeLine struct {
 		Model   string         `json:"model"`
 		Content jsontext.Value `json:"content"` // a text, or blocks
 	} `json:"message"`
-	Parent string `json:"parent_tool_use_id"` // the call by which a sub-agent was started whose message this is
+	Parent string `json:"parent_tool_use_id"` // id of the call that started the sub-agent of this message
 
 	Attempt int    `json:"attempt"` // of system/api_retry
 	Most    int    `json:"max_retries"`
 	Code    int    `json:"error_status"`
-	Error   string `json:"error"` // also of a message that the program made of one
+	Error   string `json:"error"` // also of a message that reports an API error
 
 	IsError bool                   `json:"is_error"` // of result
 	Reason  string                 `json:"terminal_reason"`
 	Errors  []string               `json:"errors"`
 	Cost    *float64               `json:"total_cost_usd"`
-	Usage   *claudeUsage           `json:"usage"`      // without that of sub-agents
-	Models  map[string]claudeModel `json:"modelUsage"` // all there was
+	Usage   *claudeUsage           `json:"usage"`      // without sub-agents
+	Models  map[string]claudeModel `json:"modelUsage"` // all models, with sub-agents
 }
 
-// claudeUsage are the tokens of messages. Those that were cached are not among the input's.
+// claudeUsage counts the tokens of messages. Input does not include the cached tokens.
 type claudeUsage struct {
 	Input   int64 `json:"input_tokens"`
 	Written int64 `json:"cache_creation_input_tokens"`
@@ -44,7 +44,7 @@ type claudeUsage struct {
 	Output  int64 `json:"output_tokens"`
 }
 
-// claudeModel are the tokens of one model.
+// claudeModel counts the tokens of one model.
 type claudeModel struct {
 	Input   int64 `json:"inputTokens"`
 	Written int64 `json:"cacheCreationInputTokens"`
@@ -78,13 +78,13 @@ func readClaude(canonical []byte) ([]said, error) {
 		return l.message()
 	case "result":
 		return l.result()
-	case "stream_event", "rate_limit_event", "tool_progress", "keep_alive": // what other lines say whole, and signs of life
+	case "stream_event", "rate_limit_event", "tool_progress", "keep_alive": // partial copies of other lines, and keep-alives
 		return nil, nil
 	}
 	return nil, errUnknown
 }
 
-// system is what the program says of itself.
+// system reads a line about the program itself.
 func (l claudeLine) system() ([]said, error) {
 	switch l.Subtype {
 	case "init":
@@ -93,13 +93,13 @@ func (l claudeLine) system() ([]said, error) {
 		text := fmt.Sprintf("attempt %d of %d failed: %d %s", l.Attempt, l.Most+1, l.Code, l.Error)
 		return []said{note{text: text, trouble: true}}, nil
 	case "status", "thinking_tokens", "compact_boundary", "hook_started", "hook_progress", "hook_response",
-		"task_started", "task_progress", "task_updated", "task_notification": // a task is a call that has its own lines
+		"task_started", "task_progress", "task_updated", "task_notification": // a task is also a call, which has its own lines
 		return nil, nil
 	}
 	return nil, errUnknown
 }
 
-// result is the last line.
+// result reads the last line.
 func (l claudeLine) result() (all []said, err error) {
 	for _, text := range l.Errors {
 		all = append(all, note{text: text, trouble: true})
@@ -127,7 +127,7 @@ func (l claudeLine) result() (all []said, err error) {
 	return append(all, used{input: &input, output: &u.Output, cost: microUSD(l.Cost)}), nil
 }
 
-// microUSD is a price in millionths of a US dollar; what is no price is a negative one.
+// microUSD converts a price to millionths of a US dollar. It returns -1 for an invalid price, which used.tell refuses.
 func microUSD(usd *float64) *int64 {
 	if usd == nil {
 		return nil
@@ -142,7 +142,7 @@ func microUSD(usd *float64) *int64 {
 func (l claudeLine) message() (all []said, err error) {
 	content := l.Message.Content
 	if content.Kind() == '"' && l.Type == "user" {
-		return nil, nil // what the user has said
+		return nil, nil // the user's own message
 	}
 	if content.Kind() != '[' {
 		return nil, errUnknown
@@ -151,7 +151,7 @@ func (l claudeLine) message() (all []said, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if m := l.Message.Model; l.Parent == "" && m != "" && m != "<synthetic>" { // the program's own words
+	if m := l.Message.Model; l.Parent == "" && m != "" && m != "<synthetic>" { // the program's own message
 		all = append(all, used{model: m})
 	}
 	var unknown error
@@ -168,12 +168,13 @@ func (l claudeLine) message() (all []said, err error) {
 	return all, unknown
 }
 
-// said is what a block of a message says. The calls and notes of a sub-agent are the step of the call that started it.
+// said reads one block of a message. Calls and notes of a sub-agent get the id of the call that started it as their
+// step.
 func (b claudeBlock) said(l claudeLine) ([]said, error) {
 	switch {
 	case b.Type == "text" && l.Type == "assistant":
 		return []said{note{b.Text, l.Parent, l.Error != ""}}, nil
-	case b.Type == "tool_use" || strings.HasSuffix(b.Type, "_tool_use"): // those of servers have names of their own
+	case b.Type == "tool_use" || strings.HasSuffix(b.Type, "_tool_use"): // tools of servers have their own block types
 		params, err := object(b.Input)
 		if err != nil {
 			return nil, err
@@ -195,7 +196,7 @@ func (b claudeBlock) said(l claudeLine) ([]said, error) {
 	return nil, errUnknown
 }
 
-// failed reports whether a result is that of a call that failed.
+// failed reports whether the block is the result of a failed call.
 func (b claudeBlock) failed() bool {
 	if b.IsError || b.Content.Kind() != '{' {
 		return b.IsError
@@ -204,7 +205,7 @@ func (b claudeBlock) failed() bool {
 	return err == nil && strings.HasSuffix(content.Type, "_error")
 }
 
-// claudeExit is the exit code of a command that failed: its output begins with it.
+// claudeExit returns the exit code of a failed command, which is the first line of its output, or nil.
 func claudeExit(output string) *int {
 	rest, ok := strings.CutPrefix(output, "Exit code ")
 	if !ok {
@@ -218,7 +219,8 @@ func claudeExit(output string) *int {
 	return &code
 }
 
-// claudeOutput is the text of a result that is one text, however it is wrapped, and the canonical form of any other.
+// claudeOutput returns the output of a call. A single text, also in a block, is hashed as text; anything else in its
+// canonical form.
 func claudeOutput(content jsontext.Value) (Output, error) {
 	if len(content) == 0 || content.Kind() == 'n' {
 		return outputOf(jsontext.Value(`""`))
@@ -235,7 +237,7 @@ func claudeOutput(content jsontext.Value) (Output, error) {
 	return outputOf(content)
 }
 
-// claudeEffects are the files that a tool changes by its params.
+// claudeEffects returns the files that a call changes, taken from its params.
 func claudeEffects(tool string, input jsontext.Value) []string {
 	switch tool {
 	case "Write", "Edit", "MultiEdit", "NotebookEdit":

@@ -24,7 +24,7 @@ type codexLine struct {
 	Prompt string         `json:"prompt"` // of its second one
 }
 
-// codexUsage are the tokens of a whole thread. Those that were cached are among the input's.
+// codexUsage counts the tokens of a whole thread. Input includes the cached tokens.
 type codexUsage struct {
 	Input  *int64 `json:"input_tokens"`
 	Output *int64 `json:"output_tokens"`
@@ -50,7 +50,7 @@ func readCodex(canonical []byte) ([]said, error) {
 		return readCodexItem(l.Item, strings.TrimPrefix(l.Type, "item."))
 	case "turn.completed":
 		return append(l.Usage.said(), ended{status: replay.Success}), nil
-	case "turn.failed": // why is said by an error before it
+	case "turn.failed": // an error line before it has the reason
 		return []said{ended{status: replay.Failed}}, nil
 	case "error":
 		return []said{note{text: l.Message, trouble: true}}, nil
@@ -64,11 +64,11 @@ func readCodex(canonical []byte) ([]said, error) {
 	return nil, errUnknown
 }
 
-// codexItem is a thing that happens in a thread.
+// codexItem is one item of a thread, such as a command or a message.
 type codexItem struct {
 	ID      string `json:"id"`
 	Type    string `json:"type"`
-	OldType string `json:"item_type"` // as the first versions of the form call it
+	OldType string `json:"item_type"` // in the first versions of this form
 	Status  string `json:"status"`
 	Text    string `json:"text"`    // of agent_message and reasoning
 	Message string `json:"message"` // of error
@@ -87,7 +87,7 @@ type codexItem struct {
 		Path string `json:"path"`
 	} `json:"changes"` // of file_change
 
-	Agents jsontext.Value `json:"agents_states"` // of collab_tool_call: what became of sub-agents
+	Agents jsontext.Value `json:"agents_states"` // of collab_tool_call: states of sub-agents
 
 	Items jsontext.Value `json:"items"` // of todo_list
 }
@@ -112,13 +112,13 @@ func readCodexItem(raw jsontext.Value, stage string) ([]said, error) {
 	case "reasoning":
 		return nil, nil
 	case "todo_list":
-		if stage == "completed" { // once more the last one
+		if stage == "completed" { // repeats the last update
 			return nil, nil
 		}
 		params, err := canon.Marshal(map[string]jsontext.Value{"items": orNull(i.Items)})
 		return []said{listed{call{tool: i.Type, params: params}}}, err
 	}
-	if stage == "updated" { // what is there so far; all of it comes when it is completed
+	if stage == "updated" { // partial; the completed item has everything
 		return nil, nil
 	}
 	c, err := i.call(raw)
@@ -132,7 +132,7 @@ func readCodexItem(raw jsontext.Value, stage string) ([]said, error) {
 	return []said{unlessOpen{c}, r}, nil
 }
 
-// call is the item as the call of a tool.
+// call returns the item as a call of a tool.
 func (i codexItem) call(raw jsontext.Value) (call, error) {
 	c := call{id: i.ID, tool: i.Type}
 	var err error
@@ -142,7 +142,7 @@ func (i codexItem) call(raw jsontext.Value) (call, error) {
 	case "mcp_tool_call":
 		c.tool = strings.Trim(i.Server+"."+i.Tool, ".")
 		c.params, err = object(i.Arguments)
-	default: // whatever an item of this type has, beside what says where it stands
+	default: // all members except ids and states
 		c.tool = cmp.Or(i.Tool, i.Type)
 		var members map[string]jsontext.Value
 		if members, err = decode[map[string]jsontext.Value](raw); err != nil {
@@ -156,7 +156,7 @@ func (i codexItem) call(raw jsontext.Value) (call, error) {
 	return c, err
 }
 
-// result is the item as what came of that: where nothing else says it, the item itself.
+// result returns the result of the item. If no member holds the output, the output is the whole item.
 func (i codexItem) result(item jsontext.Value) (r result, err error) {
 	r.id, r.exit = i.ID, i.ExitCode
 	var output Output
@@ -254,7 +254,7 @@ func readCodexMsg(raw jsontext.Value) ([]said, error) {
 	case "turn_aborted":
 		return []said{ended{status: replay.Cancelled}}, nil
 	case "agent_reasoning", "agent_reasoning_delta", "agent_reasoning_raw_content", "agent_reasoning_section_break",
-		"agent_message_delta", "exec_command_output_delta", // what other lines say whole, and thoughts
+		"agent_message_delta", "exec_command_output_delta", // partial copies of other lines, and thoughts
 		"task_started", "task_complete", "user_message", "turn_diff": // task_complete also comes after an error
 		return nil, nil
 	}
@@ -292,7 +292,7 @@ func (m codexMsg) begins(name string) (all []said, err error) {
 		}
 		c.tool = strings.Trim(in.Server+"."+in.Tool, ".")
 		c.params, err = object(in.Arguments)
-	case "web_search": // what is searched for is said at its end
+	case "web_search": // its end has the query
 		return nil, nil
 	default:
 		return nil, errUnknown
@@ -300,7 +300,7 @@ func (m codexMsg) begins(name string) (all []said, err error) {
 	return []said{c}, err
 }
 
-// movedTo is where a changed file has gone, or empty.
+// movedTo returns the new path of a moved file, or "".
 func movedTo(change jsontext.Value) string {
 	c, err := decode[struct {
 		Update struct {
@@ -344,7 +344,7 @@ func (m codexMsg) ends(name string) ([]said, error) {
 	return []said{r}, err
 }
 
-// failedMCP reports whether the result of a tool, {"Ok": …} or {"Err": …}, is that of a call that failed.
+// failedMCP reports whether the result of a tool, {"Ok": …} or {"Err": …}, is an error.
 func failedMCP(raw jsontext.Value) bool {
 	r, err := decode[struct {
 		Ok struct {

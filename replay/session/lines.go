@@ -15,7 +15,7 @@ import (
 	"guild/replay"
 )
 
-// Format is a form of lines that a worker may say what it does in.
+// Format is a format in which a worker reports what it does.
 type Format string
 
 // The formats: guild's own, and the event streams of agents.
@@ -25,17 +25,17 @@ const (
 	Codex      Format = "codex"       // codex exec --json
 )
 
-// Formats lists all of them.
+// Formats returns all formats.
 func Formats() []Format { return []Format{Guild, ClaudeCode, Codex} }
 
-// read reads what a line says. A line may say several things, and some of it may be faulty.
+// read parses a line. A line can have several parts. If only some of them are valid, read returns these with an error.
 func (f Format) read(line []byte) ([]said, error) {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return nil, errUnknown
 	}
-	canonical, err := canon.Canonical(line) // refuses what two readers could read differently
+	canonical, err := canon.Canonical(line) // refuses JSON that two parsers could read differently
 	if f != Guild && errors.Is(err, canon.ErrDuplicate) {
-		canonical, err = firstOnes(line) // Codex names its searches twice
+		canonical, err = firstOnes(line) // Codex sends duplicate members
 	}
 	if err != nil {
 		return nil, err
@@ -52,10 +52,10 @@ func (f Format) read(line []byte) ([]said, error) {
 	return readGuild(canonical)
 }
 
-// firstOnes is the canonical form of an object of which every member that stands twice is left out but for the first.
+// firstOnes returns the canonical form of an object. Of duplicate members it keeps the first.
 func firstOnes(line []byte) ([]byte, error) {
 	in, b := jsontext.NewDecoder(bytes.NewReader(line), jsontext.AllowDuplicateNames(true)), bytes.Buffer{}
-	out := jsontext.NewEncoder(&b) // refuses a name for the second time, and stays as it was
+	out := jsontext.NewEncoder(&b) // refuses a duplicate name without changing its state
 	for {
 		name := isName(in)
 		token, err := in.ReadToken()
@@ -75,7 +75,7 @@ func firstOnes(line []byte) ([]byte, error) {
 	return canon.Canonical(b.Bytes())
 }
 
-// guildLine is a line of guild's own form; which members it has says what it is.
+// guildLine is a line of guild's own format. Its members determine its meaning.
 type guildLine struct {
 	Event string `json:"event"`
 
@@ -154,7 +154,7 @@ func readGuild(canonical []byte) ([]said, error) {
 	return all, nil
 }
 
-// tool is what a line says of a call and its result.
+// tool reads the call and the result of a line.
 func (l guildLine) tool() (all []said, err error) {
 	if l.Tool != "" {
 		params, err := object(l.Params)
@@ -180,14 +180,14 @@ func (l guildLine) tool() (all []said, err error) {
 		}
 		r.output = &output
 	}
-	if l.OutputHash != nil { // the worker has seen all of it, and sends its beginning
+	if l.OutputHash != nil { // the worker has hashed the whole output and sends only its beginning
 		output.Hash = *l.OutputHash
 		r.output = &output
 	}
 	return append(all, r), nil
 }
 
-// object wants params to be an object; none are an empty one.
+// object returns params if they are an object, or nil if there are none.
 func object(params jsontext.Value) ([]byte, error) {
 	if len(params) == 0 || params.Kind() == 'n' {
 		return nil, nil
@@ -198,8 +198,8 @@ func object(params jsontext.Value) ([]byte, error) {
 	return params, nil
 }
 
-// readEvent reads a line that is an event of REPLAY.jsonl already. Its times, and the hash of its params, are made
-// anew; the header and the start are ours.
+// readEvent reads a line that is already an event of REPLAY.jsonl. The Recorder sets its times and the hash of its
+// params again. A header and a SessionStart are unknown here, because guild writes its own.
 func readEvent(name string, canonical []byte) ([]said, error) {
 	switch name {
 	case "ToolCall":
@@ -251,16 +251,16 @@ func decode[T any](canonical []byte) (T, error) {
 	return v, err
 }
 
-// Lines is a writer that takes what a worker writes apart into lines for a Recorder. It never fails, and holds no
-// more than one line of MaxLine bytes.
+// Lines is an io.Writer that splits a worker's output into lines and passes them to a Recorder. Write never fails, so
+// that a faulty trace cannot stop the worker. Lines buffers at most one line of MaxLine bytes.
 type Lines struct {
 	To     *Recorder
 	Format Format
 	Now    func() time.Time
-	Say    func(note string) // hears the notes; nobody does if nil
+	Say    func(note string) // receives the notes; can be nil
 
 	line []byte
-	long int64 // bytes of a line over MaxLine so far; 0 while it is not
+	long int64 // bytes so far of a line over MaxLine; otherwise 0
 }
 
 // Write implements io.Writer.
@@ -279,7 +279,7 @@ func (l *Lines) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// hold adds to the line that has begun.
+// hold appends p to the current line. Of a line over MaxLine only the length is kept.
 func (l *Lines) hold(p []byte) {
 	switch {
 	case l.long > 0:
@@ -292,12 +292,12 @@ func (l *Lines) hold(p []byte) {
 	}
 }
 
-// Flush takes what was written since the last line feed as a line. It is for the end of what a worker writes.
+// Flush ends the current line. Call it once after the last Write, for output without a final line feed.
 func (l *Lines) Flush() {
 	line, long := bytes.TrimRight(l.line, "\r"), l.long
 	l.line, l.long = l.line[:0], 0
 	if cap(l.line) > 64<<10 {
-		l.line = nil // one long line does not cost its memory until the end
+		l.line = nil // frees the buffer after an unusually long line
 	}
 	switch {
 	case long > 0:

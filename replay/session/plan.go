@@ -20,7 +20,7 @@ const (
 	maxListed     = 1000   // files, dependencies, commands
 )
 
-// Plan is what a worker means to do (PlanIR). It is read only: its hash is that of the document as it came.
+// Plan is a worker's plan (PlanIR). It is read only, so its hash is always that of the document as received.
 type Plan struct {
 	Analysis     string       `json:"analysis"`
 	Steps        []Step       `json:"steps"`
@@ -28,7 +28,7 @@ type Plan struct {
 	Complexity   string       `json:"complexity"`
 	Confidence   replay.Float `json:"confidence"` // 0 to 1
 
-	Hash guild.Hash `json:"-"` // canonical hash of the document as received, with the fields that Plan does not have
+	Hash guild.Hash `json:"-"` // canonical hash of the document as received, with unknown fields
 }
 
 // Step is one step of a plan.
@@ -41,7 +41,7 @@ type Step struct {
 	MaxIterations int      `json:"max_iterations"`
 }
 
-// Strategy is how the work is checked when the steps are done.
+// Strategy is the plan's final check of the work, after all steps.
 type Strategy struct {
 	Commands        []string `json:"commands"`
 	SuccessCriteria Criteria `json:"success_criteria"`
@@ -61,7 +61,7 @@ func (c *Criteria) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(c))
 }
 
-// Intent is what a step is for.
+// Intent is the purpose of a step.
 type Intent string
 
 // The intents.
@@ -72,7 +72,7 @@ const (
 	Synthesize  Intent = "Synthesize"
 )
 
-// UnmarshalText reads an intent in any case. Others are kept as they are, and no plan with them is valid.
+// UnmarshalText reads an intent in any case. Others are kept unchanged and make the plan invalid.
 func (i *Intent) UnmarshalText(b []byte) error {
 	for _, known := range []Intent{Investigate, Modify, Verify, Synthesize} {
 		if strings.EqualFold(string(b), string(known)) {
@@ -84,12 +84,12 @@ func (i *Intent) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// DecodePlan reads a plan and its hash. It does not validate.
+// DecodePlan parses a plan and computes its hash. It does not validate the plan.
 func DecodePlan(b []byte) (Plan, error) {
 	if len(b) > MaxPlan {
 		return Plan{}, fmt.Errorf("plan of %d bytes is over %d: %w", len(b), MaxPlan, ErrInvalid)
 	}
-	canonical, err := canon.Canonical(b) // refuses what two readers could read differently
+	canonical, err := canon.Canonical(b) // refuses JSON that two parsers could read differently
 	if err != nil {
 		return Plan{}, fmt.Errorf("plan: %w", err)
 	}
@@ -104,8 +104,8 @@ func DecodePlan(b []byte) (Plan, error) {
 	return p, nil
 }
 
-// Validate reports the first thing that makes the plan none: a number out of its bounds, an id that is missing or
-// stands twice, a dependency on a step that is not there, or steps that wait for one another.
+// Validate returns the first reason why the plan is invalid: a number out of bounds, a missing or duplicate step id,
+// an unknown dependency, or a dependency cycle.
 func (p Plan) Validate() error {
 	if p.Confidence < 0 || p.Confidence > 1 {
 		return fmt.Errorf("plan: confidence %v is not in 0..1: %w", float64(p.Confidence), ErrInvalid)
@@ -143,7 +143,8 @@ func (s Step) validate() error {
 	return nil
 }
 
-// checkOrder takes away steps that wait for nothing until none is left, or those that are left wait for one another.
+// checkOrder finds unknown dependencies and cycles. It removes steps without open dependencies until none is left
+// (Kahn's algorithm); the remaining steps form a cycle.
 func (p Plan) checkOrder(places map[string]int) error {
 	waits, after := make([]int, len(p.Steps)), make([][]int, len(p.Steps))
 	for i, s := range p.Steps {

@@ -14,7 +14,7 @@ const plan = `{"analysis":"two bugs","steps":[
  "verification_strategy":{"commands":["go test"],"success_criteria":"all pass","max_retries":2},
  "complexity":"Low","confidence":0.8,"model":"x"}`
 
-func TestAPlanIsHashedAsItCame(t *testing.T) {
+func TestPlanHash(t *testing.T) {
 	p, err := session.DecodePlan([]byte(plan))
 	if err != nil || p.Validate() != nil {
 		t.Fatal(err, p.Validate())
@@ -27,7 +27,7 @@ func TestAPlanIsHashedAsItCame(t *testing.T) {
 	}
 }
 
-func TestAPlanThatIsNone(t *testing.T) {
+func TestInvalidPlans(t *testing.T) {
 	step := func(members string) string { return `{"steps":[{"intent":"Verify",` + members + `}]}` }
 	for text, wrong := range map[string]string{
 		`[]`: "not an object", `{"steps":{}}`: "steps", `{"a":1,"a":2}`: "duplicate",

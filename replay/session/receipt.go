@@ -14,22 +14,22 @@ import (
 	"guild/replay"
 )
 
-// MaxReceipt is the largest session receipt that is read, in bytes.
+// MaxReceipt limits the size of a session receipt that is read, in bytes.
 const MaxReceipt = 16 << 20
 
-// Receipt is RECEIPT.json: the summary of a session, with the hashes by which its trajectory can be checked. Members
-// that are not known are kept where they stand.
+// Receipt is RECEIPT.json: the summary of a session, with the hashes by which its trajectory can be checked. Unknown
+// members are kept.
 type Receipt struct {
 	SessionID      string         `json:"session_id"`
 	StartedAt      string         `json:"started_at"`   // ISO 8601
 	CompletedAt    string         `json:"completed_at"` // ISO 8601
-	IssueNumber    *int64         `json:"issue_number"` // null if there is none
-	PlanHash       guild.Hash     `json:"plan_hash"`    // "" if there was no plan; of the last one if there were several
+	IssueNumber    *int64         `json:"issue_number"` // null without an issue
+	PlanHash       guild.Hash     `json:"plan_hash"`    // "" without a plan; with several plans, of the last one
 	ToolCalls      []Call         `json:"tool_calls"`
 	Verification   Verified       `json:"verification"`
-	Confidence     replay.Float   `json:"final_confidence"` // 0 to 1; 0 if nothing was said
+	Confidence     replay.Float   `json:"final_confidence"` // 0 to 1; 0 if unknown
 	PolicyBundleID string         `json:"policy_bundle_id"`
-	Signature      *string        `json:"signature"` // null, or the id of a Nostr event that says Unsigned in its content
+	Signature      *string        `json:"signature"` // null, or the id of a Nostr event whose content is Unsigned
 	TrajectoryHash guild.Hash     `json:"trajectory_hash,omitzero"`
 	Provenance     *Provenance    `json:"provenance,omitzero"`
 	Trace          *Report        `json:"trace,omitzero"`
@@ -41,14 +41,14 @@ type Call struct {
 	ID          string           `json:"id"`
 	Tool        string           `json:"tool"`
 	ParamsHash  guild.Hash       `json:"params_hash"`
-	OutputHash  guild.Hash       `json:"output_hash"`  // "" if no result was seen
+	OutputHash  guild.Hash       `json:"output_hash"`  // "" without a result
 	StepUtility replay.Float     `json:"step_utility"` // -1 to 1
 	LatencyMs   int64            `json:"latency_ms"`
-	SideEffects []jsontext.Value `json:"side_effects"` // texts as "file:src/main.go" in our own; others may have more
+	SideEffects []jsontext.Value `json:"side_effects"` // strings such as "file:src/main.go" in our receipts; others can have objects
 	Extra       jsontext.Value   `json:",embed"`
 }
 
-// Verified is how the work was checked during the session, all checks together.
+// Verified combines all checks that were made during the session.
 type Verified struct {
 	Commands  []string       `json:"commands_run"`
 	ExitCodes []int          `json:"exit_codes"` // one for each command
@@ -56,7 +56,8 @@ type Verified struct {
 	Extra     jsontext.Value `json:",embed"`
 }
 
-// NewReceipt makes the receipt of a trajectory, which may come from anywhere, and names it by its hash.
+// NewReceipt makes the receipt of a trajectory, which can come from any program. trajectory is its hash. The error is
+// about an event or the first reason why the receipt is invalid.
 func NewReceipt(events []replay.Event, trajectory guild.Hash, effects Effects) (Receipt, error) {
 	r := Receipt{TrajectoryHash: trajectory, ToolCalls: []Call{}, Verification: Verified{Commands: []string{}, ExitCodes: []int{}}}
 	places := map[string]int{}
@@ -68,7 +69,7 @@ func NewReceipt(events []replay.Event, trajectory guild.Hash, effects Effects) (
 	return r, r.Validate()
 }
 
-// take adds what one event says. places are those of the calls, by their ids.
+// take adds one event. places has the index of each call by its id.
 func (r *Receipt) take(e replay.Event, places map[string]int, effects Effects) (err error) {
 	switch e := e.(type) {
 	case replay.SessionStart:
@@ -105,7 +106,7 @@ func (r *Receipt) take(e replay.Event, places map[string]int, effects Effects) (
 	return err
 }
 
-// paramsHash is what the event says, or what its params have.
+// paramsHash returns the hash that the event states, or that of its params if it states none.
 func paramsHash(e replay.ToolCall) (guild.Hash, error) {
 	switch {
 	case e.ParamsHash != "":
@@ -116,7 +117,7 @@ func paramsHash(e replay.ToolCall) (guild.Hash, error) {
 	return canon.Hash(e.Params)
 }
 
-// Validate reports the first thing that makes the receipt none.
+// Validate returns the first reason why the receipt is invalid.
 func (r Receipt) Validate() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("session receipt: "+format+": %w", append(args, ErrInvalid)...)
@@ -159,7 +160,7 @@ func isEventID(s string) bool {
 	return err == nil && len(b) == 32 && !slices.ContainsFunc([]byte(s), func(c byte) bool { return 'A' <= c && c <= 'F' })
 }
 
-// Encode writes the receipt as canonical JSON. It does not validate.
+// Encode returns the receipt as canonical JSON. It does not validate.
 func (r Receipt) Encode() ([]byte, error) {
 	b, err := json.Marshal(r)
 	if err == nil {
@@ -171,19 +172,19 @@ func (r Receipt) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// Unsigned is the hash of the receipt with a signature of null: what the event that signs it has in its content.
+// Unsigned returns the hash of the receipt with a null signature, which the signing event has as its content.
 func (r Receipt) Unsigned() (guild.Hash, error) {
 	r.Signature = nil
 	b, err := r.Encode()
 	return guild.Sum(b), err
 }
 
-// DecodeReceipt reads a session receipt in any JSON form. It does not validate.
+// DecodeReceipt parses a session receipt in any JSON form. It does not validate.
 func DecodeReceipt(b []byte) (Receipt, error) {
 	if len(b) > MaxReceipt {
 		return Receipt{}, fmt.Errorf("session receipt of %d bytes is over %d: %w", len(b), MaxReceipt, ErrInvalid)
 	}
-	canonical, err := canon.Canonical(b) // refuses what two readers could read differently
+	canonical, err := canon.Canonical(b) // refuses JSON that two parsers could read differently
 	if err != nil {
 		return Receipt{}, fmt.Errorf("session receipt: %w", err)
 	}

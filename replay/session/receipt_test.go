@@ -12,7 +12,7 @@ import (
 
 var noon = time.Date(2026, 1, 13, 12, 0, 0, 0, time.UTC)
 
-// record is a session in which a call changes a file and a check is made.
+// record returns a session with a call that changes a file, and a check.
 func record(t *testing.T, lines ...string) session.Session {
 	t.Helper()
 	r := session.New(session.Config{Producer: "guild@test", SessionID: "s1", PolicyBundleID: "p1", Created: noon})
@@ -69,7 +69,7 @@ func TestAReceiptSumsUpATrajectory(t *testing.T) {
 	}
 }
 
-func TestMembersThatAreNotKnownAreKept(t *testing.T) {
+func TestUnknownMembersKept(t *testing.T) {
 	const text = `{"completed_at":"2026-01-13T12:00:08Z","extra":{"b":1.0},"final_confidence":1.0,"issue_number":7,"plan_hash":"","policy_bundle_id":"",` +
 		`"session_id":"s","signature":null,"started_at":"2026-01-13T12:00:00Z","tool_calls":[{"id":"a","latency_ms":0,"more":[1],"output_hash":"",` +
 		`"params_hash":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","side_effects":[{"kind":"file"}],"step_utility":0.0,"tool":"t"}],` +
@@ -86,7 +86,7 @@ func TestMembersThatAreNotKnownAreKept(t *testing.T) {
 	}
 }
 
-func TestASignatureIsOverTheReceiptWithoutOne(t *testing.T) {
+func TestUnsignedReceiptHash(t *testing.T) {
 	r := receiptOf(t, record(t))
 	before, err := r.Unsigned()
 	if err != nil {
@@ -100,7 +100,7 @@ func TestASignatureIsOverTheReceiptWithoutOne(t *testing.T) {
 	}
 }
 
-func TestAReceiptThatIsNone(t *testing.T) {
+func TestInvalidReceipts(t *testing.T) {
 	change := func(f func(*session.Receipt)) session.Receipt {
 		r := receiptOf(t, record(t, `{"tool":"a"}`))
 		f(&r)
@@ -128,7 +128,7 @@ func TestAReceiptThatIsNone(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoReceiptIsNotRead(t *testing.T) {
+func TestDecodeReceiptErrors(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing": "", "an array": "[]", "null": "null", "a member twice": `{"session_id":"a","session_id":"b"}`,
 		"a hash that is none": `{"plan_hash":"abc"}`, "not UTF-8": "{\"session_id\":\"\xff\"}",
@@ -139,7 +139,7 @@ func TestWhatIsNoReceiptIsNotRead(t *testing.T) {
 	}
 }
 
-// FuzzReceipt: what is read is written so that it is read the same.
+// FuzzReceipt checks that a receipt reads the same after it is written again.
 func FuzzReceipt(f *testing.F) {
 	f.Add([]byte(`{"session_id":"s","tool_calls":[{"id":"a","x":1}],"verification":{"y":[]},"z":1e400}`))
 	f.Add([]byte(`{"plan_hash":null,"signature":"x","final_confidence":0.5}`))

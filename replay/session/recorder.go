@@ -16,43 +16,46 @@ import (
 	"guild/replay"
 )
 
-// errUnknown says that a line is well-formed, and that nobody here knows what it, or a part of it, says.
+// errUnknown marks a well-formed line of which the whole or a part is not understood.
 var errUnknown = errors.New("of no type that is known")
 
-// errDropped says that a line is beyond the limits of a session.
+// errDropped marks a line beyond the limits of a session.
 var errDropped = errors.New("beyond the limits of a session")
 
-// Config says whose session it is.
+// Config describes the session.
 type Config struct {
-	Producer       string // name@version, as the header has it
+	Producer       string // name@version, for the header
 	SessionID      string
-	PolicyBundleID string // what the worker is run by
+	PolicyBundleID string // hash of the conditions under which the worker runs
 	Created        time.Time
 
-	Hide func(text string) string // takes secrets out of what is kept; nil takes nothing
+	Hide func(text string) string // removes secrets from what is kept; can be nil
 }
 
-// Recorder makes the record of one run. Its methods may be called concurrently.
+// Recorder records one run. Its methods are safe for concurrent use.
+//
+// A line of a worker can be wrong in any way, so Line returns no error: the Recorder counts faulty lines in its Report
+// and continues. It also limits everything that it keeps, because a worker can write without end.
 type Recorder struct {
 	c  Config
 	mu sync.Mutex
 
 	events     []replay.Event
 	bytes      int             // of params and previews in events
-	calls      int             // that were recorded
-	named      int             // number of the last call that got its id here
-	ids        map[string]bool // of calls, so that none stands twice
+	calls      int             // recorded calls
+	named      int             // number in the last id that name made
+	ids        map[string]bool // ids of calls; each is unique
 	open       map[key]*open   // calls without a result
-	latest     string          // the worker's id of its last call
+	latest     string          // the worker's id of its latest call
 	effects    Effects
-	read       int64 // bytes of the lines that were looked at
+	read       int64 // bytes of the parsed lines
 	report     Report
 	provenance Provenance
 	confidence replay.Float
-	status     replay.Status // of the worker's own words; empty if it has said nothing
+	status     replay.Status // as the worker reports it; empty if it did not
 }
 
-// key is the id that somebody gave a call: the worker, or who runs it.
+// key identifies an open call by its id. Calls by the worker and by the Recorder's own caller have separate ids.
 type key struct {
 	own bool
 	id  string
@@ -62,13 +65,13 @@ type key struct {
 type open struct {
 	id    string // in the trajectory
 	at    time.Time
-	parts hash.Hash // of its output so far; nil before the first part
-	head  string    // the beginning of that, of maxHead bytes at most
+	parts hash.Hash // hash of the output parts so far; nil before the first part
+	head  string    // the beginning of the output, at most maxHead bytes
 
 	effects []string
 }
 
-// New begins a session.
+// New starts a session.
 func New(c Config) *Recorder {
 	at := replay.Time(c.Created)
 	return &Recorder{
@@ -80,13 +83,13 @@ func New(c Config) *Recorder {
 	}
 }
 
-// said is one thing that a line says.
+// said is one part of a line: a call, a result, a note and so on. tell records it.
 type said interface {
 	tell(r *Recorder, at time.Time) error
 }
 
-// Line takes one line, without its end, that came at a time. What is wrong with it is counted. It returns the note in
-// it, if there is one for others, for whoever follows the run.
+// Line records one line, without its line end, received at time at. It counts faults. It returns the first note of the
+// line that may be shown to the customer, or "".
 func (r *Recorder) Line(at time.Time, f Format, line []byte) (text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,7 +110,7 @@ func (r *Recorder) Line(at time.Time, f Format, line []byte) (text string) {
 	return text
 }
 
-// count counts what was wrong with a line, as the worst of it.
+// count counts a faulty line once: as dropped, else as unknown, else as malformed.
 func (r *Recorder) count(err error) {
 	switch {
 	case err == nil:
@@ -123,7 +126,7 @@ func (r *Recorder) count(err error) {
 	}
 }
 
-// lost counts a line of so many bytes that nobody kept.
+// lost counts a line that was too long to keep.
 func (r *Recorder) lost(bytes int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,8 +135,7 @@ func (r *Recorder) lost(bytes int64) {
 	r.report.Bytes += bytes
 }
 
-// Call begins a call of the caller's own, as that of the worker's command. Its params are hashed with the others. It
-// returns the id that Result takes.
+// Call records a call by the Recorder's own caller, such as the worker's command. Pass the returned id to Result.
 func (r *Recorder) Call(at time.Time, tool string, params any) (id string, err error) {
 	raw, err := canon.Marshal(params)
 	if err != nil {
@@ -144,21 +146,21 @@ func (r *Recorder) Call(at time.Time, tool string, params any) (id string, err e
 	return tool, call{id: tool, own: true, tool: tool, params: raw}.tell(r, at)
 }
 
-// Result ends a call that Call began.
+// Result ends a call that Call started.
 func (r *Recorder) Result(at time.Time, id string, output Output, exit *int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return result{id: id, own: true, output: &output, exit: exit}.tell(r, at)
 }
 
-// Output is what came of a call.
+// Output is the output of a call.
 type Output struct {
-	Hash guild.Hash // of all of it
-	Head string     // its beginning; of a long one more than a preview, for a secret at its end may be cut in half
+	Hash guild.Hash // of the whole output
+	Head string     // the beginning; longer than a preview, so that a secret at the end of the preview is seen completely
 }
 
-// End ends the session and returns its record. What the worker says of its own success counts where the caller says
-// Success: it does not undo a failure.
+// End ends the session and returns its record. If status is Success, the status that the worker reported replaces it;
+// a worker cannot turn a failure into a success.
 func (r *Recorder) End(at time.Time, status replay.Status) Session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,7 +175,7 @@ func (r *Recorder) End(at time.Time, status replay.Status) Session {
 	return Session{Events: events, Effects: maps.Clone(r.effects), Report: r.report, Provenance: r.provenance}
 }
 
-// Calls is how many calls were recorded.
+// Calls returns the number of recorded calls.
 func (r *Recorder) Calls() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,22 +189,23 @@ func (r *Recorder) hide(text string) string {
 	return r.c.Hide(text)
 }
 
-// clean is a text without the secrets that came with the job, and without what is known for one by its name or shape.
+// clean removes from a text the secrets of the job and everything that is a secret by its name or shape.
 func (r *Recorder) clean(text string) string { return replay.RedactText(r.hide(text)) }
 
-// maxHead is how much of a text is looked at for its preview, in bytes, and margin how much of that is not shown where
-// more followed: a secret that is shorter, and begins before the margin, was seen whole.
+// maxHead limits the bytes of a text that are searched for secrets to make its preview. If the text is longer, the
+// last margin bytes of them are not shown. So a secret shorter than margin that starts before the margin is seen, and
+// replaced, completely.
 const (
 	maxHead = 4*replay.MaxPreview + margin
 	margin  = 2 << 10
 )
 
-// shown is what may be seen of a text that may be long: its preview, without secrets.
+// shown returns the preview of a text that can be long, without secrets.
 func (r *Recorder) shown(text string) string {
 	return r.beginning(text, len(text) >= 4*replay.MaxPreview)
 }
 
-// beginning is shown of a text that may be cut off somewhere in a secret.
+// beginning does the same for a text that can be cut off inside a secret.
 func (r *Recorder) beginning(text string, cut bool) string {
 	text = strings.ToValidUTF8(text[:min(len(text), maxHead)], "�")
 	clean := r.clean(text)
@@ -212,8 +215,8 @@ func (r *Recorder) beginning(text string, cut bool) string {
 	return replay.Preview(clean)
 }
 
-// common is what two texts begin with. A secret that was cut in half stands in the shorter text only: in the longer one
-// it was replaced.
+// common returns the common beginning of two texts. A secret that was cut in half is visible only in the shorter text;
+// in the longer one it was replaced. So the common beginning does not contain it.
 func common(a, b string) string {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -222,9 +225,9 @@ func common(a, b string) string {
 	return guild.Cut(a, n)
 }
 
-// published is an output as the record has it. The hash of an output is that of all of it, as it was; but of one that
-// is here whole, and had a secret in it, it is that of what is left: the preview shows all but the secret, and a short
-// one could be found by trying which has this hash.
+// published returns the hash and the preview of an output for the record. The hash is that of the whole original
+// output, with one exception: if the output is here completely and contains a secret, the hash is that of the redacted
+// text. The preview shows everything but the secret, so a short secret could be found by trial from the original hash.
 func (r *Recorder) published(o Output) (h guild.Hash, preview string) {
 	if len(o.Head) <= 4*replay.MaxPreview && guild.Sum([]byte(o.Head)) == o.Hash {
 		clean := r.clean(o.Head)
@@ -237,7 +240,7 @@ func (r *Recorder) published(o Output) (h guild.Hash, preview string) {
 	return o.Hash, r.beginning(o.Head, cut)
 }
 
-// add appends an event that costs so many bytes, where there is room.
+// add appends an event of the given number of bytes, unless a limit is reached.
 func (r *Recorder) add(e replay.Event, bytes int) error {
 	if len(r.events) >= MaxEvents || r.bytes+bytes > MaxBytes {
 		return errDropped
@@ -246,7 +249,7 @@ func (r *Recorder) add(e replay.Event, bytes int) error {
 	return r.keep(e)
 }
 
-// keep appends an event without the secrets that are known by their names and shapes.
+// keep appends an event after replay.Redact.
 func (r *Recorder) keep(e replay.Event) error {
 	e, err := replay.Redact(e)
 	if err == nil {
@@ -255,11 +258,12 @@ func (r *Recorder) keep(e replay.Event) error {
 	return err
 }
 
-// name makes the id that a call has in the trajectory: the worker's, if it is free and can be shown.
+// name returns the id of a call in the trajectory: the worker's id if it is free, valid and not a secret, otherwise a
+// new one.
 func (r *Recorder) name(id string) string {
 	if id == "" || r.ids[id] || len(id) > MaxID || guild.Clean(id) != id || r.clean(id) != id {
 		r.named = max(r.named, r.calls)
-		for id = ""; id == "" || r.ids[id]; { // a worker may have taken some
+		for id = ""; id == "" || r.ids[id]; { // the worker can have used some of these
 			r.named++
 			id = fmt.Sprintf("tc_%03d", r.named)
 		}
@@ -267,13 +271,13 @@ func (r *Recorder) name(id string) string {
 	return id
 }
 
-// call is a call that begins.
+// call is the start of a call.
 type call struct {
-	id     string // a new one if empty
-	own    bool   // not the worker's
+	id     string // a new id is made if empty
+	own    bool   // by the Recorder's own caller, not by the worker
 	tool   string
 	step   string
-	params []byte // a canonical object; empty is {}
+	params []byte // a canonical object; empty means {}
 
 	effects []string
 }
@@ -310,7 +314,7 @@ func (c call) tell(r *Recorder, at time.Time) error {
 	return nil
 }
 
-// kept is params as they are kept: without secrets, and named by their hash where they are too long for a line.
+// kept returns params without secrets, or only their hash and size if they are too long for a line.
 func (r *Recorder) kept(params []byte) ([]byte, error) {
 	if len(params) == 0 {
 		return []byte("{}"), nil
@@ -325,7 +329,7 @@ func (r *Recorder) kept(params []byte) ([]byte, error) {
 	return mapStrings(params, r.c.Hide)
 }
 
-// part is one more part of the output of a call.
+// part is a part of a call's output.
 type part struct{ id, text string }
 
 func (p part) tell(r *Recorder, _ time.Time) error {
@@ -343,7 +347,7 @@ func (p part) tell(r *Recorder, _ time.Time) error {
 	return nil
 }
 
-// of finds an open call: the latest one where the worker names none.
+// of returns an open call: the latest one if the worker names none.
 func (r *Recorder) of(k key) (*open, key, error) {
 	if k.id == "" {
 		k.id = r.latest
@@ -355,11 +359,11 @@ func (r *Recorder) of(k key) (*open, key, error) {
 	return o, k, nil
 }
 
-// result ends a call.
+// result is the end of a call.
 type result struct {
 	id      string
 	own     bool
-	output  *Output // nil where parts were told, or nothing
+	output  *Output // nil if the output came in parts, or there is none
 	exit    *int
 	utility replay.Float // -1 to 1
 	latency *int64       // ms; measured if nil
@@ -391,18 +395,18 @@ func (t result) tell(r *Recorder, at time.Time) error {
 		e.LatencyMs = *t.latency
 	}
 	if r.bytes += len(e.Preview); r.bytes > MaxBytes {
-		e.Preview = "" // a call that was recorded gets its result whatever it costs
+		e.Preview = "" // a recorded call always gets its result
 	}
 	if err := r.keep(e); err != nil {
 		return err
 	}
-	if t.utility >= 0 { // what has failed has changed nothing that is known of
+	if t.utility >= 0 { // a failed call is assumed to have changed nothing
 		r.affect(o.id, append(o.effects, t.effects...))
 	}
 	return nil
 }
 
-// affect notes what a call has changed.
+// affect records the side effects of a call.
 func (r *Recorder) affect(id string, effects []string) {
 	for _, effect := range effects {
 		effect = guild.Cut(r.shown(guild.Clean(effect)), MaxID)

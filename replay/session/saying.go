@@ -12,11 +12,11 @@ import (
 	"guild/replay"
 )
 
-// note is a text for whoever reads the record. The format has no event for it, so it is a call of the tool "note"
-// whose output is the text.
+// note is a text for readers of the record. The format has no event for it, so it is recorded as a call of the tool
+// "note" with the text as output.
 type note struct {
 	text, step string
-	trouble    bool // with the agent's own tools: an account, a quota, an address; not for the customer
+	trouble    bool // about the agent's account, quota or network; not for the customer
 }
 
 func (n note) tell(r *Recorder, at time.Time) error {
@@ -27,7 +27,8 @@ func (n note) tell(r *Recorder, at time.Time) error {
 	return aside(r, at, call{tool: "note", step: n.step}, Output{guild.Sum([]byte(text)), head([]byte(text))})
 }
 
-// aside records something that is known at once as a call with its result. It is not the worker's latest call.
+// aside records a call with its result at once. The worker's latest call stays the latest, so that a following result
+// without an id still ends that call.
 func aside(r *Recorder, at time.Time, c call, output Output) error {
 	latest := r.latest
 	defer func() { r.latest = latest }()
@@ -37,8 +38,8 @@ func aside(r *Recorder, at time.Time, c call, output Output) error {
 	return result{output: &output}.tell(r, at)
 }
 
-// planned is a plan, in its canonical form. It is recorded whole, as the params of a call of the tool "plan", so that
-// its hash can be checked: it is that of what is recorded, without secrets.
+// planned is a plan in its canonical form. It is recorded completely, as the params of a call of the tool "plan", so
+// that its hash can be checked. The hash is that of the recorded form, without secrets.
 type planned struct{ document []byte }
 
 func (p planned) tell(r *Recorder, at time.Time) error {
@@ -65,14 +66,14 @@ func (p planned) tell(r *Recorder, at time.Time) error {
 	return r.add(replay.PlanStart{PlanHash: plan.Hash.String(), StepCount: len(plan.Steps), T: replay.Time(at)}, 0)
 }
 
-// listed is a list of things to do as it stands now: a call of a tool that answers nothing.
+// listed is a to-do list in its current state. It is recorded as a call of a tool without output.
 type listed struct{ call }
 
 func (l listed) tell(r *Recorder, at time.Time) error {
 	return aside(r, at, l.call, Output{Hash: guild.Sum(nil)})
 }
 
-// begun is a plan of which only the hash is told.
+// begun is a plan of which the worker reports only the hash.
 type begun struct{ replay.PlanStart }
 
 func (b begun) tell(r *Recorder, at time.Time) error {
@@ -84,7 +85,7 @@ func (b begun) tell(r *Recorder, at time.Time) error {
 	return r.add(b.PlanStart, 0)
 }
 
-// stepped is a step that is over.
+// stepped is the end of a step.
 type stepped struct{ replay.StepComplete }
 
 func (s stepped) tell(r *Recorder, at time.Time) error {
@@ -101,7 +102,7 @@ func (s stepped) tell(r *Recorder, at time.Time) error {
 	return r.add(s.StepComplete, len(s.StepID))
 }
 
-// checked says how the worker has checked its work.
+// checked is a check by the worker of its own work.
 type checked struct{ replay.Verification }
 
 func (c checked) tell(r *Recorder, at time.Time) error {
@@ -122,11 +123,11 @@ func (c checked) tell(r *Recorder, at time.Time) error {
 	return r.add(e, size)
 }
 
-// used is what the worker says of its model. It stands for what was said before.
+// used is the model and the usage so far. It replaces what was reported before.
 type used struct {
 	model         string
 	input, output *int64
-	cost          *int64 // of all of it, in millionths of a US dollar
+	cost          *int64 // total so far, in millionths of a US dollar
 }
 
 func (u used) tell(r *Recorder, _ time.Time) error {
@@ -159,10 +160,10 @@ func (u used) tell(r *Recorder, _ time.Time) error {
 	return nil
 }
 
-// ended is what the worker says of its end: how sure it is, and whether it has failed.
+// ended is the worker's report about its end: its confidence and its status.
 type ended struct {
 	confidence *replay.Float
-	status     replay.Status // empty if it says nothing of it
+	status     replay.Status // empty if unknown
 }
 
 func (e ended) tell(r *Recorder, _ time.Time) error {
@@ -182,7 +183,7 @@ func (e ended) tell(r *Recorder, _ time.Time) error {
 	return nil
 }
 
-// outputOf is what an output of JSON stands for: the text that a string is, and the canonical form of anything else.
+// outputOf returns the output of a JSON value: a string as its text, anything else in its canonical form.
 func outputOf(canonical jsontext.Value) (Output, error) {
 	if len(canonical) > 0 && canonical[0] == '"' {
 		text, err := jsontext.AppendUnquote(nil, canonical)
@@ -191,18 +192,18 @@ func outputOf(canonical jsontext.Value) (Output, error) {
 	return Output{guild.Sum(canonical), head(canonical)}, nil
 }
 
-// head is enough of a text for a preview.
+// head returns enough of a text to make its preview.
 func head(text []byte) string { return string(text[:min(len(text), maxHead)]) }
 
-// mapStrings changes every text in a JSON value, the names of members too, and returns the canonical form. It is an
-// error if two members have one name then.
+// mapStrings applies change to every string in a JSON value, also to the names of members, and returns the canonical
+// form. If two names of an object become equal, that is an error.
 func mapStrings(value []byte, change func(string) string) ([]byte, error) {
 	in, b := jsontext.NewDecoder(bytes.NewReader(value)), bytes.Buffer{}
 	out := jsontext.NewEncoder(&b)
 	for {
 		token, err := in.ReadToken()
 		if err != nil {
-			break // the value was read before: this is its end
+			break // the value was parsed before, so this is its end
 		}
 		if token.Kind() == '"' {
 			token = jsontext.String(change(token.String()))
@@ -214,16 +215,16 @@ func mapStrings(value []byte, change func(string) string) ([]byte, error) {
 	return canon.Canonical(b.Bytes())
 }
 
-// isName reports whether the next token of a decoder is the name of a member.
+// isName reports whether the decoder's next token is a member name.
 func isName(in *jsontext.Decoder) bool {
 	kind, length := in.StackIndex(in.StackDepth())
 	return kind == '{' && length%2 == 0
 }
 
-// hashOf is the hash of a text.
+// hashOf returns the hash of a text.
 func hashOf(text string) guild.Hash { return guild.Sum([]byte(text)) }
 
-// unlessOpen is a call of which it is not known whether its beginning was told.
+// unlessOpen is a call that may already have been recorded when it started.
 type unlessOpen struct{ call }
 
 func (u unlessOpen) tell(r *Recorder, at time.Time) error {

@@ -16,20 +16,20 @@ import (
 	"guild/replay/session"
 )
 
-// The key is put together, so that nobody takes it for one.
+// The key is assembled from parts, so that no secret scanner reports it.
 var (
 	key        = "ghp" + "_Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb3d"
 	credential = "correct horse battery staple"
 )
 
-// hiding is a recorder that knows one credential.
+// hiding returns a recorder that hides one credential.
 func hiding() *session.Recorder {
 	return session.New(session.Config{SessionID: "s", Created: noon, Hide: func(text string) string {
 		return strings.ReplaceAll(text, credential, "[secret]")
 	}})
 }
 
-// recorded is all that is kept and published of a session.
+// recorded returns everything that is kept and published of a session.
 func recorded(t *testing.T, s session.Session) string {
 	t.Helper()
 	raw, _, err := session.Encode(s.Events)
@@ -44,12 +44,12 @@ func recorded(t *testing.T, s session.Session) string {
 	return fmt.Sprintf("%s %v %+v %s", raw, s.Effects, s.Report, provenance)
 }
 
-func TestASecretAtTheEdgeOfAPreviewIsNotCutInHalf(t *testing.T) {
+func TestSecretAtPreviewEdge(t *testing.T) {
 	for _, filler := range []string{"word ", "漢字 ", "🐚🐚🐚 ", "🐚", "sk-ant-" + strings.Repeat("Ab3d", 100) + "\n", key + "\n"} {
 		long := strings.Repeat(filler, 1+24_000/len(filler))
 		characters := len(string([]rune(long)[:replay.MaxPreview]))
 		for _, secret := range []string{key, credential} {
-			for _, edge := range []int{characters, 8000 - 2<<10, 8000, 8000 + 2<<10} { // of what is kept and looked at
+			for _, edge := range []int{characters, 8000 - 2<<10, 8000, 8000 + 2<<10} { // positions of the limits
 				n := (edge - 20) / len(filler)
 				text := long[:n*len(filler)] + strings.Repeat(" ", edge-20-n*len(filler)) + secret + " " + long
 				said, seen := toldEverywhere(t, text)
@@ -64,8 +64,8 @@ func TestASecretAtTheEdgeOfAPreviewIsNotCutInHalf(t *testing.T) {
 	}
 }
 
-// toldEverywhere tells a text wherever a worker can tell a long one. It returns what was said to whoever follows the
-// run, and all that is seen of it.
+// toldEverywhere reports a text in every member that can be long. It returns the notes for the customer, and
+// everything that the record shows.
 func toldEverywhere(t *testing.T, text string) (said, seen string) {
 	t.Helper()
 	quoted, err := json.Marshal(text)
@@ -89,7 +89,7 @@ func toldEverywhere(t *testing.T, text string) (said, seen string) {
 	return said, said + recorded(t, r.End(noon, replay.Success))
 }
 
-func TestAPreviewOfALongOutputIsWhole(t *testing.T) {
+func TestLongOutputPreview(t *testing.T) {
 	for _, text := range []string{strings.Repeat("x", 9000), strings.Repeat("漢", 9000), strings.Repeat("🐚", 9000)} {
 		s := record(t, fmt.Sprintf(`{"tool":"a","output":%q}`, text))
 		if got := s.Events[3].(replay.ToolResult).Preview; utf8.RuneCountInString(got) != replay.MaxPreview || !strings.HasPrefix(text, got) {
@@ -98,7 +98,7 @@ func TestAPreviewOfALongOutputIsWhole(t *testing.T) {
 	}
 }
 
-func TestAnOutputThatIsShownIsHashedAsItIsShown(t *testing.T) {
+func TestShownOutputHash(t *testing.T) {
 	long := strings.Repeat("word ", 4000) + "password: hunter22"
 	for _, c := range []struct{ name, line, hashed string }{
 		{"a text", `{"tool":"a","output":"password: hunter22"}`, "password: [redacted:password]"},
@@ -119,7 +119,7 @@ func TestAnOutputThatIsShownIsHashedAsItIsShown(t *testing.T) {
 	}
 }
 
-func TestAPlanIsHashedAsItIsRecorded(t *testing.T) {
+func TestRecordedPlanHash(t *testing.T) {
 	for _, analysis := range []string{"nothing", "the password is password=hunter22", "it is " + credential} {
 		r := hiding()
 		r.Line(noon, session.Guild, fmt.Appendf(nil, `{"plan":{"steps":[],"analysis":%q}}`, analysis))
@@ -164,7 +164,7 @@ func TestNoParamHoldsACredential(t *testing.T) {
 	}
 }
 
-func TestANumberThatNothingCanHaveIsNoResult(t *testing.T) {
+func TestImpossibleNumbersRefused(t *testing.T) {
 	for _, line := range []string{
 		`{"tool":"a","output":"x","latency_ms":9223372036854775807}`, `{"verification":{"verification_delta":9223372036854775807}}`,
 		`{"verification":{"verification_delta":-9223372036854775808}}`,
@@ -176,8 +176,9 @@ func TestANumberThatNothingCanHaveIsNoResult(t *testing.T) {
 	}
 }
 
-// A note of three megabytes that looks like a secret all over takes no longer than another: only its beginning is kept.
-func TestALongNoteIsReadAtOnce(t *testing.T) {
+// A note of three megabytes that looks like a secret everywhere may not take longer than any other, because only its
+// beginning is kept.
+func TestLongNoteSpeed(t *testing.T) {
 	r := hiding()
 	note := func(part string) func() {
 		line := fmt.Appendf(nil, `{"note":%q}`, strings.Repeat(part, (3<<20)/len(part)))

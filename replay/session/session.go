@@ -1,13 +1,13 @@
-// Package session makes the record of one run of a worker: the trajectory that is REPLAY.jsonl (package replay) and
-// the session receipt beside it (the OpenAgents surface, "Trajectory Format" and RECEIPT.json), and it reads the plan
-// (PlanIR) that a worker may follow.
+// Package session records one run of a worker. A record has the trajectory, which becomes REPLAY.jsonl (package
+// replay), and the session receipt (the OpenAgents surface, "Trajectory Format" and RECEIPT.json). The package also
+// reads the plan (PlanIR) that a worker may follow.
 //
-// A worker says what it does in lines of JSON: those of guild (GUILD_TRACE, docs/SESSIONS.md), or the event stream of
-// an agent that knows nothing of guild. A Recorder takes them one by one, adds the times and the hashes, and is never
-// stopped by a line: what is faulty, unknown or too much is counted and left out. What a worker says of itself is a
-// claim; the record only keeps it from being changed later.
+// A worker reports its steps as lines of JSON, in guild's own format (GUILD_TRACE, docs/SESSIONS.md) or as the event
+// stream of an agent. A Recorder takes the lines one by one and adds times and hashes. A line never stops it: it
+// counts and skips lines that are faulty, unknown or over a limit. What a worker reports about itself is a claim, and
+// the record does not prove it; the hashes only make later changes visible.
 //
-// The package is pure. Who reads the lines, and at what time, is the caller's business.
+// The package is pure. Its caller reads the lines and supplies the times.
 package session
 
 import (
@@ -19,23 +19,23 @@ import (
 	"guild/replay"
 )
 
-// Limits of what is read and kept of one run.
+// Limits of the input and the record of one run.
 const (
-	MaxLine   = 4 << 20  // bytes of one line of a worker
-	MaxRead   = 64 << 20 // bytes of all lines that are looked at; what follows is only counted
-	MaxLines  = 100_000  // lines that are looked at
-	MaxEvents = 20_000   // events of a trajectory, beside the results of calls that have begun
-	MaxBytes  = 8 << 20  // bytes of params and previews that are kept in these
+	MaxLine   = 4 << 20  // bytes of one line
+	MaxRead   = 64 << 20 // bytes of all parsed lines; further lines are only counted
+	MaxLines  = 100_000  // parsed lines
+	MaxEvents = 20_000   // events of a trajectory; results of recorded calls may exceed it
+	MaxBytes  = 8 << 20  // bytes of the params and previews in events
 	MaxParams = 256 << 10
 	MaxOpen   = 1024 // calls without a result at one time
 	MaxID     = 200  // bytes of the id of a call or a step, and of the name of a tool or a model
 	MaxNote   = 2000 // characters of a note
 )
 
-// ErrInvalid says that a document is not what it should be.
+// ErrInvalid means that a document, or a part of a line, is invalid.
 var ErrInvalid = errors.New("invalid")
 
-// Session is the record of one run that has ended.
+// Session is the record of a run that has ended.
 type Session struct {
 	Events  []replay.Event // from the header to SessionEnd
 	Effects Effects
@@ -43,38 +43,38 @@ type Session struct {
 	Provenance
 }
 
-// Effects are what calls have changed beside their output, by the ids of the calls, as "file:src/main.go".
+// Effects has the side effects of calls by their ids, such as "file:src/main.go".
 type Effects map[string][]string
 
-// Report counts what was heard of a worker.
+// Report counts the lines of a worker and their faults.
 type Report struct {
-	Lines     int64  `json:"lines"`           // all of them
-	Bytes     int64  `json:"bytes"`           // of these
-	Malformed int64  `json:"malformed"`       // no JSON, or not of a form that means anything
-	Unknown   int64  `json:"unknown"`         // well-formed lines of which, or of a part of which, nobody here knows what it says
+	Lines     int64  `json:"lines"`           // all lines
+	Bytes     int64  `json:"bytes"`           // of all lines
+	Malformed int64  `json:"malformed"`       // not JSON, or with invalid values
+	Unknown   int64  `json:"unknown"`         // well-formed lines of which the whole or a part is not understood
 	TooLong   int64  `json:"too_long"`        // lines over MaxLine
 	Dropped   int64  `json:"dropped"`         // lines beyond the limits of a session
-	First     string `json:"first,omitempty"` // what was wrong with the first malformed line
+	First     string `json:"first,omitempty"` // reason why the first malformed line was refused
 }
 
-// Faults is how many lines were lost.
+// Faults returns the number of lost lines.
 func (r Report) Faults() int64 { return r.Malformed + r.TooLong + r.Dropped }
 
-// Provenance is what a worker says of the model that did the work.
+// Provenance is the worker's report about the model that did the work.
 type Provenance struct {
 	Model  string  `json:"model_id,omitempty"`
-	Tokens *Tokens `json:"tokens,omitempty"` // nil if nothing was said
+	Tokens *Tokens `json:"tokens,omitempty"` // nil if unknown
 
-	CostMicroUSD int64 `json:"cost_micro_usd,omitzero"` // what the model's vendor asks for these, in millionths of a US dollar
+	CostMicroUSD int64 `json:"cost_micro_usd,omitzero"` // price of the model's vendor, in millionths of a US dollar
 }
 
-// Tokens are how many a model has read and written, those that were cached included.
+// Tokens counts what a model has read and written, with cached tokens.
 type Tokens struct {
 	Input  int64 `json:"input"`
 	Output int64 `json:"output"`
 }
 
-// Encode writes a trajectory as REPLAY.jsonl, and returns its hash.
+// Encode returns a trajectory as REPLAY.jsonl, and its hash.
 func Encode(events []replay.Event) ([]byte, guild.Hash, error) {
 	var b bytes.Buffer
 	w := replay.NewWriter(&b)

@@ -14,7 +14,7 @@ import (
 	"guild/replay/session"
 )
 
-// told lists the events of a session between its start and its end, as short words.
+// told lists the events of a session between its start and its end in short form.
 func told(s session.Session) (all []string) {
 	for _, e := range s.Events[2 : len(s.Events)-1] {
 		switch e := e.(type) {
@@ -39,7 +39,7 @@ func told(s session.Session) (all []string) {
 
 func short(text string) string { return guild.Sum([]byte(text)).String()[:12] }
 
-func TestWhatALineOfATraceSays(t *testing.T) {
+func TestTraceLines(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		lines []string
@@ -83,7 +83,7 @@ func TestWhatALineOfATraceSays(t *testing.T) {
 	}
 }
 
-func TestWhatAWorkerSaysOfItsModelIsInTheReceipt(t *testing.T) {
+func TestModelInReceipt(t *testing.T) {
 	s := record(t, `{"model":"small","tokens":{"input":7}}`, `{"tokens":{"output":2},"cost_micro_usd":31}`, `{"tool":"a","output":""}`)
 	r := receiptOf(t, s)
 	r.Provenance = &s.Provenance
@@ -93,7 +93,7 @@ func TestWhatAWorkerSaysOfItsModelIsInTheReceipt(t *testing.T) {
 	}
 }
 
-func TestALineThatIsWrongIsCountedAndTheNextIsTaken(t *testing.T) {
+func TestFaultyLinesCounted(t *testing.T) {
 	for _, bad := range []string{
 		`{"tool":`, `"tool"`, `[1]`, `{"tool":"a","tool":"b"}`, "{\"tool\":\"\xff\"}", `{"tool":"a","params":[1]}`, `{"tool":1}`,
 		`{"id":"nobody","output":"x"}`, `{"output":"x"}`, `{"step":"s","status":"Great"}`, `{"verification":{"commands":["a"]}}`,
@@ -179,7 +179,7 @@ func TestAHostileTraceIsBounded(t *testing.T) {
 	})
 }
 
-func TestParamsThatAreTooLongAreNamedByTheirHash(t *testing.T) {
+func TestLongParamsHashed(t *testing.T) {
 	params := fmt.Sprintf(`{"text":%q}`, strings.Repeat("word ", session.MaxParams/5))
 	s := record(t, `{"tool":"write","params":`+params+`}`)
 	h, err := canon.Hash([]byte(params))
@@ -220,7 +220,7 @@ func TestSecretsStayOutOfASession(t *testing.T) {
 	readable(t, s)
 }
 
-// FuzzTrace: whatever a worker writes, there is a trajectory that can be read back, and a receipt.
+// FuzzTrace checks that any output of a worker gives a trajectory that can be read back, and a receipt.
 func FuzzTrace(f *testing.F) {
 	f.Add([]byte(`{"tool":"a","id":"x"}` + "\n" + `{"id":"x","output_part":"a"}` + "\n" + `{"id":"x","exit_code":1}`))
 	f.Add([]byte(`{"plan":` + strings.ReplaceAll(plan, "\n", "") + `}`))
