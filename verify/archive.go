@@ -13,14 +13,15 @@ import (
 	"strings"
 )
 
-// maxRatio is how much larger than the archive its files may be. What Pack could make smaller than that, it does not.
+// maxRatio limits the size of the files as a multiple of the archive's size, against decompression bombs. Pack stores
+// a file uncompressed rather than come near it.
 const maxRatio = 200
 
-// ErrArchive is the reason why an archive is not even opened.
+// ErrArchive means that the input could not be opened as an archive of an export.
 var ErrArchive = errors.New("not an archive of an export")
 
-// Archive checks an export in one file, as it is handed on: a ZIP archive. An error means that there is no export in it
-// to report on; it matches ErrArchive.
+// Archive checks an export that is one ZIP archive. An error means that there is no export to report on; it matches
+// ErrArchive.
 func Archive(b []byte) (Report, error) {
 	files, err := unpack(b)
 	if err != nil {
@@ -29,8 +30,9 @@ func Archive(b []byte) (Report, error) {
 	return check(files), nil
 }
 
-// unpack reads the files of an archive. What no export has is a fault, as in a directory; what two programs could
-// unpack differently is an error.
+// unpack reads the files of an archive. A file that an export may not have is a fault, as in a directory. Anything
+// that two programs could unpack differently is an error: otherwise the verifier could check other bytes than those a
+// reader sees.
 func unpack(b []byte) (contents, error) {
 	z, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
@@ -72,7 +74,8 @@ func (c *contents) extract(f *zip.File) error {
 	} else if f.UncompressedSize64 > uint64(most) {
 		return fmt.Errorf("%s is over %d bytes", f.Name, most)
 	}
-	// Whatever made it, an unpacker may believe either of these.
+	// Any of these attributes can make an unpacker create a directory or a link instead of a file, regardless of the
+	// system that wrote them.
 	const dosDirectory, unixType, unixRegular = 0x10, 0xF000, 0x8000
 	if kind := f.ExternalAttrs >> 16 & unixType; f.ExternalAttrs&dosDirectory != 0 || kind != 0 && kind != unixRegular {
 		return fmt.Errorf("%.100q is not a regular file", f.Name)
@@ -85,14 +88,14 @@ func (c *contents) extract(f *zip.File) error {
 	if err := c.add(f.Name, r); err != nil {
 		return err
 	}
-	if crc32.ChecksumIEEE(c.files[f.Name]) != f.CRC32 { // which the reader does not compare if it is zero
+	if crc32.ChecksumIEEE(c.files[f.Name]) != f.CRC32 { // the reader does not compare a CRC of zero
 		delete(c.files, f.Name)
 		return fmt.Errorf("%s: %w", f.Name, zip.ErrChecksum)
 	}
 	return nil
 }
 
-// Pack writes an export as one file. The same files give the same bytes.
+// Pack writes an export as one archive. Equal files give equal bytes.
 func Pack(files map[string][]byte) ([]byte, error) {
 	total := 0
 	for _, b := range files {
@@ -114,7 +117,8 @@ func Pack(files map[string][]byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// pack writes one file: compressed if that makes it smaller, but not so much that a reader must take it for a bomb.
+// pack writes one file. It compresses the file if that makes it smaller, unless the ratio would be so high that
+// readers reject it as a decompression bomb.
 func pack(z *zip.Writer, name string, b []byte) error {
 	if most, err := limitOf(name); err != nil {
 		return err
@@ -125,7 +129,7 @@ func pack(z *zip.Writer, name string, b []byte) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	const firstOf1980 = 1<<5 | 1 // the first day that the format can say
+	const firstOf1980 = 1<<5 | 1 // earliest date of the format
 	h := &zip.FileHeader{Name: name, Method: zip.Deflate, CRC32: crc32.ChecksumIEEE(b), UncompressedSize64: uint64(len(b))}
 	h.ModifiedDate = firstOf1980 //lint:ignore SA1019 CreateRaw does not look at Modified
 	h.SetMode(0o644)

@@ -16,7 +16,7 @@ import (
 	"guild/verify"
 )
 
-func TestAnArchiveSaysWhatItsDirectorySays(t *testing.T) {
+func TestArchiveMatchesDirectory(t *testing.T) {
 	f := story{sealed: true}.export(t)
 	b := must[[]byte](t)(verify.Pack(f))
 	if again := must[[]byte](t)(verify.Pack(maps.Clone(f))); !bytes.Equal(b, again) {
@@ -28,7 +28,7 @@ func TestAnArchiveSaysWhatItsDirectorySays(t *testing.T) {
 	}
 }
 
-// zipped writes an archive as any program might.
+// zipped writes an archive without Pack, as another program would.
 func zipped(t testing.TB, names []string, content func(string) []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -44,7 +44,7 @@ func zipped(t testing.TB, names []string, content func(string) []byte) []byte {
 	return out.Bytes()
 }
 
-func TestAnArchiveByAnotherProgramIsRead(t *testing.T) {
+func TestForeignArchive(t *testing.T) {
 	f := story{}.export(t)
 	names := slices.Sorted(maps.Keys(f))
 	b := zipped(t, append(names, "journal/", "reviews/"), func(name string) []byte { return f[name] })
@@ -53,7 +53,7 @@ func TestAnArchiveByAnotherProgramIsRead(t *testing.T) {
 	}
 }
 
-func TestAnArchiveThatMayMeanSeveralThingsIsRefused(t *testing.T) {
+func TestAmbiguousArchives(t *testing.T) {
 	small := func(string) []byte { return []byte("{}") }
 	for name, b := range map[string][]byte{
 		"nothing":          nil,
@@ -78,7 +78,7 @@ func TestAnArchiveThatMayMeanSeveralThingsIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatPackWritesIsReadAgain(t *testing.T) {
+func TestPackRoundTrip(t *testing.T) {
 	f := story{}.export(t)
 	f[verify.FileBundle] = make([]byte, 8<<20)
 	r, err := verify.Archive(must[[]byte](t)(verify.Pack(f)))
@@ -99,7 +99,7 @@ func TestWhatPackWritesIsReadAgain(t *testing.T) {
 	}
 }
 
-func TestAFileThatPassesForADirectoryIsFound(t *testing.T) {
+func TestFileMarkedAsDirectory(t *testing.T) {
 	f := story{}.export(t)
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
@@ -119,7 +119,7 @@ func TestAFileThatPassesForADirectoryIsFound(t *testing.T) {
 	}
 }
 
-func TestAFileThatNoExportHasIsFound(t *testing.T) {
+func TestUnknownFiles(t *testing.T) {
 	for _, name := range []string{"notes.txt", "RECEIPT.json", "journal/receipt.json", "reviews/x.json", "reviews/" + strings.Repeat("AB", 32) + ".json", "a/b/c"} {
 		f := story{}.export(t)
 		f[name] = []byte("{}")
@@ -153,11 +153,11 @@ func FuzzArchive(f *testing.F) {
 	})
 }
 
-// Whatever reads an archive, from its directory or from its first byte on, finds the same files in it.
-func TestAnArchiveThatCouldBeReadInTwoWaysIsRefused(t *testing.T) {
+// A reader that starts at the directory and one that starts at the first byte must find the same files.
+func TestArchiveLayout(t *testing.T) {
 	f := story{}.export(t)
 	good := must[[]byte](t)(verify.Pack(f))
-	local := func(name string) int { return bytes.Index(good, []byte(name)) } // its first name, where it lies
+	local := func(name string) int { return bytes.Index(good, []byte(name)) } // in the local header
 	central := func(name string) int { return bytes.LastIndex(good, []byte(name)) }
 	change := func(at int, b ...byte) []byte {
 		changed := bytes.Clone(good)

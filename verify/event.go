@@ -13,7 +13,7 @@ import (
 	"guild/canon"
 )
 
-// wireEvent is an event as NIP-01 writes it.
+// wireEvent is an event as NIP-01 encodes it.
 type wireEvent struct {
 	ID        string     `json:"id"`
 	PubKey    string     `json:"pubkey"`
@@ -24,8 +24,8 @@ type wireEvent struct {
 	Sig       string     `json:"sig"`
 }
 
-// readEvent reads an event whose id and signature hold. It has the seven fields of NIP-01 and no other, so that nothing
-// stands in the file that the signature does not cover.
+// readEvent reads an event with a correct id and signature. The event must have exactly the seven fields of NIP-01, so
+// that the file contains nothing that the signature does not cover.
 func readEvent(b []byte) (guild.Verified, error) {
 	canonical, err := canon.Canonical(b)
 	if err != nil {
@@ -52,7 +52,7 @@ func readEvent(b []byte) (guild.Verified, error) {
 	return guild.Verify(e)
 }
 
-// event reads the event of a file.
+// event reads the event in a file.
 func (c contents) event(name string) (guild.Verified, error) {
 	b, ok := c.files[name]
 	if !ok {
@@ -65,7 +65,7 @@ func (c contents) event(name string) (guild.Verified, error) {
 	return v, nil
 }
 
-// fromHex fills dst with what lower-case hex digits stand for.
+// fromHex decodes lower-case hex digits into dst. It reports whether s has exactly the digits that dst needs.
 func fromHex(dst []byte, s string) bool {
 	if !isHex(s, len(dst)) {
 		return false
@@ -74,7 +74,7 @@ func fromHex(dst []byte, s string) bool {
 	return err == nil
 }
 
-// isHex reports whether s is so many bytes in lower-case hex digits.
+// isHex reports whether s is size bytes in lower-case hex digits.
 func isHex(s string, size int) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {

@@ -13,14 +13,14 @@ import (
 	"guild/canon"
 )
 
-// What marks the evidence that the judge of guild writes: on criteria, and on typed jobs. Another judge's is covered by
-// its hash alone.
+// Formats of the evidence that guild's judge writes, for criteria and for typed jobs. Of evidence in another format
+// only the hash is checked.
 const (
 	evidenceFormat      = "guild judge evidence 1"
 	typedEvidenceFormat = "guild typed evidence 1"
 )
 
-// evidence is what is read of it.
+// evidence has the checked fields of the evidence.
 type evidence struct {
 	Format   string         `json:"format"`
 	Verdict  jsontext.Value `json:"verdict"`
@@ -34,7 +34,7 @@ type evidence struct {
 
 	Request struct {
 		Payload jsontext.Value `json:"payload"`
-	} `json:"request"` // of a typed job, as is the next
+	} `json:"request"` // of a typed job, as Report
 	Report struct {
 		Strength guild.Strength `json:"strength"`
 		Tests    few[test]      `json:"tests"`
@@ -47,7 +47,8 @@ type finding struct {
 	Breaches few[struct{}]  `json:"violations"`
 }
 
-// few is a list that is read up to a length that no judge's has: small elements would take far more room than their text.
+// few is a list of limited length, longer than any list of a judge. The limit is needed because an element of a few
+// bytes of JSON can take far more memory.
 type few[T any] []T
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
@@ -77,7 +78,7 @@ func (l *few[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-// checkEvidence wants the output of the judge that the verdict names, and the same tests in both.
+// checkEvidence checks that evidence.json is the one that the verdict names, and has the same tests.
 func (x *export) checkEvidence() (string, error) {
 	b, there := x.files[FileEvidence]
 	switch {
@@ -115,11 +116,11 @@ func (x *export) checkEvidence() (string, error) {
 	return fmt.Sprintf("%s, with the same %d tests", named, len(x.verdict.Tests)), nil
 }
 
-// decodeEvidence reads evidence, and nothing of one whose form is not known.
+// decodeEvidence reads evidence. For an unknown format it returns the zero value.
 func decodeEvidence(b []byte) (e evidence, err error) {
 	canonical, err := canon.Canonical(b)
 	if err != nil {
-		return evidence{}, nil // a text, say
+		return evidence{}, nil // any other format, such as plain text
 	}
 	var head struct {
 		Format jsontext.Value `json:"format"`
@@ -134,16 +135,16 @@ func decodeEvidence(b []byte) (e evidence, err error) {
 	return evidence{}, nil
 }
 
-// ruled are the fields of a verdict that a person's ruling sets anew.
+// ruled are the fields of a verdict that a person's ruling replaces.
 var ruled = []string{"outcome", "cause", "score_micro", "dimensions", "standing", "ruling"}
 
-// opined are the fields that an opinion sets anew, which compares a result with others once it is judged by itself: it
-// adds a test.
+// opined are the fields that an opinion replaces. An opinion compares a result with others after the result was judged
+// by itself; it adds a test.
 var opined = []string{"outcome", "cause", "score_micro", "dimensions", "standing", "strength", "tier", "expected", "passed", "tests", "warnings",
 	"speed", "annotations", "quality", "opinion"}
 
-// sameVerdict wants the verdict in the evidence to be the verdict, but for what names the evidence, and what a person
-// ruled or an opinion said afterwards.
+// sameVerdict checks that the verdict in the evidence equals verdict.json. It ignores the field that names the
+// evidence, and the fields that a later ruling or opinion replaced.
 func (x *export) sameVerdict(e evidence) error {
 	var is, was map[string]jsontext.Value
 	canonical, err := canon.Canonical(x.files[FileVerdict])
@@ -178,7 +179,7 @@ func (x *export) sameVerdict(e evidence) error {
 	return nil
 }
 
-// sameTests wants the verdict's tests to be those of the findings, and as strong as the weakest.
+// sameTests checks that the verdict has the tests of the findings, and is as strong as the weakest finding.
 func (v verdict) sameTests(e evidence) error {
 	var tests []test
 	breaches, strength := 0, guild.Strong
@@ -204,8 +205,8 @@ func (v verdict) sameTests(e evidence) error {
 	return nil
 }
 
-// judged are the tests of the work by itself, without the one that an opinion adds, and whether the verdict is as strong
-// as they are.
+// judged returns the tests of the work by itself, without the one that an opinion adds. asFound reports whether the
+// verdict must have the strength of these tests.
 func (v verdict) judged() (own []test, asFound bool) {
 	if v.Opinion != nil && len(v.Tests) > 0 {
 		return v.Tests[:len(v.Tests)-1], false
@@ -213,7 +214,8 @@ func (v verdict) judged() (own []test, asFound bool) {
 	return v.Tests, true
 }
 
-// sameReport wants what was found of a typed job to be the verdict's, and to be about the request that was sent.
+// sameReport checks that the report on a typed job has the tests and the strength of the verdict and is about the
+// request that was sent.
 func (x *export) sameReport(e evidence) error {
 	v := x.verdict
 	own, asFound := v.judged()
@@ -228,10 +230,10 @@ func (x *export) sameReport(e evidence) error {
 	return nil
 }
 
-// checkPace holds the performance against the baseline: 1 up to it, from there straight down to 0 at half as much
-// again.
+// checkPace compares the performance with the baseline. It is 1 up to the baseline, then falls linearly to 0 at 1.5
+// times the baseline.
 func (v verdict) checkPace(e evidence) error {
-	const fewest, noise = 5, 50 // runs that make a baseline; milliseconds that are worth comparing
+	const fewest, noise = 5, 50 // the least runs of a baseline; the shortest baseline that is compared, in ms
 	baseline := e.Baseline.Wall.Median
 	for _, d := range v.Dimensions {
 		if d.Name != "performance" || !d.Known {
@@ -247,7 +249,7 @@ func (v verdict) checkPace(e evidence) error {
 	return nil
 }
 
-// pace is how well a time stands beside a baseline, both in milliseconds.
+// pace returns the performance for a duration and a baseline, both in milliseconds.
 func pace(wallMs, baseline int64) guild.Score {
 	over := wallMs - baseline
 	switch {

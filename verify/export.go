@@ -18,56 +18,55 @@ import (
 	"guild/seal"
 )
 
-// export is an export while it is checked: its files, and what was read from them first because several lines compare
-// with it.
+// export is an export that is being checked: its files, and the parsed data that several checks compare with.
 type export struct {
 	contents
 
-	receipt receipt.Receipt // as it was signed; as it lies there, if its signature does not hold
-	stated  []byte          // the bytes of that receipt
-	known   bool            // there is a receipt
-	loose   error           // why receipt.json cannot be read
+	receipt receipt.Receipt // the signed receipt; that of receipt.json if the signature is invalid
+	stated  []byte          // bytes of receipt
+	known   bool            // a receipt could be read
+	loose   error           // why receipt.json is unreadable
 
-	signed    nostr.Event // the receipt's event, if it holds
+	signed    nostr.Event // event of the receipt, if valid
 	hasSigned bool
-	unsigned  error // why it does not
+	unsigned  error // why there is no valid event
 
-	customer    nostr.PubKey // who made the request and signed all of it
+	customer    nostr.PubKey // author of the request and of all events but the provider's
 	hasCustomer bool
 
 	request sealedRequest
 	result  sealedResult
 
-	verdict    verdict // if it is the one that the receipt names
+	verdict    verdict // only if it is the one that the receipt names
 	hasVerdict bool
-	unjudged   error // why it is not
+	unjudged   error // why there is no such verdict
 
-	trajectory error // why REPLAY.jsonl is not the one that the receipt names
+	trajectory error // why REPLAY.jsonl is not the receipt's
 
-	sealing  seal.Checkpoint // if it holds
-	unsealed error           // why it does not
+	sealing  seal.Checkpoint // only if valid
+	unsealed error           // why there is no valid checkpoint
 }
 
-// sealedRequest is the request and how much of it could be read.
+// sealedRequest is the request, as far as it could be read.
 type sealedRequest struct {
 	event  nostr.Event
-	order  nip90.Request // only the envelope if it is not open
-	open   bool          // there is no ciphertext, or a key that opens it
-	broken error         // why there is no request that holds
+	order  nip90.Request // only the envelope while open is false
+	open   bool          // not encrypted, or opened with its key
+	broken error         // why there is no valid request
 
-	payload jsontext.Value // of a typed job that travels without a bundle, in its canonical form
+	payload jsontext.Value // of a typed job without a bundle, in canonical form
 }
 
-// sealedResult is the result and how much of it could be read.
+// sealedResult is the result, as far as it could be read.
 type sealedResult struct {
 	event  nostr.Event
-	result nip90.Result // only the envelope if it is not open
+	result nip90.Result // only the envelope while open is false
 	open   bool
 	broken error
 }
 
-// read takes the files apart, in the order in which one vouches for the next: the receipt's event for the receipt, the
-// receipt for the request, the request for the customer.
+// read parses the files, each after the one that authenticates it: the receipt's event vouches for the receipt, the
+// receipt for the request, and the request for the customer.
 func read(files contents) *export {
 	x := &export{contents: files}
 	x.readReceipt()
@@ -105,8 +104,8 @@ func (x *export) readReceipt() {
 	x.unsigned = err
 }
 
-// decodeReceipt reads a receipt that is written as package receipt writes it: then no two readers understand it
-// differently.
+// decodeReceipt reads a receipt and requires the canonical form of package receipt, so that two readers cannot
+// understand it differently.
 func decodeReceipt(b []byte) (receipt.Receipt, error) {
 	r, err := receipt.Decode(b)
 	if err != nil {
@@ -118,7 +117,7 @@ func decodeReceipt(b []byte) (receipt.Receipt, error) {
 	return r, nil
 }
 
-// checkReceipt wants a receipt of the right form, which is the one that was signed.
+// checkReceipt checks that receipt.json is valid and equal to the signed receipt.
 func (x *export) checkReceipt() (string, error) {
 	if x.loose != nil {
 		return "", x.loose
@@ -144,22 +143,22 @@ func (x *export) checkReceipt() (string, error) {
 	return fmt.Sprintf("%s of %s, %s", r.ID, r.Timestamp, guild.Sum(x.stated)), nil
 }
 
-// clockSlack is how far the customer's clock may have been set back between two events, in s.
+// clockSlack limits how far the customer's clock may be set back between two events, in s.
 const clockSlack = 3600
 
-// receiptTime is what the receipt says when it was made, in Unix s.
+// receiptTime returns the time that the receipt states, in Unix s, and whether it is valid.
 func (x *export) receiptTime() (int64, bool) {
 	at, err := time.Parse(time.RFC3339Nano, x.receipt.Timestamp)
 	return at.Unix(), err == nil
 }
 
-// before reports whether the receipt is older than something that was there before it.
+// before reports whether the receipt is older than an event that must precede it, by more than clockSlack.
 func (x *export) before(other nostr.Timestamp) bool {
 	at, ok := x.receiptTime()
 	return ok && at+clockSlack < int64(other)
 }
 
-// difference names the first field in which two JSON objects are not the same.
+// difference names the first field in which two JSON objects differ.
 func difference(is, was []byte) string {
 	var a, b map[string]jsontext.Value
 	if json.Unmarshal(is, &a) != nil || json.Unmarshal(was, &b) != nil {
@@ -182,7 +181,7 @@ func orNothing(v []byte) []byte {
 	return v
 }
 
-// checkSignature wants the receipt to be signed by whoever asked for the work.
+// checkSignature checks that the author of the request signed the receipt.
 func (x *export) checkSignature() (string, error) {
 	if x.unsigned != nil {
 		if isAbsent(x.unsigned) {
@@ -196,7 +195,7 @@ func (x *export) checkSignature() (string, error) {
 	return fmt.Sprintf("event %.8s by the customer %s", x.signed.ID.Hex(), x.customer.Hex()), nil
 }
 
-// checkSupersedes says which receipt this one stands for.
+// checkSupersedes checks which receipt this one replaces.
 func (x *export) checkSupersedes() (string, error) {
 	switch {
 	case !x.known:
@@ -209,5 +208,5 @@ func (x *export) checkSupersedes() (string, error) {
 	return fmt.Sprintf("it stands for %.40s", x.receipt.Supersedes), nil
 }
 
-// noReceipt is why nothing else can be checked.
+// noReceipt is the reason of every check that needs a receipt.
 const noReceipt = absence("there is no receipt to hold it against")

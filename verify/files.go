@@ -12,18 +12,18 @@ import (
 	"guild/receipt"
 )
 
-// Limits on what is read.
+// Limits of the input.
 const (
-	maxFiles   = 200       // files of an export
-	maxTotal   = 256 << 20 // bytes of all of them
-	maxFile    = 64 << 20  // bytes of a bundle, of the evidence or of a trajectory
+	maxFiles   = 200       // files in an export
+	maxTotal   = 256 << 20 // bytes of all files together
+	maxFile    = 64 << 20  // bytes of a bundle, the evidence or a trajectory
 	maxEvent   = 4 << 20   // bytes of an event as JSON
-	maxEntry   = 1 << 20   // bytes of a journal's entry
-	maxSmall   = 256 << 10 // bytes of what is small
+	maxEntry   = 1 << 20   // bytes of a journal entry
+	maxSmall   = 256 << 10 // bytes of a key, a policy, a proof or a review
 	maxVerdict = 16 << 20
 )
 
-// limits are the files that an export may have, but for the reviews, and how large each may be.
+// limits has the files of an export, except reviews, and their maximal sizes in bytes.
 var limits = map[string]int64{
 	FileReceipt: receipt.MaxSize, FileReceiptEvent: maxEvent,
 	FileRequest: maxEvent, FileRequestKey: maxSmall, FileResult: maxEvent, FileResultKey: maxSmall, FileQuote: maxEvent,
@@ -33,7 +33,7 @@ var limits = map[string]int64{
 	FileTransaction: maxVerdict,
 }
 
-// limitOf is how large a file may be, in bytes; an error if an export has no such file.
+// limitOf returns the maximal size of a file in bytes, or an error if an export may not have the file.
 func limitOf(name string) (int64, error) {
 	if most, ok := limits[name]; ok {
 		return most, nil
@@ -44,14 +44,15 @@ func limitOf(name string) (int64, error) {
 	return 0, fmt.Errorf("%.100q is no file of an export", name)
 }
 
-// contents are the files that were read, and what was wrong with the others.
+// contents holds the files that were read, and the faults of the others.
 type contents struct {
 	files  map[string][]byte
 	faults []error
 	total  int64
 }
 
-// add takes a file, or says why it cannot. The reader gives at most what is asked of it.
+// add reads a file within the limits, or returns why it is refused. It reads at most one byte more than the limit from
+// the reader.
 func (c *contents) add(name string, from io.Reader) error {
 	most, err := limitOf(name)
 	if err != nil {
@@ -73,7 +74,7 @@ func (c *contents) add(name string, from io.Reader) error {
 	return nil
 }
 
-// errEnough ends a walk through a directory that has too much in it.
+// errEnough ends the walk through a directory with too many entries.
 var errEnough = errors.New("too many files")
 
 // collect reads the files of a directory.
@@ -117,7 +118,7 @@ func (c *contents) open(dir fs.FS, name string) error {
 	return c.add(name, f)
 }
 
-// checkFiles wants nothing but files that are looked at.
+// checkFiles checks that there are files, and that all of them are allowed in an export.
 func (x *export) checkFiles() (string, error) {
 	if len(x.faults) > 0 {
 		return "", x.faults[0]
@@ -128,7 +129,7 @@ func (x *export) checkFiles() (string, error) {
 	return fmt.Sprintf("%d, of %d bytes, and no other", len(x.files), x.total), nil
 }
 
-// reviews are the names of the files with reviews, in their order.
+// reviews returns the names of the review files, sorted.
 func (c contents) reviews() (names []string) {
 	for name := range c.files {
 		if path.Dir(name) == DirReviews {

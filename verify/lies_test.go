@@ -16,7 +16,7 @@ import (
 	"guild/verify"
 )
 
-// lies are exports in which somebody signed something that is not so, and the lines that must fail.
+// lies returns exports in which a signed statement is false, and the lines that must fail.
 func lies() map[string]struct {
 	story
 	want []string
@@ -152,7 +152,7 @@ func dimension(v map[string]any, i int) map[string]any {
 	return v["dimensions"].([]any)[i].(map[string]any)
 }
 
-func TestWhatIsSignedAndNotSoIsFound(t *testing.T) {
+func TestSignedLies(t *testing.T) {
 	for name, lie := range lies() {
 		r := verify.Export(dir(lie.export(t)))
 		if got := failures(r); !slices.Equal(got, lie.want) {
@@ -162,8 +162,8 @@ func TestWhatIsSignedAndNotSoIsFound(t *testing.T) {
 	}
 }
 
-// Blank lines do not count, and the second line that does names the session.
-func TestBlankLinesHideNoOtherSession(t *testing.T) {
+// Blank lines do not count. The second line that does names the session.
+func TestBlankTrajectoryLines(t *testing.T) {
 	f := story{receipt: func(r *receipt.Receipt) { r.SessionID = "x" }}.export(t)
 	f[verify.FileReplay] = append([]byte("\n\n"), f[verify.FileReplay]...)
 	if got := failures(verify.Export(dir(f))); !slices.Equal(got, []string{"receipt", "trajectory"}) {
@@ -171,8 +171,8 @@ func TestBlankLinesHideNoOtherSession(t *testing.T) {
 	}
 }
 
-// What the rules say of verdicts that they say little of: nobody need have run a test.
-func TestVerdictsOfAllSortsHold(t *testing.T) {
+// Verdicts with few fields are valid too; tests are not required.
+func TestValidVerdictVariants(t *testing.T) {
 	for name, change := range map[string]func(map[string]any){
 		"counts alone": func(v map[string]any) {
 			clear(v)

@@ -10,16 +10,19 @@ import (
 	"slices"
 )
 
-// What of the flags of an entry does not change how it is read (APPNOTE 4.4.4): how hard it was compressed, a
-// descriptor behind it, a name in UTF-8.
+// readableFlags are the entry flags that do not change how the entry is read (APPNOTE 4.4.4): compression level, data
+// descriptor, UTF-8 name.
 const readableFlags = 1<<1 | 1<<2 | 1<<3 | 1<<11
 
 const hasDescriptor = 1 << 3
 
-// checkLayout wants what lies in an archive to be what its directory says, entry behind entry from the first byte on:
-// then no program finds another file in it, whichever end it begins at.
+// checkLayout checks that the entries of an archive are exactly those of its directory: the first begins at the first
+// byte, each follows the one before, and the directory follows the last.
+//
+// Some programs read an archive from its directory at the end, others from its first byte. If the two could differ, an
+// attacker could show one file to the verifier and another one to the reader of the archive.
 func checkLayout(b []byte, entries []*zip.File) error {
-	const head = 30 // bytes of a local header, before the name
+	const head = 30 // length of a local header without the name
 	at := 0
 	inOrder := slices.Clone(entries)
 	offset := func(f *zip.File) int64 {

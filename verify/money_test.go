@@ -16,7 +16,7 @@ import (
 	"guild/bolt11"
 )
 
-// invoice is one over an amount that a preimage of the hash settles.
+// invoice returns an invoice over an amount, for the preimage with that hash.
 func invoice(t testing.TB, amount guild.Msat, hash guild.Hash) string {
 	t.Helper()
 	node, _ := btcec.PrivKeyFromBytes([]byte{31: 1})
@@ -25,10 +25,11 @@ func invoice(t testing.TB, amount guild.Msat, hash guild.Hash) string {
 	}.Sign(node))
 }
 
-// transaction pays so many satoshis, and has no witness: what is in one is not covered by the id.
+// transaction returns a transaction that pays so many satoshis. It has no witness, because the id does not cover
+// witnesses.
 func transaction(satoshis uint64) (file []byte, id string) {
 	b := []byte{2, 0, 0, 0, 1}
-	b = append(b, make([]byte, 32+4)...) // which output it spends
+	b = append(b, make([]byte, 32+4)...) // spent output
 	b = append(b, 0, 0xff, 0xff, 0xff, 0xff, 1)
 	b = binary.LittleEndian.AppendUint64(b, satoshis)
 	b = append(b, 1, 0x51, 0, 0, 0, 0)
@@ -38,7 +39,7 @@ func transaction(satoshis uint64) (file []byte, id string) {
 	return []byte(hex.EncodeToString(b)), hex.EncodeToString(twice[:])
 }
 
-// ecash is one coin of 2 sat, locked to the provider, who signed for it.
+// ecash returns one coin of 2 sat, locked to the provider, who signed for it.
 func ecash(t testing.TB) string {
 	t.Helper()
 	secret := `["P2PK",{"data":"02` + provider().public.Hex() + `","nonce":"5d11913ee0f92fefdc82a6764fd2457a","tags":[["sigflag","SIG_INPUTS"]]}]`

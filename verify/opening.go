@@ -16,28 +16,30 @@ import (
 	"golang.org/x/crypto/chacha20"
 )
 
-// The parts of a payload of NIP-44 version 2: the version, a nonce, the ciphertext, a MAC.
+// Layout of a NIP-44 version 2 payload: the version, a nonce, the ciphertext, a MAC.
 const (
 	sealedVersion = 2
 	sealedNonce   = 32
 	sealedMAC     = sha256.Size
 	sealedHead    = 1 + sealedNonce
 
-	minSealed = 132     // characters of the shortest payload
-	maxSealed = 2 << 20 // characters of the longest that is opened
-	minPadded = 2 + 32  // bytes of the shortest ciphertext
+	minSealed = 132     // characters, the shortest valid payload
+	maxSealed = 2 << 20 // characters, the longest payload that is opened
+	minPadded = 2 + 32  // bytes, the shortest ciphertext
 )
 
-// ErrOpening is the reason why an opening does not open a payload.
+// ErrOpening means that an opening is not the key of a payload.
 var ErrOpening = errors.New("the key does not open it")
 
-// Opening is the message keys of one NIP-44 version 2 payload: ChaCha20 key (32 bytes) and nonce (12 bytes), HMAC key (32
-// bytes). They open this payload and no other between the same two people. Who has the conversation key derives them
-// by HKDF-Expand (SHA-256) with the payload's nonce. The MAC binds the ciphertext to the HMAC key alone; what
-// binds it to the others is that they open it to a text of the length that stands before it, filled up with zeros.
+// Opening has the message keys of one NIP-44 version 2 payload: ChaCha20 key (32 bytes) and nonce (12 bytes), HMAC key
+// (32 bytes). They open only this payload, not others between the same two people. The holder of the conversation key
+// derives them by HKDF-Expand (SHA-256) with the payload's nonce.
+//
+// The MAC binds the ciphertext only to the HMAC key. The ChaCha20 key and nonce are bound by the plaintext: it must
+// start with its length and end in zeros, so other values would not decrypt to valid padding.
 type Opening [chacha20.KeySize + chacha20.NonceSize + sha256.Size]byte
 
-// ParseOpening reads what String writes. Its error does not repeat it.
+// ParseOpening parses the form of String. Its error does not contain s, which is a key.
 func ParseOpening(s string) (o Opening, err error) {
 	if !fromHex(o[:], s) {
 		return Opening{}, fmt.Errorf("an opening is %d lower-case hex digits", hex.EncodedLen(len(o)))
@@ -45,11 +47,11 @@ func ParseOpening(s string) (o Opening, err error) {
 	return o, nil
 }
 
-// String returns 152 hex digits: the form of request.key and result.key.
+// String returns 152 hex digits, the form of request.key and result.key.
 func (o Opening) String() string { return hex.EncodeToString(o[:]) }
 
-// Open opens the payload that the opening is of. An error matches ErrOpening if the payload could be one, and these are
-// not its keys.
+// Open decrypts the payload of the opening. The error matches ErrOpening if the payload is well-formed but its MAC does
+// not fit the keys.
 func (o Opening) Open(payload string) (string, error) {
 	b, err := decodeSealed(payload)
 	if err != nil {
@@ -72,12 +74,12 @@ func (o Opening) Open(payload string) (string, error) {
 	return unpad(padded)
 }
 
-// decodeSealed reads a payload, as far as that needs no key.
+// decodeSealed decodes a payload and checks everything that needs no key.
 func decodeSealed(payload string) ([]byte, error) {
 	if len(payload) < minSealed || len(payload) > maxSealed {
 		return nil, fmt.Errorf("a payload of %d characters is none of NIP-44", len(payload))
 	}
-	if strings.ContainsAny(payload, "\r\n") { // which the decoder would pass over
+	if strings.ContainsAny(payload, "\r\n") { // the decoder ignores them
 		return nil, errors.New("a payload with line breaks is none of NIP-44")
 	}
 	b, err := base64.StdEncoding.Strict().DecodeString(payload)
@@ -93,8 +95,8 @@ func decodeSealed(payload string) ([]byte, error) {
 	return b, nil
 }
 
-// unpad takes the text out of its padding: its length in two bytes, or for 65,536 bytes and more a zero and then the
-// length in four.
+// unpad returns the text without its padding. The text is preceded by its length in two bytes, or, from 65,536 bytes
+// on, by two zero bytes and the length in four.
 func unpad(padded []byte) (string, error) {
 	size, text := int(binary.BigEndian.Uint16(padded)), padded[2:]
 	if size == 0 {
@@ -112,7 +114,7 @@ func unpad(padded []byte) (string, error) {
 	return string(text), nil
 }
 
-// paddedSize is the length to which a text of so many bytes, at least one, is filled up.
+// paddedSize returns the length of a text of size bytes, at least one, after padding (NIP-44).
 func paddedSize(size int) int {
 	if size <= 32 {
 		return 32

@@ -17,7 +17,7 @@ import (
 	"guild/verify"
 )
 
-// vectors are those of NIP-44, as far as they are about one message.
+// vectors are the test vectors of NIP-44 for single messages.
 type vectors struct {
 	MessageKeys struct {
 		ConversationKey string `json:"conversation_key"`
@@ -55,12 +55,12 @@ func conversation(t testing.TB, digits string) (k [32]byte) {
 	return k
 }
 
-// openingOf derives the opening of a payload from the key of the conversation, as NIP-44 says.
+// openingOf derives the opening of a payload from the conversation key (NIP-44).
 func openingOf(t testing.TB, key [32]byte, payload string) (o verify.Opening) {
 	t.Helper()
 	b, err := base64.StdEncoding.DecodeString(payload)
 	if err != nil || len(b) < 33 {
-		return o // which opens nothing
+		return o // opens nothing
 	}
 	return verify.Opening(must[[]byte](t)(hkdf.Expand(sha256.New, key[:], string(b[1:33]), len(o))))
 }
@@ -78,7 +78,7 @@ func TestAnOpeningOpensItsMessage(t *testing.T) {
 	}
 }
 
-func TestAnOpeningIsTheMessageKeysOfNIP44(t *testing.T) {
+func TestOpeningKeysNIP44(t *testing.T) {
 	v := readVectors(t).MessageKeys
 	for _, k := range v.Keys {
 		nonce := must[[]byte](t)(hex.DecodeString(k.Nonce))
@@ -90,7 +90,7 @@ func TestAnOpeningIsTheMessageKeysOfNIP44(t *testing.T) {
 	}
 }
 
-func TestAnOpeningOpensNoOtherMessage(t *testing.T) {
+func TestOpeningOfOtherMessage(t *testing.T) {
 	messages := readVectors(t).Good
 	for i, m := range messages {
 		o := openingOf(t, conversation(t, m.ConversationKey), m.Payload)
@@ -102,7 +102,7 @@ func TestAnOpeningOpensNoOtherMessage(t *testing.T) {
 	}
 }
 
-func TestAPayloadThatIsWrongIsNotOpened(t *testing.T) {
+func TestInvalidPayloads(t *testing.T) {
 	for _, m := range readVectors(t).Bad {
 		if _, err := openingOf(t, conversation(t, m.ConversationKey), m.Payload).Open(m.Payload); err == nil {
 			t.Errorf("opened: %s", m.Note)

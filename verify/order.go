@@ -14,8 +14,8 @@ import (
 // sealed reports whether the content of an event is encrypted.
 func sealed(e nostr.Event) bool { return e.Tags.Has("encrypted") }
 
-// opener returns what opens the content of an event, from the file with its key, or what leaves it closed. open says
-// which of them it is.
+// opener returns the function that opens the content of an event with the key in file. If there is no key, it returns
+// one that gives the text closed instead, so that the envelope can still be parsed, and open is false.
 func (x *export) opener(e nostr.Event, file, closed string) (opener nip90.Opener, open bool, err error) {
 	text, there := x.files[file]
 	if !sealed(e) {
@@ -34,7 +34,7 @@ func (x *export) opener(e nostr.Event, file, closed string) (opener nip90.Opener
 	return func(_ nostr.PubKey, payload string) (string, error) { return key.Open(payload) }, true, nil
 }
 
-// readRequest reads the request that the receipt names, as far as it can be opened. Its author is the customer.
+// readRequest reads the request that the receipt names, as far as it is open. Its author is the customer.
 func (x *export) readRequest() {
 	x.request.broken = x.tryRequest()
 }
@@ -76,7 +76,7 @@ func (x *export) tryRequest() error {
 	return err
 }
 
-// checkRequest wants the request that the receipt names, signed by the customer.
+// checkRequest checks that the request is the one that the receipt names.
 func (x *export) checkRequest() (string, error) {
 	if !x.known {
 		return "", noReceipt
@@ -88,7 +88,7 @@ func (x *export) checkRequest() (string, error) {
 	return fmt.Sprintf("kind %d, %s", e.Kind, reading(e, x.request.open)), nil
 }
 
-// orphaned is the error err, or that a key is there without the event that it opens.
+// orphaned returns err, or an error of its own if there is a key without its event.
 func (x *export) orphaned(err error, event, key string) error {
 	_, hasEvent := x.files[event]
 	if _, hasKey := x.files[key]; hasKey && !hasEvent {
@@ -97,7 +97,7 @@ func (x *export) orphaned(err error, event, key string) error {
 	return err
 }
 
-// reading says how much of an event could be read.
+// reading describes how much of an event could be read.
 func reading(e nostr.Event, open bool) string {
 	switch {
 	case !open:
@@ -109,7 +109,7 @@ func reading(e nostr.Event, open bool) string {
 	}
 }
 
-// whyNoRequest is why something cannot be compared with the request; nil if it can.
+// whyNoRequest returns the reason why nothing can be compared with the request, or nil.
 func (x *export) whyNoRequest() error {
 	switch {
 	case !x.known:
@@ -122,7 +122,7 @@ func (x *export) whyNoRequest() error {
 	return nil
 }
 
-// checkJobHash computes what names the work that was asked for.
+// checkJobHash computes the job hash from the request and compares it with the receipt and the request.
 func (x *export) checkJobHash() (string, error) {
 	if err := x.whyNoRequest(); err != nil {
 		return "", err
@@ -183,7 +183,7 @@ func (x *export) tryResult() error {
 	return nil
 }
 
-// checkResult wants the result that the receipt names, signed by the provider.
+// checkResult checks that the result is the one that the receipt names, signed by the provider.
 func (x *export) checkResult() (string, error) {
 	if !x.known {
 		return "", noReceipt
@@ -195,7 +195,7 @@ func (x *export) checkResult() (string, error) {
 	return fmt.Sprintf("kind %d by the provider %s, %s", e.Kind, x.receipt.ProviderID, reading(e, x.result.open)), nil
 }
 
-// checkBundle wants the bundle that the request carried and the receipt names.
+// checkBundle checks that the bundle is the one that the request carried and the receipt names.
 func (x *export) checkBundle() (string, error) {
 	why := x.whyNoRequest()
 	if !x.known {
@@ -216,7 +216,7 @@ func (x *export) checkBundle() (string, error) {
 	return x.parcel(FileBundle, "request", x.receipt.BundleHash, named, why)
 }
 
-// checkDelivery wants the delivery that the result carried and the receipt names.
+// checkDelivery checks that the delivery is the one that the result carried and the receipt names.
 func (x *export) checkDelivery() (string, error) {
 	var named guild.Hash
 	var why error
@@ -241,8 +241,8 @@ func (x *export) checkDelivery() (string, error) {
 	return x.parcel(FileDelivery, "result", x.receipt.DeliveryHash, named, why)
 }
 
-// parcel compares a bundle with what the receipt and the event that carried it say of it. why is why that event says
-// nothing.
+// parcel compares a bundle with the hash in the receipt (stated) and the hash in the event that carried it (named).
+// why is nil, or the reason why the event could not be read.
 func (x *export) parcel(file, event string, stated, named guild.Hash, why error) (string, error) {
 	b, there := x.files[file]
 	switch {
@@ -271,7 +271,7 @@ func orNone(h guild.Hash) string {
 	return h.String()
 }
 
-// checkPayment checks the payment, with the quote that it answers if that holds.
+// checkPayment checks the payment, with its quote if there is a valid one.
 func (x *export) checkPayment() (string, error) {
 	if !x.known {
 		return "", noReceipt
@@ -303,7 +303,7 @@ func (x *export) checkPayment() (string, error) {
 	return said, x.checkInvoice(p.quote)
 }
 
-// checkInvoice wants the invoice that the receipt says was paid to be the one that was quoted.
+// checkInvoice checks that the receipt's invoice is the quoted one.
 func (x *export) checkInvoice(quote *nostr.Event) error {
 	if x.receipt.Bolt11 == "" || quote == nil {
 		return nil

@@ -15,16 +15,16 @@ import (
 	"guild/receipt"
 )
 
-// payment is what is known of one payment. Its events are genuine.
+// payment is the data about one payment. The signatures of its events have been checked.
 type payment struct {
 	receipt     receipt.Receipt
-	request     *nostr.Event // the one of the receipt, or nil
+	request     *nostr.Event // the receipt's request, or nil
 	quote       *nostr.Event // or nil
-	transaction []byte       // hex; empty if there is none
+	transaction []byte       // hex; empty without a transaction
 }
 
-// prove checks that the proof of payment of the receipt proves that its amount was paid to its provider, and says in
-// words what is proven.
+// prove checks that the proof of payment shows that the receipt's amount was paid to the provider. It returns a
+// description of what is proven.
 func (p payment) prove() (string, error) {
 	proof, amount := p.receipt.PaymentProof, p.receipt.AmountMsats
 	switch {
@@ -51,7 +51,8 @@ func (p payment) prove() (string, error) {
 	return "", fmt.Errorf("a proof of type %.40q is none", proof.Type)
 }
 
-// bid is what the request offers at most. The tag stands outside a sealed request, too. As in nip90 the last one counts.
+// bid returns the maximal price that the request offers. The bid tag is clear text even if the request is sealed. As
+// in nip90, the last tag counts.
 func (p payment) bid() (guild.Msat, bool) {
 	if p.request == nil {
 		return 0, false
@@ -59,13 +60,13 @@ func (p payment) bid() (guild.Msat, bool) {
 	for _, tag := range slices.Backward(p.request.Tags) {
 		if len(tag) >= 2 && tag[0] == "bid" {
 			n, err := strconv.ParseUint(tag[1], 10, 63)
-			return guild.Msat(n), err == nil && n > 0 // a bid of nothing is no bid
+			return guild.Msat(n), err == nil && n > 0 // a bid of 0 is not a bid
 		}
 	}
 	return 0, false
 }
 
-// assetID is the asset that the receipt names, or "".
+// assetID returns the asset that the receipt names, or "".
 func (p payment) assetID() string {
 	if p.receipt.AssetID == nil {
 		return ""
@@ -73,7 +74,7 @@ func (p payment) assetID() string {
 	return *p.receipt.AssetID
 }
 
-// quoted reads the quote: the provider's answer to the request of the receipt, which wants the amount of the receipt.
+// quoted reads the quote. It must be the provider's answer to the receipt's request and ask for the receipt's amount.
 func (p payment) quoted() (nip90.Feedback, error) {
 	f, err := nip90.ParseFeedback(*p.quote, nil)
 	switch {
@@ -97,15 +98,15 @@ func (p payment) quoted() (nip90.Feedback, error) {
 	return f, nil
 }
 
-// bindsKey reports whether tags name no other idempotency key than that one. A quote need not name it: the request that
-// it answers does.
+// bindsKey reports whether no tag names another idempotency key. A quote may omit the key, because the request that it
+// answers has it.
 func bindsKey(tags nostr.Tags, key string) bool {
 	return key == "" || !slices.ContainsFunc(tags, func(tag nostr.Tag) bool {
 		return len(tag) >= 3 && tag[0] == "param" && tag[1] == nip90.ParamIdempotencyKey && tag[2] != key
 	})
 }
 
-// checkQuote checks the quote of a payment that is proven without one.
+// checkQuote checks the quote, if any, of a payment that can be proven without one.
 func (p payment) checkQuote() error {
 	if p.quote == nil {
 		return nil
@@ -114,7 +115,7 @@ func (p payment) checkQuote() error {
 	return err
 }
 
-// lightning checks that the preimage opens the invoice of the quote, which only whoever pays it learns.
+// lightning checks that the preimage fits the invoice in the quote. Only the payer of an invoice learns its preimage.
 func (p payment) lightning() (string, error) {
 	if asset := p.assetID(); asset != "BTC_LN" {
 		return "", fmt.Errorf("a Lightning payment is in BTC_LN, and the receipt has %.80q", asset)

@@ -18,8 +18,8 @@ import (
 	"guild/canon"
 )
 
-// ecash is the value of a cashu_proof: what the customer handed to the provider. With Keysets, which is what the mint
-// answers to GET /v1/keys (NUT-01), it can be checked offline that the mint signed it; they are optional.
+// ecash is the value of a cashu_proof, as the customer gave it to the provider. Keysets, the mint's answer to GET
+// /v1/keys (NUT-01), is optional; with it the mint's signature can be checked offline.
 type ecash struct {
 	Mint    string        `json:"mint"`
 	Unit    string        `json:"unit"`
@@ -27,20 +27,22 @@ type ecash struct {
 	Keysets []ecashKeyset `json:"keysets,omitempty"`
 }
 
-// ecashProof is a Proof of NUT-00 with the witness of NUT-11 and perhaps the DLEQ proof of NUT-12.
+// ecashProof is a Proof of NUT-00 with the witness of NUT-11 and optionally the DLEQ proof of NUT-12.
 type ecashProof struct {
 	Amount  uint64             `json:"amount"`
 	Keyset  string             `json:"id"`
 	Secret  string             `json:"secret"`
 	C       string             `json:"C"`
-	Witness stdjson.RawMessage `json:"witness"` // an object, or a string that is one
+	Witness stdjson.RawMessage `json:"witness"` // an object, or a string that contains one
 	DLEQ    *dleq              `json:"dleq,omitempty"`
 }
 
-// cashu checks that the ecash is worth the amount, that only the provider can spend it, and that the provider signed for
-// it. What a coin is worth stands beside the secret that is signed, and the keys that the mint signed it with come from
-// the customer: so it is proven only where the provider asked for the amount in a quote. Whether it was spent twice, the
-// mint alone knows.
+// cashu checks that the ecash is worth the amount, that only the provider can spend it, and that the provider signed
+// for it.
+//
+// Two things in it are only the customer's claim: a coin's value, which the provider's signature does not cover, and
+// the mint's keys. So a payment counts as proven only if the provider asked for the amount in a quote. Only the mint
+// knows whether a coin was spent twice.
 func (p payment) cashu() (string, error) {
 	if err := p.checkQuote(); err != nil {
 		return "", err
@@ -85,7 +87,7 @@ func (p payment) cashu() (string, error) {
 		amount), nil
 }
 
-// decodeJSON reads JSON that two readers cannot read differently.
+// decodeJSON decodes JSON and refuses text that two parsers could read differently.
 func decodeJSON(text string, v any) error {
 	canonical, err := canon.Canonical([]byte(text))
 	if err != nil {
@@ -94,7 +96,7 @@ func decodeJSON(text string, v any) error {
 	return json.Unmarshal(canonical, v)
 }
 
-// asset is how a receipt names the ecash.
+// asset returns the name of the ecash's asset in a receipt.
 func (e ecash) asset() string {
 	ticker := strings.ToUpper(e.Unit)
 	if e.Unit == "sat" || e.Unit == "msat" {
@@ -103,7 +105,7 @@ func (e ecash) asset() string {
 	return fmt.Sprintf("%s_CASHU(%s)", ticker, e.Mint)
 }
 
-// amount is what the ecash is worth.
+// amount returns the value of the ecash.
 func (e ecash) amount() (guild.Msat, error) {
 	each := uint64(1000)
 	switch e.Unit {
@@ -123,7 +125,8 @@ func (e ecash) amount() (guild.Msat, error) {
 	return guild.Msat(sum), nil
 }
 
-// check checks one coin: its lock, what opens the lock and, if that can be done, the signature of the mint.
+// check checks one coin: its lock, the provider's signature and, if the keyset is there, the mint's signature. byMint
+// reports whether the last was checked.
 func (c ecashProof) check(owner []byte, keysets []ecashKeyset, unit string) (byMint bool, err error) {
 	if !strings.HasPrefix(c.Keyset, "00") && !strings.HasPrefix(c.Keyset, "01") {
 		return false, absence("ecash of this kind of keyset is not checked by this program")
@@ -148,13 +151,14 @@ func (c ecashProof) check(owner []byte, keysets []ecashKeyset, unit string) (byM
 	return true, c.checkMint(keysets[i], unit)
 }
 
-// lock is the second half of a secret with a spending condition (NUT-10).
+// lock is the second element of a secret with a spending condition (NUT-10).
 type lock struct {
 	Data string     `json:"data"`
 	Tags [][]string `json:"tags"`
 }
 
-// lockedTo returns the key, without the byte of its parity, that alone can spend what has that secret (NUT-11).
+// lockedTo returns the x-only public key that alone can spend the coin with that secret (NUT-11). A secret with any
+// tag that lets other keys spend it is refused.
 func lockedTo(secret string) ([]byte, error) {
 	var parts []stdjson.RawMessage
 	var kind string

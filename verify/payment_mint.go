@@ -15,23 +15,24 @@ import (
 	"github.com/btcsuite/btcd/btcec/v2"
 )
 
-// ecashKeyset is one keyset of a mint (NUT-01): the key that it signs coins of an amount with.
+// ecashKeyset is one keyset of a mint (NUT-01): a key for each amount.
 type ecashKeyset struct {
 	ID     string            `json:"id"`
 	Unit   string            `json:"unit"`
-	Keys   map[string]string `json:"keys"` // by amount
+	Keys   map[string]string `json:"keys"` // by amount, in decimal
 	Fee    uint64            `json:"input_fee_ppk,omitempty"`
 	Expiry uint64            `json:"final_expiry,omitempty"` // Unix seconds
 }
 
-// dleq is the mint's proof that one key signed, and what blinded the coin (NUT-12), all of them scalars in hex.
+// dleq is the mint's proof that it signed with its key, and the blinding factor r of the coin (NUT-12). All are
+// scalars in hex.
 type dleq struct {
 	E string `json:"e"`
 	S string `json:"s"`
 	R string `json:"r"`
 }
 
-// deriveID is the id that follows from the keys (NUT-02), in the version of the id that is there.
+// deriveID computes the id of the keyset from its keys (NUT-02), in the version of its id.
 func (k ecashKeyset) deriveID() (string, error) {
 	amounts := map[string]uint64{}
 	for amount, key := range k.Keys {
@@ -48,7 +49,7 @@ func (k ecashKeyset) deriveID() (string, error) {
 	if strings.HasPrefix(k.ID, "00") {
 		digest := sha256.New()
 		for _, amount := range sorted {
-			b, _ := hex.DecodeString(k.Keys[amount]) // it is a point
+			b, _ := hex.DecodeString(k.Keys[amount]) // cannot fail: parsePoint accepted it
 			digest.Write(b)
 		}
 		return "00" + hex.EncodeToString(digest.Sum(nil))[:14], nil
@@ -67,7 +68,7 @@ func (k ecashKeyset) deriveID() (string, error) {
 	return "01" + hex.EncodeToString(digest[:]), nil
 }
 
-// checkMint checks that the key of the keyset for the coin's amount signed the coin.
+// checkMint checks that the keyset's key for the coin's amount signed the coin.
 func (c ecashProof) checkMint(k ecashKeyset, unit string) error {
 	id, err := k.deriveID()
 	switch {
@@ -89,7 +90,7 @@ func (c ecashProof) checkMint(k ecashKeyset, unit string) error {
 	return err
 }
 
-// verify checks that the key signed what the secret stands for, blinded by r, so that c is what came of it.
+// verify checks that key signed the point of the secret, blinded by r, and that c is the unblinded signature (NUT-12).
 func (d dleq) verify(key, secret, c string) (bool, error) {
 	var scalars [3]btcec.ModNScalar
 	for i, s := range []string{d.E, d.S, d.R} {
@@ -120,7 +121,7 @@ func (d dleq) verify(key, secret, c string) (bool, error) {
 	for _, p := range []btcec.JacobianPoint{r1, r2, a, signature} {
 		p.ToAffine()
 		if p.Z.IsZero() || p.X.IsZero() && p.Y.IsZero() {
-			return false, nil // no honest proof leads there
+			return false, nil // no honest proof gives the point at infinity
 		}
 		text.WriteString(hex.EncodeToString(btcec.NewPublicKey(&p.X, &p.Y).SerializeUncompressed()))
 	}
@@ -128,7 +129,8 @@ func (d dleq) verify(key, secret, c string) (bool, error) {
 	return strings.EqualFold(hex.EncodeToString(digest[:]), d.E), nil
 }
 
-// hashToCurve is the point that a secret stands for: the first of the hashes that is one (NUT-00).
+// hashToCurve returns the point of a secret: the first of its hashes, by counter, that is the x coordinate of a point
+// (NUT-00).
 func hashToCurve(secret string) (btcec.JacobianPoint, error) {
 	inner := sha256.Sum256([]byte("Secp256k1_HashToCurve_Cashu_" + secret))
 	for counter := range uint32(1 << 16) {
@@ -140,7 +142,7 @@ func hashToCurve(secret string) (btcec.JacobianPoint, error) {
 	return btcec.JacobianPoint{}, errors.New("the secret stands for no point")
 }
 
-// parsePoint reads a point of the curve in its compressed form, in hex.
+// parsePoint parses a compressed point of the curve, in hex.
 func parsePoint(s string) (btcec.JacobianPoint, error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != btcec.PubKeyBytesLenCompressed {

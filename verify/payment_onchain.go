@@ -12,11 +12,11 @@ import (
 	"guild"
 )
 
-// maxTransaction is the largest transaction that a block can hold, in bytes.
+// maxTransaction limits the size of a transaction in bytes: no block can hold a larger one.
 const maxTransaction = 4_000_000
 
-// onchain checks that the transaction is the one that the receipt names, and could pay its amount. Which output is the
-// provider's nobody has signed, so that more is never proven.
+// onchain checks that the transaction is the one that the receipt names and moves at least its amount. No signature
+// says which output is the provider's, so the payment itself is never proven.
 func (p payment) onchain() (string, error) {
 	if err := p.checkQuote(); err != nil {
 		return "", err
@@ -45,16 +45,16 @@ func (p payment) onchain() (string, error) {
 		"block confirms it, is not known here", p.receipt.AmountMsats))
 }
 
-// transaction is what a Bitcoin transaction comes to.
+// transaction holds the checked data of a Bitcoin transaction.
 type transaction struct {
-	id       string // as people write it: the bytes of the hash in reverse
-	satoshis int64  // of all outputs together
+	id       string // in the usual display order: the bytes of the hash reversed
+	satoshis int64  // sum of all outputs
 }
 
-// maxSatoshis is all the money there is.
+// maxSatoshis is the maximal supply of bitcoin, in satoshis.
 const maxSatoshis = 21_000_000 * 100_000_000
 
-// parseTransaction reads a transaction in its form of the network, with witnesses (BIP 144) or without.
+// parseTransaction parses a transaction in its network format, with witnesses (BIP 144) or without.
 func parseTransaction(raw []byte) (transaction, error) {
 	r := txReader{rest: raw}
 	r.take(4) // version
@@ -65,7 +65,7 @@ func parseTransaction(raw []byte) (transaction, error) {
 	body := r.rest
 	inputs := r.count()
 	for range inputs {
-		r.take(36) // which output it spends
+		r.take(36) // spent output
 		r.take(r.count())
 		r.take(4) // sequence
 		if r.failed {
@@ -103,13 +103,13 @@ func parseTransaction(raw []byte) (transaction, error) {
 	return transaction{id: hex.EncodeToString(hash[:]), satoshis: satoshis}, nil
 }
 
-// txReader takes a transaction apart. What is not there makes it fail, and everything after that is empty.
+// txReader reads a transaction. After a read beyond the end it has failed, and every further read returns nothing.
 type txReader struct {
 	rest   []byte
 	failed bool
 }
 
-// take takes n bytes.
+// take returns the next n bytes.
 func (r *txReader) take(n int) []byte {
 	if r.failed = r.failed || n > len(r.rest); r.failed {
 		return nil
@@ -119,8 +119,8 @@ func (r *txReader) take(n int) []byte {
 	return b
 }
 
-// count takes a number of things to come in its one form: a byte, or a byte that says how long the number after it is.
-// There cannot be more things than bytes.
+// count reads a number of elements in the shortest form: one byte, or a byte that announces a longer number. The
+// number may not exceed the remaining bytes, so that loops over it are short.
 func (r *txReader) count() int {
 	first := r.take(1)
 	if r.failed {
@@ -142,7 +142,7 @@ func (r *txReader) count() int {
 	return int(n)
 }
 
-// witnesses takes the witnesses of so many inputs, of which one at least has one.
+// witnesses skips the witnesses of all inputs. At least one input must have one.
 func (r *txReader) witnesses(inputs int) {
 	found := false
 	for range inputs {

@@ -22,7 +22,7 @@ import (
 	"guild/receipt"
 )
 
-// party is someone who signs.
+// party is a key that signs.
 type party nostr.SecretKey
 
 var (
@@ -43,25 +43,25 @@ func (p party) sign(t *testing.T, e nostr.Event) *nostr.Event {
 	return &signed
 }
 
-// paid is one payment with everything that it can be checked by. Change what a test is about before check signs it.
+// paid is one payment with everything by which it is checked. Change a part before check signs it.
 type paid struct {
-	rail, asset, kind, value string // of the receipt
+	rail, asset, kind, value string // for the receipt
 	amount                   guild.Msat
 	key                      string
 
 	request     nip90.Request
 	quote       nip90.Feedback
-	seller      party // who signs the quote
+	seller      party // signs the quote
 	invoice     bolt11.Invoice
 	transaction string
 
 	receipt func(*receipt.Receipt) // changes the receipt
-	quoted  func(*nostr.Event)     // changes the quote after it was signed
+	quoted  func(*nostr.Event)     // changes the signed quote
 }
 
 const preimage = "0102030405060708091011121314151617181920212223242526272829303132"
 
-// overLightning is a payment that passes.
+// overLightning returns a payment that passes.
 func overLightning() *paid {
 	secret, _ := hex.DecodeString(preimage)
 	return &paid{
@@ -109,12 +109,12 @@ func (p *paid) check(t *testing.T) Check {
 	return payment{r, request, quote, []byte(p.transaction)}.line()
 }
 
-// line is the payment as a line of a report.
+// line returns the payment as a line of a report.
 func (p payment) line() Check {
 	return (&export{}).run(line{"payment", func(*export) (string, error) { return p.prove() }})
 }
 
-// wants checks how a payment comes out, and that the line says so.
+// wants checks the state of a payment and that the detail contains words.
 func (p *paid) wants(t *testing.T, state State, words string) {
 	t.Helper()
 	c := p.check(t)
@@ -123,7 +123,7 @@ func (p *paid) wants(t *testing.T, state State, words string) {
 	}
 }
 
-func TestAPaymentOverLightningIsProvenByItsPreimage(t *testing.T) {
+func TestLightningPayment(t *testing.T) {
 	overLightning().wants(t, Passed, "21000 msat over Lightning: the preimage fits the invoice that the provider quoted")
 
 	noBid := overLightning()
@@ -140,7 +140,7 @@ func TestAPaymentOverLightningIsProvenByItsPreimage(t *testing.T) {
 	practice.wants(t, Passed, "test coins of the network bcrt")
 }
 
-func TestWhatContradictsAPaymentOverLightningIsFound(t *testing.T) {
+func TestLightningContradictions(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*paid)
 		words  string
@@ -177,7 +177,7 @@ func TestWhatContradictsAPaymentOverLightningIsFound(t *testing.T) {
 	}
 }
 
-func TestWithoutWhatAPaymentIsCheckedByNothingIsSaid(t *testing.T) {
+func TestPaymentWithoutEvidenceAbsent(t *testing.T) {
 	unpaid := &paid{request: nip90.Request{Kind: 5050}}
 	unpaid.wants(t, Absent, "nothing was owed")
 
@@ -206,7 +206,7 @@ func TestWithoutWhatAPaymentIsCheckedByNothingIsSaid(t *testing.T) {
 	assets.wants(t, Absent, "is not checked by this program")
 }
 
-// nuts are examples of the Cashu specification; its file says which.
+// nuts has examples of the Cashu specification; the file names their sources.
 type nuts struct {
 	HashToCurve []struct {
 		Message string `json:"message_hex"`
@@ -235,7 +235,7 @@ func readNuts(t *testing.T) (n nuts) {
 	return n
 }
 
-func TestTheExamplesOfCashuAreRead(t *testing.T) {
+func TestCashuExamples(t *testing.T) {
 	n := readNuts(t)
 	for _, v := range n.HashToCurve {
 		message, _ := hex.DecodeString(v.Message)
@@ -279,7 +279,7 @@ func TestTheExamplesOfCashuAreRead(t *testing.T) {
 	}
 }
 
-// mint signs ecash as NUT-00 and NUT-12 say, with keys for 1, 4 and 16.
+// mint signs ecash according to NUT-00 and NUT-12, with keys for 1, 4 and 16.
 type mint struct{ keys map[uint64]*btcec.PrivateKey }
 
 func newMint() mint {
@@ -312,7 +312,7 @@ func point(p btcec.JacobianPoint, compressed bool) string {
 	return hex.EncodeToString(k.SerializeUncompressed())
 }
 
-// coin makes a coin that is locked by a secret, and signed for by owner.
+// coin returns a coin with this secret, signed for by owner.
 func (m mint) coin(t *testing.T, keyset string, amount uint64, secret string, owner party) ecashProof {
 	t.Helper()
 	a := &m.keys[amount].Key
@@ -348,14 +348,14 @@ func (m mint) coin(t *testing.T, keyset string, amount uint64, secret string, ow
 	}
 }
 
-// lockFor is a secret that only owner can spend, with more tags.
+// lockFor returns a secret that only owner can spend, with more tags.
 func lockFor(owner party, nonce, tags string) string {
 	return fmt.Sprintf(`["P2PK",{"nonce":"%s","data":"02%s","tags":[%s]}]`, nonce, owner.pub().Hex(), tags)
 }
 
 const mintURL = "https://mint.example"
 
-// inEcash is a payment of 21 sat that passes, whose ecash change may change before it is written.
+// inEcash returns a payment of 21 sat that passes. change can modify the ecash before it is encoded.
 func inEcash(t *testing.T, version string, change func(*ecash)) *paid {
 	t.Helper()
 	m := newMint()
@@ -377,7 +377,7 @@ func inEcash(t *testing.T, version string, change func(*ecash)) *paid {
 	}
 }
 
-func TestAPaymentInEcashIsProvenByItsLockAndTheProvidersSignature(t *testing.T) {
+func TestEcashPayment(t *testing.T) {
 	for _, version := range []string{"00", "01"} {
 		inEcash(t, version, nil).wants(t, Passed, "locked to the provider, who signed for it; it is signed by the mint's keys")
 		inEcash(t, version, func(e *ecash) { e.Keysets = nil }).wants(t, Passed, "that the mint issued it is not checked offline")
@@ -394,14 +394,14 @@ func TestAPaymentInEcashIsProvenByItsLockAndTheProvidersSignature(t *testing.T) 
 
 }
 
-// What a coin is worth is not signed by the provider.
-func TestEcashThatNobodyAskedForProvesNothing(t *testing.T) {
+// The provider's signature does not cover the value of a coin.
+func TestUnquotedEcashAbsent(t *testing.T) {
 	unquoted := inEcash(t, "00", nil)
 	unquoted.quote.Status = ""
 	unquoted.wants(t, Absent, "by the customer's word")
 }
 
-func TestWhatContradictsAPaymentInEcashIsFound(t *testing.T) {
+func TestEcashContradictions(t *testing.T) {
 	m := newMint()
 	coin := func(secret string, owner party) func(*ecash) {
 		return func(e *ecash) { e.Proofs[0] = m.coin(t, e.Keysets[0].ID, 16, secret, owner) }
@@ -450,7 +450,7 @@ func TestWhatContradictsAPaymentInEcashIsFound(t *testing.T) {
 	quoted.wants(t, Failed, "the quote asks for 20000 msat")
 }
 
-func TestEcashOfWhichNothingIsKnownIsNotJudged(t *testing.T) {
+func TestUnknownEcashAbsent(t *testing.T) {
 	later := inEcash(t, "00", func(e *ecash) { e.Proofs[0].Keyset = "02aa" })
 	later.wants(t, Absent, "this kind of keyset")
 
@@ -459,7 +459,8 @@ func TestEcashOfWhichNothingIsKnownIsNotJudged(t *testing.T) {
 	dollars.wants(t, Absent, "how many msat its unit is worth is not known here")
 }
 
-// Two transactions: the example of BIP 143 that has a witness for one of its inputs, and the first of all.
+// Two transactions: the example of BIP 143 with a witness for one of its inputs, and the first transaction of the
+// chain.
 const (
 	witnessed   = "01000000000102fff7f7881a8099afa6940d42d1e7f6362bec38171ea3edf433541db4e4ad969f00000000494830450221008b9d1dc26ba6a9cb62127b02742fa9d754cd3bebf337f7a55d114c8e5cdd30be022040529b194ba3f9281a99f2b1c0a19c0489bc22ede944ccf4ecbab4cc618ef3ed01eeffffffef51e1b804cc89d182d279655c3aa89e815b1b309fe287d9b2b55d57b90ec68a0100000000ffffffff02202cb206000000001976a9148280b37df378db99f66f85c95a783a76ac7a6d5988ac9093510d000000001976a9143bde42dbee7e4dbe6a21b2d50ce2f0167faa815988ac000247304402203609e17b84f6a7d30c80bfa610b5b4542f32a8a0d5447a12fb1366d7f01cc44a0220573a954c4518331561406f90300e8f3358f51928d43c212a8caed02de67eebee0121025476c2e83188368da1ff3e292e7acafcdb3566bb0ad253f62fc70f07aeee635711000000"
 	witnessedID = "e8151a2af31c368a35053ddd4bdb285a8595c769a3ad83e0fa02314a602d4609"
@@ -467,7 +468,7 @@ const (
 	genesisID   = "4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b"
 )
 
-// onTheChain is a payment in which nothing contradicts the receipt.
+// onTheChain returns a payment that agrees with the receipt.
 func onTheChain() *paid {
 	return &paid{
 		rail: "onchain", asset: "BTC_CHAIN", kind: "onchain_txid", value: witnessedID, amount: 335_790_000_000,
@@ -475,7 +476,7 @@ func onTheChain() *paid {
 	}
 }
 
-func TestAPaymentOnTheChainNamesItsTransaction(t *testing.T) {
+func TestOnchainPayment(t *testing.T) {
 	onTheChain().wants(t, Absent, "the transaction is the one of the receipt and moves enough")
 
 	first := onTheChain()
@@ -509,7 +510,7 @@ func TestAPaymentOnTheChainNamesItsTransaction(t *testing.T) {
 	}
 }
 
-func TestACutTransactionIsNeverReadAsAnother(t *testing.T) {
+func TestCutTransactions(t *testing.T) {
 	for _, tx := range []string{witnessed, genesis} {
 		raw, err := hex.DecodeString(tx)
 		if err != nil {
@@ -553,7 +554,7 @@ func FuzzEcash(f *testing.F) {
 	})
 }
 
-func TestTheLineAboutAPaymentStaysShort(t *testing.T) {
+func TestPaymentDetailLength(t *testing.T) {
 	long := strings.Repeat("x", 50_000)
 	for _, p := range []*paid{
 		inEcash(t, "00", func(e *ecash) { e.Mint = long }),

@@ -16,11 +16,11 @@ import (
 	"guild/oa"
 )
 
-// typedRequest is where the bundle of a typed job has its request, an envelope (the OpenAgents surface).
+// typedRequest is the file with the request of a typed job in its bundle, an envelope (the OpenAgents surface).
 const typedRequest = "files/request.json"
 
-// payloadOf is the request of a typed job that travels in the event itself, in its canonical form; nil for a job that
-// travels as a bundle.
+// payloadOf returns the payload of a typed job that the event itself carries, in canonical form, or nil if the job has
+// a bundle.
 func payloadOf(r nip90.Request) (jsontext.Value, error) {
 	if _, err := oa.ParseID(r.Get(nip90.ParamJobType)); err != nil || r.Get(nip90.ParamBundleSHA256) != "" {
 		return nil, nil
@@ -37,7 +37,8 @@ func payloadOf(r nip90.Request) (jsontext.Value, error) {
 	return nil, errors.New("a typed job, and no payload")
 }
 
-// jobHash is what names the work that a request asks for: the hash of its payload, or of what it says of its bundle.
+// jobHash returns the hash that identifies the requested work: that of the payload, or of the parameters that name the
+// bundle.
 func (r sealedRequest) jobHash() (guild.Hash, error) {
 	if r.payload != nil {
 		return guild.Sum(r.payload), nil
@@ -45,8 +46,8 @@ func (r sealedRequest) jobHash() (guild.Hash, error) {
 	return r.order.JobHash()
 }
 
-// unpacked compares a bundle that the customer made of what an event says in plain: the receipt names it, and same
-// compares what is in it.
+// unpacked checks a bundle that the customer made from data in the event itself. The receipt names the bundle, and
+// same compares its content with the event.
 func (x *export) unpacked(file, event string, stated guild.Hash, same func(*nutshell.Bundle) error) (string, error) {
 	b, there := x.files[file]
 	switch {
@@ -69,7 +70,7 @@ func (x *export) unpacked(file, event string, stated guild.Hash, same func(*nuts
 	return fmt.Sprintf("%s, as the receipt says, with what the %s holds", stated, event), nil
 }
 
-// samePayload wants the bundle of a typed job to have the request that was sent.
+// samePayload checks that the bundle of a typed job contains the request that was sent.
 func (x *export) samePayload(b *nutshell.Bundle) error {
 	text, err := b.ReadFile(typedRequest)
 	if err != nil {
@@ -92,7 +93,7 @@ func (x *export) samePayload(b *nutshell.Bundle) error {
 	return nil
 }
 
-// sameContent wants the delivery to have one artifact: the content of the result.
+// sameContent checks that the delivery has exactly one artifact, the content of the result.
 func (x *export) sameContent(b *nutshell.Bundle) error {
 	var artifacts []string
 	for _, f := range b.Files() {

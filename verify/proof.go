@@ -16,7 +16,7 @@ import (
 	"guild/seal"
 )
 
-// compareTrajectory says why REPLAY.jsonl is not the trajectory that the receipt names.
+// compareTrajectory returns why REPLAY.jsonl is not the trajectory that the receipt names, or nil.
 func (x *export) compareTrajectory() error {
 	b, there := x.files[FileReplay]
 	if !there {
@@ -46,7 +46,7 @@ func (x *export) compareTrajectory() error {
 	return nil
 }
 
-// checkTrajectory wants what was done for the job, from the first line to the last.
+// checkTrajectory checks the trajectory of the job.
 func (x *export) checkTrajectory() (string, error) {
 	if !x.known {
 		return "", noReceipt
@@ -57,7 +57,7 @@ func (x *export) checkTrajectory() (string, error) {
 	return fmt.Sprintf("%s of the session %.80q", x.receipt.TrajectoryHash, x.receipt.SessionID), nil
 }
 
-// checkPolicy wants the policy that was in force.
+// checkPolicy checks that policy.json is the policy that the receipt names.
 func (x *export) checkPolicy() (string, error) {
 	b, there := x.files[FilePolicy]
 	switch {
@@ -76,7 +76,7 @@ func (x *export) checkPolicy() (string, error) {
 	return hash.String(), nil
 }
 
-// recorded is the fact by which a journal knows a receipt.
+// recorded is the fact with which a journal records a receipt.
 type recorded struct {
 	Type       string `json:"type"`
 	Attempt    string `json:"attempt"`
@@ -88,8 +88,7 @@ type recorded struct {
 
 const recordedType = "attempt.recorded"
 
-// checkEntry wants the entry of the customer's journal that records the receipt, and a proof that it is in the tree of
-// the checkpoint.
+// checkEntry checks that the journal entry records the receipt, and that the entry is in the tree of the checkpoint.
 func (x *export) checkEntry() (string, error) {
 	entry, there := x.files[FileEntry]
 	proof, hasProof := x.files[FileProof]
@@ -127,7 +126,7 @@ func (x *export) checkEntry() (string, error) {
 	return fmt.Sprintf("entry %d of %d", p.Index+1, p.Size), nil
 }
 
-// decodeProof reads a proof that is spelled as package seal spells it.
+// decodeProof reads a proof and requires the exact fields of package seal.
 func decodeProof(b []byte) (seal.Proof, error) {
 	p, err := seal.DecodeProof(b)
 	if err != nil {
@@ -143,7 +142,8 @@ func decodeProof(b []byte) (seal.Proof, error) {
 	return p, nil
 }
 
-// findRecorded finds the fact that records a receipt in an entry: a subject, a newline, and the JSON of the decision.
+// findRecorded returns the fact that records a receipt in an entry. An entry is a subject, a newline and the decision
+// as JSON.
 func findRecorded(entry []byte, id string) (recorded, error) {
 	_, body, ok := bytes.Cut(entry, []byte("\n"))
 	if !ok {
@@ -184,7 +184,7 @@ func findRecorded(entry []byte, id string) (recorded, error) {
 	return found[0], nil
 }
 
-// compareRecorded holds the fact against the receipt, and against the files that hold.
+// compareRecorded compares the fact with the receipt, and with REPLAY.jsonl if that is valid.
 func (x *export) compareRecorded(r recorded) error {
 	if r.Attempt != x.receipt.Attempt.Hex() {
 		return fmt.Errorf("its attempt is %.64q, and the receipt's %s", r.Attempt, x.receipt.Attempt.Hex())
@@ -203,7 +203,7 @@ func (x *export) compareRecorded(r recorded) error {
 	return nil
 }
 
-// checkpoint reads the checkpoint, signed by the customer.
+// checkpoint reads the checkpoint, which the customer must have signed.
 func (x *export) checkpoint() (seal.Checkpoint, error) {
 	v, err := x.event(FileCheckpoint)
 	if err != nil {
@@ -225,7 +225,7 @@ func (x *export) checkpoint() (seal.Checkpoint, error) {
 	return c, nil
 }
 
-// checkCheckpoint wants what the customer said in public about the journal.
+// checkCheckpoint checks the customer's public statement about the journal.
 func (x *export) checkCheckpoint() (string, error) {
 	if !x.known {
 		return "", noReceipt

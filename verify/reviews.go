@@ -10,7 +10,7 @@ import (
 	"guild/nipreview"
 )
 
-// checkReviews wants the customer's public reviews of the work to be founded on this receipt.
+// checkReviews checks that the customer's public reviews are about this receipt.
 func (x *export) checkReviews() (string, error) {
 	if !x.known {
 		return "", noReceipt

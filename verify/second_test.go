@@ -14,7 +14,7 @@ import (
 	"guild/verify"
 )
 
-// second asks the other program, which shares nothing with this one but docs/VERIFY.md, for its reports.
+// second returns the reports of the other verifier, which shares only docs/VERIFY.md with this one.
 func second(t *testing.T, paths []string) []verify.Report {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "python3", append([]string{"testdata/verify.py", "--json"}, paths...)...)
@@ -32,7 +32,7 @@ func second(t *testing.T, paths []string) []verify.Report {
 	return reports
 }
 
-// agree compares two reports line by line; what they say in words is theirs.
+// agree compares two reports line by line. The details may differ.
 func agree(t *testing.T, what string, a, b verify.Report) {
 	t.Helper()
 	if a.Receipt != b.Receipt || len(a.Checks) != len(b.Checks) {
@@ -46,7 +46,7 @@ func agree(t *testing.T, what string, a, b verify.Report) {
 	}
 }
 
-func TestASecondProgramFindsTheSame(t *testing.T) {
+func TestSecondVerifierAgrees(t *testing.T) {
 	in := t.TempDir()
 	var paths, names []string
 	var ours []verify.Report
@@ -84,14 +84,14 @@ func TestASecondProgramFindsTheSame(t *testing.T) {
 	}
 }
 
-func TestASecondProgramFindsTheSameInTheVectors(t *testing.T) {
+func TestSecondVerifierOnVectors(t *testing.T) {
 	archives := must[[]string](t)(filepath.Glob(vectorsDir + "/*.zip"))
 	for i, theirs := range second(t, archives) {
 		agree(t, archives[i], must[verify.Report](t)(verify.Archive(must[[]byte](t)(os.ReadFile(archives[i])))), theirs)
 	}
 }
 
-func TestASecondProgramReadsDirectories(t *testing.T) {
+func TestSecondVerifierOnDirectory(t *testing.T) {
 	in := t.TempDir()
 	for name, b := range (story{sealed: true, rail: "lightning"}).export(t) {
 		ok(t, os.MkdirAll(filepath.Dir(filepath.Join(in, name)), 0o755))

@@ -13,7 +13,7 @@ import (
 	"guild/verify"
 )
 
-// about says which line is about a file.
+// about returns the line about a file.
 func about(file string) string {
 	if path.Dir(file) == verify.DirReviews {
 		return "reviews"
@@ -27,14 +27,14 @@ func about(file string) string {
 	}[file]
 }
 
-// change is one way in which a file was changed.
+// change is one changed version of a file.
 type change struct {
 	what string
 	file []byte
 }
 
-// changes are all the ways in which a file is changed by the tests: every value of JSON, every field left out and one
-// added, and bytes of what is no JSON.
+// changes returns all versions of a file that the tests make: each JSON value changed, each field removed, one field
+// added, and changed bytes in files that are not JSON.
 func changes(t testing.TB, name string, file []byte) (all []change) {
 	t.Helper()
 	switch {
@@ -70,7 +70,7 @@ func changes(t testing.TB, name string, file []byte) (all []change) {
 	return append(all, change{"a byte more", append(bytes.Clone(file), 'x')}, change{"a byte less", file[:len(file)-1]})
 }
 
-// inContent changes what the content of an event says, where that is JSON.
+// inContent changes values in the content of an event, if that is JSON.
 func inContent(t testing.TB, file []byte) (all []change) {
 	t.Helper()
 	event := decode(t, file).(map[string]any)
@@ -94,7 +94,7 @@ func decode(t testing.TB, b []byte) (v any) {
 	return v
 }
 
-// inJSON changes one thing in a document at a time.
+// inJSON changes one value of a document at a time.
 func inJSON(t testing.TB, document []byte) (all []change) {
 	t.Helper()
 	original := decode(t, document)
@@ -104,7 +104,7 @@ func inJSON(t testing.TB, document []byte) (all []change) {
 	return all
 }
 
-// walk calls out with the whole of v once for every change to it.
+// walk calls out once for every change to v, with the whole changed value.
 func walk(v any, where string, out func(string, any)) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -149,7 +149,7 @@ func walk(v any, where string, out func(string, any)) {
 	}
 }
 
-// otherwise changes the last character to another one of its sort.
+// otherwise replaces the last character by another valid one.
 func otherwise(s string) string {
 	if s == "" {
 		return "x"
@@ -161,13 +161,13 @@ func otherwise(s string) string {
 	return s[:len(s)-1] + string(last)
 }
 
-func TestEveryChangedValueFailsTheLineAboutIt(t *testing.T) {
+func TestChangedValuesFail(t *testing.T) {
 	tried, done := 0, map[string]bool{}
 	for story, s := range stories() {
 		good := s.export(t)
 		for name, file := range good {
 			if done[name+string(file)] {
-				continue // the same file was changed in another story
+				continue // another story has the same file
 			}
 			done[name+string(file)] = true
 			for _, c := range changes(t, name, file) {

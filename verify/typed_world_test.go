@@ -13,7 +13,7 @@ import (
 	"guild/nip90"
 )
 
-// The typed job of the stories: what is asked, what comes, and the verdict on it.
+// The typed job of the stories: its payload, its result, and the verdict.
 const (
 	typedPayload  = `{"commands":[{"cmd":"true","workdir":"/"}],"env":{},"image_digest":"sha256:00"}`
 	typedResult   = `{"runs":[{"cmd":"true","exit_code":0}]}`
@@ -25,7 +25,7 @@ const (
 "standing":"active","usage":{"wall_ms":0}}`
 )
 
-// task is what kind of work is asked for.
+// task returns the task of the request.
 func (s story) task() string {
 	if s.typed {
 		return "oa.sandbox_run.v1"
@@ -33,7 +33,7 @@ func (s story) task() string {
 	return "python-function"
 }
 
-// jobHash is what names the work.
+// jobHash returns the job hash of the request.
 func (s story) jobHash(t testing.TB, r nip90.Request) guild.Hash {
 	t.Helper()
 	if s.typed {
@@ -42,7 +42,7 @@ func (s story) jobHash(t testing.TB, r nip90.Request) guild.Hash {
 	return must[guild.Hash](t)(r.JobHash())
 }
 
-// nut is a bundle with some files, the manifest first.
+// nut returns a bundle of files, the manifest first.
 func nut(t testing.TB, manifest string, content map[string]string) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -61,7 +61,7 @@ func nut(t testing.TB, manifest string, content map[string]string) []byte {
 	return out.Bytes()
 }
 
-// preferred is what an opinion makes of the verdict on a typed job: another result was better.
+// preferred changes the verdict on a typed job as an opinion does that prefers another result.
 func preferred(v map[string]any) {
 	v["tests"] = append(v["tests"].([]any), map[string]any{"id": "judge_model", "state": "failed", "layer": "correctness"})
 	v["outcome"], v["cause"], v["score_micro"], v["standing"], v["strength"] = "PARTIAL", "another result was preferred", 600_000, "conditional", "weak"
@@ -69,7 +69,7 @@ func preferred(v map[string]any) {
 	dimension(v, 0)["value_micro"] = 600_000
 }
 
-// alone is the evidence of that verdict, from before the opinion.
+// alone sets the evidence of that verdict, from before the opinion.
 func alone(e map[string]any) {
 	var v map[string]any
 	if err := json.Unmarshal([]byte(typedVerdictText), &v); err != nil {
@@ -80,7 +80,7 @@ func alone(e map[string]any) {
 	report["tests"], report["strength"] = v["tests"], v["strength"]
 }
 
-// ruledPartial is a typed job of which a limit ended our own run, as a person ruled it.
+// ruledPartial changes the verdict to one on a typed job whose run hit a limit, with a person's ruling.
 func ruledPartial(v map[string]any) {
 	v["tests"].([]any)[1].(map[string]any)["state"] = "failed"
 	v["passed"], v["outcome"], v["cause"], v["score_micro"], v["standing"] = 1, "PARTIAL", "a limit ended our own run", 0, "rejected"

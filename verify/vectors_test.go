@@ -17,7 +17,7 @@ var rewrite = flag.Bool("vectors", false, "write the exports in testdata/vectors
 
 const vectorsDir = "testdata/vectors"
 
-// vectorsAnew are the exports in testdata/vectors: those that hold, and one for each line that fails.
+// vectorsAnew returns the exports in testdata/vectors: the valid ones, and one for each line that can fail.
 func vectorsAnew(t testing.TB) map[string]files {
 	all := map[string]files{}
 	for name, s := range stories() {
@@ -47,7 +47,7 @@ func vectorsAnew(t testing.TB) map[string]files {
 	return all
 }
 
-func TestTheVectorsHold(t *testing.T) {
+func TestVectors(t *testing.T) {
 	if *rewrite {
 		ok(t, os.RemoveAll(vectorsDir))
 		ok(t, os.MkdirAll(vectorsDir, 0o755))
@@ -75,7 +75,7 @@ func TestTheVectorsHold(t *testing.T) {
 func writeVector(t testing.TB, path string, f files) {
 	t.Helper()
 	b, err := verify.Pack(f)
-	if err != nil { // a file that no export has
+	if err != nil { // with a file that exports may not have
 		b = zipped(t, slices.Sorted(maps.Keys(f)), func(name string) []byte { return f[name] })
 	}
 	ok(t, os.WriteFile(path+".zip", b, 0o644))

@@ -11,7 +11,7 @@ import (
 	"guild/oa"
 )
 
-// verdict is what the checks read of a verdict (docs/JUDGE.md). Its other fields are covered by its hash alone.
+// verdict has the fields of a verdict (docs/JUDGE.md) that are checked. The hash covers the others.
 type verdict struct {
 	Outcome     guild.Outcome        `json:"outcome"`
 	Cause       string               `json:"cause"`
@@ -32,7 +32,7 @@ type verdict struct {
 	Usage       usage                `json:"usage"`
 	Evidence    string               `json:"evidence"`
 
-	typed bool // the task is a job type of the OpenAgents surface
+	typed bool // the task is an OpenAgents job type
 }
 
 type test struct {
@@ -66,7 +66,7 @@ type usage struct {
 	MemoryPeak int64 `json:"memory_peak_bytes"`
 }
 
-// readVerdict reads the verdict that the receipt names. An error says why there is none.
+// readVerdict reads the verdict that the receipt names, or returns why there is none.
 func (x *export) readVerdict() (verdict, error) {
 	b, there := x.files[FileVerdict]
 	switch {
@@ -93,10 +93,11 @@ func (x *export) readVerdict() (verdict, error) {
 	return v, nil
 }
 
-// whole reports whether the work counts wholly or not at all: that of a typed job, which is judged by doing it again.
+// whole reports whether the work can only succeed or fail, without PARTIAL. This is so for a typed job, which is
+// judged by running it again.
 func (v verdict) whole() bool { return v.typed && v.Opinion == nil && len(v.Dimensions) == 1 }
 
-// checkVerdict wants the verdict that the receipt names, one that agrees with itself.
+// checkVerdict checks that the verdict is the one that the receipt names and that its fields agree.
 func (x *export) checkVerdict() (string, error) {
 	if !x.known {
 		return "", noReceipt
@@ -130,7 +131,7 @@ type tally struct{ passed, expected int64 }
 
 func (t tally) whole() bool { return t.expected > 0 && t.passed == t.expected }
 
-// share is the part that passed, in millionths, rounded down.
+// share returns the part that passed, in millionths, rounded down.
 func (t tally) share() guild.Score {
 	if t.expected == 0 {
 		return 0
@@ -138,11 +139,11 @@ func (t tally) share() guild.Score {
 	return guild.Score(t.passed * guild.Micro / t.expected)
 }
 
-// tallies are the tests by what they decide.
+// tallies counts the tests by their effect on the verdict.
 type tallies struct{ smoke, functional, side, performance tally }
 
-// count sorts the tests by their layer. Where none is functional all are, and a verdict that lists no tests has only
-// such ones.
+// count sorts the tests by layer. If none is functional, all count as functional; so do those of a verdict that lists
+// no tests.
 func (v verdict) count() (t tallies) {
 	all := tally{v.Passed, v.Expected}
 	for _, one := range v.Tests {
@@ -169,7 +170,7 @@ func (v verdict) count() (t tallies) {
 }
 
 func (v verdict) checkCounts() error {
-	const most = 1 << 31 // far more than anybody writes, and far less than overflows
+	const most = 1 << 31 // more than any real verdict has, and too few to overflow
 	if v.Passed < 0 || v.Passed > v.Expected || v.Expected > most {
 		return fmt.Errorf("%d of %d tests cannot have passed", v.Passed, v.Expected)
 	}
@@ -189,7 +190,7 @@ func (v verdict) checkCounts() error {
 	return nil
 }
 
-// checkOutcome holds the outcome against the tests, where the tests decide it.
+// checkOutcome compares the outcome with the tests, if the tests decide it.
 func (v verdict) checkOutcome() error {
 	if (v.Outcome == guild.Success) != (v.Cause == "") {
 		return fmt.Errorf("an outcome of %.40s with the cause %.80q", v.Outcome, v.Cause)
@@ -220,7 +221,7 @@ func (v verdict) checkOutcome() error {
 	return nil
 }
 
-// outcome is what tests come to that ran to their end.
+// outcome returns the outcome of tests that ran to their end.
 func (t tallies) outcome() guild.Outcome {
 	switch {
 	case t.smoke.passed < t.smoke.expected:
@@ -234,14 +235,14 @@ func (t tallies) outcome() guild.Outcome {
 	}
 }
 
-// weights are the dimensions in their order, in percent.
+// weights are the dimensions in their order, with their weights in percent.
 var weights = []struct {
 	name   string
 	weight int64
 }{{"correctness", 50}, {"performance", 25}, {"resources", 15}, {"quality", 10}}
 
-// checkDimensions wants the four parts of the score, as far as they follow from the verdict; an opinion has one, and so
-// has a typed job. What performance is worth follows from the baseline, which is in the evidence.
+// checkDimensions checks the dimensions of the score as far as the verdict itself determines them: four of them, or
+// one for an opinion or a typed job. checkPace checks performance, because its baseline is in the evidence.
 func (v verdict) checkDimensions() error {
 	want := len(weights)
 	if v.Opinion != nil || v.whole() {
@@ -294,8 +295,8 @@ func (v verdict) correctness(tests tallies) (guild.Score, bool) {
 	}
 }
 
-// value is pylint's grade, at most one half below 7, less what static analysis found, times the part of the edge and
-// security tests that passed.
+// value returns the quality: pylint's grade (at most 0.5 if it is below 7), minus the cost of the findings, times the
+// share of edge and security tests that passed.
 func (q *quality) value(side tally) (value guild.Score, known bool) {
 	linted := q != nil && q.Linted
 	if !linted && side.expected == 0 {
@@ -318,7 +319,8 @@ func (q *quality) value(side tally) (value guild.Score, known bool) {
 	return value, true
 }
 
-// cost is what the findings of bandit and of patterns take: each place the worst that is said of it.
+// cost returns the cost of the findings of bandit and of patterns. Each place counts once, with its most severe
+// finding.
 func (q *quality) cost() (sum guild.Score) {
 	costs := map[string]guild.Score{"high": guild.Micro / 5, "medium": guild.Micro / 10, "low": guild.Micro / 50}
 	type place struct {
@@ -338,7 +340,8 @@ func (q *quality) cost() (sum guild.Score) {
 	return sum
 }
 
-// checkScore wants the weighted mean of the dimensions that are known, and the standing that follows from it.
+// checkScore checks that the score is the weighted mean of the known dimensions, and that the standing follows from
+// it.
 func (v verdict) checkScore() error {
 	if v.Score < 0 || v.Score > guild.Micro {
 		return fmt.Errorf("a score of %d", v.Score)
@@ -386,8 +389,8 @@ func (v verdict) standing() guild.Standing {
 	}
 }
 
-// checkPraise holds the speed class and the annotations against what they follow from, as far as the verdict has it. A
-// ruling leaves them as they were before it.
+// checkPraise checks the speed class and the annotations as far as the verdict determines them. A ruling does not
+// change them, so with a ruling they are not checked.
 func (v verdict) checkPraise() error {
 	tests := v.count().performance
 	ended := v.Outcome == guild.Success || v.Outcome == guild.Partial

@@ -1,9 +1,10 @@
-// Package verify checks the evidence of one job without a node, a network or a clock: what `guild receipt export` wrote,
-// as docs/VERIFY.md describes it. Every check has a line of its own, which passed, failed, or had nothing to look at.
+// Package verify checks the evidence of one job, written by `guild receipt export` as docs/VERIFY.md describes,
+// without a node, a network or a clock. Every check gives one line of the report: passed, failed, or absent if there
+// was nothing to check.
 //
-// The lines are cut so that a value that was changed afterwards makes one of them fail, the one about it. What a line
-// compares with is what was signed: a file that is not what its signature or hash says fails its own line, and what
-// could only be compared with it has nothing to look at.
+// A value that was changed later fails exactly one line, the one about it. For that, each check compares only with
+// signed data. A file that does not match its signature or hash fails its own line; checks that could only compare
+// with that file are absent.
 package verify
 
 import (
@@ -11,7 +12,7 @@ import (
 	"io/fs"
 )
 
-// The files of an export. All but the first two may be absent.
+// Files of an export. All but the first two are optional.
 const (
 	FileReceipt      = "receipt.json"
 	FileReceiptEvent = "receipt.event.json"
@@ -29,11 +30,11 @@ const (
 	FileEntry        = "journal/entry"
 	FileProof        = "journal/proof.json"
 	FileCheckpoint   = "journal/checkpoint.event.json"
-	DirReviews       = "reviews" // a file <event id>.json for each
+	DirReviews       = "reviews" // one file <event id>.json per review
 	FileTransaction  = "payment/transaction"
 )
 
-// State is how a check came out.
+// State is the result of a check.
 type State string
 
 // The states.
@@ -47,16 +48,16 @@ const (
 type Check struct {
 	Name   string `json:"name"`
 	State  State  `json:"state"`
-	Detail string `json:"detail"` // what was found, in a few words; of a failure, what is wrong
+	Detail string `json:"detail"` // short description of the result; the fault if it failed
 }
 
-// Report is what was found of one export.
+// Report is the result of checking one export.
 type Report struct {
-	Receipt string  `json:"receipt"` // its id, "" if it cannot be read
+	Receipt string  `json:"receipt"` // receipt_id; "" if it cannot be read
 	Checks  []Check `json:"checks"`
 }
 
-// OK reports whether nothing failed.
+// OK reports whether there are checks and none failed.
 func (r Report) OK() bool {
 	for _, c := range r.Checks {
 		if c.State == Failed {
@@ -66,13 +67,14 @@ func (r Report) OK() bool {
 	return len(r.Checks) > 0
 }
 
-// line is one check: what it found, or the error why it failed or, as an absence, why there was nothing to look at.
+// line is one check. check returns what it found, or the reason of a failure, or, as an absence, why there was nothing
+// to check.
 type line struct {
 	name  string
 	check func(*export) (string, error)
 }
 
-// lines are the checks, in the order in which they are shown.
+// lines returns the checks in the order of the report.
 func lines() []line {
 	return []line{
 		{"files", (*export).checkFiles},
@@ -95,7 +97,7 @@ func lines() []line {
 	}
 }
 
-// absence is an error that is none: there is nothing to check.
+// absence is an error that reports a check with nothing to check.
 type absence string
 
 func (a absence) Error() string { return string(a) }
@@ -105,15 +107,15 @@ func isAbsent(err error) bool {
 	return ok
 }
 
-// missing is the absence of a file.
+// missing returns the absence of a file.
 func missing(name string) error { return absence(name + " is not there") }
 
-// Export checks an export that lies in a directory, or was opened as one.
+// Export checks an export in a directory or another file system.
 func Export(files fs.FS) Report {
 	return check(collect(files))
 }
 
-// check makes the report on the files of an export.
+// check returns the report on the files of an export.
 func check(files contents) Report {
 	x := read(files)
 	report := Report{}

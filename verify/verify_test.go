@@ -11,7 +11,7 @@ import (
 	"guild/verify"
 )
 
-// dir is an export as it lies in a directory.
+// dir returns an export as a directory.
 func dir(f files) fstest.MapFS {
 	d := fstest.MapFS{}
 	for name, b := range f {
@@ -20,7 +20,7 @@ func dir(f files) fstest.MapFS {
 	return d
 }
 
-// states are the lines of a report by name.
+// states returns the states of a report's lines by name.
 func states(r verify.Report) map[string]verify.State {
 	m := map[string]verify.State{}
 	for _, c := range r.Checks {
@@ -29,7 +29,7 @@ func states(r verify.Report) map[string]verify.State {
 	return m
 }
 
-// failures are the names of the lines that failed.
+// failures returns the names of the failed lines.
 func failures(r verify.Report) (names []string) {
 	for _, c := range r.Checks {
 		if c.State == verify.Failed {
@@ -39,7 +39,7 @@ func failures(r verify.Report) (names []string) {
 	return names
 }
 
-// stories are the exports that hold.
+// stories returns the valid exports.
 func stories() map[string]story {
 	return map[string]story{
 		"in clear":              {},
@@ -57,7 +57,7 @@ func stories() map[string]story {
 	}
 }
 
-func TestWhatWasExportedHolds(t *testing.T) {
+func TestValidExports(t *testing.T) {
 	for name, s := range stories() {
 		r := verify.Export(dir(s.export(t)))
 		for _, c := range r.Checks {
@@ -88,7 +88,7 @@ func TestWhatWasExportedHolds(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereIsSaidAndFailsNothing(t *testing.T) {
+func TestMissingFilesAbsent(t *testing.T) {
 	needed := map[string]string{verify.FileReceipt: "receipt", verify.FileReceiptEvent: "receipt signature"}
 	for name, s := range stories() {
 		good := s.export(t)
@@ -102,9 +102,9 @@ func TestWhatIsNotThereIsSaidAndFailsNothing(t *testing.T) {
 			}
 			switch _, sealed := good[verify.FileRequestKey]; {
 			case file == verify.FileEntry:
-				want = append(want, "journal entry") // its proof is left
+				want = append(want, "journal entry") // its proof remains
 			case sealed && (file == verify.FileRequest || file == verify.FileResult):
-				want = append(want, about(file)) // its key is left
+				want = append(want, about(file)) // its key remains
 			}
 			if got := failures(r); !slices.Equal(got, want) && len(got)+len(want) > 0 {
 				t.Errorf("%s without %s: failed %q, want %q", name, file, got, want)
@@ -117,7 +117,7 @@ func TestWhatIsNotThereIsSaidAndFailsNothing(t *testing.T) {
 	}
 }
 
-func TestOfNothingThereIsNothingGood(t *testing.T) {
+func TestEmptyExportsFail(t *testing.T) {
 	for name, f := range map[string]files{
 		"nothing": {}, "no receipt": {verify.FilePolicy: []byte("{}")}, "something else": {"x": nil}, "an empty receipt": {verify.FileReceipt: nil},
 	} {
@@ -131,8 +131,8 @@ func TestOfNothingThereIsNothingGood(t *testing.T) {
 	}
 }
 
-// A receipt that somebody else signs again, with all that follows from it, is not the customer's.
-func TestWhoeverSignsAgainIsNotTheCustomer(t *testing.T) {
+// A receipt that another key signs again, with everything that follows from it, is not the customer's.
+func TestReceiptSignedByStranger(t *testing.T) {
 	other := stranger()
 	f := story{judge: &other}.export(t)
 	delete(f, verify.FileEntry)
@@ -142,7 +142,7 @@ func TestWhoeverSignsAgainIsNotTheCustomer(t *testing.T) {
 	}
 }
 
-func TestWhatWasUnjudgedHolds(t *testing.T) {
+func TestUnjudgedExport(t *testing.T) {
 	f := story{unjudged: true}.export(t)
 	r := verify.Export(dir(f))
 	if !r.OK() || states(r)["verdict"] != verify.Absent {
@@ -168,7 +168,7 @@ func FuzzExport(f *testing.F) {
 		if !fs.ValidPath(name) || name == "." {
 			return
 		}
-		r := verify.Export(dir(files{verify.FileReceipt: base, name: b})) // without the others, whose signatures take long
+		r := verify.Export(dir(files{verify.FileReceipt: base, name: b})) // without the other files, because their signatures take long
 		if len(r.Checks) != 17 {
 			t.Fatalf("%v", r)
 		}

@@ -24,7 +24,7 @@ import (
 	"guild/verify"
 )
 
-// person is somebody with a key that is always the same, so that the same export is made each time.
+// person has a key that depends only on the name, so that exports are reproducible.
 type person struct {
 	secret nostr.SecretKey
 	signer *key.Signer
@@ -38,12 +38,12 @@ func somebody(name string) person {
 	return person{secret, signer, public}
 }
 
-// people of the exports.
+// The people of the exports.
 func customer() person { return somebody("customer") }
 func provider() person { return somebody("provider") }
 func stranger() person { return somebody("stranger") }
 
-// at is when everything happens, in Unix seconds.
+// at is the time of all events, in Unix seconds.
 const at = 1_790_000_000
 
 func (p person) sign(t testing.TB, e nostr.Event) nostr.Event {
@@ -58,7 +58,7 @@ func (p person) sign(t testing.TB, e nostr.Event) nostr.Event {
 	return v.Event()
 }
 
-// conversation is the key between p and somebody else.
+// conversation returns the conversation key of p and another person.
 func (p person) conversation(t testing.TB, with person) [32]byte {
 	t.Helper()
 	k, err := nip44.GenerateConversationKey(with.public, p.secret)
@@ -68,7 +68,7 @@ func (p person) conversation(t testing.TB, with person) [32]byte {
 	return k
 }
 
-// seal encrypts with a nonce that follows from the text.
+// seal encrypts with a nonce derived from the text, so that exports are reproducible.
 func (p person) seal(t testing.TB, with person) nip90.Sealer {
 	return func(plain string) (string, error) {
 		nonce := guild.Sum([]byte(plain))
@@ -76,14 +76,14 @@ func (p person) seal(t testing.TB, with person) nip90.Sealer {
 	}
 }
 
-// story is a job from which an export is made. Its hooks change one part before it is signed, and what follows from it
-// follows from the change: then the customer or the provider says something that is not so.
+// story describes a job from which an export is made. Its hooks change one part before it is signed, and everything
+// after follows from the change: then a signed statement of the customer or the provider is false.
 type story struct {
-	sealed, closed bool // sealed: request and result are encrypted; closed: and their keys stay with the customer
+	sealed, closed bool // sealed: request and result are encrypted; closed: the export has no keys
 	unjudged       bool
 	superseding    bool
 	typed          bool   // a typed job: request and result travel in the events themselves
-	plain          string // the result of a provider that knows no bundles
+	plain          string // the result of a provider without bundles
 	rail           string // of the payment; "" for none
 
 	request  func(*nip90.Request)
@@ -96,12 +96,12 @@ type story struct {
 	review   func(*nipreview.Review)
 	seal     func(*seal.Checkpoint)
 
-	judge *person // who signs the receipt; the customer if nil
+	judge *person // signs the receipt; the customer if nil
 }
 
 type files = map[string][]byte
 
-// export makes the files.
+// export makes the files of the export.
 func (s story) export(t testing.TB) files {
 	t.Helper()
 	out := files{}
@@ -137,7 +137,7 @@ func (s story) export(t testing.TB) files {
 	return out
 }
 
-// put keeps an event as a file.
+// put stores an event as a file.
 func put(t testing.TB, out files, name string, e nostr.Event) {
 	t.Helper()
 	b, err := json.Marshal(e)
@@ -175,7 +175,7 @@ func (s story) asked(t testing.TB, out files, job guild.JobID, bundle []byte) (n
 	return e, r
 }
 
-// unlock keeps the opening of a sealed event.
+// unlock stores the opening of a sealed event.
 func (s story) unlock(t testing.TB, out files, name string, e nostr.Event) {
 	t.Helper()
 	if s.sealed && !s.closed {
@@ -207,7 +207,7 @@ func (s story) answered(t testing.TB, out files, request nostr.Event, delivery [
 	return e
 }
 
-// stated makes the receipt with all that it names but the payment.
+// stated returns the receipt with everything but the payment.
 func (s story) stated(t testing.TB, out files, job guild.JobID, request nostr.Event, order nip90.Request, result nostr.Event) receipt.Receipt {
 	t.Helper()
 	policy := []byte(`{"name":"cautious","version":1,"weights":{"trust":400000}}`)
@@ -227,7 +227,7 @@ func (s story) stated(t testing.TB, out files, job guild.JobID, request nostr.Ev
 	return r
 }
 
-// judged makes a verdict and the evidence for it, in the form of the judge's.
+// judged makes a verdict and its evidence in the format of guild's judge.
 func (s story) judged(t testing.TB, out files) (guild.Outcome, guild.Hash) {
 	t.Helper()
 	var v, e map[string]any
@@ -264,7 +264,7 @@ func (s story) judged(t testing.TB, out files) (guild.Outcome, guild.Hash) {
 	return guild.Outcome(fmt.Sprint(v["outcome"])), guild.Sum(out[verify.FileVerdict])
 }
 
-// verdictText is the verdict on a delivery that is good but for one edge test, and a little slow.
+// verdictText is the verdict on a good delivery that fails one edge test and is a little slow.
 const verdictText = `{"outcome":"SUCCESS","score_micro":894000,"strength":"strong","tier":"namespaces","expected":6,"passed":5,
 "tests":[{"id":"tests/smoke/test_a.py::test_import","state":"passed","layer":"smoke","us":1200},
 {"id":"test_b","state":"passed","layer":"correctness"},{"id":"test_c","state":"passed","layer":"correctness"},
@@ -302,7 +302,7 @@ func trajectory(t testing.TB, out files, r receipt.Receipt) guild.Hash {
 	return hash
 }
 
-// recorded signs the receipt, and records, seals and reviews it.
+// recorded signs the receipt, then records, seals and reviews it.
 func (s story) recorded(t testing.TB, out files, r receipt.Receipt) {
 	t.Helper()
 	e := must[nostr.Event](t)(r.Event())
@@ -365,7 +365,7 @@ func (s story) sealed11(t testing.TB, out files) {
 	put(t, out, verify.FileCheckpoint, customer().sign(t, c.Event(at+60)))
 }
 
-// paid adds a payment to the receipt, and what proves it.
+// paid adds a payment and its proof to the receipt.
 func (s story) paid(t testing.TB, out files, r *receipt.Receipt, request nostr.Event) {
 	t.Helper()
 	const amount = 2000

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// browser is a Chromium without a window. It speaks the DevTools protocol over two pipes, one message after the other,
-// each ended by a zero byte: chromedevtools.github.io/devtools-protocol says what can be asked.
+// browser is a headless Chromium. It speaks the DevTools protocol (chromedevtools.github.io/devtools-protocol) over
+// two pipes; each message ends in a zero byte.
 type browser struct {
 	to    io.WriteCloser
 	pipe  *os.File
 	from  *bufio.Reader // of the pipe
 	calls int
-	seen  []message // events, in their order
+	seen  []message // events, in order
 }
 
 // message is an answer to a call, or an event.
@@ -33,13 +33,13 @@ type message struct {
 	Error   *struct{ Message string }
 }
 
-// patience is how long the browser may be silent while something is wanted of it, on a machine that has much else to do.
+// patience limits the time that the browser may take to answer, on a busy machine.
 const patience = 2 * time.Minute
 
 type object = map[string]any
 
-// chromium starts a browser that knows nobody and calls nobody, and ends it with the test. Its own sandbox is off because
-// root cannot start it otherwise; it opens nothing but our page.
+// chromium starts a browser with a new profile and without network services of its own, and stops it with the test.
+// The browser's sandbox is off because root cannot start it otherwise; the browser opens only our page.
 func chromium(t *testing.T) *browser {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
@@ -51,10 +51,10 @@ func chromium(t *testing.T) *browser {
 	run := exec.Command(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 		"--no-startup-window", "--user-data-dir="+t.TempDir(), "--remote-debugging-pipe")
-	run.Env = append(os.Environ(), "LC_ALL=C.UTF-8") // else it finds no file whose name is not ASCII
+	run.Env = append(os.Environ(), "LC_ALL=C.UTF-8") // otherwise it finds no files with names outside ASCII
 	run.ExtraFiles = []*os.File{theirIn, theirOut}   // 3 and 4, as the browser expects them
 	var complaints bytes.Buffer
-	run.Stderr = &complaints // and Wait waits until the last of its processes has closed it
+	run.Stderr = &complaints // makes Wait return only when its last process has exited
 	run.WaitDelay = 10 * time.Second
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
@@ -63,9 +63,9 @@ func chromium(t *testing.T) *browser {
 	theirOut.Close()
 	b := &browser{to: to, pipe: from, from: bufio.NewReader(from)}
 	t.Cleanup(func() {
-		to.Close() // it ends when nobody can ask it anything any more
+		to.Close() // the browser exits when its input is closed
 		if t.Failed() {
-			_ = run.Process.Kill() // it may no longer notice
+			_ = run.Process.Kill() // it may no longer react to that
 			defer func() { t.Logf("chromium: %s", &complaints) }()
 		}
 		_ = run.Wait()
@@ -83,7 +83,7 @@ func pipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// call asks for something and waits for the answer, which goes to result unless that is nil.
+// call calls a method and waits for the answer. It decodes the answer into result unless that is nil.
 func (b *browser) call(t *testing.T, session, method string, params object, result any) {
 	t.Helper()
 	b.calls++
@@ -116,7 +116,7 @@ func (b *browser) call(t *testing.T, session, method string, params object, resu
 	}
 }
 
-// read returns the next message; what says what it is wanted for.
+// read returns the next message. what describes the expected message, for errors.
 func (b *browser) read(t *testing.T, what string) (m message) {
 	t.Helper()
 	if err := b.pipe.SetReadDeadline(time.Now().Add(patience)); err != nil {
@@ -138,7 +138,7 @@ type tab struct {
 	address string
 }
 
-// open shows a page from a file, as somebody does who was sent it.
+// open opens a page from a file, as its recipient would.
 func (b *browser) open(t *testing.T, html []byte) tab {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "verify.html")
@@ -167,7 +167,7 @@ func (p tab) do(method string, params object, result any) {
 	p.call(p.t, p.session, method, params, result)
 }
 
-// events are what the page has sent of a kind, as it sent it.
+// events returns the params of the page's events of these methods, in order.
 func (p tab) events(methods ...string) (all []json.RawMessage) {
 	for _, m := range p.seen {
 		if m.Session == p.session && slices.Contains(methods, m.Method) {
@@ -177,7 +177,7 @@ func (p tab) events(methods ...string) (all []json.RawMessage) {
 	return all
 }
 
-// await waits for an event of a kind, and takes it.
+// await waits for an event and removes it.
 func (p tab) await(method string) {
 	p.t.Helper()
 	is := func(m message) bool { return m.Session == p.session && m.Method == method }
@@ -188,7 +188,7 @@ func (p tab) await(method string) {
 	p.seen = slices.Delete(p.seen, i, i+1)
 }
 
-// complaints are what a developer would read in the browser's console.
+// complaints returns the messages in the browser's console.
 func (p tab) complaints() (all []string) {
 	for _, e := range p.events("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown") {
 		all = append(all, string(e))
@@ -196,7 +196,7 @@ func (p tab) complaints() (all []string) {
 	return all
 }
 
-// requests are the addresses that the page asked for.
+// requests returns the addresses that the page requested.
 func (p tab) requests() (all []string) {
 	for _, e := range p.events("Network.requestWillBeSent", "Network.webSocketCreated") {
 		var asked struct {
@@ -209,7 +209,7 @@ func (p tab) requests() (all []string) {
 	return all
 }
 
-// eval runs JavaScript in the page and waits for what it promises.
+// eval runs JavaScript in the page and awaits its promise.
 func (p tab) eval(script string, result any) {
 	p.t.Helper()
 	var answer struct {

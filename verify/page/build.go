@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Build compiles the verifier of the page and compresses it: go generate ./verify/page. Given a directory it writes there
-// instead, for the test that compares.
+// Build compiles the verifier of the page and compresses it: go generate ./verify/page. With a directory as argument
+// it writes there, for the test that compares the builds.
 package main
 
 import (
@@ -43,7 +43,7 @@ func build(dir string) error {
 		return err
 	}
 	var packed bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is one
+	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is valid
 	if _, err := z.Write(program); err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
-// Package page is package verify as a web page in one file, for somebody who has no guild: it carries the verifier with
-// it, compiled to WebAssembly, and shows the lines that `guild verify` prints. The page can reach no network, and says so
-// in a policy that browsers enforce. The verifier is carried inside guild as it was built from the source beside this
-// package; a test builds it again and compares.
+// Package page puts package verify into one HTML file, for people who do not have guild. The file contains the
+// verifier compiled to WebAssembly and shows the lines that `guild verify` prints. A content security policy, which
+// browsers enforce, denies it all network access. The compiled verifier is committed and embedded in guild; a test
+// builds it again from source and compares.
 package page
 
 import (
@@ -18,7 +18,7 @@ import (
 
 //go:generate go run build.go
 
-// maxProgram is far more than the verifier has, in bytes.
+// maxProgram limits the size of the uncompressed verifier in bytes.
 const maxProgram = 64 << 20
 
 var (
@@ -67,7 +67,7 @@ func HTML() ([]byte, error) {
 	).Replace(frame)), nil
 }
 
-// source is how a policy names what stands in the page itself and nothing else.
+// source returns the policy's source expression for an inline script or style: its hash, so that nothing else may run.
 func source(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

@@ -13,8 +13,8 @@ import (
 	"guild/verify/page"
 )
 
-// TestTheVerifierIsBuiltFromThisSource builds it again, so that nobody needs to trust what is carried inside.
-func TestTheVerifierIsBuiltFromThisSource(t *testing.T) {
+// The test builds the verifier again, so that the committed program need not be trusted.
+func TestVerifierBuildMatchesSource(t *testing.T) {
 	t.Parallel()
 	version, err := os.ReadFile("verifier_version")
 	if err != nil {
@@ -38,7 +38,7 @@ func TestTheVerifierIsBuiltFromThisSource(t *testing.T) {
 	}
 }
 
-func TestThePageIsWholeAndLoadsNothing(t *testing.T) {
+func TestPageLoadsNothing(t *testing.T) {
 	html, err := page.HTML()
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestThePageIsWholeAndLoadsNothing(t *testing.T) {
 	}
 	before, rest, _ := bytes.Cut(html, []byte(`<script id="verifier" type="application/gzip">`))
 	_, after, _ := bytes.Cut(rest, []byte("</script>"))
-	html = append(before, after...) // all but the verifier, which is large and only letters
+	html = append(before, after...) // without the verifier, which is large and contains only letters
 	if bytes.Contains(html, []byte("{{")) {
 		t.Error("a part is not filled in")
 	}

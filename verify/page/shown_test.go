@@ -23,7 +23,7 @@ const (
 	changed = "../testdata/vectors/bad-a-better-score.zip"
 )
 
-// TestThePage gives records to the page in a real browser, and reads what it shows.
+// TestThePage gives records to the page in a real browser and compares what it shows with package verify.
 func TestThePage(t *testing.T) {
 	t.Parallel()
 	html := made(t)
@@ -67,24 +67,24 @@ func made(t *testing.T) []byte {
 	return html
 }
 
-// shown is what is to be read on the page.
+// shown is the content of the page.
 type shown struct {
 	State   string // "passed" or "failed"
-	Verdict string // on all records
+	Verdict string // over all records
 	Records []record
 }
 
 type record struct {
 	State string
 	File  string
-	Words string // the last line of the report
+	Words string // last line of the report
 	Lines []check
 }
 
-// check is a line: its state as it looks, as it is marked and as it is spoken, and its texts.
+// check is one line: its state by style, by mark and for screen readers, and its texts.
 type check struct{ State, Mark, Spoken, Name, Detail string }
 
-// give does what gives records to the page, and waits until they are checked.
+// give calls do, which gives records to the page, and waits until they are checked.
 func (p tab) give(do func()) (s shown) {
 	p.t.Helper()
 	p.eval("awaitVerdict()", nil)
@@ -93,14 +93,14 @@ func (p tab) give(do func()) (s shown) {
 	return s
 }
 
-// choose gives files to the page through its button, as if none had been chosen before.
+// choose gives files to the page through its button. It first clears an earlier choice.
 func (p tab) choose(files ...string) shown {
 	p.t.Helper()
 	p.eval(`document.getElementById("file").value = ""`, nil)
 	return p.give(func() { p.fill(absolute(p.t, files)) })
 }
 
-// fill is what a person does where the browser asks for files. The page hears of it if they are other files than before.
+// fill answers the browser's file dialog. The page is notified only if the files differ from the earlier ones.
 func (p tab) fill(files []string) {
 	p.t.Helper()
 	var input struct{ Result struct{ ObjectID string } }
@@ -120,7 +120,7 @@ func absolute(t *testing.T, files []string) (all []string) {
 	return all
 }
 
-// said is what the page should show of a file: what package verify says.
+// said returns what the page should show of a file, according to package verify.
 func said(t *testing.T, file string) record {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -160,7 +160,7 @@ func said(t *testing.T, file string) record {
 	return r
 }
 
-// same compares what a page shows of a record with what should be there.
+// same compares what the page shows of a record with the expected record.
 func same(t *testing.T, got, want record) {
 	t.Helper()
 	if got.State != want.State || got.File != want.File || got.Words != want.Words || !slices.Equal(got.Lines, want.Lines) {
@@ -189,7 +189,7 @@ func showsSeveral(t *testing.T, p tab) {
 	if err != nil || len(all) < 30 {
 		t.Fatalf("%d vectors, %v", len(all), err)
 	}
-	if testing.Short() { // each takes a tenth of a second
+	if testing.Short() { // each takes 100 ms
 		all = slices.Concat(all[:5], all[len(all)-5:])
 	}
 	s := p.choose(all...)
@@ -241,7 +241,7 @@ func file(t *testing.T, name string, content []byte) string {
 	return path
 }
 
-// showsHTMLAsText: a record says HTML wherever it can say anything, and is called so.
+// showsHTMLAsText checks that HTML in every text of a record, and in its file name, is shown as text.
 func showsHTMLAsText(t *testing.T, p tab) {
 	const hostile = `<img src=x onerror=ran=1><b>`
 	files := unpacked(t, good)
@@ -249,7 +249,7 @@ func showsHTMLAsText(t *testing.T, p tab) {
 	files[hostile] = []byte(hostile)
 	signed := file(t, hostile+".zip", packed(t, files))
 	delete(files, hostile)
-	delete(files, "receipt.event.json") // now the receipt is what it says that it is
+	delete(files, "receipt.event.json") // then the unsigned receipt is shown as it is
 	unsigned := file(t, "unsigned.zip", packed(t, files))
 	s := p.choose(signed, unsigned)
 	if len(s.Records) != 2 {
@@ -307,7 +307,8 @@ func packed(t *testing.T, files map[string][]byte) []byte {
 	return out.Bytes()
 }
 
-// worksWithoutAMouse: the first Tab reaches the button, Enter opens it, and the same file is read again after a change.
+// worksWithoutAMouse checks that the first Tab reaches the button, that Enter opens it, and that a changed file is
+// read again.
 func worksWithoutAMouse(t *testing.T, p tab) {
 	p.do("Page.setInterceptFileChooserDialog", object{"enabled": true}, nil)
 	p.press("Tab", 9, "")
@@ -380,8 +381,8 @@ func keepsTheLast(t *testing.T, p tab) {
 	}
 }
 
-// fitsAnyScreen: nothing is cut off or needs scrolling to the side, and every text stands out from what is behind it, as
-// WCAG 2.2 wants it (4.5 to 1).
+// fitsAnyScreen checks that nothing is cut off or needs horizontal scrolling, and that all text has the contrast that
+// WCAG 2.2 requires (4.5 to 1).
 func fitsAnyScreen(t *testing.T, p tab) {
 	p.choose(good, changed, file(t, strings.Repeat("long", 50)+".zip", nil))
 	p.eval(`document.querySelector("details").open = true`, nil)
@@ -406,7 +407,7 @@ func fitsAnyScreen(t *testing.T, p tab) {
 	}
 }
 
-// canBeHeard: what a screen reader is told is enough.
+// canBeHeard checks the texts for screen readers.
 func canBeHeard(t *testing.T, p tab) {
 	p.choose(changed)
 	p.do("Accessibility.enable", nil, nil)
@@ -456,8 +457,8 @@ func canBeHeard(t *testing.T, p tab) {
 	}
 }
 
-// reachesNoNetwork does in the page what a script could do to reach somebody. The same page without its policy shows
-// that the ways are good ones.
+// reachesNoNetwork tries all ways in which a script could reach a server. The same page without its policy shows that
+// these ways work.
 func reachesNoNetwork(t *testing.T, b *browser, html []byte) {
 	arrived := make(chan string, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived <- r.URL.Path }))

@@ -1,7 +1,7 @@
 //go:build wasip1
 
-// Wasm is package verify for a web page, and for whatever else runs WebAssembly: a program that reads an export in one
-// file from its input and writes the report as JSON to its output. It opens no file and no connection.
+// Wasm is package verify as a WebAssembly program, for the web page and other hosts. It reads an export as one archive
+// from its input and writes the report as JSON to its output. It opens no files and no connections.
 package main
 
 import (
@@ -26,7 +26,7 @@ func run(in io.Reader, out io.Writer) error {
 		return err
 	}
 	report, err := verify.Archive(b)
-	if err != nil { // as in `guild verify`
+	if err != nil { // reported as by `guild verify`
 		report.Checks = []verify.Check{{Name: "files", State: verify.Failed, Detail: err.Error()}}
 	}
 	return json.NewEncoder(out).Encode(report)
