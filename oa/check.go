@@ -1,7 +1,8 @@
 package oa
 
-// CheckRequest says what is wrong with a request's payload: by the description of its job type and, where that is one
-// of the four, by what its fields say together. It is Faults, or an error that there is no such description or no JSON.
+// CheckRequest returns the faults of a request's payload: first against the description of its job type and then, for
+// the four built-in types, the contradictions between its fields. The error is Faults, or reports that the job type is
+// unknown or the payload is not JSON.
 func (r Registry) CheckRequest(id ID, payload []byte) error {
 	s, err := r.Schema(id)
 	if err != nil {
@@ -34,8 +35,8 @@ func validRequest[P interface {
 	return p.Validate()
 }
 
-// CheckResult says what is wrong with a result: by the description of its job type and, where that is one of the four
-// and request is its request's payload, by what it says to that. A nil request is not looked at.
+// CheckResult returns the faults of a result: against the description of its job type and, for the four built-in
+// types, against the payload of its request. If request is nil, only the former.
 func (r Registry) CheckResult(id ID, request, result []byte) error {
 	s, err := r.Schema(id)
 	if err != nil {

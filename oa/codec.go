@@ -11,12 +11,12 @@ import (
 	"guild/canon"
 )
 
-// Payload is what a request or a result of one of the job types that are known is made of.
+// Payload is the request or the result of a built-in job type.
 type Payload interface {
 	ChunkRequest | ChunkResult | RerankRequest | RerankResult | SandboxRequest | SandboxResult | EmbeddingRequest | EmbeddingResult
 }
 
-// form says which document of which job type a Payload is.
+// form returns the job type and the side of a Payload.
 func form(p any) (string, Side) {
 	switch p.(type) {
 	case ChunkRequest:
@@ -37,8 +37,9 @@ func form(p any) (string, Side) {
 	return Embedding, Outputs
 }
 
-// Decode reads a payload, in any JSON form, as the document of a job type that P is. Absent fields have what they stand
-// for; unknown ones are kept. What does not fit the description is Faults. See Validate for the rest.
+// Decode parses a payload, in any JSON form, as the document P of its job type. Absent fields get their defaults and
+// unknown fields are kept. A payload that does not fit the description is Faults. Decode does not check what Validate
+// checks.
 func Decode[P Payload](payload []byte) (P, error) {
 	var p P
 	name, side := form(p)
@@ -55,8 +56,8 @@ func Decode[P Payload](payload []byte) (P, error) {
 	return p, nil
 }
 
-// Encode writes a payload in its canonical form, with every default said, so that all read the same from it. What is
-// missing is Faults.
+// Encode returns the canonical form of a payload with all defaults written out, so that every reader gets the same
+// values. A missing field is Faults.
 func Encode[P Payload](p P) (jsontext.Value, error) {
 	name, side := form(p)
 	if e, ok := any(&p).(*EmbeddingRequest); ok {
@@ -76,7 +77,7 @@ func (r *EmbeddingRequest) setDefault() {
 	}
 }
 
-// JobHash is the hash of a payload as it is: of its canonical form, without any default filled in.
+// JobHash returns the hash of the canonical form of a payload as it is, without defaults.
 func JobHash(payload []byte) (guild.Hash, error) {
 	canonical, err := canonicalPayload(payload)
 	if err != nil {
@@ -85,14 +86,15 @@ func JobHash(payload []byte) (guild.Hash, error) {
 	return guild.Sum(canonical), nil
 }
 
-// Matches reports whether a job hash is that of a request's payload: of the payload as it is, or with its numbers of
-// FormatFloat spelled as Single does. A payload that does not fit the description matches as it is, or not at all.
+// Matches reports whether h is the job hash of a request's payload, either as it is or with the numbers of FormatFloat
+// in the form of Single. A payload that does not fit the description can match only as it is.
 func (s Schema) Matches(payload []byte, h guild.Hash) bool {
 	_, ok := s.hashing(payload, h)
 	return ok
 }
 
-// hashing is the form of a request's payload that has a job hash, if one of the two has: canonical, and of the same values.
+// hashing returns the canonical form of a request's payload that has the job hash h, with the same values, or false if
+// neither form has it.
 func (s Schema) hashing(payload []byte, h guild.Hash) (jsontext.Value, bool) {
 	canonical, err := canonicalPayload(payload)
 	if err != nil || guild.Sum(canonical) == h {
@@ -102,17 +104,17 @@ func (s Schema) hashing(payload []byte, h guild.Hash) (jsontext.Value, bool) {
 	return widened, err == nil && len(widened) <= MaxSize && guild.Sum(widened) == h
 }
 
-// Envelope is a request's payload with what it is (the OpenAgents surface, "Job Schema Surface").
+// Envelope is a request's payload with its job type, version and hash (the OpenAgents surface, "Job Schema Surface").
 type Envelope struct {
 	JobType       ID             `json:"job_type"`
 	SchemaVersion string         `json:"schema_version,omitzero"` // major.minor.patch; Version if absent
 	JobHash       guild.Hash     `json:"job_hash,omitzero"`       // of the payload
-	Payload       jsontext.Value `json:"payload"`                 // in its canonical form, that of the job hash
+	Payload       jsontext.Value `json:"payload"`                 // in the canonical form that JobHash covers
 	Extra         Extra          `json:",embed"`
 }
 
-// NewEnvelope is the envelope of a request. Numbers of FormatFloat are spelled as Single does, so that programs which
-// read the payload into such numbers compute the same job hash.
+// NewEnvelope returns the envelope of a request. It writes numbers of FormatFloat in the form of Single, so that
+// programs with single-precision fields compute the same job hash.
 func NewEnvelope[P Payload](request P) (Envelope, error) {
 	name, side := form(request)
 	payload, err := Encode(request)
@@ -125,9 +127,9 @@ func NewEnvelope[P Payload](request P) (Envelope, error) {
 	return Envelope{JobType: mustID(name), SchemaVersion: Version, JobHash: guild.Sum(payload), Payload: payload}, nil
 }
 
-// DecodeEnvelope reads an envelope. It checks the version and, if there is one, that the job hash is that of the payload:
-// where that is the hash of its numbers spelled as Single does, the payload becomes that. Otherwise it does not look into
-// the payload.
+// DecodeEnvelope parses an envelope. It checks the version and the job hash, if there is one. If that is the hash of
+// the payload with its numbers in the form of Single, the payload is changed to this form. The payload itself is not
+// checked.
 func DecodeEnvelope(b []byte) (Envelope, error) {
 	e, err := decodeEnvelope(b)
 	if err != nil {
@@ -157,7 +159,7 @@ func decodeEnvelope(b []byte) (e Envelope, err error) {
 		return e, err
 	}
 	var said struct {
-		JobHash string `json:"job_hash"` // it may be 64 zeros, which are no hash of ours and yet said
+		JobHash string `json:"job_hash"` // can be 64 zeros, which guild.Hash reads as no hash
 	}
 	if err := json.Unmarshal(canonical, &said); err != nil {
 		return e, err
@@ -168,8 +170,8 @@ func decodeEnvelope(b []byte) (e Envelope, err error) {
 	return e, e.settle(e.JobHash)
 }
 
-// DecodeAs reads an envelope or, where the text is none, the bare payload of a job type. An envelope may not be of
-// another job type, if one is named.
+// DecodeAs parses an envelope or, if the text is not one, a bare payload of the job type. If jobType is not empty, an
+// envelope must have it.
 func DecodeAs(jobType string, text []byte) (Envelope, error) {
 	var id ID
 	enveloped := IsEnvelope(text)
@@ -193,7 +195,7 @@ func DecodeAs(jobType string, text []byte) (Envelope, error) {
 	return Envelope{JobType: id, SchemaVersion: Version, JobHash: guild.Sum(payload), Payload: payload}, nil
 }
 
-// IsEnvelope reports whether a document is an envelope and no bare payload: an object with a job_type and a payload.
+// IsEnvelope reports whether a document is an envelope, not a bare payload: an object with a job_type and a payload.
 func IsEnvelope(text []byte) bool {
 	var e struct {
 		JobType string         `json:"job_type"`
@@ -202,8 +204,8 @@ func IsEnvelope(text []byte) bool {
 	return unmarshal(text, &e) == nil && strings.HasPrefix(e.JobType, "oa.") && e.Payload != nil
 }
 
-// settle takes over a job hash that was said, and makes the payload the form of it that has this hash, so that whoever
-// gets the one with the other finds that they fit.
+// settle accepts a stated job hash and changes the payload to the form that has this hash. Whoever receives both then
+// finds that they match, even a reader that knows only one form.
 func (e *Envelope) settle(said guild.Hash) error {
 	hash := guild.Sum(e.Payload)
 	if said == hash {
@@ -219,7 +221,7 @@ func (e *Envelope) settle(said guild.Hash) error {
 	return fmt.Errorf("%w: job_hash is %s, and the payload's is %s", ErrHash, said.Hex(), hash.Hex())
 }
 
-// Encode writes the envelope in its canonical form.
+// Encode returns the canonical form of the envelope.
 func (e Envelope) Encode() ([]byte, error) {
 	b, err := json.Marshal(e, json.Deterministic(true))
 	if err != nil {
@@ -228,7 +230,7 @@ func (e Envelope) Encode() ([]byte, error) {
 	return canon.Canonical(b)
 }
 
-// OutputHash is the hash of a result as a provenance's output_sha256 says it: of everything but the provenance.
+// OutputHash returns the hash of a result without its provenance, as output_sha256 states it.
 func OutputHash(result []byte) (guild.Hash, error) {
 	var members map[string]jsontext.Value
 	if err := unmarshal(result, &members); err != nil {
@@ -241,7 +243,7 @@ func OutputHash(result []byte) (guild.Hash, error) {
 	return canon.HashValue(members)
 }
 
-// unmarshal decodes a document within the limit.
+// unmarshal decodes a document of at most MaxSize bytes.
 func unmarshal(text []byte, v any) error {
 	canonical, err := canonicalPayload(text)
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// SameVector is the least Cosine of two vectors of one text by one model.
+// SameVector is the least Cosine at which two vectors count as the same embedding by one model.
 const SameVector = 0.999
 
-// Cosine is the cosine of the angle between two vectors, -1 to 1. It is 0 where there is none: for vectors of different
-// lengths, and where one is all zeros or not finite.
+// Cosine returns the cosine of the angle between two vectors, -1 to 1. It returns 0 if the lengths differ or a vector
+// is all zeros or not finite.
 func Cosine(a, b []float32) float64 {
 	if len(a) != len(b) {
 		return 0
@@ -27,10 +27,12 @@ func Cosine(a, b []float32) float64 {
 	return max(-1, min(1, cosine))
 }
 
-// Differences lists where two results of one request differ in what is objective: the status, the exit codes and the
-// artifacts' hashes and sizes, and with outputs also the hashes of what the commands wrote. At most MaxFaults are listed. The
-// paths are those of r; what it says is r's value before the other's, and of hashes the beginning. Where a command may fail and the others go on, a
-// run is a success to some and failed to others: with the same exit codes that is no difference.
+// Differences lists the objective differences between two results of one request: the status, the exit codes and the
+// hashes and sizes of the artifacts, and, if outputs is true, the hashes of what the commands wrote. It lists at most
+// MaxFaults. Paths and first values are those of r; of hashes only the beginning is given.
+//
+// If a command may fail without stopping the others, the specification leaves open whether such a run is success or
+// failed. So these two statuses with equal exit codes are not a difference.
 func (r SandboxResult) Differences(other SandboxResult, outputs bool) Faults {
 	var f Faults
 	ran := func(s Status) bool { return s == StatusSuccess || s == StatusFailed }
@@ -72,7 +74,7 @@ func (r SandboxResult) Differences(other SandboxResult, outputs bool) Faults {
 	return f
 }
 
-// exitCodes are those of all runs, in their order.
+// exitCodes returns the exit codes of all runs, in order.
 func (r SandboxResult) exitCodes() (codes []int) {
 	for _, run := range r.Runs {
 		codes = append(codes, run.ExitCode)
@@ -80,7 +82,7 @@ func (r SandboxResult) exitCodes() (codes []int) {
 	return codes
 }
 
-// artifacts are a result's artifacts by their paths.
+// artifacts returns a result's artifacts by path.
 func artifacts(r SandboxResult) map[string]Artifact {
 	all := map[string]Artifact{}
 	for _, a := range r.Artifacts {

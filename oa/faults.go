@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Fault is one thing that is wrong with a document.
+// Fault is one fault of a document.
 type Fault struct {
 	Path string `json:"path"` // as "inputs.candidates[3].id"
 	Says string `json:"says"` // as "is missing"
 }
 
-// String returns the path and what it says.
+// String returns the path and the fault.
 func (f Fault) String() string { return f.Path + " " + f.Says }
 
-// Faults are what is wrong with a document, at most MaxFaults of it. They are an error, which is ErrInvalid.
+// Faults lists the faults of a document, at most MaxFaults. As an error it wraps ErrInvalid.
 type Faults []Fault
 
 // Error lists the faults.
@@ -30,7 +30,7 @@ func (f Faults) Error() string {
 // Unwrap returns ErrInvalid.
 func (f Faults) Unwrap() error { return ErrInvalid }
 
-// err is nil if there is no fault.
+// err returns f as an error, or nil if there is no fault.
 func (f Faults) err() error {
 	if len(f) == 0 {
 		return nil
@@ -38,14 +38,14 @@ func (f Faults) err() error {
 	return f
 }
 
-// add notes a fault, while there is room.
+// add appends a fault, up to MaxFaults.
 func (f *Faults) add(path, format string, args ...any) {
 	if len(*f) < MaxFaults {
 		*f = append(*f, Fault{path, fmt.Sprintf(format, args...)})
 	}
 }
 
-// member is the path of an object's member. A name that would make the path ambiguous is quoted.
+// member returns the path of an object's member. It quotes a name that would make the path ambiguous.
 func member(path, name string) string {
 	plain := strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
 	if !plain || name == "" || len(name) > 80 {
@@ -54,5 +54,5 @@ func member(path, name string) string {
 	return path + "." + name
 }
 
-// element is the path of an array's element.
+// element returns the path of an array's element.
 func element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

@@ -12,7 +12,7 @@ import (
 	"guild/oa"
 )
 
-// typeOf chooses one of the job types.
+// typeOf returns one of the job types.
 func typeOf(which byte) string {
 	return []string{oa.CodeChunkAnalysis, oa.RetrievalRerank, oa.SandboxRun, oa.Embedding}[which%4]
 }
@@ -71,7 +71,7 @@ func FuzzResponse(f *testing.F) {
 	})
 }
 
-// throughTypes checks that what fits its description is decoded, and that what is encoded of it stays as it is.
+// throughTypes checks that a document that fits its description can be decoded, and that encoding it is stable.
 func throughTypes(t *testing.T, name string, side int, payload []byte) {
 	s := must[oa.Schema](t)(oa.Known().Schema(id(t, name)))
 	fits := s.Check([]oa.Side{oa.Inputs, oa.Outputs}[side], payload)

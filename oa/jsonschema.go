@@ -29,7 +29,7 @@ type node struct {
 	Items       *node           `json:"items,omitzero"`
 }
 
-// types are the JSON types that a value may have. One is written as a string.
+// types lists the JSON types that a value may have. A single type is written as a string.
 type types []string
 
 // MarshalJSON implements json.Marshaler.
@@ -40,15 +40,15 @@ func (t types) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]string(t))
 }
 
-// The range of an integer, and of a number in single precision, where the description has none.
+// Default range of an integer, and of a number in single precision.
 const (
 	leastInteger Number = "-9223372036854775808"
 	mostInteger  Number = "18446744073709551615"
 	mostFloat    Number = "3.4028235677973362e38" // the greatest double that does not round to infinity
 )
 
-// JSONSchema is the JSON Schema (draft 2020-12) of one side of the job type, laid out for people; it ends with a
-// newline. It refuses what Check refuses, but for an integer that is written with a point, as 1.0.
+// JSONSchema returns the JSON Schema (draft 2020-12) of one side of the job type, indented, with a final newline. It
+// refuses the same documents as Check, except integers that are written with a point, such as 1.0.
 func (s Schema) JSONSchema(side Side) ([]byte, error) {
 	root := s.root(side).node(true)
 	root.Draft = "https://json-schema.org/draft/2020-12/schema"
@@ -62,7 +62,7 @@ func (s Schema) JSONSchema(side Side) ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// document is what a side is of a job.
+// document names the document of a side.
 func (s Side) document() string {
 	if s == Outputs {
 		return "result"
@@ -70,7 +70,7 @@ func (s Side) document() string {
 	return "request"
 }
 
-// node is the JSON Schema of a field. One that is not needed may be null.
+// node returns the JSON Schema of a field. An optional field may be null.
 func (d Field) node(needed bool) node {
 	n := node{Description: d.Description, Minimum: d.Minimum, Maximum: d.Maximum, Default: d.Default}
 	if d.Type != "" {
@@ -106,7 +106,7 @@ func (d Field) node(needed bool) node {
 	return n
 }
 
-// bounds says what the type and the format mean.
+// bounds sets the range or the pattern that follows from the type and the format.
 func (d Field) bounds(n *node) {
 	switch {
 	case d.Type == "integer":

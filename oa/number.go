@@ -10,14 +10,14 @@ import (
 	"guild/canon"
 )
 
-// Number is a number in the spelling that it has on the wire, because hashes depend on it: 1.0 stays 1.0. "" is none.
+// Number is a number as it is spelled on the wire: 1.0 stays 1.0, because hashes depend on it. "" means no number.
 type Number string
 
-// Single is f in the spelling of programs that keep it in single precision and hash it in double: 0.1 is
-// 0.10000000149011612. They compute the same job hash of it, whichever of their forms they read. f must be finite.
+// Single returns f as programs spell it that store it in single precision and hash it in double: 0.1 becomes
+// 0.10000000149011612. Their job hash is the same whether they read 0.1 or this. f must be finite.
 func Single(f float64) Number { return Number(canon.AppendFloat(nil, float64(float32(f)))) }
 
-// Float is the number's value; NaN if there is none.
+// Float returns the value of the number, or NaN without one.
 func (n Number) Float() float64 {
 	f, err := strconv.ParseFloat(string(n), 64)
 	if err != nil {
@@ -26,7 +26,7 @@ func (n Number) Float() float64 {
 	return f
 }
 
-// MarshalJSON writes the number as it is spelled.
+// MarshalJSON writes the number with its spelling.
 func (n Number) MarshalJSON() ([]byte, error) {
 	if jsontext.Value(n).Kind() != '0' || !jsontext.Value(n).IsValid() {
 		return nil, fmt.Errorf("%.40q is no number", string(n))

@@ -1,48 +1,49 @@
-// Package oa is the typed jobs of the OpenAgents surface ("Job Schema Surface"): what a request and a result of each
-// job type say, how they are checked, and how they travel in events of NIP-90. It owns the meaning of
+// Package oa implements the typed jobs of the OpenAgents surface ("Job Schema Surface"): the fields of the request and
+// the result of each job type, their checks, and their form in events of NIP-90. It defines
 //
 //	oa.code_chunk_analysis.v1   read a piece of a file: summary, symbols, suspected faults     subjective
 //	oa.retrieval_rerank.v1      put candidates in the order of their use for a task            subjective
 //	oa.sandbox_run.v1           run commands in a pinned image: exit codes, hashes, artifacts  objective
 //	oa.embedding.v1             a vector for each text                                         objective when pinned
 //
-// and carries the job types that others describe. It does no job, judges none and knows no key or clock.
+// and loads descriptions of other job types. It runs and judges no jobs, and uses no key and no clock.
 //
 // # Hashes
 //
-// The job hash is the canonical hash of the payload as it was received. Nothing that was decoded is encoded again to
-// get it: 1.0 and 1 are two payloads. A program that keeps a number in single precision and widens it before it hashes
-// says the hash of another spelling than it sends; Matches knows that one, and only for the fields that are so.
+// The job hash is the canonical hash of the payload as received. The payload is never decoded and encoded again for
+// it: 1.0 and 1 give different hashes. Some programs store a number in single precision and widen it before they hash.
+// Their hash is that of another spelling than they send. Matches accepts this spelling too, only for fields of format
+// "float".
 //
 // # Descriptions
 //
 // A job type is described in the form of the surface ("Schema Structure"): schema_id, inputs, outputs,
-// verification_mode, hash_rules and provenance, where a field has type, required and description. Schema is that
-// document; those of the four job types are in schemas. Everything else follows from it: the check of a payload, its
-// defaults, the JSON Schema (2020-12), and whether the Go types are right, which a test compares. A field may also have
+// verification_mode, hash_rules and provenance. A field has type, required and description. Schema is this document;
+// the four built-in ones are in the directory schemas. The checks, the defaults and the JSON Schema (2020-12) are
+// derived from it, and a test compares the Go types with it. A field can also have
 //
 //	properties   an object's fields, each described in the same way
-//	values       what all other members of an object are; without it they may be anything, and are kept
-//	items        what the elements of an array are
-//	enum         the strings that are allowed
-//	minimum      the least number that is allowed
-//	maximum      the greatest
-//	default      what an absent field stands for
-//	format       "sha256": 64 hex digits, perhaps after "sha256:"; "float": a number in single precision
+//	values       describes all other members of an object; without it they can be anything and are kept
+//	items        describes the elements of an array
+//	enum         the allowed strings
+//	minimum      the least allowed number
+//	maximum      the greatest allowed number
+//	default      the value of an absent field
+//	format       "sha256": 64 hex digits, optionally after "sha256:"; "float": a number in single precision
 //
-// with the meaning of JSON Schema, where values is additionalProperties. A field without type may be anything. One that
-// is not required may be null, which is as if it was absent. An integer has no point: 1.0 is none, as for the programs
-// that read it into a number of 64 bits.
+// with the meaning of JSON Schema, where values is additionalProperties. A field without type can have any value. An
+// optional field may be null, which means absent. An integer has no point: 1.0 is refused, as by programs that read it
+// into a 64-bit integer.
 //
 // # Errors
 //
-// What is wrong with a payload is said in Faults, each with the path of the field, as in
+// Faults lists the faults of a payload, each with the path of the field, as in
 //
 //	inputs.candidates[3].id is missing
 //
-// Decode and Schema.Check look at each field by itself. The Validate methods look at what fields say together, and at a
-// result beside its request. A provenance that lacks something is not a fault, and the result counts: Schema.Lacks
-// lists it, to be recorded.
+// Decode and Schema.Check check each field by itself. The Validate methods check the fields together, and a result
+// against its request. An incomplete provenance is not a fault, and the result is accepted; Schema.Lacks lists the
+// missing parts, to be recorded.
 package oa
 
 import (
@@ -54,7 +55,7 @@ import (
 	"guild"
 )
 
-// The job types that are known, as ParseID reads them.
+// Built-in job types, in the form that ParseID reads.
 const (
 	CodeChunkAnalysis = "oa.code_chunk_analysis.v1"
 	RetrievalRerank   = "oa.retrieval_rerank.v1"
@@ -62,22 +63,22 @@ const (
 	Embedding         = "oa.embedding.v1"
 )
 
-// Limits on what is read.
+// Limits of the input.
 const (
 	MaxSize   = 4 << 20  // bytes of a payload or an envelope
 	MaxSchema = 64 << 10 // bytes of a description
-	MaxFaults = 20       // faults that are listed of one document
+	MaxFaults = 20       // listed faults of one document
 	MaxID     = 128      // bytes of a job type
 )
 
-// Reasons why something is not a typed job.
+// Reasons why a document is not a typed job.
 var (
 	ErrTooBig  = errors.New("over the size limit")
-	ErrInvalid = errors.New("invalid")           // what Faults are
+	ErrInvalid = errors.New("invalid")           // wrapped by Faults
 	ErrID      = errors.New("not a job type")    // want oa.<domain>.<operation>.v<version>
-	ErrUnknown = errors.New("unknown job type")  // no description is known of it
-	ErrVersion = errors.New("another version")   // of the schema, with another major number
-	ErrHash    = errors.New("another job hash")  // than that of the payload
+	ErrUnknown = errors.New("unknown job type")  // it has no description
+	ErrVersion = errors.New("another version")   // schema with another major version
+	ErrHash    = errors.New("another job hash")  // not that of the payload
 	ErrSchema  = errors.New("not a description") // of a job type
 )
 
@@ -87,10 +88,10 @@ type ID struct {
 	Version int    // from 1
 }
 
-// aliases are the names by which others call a job type, and ours.
+// aliases maps names that other programs use to ours.
 var aliases = map[string]string{"embeddings": "embedding"}
 
-// ParseID reads the name of a job type. oa.embeddings.v1 is read as oa.embedding.v1.
+// ParseID parses the name of a job type. It reads oa.embeddings.v1 as oa.embedding.v1.
 func ParseID(s string) (ID, error) {
 	bad := fmt.Errorf("%.80q: %w: want oa.<domain>.<operation>.v<version>", s, ErrID)
 	if len(s) > MaxID {
@@ -123,7 +124,7 @@ func isWord(s string) bool {
 	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_-") == ""
 }
 
-// mustID is the ID of one of the job types that are known.
+// mustID returns the ID of a built-in job type.
 func mustID(s string) ID {
 	id, err := ParseID(s)
 	if err != nil {
@@ -140,14 +141,14 @@ func (id ID) String() string {
 	return "oa." + id.Name + ".v" + strconv.Itoa(id.Version)
 }
 
-// Kind is the kind of the requests for the job type (the OpenAgents surface, "NIP-90 Job Events": 5050). The job type
-// travels in a parameter; the kind only routes.
+// Kind returns the kind of requests for the job type (the OpenAgents surface, "NIP-90 Job Events": 5050). The kind is
+// only for routing; the job type is in a parameter.
 func (id ID) Kind() int { return guild.KindOf(id.String()) }
 
 // MarshalText writes the form of String.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
-// UnmarshalText reads what ParseID reads.
+// UnmarshalText parses the form of ParseID.
 func (id *ID) UnmarshalText(b []byte) error {
 	parsed, err := ParseID(string(b))
 	*id = parsed

@@ -18,7 +18,7 @@ import (
 	"guild/oa"
 )
 
-// must is for what cannot fail in a test.
+// must returns a function that unwraps a result or fails the test.
 func must[T any](t testing.TB) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()
@@ -34,7 +34,7 @@ func id(t testing.TB, name string) oa.ID {
 	return must[oa.ID](t)(oa.ParseID(name))
 }
 
-// vector is one of the job hashes in canon's test data, which says where they are from.
+// vector is a job hash of canon's test data, which names its source.
 type vector struct {
 	Name      string
 	JobType   string `json:"job_type"`
@@ -42,7 +42,7 @@ type vector struct {
 	JobHash   string `json:"job_hash"`
 	Payload   json.RawMessage
 	Canonical string `json:"payload_canonical"`
-	Plain     string `json:"payload_plain_json"` // as it is sent
+	Plain     string `json:"payload_plain_json"` // as sent
 }
 
 func vectors(t testing.TB) []vector {
@@ -80,8 +80,8 @@ func TestJobHashesOfTheSurface(t *testing.T) {
 	}
 }
 
-// TestAnEnvelopeHasThePayloadOfItsJobHash: whatever of the two a sender hashed, who reads both finds that they fit.
-func TestAnEnvelopeHasThePayloadOfItsJobHash(t *testing.T) {
+// A sender can hash either form of a payload; the reader must get a payload and a hash that match.
+func TestEnvelopePayloadMatchesHash(t *testing.T) {
 	s := must[oa.Schema](t)(oa.Known().Schema(id(t, oa.RetrievalRerank)))
 	fits := func(score float64, widen bool) bool {
 		payload := fmt.Sprintf(`{"candidates":[{"content":"x","id":"a","original_score":%s}],"user_task":"t"}`, oa.Number(canon.AppendFloat(nil, score)))
@@ -102,7 +102,7 @@ func TestAnEnvelopeHasThePayloadOfItsJobHash(t *testing.T) {
 			t.Logf("%v: %+v", err, r)
 			return false
 		}
-		r.Inputs[0].Data = payload // as it came
+		r.Inputs[0].Data = payload // as received
 		back, err := oa.ParseRequest(r)
 		return err == nil && back.JobHash == guild.Sum(back.Payload) && s.Matches([]byte(payload), back.JobHash)
 	}
@@ -133,9 +133,8 @@ func TestPublishedHashes(t *testing.T) {
 	}
 }
 
-// TestWhatTheSurfaceWritesIsWrittenTheSame: what others encode is decoded and encoded to the same bytes, defaults and
-// omissions included.
-func TestWhatTheSurfaceWritesIsWrittenTheSame(t *testing.T) {
+// What other programs encode must be decoded and encoded to the same bytes, including defaults and omissions.
+func TestSurfaceEncodingRoundTrip(t *testing.T) {
 	for _, v := range vectors(t) {
 		var got jsontext.Value
 		var err error
@@ -163,7 +162,7 @@ func again[P oa.Payload](payload []byte) (jsontext.Value, error) {
 	return oa.Encode(p)
 }
 
-func TestWeSpellNumbersSoThatSinglePrecisionHashesThemTheSame(t *testing.T) {
+func TestSinglePrecisionSpelling(t *testing.T) {
 	for _, v := range vectors(t) {
 		if v.Name != "sandbox-cpus-0.1-f32" {
 			continue
@@ -231,7 +230,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestAnEmbeddingIsObjectiveWhenItIsPinned(t *testing.T) {
+func TestPinnedEmbeddingObjective(t *testing.T) {
 	for text, want := range map[string]oa.Verification{
 		`{"texts":[],"model_hint":"m","dimensions":3}`:            {Mode: oa.Objective, Redundancy: 1, Adjudication: oa.NoAdjudication},
 		`{"texts":[],"model_hint":"m"}`:                           {Mode: oa.Subjective, Redundancy: 2, Adjudication: oa.MajorityVote},
@@ -246,7 +245,7 @@ func TestAnEmbeddingIsObjectiveWhenItIsPinned(t *testing.T) {
 	}
 }
 
-func TestAnAbsentVerificationStandsForThatOfItsJobType(t *testing.T) {
+func TestDefaultVerification(t *testing.T) {
 	for name, want := range map[string]oa.Verification{
 		oa.CodeChunkAnalysis: {Mode: oa.Subjective, Redundancy: 2, Adjudication: oa.JudgeModel},
 		oa.RetrievalRerank:   {Mode: oa.Subjective, Redundancy: 2, Adjudication: oa.MajorityVote},
@@ -260,7 +259,7 @@ func TestAnAbsentVerificationStandsForThatOfItsJobType(t *testing.T) {
 	}
 }
 
-func TestUnknownFieldsAreKeptWhereTheyAre(t *testing.T) {
+func TestUnknownFieldsKept(t *testing.T) {
 	const text = `{"candidates":[{"content":"c","id":"a","new":[1.0]}],"k":10,"other":{"b":1,"a":1.50},"user_task":"t",` +
 		`"verification":{"adjudication":"none","judges":3,"mode":"subjective","redundancy":1}}`
 	want := must[[]byte](t)(canon.Canonical([]byte(text)))
@@ -315,7 +314,7 @@ func TestEnvelopes(t *testing.T) {
 	}
 }
 
-func TestAProvenanceThatLacksSomethingIsListed(t *testing.T) {
+func TestProvenanceLacks(t *testing.T) {
 	lacks := func(name, result string) string {
 		s := must[oa.Schema](t)(oa.Known().Schema(id(t, name)))
 		var list []string
@@ -345,7 +344,7 @@ func TestAProvenanceThatLacksSomethingIsListed(t *testing.T) {
 	}
 }
 
-func TestTheOutputHashIsOfAllButTheProvenance(t *testing.T) {
+func TestOutputHashWithoutProvenance(t *testing.T) {
 	a := must[guild.Hash](t)(oa.OutputHash([]byte(`{"b":1.0,"a":1}`)))
 	b := must[guild.Hash](t)(oa.OutputHash([]byte(`{"a":1,"provenance":{"output_sha256":"x"},"b":1.0}`)))
 	if a != b || a != guild.Sum([]byte(`{"a":1,"b":1.0}`)) {

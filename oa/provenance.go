@@ -9,17 +9,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Rule says how much a part of a provenance is wanted.
+// Rule tells how necessary a part of a provenance is.
 type Rule string
 
 // The rules.
 const (
-	Required    Rule = "required" // one that is missing is a violation, to be recorded; the result counts
+	Required    Rule = "required" // if missing, a violation is recorded; the result is still accepted
 	Recommended Rule = "recommended"
 	Optional    Rule = "optional"
 )
 
-// The parts of a provenance that the rules of a description name (the OpenAgents surface, "Schema Structure").
+// Parts of a provenance that the rules of a description name (the OpenAgents surface, "Schema Structure").
 const (
 	ProvenanceModel    = "model"           // model_id, or the image of a sandbox run
 	ProvenanceProvider = "provider_id"     // provider_pubkey
@@ -27,16 +27,16 @@ const (
 	ProvenanceSampling = "sampling_params" // sampling
 )
 
-// Lack is a part that a result's provenance should have and does not.
+// Lack is a missing part of a result's provenance.
 type Lack struct {
-	Name string `json:"name"` // as ProvenanceModel
-	Rule Rule   `json:"rule"` // Required, which is a violation, or Recommended
+	Name string `json:"name"` // such as ProvenanceModel
+	Rule Rule   `json:"rule"` // Required, a violation, or Recommended
 }
 
-// String returns the name and how much it is wanted.
+// String returns the name and the rule.
 func (l Lack) String() string { return "provenance." + l.Name + " is missing, and " + string(l.Rule) }
 
-// said is what of a result the rules look at.
+// said has the parts of a result that the rules are about.
 type said struct {
 	Provenance Extra `json:"provenance"`
 	EnvInfo    struct {
@@ -44,8 +44,8 @@ type said struct {
 	} `json:"env_info"`
 }
 
-// Lacks lists what a result's provenance lacks, the required first. Whatever it lacks, the result counts: what is
-// required is recorded as a violation. A result that is not JSON lacks everything.
+// Lacks lists the missing parts of a result's provenance, the required ones first. The result is accepted in any case;
+// a missing required part is recorded as a violation. A result that is not JSON lacks every part.
 func (s Schema) Lacks(result []byte) []Lack {
 	var r said
 	if canonical, err := canonicalPayload(result); err != nil || json.Unmarshal(canonical, &r) != nil {
@@ -75,7 +75,7 @@ func (r said) has(name string) bool {
 	return isSaid(r.Provenance[name])
 }
 
-// isSaid reports whether a value says anything.
+// isSaid reports whether a value is present and not empty.
 func isSaid(v jsontext.Value) bool {
 	return len(v) > 0 && !slices.Contains([]string{"null", `""`, "{}", "[]"}, string(v))
 }

@@ -15,34 +15,35 @@ import (
 //go:embed schemas/*.json
 var files embed.FS
 
-// MaxFiles is how many descriptions Load reads.
+// MaxFiles limits the number of files that Load reads.
 const MaxFiles = 256
 
-// Registry is the job types that are described. It does not change.
+// Registry holds descriptions of job types. It is immutable.
 type Registry struct {
 	schemas map[ID]Schema
 }
 
-// known reads the descriptions of the four job types, once.
+// known parses the descriptions of the built-in job types once.
 var known = sync.OnceValue(func() Registry {
 	r, err := Registry{}.with(files, "schemas")
 	if err != nil {
-		panic(err) // they are part of the program, and tested
+		panic(err) // cannot happen: they are embedded and tested
 	}
 	return r
 })
 
-// Known is the four job types of the surface.
+// Known returns the registry of the four built-in job types.
 func Known() Registry { return known() }
 
-// builtin is the description of a job type that is known.
+// builtin returns the description of a built-in job type.
 func builtin(name string) Schema { return known().schemas[mustID(name)] }
 
-// Load is the four job types and those that the files *.json in dir describe. A job type may be described once. The error
-// joins one for each file that is no description, which names it and the member in it; the registry is that of the others.
+// Load returns the built-in job types and those described by the files *.json in dir. It is an error to describe a job
+// type twice. The error joins one error for each faulty file, with its name and the faulty member; the registry then
+// has the other files.
 func Load(dir fs.FS) (Registry, error) { return known().with(dir, ".") }
 
-// with adds the descriptions in a directory, as Load has it.
+// with adds the descriptions in a directory. See Load.
 func (r Registry) with(dir fs.FS, at string) (Registry, error) {
 	entries, err := fs.ReadDir(dir, at)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +96,8 @@ func readSchema(dir fs.FS, name string) (Schema, error) {
 	return ParseSchema(text)
 }
 
-// Schema is the description of a job type. Without one it is ErrUnknown, which says which versions are described.
+// Schema returns the description of a job type. Without one the error wraps ErrUnknown and names another described
+// version, if any.
 func (r Registry) Schema(id ID) (Schema, error) {
 	if s, ok := r.schemas[id]; ok {
 		return s, nil
@@ -108,7 +110,7 @@ func (r Registry) Schema(id ID) (Schema, error) {
 	return Schema{}, fmt.Errorf("%s: %w", id, ErrUnknown)
 }
 
-// Schemas are all descriptions, by name and version.
+// Schemas returns all descriptions, sorted by name and version.
 func (r Registry) Schemas() []Schema {
 	all := make([]Schema, 0, len(r.schemas))
 	for _, s := range r.schemas {

@@ -14,13 +14,14 @@ import (
 // Side is one of the two documents of a job type.
 type Side string
 
-// The sides, by the names that a description gives them.
+// Sides, by their names in a description.
 const (
 	Inputs  Side = "inputs"  // the request's payload
 	Outputs Side = "outputs" // the result
 )
 
-// Schema describes a job type (the OpenAgents surface, "Schema Structure", with what the package comment adds).
+// Schema is the description of a job type (the OpenAgents surface, "Schema Structure", with the additions in the
+// package comment).
 type Schema struct {
 	ID               ID              `json:"schema_id"`
 	Description      string          `json:"description,omitzero"`
@@ -28,14 +29,14 @@ type Schema struct {
 	Outputs          Fields          `json:"outputs"`
 	VerificationMode Mode            `json:"verification_mode"`
 	HashRules        HashRules       `json:"hash_rules,omitzero"`
-	Provenance       map[string]Rule `json:"provenance,omitempty"` // by ProvenanceModel and the like
+	Provenance       map[string]Rule `json:"provenance,omitempty"` // by part, such as ProvenanceModel
 	Extra            Extra           `json:",embed"`
 }
 
-// Fields are the members of an object, by name.
+// Fields has the members of an object by name.
 type Fields map[string]Field
 
-// Field describes a value. The package comment says what each member means.
+// Field describes a value. See the package comment for the members.
 type Field struct {
 	Type        string         `json:"type,omitzero"` // object, array, string, integer, number or boolean; any if empty
 	Required    bool           `json:"required,omitzero"`
@@ -47,17 +48,17 @@ type Field struct {
 	Minimum     Number         `json:"minimum,omitzero"`
 	Maximum     Number         `json:"maximum,omitzero"`
 	Default     jsontext.Value `json:"default,omitzero"`
-	Format      string         `json:"format,omitzero"` // FormatSHA256, FormatFloat, or another that is not checked
+	Format      string         `json:"format,omitzero"` // FormatSHA256, FormatFloat, or another format, which is not checked
 	Extra       Extra          `json:",embed"`
 }
 
-// The formats that are checked.
+// Formats that are checked.
 const (
 	FormatSHA256 = "sha256"
 	FormatFloat  = "float"
 )
 
-// HashRules say how a result is hashed. There is one way.
+// HashRules defines the hash of a result. Only one definition is supported.
 type HashRules struct {
 	Algorithm        string `json:"algorithm"`        // sha256
 	Canonicalization string `json:"canonicalization"` // json_canonical: package canon
@@ -65,12 +66,12 @@ type HashRules struct {
 	Extra            Extra  `json:",embed"`
 }
 
-// IsZero reports whether nothing is said, which stands for the one way.
+// IsZero reports whether all members are absent, which means the supported definition.
 func (h HashRules) IsZero() bool {
 	return h.Algorithm == "" && h.Canonicalization == "" && h.Scope == "" && len(h.Extra) == 0
 }
 
-// ParseSchema reads a description. What is wrong with it is ErrSchema and names the member.
+// ParseSchema parses a description. The error wraps ErrSchema and names the faulty member.
 func ParseSchema(text []byte) (Schema, error) {
 	s, err := parseSchema(text)
 	if err != nil {
@@ -94,7 +95,7 @@ func parseSchema(text []byte) (Schema, error) {
 	return s, s.faults().err()
 }
 
-// faults is what is wrong with a description that has the right types.
+// faults returns the faults of a description whose members have the right JSON types.
 func (s Schema) faults() (f Faults) {
 	if s.ID == (ID{}) {
 		f.add("schema_id", "is missing")
@@ -133,7 +134,7 @@ func (fs Fields) faults(path string, f *Faults) {
 	}
 }
 
-// faults adds what is wrong with the description of one field.
+// faults adds the faults of the description of one field.
 func (d Field) faults(path string, f *Faults) {
 	if !slices.Contains([]string{"", "object", "array", "string", "integer", "number", "boolean"}, d.Type) {
 		f.add(path+".type", "is %.40q, which is no type", d.Type)
@@ -172,7 +173,7 @@ func (d Field) faults(path string, f *Faults) {
 	}
 }
 
-// root is one side as a field.
+// root returns one side as a field.
 func (s Schema) root(side Side) Field {
 	if side == Outputs {
 		return Field{Type: "object", Required: true, Properties: s.Outputs}
@@ -180,22 +181,22 @@ func (s Schema) root(side Side) Field {
 	return Field{Type: "object", Required: true, Properties: s.Inputs}
 }
 
-// Check says what is wrong with a payload, in any JSON form: Faults, or that it is no JSON at all.
+// Check returns the faults of a payload, in any JSON form: Faults, or an error if it is not JSON.
 func (s Schema) Check(side Side, payload []byte) error {
 	_, err := s.walk(side, payload, walk{})
 	return err
 }
 
-// Unknown are the paths of a payload's members that the description does not have, at most MaxFaults. They are no faults, and
-// are kept; one may be a known name that is misspelt. There are none of what is no JSON.
+// Unknown returns the paths of a payload's members that the description does not have, at most MaxFaults. They are not
+// faults and are kept, but one can be a misspelt name. For a payload that is not JSON it returns nil.
 func (s Schema) Unknown(side Side, payload []byte) (paths []string) {
 	w := walk{unknown: func(path string) { paths = append(paths, path) }}
 	s.walk(side, payload, w)
 	return paths[:min(len(paths), MaxFaults)]
 }
 
-// Complete returns a payload with what its absent fields stand for filled in, and without those that are null, in its
-// canonical form. The job hash is that of the payload as it was, not of this.
+// Complete returns the canonical form of a payload with its defaults filled in and without null fields. The job hash
+// is that of the original payload, not of this form.
 func (s Schema) Complete(side Side, payload []byte) (jsontext.Value, error) {
 	return s.walk(side, payload, walk{fill: true})
 }
@@ -216,7 +217,7 @@ func (s Schema) walk(side Side, payload []byte, w walk) (jsontext.Value, error) 
 	return canon.Canonical(w.out)
 }
 
-// canonicalPayload is the canonical form of a payload within the limit.
+// canonicalPayload returns the canonical form of a payload of at most MaxSize bytes.
 func canonicalPayload(payload []byte) ([]byte, error) {
 	if len(payload) > MaxSize {
 		return nil, fmt.Errorf("%d bytes: %w", len(payload), ErrTooBig)
@@ -224,7 +225,7 @@ func canonicalPayload(payload []byte) ([]byte, error) {
 	return canon.Canonical(payload)
 }
 
-// Encode writes the description, laid out for people. It ends with a newline.
+// Encode returns the description, indented, with a final newline.
 func (s Schema) Encode() ([]byte, error) {
 	b, err := json.Marshal(s, json.Deterministic(true), jsontext.WithIndent("  "))
 	if err != nil {
@@ -233,8 +234,8 @@ func (s Schema) Encode() ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// DefaultVerification is what an absent verification of a request stands for. That of an embedding depends on whether
-// the request is pinned, and this is what it is then.
+// DefaultVerification returns the verification of a request without one. That of an embedding depends on the request;
+// this is the one for a pinned request.
 func (s Schema) DefaultVerification() Verification {
 	v := Verification{Mode: s.VerificationMode, Redundancy: 1, Adjudication: NoAdjudication}
 	if said := s.Inputs["verification"].Default; said != nil && json.Unmarshal(said, &v) != nil {

@@ -20,7 +20,7 @@ import (
 	"guild/oa"
 )
 
-// goTypes are the Go types of the documents.
+// goTypes has the Go types of the documents.
 var goTypes = map[string][2]reflect.Type{
 	oa.CodeChunkAnalysis: {reflect.TypeFor[oa.ChunkRequest](), reflect.TypeFor[oa.ChunkResult]()},
 	oa.RetrievalRerank:   {reflect.TypeFor[oa.RerankRequest](), reflect.TypeFor[oa.RerankResult]()},
@@ -28,7 +28,7 @@ var goTypes = map[string][2]reflect.Type{
 	oa.Embedding:         {reflect.TypeFor[oa.EmbeddingRequest](), reflect.TypeFor[oa.EmbeddingResult]()},
 }
 
-func TestTheGoTypesAreWhatTheDescriptionsSay(t *testing.T) {
+func TestGoTypesMatchDescriptions(t *testing.T) {
 	if n := len(oa.Known().Schemas()); n != len(goTypes) {
 		t.Errorf("%d descriptions, want %d", n, len(goTypes))
 	}
@@ -102,7 +102,7 @@ func agree(t *testing.T, at string, f oa.Field, goType reflect.Type) {
 	}
 }
 
-// compiled is the JSON Schema of a side, ready to validate.
+// compiled returns the JSON Schema of a side, compiled.
 func compiled(t testing.TB, s oa.Schema, side oa.Side) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(must[[]byte](t)(s.JSONSchema(side))))
@@ -110,14 +110,14 @@ func compiled(t testing.TB, s oa.Schema, side oa.Side) *jsonschema.Schema {
 		t.Fatal(err)
 	}
 	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft4) // the schema says its own
+	c.DefaultDraft(jsonschema.Draft4) // the schema names its own
 	if err := c.AddResource("x", doc); err != nil {
 		t.Fatal(err)
 	}
 	return must[*jsonschema.Schema](t)(c.Compile("x"))
 }
 
-// sample is a document that has every field of a description.
+// sample returns a document with every field of a description.
 func sample(f oa.Field) any {
 	switch f.Type {
 	case "object":
@@ -148,8 +148,8 @@ func sample(f oa.Field) any {
 	return "x"
 }
 
-// replacements are values of every kind, near the edges of what is allowed. The first stands for nothing at all. A hash of
-// 64 zeros is not among them: guild.Hash takes it for no hash, and writes it as an empty text.
+// replacements are values of every type, near the limits. The first removes the value. A hash of 64 zeros is not among
+// them, because guild.Hash reads it as no hash and writes "".
 var replacements = []string{
 	"", "null", "true", `""`, `"a"`, `"high"`, `"none"`, `"sha256:` + strings.Repeat("0", 63) + `1"`, `"` + strings.Repeat("0", 63) + `"`,
 	"0", "-1", "1", "0.5", "1.5", "255", "256", "4294967295", "4294967296", "9223372036854775808", "18446744073709551615", "18446744073709551616",
@@ -157,7 +157,7 @@ var replacements = []string{
 	"[]", "[null]", `["a"]`, "[1]", "[{}]", "{}", `{"a":null}`, `{"a":"b"}`, `{"a":1}`,
 }
 
-// change replaces something somewhere in a document; nil takes it out.
+// change replaces a value somewhere in a document; nil removes it.
 func change(t *rapid.T, v any) (any, bool) {
 	stop := rapid.IntRange(0, 5).Draw(t, "stop") == 0
 	switch v := v.(type) {
@@ -199,7 +199,7 @@ func decode(t interface{ Fatal(...any) }, text []byte) any {
 	return v
 }
 
-func TestAJSONSchemaRefusesWhatCheckRefuses(t *testing.T) {
+func TestJSONSchemaAgreesWithCheck(t *testing.T) {
 	for _, s := range oa.Known().Schemas() {
 		for side, fields := range map[oa.Side]oa.Fields{oa.Inputs: s.Inputs, oa.Outputs: s.Outputs} {
 			schema := compiled(t, s, side)
@@ -227,8 +227,8 @@ func TestAJSONSchemaRefusesWhatCheckRefuses(t *testing.T) {
 	}
 }
 
-// TestWhatIsDescribedCanBeDecoded: what Check lets pass is read into the Go types, and written to what passes again.
-func TestWhatIsDescribedCanBeDecoded(t *testing.T) {
+// A document that passes Check must decode into the Go types, and encode to one that passes again.
+func TestCheckedDocumentsDecode(t *testing.T) {
 	for name, sides := range codecs {
 		s := must[oa.Schema](t)(oa.Known().Schema(id(t, name)))
 		for i, side := range []oa.Side{oa.Inputs, oa.Outputs} {
@@ -320,7 +320,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	}
 }
 
-// own is a description as others write it: flat, with nothing that is ours.
+// own is a description as other programs write it: flat, without our additions.
 const own = `{"schema_id":"oa.text.translate.v1","inputs":{"text":{"type":"string","required":true,"description":"..."},
 	"to":{"type":"string","required":true,"description":"..."}},"outputs":{"text":{"type":"string","description":"..."}},
 	"verification_mode":"subjective","hash_rules":{"algorithm":"sha256","canonicalization":"json_canonical","scope":"full_output"},
@@ -355,7 +355,7 @@ func TestOthersDescriptionsAreLoaded(t *testing.T) {
 	}
 }
 
-func TestABadDescriptionDoesNotHideTheOthers(t *testing.T) {
+func TestLoadWithBadDescriptions(t *testing.T) {
 	all, err := oa.Load(fstest.MapFS{"a.json": {}, "b.json": {Data: []byte(own)}, "c.json": {Data: []byte("{")}})
 	if len(all.Schemas()) != 5 || !errors.Is(err, oa.ErrSchema) {
 		t.Errorf("%d job types, %v", len(all.Schemas()), err)
@@ -367,7 +367,7 @@ func TestABadDescriptionDoesNotHideTheOthers(t *testing.T) {
 	}
 }
 
-func TestMembersThatAreNotDescribedAreListed(t *testing.T) {
+func TestUndescribedMembersListed(t *testing.T) {
 	s := must[oa.Schema](t)(oa.Known().Schema(id(t, oa.SandboxRun)))
 	payload := `{"sandbox":{"image_digest":"x","resources":{"mem":1}},"repo":{"source":""},"env":{"A":"b"},"commands":[{"cdm":"true"}],"more":null}`
 	if got := strings.Join(s.Unknown(oa.Inputs, []byte(payload)), " "); got != "inputs.commands[0].cdm inputs.more inputs.sandbox.resources.mem" {
@@ -378,7 +378,7 @@ func TestMembersThatAreNotDescribedAreListed(t *testing.T) {
 	}
 }
 
-func TestADescriptionComesBackFromItsText(t *testing.T) {
+func TestDescriptionRoundTrip(t *testing.T) {
 	for _, s := range append(oa.Known().Schemas(), must[oa.Schema](t)(oa.ParseSchema([]byte(own)))) {
 		back, err := oa.ParseSchema(must[[]byte](t)(s.Encode()))
 		if err != nil || !reflect.DeepEqual(back, s) {
@@ -433,7 +433,7 @@ func TestBadDescriptionsAreRefusedByPath(t *testing.T) {
 	}
 }
 
-// TestDefaultsCannotExplode: a small description whose defaults hold defaults makes no large document.
+// Defaults inside defaults of a small description must not make a large document.
 func TestDefaultsCannotExplode(t *testing.T) {
 	field := `{"type":"string","default":"` + strings.Repeat("x", 1000) + `"}`
 	ones := "[" + strings.Repeat("{},", 30) + "{}]"

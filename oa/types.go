@@ -6,34 +6,34 @@ import (
 	"guild"
 )
 
-// Extra are the members of an object that are not understood, kept.
+// Extra has the unknown members of an object, which are kept.
 type Extra = map[string]jsontext.Value
 
-// Mode is how a result is verified (the OpenAgents surface, "Verification Modes").
+// Mode is the way to verify a result (the OpenAgents surface, "Verification Modes").
 type Mode string
 
 // The modes.
 const (
-	Objective  Mode = "objective"  // by exit codes and hashes, or by doing a sample again
-	Subjective Mode = "subjective" // by asking several, or by judgement
+	Objective  Mode = "objective"  // by exit codes and hashes, or by running a sample again
+	Subjective Mode = "subjective" // by several results, or by judgement
 )
 
-// Adjudication is what decides between several results.
+// Adjudication is the way to decide between several results.
 type Adjudication string
 
 // The adjudications.
 const (
-	NoAdjudication Adjudication = "none"          // every result is taken as it is
+	NoAdjudication Adjudication = "none"          // every result is accepted
 	MajorityVote   Adjudication = "majority_vote" // more than half of the results must agree
-	JudgeModel     Adjudication = "judge_model"   // somebody is asked which is better
-	Merge          Adjudication = "merge"         // the results are made into one
+	JudgeModel     Adjudication = "judge_model"   // a judge is asked which is better
+	Merge          Adjudication = "merge"         // the results are merged into one
 )
 
-// Together reports whether all results are looked at at once: one is chosen, or one is made of all. Otherwise each stands
-// for itself, and what it may have to do is agree with others.
+// Together reports whether all results are judged at once: one is chosen, or all are merged. Otherwise each result is
+// judged by itself and must, if at all, agree with others.
 func (a Adjudication) Together() bool { return a == JudgeModel || a == Merge }
 
-// Quorum is how many results must agree at a level of criticality: none with another where they are looked at together.
+// Quorum returns how many results must agree at a level of criticality. It is 1 if all results are judged together.
 func (a Adjudication) Quorum(level guild.Criticality) int {
 	if a.Together() {
 		return 1
@@ -41,23 +41,23 @@ func (a Adjudication) Quorum(level guild.Criticality) int {
 	return level.Quorum()
 }
 
-// Verification is how the customer is going to verify. An absent one stands for the default of its job type.
+// Verification is the customer's way to verify. Without one the default of the job type applies.
 type Verification struct {
 	Mode         Mode         `json:"mode"`
-	Redundancy   int          `json:"redundancy,omitzero"`   // how many are asked, 1 to 255; 1 if absent
+	Redundancy   int          `json:"redundancy,omitzero"`   // number of providers, 1 to 255; 1 if absent
 	Adjudication Adjudication `json:"adjudication,omitzero"` // NoAdjudication if absent
 	JudgeModel   string       `json:"judge_model,omitzero"`
 	Extra        Extra        `json:",embed"`
 }
 
-// IsZero reports whether nothing is said, which stands for the default of the job type.
+// IsZero reports whether all members are absent, which means the default of the job type.
 func (v Verification) IsZero() bool {
 	return v.Mode == "" && v.Redundancy == 0 && v.Adjudication == "" && v.JudgeModel == "" && len(v.Extra) == 0
 }
 
-// Provenance says how a result came to be. guild sends the model, the provider and the tokens.
+// Provenance describes the origin of a result. guild sends the model, the provider and the tokens.
 type Provenance struct {
-	ModelID        string     `json:"model_id,omitzero"` // of a sandbox run, the digest of its image
+	ModelID        string     `json:"model_id,omitzero"` // for a sandbox run, the digest of its image
 	Sampling       *Sampling  `json:"sampling,omitzero"`
 	InputSHA256    guild.Hash `json:"input_sha256,omitzero"`
 	OutputSHA256   guild.Hash `json:"output_sha256,omitzero"`
@@ -68,7 +68,7 @@ type Provenance struct {
 	Extra          Extra      `json:",embed"`
 }
 
-// Sampling is how a model was sampled.
+// Sampling has the sampling parameters of a model.
 type Sampling struct {
 	Temperature Number   `json:"temperature,omitzero"` // 0.0 if absent
 	TopP        Number   `json:"top_p,omitzero"`
@@ -79,7 +79,7 @@ type Sampling struct {
 	Extra       Extra    `json:",embed"`
 }
 
-// Tokens are what a model read and wrote.
+// Tokens counts the tokens that a model read and wrote.
 type Tokens struct {
 	Input  int64 `json:"input"`
 	Output int64 `json:"output"`
@@ -89,7 +89,7 @@ type Tokens struct {
 // ChunkRequest asks for an analysis of a piece of a file (oa.code_chunk_analysis.v1).
 type ChunkRequest struct {
 	Task              string            `json:"task"`
-	UserTask          string            `json:"user_task,omitzero"` // what it is for
+	UserTask          string            `json:"user_task,omitzero"` // its purpose
 	Chunk             Chunk             `json:"chunk"`
 	OutputConstraints OutputConstraints `json:"output_constraints"`
 	Verification      Verification      `json:"verification,omitzero"`
@@ -100,13 +100,13 @@ type ChunkRequest struct {
 type Chunk struct {
 	Path      string `json:"path"`
 	StartLine int    `json:"start_line"` // of the file, from 1
-	EndLine   int    `json:"end_line"`   // the last one
+	EndLine   int    `json:"end_line"`   // last line
 	Content   string `json:"content"`
 	Language  string `json:"language,omitzero"`
 	Extra     Extra  `json:",embed"`
 }
 
-// OutputConstraints bound an analysis; what is nil is not bounded.
+// OutputConstraints limits an analysis. nil means no limit.
 type OutputConstraints struct {
 	MaxSummaryLength *int  `json:"max_summary_length,omitzero"` // characters
 	MaxSymbols       *int  `json:"max_symbols,omitzero"`
@@ -121,7 +121,7 @@ type ChunkResult struct {
 	Symbols               []Symbol         `json:"symbols"`
 	SuspectedFaults       []SuspectedFault `json:"suspected_faults"`
 	RecommendedNextProbes []Probe          `json:"recommended_next_probes"`
-	Confidence            Number           `json:"confidence,omitzero"` // 0 to 1; always there
+	Confidence            Number           `json:"confidence,omitzero"` // 0 to 1; required
 	Provenance            *Provenance      `json:"provenance,omitzero"`
 	Extra                 Extra            `json:",embed"`
 }
@@ -129,13 +129,13 @@ type ChunkResult struct {
 // Symbol is something that the chunk defines.
 type Symbol struct {
 	Name        string `json:"name"`
-	Kind        string `json:"kind"` // as "function"
+	Kind        string `json:"kind"` // such as "function"
 	Line        int    `json:"line"`
 	Description string `json:"description,omitzero"`
 	Extra       Extra  `json:",embed"`
 }
 
-// Severity is how bad a suspected fault is.
+// Severity is the severity of a suspected fault.
 type Severity string
 
 // The severities.
@@ -145,7 +145,7 @@ const (
 	High   Severity = "high"
 )
 
-// SuspectedFault is something that may be wrong in the chunk.
+// SuspectedFault is a possible fault in the chunk.
 type SuspectedFault struct {
 	Line        int      `json:"line"`
 	Severity    Severity `json:"severity"`
@@ -154,7 +154,7 @@ type SuspectedFault struct {
 	Extra       Extra    `json:",embed"`
 }
 
-// Probe is where to look next.
+// Probe is a place to look at next.
 type Probe struct {
 	Path     string `json:"path"`
 	Reason   string `json:"reason"`
@@ -166,13 +166,13 @@ type Probe struct {
 type RerankRequest struct {
 	UserTask      string       `json:"user_task"`
 	Candidates    []Candidate  `json:"candidates"`
-	K             int          `json:"k,omitzero"` // how many are wanted; 10 if absent
+	K             int          `json:"k,omitzero"` // number of wanted candidates; 10 if absent
 	RankingRubric string       `json:"ranking_rubric,omitzero"`
 	Verification  Verification `json:"verification,omitzero"`
 	Extra         Extra        `json:",embed"`
 }
 
-// Candidate is something to be ranked.
+// Candidate is an item to rank.
 type Candidate struct {
 	ID            string                    `json:"id"`
 	Content       string                    `json:"content"`
@@ -182,7 +182,7 @@ type Candidate struct {
 	Extra         Extra                     `json:",embed"`
 }
 
-// RerankResult is the best candidates.
+// RerankResult lists the best candidates.
 type RerankResult struct {
 	TopK       []Ranked    `json:"topk"`
 	Provenance *Provenance `json:"provenance,omitzero"`
@@ -198,7 +198,7 @@ type Ranked struct {
 	Extra Extra  `json:",embed"`
 }
 
-// SandboxRequest asks for commands to be run (oa.sandbox_run.v1).
+// SandboxRequest asks to run commands (oa.sandbox_run.v1).
 type SandboxRequest struct {
 	Sandbox      Sandbox           `json:"sandbox"`
 	Repo         Repo              `json:"repo"`
@@ -208,7 +208,7 @@ type SandboxRequest struct {
 	Extra        Extra             `json:",embed"`
 }
 
-// NetworkPolicy is what commands may reach.
+// NetworkPolicy limits what the commands can connect to.
 type NetworkPolicy string
 
 // The network policies.
@@ -218,30 +218,30 @@ const (
 	NetworkFull      NetworkPolicy = "full"
 )
 
-// Sandbox is where the commands run.
+// Sandbox describes the environment of the commands.
 type Sandbox struct {
 	Provider      string        `json:"provider,omitzero"` // the kind of sandbox; "docker" if absent
-	ImageDigest   string        `json:"image_digest"`      // as "sha256:…"
+	ImageDigest   string        `json:"image_digest"`      // such as "sha256:…"
 	NetworkPolicy NetworkPolicy `json:"network_policy,omitzero"`
 	Resources     Resources     `json:"resources,omitzero"`
 	Extra         Extra         `json:",embed"`
 }
 
-// Resources bound a run.
+// Resources limits a run.
 type Resources struct {
 	MemoryMB    int    `json:"memory_mb,omitzero"`    // 512 if absent
 	CPUs        Number `json:"cpus,omitzero"`         // 1.0 if absent
 	TimeoutSecs int    `json:"timeout_secs,omitzero"` // 60 if absent
-	DiskMB      int    `json:"disk_mb,omitzero"`      // not bounded by the customer if absent
+	DiskMB      int    `json:"disk_mb,omitzero"`      // no limit by the customer if absent
 	Extra       Extra  `json:",embed"`
 }
 
-// IsZero reports whether nothing is said, which stands for the defaults.
+// IsZero reports whether all members are absent, which means the defaults.
 func (r Resources) IsZero() bool {
 	return r.MemoryMB == 0 && r.CPUs == "" && r.TimeoutSecs == 0 && r.DiskMB == 0 && len(r.Extra) == 0
 }
 
-// Repo is the files that the commands find.
+// Repo has the source of the files for the commands.
 type Repo struct {
 	Source    string `json:"source"` // a URL; empty for an empty directory
 	GitRef    string `json:"git_ref,omitzero"`
@@ -253,11 +253,11 @@ type Repo struct {
 type Command struct {
 	Cmd            string `json:"cmd"`
 	Workdir        string `json:"workdir,omitzero"`
-	ContinueOnFail bool   `json:"continue_on_fail,omitzero"` // the next ones run even if it fails
+	ContinueOnFail bool   `json:"continue_on_fail,omitzero"` // run the next commands even if this one fails
 	Extra          Extra  `json:",embed"`
 }
 
-// SandboxResult is what came of the commands.
+// SandboxResult is the result of the commands.
 type SandboxResult struct {
 	EnvInfo    EnvInfo     `json:"env_info"`
 	Runs       []Run       `json:"runs"` // in the order of the commands
@@ -268,27 +268,27 @@ type SandboxResult struct {
 	Extra      Extra       `json:",embed"`
 }
 
-// Status is how a run as a whole ended.
+// Status is the outcome of a whole run.
 type Status string
 
 // The statuses.
 const (
 	StatusSuccess   Status = "success"
-	StatusFailed    Status = "failed" // a command did
+	StatusFailed    Status = "failed" // a command failed
 	StatusTimeout   Status = "timeout"
 	StatusCancelled Status = "cancelled"
-	StatusError     Status = "error" // the sandbox, not a command
+	StatusError     Status = "error" // the sandbox failed
 )
 
-// EnvInfo is where the commands ran.
+// EnvInfo describes the environment in which the commands ran.
 type EnvInfo struct {
-	ImageDigest string         `json:"image_digest"` // that of the request
+	ImageDigest string         `json:"image_digest"` // same as in the request
 	Hostname    string         `json:"hostname,omitzero"`
-	SystemInfo  jsontext.Value `json:"system_info,omitzero"` // a text or an object
+	SystemInfo  jsontext.Value `json:"system_info,omitzero"` // a string or an object
 	Extra       Extra          `json:",embed"`
 }
 
-// Run is one command that was run.
+// Run is one executed command.
 type Run struct {
 	Cmd           string     `json:"cmd"`
 	ExitCode      int        `json:"exit_code"`
@@ -300,7 +300,7 @@ type Run struct {
 	Extra         Extra      `json:",embed"`
 }
 
-// Artifact is a file that the commands made.
+// Artifact is a file that the commands created.
 type Artifact struct {
 	Path      string     `json:"path"`
 	SHA256    guild.Hash `json:"sha256"`
@@ -318,10 +318,11 @@ type EmbeddingRequest struct {
 	Extra        Extra        `json:",embed"`
 }
 
-// Pinned reports whether the model and the number of dimensions are said, so that others can do the same again.
+// Pinned reports whether the request names both the model and the number of dimensions, so that others can reproduce
+// the result.
 func (r EmbeddingRequest) Pinned() bool { return r.ModelHint != "" && r.Dimensions > 0 }
 
-// EmbeddingResult is the vectors, in the order of the texts.
+// EmbeddingResult has the vectors, in the order of the texts.
 type EmbeddingResult struct {
 	Embeddings [][]float32 `json:"embeddings"`
 	ModelID    string      `json:"model_id"`

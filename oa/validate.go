@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// defaultVerification is what an absent verification of an embedding stands for: who pins the model and the dimensions
-// can do a sample again, and else the majority of two decides.
+// defaultVerification returns the verification of an embedding without one. With a pinned model and dimensions,
+// running a sample again is enough; otherwise two providers must agree.
 func (r EmbeddingRequest) defaultVerification() Verification {
 	if r.Pinned() {
 		return Verification{Mode: Objective, Redundancy: 1, Adjudication: NoAdjudication}
@@ -18,21 +18,21 @@ func (r EmbeddingRequest) defaultVerification() Verification {
 	return Verification{Mode: Subjective, Redundancy: 2, Adjudication: MajorityVote}
 }
 
-// faults adds what does not go together.
+// faults adds contradictions between the members.
 func (v Verification) faults(f *Faults) {
 	if v.Adjudication != JudgeModel && v.JudgeModel != "" {
 		f.add("inputs.verification.judge_model", "is there, and adjudication is %s", v.Adjudication)
 	}
 }
 
-// notEmpty adds a fault for a text that says nothing.
+// notEmpty adds a fault for a blank text.
 func notEmpty(f *Faults, at, text string) {
 	if strings.TrimSpace(text) == "" {
 		f.add(at, "is empty")
 	}
 }
 
-// Validate says, as Faults, what in a request does not make sense together.
+// Validate returns, as Faults, the contradictions in a request.
 func (r ChunkRequest) Validate() error {
 	var f Faults
 	notEmpty(&f, "inputs.task", r.Task)
@@ -47,8 +47,8 @@ func (r ChunkRequest) Validate() error {
 	return f.err()
 }
 
-// Validate says, as Faults, what in a result does not fit its request: lines outside of the chunk, and more than was
-// asked for.
+// Validate returns, as Faults, how a result does not fit its request: lines outside the chunk, and more than was asked
+// for.
 func (r ChunkResult) Validate(of ChunkRequest) error {
 	var f Faults
 	notEmpty(&f, "outputs.summary", r.Summary)
@@ -84,14 +84,14 @@ func (r ChunkResult) Validate(of ChunkRequest) error {
 	return f.err()
 }
 
-// between adds a fault for a number outside of a range.
+// between adds a fault for a number outside a range.
 func between(f *Faults, at string, n Number, least, most float64) {
 	if x := n.Float(); !(least <= x && x <= most) {
 		f.add(at, "is %.40q, want %g to %g", string(n), least, most)
 	}
 }
 
-// Validate says, as Faults, what in a request does not make sense together.
+// Validate returns, as Faults, the contradictions in a request.
 func (r RerankRequest) Validate() error {
 	var f Faults
 	notEmpty(&f, "inputs.user_task", r.UserTask)
@@ -115,9 +115,9 @@ func (r RerankRequest) Validate() error {
 	return f.err()
 }
 
-// Validate says, as Faults, what in a result does not fit its request: ranks with gaps, ids that are no candidate's or
-// stand there twice, and more than k. Fewer than k are no fault: the surface does not say that k are due, and what is of no
-// use need not be ranked.
+// Validate returns, as Faults, how a result does not fit its request: ranks with gaps, unknown or duplicate
+// candidates, and more than k. Fewer than k are valid: the surface does not require k, and useless candidates need not
+// be ranked.
 func (r RerankResult) Validate(of RerankRequest) error {
 	var f Faults
 	if len(r.TopK) > of.K {
@@ -149,7 +149,7 @@ func (r RerankResult) Validate(of RerankRequest) error {
 	return f.err()
 }
 
-// Validate says, as Faults, what in a request does not make sense together.
+// Validate returns, as Faults, the contradictions in a request.
 func (r SandboxRequest) Validate() error {
 	var f Faults
 	notEmpty(&f, "inputs.sandbox.image_digest", r.Sandbox.ImageDigest)
@@ -177,13 +177,13 @@ func (r SandboxRequest) Validate() error {
 	return f.err()
 }
 
-// isAbsolute reports whether a path is absolute and has no detours.
+// isAbsolute reports whether a path is absolute and clean.
 func isAbsolute(p string) bool {
 	return path.IsAbs(p) && path.Clean(p) == p && !strings.ContainsRune(p, 0)
 }
 
-// Validate says, as Faults, what in a result does not fit its request: another image, runs that are not those of the
-// commands up to the first that fails, and a status that its runs contradict.
+// Validate returns, as Faults, how a result does not fit its request: another image, runs that differ from the
+// commands up to the first failure, and a status that contradicts the runs.
 func (r SandboxResult) Validate(of SandboxRequest) error {
 	var f Faults
 	if r.EnvInfo.ImageDigest != of.Sandbox.ImageDigest {
@@ -210,9 +210,9 @@ func (r SandboxResult) Validate(of SandboxRequest) error {
 	return f.err()
 }
 
-// runsFit adds where the runs differ from what the commands should have led to.
+// runsFit adds the differences between the runs and the commands.
 func (r SandboxResult) runsFit(commands []Command, f *Faults) {
-	stopped := false // at a command that failed
+	stopped := false // by a failed command
 	due, failures := 0, 0
 	for i, run := range r.Runs {
 		at := element("outputs.runs", i)
@@ -251,7 +251,7 @@ func (r SandboxResult) runsFit(commands []Command, f *Faults) {
 	}
 }
 
-// Validate says, as Faults, what in a request does not make sense together.
+// Validate returns, as Faults, the contradictions in a request.
 func (r EmbeddingRequest) Validate() error {
 	var f Faults
 	if len(r.Texts) == 0 {
@@ -264,9 +264,9 @@ func (r EmbeddingRequest) Validate() error {
 	return f.err()
 }
 
-// Validate says, as Faults, what in a result does not fit its request: as many vectors as texts, all of the dimensions
-// that were asked for, all numbers finite, and for a text that says something not all of them zero: such a vector is near to
-// nothing. Where the request is pinned the model is the one that it names.
+// Validate returns, as Faults, how a result does not fit its request. There must be one vector for each text, with the
+// requested dimensions and finite numbers. The vector of a text that is not blank may not be all zeros: its cosine
+// with any vector is 0. If the request is pinned, the model must be the requested one.
 func (r EmbeddingResult) Validate(of EmbeddingRequest) error {
 	var f Faults
 	if len(r.Embeddings) != len(of.Texts) {

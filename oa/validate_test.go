@@ -11,7 +11,7 @@ import (
 	"guild/oa"
 )
 
-// says checks that an error has the faults that are wanted, and no other.
+// says checks that an error has exactly the wanted faults.
 func says(t *testing.T, name string, err error, want string) {
 	t.Helper()
 	switch {
@@ -141,7 +141,7 @@ func TestSandboxRequests(t *testing.T) {
 	}
 }
 
-// ran is a result with a run for each exit code, of the commands in order.
+// ran returns a result with one run for each exit code, of the commands in order.
 func ran(status oa.Status, codes ...int) oa.SandboxResult {
 	r := oa.SandboxResult{EnvInfo: oa.EnvInfo{ImageDigest: "sha256:1"}, Status: status}
 	for i, code := range codes {
@@ -150,7 +150,7 @@ func ran(status oa.Status, codes ...int) oa.SandboxResult {
 	return r
 }
 
-func TestRunsAreThoseOfTheCommandsUpToTheFirstThatFails(t *testing.T) {
+func TestRunsMatchCommands(t *testing.T) {
 	other := ran(oa.StatusSuccess, 0, 0, 0)
 	other.Runs[1].Cmd = "make"
 	elsewhere := ran(oa.StatusSuccess, 0, 0, 0)
@@ -184,7 +184,7 @@ func TestRunsAreThoseOfTheCommandsUpToTheFirstThatFails(t *testing.T) {
 	}
 }
 
-func TestAnArtifactLiesBelowTheMountPath(t *testing.T) {
+func TestArtifactPaths(t *testing.T) {
 	for _, path := range []string{"/etc/passwd", "a/../b", "../a", "a//b", ".", "a\x00b", "a/"} {
 		r := ran(oa.StatusSuccess, 0, 0, 0)
 		r.Artifacts = []oa.Artifact{{Path: path, SHA256: guild.Sum(nil)}}
@@ -192,7 +192,7 @@ func TestAnArtifactLiesBelowTheMountPath(t *testing.T) {
 	}
 }
 
-func TestTheSizeOfAnArtifactIsOneOfTheDifferences(t *testing.T) {
+func TestArtifactSizeDiffers(t *testing.T) {
 	ours, other := ran(oa.StatusSuccess, 0, 0, 0), ran(oa.StatusSuccess, 0, 0, 0)
 	ours.Artifacts = []oa.Artifact{{Path: "a", SHA256: guild.Sum(nil), SizeBytes: 7}}
 	other.Artifacts = []oa.Artifact{{Path: "a", SHA256: guild.Sum(nil)}}
@@ -225,7 +225,7 @@ func TestObjectiveDifferences(t *testing.T) {
 	}
 }
 
-func TestARunOfWhichACommandMayFailIsASuccessOrNot(t *testing.T) {
+func TestContinueOnFailStatus(t *testing.T) {
 	success, failed := ran(oa.StatusSuccess, 0, 3, 0), ran(oa.StatusFailed, 0, 3, 0)
 	if d := success.Differences(failed, false); len(d) > 0 {
 		t.Errorf("differences: %v", d)

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Version is the version of the schemas that are written.
+// Version is the version of the schemas that this package writes.
 const Version = "1.0.0"
 
-// CheckVersion checks a schema's version, which is major.minor.patch. With our major number it can be read: what a
-// newer minor one adds is kept without being understood. With another it is ErrVersion.
+// CheckVersion checks a schema version of the form major.minor.patch. A version with our major number can be read;
+// unknown members of a newer minor version are kept. Any other is ErrVersion.
 func CheckVersion(version string) error {
 	parts := strings.Split(version, ".")
 	if len(version) > 32 || len(parts) != 3 {

@@ -15,29 +15,30 @@ import (
 	"guild/canon"
 )
 
-// walk goes through a canonical document beside its description. It notes what is wrong, and writes the document again:
-// as it is, with defaults, or with numbers in single precision. Paths are only put together for what is wrong.
+// walk compares a canonical document with its description in one pass. It collects faults and writes the document
+// again: unchanged, with defaults, or with numbers in single precision. It builds paths only for faults, because a
+// document can have many thousands of values.
 type walk struct {
-	fill   bool // write defaults, and leave out what is null
+	fill   bool // write defaults and omit null fields
 	widen  bool // write numbers of FormatFloat as Single does
-	limit  int  // bytes of what is written: defaults can make much of little
+	limit  int  // bytes of output: a few bytes of description can produce many defaults
 	faults Faults
 
-	unknown func(path string) // hears of members that are not described; nil if nobody asks
+	unknown func(path string) // called for undescribed members; can be nil
 
 	d   *jsontext.Decoder
 	out []byte
 }
 
-// whole goes through one document, which is JSON. What it writes is not in canonical order.
+// whole processes one document, which must be valid JSON. Its output is not in canonical order.
 func (w *walk) whole(f Field, path func() string, text []byte) {
 	around := w.d
-	w.d = jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true)) // canon has refused them
+	w.d = jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true)) // canon has refused duplicates
 	w.value(f, path)
 	w.d = around
 }
 
-// full reports whether to look no further: there are faults enough, or more is written than may be.
+// full reports whether to stop checking, because there are MaxFaults faults or the output is over the limit.
 func (w *walk) full(path func() string) bool {
 	if len(w.faults) == 0 && len(w.out) > w.limit {
 		w.faults.add(path(), "is too big with its defaults")
@@ -45,17 +46,17 @@ func (w *walk) full(path func() string) bool {
 	return len(w.faults) >= MaxFaults || len(w.out) > w.limit
 }
 
-// raw takes the next value as it is.
+// raw copies the next value unchanged.
 func (w *walk) raw() jsontext.Value {
 	v, err := w.d.ReadValue()
 	if err != nil {
-		return jsontext.Value("null") // not after canon
+		return jsontext.Value("null") // cannot happen: canon accepted the document
 	}
 	w.out = append(w.out, v...)
 	return v
 }
 
-// value takes the next value, which f describes.
+// value processes the next value, which f describes.
 func (w *walk) value(f Field, path func() string) {
 	kind := w.d.PeekKind()
 	if got, want := typeOf(kind), f.Type; want != "" && got != want && (got != "number" || want != "integer") {
@@ -79,7 +80,7 @@ func (w *walk) value(f Field, path func() string) {
 	}
 }
 
-// typeOf names the type of a value.
+// typeOf returns the JSON type of a value.
 func typeOf(kind jsontext.Kind) string {
 	switch kind {
 	case '{':
@@ -138,7 +139,7 @@ func (w *walk) object(f Field, path func() string) {
 	w.out = append(w.out, '}')
 }
 
-// null takes a null that stands for nothing.
+// null processes a null in an optional field, which means absent.
 func (w *walk) null(key string, start int) {
 	if w.fill {
 		w.d.SkipValue()
@@ -156,7 +157,7 @@ func (w *walk) key(key string, start int) {
 	w.out = append(w.out, ':')
 }
 
-// absent notes which required members of an object are not there, and fills in what the others stand for.
+// absent adds a fault for each missing required member and writes the defaults of the others.
 func (w *walk) absent(f Field, there []string, start int, path func() string) {
 	var missing []string
 	for name, d := range f.Properties {
@@ -183,7 +184,7 @@ func (w *walk) array(f Field, path func() string) {
 	if f.Items != nil {
 		items = *f.Items
 	}
-	i := 0 // one for all elements: a vector has thousands
+	i := 0 // shared by all elements: a vector has thousands
 	at := func() string { return element(path(), i) }
 	for kind := w.d.PeekKind(); kind != ']' && kind != jsontext.KindInvalid; kind = w.d.PeekKind() {
 		if i > 0 {
@@ -217,7 +218,7 @@ func (w *walk) text(f Field, path func() string) {
 func (w *walk) number(f Field, path func() string) {
 	raw, err := w.d.ReadValue()
 	if err != nil {
-		return // not after canon
+		return // cannot happen: canon accepted the document
 	}
 	text := string(raw)
 	switch {
@@ -233,7 +234,7 @@ func (w *walk) number(f Field, path func() string) {
 		return
 	}
 	x := Number(text).Float()
-	single := float64(float32(x)) // by way of a double, as serde_json does
+	single := float64(float32(x)) // parsed as double first, as serde_json does
 	if math.IsInf(single, 0) {
 		w.faults.add(path(), "is %.40s, beyond single precision", text)
 	}
@@ -244,7 +245,7 @@ func (w *walk) number(f Field, path func() string) {
 	w.out = append(w.out, raw...)
 }
 
-// isInteger reports whether a number in its canonical form is one of 64 bits, with a sign or without.
+// isInteger reports whether a number in its canonical form is a signed or unsigned 64-bit integer.
 func isInteger(text string) bool {
 	if _, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return text != "-0"
@@ -253,7 +254,7 @@ func isInteger(text string) bool {
 	return err == nil
 }
 
-// compareNumbers compares two numbers: exactly if both are integers.
+// compareNumbers compares two numbers, exactly if both are integers.
 func compareNumbers(a, b string) int {
 	if isInteger(a) && isInteger(b) {
 		x, _ := new(big.Int).SetString(a, 10)

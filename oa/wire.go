@@ -11,9 +11,9 @@ import (
 	"guild/nip90"
 )
 
-// ParseRequest reads a typed job out of a request of NIP-90: the job type from its parameter job_type, the payload from
-// the first input of type text without a marker. That input may also be a whole envelope. A parameter job_hash must be
-// the payload's hash, as of an envelope's job hash. The payload is not looked into: see Decode and Schema.Check.
+// ParseRequest reads a typed job from a request of NIP-90: the job type from the parameter job_type, the payload from
+// the first input of type text without a marker. That input can also be an envelope. The parameter job_hash, if any,
+// must be the payload's job hash. The payload itself is not checked: see Decode and Schema.Check.
 func ParseRequest(r nip90.Request) (Envelope, error) {
 	id, err := ParseID(r.Get(nip90.ParamJobType))
 	if err != nil {
@@ -43,7 +43,7 @@ func ParseRequest(r nip90.Request) (Envelope, error) {
 	return e, nil
 }
 
-// AddTo writes the typed job into a request of NIP-90: its input and its parameters, and its kind if it has none.
+// AddTo writes the typed job into a request of NIP-90: its input, its parameters, and its kind if that is 0.
 func (e Envelope) AddTo(r *nip90.Request) {
 	if r.Kind == 0 {
 		r.Kind = e.JobType.Kind()
@@ -54,8 +54,8 @@ func (e Envelope) AddTo(r *nip90.Request) {
 	r.Output = "application/json"
 }
 
-// ParseResult reads a result of NIP-90: its content is the payload, which is returned in its canonical form. What does
-// not fit the description is Faults.
+// ParseResult reads a result of NIP-90, whose content is the payload, and returns its canonical form. A payload that
+// does not fit the description is Faults.
 func (s Schema) ParseResult(r nip90.Result) (jsontext.Value, error) {
 	payload, err := canonicalPayload([]byte(r.Content))
 	if err != nil {
@@ -64,9 +64,9 @@ func (s Schema) ParseResult(r nip90.Result) (jsontext.Value, error) {
 	return payload, s.Check(Outputs, payload)
 }
 
-// Text is a payload as it goes into an event, or onto a terminal: JSON of the same canonical form, without the control
-// characters that are removed from events because programs spell them differently, which would make the hash another one,
-// and without those that turn the direction of text.
+// Text returns a payload as it is put into an event or printed: JSON with the same canonical form. It escapes control
+// characters, because events lose them and programs spell them differently, which would change the hash. It also
+// escapes characters that change the direction of text.
 func Text(payload []byte) string {
 	s := string(payload)
 	if !strings.ContainsFunc(s, isSpelled) {
@@ -78,7 +78,7 @@ func Text(payload []byte) string {
 		case r >= 0x7F && isSpelled(r):
 			fmt.Fprintf(&b, `\u%04x`, r)
 		case unicode.IsControl(r):
-			b.WriteByte(' ') // between tokens: JSON has escaped it in a string
+			b.WriteByte(' ') // between tokens; inside strings JSON escapes it
 		default:
 			b.WriteRune(r)
 		}
@@ -86,5 +86,5 @@ func Text(payload []byte) string {
 	return b.String()
 }
 
-// isSpelled reports whether a character does not stand for itself in a Text.
+// isSpelled reports whether Text escapes or replaces a character.
 func isSpelled(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }

@@ -56,7 +56,7 @@ func TestARequestOfOthersIsRead(t *testing.T) {
 	}
 }
 
-func TestATextTurnsNoDirection(t *testing.T) {
+func TestTextEscapesBidi(t *testing.T) {
 	payload := "{\"a\":\"x\u202ey\u2066z\"}"
 	text := oa.Text([]byte(payload))
 	if text != `{"a":"x\u202ey\u2066z"}` || must[guild.Hash](t)(oa.JobHash([]byte(text))) != guild.Sum([]byte(payload)) {
@@ -64,7 +64,7 @@ func TestATextTurnsNoDirection(t *testing.T) {
 	}
 }
 
-func TestWhatContradictsItselfIsRefused(t *testing.T) {
+func TestContradictoryRequests(t *testing.T) {
 	const payload = `{"texts":["a"]}`
 	hash := must[guild.Hash](t)(oa.JobHash([]byte(payload)))
 	good := func() nip90.Request {
@@ -128,7 +128,7 @@ func TestAResultTravelsInAnEvent(t *testing.T) {
 	}
 }
 
-func TestAnEncryptedRequestIsTheSameJob(t *testing.T) {
+func TestEncryptedRequestSameJob(t *testing.T) {
 	e := must[oa.Envelope](t)(oa.NewEnvelope(oa.EmbeddingRequest{Texts: []string{"a"}}))
 	var r nip90.Request
 	e.AddTo(&r)
