@@ -1,12 +1,12 @@
-// Package nip89 reads and writes announcements: the "handler information" events of NIP-89 (kind 31990) with
-// which a provider says what it does, and the recommendations of others (kind 31989).
+// Package nip89 reads and writes announcements: the "handler information" events of NIP-89 (kind 31990) in which a
+// provider describes its service, and recommendations by others (kind 31989).
 //
-// Many dialects are read, because many are published: integers, words, lists and patterns in k tags, one relays
-// tag or many, kinds only in the content. One is written: integers in k, words in t, one relays tag, and a
-// content that repeats both.
+// Published announcements use many dialects, and the package reads them all: integers, words, lists and patterns in k
+// tags, one or many relays tags, and kinds only in the content. It writes one: integers in k, words in t, one relays
+// tag, and a content that repeats both.
 //
-// The package decides nothing: how fresh an announcement must be and whom to ask is the business of whoever
-// reads it. It has no clock, and does not check signatures (guild.Verify does).
+// The package makes no decisions: its callers decide how fresh an announcement must be and whom to ask. It has no
+// clock, and does not check signatures (guild.Verify does).
 package nip89
 
 import (
@@ -27,12 +27,12 @@ const (
 	KindRecommendation nostr.Kind = 31989 // a user recommends handlers
 )
 
-// Limits on what is read.
+// Limits of the input.
 const (
 	MaxContent = 64 << 10 // bytes of content
 	MaxTags    = 500      // tags of an event
 	MaxValue   = 1024     // bytes of one tag value
-	MaxWords   = 150      // kinds, tasks or relays that are kept of one announcement, each
+	MaxWords   = 150      // kinds, tasks and relays kept of one announcement, each
 )
 
 // Reasons why an event is not an announcement.
@@ -42,7 +42,7 @@ var (
 	ErrContent = errors.New("the content is not a JSON object")
 )
 
-// Handler is what an announcement says: one service of a provider.
+// Handler is an announcement: one service of a provider.
 type Handler struct {
 	PubKey    nostr.PubKey
 	D         string // as published; Service has the canonical form
@@ -53,17 +53,17 @@ type Handler struct {
 	Version string
 
 	Kinds      []int    // job kinds (5000-5999) and other integers, ascending
-	Confirmed  []int    // the kinds that tags and content both name
-	NoK        bool     // there is no k tag: what it does is known from elsewhere only
-	Tasks      []string // words of tags and content, normalised, sorted; a pattern ends in *
-	Relays     []string // where the provider listens, in its order of preference
-	Encryption []string // "nip04", "nip44"; empty means unknown, which is none
+	Confirmed  []int    // kinds that both tags and content name
+	NoK        bool     // no k tag: the kinds are known from other sources only
+	Tasks      []string // words of tags and content, normalised and sorted; a pattern ends in *
+	Relays     []string // relays that the provider reads, preferred first
+	Encryption []string // "nip04", "nip44"; empty means unknown, treated as none
 
-	// AgeRecipient is whom to seal a vault of credentials for, as "age1…"; empty if the provider announces nobody.
+	// AgeRecipient is the age recipient to seal a vault of credentials for, as "age1…"; empty if there is none.
 	AgeRecipient string
 
 	Price     guild.Msat // for one job; 0 if unknown
-	PriceText string     // when the price is a phrase, as "per-request"
+	PriceText string     // a price in words, such as "per-request"
 	Rates     Rates
 
 	SupplyClass   string // SingleNode, BundleLAN, BundleRack, InstanceMarket or ReservePool
@@ -74,63 +74,62 @@ type Handler struct {
 	Stability     Stability
 	Performance   Performance
 
-	Contradictions []string // what tags and content say differently, a sentence each
+	Contradictions []string // differences between tags and content, one sentence each
 
-	// Extra keeps the fields of the content that are not understood. For a field that is understood in part
-	// it holds an object of the rest.
+	// Extra keeps the unknown members of the content. For a partly known member it has an object of the unknown rest.
 	Extra map[string]json.RawMessage
 }
 
-// Rates are prices by use.
+// Rates has prices by usage.
 type Rates struct {
 	InputPer1k       guild.Msat // per 1,000 input tokens
 	OutputPer1k      guild.Msat // per 1,000 output tokens
 	SandboxPerMinute guild.Msat
 }
 
-// Hardware is what a provider says it runs on. Sizes are in GB; 0 is unknown.
+// Hardware is the hardware that a provider states. Sizes are in GB; 0 means unknown.
 type Hardware struct {
 	MemoryGB float64
 	GPU      string
 	VRAMGB   float64
 }
 
-// Stability is what a provider says about its past. Nil is unknown.
+// Stability is the record that a provider states. nil means unknown.
 type Stability struct {
 	SuccessRate   *float64 // 0 to 1
 	AvgLatencyMs  *float64
 	JobsCompleted *float64
 }
 
-// Performance is what a provider says about its speed. Nil is unknown.
+// Performance is the speed that a provider states. nil means unknown.
 type Performance struct {
 	TypicalLatencyMs *float64
 }
 
-// Service is the identity under which trust is kept: the key and the canonical form of the d tag.
+// Service returns the identity under which trust is kept: the key and the canonical d tag.
 func (h Handler) Service() guild.Service {
 	return guild.Service{PubKey: h.PubKey, D: CanonicalD(h.D)}
 }
 
-// Confirms reports whether tags and content both name the kind: production jobs go to no other.
+// Confirms reports whether both tags and content name the kind. Production jobs go only to confirmed kinds.
 func (h Handler) Confirms(kind int) bool { return slices.Contains(h.Confirmed, kind) }
 
-// Accepts reports whether the handler says that it reads this encryption, "nip44" or "nip04".
+// Accepts reports whether the handler states that it reads this encryption, "nip44" or "nip04".
 func (h Handler) Accepts(encryption string) bool { return slices.Contains(h.Encryption, encryption) }
 
-// Confidence says how sure it is that a handler does a task, from 0 to 1.
+// Confidence is the certainty, from 0 to 1, that a handler does a task.
 type Confidence float64
 
-// The degrees of confidence (the partnership protocol, section 1.4.2).
+// Degrees of confidence (the partnership protocol, section 1.4.2).
 const (
 	None     Confidence = 0
-	Inferred Confidence = 0.6 // takes the kind and publishes performance figures, but does not name the task
+	Inferred Confidence = 0.6 // has the kind and performance figures, but does not name the task
 	Synonym  Confidence = 0.8 // names a synonym of the task, or a pattern that covers it
 	Exact    Confidence = 1.0 // names the task
 )
 
-// Confidence says how sure it is that h does the task under the kind. synonyms maps a task to other words for
-// it; nil is none. Without a k tag nothing is surer than Inferred.
+// Confidence returns how certain it is that h does the task under the kind. synonyms maps a task to other words for it
+// and can be nil. Without a k tag the confidence is at most Inferred.
 func (h Handler) Confidence(kind int, task string, synonyms map[string][]string) Confidence {
 	surest := Exact
 	if h.NoK {
@@ -148,30 +147,31 @@ func (h Handler) Confidence(kind int, task string, synonyms map[string][]string)
 	return None
 }
 
-// Synonyms are the words that stand for a task where nothing is configured: the row "Fuzzy" of the table of section
-// 1.4.2 of the partnership protocol.
+// Synonyms returns the default synonyms of tasks: the row "Fuzzy" of the table in section 1.4.2 of the partnership
+// protocol.
 func Synonyms() map[string][]string {
 	return map[string][]string{"benchmark-task": {"benchmark", "benchmarking", "perf-test", "compute-benchmark"}}
 }
 
-// PublishesPerformance reports whether h says anything about its speed, in a form that is understood or not.
+// PublishesPerformance reports whether h states anything about its speed, in a known form or not.
 func (h Handler) PublishesPerformance() bool {
 	_, more := h.Extra["performance"]
 	return more || h.Performance != (Performance{})
 }
 
-// means reports whether what a handler says is another word for the task, or a pattern that covers it.
+// means reports whether a stated word is a synonym of the task, or a pattern that covers it.
 func means(said, task string, synonyms []string) bool {
 	return covers(said, task) || slices.ContainsFunc(synonyms, func(s string) bool { return Word(s) == said })
 }
 
-// covers reports whether a pattern as "compute-*" covers a task. "*" alone says nothing, and covers none.
+// covers reports whether a pattern such as "compute-*" covers a task. "*" alone covers nothing, because it carries no
+// information.
 func covers(pattern, task string) bool {
 	prefix, ok := strings.CutSuffix(pattern, "*")
 	return ok && prefix != "" && strings.HasPrefix(task, prefix)
 }
 
-// Age is how old an announcement is, for whoever decides what to do with it.
+// Age is the age class of an announcement. The caller decides what follows from it.
 type Age string
 
 // The ages.
@@ -179,10 +179,10 @@ const (
 	Fresh    Age = "fresh"
 	Stale    Age = "stale"    // 30 days without an update
 	Archived Age = "archived" // 90 days without an update
-	Future   Age = "future"   // dated more than an hour ahead: to be rejected
+	Future   Age = "future"   // dated more than an hour ahead; reject it
 )
 
-// AgeOf compares the date of an announcement with now.
+// AgeOf returns the age class of an announcement with this date.
 func AgeOf(createdAt nostr.Timestamp, now time.Time) Age {
 	const day = 24 * 3600
 	age := now.Unix() - int64(createdAt)

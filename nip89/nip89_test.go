@@ -18,7 +18,7 @@ import (
 
 var alice = nostr.MustPubKeyFromHex("6e468422dfb74a5738702a8823b9b28168abab8655faacb6853cd0ee15deee93")
 
-// recipient is one of age's own documentation.
+// recipient is an example of age's documentation.
 const recipient = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
 
 func event(content string, tags ...nostr.Tag) nostr.Event {
@@ -34,7 +34,7 @@ func parse(t *testing.T, e nostr.Event) nip89.Handler {
 	return h
 }
 
-// TestDialects reads announcements as others publish them.
+// TestDialects reads announcements as other programs publish them.
 func TestDialects(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -108,7 +108,7 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-func TestTagsAndContentMayContradict(t *testing.T) {
+func TestContradictions(t *testing.T) {
 	h := parse(t, event(`{"supported_kinds":[5000,5200],"supported_jobs":["b"]}`,
 		nostr.Tag{"k", "5000"}, nostr.Tag{"k", "5100"}, nostr.Tag{"t", "a"}))
 	if want := []int{5000, 5100, 5200}; !slices.Equal(h.Kinds, want) {
@@ -194,7 +194,7 @@ func full() nip89.Handler {
 	}
 }
 
-func TestWhatIsWrittenReadsTheSame(t *testing.T) {
+func TestWriteReadRoundTrip(t *testing.T) {
 	h := full()
 	e := h.Event()
 	e.PubKey, e.CreatedAt = h.PubKey, h.CreatedAt
@@ -240,14 +240,14 @@ func TestControlCharactersAreNotSent(t *testing.T) {
 	}
 }
 
-func TestHardToEncodeFieldsAreLeftOut(t *testing.T) {
+func TestInvalidExtraOmitted(t *testing.T) {
 	h := nip89.Handler{Name: "x", Extra: map[string]json.RawMessage{"broken": json.RawMessage(`{`), "good": json.RawMessage(`1`)}}
 	if got := h.Event().Content; got != `{"good":1,"name":"x"}` {
 		t.Errorf("content %s", got)
 	}
 }
 
-func TestSpellingsOfOneServiceAreOne(t *testing.T) {
+func TestServiceSpellings(t *testing.T) {
 	for _, d := range []string{"My Service", "my  service", " MY\tSERVICE ", "ｍｙ service"} {
 		if got := (nip89.Handler{PubKey: alice, D: d}).Service(); got != (guild.Service{PubKey: alice, D: "my service"}) {
 			t.Errorf("%q is %v", d, got)
@@ -321,7 +321,7 @@ func TestRecommendation(t *testing.T) {
 	}
 }
 
-func TestARecommendationReadsAsItWasWritten(t *testing.T) {
+func TestRecommendationRoundTrip(t *testing.T) {
 	r := nip89.Recommendation{Handles: "5000", Handlers: []nip89.Recommended{
 		{PubKey: alice, D: "a:b", Relay: "wss://r.example", Platform: "web"}, {PubKey: alice, D: "c", Platform: "ios"}, {PubKey: alice},
 	}}
@@ -344,7 +344,7 @@ func TestARecommendationReadsAsItWasWritten(t *testing.T) {
 	}
 }
 
-// FuzzRecommendation: whatever is read can be written, and reads the same again.
+// FuzzRecommendation checks that everything that is read can be written and reads the same again.
 func FuzzRecommendation(f *testing.F) {
 	address := "31990:" + alice.Hex() + ":x"
 	for _, tags := range []string{`[["d","5000"],["a","` + address + `","wss://r","web"]]`, `[["a","` + address + `","",""],["a","` + address + `"]]`, `[["a"],["a","31990:"],[]]`} {
@@ -370,7 +370,7 @@ func FuzzRecommendation(f *testing.F) {
 	})
 }
 
-// FuzzHandler: whatever is read can be written, and reads the same again.
+// FuzzHandler checks that everything that is read can be written and reads the same again.
 func FuzzHandler(f *testing.F) {
 	e := full().Event()
 	tags, _ := json.Marshal(e.Tags)
@@ -391,7 +391,7 @@ func FuzzHandler(f *testing.F) {
 		written := first.Event()
 		second, err := nip89.Parse(written)
 		if errors.Is(err, nip89.ErrTooBig) {
-			return // what stood in one place now stands in two
+			return // values that were in one place are now in two
 		}
 		if err != nil {
 			t.Fatalf("cannot read what was written: %v\n%s", err, written.Content)

@@ -10,12 +10,13 @@ import (
 	"guild"
 )
 
-// object is a JSON object whose fields are taken out as they are understood. Its values are valid JSON without space
-// around them: that is checked once, for the whole content, and announcements are read by the hundred thousand.
+// object is a JSON object from which known members are removed one by one. Its values are valid JSON without
+// surrounding space. The content is validated only once, as a whole, because announcements are read by the hundred
+// thousand.
 type object map[string]json.RawMessage
 
-// members splits an object of valid JSON into its fields, of which the last counts if two have the same name; nil if
-// it is no object.
+// members splits a valid JSON object into its members, or returns nil if raw is not an object. Of duplicate names the
+// last counts.
 func members(raw json.RawMessage) object {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '{' {
@@ -25,7 +26,7 @@ func members(raw json.RawMessage) object {
 	for rest := skipSpace(raw[1:]); rest[0] != '}'; rest = next(rest) {
 		name, after := cut(rest)
 		var value json.RawMessage
-		value, rest = cut(skipSpace(skipSpace(after)[1:])) // over the colon
+		value, rest = cut(skipSpace(skipSpace(after)[1:])) // skips the colon
 		if key, ok := stringOf(name); ok {
 			o[key] = value
 		}
@@ -33,7 +34,7 @@ func members(raw json.RawMessage) object {
 	return o
 }
 
-// elements splits an array of valid JSON; nil if it is none.
+// elements splits a valid JSON array, or returns nil if raw is not an array.
 func elements(raw json.RawMessage) (list []json.RawMessage) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '[' {
@@ -48,7 +49,7 @@ func elements(raw json.RawMessage) (list []json.RawMessage) {
 	return list
 }
 
-// next goes to what follows a value in an object or an array: after a comma, or its end.
+// next skips the comma after a value in an object or array, if any.
 func next(rest json.RawMessage) json.RawMessage {
 	if rest = skipSpace(rest); rest[0] == ',' {
 		rest = skipSpace(rest[1:])
@@ -63,7 +64,7 @@ func skipSpace(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// cut takes the first value off valid JSON.
+// cut splits valid JSON after its first value.
 func cut(raw json.RawMessage) (value, rest json.RawMessage) {
 	depth := 0
 	for i := 0; i < len(raw); i++ {
@@ -78,7 +79,7 @@ func cut(raw json.RawMessage) (value, rest json.RawMessage) {
 			depth++
 			continue
 		case '}', ']':
-			if depth == 0 { // that of the object or array around a number
+			if depth == 0 { // the end of the enclosing object or array
 				return raw[:i], raw[i:]
 			}
 			depth--
@@ -87,7 +88,7 @@ func cut(raw json.RawMessage) (value, rest json.RawMessage) {
 				return raw[:i], raw[i:]
 			}
 			continue
-		default: // within a number or a literal, which ends before what ends it
+		default: // inside a number or a literal
 			continue
 		}
 		if depth == 0 {
@@ -97,7 +98,7 @@ func cut(raw json.RawMessage) (value, rest json.RawMessage) {
 	return raw, nil
 }
 
-// stringOf reads a JSON string.
+// stringOf parses a JSON string.
 func stringOf(raw json.RawMessage) (s string, ok bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false
@@ -108,7 +109,7 @@ func stringOf(raw json.RawMessage) (s string, ok bool) {
 	return s, json.Unmarshal(raw, &s) == nil
 }
 
-// take moves a field into v if it is there and of that type: a string, a number, or one that may be missing.
+// take moves a member into v and removes it, if it is present and has the type of v.
 func take[T string | float64 | *float64 | uint64 | uint32](o object, name string, v *T) {
 	raw, ok := o[name]
 	if !ok || string(raw) == "null" {
@@ -140,7 +141,7 @@ func take[T string | float64 | *float64 | uint64 | uint32](o object, name string
 	}
 }
 
-// numberOf reads a JSON number; without one it returns old.
+// numberOf parses a JSON number. If raw is not one, it returns old and false.
 func numberOf(raw json.RawMessage, old float64) (float64, bool) {
 	f, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
@@ -165,8 +166,7 @@ func (o object) takeCount(name string, count *int) {
 	}
 }
 
-// words takes a field that is a word, a number, or a list of both. Items of a list that are neither are left
-// out.
+// words removes and returns a member that is a word, a number, or a list of both. It ignores other elements of a list.
 func (o object) words(name string) []string {
 	raw, ok := o[name]
 	if !ok {
@@ -188,7 +188,7 @@ func (o object) words(name string) []string {
 	return words
 }
 
-// wordOf reads a string or a small integer.
+// wordOf parses a string or a small integer as text.
 func wordOf(raw json.RawMessage) (string, bool) {
 	if s, ok := stringOf(raw); ok {
 		return s, len(s) <= MaxValue
@@ -197,7 +197,7 @@ func wordOf(raw json.RawMessage) (string, bool) {
 	return strconv.FormatUint(n, 10), err == nil
 }
 
-// recipient takes a field that is an age recipient. What is none stays where it is.
+// recipient removes and returns a member that is an age recipient. It leaves any other value.
 func (o object) recipient(name string) string {
 	recipient, ok := stringOf(o[name])
 	if !ok || !IsAgeRecipient(recipient) {
@@ -207,7 +207,7 @@ func (o object) recipient(name string) string {
 	return recipient
 }
 
-// inside reads a field that is an object, and keeps what read leaves of it.
+// inside lets read take members out of the object under name, and keeps the members that are left.
 func (o object) inside(name string, read func(object)) {
 	inner := members(o[name])
 	if inner == nil {

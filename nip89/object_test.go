@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzObject: valid JSON is split as the standard library splits it.
+// FuzzObject checks that valid JSON is split as by the standard library.
 func FuzzObject(f *testing.F) {
 	for _, seed := range []string{`{}`, ` { "a" : 1 , "b":[1,{"c":"}\""}] ,"a":-1e5} `, `{"":null,"\u00e9":"é","x":[],"y":{}}`, `[1, "a,]\\" ,[],{} ]`,
 		`"s"`, `7`, `null`, `{"a":{"a":[[[{"b":true}]]]}}`, "{\"a\\\"b\":\t1\r\n}"} {

@@ -12,8 +12,8 @@ import (
 	"guild"
 )
 
-// Parse reads an announcement. What it does not understand it keeps or leaves out; only an event of another
-// kind, one over the limits, and a content that is neither empty nor a JSON object are errors.
+// Parse reads an announcement. It keeps or ignores what it does not understand. Only an event of another kind, an
+// event over the limits, and a content that is neither empty nor a JSON object are errors.
 func Parse(e nostr.Event) (Handler, error) {
 	h, err := parse(e)
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *claims) addWords(value string) {
 	}
 }
 
-// readPrice reads a price that is written as text: a number and perhaps its unit, else a phrase.
+// readPrice reads a price in text form: a number and optionally its unit, or a phrase.
 func (h *Handler) readPrice(words []string) {
 	unit := "msat"
 	if len(words) > 1 {
@@ -106,8 +106,8 @@ func (h *Handler) readPrice(words []string) {
 	}
 }
 
-// readContent reads the fields it knows out of the content and leaves the rest in Extra. An empty content is
-// valid: kind 0 of the key describes the provider then.
+// readContent reads the known members of the content and keeps the others in Extra. An empty content is valid: then
+// the key's kind 0 describes the provider (NIP-89).
 func (h *Handler) readContent(content string) (c claims, err error) {
 	if strings.TrimSpace(content) == "" {
 		return c, nil
@@ -148,8 +148,8 @@ func (h *Handler) readProfile(fields object) {
 	h.AgeRecipient = fields.recipient("age_recipient")
 }
 
-// readClaims reads the kinds and tasks that the content names. capabilities is a list of words in one
-// dialect (the partnership protocol) and an object in another (the OpenAgents surface).
+// readClaims reads the kinds and tasks that the content names. capabilities is a list of words in the partnership
+// protocol and an object in the OpenAgents surface.
 func (h *Handler) readClaims(fields object) (c claims) {
 	for _, name := range []string{"supported_kinds", "supported_jobs", "capabilities"} {
 		for _, value := range fields.words(name) {
@@ -191,8 +191,8 @@ func (h *Handler) readStability(o object) {
 	take(o, "jobs_completed", &h.Stability.JobsCompleted)
 }
 
-// reconcile joins what the two sources claim: either is enough to be listed, both are needed to be confirmed,
-// and a difference between two sources that both speak is a contradiction.
+// reconcile merges the claims of tags and content. One source is enough to list a kind or task; both are needed to
+// confirm a kind. If both name kinds (or tasks), each that only one has is a contradiction.
 func (h *Handler) reconcile(tags, content claims) {
 	h.Kinds = union(tags.kinds, content.kinds)
 	h.Confirmed = intersection(tags.kinds, content.kinds)
@@ -210,7 +210,7 @@ func (h *Handler) reconcile(tags, content claims) {
 	}
 }
 
-// contradictions is a sentence for each thing that one source names and the other, where, does not.
+// contradictions returns one sentence for each element that the source where does not have.
 func contradictions[T int | string](what, where string, missing []T) (sentences []string) {
 	for _, x := range missing {
 		sentences = append(sentences, fmt.Sprintf("%s %v is not in the %s", what, x, where))

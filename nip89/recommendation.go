@@ -10,9 +10,9 @@ import (
 	"guild"
 )
 
-// Recommendation is what a user says about handlers for one kind of event (31989).
+// Recommendation is a user's recommendation of handlers for one kind of event (31989).
 type Recommendation struct {
-	PubKey   nostr.PubKey // who recommends
+	PubKey   nostr.PubKey // the author
 	At       nostr.Timestamp
 	Handles  string // the d tag: a kind in decimal, or a word
 	Handlers []Recommended
@@ -22,11 +22,11 @@ type Recommendation struct {
 type Recommended struct {
 	PubKey   nostr.PubKey
 	D        string
-	Relay    string // where it may be found; may be empty
-	Platform string // "web", "ios", …; may be empty
+	Relay    string // optional: a relay that may have it
+	Platform string // optional: "web", "ios", …
 }
 
-// ParseRecommendation reads a recommendation. An a tag that does not point to an announcement is left out.
+// ParseRecommendation reads a recommendation. It ignores a tags that do not point to an announcement.
 func ParseRecommendation(e nostr.Event) (Recommendation, error) {
 	if err := check(e, KindRecommendation); err != nil {
 		return Recommendation{}, fmt.Errorf("recommendation %.8s: %w", e.ID.Hex(), err)
@@ -40,9 +40,9 @@ func ParseRecommendation(e nostr.Event) (Recommendation, error) {
 	return r, nil
 }
 
-// Event builds the unsigned recommendation; the key and the date are left to whoever signs. It replaces what the same
-// key recommended before for the same d: what is to stay must be in it. Beyond MaxWords nothing is written, and an
-// announcement that is named twice is written once.
+// Event returns the unsigned recommendation; the signer sets the key and the date. It replaces the key's earlier
+// recommendation with the same d, so it must contain everything that is to remain. It writes at most MaxWords
+// announcements, each once.
 func (r Recommendation) Event() nostr.Event {
 	tags := nostr.Tags{{"d", guild.Clean(r.Handles)}}
 	named := map[string]bool{}
@@ -71,18 +71,18 @@ func (h Recommended) address() string {
 	return fmt.Sprintf("%d:%s:%s", Kind, h.PubKey.Hex(), guild.Clean(h.D))
 }
 
-// Service is the identity under which the recommended announcement is known.
+// Service returns the identity of the recommended announcement.
 func (h Recommended) Service() guild.Service {
 	return guild.Service{PubKey: h.PubKey, D: CanonicalD(h.D)}
 }
 
-// ParseAddress reads the address of an announcement, "31990:<pubkey>:<d>", as it stands in a tags.
+// ParseAddress parses the address of an announcement, "31990:<pubkey>:<d>", as in an a tag.
 func ParseAddress(address string) (guild.Service, bool) {
 	h, ok := parseAddress(nostr.Tag{"a", address})
 	return h.Service(), ok
 }
 
-// parseAddress reads ["a", "31990:<pubkey>:<d>", relay, platform].
+// parseAddress parses ["a", "31990:<pubkey>:<d>", relay, platform].
 func parseAddress(tag nostr.Tag) (r Recommended, ok bool) {
 	parts := strings.SplitN(tag[1], ":", 3)
 	if len(parts) < 3 || parts[0] != "31990" || len(parts[1]) != hex.EncodedLen(len(r.PubKey)) {

@@ -13,8 +13,8 @@ import (
 	"guild"
 )
 
-// CanonicalD is the form of a d tag that the index uses: NFKC, case folded, runs of white space collapsed.
-// Two spellings of one service are one service.
+// CanonicalD returns the form of a d tag that identifies a service: NFKC, case folded, runs of white space collapsed
+// to one space. Tags that differ only in spelling name the same service.
 func CanonicalD(d string) string {
 	if simple, ok := canonicalASCII(d); ok {
 		return simple
@@ -23,8 +23,8 @@ func CanonicalD(d string) string {
 	return strings.Join(strings.Fields(norm.NFKC.String(d)), " ")
 }
 
-// canonicalASCII is CanonicalD for printable ASCII, which nearly all d tags and words are and which Unicode has no
-// further say about.
+// canonicalASCII is CanonicalD for printable ASCII, a fast path for nearly all d tags and words. Unicode normalisation
+// does not change such text.
 func canonicalASCII(d string) (string, bool) {
 	plain := true
 	for i := range len(d) {
@@ -42,17 +42,17 @@ func canonicalASCII(d string) (string, bool) {
 	return strings.Join(strings.Fields(strings.ToLower(d)), " "), true
 }
 
-// Word is the form in which tasks are compared: that of CanonicalD with dashes for spaces.
+// Word returns the form in which tasks are compared: CanonicalD with dashes for spaces.
 func Word(s string) string { return strings.ReplaceAll(CanonicalD(s), " ", "-") }
 
-// claims are the kinds and words that one source, the tags or the content, names.
+// claims has the kinds and words that one source, the tags or the content, names.
 type claims struct {
 	kinds []int
 	words []string
 }
 
-// add reads one value: an integer, a word, or a list of them with commas between. What is over the limits is
-// not looked at: an announcement could repeat itself for a long time.
+// add reads one value: an integer, a word, or a list of them with commas. It ignores values beyond the limits, so that
+// a long announcement costs little.
 func (c *claims) add(value string) {
 	for part := range strings.SplitSeq(value, ",") {
 		if len(c.kinds)+len(c.words) >= 2*MaxWords {
@@ -67,7 +67,7 @@ func (c *claims) add(value string) {
 	}
 }
 
-// union is what any of the sources names, sorted, each once.
+// union returns the elements of all sources, sorted, without duplicates, at most MaxWords.
 func union[T int | string](sources ...[]T) []T {
 	all := slices.Concat(sources...)
 	slices.Sort(all)
@@ -75,17 +75,17 @@ func union[T int | string](sources ...[]T) []T {
 	return all[:min(len(all), MaxWords)]
 }
 
-// intersection is what both sources name, sorted, each once.
+// intersection returns the elements that both sources have, sorted, without duplicates.
 func intersection(a, b []int) []int {
 	return slices.DeleteFunc(union(a), func(k int) bool { return !slices.Contains(b, k) })
 }
 
-// without is what a names and b does not.
+// without returns the elements of a that b does not have.
 func without[T int | string](a, b []T) []T {
 	return slices.DeleteFunc(union(a), func(x T) bool { return slices.Contains(b, x) })
 }
 
-// isRelayURL is the form check; whether there is a relay is found out by whoever calls it.
+// isRelayURL checks the form of a relay URL. It does not connect.
 func isRelayURL(s string) bool {
 	return len(s) <= MaxValue && (strings.HasPrefix(s, "wss://") || strings.HasPrefix(s, "ws://")) &&
 		!strings.ContainsFunc(s, func(r rune) bool {
@@ -93,13 +93,13 @@ func isRelayURL(s string) bool {
 		})
 }
 
-// IsAgeRecipient reports whether s is a native recipient of age (X25519), as "age1…" in lower case.
+// IsAgeRecipient reports whether s is a native age recipient (X25519), as "age1…" in lower case.
 func IsAgeRecipient(s string) bool {
 	_, err := age.ParseX25519Recipient(s)
 	return err == nil && s == strings.ToLower(s)
 }
 
-// addRelays adds those of urls that are relays and not there yet.
+// addRelays appends the valid and new relay URLs.
 func addRelays(relays, urls []string) []string {
 	for _, url := range urls {
 		url = strings.TrimSpace(url)
@@ -110,7 +110,7 @@ func addRelays(relays, urls []string) []string {
 	return relays
 }
 
-// encryptions are the encryptions that values name, as NIP-44 or nip44 or nip44_v2.
+// encryptions returns the encryptions that values name, for example as NIP-44, nip44 or nip44_v2.
 func encryptions(values []string) (known []string) {
 	for _, value := range values {
 		value = strings.ReplaceAll(strings.ToLower(value), "-", "")

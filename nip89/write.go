@@ -12,9 +12,8 @@ import (
 	"guild"
 )
 
-// Event builds the unsigned announcement. The same handler always gives the same tags and content; the key and
-// the date are left to whoever signs. Contradictions are not repeated: what was said anywhere is said in both
-// places.
+// Event returns the unsigned announcement; the signer sets the key and the date. Equal handlers give equal tags and
+// content. Contradictions are removed: each kind and task is written in both places.
 func (h Handler) Event() nostr.Event {
 	return nostr.Event{Kind: Kind, Tags: h.tags(), Content: h.content()}
 }
@@ -36,7 +35,7 @@ func (h Handler) tags() nostr.Tags {
 	return tags
 }
 
-// words are the tasks in the form in which they are compared.
+// words returns the tasks in the form in which they are compared.
 func (h Handler) words() []string {
 	var c claims
 	for _, task := range h.Tasks {
@@ -45,8 +44,8 @@ func (h Handler) words() []string {
 	return union(c.words)
 }
 
-// content is the JSON object of "Announcement Content" in the OpenAgents surface with the fields of section
-// 1.3.2 of the partnership protocol beside it.
+// content returns the JSON object of "Announcement Content" (the OpenAgents surface), with the members of section
+// 1.3.2 of the partnership protocol.
 func (h Handler) content() string {
 	fields := tree{}
 	fields.put("name", guild.Clean(h.Name))
@@ -109,7 +108,7 @@ func (h Handler) capabilities() capabilities {
 	return c
 }
 
-// pricing is a word if that is all there is to say.
+// pricing returns only the text if there are no numbers.
 func (h Handler) pricing() any {
 	p := pricing{PerJob: h.Price, InputPer1k: h.Rates.InputPer1k, OutputPer1k: h.Rates.OutputPer1k, SandboxPerMinute: h.Rates.SandboxPerMinute, Text: guild.Clean(h.PriceText)}
 	if p == (pricing{Text: p.Text}) {
@@ -118,10 +117,10 @@ func (h Handler) pricing() any {
 	return p
 }
 
-// tree is a JSON object that is being written.
+// tree is a JSON object under construction.
 type tree map[string]json.RawMessage
 
-// put sets a field, unless the value is empty.
+// put sets a member, unless the value is empty.
 func (t tree) put(name string, v any) {
 	b, err := encodeJSON(v)
 	if err == nil && !slices.Contains([]string{`""`, `{}`, `[]`, `null`}, string(b)) {
@@ -129,16 +128,16 @@ func (t tree) put(name string, v any) {
 	}
 }
 
-// merge adds the fields of more that t does not have, and inside fields that are objects in both likewise. It reports
-// whether there were any: an object that gets none keeps its text.
+// merge adds the members of more that t does not have, and does the same inside members that are objects in both. It
+// reports whether it added any; an object without additions keeps its text.
 func (t tree) merge(more map[string]json.RawMessage) (added bool) {
 	for _, name := range slices.Sorted(maps.Keys(more)) {
 		raw := more[name]
-		name = guild.Clean(name) // before they are sorted to be written
+		name = guild.Clean(name) // before they are sorted
 		ours, ok := t[name]
 		var a, b tree
 		switch {
-		case !json.Valid(raw): // set by hand; nobody could read the rest
+		case !json.Valid(raw): // set by a caller; it would make the whole content invalid
 		case !ok:
 			t[name], added = raw, true
 		case json.Unmarshal(ours, &a) == nil && json.Unmarshal(raw, &b) == nil && a.merge(b):
@@ -148,13 +147,13 @@ func (t tree) merge(more map[string]json.RawMessage) (added bool) {
 	return added
 }
 
-// encode writes the object with sorted keys. It cannot fail: all values are valid JSON.
+// encode returns the object with sorted keys. It cannot fail, because all values are valid JSON.
 func (t tree) encode() json.RawMessage {
 	b, _ := encodeJSON(t)
 	return b
 }
 
-// encodeJSON is json.Marshal without the escapes that are only for HTML.
+// encodeJSON is json.Marshal without escapes for HTML.
 func encodeJSON(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

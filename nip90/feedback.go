@@ -11,10 +11,10 @@ import (
 	"guild"
 )
 
-// Status is what feedback says about a job.
+// Status is the state of a job in feedback.
 type Status string
 
-// The statuses of NIP-90. Other stands for every other word; Feedback.RawStatus has it.
+// Statuses of NIP-90. Other means any other word, which Feedback.RawStatus has.
 const (
 	PaymentRequired Status = "payment-required"
 	Processing      Status = "processing"
@@ -24,23 +24,23 @@ const (
 	Other           Status = "other"
 )
 
-// Feedback is what a provider says about a job before, or instead of, a result.
+// Feedback is a provider's message about a job before, or instead of, a result.
 type Feedback struct {
-	Request   nostr.ID     // the e tag; zero if there is none: see Correlate
-	Customer  nostr.PubKey // the p tag; zero if there is none
+	Request   nostr.ID     // the e tag; zero without one: see Correlate
+	Customer  nostr.PubKey // the p tag; zero without one
 	Status    Status
 	RawStatus string     // the word as received; sent only for Other
 	Text      string     // the status tag's extra information
-	Amount    guild.Msat // what the provider wants; 0 for nothing
+	Amount    guild.Msat // price; 0 for nothing
 	Invoice   string     // bolt11, for Amount
 	Content   string     // a partial result, or a longer text
 
-	Extra     nostr.Tags // tags that are not understood, kept
-	Encrypted string     // how it came: "", NIP44 or NIP04; Event and Sealed do not look at it
+	Extra     nostr.Tags // unknown tags, kept
+	Encrypted string     // encryption as received: "", NIP44 or NIP04; Event and Sealed ignore it
 }
 
-// ParseFeedback reads feedback. If it is encrypted, open decrypts it; a nil open makes that ErrEncrypted. The
-// plaintext is a list of tags with the content among them, or the content alone.
+// ParseFeedback reads feedback. open decrypts it if it is encrypted; with a nil open that is ErrEncrypted. The
+// plaintext is a list of tags that includes the content, or only the content.
 func ParseFeedback(e nostr.Event, open Opener) (Feedback, error) {
 	f, err := parseFeedback(e, open)
 	if err != nil {
@@ -69,8 +69,8 @@ func parseFeedback(e nostr.Event, open Opener) (Feedback, error) {
 	return f, nil
 }
 
-// openFeedback takes the tags out of a plaintext that is a list of them. Any other plaintext, a list of other
-// things too, is the content.
+// openFeedback reads the tags of a plaintext that is a list of tags. Any other plaintext, also a list of other values,
+// is the content.
 func (w *wire) openFeedback() {
 	tags, err := decodeTags(w.content)
 	if err == nil && (tags.Has("status") || tags.Has("content")) {
@@ -78,7 +78,7 @@ func (w *wire) openFeedback() {
 	}
 }
 
-// take reads one tag. A later status or amount replaces an earlier one, and what is encrypted comes later.
+// take reads one tag. A later status or amount replaces an earlier one; encrypted tags come later.
 func (f *Feedback) take(tag nostr.Tag) (err error) {
 	if len(tag) == 0 || tag[0] == "encrypted" {
 		return nil
@@ -95,7 +95,7 @@ func (f *Feedback) take(tag nostr.Tag) (err error) {
 	return err
 }
 
-// parseStatus reads ["status", word, text]. Some put the text before the word.
+// parseStatus reads ["status", word, text]. Some programs put the text before the word.
 func parseStatus(tag nostr.Tag) (status Status, raw, text string) {
 	raw, text = tag[1], value(tag, 2)
 	if status, ok := statusOf(raw); ok {
@@ -107,14 +107,14 @@ func parseStatus(tag nostr.Tag) (status Status, raw, text string) {
 	return Other, raw, text
 }
 
-// statusOf knows the words of NIP-90, also with an underscore.
+// statusOf parses a status of NIP-90, also with an underscore.
 func statusOf(word string) (Status, bool) {
 	s := Status(strings.ReplaceAll(strings.ToLower(strings.TrimSpace(word)), "_", "-"))
 	known := []Status{PaymentRequired, Processing, Partial, Error, Success}
 	return s, slices.Contains(known, s)
 }
 
-// Busy reports whether f is an error that means no more than: try again later.
+// Busy reports whether f is an error that only means: try again later.
 func (f Feedback) Busy() bool {
 	if f.Status != Error {
 		return false
@@ -125,13 +125,13 @@ func (f Feedback) Busy() bool {
 	})
 }
 
-// Event builds the unsigned feedback in clear.
+// Event returns the unsigned feedback in clear.
 func (f Feedback) Event() nostr.Event {
 	tags := slices.Concat(referenceTags(f.Request, f.Customer), f.statusTag(f.Text), amountTag(f.Amount, f.Invoice), f.Extra)
 	return unsigned(int(KindFeedback), tags, f.Content)
 }
 
-// Sealed builds the unsigned feedback with everything but the status word encrypted by seal.
+// Sealed returns the unsigned feedback. It encrypts everything but the status word with seal.
 func (f Feedback) Sealed(seal Sealer) (nostr.Event, error) {
 	inner := slices.Concat(f.statusTag(f.Text), amountTag(f.Amount, f.Invoice), f.Extra)
 	inner = append(inner, nostr.Tag{"content", f.Content})

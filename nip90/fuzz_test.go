@@ -13,13 +13,13 @@ import (
 	"guild/nip90"
 )
 
-// fuzzed makes an event of what the fuzz targets are given: tags as JSON, and a content.
+// fuzzed returns an event of the fuzzer's input: tags as JSON, and a content.
 func fuzzed(kind nostr.Kind, tags []byte, content string) (nostr.Event, bool) {
 	e := nostr.Event{Kind: kind, PubKey: customer.pub, Content: content}
 	return e, json.Unmarshal(tags, &e.Tags) == nil
 }
 
-// asIs and unopened stand for encryption in the fuzz targets, so that the fuzzer can write what is opened.
+// asIs and unopened replace encryption in the fuzz targets, so that the fuzzer can write the plaintext.
 func asIs(s string) (string, error) { return s, nil }
 
 func unopened(_ nostr.PubKey, s string) (string, error) { return s, nil }
@@ -40,7 +40,7 @@ func addEvents(f *testing.F) {
 	f.Add([]byte(`[["encrypted"]]`), `[["status"],["content","\u0000<"],["bundle_key"]]`)
 }
 
-// settled compares what was written after reading with what is written after reading that.
+// settled checks that an event is stable: reading and writing it again changes nothing.
 func settled(t *testing.T, first, second nostr.Event) {
 	t.Helper()
 	if !reflect.DeepEqual(first.Tags, second.Tags) || first.Content != second.Content {
@@ -106,7 +106,7 @@ func FuzzResult(f *testing.F) {
 				t.Fatal(err)
 			}
 			if r, err = nip90.ParseResult(written[i], nil); err != nil {
-				return // cleaning may make a number or an encrypted tag of what was none
+				return // cleaning can turn a value into a number or a tag into an encrypted tag
 			}
 		}
 		settled(t, written[0], written[1])

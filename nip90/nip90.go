@@ -1,58 +1,57 @@
-// Package nip90 reads and writes the events of NIP-90 data vending machines: job requests (kinds 5000-5999),
-// job results (6000-6999) and job feedback (7000). It is the one place that knows how they look on the wire.
+// Package nip90 reads and writes the events of NIP-90 data vending machines: job requests (kinds 5000-5999), job
+// results (6000-6999) and job feedback (7000). No other package depends on their wire format.
 //
-// Many dialects are read; one is written. Reading merges what stands outside and inside an encrypted event.
-// Writing puts the tags of a request in the order p, d, i, param (by key), output, bid, relays, rest, and
-// strips the control characters on which other people's event ids break.
+// The package reads many dialects and writes one. Reading merges the outer and the encrypted tags of an event. Writing
+// puts the tags of a request in the order p, d, i, param (by key), output, bid, relays, rest. It removes control
+// characters, because some programs compute other event ids for them.
 //
 // # Bundle jobs
 //
-// A bundle job is our profile of NIP-90: the input is a Nutshell bundle, and so is the result. A request has
+// A bundle job is our profile of NIP-90: the input and the result are Nutshell bundles. A request has
 //
 //	["i", <base64 of the bundle>, "text", "", "bundle"]  a small bundle, or
-//	["i", <URL>, "url", "", "bundle"]                    where a larger one is
+//	["i", <URL>, "url", "", "bundle"]                    the URL of a larger one
 //	["param", "job_type", <task or schema id>]
 //	["param", "job_hash", <hex>]                         see Request.JobHash
 //	["param", "bundle_sha256", <hex>]                    of the plaintext bundle
 //	["param", "bundle_size", <bytes>]                    of the plaintext bundle
-//	["param", "bundle_key", <hex>]                       opens what is at the URL; only in an encrypted request
+//	["param", "bundle_key", <hex>]                       decrypts the file at the URL; only in an encrypted request
 //	["param", "vault", "age", <base64>]                  credentials, sealed for the provider's age recipient, or
-//	["param", "vault", "nip44", <base64>]                their document itself; both only in an encrypted request
+//	["param", "vault", "nip44", <base64>]                the credentials unsealed; both only in an encrypted request
 //	["param", "vault_sha256", <hex>]                     of the bytes in the vault parameter
 //	["param", "deadline", <Unix seconds>]
 //	["param", "time-limit", <seconds>]                   for the judged run
 //	["param", "accuracy", <share>]                       of the tests that must pass, as "1.00"
 //	["param", "idempotency_key", <hex>]                  see IdempotencyKey
-//	["param", "solicitation", "offer"]                   nothing but an offer is asked; see Solicits
+//	["param", "solicitation", "offer"]                   asks only for an offer; see Solicits
 //
 // and the content of its result is one JSON object:
 //
 //	{"v":1,"delivery_sha256":<hex>,"size":<bytes>,"bundle":<base64>}
 //	{"v":1,"delivery_sha256":<hex>,"size":<bytes>,"url":<URL>,"key":<hex>}
 //
-// with a key only in an encrypted result. Parcel is both sides of it.
+// with a key only in an encrypted result. Parcel represents both forms.
 //
-// Beside the bundle a request may have any other inputs of NIP-90, the marker being the name that the customer gives
-// to one of them:
+// A request can also have other inputs of NIP-90. The marker is the customer's name for an input:
 //
-//	["i", <URL>, "url", "", <marker>]                    at a Blossom server if the path ends in 64 hex digits,
-//	                                                     which then are the SHA-256 of what is there
+//	["i", <URL>, "url", "", <marker>]                    from a Blossom server if the path ends in 64 hex digits,
+//	which are then the SHA-256 of the file
 //	["i", <event id>, "event", <relay>, <marker>]        the content of that event
-//	["i", <request id>, "job", <relay>, <marker>]        the result of an earlier request, which may be read by all
-//	["i", <text>, "text", "", <marker>]                  the text; with the marker "job" or one that begins with
-//	                                                     "job:" the content of a result that not everybody may read
+//	["i", <request id>, "job", <relay>, <marker>]        the result of an earlier request, if it is public
+//	["i", <text>, "text", "", <marker>]                  the text; with the marker "job", or one that begins with
+//	"job:", the content of a result that is not public
 //
 // A benchmark is a request of kind 5000 with the parameters benchmark-type (standard, stress or correctness),
-// time-limit, memory-limit (MB), iterations and language, and with one input more:
+// time-limit, memory-limit (MB), iterations and language, and with one more input:
 //
 //	["i", {"benchmark_id":<suite>,"modules":[<module>,…]}, "text", "", "benchmark_spec"]
 //
-// A vault may have one value more, "allow-expired". It is at most MaxVault bytes and no part of the job hash, so
+// A vault can have one more value, "allow-expired". It has at most MaxVault bytes. It is not part of the job hash, so
 // that each provider can get its own.
 //
-// The package decides nothing: whether a result is wanted, a price is right or an answer came too late is the
-// business of whoever reads it. It does not check signatures (guild.Verify does), and it has no clock and no
-// key: who encrypts and decrypts is passed in.
+// The package makes no decisions: its callers decide whether a result is wanted, a price is right or an answer is
+// late. It does not check signatures (guild.Verify does). It has no clock and no key: its callers pass functions that
+// encrypt and decrypt.
 package nip90
 
 import (
@@ -66,25 +65,25 @@ import (
 // KindFeedback is the kind of every feedback event.
 const KindFeedback nostr.Kind = 7000
 
-// MaxInline is the largest bundle, in bytes, that is read from an event.
+// MaxInline limits the size of a bundle that is read from an event, in bytes.
 const MaxInline = 32 << 10
 
-// Inline is the largest bundle, in bytes, that is sent inside an event. NIP-44 pads what is longer to a size whose
-// base64 is over MaxEvent.
+// Inline limits the size of a bundle that is sent inside an event, in bytes. NIP-44 pads a longer one to a size whose
+// base64 exceeds MaxEvent.
 const Inline = 28 << 10
 
-// MaxEvent is the size of an event as JSON, in bytes, that common relays take.
+// MaxEvent is the size of an event as JSON, in bytes, that common relays accept.
 const MaxEvent = 64 << 10
 
-// Limits on what is read.
+// Limits of the input.
 const (
-	MaxText   = 1 << 20 // bytes of content and tags together, and of what an encrypted content opens to
-	MaxTags   = 1000    // tags of an event, outside and inside
-	MaxRelays = 20      // relays that are kept of a request
+	MaxText   = 1 << 20 // bytes of content and tags together, and of a decrypted content
+	MaxTags   = 1000    // tags of an event, outer or encrypted
+	MaxRelays = 20      // relays kept of a request
 	MaxURL    = 2048    // bytes of a URL
 )
 
-// Names of parameters and the markers of bundle jobs.
+// Parameter names, and markers of bundle jobs.
 const (
 	MarkerBundle    = "bundle"
 	MarkerBenchmark = "benchmark_spec"
@@ -116,7 +115,7 @@ const (
 	NIP04 = "nip04" // read, never sent
 )
 
-// Reasons why an event is not what it should be.
+// Reasons why an event is refused.
 var (
 	ErrKind      = errors.New("not of the expected kind")
 	ErrTooBig    = errors.New("over a limit")
@@ -126,23 +125,23 @@ var (
 	ErrNoBundle  = errors.New("no bundle")
 )
 
-// Opener decrypts what sender encrypted for us. Whether it is NIP-44 or NIP-04 is told by the ciphertext:
-// NIP-04 has "?iv=" in it.
+// Opener decrypts a text that sender encrypted for us. The ciphertext tells whether it is NIP-44 or NIP-04: NIP-04
+// contains "?iv=".
 type Opener func(sender nostr.PubKey, ciphertext string) (plaintext string, err error)
 
-// Sealer encrypts for the one who is to read it.
+// Sealer encrypts a text for its recipient.
 type Sealer = func(plaintext string) (ciphertext string, err error)
 
-// ResultKind is the kind of the results of a request's kind.
+// ResultKind returns the kind of results for a request's kind.
 func ResultKind(request int) int { return request + 1000 }
 
-// IsRequest reports whether a kind is one of job requests.
+// IsRequest reports whether a kind is a job request.
 func IsRequest(kind int) bool { return 5000 <= kind && kind < 6000 }
 
-// IsResult reports whether a kind is one of job results.
+// IsResult reports whether a kind is a job result.
 func IsResult(kind int) bool { return 6000 <= kind && kind < 7000 }
 
-// OpenWith opens what is encrypted to the owner of a key: NIP-44, or NIP-04 where the ciphertext carries its mark.
+// OpenWith returns an Opener that decrypts with a key: NIP-04 if the ciphertext contains "?iv=", otherwise NIP-44.
 func OpenWith(ctx context.Context, key nostr.Cipher) Opener {
 	return func(sender nostr.PubKey, ciphertext string) (string, error) {
 		if strings.Contains(ciphertext, "?iv=") {

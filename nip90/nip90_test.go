@@ -19,7 +19,7 @@ import (
 	"guild/nip90"
 )
 
-// party is somebody with a key.
+// party is a key with its public key.
 type party struct {
 	keyer.KeySigner
 	pub nostr.PubKey
@@ -45,7 +45,7 @@ func (p party) open(sender nostr.PubKey, ciphertext string) (string, error) {
 	return p.Decrypt(context.Background(), ciphertext, sender)
 }
 
-// publish gives e its author and id, and checks that it holds nothing on which ids break elsewhere.
+// publish sets the author and id of e, and checks that e has no characters that change ids in other programs.
 func (p party) publish(t *testing.T, e nostr.Event) nostr.Event {
 	t.Helper()
 	for _, text := range append(slices.Concat(e.Tags...), e.Content) {
@@ -87,7 +87,7 @@ func TestRequestInClear(t *testing.T) {
 	want := fullRequest()
 	e := customer.publish(t, must[nostr.Event](t)(want.Event()))
 	got := must[nip90.Request](t)(nip90.ParseRequest(e, nil))
-	for i := range got.Params { // no values and nil are the same
+	for i := range got.Params { // nil and an empty list are the same
 		if len(got.Params[i].Values) == 0 {
 			got.Params[i].Values = nil
 		}
@@ -140,7 +140,7 @@ func TestSealedRequest(t *testing.T) {
 	}
 }
 
-// TestRequestDialects reads requests as others publish them.
+// TestRequestDialects reads requests as other programs publish them.
 func TestRequestDialects(t *testing.T) {
 	nip04 := must[string](t)(customer.Nip04Encrypt(context.Background(), `[["i","x","text"],["bid","7"]]`, provider.pub))
 	inside := func(tags string) string { return must[string](t)(customer.sealTo(provider)(tags)) }
@@ -279,7 +279,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestResultDialects reads results as others publish them.
+// TestResultDialects reads results as other programs publish them.
 func TestResultDialects(t *testing.T) {
 	id := nostr.ID{7}
 	secret := must[string](t)(provider.sealTo(customer)("42"))
@@ -340,7 +340,7 @@ func TestFeedback(t *testing.T) {
 	}
 }
 
-// TestFeedbackDialects reads feedback as others publish it.
+// TestFeedbackDialects reads feedback as other programs publish it.
 func TestFeedbackDialects(t *testing.T) {
 	id := nostr.ID{7}
 	whole := must[string](t)(provider.sealTo(customer)(

@@ -17,16 +17,16 @@ import (
 	"guild"
 )
 
-// Parcel is a bundle on its way: either the bytes themselves or where they are.
+// Parcel is a bundle in transit: its bytes, or their URL.
 type Parcel struct {
 	Hash   guild.Hash // of the plaintext bundle
 	Size   int64      // of the plaintext bundle, in bytes
 	Inline []byte     // the bundle, at most MaxInline bytes; or
-	URL    string     // where it is, http or https
-	Key    *[32]byte  // opens what is at URL; nil if that is not encrypted
+	URL    string     // URL of the bytes, http or https
+	Key    *[32]byte  // decrypts the bytes at URL; nil if they are not encrypted
 }
 
-// NewParcel is a bundle that travels inside the event, which it must be small enough for.
+// NewParcel returns a parcel with the bundle inline. The bundle must be small enough for an event.
 func NewParcel(bundle []byte) Parcel {
 	return Parcel{Hash: guild.Sum(bundle), Size: int64(len(bundle)), Inline: bundle}
 }
@@ -37,15 +37,15 @@ func (p Parcel) String() string {
 	return fmt.Sprintf("bundle %.8s of %d bytes, %s", p.Hash.Hex(), p.Size, where)
 }
 
-// Format keeps the key out of every way of printing.
+// Format prevents every format verb from printing the key.
 func (p Parcel) Format(s fmt.State, _ rune) { fmt.Fprint(s, p.String()) }
 
-// MarshalJSON fails: what Encode writes may hold a key, and is written on purpose only.
+// MarshalJSON returns an error, because the JSON can contain a key; only Encode writes it.
 func (p Parcel) MarshalJSON() ([]byte, error) {
 	return nil, errors.New("a parcel is serialized by Encode")
 }
 
-// check says what is wrong with a parcel, whether it was read or is to be sent.
+// check returns the fault of a parcel that was received or is to be sent.
 func (p Parcel) check() error {
 	switch {
 	case p.Hash.IsZero():
@@ -73,7 +73,7 @@ func checkURL(url string) error {
 	return nil
 }
 
-// parcelWire is the content of a result that carries a delivery.
+// parcelWire is the content of a result with a delivery.
 type parcelWire struct {
 	V      int    `json:"v"`
 	Hash   string `json:"delivery_sha256"` // bare hex
@@ -83,7 +83,7 @@ type parcelWire struct {
 	Key    string `json:"key,omitempty"` // hex
 }
 
-// Encode writes the parcel as the content of a result.
+// Encode returns the parcel as the content of a result.
 func (p Parcel) Encode() (string, error) {
 	if err := p.check(); err != nil {
 		return "", fmt.Errorf("delivery: %w", err)
@@ -102,8 +102,8 @@ func (p Parcel) Encode() (string, error) {
 	return string(b), nil
 }
 
-// DecodeParcel reads what Encode writes, and checks bytes that are inline against their hash and size. A
-// content that does not claim to be of this form is ErrNoBundle: it is a result in plain.
+// DecodeParcel parses the form of Encode and checks inline bytes against their hash and size. A content in another
+// form is ErrNoBundle: it is a plain result.
 func DecodeParcel(content string) (Parcel, error) {
 	p, err := decodeParcel(content)
 	if err != nil {
@@ -140,10 +140,10 @@ func decodeParcel(content string) (Parcel, error) {
 	return p, p.check()
 }
 
-// claimsParcel reports whether a content is meant as a delivery: a JSON object that names the hash of one, or the
-// beginning of such an object.
+// claimsParcel reports whether a content is meant as a delivery: a JSON object with the hash of one, or a cut-off
+// beginning of such an object. The latter must be an error, not a plain result.
 func claimsParcel(content string) bool {
-	const name, early = "delivery_sha256", 512 // bytes in which the name is found if what follows was cut off
+	const name, early = "delivery_sha256", 512 // bytes in which the name must occur in a cut-off content
 	content = strings.TrimSpace(content)
 	if !strings.HasPrefix(content, "{") {
 		return false
@@ -170,7 +170,7 @@ func decodeInline(text string) ([]byte, error) {
 	return b, nil
 }
 
-// parseKey reads a key. The error does not repeat it.
+// parseKey parses a key. Its error does not contain it.
 func parseKey(s string) (*[32]byte, error) {
 	if s == "" {
 		return nil, nil
@@ -182,8 +182,8 @@ func parseKey(s string) (*[32]byte, error) {
 	return &key, nil
 }
 
-// SetBundle makes p the bundle of r: an input and its parameters, in place of those that were there. With a
-// key, r can only be sealed.
+// SetBundle sets the bundle of r: an input and its parameters. It replaces earlier ones. With a key, r can only be
+// sent with Sealed.
 func (r *Request) SetBundle(p Parcel) error {
 	if err := p.check(); err != nil {
 		return fmt.Errorf("bundle: %w", err)
@@ -205,8 +205,7 @@ func (r *Request) SetBundle(p Parcel) error {
 
 func (in Input) isBundle() bool { return in.Marker == MarkerBundle }
 
-// Bundle returns the bundle that r carries, checked as far as it is inline. A request without one is
-// ErrNoBundle.
+// Bundle returns the bundle of r. Inline bytes are checked. A request without a bundle is ErrNoBundle.
 func (r Request) Bundle() (Parcel, error) {
 	p, err := r.bundle()
 	if err != nil {
@@ -243,7 +242,7 @@ func (r Request) bundle() (p Parcel, err error) {
 	return p, p.check()
 }
 
-// bundleSize is the size that the request states, or that of the inline bytes if it states none.
+// bundleSize returns the stated size, or the size of the inline bytes if none is stated.
 func (r Request) bundleSize(inline int) (int64, error) {
 	text := r.Get(ParamBundleSize)
 	if text == "" {
@@ -256,8 +255,8 @@ func (r Request) bundleSize(inline int) (int64, error) {
 	return size, nil
 }
 
-// Delivery returns the delivery bundle that r carries. A key in a result that came in clear is ErrSecret: it
-// is no secret any more.
+// Delivery returns the delivery bundle of r. A key in a result that came in clear is ErrSecret, because everyone could
+// read it.
 func (r Result) Delivery() (Parcel, error) {
 	p, err := DecodeParcel(r.Content)
 	if err != nil {
@@ -269,7 +268,7 @@ func (r Result) Delivery() (Parcel, error) {
 	return p, nil
 }
 
-// SetDelivery makes p the content of r. With a key, r can only be sealed.
+// SetDelivery sets the content of r. With a key, r can only be sent with Sealed.
 func (r *Result) SetDelivery(p Parcel) error {
 	content, err := p.Encode()
 	if err != nil {

@@ -53,7 +53,7 @@ func TestBundleTravels(t *testing.T) {
 	}
 }
 
-func TestBundleOfARequestIsReplaced(t *testing.T) {
+func TestSetBundleReplaces(t *testing.T) {
 	var r nip90.Request
 	r.Inputs = []nip90.Input{{Data: "other", Type: "text"}}
 	if err := r.SetBundle(sealedParcel()); err != nil {
@@ -196,7 +196,7 @@ func TestBundlesRefused(t *testing.T) {
 	}
 }
 
-func TestJobHashNamesTheWorkNotTheWay(t *testing.T) {
+func TestJobHashParams(t *testing.T) {
 	var r nip90.Request
 	r.Set(nip90.ParamJobType, "benchmark-task")
 	r.Set(nip90.ParamTimeLimit, "60")

@@ -9,41 +9,40 @@ import (
 	"guild"
 )
 
-// IdempotencyKey is the same for everything about one attempt of a job, from the quote to the receipt (the OpenAgents
-// surface, "Receipt Lifecycle"): 64 hex digits that bind the customer's job, the provider that is asked, and which of
-// the job's attempts it is, from 1. Two events of one customer with the same key are one piece of work.
+// IdempotencyKey returns 64 hex digits that identify one attempt of a job, from the quote to the receipt (the
+// OpenAgents surface, "Receipt Lifecycle"). They bind the customer's job, the provider, and the number of the attempt,
+// from 1. Two events of one customer with the same key are about the same work.
 func IdempotencyKey(job guild.JobID, provider nostr.PubKey, attempt int) string {
 	return guild.Sum(fmt.Appendf(nil, "[%q,%q,%d]", job, provider.Hex(), attempt)).Hex()
 }
 
-// offer is the one thing that is solicited.
+// offer is the only supported value of a solicitation.
 const offer = "offer"
 
-// Solicit makes r a solicitation: it asks everybody for an offer and nobody for the work.
+// Solicit makes r a solicitation: it asks every provider for an offer and none for the work.
 func (r *Request) Solicit() {
 	r.Provider = nil
 	r.Set(ParamSolicitation, offer)
 }
 
-// Solicits reports whether r asks for an offer only. The answer is feedback: payment-required with the amount that it
-// would cost, or processing for nothing. A result would be an answer to what nobody asked.
+// Solicits reports whether r asks only for an offer. A provider answers with feedback: payment-required with its
+// price, or processing if it works for nothing. It must not send a result.
 func (r Request) Solicits() bool { return r.Get(ParamSolicitation) == offer }
 
-// Benchmark is what the benchmark_spec input says (the partnership protocol, section 2.4.1).
+// Benchmark is the benchmark_spec input (the partnership protocol, section 2.4.1).
 type Benchmark struct {
 	ID      string   `json:"benchmark_id"`
 	Modules []string `json:"modules"`
 }
 
-// Input is b as an input.
+// Input returns b as an input of a request.
 func (b Benchmark) Input() Input {
-	text, _ := json.Marshal(b) // strings cannot fail
+	text, _ := json.Marshal(b) // cannot fail for strings
 	return Input{Data: string(text), Type: "text", Marker: MarkerBenchmark}
 }
 
-// IsWebURL reports whether a text can be the data of an input of type url: an http or https URL of at most MaxURL
-// bytes.
+// IsWebURL reports whether s can be the data of a url input: an http or https URL of at most MaxURL bytes.
 func IsWebURL(s string) bool { return isHTTPURL(s) }
 
-// IsRelay reports whether a text can be the relay of an input: a ws or wss URL of at most MaxURL bytes.
+// IsRelay reports whether s can be the relay of an input: a ws or wss URL of at most MaxURL bytes.
 func IsRelay(s string) bool { return isRelayURL(s) }

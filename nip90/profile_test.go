@@ -14,7 +14,7 @@ import (
 	"guild/nip90"
 )
 
-// TestKindRanges is the table of section 2.1.1 of the partnership protocol, with the results of 2.1.2.
+// TestKindRanges has the table of section 2.1.1 of the partnership protocol, with the results of 2.1.2.
 func TestKindRanges(t *testing.T) {
 	for _, c := range []struct {
 		purpose  string
@@ -47,7 +47,7 @@ func TestKindRanges(t *testing.T) {
 	}
 }
 
-// TestABenchmarkRequest is the example of section 2.4.1, in the order of 2.4.2, with i and output as NIP-90 has them.
+// TestABenchmarkRequest has the example of section 2.4.1, in the order of 2.4.2, with i and output as in NIP-90.
 func TestABenchmarkRequest(t *testing.T) {
 	r := nip90.Request{
 		Kind: 5000, Provider: &provider.pub, Job: "benchmark-eval-2024-001", Output: "application/json", Bid: 1000,
@@ -76,7 +76,7 @@ func TestABenchmarkRequest(t *testing.T) {
 	}
 }
 
-func TestAnIdempotencyKeyBindsJobProviderAndAttempt(t *testing.T) {
+func TestIdempotencyKey(t *testing.T) {
 	key := nip90.IdempotencyKey(guild.JobID{1}, provider.pub, 1)
 	if key != nip90.IdempotencyKey(guild.JobID{1}, provider.pub, 1) || len(key) != 64 || strings.Trim(key, "0123456789abcdef") != "" {
 		t.Errorf("key %q", key)
@@ -92,7 +92,7 @@ func TestAnIdempotencyKeyBindsJobProviderAndAttempt(t *testing.T) {
 	}
 }
 
-func TestWhatOnlySaysHowAJobTravelsIsNoPartOfItsHash(t *testing.T) {
+func TestJobHashIgnoresTransport(t *testing.T) {
 	plain := fullRequest()
 	want := must[guild.Hash](t)(plain.JobHash())
 	travels := fullRequest()
@@ -103,7 +103,7 @@ func TestWhatOnlySaysHowAJobTravelsIsNoPartOfItsHash(t *testing.T) {
 	}
 }
 
-func TestASolicitationAsksNobodyInParticular(t *testing.T) {
+func TestSolicitation(t *testing.T) {
 	r := fullRequest()
 	if r.Solicits() {
 		t.Error("an ordinary request asks for the work")
@@ -116,7 +116,7 @@ func TestASolicitationAsksNobodyInParticular(t *testing.T) {
 	}
 }
 
-// TestEventsFitCommonRelays: what is sent inline stays below what relays take, also encrypted.
+// Inline bundles must fit into events that common relays accept, also encrypted.
 func TestEventsFitCommonRelays(t *testing.T) {
 	bundle := nip90.NewParcel(bytes.Repeat([]byte{0xA5}, nip90.Inline))
 	r := fullRequest()

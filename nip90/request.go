@@ -17,25 +17,25 @@ import (
 // Request is a job request.
 type Request struct {
 	Kind     int           // 5000 to 5999
-	Provider *nostr.PubKey // the first p tag; nil asks whoever reads it
+	Provider *nostr.PubKey // the first p tag; nil asks every reader
 	Job      string        // the d tag: the customer's id of the job
 	Inputs   []Input
 	Params   []Param    // in the order of the event
 	Output   string     // MIME type of the wanted result
-	Bid      guild.Msat // what the customer pays at most; 0 for no bid
-	Relays   []string   // where to publish the answer
+	Bid      guild.Msat // the most that the customer pays; 0 for no bid
+	Relays   []string   // relays for the answer
 	Content  string     // free text
 
-	Extra     nostr.Tags // tags that are not understood, kept
-	Encrypted string     // how it came: "", NIP44 or NIP04; Event and Sealed do not look at it
+	Extra     nostr.Tags // unknown tags, kept
+	Encrypted string     // encryption as received: "", NIP44 or NIP04; Event and Sealed ignore it
 }
 
 // Input is one i tag.
 type Input struct {
 	Data   string
 	Type   string // url, event, job or text
-	Relay  string // where an event or job is to be found
-	Marker string // what the input is for
+	Relay  string // relay of an event or job
+	Marker string // purpose of the input
 }
 
 // Param is one param tag.
@@ -44,10 +44,10 @@ type Param struct {
 	Values []string
 }
 
-// isSecret reports whether a parameter travels inside an encrypted request only.
+// isSecret reports whether a parameter may be sent only inside an encrypted request.
 func isSecret(key string) bool { return key == ParamBundleKey || key == ParamVault }
 
-// Format prints the parameter, without its values if they are a key or credentials.
+// Format prints the parameter without its values if they are a key or credentials.
 func (p Param) Format(s fmt.State, _ rune) {
 	if isSecret(p.Key) {
 		fmt.Fprintf(s, "{%s [secret]}", p.Key)
@@ -56,9 +56,8 @@ func (p Param) Format(s fmt.State, _ rune) {
 	fmt.Fprintf(s, "{%s %q}", p.Key, p.Values)
 }
 
-// ParseRequest reads a job request. If it is encrypted, open decrypts it; a nil open makes that ErrEncrypted.
-// What stands inside the ciphertext wins over what stands outside; relays are joined. A bundle key or
-// a vault outside is ErrSecret.
+// ParseRequest reads a job request. open decrypts it if it is encrypted; with a nil open that is ErrEncrypted.
+// Encrypted values take precedence over outer ones; relays are merged. A bundle key or a vault in clear is ErrSecret.
 func ParseRequest(e nostr.Event, open Opener) (Request, error) {
 	r, err := parseRequest(e, open)
 	if err != nil {
@@ -96,7 +95,7 @@ func parseRequest(e nostr.Event, open Opener) (Request, error) {
 	return r, nil
 }
 
-// take reads one tag. A later bid or output replaces an earlier one, and what is encrypted comes later.
+// take reads one tag. A later bid or output replaces an earlier one; encrypted tags come later.
 func (r *Request) take(tag nostr.Tag) error {
 	if len(tag) == 0 || tag[0] == "encrypted" {
 		return nil
@@ -143,8 +142,8 @@ func (r *Request) takeProvider(tag nostr.Tag) error {
 	return nil
 }
 
-// parseInput reads ["i", data, type, relay, marker]. A type that NIP-90 does not have is text, and a fourth
-// value that is no relay is the marker: some write ["i", data, "json", "spec"].
+// parseInput reads ["i", data, type, relay, marker]. An unknown type is read as text. If the relay value is not a
+// relay it is the marker: some programs write ["i", data, "json", "spec"].
 func parseInput(tag nostr.Tag) Input {
 	in := Input{Data: tag[1], Type: value(tag, 2), Relay: value(tag, 3), Marker: value(tag, 4)}
 	if !slices.Contains([]string{"url", "event", "job", "text"}, in.Type) {
@@ -157,7 +156,7 @@ func parseInput(tag nostr.Tag) Input {
 	return in
 }
 
-// mimeType spells the words that some write for a MIME type out.
+// mimeType expands abbreviations that some programs use for a MIME type.
 func mimeType(s string) string {
 	switch s {
 	case "json":
@@ -170,7 +169,7 @@ func mimeType(s string) string {
 	return s
 }
 
-// Get returns the first value of a parameter, "" if there is none.
+// Get returns the first value of a parameter, or "".
 func (r Request) Get(key string) string {
 	for _, p := range r.Params {
 		if p.Key == key && len(p.Values) > 0 {
@@ -180,7 +179,7 @@ func (r Request) Get(key string) string {
 	return ""
 }
 
-// Set gives a parameter its values, in place of those it had.
+// Set sets the values of a parameter and replaces earlier ones.
 func (r *Request) Set(key string, values ...string) {
 	r.Unset(key)
 	r.Params = append(r.Params, Param{Key: key, Values: values})
@@ -191,12 +190,12 @@ func (r *Request) Unset(key string) {
 	r.Params = slices.DeleteFunc(slices.Clone(r.Params), func(p Param) bool { return p.Key == key })
 }
 
-// Asks reports whether the request is for p: it is named, or nobody is.
+// Asks reports whether the request is for p: it names p, or no provider.
 func (r Request) Asks(p nostr.PubKey) bool {
 	return r.Provider == nil || *r.Provider == p || r.Extra.FindWithValue("p", p.Hex()) != nil
 }
 
-// Deadline is when the customer stops waiting; the zero time if the request does not say.
+// Deadline returns the time at which the customer stops waiting, or the zero time if none is stated.
 func (r Request) Deadline() time.Time {
 	seconds, err := strconv.ParseInt(r.Get(ParamDeadline), 10, 64)
 	if err != nil || seconds <= 0 || seconds > 1<<40 {
@@ -205,7 +204,7 @@ func (r Request) Deadline() time.Time {
 	return time.Unix(seconds, 0)
 }
 
-// TimeLimit is how long the judged run may take; 0 if the request does not say.
+// TimeLimit returns the time limit of the judged run, or 0 if none is stated.
 func (r Request) TimeLimit() time.Duration {
 	seconds, err := strconv.ParseUint(r.Get(ParamTimeLimit), 10, 31)
 	if err != nil {
@@ -214,7 +213,8 @@ func (r Request) TimeLimit() time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// Event builds the unsigned request in clear. A request with a bundle key or a vault is ErrSecret: seal it.
+// Event returns the unsigned request in clear. For a request with a bundle key or a vault it returns ErrSecret: use
+// Sealed.
 func (r Request) Event() (nostr.Event, error) {
 	if err := r.check(); err != nil {
 		return nostr.Event{}, err
@@ -226,8 +226,8 @@ func (r Request) Event() (nostr.Event, error) {
 	return unsigned(r.Kind, tags, r.Content), nil
 }
 
-// Sealed builds the unsigned request with everything about the work encrypted by seal. The bid and the relays
-// stand outside as well, because some providers read only one of the two.
+// Sealed returns the unsigned request. It encrypts everything about the work with seal. The bid and the relays are
+// also written in clear, because some providers read only one of the two.
 func (r Request) Sealed(seal Sealer) (nostr.Event, error) {
 	if err := r.check(); err != nil {
 		return nostr.Event{}, err
@@ -264,7 +264,7 @@ func (r Request) address() (tags nostr.Tags) {
 	return tags
 }
 
-// work is what the job is: the tags that an encrypted request hides.
+// work returns the tags that describe the job. An encrypted request hides them.
 func (r Request) work() (tags nostr.Tags) {
 	for _, in := range r.Inputs {
 		tags = append(tags, in.tag())
@@ -309,7 +309,7 @@ func (r Request) relays() nostr.Tags {
 	return nostr.Tags{append(nostr.Tag{"relays"}, r.Relays...)}
 }
 
-// extra is the part of Extra that relays act on, or the rest.
+// extra returns the tags of Extra that relays act on, or the others.
 func (r Request) extra(forRelays bool) (tags nostr.Tags) {
 	for _, tag := range r.Extra {
 		if len(tag) > 0 && slices.Contains([]string{"p", "expiration", "-", "nonce"}, tag[0]) == forRelays {
@@ -319,18 +319,19 @@ func (r Request) extra(forRelays bool) (tags nostr.Tags) {
 	return tags
 }
 
-// transport are the parameters that say how a job travels, not what it is.
+// transport has the parameters that describe the transport of a job, not its work.
 var transport = []string{
 	ParamJobType, ParamJobHash, ParamBundleSHA256, ParamBundleSize, ParamBundleKey, ParamVault, ParamVaultSHA256, ParamDeadline,
 	ParamIdempotencyKey, ParamSolicitation,
 }
 
-// JobHash is the hash that names what a bundle job asks: the canonical hash of
+// JobHash returns the hash that identifies the work of a bundle job: the canonical hash of
 //
 //	{"bundle_sha256":<hex>,"job_type":<task>,"params":[[<key>,<value>,…],…]}
 //
-// where params are the other parameters, by key, without those that only say how the job travels (job_hash,
-// bundle_size, bundle_key, vault, vault_sha256, deadline, idempotency_key, solicitation).
+// where params are the other parameters, sorted by key. Parameters of the transport are excluded (job_hash,
+// bundle_size, bundle_key, vault, vault_sha256, deadline, idempotency_key, solicitation), so that the same work has
+// the same hash however it is sent.
 func (r Request) JobHash() (guild.Hash, error) {
 	params := [][]string{}
 	for _, p := range r.sortedParams() {

@@ -13,20 +13,19 @@ import (
 // Result is a job result.
 type Result struct {
 	Kind        int          // 6000 to 6999
-	Request     nostr.ID     // the e tag; zero if there is none: see Correlate
-	Customer    nostr.PubKey // the p tag; zero if there is none
-	Amount      guild.Msat   // what the provider wants; 0 for nothing
+	Request     nostr.ID     // the e tag; zero without one: see Correlate
+	Customer    nostr.PubKey // the p tag; zero without one
+	Amount      guild.Msat   // price; 0 for nothing
 	Invoice     string       // bolt11, for Amount
 	Content     string       // the result itself
-	Status      string       // some say "success" here too
+	Status      string       // status tag; some programs write "success"
 	RequestJSON string       // the request tag: the request event as JSON, unchecked
 
-	Extra     nostr.Tags // tags that are not understood, kept
-	Encrypted string     // how it came: "", NIP44 or NIP04; Event and Sealed do not look at it
+	Extra     nostr.Tags // unknown tags, kept
+	Encrypted string     // encryption as received: "", NIP44 or NIP04; Event and Sealed ignore it
 }
 
-// ParseResult reads a job result. If it is encrypted, open decrypts the content; a nil open makes that
-// ErrEncrypted.
+// ParseResult reads a job result. open decrypts the content if it is encrypted; with a nil open that is ErrEncrypted.
 func ParseResult(e nostr.Event, open Opener) (Result, error) {
 	r, err := parseResult(e, open)
 	if err != nil {
@@ -70,7 +69,7 @@ func (r *Result) take(tag nostr.Tag) (err error) {
 	return err
 }
 
-// takeReference takes the first good e tag and the first good p tag, and reports whether tag was one.
+// takeReference reads the first valid e tag and the first valid p tag, and reports whether tag was one of them.
 func takeReference(tag nostr.Tag, request *nostr.ID, customer *nostr.PubKey) bool {
 	switch tag[0] {
 	case "e":
@@ -83,7 +82,7 @@ func takeReference(tag nostr.Tag, request *nostr.ID, customer *nostr.PubKey) boo
 	return false
 }
 
-// setOnce sets what is still zero, and reports whether it has that value now.
+// setOnce sets a zero field and reports whether the field has the value v now.
 func setOnce[T comparable](field *T, v T) bool {
 	var zero T
 	if *field == zero {
@@ -102,7 +101,7 @@ func referenceTags(request nostr.ID, customer nostr.PubKey) (tags nostr.Tags) {
 	return tags
 }
 
-// Event builds the unsigned result in clear. A delivery with a key is ErrSecret: seal it.
+// Event returns the unsigned result in clear. For a delivery with a key it returns ErrSecret: use Sealed.
 func (r Result) Event() (nostr.Event, error) {
 	if !IsResult(r.Kind) {
 		return nostr.Event{}, fmt.Errorf("result of kind %d: %w", r.Kind, ErrKind)
@@ -121,8 +120,8 @@ func (r Result) Event() (nostr.Event, error) {
 	return unsigned(r.Kind, slices.Concat(tags, r.Extra), r.Content), nil
 }
 
-// Sealed builds the unsigned result with its content encrypted by seal. Outside stand only what it answers and
-// what it costs.
+// Sealed returns the unsigned result. It encrypts the content with seal; only the references and the price are in
+// clear.
 func (r Result) Sealed(seal Sealer) (nostr.Event, error) {
 	if !IsResult(r.Kind) {
 		return nostr.Event{}, fmt.Errorf("result of kind %d: %w", r.Kind, ErrKind)
@@ -135,15 +134,15 @@ func (r Result) Sealed(seal Sealer) (nostr.Event, error) {
 	return unsigned(r.Kind, tags, ciphertext), nil
 }
 
-// Reference is what a result or feedback says it answers, the most reliable first. What is absent is zero.
-// Whatever matches, an answer counts only if it comes from a key that was asked.
+// Reference has the references of a result or feedback to its request, the most reliable first. An absent one is zero.
+// An answer is valid only if its author was asked, whatever reference matches.
 type Reference struct {
 	Request   nostr.ID     // the e tag
-	Customer  nostr.PubKey // the p tag: with the provider and the time it may tell which request
-	Mentioned nostr.ID     // a request named in the request tag or in a JSON content
+	Customer  nostr.PubKey // the p tag: with the provider and the time it can identify the request
+	Mentioned nostr.ID     // a request id in the request tag or in a JSON content
 }
 
-// Correlate reads the reference of a result or feedback. It does not decrypt.
+// Correlate returns the clear references of a result or feedback.
 func Correlate(e nostr.Event) Reference {
 	var ref Reference
 	if checkSize(e) != nil {
@@ -163,7 +162,7 @@ func Correlate(e nostr.Event) Reference {
 	return ref
 }
 
-// CorrelateInside is Correlate for what an encrypted event says inside; what cannot be opened refers to nothing.
+// CorrelateInside returns the encrypted references of a result or feedback. If it cannot be decrypted, all are zero.
 func CorrelateInside(e nostr.Event, open Opener) Reference {
 	w, err := unwrap(e, open)
 	if err != nil || w.encrypted == "" {
@@ -175,7 +174,7 @@ func CorrelateInside(e nostr.Event, open Opener) Reference {
 	return Correlate(nostr.Event{Kind: e.Kind, Tags: w.inner, Content: w.content})
 }
 
-// mentioned is the event id under the first of the keys that holds one, in a JSON object.
+// mentioned returns the event id under the first key that has one, in a JSON object.
 func mentioned(text string, keys ...string) nostr.ID {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal([]byte(text), &fields) != nil {

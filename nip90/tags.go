@@ -14,15 +14,14 @@ import (
 	"guild"
 )
 
-// wire is an event taken apart: the tags that everybody sees, those that were encrypted, and the content.
+// wire has the parts of an event: the clear tags, the encrypted tags, and the content.
 type wire struct {
 	outer, inner nostr.Tags
 	content      string
 	encrypted    string // "", NIP44 or NIP04
 }
 
-// unwrap checks the sizes of e and decrypts its content if it says that it is encrypted. The content is then
-// the plaintext.
+// unwrap checks the size of e and decrypts its content if it has the encrypted tag. The content is then the plaintext.
 func unwrap(e nostr.Event, open Opener) (wire, error) {
 	if err := checkSize(e); err != nil {
 		return wire{}, err
@@ -69,8 +68,8 @@ func encryptionOf(ciphertext string) string {
 	return NIP44
 }
 
-// takeInner makes tags the inner tags, and the content tag among them the content: nostrdvm and we put the
-// content of a request and of feedback there.
+// takeInner sets the inner tags. A content tag among them sets the content: nostrdvm and guild put the content of a
+// request and of feedback there.
 func (w *wire) takeInner(tags nostr.Tags) {
 	w.content = ""
 	for _, tag := range tags {
@@ -82,7 +81,7 @@ func (w *wire) takeInner(tags nostr.Tags) {
 	}
 }
 
-// decodeTags reads a JSON array of tags. Values that are not strings stand for their JSON text.
+// decodeTags parses a JSON array of tags. It reads values that are not strings as their JSON text.
 func decodeTags(text string) (nostr.Tags, error) {
 	var raw [][]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &raw); err != nil {
@@ -112,13 +111,13 @@ func textOf(value json.RawMessage) string {
 	return s
 }
 
-// encodeTags writes tags as the plaintext of an encrypted event.
+// encodeTags returns tags as the plaintext of an encrypted event.
 func encodeTags(tags nostr.Tags) string {
-	b, _ := json.Marshal(tags) // strings cannot fail
+	b, _ := json.Marshal(tags) // cannot fail for strings
 	return string(b)
 }
 
-// unsigned builds an event from tags and content, without the characters that break ids elsewhere.
+// unsigned returns an event without the characters that change ids in other programs.
 func unsigned(kind int, tags nostr.Tags, content string) nostr.Event {
 	return nostr.Event{Kind: nostr.Kind(kind), Tags: cleanTags(tags), Content: guild.Clean(content)}
 }
@@ -134,7 +133,7 @@ func cleanTags(tags nostr.Tags) nostr.Tags {
 	return out
 }
 
-// value is the nth value of a tag, counted from the name, or "".
+// value returns the nth value of a tag, where the name is 0, or "".
 func value(tag nostr.Tag, n int) string {
 	if n < len(tag) {
 		return tag[n]
@@ -160,7 +159,7 @@ func parseHex32(s string) (b [32]byte, ok bool) {
 	return b, err == nil
 }
 
-// parseMsat reads an amount. What is not a plain number is an error: money is never guessed.
+// parseMsat parses an amount. Anything but a plain number is an error: amounts of money are never guessed.
 func parseMsat(s string) (guild.Msat, error) {
 	if s == "" {
 		return 0, nil
@@ -172,7 +171,7 @@ func parseMsat(s string) (guild.Msat, error) {
 	return guild.Msat(n), nil
 }
 
-// parseAmount reads an amount tag: millisatoshis, and perhaps a bolt11 invoice.
+// parseAmount reads an amount tag: millisatoshis and optionally a bolt11 invoice.
 func parseAmount(tag nostr.Tag) (amount guild.Msat, invoice string, err error) {
 	amount, err = parseMsat(value(tag, 1))
 	if err != nil {
@@ -206,7 +205,7 @@ func isOneWord(s string) bool {
 	})
 }
 
-// addRelays adds the relays of a tag that are not there yet.
+// addRelays appends the valid and new relays of a tag.
 func addRelays(relays []string, tag nostr.Tag) []string {
 	for _, url := range tag[1:] {
 		url = strings.TrimSpace(url)

@@ -12,45 +12,45 @@ import (
 	"guild/nutshell/vault"
 )
 
-// MaxVault is the largest vault, in bytes, that travels with a request.
+// MaxVault limits the size of a vault in a request, in bytes.
 const MaxVault = 32 << 10
 
-// Forms in which a vault travels, as the vault parameter names them.
+// Forms of a vault in the vault parameter.
 const (
 	vaultAge   = "age"
 	vaultNIP44 = "nip44"
 	expiredToo = "allow-expired"
 )
 
-// ageHeads are how an age file begins, binary and armored.
+// ageHeads are the beginnings of an age file, binary and armored.
 var ageHeads = [...]string{"age-encryption.org/v1\n", "-----BEGIN AGE ENCRYPTED FILE-----"}
 
-// Vault is the credentials that travel with a bundle: sealed for the provider, or only inside the encrypted request.
-// It is no part of the bundle, its hash or the job hash, so that another provider can get it sealed anew. What binds
-// it is the signature of the request.
+// Vault has the credentials for a bundle: sealed for the provider, or protected only by the encryption of the request.
+// It is not part of the bundle, its hash or the job hash, so that it can be sealed again for another provider. The
+// signature of the request covers it.
 type Vault struct {
-	Sealed   []byte       // an age file for a key of the provider's; or
-	Document vault.Secret // the document of the vault, which nothing but the encryption of the request closes
+	Sealed   []byte       // an age file for a key of the provider; or
+	Document vault.Secret // the unsealed document; only the encryption of the request protects it
 
-	AllowExpired bool // what has expired is sent on purpose
+	AllowExpired bool // the customer knows that credentials have expired
 }
 
-// IsSealedVault reports whether b looks like a vault that only a key of age opens. What does not must not be kept
-// or sent as one.
+// IsSealedVault reports whether b looks like a vault that is sealed with age. Anything else must not be stored or sent
+// as a vault.
 func IsSealedVault(b []byte) bool {
 	return slices.ContainsFunc(ageHeads[:], func(head string) bool { return bytes.HasPrefix(b, []byte(head)) })
 }
 
-// String describes the vault without what is in it.
+// String describes the vault without its content.
 func (v Vault) String() string {
 	form, b := v.content()
 	return fmt.Sprintf("vault of %d bytes, %s", len(b), form)
 }
 
-// Format keeps the credentials out of every way of printing.
+// Format prevents every format verb from printing the credentials.
 func (v Vault) Format(s fmt.State, _ rune) { fmt.Fprint(s, v.String()) }
 
-// MarshalJSON fails, as that of a Parcel does.
+// MarshalJSON returns an error, as Parcel.MarshalJSON does.
 func (v Vault) MarshalJSON() ([]byte, error) { return nil, vault.ErrSecret }
 
 func (v Vault) content() (form string, b []byte) {
@@ -75,7 +75,7 @@ func (v Vault) check() error {
 	return nil
 }
 
-// SetVault makes v the vault of r, in place of one that was there. r can only be sealed then.
+// SetVault sets the vault of r and replaces an earlier one. Then r can only be sent with Sealed.
 func (r *Request) SetVault(v Vault) error {
 	if err := v.check(); err != nil {
 		return fmt.Errorf("vault: %w", err)
@@ -90,8 +90,8 @@ func (r *Request) SetVault(v Vault) error {
 	return nil
 }
 
-// Vault returns the vault that r carries, checked against its hash, or nil if r has none. Its errors repeat
-// nothing of it.
+// Vault returns the vault of r, checked against its hash, or nil if there is none. Its errors do not contain any part
+// of it.
 func (r Request) Vault() (*Vault, error) {
 	i := slices.IndexFunc(r.Params, Param.isVault)
 	if i < 0 {
@@ -106,7 +106,7 @@ func (r Request) Vault() (*Vault, error) {
 
 func (p Param) isVault() bool { return p.Key == ParamVault }
 
-// parseVault reads the values of the parameter: the form, the bytes as base64, and perhaps a word about expiry.
+// parseVault parses the values of the parameter: the form, the bytes as base64, and optionally "allow-expired".
 func parseVault(values []string, hash string) (*Vault, error) {
 	if len(values) < 2 {
 		return nil, fmt.Errorf("%d values: %w", len(values), ErrMalformed)
@@ -134,8 +134,8 @@ func parseVault(values []string, hash string) (*Vault, error) {
 	return v, v.check()
 }
 
-// Redacted returns the event without the values of parameters that must not be in clear, for whoever keeps or shows
-// events that were refused.
+// Redacted returns the event without the values of parameters that may not be in clear. Use it to store or show a
+// refused event.
 func Redacted(e nostr.Event) nostr.Event {
 	tags := slices.Clone(e.Tags)
 	for i, tag := range tags {

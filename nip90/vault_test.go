@@ -16,10 +16,10 @@ import (
 	"guild/nutshell/vault"
 )
 
-// ageFile looks like one, which is all that this package can tell.
+// ageFile looks like an age file; this package checks no more.
 var ageFile = []byte("age-encryption.org/v1\n-> X25519 hunter2-hunter2")
 
-// withVault is a request that carries a vault.
+// withVault returns a request with a vault.
 func withVault(t *testing.T, v nip90.Vault) nip90.Request {
 	t.Helper()
 	r := fullRequest()
@@ -29,7 +29,7 @@ func withVault(t *testing.T, v nip90.Vault) nip90.Request {
 	return r
 }
 
-func TestAVaultTravelsInsideTheEncryptedRequest(t *testing.T) {
+func TestVaultInEncryptedRequest(t *testing.T) {
 	for name, v := range map[string]nip90.Vault{
 		"sealed":            {Sealed: ageFile},
 		"sealed, armored":   {Sealed: []byte("-----BEGIN AGE ENCRYPTED FILE-----\nYWdl\n"), AllowExpired: true},
@@ -96,7 +96,7 @@ func TestAVaultCannotBePrinted(t *testing.T) {
 	}
 }
 
-func TestAVaultThatIsNotOneIsNotSent(t *testing.T) {
+func TestSetVaultErrors(t *testing.T) {
 	for name, v := range map[string]nip90.Vault{
 		"nothing":           {},
 		"in clear":          {Sealed: []byte(`{"vault_version":"0.2.0"}`)},
@@ -114,7 +114,7 @@ func TestAVaultThatIsNotOneIsNotSent(t *testing.T) {
 	}
 }
 
-func TestAVaultThatDoesNotHoldTogetherIsRefused(t *testing.T) {
+func TestInvalidVaultsRefused(t *testing.T) {
 	good := base64.StdEncoding.EncodeToString(ageFile)
 	hash := guild.Sum(ageFile).Hex()
 	for name, c := range map[string]struct {
@@ -141,7 +141,7 @@ func TestAVaultThatDoesNotHoldTogetherIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnotherVaultIsTheSameJob(t *testing.T) {
+func TestVaultNotInJobHash(t *testing.T) {
 	bare := must[guild.Hash](t)(fullRequest().JobHash())
 	one := must[guild.Hash](t)(withVault(t, nip90.Vault{Sealed: ageFile}).JobHash())
 	other := must[guild.Hash](t)(withVault(t, nip90.Vault{Document: vault.NewSecret([]byte("{}"))}).JobHash())
