@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// The encoding is bech32 (BIP 173) without its limit of 90 characters: a prefix, a 1, and data in groups of 5 bits of
-// which the last six are a checksum.
+// The encoding is bech32 (BIP 173) without its limit of 90 characters: a prefix, a 1, and data in groups of 5 bits.
+// The last six groups are a checksum.
 
 const (
 	charset        = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 	checksumGroups = 6
 )
 
-// decodeBech32 takes an invoice apart into its prefix in lower case and its data in groups of 5 bits, without the
+// decodeBech32 splits an invoice into its prefix, in lower case, and its data in groups of 5 bits, without the
 // checksum.
 func decodeBech32(s string) (prefix string, data []byte, err error) {
 	if len(s) > MaxSize {
 		return "", nil, fmt.Errorf("%d characters: more than %d", len(s), MaxSize)
 	}
 	for _, c := range []byte(s) {
-		if c < 33 || c > 126 { // beyond ASCII a letter may have one of it as its lower case
+		if c < 33 || c > 126 { // some letters beyond ASCII have an ASCII letter as lower case
 			return "", nil, fmt.Errorf("character %q: not printable", c)
 		}
 	}
@@ -48,7 +48,7 @@ func decodeBech32(s string) (prefix string, data []byte, err error) {
 	return prefix, data[:len(data)-checksumGroups], nil
 }
 
-// encodeBech32 writes what decodeBech32 reads.
+// encodeBech32 writes the form that decodeBech32 reads.
 func encodeBech32(prefix string, data []byte) (string, error) {
 	size := len(prefix) + 1 + len(data) + checksumGroups
 	if size > MaxSize {
@@ -66,8 +66,8 @@ func encodeBech32(prefix string, data []byte) (string, error) {
 	return string(b), nil
 }
 
-// polymod is the remainder of the prefix and the data as a polynomial by the generator of bech32. It is 1 if the last
-// six groups are the checksum of what is before them.
+// polymod returns the remainder of prefix and data as a polynomial, divided by the generator of bech32. It is 1 if the
+// last six groups are the checksum of the rest.
 func polymod(prefix string, data []byte) uint32 {
 	sum := uint32(1)
 	step := func(group byte) {
@@ -92,7 +92,7 @@ func polymod(prefix string, data []byte) uint32 {
 	return sum
 }
 
-// regroup writes groups of from bits as groups of to bits, the last of them filled up with zero bits.
+// regroup converts groups of from bits to groups of to bits. The last group is padded with zero bits.
 func regroup(groups []byte, from, to int) []byte {
 	out := make([]byte, 0, (len(groups)*from+to-1)/to)
 	held, bits := uint32(0), 0
@@ -109,8 +109,8 @@ func regroup(groups []byte, from, to int) []byte {
 	return out
 }
 
-// whole returns the bytes that groups of 5 bits were made of. It is false if what filled the last group up is not zero
-// bits, or more of them than needed.
+// whole returns the bytes of groups of 5 bits. It returns false if the padding has bits that are not zero, or more
+// bits than needed.
 func whole(groups []byte) ([]byte, bool) {
 	b := regroup(groups, 5, 8)
 	rest := len(groups) * 5 % 8
@@ -121,7 +121,7 @@ func whole(groups []byte) ([]byte, bool) {
 	return b[:len(b)-1], rest < 5 && last == 0
 }
 
-// number reads groups of 5 bits as one number. It is false if that has more than 64 bits.
+// number reads groups of 5 bits as one number. It returns false if the number has more than 64 bits.
 func number(groups []byte) (uint64, bool) {
 	n := uint64(0)
 	for _, group := range groups {
@@ -133,7 +133,7 @@ func number(groups []byte) (uint64, bool) {
 	return n, true
 }
 
-// groupsOf writes a number in at least that many groups of 5 bits.
+// groupsOf writes a number as groups of 5 bits, with at least least groups.
 func groupsOf(n uint64, least int) []byte {
 	var groups []byte
 	for ; n > 0 || len(groups) < least; n >>= 5 {

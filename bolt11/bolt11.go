@@ -1,9 +1,10 @@
-// Package bolt11 reads and writes the invoices of the Lightning network (BOLT 11): who wants how much for what, and the
-// hash whose preimage proves that it was paid. An invoice that is returned is signed by its payee; whether it was paid,
-// can be paid or should be is the business of whoever reads it.
+// Package bolt11 reads and writes the invoices of the Lightning network (BOLT 11). An invoice names the payee, the
+// amount and the purpose, and the payment hash, whose preimage proves the payment. The payee's signature has been
+// checked in every decoded invoice. The package does not know whether an invoice was paid, can be paid or should be
+// paid.
 //
-// The package is stricter than a wallet needs to be. What two readers could understand differently is refused: a field
-// that stands twice, bits after the end of a field, an amount with a leading zero.
+// The package is stricter than a wallet needs to be. It refuses everything that two readers could understand
+// differently: a duplicate field, bits after the end of a field, an amount with a leading zero.
 package bolt11
 
 import (
@@ -18,19 +19,20 @@ import (
 	"guild"
 )
 
-// MaxSize is the longest invoice that is read or written, in characters.
+// MaxSize limits the length of an invoice, in characters.
 const MaxSize = 7089
 
-// DefaultExpiry is how long an invoice is good for that does not say.
+// DefaultExpiry is the validity of an invoice without an expiry field.
 const DefaultExpiry = time.Hour
 
-// DefaultMinFinalCLTV is how many blocks the last hop of a payment stays open if the invoice does not say.
+// DefaultMinFinalCLTV is the number of blocks that the last hop of a payment stays open, for an invoice without the
+// field.
 const DefaultMinFinalCLTV = 18
 
-// ErrInvalid is matched by every error about an invoice.
+// ErrInvalid is wrapped by every error about an invoice.
 var ErrInvalid = errors.New("invalid invoice")
 
-// Network says whose money is asked for: it is the part of the prefix after "ln".
+// Network is the part of the prefix after "ln". It determines the currency.
 type Network string
 
 // The networks.
@@ -41,30 +43,30 @@ const (
 	Regtest Network = "bcrt"
 )
 
-// PubKey is a compressed secp256k1 public key, as Lightning nodes are named by.
+// PubKey is a compressed secp256k1 public key, which identifies a Lightning node.
 type PubKey [btcec.PubKeyBytesLenCompressed]byte
 
-// Invoice is one invoice. Its zero values are what an invoice that does not have the field means, but for Network,
-// Created, PaymentHash, Secret and Payee, which every invoice has.
+// Invoice is one invoice. The zero value of a field means that the invoice does not have it. Network, Created,
+// PaymentHash, Secret and Payee are always set.
 type Invoice struct {
 	Network         Network
-	Amount          guild.Msat    // at least; 0 leaves it to the payer
-	Created         time.Time     // to the second, UTC, at most 35 bits of Unix seconds
-	PaymentHash     guild.Hash    // of the preimage that paying reveals
-	Secret          [32]byte      // which keeps nodes on the way from probing the payee
-	Description     string        // UTF-8; of one with a DescriptionHash it is empty
-	DescriptionHash guild.Hash    // of a description that is found elsewhere; zero if Description is it
-	Payee           PubKey        // whose signature it is
-	Expiry          time.Duration // in seconds; 0 for DefaultExpiry. See Expired
-	MinFinalCLTV    uint64        // blocks; 0 for DefaultMinFinalCLTV
-	Metadata        []byte        // which the payer hands back with the payment
-	Features        []int         // the bits that are set (BOLT 9), the lowest first; those of Secret among them
+	Amount          guild.Msat    // least amount; 0 lets the payer choose
+	Created         time.Time     // whole seconds, UTC, at most 35 bits of Unix seconds
+	PaymentHash     guild.Hash    // hash of the preimage that the payee reveals when paid
+	Secret          [32]byte      // prevents nodes on the route from probing the payee
+	Description     string        // UTF-8; empty with a DescriptionHash
+	DescriptionHash guild.Hash    // of a description sent elsewhere; zero if Description is used
+	Payee           PubKey        // the signer
+	Expiry          time.Duration // whole seconds; 0 means DefaultExpiry. See Expired
+	MinFinalCLTV    uint64        // blocks; 0 means DefaultMinFinalCLTV
+	Metadata        []byte        // returned by the payer with the payment
+	Features        []int         // set bits (BOLT 9), ascending, with those for Secret
 
-	Fallbacks [][]byte // f fields, each in groups of 5 bits, the version first: addresses on the chain
-	Routes    [][]byte // r fields, each a list of hops of 51 bytes: ways to a payee that is not known in public
+	Fallbacks [][]byte // f fields in groups of 5 bits, the version first: on-chain addresses
+	Routes    [][]byte // r fields, each a list of hops of 51 bytes: routes to a payee that is not public
 }
 
-// Decode reads an invoice and checks its signature.
+// Decode parses an invoice and checks its signature.
 func Decode(s string) (Invoice, error) {
 	inv, err := decode(s)
 	if err != nil {
@@ -100,15 +102,16 @@ func decode(s string) (Invoice, error) {
 	return inv, inv.checkSignature(digest(prefix, signed), signature)
 }
 
-// digest is what is signed: the prefix as text and then the data as bytes, the last of them filled up with zero bits.
+// digest returns the signed hash: of the prefix as text and the data as bytes, padded with zero bits.
 func digest(prefix string, data []byte) [sha256.Size]byte {
 	return sha256.Sum256(append([]byte(prefix), regroup(data, 5, 8)...))
 }
 
-// checkSignature checks the signature by the payee, or finds the payee by it if the invoice names none. Only in that
-// case the greater of the two forms of a signature is good as well.
+// checkSignature checks the payee's signature, or recovers the payee from it if the invoice names none. A signature
+// with a high S value is valid only for recovery: with a named payee, both forms would verify, and the invoice would
+// have two encodings.
 func (inv *Invoice) checkSignature(digest [sha256.Size]byte, groups []byte) error {
-	b := regroup(groups, 5, 8) // 520 bits: nothing is left over
+	b := regroup(groups, 5, 8) // 520 bits, without padding
 	if b[64] > 3 {
 		return fmt.Errorf("signature: there is no recovery id %d", b[64])
 	}
@@ -135,10 +138,10 @@ func (inv *Invoice) checkSignature(digest [sha256.Size]byte, groups []byte) erro
 	return nil
 }
 
-// compactCompressed is what the compact form of a signature adds to the recovery id, for a compressed key.
+// compactCompressed is added to the recovery id in the compact form of a signature, for a compressed key.
 const compactCompressed = 27 + 4
 
-// Expired reports whether nobody should pay the invoice any more at the time now.
+// Expired reports whether the invoice may not be paid any more at time now.
 func (inv Invoice) Expired(now time.Time) bool {
 	lasts := inv.Expiry
 	if lasts == 0 {
@@ -147,7 +150,7 @@ func (inv Invoice) Expired(now time.Time) bool {
 	return now.Sub(inv.Created) > lasts
 }
 
-// Sign writes the invoice and signs it as the payee, which Payee need not name.
+// Sign returns the encoded invoice, signed by the payee. Payee can be empty.
 func (inv Invoice) Sign(key *btcec.PrivateKey) (string, error) {
 	s, err := inv.sign(key)
 	if err != nil {

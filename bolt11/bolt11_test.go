@@ -17,7 +17,8 @@ import (
 	"guild/bolt11"
 )
 
-// vectors are the examples of BOLT 11 (see testdata/README.md). An amount is as the invoice writes it; what is null is not said.
+// vectors are the examples of BOLT 11 (see testdata/README.md). Amounts are as in the invoice; null means that the
+// example does not state the value.
 type vectors struct {
 	Valid, Invalid []struct {
 		Label       string  `json:"label"`
@@ -39,7 +40,7 @@ func readVectors(tb testing.TB) (v vectors) {
 	return v
 }
 
-// The values that the examples have in common.
+// Values that the examples have in common.
 const (
 	exampleHash  = "0001020304050607080900010203040506070809000102030405060708090102"
 	examplePayee = "03e7156ae33b0a208d0744199163177e909e80176e55d97a2f221ede0f934dd9ad"
@@ -54,12 +55,12 @@ func unhex(tb testing.TB, s string) []byte {
 	return b
 }
 
-// amounts are those of the examples in millisatoshis.
+// amounts has the amounts of the examples in millisatoshis.
 var amounts = map[string]guild.Msat{
 	"2500u": 250_000_000, "20m": 2_000_000_000, "25m": 2_500_000_000, "10m": 1_000_000_000, "9678785340p": 967_878_534,
 }
 
-func TestTheExamplesOfTheSpecificationAreRead(t *testing.T) {
+func TestSpecificationExamples(t *testing.T) {
 	for _, v := range readVectors(t).Valid {
 		inv, err := bolt11.Decode(v.Invoice)
 		if err != nil {
@@ -77,7 +78,7 @@ func TestTheExamplesOfTheSpecificationAreRead(t *testing.T) {
 			t.Errorf("%s: amount %s, want %s", v.Label, inv.Amount, amounts[*v.Amount])
 		}
 		payee := examplePayee
-		if strings.Contains(v.Label, "high-S") { // the other form of a signature is by another key
+		if strings.Contains(v.Label, "high-S") { // a signature with high S recovers another key
 			payee = "02d0139ce7427d6dfffd26a326c18be754ef1e64672b42694ba5b23ef6e6e7803d"
 		}
 		if got := hex.EncodeToString(inv.Payee[:]); got != payee {
@@ -89,7 +90,7 @@ func TestTheExamplesOfTheSpecificationAreRead(t *testing.T) {
 	}
 }
 
-func TestWhatTheExamplesSayInWordsIsRead(t *testing.T) {
+func TestExampleFields(t *testing.T) {
 	all := readVectors(t).Valid
 	find := func(words string) bolt11.Invoice {
 		t.Helper()
@@ -142,7 +143,7 @@ func TestWhatTheExamplesSayInWordsIsRead(t *testing.T) {
 	}
 }
 
-func TestTheExamplesOfWhatIsInvalidAreRefused(t *testing.T) {
+func TestInvalidExamples(t *testing.T) {
 	for _, v := range readVectors(t).Invalid {
 		if inv, err := bolt11.Decode(v.Invoice); !errors.Is(err, bolt11.ErrInvalid) {
 			t.Errorf("%s: %v, %+v", v.Label, err, inv)
@@ -163,10 +164,10 @@ func TestAChangedCharacterIsFound(t *testing.T) {
 	}
 }
 
-// key is whose invoices the tests write.
+// key signs the invoices of the tests.
 var key, _ = btcec.PrivKeyFromBytes([]byte{31: 7})
 
-// coffee is an invoice with every field.
+// coffee returns an invoice with every field.
 func coffee() bolt11.Invoice {
 	return bolt11.Invoice{
 		Network: bolt11.Regtest, Amount: 3_000, Created: time.Unix(1_760_000_000, 0).UTC(),
@@ -177,7 +178,7 @@ func coffee() bolt11.Invoice {
 	}
 }
 
-func TestWhatIsWrittenIsReadAgain(t *testing.T) {
+func TestInvoiceRoundTrip(t *testing.T) {
 	var plain bolt11.Invoice
 	plain.Network, plain.Created, plain.Payee = bolt11.Mainnet, time.Unix(0, 0).UTC(), coffee().Payee
 	hashed := plain
@@ -193,7 +194,7 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	}
 }
 
-func TestAnAmountHasItsShortestForm(t *testing.T) {
+func TestShortestAmounts(t *testing.T) {
 	for amount, want := range map[guild.Msat]string{
 		0: "lnbcrt1", 1: "lnbcrt10p1", 100: "lnbcrt1n1", 3_000: "lnbcrt30n1", 250_000_000: "lnbcrt2500u1", 967_878_534: "lnbcrt9678785340p1",
 		2_000_000_000: "lnbcrt20m1", 100_000_000_000: "lnbcrt11", 2_100_000_000_000_000_000: "lnbcrt210000001",
@@ -210,7 +211,7 @@ func TestAnAmountHasItsShortestForm(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsNotWritten(t *testing.T) {
+func TestSignRefusesInvalidFields(t *testing.T) {
 	other, _ := btcec.PrivKeyFromBytes([]byte{31: 8})
 	for name, change := range map[string]func(*bolt11.Invoice){
 		"network":      func(inv *bolt11.Invoice) { inv.Network = "ltc" },

@@ -12,7 +12,7 @@ import (
 	"guild"
 )
 
-// Types of tagged fields. BOLT 11 names them by the letter that stands for the number.
+// Types of tagged fields, with the letters that BOLT 11 uses for them.
 const (
 	fieldPaymentHash     = 1  // p
 	fieldRoute           = 3  // r
@@ -32,15 +32,15 @@ const (
 	hashGroups   = 52
 	pubKeyGroups = 53
 	maxGroups    = 1<<10 - 1
-	maxFallback  = 18 // the highest version of a fallback address that means anything
-	hopSize      = 51 // bytes of one hop of a route
+	maxFallback  = 18 // highest defined version of a fallback address
+	hopSize      = 51 // bytes
 )
 
-// maxExpiry is the longest time that a duration can say, in seconds.
+// maxExpiry is the longest time that fits a Duration, in seconds.
 const maxExpiry = uint64(math.MaxInt64 / time.Second)
 
-// understood are the features that an invoice may demand of whoever pays it (BOLT 9), each with the one that it cannot
-// be without, or 0. A bit is even if the feature is demanded, and the next one is set if it is only offered.
+// understood are the features that an invoice may require of its payer (BOLT 9), each with the feature that it depends
+// on, or 0. An even bit means required; the odd bit after it means optional.
 var understood = map[int]int{
 	8:  0,  // var_onion_optin
 	14: 0,  // payment_secret
@@ -50,7 +50,7 @@ var understood = map[int]int{
 	48: 0,  // option_payment_metadata
 }
 
-// takeFields reads the tagged fields: a type, a length in two groups, and so many groups.
+// takeFields reads the tagged fields. A field is a type, a length in two groups, and the data.
 func (inv *Invoice) takeFields(groups []byte) error {
 	seen := map[byte]bool{}
 	for len(groups) > 0 {
@@ -85,7 +85,7 @@ func (inv *Invoice) takeFields(groups []byte) error {
 	return nil
 }
 
-// isSkipped reports whether a reader has to pass a field over: it may be of a later version of BOLT 11.
+// isSkipped reports whether readers must ignore a field, because it can be from a later version of BOLT 11.
 func isSkipped(kind byte, field []byte) bool {
 	switch kind {
 	case fieldPaymentHash, fieldSecret, fieldDescriptionHash:
@@ -121,7 +121,7 @@ func (inv *Invoice) take(kind byte, field []byte) error {
 		inv.Secret = [32]byte(b)
 	case fieldPayee:
 		if inv.Payee = PubKey(b); inv.Payee == (PubKey{}) {
-			return errors.New("no key") // it would be read as if there were no field
+			return errors.New("no key") // a zero key would read as an absent field
 		}
 	case fieldDescription:
 		if !utf8.Valid(b) {
@@ -131,7 +131,7 @@ func (inv *Invoice) take(kind byte, field []byte) error {
 	case fieldDescriptionHash:
 		inv.DescriptionHash = guild.Hash(b)
 	case fieldMetadata:
-		inv.Metadata = append(inv.Metadata, b...) // an empty one is none
+		inv.Metadata = append(inv.Metadata, b...) // an empty value is the same as none
 	case fieldRoute:
 		if len(b) == 0 || len(b)%hopSize != 0 {
 			return fmt.Errorf("%d bytes are no list of hops", len(b))
@@ -154,7 +154,7 @@ func (inv *Invoice) takeNumber(kind byte, field []byte) error {
 	return nil
 }
 
-// takeFeatures reads the bits, of which the last is number 0.
+// takeFeatures reads the feature bits. Bit 0 is the last one.
 func (inv *Invoice) takeFeatures(field []byte) error {
 	for bit := range len(field) * 5 {
 		if field[len(field)-1-bit/5]>>(bit%5)&1 == 1 {
@@ -164,7 +164,7 @@ func (inv *Invoice) takeFeatures(field []byte) error {
 	return checkFeatures(inv.Features)
 }
 
-// checkFeatures refuses what only a wallet can do that knows what it is. An odd bit asks for nothing.
+// checkFeatures refuses unknown required features and missing dependencies. Unknown odd bits are optional and ignored.
 func checkFeatures(bits []int) error {
 	for _, bit := range bits {
 		needs, known := understood[bit&^1]
@@ -178,7 +178,8 @@ func checkFeatures(bits []int) error {
 	return nil
 }
 
-// appendFields writes what takeFields reads, in the order of the examples in BOLT 11, each in its shortest form.
+// appendFields writes the form that takeFields reads, in the order of the examples in BOLT 11, each field in its
+// shortest form.
 func (inv Invoice) appendFields(data []byte) (_ []byte, err error) {
 	if err := inv.checkFields(); err != nil {
 		return nil, err
@@ -225,7 +226,7 @@ func featureGroups(bits []int) []byte {
 	return groups
 }
 
-// checkFields refuses values that would be written as something else than they are, or not be read again.
+// checkFields refuses values that would be written as other values or could not be read again.
 func (inv Invoice) checkFields() error {
 	switch {
 	case inv.Expiry < 0 || inv.Expiry%time.Second != 0:

@@ -16,12 +16,12 @@ var (
 	somebody, _ = btcec.PrivKeyFromBytes([]byte{31: 2})
 )
 
-// field is a tagged field of so many groups.
+// field returns a tagged field with these groups.
 func field(kind byte, groups ...byte) []byte {
 	return append([]byte{kind, byte(len(groups) >> 5), byte(len(groups) & 31)}, groups...)
 }
 
-// hashField is a field of 32 bytes.
+// hashField returns a field of 32 bytes.
 func hashField(kind byte) []byte {
 	return field(kind, regroup(bytes.Repeat([]byte{0x11}, 32), 8, 5)...)
 }
@@ -30,12 +30,12 @@ func payeeField(key *btcec.PrivateKey) []byte {
 	return field(fieldPayee, regroup(key.PubKey().SerializeCompressed(), 8, 5)...)
 }
 
-// needed are the fields that every invoice has.
+// needed returns the fields that every invoice has.
 func needed() []byte {
 	return slices.Concat(hashField(fieldPaymentHash), hashField(fieldSecret), field(fieldDescription))
 }
 
-// written is an invoice with just those fields, signed by payee.
+// written returns an invoice with exactly these fields, signed by payee.
 func written(t *testing.T, prefix string, fields []byte, change func(signature []byte)) string {
 	t.Helper()
 	data := append(groupsOf(1_760_000_000, timestampGroups), fields...)
@@ -52,7 +52,7 @@ func written(t *testing.T, prefix string, fields []byte, change func(signature [
 	return s
 }
 
-// mirror makes the other form of a signature, which is as good for ECDSA.
+// mirror changes a signature to its other form, which ECDSA also accepts.
 func mirror(signature []byte) {
 	var s btcec.ModNScalar
 	s.SetByteSlice(signature[32:64])
@@ -61,7 +61,7 @@ func mirror(signature []byte) {
 	signature[64] ^= 1
 }
 
-func TestAPayeeThatIsNamedIsWhoSigned(t *testing.T) {
+func TestNamedPayeeSigned(t *testing.T) {
 	named := slices.Concat(needed(), payeeField(payee))
 	inv, err := Decode(written(t, "lnbc", named, nil))
 	if err != nil || inv.Payee != PubKey(payee.PubKey().SerializeCompressed()) {
@@ -93,7 +93,7 @@ func TestAPayeeThatIsNamedIsWhoSigned(t *testing.T) {
 	}
 }
 
-func TestWhatCouldBeReadInTwoWaysIsRefused(t *testing.T) {
+func TestAmbiguousInvoices(t *testing.T) {
 	padded := regroup(bytes.Repeat([]byte{0x11}, 32), 8, 5)
 	padded[51] |= 1
 	for name, c := range map[string]struct {
@@ -124,7 +124,7 @@ func TestWhatCouldBeReadInTwoWaysIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnAmountIsReadOneWayOnly(t *testing.T) {
+func TestInvalidAmounts(t *testing.T) {
 	for prefix, words := range map[string]string{
 		"lnbc0": "nothing", "lnbc00p": "nothing", "lnbc01m": "nothing", "lnbc1x": "no number", "lnbc1mm": "no number", "lnbcm": "no network",
 		"lnbc11p": "no number", "lnbc21000001": "all there is", "lnbc21000000000000000010p": "all there is", "lnbc99999999999999999999": "all there is",
@@ -137,9 +137,9 @@ func TestAnAmountIsReadOneWayOnly(t *testing.T) {
 	}
 }
 
-func TestALetterThatIsOnlyLikeOneOfBech32IsRefused(t *testing.T) {
+func TestBech32Lookalikes(t *testing.T) {
 	s := strings.ToUpper(written(t, "lnbc", needed(), nil))
-	kelvin := strings.ReplaceAll(s, "K", "\u212a") // whose lower case is k
+	kelvin := strings.ReplaceAll(s, "K", "\u212a") // lower case is k
 	if _, err := Decode(s); err != nil || kelvin == s {
 		t.Fatal(s, err)
 	}
@@ -148,7 +148,7 @@ func TestALetterThatIsOnlyLikeOneOfBech32IsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoBech32IsRefused(t *testing.T) {
+func TestInvalidBech32(t *testing.T) {
 	for s, words := range map[string]string{
 		"": "no prefix", "1qqqqqq": "no prefix", "lnbc1qqqqq": "no prefix", "lnbc1bqqqqqq": "not of bech32",
 		strings.Repeat("q", MaxSize+1): "more than 7089",

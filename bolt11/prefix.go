@@ -9,22 +9,22 @@ import (
 	"guild"
 )
 
-// unit is what an amount is a number of.
+// unit is a multiplier of amounts.
 type unit struct {
 	letter string
 	msat   uint64
 }
 
-// The units, and how many millisatoshis each is, the greatest first. A p is a tenth of one, so
-// that a number of them ends in 0 and is read without it.
+// The units with their values in millisatoshis, largest first. A p is a tenth of a millisatoshi, so a valid number of
+// them ends in 0, and "0p" is read as the unit.
 var units = []unit{
 	{"", 100_000_000_000}, {"m", 100_000_000}, {"u", 100_000}, {"n", 100}, {"0p", 1},
 }
 
-// maxAmount is all the money there is, in millisatoshis.
+// maxAmount is the maximal supply of bitcoin, in millisatoshis.
 const maxAmount = 21_000_000 * 100_000_000_000
 
-// parsePrefix reads ln, the network, and perhaps an amount with its multiplier.
+// parsePrefix parses ln, the network, and optionally an amount with its multiplier.
 func parsePrefix(prefix string) (Network, guild.Msat, error) {
 	rest, ok := strings.CutPrefix(prefix, "ln")
 	digits := strings.IndexAny(rest, "0123456789")
@@ -65,7 +65,7 @@ func parseAmount(s string) (guild.Msat, error) {
 	return 0, fmt.Errorf("amount %.30q: no number of millisatoshis", s)
 }
 
-// prefix writes what parsePrefix reads, in the shortest form.
+// prefix writes the form that parsePrefix reads, with the shortest amount.
 func (inv Invoice) prefix() (string, error) {
 	switch {
 	case !inv.Network.known():
@@ -76,6 +76,6 @@ func (inv Invoice) prefix() (string, error) {
 		return "ln" + string(inv.Network), nil
 	}
 	fits := func(u unit) bool { return uint64(inv.Amount)%u.msat == 0 }
-	u := units[slices.IndexFunc(units, fits)] // the last one always does
+	u := units[slices.IndexFunc(units, fits)] // the last unit always fits
 	return fmt.Sprintf("ln%s%d%s", inv.Network, uint64(inv.Amount)/u.msat, u.letter), nil
 }

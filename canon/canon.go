@@ -1,13 +1,13 @@
-// Package canon writes JSON in the one form that OpenAgents' hashes are taken of (the OpenAgents surface,
-// "Hashing Rules"): no white space, object keys sorted by code point, strings and keys escaped and numbers
-// spelled as serde_json does. It is not RFC 8785: there 1.0 becomes 1, here it stays 1.0.
+// Package canon writes JSON in the canonical form over which OpenAgents computes hashes (the OpenAgents surface,
+// "Hashing Rules"): no white space, object keys sorted by code point, strings and numbers in the spelling of
+// serde_json. It is not RFC 8785, which writes 1.0 as 1; here 1.0 stays 1.0.
 //
-// The package never guesses. A value that two readers could understand differently is refused: an object with
-// the same key twice, a number beyond the range of a double, a lone surrogate, bytes that are not UTF-8. It
-// does not care what the JSON means. It links nothing but the standard library.
+// The package never guesses. It refuses every value that two readers could understand differently: an object with a
+// duplicate key, a number beyond the range of a double, a lone surrogate, invalid UTF-8. It does not interpret the
+// JSON. It links only the standard library.
 //
-// Two of the published vectors (float-333333333.33333329 and float-123456789012345680000) hold a number that
-// the serde version which made them read one unit in the last place too low. They are not imitated.
+// Two of the published vectors (float-333333333.33333329 and float-123456789012345680000) contain a number that the
+// serde version of their author read one unit in the last place too low. The package does not imitate that.
 package canon
 
 import (
@@ -17,7 +17,7 @@ import (
 	"guild/digest"
 )
 
-// MaxDepth is how deep arrays and objects may nest, as in serde_json.
+// MaxDepth limits the nesting of arrays and objects, as in serde_json.
 const MaxDepth = 127
 
 // Reasons why a value has no canonical form.
@@ -29,8 +29,7 @@ var (
 	ErrDuplicate = errors.New("duplicate key in an object")
 )
 
-// Append appends the canonical form of src, which is one JSON value, to dst. On error dst is returned as it
-// was.
+// Append appends the canonical form of src, which is one JSON value, to dst. On error it returns dst unchanged.
 func Append(dst, src []byte) ([]byte, error) {
 	w := writer{src: src, out: dst}
 	err := w.value(0)

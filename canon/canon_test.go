@@ -16,12 +16,12 @@ import (
 	"guild/canon"
 )
 
-// differences are the vectors of serde-vectors.json that we do not reproduce, and what we do instead.
+// differences are the vectors of serde-vectors.json that canon does not reproduce, with its own result.
 var differences = map[string]string{
 	// That serde version reads these two numbers one unit in the last place too low.
 	"float-333333333.33333329":    `{"v":333333333.3333333}`,
 	"float-123456789012345680000": `{"v":1.2345678901234568e20}`,
-	// serde keeps the last of two equal keys; we refuse the object.
+	// serde keeps the last of two equal keys; canon refuses the object.
 	"dup-keys": "",
 }
 
@@ -76,7 +76,7 @@ func TestPublishedVectors(t *testing.T) {
 	}
 }
 
-// TestNotJCS pins that we follow serde wherever it and RFC 8785 part.
+// TestNotJCS checks that canon follows serde wherever serde differs from RFC 8785.
 func TestNotJCS(t *testing.T) {
 	var vectors struct {
 		Vectors []struct {
@@ -193,7 +193,7 @@ func TestAppendKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestAStreamIsCopiedAsItIsReadAtOnce(t *testing.T) {
+func TestCopyMatchesCanonical(t *testing.T) {
 	for _, src := range []string{
 		`[ {"b":1,"a":[2.50, "\u0041"]}, [], [[true , null]], -0, "x" ]`, ` 1.0 `, `{"z":{},"a":[]}`, `[]`, "\"\u00e9\"",
 		strings.Repeat("[", canon.MaxDepth) + strings.Repeat("]", canon.MaxDepth),
@@ -210,7 +210,7 @@ func TestAStreamIsCopiedAsItIsReadAtOnce(t *testing.T) {
 	}
 }
 
-func TestAStreamThatBreaksOffIsNoCanonicalForm(t *testing.T) {
+func TestCopyErrors(t *testing.T) {
 	broken := errors.New("the disk is gone")
 	for src, want := range map[string]error{
 		`[1,2`: canon.ErrSyntax, `[1 2]`: canon.ErrSyntax, `[1]]`: canon.ErrSyntax, `[1] 2`: canon.ErrTrailing, ``: canon.ErrSyntax,
@@ -229,7 +229,7 @@ func TestAStreamThatBreaksOffIsNoCanonicalForm(t *testing.T) {
 	}
 }
 
-// full is a place that takes nothing.
+// full is a writer that fails.
 type full struct{}
 
 var errFull = errors.New("no room")
@@ -256,7 +256,7 @@ func TestMarshal(t *testing.T) {
 	}
 }
 
-// Ways in which a text can be in a value.
+// Types that can contain a text in different ways.
 type (
 	named    string
 	text     struct{ s string }
@@ -289,7 +289,7 @@ func TestMarshalWantsUTF8(t *testing.T) {
 	}
 }
 
-func TestHashOfAValueIsTheHashOfItsJSON(t *testing.T) {
+func TestHashValueMatchesHash(t *testing.T) {
 	a, errA := canon.HashValue(map[string]any{"z": 1, "a": []string{"x"}})
 	b, errB := canon.Hash([]byte(`{"a":["x"],"z":1}`))
 	if a != b || errA != nil || errB != nil {
@@ -297,7 +297,7 @@ func TestHashOfAValueIsTheHashOfItsJSON(t *testing.T) {
 	}
 }
 
-// FuzzCanonical: what is canonical means the same as what came in, and is a fixed point.
+// FuzzCanonical checks that the canonical form has the same meaning as the input and is a fixed point.
 func FuzzCanonical(f *testing.F) {
 	for _, seed := range []string{
 		`{"b":2,"a":[1.0,1e21,-0,18446744073709551616],"\u0000":"\ud83d\ude00"}`,

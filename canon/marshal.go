@@ -11,7 +11,7 @@ import (
 )
 
 // Marshal encodes v by the rules of encoding/json and returns the canonical form. Unlike encoding/json it refuses
-// strings that are not UTF-8. A float64 of 1 is spelled 1: what must read 1.0 uses AppendFloat.
+// strings with invalid UTF-8. It writes a float64 of 1 as 1; use AppendFloat for 1.0.
 func Marshal(v any) ([]byte, error) {
 	b, err := json.Marshal(v)
 	if err == nil {
@@ -23,7 +23,7 @@ func Marshal(v any) ([]byte, error) {
 	return Canonical(b)
 }
 
-// HashValue is the SHA-256 of what Marshal returns.
+// HashValue returns the SHA-256 of the result of Marshal.
 func HashValue(v any) (digest.SHA256, error) {
 	b, err := Marshal(v)
 	if err != nil {
@@ -32,16 +32,16 @@ func HashValue(v any) (digest.SHA256, error) {
 	return digest.Sum(b), nil
 }
 
-// checkUTF8 looks for strings that are not UTF-8 in a value that encoding/json has encoded: it replaces what is wrong in
-// them by U+FFFD and says nothing. What encodes itself as JSON is not looked into, since Canonical reads that as it is.
-// The value has no cycles, or encoding/json would have refused it.
+// checkUTF8 returns an error if a value contains a string with invalid UTF-8. It is necessary because encoding/json
+// replaces invalid bytes by U+FFFD without an error. Values that encode themselves as JSON are not checked here;
+// Canonical reads their output. The value has no cycles, because encoding/json has accepted it.
 func checkUTF8(v reflect.Value) error {
 	if !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil
 	}
 	if v.CanInterface() {
 		as := v
-		if v.CanAddr() { // then encoding/json calls methods of the pointer, too
+		if v.CanAddr() { // encoding/json then also calls methods of the pointer
 			as = v.Addr()
 		}
 		switch m := as.Interface().(type) {

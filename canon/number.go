@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// number takes a number, and spells it as serde_json prints it: integers exactly while they fit 64 bits, all else as the
-// shortest double. Most are spelled so already.
+// number reads a number and writes it in the spelling of serde_json: integers that fit 64 bits exactly, all others as
+// the shortest double. Most numbers already have this spelling and are copied.
 func (w *writer) number() error {
 	start := w.at
 	if w.src[w.at] == '-' {
@@ -15,7 +15,7 @@ func (w *writer) number() error {
 	}
 	whole := w.digits()
 	if whole == 0 || whole > 1 && w.src[w.at-whole] == '0' {
-		w.at -= max(whole-1, 0) // the first that is wrong
+		w.at -= max(whole-1, 0) // the first wrong digit
 		return w.unexpected()
 	}
 	point, digits := w.at, 0
@@ -49,7 +49,7 @@ func (w *writer) number() error {
 	return nil
 }
 
-// digits goes over decimal digits, and says over how many.
+// digits skips decimal digits and returns their number.
 func (w *writer) digits() int {
 	start := w.at
 	for w.at < len(w.src) && '0' <= w.src[w.at] && w.src[w.at] <= '9' {
@@ -58,7 +58,8 @@ func (w *writer) digits() int {
 	return w.at - start
 }
 
-// isInt64 reports whether an integer of so many digits fits int64 or uint64. -0 is none: only a double has it.
+// isInt64 reports whether an integer with this number of digits fits int64 or uint64. -0 does not, because only a
+// double has it.
 func isInt64(raw []byte, digits int) bool {
 	switch {
 	case digits <= 18:
@@ -73,8 +74,9 @@ func isInt64(raw []byte, digits int) bool {
 	return err == nil
 }
 
-// isPlainDecimal reports whether a number with a fraction, which begins with the point, is spelled as the double that it is:
-// with fifteen digits, which a double always keeps, no zero too many, and none of the small ones that get an exponent.
+// isPlainDecimal reports whether a number with a fraction (which starts with the point) already has the shortest
+// spelling of its double: at most fifteen digits, which every double preserves, no superfluous zero, and not so small
+// that it needs an exponent.
 func isPlainDecimal(fraction []byte, whole, digits int) bool {
 	if digits == 0 || whole+digits > 15 {
 		return false
@@ -82,8 +84,8 @@ func isPlainDecimal(fraction []byte, whole, digits int) bool {
 	return fraction[digits] != '0' && (digits < 4 || string(fraction[1:4]) != "000") || digits == 1
 }
 
-// AppendFloat spells f, which must be finite, as serde_json prints a double: 1.0, 0.00001, 1e-6, 1e16,
-// 1.5e300.
+// AppendFloat appends f in the spelling of serde_json for a double: 1.0, 0.00001, 1e-6, 1e16, 1.5e300. f must be
+// finite.
 func AppendFloat(dst []byte, f float64) []byte {
 	var buf [32]byte
 	digits, exponent := decimal(strconv.AppendFloat(buf[:0], f, 'e', -1, 64))
@@ -112,8 +114,8 @@ func AppendFloat(dst []byte, f float64) []byte {
 	}
 }
 
-// decimal takes what strconv writes under 'e', as -1.234e+05, apart: the sign and digits without a point, and
-// the exponent.
+// decimal splits the output of strconv in format 'e', such as -1.234e+05, into the sign and digits without a point,
+// and the exponent.
 func decimal(b []byte) (digits []byte, exponent int) {
 	mantissa, e, _ := bytes.Cut(b, []byte{'e'})
 	exponent, _ = strconv.Atoi(string(e))

@@ -11,9 +11,9 @@ import (
 	"guild/digest"
 )
 
-// Copy writes the canonical form of src, which is one JSON value, to dst. Arrays pass through element by element: only
-// an object is kept in memory until it ends, for its members may have to change places. After an error, dst may have
-// been written to.
+// Copy writes the canonical form of src, which is one JSON value, to dst. It processes arrays element by element. It
+// keeps only objects in memory, because their members may have to be reordered. After an error, dst can contain a part
+// of the output.
 func Copy(dst io.Writer, src io.Reader) error {
 	s := stream{in: bufio.NewReader(src), to: bufio.NewWriter(dst)}
 	err := s.copy(0)
@@ -29,7 +29,7 @@ func Copy(dst io.Writer, src io.Reader) error {
 	return nil
 }
 
-// HashOf returns the SHA-256 of the canonical form of src, read as Copy reads it.
+// HashOf returns the SHA-256 of the canonical form of src, which it reads like Copy.
 func HashOf(src io.Reader) (digest.SHA256, error) {
 	sum := sha256.New()
 	if err := Copy(sum, src); err != nil {
@@ -38,10 +38,10 @@ func HashOf(src io.Reader) (digest.SHA256, error) {
 	return digest.SHA256(sum.Sum(nil)), nil
 }
 
-// stream goes through the outermost arrays, and leaves what is in them to a writer.
+// stream processes the outermost arrays and passes their other elements to a writer.
 type stream struct {
 	in *bufio.Reader
-	to *bufio.Writer // the first error stays, and Flush returns it
+	to *bufio.Writer // keeps the first error, and Flush returns it
 	writer
 }
 
@@ -84,7 +84,7 @@ func (s *stream) copy(depth int) error {
 	return nil
 }
 
-// peek returns the byte behind white space, which stays.
+// peek skips white space and returns the next byte without consuming it.
 func (s *stream) peek() (byte, error) {
 	for {
 		b, err := s.in.Peek(1)
@@ -117,8 +117,8 @@ func (s *stream) element(depth int) error {
 	return err
 }
 
-// read takes the bytes of a value that is not an array into src. It finds their end by quotes and brackets; whether they
-// are JSON is for value to say.
+// read reads the bytes of a value that is not an array into src. It finds the end by quotes and brackets; value checks
+// whether the bytes are JSON.
 func (s *stream) read() error {
 	s.src = s.src[:0]
 	open, quoted := 0, false
@@ -134,7 +134,7 @@ func (s *stream) read() error {
 			return err
 		}
 		if open == 0 && !quoted && len(s.src) > 0 && (isSpace(c) || bytes.IndexByte([]byte(",]"), c) >= 0) {
-			return s.in.UnreadByte() // the end of a number or a word
+			return s.in.UnreadByte() // end of a number or literal
 		}
 		s.src = append(s.src, c)
 		switch {
@@ -156,7 +156,7 @@ func (s *stream) read() error {
 	}
 }
 
-// trailing is an error if anything but white space follows.
+// trailing returns an error if anything but white space follows.
 func (s *stream) trailing() error {
 	c, err := s.peek()
 	switch {

@@ -11,20 +11,19 @@ import (
 	"unicode/utf8"
 )
 
-// writer turns one value into its canonical form, in one pass over it. Most of what stands in JSON is canonical already
-// and is copied. Members are written where they stand and put in order when their object ends, so nothing is kept but
-// spans.
+// writer converts one value to its canonical form in one pass. Most of the JSON is already canonical and is copied.
+// Members are written in their original order and sorted when their object ends, so only their positions need memory.
 type writer struct {
 	src []byte
 	at  int // in src
 	out []byte
 
-	members []member // of all objects that are open
-	names   []byte   // those of their keys that had escapes, decoded
-	moved   []byte   // scratch of sort
+	members []member // of all open objects
+	names   []byte   // decoded keys that had escapes
+	moved   []byte   // buffer of sort
 }
 
-// member is one member of an object: its decoded key, and where key, colon and value are in out.
+// member is one member of an object: its decoded key, and the range of key, colon and value in out.
 type member struct {
 	key        []byte
 	start, end int
@@ -50,7 +49,7 @@ func (w *writer) value(depth int) error {
 	return w.unexpected()
 }
 
-// next is the byte behind white space, which stays; 0 at the end, which is no byte of JSON either.
+// next skips white space and returns the next byte without consuming it, or 0 at the end. 0 is never valid in JSON.
 func (w *writer) next() byte {
 	for ; w.at < len(w.src); w.at++ {
 		if c := w.src[w.at]; !isSpace(c) {
@@ -65,7 +64,7 @@ func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\
 // errEnd means that the source ends within a value.
 var errEnd = fmt.Errorf("%w: %w", ErrSyntax, io.ErrUnexpectedEOF)
 
-// unexpected is the error of the byte that is next.
+// unexpected returns the error for the next byte.
 func (w *writer) unexpected() error {
 	if w.at >= len(w.src) {
 		return errEnd
@@ -74,7 +73,7 @@ func (w *writer) unexpected() error {
 	return fmt.Errorf("%w: unexpected %q at byte %d", ErrSyntax, r, w.at)
 }
 
-// end wants nothing but white space behind the value.
+// end returns an error if anything but white space follows the value.
 func (w *writer) end() error {
 	w.next()
 	if w.at < len(w.src) {
@@ -163,7 +162,7 @@ func (w *writer) object(depth int) error {
 	return nil
 }
 
-// member takes a key and its value, and says whether the key comes after that of the member before.
+// member reads a key and its value. after reports whether the key sorts after that of the member before.
 func (w *writer) member(depth int, before []member) (after bool, err error) {
 	if w.next() != '"' {
 		return false, w.unexpected()
@@ -185,7 +184,7 @@ func (w *writer) member(depth int, before []member) (after bool, err error) {
 	}
 	w.at++
 	w.out = append(w.out, ':')
-	// The member is known before those of its value, which come and go behind it.
+	// Append the member before its value is read: members of the value are appended after it and removed again.
 	at := len(w.members)
 	w.members = append(w.members, m)
 	if err := w.value(depth + 1); err != nil {
@@ -197,7 +196,7 @@ func (w *writer) member(depth int, before []member) (after bool, err error) {
 
 func duplicate(key []byte) error { return fmt.Errorf("%w: %.80q", ErrDuplicate, string(key)) }
 
-// key takes a key, and returns it decoded.
+// key reads a key and returns it decoded.
 func (w *writer) key() ([]byte, error) {
 	start, canonical := w.at, len(w.out)
 	if err := w.text(); err != nil {
@@ -212,7 +211,7 @@ func (w *writer) key() ([]byte, error) {
 	return w.names[at:], nil
 }
 
-// appendDecoded appends what a string in its canonical form stands for.
+// appendDecoded appends the decoded text of a string in canonical form.
 func appendDecoded(dst, quoted []byte) []byte {
 	text := quoted[1 : len(quoted)-1]
 	for i := 0; i < len(text); i++ {
@@ -240,8 +239,8 @@ func appendDecoded(dst, quoted []byte) []byte {
 	return dst
 }
 
-// sort puts the members of one object, which stand in out from body on, in the order of their keys. Bytes of
-// UTF-8 order as code points do.
+// sort sorts the members of one object, which are in out from body on, by key. Comparing UTF-8 bytes gives the order
+// of code points.
 func (w *writer) sort(members []member, body int) error {
 	slices.SortFunc(members, func(a, b member) int { return bytes.Compare(a.key, b.key) })
 	w.moved = append(w.moved[:0], w.out[body:]...)
@@ -258,7 +257,7 @@ func (w *writer) sort(members []member, body int) error {
 	return nil
 }
 
-// text copies a string, with the quotes. Only what is escaped otherwise than serde_json does is written anew.
+// text copies a string with its quotes. It rewrites only escapes that serde_json would write differently.
 func (w *writer) text() error {
 	start, i := w.at, w.at+1
 	for {
@@ -297,13 +296,14 @@ func (w *writer) text() error {
 	}
 }
 
-// plain is the index of the first byte from i on that is no printable ASCII, or that means something in a string.
+// plain returns the index of the first byte from i on that is not printable ASCII, or is a quote or backslash. It
+// tests eight bytes at a time.
 func plain(src []byte, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(src); i += 8 {
 		x := binary.LittleEndian.Uint64(src[i:])
 		quote, slash := x^ones*'"', x^ones*'\\'
-		// A borrow may raise a bit too many, but only above the byte that is found.
+		// A borrow can set a wrong bit, but only above the first byte that is found.
 		found := (x | (x - ones*' ') | (quote-ones)&^quote | (slash-ones)&^slash) & tops
 		if found != 0 {
 			return i + bits.TrailingZeros64(found)/8
@@ -317,7 +317,7 @@ func plain(src []byte, i int) int {
 	return i
 }
 
-// isShort reports whether serde_json escapes something with this letter, and so do we.
+// isShort reports whether c is the letter of a short escape that serde_json writes.
 func isShort(c byte) bool {
 	switch c {
 	case '"', '\\', 'b', 'f', 'n', 'r', 't':
@@ -326,7 +326,7 @@ func isShort(c byte) bool {
 	return false
 }
 
-// escape takes an escape that serde_json does not write, or may not.
+// escape reads an escape that serde_json would write differently or not at all.
 func (w *writer) escape() error {
 	rest := w.src[w.at+1:]
 	switch {
@@ -359,7 +359,7 @@ func (w *writer) escape() error {
 	return nil
 }
 
-// unit is the code unit that "u0000" stands for.
+// unit returns the code unit of "u0000".
 func unit(b []byte) (r rune, ok bool) {
 	if len(b) < len("u0000") {
 		return 0, false
@@ -380,7 +380,7 @@ func unit(b []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// appendRune writes a code point in a string as serde_json does: only what must be escaped is.
+// appendRune appends a code point of a string in the spelling of serde_json, which escapes only what must be escaped.
 func appendRune(dst []byte, r rune) []byte {
 	const digits = "0123456789abcdef"
 	switch r {

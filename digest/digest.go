@@ -1,5 +1,5 @@
-// Package digest names content by its SHA-256. It imports nothing but the standard library, so that formats that need no
-// more, such as canon, can be used without anything else of guild.
+// Package digest represents the SHA-256 of content. It imports only the standard library, so that small formats such
+// as canon can be used without the rest of guild.
 package digest
 
 import (
@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// SHA256 is a SHA-256 digest. It is written "sha256:<64 hex digits>"; bare hex is accepted on reading. The zero value is
-// written as an empty text, and means that there is no content.
+// SHA256 is a SHA-256 digest. It is written as "sha256:<64 hex digits>"; bare hex is also read. The zero value means
+// no content and is written as "".
 type SHA256 [sha256.Size]byte
 
 // Sum returns the digest of b.
 func Sum(b []byte) SHA256 { return sha256.Sum256(b) }
 
-// Parse reads "sha256:<hex>" or bare hex.
+// Parse parses "sha256:<hex>" or bare hex.
 func Parse(s string) (SHA256, error) {
 	var h SHA256
 	digits := strings.TrimPrefix(s, "sha256:")
@@ -32,13 +32,13 @@ func Parse(s string) (SHA256, error) {
 // String returns "sha256:<hex>".
 func (h SHA256) String() string { return "sha256:" + h.Hex() }
 
-// Hex returns the bare digits, for file names and tags.
+// Hex returns the hex digits without prefix, for file names and tags.
 func (h SHA256) Hex() string { return hex.EncodeToString(h[:]) }
 
 // IsZero reports whether h was never set.
 func (h SHA256) IsZero() bool { return h == SHA256{} }
 
-// MarshalText writes the form of String; the zero digest is empty.
+// MarshalText writes the form of String; the zero digest as "".
 func (h SHA256) MarshalText() ([]byte, error) {
 	if h.IsZero() {
 		return nil, nil
@@ -46,7 +46,7 @@ func (h SHA256) MarshalText() ([]byte, error) {
 	return []byte(h.String()), nil
 }
 
-// UnmarshalText reads what Parse reads; empty is the zero digest.
+// UnmarshalText parses the form of Parse; "" is the zero digest.
 func (h *SHA256) UnmarshalText(b []byte) error {
 	if len(b) == 0 {
 		*h = SHA256{}

@@ -35,11 +35,11 @@
 // A request can also have other inputs of NIP-90. The marker is the customer's name for an input:
 //
 //	["i", <URL>, "url", "", <marker>]                    from a Blossom server if the path ends in 64 hex digits,
-//	which are then the SHA-256 of the file
+//	                                                     which are then the SHA-256 of the file
 //	["i", <event id>, "event", <relay>, <marker>]        the content of that event
 //	["i", <request id>, "job", <relay>, <marker>]        the result of an earlier request, if it is public
 //	["i", <text>, "text", "", <marker>]                  the text; with the marker "job", or one that begins with
-//	"job:", the content of a result that is not public
+//	                                                     "job:", the content of a result that is not public
 //
 // A benchmark is a request of kind 5000 with the parameters benchmark-type (standard, stress or correctness),
 // time-limit, memory-limit (MB), iterations and language, and with one more input:

@@ -10,10 +10,10 @@ import (
 	"guild"
 )
 
-// object is a JSON object whose fields are taken out as they are understood.
+// object is a JSON object from which known members are removed one by one.
 type object map[string]json.RawMessage
 
-// readContent reads the fields it knows and keeps the rest. What is no JSON object is a text.
+// readContent reads the known members and keeps the rest. A content that is not a JSON object is the summary.
 func readContent(content string) (c Content) {
 	var fields object
 	if !strings.HasPrefix(strings.TrimSpace(content), "{") || json.Unmarshal([]byte(content), &fields) != nil {
@@ -37,14 +37,14 @@ func readContent(content string) (c Content) {
 		o.takeText("cid", MaxItem, &c.Evidence.CID)
 		c.Evidence.Extra = o.rest()
 	})
-	if c.Evidence.CID == "" { // where the partnership protocol has it
+	if c.Evidence.CID == "" { // its place in the partnership protocol
 		fields.takeText("evidence_cid", MaxItem, &c.Evidence.CID)
 	}
 	c.Extra = fields.rest()
 	return c
 }
 
-// text is a text as it is kept: cut, without what would be read differently by others.
+// text returns a text as it is kept: without control characters, cut to at most most bytes.
 func text(s string, most int) string { return guild.Cut(guild.Clean(s), most) }
 
 func (o object) rest() map[string]json.RawMessage {
@@ -64,7 +64,7 @@ func (o object) takeText(name string, most int, to *string) {
 
 func isString(raw json.RawMessage) bool { return bytes.HasPrefix(raw, []byte(`"`)) }
 
-// takeList takes a list of texts, or one text.
+// takeList reads a list of texts, or a single text.
 func (o object) takeList(name string, to *[]string) {
 	raw, ok := o[name]
 	if !ok {
@@ -90,7 +90,7 @@ func (o object) takeList(name string, to *[]string) {
 	}
 }
 
-// takeScore takes a number from 0 to 1.
+// takeScore reads a number from 0 to 1.
 func (o object) takeScore(name string, to **guild.Score) {
 	if micro, ok := parseDecimal(string(o[name])); ok && micro <= guild.Micro {
 		delete(o, name)
@@ -99,7 +99,7 @@ func (o object) takeScore(name string, to **guild.Score) {
 	}
 }
 
-// takeMs takes a time in whole milliseconds.
+// takeMs reads a time in whole milliseconds.
 func (o object) takeMs(name string, to **int64) {
 	var ms int64
 	if raw, ok := o[name]; ok && !isString(raw) && string(raw) != "null" && json.Unmarshal(raw, &ms) == nil && ms >= 0 {
@@ -119,7 +119,7 @@ func (o object) takeHash(name string, to *guild.Hash) {
 	}
 }
 
-// inside reads a field that is an object.
+// inside passes a member that is an object to read.
 func (o object) inside(name string, read func(object)) {
 	var inner object
 	if raw, ok := o[name]; ok && json.Unmarshal(raw, &inner) == nil && inner != nil {
@@ -128,7 +128,7 @@ func (o object) inside(name string, read func(object)) {
 	}
 }
 
-// encode writes the JSON object, its fields sorted.
+// encode returns the JSON object with sorted members.
 func (c Content) encode() string {
 	o := object{}
 	o.put("summary", text(c.Summary, MaxText))
@@ -154,7 +154,7 @@ func (c Content) encode() string {
 	o.put("evidence", evidence)
 
 	o.merge(c.Extra)
-	b, _ := encodeJSON(o) // valid JSON and strings only
+	b, _ := encodeJSON(o) // cannot fail: valid JSON and strings only
 	return guild.Clean(string(b))
 }
 
@@ -167,7 +167,7 @@ func texts(list []string) (kept []string) {
 	return kept
 }
 
-// put sets a field, unless the value is empty.
+// put sets a member, unless the value is empty.
 func (o object) put(name string, v any) {
 	b, err := encodeJSON(v)
 	if err != nil {
@@ -186,18 +186,18 @@ func (o object) putMs(name string, ms *int64) {
 	}
 }
 
-// merge adds the fields of more that o does not have and that can be written.
+// merge adds the members of more that o does not have and that are valid JSON.
 func (o object) merge(more map[string]json.RawMessage) {
 	for _, name := range slices.Sorted(maps.Keys(more)) {
 		raw := more[name]
-		name = guild.Clean(name) // before they are sorted to be written
+		name = guild.Clean(name) // before they are sorted
 		if _, ok := o[name]; !ok && json.Valid(raw) {
 			o[name] = raw
 		}
 	}
 }
 
-// encodeJSON is json.Marshal without the escapes that are only for HTML.
+// encodeJSON is json.Marshal without escapes for HTML.
 func encodeJSON(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -12,9 +12,9 @@ import (
 	"guild"
 )
 
-// Parse reads a review of kind 2020 or 32020. It needs a subject and a rating within its scale; whatever else it does
-// not understand it keeps or leaves out. A content that is no JSON object is the summary. Errors match ErrKind,
-// ErrTooBig or ErrInvalid.
+// Parse reads a review of kind 2020 or 32020. It requires a subject and a rating within its scale. It keeps or ignores
+// everything else that it does not understand. A content that is not a JSON object is the summary. Errors match
+// ErrKind, ErrTooBig or ErrInvalid.
 func Parse(e nostr.Event) (Review, error) {
 	r, err := parse(e)
 	if err != nil {
@@ -74,7 +74,7 @@ func check(e nostr.Event) error {
 	return nil
 }
 
-// value is that of the first tag of a name, or "".
+// value returns the value of the first tag with a name, or "".
 func value(tags nostr.Tags, name string) string {
 	if tag := tags.Find(name); tag != nil {
 		return tag[1]
@@ -82,7 +82,7 @@ func value(tags nostr.Tags, name string) string {
 	return ""
 }
 
-// rating is the rating as a whole: others give several, of which those for one quality alone name it.
+// rating returns the overall rating. Some programs write several ratings; those for a single quality name it.
 func rating(tags nostr.Tags) string {
 	for tag := range tags.FindAll("rating") {
 		if len(tag) == 2 || tag[2] == "" {
@@ -92,7 +92,7 @@ func rating(tags nostr.Tags) string {
 	return value(tags, "rating")
 }
 
-// readSubject finds out whom the review is about: the tag "subject", else the only key in a p tag.
+// readSubject reads the subject of the review: the subject tag, or else the only key in p tags.
 func (r *Review) readSubject(tags nostr.Tags) error {
 	tag := tags.Find("subject")
 	for other := range tags.FindAll("p") {
@@ -116,7 +116,7 @@ func (r *Review) readSubject(tags nostr.Tags) error {
 	return nil
 }
 
-// readKey reads a key in hex, and as an npub, which section 4.3.2.1 has in the tag.
+// readKey parses a key in hex or as npub; section 4.3.2.1 has an npub in the tag.
 func readKey(s string) (nostr.PubKey, error) {
 	if !strings.HasPrefix(s, "npub1") || len(s) > 100 {
 		return nostr.PubKeyFromHex(s)
@@ -129,7 +129,7 @@ func readKey(s string) (nostr.PubKey, error) {
 	return nostr.PubKeyFromHex(key.Hex())
 }
 
-// task is what the review is about: as it says, else as it can be found by, else by its address.
+// task returns the task of the review: from the task tag, else the t tag, else the d tag.
 func (r *Review) task(tags nostr.Tags) string {
 	if tags.Find("task") != nil {
 		return value(tags, "task")

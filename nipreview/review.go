@@ -1,10 +1,10 @@
 // Package nipreview reads and writes reviews of providers: the kinds 2020 (one review) and 32020 (the reviewer's
-// current opinion on a subject), which the partnership protocol proposes in section 4.3. It is bytes in, values out:
-// what a review is worth is decided by whoever reads it.
+// current opinion on a subject), which the partnership protocol proposes in section 4.3. It only converts; its callers
+// decide how much a review counts.
 //
-// A review can also be written in two other forms, for those who read only these: the job reviews of NIP-90 agents
-// (kind 31117), which rate one job with whole stars, and the labels of NIP-32 (kind 1985), whose ratings go from 0 to
-// 1. Neither is read.
+// It also writes reviews in two other forms, for programs that read only these: the job reviews of NIP-90 agents (kind
+// 31117), which rate one job in whole stars, and the labels of NIP-32 (kind 1985), with ratings from 0 to 1. It reads
+// neither.
 package nipreview
 
 import (
@@ -22,14 +22,14 @@ import (
 
 // Kinds of reviews.
 const (
-	Kind    nostr.Kind = 2020  // one review, which stays
-	KindSet nostr.Kind = 32020 // the current opinion, which replaces the one before
+	Kind    nostr.Kind = 2020  // one review, permanent
+	KindSet nostr.Kind = 32020 // the current opinion; replaces the one before
 
 	KindJobReview nostr.Kind = 31117 // mirror: one job, in whole stars
 	KindLabel     nostr.Kind = 1985  // mirror: NIP-32
 )
 
-// Limits on what is read and written. An event over the first three is refused; the rest is cut.
+// Limits of the input and output. An event over one of the first three is refused; longer texts and lists are cut.
 const (
 	MaxContent = 16 << 10 // bytes of content
 	MaxTags    = 100      // tags of an event
@@ -37,7 +37,7 @@ const (
 
 	MaxText = 2000 // bytes of the summary and of the recommendation
 	MaxItem = 500  // bytes of one strength or weakness
-	MaxList = 20   // strengths, and weaknesses
+	MaxList = 20   // strengths, and also weaknesses
 	MaxTask = 200  // bytes of a task or of a service's d
 )
 
@@ -48,7 +48,7 @@ var (
 	ErrInvalid = errors.New("no review")
 )
 
-// Review is what a reviewer says of a provider's work on a task.
+// Review is a review of a provider's work on a task.
 type Review struct {
 	Kind      nostr.Kind // Kind or KindSet
 	ID        nostr.ID   // of the event; zero before it is signed
@@ -56,14 +56,14 @@ type Review struct {
 	CreatedAt nostr.Timestamp
 
 	Subject nostr.PubKey // the provider
-	Relay   string       // where it may be found, "" if nobody says
+	Relay   string       // relay that may have it, or ""
 	Stars   Stars
-	Task    string // "" when it is about everything
-	Service string // the d tag of the provider's service, "" when it is about all of them
-	D       string // of a KindSet, as read; see Address
+	Task    string // "" for all tasks
+	Service string // d tag of the provider's service, or "" for all services
+	D       string // of a KindSet as received; see Address
 
-	Request nostr.ID // of one job; zero if none is named
-	JobKind int      // NIP-90 kind of that request, 0 if none is named
+	Request nostr.ID // of one job; zero without one
+	JobKind int      // NIP-90 kind of that request, or 0
 
 	Content
 }
@@ -77,37 +77,37 @@ type Content struct {
 	Recommendation string
 	Evidence       Evidence
 
-	// Extra keeps the fields that are not understood.
+	// Extra keeps unknown members.
 	Extra map[string]json.RawMessage
 }
 
-// Metrics are measured. A nil one was not.
+// Metrics has measured values; nil means not measured.
 type Metrics struct {
 	TestScore    *guild.Score // 0 to 1 on the wire
 	LatencyP50Ms *int64
 	LatencyP95Ms *int64
 
-	Extra map[string]json.RawMessage // others, by their name
+	Extra map[string]json.RawMessage // other metrics by name
 }
 
-// Evidence is what a review is founded on.
+// Evidence names the evidence for a review.
 type Evidence struct {
 	Receipt     string     // id of the receipt
 	ReceiptHash guild.Hash // of its canonical form
 	VerdictHash guild.Hash
 	CID         string // IPFS reference to full logs
 
-	Extra map[string]json.RawMessage // what else it names
+	Extra map[string]json.RawMessage // unknown members
 }
 
-// Address is the d tag of the current opinion on a provider's work on a task. There is one for all its services that
-// do the task: the tag "service" says which one the opinion was formed on.
+// Address returns the d tag of the current opinion on a provider's work on a task. It covers all services of the
+// provider that do the task; the service tag names the one that was used.
 func Address(provider nostr.PubKey, task string) string {
 	return provider.Hex() + ":" + guild.Cut(guild.Clean(task), MaxTask)
 }
 
-// Event builds the unsigned review of the kind that it has. The same review always gives the same tags and content; the
-// key and the date are left to whoever signs.
+// Event returns the unsigned review, of kind r.Kind. Equal reviews give equal tags and content. The signer sets the
+// key and the date.
 func (r Review) Event() nostr.Event {
 	return nostr.Event{Kind: r.Kind, Tags: r.tags(), Content: r.Content.encode()}
 }
@@ -136,7 +136,7 @@ func (r Review) tags() nostr.Tags {
 	return append(tags, nostr.Tag{"alt", r.alt()})
 }
 
-// alt is what somebody sees who knows no reviews (NIP-31).
+// alt returns a text for programs that do not know reviews (NIP-31).
 func (r Review) alt() string {
 	return fmt.Sprintf("Review of the provider %s for %s: %s of 5 stars", nip19.EncodeNpub(r.Subject), what(r.Task), r.Stars)
 }
@@ -148,7 +148,7 @@ func what(task string) string {
 	return "everything"
 }
 
-// hinted is a tag with a relay hint, if there is one.
+// hinted returns a tag, with a relay hint if relay is valid.
 func hinted(name, value, relay string) nostr.Tag {
 	if isRelayURL(relay) {
 		return nostr.Tag{name, value, relay}
@@ -161,8 +161,8 @@ func isRelayURL(s string) bool {
 		!strings.ContainsAny(s, " \t\r\n") && guild.Clean(s) == s
 }
 
-// JobReview is the mirror for those who read job reviews (kind 31117): one job, from 1 to 5 whole stars. There is none
-// of a review that names no job.
+// JobReview returns the mirror as a job review (kind 31117): one job, rated with 1 to 5 whole stars. ok is false if
+// the review names no job.
 func (r Review) JobReview() (e nostr.Event, ok bool) {
 	if r.Request == (nostr.ID{}) || r.JobKind == 0 {
 		return nostr.Event{}, false
@@ -171,13 +171,13 @@ func (r Review) JobReview() (e nostr.Event, ok bool) {
 	return nostr.Event{Kind: KindJobReview, Content: guild.Cut(guild.Clean(r.Summary), MaxText), Tags: nostr.Tags{
 		{"d", request}, {"e", request}, hinted("p", r.Subject.Hex(), r.Relay), {"rating", strconv.Itoa(r.Stars.whole())},
 		{"role", "customer"},
-		{"k", kind}, {"kind", kind}, // either is read by some
+		{"k", kind}, {"kind", kind}, // programs read one or the other
 		{"alt", r.alt()},
 	}}, true
 }
 
-// Label is the mirror as a label (NIP-32, kind 1985). It is put on the provider's key only: tags of one letter name
-// what is labelled, so that the task stands in one of several.
+// Label returns the mirror as a label (NIP-32, kind 1985). Only the provider's key is labelled. The task is in a tag
+// with a longer name, because single-letter tags name what is labelled.
 func (r Review) Label() nostr.Event {
 	const namespace = "review"
 	return nostr.Event{Kind: KindLabel, Content: guild.Cut(guild.Clean(r.Summary), MaxText), Tags: nostr.Tags{

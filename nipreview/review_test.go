@@ -21,7 +21,7 @@ var (
 	bob   = nostr.MustPubKeyFromHex("9f150df609a0262f6663ddd7c30c3d060818161bdce5a9b31fe2618c9c0a050a")
 )
 
-// event is a review of alice by bob.
+// event returns a review of alice by bob.
 func event(content string, tags ...nostr.Tag) nostr.Event {
 	return nostr.Event{Kind: nipreview.Kind, PubKey: bob, CreatedAt: 1774048752, Tags: tags, Content: content}
 }
@@ -49,9 +49,9 @@ func full() nipreview.Review {
 	}
 }
 
-// TestRatingsAreTrustInStars is the formula of section 4.3.2.2, rating = 1 + 4·trust, with the initial trust of section
-// 3.3.2 and the bounds of section 5.2: 1 + 4·0.75 = 4, 1 + 4·0.6 = 3.4, 1 + 4·0.45 = 2.8, 1 + 4·0.9 = 4.6 and
-// 1 + 4·0.1 = 1.4; and the rating of the specification's example, 4.5 = 1 + 4·0.875.
+// The formula of section 4.3.2.2, rating = 1 + 4·trust, with the initial trust of section 3.3.2 and the bounds of
+// section 5.2: 1 + 4·0.75 = 4, 1 + 4·0.6 = 3.4, 1 + 4·0.45 = 2.8, 1 + 4·0.9 = 4.6 and 1 + 4·0.1 = 1.4; and the rating
+// of the specification's example, 4.5 = 1 + 4·0.875.
 func TestRatingsAreTrustInStars(t *testing.T) {
 	for _, c := range []struct {
 		trust guild.Trust
@@ -70,7 +70,7 @@ func TestRatingsAreTrustInStars(t *testing.T) {
 	}
 }
 
-// TestScales is section 4.3.2.2: denom and max_rating are the same, and other scales are converted in proportion.
+// Section 4.3.2.2: denom and max_rating mean the same, and other scales are converted in proportion.
 func TestScales(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -108,7 +108,7 @@ func TestScales(t *testing.T) {
 	}
 }
 
-func TestTheTagsAreThoseOfTheSpecificationAndThoseThatRelaysCanFind(t *testing.T) {
+func TestReviewTags(t *testing.T) {
 	r := full()
 	want := nostr.Tags{
 		{"subject", alice.Hex(), "wss://relay.example"}, {"rating", "4.5"}, {"denom", "5"}, {"task", "python"},
@@ -125,7 +125,7 @@ func TestTheTagsAreThoseOfTheSpecificationAndThoseThatRelaysCanFind(t *testing.T
 	}
 }
 
-// TestTheContent is the example of section 4.3.2.4, with evidence in the place of evidence_cid.
+// TestTheContent has the example of section 4.3.2.4, with evidence in place of evidence_cid.
 func TestTheContent(t *testing.T) {
 	got := full().Event().Content
 	for _, part := range []string{
@@ -141,7 +141,7 @@ func TestTheContent(t *testing.T) {
 	}
 }
 
-func TestTheSpecificationsOwnExampleIsRead(t *testing.T) {
+func TestSpecificationExample(t *testing.T) {
 	e := rated(nostr.Tag{"rating", "4.5"}, nostr.Tag{"denom", "5"}, nostr.Tag{"task", "benchmark-task"})
 	e.Content = `{ "summary": "Reliable platform with occasional latency variance", "strengths": ["Consistent correctness",
 		"Good documentation", "Responsive support"], "weaknesses": ["p95 latency 2.3x p50", "Cold start delays"],
@@ -200,7 +200,7 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoReview(t *testing.T) {
+func TestInvalidReviews(t *testing.T) {
 	good := nostr.Tag{"rating", "4"}
 	many := rated(good)
 	for range nipreview.MaxTags {
@@ -229,8 +229,8 @@ func TestWhatIsNoReview(t *testing.T) {
 	}
 }
 
-// TestMirrors: kind 31117 rates one job with whole stars, and is read by its d, p, rating, role, and k or kind; a label
-// (NIP-32) needs its namespace, and has only what it labels in tags of one letter.
+// Kind 31117 rates one job with whole stars; its readers use d, p, rating, role, and k or kind. A label (NIP-32) needs
+// its namespace, and its single-letter tags name only what is labelled.
 func TestMirrors(t *testing.T) {
 	r := full()
 	job, ok := r.JobReview()
@@ -267,7 +267,7 @@ func TestWholeStars(t *testing.T) {
 	}
 }
 
-// reviews draws what can be written.
+// reviews draws a review that can be written.
 func reviews(t *rapid.T) nipreview.Review {
 	words := rapid.StringMatching(`[ -~äöü→]{0,60}`)
 	list := rapid.SliceOfN(rapid.StringMatching(`[ -~ä]{1,60}`), 0, nipreview.MaxList)
@@ -299,7 +299,7 @@ func reviews(t *rapid.T) nipreview.Review {
 	return r
 }
 
-func TestWhatIsWrittenIsRead(t *testing.T) {
+func TestReviewRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := reviews(t)
 		got, err := nipreview.Parse(want.Event())
@@ -309,7 +309,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	})
 }
 
-func TestASharedScaleNeverTurnsTwoRatingsRound(t *testing.T) {
+func TestScaleKeepsOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := guild.Trust(rapid.Int64Range(0, guild.Micro).Draw(t, "a"))
 		b := guild.Trust(rapid.Int64Range(0, guild.Micro).Draw(t, "b"))
@@ -345,7 +345,7 @@ func FuzzParse(f *testing.F) {
 		}
 		written := first.Event()
 		if len(written.Content) > nipreview.MaxContent {
-			return // text that is not UTF-8 grows
+			return // invalid UTF-8 grows when it is replaced
 		}
 		second, err := nipreview.Parse(written)
 		if err != nil {

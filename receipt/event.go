@@ -10,13 +10,13 @@ import (
 	"guild"
 )
 
-// Kind is the kind of the event that says a receipt in public. It is regular: relays keep all of them, and one that is
-// superseded stays.
+// Kind is the kind of a receipt's event. It is a regular kind: relays keep all such events, also those of superseded
+// receipts.
 const Kind = 2021
 
-// Event builds the unsigned event that says a receipt: its content is the receipt in its canonical form, and its tags
-// are what one may look for it by: its id, the provider, the job's events, and the receipt that it stands for. It is dated
-// like the receipt, so that the same receipt makes the same event.
+// Event returns the unsigned event of a receipt. Its content is the canonical receipt. Its tags are for searches: the
+// receipt's id, the provider, the job's events, and the receipt that this one supersedes. Its date is that of the
+// receipt, so that equal receipts give equal events.
 func (r Receipt) Event() (nostr.Event, error) {
 	b, err := r.Encode()
 	if err != nil {
@@ -40,8 +40,8 @@ func (r Receipt) Event() (nostr.Event, error) {
 	return e, nil
 }
 
-// ParseEvent reads the receipt that an event says, which is the event that Event makes of that receipt: no two readers
-// understand it differently. The event's author is the customer who judged. It does not validate.
+// ParseEvent returns the receipt in an event. The event must equal the result of Receipt.Event, so that all readers
+// understand it in the same way. Its author is the customer who judged. ParseEvent does not validate the receipt.
 func ParseEvent(v guild.Verified) (Receipt, error) {
 	e := v.Event()
 	if e.Kind != Kind {

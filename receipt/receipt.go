@@ -1,8 +1,8 @@
-// Package receipt reads and writes receipts: what binds a job, its delivery, its verdict and its payment
-// together, so that a third party can follow one to the others (the OpenAgents surface, "Receipt Schema").
+// Package receipt reads and writes receipts. A receipt binds a job, its delivery, its verdict and its payment
+// together, so that a third party can follow the links (the OpenAgents surface, "Receipt Schema").
 //
-// A receipt is canonical JSON without floats; its hash names it. The package checks the form only: that the
-// events exist, that a preimage fits its invoice and that a signature verifies is found out elsewhere.
+// A receipt is canonical JSON without floats; its hash identifies it. The package checks only the form. Package verify
+// checks that the events exist, that a preimage fits its invoice and that the signatures are correct.
 package receipt
 
 import (
@@ -20,17 +20,17 @@ import (
 	"guild/canon"
 )
 
-// MaxSize is the largest receipt that is read, in bytes.
+// MaxSize limits the size of a receipt that is read, in bytes.
 const MaxSize = 64 << 10
 
-// Reasons why a receipt is none.
+// Reasons why a receipt is refused.
 var (
 	ErrTooBig  = errors.New("over the size limit")
 	ErrInvalid = errors.New("invalid receipt")
 )
 
-// Receipt has the minimum fields of the OpenAgents surface first, then ours. Fields that may be null are null
-// when nothing was paid, never a placeholder.
+// Receipt has the minimum fields of the OpenAgents surface, then guild's own. Nullable fields are null if nothing was
+// paid; placeholders are never used.
 type Receipt struct {
 	ID             string        `json:"receipt_id"` // see NewID
 	SessionID      string        `json:"session_id"`
@@ -39,7 +39,7 @@ type Receipt struct {
 	JobHash        guild.Hash    `json:"job_hash"`
 	PaymentProof   *PaymentProof `json:"payment_proof"`
 	Rail           *string       `json:"rail"`     // lightning, cashu, onchain or taproot_assets
-	AssetID        *string       `json:"asset_id"` // rail-qualified, as BTC_LN or BTC_CASHU(<mint>)
+	AssetID        *string       `json:"asset_id"` // with its rail, such as BTC_LN or BTC_CASHU(<mint>)
 	AmountMsats    guild.Msat    `json:"amount_msats"`
 	ProviderID     string        `json:"provider_id"` // npub of ProviderPubKey
 	ApprovalRuleID *string       `json:"approval_rule_id"`
@@ -50,20 +50,20 @@ type Receipt struct {
 	Job            guild.JobID   `json:"job"`
 	Attempt        nostr.ID      `json:"attempt"`
 	RequestEvent   nostr.ID      `json:"request_event,omitzero"`
-	ResultEvent    nostr.ID      `json:"result_event,omitzero"` // absent if nothing came
+	ResultEvent    nostr.ID      `json:"result_event,omitzero"` // absent without a result
 	BundleHash     guild.Hash    `json:"bundle_hash,omitzero"`
 	DeliveryHash   guild.Hash    `json:"delivery_hash,omitzero"`
-	Outcome        guild.Outcome `json:"outcome,omitempty"` // absent if nothing was judged
+	Outcome        guild.Outcome `json:"outcome,omitempty"` // absent without a verdict
 	VerdictHash    guild.Hash    `json:"verdict_hash,omitzero"`
-	IdempotencyKey string        `json:"idempotency_key,omitempty"` // 64 hex digits; that of the request and of its quote
-	QuoteEvent     nostr.ID      `json:"quote_event,omitzero"`      // the provider's feedback that named the price
-	Bolt11         string        `json:"bolt11,omitempty"`          // the invoice that was paid; lightning only
-	Supersedes     string        `json:"supersedes,omitempty"`      // id of the receipt whose verdict was disputed and given again
+	IdempotencyKey string        `json:"idempotency_key,omitempty"` // 64 hex digits; same as in the request and its quote
+	QuoteEvent     nostr.ID      `json:"quote_event,omitzero"`      // the provider's feedback with the price
+	Bolt11         string        `json:"bolt11,omitempty"`          // the paid invoice; lightning only
+	Supersedes     string        `json:"supersedes,omitempty"`      // id of the receipt that this one replaces after a dispute
 
-	Extra map[string]stdjson.RawMessage `json:"-"` // fields that are not understood, kept
+	Extra map[string]stdjson.RawMessage `json:"-"` // unknown fields, kept
 }
 
-// names are the fields of a receipt that are not extra.
+// names are the known fields of a receipt.
 var names = []string{
 	"receipt_id", "session_id", "trajectory_hash", "policy_bundle_id", "job_hash", "payment_proof", "rail", "asset_id",
 	"amount_msats", "provider_id", "approval_rule_id", "timestamp", "provider_pubkey", "task", "job", "attempt",
@@ -71,14 +71,14 @@ var names = []string{
 	"quote_event", "bolt11", "supersedes",
 }
 
-// PaymentProof proves that money moved.
+// PaymentProof proves a payment.
 type PaymentProof struct {
 	Type  string `json:"type"` // lightning_preimage, cashu_proof, onchain_txid or taproot_assets_proof
 	Value string `json:"value"`
 }
 
-// NewID derives the id of the receipt for an attempt, so that recording it twice makes one receipt. result is
-// zero if nothing came; earlier is the id of the receipt that this one stands for, "" for the first.
+// NewID derives the id of the receipt for an attempt, so that recording an attempt twice gives one receipt. result is
+// zero without a result. earlier is the id of the receipt that this one supersedes, or "".
 func NewID(job guild.JobID, attempt, result nostr.ID, earlier string) string {
 	of := fmt.Appendf(nil, "[%q,%q,%q]", job, attempt.Hex(), result.Hex())
 	if earlier != "" {
@@ -92,7 +92,7 @@ func (r *Receipt) SetProvider(p nostr.PubKey) {
 	r.ProviderPubKey, r.ProviderID = p, nip19.EncodeNpub(p)
 }
 
-// Encode writes the receipt as canonical JSON. It does not validate.
+// Encode returns the receipt as canonical JSON. It does not validate.
 func (r Receipt) Encode() ([]byte, error) {
 	b, err := canon.Marshal(r)
 	if err != nil {
@@ -107,7 +107,7 @@ func (r Receipt) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// withExtra adds fields to an object that is not empty. A field that it has already is an error of canon.
+// withExtra adds members to an object that is not empty. A duplicate member is an error of canon.
 func withExtra(object []byte, extra map[string]stdjson.RawMessage) ([]byte, error) {
 	object = object[:len(object)-1]
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
@@ -121,12 +121,12 @@ func withExtra(object []byte, extra map[string]stdjson.RawMessage) ([]byte, erro
 	return canon.Canonical(append(object, '}'))
 }
 
-// Decode reads a receipt in any JSON form. It does not validate.
+// Decode parses a receipt in any JSON form. It does not validate.
 func Decode(b []byte) (Receipt, error) {
 	if len(b) > MaxSize {
 		return Receipt{}, fmt.Errorf("receipt of %d bytes: %w", len(b), ErrTooBig)
 	}
-	canonical, err := canon.Canonical(b) // refuses what two readers could read differently
+	canonical, err := canon.Canonical(b) // refuses JSON that two parsers could read differently
 	if err != nil {
 		return Receipt{}, fmt.Errorf("receipt: %w", err)
 	}
@@ -144,7 +144,7 @@ func Decode(b []byte) (Receipt, error) {
 	return r, nil
 }
 
-// Hash is the hash of the canonical form.
+// Hash returns the hash of the canonical form.
 func (r Receipt) Hash() (guild.Hash, error) {
 	b, err := r.Encode()
 	if err != nil {

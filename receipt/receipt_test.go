@@ -18,7 +18,7 @@ import (
 
 var provider = nostr.MustPubKeyFromHex("6e468422dfb74a5738702a8823b9b28168abab8655faacb6853cd0ee15deee93")
 
-// unpaid is the receipt of an accepted job that cost nothing.
+// unpaid returns the receipt of an accepted job without a price.
 func unpaid() receipt.Receipt {
 	job, attempt, result := guild.JobID{1}, nostr.ID{2}, nostr.ID{3}
 	r := receipt.Receipt{
@@ -61,7 +61,7 @@ func TestEncodedForm(t *testing.T) {
 	}
 }
 
-func TestWhatIsEncodedDecodesTheSame(t *testing.T) {
+func TestReceiptRoundTrip(t *testing.T) {
 	proof := paid("lightning", "BTC_LN", "lightning_preimage", strings.Repeat("ab", 32))
 	proof.Extra = map[string]json.RawMessage{"x": json.RawMessage(`{"y":1.0}`)}
 	for name, want := range map[string]receipt.Receipt{"unpaid": unpaid(), "paid, with more": proof} {
@@ -80,7 +80,7 @@ func TestWhatIsEncodedDecodesTheSame(t *testing.T) {
 	}
 }
 
-// TestEveryFieldIsKnown: a field that the list of names forgets would be kept as an extra and written twice.
+// A field that is missing in the list of names would be kept as an extra and written twice.
 func TestEveryFieldIsKnown(t *testing.T) {
 	whole := paid("lightning", "BTC_LN", "lightning_preimage", strings.Repeat("ab", 32))
 	whole.Supersedes, whole.QuoteEvent, whole.Bolt11 = "r-0123456789abcdef", nostr.ID{7}, "lnbc1"
@@ -137,7 +137,7 @@ func TestValidate(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		receipt receipt.Receipt
-		wrong   string // the field at fault, "" for none
+		wrong   string // the faulty field, or ""
 	}{
 		{"an unpaid job", unpaid(), ""},
 		{"an attempt that nobody answered", change(func(r *receipt.Receipt) {
@@ -200,7 +200,7 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// FuzzReceipt: what is read is written in a form that reads the same and hashes the same.
+// FuzzReceipt checks that everything that is read is written in a form with the same values and hash.
 func FuzzReceipt(f *testing.F) {
 	for _, r := range []receipt.Receipt{unpaid(), paid("lightning", "BTC_LN", "lightning_preimage", strings.Repeat("ab", 32))} {
 		b, err := r.Encode()
@@ -274,7 +274,7 @@ func ExampleDecode() {
 	// Output: r-1 0 "blue" <nil>
 }
 
-func TestAReceiptAndItsEventSayTheSame(t *testing.T) {
+func TestReceiptEventRoundTrip(t *testing.T) {
 	r := unpaid()
 	r.Supersedes = "r-0123456789abcdef"
 	e, err := r.Event()
@@ -317,7 +317,7 @@ func TestAReceiptAndItsEventSayTheSame(t *testing.T) {
 	}
 }
 
-func TestOnlyALightningPaymentNamesAnInvoice(t *testing.T) {
+func TestInvoiceOnlyWithLightning(t *testing.T) {
 	free := unpaid()
 	free.Bolt11 = "lnbc1"
 	ecash := paid("cashu", "BTC_CASHU(https://mint.example)", "cashu_proof", "x")

@@ -13,7 +13,7 @@ import (
 	"guild"
 )
 
-// Validate says what is wrong with the form of r, or nil. Its errors match ErrInvalid.
+// Validate returns the first fault in the form of r, or nil. Its errors match ErrInvalid.
 func (r Receipt) Validate() error {
 	for _, check := range []func(Receipt) error{
 		Receipt.checkIdentity, Receipt.checkProvider, Receipt.checkOutcome, Receipt.checkPayment,
@@ -25,7 +25,7 @@ func (r Receipt) Validate() error {
 	return nil
 }
 
-// invalid is an error about one field.
+// invalid returns an error about one field.
 func invalid(field, reason string, args ...any) error {
 	return fmt.Errorf("%w: %s %s", ErrInvalid, field, fmt.Sprintf(reason, args...))
 }
@@ -93,10 +93,10 @@ func (r Receipt) checkPayment() error {
 	return nil
 }
 
-// qualified is the form of an asset id: a ticker and the rail it moves on.
+// qualified matches an asset id: a ticker and its rail.
 var qualified = regexp.MustCompile(`^[A-Z0-9]+_[A-Z0-9_]+(\([^()\s]+\))?$`)
 
-// rails says what belongs together.
+// rails has the type of proof and the form of asset id for each rail.
 var rails = map[string]struct{ proof, asset string }{
 	"lightning":      {"lightning_preimage", `_LN$`},
 	"cashu":          {"cashu_proof", `_CASHU\([^()\s]+\)$`},
@@ -124,8 +124,8 @@ func (r Receipt) checkProof() error {
 	return nil
 }
 
-// plausible reports whether the value has the form of its type: 32 bytes of hex, or for ecash and asset proofs
-// anything.
+// plausible reports whether the value has the form of its type: 32 bytes in hex, or, for ecash and asset proofs, any
+// text.
 func plausible(p PaymentProof) bool {
 	if p.Type != "lightning_preimage" && p.Type != "onchain_txid" {
 		return p.Value != ""

@@ -9,26 +9,26 @@ import (
 	"guild"
 )
 
-// Kind is the kind of a checkpoint's event. It is regular: relays keep all of them.
+// Kind is the kind of a checkpoint's event. It is a regular kind: relays keep all such events.
 const Kind = 2024
 
-// The bounds of a checkpoint, in bytes.
+// Limits of a checkpoint, in bytes.
 const (
 	maxContent = 1 << 10
 	maxJournal = 64
 )
 
-// Checkpoint says what a journal was up to one entry.
+// Checkpoint is a statement about a journal up to one entry.
 type Checkpoint struct {
-	Journal string     `json:"journal"` // its id: at most 64 letters, digits, dashes and underscores
-	Size    uint64     `json:"size"`    // entries, from the first on
-	Root    guild.Hash `json:"root"`    // of the tree over them
+	Journal string     `json:"journal"` // id of the journal: at most 64 letters, digits, dashes and underscores
+	Size    uint64     `json:"size"`    // number of entries from the first on
+	Root    guild.Hash `json:"root"`    // of the tree over these entries
 }
 
-// Event builds the unsigned event of a checkpoint: its content is the canonical JSON of c. at is Unix s. Its tags are
-// what one may look for it by, the journal (d) and the root (x); what they say is in the content too.
+// Event returns the unsigned event of a checkpoint, with the canonical JSON of c as content. at is Unix s. The tags
+// are for searches: the journal (d) and the root (x). Both are also in the content.
 func (c Checkpoint) Event(at int64) nostr.Event {
-	// Spelled out, the fields in their order: there is nothing in a checkpoint that could not be written.
+	// Writing the JSON directly cannot fail: a checkpoint has no value without a JSON form.
 	content := fmt.Sprintf(`{"journal":%q,"root":%q,"size":%d}`, c.Journal, c.Root, c.Size)
 	return nostr.Event{
 		Kind: Kind, CreatedAt: nostr.Timestamp(at), Content: content,
@@ -36,8 +36,7 @@ func (c Checkpoint) Event(at int64) nostr.Event {
 	}
 }
 
-// ParseCheckpoint reads a checkpoint from its event, whose signature is checked already. The event's author is the
-// owner of the journal.
+// ParseCheckpoint reads a checkpoint from its event, whose author is the owner of the journal.
 func ParseCheckpoint(v guild.Verified) (Checkpoint, error) {
 	e := v.Event()
 	if e.Kind != Kind {
@@ -53,7 +52,7 @@ func ParseCheckpoint(v guild.Verified) (Checkpoint, error) {
 	return c, nil
 }
 
-// Validate refuses a checkpoint that no journal can have.
+// Validate returns an error if no journal can have this checkpoint.
 func (c Checkpoint) Validate() error {
 	switch {
 	case c.Journal == "" || len(c.Journal) > maxJournal || strings.ContainsFunc(c.Journal, notInJournal):

@@ -1,6 +1,6 @@
-// Package seal has the proofs that a journal was not changed after the fact: an append-only Merkle tree over its entries
-// (RFC 6962, as golang.org/x/mod/sumdb/tlog has it), checkpoints that name the tree's root and are signed as Nostr
-// events, and proofs that an entry is in the tree of a checkpoint. The package is bytes in and values out; it reads no
+// Package seal proves that a journal was not changed later. It has an append-only Merkle tree over the entries (RFC
+// 6962, as in golang.org/x/mod/sumdb/tlog), checkpoints that name the root of the tree and are signed as Nostr events,
+// and proofs that an entry is in the tree of a checkpoint. The package only converts values; it does not read a
 // journal.
 package seal
 
@@ -15,14 +15,14 @@ import (
 	"guild/canon"
 )
 
-// MaxProof is the largest encoded proof, in bytes: there is room for the longest path. That of an entry of a journal of
-// 1,000,000 takes 1 KiB.
+// MaxProof limits the size of an encoded proof, in bytes. The longest path fits. A proof for a journal of 1,000,000
+// entries takes 1 KiB.
 const MaxProof = 4 << 10
 
-// maxPath is the longest path, in hashes: no tree is higher.
+// maxPath limits the length of a path, in hashes: no tree is higher.
 const maxPath = 64
 
-// MaxSize is the largest tree, in entries: what every reader of JSON can tell apart.
+// MaxSize limits the size of a tree, in entries. Every JSON reader represents numbers up to it exactly.
 const MaxSize = 1 << 53
 
 // Reasons why a proof or a checkpoint is refused.
@@ -34,15 +34,15 @@ var (
 // Proof shows that one entry is in the tree of a checkpoint: the audit path of RFC 6962, section 2.1.1.
 type Proof struct {
 	Index uint64   `json:"index"` // of the entry, from 0
-	Size  uint64   `json:"size"`  // of the tree
-	Path  [][]byte `json:"path"`  // hashes of 32 bytes, from the leaf's sibling up; in JSON base64
+	Size  uint64   `json:"size"`  // number of entries in the tree
+	Path  [][]byte `json:"path"`  // hashes of 32 bytes, from the leaf's sibling up; base64 in JSON
 }
 
-// Leaf is the hash of an entry in the tree. The entry is its subject, a newline, and its JSON as stored.
+// Leaf returns the hash of an entry in the tree. An entry is its subject, a newline, and its JSON as stored.
 func Leaf(entry []byte) guild.Hash { return guild.Hash(tlog.RecordHash(entry)) }
 
-// Check reports whether the proof leads from a leaf to a root. An error matches ErrInvalid if this is no proof, and
-// ErrProof if it is one of something else.
+// Check checks that the proof leads from leaf to root. The error matches ErrInvalid if the proof is malformed, and
+// ErrProof if it belongs to another leaf or root.
 func (p Proof) Check(leaf, root guild.Hash) error {
 	if err := p.validate(); err != nil {
 		return err
@@ -57,13 +57,13 @@ func (p Proof) Check(leaf, root guild.Hash) error {
 	return nil
 }
 
-// Encode writes a proof as canonical JSON, of at most MaxProof bytes.
+// Encode returns the proof as canonical JSON of at most MaxProof bytes.
 func (p Proof) Encode() ([]byte, error) {
 	if err := p.validate(); err != nil {
 		return nil, err
 	}
 	if p.Path == nil {
-		p.Path = [][]byte{} // of the only entry of a tree; null would be another spelling
+		p.Path = [][]byte{} // for the only entry of a tree; null would be a second spelling
 	}
 	b, err := canon.Marshal(p)
 	if err != nil {
@@ -72,7 +72,7 @@ func (p Proof) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// DecodeProof reads a proof. White space between its parts may make it longer than MaxProof, but not than twice that.
+// DecodeProof parses a proof. White space can make it longer than MaxProof, up to twice as long.
 func DecodeProof(b []byte) (Proof, error) {
 	var p Proof
 	if err := decode(b, 2*MaxProof, &p); err != nil {
@@ -84,7 +84,7 @@ func DecodeProof(b []byte) (Proof, error) {
 	return p, nil
 }
 
-// validate refuses what has not the shape of a proof.
+// validate returns an error if the proof is malformed.
 func (p Proof) validate() error {
 	switch {
 	case p.Size > MaxSize:
@@ -102,12 +102,12 @@ func (p Proof) validate() error {
 	return nil
 }
 
-// decode reads an object of at most so many bytes into v, which has a field for every member of it.
+// decode parses an object of at most most bytes into v. Unknown members are an error.
 func decode(b []byte, most int, v any) error {
 	if len(b) > most {
 		return fmt.Errorf("%d bytes, at most %d: %w", len(b), most, ErrInvalid)
 	}
-	canonical, err := canon.Canonical(b) // refuses what two readers could read differently
+	canonical, err := canon.Canonical(b) // refuses JSON that two parsers could read differently
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}

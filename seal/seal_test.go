@@ -17,7 +17,7 @@ import (
 	"guild/internal/hand/key"
 )
 
-// rootOf is the Merkle tree hash as RFC 6962, section 2.1, defines it.
+// rootOf returns the Merkle tree hash as defined in RFC 6962, section 2.1.
 func rootOf(entries [][]byte) guild.Hash {
 	if len(entries) == 1 {
 		return sha256.Sum256(append([]byte{0}, entries[0]...))
@@ -27,7 +27,7 @@ func rootOf(entries [][]byte) guild.Hash {
 	return sha256.Sum256(slices.Concat([]byte{1}, left[:], right[:]))
 }
 
-// pathOf is the audit path as RFC 6962, section 2.1.1, defines it.
+// pathOf returns the audit path as defined in RFC 6962, section 2.1.1.
 func pathOf(m int, entries [][]byte) [][]byte {
 	if len(entries) == 1 {
 		return nil
@@ -41,7 +41,7 @@ func pathOf(m int, entries [][]byte) [][]byte {
 	return append(pathOf(m-k, entries[k:]), other[:])
 }
 
-// split is the largest power of two below n.
+// split returns the largest power of two below n.
 func split(n int) int {
 	k := 1
 	for k*2 < n {
@@ -57,7 +57,7 @@ func some(n int) (entries [][]byte) {
 	return entries
 }
 
-func TestEveryEntryOfASmallTreeIsProven(t *testing.T) {
+func TestSmallTreeProofs(t *testing.T) {
 	for size := 1; size <= 40; size++ {
 		entries := some(size)
 		root := rootOf(entries)
@@ -78,8 +78,8 @@ func TestEveryEntryOfASmallTreeIsProven(t *testing.T) {
 	}
 }
 
-// The leaves and roots of the test vectors that the Certificate Transparency implementations share.
-func TestTheHashesAreThoseOfRFC6962(t *testing.T) {
+// Leaves and roots of the test vectors that the Certificate Transparency implementations share.
+func TestRFC6962Vectors(t *testing.T) {
 	if got := Leaf(nil).Hex(); got != "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d" {
 		t.Errorf("the leaf of nothing is %s", got)
 	}
@@ -98,7 +98,7 @@ func TestTheHashesAreThoseOfRFC6962(t *testing.T) {
 	}
 }
 
-func TestAProofOfSomethingElseIsRefused(t *testing.T) {
+func TestWrongProofs(t *testing.T) {
 	entries := some(11)
 	root, leaf := rootOf(entries), Leaf(entries[6])
 	good := func() Proof { return Proof{Index: 6, Size: 11, Path: pathOf(6, entries)} }
@@ -134,7 +134,7 @@ func TestAProofOfSomethingElseIsRefused(t *testing.T) {
 	}
 }
 
-func TestAProofAmongAMillionEntriesFitsOneKiB(t *testing.T) {
+func TestProofSizeMillionEntries(t *testing.T) {
 	p := Proof{Index: 999_999, Size: 1_000_000, Path: slices.Repeat([][]byte{make([]byte, 32)}, 20)}
 	b, err := p.Encode()
 	if err != nil || len(b) > 1024 {
@@ -146,7 +146,7 @@ func TestAProofAmongAMillionEntriesFitsOneKiB(t *testing.T) {
 	}
 }
 
-func TestAProofAmongMoreEntriesIsWrittenAndReadToo(t *testing.T) {
+func TestLargestProofRoundTrip(t *testing.T) {
 	p := Proof{Index: MaxSize - 1, Size: MaxSize, Path: slices.Repeat([][]byte{make([]byte, 32)}, maxPath)}
 	b, err := p.Encode()
 	if err != nil || len(b) > MaxProof {
@@ -161,7 +161,7 @@ func TestAProofAmongMoreEntriesIsWrittenAndReadToo(t *testing.T) {
 	}
 }
 
-func TestAProofHasOneSpelling(t *testing.T) {
+func TestProofSpelling(t *testing.T) {
 	entries := some(2)
 	p := Proof{Index: 1, Size: 2, Path: pathOf(1, entries)}
 	b, err := p.Encode()
@@ -179,7 +179,7 @@ func TestAProofHasOneSpelling(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoProofIsRefused(t *testing.T) {
+func TestInvalidProofs(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":               "",
 		"no object":             "[]",
@@ -211,7 +211,7 @@ func signed(t testing.TB, e nostr.Event) guild.Verified {
 	return v
 }
 
-func TestACheckpointSurvivesItsEvent(t *testing.T) {
+func TestCheckpointRoundTrip(t *testing.T) {
 	e := point.Event(1_700_000_000)
 	want, err := canon.Marshal(point)
 	if err != nil {
@@ -232,7 +232,7 @@ func TestACheckpointSurvivesItsEvent(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCheckpointIsRefused(t *testing.T) {
+func TestInvalidCheckpoints(t *testing.T) {
 	root := point.Root.String()
 	for name, content := range map[string]string{
 		"nothing":            "",
@@ -279,7 +279,7 @@ func FuzzDecodeProof(f *testing.F) {
 			}
 			return
 		}
-		_ = p.Check(guild.Hash{1}, guild.Hash{2}) // ends
+		_ = p.Check(guild.Hash{1}, guild.Hash{2}) // must return
 		encoded, err := p.Encode()
 		if err != nil {
 			t.Fatalf("%q: %v", b, err)
