@@ -23,16 +23,16 @@ import (
 	"guild"
 )
 
-// The rules that keep guild in parts. Each names its reason where it fails, because a rule whose reason is
-// forgotten is soon worked around.
+// The tests in this file enforce the structure of the module. Each message states the reason of its rule, so that the
+// rule is not bypassed out of ignorance.
 
-// module is the path of the module, which may have been renamed.
+// module is the path of the module, which can be renamed.
 var module = path.Dir(reflect.TypeFor[guild.Hash]().PkgPath())
 
-// steps own one kind of fact each and meet in the journal.
+// stepLayer is the layer of the steps. Each step owns one kind of fact; steps exchange facts only through the journal.
 const stepLayer = 5
 
-// layers is where each package stands; it may import its own layer and those below. A step may not import
+// layers assigns a layer to each package. A package may import its own layer and those below. A step may not import
 // another step.
 var layers = map[string]int{
 	"":                 0, // the vocabulary
@@ -78,7 +78,7 @@ var layers = map[string]int{
 	"cmd/guild": 7, "cmd/nutshell": 7,
 }
 
-// clocks are the packages and files that may ask what time it is, and why.
+// clocks are the packages and files that may read the clock, with the reason.
 var clocks = map[string]string{
 	"cmd/guild":                    "hands the clock to everything else",
 	"cmd/nutshell":                 "hands the clock to the verbs",
@@ -88,7 +88,7 @@ var clocks = map[string]string{
 	"internal/step/work/bare.go":                      "measures how long a run took, and stamps nothing",
 }
 
-// pseudo are the modules that have no release to require.
+// pseudo are the modules without releases, which go.mod requires by commit.
 var pseudo = map[string]string{
 	"c2sp.org/CCTV/age":                           "never tagged; test vectors",
 	"github.com/cyberphone/json-canonicalization": "never tagged; a peer of bench/canon",
@@ -96,10 +96,10 @@ var pseudo = map[string]string{
 	"github.com/go-json-experiment/json":          "never tagged",
 }
 
-// forBundles are directories that belong to the example bundles, and go.mod tells the go command to ignore.
+// forBundles are directories that belong to the example bundles. go.mod tells the go command to ignore them.
 var forBundles = []string{"examples/spans", "examples/workers"}
 
-// source is one package as it is written.
+// source is the parsed source of one package.
 type source struct {
 	dir   string // relative to the module's root, "" for the root
 	files map[string]*ast.File
@@ -108,12 +108,12 @@ type source struct {
 // String returns the import path.
 func (s source) String() string { return path.Join(module, s.dir) }
 
-// isLaboratory reports whether the package only serves tests.
+// isLaboratory reports whether the package is used only by tests, examples and benchmarks.
 func (s source) isLaboratory() bool {
 	return strings.HasSuffix(s.dir, "test") || strings.HasPrefix(s.dir, "examples/") || strings.HasPrefix(s.dir, "bench")
 }
 
-// imports returns what the package imports, as paths.
+// imports returns the import paths of the package.
 func (s source) imports() []string {
 	found := map[string]bool{}
 	for _, f := range s.files {
@@ -126,7 +126,7 @@ func (s source) imports() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// sources parses every package of the module for this platform, without its tests.
+// sources parses every package of the module for this platform, without tests.
 func sources(t *testing.T) (*token.FileSet, []source) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -150,7 +150,7 @@ func sources(t *testing.T) (*token.FileSet, []source) {
 	return files, all
 }
 
-// isForeign reports whether the go command leaves the directory out of "./...".
+// isForeign reports whether the go command excludes the directory from "./...".
 func isForeign(dir string) bool {
 	name := filepath.Base(dir)
 	if name == "testdata" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") {
@@ -180,7 +180,7 @@ func parsePackage(files *token.FileSet, dir string) (source, error) {
 	return s, nil
 }
 
-func TestTheGoCommandIgnoresTheExampleBundles(t *testing.T) {
+func TestExampleBundlesIgnored(t *testing.T) {
 	mod, err := os.ReadFile("go.mod")
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestImportsGoDown(t *testing.T) {
 	}
 }
 
-func TestTheTableOfLayersNamesRealPackages(t *testing.T) {
+func TestLayersNameRealPackages(t *testing.T) {
 	_, all := sources(t)
 	there := map[string]bool{}
 	for _, s := range all {
@@ -278,7 +278,7 @@ func TestOnlyWiringAsksForTheTime(t *testing.T) {
 	}
 }
 
-func TestEveryPackageSaysWhatItIs(t *testing.T) {
+func TestPackageComments(t *testing.T) {
 	_, all := sources(t)
 	for _, s := range all {
 		said := 0
@@ -306,7 +306,7 @@ func TestNothingHappensOnImport(t *testing.T) {
 	}
 }
 
-func TestNoPackageKeepsStateInVariables(t *testing.T) {
+func TestNoPackageState(t *testing.T) {
 	files, all := sources(t)
 	for _, s := range all {
 		info := resolve(files, s)
@@ -323,7 +323,7 @@ func TestNoPackageKeepsStateInVariables(t *testing.T) {
 	}
 }
 
-// resolve finds out what the names in a package mean. What it imports stays unknown, so errors are expected.
+// resolve resolves the names in a package. Imported packages stay unknown, so errors are expected.
 func resolve(files *token.FileSet, s source) *types.Info {
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Types: map[ast.Expr]types.TypeAndValue{}}
 	conf := types.Config{Error: func(error) {}, Importer: noImports{}}
@@ -337,7 +337,7 @@ func (noImports) Import(p string) (*types.Package, error) {
 	return nil, fmt.Errorf("%s is not needed", p)
 }
 
-// written returns what a statement assigns to, deletes from or clears.
+// written returns the expressions that a statement assigns to, deletes from or clears.
 func written(n ast.Node) []ast.Expr {
 	switch n := n.(type) {
 	case *ast.AssignStmt:
@@ -352,7 +352,7 @@ func written(n ast.Node) []ast.Expr {
 	return nil
 }
 
-// variable is the variable that an expression such as x.f[i] reaches into, nil if it is none.
+// variable returns the variable that an expression such as x.f[i] refers to, or nil.
 func variable(info *types.Info, e ast.Expr) *types.Var {
 	for {
 		switch x := e.(type) {
@@ -376,7 +376,7 @@ func variable(info *types.Info, e ast.Expr) *types.Var {
 	}
 }
 
-// A format that others take over should not bring a Nostr library, websockets and the rest of guild along.
+// Other programs use these formats. They should not have to link a Nostr library, websockets and the rest of guild.
 func TestFormatsLinkLittle(t *testing.T) {
 	const json = "github.com/go-json-experiment/json"
 	for format, allowed := range map[string][]string{
@@ -396,8 +396,8 @@ func TestFormatsLinkLittle(t *testing.T) {
 }
 
 func TestFilesAndFunctionsStaySmall(t *testing.T) {
-	// A limit of 80 lines had functions cut in pieces that a reader has to put together again, so it is 150 now. A function
-	// is extracted when it has a name that a reader would search for, or a second caller.
+	// A limit of 80 lines made people split functions that a reader had to put together again, so the limit is 150.
+	// Extract a function if it has a name that a reader would search for, or a second caller.
 	const fileLines, functionLines = 600, 150
 	files, all := sources(t)
 	for _, s := range all {
@@ -419,7 +419,7 @@ func TestFilesAndFunctionsStaySmall(t *testing.T) {
 	}
 }
 
-func TestRequirementsAreExactReleasesThatAreUsed(t *testing.T) {
+func TestRequirements(t *testing.T) {
 	_, all := sources(t)
 	used := map[string]bool{}
 	for _, s := range all {
@@ -445,7 +445,7 @@ func TestRequirementsAreExactReleasesThatAreUsed(t *testing.T) {
 	}
 }
 
-// checkRequirement checks a direct requirement of go.mod.
+// checkRequirement checks a direct requirement in go.mod.
 func checkRequirement(t *testing.T, mod, version string, used map[string]bool) {
 	t.Helper()
 	if _, known := pseudo[mod]; !known && strings.HasPrefix(version, "v0.0.0-") {
@@ -465,7 +465,7 @@ func checkRequirement(t *testing.T, mod, version string, used map[string]bool) {
 	t.Errorf("go.mod requires %s, which nothing imports", mod)
 }
 
-// testImports returns what the tests of a package import.
+// testImports returns the import paths of a package's tests.
 func testImports(t *testing.T, dir string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*_test.go"))

@@ -7,25 +7,25 @@ import (
 	"fiatjaf.com/nostr"
 )
 
-// State is where an attempt is.
+// State is the state of an attempt.
 type State string
 
-// The states of an attempt, in the order of its life. Which fact leads to each, and which step writes that
-// fact, is the table in docs/STATES.md.
+// States of an attempt, in the order of its life. docs/STATES.md has the facts that lead to each state, and the steps
+// that write them.
 const (
-	Planned   State = "planned"   // the request event is signed, not yet with a relay
-	Requested State = "requested" // a relay said OK
-	Quoted    State = "quoted"    // the provider asks for payment first
-	Delivered State = "delivered" // a result is here, not yet judged
+	Planned   State = "planned"   // request event signed, not yet accepted by a relay
+	Requested State = "requested" // accepted by a relay
+	Quoted    State = "quoted"    // the provider wants payment first
+	Delivered State = "delivered" // result received, not yet judged
 	Accepted  State = "accepted"
 	Partially State = "partial"
 	Rejected  State = "rejected"
 	Violated  State = "violated"
-	Undecided State = "undecided" // the judge itself failed, or a person must rule
-	Refused   State = "refused"   // the provider would not, or asked for what we do not pay
-	Expired   State = "expired"   // silence, or past the deadline
+	Undecided State = "undecided" // the judge failed, or a person must rule
+	Refused   State = "refused"   // by the provider, or it asked for more than we pay
+	Expired   State = "expired"   // no answer in time, or past the deadline
 	Cancelled State = "cancelled"
-	Parked    State = "parked" // an effect failed for the last time; a person must look
+	Parked    State = "parked" // an effect failed for the last time; needs a person
 	Disputed  State = "disputed"
 	Paid      State = "paid"
 	Released  State = "released"
@@ -33,7 +33,7 @@ const (
 	Recorded  State = "recorded"
 )
 
-// next is the whole life of an attempt: from each state, the states that may follow.
+// next has the allowed transitions: for each state, the states that can follow.
 var next = map[State][]State{
 	Planned:   {Requested, Refused, Delivered, Quoted, Expired, Cancelled, Parked},
 	Requested: {Quoted, Delivered, Refused, Expired, Cancelled, Parked},
@@ -45,7 +45,7 @@ var next = map[State][]State{
 	Rejected:  {Refunded, Disputed, Recorded},
 	Violated:  {Refunded, Disputed, Recorded},
 	Disputed:  {Accepted, Partially, Rejected, Violated, Undecided, Parked},
-	Recorded:  {Disputed}, // by an objection while the record is young
+	Recorded:  {Disputed}, // by an objection, while the record is recent
 	Refused:   {Recorded},
 	Expired:   {Recorded},
 	Cancelled: {Recorded},
@@ -55,38 +55,38 @@ var next = map[State][]State{
 	Refunded:  {Recorded},
 }
 
-// settledStates are the states in which nobody owes anything for an attempt. They separate the second from the third of what
-// follows once it is known how an attempt came out:
+// settledStates are the states in which nothing is owed for an attempt. After an attempt has ended, three things
+// follow:
 //
-//  1. Learning: trust and registry move the provider's trust and state, from the very fact that says how it came out (the
-//     partnership protocol, section 5.5.1), because the next choice depends on them. They wait for neither 2 nor 3.
-//  2. Settling: what is owed is paid, released or refunded. No step does that yet and nothing is owed, so the states that a
-//     verdict leads to are settled.
-//  3. Recording: record writes the receipt and the trajectory of an attempt that is settled.
+//  1. Learning: trust and registry update the provider's trust and state from the same fact that ended the attempt
+//     (the partnership protocol, section 5.5.1), because the next choice depends on them. They do not wait for 2 or 3.
+//  2. Settling: the debt is paid, released or refunded. No step does this yet and nothing is owed, so the states after
+//     a verdict count as settled.
+//  3. Recording: record writes the receipt and the trajectory of a settled attempt.
 //
-// The step that pays is added by taking a verdict's states out of this table, and by facts that lead to Paid, Released or
-// Refunded.
+// To add a step that pays, remove the states after a verdict from this table, and add facts that lead to Paid,
+// Released or Refunded.
 var settledStates = map[State]bool{
 	Accepted: true, Partially: true, Rejected: true, Violated: true,
 	Paid: true, Released: true, Refunded: true,
 	Refused: true, Expired: true, Cancelled: true, Parked: true,
 }
 
-// Settled reports whether nobody owes anything for an attempt in this state, so that its record may be written.
+// Settled reports whether nothing is owed for an attempt in this state, so that its record may be written.
 func (s State) Settled() bool { return settledStates[s] }
 
-// CanBecome reports whether the table allows the step.
+// CanBecome reports whether the transition from s to to is allowed.
 func (s State) CanBecome(to State) bool { return slices.Contains(next[s], to) }
 
-// Waiting reports whether the provider may still answer.
+// Waiting reports whether the provider can still answer.
 func (s State) Waiting() bool { return s == Planned || s == Requested || s == Quoted }
 
-// Judged reports whether a verdict led here.
+// Judged reports whether the state is the result of a verdict.
 func (s State) Judged() bool {
 	return s == Accepted || s == Partially || s == Rejected || s == Violated
 }
 
-// StateFor is the state that a verdict leads to.
+// StateFor returns the state that a verdict leads to.
 func StateFor(o Outcome) State {
 	switch o {
 	case Success:
@@ -100,7 +100,7 @@ func StateFor(o Outcome) State {
 	}
 }
 
-// TransitionError is a step that the table does not allow.
+// TransitionError reports a transition that is not allowed.
 type TransitionError struct {
 	Attempt  nostr.ID
 	From, To State
@@ -110,21 +110,21 @@ func (e *TransitionError) Error() string {
 	return fmt.Sprintf("attempt %.8s: %q does not follow %q", e.Attempt.Hex(), e.To, e.From)
 }
 
-// Attempt is one request event to one provider. Its id is the id of that event, so a result's e tag names it,
-// and publishing it again can never ask twice.
+// Attempt is one request event to one provider. Its id is that of the event, so the e tag of a result names it.
+// Publishing the event again cannot ask twice, because it is the same event.
 type Attempt struct {
 	ID       nostr.ID
 	Job      JobID
 	Provider Service
 	State    State
-	Ended    State // the state before Recorded, once recorded
+	Ended    State // state before Recorded, once recorded
 
-	Delivery Hash   // the delivery bundle, once delivered
-	Receipt  string // once recorded
-	Reason   string // why it was refused, expired or parked
+	Delivery Hash   // delivery bundle, once delivered
+	Receipt  string // id, once recorded
+	Reason   string // reason of a refusal, expiry or parking
 }
 
-// Move takes the attempt to another state, or returns a *TransitionError.
+// Move changes the state of the attempt, or returns a *TransitionError.
 func (a *Attempt) Move(to State) error {
 	if !a.State.CanBecome(to) {
 		return &TransitionError{a.ID, a.State, to}
@@ -136,7 +136,7 @@ func (a *Attempt) Move(to State) error {
 	return nil
 }
 
-// Outcome is the state that counts for the job: the one before Recorded.
+// Outcome returns the state that counts for the job: the state before Recorded.
 func (a *Attempt) Outcome() State {
 	if a.State == Recorded {
 		return a.Ended

@@ -10,9 +10,9 @@ import (
 	"guild/internal/hand/key"
 )
 
-// What every event costs whoever makes it or reads it. With -tags libsecp256k1 Verify is several times faster.
+// The costs of every event for its author and its readers. With -tags libsecp256k1, Verify is several times faster.
 
-// request is a template as large as a request with a small bundle inside.
+// request returns a template of the size of a request with a small bundle inside.
 func request() nostr.Event {
 	return nostr.Event{
 		Kind: 5050, CreatedAt: 1_700_000_000, Content: strings.Repeat("bundle", 300),

@@ -2,11 +2,11 @@ package guild
 
 import "fmt"
 
-// Criticality says how much depends on a job: how many providers do it at the same time, and how many of their
-// deliveries must agree (the partnership protocol, section 4.1.3).
+// Criticality is the importance of a job. It determines how many providers do the job at the same time, and how many
+// of their deliveries must agree (the partnership protocol, section 4.1.3).
 type Criticality string
 
-// The levels. The empty one is Low.
+// Levels of criticality. "" means Low.
 const (
 	Low      Criticality = "low"      // one provider
 	Medium   Criticality = "medium"   // two at once, the first accepted delivery wins
@@ -14,7 +14,7 @@ const (
 	Critical Criticality = "critical" // five, three of which must agree
 )
 
-// ParseCriticality reads a level; the empty text is Low.
+// ParseCriticality parses a level; "" is Low.
 func ParseCriticality(s string) (Criticality, error) {
 	switch c := Criticality(s); c {
 	case "":
@@ -25,7 +25,7 @@ func ParseCriticality(s string) (Criticality, error) {
 	return "", fmt.Errorf("criticality %.40q: want low, medium, high or critical", s)
 }
 
-// Replicas is how many providers are asked at the same time.
+// Replicas returns how many providers are asked at the same time.
 func (c Criticality) Replicas() int {
 	switch c {
 	case Medium:
@@ -38,7 +38,7 @@ func (c Criticality) Replicas() int {
 	return 1
 }
 
-// Quorum is how many accepted deliveries must agree before the job is accepted.
+// Quorum returns how many accepted deliveries must agree before the job is accepted.
 func (c Criticality) Quorum() int {
 	switch c {
 	case High:
@@ -49,16 +49,16 @@ func (c Criticality) Quorum() int {
 	return 1
 }
 
-// The classes of tasks that trust learns differently from (the partnership protocol, section 5.2.3).
+// Classes of tasks, from which trust learns at different rates (the partnership protocol, section 5.2.3).
 const (
-	ClassBenchmark    = "benchmark" // that of every benchmark, which no customer names
+	ClassBenchmark    = "benchmark" // all benchmarks; customers cannot name it
 	ClassCriticalPath = "critical-path"
 	ClassExperimental = "experimental"
 	ClassBackground   = "background"
 	ClassFinancial    = "financial"
 )
 
-// Classes are the classes that a customer may name. A job of no class counts as it is.
+// Classes returns the classes that a customer can name. For a job without a class, trust learns at the normal rate.
 func Classes() []string {
 	return []string{ClassCriticalPath, ClassExperimental, ClassBackground, ClassFinancial}
 }

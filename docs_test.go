@@ -12,8 +12,7 @@ import (
 	"testing"
 )
 
-// documents returns the pages that people read, and what doc.go shows: those that the bundles bring along are
-// not ours.
+// documents returns the project's own pages and doc.go. Pages inside the example bundles are not ours.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}

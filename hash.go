@@ -2,11 +2,11 @@ package guild
 
 import "guild/digest"
 
-// Hash is the SHA-256 by which a bundle, a delivery, a verdict or a receipt is named.
+// Hash is the SHA-256 that identifies a bundle, a delivery, a verdict or a receipt.
 type Hash = digest.SHA256
 
-// Sum hashes b.
+// Sum returns the hash of b.
 func Sum(b []byte) Hash { return digest.Sum(b) }
 
-// ParseHash reads "sha256:<hex>" or bare hex.
+// ParseHash parses "sha256:<hex>" or bare hex.
 func ParseHash(s string) (Hash, error) { return digest.Parse(s) }

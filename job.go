@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// JobID names a job. On the wire it is the d tag of every request of the job, as 32 hex digits.
+// JobID identifies a job. On the wire it is the d tag of all requests of the job, as 32 hex digits.
 type JobID [16]byte
 
-// NewJobID makes a random id.
+// NewJobID returns a random id.
 func NewJobID() JobID {
 	var id JobID
 	rand.Read(id[:])
 	return id
 }
 
-// ParseJobID reads what String writes.
+// ParseJobID parses the form of String.
 func ParseJobID(s string) (JobID, error) {
 	var id JobID
 	if len(s) != hex.EncodedLen(len(id)) {
@@ -32,21 +32,21 @@ func ParseJobID(s string) (JobID, error) {
 // String returns 32 hex digits.
 func (id JobID) String() string { return hex.EncodeToString(id[:]) }
 
-// Short returns the first 8 digits, enough for a person and for the commands that take a job.
+// Short returns the first 8 digits, which are enough for people and for commands that take a job.
 func (id JobID) Short() string { return id.String()[:8] }
 
 // MarshalText writes the form of String.
 func (id JobID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
-// UnmarshalText reads what String writes.
+// UnmarshalText parses the form of String.
 func (id *JobID) UnmarshalText(b []byte) error {
 	parsed, err := ParseJobID(string(b))
 	*id = parsed
 	return err
 }
 
-// KindOf is the NIP-90 kind that requests for a task have by default. The task itself travels in the job_type
-// parameter; the kind only routes.
+// KindOf returns the default NIP-90 kind of requests for a task. The kind is only for routing; the task is in the
+// job_type parameter.
 func KindOf(task string) int {
 	if strings.HasPrefix(task, "oa.") {
 		return 5050
@@ -54,25 +54,25 @@ func KindOf(task string) int {
 	return 5000
 }
 
-// Ending is how a job came out.
+// Ending is the end of a job.
 type Ending string
 
-// The endings of a job. Open means it has not ended.
+// Endings of a job. Open means that the job has not ended.
 const (
 	Open         Ending = ""
 	JobAccepted  Ending = "accepted"
 	JobPartial   Ending = "partial"
 	JobRejected  Ending = "rejected"
 	JobViolated  Ending = "violated"
-	JobUnclaimed Ending = "unclaimed" // nobody took it
+	JobUnclaimed Ending = "unclaimed" // no provider took it
 	JobTimedOut  Ending = "timed out"
 	JobCancelled Ending = "cancelled"
 	JobParked    Ending = "parked"
-	JobDisagreed Ending = "disagreed" // deliveries were accepted, and too few of them agree
+	JobDisagreed Ending = "disagreed" // too few accepted deliveries agree
 )
 
-// endings orders what an attempt came to by what it means for its job, the best first. A violation outranks a
-// mere failure: the person must hear of it.
+// endings orders the ends of attempts by their effect on the job, the best first. A violation comes before a failure,
+// because the owner must learn of it.
 var endings = []struct {
 	attempt State
 	job     Ending
@@ -87,8 +87,8 @@ var endings = []struct {
 	{Cancelled, JobCancelled},
 }
 
-// EndingOf is what a job with these attempts comes to if nothing more is tried. It is a pure function of the
-// attempts: a job has no state of its own.
+// EndingOf returns the ending of a job with these attempts if no more are made. It is a pure function of the attempts:
+// a job has no state of its own.
 func EndingOf(attempts []Attempt) Ending {
 	for _, e := range endings {
 		for i := range attempts {
@@ -100,8 +100,9 @@ func EndingOf(attempts []Attempt) Ending {
 	return JobUnclaimed
 }
 
-// EndingOf is EndingOf for a job whose accepted deliveries must agree, and of which at most so many do. What does not
-// agree is neither accepted nor a failure; a violation outranks it.
+// EndingOf returns the ending of a job whose accepted deliveries must agree. agreeing is the size of the largest group
+// that agrees. If too few agree, the job is neither accepted nor failed but disagreed, unless an attempt was a
+// violation.
 func (c Criticality) EndingOf(attempts []Attempt, agreeing int) Ending {
 	ending := EndingOf(attempts)
 	if ending != JobAccepted || agreeing >= c.Quorum() {
@@ -115,5 +116,5 @@ func (c Criticality) EndingOf(attempts []Attempt, agreeing int) Ending {
 	return JobDisagreed
 }
 
-// settled reports whether money has moved for an attempt, which only happens after it was accepted.
+// settled reports whether money has moved for an attempt. That happens only after it was accepted.
 func settled(s State) bool { return s == Paid || s == Released }

@@ -6,7 +6,7 @@ import (
 	"guild"
 )
 
-func TestWhatAJobComesToWhenItsDeliveriesMustAgree(t *testing.T) {
+func TestEndingWithQuorum(t *testing.T) {
 	a, p, r, v := guild.Accepted, guild.Partially, guild.Rejected, guild.Violated
 	for _, c := range []struct {
 		level    guild.Criticality

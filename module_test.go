@@ -11,13 +11,13 @@ import (
 	modzip "golang.org/x/mod/zip"
 )
 
-// A copy of the commit is renamed, offered by a module proxy and fetched from it, as a stranger would. A replace line would
-// hide a path that cannot be fetched.
+// The test renames a copy of the commit, offers it through a module proxy and fetches it from there, as any user
+// would. A replace line would hide a path that cannot be fetched.
 func TestRenamedModuleCanBeFetched(t *testing.T) {
 	const renamed, version = "example.com/acme/guild", "v0.1.0"
 	source, proxy, user := copyOfCheckout(t), t.TempDir(), t.TempDir()
 	command(t, source, "scripts/module", renamed)
-	command(t, source, "go", "list", "-deps", "-test", "./...") // every import is found
+	command(t, source, "go", "list", "-deps", "-test", "./...") // finds every import
 
 	offered := filepath.Join(proxy, renamed, "@v")
 	if err := os.MkdirAll(offered, 0o755); err != nil {
@@ -41,7 +41,7 @@ func TestRenamedModuleCanBeFetched(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The requirements' own go.mod files come from the cache of this module, which has them.
+	// The go.mod files of the requirements come from the module cache, which has them.
 	t.Setenv("GOPROXY", "file://"+proxy+",file://"+strings.TrimSpace(command(t, ".", "go", "env", "GOMODCACHE"))+"/cache/download")
 	t.Setenv("GONOSUMDB", renamed)
 	t.Setenv("GOFLAGS", "-mod=mod")
@@ -67,7 +67,7 @@ func main() {
 	}
 }
 
-// copyOfCheckout copies the files that git knows.
+// copyOfCheckout copies the files that git tracks or would track.
 func copyOfCheckout(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -91,7 +91,7 @@ func copyOfCheckout(t *testing.T) string {
 	return dir
 }
 
-// command runs a command in a directory, and returns what it printed.
+// command runs a command in a directory and returns its output.
 func command(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	if strings.Contains(name, "/") {

@@ -7,13 +7,13 @@ import (
 	"fiatjaf.com/nostr"
 )
 
-// Service is one service of a provider: trust is kept for it, not for the provider's key as a whole.
+// Service is one service of a provider. Trust is kept for a service, not for the provider's key.
 type Service struct {
 	PubKey nostr.PubKey `json:"pubkey"`
-	D      string       `json:"d"` // the announcement's d tag in its canonical form
+	D      string       `json:"d"` // the canonical d tag of the announcement
 }
 
-// ProviderState says how far we deal with a provider.
+// ProviderState is the state of a provider, which determines the work it gets.
 type ProviderState string
 
 // The states of a provider.
@@ -32,9 +32,9 @@ const (
 	Archived     ProviderState = "archived"
 )
 
-// nextProvider is the table of sections 3.2.3 and 3.4 of the partnership protocol: what a provider may become
-// from where it is. Which step of the ladder leads where, and which arrows are an owner's word or an overturned
-// verdict's, is in docs/STATES.md.
+// nextProvider has the allowed transitions of a provider's state, from the tables of sections 3.2.3 and 3.4 of the
+// partnership protocol. docs/STATES.md has the causes of the transitions, including those by the owner and by an
+// overturned verdict.
 var nextProvider = map[ProviderState][]ProviderState{
 	Seen:         {Benchmarking, Active, Conditional, Unqualified, Unresponsive, Suspended, Removed, Stale},
 	Benchmarking: {Seen, Active, Conditional, Unqualified, Unresponsive, Reduced, Suspended, Removed, Stale},
@@ -50,17 +50,17 @@ var nextProvider = map[ProviderState][]ProviderState{
 	Archived:     {Seen, Unqualified, Suspended, Removed},
 }
 
-// CanBecome reports whether the table allows the step.
+// CanBecome reports whether the transition from s to to is allowed.
 func (s ProviderState) CanBecome(to ProviderState) bool { return slices.Contains(nextProvider[s], to) }
 
-// Provider is what we have decided about a service.
+// Provider is our decision about a service.
 type Provider struct {
 	Service Service
 	State   ProviderState
-	Until   int64 // Unix ms: when a quarantine ends, 0 for none
+	Until   int64 // Unix ms: end of the quarantine, or 0
 }
 
-// Move takes the provider to another state, or says why it cannot.
+// Move changes the state of the provider, or returns an error if that is not allowed.
 func (p *Provider) Move(to ProviderState) error {
 	if !p.State.CanBecome(to) {
 		return fmt.Errorf("provider %.8s: %q does not follow %q", p.Service.PubKey.Hex(), to, p.State)
@@ -69,48 +69,48 @@ func (p *Provider) Move(to ProviderState) error {
 	return nil
 }
 
-// Offer is what a service announces, as far as the other steps need it.
+// Offer has the parts of a service's announcement that other steps use.
 type Offer struct {
 	Service   Service
 	Name      string
 	Tasks     []string
 	Kinds     []int
-	Relays    []string // where it reads requests, the best first
+	Relays    []string // relays on which it reads requests, preferred first
 	Encrypts  bool     // it reads NIP-44
-	Recipient string   // age recipient that its credentials are sealed for, "" when it says nothing
-	Price     Msat     // 0 when it says nothing
-	Slots     int      // jobs at a time, 0 when it says nothing
+	Recipient string   // age recipient for its credentials, or ""
+	Price     Msat     // 0 if not stated
+	Slots     int      // jobs at the same time, 0 if not stated
 	Announced int64    // created_at of the announcement, Unix s
 	State     ProviderState
-	Until     int64 // Unix ms: when a quarantine ends
+	Until     int64 // Unix ms: end of the quarantine
 
-	Confidence  float64 // that it does the task asked about: 1 exact, 0.8 a synonym, 0.6 inferred
-	Confirmed   bool    // tags and content both name the kind asked about
+	Confidence  float64 // for the requested task: 1 exact, 0.8 a synonym, 0.6 inferred
+	Confirmed   bool    // tags and content both name the requested kind
 	Recommended int     // recommendations (kind 31989) by keys that we follow
 }
 
-// Checkup is a benchmark that is due for a service we have dealt with before (the partnership protocol, section 3.4).
+// Checkup is a due benchmark of a service that we have worked with before (the partnership protocol, section 3.4).
 type Checkup struct {
 	Service Service
 	Purpose string // one of the constants Purpose…
-	Task    string // that it last did for us, "" when that is not known
-	Since   int64  // Unix ms: when it became due
+	Task    string // the last task it did for us, or ""
+	Since   int64  // Unix ms: since when it is due
 }
 
-// What a benchmark of a provider is for that is not new. A heartbeat and a probe are one run, the others a whole
+// Purposes of a benchmark of a known provider. A heartbeat and a probe are a single run, the others a complete
 // evaluation.
 const (
-	PurposeHeartbeat = "heartbeat" // it works for us, and is looked at every week
-	PurposeProbe     = "probe"     // nothing was heard of it
-	PurposeReverify  = "reverify"  // it is reduced
-	PurposeRetry     = "retry"     // it was rejected or suspended, and its time is over
+	PurposeHeartbeat = "heartbeat" // weekly, for a provider that works for us
+	PurposeProbe     = "probe"     // for a provider that has been silent
+	PurposeReverify  = "reverify"  // for a reduced provider
+	PurposeRetry     = "retry"     // for a rejected or suspended provider, after its waiting time
 )
 
-// IsLook reports whether a benchmark for a purpose is one run: a look at somebody known, which takes no state away by
-// itself.
+// IsLook reports whether a benchmark for a purpose is a single run of a known provider, which by itself does not lower
+// the provider's state.
 func IsLook(purpose string) bool { return purpose == PurposeHeartbeat || purpose == PurposeProbe }
 
-// Scores from which a provider is active and conditional (the partnership protocol, section 3.2.1).
+// Least scores of an active and of a conditional provider (the partnership protocol, section 3.2.1).
 const (
 	ActiveFrom      Score = 800_000
 	ConditionalFrom Score = 600_000

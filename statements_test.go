@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A reader who looks for what a condition depends on, or which field a value goes to, should not have to read twice.
+// A reader must see at once which values a condition depends on, and to which field a value goes.
 func TestPlainStatements(t *testing.T) {
 	files, all := sources(t)
 	for _, s := range all {
@@ -33,7 +33,7 @@ func TestPlainStatements(t *testing.T) {
 	}
 }
 
-// assigned returns what a statement assigns to.
+// assigned returns the expressions that a statement assigns to.
 func assigned(s ast.Stmt) []ast.Expr {
 	if a, ok := s.(*ast.AssignStmt); ok {
 		return a.Lhs
@@ -41,7 +41,7 @@ func assigned(s ast.Stmt) []ast.Expr {
 	return nil
 }
 
-// shareName reports whether an identifier of the targets is in the condition.
+// shareName reports whether the condition uses an identifier of the targets.
 func shareName(targets []ast.Expr, condition ast.Expr) bool {
 	names := map[string]bool{}
 	for _, target := range targets {
@@ -67,7 +67,7 @@ func isPositional(c *ast.CompositeLit) bool {
 	return !named
 }
 
-// isStruct reports whether a type is a struct of the package; those of others are for go vet.
+// isStruct reports whether t is a struct of this package. go vet checks those of other packages.
 func isStruct(t types.Type) bool {
 	if t == nil {
 		return false

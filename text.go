@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// Cut shortens text to at most n bytes, on a character boundary, and leaves out what is not UTF-8. Whatever
-// strangers write is cut before it is kept: what a journal gives back is then what was put in.
+// Cut shortens text to at most n bytes, at a character boundary, and removes invalid UTF-8. Texts from other parties
+// are cut before they are stored, so that the journal returns exactly what was stored.
 func Cut(text string, n int) string {
 	text = strings.ToValidUTF8(text, "")
 	if len(text) <= n {
@@ -18,8 +18,8 @@ func Cut(text string, n int) string {
 	return text[:n]
 }
 
-// Clean removes control characters other than \n and \t, and bytes that are not UTF-8: programs that
-// serialise them differently from NIP-01 compute another id and drop the event.
+// Clean removes control characters other than \n and \t, and replaces invalid UTF-8. Programs that serialise these
+// differently from NIP-01 compute another id and drop the event.
 func Clean(s string) string {
 	if isPlain(s) {
 		return s
@@ -32,7 +32,7 @@ func Clean(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// isPlain reports whether s is printable ASCII only, as bundles in base64 and ciphertexts are.
+// isPlain reports whether s is printable ASCII only. Bundles in base64 and ciphertexts are.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {

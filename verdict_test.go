@@ -6,7 +6,7 @@ import (
 	"guild"
 )
 
-func TestOnlyWhatCannotBeForgedOrDisputedPaysWithoutACap(t *testing.T) {
+func TestMayPay(t *testing.T) {
 	strong := guild.Verdict{Outcome: guild.Success, Strength: guild.Strong}
 	weak := guild.Verdict{Outcome: guild.Success, Strength: guild.Weak}
 	opinion := guild.Verdict{Outcome: guild.Success, Strength: guild.Strong, Opinion: &guild.Opinion{Adjudication: "majority_vote"}}
@@ -37,7 +37,7 @@ func TestOnlyWhatCannotBeForgedOrDisputedPaysWithoutACap(t *testing.T) {
 	}
 }
 
-func TestUsageAddsUpButForItsPeaks(t *testing.T) {
+func TestUsageAdd(t *testing.T) {
 	a := guild.Usage{WallMs: 1, CPUMs: 2, MemoryPeak: 30, DiskPeak: 4, PidsPeak: 50, Output: 6, Refused: 7}
 	b := guild.Usage{WallMs: 10, CPUMs: 20, MemoryPeak: 3, DiskPeak: 40, PidsPeak: 5, Output: 60, Refused: 70}
 	want := guild.Usage{WallMs: 11, CPUMs: 22, MemoryPeak: 30, DiskPeak: 40, PidsPeak: 50, Output: 66, Refused: 77}

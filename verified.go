@@ -11,20 +11,20 @@ import (
 	"github.com/btcsuite/btcd/btcec/v2/schnorr"
 )
 
-// Reasons why an event is not what it says it is.
+// Reasons why an event is refused.
 var (
 	ErrWrongID      = errors.New("the id is not the hash of the event")
 	ErrBadSignature = errors.New("the signature does not verify")
 )
 
-// Verified is a Nostr event whose id and signature have been checked. Only Verify and Sign make one, so
-// whoever holds one need not check again: every signature is verified exactly once.
+// Verified is a Nostr event with a checked id and signature. Only Verify and Sign make one, so code that takes a
+// Verified need not check again. Every signature is verified exactly once.
 type Verified struct{ event nostr.Event }
 
-// Event returns the event. Its tags are shared: read them, do not write.
+// Event returns the event. Its tags are shared; do not modify them.
 func (v Verified) Event() nostr.Event { return v.event }
 
-// Verify checks an event that came from somebody else: first the id (NIP-01), then the signature (BIP-340).
+// Verify checks an event from another party: first the id (NIP-01), then the signature (BIP-340).
 func Verify(e nostr.Event) (Verified, error) {
 	if EventID(e) != e.ID {
 		return Verified{}, fmt.Errorf("event %.8s: %w", e.ID.Hex(), ErrWrongID)
@@ -35,8 +35,8 @@ func Verify(e nostr.Event) (Verified, error) {
 	return Verified{e}, nil
 }
 
-// verifiesPure checks the signature over e.ID, which is known to be right. The Nostr library's own check would
-// compute the id again, and without the escapes of \b and \f.
+// verifiesPure checks the signature over e.ID, which the caller has checked. The Nostr library's own check would
+// compute the id again, without the escapes \b and \f.
 func verifiesPure(e nostr.Event) bool {
 	key, err := schnorr.ParsePubKey(e.PubKey[:])
 	if err != nil {
@@ -46,7 +46,8 @@ func verifiesPure(e nostr.Event) bool {
 	return err == nil && signature.Verify(e.ID[:], key)
 }
 
-// Sign signs e as s. What we have just signed ourselves is not verified again.
+// Sign signs e with s. It checks the id, because s can be a remote signer that signed another event, but does not
+// verify our own signature.
 func Sign(ctx context.Context, s nostr.Signer, e nostr.Event) (Verified, error) {
 	if err := s.SignEvent(ctx, &e); err != nil {
 		return Verified{}, fmt.Errorf("sign kind %d: %w", e.Kind, err)
@@ -57,8 +58,8 @@ func Sign(ctx context.Context, s nostr.Signer, e nostr.Event) (Verified, error) 
 	return Verified{e}, nil
 }
 
-// EventID computes the id of an event as NIP-01 says: the sha256 of [0,pubkey,created_at,kind,tags,content],
-// where a string escapes exactly \n \" \\ \r \t \b \f and everything else stands as it is.
+// EventID computes the id of an event by NIP-01: the SHA-256 of [0,pubkey,created_at,kind,tags,content]. Strings
+// escape exactly \n \" \\ \r \t \b \f; all other characters are unchanged.
 func EventID(e nostr.Event) nostr.ID {
 	b := make([]byte, 0, 256+len(e.Content)+len(e.Content)/8)
 	b = append(b, `[0,"`...)

@@ -13,7 +13,7 @@ import (
 	"guild"
 )
 
-// signer signs with the key 1, through what is under test alone. Damage, if set, is done to what it signs.
+// signer signs with the key 1, using only the code under test. damage, if not nil, changes the signed event.
 type signer struct{ damage func(*nostr.Event) }
 
 // SignEvent implements nostr.Signer.
@@ -38,7 +38,7 @@ func (signer) GetPublicKey(context.Context) (nostr.PubKey, error) {
 	return nostr.PubKey(schnorr.SerializePubKey(public)), nil
 }
 
-// awkward is an event in which every kind of character occurs that serialisations differ on.
+// awkward returns an event with all characters that serialisations treat differently.
 func awkward() nostr.Event {
 	return nostr.Event{
 		Kind: 1, CreatedAt: 1_700_000_000,
@@ -47,8 +47,8 @@ func awkward() nostr.Event {
 	}
 }
 
-// Each id is the SHA-256 of the serialisation that stands beside it, as NIP-01 writes it.
-func TestTheIDIsTheHashOfTheSerialisationOfNIP01(t *testing.T) {
+// Each id must be the SHA-256 of its serialisation by NIP-01.
+func TestEventID(t *testing.T) {
 	key := strings.Repeat("ab", 32)
 	for serialised, e := range map[string]nostr.Event{
 		`[0,"` + key + `",0,0,[],""]`:                                  {},
@@ -80,7 +80,7 @@ func TestWhatWeSignVerifies(t *testing.T) {
 	}
 }
 
-func TestAnEventThatWasTouchedDoesNotVerify(t *testing.T) {
+func TestChangedEventsRefused(t *testing.T) {
 	signed, err := guild.Sign(t.Context(), signer{}, awkward())
 	if err != nil {
 		t.Fatal(err)
@@ -113,14 +113,14 @@ func TestAnEventThatWasTouchedDoesNotVerify(t *testing.T) {
 	}
 }
 
-func TestASignerThatSignsSomethingElseIsNotTrusted(t *testing.T) {
+func TestSignerSubstitutesEvent(t *testing.T) {
 	_, err := guild.Sign(t.Context(), signer{func(e *nostr.Event) { e.Content = "pay mallory" }}, nostr.Event{Kind: 1, Content: "hello"})
 	if !errors.Is(err, guild.ErrWrongID) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestASignerThatFailsIsNamed(t *testing.T) {
+func TestSignerFails(t *testing.T) {
 	gone := errors.New("the bunker is gone")
 	if _, err := guild.Sign(t.Context(), failing{gone}, nostr.Event{Kind: 5000}); !errors.Is(err, gone) || !strings.Contains(err.Error(), "5000") {
 		t.Errorf("got %v", err)
@@ -132,7 +132,7 @@ type failing struct{ err error }
 func (f failing) SignEvent(context.Context, *nostr.Event) error      { return f.err }
 func (f failing) GetPublicKey(context.Context) (nostr.PubKey, error) { return nostr.PubKey{}, f.err }
 
-// FuzzVerify signs anything: it verifies, and with one more character it does not.
+// FuzzVerify signs any event. It must verify, and must not verify with one more character.
 func FuzzVerify(f *testing.F) {
 	f.Add("hello", "t", "x", 1)
 	f.Add("\b\f\n\r\t\"\\\u2028", "\x00", "", 65535)

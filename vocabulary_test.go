@@ -21,7 +21,7 @@ var states = []guild.State{
 	guild.Refunded, guild.Recorded,
 }
 
-func TestWhatIsRecordedStaysRecordedUnlessItIsDisputed(t *testing.T) {
+func TestRecordedIsFinalUnlessDisputed(t *testing.T) {
 	for _, to := range states {
 		if guild.Recorded.CanBecome(to) != (to == guild.Disputed) {
 			t.Errorf("a recorded attempt can become %s", to)
@@ -37,7 +37,7 @@ func TestSettledStatesAreRecorded(t *testing.T) {
 	}
 }
 
-func TestEveryAttemptCanComeToItsRecord(t *testing.T) {
+func TestEveryAttemptReachesRecord(t *testing.T) {
 	reached := map[guild.State]bool{guild.Planned: true}
 	for range states {
 		for from := range reached {
@@ -68,7 +68,7 @@ func leadsTo(from, to guild.State, seen map[guild.State]bool) bool {
 	})
 }
 
-func TestOnlyWhoWasAskedAndHasNotAnsweredIsWaitedFor(t *testing.T) {
+func TestWaitingStates(t *testing.T) {
 	for _, s := range states {
 		if s.Waiting() != (s.CanBecome(guild.Delivered) && s.CanBecome(guild.Expired)) {
 			t.Errorf("%s: waiting is %v", s, s.Waiting())
@@ -79,7 +79,7 @@ func TestOnlyWhoWasAskedAndHasNotAnsweredIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAStepThatTheTableDoesNotAllowIsAnErrorAndChangesNothing(t *testing.T) {
+func TestAttemptTransitions(t *testing.T) {
 	for _, from := range states {
 		for _, to := range states {
 			a := guild.Attempt{ID: nostr.ID{0xab}, State: from}
@@ -95,7 +95,7 @@ func TestAStepThatTheTableDoesNotAllowIsAnErrorAndChangesNothing(t *testing.T) {
 	}
 }
 
-func TestARecordedAttemptKeepsWhatItCameTo(t *testing.T) {
+func TestRecordedAttemptOutcome(t *testing.T) {
 	a := guild.Attempt{State: guild.Accepted}
 	if err := a.Move(guild.Recorded); err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestEachOutcomeHasItsState(t *testing.T) {
 	}
 }
 
-func TestAJobComesToTheBestThatItsAttemptsCameTo(t *testing.T) {
+func TestEndingOf(t *testing.T) {
 	for _, c := range []struct {
 		attempts []guild.State
 		want     guild.Ending
@@ -166,7 +166,7 @@ func TestEveryProviderCanBeRemoved(t *testing.T) {
 	}
 }
 
-func TestNoProviderIsWhereItIsForEver(t *testing.T) {
+func TestEveryProviderCanBecomeActive(t *testing.T) {
 	for _, from := range providerStates {
 		reached := map[guild.ProviderState]bool{from: true}
 		for range providerStates {
@@ -184,8 +184,8 @@ func TestNoProviderIsWhereItIsForEver(t *testing.T) {
 	}
 }
 
-// TestTheLadderIsWalkedStepByStep is the table of section 3.4.2 of the partnership protocol.
-func TestTheLadderIsWalkedStepByStep(t *testing.T) {
+// The table of section 3.4.2 of the partnership protocol.
+func TestProviderLadder(t *testing.T) {
 	ladder := []guild.ProviderState{guild.Active, guild.Warned, guild.Reduced, guild.Suspended, guild.Removed}
 	for i, from := range ladder[:len(ladder)-1] {
 		if !from.CanBecome(ladder[i+1]) {
@@ -202,7 +202,7 @@ func TestTheLadderIsWalkedStepByStep(t *testing.T) {
 	}
 }
 
-func TestWhoWasRejectedWorksAgainOnlyAfterABenchmark(t *testing.T) {
+func TestRejectedProviderNeedsBenchmark(t *testing.T) {
 	for _, s := range []guild.ProviderState{guild.Unqualified, guild.Suspended} {
 		if s.CanBecome(guild.Seen) || !s.CanBecome(guild.Benchmarking) {
 			t.Errorf("%s", s)
@@ -210,7 +210,7 @@ func TestWhoWasRejectedWorksAgainOnlyAfterABenchmark(t *testing.T) {
 	}
 }
 
-func TestAProviderMovesOnlyByTheTable(t *testing.T) {
+func TestProviderTransitions(t *testing.T) {
 	for _, from := range providerStates {
 		for _, to := range providerStates {
 			p := guild.Provider{State: from}
@@ -221,7 +221,7 @@ func TestAProviderMovesOnlyByTheTable(t *testing.T) {
 	}
 }
 
-func TestAHashIsWrittenInFullAndReadEitherWay(t *testing.T) {
+func TestHashText(t *testing.T) {
 	h := guild.Sum([]byte("abc")) // FIPS 180-2, appendix B.1
 	const digits = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 	if h.Hex() != digits || h.String() != "sha256:"+digits || h.IsZero() {
@@ -250,7 +250,7 @@ func TestTheZeroHashIsEmptyInJSON(t *testing.T) {
 	}
 }
 
-func TestHashesAndJobIDsComeBackFromText(t *testing.T) {
+func TestHashAndJobIDRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := guild.Sum(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes"))
 		id := guild.JobID(h[:16])
@@ -280,13 +280,13 @@ func TestAJobIDIs32Digits(t *testing.T) {
 	}
 }
 
-func TestTasksOfTheOpenAgentsSurfaceHaveTheirOwnKind(t *testing.T) {
+func TestKindOf(t *testing.T) {
 	if guild.KindOf("oa.embedding.v1") != 5050 || guild.KindOf("python") != 5000 || guild.KindOf("boa.constrictor") != 5000 {
 		t.Error(guild.KindOf("oa.embedding.v1"), guild.KindOf("python"), guild.KindOf("boa.constrictor"))
 	}
 }
 
-func TestNumbersReadAsAPersonWritesThem(t *testing.T) {
+func TestNumberStrings(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{guild.Trust(621_600).String(), "0.62"}, {guild.Trust(0).String(), "0.00"}, {guild.Score(guild.Micro).String(), "1.00"},
 		{guild.Score(999_999).String(), "1.00"}, {guild.Msat(21_000).String(), "21000 msat"},
