@@ -27,7 +27,7 @@ func bundles(t *testing.T) []string {
 	return manifests
 }
 
-// manifest is the part of nutshell.json that is checked here.
+// manifest has the members of nutshell.json that are checked here.
 type manifest struct {
 	ID         string
 	Type       string `json:"bundle_type"`
@@ -52,7 +52,7 @@ func read(t *testing.T, name string) manifest {
 	return m
 }
 
-func TestEveryBundleHasWhatItsManifestNames(t *testing.T) {
+func TestBundlesMatchManifests(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range bundles(t) {
 		m := read(t, name)
@@ -71,7 +71,7 @@ func TestEveryBundleHasWhatItsManifestNames(t *testing.T) {
 	}
 }
 
-// TestProvidersGetWhatTheyDeserve has each of the demo's providers work on each bundle and judges what it leaves.
+// TestProvidersGetWhatTheyDeserve lets each of the demo's providers work on each bundle and judges the delivery.
 func TestProvidersGetWhatTheyDeserve(t *testing.T) {
 	runner, caps, err := tiers.Best(t.Context())
 	if err != nil {
@@ -103,8 +103,8 @@ func TestProvidersGetWhatTheyDeserve(t *testing.T) {
 	}
 }
 
-// cache is where the judge keeps Go's standard library between the runs of this test: to build it takes longer
-// than all the rest.
+// cache returns the directory in which the judge keeps Go's standard library between runs of this test, because
+// building it takes longer than the rest of the test.
 func cache(t *testing.T) string {
 	t.Helper()
 	dir, err := os.UserCacheDir()
@@ -114,7 +114,7 @@ func cache(t *testing.T) string {
 	return filepath.Join(dir, "guild-test")
 }
 
-// deliver runs a worker as internal/step/work does, without the sandbox, and returns the delivery's directory.
+// deliver runs a worker as internal/step/work does, but without the sandbox, and returns the delivery's directory.
 func deliver(t *testing.T, worker, bundle string) string {
 	t.Helper()
 	delivery := t.TempDir()

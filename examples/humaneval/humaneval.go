@@ -1,8 +1,8 @@
-// Package humaneval turns the HumanEval problems into task bundles, so that tests of the whole loop have real
-// work to hire for and deliveries whose worth is known beforehand. It owns the making of bundles, right
-// solutions and wrong ones; it never runs Python and never judges.
+// Package humaneval makes task bundles from the HumanEval problems, so that tests of the whole loop have real work and
+// deliveries of known quality. It makes bundles, correct solutions and wrong ones. It never runs Python and never
+// judges.
 //
-// problems.jsonl holds every second of the 164 problems of github.com/openai/human-eval (MIT, see LICENSE).
+// problems.jsonl has every second of the 164 problems of github.com/openai/human-eval (MIT, see LICENSE).
 package humaneval
 
 import (
@@ -18,19 +18,19 @@ import (
 //go:embed problems.jsonl
 var problems string
 
-// Task is the routing task of every bundle.
+// Task is the task of every bundle.
 const Task = "python"
 
-// TimeLimit is how much processor time the tests of one bundle may take, in seconds. The right solutions take up to
-// 130 ms of a 2020s processor, most of it to start Python.
+// TimeLimit limits the processor time of a bundle's tests, in seconds. The correct solutions take up to 130 ms on a
+// processor of the 2020s, most of it to start Python.
 const TimeLimit = 1
 
 // Problem is one line of problems.jsonl.
 type Problem struct {
-	ID       string `json:"task_id"` // as "HumanEval/0"
+	ID       string `json:"task_id"` // such as "HumanEval/0"
 	Prompt   string `json:"prompt"`  // Python that ends in the signature and docstring of Entry
 	Entry    string `json:"entry_point"`
-	Solution string `json:"canonical_solution"` // the body that belongs under Prompt
+	Solution string `json:"canonical_solution"` // the body to append to Prompt
 	Test     string `json:"test"`               // Python that defines check(candidate)
 }
 
@@ -49,13 +49,13 @@ func Problems() ([]Problem, error) {
 	return all, lines.Err()
 }
 
-// BundleID is the id in the manifest of the problem's bundle, as "nut-humaneval-0".
+// BundleID returns the id in the bundle's manifest, such as "nut-humaneval-0".
 func (p Problem) BundleID() string {
 	return "nut-" + strings.ReplaceAll(strings.ToLower(p.ID), "/", "-")
 }
 
-// Bundle returns the request bundle as a tree: the scaffold to fill in is files/solution.py, and a delivery
-// replaces it by artifacts/solution.py.
+// Bundle returns the request bundle as a tree. The scaffold to complete is files/solution.py; a delivery replaces it
+// by artifacts/solution.py.
 func (p Problem) Bundle() (fs.FS, error) {
 	manifest, err := indented(p.manifest())
 	if err != nil {
@@ -74,10 +74,11 @@ func (p Problem) Bundle() (fs.FS, error) {
 	}, nil
 }
 
-// Scaffold is what the customer hands out: the signature, and a body that is still to be written.
+// Scaffold returns the file that the provider must complete: the signature, and a body that raises
+// NotImplementedError.
 func (p Problem) Scaffold() string { return p.Prompt + "    raise NotImplementedError\n" }
 
-// Canonical is the solution that HumanEval itself gives.
+// Canonical returns HumanEval's own solution.
 func (p Problem) Canonical() string { return p.Prompt + p.Solution }
 
 func (p Problem) requirements() string {

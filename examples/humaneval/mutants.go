@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Names of the mutants: each is a delivery that a judge must not accept.
+// Names of the mutants. A judge must not accept any of them.
 const (
 	WrongResult     = "wrong result"
 	Exception       = "exception"
@@ -23,8 +23,8 @@ func (p Problem) Mutants() map[string]string {
 	}
 }
 
-// spoil makes the function return something else than it should, whatever that is. The right one keeps the
-// globals it was written for, so that a recursive solution calls itself and not the spoiled one.
+// spoil makes the function return a wrong result of the same type. The correct function keeps its original globals, so
+// that a recursive solution calls itself and not the spoiled one.
 const spoil = `
 
 def _spoiled(function):

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Tests is the pytest file of the problem: a test for each assert of check where check is a plain list of
-// asserts, else one test that calls check. What stands in the prompt before the function (its imports, and
-// the helpers that some checks call) is repeated here, so that a delivery cannot replace it.
+// Tests returns the pytest file of the problem. It has one test for each assert if check is a plain list of asserts,
+// otherwise one test that calls check. It repeats the part of the prompt before the function (imports, and helpers
+// that some checks call), so that a delivery cannot replace it.
 func (p Problem) Tests() string {
 	var b strings.Builder
 	if before := p.preamble(); before != "" {
 		b.WriteString(before + "\n\n\n")
 	}
-	// The delivery is imported by the call: the tests can be listed without it.
+	// Import the delivery only when it is called, so that the tests can be listed without it.
 	fmt.Fprintf(&b, "def candidate(*args):\n    import solution\n    return solution.%s(*args)\n", p.Entry)
 	asserts := p.asserts()
 	for i, assert := range asserts {
@@ -25,14 +25,14 @@ func (p Problem) Tests() string {
 	return b.String()
 }
 
-// preamble is the prompt up to the function that is asked for.
+// preamble returns the part of the prompt before the requested function.
 func (p Problem) preamble() string {
 	before, _, _ := strings.Cut(p.Prompt, "def "+p.Entry+"(")
 	return strings.TrimSpace(before)
 }
 
-// asserts returns the statements of check if each is an assert on a line of its own, else none. Those that
-// never call the candidate ("assert True") say nothing about it and are left out.
+// asserts returns the statements of check if each is an assert on its own line, otherwise nil. It omits asserts that
+// never call the candidate ("assert True"), because they do not test it.
 func (p Problem) asserts() []string {
 	_, body, _ := strings.Cut(p.Test, "def check(candidate):\n")
 	var found []string
