@@ -13,13 +13,13 @@ import (
 	"guild/canon"
 )
 
-// contestant does the work on one document.
+// contestant is one implementation. do processes one document.
 type contestant struct {
 	name string
 	do   func(text []byte) error
 }
 
-// The first is ours.
+// The first contestant is guild's.
 var contestants = []contestant{
 	{"guild", func(text []byte) error { _, err := canon.Canonical(text); return err }},
 	{"gowebpki/jcs", func(text []byte) error { _, err := jcs.Transform(text); return err }},
@@ -28,10 +28,10 @@ var contestants = []contestant{
 }
 
 func allocs(c contestant, text []byte) float64 {
-	return testing.AllocsPerRun(1, func() { _ = c.do(text) }) // its error was looked at
+	return testing.AllocsPerRun(1, func() { _ = c.do(text) }) // measure has checked the error
 }
 
-// document is what is brought into its canonical form.
+// document is an input of the contestants.
 type document struct {
 	name string
 	text []byte
@@ -39,7 +39,7 @@ type document struct {
 
 const smallest = 1 << 10
 
-// documents are of three sizes, up to the largest that is asked for, and the same each time.
+// documents returns documents of up to three sizes, at most largest bytes. They are the same in every run.
 func documents(largest int) (all []document) {
 	for _, d := range []struct {
 		name string
@@ -52,8 +52,8 @@ func documents(largest int) (all []document) {
 	return all
 }
 
-// batch is a batch of analyses of code as providers return them: members in the order of their schema, which is not that of
-// their names, source text with its escapes, and integers and fractions.
+// batch returns a batch of code analyses as providers return them: members in the order of their schema (not sorted),
+// source text with escapes, and integers and fractions.
 func batch(size int) []byte {
 	random := rand.New(rand.NewPCG(1, 2))
 	var b strings.Builder
@@ -71,7 +71,7 @@ func batch(size int) []byte {
 	return []byte(b.String())
 }
 
-// words is some text on several lines.
+// words returns text of several lines.
 func words(random *rand.Rand) string {
 	all := []string{"func", "return", "the", "index", "of", "a", "slice", "err != nil", "\n", "\t", "loops", "over", "every", "entry", "once"}
 	var b strings.Builder

@@ -1,6 +1,6 @@
-// Command canon measures how fast JSON is brought into its canonical form, beside two libraries that do the same for
-// RFC 8785, and beside SHA-256 of the same bytes, which is what a canonical form is for. It decides nothing about guild
-// and is no part of it.
+// Command canon measures how fast JSON is converted to its canonical form. It compares guild with two libraries for
+// RFC 8785, and with the SHA-256 of the same bytes, the usual next step. It is a measurement only and not part of
+// guild.
 package main
 
 import (
@@ -21,7 +21,7 @@ func main() {
 	}
 }
 
-// options is what the command line says.
+// options has the values of the command line.
 type options struct {
 	rounds  int
 	turn    time.Duration
@@ -60,16 +60,16 @@ func run(args []string, out io.Writer) error {
 	return print(out, all)
 }
 
-// figure is how one contestant did with one document.
+// figure is the result of one contestant for one document.
 type figure struct {
 	Document string  `json:"document"`
 	Bytes    int     `json:"bytes"`
 	Who      string  `json:"who"`
-	MBs      float64 `json:"mb_s"`   // the median of the rounds
-	Allocs   float64 `json:"allocs"` // for one document
+	MBs      float64 `json:"mb_s"`   // median over the rounds
+	Allocs   float64 `json:"allocs"` // per document
 }
 
-// measure has everybody take turns, so that what slows the machine down slows all of them.
+// measure lets the contestants take turns, so that a slow machine slows all of them equally.
 func (o options) measure() ([]figure, error) {
 	var all []figure
 	for _, d := range documents(o.largest) {
@@ -91,11 +91,11 @@ func (o options) measure() ([]figure, error) {
 	return all, nil
 }
 
-// takeTurn is how many megabytes in a second somebody gets through.
+// takeTurn returns the speed of a contestant in MB/s.
 func (o options) takeTurn(c contestant, text []byte) (float64, error) {
 	began, times := time.Now(), 0
 	for times == 0 || time.Since(began) < o.turn {
-		for range max(1, 100_000/len(text)) { // the clock costs as much as a small document
+		for range max(1, 100_000/len(text)) { // reading the clock costs as much as a small document
 			if err := c.do(text); err != nil {
 				return 0, err
 			}
@@ -105,7 +105,7 @@ func (o options) takeTurn(c contestant, text []byte) (float64, error) {
 	return float64(times*len(text)) / 1e6 / time.Since(began).Seconds(), nil
 }
 
-// print writes a table for people, with what each is a multiple of.
+// print writes a table with the speed of guild as a multiple of each contestant's.
 func print(out io.Writer, all []figure) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "document\t\tMB/s\tallocations\tours is\t")

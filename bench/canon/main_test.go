@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestEverybodyTakesATurnWithEveryDocument(t *testing.T) {
+func TestMeasure(t *testing.T) {
 	var out bytes.Buffer
 	if err := run([]string{"-rounds", "1", "-turn", "1ns", "-largest", "102400", "-json"}, &out); err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestDocumentsHaveTheirSize(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeMeasuredIsRefused(t *testing.T) {
+func TestInvalidOptions(t *testing.T) {
 	for _, args := range [][]string{{"-rounds", "0"}, {"-turn", "0s"}, {"-largest", "1"}, {"-what"}} {
 		if err := run(args, &bytes.Buffer{}); err == nil {
 			t.Errorf("%v is measured", args)

@@ -18,8 +18,8 @@ import (
 	"guild/nip89"
 )
 
-// announcements returns n signed announcements of n keys. Signing them takes longer than measuring, so they are kept
-// in a file of dir, and those of an earlier run are used again while they are fresh.
+// announcements returns n signed announcements by n keys. Signing takes longer than measuring, so it stores them in a
+// file in dir and reuses the file while it is fresh.
 func announcements(ctx context.Context, dir string, n int, now time.Time) ([]nostr.Event, error) {
 	path := filepath.Join(dir, fmt.Sprintf("announcements-%d.jsonl", n))
 	if events, err := load(path); err == nil && len(events) == n && now.Sub(events[0].CreatedAt.Time()) < 10*24*time.Hour {
@@ -48,8 +48,8 @@ func sign(ctx context.Context, n int, now time.Time) ([]nostr.Event, error) {
 	return events, work.Wait()
 }
 
-// announcement is what the i-th provider says. Sizes are those of announcements that are published today: a name, a
-// sentence or two, a few kinds and tasks, two or three relays, of which most are everybody's, and the content of the
+// announcement returns the announcement of provider i. Its size is typical of today's announcements: a name, one or
+// two sentences, a few kinds and tasks, two or three relays, most of them popular ones, and the content of the
 // OpenAgents surface.
 func announcement(i int) nip89.Handler {
 	rate, latency, jobs := 0.9+float64(i%100)/1000, float64(200+i%5000), float64(i%3000)

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-func TestAFewAnnouncementsAreTakenInAndRemembered(t *testing.T) {
+func TestMeasure(t *testing.T) {
 	dir := t.TempDir()
-	for range 2 { // the second time with the announcements of the first
+	for range 2 { // the second run reads the stored announcements
 		var out bytes.Buffer
 		if err := run(t.Context(), []string{"-n", "200", "-relays", "3", "-dir", dir, "-settle", "0", "-json"}, &out); err != nil {
 			t.Fatal(err)
@@ -23,7 +23,7 @@ func TestAFewAnnouncementsAreTakenInAndRemembered(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeMeasuredIsRefused(t *testing.T) {
+func TestInvalidOptions(t *testing.T) {
 	for _, args := range [][]string{{"-n", "0"}, {"-relays", "0"}, {"-what"}} {
 		if err := run(t.Context(), args, &bytes.Buffer{}); err == nil {
 			t.Errorf("%v is measured", args)

@@ -24,7 +24,7 @@ import (
 	"guild/internal/step/partner"
 )
 
-// report is what was measured. Times are in seconds, memory in bytes for each provider.
+// report has the results. Times are in seconds, memory is in bytes per provider.
 type report struct {
 	In         int     `json:"in"`
 	Kept       int     `json:"kept"`
@@ -35,9 +35,9 @@ type report struct {
 	TakeIn     float64 `json:"take_in_seconds"`
 	Ratio      float64 `json:"ratio"`
 	PeerCPU    float64 `json:"go_nostr_cpu_seconds"`
-	TakeInCPU  float64 `json:"take_in_cpu_seconds"` // of all processors
+	TakeInCPU  float64 `json:"take_in_cpu_seconds"` // over all processors
 	Memory     int64   `json:"bytes_per_provider"`
-	Journal    int64   `json:"journal_bytes_per_provider"` // of Memory
+	Journal    int64   `json:"journal_bytes_per_provider"` // share of Memory
 	Restart    float64 `json:"restart_seconds"`
 	Recalled   int     `json:"recalled"`
 	Cold       float64 `json:"offers_cold_us"`
@@ -45,7 +45,7 @@ type report struct {
 	Offers     int     `json:"offers"`
 }
 
-// measure runs one lap of everything.
+// measure runs every part once.
 func measure(ctx context.Context, o options) (r report, err error) {
 	events, err := announcements(ctx, o.dir, o.n, time.Now())
 	if err != nil {
@@ -74,7 +74,7 @@ func measure(ctx context.Context, o options) (r report, err error) {
 		{"take in", func(ctx context.Context) error { return r.first(ctx, dir, events, o) }},
 		{"restart", func(ctx context.Context) error { return r.second(ctx, dir) }},
 	} {
-		runtime.GC() // no part pays for another's garbage
+		runtime.GC() // no part pays for the garbage of another
 		pprof.Do(ctx, pprof.Labels("part", part.name), func(ctx context.Context) { err = part.do(ctx) })
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", part.name, err)
@@ -92,7 +92,7 @@ func size(events []nostr.Event) int {
 	return total / len(events)
 }
 
-// alone has one goroutine check the events, as a client of the field does with what comes from a relay.
+// alone checks the events in one goroutine, as clients usually do with events of a relay.
 func alone(events []nostr.Event) (seconds float64, err error) {
 	start := time.Now()
 	for _, e := range events {
@@ -103,7 +103,7 @@ func alone(events []nostr.Event) (seconds float64, err error) {
 	return time.Since(start).Seconds(), nil
 }
 
-// verified is the part of the take-in that is verifying.
+// verified measures the share of verification in taking the events in.
 func verified(ctx context.Context, events []nostr.Event, relays int) (seconds float64, err error) {
 	return spread(ctx, events, relays, func(_ context.Context, _ string, e nostr.Event) error {
 		_, err := guild.Verify(e)
@@ -111,7 +111,7 @@ func verified(ctx context.Context, events []nostr.Event, relays int) (seconds fl
 	})
 }
 
-// spread gives the events to as many goroutines as there are relays.
+// spread distributes the events over one goroutine per relay.
 func spread(ctx context.Context, events []nostr.Event, relays int, take func(context.Context, string, nostr.Event) error) (seconds float64, err error) {
 	start := time.Now()
 	work, ctx := errgroup.WithContext(ctx)
@@ -130,7 +130,7 @@ func spread(ctx context.Context, events []nostr.Event, relays int, take func(con
 	return time.Since(start).Seconds(), err
 }
 
-// node is the part of a node that discovers.
+// node has the parts of a node that discover providers.
 type node struct {
 	journal  *journal.Journal
 	registry *registry.Registry
@@ -147,7 +147,7 @@ func open(ctx context.Context, dir string) (n node, err error) {
 	return n, errors.Join(err, ctx.Err())
 }
 
-// first takes the announcements in, and measures the memory.
+// first takes the announcements in and measures the memory.
 func (r *report) first(ctx context.Context, dir string, events []nostr.Event, o options) error {
 	n, err := open(ctx, dir)
 	if err != nil {
@@ -176,7 +176,7 @@ func (r *report) first(ctx context.Context, dir string, events []nostr.Event, o 
 	return n.journal.Close()
 }
 
-// ask measures how long it takes to find out who does a task.
+// ask measures a search for the providers of a task.
 func (r *report) ask(known *registry.Registry) {
 	start := time.Now()
 	r.Offers = len(known.Offers("special-7", 5000))
@@ -200,7 +200,8 @@ func (r *report) second(ctx context.Context, dir string) error {
 	return n.journal.Close()
 }
 
-// cpu is the time that this process has had processors for, in seconds. Others on the machine do not count.
+// cpu returns the processor time of this process in seconds. Unlike elapsed time it does not depend on other
+// processes.
 func cpu() float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -209,10 +210,10 @@ func cpu() float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// heap is the memory that is in use.
+// heap returns the heap memory in use.
 func heap() int64 {
 	debug.FreeOSMemory()
-	runtime.GC() // a second time for what had finalizers and was pooled
+	runtime.GC() // second run for objects with finalizers and in pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

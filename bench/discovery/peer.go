@@ -7,9 +7,9 @@ import (
 	"guild"
 )
 
-// checks is what go-nostr does to every event before it hands it on, as it is built unless somebody asks for C: it
-// computes the id and verifies the signature with btcec. It is written out here because its own function is replaced
-// when guild is built with the tag libsecp256k1, and cannot run under the race detector.
+// checks does what go-nostr does to every event before it delivers it, in its default build without C: it computes the
+// id and verifies the signature with btcec. It is repeated here because go-nostr's function is replaced if guild is
+// built with the tag libsecp256k1, and cannot run under the race detector.
 func checks(e nostr.Event) bool {
 	key, err := schnorr.ParsePubKey(e.PubKey[:])
 	if err != nil {

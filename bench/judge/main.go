@@ -1,9 +1,9 @@
-// Command judge measures what judging costs, beside what it would cost to run the same tests with no judge and no
-// sandbox at all: a file of 15 tests, run cold by /usr/bin/python3 -m pytest. All take turns in one run, so that
-// whatever slows the machine down slows all of them; what counts are the ratios. With -soak it starts sandboxes
-// without end instead, and shows that nothing is left of them.
+// Command judge measures the cost of judging. It compares the judge with running the same tests directly, without a
+// judge or sandbox: a file of 15 tests, run cold by /usr/bin/python3 -m pytest. All contestants take turns in one run,
+// so that a slow machine slows all of them; the ratios matter, not the absolute times. With -soak it runs many
+// sandboxes instead and shows that they leave nothing behind.
 //
-// The command decides nothing about guild and is no part of it.
+// The command is a measurement only and not part of guild.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-// options is what the command line says.
+// options has the values of the command line.
 type options struct {
 	n, c, rounds int
 	soak, width  int

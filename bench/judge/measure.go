@@ -11,7 +11,7 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// measure lets everybody run.
+// measure runs all contestants.
 func (s *stand) measure(ctx context.Context, o options) (*report, error) {
 	version, err := exec.CommandContext(ctx, python, "-m", "pytest", "--version").CombinedOutput()
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *stand) measure(ctx context.Context, o options) (*report, error) {
 	return r, nil
 }
 
-// present leaves out who cannot do it here, and notes why. The floor must be able to.
+// present removes contestants that cannot run here and records the reason.
 func (r *report) present(ctx context.Context, all []contestant) []contestant {
 	return slices.DeleteFunc(all, func(c contestant) bool {
 		err := c.lap(ctx)
@@ -52,7 +52,7 @@ func (r *report) present(ctx context.Context, all []contestant) []contestant {
 	})
 }
 
-// testers run the 15 tests.
+// testers returns the contestants that run the 15 tests.
 func (s *stand) testers(usable map[string]sandbox.Runner) []contestant {
 	args := append([]string{"-m", "pytest"}, append(pytestOptions, "test_solution.py")...)
 	all := []contestant{
@@ -67,7 +67,7 @@ func (s *stand) testers(usable map[string]sandbox.Runner) []contestant {
 	return all
 }
 
-// starters run nothing at all.
+// starters returns the contestants that only start a sandbox.
 func (s *stand) starters(usable map[string]sandbox.Runner) []contestant {
 	bwrap := []string{
 		"--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin",

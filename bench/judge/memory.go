@@ -13,10 +13,10 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// idlers is how many sandboxes wait at once while their memory is measured.
+// idlers is the number of sandboxes that wait while their memory is measured.
 const idlers = 10
 
-// idle measures the memory of one of our own sandboxes in which a program waits for input, cold and forked.
+// idle measures the memory of one of guild's own sandboxes in which a program waits for input, cold and forked.
 func (s *stand) idle(ctx context.Context) ([]memory, error) {
 	waiting := sandbox.Spec{Argv: []string{"/bin/cat"}}
 	warm := sandbox.Spec{
@@ -36,8 +36,8 @@ func (s *stand) idle(ctx context.Context) ([]memory, error) {
 	return found, nil
 }
 
-// idleMemory is the proportional memory in bytes of one waiting sandbox, on top of one that was there before, so
-// that what all share counts once.
+// idleMemory returns the proportional memory of one waiting sandbox, in bytes. It measures the increase over one
+// sandbox that already exists, so that shared memory is not counted again.
 func idleMemory(ctx context.Context, r sandbox.Runner, spec sandbox.Spec) (int64, error) {
 	spec.Env = env()
 	var all sync.WaitGroup
@@ -54,7 +54,7 @@ func idleMemory(ctx context.Context, r sandbox.Runner, spec sandbox.Spec) (int64
 			_, err := r.Run(ctx, spec, sandbox.IO{Stdin: in, Stdout: &first{up: up}})
 			failed <- err
 		})
-		fmt.Fprintln(out, "hello") // cat says it, a program says up
+		fmt.Fprintln(out, "hello") // cat echoes it; a program prints up
 		<-up
 		return out
 	}
@@ -76,7 +76,7 @@ func idleMemory(ctx context.Context, r sandbox.Runner, spec sandbox.Spec) (int64
 	return (after - before) / idlers, nil
 }
 
-// first tells of the first write.
+// first signals its first write.
 type first struct {
 	once sync.Once
 	up   chan struct{}
@@ -87,7 +87,7 @@ func (f *first) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// proportional is the memory of a process's descendants, each shared page counted once.
+// proportional returns the memory of a process's descendants in bytes; each shared page counts once.
 func proportional(pid string) int64 {
 	var sum int64
 	for _, child := range children(pid) {

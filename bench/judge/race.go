@@ -9,21 +9,21 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// contestant does the same thing over and over.
+// contestant is one way to run the work.
 type contestant struct {
 	name string
-	lap  func(ctx context.Context) error // returns when nothing of it goes on any more
+	lap  func(ctx context.Context) error // returns when all work for it has ended
 }
 
-// result is what a contestant achieved in all its turns.
+// result has the laps of a contestant over all turns.
 type result struct {
 	name string
-	laps []time.Duration // one at a time
-	many int             // more, some at a time
-	took time.Duration   // for those
+	laps []time.Duration // run one at a time
+	many int             // number of laps run several at a time
+	took time.Duration   // total time of these
 }
 
-// race lets the contestants take turns: A B C A B C and so on. Each warms up first.
+// race lets the contestants take turns: A B C A B C and so on. It first warms up each of them.
 func race(ctx context.Context, all []contestant, o options) ([]*result, error) {
 	results := make([]*result, len(all))
 	for i, c := range all {
@@ -43,7 +43,7 @@ func race(ctx context.Context, all []contestant, o options) ([]*result, error) {
 	return results, nil
 }
 
-// turn makes n laps one at a time, and n laps width at a time.
+// turn runs n laps one at a time, then n laps width at a time.
 func (r *result) turn(ctx context.Context, c contestant, n, width int) error {
 	for range n {
 		start := time.Now()
@@ -66,7 +66,7 @@ func (r *result) turn(ctx context.Context, c contestant, n, width int) error {
 	return nil
 }
 
-// median is of the laps one at a time.
+// median returns the median of the laps that ran one at a time.
 func (r *result) median() time.Duration {
 	all := slices.Sorted(slices.Values(r.laps))
 	return all[len(all)/2]

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// report is what is printed.
+// report is the output.
 type report struct {
 	Runs   int    `json:"runs"`
 	Width  int    `json:"width"`
@@ -20,16 +20,16 @@ type report struct {
 	Heats  []heat            `json:"heats"`
 	Memory []memory          `json:"memory"`
 	Goals  []goal            `json:"goals"`
-	Absent map[string]string `json:"absent"` // tier → why it is not measured
+	Absent map[string]string `json:"absent"` // reason by tier that was not measured
 }
 
-// heat is contestants that did the same thing.
+// heat is a comparison of contestants that do the same work.
 type heat struct {
 	Name string `json:"name"`
-	Rows []row  `json:"rows"` // the first is the floor
+	Rows []row  `json:"rows"` // the first is the reference
 }
 
-// row is one contestant: the ratios are to the floor of its heat.
+// row is the result of one contestant. Ratios are relative to the first row of the heat.
 type row struct {
 	Contestant string  `json:"contestant"`
 	Median     float64 `json:"median_ms"`
@@ -38,17 +38,17 @@ type row struct {
 	Throughput float64 `json:"throughput_ratio"`
 }
 
-// memory is what one idle sandbox takes, in megabytes, each shared page counted once.
+// memory is the memory of one idle sandbox, in megabytes; each shared page counts once.
 type memory struct {
 	Contestant string  `json:"contestant"`
 	PSS        float64 `json:"pss_mb"`
 }
 
-// goal is a ratio or size that should not be passed, or be reached.
+// goal is a limit for a ratio or size, with the result.
 type goal struct {
 	Name string  `json:"name"`
 	Want float64 `json:"want"`
-	Most bool    `json:"most"` // Want is the most that it may be, else the least
+	Most bool    `json:"most"` // Want is an upper limit, otherwise a lower one
 	Got  float64 `json:"got"`
 	Met  bool    `json:"met"`
 }
@@ -68,7 +68,7 @@ func newHeat(name string, results []*result) heat {
 	return h
 }
 
-// row returns a contestant's; the zero row if it did not take part.
+// row returns a contestant's row, or the zero row if it did not take part.
 func (h heat) row(contestant string) row {
 	for _, r := range h.Rows {
 		if r.Contestant == contestant {
@@ -78,7 +78,7 @@ func (h heat) row(contestant string) row {
 	return row{}
 }
 
-// judge holds the figures against the goals.
+// judge compares the results with the goals.
 func (r *report) judge() {
 	add := func(name string, got, want float64, most bool) {
 		met := got > 0 && (most && got <= want || !most && got >= want)
@@ -88,7 +88,7 @@ func (r *report) judge() {
 	add("own runtime, cold: time beside bare pytest", tests.row(ownCold).Time, 1.15, true)
 	add("fork server: throughput beside bare pytest", tests.row(ownFork).Throughput, 3, false)
 	add("split judging: throughput beside bare pytest", tests.row(splitJudging).Throughput, 1.3, false)
-	if empty.row(bareBwrap).Contestant != "" { // else it is not installed, and the floor is another
+	if empty.row(bareBwrap).Contestant != "" { // otherwise bwrap is not installed, and the reference differs
 		add("start of a sandbox for true: time beside bare bwrap", empty.row(ownCold).Time, 1.5, true)
 	}
 	for _, m := range r.Memory {

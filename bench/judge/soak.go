@@ -20,8 +20,8 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// echo is a program that gives back the word it reads, and searches its memory for those of earlier runs, which
-// it is told backwards.
+// echo is a program that prints the word it reads. It also searches its memory for the words of earlier runs, which it
+// gets reversed, so that its own input does not match.
 const echo = `import os
 import sys
 
@@ -46,13 +46,14 @@ def main():
     os._exit(0)
 `
 
-// searchEvery is how many runs there are to each that searches its memory, which takes longer.
+// searchEvery: one run in searchEvery searches its memory, because that takes longer.
 const searchEvery = 50
 
-// coldEvery is how many runs there are to each that starts an interpreter of its own.
+// coldEvery: one run in coldEvery starts its own interpreter.
 const coldEvery = 20
 
-// soak runs sandboxes in a row and at once, most of them forked, and prints what is left after them.
+// soak runs sandboxes one after the other and then many at once, most of them forked, and prints what they leave
+// behind.
 func (s *stand) soak(ctx context.Context, o options, out io.Writer) error {
 	earlier, err := s.drop(ctx, 0, "")
 	if err != nil {
@@ -92,7 +93,7 @@ func (s *stand) soak(ctx context.Context, o options, out io.Writer) error {
 	return nil
 }
 
-// drop runs the program once, which must give back its own word and find no earlier one. It returns the word.
+// drop runs the program once. It must print its own word and find no earlier word. drop returns the word.
 func (s *stand) drop(ctx context.Context, i int, earlier string) (string, error) {
 	word := rand.Text()
 	spec := sandbox.Spec{
@@ -122,7 +123,7 @@ func backwards(s string) string {
 	return string(b)
 }
 
-// remains is what this process has: what grows here is a leak.
+// remains returns the resources of this process. A number that grows shows a leak.
 func remains() string {
 	fds, _ := os.ReadDir("/proc/self/fd")
 	mounts, _ := os.ReadFile("/proc/self/mounts")
@@ -139,7 +140,7 @@ func remains() string {
 		float64(proportional(strconv.Itoa(os.Getpid())))/(1<<20), bytes.Count(mounts, []byte("\n")), groups)
 }
 
-// resident is this process's memory in bytes.
+// resident returns this process's resident memory in bytes.
 func resident() int64 {
 	b, _ := os.ReadFile("/proc/self/statm")
 	fields := strings.Fields(string(b))

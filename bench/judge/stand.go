@@ -18,7 +18,7 @@ import (
 	"guild/internal/judging/sandbox/tiers"
 )
 
-// The names of the contestants that the goals are about.
+// Names of the contestants in the goals.
 const (
 	barePytest   = "bare pytest"
 	bareBwrap    = "bare bwrap"
@@ -27,14 +27,14 @@ const (
 	splitJudging = "split judging"
 )
 
-// python is the real interpreter: one behind a version manager's shim may start three times slower.
+// python is the real interpreter. The shim of a version manager can start three times slower.
 const python = "/usr/bin/python3"
 
-// pytestOptions keep pytest from what differs between places: plugins of the machine, a cache.
+// pytestOptions disable parts of pytest that depend on the machine, such as plugins and the cache.
 var pytestOptions = []string{"-q", "-p", "no:cacheprovider", "-c", os.DevNull}
 
-// setup is the first part of a program that runs pytest: it has run a session before, so that all that one
-// imports is there.
+// setup is the first part of a program that runs pytest. It runs one empty session, so that everything that pytest
+// imports is loaded before the fork.
 const setup = `import contextlib
 import io
 import os
@@ -54,14 +54,14 @@ def main():
     os._exit(code)
 `
 
-// tests is the file of 15 tests, and what they test.
+// tests has the file of 15 tests and the code under test.
 //
 //go:embed testdata/solution.py testdata/test_solution.py
 var tests embed.FS
 
-// stand is what all contestants work on.
+// stand has the inputs of all contestants.
 type stand struct {
-	dir      string // files of the tests, for whoever runs them bare
+	dir      string // files of the tests for the bare contestants
 	bundle   string // the same as a request bundle
 	delivery string
 	own      *namespaces.Runner
@@ -113,12 +113,12 @@ func (s *stand) close() {
 	os.RemoveAll(filepath.Dir(s.dir))
 }
 
-// env is the same for all.
+// env returns the environment of all contestants.
 func env() []string {
 	return []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", "PYTHONDONTWRITEBYTECODE=1"}
 }
 
-// bare runs a command with no sandbox.
+// bare runs a command without a sandbox.
 func (s *stand) bare(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = s.dir, env()
@@ -128,13 +128,13 @@ func (s *stand) bare(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// pytest runs the tests cold in a sandbox.
+// pytest returns a lap that runs the tests cold in a sandbox.
 func (s *stand) pytest(r sandbox.Runner) func(context.Context) error {
 	argv := append([]string{python, "-m", "pytest"}, append(pytestOptions, "test_solution.py")...)
 	return s.sandboxed(r, sandbox.Spec{Argv: argv, Copies: s.copies()})
 }
 
-// forked runs them in a fork of a warm interpreter.
+// forked returns a lap that runs the tests in a fork of a warm interpreter.
 func (s *stand) forked() func(context.Context) error {
 	return s.sandboxed(s.own, sandbox.Spec{
 		Argv: []string{python, "-B"}, Program: &sandbox.Program{Name: "bench", Setup: setup}, Copies: s.copies(),
@@ -145,7 +145,7 @@ func (s *stand) copies() []sandbox.Copy {
 	return []sandbox.Copy{{Host: s.dir, Inside: sandbox.Workspace}}
 }
 
-// sandboxed runs something that must end well.
+// sandboxed returns a lap that runs spec and requires its success.
 func (s *stand) sandboxed(r sandbox.Runner, spec sandbox.Spec) func(context.Context) error {
 	spec.Env = env()
 	return func(ctx context.Context) error {
@@ -161,7 +161,7 @@ func (s *stand) sandboxed(r sandbox.Runner, spec sandbox.Spec) func(context.Cont
 	}
 }
 
-// split judges the tests through the engine.
+// split returns a lap that judges the tests through the engine.
 func (s *stand) split() func(context.Context) error {
 	engine := &exam.Engine{Runner: s.own}
 	return func(ctx context.Context) error {
@@ -187,7 +187,7 @@ func (s *stand) split() func(context.Context) error {
 	}
 }
 
-// others are the usable runners beside our own, by tier, and why the rest is not.
+// others returns the usable runners of other tiers, and the reasons of the unusable ones, by tier.
 func others(ctx context.Context) (usable map[string]sandbox.Runner, absent map[string]string) {
 	usable, absent = map[string]sandbox.Runner{}, map[string]string{}
 	for _, r := range tiers.All() {

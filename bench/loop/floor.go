@@ -22,16 +22,16 @@ const (
 	kindResult  nostr.Kind = 6050
 )
 
-// floor is a customer and a provider who know nothing but each other's keys and the relay.
+// floor is a customer and a provider that know only each other's keys and the relay.
 type floor struct {
 	customer, provider *peer
 	request, result    int // bytes of content
 
 	mu      sync.Mutex
-	results map[nostr.ID]chan struct{} // requests that wait for their result
+	results map[nostr.ID]chan struct{} // requests without a result so far
 }
 
-// openFloor connects both. Their events are as large as the loop's.
+// openFloor connects both. request and result are the content sizes of the loop's events.
 func openFloor(ctx context.Context, url string, request, result int) (*floor, error) {
 	f := &floor{request: request, result: result, results: map[nostr.ID]chan struct{}{}}
 	var err error
@@ -45,7 +45,7 @@ func openFloor(ctx context.Context, url string, request, result int) (*floor, er
 	return f, nil
 }
 
-// run reads for both until ctx ends.
+// run reads events for both until ctx ends.
 func (f *floor) run(ctx context.Context) error {
 	defer f.customer.ws.CloseNow()
 	go f.customer.read(ctx, func(e nostr.Event) error { return f.arrived(e) })
@@ -57,7 +57,7 @@ func (f *floor) run(ctx context.Context) error {
 	return fmt.Errorf("floor: %w", err)
 }
 
-// lap publishes a request and waits until its result has been read and verified.
+// lap publishes a request and waits until its result was read and verified.
 func (f *floor) lap(ctx context.Context) (lap, error) {
 	start := time.Now()
 	e, err := f.customer.sign(ctx, kindRequest, f.request, nostr.Tags{{"p", f.provider.pubkey.Hex()}})
@@ -100,14 +100,14 @@ func (f *floor) arrived(result nostr.Event) error {
 	return err
 }
 
-// peer is one client on a socket of its own.
+// peer is one client with its own connection.
 type peer struct {
 	ws     *websocket.Conn
 	signer *key.Signer
 	pubkey nostr.PubKey
 }
 
-// dial connects a new key and subscribes it to what is addressed to it.
+// dial connects with a new key and subscribes to events addressed to it.
 func dial(ctx context.Context, url string, reads nostr.Kind) (*peer, error) {
 	ws, _, err := websocket.Dial(ctx, url, nil)
 	if err != nil {
@@ -139,7 +139,7 @@ func (p *peer) publish(ctx context.Context, e nostr.Event) error {
 	return p.ws.Write(ctx, websocket.MessageText, frame)
 }
 
-// read hands on every event that comes, verified once.
+// read passes every event to take, after verifying it once.
 func (p *peer) read(ctx context.Context, take func(nostr.Event) error) error {
 	for {
 		_, frame, err := p.ws.Read(ctx)

@@ -1,10 +1,10 @@
-// Command loop measures how long the loop takes from request to result, beside the floor below which nothing can
-// get: two clients that publish a signed request, read it, publish a signed result and read that, and do nothing
-// else. Both run on one relay in one process, in turns, so that whatever slows the machine down slows both.
+// Command loop measures the time from request to result in guild's loop and compares it with a floor that no
+// implementation can beat. The floor is two clients that only publish a signed request, read it, publish a signed
+// result and read it. Both use the same relay in the same process and take turns, so that a slow machine slows both.
 //
-// The loop is two nodes with everything that makes them nodes (journal, folds, blobs, bundles, encryption), a
-// worker that writes one small file, and a judge that accepts everything. It runs with the journal's fsync off
-// and on. The command decides nothing about guild and is no part of it.
+// The loop is two complete nodes (journal, folds, blobs, bundles, encryption), a worker that writes one small file,
+// and a judge that accepts everything. It runs with and without fsync of the journal. The command is a measurement
+// only and not part of guild.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// options is what the command line says.
+// options has the values of the command line.
 type options struct {
 	n, c, rounds int
 	json         bool
@@ -82,7 +82,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return r.writeTable(out)
 }
 
-// measure warms everything up and lets the contestants take turns while the profiles are written.
+// measure warms up and runs the race while the profiles are recorded.
 func measure(ctx context.Context, s *stand, o options) ([]*result, error) {
 	if err := s.warmUp(ctx); err != nil {
 		return nil, fmt.Errorf("warm up: %w", err)
@@ -99,7 +99,7 @@ func measure(ctx context.Context, s *stand, o options) ([]*result, error) {
 	return results, err
 }
 
-// profile starts the profiles that are wanted, and returns what ends them.
+// profile starts the requested profiles. stop ends them.
 func (o options) profile() (stop func() error, err error) {
 	var ends []func() error
 	stop = func() error {
@@ -125,7 +125,7 @@ func (o options) profile() (stop func() error, err error) {
 	return stop, err
 }
 
-// into starts something that writes to a file until it is stopped.
+// into starts a profile that is written to a file until it is stopped.
 func into(path string, ends *[]func() error, start func(io.Writer) error, stop func()) error {
 	f, err := os.Create(path)
 	if err != nil {

@@ -31,7 +31,7 @@ type pair struct {
 	watch  *stopwatch
 }
 
-// openPair starts both nodes and waits until the customer knows what the provider offers.
+// openPair starts both nodes and waits until the customer knows the provider's offer.
 func (s *stand) openPair(ctx, live context.Context, dir string, width int, noSync bool) (*pair, error) {
 	p := &pair{name: "fsync on", task: "bench-on", watch: newStopwatch()}
 	if noSync {
@@ -51,7 +51,7 @@ func (s *stand) openPair(ctx, live context.Context, dir string, width int, noSyn
 	return p, p.meet(ctx)
 }
 
-// startNode runs a node and waits until it can be used.
+// startNode runs a node and waits until it is ready.
 func (s *stand) startNode(ctx, live context.Context, part string, c node.Config) error {
 	if err := journal.Init(filepath.Join(c.Dir, "journal")); err != nil {
 		return err
@@ -88,7 +88,8 @@ func (p *pair) meet(ctx context.Context) error {
 	}
 }
 
-// lap hires, and waits until the job is closed: verdict, trust, receipt and trajectory are done by then.
+// lap hires the provider and waits until the job is closed. The verdict, trust, receipt and trajectory are then
+// complete.
 func (p *pair) lap(ctx context.Context) (lap, error) {
 	packed, err := bundle(ctx, p.task)
 	if err != nil {
@@ -106,7 +107,7 @@ func (p *pair) lap(ctx context.Context) (lap, error) {
 	return p.watch.lap(ctx, id, start)
 }
 
-// bundle is a request bundle like no other.
+// bundle returns a request bundle with unique content.
 func bundle(ctx context.Context, task string) ([]byte, error) {
 	id := nostr.Generate().Hex()
 	tree := fstest.MapFS{

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// lap is one request: how long after its beginning each thing had happened, under the names of spans.
+// lap has the durations of one request, by the names of the spans.
 type lap map[string]time.Duration
 
-// contestant does the same thing over and over.
+// contestant is one implementation of the loop.
 type contestant struct {
 	name string
-	lap  func(ctx context.Context) (lap, error) // returns when nothing of it goes on any more
+	lap  func(ctx context.Context) (lap, error) // returns when all work for it has ended
 }
 
-// result is what a contestant achieved in all its turns.
+// result has the laps of a contestant over all turns.
 type result struct {
 	name string
 	laps []lap
@@ -41,7 +41,7 @@ func race(ctx context.Context, all []contestant, o options) ([]*result, error) {
 	return results, nil
 }
 
-// turn makes n laps, at most width of them at a time.
+// turn runs n laps, at most width at the same time.
 func (r *result) turn(ctx context.Context, c contestant, n, width int) error {
 	laps := make([]lap, n)
 	group, ctx := errgroup.WithContext(ctx)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// report is what is printed.
+// report is the output.
 type report struct {
 	CPUs        int    `json:"cpus"`
 	Go          string `json:"go"`
@@ -21,14 +21,14 @@ type report struct {
 	Stages      []row  `json:"stages"`
 }
 
-// row is one span of one contestant.
+// row is the result of one contestant for one span.
 type row struct {
 	Contestant string  `json:"contestant"`
 	Span       string  `json:"span"`
-	PerSecond  float64 `json:"jobs_per_second,omitempty"` // whole jobs, up to their end
+	PerSecond  float64 `json:"jobs_per_second,omitempty"` // complete jobs
 	P50        int64   `json:"p50_us"`
 	P99        int64   `json:"p99_us"`
-	Ratio50    float64 `json:"p50_ratio,omitempty"` // to the floor
+	Ratio50    float64 `json:"p50_ratio,omitempty"` // relative to the floor
 	Ratio99    float64 `json:"p99_ratio,omitempty"`
 }
 
@@ -64,7 +64,7 @@ func (r *result) row(span string) row {
 	return row{Contestant: r.name, Span: span, P50: percentile(all, 50).Microseconds(), P99: percentile(all, 99).Microseconds()}
 }
 
-// percentile is the smallest value that at least p percent of the sorted ones do not exceed.
+// percentile returns the smallest value that is not exceeded by at least p percent of the sorted values.
 func percentile(sorted []time.Duration, p float64) time.Duration {
 	return sorted[max(0, int(math.Ceil(p/100*float64(len(sorted))))-1)]
 }
@@ -94,7 +94,7 @@ func (r report) writeTable(w io.Writer) error {
 
 func microseconds(us int64) string { return fmt.Sprintf("%.2f ms", float64(us)/1000) }
 
-// number leaves out what is not there.
+// number formats f, or returns "" for 0.
 func number(format string, f float64) string {
 	if f == 0 {
 		return ""

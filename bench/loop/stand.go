@@ -14,9 +14,9 @@ import (
 	"guild/internal/hand/relayd"
 )
 
-const laps = 20 // of each contestant before anything is measured
+const laps = 20 // warm-up laps of each contestant
 
-// stand is the relay with everyone who uses it.
+// stand has the relay and all its users.
 type stand struct {
 	relay *relayd.Relay
 	floor *floor
@@ -50,7 +50,7 @@ func openStand(ctx context.Context, dir string, width int) (*stand, error) {
 	return s, nil
 }
 
-// run runs a part of the stand; the CPU profile tells the parts apart by the label.
+// run runs a part of the stand. Its label separates the parts in the CPU profile.
 func (s *stand) run(ctx context.Context, part string, f func(context.Context) error) {
 	s.parts.Go(func() {
 		pprof.Do(ctx, pprof.Labels("part", part), func(ctx context.Context) {
@@ -63,14 +63,14 @@ func (s *stand) run(ctx context.Context, part string, f func(context.Context) er
 	})
 }
 
-// close ends all parts, and returns err with theirs.
+// close ends all parts and returns err joined with their errors.
 func (s *stand) close(err error) error {
 	s.stop()
 	s.parts.Wait()
 	return errors.Join(append([]error{err}, s.errs...)...)
 }
 
-// warmUp lets everybody do some laps. The floor comes last, for its events are to be as large as the loop's.
+// warmUp runs a few laps of each contestant. The floor comes last, because its events must be as large as the loop's.
 func (s *stand) warmUp(ctx context.Context) error {
 	for _, p := range s.pairs {
 		for range laps {
@@ -97,7 +97,7 @@ func (s *stand) warmUp(ctx context.Context) error {
 	return nil
 }
 
-// contestants lists the floor first: the others are measured by it.
+// contestants returns the floor first, as the reference of the others.
 func (s *stand) contestants() []contestant {
 	all := []contestant{{"floor", s.floor.lap}}
 	for _, p := range s.pairs {

@@ -12,21 +12,21 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// The spans that are set against the floor's.
+// Spans that are compared with the floor's.
 const (
-	requestToResult = "request → result"    // the floor: from before signing to the result verified
-	hireToDelivered = "hire → delivered"    // from the call of the control API to the delivery folded
-	openToDelivered = "opened → delivered"  // from job.opened folded
-	planToDelivered = "planned → delivered" // from attempt.planned folded: the request event is signed
+	requestToResult = "request → result"    // the floor: from before signing until the result is verified
+	hireToDelivered = "hire → delivered"    // from the call of the control API until the delivery is folded
+	openToDelivered = "opened → delivered"  // from job.opened being folded
+	planToDelivered = "planned → delivered" // from attempt.planned being folded, when the request event is signed
 )
 
-// hired is the moment before the control API is called; every other moment is called by the fact that was folded.
+// hired is the time before the call of the control API. The other times have the names of the folded facts.
 const hired = "hire"
 
-// span is the time between two moments of a job.
+// span is the time between two events of a job.
 type span struct{ name, from, to string }
 
-// compared are the spans that count, stages what the first of them is made of, and what comes after it.
+// compared are the spans in the main table. stages are the parts of the first of them, and the time after it.
 var (
 	compared = [...]span{
 		{hireToDelivered, hired, "attempt.delivered"},
@@ -43,7 +43,7 @@ var (
 	}
 )
 
-// stopwatch notes when each fact of each job was folded. It is Appended of both nodes of a pair.
+// stopwatch records the time at which each fact of each job was folded. It receives Appended of both nodes of a pair.
 type stopwatch struct {
 	mu              sync.Mutex
 	jobs            map[guild.JobID]*timeline
@@ -51,9 +51,9 @@ type stopwatch struct {
 	request, result int // bytes of content of the latest events
 }
 
-// timeline is one job.
+// timeline has the times of one job.
 type timeline struct {
-	at     map[string]time.Time // when the first fact of each type was folded
+	at     map[string]time.Time // by type, when the first fact of it was folded
 	ending guild.Ending
 	closed chan struct{}
 }
@@ -62,7 +62,7 @@ func newStopwatch() *stopwatch {
 	return &stopwatch{jobs: map[guild.JobID]*timeline{}, attempts: map[nostr.ID]guild.JobID{}}
 }
 
-// appended takes an entry of either node.
+// appended records an entry of either node.
 func (s *stopwatch) appended(e fact.Entry) {
 	now := time.Now()
 	s.mu.Lock()
@@ -74,7 +74,7 @@ func (s *stopwatch) appended(e fact.Entry) {
 	}
 }
 
-// job returns the timeline of a job, which may begin before the customer knows the job's id.
+// job returns the timeline of a job. It can start before the customer knows the job's id.
 func (s *stopwatch) job(id guild.JobID) *timeline {
 	t := s.jobs[id]
 	if t == nil {
@@ -84,7 +84,7 @@ func (s *stopwatch) job(id guild.JobID) *timeline {
 	return t
 }
 
-// jobOf finds the job that a fact is about. Only those that a span begins or ends with are looked at.
+// jobOf returns the job of a fact. It handles only facts at which a span begins or ends.
 func (s *stopwatch) jobOf(one fact.Fact) (id guild.JobID, ok bool) {
 	switch one := one.(type) {
 	case fact.JobOpened:
@@ -117,7 +117,7 @@ func (t *timeline) note(one fact.Fact, now time.Time) {
 	}
 }
 
-// lap waits until a job is closed, and returns the spans of its way.
+// lap waits until a job is closed and returns its spans.
 func (s *stopwatch) lap(ctx context.Context, id guild.JobID, start time.Time) (lap, error) {
 	s.mu.Lock()
 	t := s.job(id)
@@ -143,7 +143,7 @@ func (s *stopwatch) lap(ctx context.Context, id guild.JobID, start time.Time) (l
 	return l, nil
 }
 
-// sizes returns the bytes of content of a request and of a result.
+// sizes returns the content sizes of a request and a result, in bytes.
 func (s *stopwatch) sizes() (request, result int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,13 +13,13 @@ import (
 	"guild/nip90"
 )
 
-// announcement is what a provider says of itself. All say that they are good.
+// announcement returns a provider's announcement. All providers claim to be good.
 func announcement(p *provider) nip89.Handler {
 	return nip89.Handler{D: p.service().D, Name: fmt.Sprintf("Provider %d", p.n), Kinds: []int{kind}, Tasks: []string{task}, Relays: []string{relay},
 		Price: p.price, MaxConcurrent: p.slots}
 }
 
-// praise is what a colluding provider says of all of its kind.
+// praise returns a colluding provider's recommendation of all colluding providers.
 func (n *node) praise() nip89.Recommendation {
 	r := nip89.Recommendation{Handles: fmt.Sprint(kind)}
 	for _, p := range n.providers {
@@ -30,7 +30,7 @@ func (n *node) praise() nip89.Recommendation {
 	return r
 }
 
-// publish is where the relays would be: they take everything, and the provider that a request is for hears of it once.
+// publish replaces the relays. It accepts every event and delivers a request to its provider exactly once.
 func (n *node) publish(_ context.Context, v guild.Verified, _ []string) error {
 	e := v.Event()
 	if !nip90.IsRequest(int(e.Kind)) {
@@ -59,7 +59,7 @@ func (n *node) publish(_ context.Context, v guild.Verified, _ []string) error {
 	return nil
 }
 
-// arrives says what will become of a request, and counts it. The lock must be held.
+// arrives draws the outcome of a request and counts it. The caller holds the lock.
 func (n *node) arrives(p *provider, job guild.JobID, bid guild.Msat, now time.Duration) outcome {
 	number, ordinary := numberOf(job)
 	if !ordinary {
@@ -79,7 +79,7 @@ func (n *node) arrives(p *provider, job guild.JobID, bid guild.Msat, now time.Du
 	return o
 }
 
-// answer is the provider at work: it says that it begins, and delivers.
+// answer plays the provider: it sends feedback and then the delivery.
 func (n *node) answer(p *provider, request nostr.ID, o outcome) {
 	switch o.ending {
 	case silent:
@@ -101,7 +101,7 @@ func (n *node) answer(p *provider, request nostr.ID, o outcome) {
 	}
 }
 
-// says has a provider sign an event, and jobs take it.
+// says lets a provider sign an event and passes it to jobs.
 func (n *node) says(p *provider, e nostr.Event) {
 	if n.ctx.Err() != nil {
 		return

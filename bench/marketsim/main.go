@@ -1,13 +1,13 @@
-// Command marketsim shows how well guild chooses providers: it has the real journal, registry, jobs, trust and meet do
-// the jobs of a simulated market, with the clock of a testing/synctest bubble, and plays the same market to the routers
-// that others use. The command decides nothing about guild and is no part of it.
+// Command marketsim measures how well guild chooses providers. It runs the real journal, registry, jobs, trust and
+// meet on the jobs of a simulated market, with the clock of a testing/synctest bubble. It plays the same market with
+// common routing algorithms. The command is a measurement only and not part of guild.
 //
 // # The market
 //
-// There is one task. By default 200 providers announce it for 60 days, and 100 jobs a day are asked for, in bursts of
-// up to twenty and more by day than by night. All of it follows from the seed: who there is, when jobs come, and what
-// becomes of asking one provider for one job at one time, which is the same for every router. So routers differ by
-// what they choose and by nothing else. The providers' characters, and how many of 200 there are:
+// There is one task. By default 200 providers announce it for 60 days, with 100 jobs a day, in bursts of up to twenty
+// and more by day than by night. Everything is derived from the seed: the providers, the times of the jobs, and the
+// outcome of asking one provider for one job at one time, which is the same for every router. So only the choices of
+// the routers differ. The characters of the providers, and their number among 200:
 //
 //	steady      60  98.5 to 99.8 % of the deliveries are accepted, after 20 to 80 s on average, for 20,000 to 40,000 msat
 //	slow        16  as good, after 160 to 230 s, for 15,000 to 30,000 msat
@@ -15,43 +15,44 @@
 //	flapping    16  steady for 1 to 5 days, then silent for 6 to 24 hours, again and again
 //	cheating    16  one delivery in twenty is forged, and one in five of these tries to break out of the sandbox
 //	colluding   14  45 to 65 %, but good at benchmarks; they recommend each other (kind 31989)
-//	dead        20  announced, and never heard of
+//	dead        20  announced, but never answers
 //	dumping     16  1,000 to 4,000 msat, and 25 to 45 %
 //	limited     12  steady and cheap, one job at a time, and 30 to 90 minutes of rest after each
-//	recovering  10  steady, bad for 8 to 14 days from the second week on, and steady again
+//	recovering  10  steady, bad for 8 to 14 days from the second week on, then steady again
 //
-// A job is worth 100,000 msat if a delivery is accepted; waiting costs 100 msat a second; a price is spent with the
-// request, whatever comes of it. Who is silent is waited for for 300 s, which is jobs' own patience. Every router may
-// ask three providers in turn for a job, and a provider without room says so after a second, which costs that second
-// and no try.
+// An accepted delivery is worth 100,000 msat. Waiting costs 100 msat a second. The price is paid with the request,
+// whatever its outcome. A router waits 300 s for a silent provider, which is also the patience of jobs. Every router
+// can ask three providers in turn for a job. A provider at capacity refuses after one second; that costs the second
+// but does not count as a try.
 //
 // # What is measured
 //
-// The utility of a request is what it comes to on average: worth of what is accepted, less the price, less the wait,
-// by the provider's true parameters at that time. Averages are counted rather than what came about, for luck says
-// nothing of a router. The oracle knows the true parameters, and asks the best provider that has room. Regret is the
-// oracle's utility less the router's, on the same jobs, and each of them in a market of its own: whom it asked has less
-// room. Wasted is the price of every request that came to nothing, and the bids of all benchmarks, which only guild
-// has. Best is the share of jobs whose first provider was worth nine tenths of the best one with room. Kept is how
-// often a steady provider was kept from all work (suspended, rejected, unresponsive, removed; for round robin: cooled
-// down).
+// The utility of a request is its expected value: the worth of accepted deliveries, minus the price, minus the wait,
+// by the provider's true parameters at that time. Expected values are used instead of drawn outcomes, because luck
+// says nothing about a router. The oracle knows the true parameters and asks the best provider with a free slot.
+// Regret is the oracle's utility minus the router's on the same jobs. Each of them has its own market, because asked
+// providers have fewer free slots. Wasted is the price of every failed request plus the bids of all benchmarks, which
+// only guild makes. Best is the share of jobs whose first provider had at least nine tenths of the best available
+// utility. Kept is how often a steady provider was excluded from all work (suspended, rejected, unresponsive, removed;
+// for round robin: cooled down).
 //
-// A bad character is noticed once it is left alone for two days; the table says how many jobs it was given from when it
-// turned bad until then, on average and at most, where it was given any. A flapping one is bad only while it is silent.
+// A bad provider counts as noticed when it has had no work for two days. The table shows how many jobs it got from the
+// time it turned bad until then, on average and at most, over the cases in which it got any. A flapping provider is
+// bad only while it is silent.
 //
 // # The contestants
 //
-// random; cheapest first; round robin with a cooldown of a day after a failure; ε-greedy with ε = 0.1 on the mean
+// random; cheapest first; round robin with a cooldown of one day after a failure; ε-greedy with ε = 0.1 on the mean
 // utility; UCB1 on the utility scaled to 0..1; Thompson sampling of each provider's share of accepted deliveries, with
-// its announced price and its mean latency. None of them has benchmarks, states or reviews. And guild, once with each
-// policy named by -policy.
+// its announced price and its mean latency. None of them uses benchmarks, states or reviews. And guild, once with each
+// policy of -policy.
 //
 // # What is simulated, and what is not
 //
-// A guild contestant is everything of a node that decides about providers, as internal/node wires it, on an embedded
+// A guild contestant has all parts of a node that decide about providers, wired as in internal/node, on an embedded
 // NATS server without fsync. Announcements, requests, feedback and results are signed events. Relays, bundles, sandbox
-// and receipts are not there: a relay takes everything at once, and a verdict is what the market drew. Random numbers
-// that guild draws itself (ids of meetings, jitter) differ between two runs, so that its figures do by a little.
+// and receipts are replaced: a relay delivers everything at once, and a verdict is the outcome that the market drew.
+// Random numbers of guild itself (ids of meetings, jitter) differ between runs, so its results vary a little.
 package main
 
 import (
@@ -77,7 +78,7 @@ func main() {
 	}
 }
 
-// options is what the command line says.
+// options has the values of the command line.
 type options struct {
 	seed                  uint64
 	seeds                 int
@@ -137,7 +138,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return r.writeTable(out)
 }
 
-// named reads a policy that ships, or one from a file.
+// named returns a built-in policy, or one from a file.
 func named(name string) (policy.Policy, error) {
 	p, err := policy.Named(name)
 	if err == nil || !strings.ContainsAny(name, "./") {
@@ -148,5 +149,5 @@ func named(name string) (policy.Policy, error) {
 		return p, err
 	}
 	p = policy.Default()
-	return p, json.Unmarshal(raw, &p) // what the file leaves out is as specified
+	return p, json.Unmarshal(raw, &p) // members that the file omits have their defaults
 }

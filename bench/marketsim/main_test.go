@@ -14,17 +14,17 @@ import (
 
 func TestMain(m *testing.M) { journaltest.Main(m) }
 
-// small is a market that takes seconds.
+// small returns a market that takes only seconds.
 func small(seed uint64) *market { return newMarket(seed, 4, 30, 60) }
 
-// plays has somebody play a market by himself.
+// plays runs one router alone on a market.
 func plays(m *market, make func(*world) router) tally {
 	w := newWorld(m)
 	w.play(make(w))
 	return w.sum()
 }
 
-// peerNamed plays a market as a peer.
+// peerNamed runs a peer on a market.
 func peerNamed(t *testing.T, m *market, name string) tally {
 	t.Helper()
 	for _, p := range peers {
@@ -54,7 +54,7 @@ func TestGuildDoesBetterThanChance(t *testing.T) {
 			if own.Jobs != len(m.jobs) || own.Accepted < own.Jobs*9/10 {
 				t.Errorf("%s: %d of %d jobs were accepted, and there were %d", name, own.Accepted, own.Jobs, len(m.jobs))
 			}
-			// A second request counts with its average too, so that a few failures may make more of a small market than the
+			// A second request also counts with its expected value, so in a small market a few failures can give more than the
 			// oracle expected.
 			if regret, of := best.Expected-own.Expected, best.Expected-random.Expected; regret < -of/10 || regret > of/2 {
 				t.Errorf("%s: the regret is %.0f msat, and that of chance %.0f", name, regret, of)
@@ -88,8 +88,8 @@ func TestTheOracleIsTheBest(t *testing.T) {
 	}
 }
 
-// What comes about is what was to be expected, or the averages would be of another market.
-func TestOutcomesAreWhatTheirAveragesSay(t *testing.T) {
+// Drawn outcomes must agree with the expected values.
+func TestOutcomesMatchAverages(t *testing.T) {
 	m := newMarket(7, 60, 200, 1)
 	for _, p := range m.providers {
 		const n = 4000
@@ -107,7 +107,7 @@ func TestOutcomesAreWhatTheirAveragesSay(t *testing.T) {
 	}
 }
 
-func TestOneProviderDoesOneJobAlikeForEverybody(t *testing.T) {
+func TestOutcomesAreReproducible(t *testing.T) {
 	a, b := small(3), small(3)
 	for i, p := range a.providers {
 		for job := range uint64(20) {
@@ -139,8 +139,8 @@ func TestAMarketHasEveryCharacter(t *testing.T) {
 	}
 }
 
-// A provider that turns bad on the second day, and gets work as the test says.
-func TestHowLongABadOneGetsWork(t *testing.T) {
+// A provider turns bad on the second day and gets work at the given hours.
+func TestBadProviderSpells(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		hours []int
@@ -165,7 +165,7 @@ func TestHowLongABadOneGetsWork(t *testing.T) {
 	}
 }
 
-func TestTheReportComparesWithTheLowestPeer(t *testing.T) {
+func TestReportClaims(t *testing.T) {
 	o := options{seed: 1, seeds: 2, days: 4, providers: 30, jobs: 60}
 	results, err := o.race(t.Context())
 	if err != nil {

@@ -13,18 +13,18 @@ import (
 	"guild/internal/hand/key"
 )
 
-// What a job is worth, and what waiting for it costs.
+// Worth of a job, cost of waiting, and limits.
 const (
 	worth     guild.Msat = 100_000 // of an accepted delivery
-	perSecond guild.Msat = 100     // of waiting
+	perSecond guild.Msat = 100     // cost of waiting
 	patience             = 300 * time.Second
-	tries                = 3  // providers that are asked for one job, not counting those that have no room
-	asks                 = 20 // and counting them
+	tries                = 3  // providers asked for one job, without those at capacity
+	asks                 = 20 // providers asked for one job, with those at capacity
 )
 
 const day = 24 * time.Hour
 
-// character is how a provider behaves.
+// character is a provider's behaviour.
 type character string
 
 // The characters.
@@ -41,7 +41,7 @@ const (
 	recovering character = "recovering"
 )
 
-// cast is how many of 200 providers have each character.
+// cast has the number of providers of each character among 200.
 var cast = []struct {
 	character
 	of int
@@ -50,41 +50,41 @@ var cast = []struct {
 	{recovering, 10},
 }
 
-// condition is how a provider does during some time. Shares are from 0 to 1.
+// condition is a provider's performance during a period. Shares are from 0 to 1.
 type condition struct {
 	from    time.Duration // since the market opened
-	silent  float64       // share of the requests that it never answers
-	accept  float64       // share of its deliveries that are accepted
-	violate float64       // share of the others that try to break out of the sandbox
+	silent  float64       // share of requests that get no answer
+	accept  float64       // share of deliveries that are accepted
+	violate float64       // share of the other deliveries that try to break out of the sandbox
 	latency time.Duration // mean
 }
 
-// provider is one of the market's.
+// provider is one provider of the market.
 type provider struct {
 	n      int
 	signer *key.Signer
 	pubkey nostr.PubKey
 	character
 	price      guild.Msat
-	slots      int           // requests that it does at a time
-	rest       time.Duration // that a slot needs after a job
-	benchmark  condition     // on benchmarks, where it is another: accept is 0 where it is not
+	slots      int           // requests at the same time
+	rest       time.Duration // pause of a slot after a job
+	benchmark  condition     // performance in benchmarks, if it differs; otherwise accept is 0
 	conditions []condition   // by from, the first at 0
-	bad        []spell       // when it is not what it seems
+	bad        []spell       // periods in which it is bad
 }
 
-// spell is a time in which a provider is bad.
+// spell is a period in which a provider is bad.
 type spell struct{ from, to time.Duration }
 
-// badAt is the spell in which a provider is bad at a time, -1 when it is not.
+// badAt returns the index of the spell at time t, or -1 if the provider is not bad then.
 func (p *provider) badAt(t time.Duration) int {
 	return slices.IndexFunc(p.bad, func(s spell) bool { return s.from <= t && t < s.to })
 }
 
-// service is what a provider announces.
+// service returns the announced service.
 func (p *provider) service() guild.Service { return guild.Service{PubKey: p.pubkey, D: "python"} }
 
-// at is how the provider does at a time.
+// at returns the provider's condition at time t.
 func (p *provider) at(t time.Duration) condition {
 	i, found := slices.BinarySearchFunc(p.conditions, t, func(c condition, t time.Duration) int { return int(c.from - t) })
 	if found {
@@ -93,7 +93,7 @@ func (p *provider) at(t time.Duration) condition {
 	return p.conditions[i-1]
 }
 
-// utility is what asking a provider that has room comes to on average, in msat.
+// utility returns the expected value, in msat, of asking a provider with a free slot.
 func (p *provider) utility(t time.Duration) float64 { return p.worthOf(p.at(t)) }
 
 func (p *provider) worthOf(c condition) float64 {
@@ -101,18 +101,18 @@ func (p *provider) worthOf(c condition) float64 {
 	return (1-c.silent)*answered - c.silent*cost(patience) - float64(p.price)
 }
 
-// cost is what waiting costs.
+// cost returns the cost of waiting, in msat.
 func cost(d time.Duration) float64 { return d.Seconds() * float64(perSecond) }
 
-// market is who offers, and what is asked for.
+// market has the providers and the jobs.
 type market struct {
 	seed      uint64
 	days      int
 	providers []*provider
-	jobs      []time.Duration // when each is asked for, ascending
+	jobs      []time.Duration // times of the requests, ascending
 }
 
-// newMarket draws a market from a seed: the same one always the same.
+// newMarket draws a market. Equal arguments give equal markets.
 func newMarket(seed uint64, days, providers, perDay int) *market {
 	m := &market{seed: seed, days: days}
 	random := rand.New(rand.NewPCG(seed, 0x6d61726b6574))
@@ -127,7 +127,7 @@ func newMarket(seed uint64, days, providers, perDay int) *market {
 	return m
 }
 
-// castOf is n characters in the shares of the cast.
+// castOf returns n characters in the proportions of cast.
 func castOf(n int) (all []character) {
 	whole := 0
 	for _, c := range cast {
@@ -145,7 +145,7 @@ func castOf(n int) (all []character) {
 	return all
 }
 
-// demand draws when jobs are asked for: in bursts of up to twenty, more of them by day than by night.
+// demand draws the times of the jobs: in bursts of up to twenty, more by day than by night.
 func (m *market) demand(random *rand.Rand, perDay int) {
 	for len(m.jobs) < perDay*m.days {
 		at := time.Duration(random.Int64N(int64(m.days) * int64(day)))
@@ -161,7 +161,7 @@ func (m *market) demand(random *rand.Rand, perDay int) {
 	slices.Sort(m.jobs)
 }
 
-// newProvider draws a provider of a character.
+// newProvider draws a provider with a character.
 func newProvider(m *market, random *rand.Rand, n int, kind character) *provider {
 	var secret nostr.SecretKey
 	binary.BigEndian.PutUint64(secret[8:], m.seed+1)
@@ -210,7 +210,7 @@ func newProvider(m *market, random *rand.Rand, n int, kind character) *provider 
 	return p
 }
 
-// worsen has the provider do badly for a while, and then as before.
+// worsen gives the provider a bad period.
 func (p *provider) worsen(from, to time.Duration, poor condition) {
 	fine := p.conditions[0]
 	poor.from, fine.from = from, to
@@ -218,7 +218,7 @@ func (p *provider) worsen(from, to time.Duration, poor condition) {
 	p.bad = append(p.bad, spell{from, to})
 }
 
-// flap lets a provider fall silent for 6 to 24 hours every few days.
+// flap makes a provider silent for 6 to 24 hours every few days.
 func (p *provider) flap(between func(a, b float64) float64, end time.Duration, out condition) {
 	hours := func(a, b float64) time.Duration { return time.Duration(between(a, b) * float64(time.Hour)) }
 	out.silent = 0.9
@@ -229,7 +229,7 @@ func (p *provider) flap(between func(a, b float64) float64, end time.Duration, o
 	}
 }
 
-// ending is what became of one request.
+// ending is the result of one request.
 type ending int
 
 const (
@@ -237,16 +237,16 @@ const (
 	failed
 	violated
 	silent
-	full // it had no room
+	full // at capacity
 )
 
-// outcome is what becomes of a request and how long that takes.
+// outcome is the result of a request and its duration.
 type outcome struct {
 	ending
 	after time.Duration
 }
 
-// mix makes numbers that are close to each other far from each other (the finaliser of SplitMix64).
+// mix spreads similar numbers over all 64 bits (the finaliser of SplitMix64).
 func mix(n uint64) uint64 {
 	n += 0x9e3779b97f4a7c15
 	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9
@@ -254,8 +254,8 @@ func mix(n uint64) uint64 {
 	return n ^ n>>31
 }
 
-// outcome is what becomes of asking a provider that has room for a job. For one provider and one job it is the same
-// whoever asks, at the same time: so what is different between two routers is what they chose.
+// outcome draws the outcome of asking a provider with a free slot for a job. For the same provider, job and time it is
+// the same for every router, so that two routers differ only by their choices.
 func (m *market) outcome(p *provider, job uint64, t time.Duration, benchmark bool) outcome {
 	c := p.at(t)
 	if benchmark && p.benchmark.accept > 0 {
@@ -277,7 +277,7 @@ func (m *market) outcome(p *provider, job uint64, t time.Duration, benchmark boo
 	return outcome{failed, latency}
 }
 
-// random is where a router's own chance comes from.
+// random returns the random source of a router.
 func (m *market) random(name string) *rand.Rand {
 	n := mix(m.seed)
 	for _, b := range []byte(name) {

@@ -29,19 +29,19 @@ const (
 	relay = "wss://relay.example.com"
 )
 
-// node is a customer's node without network, sandbox and receipts: journal, registry, jobs, trust and meet are the
-// real ones, and do what they find due by the clock of the bubble. The market stands where relays and judge would be.
+// node is a customer's node without network, sandbox and receipts. Journal, registry, jobs, trust and meet are real
+// and do their due effects by the clock of the bubble. The market replaces relays and judge.
 type node struct {
 	*world
 	ctx      context.Context
 	began    time.Time
 	policy   policy.Policy
-	mu       sync.Mutex // of the world and of what follows
+	mu       sync.Mutex // guards world and the members below
 	requests map[nostr.ID]request
 	turns    map[guild.JobID]bool // jobs whose first provider was asked
-	runs     []uint64             // benchmarks that each provider was asked for
+	runs     []uint64             // benchmarks requested from each provider
 	by       map[nostr.PubKey]*provider
-	trace    io.Writer // of the moves; nil for none
+	trace    io.Writer // receives decisions about providers; can be nil
 
 	signer   *key.Signer
 	pubkey   nostr.PubKey
@@ -51,12 +51,12 @@ type node struct {
 	jobs     *jobs.Jobs
 	meet     *meet.Meet
 	runner   *due.Runner
-	going    sync.WaitGroup // whatever the market does
+	going    sync.WaitGroup // goroutines of the market
 	appended chan fact.Entry
 	failure  error
 }
 
-// request is one that the market was asked.
+// request is a request that the market received.
 type request struct {
 	*provider
 	outcome
@@ -64,7 +64,7 @@ type request struct {
 	at  time.Duration
 }
 
-// drive has a node with that policy do all jobs of a market. It must run in a bubble.
+// drive runs all jobs of a market on a node with this policy. It must run in a bubble.
 func drive(ctx context.Context, m *market, p policy.Policy, dir string, trace io.Writer) (n *node, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	n = &node{world: newWorld(m), ctx: ctx, began: time.Now(), policy: p, requests: map[nostr.ID]request{}, turns: map[guild.JobID]bool{},
@@ -89,7 +89,7 @@ func drive(ctx context.Context, m *market, p policy.Policy, dir string, trace io
 	return n, errors.Join(err, n.failure, n.journal.Close())
 }
 
-// benchmark opens the job of one run, as the node does. What would be in it is nothing to this market.
+// benchmark opens the job of one benchmark run, as the node does. The market does not use the bundle's content.
 func (n *node) benchmark(ctx context.Context, r meet.Run) error {
 	_, err := n.jobs.Open(ctx, jobs.Order{
 		ID: r.Job, Task: r.Task, Kind: r.Kind, Title: r.Title, Bundle: bundle, Bid: r.Bid, Tries: 1,
@@ -100,7 +100,7 @@ func (n *node) benchmark(ctx context.Context, r meet.Run) error {
 
 var bundle = []byte("the task")
 
-// demandAll opens every job of the market at its time, and waits until the last ones have come to an end.
+// demandAll opens every job of the market at its time and waits until the market closes.
 func (n *node) demandAll() error {
 	for i, at := range n.market.jobs {
 		time.Sleep(at - n.now())
@@ -117,7 +117,7 @@ func (n *node) demandAll() error {
 	return nil
 }
 
-// now is the time since the market opened.
+// now returns the time since the market opened.
 func (n *node) now() time.Duration { return time.Since(n.began) }
 
 func (n *node) count(do func()) {
@@ -126,7 +126,7 @@ func (n *node) count(do func()) {
 	do()
 }
 
-// failed keeps the first error, and returns it.
+// failed keeps the first error and returns it.
 func (n *node) failed(err error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -136,19 +136,19 @@ func (n *node) failed(err error) error {
 	return n.failure
 }
 
-// jobID is the id of a job of the market.
+// jobID returns the id of job i of the market.
 func jobID(i int) (id guild.JobID) {
 	binary.BigEndian.PutUint64(id[len(id)-8:], uint64(i)+1)
 	return id
 }
 
-// numberOf is the number of a job of the market; ok is false for a benchmark.
+// numberOf returns the number of a job of the market. ok is false for a benchmark.
 func numberOf(id guild.JobID) (n uint64, ok bool) {
 	n = binary.BigEndian.Uint64(id[len(id)-8:])
 	return n - 1, id == jobID(int(n-1))
 }
 
-// advertise announces a provider's service, again every six days. The colluding ones also recommend each other.
+// advertise announces a provider's service every six days. Colluding providers also recommend one another.
 func (n *node) advertise(p *provider) {
 	time.Sleep(time.Duration(p.n) * time.Second)
 	for n.ctx.Err() == nil {
@@ -160,7 +160,7 @@ func (n *node) advertise(p *provider) {
 	}
 }
 
-// hears has a provider sign what it announces, and the registry take it.
+// hears lets a provider sign an announcement and passes it to the registry.
 func (n *node) hears(p *provider, e nostr.Event) {
 	v, err := n.sign(p, e)
 	if err == nil {
@@ -176,7 +176,7 @@ func (n *node) sign(p *provider, e nostr.Event) (guild.Verified, error) {
 	return guild.Sign(n.ctx, p.signer, e)
 }
 
-// rest waits, or until the market closes.
+// rest waits for d or until the market closes.
 func (n *node) rest(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -184,10 +184,10 @@ func (n *node) rest(d time.Duration) {
 	}
 }
 
-// follow hands what was decided to the judge's place.
+// follow passes new entries to the goroutine judge.
 func (n *node) follow(e fact.Entry) { n.appended <- e }
 
-// judge says what deliveries are worth, and counts what was decided about providers.
+// judge gives verdicts on deliveries and counts decisions about providers.
 func (n *node) judge() {
 	for {
 		select {
@@ -226,8 +226,7 @@ func (n *node) note(one fact.Fact) {
 	}
 }
 
-// cut corrects what was counted for a request that was given up, which may be before or after patience: who would still
-// have delivered is not waited for.
+// cut corrects the counts of a request that was given up before or after patience: a later delivery no longer counts.
 func (n *node) cut(attempt nostr.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -258,7 +257,7 @@ func (n *node) moved(p *provider, m fact.ProviderMoved) {
 	n.tell("%s %d: %s -> %s: %s", p.character, p.n, m.From, m.To, m.Cause)
 }
 
-// chose follows who is chosen, and why.
+// chose traces a choice and its reasons.
 func (n *node) chose(a fact.AttemptPlanned) {
 	if p := n.by[a.Provider.PubKey]; p != nil && a.Choice != nil && a.Choice.Rule != "meeting" {
 		trust := guild.Trust(0)
@@ -269,7 +268,7 @@ func (n *node) chose(a fact.AttemptPlanned) {
 		}
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		lost := 0.0 // against the best one with room
+		lost := 0.0 // relative to the best provider with a free slot
 		if best := n.oracle(n.now()); len(best) > 0 {
 			lost = best[0].utility(n.now()) - p.utility(n.now())
 		}
@@ -285,7 +284,7 @@ func (n *node) tell(format string, args ...any) {
 	}
 }
 
-// record writes that an attempt has its receipt, and forgets it.
+// record records an attempt's receipt and forgets the attempt.
 func (n *node) record(attempt nostr.ID) {
 	n.mu.Lock()
 	r := n.requests[attempt]
@@ -301,7 +300,7 @@ func (n *node) append(job guild.JobID, facts ...fact.Fact) {
 	}
 }
 
-// verdict is what a judge would say.
+// verdict returns the verdict for an outcome.
 func verdict(o outcome) guild.Verdict {
 	v := guild.Verdict{Outcome: guild.Success, Score: guild.Micro, Strength: guild.Strong, Expected: 50, Passed: 50}
 	switch o.ending {

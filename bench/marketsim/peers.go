@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// router chooses who is asked for a job, among the providers that were not asked for it yet, and learns from what
-// becomes of it. It knows what is announced: the prices, and nothing else.
+// router chooses the next provider for a job among those not asked yet, and learns from the outcome. It knows only the
+// announced prices.
 type router interface {
 	choose(t time.Duration, left []*provider) *provider
 	learn(t time.Duration, p *provider, o outcome)
 }
 
-// peer is a router that guild is compared with.
+// peer is a router to compare guild with.
 type peer struct {
 	name string
 	make func(w *world, random *rand.Rand) router
 }
 
-// peers are the routers beside guild.
+// peers are all routers except guild.
 var peers = []peer{
 	{"random", func(_ *world, r *rand.Rand) router { return &chance{r} }},
 	{"cheapest first", func(*world, *rand.Rand) router { return cheapest{} }},
@@ -32,7 +32,7 @@ var peers = []peer{
 	{"Thompson", func(w *world, r *rand.Rand) router { return &thompson{newArms(w.market), r} }},
 }
 
-// chance asks anybody.
+// chance chooses at random.
 type chance struct{ random *rand.Rand }
 
 func (c *chance) choose(_ time.Duration, left []*provider) *provider {
@@ -40,7 +40,7 @@ func (c *chance) choose(_ time.Duration, left []*provider) *provider {
 }
 func (*chance) learn(time.Duration, *provider, outcome) {}
 
-// cheapest asks whoever announces the lowest price.
+// cheapest chooses the lowest announced price.
 type cheapest struct{}
 
 func (cheapest) choose(_ time.Duration, left []*provider) *provider {
@@ -48,7 +48,7 @@ func (cheapest) choose(_ time.Duration, left []*provider) *provider {
 }
 func (cheapest) learn(time.Duration, *provider, outcome) {}
 
-// turns asks everybody in turn, but not within a day after a failure.
+// turns chooses providers in turn, except for a day after a failure.
 type turns struct {
 	w     *world
 	next  int
@@ -78,7 +78,7 @@ func (r *turns) learn(t time.Duration, p *provider, o outcome) {
 	}
 }
 
-// arms is what was seen of each provider.
+// arms has the observations of each provider.
 type arms struct {
 	tries   int
 	n       []float64
@@ -118,7 +118,7 @@ func best(left []*provider, of func(*provider) float64) *provider {
 	return found
 }
 
-// greedy asks whoever has done best so far, and anybody in one of ten cases.
+// greedy chooses the best mean utility so far, and at random in one of ten cases.
 type greedy struct {
 	arms
 	random *rand.Rand
@@ -135,7 +135,7 @@ func (g *greedy) choose(_ time.Duration, left []*provider) *provider {
 type ucb struct{ arms }
 
 func (u *ucb) choose(_ time.Duration, left []*provider) *provider {
-	const least, most = -70_000, 100_000 // msat that one request can come to
+	const least, most = -70_000, 100_000 // range of a request's utility in msat
 	return best(left, func(p *provider) float64 {
 		if u.n[p.n] == 0 {
 			return math.Inf(1)
@@ -144,8 +144,9 @@ func (u *ucb) choose(_ time.Duration, left []*provider) *provider {
 	})
 }
 
-// thompson draws each provider's share of accepted deliveries from what was seen, Beta(1 + won, 1 + lost), and asks
-// whoever that is worth most with, at its price and its mean latency. One that was never asked counts as a minute.
+// thompson draws each provider's share of accepted deliveries from Beta(1 + won, 1 + lost) and chooses the highest
+// utility with this share, the price and the mean latency. A provider without observations has a latency of one
+// minute.
 type thompson struct {
 	arms
 	random *rand.Rand
@@ -164,7 +165,7 @@ func (h *thompson) beta(a, b float64) float64 {
 	return x / (x + y)
 }
 
-// gamma draws from the gamma distribution of a shape of at least one (Marsaglia and Tsang 2000).
+// gamma draws from the gamma distribution with a shape of at least one (Marsaglia and Tsang 2000).
 func (h *thompson) gamma(shape float64) float64 {
 	d := shape - 1.0/3
 	c := 1 / math.Sqrt(9*d)
@@ -181,7 +182,8 @@ func (h *thompson) gamma(shape float64) float64 {
 	}
 }
 
-// knowing is the oracle: it knows everybody's true parameters, and asks whoever has room and is worth most.
+// knowing is the oracle. It knows all true parameters and chooses the provider with a free slot and the highest
+// utility.
 type knowing struct{ w *world }
 
 func (o knowing) choose(t time.Duration, left []*provider) *provider {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// play has a router route all jobs of its world.
+// play runs a router on all jobs of its world.
 func (w *world) play(r router) {
 	var line queue
 	for n, at := range w.jobs {
@@ -26,7 +26,7 @@ func (w *world) play(r router) {
 	}
 }
 
-// advance asks the next provider for a job at its time, and reports whether that was possible.
+// advance asks the next provider for a job, and reports whether that was possible.
 func (w *world) advance(r router, o *order) bool {
 	if o.left == nil {
 		w.tally.Jobs++
@@ -54,8 +54,8 @@ func (w *world) advance(r router, o *order) bool {
 	return true
 }
 
-// idle lists those who were not asked for a job and, as far as one can know, have room: who has as many requests that
-// it has not answered as it announces to do at a time is left out, unless all have.
+// idle returns the providers that were not asked for the job and seem to have a free slot. A provider has none if it
+// has as many unanswered requests as announced slots. If that is true of all, idle returns all.
 func (w *world) idle(o *order) []*provider {
 	idle := make([]*provider, 0, len(o.left))
 	for _, p := range o.left {
@@ -69,24 +69,24 @@ func (w *world) idle(o *order) []*provider {
 	return idle
 }
 
-// unanswered is how many requests a provider has not answered.
+// unanswered returns the number of a provider's unanswered requests.
 func (w *world) unanswered(p *provider, t time.Duration) int {
 	w.waiting[p.n] = slices.DeleteFunc(w.waiting[p.n], func(until time.Duration) bool { return until <= t })
 	return len(w.waiting[p.n])
 }
 
-// order is a job on its way.
+// order is a job in progress.
 type order struct {
-	at    time.Duration // of what comes next
+	at    time.Duration // time of the next step
 	job   uint64
-	left  []*provider // who was not asked yet
-	asked *provider   // the latest
+	left  []*provider // providers not asked yet
+	asked *provider   // latest provider
 	end   outcome     // of the latest request
 	tried int
 	asks  int
 }
 
-// queue is orders by time, and by number where they come at once.
+// queue has orders by time, then by number.
 type queue []*order
 
 func (q queue) Len() int { return len(q) }

@@ -24,23 +24,23 @@ import (
 	"guild/internal/policy"
 )
 
-// result is how one contestant did on one market.
+// result is the result of one contestant on one market.
 type result struct {
 	Contestant string  `json:"contestant"`
 	Seed       uint64  `json:"seed"`
 	Guild      bool    `json:"guild,omitempty"`
 	Entries    uint64  `json:"entries,omitempty"` // of the journal
-	Seconds    float64 `json:"seconds"`           // that it took
+	Seconds    float64 `json:"seconds"`           // duration of the run
 	tally
 	Regret float64 `json:"regret"` // msat
 }
 
-// wasted is what was spent for nothing, in msat.
+// wasted returns the money spent without result, in msat.
 func (r result) wasted() float64 { return float64(r.Lost + r.Benched) }
 
 const oracleName = "oracle"
 
-// race has everybody play every market. Guild plays in processes of its own, as many at a time as there are processors.
+// race plays every market with every contestant. Guild runs in separate processes, one per processor at a time.
 func (o options) race(ctx context.Context) ([]result, error) {
 	names := make([]string, 0, len(peers)+1+len(o.policies))
 	names = append(names, oracleName)
@@ -67,7 +67,7 @@ func (o options) race(ctx context.Context) ([]result, error) {
 	return all, work.Wait()
 }
 
-// play has one of the peers, or the oracle, play a market.
+// play plays a market with a peer or the oracle.
 func (o options) play(seed uint64, name string) result {
 	began := time.Now()
 	m := newMarket(seed, o.days, o.providers, o.jobs)
@@ -82,7 +82,7 @@ func (o options) play(seed uint64, name string) result {
 	return result{Contestant: name, Seed: seed, tally: w.sum(), Seconds: time.Since(began).Seconds()}
 }
 
-// child drives guild in a process of its own.
+// child runs guild in a separate process.
 func (o options) child(ctx context.Context, seed uint64, policy string) (r result, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -98,8 +98,8 @@ func (o options) child(ctx context.Context, seed uint64, policy string) (r resul
 	return r, json.Unmarshal(out.Bytes(), &r)
 }
 
-// driveHere drives guild in a bubble of this process, writes the result, and ends the process: that is how
-// testing.Main, which has the only way into a bubble, ends.
+// driveHere runs guild in a bubble in this process, writes the result and ends the process. It must end because
+// testing.Main, the only way to get a bubble outside a test, calls os.Exit.
 func (o options) driveHere(out io.Writer) error {
 	p, err := named(o.drive)
 	if err != nil {
@@ -109,8 +109,8 @@ func (o options) driveHere(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	os.Stdout = null // what testing says of its success
-	ats.Register()   // the clock that the servers of a process share starts outside the bubble
+	os.Stdout = null // hides the output of testing
+	ats.Register()   // starts the clock shared by all NATS servers of the process outside the bubble
 	testing.Init()
 	if err := flag.CommandLine.Parse(nil); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (o options) driveHere(out io.Writer) error {
 	return nil
 }
 
-// profile starts the profile that is wanted, and returns what ends it.
+// profile starts the requested profile. stop ends it.
 func (o options) profile() (stop func(), err error) {
 	if o.cpu == "" {
 		return func() {}, nil
@@ -151,7 +151,7 @@ func (o options) profile() (stop func(), err error) {
 	return func() { pprof.StopCPUProfile(); f.Close() }, pprof.StartCPUProfile(f)
 }
 
-// inDir has a directory until do is done: in memory where there is plenty.
+// inDir calls do with a temporary directory, in memory if there is enough.
 func inDir(parent string, do func(dir string) error) error {
 	const memory, plenty = "/dev/shm", 2 << 30 // bytes
 	var fs syscall.Statfs_t
@@ -166,7 +166,7 @@ func inDir(parent string, do func(dir string) error) error {
 	return do(filepath.Clean(dir))
 }
 
-// bubble drives guild by a clock that stands still while anybody works.
+// bubble runs guild with a clock that advances only when all goroutines wait.
 func (o options) bubble(t *testing.T, dir string, p policy.Policy, r *result) (err error) {
 	m := newMarket(o.seed, o.days, o.providers, o.jobs)
 	var trace io.Writer

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// report is what is printed.
+// report is the output.
 type report struct {
 	CPUs      int      `json:"cpus"`
 	Go        string   `json:"go"`
@@ -24,20 +24,20 @@ type report struct {
 	Claims    []claim  `json:"claims"`
 }
 
-// span is the mean over the seeds, and between which figures it lies.
+// span is the mean over the seeds with the least and greatest value.
 type span struct {
 	Mean  float64 `json:"mean"`
 	Least float64 `json:"least"`
 	Most  float64 `json:"most"`
 }
 
-// row is one contestant. Money is in msat for each job of the market.
+// row is the result of one contestant. Money is in msat per job of the market.
 type row struct {
 	Contestant string `json:"contestant"`
 	Utility    span   `json:"utility"`
 	Regret     span   `json:"regret"`
 	Wasted     span   `json:"wasted"`
-	Benched    span   `json:"benched"` // of wasted, the part of benchmarks
+	Benched    span   `json:"benched"` // part of Wasted
 	Accepted   span   `json:"accepted"`
 	Best       span   `json:"best"`
 	Kept       span   `json:"kept"`
@@ -47,18 +47,18 @@ type row struct {
 	guild   bool
 }
 
-// noticed is how long bad providers of a character got work, over all seeds.
+// noticed has the work of bad providers of one character, over all seeds.
 type noticed struct {
-	Given     int     `json:"given"`     // spells in which there was any work for one
+	Given     int     `json:"given"`     // spells with at least one job
 	Of        int     `json:"of"`        // spells
-	Mean      float64 `json:"mean"`      // jobs until it was left alone
-	Most      int     `json:"most"`      // as above, of one spell
-	Unnoticed int     `json:"unnoticed"` // of Given, those that got work to the end
-	Back      int     `json:"back"`      // providers that got work again once they were good again
-	BackDays  float64 `json:"back_days"` // how long that took
+	Mean      float64 `json:"mean"`      // jobs until the provider was left alone
+	Most      int     `json:"most"`      // the same, maximum of one spell
+	Unnoticed int     `json:"unnoticed"` // of Given, spells with work until the end
+	Back      int     `json:"back"`      // providers that got work again after they became good
+	BackDays  float64 `json:"back_days"` // mean time until then
 }
 
-// claim is a conclusion, and for how many seeds it holds.
+// claim is a conclusion with the number of seeds for which it is true.
 type claim struct {
 	Contestant string `json:"contestant"`
 	Says       string `json:"says"`
@@ -136,10 +136,10 @@ func noticedIn(of []result) map[character]noticed {
 	return all
 }
 
-// noticedWithin is how many jobs a provider that degrades may be given until it is left alone.
+// noticedWithin limits the jobs of a degrading provider until it is left alone.
 const noticedWithin = 10
 
-// claims are the goals, and for how many seeds guild with a policy reaches them.
+// claims returns the goals with the number of seeds for which guild with this policy reaches them.
 func claims(policy string, bySeed map[uint64][]result) []claim {
 	says := []string{"the regret is lower than every peer's", "less is wasted than by every peer",
 		"degradation is noticed within 10 jobs on average", "and in every case", "no steady provider is kept from work"}
@@ -196,7 +196,7 @@ func (r report) writeTable(w io.Writer) error {
 	return nil
 }
 
-// writeNoticed says how many jobs bad providers were given.
+// writeNoticed prints how many jobs bad providers got.
 func (r report) writeNoticed(w io.Writer) error {
 	fmt.Fprint(w, "\njobs until a bad one was left alone, where it was given any: mean (most; share of the cases that were never left alone)\n\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -233,7 +233,7 @@ func (o row) title() string {
 	return o.Contestant
 }
 
-// lowest is the lowest figure of any peer.
+// lowest returns the lowest value of all peers.
 func (r report) lowest(figure func(row) float64) float64 {
 	least := math.Inf(1)
 	for _, o := range r.Rows {

@@ -28,7 +28,7 @@ import (
 	"guild/internal/step/trust/variables"
 )
 
-// folds are the states that decide about providers.
+// folds has the states that decide about providers.
 type folds struct {
 	claims    *due.Claims
 	jobs      *jobs.Fold
@@ -39,7 +39,7 @@ type folds struct {
 	meet      *meet.Fold
 }
 
-// open puts the steps together as internal/node does.
+// open wires the steps as internal/node does.
 func (n *node) open(dir string) error {
 	trusted, err := trust.NewFold(n.policy)
 	if err != nil {
@@ -64,7 +64,7 @@ func (n *node) open(dir string) error {
 	return nil
 }
 
-const name = "marketsim" // of the node
+const name = "marketsim" // name of the node
 
 func (n *node) openSteps(f folds, dir string, log *slog.Logger) (err error) {
 	hears := func() time.Time { return n.began }
@@ -111,7 +111,7 @@ func (n *node) openJobs(f folds, dir string) (*jobs.Jobs, error) {
 	}, f.jobs), nil
 }
 
-// hiringMarket answers jobs from what the node knows of the providers.
+// hiringMarket gives jobs the node's knowledge of the providers.
 type hiringMarket struct {
 	*registry.Registry
 	folds folds
@@ -123,7 +123,7 @@ func (m hiringMarket) Measured(s guild.Service, now time.Time) route.Measured {
 	return m.folds.observed.Routing(s, now)
 }
 
-// hiringNetwork is the one relay of the simulation, which loses nothing.
+// hiringNetwork is the only relay of the simulation. It loses nothing.
 type hiringNetwork struct{ *node }
 
 func (n hiringNetwork) Publish(ctx context.Context, e guild.Verified, relays []string) error {
@@ -140,7 +140,7 @@ func (hiringNetwork) Look(context.Context, nostr.PubKey, nostr.ID, nostr.Kind, [
 
 var errAway = errors.New("everything is inside of the events")
 
-// offersChanged has everybody look who waits for a provider.
+// offersChanged wakes everything that waits for providers.
 func (n *node) offersChanged() {
 	if n.meet != nil {
 		n.meet.OffersChanged()
@@ -148,14 +148,14 @@ func (n *node) offersChanged() {
 	}
 }
 
-// touched tells the router whose announcement is another one.
+// touched tells the router that a service's announcement changed.
 func (n *node) touched(s guild.Service) {
 	if n.jobs != nil {
 		n.jobs.Touch(s)
 	}
 }
 
-// benchmarkOf makes no benchmark: what would be in it is nothing to this market.
+// benchmarkOf returns a benchmark without content, because the market does not use the content.
 func benchmarkOf(s suite.Spec) (suite.Made, error) {
 	return suite.Made{Name: suite.Name(s.Task), Title: "Benchmark", Bundle: bundle}, nil
 }

@@ -7,11 +7,11 @@ import (
 	"guild"
 )
 
-// world is the market as one router has it: which provider has room depends on whom it asked.
+// world is the market from the view of one router. The free slots of providers depend on that router's requests.
 type world struct {
 	*market
-	taken   [][]time.Duration // by provider: when each slot that is taken is free again
-	waiting [][]time.Duration // by provider: when each request that is not answered is
+	taken   [][]time.Duration // by provider: times at which its used slots become free
+	waiting [][]time.Duration // by provider: times at which its open requests are answered
 	tally   tally
 }
 
@@ -19,13 +19,13 @@ func newWorld(m *market) *world {
 	return &world{market: m, taken: make([][]time.Duration, len(m.providers)), waiting: make([][]time.Duration, len(m.providers)), tally: newTally(m)}
 }
 
-// free reports whether a provider has room.
+// free reports whether a provider has a free slot.
 func (w *world) free(p *provider, t time.Duration) bool {
 	w.taken[p.n] = slices.DeleteFunc(w.taken[p.n], func(until time.Duration) bool { return until <= t })
 	return len(w.taken[p.n]) < p.slots
 }
 
-// ask asks a provider for a job, or for a benchmark. One that has no room says so after a second.
+// ask asks a provider for a job or a benchmark. A provider at capacity refuses after one second.
 func (w *world) ask(p *provider, job uint64, t time.Duration, benchmark bool) outcome {
 	if p.at(t).silent < 1 && !w.free(p, t) {
 		return outcome{full, time.Second}
@@ -37,7 +37,7 @@ func (w *world) ask(p *provider, job uint64, t time.Duration, benchmark bool) ou
 	return o
 }
 
-// oracle lists the providers that have room, the best first, whom it is worth asking.
+// oracle returns the providers with a free slot and positive utility, the best first, at most tries.
 func (w *world) oracle(t time.Duration) (best []*provider) {
 	for _, p := range w.providers {
 		u := p.utility(t)
@@ -58,48 +58,48 @@ func (w *world) oracle(t time.Duration) (best []*provider) {
 	return best
 }
 
-// tally is what one router's choices came to. Money is in msat.
+// tally has the results of one router's choices. Money is in msat.
 type tally struct {
 	Jobs     int        `json:"jobs"`
 	Accepted int        `json:"accepted"`
-	Asked    int        `json:"asked"`    // requests, without those that found no room
-	Full     int        `json:"full"`     // requests that found none
-	Expected float64    `json:"expected"` // what the requests come to on average
-	Realised float64    `json:"realised"` // what they came to
-	Lost     guild.Msat `json:"lost"`     // prices of requests that came to nothing
+	Asked    int        `json:"asked"`    // requests except those that were refused for capacity
+	Full     int        `json:"full"`     // requests that were refused for capacity
+	Expected float64    `json:"expected"` // expected value of all requests
+	Realised float64    `json:"realised"` // realised value of all requests
+	Lost     guild.Msat `json:"lost"`     // prices of failed requests
 	Benched  guild.Msat `json:"benched"`  // bids of benchmarks
 	Runs     int        `json:"runs"`     // benchmarks
-	Best     int        `json:"best"`     // jobs whose first provider was worth nine tenths of the best one with room, or more
-	Kept     int        `json:"kept"`     // times that a steady provider was kept from all work
+	Best     int        `json:"best"`     // jobs whose first provider had at least nine tenths of the best available utility
+	Kept     int        `json:"kept"`     // times that a steady provider was excluded from all work
 
 	Shares map[character]int        `json:"shares"`  // requests by character
 	LostBy map[character]guild.Msat `json:"lost_by"` // Lost by character
-	Spells map[character]spots      `json:"spells"`  // how long bad ones got work
+	Spells map[character]spots      `json:"spells"`  // work of bad providers
 
 	given [][]given // by provider and spell
 }
 
-// spots is how many jobs providers of a character got while they were bad, until they were left alone. Those that got
-// none count in none of the sums.
+// spots counts the jobs that bad providers of one character got until they were left alone. Spells without any job
+// count only in Spells.
 type spots struct {
 	Spells    int           `json:"spells"`
-	Given     int           `json:"given"`     // of them, those in which there was any work for it
-	Jobs      int           `json:"jobs"`      // in all of these
-	Most      int           `json:"most"`      // in one of them
-	Unnoticed int           `json:"unnoticed"` // of Given, those that went on to the end
-	Back      int           `json:"back"`      // providers with work after their spell was over
-	After     time.Duration `json:"after"`     // from its end, the sum
+	Given     int           `json:"given"`     // spells with at least one job
+	Jobs      int           `json:"jobs"`      // over all spells
+	Most      int           `json:"most"`      // in one spell
+	Unnoticed int           `json:"unnoticed"` // of Given, spells with work until the end
+	Back      int           `json:"back"`      // spells after which the provider got work again
+	After     time.Duration `json:"after"`     // sum of the times from the end of the spell to that work
 }
 
-// given is the work that a provider got while it was bad.
+// given has the work that a provider got while it was bad.
 type given struct {
 	jobs    int           // until it was left alone
-	last    time.Duration // when it got the latest of them
+	last    time.Duration // time of the latest job
 	noticed bool          // it was left alone
-	back    time.Duration // when it got its next one after the spell
+	back    time.Duration // time of its first job after the spell
 }
 
-// alone is how long a provider must be without work for its being bad to count as noticed.
+// alone is the time without work after which a bad provider counts as noticed.
 const alone = 2 * day
 
 func newTally(m *market) tally {
@@ -131,13 +131,13 @@ func (w *world) asked(p *provider, t time.Duration, o outcome) {
 	w.notice(p, t)
 }
 
-// lose counts a price that was spent for nothing.
+// lose counts a price that was paid without result.
 func (w *world) lose(p *provider) {
 	w.tally.Lost += p.price
 	w.tally.LostBy[p.character] += p.price
 }
 
-// notice follows who is given work while it is bad.
+// notice records work for bad providers.
 func (w *world) notice(p *provider, t time.Duration) {
 	for n, bad := range p.bad {
 		g := &w.tally.given[p.n][n]
@@ -158,7 +158,7 @@ func (w *world) notice(p *provider, t time.Duration) {
 	}
 }
 
-// sum adds up how long bad providers got work.
+// sum adds up the work of bad providers and returns the tally.
 func (w *world) sum() tally {
 	end := time.Duration(w.days) * day
 	for _, p := range w.providers {
@@ -189,7 +189,7 @@ func (w *world) benched(price guild.Msat) {
 	w.tally.Benched += price
 }
 
-// first counts whether the first provider of a job is nearly the best. It is called before it is asked.
+// first counts whether the first provider of a job is nearly the best. Call it before the provider is asked.
 func (w *world) first(p *provider, t time.Duration) {
 	best := w.oracle(t)
 	if len(best) > 0 && w.free(p, t) && p.utility(t) >= 0.9*best[0].utility(t) {

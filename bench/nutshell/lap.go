@@ -22,10 +22,10 @@ import (
 	"guild/nutshell"
 )
 
-// limits are wide enough for the sources, and for the large tree.
+// limits allow the sources and the large tree.
 var limits = nutshell.Limits{Entries: 50_000, Total: 64 << 30}
 
-// laps are what a contestant does in its process, by name.
+// laps has the work of each contestant in its own process, by name.
 var laps = map[string]func(ctx context.Context, o options) error{
 	"pack":              packLap(nutshell.Options{Limits: limits}),
 	"pack fast":         packLap(nutshell.Options{Limits: limits, Level: nutshell.Fast}),
@@ -42,7 +42,7 @@ var laps = map[string]func(ctx context.Context, o options) error{
 	"large unpack":      extract,
 }
 
-// runLap does one of them and prints the nanoseconds and the bytes of memory that it took.
+// runLap runs one lap and prints its time in nanoseconds and its peak memory in bytes.
 func runLap(ctx context.Context, o options, out io.Writer) error {
 	lap := laps[o.lap]
 	if lap == nil {
@@ -72,8 +72,8 @@ func runLap(ctx context.Context, o options, out io.Writer) error {
 	return err
 }
 
-// peakMemory is the resident memory that this process had at most, in bytes. What the system says of a process that
-// has ended counts that of its parent before the start as well.
+// peakMemory returns the peak resident memory of this process, in bytes. It does not use the system's value for a
+// finished process, because that includes the parent's memory before the start.
 func peakMemory() (int64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -88,7 +88,7 @@ func peakMemory() (int64, error) {
 	return 0, errors.New("/proc/self/status does not say how much memory was used")
 }
 
-// into lets fill write a file.
+// into creates a file that fill writes.
 func into(path string, fill func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -106,7 +106,7 @@ func packLap(how nutshell.Options) func(context.Context, options) error {
 	}
 }
 
-// straightPack is how one packs a tree in Go without a thought: compress/gzip as it comes.
+// straightPack packs a tree in the simplest way in Go, with compress/gzip and its defaults.
 func straightPack(_ context.Context, o options) error {
 	return into(o.to, func(w io.Writer) error {
 		z := stdgzip.NewWriter(w)
@@ -156,8 +156,8 @@ func extract(ctx context.Context, o options) error {
 	return err
 }
 
-// straightUnpack is how one unpacks a bundle without asking whether it is sound. It syncs, as we do, because only
-// what is beside that is of interest.
+// straightUnpack unpacks a bundle without checking it. It syncs to disk as guild does, so that only the other costs
+// differ.
 func straightUnpack(gunzip func(io.Reader) (io.Reader, error)) func(context.Context, options) error {
 	return func(_ context.Context, o options) error {
 		f, err := os.Open(o.from)

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	largeFile = 32 << 20 // bytes of each file but the small ones
-	smallOnes = 5_000    // files that are as many as people have
+	largeFile = 32 << 20 // bytes of each file except the small ones
+	smallOnes = 5_000    // number of small files, as in a typical tree
 )
 
-// large is a tree that nobody has to store: the content of its files is made when they are read.
+// large is a tree that needs no storage: it generates the content of its large files on reading.
 type large struct {
 	fstest.MapFS        // the names, the manifest and the small files
-	text         []byte // from which the large files are made
+	text         []byte // source of the large files
 }
 
-// newLarge is a tree of so many MiB, and of many small files beside them.
+// newLarge returns a tree of mib MiB, plus many small files.
 func newLarge(mib int) large {
 	random := rand.New(rand.NewPCG(1, 2))
 	l := large{MapFS: fstest.MapFS{"nutshell.json": {Data: []byte(manifest)}}, text: someText(random, 4<<20)}
@@ -34,7 +34,7 @@ func newLarge(mib int) large {
 	return l
 }
 
-// someText is words of a small vocabulary, which compress like source code.
+// someText returns words of a small vocabulary, which compress like source code.
 func someText(random *rand.Rand, size int) []byte {
 	words := make([]string, 5_000)
 	for i := range words {
@@ -57,7 +57,7 @@ func (l large) Open(name string) (fs.File, error) {
 	return &madeUp{File: f, text: l.text, left: largeFile, at: len(name) * 4099 % len(l.text)}, nil
 }
 
-// madeUp is a large file.
+// madeUp is a generated large file.
 type madeUp struct {
 	fs.File
 	text     []byte
@@ -71,7 +71,7 @@ func (m *madeUp) Read(p []byte) (int, error) {
 	}
 	n := copy(p[:min(len(p), m.left)], m.text[m.at:])
 	if n > 0 {
-		p[0] = m.block // no two rounds through the text are the same
+		p[0] = m.block // makes each pass over the text different
 		m.block++
 	}
 	m.at = (m.at + n) % len(m.text)

@@ -1,9 +1,9 @@
-// Command nutshell measures how fast bundles are packed and unpacked, beside `tar cz` and beside a straight-line Go
-// program of archive/tar and compress/gzip: sources of the Go standard library. All take
-// turns in one run, each in a process of its own, so that whatever slows the machine down slows all of them, and that
-// the memory of each is known. What counts are the ratios.
+// Command nutshell measures how fast bundles are packed and unpacked. It compares guild with `tar cz` and with a
+// simple Go program that uses archive/tar and compress/gzip. The input is source code of the Go standard library. All
+// contestants take turns in one run, so that a slow machine slows all of them, and each has its own process, so that
+// its memory can be measured. The ratios matter, not the absolute times.
 //
-// The command decides nothing about bundles and is no part of them.
+// The command is a measurement only and not part of guild.
 package main
 
 import (
@@ -24,12 +24,12 @@ func main() {
 	}
 }
 
-// options is what the command line says.
+// options has the values of the command line.
 type options struct {
 	rounds, tree, large int
 	dir                 string
 	json                bool
-	lap                 string // what this process is to do once, as a contestant
+	lap                 string // contestant to run once in this process
 	from, to            string
 	profile             string
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// report is what is printed.
+// report is the output.
 type report struct {
 	Files  int    `json:"files"`
 	Bytes  int64  `json:"bytes"`
@@ -27,40 +27,40 @@ type report struct {
 	Goals  []goal   `json:"goals"`
 }
 
-// heat is contestants that did the same thing on the same number of processors.
+// heat is a comparison of contestants that do the same work on the same number of processors.
 type heat struct {
 	Name string `json:"name"`
 	Rows []row  `json:"rows"`
 }
 
-// row is one contestant.
+// row is the result of one contestant.
 type row struct {
 	Contestant string  `json:"contestant"`
 	Median     float64 `json:"median_ms"`
-	CPU        float64 `json:"cpu_ms"`        // of all processors together
-	Speed      float64 `json:"times_as_fast"` // as the first of the heat: the median over the rounds
+	CPU        float64 `json:"cpu_ms"`        // over all processors
+	Speed      float64 `json:"times_as_fast"` // relative to the first contestant of the heat; median over the rounds
 	Size       int64   `json:"size_bytes,omitempty"`
-	Larger     float64 `json:"size_ratio,omitempty"` // to the first of the heat
-	Peak       float64 `json:"peak_mb"`              // resident memory
+	Larger     float64 `json:"size_ratio,omitempty"` // relative to the first contestant of the heat
+	Peak       float64 `json:"peak_mb"`              // peak resident memory
 }
 
-// memory is what a contestant took with the large tree.
+// memory is the peak memory of a contestant with the large tree.
 type memory struct {
 	Contestant string  `json:"contestant"`
 	CPUs       int     `json:"cpus"`
 	Peak       float64 `json:"peak_mb"`
 }
 
-// goal is a figure that should be reached, or not be passed.
+// goal is a limit for a result, with the result.
 type goal struct {
 	Name string  `json:"name"`
 	Want float64 `json:"want"`
-	Most bool    `json:"most"` // Want is the most that it may be, else the least
+	Most bool    `json:"most"` // Want is an upper limit, otherwise a lower one
 	Got  float64 `json:"got"`
 	Met  bool    `json:"met"`
 }
 
-// contestants of each kind; the first is what the others are measured by.
+// Contestants of each kind. The first one is the reference of the others.
 var (
 	packers   = []string{"straight pack", "tar cz", "pack", "pack fast", "pack zstd"}
 	unpackers = []string{"unverified unpack", "straight unpack", "tar xz", "unpack"}
@@ -94,7 +94,7 @@ func (s *stand) measure(ctx context.Context) (*report, error) {
 	return r, nil
 }
 
-// heat lets the contestants take turns, the first of them before each round to warm up the files.
+// heat lets the contestants take turns. It first runs the first contestant once to warm up the file cache.
 func (s *stand) heat(ctx context.Context, names []string, processors int, run func(context.Context, string, int) (lap, error)) (heat, error) {
 	laps := make([][]lap, len(names))
 	if _, err := run(ctx, names[0], processors); err != nil {
@@ -137,12 +137,12 @@ func median(all []float64) float64 {
 	return (all[len(all)/2] + all[(len(all)-1)/2]) / 2
 }
 
-// memory packs the large tree in every form, and opens and unpacks it.
+// memory packs the large tree in every form, then opens and unpacks it.
 func (s *stand) memory(ctx context.Context, processors int) ([]memory, error) {
 	packed := s.fresh()
 	defer os.Remove(packed)
 	var all []memory
-	for _, name := range larges { // the last one is what is opened
+	for _, name := range larges { // the last one is then opened
 		l, err := s.run(ctx, name, processors, "", packed)
 		if err != nil {
 			return nil, err
@@ -161,7 +161,7 @@ func (s *stand) memory(ctx context.Context, processors int) ([]memory, error) {
 	return all, nil
 }
 
-// judge holds the figures to the goals.
+// judge compares the results with the goals.
 func (r *report) judge() {
 	const mib = 1 << 20 / 1e6
 	on := func(heat, contestant string) row { return r.row(heat, contestant) }

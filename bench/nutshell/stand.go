@@ -20,24 +20,24 @@ import (
 
 const manifest = `{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-bench","task":{"title":"The standard library"}}`
 
-// stand is where everything is measured.
+// stand has the inputs of all measurements.
 type stand struct {
 	o      options
-	self   string // this program
+	self   string // path of this program
 	dir    string
-	tree   string // what is packed
-	bundle string // it, packed
+	tree   string // directory to pack
+	bundle string // tree as a bundle
 	bytes  int64  // of the tree
 	files  int
 	turn   int
-	told   io.Writer // progress
+	told   io.Writer // receives progress messages
 }
 
-// tell says what has just been done, or is next.
+// tell prints a progress message.
 func (s *stand) tell(format string, args ...any) { fmt.Fprintf(s.told, format+"\n", args...) }
 
-// newStand copies the sources of the standard library. Everybody packs the same files: those that a bundle never has
-// (private keys in test data) are taken out first, and the manifest is that of the bundle, with its list of files.
+// newStand copies sources of the standard library. All contestants must pack the same files. So it removes files that
+// a bundle never contains (private keys in test data), and uses the bundle's own manifest with its list of files.
 func newStand(ctx context.Context, o options, told io.Writer) (*stand, error) {
 	dir, err := os.MkdirTemp(o.dir, "bench-nutshell-")
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *stand) prepare(ctx context.Context) error {
 	return errors.Join(os.WriteFile(name, b.Manifest().Bytes(), 0o644), os.WriteFile(s.bundle, packed.Bytes(), 0o644))
 }
 
-// copySome copies the first files of a tree, as many as have that many bytes.
+// copySome copies the first files of a tree, at most most bytes in total.
 func copySome(to string, from fs.FS, most int64) error {
 	return fs.WalkDir(from, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -106,15 +106,15 @@ func copySome(to string, from fs.FS, most int64) error {
 	})
 }
 
-// lap is what one turn of a contestant took.
+// lap has the costs of one turn of a contestant.
 type lap struct {
 	took time.Duration
-	cpu  time.Duration // of all processors together, with starting the process
-	size int64         // of the file that was made
-	peak int64         // resident memory at most, in bytes; 0 if it is not known
+	cpu  time.Duration // over all processors, including the start of the process
+	size int64         // of the created file
+	peak int64         // peak resident memory in bytes; 0 if unknown
 }
 
-// run gives a contestant its turn on so many processors: one of ours, or tar.
+// run runs one turn of a contestant, guild's or tar, on this number of processors.
 func (s *stand) run(ctx context.Context, name string, processors int, from, to string) (lap, error) {
 	var out, complaint bytes.Buffer
 	cmd := exec.CommandContext(ctx, s.self, "-lap", name, "-from", from, "-to", to, "-large", strconv.Itoa(s.o.large))
@@ -132,7 +132,7 @@ func (s *stand) run(ctx context.Context, name string, processors int, from, to s
 	}
 	l := lap{took: time.Since(begin), cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
 	if _, err := fmt.Sscan(out.String(), &l.took, &l.peak); err != nil && !strings.HasPrefix(name, "tar ") {
-		return lap{}, fmt.Errorf("%s: %w", name, err) // its own time is without starting the process
+		return lap{}, fmt.Errorf("%s: %w", name, err) // the measured time excludes the start of the process
 	}
 	if info, err := os.Stat(to); err == nil && info.Mode().IsRegular() {
 		l.size = info.Size()
@@ -141,21 +141,21 @@ func (s *stand) run(ctx context.Context, name string, processors int, from, to s
 	return l, nil
 }
 
-// pack is a lap whose file is thrown away.
+// pack runs a lap and removes its file.
 func (s *stand) pack(ctx context.Context, name string, processors int) (lap, error) {
 	to := s.fresh()
 	defer os.Remove(to)
 	return s.run(ctx, name, processors, s.tree, to)
 }
 
-// unpack is a lap whose directory is thrown away. What it is measured beside needs one to be there.
+// unpack runs a lap and removes its directory. The directory must exist before, because tar requires it.
 func (s *stand) unpack(ctx context.Context, name string, processors int) (lap, error) {
 	to := s.fresh()
 	if err := os.Mkdir(to, 0o755); err != nil {
 		return lap{}, err
 	}
 	defer os.RemoveAll(to)
-	if err := syncTo(s.dir); err != nil { // or it pays for what was removed before
+	if err := syncTo(s.dir); err != nil { // otherwise the lap pays for earlier removals
 		return lap{}, err
 	}
 	l, err := s.run(ctx, name, processors, s.bundle, to)
@@ -170,7 +170,7 @@ func (s *stand) fresh() string {
 	return filepath.Join(s.dir, "lap-"+strconv.Itoa(s.turn))
 }
 
-// sameFiles complains if not so many files were unpacked.
+// sameFiles returns an error if the number of unpacked files is wrong.
 func sameFiles(dir string, want int) error {
 	n := 0
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
