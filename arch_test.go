@@ -261,7 +261,7 @@ func TestFormatsAndVocabularyArePure(t *testing.T) {
 	}
 }
 
-func TestOnlyWiringAsksForTheTime(t *testing.T) {
+func TestOnlyWiringReadsClock(t *testing.T) {
 	_, all := sources(t)
 	for _, s := range all {
 		for name, f := range s.files {
@@ -293,7 +293,7 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-func TestNothingHappensOnImport(t *testing.T) {
+func TestNoInitFunctions(t *testing.T) {
 	files, all := sources(t)
 	for _, s := range all {
 		for _, f := range s.files {
@@ -395,7 +395,7 @@ func TestFormatsLinkLittle(t *testing.T) {
 	}
 }
 
-func TestFilesAndFunctionsStaySmall(t *testing.T) {
+func TestFileAndFunctionSize(t *testing.T) {
 	// A limit of 80 lines made people split functions that a reader had to put together again, so the limit is 150.
 	// Extract a function if it has a name that a reader would search for, or a second caller.
 	const fileLines, functionLines = 600, 150

@@ -17,23 +17,24 @@ const (
 	Requested State = "requested" // accepted by a relay
 	Quoted    State = "quoted"    // the provider wants payment first
 	Delivered State = "delivered" // result received, not yet judged
-	Accepted  State = "accepted"
-	Partially State = "partial"
-	Rejected  State = "rejected"
-	Violated  State = "violated"
+	Accepted  State = "accepted"  // verdict SUCCESS
+	Partially State = "partial"   // verdict PARTIAL
+	Rejected  State = "rejected"  // verdict FAILURE or ERROR
+	Violated  State = "violated"  // verdict SECURITY_VIOLATION
 	Undecided State = "undecided" // the judge failed, or a person must rule
 	Refused   State = "refused"   // by the provider, or it asked for more than we pay
 	Expired   State = "expired"   // no answer in time, or past the deadline
 	Cancelled State = "cancelled"
-	Parked    State = "parked" // an effect failed for the last time; needs a person
-	Disputed  State = "disputed"
-	Paid      State = "paid"
+	Parked    State = "parked"   // an effect failed for the last time; needs a person
+	Disputed  State = "disputed" // by the provider; judged again
+	Paid      State = "paid"     // no step pays yet; also the next two
 	Released  State = "released"
 	Refunded  State = "refunded"
-	Recorded  State = "recorded"
+	Recorded  State = "recorded" // receipt and trajectory are written
 )
 
-// next has the allowed transitions: for each state, the states that can follow.
+// next has the allowed transitions: for each state, the states that can follow. A provider can answer before we have
+// recorded that a relay accepted the request, or when no relay has confirmed it. So all answers can follow Planned.
 var next = map[State][]State{
 	Planned:   {Requested, Refused, Delivered, Quoted, Expired, Cancelled, Parked},
 	Requested: {Quoted, Delivered, Refused, Expired, Cancelled, Parked},

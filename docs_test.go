@@ -57,7 +57,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-func TestPlacesNamedInDocumentsExist(t *testing.T) {
+func TestDocumentedPathsExist(t *testing.T) {
 	for page, text := range documents(t) {
 		for _, found := range placeName.FindAllStringSubmatch(text, -1) {
 			place := strings.TrimRight(found[1], "./-")
@@ -81,7 +81,7 @@ func TestDocumentsNameNoLines(t *testing.T) {
 	}
 }
 
-func TestDecisionsAreNumberedWithoutGaps(t *testing.T) {
+func TestDecisionNumbers(t *testing.T) {
 	names, err := filepath.Glob("docs/adr/0*.md")
 	if err != nil || len(names) == 0 {
 		t.Fatalf("no decisions in docs/adr: %v", err)

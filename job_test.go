@@ -36,7 +36,7 @@ func TestEndingWithQuorum(t *testing.T) {
 	}
 }
 
-func TestTheLevelsOfCriticality(t *testing.T) {
+func TestCriticalityLevels(t *testing.T) {
 	for _, c := range []struct {
 		text             string
 		want             guild.Criticality

@@ -18,18 +18,18 @@ type ProviderState string
 
 // The states of a provider.
 const (
-	Seen         ProviderState = "seen"
-	Benchmarking ProviderState = "benchmarking"
-	Active       ProviderState = "active"
-	Conditional  ProviderState = "conditional"
-	Unqualified  ProviderState = "rejected"
-	Unresponsive ProviderState = "unresponsive"
-	Warned       ProviderState = "warned"
-	Reduced      ProviderState = "reduced"
-	Suspended    ProviderState = "suspended"
-	Removed      ProviderState = "removed"
-	Stale        ProviderState = "stale"
-	Archived     ProviderState = "archived"
+	Seen         ProviderState = "seen"         // announced, never tried
+	Benchmarking ProviderState = "benchmarking" // being tried
+	Active       ProviderState = "active"       // gets ordinary work
+	Conditional  ProviderState = "conditional"  // gets uncritical work
+	Unqualified  ProviderState = "rejected"     // failed its trial; tried again later
+	Unresponsive ProviderState = "unresponsive" // sent no answer at all; in quarantine for a day
+	Warned       ProviderState = "warned"       // first sign of decline
+	Reduced      ProviderState = "reduced"      // second sign: half its share of work until a benchmark
+	Suspended    ProviderState = "suspended"    // third sign, or a serious one: no work; tried again after 30 days
+	Removed      ProviderState = "removed"      // broke out of the sandbox, or failed for good
+	Stale        ProviderState = "stale"        // not heard of for 30 days, or announced nowhere
+	Archived     ProviderState = "archived"     // not heard of for 90 days
 )
 
 // nextProvider has the allowed transitions of a provider's state, from the tables of sections 3.2.3 and 3.4 of the

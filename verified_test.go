@@ -67,7 +67,7 @@ func TestEventID(t *testing.T) {
 	}
 }
 
-func TestWhatWeSignVerifies(t *testing.T) {
+func TestSignVerify(t *testing.T) {
 	for _, e := range []nostr.Event{{Kind: 1, Content: "hello"}, awkward()} {
 		v, err := guild.Sign(t.Context(), signer{}, e)
 		if err != nil {

@@ -105,7 +105,7 @@ func TestRecordedAttemptOutcome(t *testing.T) {
 	}
 }
 
-func TestEachOutcomeHasItsState(t *testing.T) {
+func TestStateFor(t *testing.T) {
 	for outcome, want := range map[guild.Outcome]guild.State{
 		guild.Success: guild.Accepted, guild.Partial: guild.Partially, guild.Failure: guild.Rejected,
 		guild.Error: guild.Rejected, guild.Violation: guild.Violated, "MOON": guild.Rejected,
@@ -239,7 +239,7 @@ func TestHashText(t *testing.T) {
 	}
 }
 
-func TestTheZeroHashIsEmptyInJSON(t *testing.T) {
+func TestZeroHashJSON(t *testing.T) {
 	b, err := json.Marshal(map[string]guild.Hash{"h": {}})
 	if err != nil || string(b) != `{"h":""}` {
 		t.Errorf("%s, %v", b, err)
@@ -265,7 +265,7 @@ func TestHashAndJobIDRoundTrip(t *testing.T) {
 	})
 }
 
-func TestAJobIDIs32Digits(t *testing.T) {
+func TestJobID(t *testing.T) {
 	id := guild.NewJobID()
 	if id == guild.NewJobID() {
 		t.Error("two new jobs have the same id")
@@ -297,7 +297,7 @@ func TestNumberStrings(t *testing.T) {
 	}
 }
 
-func TestTextIsCutBetweenCharacters(t *testing.T) {
+func TestCut(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		n    int
@@ -322,7 +322,7 @@ func TestTextIsCutBetweenCharacters(t *testing.T) {
 	})
 }
 
-func TestADropSaysWhy(t *testing.T) {
+func TestDrop(t *testing.T) {
 	err := guild.Drop(guild.Stranger, "%s answered", "mallory")
 	dropped, ok := errors.AsType[*guild.DropError](err)
 	if !ok || dropped.Reason != guild.Stranger || err.Error() != "dropped: stranger: mallory answered" {

@@ -151,7 +151,7 @@ func TestInvalidExamples(t *testing.T) {
 	}
 }
 
-func TestAChangedCharacterIsFound(t *testing.T) {
+func TestChangedCharacters(t *testing.T) {
 	valid := readVectors(t).Valid[0].Invoice
 	for i := range len(valid) {
 		changed := []byte(valid)
@@ -238,7 +238,7 @@ func TestSignRefusesInvalidFields(t *testing.T) {
 	}
 }
 
-func TestAnInvoiceExpires(t *testing.T) {
+func TestExpired(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		expiry time.Duration

@@ -152,6 +152,7 @@ func (w *writer) object(depth int) error {
 		sorted = sorted && after
 	}
 	w.at++
+	// Keys in strictly ascending order cannot contain a duplicate. Otherwise sort finds it.
 	if !sorted {
 		if err := w.sort(w.members[first:], body); err != nil {
 			return err

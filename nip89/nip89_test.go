@@ -158,7 +158,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-func TestManyWordsAreCut(t *testing.T) {
+func TestWordLimit(t *testing.T) {
 	var list []string
 	for i := range 3000 {
 		list = append(list, fmt.Sprint("t", i))

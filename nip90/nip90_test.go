@@ -226,7 +226,7 @@ func TestRequestsRefused(t *testing.T) {
 	}
 }
 
-func TestRequestsThatAreNotBuilt(t *testing.T) {
+func TestInvalidRequestsNotBuilt(t *testing.T) {
 	if _, err := (nip90.Request{Kind: 6000}).Event(); !errors.Is(err, nip90.ErrKind) {
 		t.Errorf("a result's kind: %v", err)
 	}

@@ -21,7 +21,7 @@ func sealedParcel() nip90.Parcel {
 	return nip90.Parcel{Hash: guild.Sum([]byte("big")), Size: 1 << 20, URL: "https://blossom.example/abc", Key: &[32]byte{0xde, 0xad, 0xbe, 0xef}}
 }
 
-func TestBundleTravels(t *testing.T) {
+func TestBundleRoundTrip(t *testing.T) {
 	open := sealedParcel()
 	open.Key = nil
 	for name, want := range map[string]nip90.Parcel{
@@ -68,7 +68,7 @@ func TestSetBundleReplaces(t *testing.T) {
 	}
 }
 
-func TestKeysDoNotTravelInClear(t *testing.T) {
+func TestKeysNotInClear(t *testing.T) {
 	r := nip90.Request{Kind: 5000}
 	if err := r.SetBundle(sealedParcel()); err != nil {
 		t.Fatal(err)

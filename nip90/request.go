@@ -74,6 +74,8 @@ func parseRequest(e nostr.Event, open Opener) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
+	// A secret in clear is public from the moment the event was published. Refuse the request, so that the customer
+	// notices.
 	for _, tag := range w.outer {
 		if len(tag) > 1 && tag[0] == "param" && isSecret(tag[1]) {
 			return Request{}, ErrSecret

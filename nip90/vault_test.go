@@ -53,7 +53,7 @@ func TestVaultInEncryptedRequest(t *testing.T) {
 	}
 }
 
-func TestAVaultNeverTravelsInClear(t *testing.T) {
+func TestVaultNotInClear(t *testing.T) {
 	r := withVault(t, nip90.Vault{Sealed: ageFile})
 	if _, err := r.Event(); !errors.Is(err, nip90.ErrSecret) {
 		t.Errorf("written in clear: %v", err)
@@ -79,7 +79,7 @@ func TestAVaultNeverTravelsInClear(t *testing.T) {
 	}
 }
 
-func TestAVaultCannotBePrinted(t *testing.T) {
+func TestVaultNotPrinted(t *testing.T) {
 	v := nip90.Vault{Document: vault.NewSecret([]byte("hunter2-hunter2"))}
 	r := withVault(t, v)
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {

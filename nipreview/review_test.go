@@ -125,8 +125,8 @@ func TestReviewTags(t *testing.T) {
 	}
 }
 
-// TestTheContent has the example of section 4.3.2.4, with evidence in place of evidence_cid.
-func TestTheContent(t *testing.T) {
+// TestContentExample has the example of section 4.3.2.4, with evidence in place of evidence_cid.
+func TestContentExample(t *testing.T) {
 	got := full().Event().Content
 	for _, part := range []string{
 		`"summary":"Reliable platform with occasional latency variance"`, `"strengths":["Consistent correctness"]`,

@@ -60,7 +60,7 @@ func vectors(t testing.TB) []vector {
 // singles are the vectors whose sender hashes other numbers than it sends.
 var singles = map[string]bool{"rerank-full-f32-scores": true, "sandbox-cpus-0.1-f32": true}
 
-func TestJobHashesOfTheSurface(t *testing.T) {
+func TestSurfaceJobHashes(t *testing.T) {
 	for _, v := range vectors(t) {
 		want := must[guild.Hash](t)(guild.ParseHash(v.JobHash))
 		if got := must[guild.Hash](t)(oa.JobHash(v.Payload)); got != want {

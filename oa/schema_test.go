@@ -326,7 +326,7 @@ const own = `{"schema_id":"oa.text.translate.v1","inputs":{"text":{"type":"strin
 	"verification_mode":"subjective","hash_rules":{"algorithm":"sha256","canonicalization":"json_canonical","scope":"full_output"},
 	"provenance":{"model":"required"},"more":1.0}`
 
-func TestOthersDescriptionsAreLoaded(t *testing.T) {
+func TestLoadDescriptions(t *testing.T) {
 	all := must[oa.Registry](t)(oa.Load(fstest.MapFS{
 		"translate.json": {Data: []byte(own)}, "readme.txt": {Data: []byte("no description")}, "dir.json/x": {Data: []byte("{}")},
 	}))
@@ -387,7 +387,7 @@ func TestDescriptionRoundTrip(t *testing.T) {
 	}
 }
 
-func TestBadDescriptionsAreRefusedByPath(t *testing.T) {
+func TestInvalidDescriptions(t *testing.T) {
 	with := func(field string) string {
 		return `{"schema_id":"oa.x.v1","inputs":{"f":` + field + `},"outputs":{},"verification_mode":"objective"}`
 	}

@@ -46,7 +46,7 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-func TestAnAnalysisIsOfItsChunk(t *testing.T) {
+func TestChunkResults(t *testing.T) {
 	request := chunkRequest()
 	request.OutputConstraints = oa.OutputConstraints{MaxSummaryLength: new(5), MaxSymbols: new(1), MaxNextProbes: new(0)}
 	for name, c := range map[string]struct {
@@ -96,7 +96,7 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-func TestARankingIsOfTheCandidates(t *testing.T) {
+func TestRerankResults(t *testing.T) {
 	for name, c := range map[string]struct {
 		topk []oa.Ranked
 		want string
@@ -237,7 +237,7 @@ func TestContinueOnFailStatus(t *testing.T) {
 	}
 }
 
-func TestEmbeddingsFitTheirTexts(t *testing.T) {
+func TestEmbeddingResults(t *testing.T) {
 	request := oa.EmbeddingRequest{Texts: []string{"a", "b"}, ModelHint: "m", Dimensions: 2, Verification: oa.Verification{Mode: oa.Objective}}
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ import (
 	"guild/oa"
 )
 
-func TestARequestTravelsInAnEvent(t *testing.T) {
+func TestRequestEventRoundTrip(t *testing.T) {
 	// a text with what events lose: control characters that JSON does not escape
 	request := oa.RerankRequest{UserTask: "a\x7fb\u0085c\x00d\n\u2028é", Candidates: []oa.Candidate{{ID: "1", Content: "\u009b31m", OriginalScore: "0.8"}}}
 	e := must[oa.Envelope](t)(oa.NewEnvelope(request))
@@ -37,7 +37,7 @@ func TestARequestTravelsInAnEvent(t *testing.T) {
 	}
 }
 
-func TestARequestOfOthersIsRead(t *testing.T) {
+func TestForeignRequest(t *testing.T) {
 	for _, v := range vectors(t) {
 		event := nostr.Event{Kind: 5050, Tags: nostr.Tags{
 			{"i", "https://example.com", "url"}, {"i", v.Plain, "text"}, {"param", "job_type", v.JobType}, {"param", "job_hash", v.JobHash}, {"bid", "1000"},
@@ -106,7 +106,7 @@ func TestContradictoryRequests(t *testing.T) {
 	}
 }
 
-func TestAResultTravelsInAnEvent(t *testing.T) {
+func TestResultEventRoundTrip(t *testing.T) {
 	s := must[oa.Schema](t)(oa.Known().Schema(id(t, oa.RetrievalRerank)))
 	payload, err := oa.Encode(oa.RerankResult{TopK: []oa.Ranked{{Rank: 1, ID: "a\u0085", Score: "0.5"}}})
 	if err != nil {

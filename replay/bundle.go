@@ -301,6 +301,8 @@ type conversion struct {
 
 func (c *conversion) at(ms int64) time.Time { return c.start.Add(time.Duration(ms) * time.Millisecond) }
 
+// line converts one entry. An entry that is not a call or a result becomes an unknown event with its type as name,
+// except that the names of known events are not used: Read would expect their fields.
 func (c *conversion) line(entry object) (object, error) {
 	ms := whole(entry["t"])
 	c.last = max(c.last, ms)
@@ -318,6 +320,8 @@ func (c *conversion) line(entry object) (object, error) {
 	return object{"event": jsonOf(kind), "entry": jsonOf(entry), "t": t}, nil
 }
 
+// call converts a call. It moves the params from the entry into the line, so that they are stored once, and notes
+// their name in params_from. restored reverses this.
 func (c *conversion) call(entry, data object, t json.RawMessage, ms int64) (object, error) {
 	c.calls++
 	id := cmp.Or(textOf(data, idNames), fmt.Sprintf("tc_%03d", c.calls))
@@ -340,6 +344,9 @@ func (c *conversion) call(entry, data object, t json.RawMessage, ms int64) (obje
 	return line, err
 }
 
+// result converts a result. A result without an id belongs to the oldest open call of its tool, because many bundles
+// link calls and results only by their order. If no output hash is stated, the hash is computed from the output, which
+// the bundle may have shortened.
 func (c *conversion) result(entry, data object, t json.RawMessage, ms int64) (object, error) {
 	tool := cmp.Or(text(entry["tool"]), textOf(data, toolNames))
 	id := textOf(data, idNames)

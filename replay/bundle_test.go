@@ -43,7 +43,7 @@ func file(t testing.TB, name string) []byte {
 	return b
 }
 
-func TestABundleBecomesATrajectory(t *testing.T) {
+func TestFromBundleEvents(t *testing.T) {
 	for name, want := range map[string]string{
 		"bundle-timeline.json": "ReplayHeader SessionStart phase_start assistant ToolCall ToolResult ToolCall ToolResult phase_end SessionEnd",
 		"bundle-steps.json":    "ReplayHeader SessionStart ToolCall ToolResult assistant ToolCall SessionEnd",

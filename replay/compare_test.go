@@ -24,7 +24,7 @@ func calls(all ...string) replay.Session {
 	return replay.Collect(events)
 }
 
-func TestCallsAreAligned(t *testing.T) {
+func TestCompareAlignment(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		a, b []string
@@ -79,7 +79,7 @@ func TestCompareSessionEnds(t *testing.T) {
 	}
 }
 
-func TestASessionIsCollected(t *testing.T) {
+func TestCollect(t *testing.T) {
 	events := append(session(), replay.Unknown{Name: "Thought"}, replay.ToolResult{ID: "lost", LatencyMs: 5}, replay.ToolCall{ID: "tc_1", Tool: "again", ParamsHash: "said"})
 	events[7] = replay.SessionEnd{Status: replay.Success, T: "2026-01-13T10:01:00Z"}
 	s := replay.Collect(events)

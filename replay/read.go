@@ -84,6 +84,8 @@ func (r *reader) next() (Line, error) {
 			line.Event, line.canonical, err = decode(raw)
 		}
 		if err != nil {
+			// An unreadable line keeps its place in the order. Otherwise one broken header would make every later line an
+			// error.
 			return Line{}, &LineError{r.number, errors.Join(err, r.order.next(""))}
 		}
 		if err := r.order.next(line.Event.EventName()); err != nil {

@@ -96,7 +96,8 @@ func redactText(text string, depth int) string {
 	return redactPlain(text)
 }
 
-// node is one JSON value with its position in the source.
+// node is one JSON value with its position in the source. Redaction replaces byte ranges of the source instead of
+// encoding the value again, so that everything else keeps its spelling and with it its hash.
 type node struct {
 	kind       jsontext.Kind
 	start, end int

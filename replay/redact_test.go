@@ -33,7 +33,7 @@ var (
 	hex64   = strings.Repeat("0123456789abcdef", 4)
 )
 
-func TestSecretsInTextAreReplaced(t *testing.T) {
+func TestRedactText(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		// by name
 		{`password=hunter2`, `password=[redacted:password]`},
@@ -214,7 +214,7 @@ func TestPublicTextUnredacted(t *testing.T) {
 	}
 }
 
-func TestSecretsInJSONAreReplaced(t *testing.T) {
+func TestRedactJSON(t *testing.T) {
 	for _, c := range []struct{ json, want string }{
 		{`{"password":"hunter2"}`, `{"password":"[redacted:password]"}`},
 		{`{ "a" : 1.0, "Password" : 12345 , "n":1e5}`, `{ "a" : 1.0, "Password" : "[redacted:password]" , "n":1e5}`},

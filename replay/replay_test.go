@@ -90,7 +90,7 @@ func TestLinesAreCanonical(t *testing.T) {
 	}
 }
 
-func TestTrajectoryHashIsOfTheArray(t *testing.T) {
+func TestTrajectoryHash(t *testing.T) {
 	text, written := write(t, session()...)
 	array := "[" + strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", ",") + "]"
 	want, err := canon.Hash([]byte(array))
@@ -231,7 +231,7 @@ func TestWriterRefusesInvalidEvents(t *testing.T) {
 	}
 }
 
-func TestAFaultSaysWhereAndWhy(t *testing.T) {
+func TestLineErrors(t *testing.T) {
 	b, err := os.ReadFile("testdata/REPLAY.example.from-seed003.jsonl")
 	if err != nil {
 		t.Fatal(err)
@@ -345,7 +345,7 @@ func TestReadStopsAtAReadError(t *testing.T) {
 	}
 }
 
-func TestReadCanBeLeft(t *testing.T) {
+func TestReadStopsEarly(t *testing.T) {
 	text, _ := write(t, session()...)
 	for range replay.Read(bytes.NewReader(text)) {
 		break

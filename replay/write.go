@@ -54,6 +54,7 @@ func (w *Writer) WriteRaw(event []byte) error {
 
 // append writes a canonical line, if the order allows the event.
 func (w *Writer) append(name string, line []byte) error {
+	// A refused event must not change the order, so that the caller can go on with a valid one.
 	after := w.order
 	if err := after.next(name); err != nil {
 		return fmt.Errorf("replay: %w", err)

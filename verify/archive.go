@@ -38,6 +38,7 @@ func unpack(b []byte) (contents, error) {
 	if err != nil {
 		return contents{}, err
 	}
+	// Directories are entries, too, so there can be more entries than files.
 	if len(z.File) > 2*maxFiles {
 		return contents{}, fmt.Errorf("%d files, at most %d", len(z.File), 2*maxFiles)
 	}

@@ -35,6 +35,7 @@ func readEvent(b []byte) (guild.Verified, error) {
 	if err := json.Unmarshal(canonical, &w); err != nil {
 		return guild.Verified{}, err
 	}
+	// Encoding the event again and comparing finds missing, additional and misspelt members in one step.
 	again, err := canon.Marshal(w)
 	if err != nil {
 		return guild.Verified{}, err

@@ -89,6 +89,8 @@ func (x *export) readReceipt() {
 	if !there {
 		x.loose = errors.New(FileReceipt + " is not there")
 	}
+	// The signed receipt takes precedence over receipt.json. Otherwise a changed receipt.json would make every check
+	// fail that compares with it, not only its own.
 	v, err := x.event(FileReceiptEvent)
 	if err == nil {
 		x.receipt, err = receipt.ParseEvent(v)

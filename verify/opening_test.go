@@ -65,7 +65,7 @@ func openingOf(t testing.TB, key [32]byte, payload string) (o verify.Opening) {
 	return verify.Opening(must[[]byte](t)(hkdf.Expand(sha256.New, key[:], string(b[1:33]), len(o))))
 }
 
-func TestAnOpeningOpensItsMessage(t *testing.T) {
+func TestOpening(t *testing.T) {
 	for i, m := range readVectors(t).Good {
 		o := openingOf(t, conversation(t, m.ConversationKey), m.Payload)
 		again, err := verify.ParseOpening(o.String())
@@ -117,7 +117,7 @@ func TestInvalidPayloads(t *testing.T) {
 	}
 }
 
-func TestALongMessageIsOpened(t *testing.T) {
+func TestOpenLongMessage(t *testing.T) {
 	key := [32]byte(guild.Sum([]byte("conversation")))
 	for _, size := range []int{1, 31, 32, 33, 1000, 65535, 65536, 300_000} {
 		text := strings.Repeat("é", size)[:size&^1] + strings.Repeat("x", size&1)

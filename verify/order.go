@@ -51,6 +51,7 @@ func (x *export) tryRequest() error {
 	if !nip90.IsRequest(int(e.Kind)) {
 		return fmt.Errorf("kind %d is not that of a request", e.Kind)
 	}
+	// The receipt names this event by its id, so its author is the customer even if a later check of the request fails.
 	x.customer, x.hasCustomer = e.PubKey, true
 	open, isOpen, err := x.opener(e, FileRequestKey, "[]")
 	if err != nil {

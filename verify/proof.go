@@ -29,6 +29,7 @@ func (x *export) compareTrajectory() error {
 	if hash != x.receipt.TrajectoryHash {
 		return fmt.Errorf("it is %s, and the receipt says %s", hash, x.receipt.TrajectoryHash)
 	}
+	// The hash covers all lines. Only SessionStart has values that the receipt also states.
 	for line, err := range replay.Read(bytes.NewReader(b)) {
 		if err != nil {
 			return err

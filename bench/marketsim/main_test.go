@@ -118,7 +118,7 @@ func TestOutcomesAreReproducible(t *testing.T) {
 	}
 }
 
-func TestAMarketHasEveryCharacter(t *testing.T) {
+func TestMarketCast(t *testing.T) {
 	m := newMarket(1, 60, 200, 100)
 	count := map[character]int{}
 	for _, p := range m.providers {

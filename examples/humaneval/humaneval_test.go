@@ -32,7 +32,7 @@ func TestProblemIDs(t *testing.T) {
 	}
 }
 
-func TestABundleIsACompleteRequest(t *testing.T) {
+func TestBundleIsComplete(t *testing.T) {
 	for _, p := range all(t) {
 		bundle, err := p.Bundle()
 		if err != nil {
@@ -135,7 +135,7 @@ func lay(t *testing.T, dir string, p Problem, source string) {
 	}
 }
 
-func TestThereAreFourMutants(t *testing.T) {
+func TestMutants(t *testing.T) {
 	var names []string
 	for name := range all(t)[0].Mutants() {
 		names = append(names, name)

@@ -201,7 +201,7 @@ func TestAgentCallsRecorded(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatFailsSaysSo(t *testing.T) {
+func TestAgentFailureStatus(t *testing.T) {
 	for line, c := range map[string]struct {
 		format session.Format
 		want   replay.Status

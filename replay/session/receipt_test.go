@@ -39,7 +39,7 @@ func receiptOf(t *testing.T, s session.Session) session.Receipt {
 
 const twice = `{"commands":["go vet","go test"],"exit_codes":[0,1],"verification_delta":2}`
 
-func TestAReceiptSumsUpATrajectory(t *testing.T) {
+func TestNewReceipt(t *testing.T) {
 	s := record(t,
 		`{"plan":{"analysis":"a","steps":[],"confidence":0.5}}`,
 		`{"tool":"edit","id":"c1","params":{"path":"a.go"}}`,

@@ -61,7 +61,8 @@ type key struct {
 	id  string
 }
 
-// open is a call without a result.
+// open is a call without a result. Of output that arrives in parts it keeps only the hash state and the beginning, so
+// that an output of any length needs little memory.
 type open struct {
 	id    string // in the trajectory
 	at    time.Time
@@ -164,6 +165,8 @@ type Output struct {
 func (r *Recorder) End(at time.Time, status replay.Status) Session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// The caller's status is Success only after a delivery. A worker can report that it has failed, but it cannot turn a
+	// missing delivery into a success.
 	if status == replay.Success && r.status != "" {
 		status = r.status
 	}

@@ -135,7 +135,7 @@ func TestRecordedPlanHash(t *testing.T) {
 	}
 }
 
-func TestNoNameHoldsASecret(t *testing.T) {
+func TestNamesRedacted(t *testing.T) {
 	for _, line := range []string{
 		`{"tool":%q,"output":"x"}`, `{"tool":"a","id":%q,"output":"x"}`, `{"tool":"a","step":%q,"output":"x"}`,
 		`{"tool":"a","output":"x","side_effects":[%q]}`, `{"model":%q}`, `{"step":%q,"status":"Success"}`,
@@ -149,7 +149,7 @@ func TestNoNameHoldsASecret(t *testing.T) {
 	}
 }
 
-func TestNoParamHoldsACredential(t *testing.T) {
+func TestParamsRedacted(t *testing.T) {
 	for line, kept := range map[string]string{
 		`{"tool":"a","params":{"x":%q}}`:                          `"x":"[secret]"`,
 		`{"tool":"a","params":{"of":[{%q:1}]}}`:                   `"[secret]":`,

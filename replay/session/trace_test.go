@@ -121,7 +121,7 @@ func TestFaultyLinesCounted(t *testing.T) {
 	}
 }
 
-func TestAHostileTraceIsBounded(t *testing.T) {
+func TestHostileTraceLimits(t *testing.T) {
 	await := func(n int64, write func(w io.Writer)) session.Session {
 		r := session.New(session.Config{SessionID: "s", Created: noon})
 		lines := &session.Lines{To: r, Format: session.Guild, Now: func() time.Time { return noon }}
@@ -192,7 +192,7 @@ func TestLongParamsHashed(t *testing.T) {
 	}
 }
 
-func TestSecretsStayOutOfASession(t *testing.T) {
+func TestSessionSecretsHidden(t *testing.T) {
 	const secret = "correct horse battery"
 	r := session.New(session.Config{SessionID: "s", Created: noon, Hide: func(text string) string { return strings.ReplaceAll(text, secret, "[secret]") }})
 	for _, line := range []string{

@@ -32,6 +32,8 @@ func build(dir string) error {
 	}
 	defer os.RemoveAll(temporary)
 	file := filepath.Join(temporary, "wasm")
+	// The flags and the environment make the build reproducible, because a test compares its bytes with the committed
+	// file.
 	compile := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid=", "-o", file, "./wasm")
 	compile.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=wasip1", "GOARCH=wasm", "GOWASM=", "GOEXPERIMENT=", "GOFLAGS=", "GOFIPS140=off")
 	compile.Stderr = os.Stderr

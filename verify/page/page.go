@@ -59,6 +59,8 @@ func HTML() ([]byte, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(program)
+	// Nothing may be loaded or contacted, and only the page's own script and style may run: both are allowed by their
+	// hashes. Compiling WebAssembly requires 'wasm-unsafe-eval'.
 	policy := fmt.Sprintf("default-src 'none'; script-src %s 'wasm-unsafe-eval'; style-src %s; base-uri 'none'; form-action 'none'; "+
 		"require-trusted-types-for 'script'; trusted-types 'none'", source(script), source(style))
 	return []byte(strings.NewReplacer(
