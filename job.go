@@ -101,8 +101,8 @@ func EndingOf(attempts []Attempt) Ending {
 }
 
 // EndingOf returns the ending of a job whose accepted deliveries must agree. agreeing is the size of the largest group
-// that agrees. If too few agree, the job is neither accepted nor failed but disagreed, unless an attempt was a
-// violation.
+// that agrees. A job with an accepted delivery but too few that agree is neither accepted nor failed: it is disagreed,
+// or violated if an attempt was a violation.
 func (c Criticality) EndingOf(attempts []Attempt, agreeing int) Ending {
 	ending := EndingOf(attempts)
 	if ending != JobAccepted || agreeing >= c.Quorum() {

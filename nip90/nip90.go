@@ -1,5 +1,5 @@
 // Package nip90 reads and writes the events of NIP-90 data vending machines: job requests (kinds 5000-5999), job
-// results (6000-6999) and job feedback (7000). No other package depends on their wire format.
+// results (6000-6999) and job feedback (7000). Their wire format is defined only here.
 //
 // The package reads many dialects and writes one. Reading merges the outer and the encrypted tags of an event. Writing
 // puts the tags of a request in the order p, d, i, param (by key), output, bid, relays, rest. It removes control

@@ -1,8 +1,9 @@
 // Package receipt reads and writes receipts. A receipt binds a job, its delivery, its verdict and its payment
 // together, so that a third party can follow the links (the OpenAgents surface, "Receipt Schema").
 //
-// A receipt is canonical JSON without floats; its hash identifies it. The package checks only the form. Package verify
-// checks that the events exist, that a preimage fits its invoice and that the signatures are correct.
+// A receipt is canonical JSON without floats; its hash identifies it. The package checks only the form. Other
+// packages, such as verify, check that the events exist, that a preimage fits its invoice and that signatures are
+// correct.
 package receipt
 
 import (

@@ -197,7 +197,7 @@ func numbered(a, b []Call, by key) (x, y []int) {
 const maxTable = 4_000_000
 
 // common returns the index pairs of the longest common sequence, in order. It removes the equal beginning and end
-// first, because they are usually most of two runs of the same job.
+// first, which keeps the table of longest small for similar sessions.
 func common(a, b []int) (places [][2]int) {
 	start := 0
 	for start < len(a) && start < len(b) && a[start] == b[start] {

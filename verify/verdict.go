@@ -277,6 +277,9 @@ func (v verdict) checkDimensions() error {
 	return nil
 }
 
+// correctness returns the value that the dimension correctness must have, and whether it is known. It is the score of
+// an opinion, 0 or 1 by the outcome of a ruling, and otherwise the share of functional tests that passed. A typed job
+// has no partial correctness.
 func (v verdict) correctness(tests tallies) (guild.Score, bool) {
 	switch {
 	case v.Opinion != nil:
@@ -375,6 +378,7 @@ func (v verdict) checkScore() error {
 	return nil
 }
 
+// standing returns the standing that follows from the score, the outcome and the smoke tests.
 func (v verdict) standing() guild.Standing {
 	tests := v.count()
 	switch {
@@ -410,6 +414,9 @@ func (v verdict) checkPraise() error {
 	return v.checkAnnotations()
 }
 
+// checkAnnotations checks two annotations of a success: efficient means that the memory peak is below 80 % of the
+// limit, thorough that the coverage of lines and of branches is over 90 %. The others depend on latencies, which
+// the verdict does not have.
 func (v verdict) checkAnnotations() error {
 	const thoroughFrom = 9 * guild.Micro / 10
 	said := map[string]bool{}

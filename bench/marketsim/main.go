@@ -33,7 +33,7 @@
 // Regret is the oracle's utility minus the router's on the same jobs. Each of them has its own market, because asked
 // providers have fewer free slots. Wasted is the price of every failed request plus the bids of all benchmarks, which
 // only guild makes. Best is the share of jobs whose first provider had at least nine tenths of the best available
-// utility. Kept is how often a steady provider was excluded from all work (suspended, rejected, unresponsive, removed;
+// utility. Kept counts how often a steady provider was excluded from all work (suspended, rejected, unresponsive, removed;
 // for round robin: cooled down).
 //
 // A bad provider counts as noticed when it has had no work for two days. The table shows how many jobs it got from the
