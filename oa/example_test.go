@@ -55,7 +55,7 @@ func ExampleSandboxResult_Differences() {
 }
 
 func ExampleSchema_Lacks() {
-	id, err := oa.ParseID("oa.embeddings.v1") // as others write it
+	id, err := oa.ParseID("oa.embeddings.v1") // the name that other programs use
 	if err != nil {
 		fmt.Println(err)
 		return

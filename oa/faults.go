@@ -8,8 +8,8 @@ import (
 
 // Fault is one fault of a document.
 type Fault struct {
-	Path string `json:"path"` // as "inputs.candidates[3].id"
-	Says string `json:"says"` // as "is missing"
+	Path string `json:"path"` // such as "inputs.candidates[3].id"
+	Says string `json:"says"` // such as "is missing"
 }
 
 // String returns the path and the fault.

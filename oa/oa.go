@@ -84,7 +84,7 @@ var (
 
 // ID names a job type: oa.<name>.v<version>.
 type ID struct {
-	Name    string // as "embedding", or "<domain>.<operation>"; lower case
+	Name    string // such as "embedding", or "<domain>.<operation>"; lower case
 	Version int    // from 1
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 func TestRequestEventRoundTrip(t *testing.T) {
-	// a text with what events lose: control characters that JSON does not escape
+	// The text has characters that events lose: control characters that JSON does not escape.
 	request := oa.RerankRequest{UserTask: "a\x7fb\u0085c\x00d\n\u2028é", Candidates: []oa.Candidate{{ID: "1", Content: "\u009b31m", OriginalScore: "0.8"}}}
 	e := must[oa.Envelope](t)(oa.NewEnvelope(request))
 	var r nip90.Request

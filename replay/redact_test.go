@@ -136,7 +136,7 @@ func TestRedactText(t *testing.T) {
 		{`x && /usr/bin/mysqldump -h db -p'hunter 2' db | gzip`, `x && /usr/bin/mysqldump -h db -p'[redacted:password]' db | gzip`},
 		{`sshpass -v -p hunter2 ssh -p 2222 host`, `sshpass -v -p [redacted:password] ssh -p 2222 host`},
 		{`sshpass -phunter2 ssh host`, `sshpass -p[redacted:password] ssh host`},
-		// no place to hide in
+		// text that only looks like a mark
 		{`password=[redacted:hunter2]`, `password=[redacted:password]`},
 		{`password=[hunter2] x`, `password=[redacted:password] x`},
 		{`password=[redacted:password]hunter2`, `password=[redacted:password]`},
