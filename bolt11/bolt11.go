@@ -159,6 +159,7 @@ func (inv Invoice) Sign(key *btcec.PrivateKey) (string, error) {
 	return s, nil
 }
 
+// sign writes the data first, because the signature covers the prefix and all fields.
 func (inv Invoice) sign(key *btcec.PrivateKey) (string, error) {
 	if own := PubKey(key.PubKey().SerializeCompressed()); inv.Payee != (PubKey{}) && inv.Payee != own {
 		return "", errors.New("payee: another than the key")

@@ -50,6 +50,8 @@ func (n Network) known() bool {
 	return false
 }
 
+// parseAmount parses an amount with its multiplier, if any. It refuses leading zeros, which would be a second
+// spelling, and fractions of a millisatoshi.
 func parseAmount(s string) (guild.Msat, error) {
 	for _, u := range slices.Backward(units) {
 		digits, ok := strings.CutSuffix(s, u.letter)

@@ -29,6 +29,7 @@ type member struct {
 	start, end int
 }
 
+// value writes the next value. depth is the number of enclosing arrays and objects, which MaxDepth limits.
 func (w *writer) value(depth int) error {
 	switch c := w.next(); c {
 	case '"':

@@ -36,6 +36,7 @@ func parse(e nostr.Event) (Handler, error) {
 	return h, nil
 }
 
+// check checks the kind and the limits before anything is parsed, because anyone can publish announcements.
 func check(e nostr.Event, kind nostr.Kind) error {
 	switch {
 	case e.Kind != kind:

@@ -156,6 +156,8 @@ func claimsParcel(content string) bool {
 	return strings.Contains(content[:min(early, len(content))], strconv.Quote(name))
 }
 
+// decodeInline decodes an inline bundle. It checks the length of the text first, so that an oversized one is not
+// decoded.
 func decodeInline(text string) ([]byte, error) {
 	if text == "" {
 		return nil, nil
@@ -214,6 +216,8 @@ func (r Request) Bundle() (Parcel, error) {
 	return p, nil
 }
 
+// bundle reads the input and the parameters of the bundle. It requires the hash also for an inline bundle, so that a
+// damaged bundle is found.
 func (r Request) bundle() (p Parcel, err error) {
 	i := slices.IndexFunc(r.Inputs, Input.isBundle)
 	if i < 0 {

@@ -45,6 +45,7 @@ func unwrap(e nostr.Event, open Opener) (wire, error) {
 	return w, nil
 }
 
+// checkSize enforces the limits before anything is parsed or decrypted, because anyone can send an event.
 func checkSize(e nostr.Event) error {
 	if len(e.Tags) > MaxTags {
 		return fmt.Errorf("%d tags: %w", len(e.Tags), ErrTooBig)

@@ -52,6 +52,7 @@ func parse(e nostr.Event) (Review, error) {
 	return r, nil
 }
 
+// check checks the kind and the limits before anything is parsed, because anyone can publish reviews.
 func check(e nostr.Event) error {
 	switch {
 	case e.Kind != Kind && e.Kind != KindSet:

@@ -138,6 +138,7 @@ func DecodeEnvelope(b []byte) (Envelope, error) {
 	return e, nil
 }
 
+// decodeEnvelope computes the job hash if the envelope states none, so that every decoded envelope has one.
 func decodeEnvelope(b []byte) (e Envelope, err error) {
 	canonical, err := canonicalPayload(b)
 	if err != nil {

@@ -206,6 +206,7 @@ func (s Schema) walk(side Side, payload []byte, w walk) (jsontext.Value, error) 
 	if err != nil {
 		return nil, fmt.Errorf("%s of %s: %w", side, s.ID, err)
 	}
+	// Defaults and widened numbers can make the output larger than the input.
 	w.limit = 2 * MaxSize
 	w.whole(s.root(side), func() string { return string(side) }, canonical)
 	if err := w.faults.err(); err != nil {

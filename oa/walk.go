@@ -107,6 +107,8 @@ func article(name string) string {
 	return "a " + name
 }
 
+// object processes an object: described members by their description, others by f.Values or unchanged. One path
+// function serves all members, because an object can have many; it uses the current key.
 func (w *walk) object(f Field, path func() string) {
 	w.d.ReadToken()
 	w.out = append(w.out, '{')
@@ -197,6 +199,7 @@ func (w *walk) array(f Field, path func() string) {
 	w.out = append(w.out, ']')
 }
 
+// text checks a string against the enum and the format.
 func (w *walk) text(f Field, path func() string) {
 	raw := w.raw()
 	if f.Enum == nil && f.Format != FormatSHA256 {
@@ -215,6 +218,7 @@ func (w *walk) text(f Field, path func() string) {
 	}
 }
 
+// number checks a number against its type and range. With widen it writes the value in the form of Single.
 func (w *walk) number(f Field, path func() string) {
 	raw, err := w.d.ReadValue()
 	if err != nil {

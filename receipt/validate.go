@@ -61,6 +61,8 @@ func (r Receipt) checkProvider() error {
 	return nil
 }
 
+// checkOutcome checks that an outcome and its verdict are both set or both absent. Together they also require the
+// judged result.
 func (r Receipt) checkOutcome() error {
 	outcomes := []guild.Outcome{guild.Success, guild.Partial, guild.Failure, guild.Error, guild.Violation}
 	switch {
@@ -76,6 +78,8 @@ func (r Receipt) checkOutcome() error {
 	return nil
 }
 
+// checkPayment requires that all payment fields are set, or none. A receipt that claims an amount without a proof, or
+// a proof without an amount, is refused.
 func (r Receipt) checkPayment() error {
 	paid := r.PaymentProof != nil
 	switch {

@@ -116,6 +116,8 @@ func parse(src []byte) (node, error) {
 	return parseNext(d)
 }
 
+// parseNext parses the next value with the positions of all values in it. It is recursive; its callers have limited
+// the depth.
 func parseNext(d *jsontext.Decoder) (node, error) {
 	n := node{kind: d.PeekKind()}
 	if n.kind != '{' && n.kind != '[' {
@@ -195,6 +197,8 @@ func (r *redaction) text(n node, c class) {
 	}
 }
 
+// object redacts the members of an object. The class of a member comes from the pair if it is the value of one,
+// otherwise from its own name, otherwise from an enclosing name unless its own name only describes a secret.
 func (r *redaction) object(n node, above class) {
 	if isSchema(n, r) {
 		above = class{} // {"type":"string"} under password describes a password

@@ -114,6 +114,8 @@ func hasCapitalOrDigit(match string) bool {
 // awsContext limits how far before a secret key AWS must be mentioned, in bytes.
 const awsContext = 160
 
+// redactAWS replaces AWS keys. It replaces secret keys before key ids, because an id in front of a secret key is one
+// of the signs that identify it.
 func redactAWS(text, lower string) string {
 	if !strings.Contains(lower, "aws") && !strings.Contains(lower, "akia") && !strings.Contains(lower, "asia") {
 		return text

@@ -39,6 +39,8 @@ func (x *export) readRequest() {
 	x.request.broken = x.tryRequest()
 }
 
+// tryRequest reads the request and returns the first difference from the receipt, or nil. The task and the idempotency
+// key are encrypted in a sealed request, so they are compared only if it is open.
 func (x *export) tryRequest() error {
 	v, err := x.event(FileRequest)
 	if err != nil {
@@ -147,6 +149,7 @@ func (x *export) readResult() {
 	x.result.broken = x.tryResult()
 }
 
+// tryResult reads the result and returns the first difference from the receipt or the request, or nil.
 func (x *export) tryResult() error {
 	if x.receipt.ResultEvent == (nostr.ID{}) {
 		if _, there := x.files[FileResult]; there {

@@ -42,6 +42,8 @@ func (x *export) checkReview(name string) error {
 	return nil
 }
 
+// compareReview returns the first difference between a review and the receipt, or nil. The review's task was cut when
+// it was written, so the receipt's task is cut in the same way.
 func (x *export) compareReview(name string, r nipreview.Review) error {
 	switch {
 	case name != DirReviews+"/"+r.ID.Hex()+".json":

@@ -201,6 +201,8 @@ func (n *node) judge() {
 	}
 }
 
+// note reacts to a fact in place of the steps judge and record, which are not simulated, and traces decisions about
+// providers.
 func (n *node) note(one fact.Fact) {
 	switch one := one.(type) {
 	case fact.MeetingBegan:

@@ -92,6 +92,8 @@ func (n *node) openSteps(f folds, dir string, log *slog.Logger) (err error) {
 	return nil
 }
 
+// openJobs opens the step jobs. Upload and Fetch fail, because all bundles of the simulation are small enough to be
+// inside the events.
 func (n *node) openJobs(f folds, dir string) (*jobs.Jobs, error) {
 	blobs, err := blob.Open(filepath.Join(dir, "blob"))
 	if err != nil {

@@ -57,6 +57,8 @@ func newStand(ctx context.Context, o options, told io.Writer) (*stand, error) {
 
 func (s *stand) close() { os.RemoveAll(s.dir) }
 
+// prepare packs the tree once with guild, removes the files that the bundle does not contain, and writes the bundle's
+// manifest into the tree.
 func (s *stand) prepare(ctx context.Context) error {
 	s.tell("copy %d MiB of the sources of Go", s.o.tree)
 	sources := os.DirFS(filepath.Join(build.Default.GOROOT, "src"))

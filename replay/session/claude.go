@@ -139,6 +139,8 @@ func microUSD(usd *float64) *int64 {
 	return &micro
 }
 
+// message reads the blocks of a message. A message with an unknown block counts as unknown, but its known blocks are
+// still recorded.
 func (l claudeLine) message() (all []said, err error) {
 	content := l.Message.Content
 	if content.Kind() == '"' && l.Type == "user" {

@@ -37,6 +37,7 @@ func (u *codexUsage) said() []said {
 	return []said{used{input: u.Input, output: u.Output}}
 }
 
+// readCodex reads a line of either form. The older form has its event in msg.
 func readCodex(canonical []byte) ([]said, error) {
 	l, err := decode[codexLine](canonical)
 	if err != nil {
@@ -223,6 +224,7 @@ type codexInvocation struct {
 	Arguments jsontext.Value `json:"arguments"`
 }
 
+// readCodexMsg reads an event of the older form. A call is two events with the suffixes _begin and _end.
 func readCodexMsg(raw jsontext.Value) ([]said, error) {
 	m, err := decode[codexMsg](raw)
 	if err != nil {
@@ -268,6 +270,7 @@ func orNull(v jsontext.Value) jsontext.Value {
 	return v
 }
 
+// begins reads the start of a call.
 func (m codexMsg) begins(name string) (all []said, err error) {
 	c := call{id: m.CallID, tool: name}
 	switch name {
@@ -313,6 +316,7 @@ func movedTo(change jsontext.Value) string {
 	return c.Update.To
 }
 
+// ends reads the end of a call, which becomes its result.
 func (m codexMsg) ends(name string) ([]said, error) {
 	r := result{id: m.CallID, exit: m.ExitCode}
 	output, failed, err := textOutput(m.Stdout+m.Stderr), false, error(nil)

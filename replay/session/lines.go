@@ -227,6 +227,8 @@ func readEvent(name string, canonical []byte) ([]said, error) {
 	return nil, errUnknown
 }
 
+// readResult reads a ToolResult. It reads latency_ms again as a pointer, because guild measures an absent latency and
+// keeps a stated 0. side_effects is not part of the format and only goes into the receipt.
 func readResult(canonical []byte) ([]said, error) {
 	e, err := decode[replay.ToolResult](canonical)
 	if err != nil {

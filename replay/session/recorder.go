@@ -285,6 +285,8 @@ type call struct {
 	effects []string
 }
 
+// tell records the call. It registers the call as open only after the event was added, so that no result is recorded
+// for a dropped call.
 func (c call) tell(r *Recorder, at time.Time) error {
 	tool, step := guild.Clean(c.tool), guild.Clean(c.step)
 	if tool == "" || len(tool) > MaxID || len(step) > MaxID {

@@ -42,6 +42,8 @@ func aside(r *Recorder, at time.Time, c call, output Output) error {
 // that its hash can be checked. The hash is that of the recorded form, without secrets.
 type planned struct{ document []byte }
 
+// tell hashes the plan after redaction. The recorded plan then has the recorded hash, and the hash cannot be used to
+// guess a secret in the plan.
 func (p planned) tell(r *Recorder, at time.Time) error {
 	plan, err := DecodePlan(p.document)
 	if err == nil {
