@@ -3,6 +3,8 @@ package main
 import (
 	"flag"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,7 +15,18 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files and the cmp sections of the scripts")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"guild": main, "mortal": mortal, "announce": announce})
+	testscript.Main(waiting{m}, map[string]func(){"guild": main, "mortal": mortal, "announce": announce})
+}
+
+// waiting runs more tests at once than there are processors, because they mostly wait for nodes, retries and deadlines.
+type waiting struct{ *testing.M }
+
+func (w waiting) Run() int {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
+	return w.M.Run()
 }
 
 // TestScripts runs the sessions under testdata/script. Each has an empty HOME and no XDG directories.

@@ -271,7 +271,11 @@ func mild(f faulttest.Fault) float64 {
 
 // TestFaultyRelays runs each fault alone, and all of them together.
 func TestFaultyRelays(t *testing.T) {
-	base := seed(t)
+	t.Parallel()
+	base, jobs := seed(t), 80
+	if soaking() {
+		jobs = 200
+	}
 	var mu sync.Mutex
 	rows := map[string]string{}
 	try := func(t *testing.T, name string, n int, mix faulttest.Mix) {
@@ -302,7 +306,7 @@ func TestFaultyRelays(t *testing.T) {
 	}
 	var tries errgroup.Group // the runs mostly wait, so more of them run at once than there are processors
 	tries.SetLimit(6)
-	tries.Go(func() error { try(t, "all", 200, all); return nil })
+	tries.Go(func() error { try(t, "all", jobs, all); return nil })
 	tries.Go(func() error { try(t, "none", 40, nil); return nil })
 	for _, f := range faulttest.All() {
 		tries.Go(func() error { try(t, string(f), 40, faulttest.Mix{f: harsh(f)}); return nil })

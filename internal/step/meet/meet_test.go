@@ -391,29 +391,37 @@ func TestPauseAfterMeeting(t *testing.T) {
 }
 
 func TestPauseGrows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, Config{})
-		w.offers["python"] = []guild.Offer{seen(1, 1)}
-		for _, days := range []int{1, 2, 4, 8, 16, 32, 32} {
-			began, ok := w.candidate(time.Now())
-			if !ok {
-				t.Fatalf("not met again before a pause of %d days", days)
-			}
-			w.write(guild.JobID{}, began)
-			w.write(guild.JobID{}, fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service, Cause: "busy"})
-			time.Sleep(time.Duration(days)*24*time.Hour - time.Minute)
-			if _, ok := w.candidate(time.Now()); ok {
-				t.Errorf("met again within %d days", days)
-			}
-			time.Sleep(time.Minute)
+	f, offers := NewFold(), []guild.Offer{seen(1, 1)}
+	m := New(Config{Self: self, Secret: []byte("secret"), Kind: guild.KindOf, Now: time.Now, Offers: func(task string, _ int) []guild.Offer {
+		if task != "python" {
+			return nil
 		}
-		began, _ := w.candidate(time.Now())
-		w.write(guild.JobID{}, began)
-		w.write(guild.JobID{}, fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service, To: guild.Active})
-		if last := w.fold.last(began.Service); last.Vain != 0 || last.pause() != again {
-			t.Errorf("after something was learned it is left alone for %s", last.pause())
+		return offers
+	}}, f)
+	now, seq := time.Now(), uint64(0)
+	apply := func(facts ...fact.Fact) {
+		seq++
+		f.Apply(fact.Entry{Seq: seq, At: now.UnixMilli(), Subject: fact.JobSubject(guild.JobID{}), Facts: facts})
+	}
+	for _, days := range []int{1, 2, 4, 8, 16, 32, 32} {
+		began, ok := m.candidate(now)
+		if !ok {
+			t.Fatalf("not met again before a pause of %d days", days)
 		}
-	})
+		apply(began)
+		apply(fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service, Cause: "busy"})
+		now = now.Add(time.Duration(days)*24*time.Hour - time.Minute)
+		if _, ok := m.candidate(now); ok {
+			t.Errorf("met again within %d days", days)
+		}
+		now = now.Add(time.Minute)
+	}
+	began, _ := m.candidate(now)
+	apply(began)
+	apply(fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service, To: guild.Active})
+	if last := f.last(began.Service); last.Vain != 0 || last.pause() != again {
+		t.Errorf("after something was learned it is left alone for %s", last.pause())
+	}
 }
 
 func TestAutoOff(t *testing.T) {
