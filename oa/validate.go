@@ -2,6 +2,7 @@ package oa
 
 import (
 	"io/fs"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -168,7 +169,8 @@ func (r SandboxRequest) Validate() error {
 			f.add(element("inputs.commands", i)+".cmd", "has a NUL in it")
 		}
 	}
-	for name, value := range r.Env {
+	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
+		value := r.Env[name]
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
 			f.add(member("inputs.env", name), "is no environment variable")
 		}

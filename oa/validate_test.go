@@ -133,6 +133,7 @@ func TestSandboxRequests(t *testing.T) {
 		"a command with a NUL":      {func(r *oa.SandboxRequest) { r.Commands[1].Cmd = "a\x00b" }, "inputs.commands[1].cmd has a NUL in it"},
 		"a mount point to the side": {func(r *oa.SandboxRequest) { r.Repo.MountPath = "/work/../etc" }, `inputs.repo.mount_path is "/work/../etc", want a clean absolute path`},
 		"no processor":              {func(r *oa.SandboxRequest) { r.Sandbox.Resources.CPUs = "0.0" }, `inputs.sandbox.resources.cpus is "0.0", want more than 0`},
+		"two faulty variables":      {func(r *oa.SandboxRequest) { r.Env = map[string]string{"B=": "", "A=": ""} }, `inputs.env."A=" is no environment variable; inputs.env."B=" is no environment variable`},
 		"a variable that is none":   {func(r *oa.SandboxRequest) { r.Env = map[string]string{"A=B": ""} }, `inputs.env."A=B" is no environment variable`},
 	} {
 		r := sandboxRequest()

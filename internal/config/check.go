@@ -130,7 +130,7 @@ func checkDurations(v reflect.Value, prefix string) error {
 					return fmt.Errorf("%s: %v, want positive times with their unit, such as \"10s\"", key, d)
 				}
 			}
-		case Work, Meeting, Judge, Timeouts:
+		case Work, Meeting, Judge, Timeouts, Records:
 			if err := checkDurations(value, key+"."); err != nil {
 				return err
 			}

@@ -172,6 +172,7 @@ func TestInvalidValuesRefused(t *testing.T) {
 		"[timeouts]\nsilence = \"-1s\"":        "timeouts.silence",
 		"[timeouts]\nretry = [\"5s\", \"0s\"]": "timeouts.retry",
 		"[timeouts]\nsilence = \"five\"":       "silence",
+		"[records]\nseal_every = 300":          "records.seal_every",
 		"[work]\njobs = 0":                     "work.jobs",
 		"[work]\nqueue = -1":                   "work.queue",
 		"[work]\nprice_msat = -1":              "work.price_msat",

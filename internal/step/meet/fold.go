@@ -1,6 +1,7 @@
 package meet
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -141,12 +142,7 @@ func (f *Fold) All() (all []*Meeting) {
 	return all
 }
 
-func newest(a, b *Meeting) int {
-	if a.Order > b.Order {
-		return -1
-	}
-	return 1
-}
+func newest(a, b *Meeting) int { return cmp.Compare(b.Order, a.Order) }
 
 // underWay lists the running meetings, the oldest first.
 func (f *Fold) underWay() (all []*Meeting) {

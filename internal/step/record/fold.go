@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -95,7 +96,7 @@ func (f *Fold) ended() []session {
 			}
 		}
 	})
-	slices.SortFunc(ended, func(a, b session) int { return int(a.Ended - b.Ended) })
+	slices.SortStableFunc(ended, func(a, b session) int { return cmp.Compare(a.Ended, b.Ended) })
 	return ended
 }
 
