@@ -20,7 +20,7 @@ MODULE := $(PATH)
 override PATH := $(shell echo $$PATH):/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin
 endif
 
-.PHONY: demo test lint check fuzz bench fix build stand module
+.PHONY: demo test lint check fuzz bench fix build soak stand module
 
 demo: build ## the whole loop on this machine, with four providers
 	@scripts/needs
@@ -32,11 +32,14 @@ build: ## bin/guild
 test: ## every test; WITH=race under the race detector, FLAGS=-json and the like are passed on
 	@scripts/needs test
 	go test -timeout 30m $(if $(filter race,$(WITH)),$(RACE)) $(FLAGS) ./...
+	go test -C bench -timeout 30m $(FLAGS) ./...
 
 lint:
 	go vet ./...
+	go vet -C bench ./...
 	@out=$$($(GOFMT) -l *.go */); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
 	$(TOOL) staticcheck ./...
+	staticcheck=$$($(TOOL) -n staticcheck) && cd bench && $$staticcheck ./...
 
 check: lint ## what must be clean before a commit
 	@scripts/needs race
@@ -44,6 +47,13 @@ check: lint ## what must be clean before a commit
 
 fuzz: ## every fuzz target for FUZZTIME each
 	scripts/fuzz
+
+# What takes longer than the tests may: every wrong solution of HumanEval, a death after every entry, relays with more
+# jobs, 2,000 sandboxes, twenty markets. The log of the last run is docs/soak.log.
+soak:
+	@scripts/needs test
+	{ date -u +%F; GUILD_SOAK=1 go test -timeout 2h -count 1 -v -run '^(TestHumanEval|TestKillAtEveryFact|TestFaultyRelays)$$' ./internal/node; \
+	go run -C bench ./judge -soak 2000; go run -C bench ./marketsim -seeds 20; } 2>&1 | tee .cache/soak.log
 
 stand: ## the tests that a real HashiCorp Vault answers; building it takes 12 minutes the first time
 	go build -C stand -o ../.cache/bin/vault github.com/hashicorp/vault
@@ -56,7 +66,7 @@ BENCHLIMIT = 10m
 BENCH = timeout --foreground -s INT -k 10 $(BENCHLIMIT) .cache/bench
 
 bench: ## compare two runs with: go tool -modfile=tools/go.mod benchstat old.txt new.txt
-	go build $(VCS) -o .cache/bench/ ./bench/...
+	go build -C bench $(VCS) -o ../.cache/bench/ ./...
 	$(BENCH)/loop
 	$(BENCH)/judge
 	$(BENCH)/discovery
@@ -64,7 +74,7 @@ bench: ## compare two runs with: go tool -modfile=tools/go.mod benchstat old.txt
 	$(BENCH)/marketsim
 	$(BENCH)/nutshell
 	go test -short -timeout $(BENCHLIMIT) -run '^$$' -bench . -benchtime $(BENCHTIME) -count $(COUNT) \
-		$$(grep -rl --exclude-dir .cache --include '*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u)
+		$$(grep -rl --exclude-dir .cache --exclude-dir bench --include '*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u)
 
 fix: ## modernize and format
 	go fix ./...

@@ -91,7 +91,6 @@ var clocks = map[string]string{
 // pseudo are the modules without releases, which go.mod requires by commit.
 var pseudo = map[string]string{
 	"c2sp.org/CCTV/age":                           "never tagged; test vectors",
-	"github.com/cyberphone/json-canonicalization": "never tagged; a peer of bench/canon",
 	"fiatjaf.com/nostr":                           "never tagged",
 	"github.com/go-json-experiment/json":          "never tagged",
 }

@@ -18,6 +18,7 @@ func TestRenamedModuleCanBeFetched(t *testing.T) {
 	source, proxy, user := copyOfCheckout(t), t.TempDir(), t.TempDir()
 	command(t, source, "scripts/module", renamed)
 	command(t, source, "go", "list", "-deps", "-test", "./...") // finds every import
+	command(t, source, "go", "list", "-C", "bench", "-deps", "-test", "./...")
 
 	offered := filepath.Join(proxy, renamed, "@v")
 	if err := os.MkdirAll(offered, 0o755); err != nil {
