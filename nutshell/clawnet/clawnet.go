@@ -56,12 +56,12 @@ func FromManifest(m *nutshell.Manifest) (Extension, bool, error) {
 		return Extension{}, false, nil
 	}
 	var e Extension
-	err := e.UnmarshalJSON(raw)
-	if field, ok := errors.AsType[*fieldError](err); ok {
-		return Extension{}, false, &nutshell.ManifestError{File: nutshell.ManifestFile, Field: "extensions." + Name + "." + field.name, Reason: field.reason}
-	}
-	if err != nil {
-		return Extension{}, false, &nutshell.ManifestError{File: nutshell.ManifestFile, Field: "extensions." + Name, Reason: err.Error()}
+	if err := e.UnmarshalJSON(raw); err != nil {
+		wrong := &nutshell.ManifestError{File: nutshell.ManifestFile, Field: "extensions." + Name, Reason: err.Error()}
+		if field, ok := errors.AsType[*fieldError](err); ok {
+			wrong.Field, wrong.Reason = wrong.Field+"."+field.name, field.reason
+		}
+		return Extension{}, false, wrong
 	}
 	return e, true, nil
 }
@@ -77,21 +77,12 @@ func (e Extension) Unpublished() Extension {
 	return e
 }
 
-// IsZero reports whether there is nothing to write.
-func (e Extension) IsZero() bool {
-	o, err := write(e.read, e.members())
-	return err == nil && len(o) == 0
-}
-
 // member is a member of an object that this package knows.
 type member struct {
 	name   string
 	value  any // a pointer to it
 	always bool
 }
-
-// isAbsent reports whether a member is left out when it is written.
-func (m member) isAbsent() bool { return !m.always && reflect.ValueOf(m.value).Elem().IsZero() }
 
 func (e *Extension) members() []member {
 	return []member{
@@ -106,43 +97,28 @@ func (r *Reward) members() []member {
 }
 
 // UnmarshalJSON reads the extension.
-func (e *Extension) UnmarshalJSON(b []byte) error {
-	o, err := object.Parse(b)
-	if err != nil {
-		return err
+func (e *Extension) UnmarshalJSON(b []byte) (err error) {
+	var read Extension
+	if read.read, err = readMembers(b, read.members()); err == nil {
+		*e = read
 	}
-	read := Extension{read: o}
-	if err := readMembers(o, read.members()); err != nil {
-		return err
-	}
-	*e = read
-	return nil
+	return err
 }
 
 // MarshalJSON writes the extension.
-func (e Extension) MarshalJSON() ([]byte, error) {
-	o, err := write(e.read, e.members())
-	if err != nil {
-		return nil, err
-	}
-	return o.Text(), nil
-}
+func (e Extension) MarshalJSON() ([]byte, error) { return write(e.read, e.members()) }
 
 // UnmarshalJSON reads a reward.
-func (r *Reward) UnmarshalJSON(b []byte) error {
-	o, err := object.Parse(b)
-	if err != nil {
-		return err
+func (r *Reward) UnmarshalJSON(b []byte) (err error) {
+	var read Reward
+	read.read, err = readMembers(b, read.members())
+	if err == nil && read.Amount.Sign() < 0 {
+		err = &fieldError{"amount", "is negative"}
 	}
-	read := Reward{read: o}
-	if err := readMembers(o, read.members()); err != nil {
-		return err
+	if err == nil {
+		*r = read
 	}
-	if read.Amount.Sign() < 0 {
-		return &fieldError{"amount", "is negative"}
-	}
-	*r = read
-	return nil
+	return err
 }
 
 // MarshalJSON writes a reward.
@@ -150,19 +126,18 @@ func (r Reward) MarshalJSON() ([]byte, error) {
 	if r.Amount.Sign() < 0 {
 		return nil, &fieldError{"amount", "is negative"}
 	}
-	o, err := write(r.read, r.members())
-	if err != nil {
-		return nil, err
-	}
-	return o.Text(), nil
+	return write(r.read, r.members())
 }
 
 // String returns the amount and its currency, for people.
 func (r Reward) String() string { return r.Amount.String() + " " + cmp.Or(r.Currency, DefaultCurrency) }
 
-// readMembers decodes the members of an object. A null counts as absent.
-func readMembers(o object.Members, members []member) error {
-	var errs []error
+// readMembers reads an object, and decodes the members that are known. A null counts as absent.
+func readMembers(b []byte, members []member) (object.Members, error) {
+	o, err := object.Parse(b)
+	if err != nil {
+		return nil, err
+	}
 	for _, m := range members {
 		raw := o.Value(m.name)
 		if raw == nil || bytes.Equal(raw, []byte("null")) {
@@ -170,61 +145,36 @@ func readMembers(o object.Members, members []member) error {
 		}
 		err := json.Unmarshal(raw, m.value)
 		if inner, ok := errors.AsType[*fieldError](err); ok {
-			err = &fieldError{m.name + "." + inner.name, inner.reason}
-		} else if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			err = &fieldError{m.name, fmt.Sprintf("a JSON %s does not belong here", wrong.Value)}
-		} else if err != nil {
-			err = &fieldError{m.name, err.Error()}
+			return nil, &fieldError{m.name + "." + inner.name, inner.reason}
 		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-// write sets the members of an object that say something else than before. It removes absent ones, except a null that
-// was there.
-func write(o object.Members, members []member) (object.Members, error) {
-	for _, m := range members {
-		was := o.Value(m.name)
-		if m.isAbsent() {
-			if !bytes.Equal(was, []byte("null")) {
-				o = o.With(m.name, nil)
-			}
-			continue
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return nil, &fieldError{m.name, fmt.Sprintf("a JSON %s does not belong here", wrong.Value)}
 		}
-		text, err := encode(m.value)
 		if err != nil {
-			return nil, err
-		}
-		if was == nil || !bytes.Equal(plain(was), plain(text)) {
-			o = o.With(m.name, text)
+			return nil, &fieldError{m.name, err.Error()}
 		}
 	}
 	return o, nil
 }
 
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
+// write returns an object with its known members as they are now. A member whose value is the one that was read keeps
+// its spelling, such as 500.00 or an escape in a string: a bundle's hash must not change because a tool has read it.
+func write(o object.Members, members []member) ([]byte, error) {
+	for _, m := range members {
+		was, value := o.Value(m.name), reflect.ValueOf(m.value)
+		before := reflect.New(value.Type().Elem())
+		if was != nil && json.Unmarshal(was, before.Interface()) == nil && reflect.DeepEqual(before.Interface(), m.value) {
+			continue
+		}
+		var text bytes.Buffer // empty removes the member
+		if m.always || !value.Elem().IsZero() {
+			e := json.NewEncoder(&text)
+			e.SetEscapeHTML(false)
+			if err := e.Encode(m.value); err != nil {
+				return nil, err
+			}
+		}
+		o = o.With(m.name, bytes.TrimSpace(text.Bytes()))
 	}
-	return bytes.TrimSpace(b.Bytes()), nil
-}
-
-// plain returns JSON without white space and with the shortest spelling of its strings. Numbers stay as they are
-// written.
-func plain(b []byte) []byte {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	var v any
-	if d.Decode(&v) != nil {
-		return b
-	}
-	text, err := encode(v)
-	if err != nil {
-		return b
-	}
-	return text
+	return o.Text(), nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -144,9 +143,6 @@ func TestUnpublished(t *testing.T) {
 	if e.TaskID != "t-1" {
 		t.Error("the extension itself was changed")
 	}
-	if e := (clawnet.Extension{TaskID: "t-1"}); e.IsZero() || !e.Unpublished().IsZero() {
-		t.Error("only what has nothing to say is zero")
-	}
 }
 
 func TestExtensionCannotOverrideCore(t *testing.T) {
@@ -169,36 +165,6 @@ func TestExtensionCannotOverrideCore(t *testing.T) {
 		if _, _, err := clawnet.FromManifest(again); name == "clawnet" && err != nil {
 			t.Errorf("members that are not known: %v", err)
 		}
-	}
-}
-
-func TestMap(t *testing.T) {
-	m := manifest(t, specified)
-	e, _, err := clawnet.FromManifest(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	task, resume := clawnet.Map(m.Tags(), e)
-	for _, row := range []struct {
-		field, clawnet string
-		got, want      any
-	}{
-		{"tags.skills_required", "Task.Tags", task.Tags, []string{"golang", "jwt"}},
-		{"tags.domains", "AgentResume.Skills", resume.Skills, []string{"backend"}},
-		{"tags.data_sources", "AgentResume.DataSources", resume.DataSources, []string{"postgresql://host"}},
-		{"extensions.clawnet.reward", "Task.Reward", task.Reward.String(), "500 shells"},
-		{"extensions.clawnet.peer_id", "Task.AuthorID", task.AuthorID, "12D3KooWAbCdEf..."},
-	} {
-		if !reflect.DeepEqual(row.got, row.want) {
-			t.Errorf("%s → %s: %v, want %v", row.field, row.clawnet, row.got, row.want)
-		}
-	}
-	task.Tags[0] = "cobol"
-	if m.Tags().SkillsRequired[0] != "golang" {
-		t.Error("the manifest's tags changed with the task's")
-	}
-	if task, resume := clawnet.Map(nutshell.Tags{}, clawnet.Extension{}); task.Tags == nil || resume.Skills == nil || resume.DataSources == nil || task.Reward.Amount.Sign() != 0 {
-		t.Errorf("nothing maps to %+v, %+v", task, resume)
 	}
 }
 

@@ -23,8 +23,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	task, _ := clawnet.Map(m.Tags(), e)
-	fmt.Println(task.Tags, task.Reward)
+	fmt.Println(m.Tags().SkillsRequired, e.Reward)
 
 	e.PeerID = "12D3KooWAbCdEf"
 	if err := m.SetExtension(clawnet.Name, e); err != nil {

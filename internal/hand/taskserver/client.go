@@ -11,8 +11,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	"guild"
 	"guild/internal/hand/dial"
 	"guild/nutshell/vault"
 )
@@ -79,59 +78,43 @@ const (
 
 // New returns a client of the server at c.URL. The error is ErrPlainHTTP if that must be https.
 func New(c Config) (*Client, error) {
-	base, err := parseURL(c.URL)
-	if err != nil {
-		return nil, err
+	base, err := url.Parse(c.URL)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%.200q is not a URL", c.URL)
+	case base.Scheme != "http" && base.Scheme != "https" || base.Hostname() == "":
+		return nil, fmt.Errorf("%.200q is not the URL of a server: http:// or https://, and a host", c.URL)
+	case base.User != nil:
+		return nil, errors.New("the URL of a server has no user and no password")
+	case base.RawQuery != "" || base.Fragment != "":
+		return nil, fmt.Errorf("%.200q is not the URL of a server: it goes on after the path", c.URL)
+	case base.Scheme == "http" && !c.InsecureHTTP && !dial.IsLoopback(base.Hostname()):
+		return nil, fmt.Errorf("%s: %w", base, ErrPlainHTTP)
 	}
-	if base.Scheme == "http" && !c.InsecureHTTP && !dial.IsLoopback(base.Hostname()) {
-		return nil, fmt.Errorf("%s: %w", base.Redacted(), ErrPlainHTTP)
-	}
+	base.Path, base.RawPath = strings.TrimRight(base.Path, "/"), ""
 	c.UserAgent = cmp.Or(c.UserAgent, "nutshell")
 	c.Patience = cmp.Or(c.Patience, 30*time.Second)
 	c.Longest = cmp.Or(c.Longest, time.Hour)
 	c.Pause = cmp.Or(c.Pause, 250*time.Millisecond)
 	if c.Transport == nil {
-		c.Transport = transport(base, c)
+		t := &http.Transport{
+			DialContext:            dial.Any,
+			DisableCompression:     true, // a small answer must not grow
+			ForceAttemptHTTP2:      true,
+			TLSHandshakeTimeout:    10 * time.Second,
+			ResponseHeaderTimeout:  c.Patience,
+			ExpectContinueTimeout:  time.Second,
+			MaxResponseHeaderBytes: maxHeader,
+			DisableKeepAlives:      true, // one verb asks a few questions and ends
+		}
+		if base.Scheme == "https" {
+			t.Proxy = http.ProxyFromEnvironment
+		} else if !c.InsecureHTTP {
+			t.DialContext = loopback
+		}
+		c.Transport = t
 	}
 	return &Client{c, base, &http.Client{Transport: c.Transport, CheckRedirect: withinHost}}, nil
-}
-
-func parseURL(s string) (*url.URL, error) {
-	u, err := url.Parse(s)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%.200q is not a URL", s)
-	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return nil, fmt.Errorf("%.200q is not the URL of a server: http:// or https://, and a host", s)
-	case u.User != nil:
-		return nil, errors.New("the URL of a server has no user and no password")
-	case u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("%.200q is not the URL of a server: it goes on after the path", s)
-	}
-	u.Path = strings.TrimRight(u.Path, "/")
-	u.RawPath = ""
-	return u, nil
-}
-
-// transport connects without TLS to this machine only, whatever a name resolves to, and uses a proxy only with TLS.
-func transport(base *url.URL, c Config) *http.Transport {
-	t := &http.Transport{
-		DialContext:            dial.Any,
-		DisableCompression:     true, // a small answer must not grow
-		ForceAttemptHTTP2:      true,
-		TLSHandshakeTimeout:    10 * time.Second,
-		ResponseHeaderTimeout:  c.Patience,
-		ExpectContinueTimeout:  time.Second,
-		MaxResponseHeaderBytes: maxHeader,
-		DisableKeepAlives:      true, // one verb asks a few questions and ends
-	}
-	switch {
-	case base.Scheme == "https":
-		t.Proxy = http.ProxyFromEnvironment
-	case !c.InsecureHTTP:
-		t.DialContext = loopback
-	}
-	return t
 }
 
 // loopback connects to this machine only, whatever a name resolves to.
@@ -167,144 +150,101 @@ type question struct {
 	body  any // sent as JSON, if the route is a POST
 }
 
-// ask returns what parse makes of the answer to a question. The error names the question and the server.
-func ask[T any](ctx context.Context, c *Client, q question, parse func([]byte) (T, error)) (T, error) {
-	var none T
-	if strings.Contains(q.route, "{id}") {
-		if err := CheckID(q.id); err != nil {
-			return none, err
-		}
-	}
-	answer, err := c.answer(ctx, q)
-	if err != nil {
-		return none, c.failed(q.what, err)
-	}
-	v, err := parse(answer)
-	if err != nil {
-		return none, c.failed(q.what, err)
-	}
-	return v, nil
-}
-
-// answer sends a question and returns the answer. A GET is sent again if the server is only busy.
-func (c *Client) answer(ctx context.Context, q question) ([]byte, error) {
+// ask returns the answer to a question as parse reads it. A GET is sent again if the server is only busy; a POST is not,
+// because it may have been done.
+func ask[T any](ctx context.Context, c *Client, q question, parse func([]byte) (T, error)) (v T, err error) {
 	var body []byte
 	if q.body != nil {
-		var err error
 		if body, err = json.Marshal(q.body); err != nil {
-			return nil, err
+			return v, err
 		}
+	}
+	prepare := func(req *http.Request) {
+		req.URL.RawQuery = q.query.Encode()
+		if q.body != nil {
+			req.Header.Set("Content-Type", "application/json")
+			setIdempotencyKey(req, body)
+		}
+	}
+	read := func(resp *http.Response) error {
+		b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+		if err == nil && len(b) > maxAnswer {
+			err = fmt.Errorf("%w: more than %d bytes", ErrTooLarge, maxAnswer)
+		}
+		if err == nil {
+			v, err = parse(b)
+		}
+		return err
 	}
 	for asked := 1; ; asked++ {
-		b, err := c.answerOnce(ctx, q, body)
-		if err == nil || q.body != nil || asked == maxAsked || !isPassing(err) {
-			return b, err
+		once, cancel := context.WithTimeoutCause(ctx, c.c.Patience, ErrStalled)
+		err = c.send(once, q.what, q.route, q.id, bytes.NewReader(body), prepare, read)
+		cancel()
+		busy := IsStatus(err, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout) ||
+			errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+		if !busy || q.body != nil || asked == maxAsked {
+			return v, err
 		}
-		again := time.NewTimer(c.c.Pause << (asked - 1))
 		select {
 		case <-ctx.Done():
-			again.Stop()
-			return nil, ctx.Err()
-		case <-again.C:
+			return v, ctx.Err()
+		case <-time.After(c.c.Pause << (asked - 1)):
 		}
 	}
 }
 
-func (c *Client) answerOnce(ctx context.Context, q question, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.c.Patience, ErrStalled)
-	defer cancel()
-	req, err := c.request(ctx, q.route, q.id, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.URL.RawQuery = q.query.Encode()
-	if q.body != nil {
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Idempotency-Key", idempotencyKey(req.URL, body))
-	}
-	resp, err := c.do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	if err != nil {
-		return nil, c.cause(ctx, err)
-	}
-	if len(b) > maxAnswer {
-		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, maxAnswer)
-	}
-	return b, nil
-}
-
-// isPassing reports whether asking again may help. Where nobody listens it does not.
-func isPassing(err error) bool {
-	return IsStatus(err, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout) ||
-		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
-}
-
-// request makes a request to a route, with the headers that all requests have. The id has been checked.
-func (c *Client) request(ctx context.Context, route, id string, body io.Reader) (*http.Request, error) {
+// send sends a request to a route, after prepare has completed it, and gives a successful answer to read. Any other
+// answer is a *StatusError. An error names what was asked and the server, and not the URL that net/http adds.
+func (c *Client) send(ctx context.Context, what, route, id string, body io.Reader, prepare func(*http.Request), read func(*http.Response) error) error {
 	method, path, _ := strings.Cut(route, " ")
+	if strings.Contains(path, "{id}") {
+		if err := CheckID(id); err != nil {
+			return err
+		}
+	}
 	at := *c.base
 	at.Path += strings.Replace(path, "{id}", id, 1)
 	req, err := http.NewRequestWithContext(ctx, method, at.String(), body)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", c.c.UserAgent)
 	if !c.c.Token.IsZero() {
 		req.Header.Set("Authorization", "Bearer "+string(c.c.Token.Reveal()))
 	}
-	return req, nil
-}
-
-// idempotencyKey returns the header of that name (draft-ietf-httpapi-idempotency-key-header): the same for the same
-// content at the same address, so that a server can tell that it has had it.
-func idempotencyKey(at *url.URL, content []byte) string {
-	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\n", at.Path)
-	sum.Write(content)
-	return `"` + hex.EncodeToString(sum.Sum(nil)) + `"`
-}
-
-// do sends a request. A status other than success is a *StatusError, and then there is no body to close.
-func (c *Client) do(req *http.Request) (*http.Response, error) {
+	prepare(req)
 	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, c.cause(req.Context(), err)
+	if err == nil {
+		defer resp.Body.Close()
+		if resp.StatusCode/100 == 2 {
+			err = read(resp)
+		} else {
+			b, _ := io.ReadAll(io.LimitReader(resp.Body, maxError)) // a part of it is enough
+			err = &StatusError{resp.StatusCode, message(b)}
+		}
 	}
-	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
-		return resp, nil
+	if err == nil {
+		return nil
 	}
-	defer resp.Body.Close()
-	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxError)) // a part of it is enough
-	return nil, &StatusError{resp.StatusCode, message(b)}
-}
-
-// cause returns why a request failed, without the URL that net/http adds.
-func (c *Client) cause(ctx context.Context, err error) error {
-	if why := context.Cause(ctx); why != nil && ctx.Err() != nil {
-		return why
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
 	_, unresolved := errors.AsType[*net.DNSError](err)
 	switch {
-	case errors.Is(err, ErrRedirect):
-		return ErrRedirect
-	case unresolved, errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return fmt.Errorf("%w: %w", ErrUnreachable, err)
-	}
-	return err
-}
-
-// failed adds to an error what was asked and of whom.
-func (c *Client) failed(what string, err error) error {
-	if errors.Is(err, context.Canceled) {
+	case errors.Is(err, context.Canceled):
 		return err
+	case unresolved, errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	return fmt.Errorf("%s at %s: %w", what, c.base.Host, err)
+}
+
+// setIdempotencyKey sets the header of that name (draft-ietf-httpapi-idempotency-key-header): the same for the same
+// content at the same address, so that a server can tell that it has had it.
+func setIdempotencyKey(req *http.Request, content []byte) {
+	req.Header.Set("Idempotency-Key", `"`+guild.Sum([]byte(req.URL.Path+"\n"+string(content))).Hex()+`"`)
 }

@@ -38,7 +38,7 @@ func Example() {
 	}
 
 	alice := client("a-token")
-	task, err := alice.Create(ctx, taskserver.Describe(m, clawnet.Extension{}, info.Hash))
+	task, err := alice.Create(ctx, m, clawnet.Extension{}, info.Hash)
 	if err != nil {
 		panic(err)
 	}

@@ -8,12 +8,21 @@ import (
 	"strconv"
 
 	"guild"
+	"guild/nutshell"
 	"guild/nutshell/clawnet"
 )
 
-// Status asks whom the server takes the caller for.
-func (c *Client) Status(ctx context.Context) (Status, error) {
-	return ask(ctx, c, question{what: "status", route: RouteStatus}, decode[Status])
+// Peer asks whom the server takes the caller for. The answer has not been checked: see CheckPeer.
+func (c *Client) Peer(ctx context.Context) (string, error) {
+	return ask(ctx, c, question{what: "status", route: RouteStatus}, func(b []byte) (string, error) {
+		var status struct {
+			PeerID string `json:"peer_id"`
+		}
+		if err := json.Unmarshal(b, &status); err != nil {
+			return "", decodeError(err)
+		}
+		return status.PeerID, nil
+	})
 }
 
 // Task returns a task. The error is a *StatusError with 404 if there is no such task.
@@ -66,19 +75,28 @@ func (c *Client) Find(ctx context.Context, nutshellID, author string) (Task, boo
 	return Task{}, false, err
 }
 
-// Create makes a task. Creating the same again gives the same task if the server honours Idempotency-Key; call Find
-// first, because not all do.
-func (c *Client) Create(ctx context.Context, n NewTask) (Task, error) {
-	q := question{what: "publish", route: RouteCreate, body: n}
+// Create makes a task of a bundle with this hash, by the table of section 10.1. Creating the same again gives the same
+// task if the server honours Idempotency-Key; call Find first, because not all do.
+func (c *Client) Create(ctx context.Context, m *nutshell.Manifest, e clawnet.Extension, hash guild.Hash) (Task, error) {
+	list := func(tags []string) []string { return append([]string{}, tags...) } // nil would become null
+	var reward clawnet.Reward                                                   // nothing, if none is stated: help is wanted
+	if e.Reward != nil {
+		reward = *e.Reward
+	}
+	task := map[string]any{
+		"title": m.Task().Title, "description": m.Task().Summary, "tags": list(m.Tags().SkillsRequired),
+		"reward":        json.Number(reward.Amount.Plain()), // servers want whole numbers
+		"nutshell_hash": hash, "nutshell_id": m.ID(), "bundle_type": m.BundleType(),
+		"agent_resume": map[string]any{"skills": list(m.Tags().Domains), "data_sources": list(m.Tags().DataSources)}, // who fits
+	}
+	if m.ExpiresAt() != "" {
+		task["deadline"] = m.ExpiresAt()
+	}
+	if e.PeerID != "" {
+		task["author_id"] = e.PeerID
+	}
+	q := question{what: "publish", route: RouteCreate, body: task}
 	return ask(ctx, c, q, func(b []byte) (Task, error) { return parseTask(b, "") })
-}
-
-// Bid offers to do a task for an amount.
-func (c *Client) Bid(ctx context.Context, id string, amount clawnet.Decimal, words string) error {
-	return c.act(ctx, RouteBid, id, struct {
-		Amount  json.Number `json:"amount"`
-		Message string      `json:"message"`
-	}{json.Number(amount.Plain()), words})
 }
 
 // Bids returns what was bid for a task.
@@ -86,20 +104,25 @@ func (c *Client) Bids(ctx context.Context, id string) ([]Bid, error) {
 	return ask(ctx, c, question{what: "bids for " + id, route: RouteBids, id: id}, parseBids)
 }
 
+// Bid offers to do a task for an amount.
+func (c *Client) Bid(ctx context.Context, id string, amount clawnet.Decimal, words string) error {
+	_, err := c.act(ctx, RouteBid, id, map[string]any{"amount": json.Number(amount.Plain()), "message": words})
+	return err
+}
+
 // Assign gives a task to a peer. The peer is sent under two names, because servers differ.
 func (c *Client) Assign(ctx context.Context, id, peer string) error {
 	if err := CheckPeer(peer); err != nil {
 		return err
 	}
-	return c.act(ctx, RouteAssign, id, struct {
-		AssignTo string `json:"assign_to"`
-		BidderID string `json:"bidder_id"`
-	}{peer, peer})
+	_, err := c.act(ctx, RouteAssign, id, map[string]any{"assign_to": peer, "bidder_id": peer})
+	return err
 }
 
 // Claim takes an open task without bidding. Not every server allows that: see CannotClaim.
 func (c *Client) Claim(ctx context.Context, id string) error {
-	return c.act(ctx, RouteClaim, id, struct{}{})
+	_, err := c.act(ctx, RouteClaim, id, map[string]any{})
+	return err
 }
 
 // CannotClaim reports whether err is the answer of a server that does not let tasks be claimed, or not this one.
@@ -107,26 +130,27 @@ func CannotClaim(err error) bool { return IsStatus(err, 400, 404, 405, 422, 501)
 
 // Submit hands in a delivery that has been uploaded: words for the customer, and its hash.
 func (c *Client) Submit(ctx context.Context, id, words string, hash guild.Hash) error {
-	return c.act(ctx, RouteSubmit, id, struct {
-		Result string     `json:"result"`
-		Hash   guild.Hash `json:"nutshell_hash"`
-	}{words, hash})
-}
-
-// Approve accepts what was submitted. The server pays the reward.
-func (c *Client) Approve(ctx context.Context, id string) (Receipt, error) {
-	q := question{what: "approve " + id, route: RouteApprove, id: id, body: struct{}{}}
-	return ask(ctx, c, q, func(b []byte) (Receipt, error) {
-		if r, err := decode[Receipt](b); err == nil {
-			return r, nil
-		}
-		return Receipt{}, nil // the task is approved, whatever the answer says beside that
-	})
-}
-
-// act posts to one of the routes of a task and expects no more than a success.
-func (c *Client) act(ctx context.Context, route, id string, body any) error {
-	q := question{what: path.Base(route) + " " + id, route: route, id: id, body: body}
-	_, err := ask(ctx, c, q, func([]byte) (struct{}, error) { return struct{}{}, nil })
+	_, err := c.act(ctx, RouteSubmit, id, map[string]any{"result": words, "nutshell_hash": hash})
 	return err
+}
+
+// Approve accepts what was submitted. The server pays the reward, and may say how much: paid is nil if it does not.
+func (c *Client) Approve(ctx context.Context, id string) (paid *clawnet.Decimal, err error) {
+	answer, err := c.act(ctx, RouteApprove, id, map[string]any{})
+	if err != nil {
+		return nil, err
+	}
+	var receipt struct {
+		Paid *clawnet.Decimal `json:"reward_paid"`
+	}
+	if json.Unmarshal(answer, &receipt) != nil {
+		return nil, nil // the task is approved, whatever the answer says beside that
+	}
+	return receipt.Paid, nil
+}
+
+// act posts to one of the routes of a task. Its success is in the status; the answer need not even be JSON.
+func (c *Client) act(ctx context.Context, route, id string, body map[string]any) ([]byte, error) {
+	q := question{what: path.Base(route) + " " + id, route: route, id: id, body: body}
+	return ask(ctx, c, q, func(b []byte) ([]byte, error) { return b, nil })
 }

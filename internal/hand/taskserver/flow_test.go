@@ -3,8 +3,12 @@ package taskserver_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -62,7 +66,7 @@ func published(t *testing.T, alice *taskserver.Client, bundle []byte, m *nutshel
 		t.Fatal(err)
 	}
 	hash := guild.Sum(bundle)
-	task, err := alice.Create(t.Context(), taskserver.Describe(m, e, hash))
+	task, err := alice.Create(t.Context(), m, e, hash)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,9 +121,12 @@ func TestTaskFromPublicationToPayment(t *testing.T) {
 	}
 	must(t, bob.Upload(ctx, task.ID, bytes.NewReader(delivery), int64(len(delivery)), guild.Sum(delivery)))
 	must(t, bob.Submit(ctx, task.ID, "done", guild.Sum(delivery)))
-	receipt, err := alice.Approve(ctx, task.ID)
-	if err != nil || receipt.Status != taskserver.Approved || receipt.RewardPaid == nil || receipt.RewardPaid.Cmp(amount(t, "500")) != 0 {
-		t.Errorf("approved: %+v, %v", receipt, err)
+	paid, err := alice.Approve(ctx, task.ID)
+	if err != nil || paid == nil || paid.Cmp(amount(t, "500")) != 0 {
+		t.Errorf("paid %v, %v", paid, err)
+	}
+	if task, err = alice.Task(ctx, task.ID); err != nil || task.Status != taskserver.Approved {
+		t.Errorf("approved: %+v, %v", task, err)
 	}
 	if s.Paid("bob") != 500 || s.Paid("carol") != 0 {
 		t.Errorf("bob has %d, carol %d", s.Paid("bob"), s.Paid("carol"))
@@ -184,11 +191,58 @@ func TestCreateTwiceMakesOneTask(t *testing.T) {
 	}
 }
 
+func TestTaskOfABundle(t *testing.T) {
+	posted := func(text string) map[string]any {
+		m, err := nutshell.ParseManifest([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, _, err := clawnet.FromManifest(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var task map[string]any
+		c := against(t, func(w http.ResponseWriter, r *http.Request) {
+			if err := json.NewDecoder(r.Body).Decode(&task); err != nil {
+				t.Error(err)
+			}
+			io.WriteString(w, `{"id": "t-1"}`)
+		})
+		if _, err := c.Create(t.Context(), m, e, guild.Hash{}); err != nil {
+			t.Fatal(err)
+		}
+		return task
+	}
+	task := posted(`{"id": "nut-1", "task": {"title": "Count"}, "tags": {"skills_required": ["golang", "jwt"], "domains": ["backend"],
+ "data_sources": ["postgresql://host"]}, "extensions": {"clawnet": {"peer_id": "12D3KooWAbCdEf...", "reward": {"amount": 5e2, "currency": "shells"}}}}`)
+	empty := posted(`{"id": "nut-1"}`)
+	for _, row := range []struct {
+		field     string
+		got, want any
+	}{
+		{"tags.skills_required", task["tags"], []any{"golang", "jwt"}},
+		{"tags.domains and tags.data_sources", task["agent_resume"], map[string]any{"skills": []any{"backend"}, "data_sources": []any{"postgresql://host"}}},
+		{"extensions.clawnet.reward", task["reward"], 500.0},
+		{"extensions.clawnet.peer_id", task["author_id"], "12D3KooWAbCdEf..."},
+		{"no tags.skills_required", empty["tags"], []any{}},
+		{"no tags.domains and tags.data_sources", empty["agent_resume"], map[string]any{"skills": []any{}, "data_sources": []any{}}},
+		{"no reward", empty["reward"], 0.0},
+	} {
+		if !reflect.DeepEqual(row.got, row.want) {
+			t.Errorf("%s: %v, want %v", row.field, row.got, row.want)
+		}
+	}
+}
+
 func TestTasksReadsAllPages(t *testing.T) {
 	s := town(t)
 	alice := as(t, s.URL, "a-token")
 	for i := range 230 {
-		if _, err := alice.Create(t.Context(), taskserver.NewTask{Title: "t", Reward: "0", Tags: []string{}, NutshellID: "nut-" + strings.Repeat("x", i)}); err != nil {
+		m, err := nutshell.ParseManifest(fmt.Appendf(nil, `{"id": "nut-%d", "task": {"title": "t"}}`, i))
+		if err == nil {
+			_, err = alice.Create(t.Context(), m, clawnet.Extension{}, guild.Hash{})
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -200,7 +254,7 @@ func TestTasksReadsAllPages(t *testing.T) {
 func TestServerUnreachable(t *testing.T) {
 	s := town(t)
 	s.Close()
-	_, err := as(t, s.URL, "a-token").Status(t.Context())
+	_, err := as(t, s.URL, "a-token").Peer(t.Context())
 	if !errors.Is(err, taskserver.ErrUnreachable) || strings.Contains(err.Error(), "a-token") {
 		t.Error(err)
 	}
@@ -210,7 +264,7 @@ func TestCancelledQuestion(t *testing.T) {
 	s := town(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := as(t, s.URL, "a-token").Status(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := as(t, s.URL, "a-token").Peer(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -218,9 +272,8 @@ func TestCancelledQuestion(t *testing.T) {
 func TestTokenOnlyInHeader(t *testing.T) {
 	s := town(t)
 	alice := as(t, s.URL, "a-token")
-	status, err := alice.Status(t.Context())
-	if err != nil || status.PeerID != "alice" {
-		t.Errorf("%+v, %v", status, err)
+	if me, err := alice.Peer(t.Context()); err != nil || me != "alice" {
+		t.Errorf("%q, %v", me, err)
 	}
 	if strings.Contains(alice.URL(), "a-token") {
 		t.Error(alice.URL())

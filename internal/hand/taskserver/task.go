@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
 	"guild"
-	"guild/nutshell"
 	"guild/nutshell/clawnet"
 )
 
@@ -38,36 +38,6 @@ type Task struct {
 	BundleType  string          `json:"bundle_type"`
 }
 
-// NewTask is what Create posts.
-type NewTask struct {
-	Title       string      `json:"title"`
-	Description string      `json:"description"`
-	Tags        []string    `json:"tags"`
-	Deadline    string      `json:"deadline,omitempty"` // RFC 3339
-	Reward      json.Number `json:"reward"`             // as clawnet.Decimal.Plain writes it: servers want whole numbers
-	Hash        guild.Hash  `json:"nutshell_hash"`
-	NutshellID  string      `json:"nutshell_id"`
-	BundleType  string      `json:"bundle_type"`
-	AuthorID    string      `json:"author_id,omitempty"`
-	Resume      Resume      `json:"agent_resume"` // who fits
-}
-
-// Resume describes who fits a task.
-type Resume struct {
-	Skills      []string `json:"skills"`
-	DataSources []string `json:"data_sources"`
-}
-
-// Describe returns the task that a bundle becomes, by the table of section 10.1.
-func Describe(m *nutshell.Manifest, e clawnet.Extension, hash guild.Hash) NewTask {
-	task, resume := clawnet.Map(m.Tags(), e)
-	return NewTask{
-		Title: m.Task().Title, Description: m.Task().Summary, Tags: task.Tags, Deadline: string(m.ExpiresAt()),
-		Reward: json.Number(task.Reward.Amount.Plain()), Hash: hash, NutshellID: m.ID(), BundleType: m.BundleType(),
-		AuthorID: task.AuthorID, Resume: Resume{resume.Skills, resume.DataSources},
-	}
-}
-
 // Bid is an offer to do a task.
 type Bid struct {
 	ID         string          `json:"id"`
@@ -79,40 +49,22 @@ type Bid struct {
 	CreatedAt  string          `json:"created_at"`
 }
 
-// Status says whom the server takes the caller for.
-type Status struct {
-	PeerID    string `json:"peer_id"`
-	AgentName string `json:"agent_name"`
-}
-
-// Receipt is the server's answer to an approval.
-type Receipt struct {
-	Status     string           `json:"status"`
-	RewardPaid *clawnet.Decimal `json:"reward_paid"` // nil if the server does not say
-}
-
 // Tags are labels. Servers send them as a list, as a string that holds a JSON list, or separated by commas.
 type Tags []string
 
 // UnmarshalJSON reads the three forms.
 func (t *Tags) UnmarshalJSON(b []byte) error {
 	var list []string
-	if err := json.Unmarshal(b, &list); err == nil {
-		*t = list
-		return nil
-	}
 	var text string
-	if err := json.Unmarshal(b, &text); err != nil {
+	if json.Unmarshal(b, &list) != nil && json.Unmarshal(b, &text) != nil {
 		return errors.New("tags are neither a list nor a string")
 	}
-	if json.Unmarshal([]byte(text), &list) == nil {
-		*t = list
-		return nil
-	}
-	for tag := range strings.SplitSeq(text, ",") {
-		if tag = strings.TrimSpace(tag); tag != "" {
-			list = append(list, tag)
+	if text != "" && json.Unmarshal([]byte(text), &list) != nil {
+		list = strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
+		for i, tag := range list {
+			list[i] = strings.TrimSpace(tag)
 		}
+		list = slices.DeleteFunc(list, func(tag string) bool { return tag == "" })
 	}
 	*t = list
 	return nil
@@ -163,28 +115,25 @@ func parseTask(b []byte, want string) (Task, error) {
 	return t, nil
 }
 
-// parseTasks parses a list of tasks, alone or as the member tasks. It skips what is not a task with an id: tasks come
-// from strangers, and a bad one must not hide the others.
+// parseTasks parses a list of tasks, and parseBids one of bids. They skip what has no id, or no bidder: tasks and bids
+// come from strangers, and a bad one must not hide the others.
 func parseTasks(b []byte) ([]Task, error) {
 	return parseList(b, "tasks", func(t Task) bool { return CheckID(t.ID) == nil })
 }
 
-// parseBids parses a list of bids, alone or as the member bids. It skips what is not a bid of a peer.
 func parseBids(b []byte) ([]Bid, error) {
 	return parseList(b, "bids", func(b Bid) bool { return CheckPeer(b.BidderID) == nil })
 }
 
 // parseList parses the valid elements of a JSON list, which is alone or a member of an object.
 func parseList[T any](b []byte, name string, valid func(T) bool) ([]T, error) {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(b, &object) == nil && object[name] != nil {
+		b = object[name]
+	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(b, &list); err != nil {
-		var object map[string]json.RawMessage
-		if json.Unmarshal(b, &object) != nil || object[name] == nil {
-			return nil, decodeError(err)
-		}
-		if err := json.Unmarshal(object[name], &list); err != nil {
-			return nil, decodeError(err)
-		}
+		return nil, decodeError(err)
 	}
 	var all []T
 	for _, item := range list {
@@ -194,16 +143,6 @@ func parseList[T any](b []byte, name string, valid func(T) bool) ([]T, error) {
 		}
 	}
 	return all, nil
-}
-
-// decode decodes JSON that a server sent.
-func decode[T any](b []byte) (T, error) {
-	var v T
-	if err := json.Unmarshal(b, &v); err != nil {
-		var none T
-		return none, decodeError(err)
-	}
-	return v, nil
 }
 
 // decodeError describes an answer of the wrong form without repeating it.

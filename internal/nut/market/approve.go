@@ -41,7 +41,8 @@ reward; there is no way back. With -o the delivery is kept, to look at before.`,
 			return nil, fmt.Errorf("%s is %s: nothing was handed in that could be approved", titled(t), cli.Clean(t.Status))
 		}
 		r.Words = t.Result
-		if err := p.inspect(ctx, c, r, output); err != nil {
+		err := p.inspect(ctx, c, r, output)
+		if err != nil {
 			return nil, err
 		}
 		if !host.AsJSON(cmd) {
@@ -52,11 +53,10 @@ reward; there is no way back. With -o the delivery is kept, to look at before.`,
 				return nil, err
 			}
 		}
-		receipt, err := c.Approve(ctx, t.ID)
-		if err != nil {
+		if r.Paid, err = c.Approve(ctx, t.ID); err != nil {
 			return nil, err
 		}
-		r.Approved, r.Paid = true, receipt.RewardPaid
+		r.Approved = true
 		return r, nil
 	})
 }

@@ -102,11 +102,11 @@ func (p program) claim(ctx context.Context, c *taskserver.Client, t taskserver.T
 	switch t.Status {
 	case taskserver.Open:
 	case taskserver.Assigned:
-		me, err := c.Status(ctx)
+		me, err := c.Peer(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if me.PeerID != t.AssignedTo {
+		if me != t.AssignedTo {
 			return nil, cli.WithHint(fmt.Errorf("%s is assigned to %s", titled(t), cli.Clean(t.AssignedTo)), othersHint)
 		}
 	default:

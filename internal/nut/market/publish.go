@@ -80,23 +80,23 @@ func (p program) publish(ctx context.Context, f publishFlags) (host.Result, erro
 	if err != nil {
 		return nil, err
 	}
-	status, err := c.Status(ctx)
+	me, err := c.Peer(ctx)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case taskserver.CheckPeer(status.PeerID) != nil:
+	case taskserver.CheckPeer(me) != nil:
 	case e.PeerID == "":
-		e.PeerID = status.PeerID
-	case e.PeerID != status.PeerID:
-		fmt.Fprintf(p.Err, "warning: extensions.clawnet.peer_id is %s, and the server knows you as %s\n", cli.Clean(e.PeerID), status.PeerID)
+		e.PeerID = me
+	case e.PeerID != me:
+		fmt.Fprintf(p.Err, "warning: extensions.clawnet.peer_id is %s, and the server knows you as %s\n", cli.Clean(e.PeerID), me)
 	}
 	s, err := archive.Share(ctx, p.Program, f.dir, e)
 	if err != nil {
 		return nil, err
 	}
 	defer s.File.Close()
-	made, err := p.announce(ctx, c, s, e, status.PeerID, f.hashOnly)
+	made, err := p.announce(ctx, c, s, e, me, f.hashOnly)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (p program) announce(ctx context.Context, c *taskserver.Client, s *archive.
 		return made, err
 	}
 	if !before {
-		if t, err = c.Create(ctx, taskserver.Describe(s.Manifest, e, s.Info.Hash)); err != nil {
+		if t, err = c.Create(ctx, s.Manifest, e, s.Info.Hash); err != nil {
 			return made, err
 		}
 	}
