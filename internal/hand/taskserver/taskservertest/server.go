@@ -5,15 +5,18 @@ package taskservertest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"guild"
@@ -21,8 +24,8 @@ import (
 	"guild/nutshell"
 )
 
-// MaxBundle limits the size of a bundle, in bytes, as in ClawNet.
-const MaxBundle = 50 << 20
+// maxBundle limits the size of a bundle, in bytes, as in ClawNet.
+const maxBundle = 50 << 20
 
 // Config says who may call. The zero Config refuses everybody.
 type Config struct {
@@ -40,7 +43,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	tasks    map[string]*task
-	answered map[string][]byte // by peer and Idempotency-Key
+	answered map[string]any // by peer and Idempotency-Key
 	paid     map[string]int64
 }
 
@@ -65,37 +68,59 @@ type bid struct {
 	Amount int64 `json:"amount"`
 }
 
-// refusal is an answer with a status other than success.
-type refusal struct {
-	code int
-	why  string
+// call is a request by a peer, about a task if its route names one.
+type call struct {
+	*http.Request
+	peer string
+	t    *task
 }
 
-func (r *refusal) Error() string { return r.why }
+// read decodes the body of a request.
+func (r call) read(v any) error {
+	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(v); err != nil {
+		return refuse(http.StatusBadRequest, err.Error())
+	}
+	return nil
+}
+
+func refuse(code int, why string) error { return &taskserver.StatusError{Code: code, Message: why} }
 
 // Start runs a server on a free port of this machine.
 func Start(c Config) *Server {
-	s := &Server{c: c, tasks: map[string]*task{}, answered: map[string][]byte{}, paid: map[string]int64{}}
+	s := &Server{c: c, tasks: map[string]*task{}, answered: map[string]any{}, paid: map[string]int64{}}
 	mux := http.NewServeMux()
-	for route, act := range map[string]func(peer string, r *http.Request) (any, error){
-		taskserver.RouteStatus: func(peer string, _ *http.Request) (any, error) {
-			return map[string]any{"peer_id": peer, "peer_count": len(s.c.Peers), "agent_name": peer}, nil
+	for route, act := range map[string]func(call) (any, error){
+		taskserver.RouteStatus: func(r call) (any, error) {
+			return map[string]any{"peer_id": r.peer, "peer_count": len(c.Peers), "agent_name": r.peer}, nil
 		},
 		taskserver.RouteCreate:   s.create,
 		taskserver.RouteTasks:    s.list,
-		taskserver.RouteTask:     s.onTask(func(_ string, t *task, _ *http.Request) (any, error) { return *t, nil }),
-		taskserver.RouteUpload:   s.upload,
-		taskserver.RouteDownload: s.onTask(download),
-		taskserver.RouteBid:      s.onTask(placeBid),
-		taskserver.RouteBids:     s.onTask(func(_ string, t *task, _ *http.Request) (any, error) { return append([]bid{}, t.bids...), nil }),
-		taskserver.RouteAssign:   s.onTask(assign),
-		taskserver.RouteClaim:    s.onTask(claim),
-		taskserver.RouteSubmit:   s.onTask(s.submit),
-		taskserver.RouteApprove:  s.onTask(s.approve),
+		taskserver.RouteTask:     func(r call) (any, error) { return *r.t, nil },
+		taskserver.RouteUpload:   upload,
+		taskserver.RouteDownload: download,
+		taskserver.RouteBid:      placeBid,
+		taskserver.RouteBids:     func(r call) (any, error) { return append([]bid{}, r.t.bids...), nil },
+		taskserver.RouteAssign:   assign,
+		taskserver.RouteClaim:    claim,
+		taskserver.RouteSubmit:   s.submit,
+		taskserver.RouteApprove:  s.approve,
 	} {
-		if route != taskserver.RouteClaim || !c.NoClaim {
-			mux.HandleFunc(route, s.asPeer(act))
+		if route == taskserver.RouteClaim && c.NoClaim {
+			continue
 		}
+		mux.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
+			v, err := s.answer(r, act)
+			if bundle, ok := v.([]byte); ok {
+				w.Write(bundle)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			if refused, ok := errors.AsType[*taskserver.StatusError](err); ok {
+				w.WriteHeader(refused.Code)
+				v = map[string]string{"error": refused.Message}
+			}
+			json.NewEncoder(w).Encode(v)
+		})
 	}
 	s.Server = httptest.NewServer(mux)
 	return s
@@ -122,224 +147,150 @@ func (s *Server) Replace(id string, bundle []byte) {
 	s.tasks[id].bundle = bundle
 }
 
-// peer returns who calls.
-func (s *Server) peer(r *http.Request) (string, error) {
-	token := r.Header.Get("Authorization")
-	if token == "" && s.c.Owner != "" {
-		return s.c.Owner, nil
+// answer does what a request asks for, one request at a time. A POST with the same Idempotency-Key as an earlier one
+// gets the same answer. Every error is a *taskserver.StatusError.
+func (s *Server) answer(r *http.Request, act func(call) (any, error)) (any, error) {
+	peer, ok := s.c.Owner, s.c.Owner != ""
+	if token := r.Header.Get("Authorization"); token != "" {
+		peer, ok = s.c.Peers[strings.TrimPrefix(token, "Bearer ")]
 	}
-	for known, peer := range s.c.Peers {
-		if token == "Bearer "+known {
-			return peer, nil
-		}
+	if !ok {
+		return nil, refuse(http.StatusUnauthorized, "who are you?")
 	}
-	return "", &refusal{http.StatusUnauthorized, "who are you?"}
-}
-
-// asPeer answers with what act returns: bytes as they are, and anything else as JSON. A POST with the same
-// Idempotency-Key as an earlier one gets the same answer.
-func (s *Server) asPeer(act func(peer string, r *http.Request) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		peer, err := s.peer(r)
-		key := peer + r.Header.Get("Idempotency-Key")
-		s.mu.Lock()
-		body, repeated := s.answered[key]
-		s.mu.Unlock()
-		if err == nil && repeated && r.Method == http.MethodPost {
-			w.Write(body)
-			return
-		}
-		var v any
-		if err == nil {
-			v, err = act(peer, r)
-		}
-		if bundle, ok := v.([]byte); ok {
-			w.Header().Set("Content-Type", "application/octet-stream")
-			w.Write(bundle)
-			return
-		}
-		code := http.StatusOK
-		if err != nil {
-			code = http.StatusInternalServerError
-			if refused, ok := errors.AsType[*refusal](err); ok {
-				code = refused.code
-			}
-			v = map[string]string{"error": err.Error()}
-		}
-		body, _ = json.Marshal(v)
-		if err == nil && r.Method == http.MethodPost {
-			s.mu.Lock()
-			s.answered[key] = body
-			s.mu.Unlock()
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(code)
-		w.Write(body)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := peer + r.Header.Get("Idempotency-Key")
+	if v, ok := s.answered[key]; ok && r.Method == http.MethodPost {
+		return v, nil
 	}
-}
-
-// onTask finds the task that a request is about, and locks it while act runs.
-func (s *Server) onTask(act func(peer string, t *task, r *http.Request) (any, error)) func(string, *http.Request) (any, error) {
-	return func(peer string, r *http.Request) (any, error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		t, ok := s.tasks[r.PathValue("id")]
-		if !ok {
-			return nil, &refusal{http.StatusNotFound, "task not found"}
-		}
-		return act(peer, t, r)
+	t := s.tasks[r.PathValue("id")]
+	if t == nil && r.PathValue("id") != "" {
+		return nil, refuse(http.StatusNotFound, "task not found")
 	}
+	v, err := act(call{r, peer, t})
+	if err == nil && r.Method == http.MethodPost {
+		s.answered[key] = v
+	}
+	return v, err
 }
 
 // move moves a task to another state and answers with that.
 func (t *task) move(to string) (any, error) {
 	if next[t.Status] != to {
-		return nil, &refusal{http.StatusConflict, fmt.Sprintf("the task is %s: it cannot be %s", t.Status, to)}
+		return nil, refuse(http.StatusConflict, fmt.Sprintf("the task is %s: it cannot be %s", t.Status, to))
 	}
 	t.Status = to
 	return map[string]string{"status": to}, nil
 }
 
-func read(r *http.Request, v any) error {
-	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(v); err != nil {
-		return &refusal{http.StatusBadRequest, err.Error()}
-	}
-	return nil
-}
-
-func (s *Server) create(peer string, r *http.Request) (any, error) {
+func (s *Server) create(r call) (any, error) {
 	var n struct {
 		task
 		Tags []string `json:"tags"`
 	}
-	if err := read(r, &n); err != nil {
+	if err := r.read(&n); err != nil {
 		return nil, err
 	}
 	if n.Title == "" || n.Reward < 0 {
-		return nil, &refusal{http.StatusBadRequest, "a task has a title, and a reward that is not negative"}
+		return nil, refuse(http.StatusBadRequest, "a task has a title, and a reward that is not negative")
 	}
-	tags, err := json.Marshal(n.Tags)
-	if err != nil {
-		return nil, err
-	}
+	tags, _ := json.Marshal(n.Tags) // strings can be marshalled
 	t := n.task
-	t.AuthorID, t.AuthorName, t.Tags, t.Status, t.AssignedTo, t.Result = peer, peer, string(tags), taskserver.Open, "", ""
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	t.ID = "task-" + strconv.Itoa(len(s.tasks)+1)
+	t.AuthorID, t.AuthorName, t.Tags, t.Status, t.AssignedTo, t.Result = r.peer, r.peer, string(tags), taskserver.Open, "", ""
 	s.tasks[t.ID] = &t
 	return map[string]any{"task": t}, nil
 }
 
-func (s *Server) list(_ string, r *http.Request) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Server) list(r call) (any, error) {
+	query := r.URL.Query()
 	found := []task{}
 	for _, id := range slices.Sorted(maps.Keys(s.tasks)) {
-		if state := r.URL.Query().Get("status"); state == "" || state == s.tasks[id].Status {
+		if state := query.Get("status"); state == "" || state == s.tasks[id].Status {
 			found = append(found, *s.tasks[id])
 		}
 	}
-	offset, _ := strconv.Atoi(r.URL.Query().Get("offset"))
-	limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
-	if err != nil {
-		limit = 50
-	}
+	offset, _ := strconv.Atoi(query.Get("offset"))
+	limit, _ := strconv.Atoi(cmp.Or(query.Get("limit"), "50"))
 	found = found[min(max(offset, 0), len(found)):]
 	return found[:min(max(limit, 0), len(found))], nil
 }
 
-// upload takes the request's bundle from the author, or the delivery from the peer who works on it.
-func (s *Server) upload(peer string, r *http.Request) (any, error) {
-	b, err := readForm(r)
-	if err != nil {
-		return nil, err
-	}
-	return s.onTask(func(peer string, t *task, _ *http.Request) (any, error) {
-		hash := guild.Sum(b)
-		switch {
-		case peer == t.AuthorID && (t.Status == taskserver.Open || t.Status == taskserver.Assigned):
-			if !t.Hash.IsZero() && t.Hash != hash {
-				return nil, &refusal{http.StatusUnprocessableEntity, "the bundle is not the one of the task"}
-			}
-		case peer != t.AssignedTo || t.Status != taskserver.Assigned:
-			return nil, &refusal{http.StatusForbidden, "the bundle is not yours to change"}
-		}
-		t.bundle = b
-		return map[string]any{"task_id": t.ID, "hash": hash.Hex(), "size": len(b)}, nil
-	})(peer, r)
-}
-
-// readForm reads the bundle in a multipart form.
-func readForm(r *http.Request) ([]byte, error) {
+// upload takes the request's bundle from the author, or the delivery from the peer who works on it. The bundle is in the
+// first part of a multipart form.
+func upload(r call) (any, error) {
+	var b []byte
 	parts, err := r.MultipartReader()
-	if err != nil {
-		return nil, &refusal{http.StatusBadRequest, err.Error()}
+	if err == nil {
+		var part *multipart.Part
+		if part, err = parts.NextPart(); err == nil && part.FormName() == "bundle" {
+			b, err = io.ReadAll(io.LimitReader(part, maxBundle+1))
+		}
 	}
-	for {
-		part, err := parts.NextPart()
-		if err != nil {
-			return nil, &refusal{http.StatusBadRequest, "the form has no bundle"}
-		}
-		if part.FormName() != "bundle" {
-			continue
-		}
-		b, err := io.ReadAll(io.LimitReader(part, MaxBundle+1))
-		if err != nil || len(b) > MaxBundle || !bytes.HasPrefix(b, []byte("NUT")) {
-			return nil, &refusal{http.StatusBadRequest, "that is not a bundle, or too large"}
-		}
-		return b, nil
+	if err != nil || len(b) > maxBundle || !bytes.HasPrefix(b, []byte("NUT")) {
+		return nil, refuse(http.StatusBadRequest, "that is not a form with a bundle, or it is too large")
 	}
+	t, hash := r.t, guild.Sum(b)
+	switch {
+	case r.peer == t.AuthorID && (t.Status == taskserver.Open || t.Status == taskserver.Assigned):
+		if !t.Hash.IsZero() && t.Hash != hash {
+			return nil, refuse(http.StatusUnprocessableEntity, "the bundle is not the one of the task")
+		}
+	case r.peer != t.AssignedTo || t.Status != taskserver.Assigned:
+		return nil, refuse(http.StatusForbidden, "the bundle is not yours to change")
+	}
+	t.bundle = b
+	return map[string]any{"task_id": t.ID, "hash": hash.Hex(), "size": len(b)}, nil
 }
 
 // download gives the bundle to everybody while the task is open, and later to its author and its assignee.
-func download(peer string, t *task, _ *http.Request) (any, error) {
-	if t.Status != taskserver.Open && peer != t.AuthorID && peer != t.AssignedTo {
-		return nil, &refusal{http.StatusForbidden, "the bundle is for " + t.AssignedTo}
+func download(r call) (any, error) {
+	if t := r.t; t.Status != taskserver.Open && r.peer != t.AuthorID && r.peer != t.AssignedTo {
+		return nil, refuse(http.StatusForbidden, "the bundle is for "+t.AssignedTo)
 	}
-	if t.bundle == nil {
-		return nil, &refusal{http.StatusNotFound, "no bundle for this task"}
+	if r.t.bundle == nil {
+		return nil, refuse(http.StatusNotFound, "no bundle for this task")
 	}
-	return t.bundle, nil
+	return r.t.bundle, nil
 }
 
-func placeBid(peer string, t *task, r *http.Request) (any, error) {
+func placeBid(r call) (any, error) {
 	var b bid
-	if err := read(r, &b); err != nil {
+	if err := r.read(&b); err != nil {
 		return nil, err
 	}
-	if peer == t.AuthorID {
-		return nil, &refusal{http.StatusForbidden, "cannot bid on your own task"}
+	if r.peer == r.t.AuthorID {
+		return nil, refuse(http.StatusForbidden, "cannot bid on your own task")
 	}
-	if t.Status != taskserver.Open {
-		return nil, &refusal{http.StatusConflict, "the task is " + t.Status}
+	if r.t.Status != taskserver.Open {
+		return nil, refuse(http.StatusConflict, "the task is "+r.t.Status)
 	}
-	b.ID, b.TaskID, b.BidderID, b.BidderName = "bid-"+strconv.Itoa(len(t.bids)+1), t.ID, peer, peer
-	t.bids = append(t.bids, b)
+	b.ID, b.TaskID, b.BidderID, b.BidderName = "bid-"+strconv.Itoa(len(r.t.bids)+1), r.t.ID, r.peer, r.peer
+	r.t.bids = append(r.t.bids, b)
 	return b, nil
 }
 
-func assign(peer string, t *task, r *http.Request) (any, error) {
+func assign(r call) (any, error) {
 	var to struct {
 		Peer string `json:"assign_to"`
 	}
-	if err := read(r, &to); err != nil {
+	if err := r.read(&to); err != nil {
 		return nil, err
 	}
 	switch {
-	case peer != t.AuthorID:
-		return nil, &refusal{http.StatusForbidden, "only the author assigns a task"}
-	case to.Peer == "" || to.Peer == t.AuthorID:
-		return nil, &refusal{http.StatusBadRequest, "a task is assigned to somebody else"}
+	case r.peer != r.t.AuthorID:
+		return nil, refuse(http.StatusForbidden, "only the author assigns a task")
+	case to.Peer == "" || to.Peer == r.t.AuthorID:
+		return nil, refuse(http.StatusBadRequest, "a task is assigned to somebody else")
 	}
-	return t.assignTo(to.Peer)
+	return r.t.assignTo(to.Peer)
 }
 
-func claim(peer string, t *task, _ *http.Request) (any, error) {
-	if peer == t.AuthorID {
-		return nil, &refusal{http.StatusForbidden, "cannot claim your own task"}
+func claim(r call) (any, error) {
+	if r.peer == r.t.AuthorID {
+		return nil, refuse(http.StatusForbidden, "cannot claim your own task")
 	}
-	return t.assignTo(peer)
+	return r.t.assignTo(r.peer)
 }
 
 func (t *task) assignTo(peer string) (any, error) {
@@ -350,19 +301,20 @@ func (t *task) assignTo(peer string) (any, error) {
 	return answer, err
 }
 
-func (s *Server) submit(peer string, t *task, r *http.Request) (any, error) {
+func (s *Server) submit(r call) (any, error) {
 	var what struct {
 		Result string     `json:"result"`
 		Hash   guild.Hash `json:"nutshell_hash"`
 	}
-	if err := read(r, &what); err != nil {
+	if err := r.read(&what); err != nil {
 		return nil, err
 	}
+	t := r.t
 	switch {
-	case t.Status == taskserver.Assigned && peer != t.AssignedTo:
-		return nil, &refusal{http.StatusForbidden, "the task is assigned to " + t.AssignedTo}
+	case t.Status == taskserver.Assigned && r.peer != t.AssignedTo:
+		return nil, refuse(http.StatusForbidden, "the task is assigned to "+t.AssignedTo)
 	case t.Status == taskserver.Assigned && !what.Hash.IsZero() && what.Hash != guild.Sum(t.bundle):
-		return nil, &refusal{http.StatusUnprocessableEntity, "the delivery has not been uploaded"}
+		return nil, refuse(http.StatusUnprocessableEntity, "the delivery has not been uploaded")
 	}
 	answer, err := t.move(taskserver.Submitted)
 	if err != nil {
@@ -375,13 +327,13 @@ func (s *Server) submit(peer string, t *task, r *http.Request) (any, error) {
 	return answer, nil
 }
 
-func (s *Server) approve(peer string, t *task, _ *http.Request) (any, error) {
-	if peer != t.AuthorID {
-		return nil, &refusal{http.StatusForbidden, "only the author approves"}
+func (s *Server) approve(r call) (any, error) {
+	if r.peer != r.t.AuthorID {
+		return nil, refuse(http.StatusForbidden, "only the author approves")
 	}
-	if _, err := t.move(taskserver.Approved); err != nil {
+	if _, err := r.t.move(taskserver.Approved); err != nil {
 		return nil, err
 	}
-	s.paid[t.AssignedTo] += t.Reward
-	return map[string]any{"status": t.Status, "task_id": t.ID, "reward_paid": t.Reward}, nil
+	s.paid[r.t.AssignedTo] += r.t.Reward
+	return map[string]any{"status": r.t.Status, "task_id": r.t.ID, "reward_paid": r.t.Reward}, nil
 }
