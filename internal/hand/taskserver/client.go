@@ -54,7 +54,6 @@ type Config struct {
 
 	InsecureHTTP bool              // allows http to other machines: the token and the bundle can be read on the way
 	Transport    http.RoundTripper // for tests; if nil, one that connects only to what the rules above allow
-	UserAgent    string            // "nutshell" if empty
 
 	Patience time.Duration // how long a question may take, and a transfer stall; 30 seconds if zero
 	Longest  time.Duration // how long a transfer may take; an hour if zero
@@ -92,7 +91,6 @@ func New(c Config) (*Client, error) {
 		return nil, fmt.Errorf("%s: %w", base, ErrPlainHTTP)
 	}
 	base.Path, base.RawPath = strings.TrimRight(base.Path, "/"), ""
-	c.UserAgent = cmp.Or(c.UserAgent, "nutshell")
 	c.Patience = cmp.Or(c.Patience, 30*time.Second)
 	c.Longest = cmp.Or(c.Longest, time.Hour)
 	c.Pause = cmp.Or(c.Pause, 250*time.Millisecond)
@@ -209,7 +207,7 @@ func (c *Client) send(ctx context.Context, what, route, id string, body io.Reade
 		return err
 	}
 	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", c.c.UserAgent)
+	req.Header.Set("User-Agent", "nutshell")
 	if !c.c.Token.IsZero() {
 		req.Header.Set("Authorization", "Bearer "+string(c.c.Token.Reveal()))
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,9 +33,8 @@ reward; there is no way back. With -o the delivery is kept, to look at before.`,
 	cmd.Flags().StringVarP(&output, "output", "o", "", "keep the delivery in this file")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return p.taskVerb(cmd, "print it as JSON; with --yes", func(ctx context.Context, c *taskserver.Client, t taskserver.Task) (host.Result, error) {
-		r := &approveResult{TaskID: t.ID, By: t.AssignedTo, Reward: t.Reward, Credentials: []string{}, task: t}
-		if t.Status == taskserver.Approved {
-			r.Approved = true
+		r := &approveResult{TaskID: t.ID, By: t.AssignedTo, Reward: t.Reward, Credentials: []string{}, Approved: t.Status == taskserver.Approved, task: t}
+		if r.Approved {
 			return r, nil
 		}
 		if t.Status != taskserver.Submitted {
@@ -84,7 +84,7 @@ type approveResult struct {
 
 // inspect describes in r what was handed in, and keeps it in a file if output names one.
 func (p program) inspect(ctx context.Context, c *taskserver.Client, r *approveResult, output string) error {
-	b, err := p.download(ctx, c, r.TaskID, guild.Hash{})
+	b, got, err := p.download(ctx, c, r.TaskID, guild.Hash{})
 	if taskserver.IsStatus(err, http.StatusNotFound) {
 		return nil
 	}
@@ -96,17 +96,29 @@ func (p program) inspect(ctx context.Context, c *taskserver.Client, r *approveRe
 	if m.BundleType() != nutshell.TypeDelivery {
 		return nil // the request is still there: only words were handed in
 	}
-	if err := r.verify(b.hash); err != nil {
-		return err
+	// The hash was named at submission, in words or by the server. While a task is one of a request, the server names the
+	// request's hash.
+	var wanted []guild.Hash
+	for _, text := range anyHash.FindAllString(r.task.Result, -1) {
+		if h, err := guild.ParseHash(text); err == nil {
+			wanted = append(wanted, h)
+		}
 	}
-	result, err := resultOf(b.Bundle)
+	if r.task.BundleType == nutshell.TypeDelivery && !r.task.Hash.IsZero() {
+		wanted = append(wanted, r.task.Hash)
+	}
+	r.Verified = slices.Contains(wanted, got)
+	if len(wanted) > 0 && !r.Verified {
+		return cli.WithHint(&taskserver.HashError{Want: wanted[0], Got: got}, "nothing was approved; ask "+cli.Clean(r.By)+" to hand it in again")
+	}
+	result, err := resultOf(b)
+	if id := m.RequestID(); err == nil && r.task.NutshellID != "" && id != "" && id != r.task.NutshellID {
+		err = fmt.Errorf("it answers %.80s, and the task is about %.80q", id, r.task.NutshellID)
+	}
 	if err != nil {
 		return fmt.Errorf("the delivery of %s: %w", r.TaskID, err)
 	}
-	if id := m.RequestID(); r.task.NutshellID != "" && id != "" && id != r.task.NutshellID {
-		return fmt.Errorf("the delivery of %s: it answers %.80s, and the task is about %.80q", r.TaskID, id, r.task.NutshellID)
-	}
-	r.Bundle, r.Hash, r.Status, r.Summary = true, b.hash.String(), result.Status, result.Summary
+	r.Bundle, r.Hash, r.Status, r.Summary = true, got.String(), result.Status, result.Summary
 	r.Passed, r.Failed = result.AcceptanceResults.TestsPassed, result.AcceptanceResults.TestsFailed
 	r.Files = artifacts(b.Files())
 	for _, use := range result.ExecutionLog.Uses() {
@@ -118,6 +130,9 @@ func (p program) inspect(ctx context.Context, c *taskserver.Client, r *approveRe
 	return p.WriteOutput(output, func(w io.Writer) error { _, err := io.Copy(w, b.Content()); return err })
 }
 
+// anyHash finds hashes in words.
+var anyHash = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
+
 // artifacts counts the artifacts among the files of a delivery.
 func artifacts(files []nutshell.Entry) (n int) {
 	for _, e := range files {
@@ -126,29 +141,6 @@ func artifacts(files []nutshell.Entry) (n int) {
 		}
 	}
 	return n
-}
-
-// anyHash finds hashes in words.
-var anyHash = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
-
-// verify compares the hash of a delivery with those named when it was handed in, in words or by the server. While a
-// task is one of a request, the server names the request's hash.
-func (r *approveResult) verify(got guild.Hash) error {
-	wanted := anyHash.FindAllString(r.task.Result, -1)
-	if r.task.BundleType == nutshell.TypeDelivery && !r.task.Hash.IsZero() {
-		wanted = append(wanted, r.task.Hash.Hex())
-	}
-	for _, want := range wanted {
-		r.Verified = r.Verified || want == got.Hex()
-	}
-	if len(wanted) == 0 || r.Verified {
-		return nil
-	}
-	want, err := guild.ParseHash(wanted[0])
-	if err != nil {
-		return err
-	}
-	return cli.WithHint(&taskserver.HashError{Want: want, Got: got}, "nothing was approved; ask "+cli.Clean(r.By)+" to hand it in again")
 }
 
 // confirm asks the person whether to approve.

@@ -3,7 +3,6 @@ package market
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -54,30 +53,12 @@ to look at, and you bid for it.`,
 		if err != nil {
 			return nil, err
 		}
-		return listResult{server: c.URL(), tasks: append([]taskserver.Task{}, tasks...)}, nil
+		none := "no task is open at " + c.URL()
+		row := func(t taskserver.Task) []string {
+			return []string{t.ID, t.Reward.String(), cli.Cut(cli.Clean(t.Title), 50), cli.Cut(cli.Clean(strings.Join(t.Tags, " ")), 40)}
+		}
+		return listing[taskserver.Task]{all: append([]taskserver.Task{}, tasks...), none: none, head: []string{"TASK", "REWARD", "TITLE", "TAGS"}, row: row}, nil
 	})
-}
-
-// listResult is the open tasks of a server.
-type listResult struct {
-	server string
-	tasks  []taskserver.Task
-}
-
-// MarshalJSON writes the list alone.
-func (r listResult) MarshalJSON() ([]byte, error) { return json.Marshal(r.tasks) }
-
-// Print implements host.Result.
-func (r listResult) Print(p *host.Program) error {
-	if len(r.tasks) == 0 {
-		_, err := fmt.Fprintln(p.Out, "no task is open at", r.server)
-		return err
-	}
-	rows := [][]string{{"TASK", "REWARD", "TITLE", "TAGS"}}
-	for _, t := range r.tasks {
-		rows = append(rows, []string{t.ID, t.Reward.String(), cli.Cut(cli.Clean(t.Title), 50), cli.Cut(cli.Clean(strings.Join(t.Tags, " ")), 40)})
-	}
-	return cli.Table(p.Out, rows)
 }
 
 // claimResult is a task that was claimed, and the directory that was made.
@@ -98,26 +79,34 @@ type claimResult struct {
 }
 
 func (p program) claim(ctx context.Context, c *taskserver.Client, t taskserver.Task, output string) (host.Result, error) {
-	othersHint := "'" + p.Hint("claim --list") + "' lists the open tasks"
-	switch t.Status {
-	case taskserver.Open:
-	case taskserver.Assigned:
+	r := &claimResult{
+		TaskID: t.ID, Server: c.URL(), Dir: filepath.Clean(cmp.Or(output, host.Slug(t.Title, t.ID))),
+		Assigned: t.Status == taskserver.Assigned, Reward: t.Reward, Warnings: []string{}, task: t,
+	}
+	var taken error
+	if r.Assigned {
 		me, err := c.Peer(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if me != t.AssignedTo {
-			return nil, cli.WithHint(fmt.Errorf("%s is assigned to %s", titled(t), cli.Clean(t.AssignedTo)), othersHint)
+			taken = fmt.Errorf("%s is assigned to %s", titled(t), cli.Clean(t.AssignedTo))
 		}
-	default:
-		return nil, cli.WithHint(fmt.Errorf("%s is %s", titled(t), cli.Clean(t.Status)), othersHint)
+	} else if t.Status != taskserver.Open {
+		taken = fmt.Errorf("%s is %s", titled(t), cli.Clean(t.Status))
 	}
-	dir := filepath.Clean(cmp.Or(output, host.Slug(t.Title, t.ID)))
-	if err := checkVacant(dir); err != nil {
-		return nil, err
+	if taken != nil {
+		return nil, cli.WithHint(taken, "'"+p.Hint("claim --list")+"' lists the open tasks")
 	}
-	r := &claimResult{
-		TaskID: t.ID, Server: c.URL(), Dir: dir, Assigned: t.Status == taskserver.Assigned, Reward: t.Reward, Warnings: []string{}, task: t,
+	// Rename refuses a directory that is in use, but only after the task is claimed.
+	if _, err := os.Lstat(r.Dir); !errors.Is(err, os.ErrNotExist) {
+		entries, err := os.ReadDir(r.Dir)
+		if err == nil && len(entries) > 0 || errors.Is(err, syscall.ENOTDIR) {
+			err = fmt.Errorf("%s is there already, and stays as it is", r.Dir)
+		}
+		if err != nil {
+			return nil, cli.WithHint(err, "name another directory with -o")
+		}
 	}
 	b, err := p.take(ctx, c, r)
 	if err != nil {
@@ -133,25 +122,10 @@ func (p program) claim(ctx context.Context, c *taskserver.Client, t taskserver.T
 	return r, nil
 }
 
-// checkVacant returns an error if there is anything at dir but an empty directory.
-func checkVacant(dir string) error {
-	if _, err := os.Lstat(dir); errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	entries, err := os.ReadDir(dir)
-	if err == nil && len(entries) == 0 {
-		return nil
-	}
-	if err == nil || errors.Is(err, syscall.ENOTDIR) {
-		err = fmt.Errorf("%s is there already, and stays as it is", dir)
-	}
-	return cli.WithHint(err, "name another directory with -o")
-}
-
 // take claims the task and returns its bundle, or nil if it has none. If it can, it checks the bundle first, so that
 // nobody claims a task that cannot be done.
-func (p program) take(ctx context.Context, c *taskserver.Client, r *claimResult) (*bundle, error) {
-	b, err := p.requestOf(ctx, c, r.task)
+func (p program) take(ctx context.Context, c *taskserver.Client, r *claimResult) (*host.Bundle, error) {
+	b, err := p.requestOf(ctx, c, r)
 	hidden := taskserver.IsStatus(err, http.StatusForbidden) && !r.Assigned
 	if err != nil && !hidden && !taskserver.IsStatus(err, http.StatusNotFound) {
 		return nil, err
@@ -167,7 +141,7 @@ func (p program) take(ctx context.Context, c *taskserver.Client, r *claimResult)
 		}
 	}
 	if hidden && r.Assigned {
-		b, err = p.requestOf(ctx, c, r.task)
+		b, err = p.requestOf(ctx, c, r)
 	}
 	if b == nil && (hidden || !r.task.Hash.IsZero()) {
 		err := fmt.Errorf("the bundle of %s is not there for you: %w", titled(r.task), err)
@@ -176,9 +150,10 @@ func (p program) take(ctx context.Context, c *taskserver.Client, r *claimResult)
 	return b, nil
 }
 
-// requestOf downloads the bundle of a task, which must be the request that was published.
-func (p program) requestOf(ctx context.Context, c *taskserver.Client, t taskserver.Task) (*bundle, error) {
-	b, err := p.download(ctx, c, t.ID, t.Hash)
+// requestOf downloads the bundle of a task, which must be the request that was published, and describes it in r.
+func (p program) requestOf(ctx context.Context, c *taskserver.Client, r *claimResult) (*host.Bundle, error) {
+	t := r.task
+	b, hash, err := p.download(ctx, c, t.ID, t.Hash)
 	if err != nil {
 		return nil, err
 	}
@@ -188,15 +163,20 @@ func (p program) requestOf(ctx context.Context, c *taskserver.Client, t taskserv
 		err = fmt.Errorf("the bundle of %s is a delivery already", titled(t))
 	case t.NutshellID != "" && t.NutshellID != m.ID():
 		err = fmt.Errorf("the bundle of %s is %s, and %.80q was published", titled(t), m.ID(), t.NutshellID)
-	default:
-		return b, nil
 	}
-	b.Close()
-	return nil, err
+	if err != nil {
+		b.Close()
+		return nil, err
+	}
+	r.Bundle, r.Hash, r.Verified = true, hash.String(), !t.Hash.IsZero()
+	r.Warnings = append(r.Warnings, b.Warnings...)
+	r.Vault, r.Foreign = m.Credentials().Beside, workdir.HoldsForeign(b.Bundle)
+	return b, nil
 }
 
-// settle makes the directory, from the bundle or from the words of the task. It writes everything beside it first.
-func (p program) settle(ctx context.Context, b *bundle, r *claimResult) (err error) {
+// settle makes the directory, from the bundle or, if that is nil, from the words of the task. It writes everything beside
+// it first, so that a claim that is killed leaves the whole directory or none.
+func (p program) settle(ctx context.Context, b *host.Bundle, r *claimResult) (err error) {
 	temporary, err := os.MkdirTemp(filepath.Dir(r.Dir), "."+filepath.Base(r.Dir)+".claim-")
 	if err != nil {
 		return err
@@ -206,18 +186,19 @@ func (p program) settle(ctx context.Context, b *bundle, r *claimResult) (err err
 	if b == nil {
 		err = p.writeFromTask(whole, r.task)
 	} else {
-		r.Bundle, r.Hash, r.Verified = true, b.hash.String(), !r.task.Hash.IsZero()
-		r.Warnings = append(r.Warnings, b.Warnings...)
-		r.Vault, r.Foreign = b.Manifest().Credentials().Beside, workdir.HoldsForeign(b.Bundle.Bundle)
-		err = workdir.Unpack(ctx, b.Bundle.Bundle, whole)
+		err = workdir.Unpack(ctx, b.Bundle, whole)
 	}
 	if err != nil {
 		return err
 	}
-	_, e, err := noted(whole)
-	if err == nil {
-		err = note(whole, e, r.TaskID, r.Server)
-	}
+	err = host.RewriteManifest(whole, func(m *nutshell.Manifest) error {
+		e, _, err := clawnet.FromManifest(m)
+		if err != nil {
+			return err
+		}
+		e.TaskID, e.Server = r.TaskID, r.Server
+		return m.SetExtension(clawnet.Name, e)
+	})
 	if err == nil {
 		err = os.Chmod(filepath.Join(whole, nutshell.ManifestFile), 0o644)
 	}
@@ -246,19 +227,14 @@ func (p program) writeFromTask(dir string, t taskserver.Task) error {
 	if err != nil {
 		return err
 	}
-	if _, err := nutshell.Timestamp(t.Deadline).Time(); err == nil {
-		if err := m.Set("expires_at", t.Deadline); err != nil {
-			return err
-		}
+	if _, bad := nutshell.Timestamp(t.Deadline).Time(); bad == nil {
+		err = m.Set("expires_at", t.Deadline)
 	}
-	e := clawnet.Extension{PeerID: t.AuthorID, Reward: &clawnet.Reward{Amount: t.Reward, Currency: clawnet.DefaultCurrency}}
-	if err := m.SetExtension(clawnet.Name, e); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
+	reward := clawnet.Reward{Amount: t.Reward, Currency: clawnet.DefaultCurrency}
 	words := fmt.Sprintf("# %s\n\n%s\n", title, strings.TrimSpace(t.Description))
+	if err := errors.Join(err, m.SetExtension(clawnet.Name, clawnet.Extension{PeerID: t.AuthorID, Reward: &reward}), os.MkdirAll(dir, 0o755)); err != nil {
+		return err
+	}
 	return errors.Join(
 		host.WriteNew(dir, nutshell.ManifestFile, m.Bytes(), 0o644),
 		host.WriteNew(dir, "context/requirements.md", []byte(words), 0o644),

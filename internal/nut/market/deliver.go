@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,17 +17,16 @@ import (
 	"guild/internal/hand/taskserver"
 	"guild/internal/nut/host"
 	"guild/nutshell"
-	"guild/nutshell/vault"
+	"guild/nutshell/clawnet"
 )
 
 // deliverFlags describe a delivery, and say where it goes.
 type deliverFlags struct {
-	server                     serverFlags
 	dir, request, output, task string
 	status, summary, log       string
 	model, by                  string
 	used                       []string
-	noSubmit, serverGiven      bool
+	noSubmit                   bool
 }
 
 func (p program) deliverCommand() *cobra.Command {
@@ -59,9 +58,8 @@ file.`,
 	flags.StringArrayVar(&f.used, "credential-used", nil, "a credential that was used: NAME, or NAME@TIME (RFC 3339)")
 	flags.StringVar(&f.task, "task", "", "the task to hand it in for; the one that claim has noted if not given")
 	flags.BoolVar(&f.noSubmit, "no-submit", false, "only make the file")
-	return p.verb(cmd, &f.server, "print it as JSON", func(cmd *cobra.Command, _ []string) (host.Result, error) {
-		f.serverGiven = cmd.Flags().Changed("server") || cmd.Flags().Changed("clawnet")
-		return p.deliver(cmd.Context(), f)
+	return p.verb(cmd, "print it as JSON", func(ctx context.Context, s *server, _ []string) (host.Result, error) {
+		return s.deliver(ctx, f)
 	})
 }
 
@@ -80,7 +78,7 @@ type deliverResult struct {
 	Server    string     `json:"server,omitempty"`
 }
 
-func (p program) deliver(ctx context.Context, f deliverFlags) (host.Result, error) {
+func (s *server) deliver(ctx context.Context, f deliverFlags) (host.Result, error) {
 	statuses := []string{nutshell.Completed, nutshell.Partial, nutshell.Blocked, nutshell.Failed}
 	if f.status != "" && !slices.Contains(statuses, f.status) {
 		return nil, cli.WithHint(cli.Usage(fmt.Errorf("--status %.40q is not one of %s", f.status, strings.Join(statuses, ", "))), "as in --status partial")
@@ -90,31 +88,31 @@ func (p program) deliver(ctx context.Context, f deliverFlags) (host.Result, erro
 			return nil, err
 		}
 	}
-	w, err := p.findWork(ctx, f)
+	w, err := s.findWork(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	defer w.close()
-	c, task, err := p.recipient(f, w)
+	defer w.tree.Close()
+	c, task, err := s.recipient(f, w)
 	if err != nil {
 		return nil, err
 	}
 	if f.output == "" {
 		f.output = host.Slug(w.request.Task().Title, "work") + "-delivery.nut"
 	}
-	tree, err := p.deliveryTree(f, w)
+	tree, err := s.deliveryTree(f, w)
 	if err != nil {
 		return nil, err
 	}
 	var info nutshell.Info
-	err = p.WriteOutput(f.output, func(out io.Writer) (err error) {
+	err = s.WriteOutput(f.output, func(out io.Writer) (err error) {
 		info, err = nutshell.Pack(ctx, tree, out, nutshell.Options{})
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the delivery: %w", err)
 	}
-	d, err := p.openDelivery(f.output)
+	d, err := s.openDelivery(f.output)
 	if err != nil {
 		return nil, err
 	}
@@ -124,15 +122,15 @@ func (p program) deliver(ctx context.Context, f deliverFlags) (host.Result, erro
 		File: f.output, ID: m.ID(), RequestID: m.RequestID(), Status: d.result.Status, Files: artifacts(info.Files),
 		Size: info.Size, Hash: info.Hash, LeftOut: append([]string{}, w.leftOut...),
 	}
-	for _, s := range info.Skipped {
-		made.LeftOut = append(made.LeftOut, s.Path+": "+s.Reason)
+	for _, skipped := range info.Skipped {
+		made.LeftOut = append(made.LeftOut, skipped.Path+": "+skipped.Reason)
 	}
 	if c == nil {
 		return made, nil
 	}
-	if _, err := p.handIn(ctx, c, task, d); err != nil {
-		again := p.Hint("submit " + task + " " + f.output)
-		if hint := cli.HintOf(p.advised(err)); hint != "" {
+	if _, err := s.handIn(ctx, c, task, d); err != nil {
+		again := s.Hint("submit " + task + " " + f.output)
+		if hint := cli.HintOf(s.advised(err)); hint != "" {
 			again = hint + "; then " + again
 		}
 		return nil, cli.WithHint(fmt.Errorf("the delivery is in %s, but not handed in: %w", f.output, err), again)
@@ -142,47 +140,27 @@ func (p program) deliver(ctx context.Context, f deliverFlags) (host.Result, erro
 }
 
 // recipient returns the server and the task that the delivery is for. The client is nil if the delivery is only made.
-func (p program) recipient(f deliverFlags, w *work) (*taskserver.Client, string, error) {
-	task := cmp.Or(f.task, w.extension.TaskID)
-	if f.noSubmit || task == "" && !f.serverGiven {
-		return nil, "", nil
+func (s *server) recipient(f deliverFlags, w *work) (*taskserver.Client, string, error) {
+	e, _, err := clawnet.FromManifest(w.request)
+	if err != nil {
+		return nil, "", err
 	}
-	if task == "" {
+	task := cmp.Or(f.task, e.TaskID)
+	switch {
+	case f.noSubmit || task == "" && s.url == "":
+		return nil, "", nil
+	case task == "":
 		err := cli.Usage(errors.New("the request notes no task that it was claimed from"))
 		return nil, "", cli.WithHint(err, "name it with --task, or leave out --server")
 	}
 	if err := taskserver.CheckID(task); err != nil {
 		return nil, "", cli.WithHint(fmt.Errorf("extensions.clawnet.task_id: %w", err), "name the task with --task, or add --no-submit")
 	}
-	c, err := p.taskServer(f.server, w.extension.Server)
+	c, err := s.client(e.Server)
 	if err != nil && cli.CodeOf(err) != cli.ExitUsage {
 		err = cli.WithHint(err, cli.HintOf(err)+", or --no-submit to make the file only")
 	}
 	return c, task, err
-}
-
-// uses parses --credential-used. A name that the request does not know is an error.
-func (p program) uses(f deliverFlags, request *nutshell.Manifest) ([]vault.Used, error) {
-	var known []string
-	for _, s := range request.Credentials().Scopes {
-		known = append(known, s.Name)
-	}
-	var all []vault.Used
-	for _, text := range f.used {
-		u := vault.Used{Name: text, At: p.Now()}
-		if name, moment, ok := strings.Cut(text, "@"); ok {
-			at, err := time.Parse(time.RFC3339, moment)
-			if err != nil {
-				return nil, cli.WithHint(cli.Usage(fmt.Errorf("--credential-used %.80q: %.40q is not a time", text, moment)), "as in --credential-used staging-db@2026-03-15T10:00:00Z")
-			}
-			u = vault.Used{Name: name, At: at}
-		}
-		if len(known) > 0 && !slices.Contains(known, u.Name) {
-			return nil, cli.WithHint(cli.Usage(fmt.Errorf("the request has no credential %.80q", u.Name)), "it has: "+strings.Join(known, ", "))
-		}
-		all = append(all, u)
-	}
-	return all, nil
 }
 
 // Print implements host.Result.
@@ -197,5 +175,149 @@ func (r *deliverResult) Print(p *host.Program) error {
 		return err
 	}
 	_, err := fmt.Fprintf(p.Out, "Hand it in with: %s\n", cli.Clean(p.Hint("submit TASK "+r.File)))
+	return err
+}
+
+func (p program) submitCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "submit [TASK] FILE.nut",
+		Short: "Hand in a delivery bundle",
+		Long: `Upload a delivery, and tell the publisher that the work is done. Without a task,
+it is the one that the manifest in --dir notes, as claim has written it.`,
+		Example:           p.Examples("submit count-words-delivery.nut --dir work", "submit task-1 count-words-delivery.nut"),
+		Args:              cli.Arity(cobra.RangeArgs(1, 2), "a task and a delivery bundle"),
+		ValidArgsFunction: host.CompleteBundles,
+	}
+	host.DirFlag(cmd.Flags(), &dir)
+	return p.verb(cmd, "print it as JSON", func(ctx context.Context, s *server, args []string) (host.Result, error) {
+		file, task, server := args[len(args)-1], args[0], ""
+		if len(args) == 1 {
+			_, e, err := s.noted(dir)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, nutshell.ErrNoManifest) {
+				return nil, err
+			}
+			task, server = e.TaskID, e.Server
+		}
+		if task == "" {
+			err := cli.Usage(fmt.Errorf("%s notes no task that it was claimed from", dir))
+			return nil, cli.WithHint(err, "name the task, as in "+s.Hint("submit task-1 "+file)+", or the directory with --dir")
+		}
+		if err := checkTask(task); err != nil {
+			return nil, err
+		}
+		d, err := s.openDelivery(file)
+		if err != nil {
+			return nil, err
+		}
+		defer d.Close()
+		c, err := s.client(server)
+		if err != nil {
+			return nil, err
+		}
+		made, err := s.handIn(ctx, c, task, d)
+		if err != nil {
+			return nil, err
+		}
+		return made, nil
+	})
+}
+
+// delivery is a delivery bundle in a file of this machine.
+type delivery struct {
+	*host.Bundle
+	path   string
+	hash   guild.Hash
+	result *nutshell.Result
+}
+
+// openDelivery opens a bundle, which must be a delivery with a result. The caller closes it.
+func (p program) openDelivery(path string) (*delivery, error) {
+	b, err := p.OpenBundle(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &delivery{Bundle: b, path: path}
+	d.hash, err = b.Hash()
+	if kind := b.Manifest().BundleType(); err == nil && kind != nutshell.TypeDelivery {
+		err = cli.WithHint(fmt.Errorf("is a %.40q, and only deliveries are handed in", kind), "make one with '"+p.Hint("deliver")+"'")
+	}
+	if err == nil {
+		d.result, err = resultOf(b)
+	}
+	if err != nil {
+		b.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return d, nil
+}
+
+// resultOf reads the result of a delivery.
+func resultOf(b *host.Bundle) (*nutshell.Result, error) {
+	raw, err := b.ReadFile(nutshell.ResultFile)
+	if err != nil {
+		return nil, err
+	}
+	return nutshell.ParseResult(raw)
+}
+
+// submitResult is a delivery that was handed in.
+type submitResult struct {
+	TaskID string     `json:"task_id"`
+	Server string     `json:"server"`
+	Hash   guild.Hash `json:"nutshell_hash"`
+	Status string     `json:"status"` // of the work
+	Before bool       `json:"submitted_before"`
+
+	task taskserver.Task
+}
+
+// handIn uploads a delivery and submits it, unless it was handed in before.
+func (p program) handIn(ctx context.Context, c *taskserver.Client, id string, d *delivery) (*submitResult, error) {
+	t, err := c.Task(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	made := &submitResult{TaskID: id, Server: c.URL(), Hash: d.hash, Status: d.result.Status, task: t}
+	request := d.Manifest().RequestID()
+	switch {
+	case t.NutshellID != "" && request != "" && t.NutshellID != request:
+		return nil, fmt.Errorf("%s answers %.80s, and %s is about %.80q", d.path, request, titled(t), t.NutshellID)
+	case t.Status == taskserver.Submitted && (t.Hash == d.hash || strings.Contains(t.Result, d.hash.Hex())):
+		made.Before = true
+		return made, nil
+	case t.Status != taskserver.Assigned:
+		err := fmt.Errorf("%s is %s: nothing can be handed in", titled(t), cli.Clean(t.Status))
+		return nil, cli.WithHint(err, "a task must be yours first: '"+p.Hint("claim "+id)+"', or '"+p.Hint("bid "+id)+"'")
+	}
+	if err := c.Upload(ctx, id, d.Content(), d.Size, d.hash); err != nil {
+		return nil, err
+	}
+	// The publisher reads these words. The hash is in them, because a server may not keep it otherwise.
+	words := d.result.Status + ". Delivery bundle: " + d.hash.String()
+	if d.result.Summary != "" {
+		words = d.result.Status + ": " + strings.TrimSpace(d.result.Summary) + "\nDelivery bundle: " + d.hash.String()
+	}
+	if err := c.Submit(ctx, id, words, d.hash); err != nil {
+		return nil, err
+	}
+	p.remember(c.URL())
+	return made, nil
+}
+
+// Print implements host.Result.
+func (r *submitResult) Print(p *host.Program) error {
+	was := "Handed in"
+	if r.Before {
+		was = "Handed in before:"
+	}
+	work := "why the work is " + r.Status
+	switch r.Status {
+	case nutshell.Completed:
+		work = "the work"
+	case nutshell.Partial:
+		work = "a part of the work"
+	}
+	_, err := fmt.Fprintf(p.Out, "%s %s for %s at %s\n  hash  %s\nThe publisher approves it, which pays the reward.\n", was, work, titled(r.task), r.Server, r.Hash)
 	return err
 }

@@ -5,9 +5,9 @@ package market
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -45,23 +45,25 @@ const (
 	envToken  = "GUILD_TASK_TOKEN"
 )
 
-// serverFlags name a task server and say how it may be reached.
-type serverFlags struct {
+// server is the task server of a verb, as its flags say it.
+type server struct {
+	program
 	url      string
 	insecure bool
 }
 
 // verb completes the declaration of a verb that talks to a task server: its flags, its help, --json, and what a person
 // can do about errors. --clawnet is the reference program's name for --server.
-func (p program) verb(cmd *cobra.Command, f *serverFlags, usage string, run func(cmd *cobra.Command, args []string) (host.Result, error)) *cobra.Command {
+func (p program) verb(cmd *cobra.Command, usage string, run func(ctx context.Context, s *server, args []string) (host.Result, error)) *cobra.Command {
+	s := &server{program: p}
 	cmd.Long += "\n\nThe task server is --server, else " + envServer + ", else " + taskserver.Default + ".\nA token for it is taken from " + envToken + "."
 	flags := cmd.Flags()
-	flags.StringVar(&f.url, "server", "", "URL of the task server ("+envServer+"; "+taskserver.Default+")")
-	flags.StringVarP(&f.url, "clawnet", "c", "", "the same as --server")
-	flags.BoolVar(&f.insecure, "insecure-http", false, "allow http to another machine, which anybody on the way can read")
+	flags.StringVar(&s.url, "server", "", "URL of the task server ("+envServer+"; "+taskserver.Default+")")
+	flags.StringVarP(&s.url, "clawnet", "c", "", "the same as --server")
+	flags.BoolVar(&s.insecure, "insecure-http", false, "allow http to another machine, which anybody on the way can read")
 	_ = flags.MarkHidden("clawnet") // the flag exists
 	return p.Verb(cmd, usage, func(cmd *cobra.Command, args []string) (host.Result, error) {
-		result, err := run(cmd, args)
+		result, err := run(cmd.Context(), s, args)
 		return result, p.advised(err)
 	})
 }
@@ -69,39 +71,37 @@ func (p program) verb(cmd *cobra.Command, f *serverFlags, usage string, run func
 // taskVerb completes the declaration of a verb about the task that is its argument: it gets the task from the server
 // before it runs the verb.
 func (p program) taskVerb(cmd *cobra.Command, usage string, run func(ctx context.Context, c *taskserver.Client, t taskserver.Task) (host.Result, error)) *cobra.Command {
-	var f serverFlags
 	if cmd.Args == nil {
 		cmd.Args = taskID
 	}
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
-	return p.verb(cmd, &f, usage, func(cmd *cobra.Command, args []string) (host.Result, error) {
-		c, err := p.taskServer(f, "")
+	return p.verb(cmd, usage, func(ctx context.Context, s *server, args []string) (host.Result, error) {
+		c, err := s.client("")
 		if err != nil {
 			return nil, err
 		}
 		var t taskserver.Task
 		if len(args) > 0 {
-			t, err = c.Task(cmd.Context(), args[0])
+			if t, err = c.Task(ctx, args[0]); err != nil {
+				return nil, err
+			}
 		}
-		if err != nil {
-			return nil, err
-		}
-		return run(cmd.Context(), c, t)
+		return run(ctx, c, t)
 	})
 }
 
-// taskServer returns the client of the server that the person named, or else of noted, the one in a manifest. The
-// person must have used that before: a bundle from a stranger must not choose who gets the token.
-func (p program) taskServer(f serverFlags, noted string) (*taskserver.Client, error) {
-	url := cmp.Or(f.url, os.Getenv(envServer))
+// client returns the client of the server that the person named, or else of noted, the one in a manifest. The person
+// must have used that before: a bundle from a stranger must not choose who gets the token.
+func (s *server) client(noted string) (*taskserver.Client, error) {
+	url := cmp.Or(s.url, os.Getenv(envServer))
 	if url == "" && noted != "" && noted != taskserver.Default {
-		if !slices.Contains(p.knownServers(), noted) {
+		if !slices.Contains(s.knownServers(), noted) {
 			err := fmt.Errorf("the manifest names the task server %s, which you have not used before", noted)
 			return nil, cli.WithHint(err, "if you trust it with this work, add --server "+noted)
 		}
 		url = noted
 	}
-	config := taskserver.Config{URL: cmp.Or(url, taskserver.Default), InsecureHTTP: f.insecure}
+	config := taskserver.Config{URL: cmp.Or(url, taskserver.Default), InsecureHTTP: s.insecure}
 	if token := key.TakeEnv(envToken); token != "" {
 		config.Token = vault.NewSecret([]byte(token))
 	}
@@ -124,10 +124,7 @@ func (p program) knownServers() []string {
 	if err != nil {
 		return nil
 	}
-	b, err := os.ReadFile(filepath.Join(dir, serversFile))
-	if err != nil {
-		return nil
-	}
+	b, _ := os.ReadFile(filepath.Join(dir, serversFile))
 	return strings.Fields(string(b))
 }
 
@@ -209,51 +206,57 @@ func titled(t taskserver.Task) string {
 	return fmt.Sprintf("%s %q", t.ID, cli.Cut(cli.Clean(t.Title), 60))
 }
 
-// bundle is a bundle in an open file, with the hash of the file.
-type bundle struct {
-	*host.Bundle
-	hash guild.Hash
+// listing is tasks or bids. As JSON it is the list alone.
+type listing[T any] struct {
+	all  []T
+	none string // is printed if there is nothing
+	head []string
+	row  func(T) []string
 }
 
-// download gets the bundle of a task and checks it. The caller closes it.
-func (p program) download(ctx context.Context, c *taskserver.Client, id string, want guild.Hash) (*bundle, error) {
+// MarshalJSON implements json.Marshaler.
+func (l listing[T]) MarshalJSON() ([]byte, error) { return json.Marshal(l.all) }
+
+// Print implements host.Result.
+func (l listing[T]) Print(p *host.Program) error {
+	if len(l.all) == 0 {
+		_, err := fmt.Fprintln(p.Out, l.none)
+		return err
+	}
+	rows := [][]string{l.head}
+	for _, v := range l.all {
+		rows = append(rows, l.row(v))
+	}
+	return cli.Table(p.Out, rows)
+}
+
+// download gets the bundle of a task, checks it, and returns it with the hash of its file. The caller closes it.
+func (p program) download(ctx context.Context, c *taskserver.Client, id string, want guild.Hash) (*host.Bundle, guild.Hash, error) {
 	f, err := host.Unnamed()
 	if err != nil {
-		return nil, err
+		return nil, guild.Hash{}, err
 	}
 	hash, err := c.Download(ctx, id, f, want, host.MaxInput)
 	if err != nil {
 		f.Close()
-		return nil, err
+		return nil, guild.Hash{}, err
 	}
 	b, err := host.ReadBundle(f)
 	if err != nil {
-		return nil, cli.WithHint(fmt.Errorf("the bundle of %s: %w", id, err), "nothing was unpacked; tell the publisher")
+		return nil, guild.Hash{}, cli.WithHint(fmt.Errorf("the bundle of %s: %w", id, err), "nothing was unpacked; tell the publisher")
 	}
-	return &bundle{b, hash}, nil
+	return b, hash, nil
 }
 
 // noted reads the manifest of a directory, and the notes in it of where its task is.
-func noted(dir string) (*nutshell.Manifest, clawnet.Extension, error) {
-	f, err := host.OpenRegular(filepath.Join(dir, nutshell.ManifestFile))
-	if err != nil {
-		return nil, clawnet.Extension{}, err
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, nutshell.DefaultLimits().File))
-	if err != nil {
-		return nil, clawnet.Extension{}, err
-	}
-	m, err := nutshell.ParseManifest(raw)
+func (p program) noted(dir string) (*nutshell.Manifest, clawnet.Extension, error) {
+	_, m, err := p.OwnTree(dir)
 	if err != nil {
 		return nil, clawnet.Extension{}, err
 	}
 	e, _, err := clawnet.FromManifest(m)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", dir, err)
+	}
 	return m, e, err
-}
-
-// note writes an extension with notes of where the task is into the manifest of a directory.
-func note(dir string, e clawnet.Extension, task, server string) error {
-	e.TaskID, e.Server = task, server
-	return host.RewriteManifest(dir, func(m *nutshell.Manifest) error { return m.SetExtension(clawnet.Name, e) })
 }

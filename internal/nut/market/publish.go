@@ -22,7 +22,6 @@ import (
 
 // publishFlags say what is published.
 type publishFlags struct {
-	server          serverFlags
 	dir, reward     string
 	force, hashOnly bool
 }
@@ -43,8 +42,8 @@ which task it has become.`,
 	flags.StringVar(&f.reward, "reward", "", "what the work is worth; the manifest's extensions.clawnet.reward if not given")
 	flags.BoolVar(&f.force, "force", false, "publish even if the check finds gaps")
 	flags.BoolVar(&f.hashOnly, "hash-only", false, "keep the bundle until the task is assigned; publish its hash")
-	return p.verb(cmd, &f.server, "print it as JSON", func(cmd *cobra.Command, _ []string) (host.Result, error) {
-		return p.publish(cmd.Context(), f)
+	return p.verb(cmd, "print it as JSON", func(ctx context.Context, s *server, _ []string) (host.Result, error) {
+		return s.publish(ctx, f)
 	})
 }
 
@@ -64,19 +63,19 @@ type publishResult struct {
 	title string
 }
 
-func (p program) publish(ctx context.Context, f publishFlags) (host.Result, error) {
+func (s *server) publish(ctx context.Context, f publishFlags) (host.Result, error) {
 	if host.IsFile(f.dir) {
-		return nil, cli.WithHint(cli.Usage(fmt.Errorf("%s is a file, and publish takes a directory", f.dir)), "unpack it with '"+p.Hint("unpack "+f.dir)+"'")
+		return nil, cli.WithHint(cli.Usage(fmt.Errorf("%s is a file, and publish takes a directory", f.dir)), "unpack it with '"+s.Hint("unpack "+f.dir)+"'")
 	}
-	tree, m, err := p.OwnTree(f.dir)
+	tree, m, err := s.OwnTree(f.dir)
 	if err != nil {
 		return nil, err
 	}
-	e, err := p.publishable(tree, m, f)
+	e, err := s.publishable(tree, m, f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.dir, err)
 	}
-	c, err := p.taskServer(f.server, e.Server)
+	c, err := s.client(e.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -89,21 +88,38 @@ func (p program) publish(ctx context.Context, f publishFlags) (host.Result, erro
 	case e.PeerID == "":
 		e.PeerID = me
 	case e.PeerID != me:
-		fmt.Fprintf(p.Err, "warning: extensions.clawnet.peer_id is %s, and the server knows you as %s\n", cli.Clean(e.PeerID), me)
+		fmt.Fprintf(s.Err, "warning: extensions.clawnet.peer_id is %s, and the server knows you as %s\n", cli.Clean(e.PeerID), me)
 	}
-	s, err := archive.Share(ctx, p.Program, f.dir, e)
+	packed, err := archive.Share(ctx, s.Program, f.dir, e)
 	if err != nil {
 		return nil, err
 	}
-	defer s.File.Close()
-	made, err := p.announce(ctx, c, s, e, me, f.hashOnly)
+	defer packed.File.Close()
+	t, before, err := s.published(ctx, c, packed, e, me)
+	if err == nil && !before {
+		t, err = c.Create(ctx, packed.Manifest, e, packed.Info.Hash)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := note(f.dir, e, made.TaskID, c.URL()); err != nil {
-		return nil, fmt.Errorf("%s is published, but that could not be noted: %w", made.TaskID, err)
+	made := publishResult{
+		TaskID: t.ID, Server: c.URL(), NutshellID: m.ID(), Hash: packed.Info.Hash, Size: packed.Info.Size, Files: len(packed.Info.Files),
+		Reward: *e.Reward, Before: before, VaultKept: packed.Vault != "", title: m.Task().Title,
+		Uploaded: !f.hashOnly && (!before || t.Status == taskserver.Open),
 	}
-	p.remember(c.URL())
+	if t.Reward.Cmp(e.Reward.Amount) != 0 {
+		fmt.Fprintf(s.Err, "warning: the server has taken the reward of %s for %s\n", e.Reward.Amount, t.Reward)
+	}
+	if made.Uploaded {
+		if err := c.Upload(ctx, t.ID, packed.Content(), packed.Info.Size, packed.Info.Hash); err != nil {
+			return nil, cli.WithHint(fmt.Errorf("%s is published, but its bundle is not there yet: %w", t.ID, err), "publish again: it goes on where it stopped")
+		}
+	}
+	e.TaskID, e.Server = t.ID, c.URL()
+	if err := host.RewriteManifest(f.dir, func(m *nutshell.Manifest) error { return m.SetExtension(clawnet.Name, e) }); err != nil {
+		return nil, fmt.Errorf("%s is published, but that could not be noted: %w", t.ID, err)
+	}
+	s.remember(c.URL())
 	return made, nil
 }
 
@@ -142,62 +158,26 @@ func (p program) publishable(tree fs.FS, m *nutshell.Manifest, f publishFlags) (
 	return e, nil
 }
 
-// announce makes the task, unless it is there already, and uploads the bundle.
-func (p program) announce(ctx context.Context, c *taskserver.Client, s *archive.Shared, e clawnet.Extension, me string, hashOnly bool) (publishResult, error) {
-	made := publishResult{
-		Server: c.URL(), NutshellID: s.Manifest.ID(), Hash: s.Info.Hash, Size: s.Info.Size, Files: len(s.Info.Files),
-		Reward: *e.Reward, VaultKept: s.Vault != "", title: s.Manifest.Task().Title,
-	}
-	t, before, err := p.publishedBefore(ctx, c, s, e, me)
-	if err != nil {
-		return made, err
-	}
-	if !before {
-		if t, err = c.Create(ctx, s.Manifest, e, s.Info.Hash); err != nil {
-			return made, err
+// published finds the task that a bundle has become: the one that the manifest notes, or else an open one with the
+// bundle's id. If its content has changed since, that is an error.
+func (p program) published(ctx context.Context, c *taskserver.Client, s *archive.Shared, e clawnet.Extension, me string) (t taskserver.Task, found bool, err error) {
+	id := s.Manifest.ID()
+	if e.TaskID != "" && e.Server == c.URL() && taskserver.CheckID(e.TaskID) == nil {
+		t, err = c.Task(ctx, e.TaskID)
+		found = err == nil && t.NutshellID == id
+		if taskserver.IsStatus(err, http.StatusNotFound) {
+			err = nil
 		}
 	}
-	made.TaskID, made.Before = t.ID, before
-	if t.Reward.Cmp(e.Reward.Amount) != 0 {
-		fmt.Fprintf(p.Err, "warning: the server has taken the reward of %s for %s\n", e.Reward.Amount, t.Reward)
-	}
-	if hashOnly || before && t.Status != taskserver.Open {
-		return made, nil
-	}
-	if err := c.Upload(ctx, t.ID, s.Content(), s.Info.Size, s.Info.Hash); err != nil {
-		return made, cli.WithHint(fmt.Errorf("%s is published, but its bundle is not there yet: %w", t.ID, err), "publish again: it goes on where it stopped")
-	}
-	made.Uploaded = true
-	return made, nil
-}
-
-// publishedBefore finds the task that a bundle has become. If its content has changed since, that is an error.
-func (p program) publishedBefore(ctx context.Context, c *taskserver.Client, s *archive.Shared, e clawnet.Extension, me string) (taskserver.Task, bool, error) {
-	t, found, err := p.notedTask(ctx, c, s.Manifest.ID(), e)
 	if err == nil && !found {
-		t, found, err = c.Find(ctx, s.Manifest.ID(), me)
-	}
-	if err != nil || !found {
-		return t, false, err
+		t, found, err = c.Find(ctx, id, me)
 	}
 	// After a submission a server may have the delivery's hash there.
-	if t.Status == taskserver.Open && !t.Hash.IsZero() && t.Hash != s.Info.Hash {
-		err := fmt.Errorf("%s was published with other content, and an open task does not change", titled(t))
-		return t, true, cli.WithHint(err, "withdraw it on the server, and give the bundle a new id with '"+p.Hint("set id nut-…")+"'")
+	if err == nil && found && t.Status == taskserver.Open && !t.Hash.IsZero() && t.Hash != s.Info.Hash {
+		err = fmt.Errorf("%s was published with other content, and an open task does not change", titled(t))
+		err = cli.WithHint(err, "withdraw it on the server, and give the bundle a new id with '"+p.Hint("set id nut-…")+"'")
 	}
-	return t, true, nil
-}
-
-// notedTask gets the task that the manifest's notes name.
-func (p program) notedTask(ctx context.Context, c *taskserver.Client, nutshellID string, e clawnet.Extension) (taskserver.Task, bool, error) {
-	if e.TaskID == "" || e.Server != c.URL() || taskserver.CheckID(e.TaskID) != nil {
-		return taskserver.Task{}, false, nil
-	}
-	t, err := c.Task(ctx, e.TaskID)
-	if taskserver.IsStatus(err, http.StatusNotFound) {
-		return t, false, nil
-	}
-	return t, err == nil && t.NutshellID == nutshellID, err
+	return t, found, err
 }
 
 // Print implements host.Result.

@@ -1,6 +1,7 @@
 package market
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,14 +12,15 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/hand/workdir"
 	"guild/internal/nut/host"
 	"guild/nutshell"
-	"guild/nutshell/clawnet"
 	"guild/nutshell/ignore"
+	"guild/nutshell/object"
 	"guild/nutshell/vault"
 )
 
@@ -27,96 +29,78 @@ const deliveryDir = "delivery"
 
 // work is what there is to deliver.
 type work struct {
-	request   *nutshell.Manifest
-	extension clawnet.Extension
+	tree    *workdir.Tree // the person's directory; the caller closes it
+	request *nutshell.Manifest
 
-	ready     fs.FS // a tree laid out as a delivery; if nil, the members below are laid out as one
+	ready     bool // the directory is laid out as a delivery; if not, the members below are laid out as one
 	artifacts fs.FS
 	result    json.RawMessage // the worker's own; nil if there is none
 	log       []byte
 	leftOut   []string // what is not delivered, and why
-
-	close func()
 }
 
 // findWork finds the request, and what was made for it.
-func (p program) findWork(ctx context.Context, f deliverFlags) (*work, error) {
-	info, err := os.Stat(f.dir)
+func (p program) findWork(ctx context.Context, f deliverFlags) (w *work, err error) {
+	here, err := os.Stat(f.dir)
 	if err != nil {
 		return nil, err
 	}
-	if !info.IsDir() {
+	if !here.IsDir() {
 		return nil, cli.WithHint(cli.Usage(fmt.Errorf("%s is not a directory", f.dir)), "hand a bundle in with '"+p.Hint("submit "+f.dir)+"'")
 	}
 	tree, err := workdir.FS(f.dir, nutshell.Limits{})
 	if err != nil {
 		return nil, err
 	}
-	w := &work{close: func() { tree.Close() }}
+	defer func() {
+		if err != nil {
+			tree.Close()
+		}
+	}()
+	w = &work{tree: tree}
 	for _, s := range tree.Skipped {
 		w.leftOut = append(w.leftOut, s.Path+": "+s.Reason)
 	}
-	if err := p.fillWork(ctx, w, tree, f); err != nil {
-		tree.Close()
-		return nil, err
-	}
-	return w, nil
-}
-
-func (p program) fillWork(ctx context.Context, w *work, tree fs.FS, f deliverFlags) (err error) {
-	apart := false // the request is elsewhere
-	if f.request != "" {
-		here, err := os.Stat(f.dir)
-		if err != nil {
-			return err
+	var made []string
+	if there, err := os.Stat(f.request); f.request != "" && (err != nil || !os.SameFile(here, there)) {
+		// The request is elsewhere: all of the directory was made.
+		if w.request, err = p.manifestOf(ctx, f.request); err != nil {
+			return nil, err
 		}
-		there, err := os.Stat(f.request)
-		apart = err != nil || !os.SameFile(here, there)
-	}
-	if apart {
-		w.request, err = p.manifestOf(ctx, f.request)
+		if w.request.BundleType() == nutshell.TypeDelivery {
+			return nil, cli.Usage(fmt.Errorf("%s is a delivery itself, not a request", f.request))
+		}
+		if made, err = w.made(nil, nil); err != nil {
+			return nil, err
+		}
 	} else {
 		w.request, err = nutshell.ReadManifest(tree)
-	}
-	if errors.Is(err, nutshell.ErrNoManifest) && !apart {
-		return cli.WithHint(fmt.Errorf("%s: %w", f.dir, err), "name the request that this answers with --request")
-	}
-	if err != nil {
-		return err
-	}
-	if w.extension, _, err = clawnet.FromManifest(w.request); err != nil {
-		return err
-	}
-	isDelivery := w.request.BundleType() == nutshell.TypeDelivery
-	switch {
-	case apart && isDelivery:
-		return cli.Usage(fmt.Errorf("%s is a delivery itself, not a request", f.request))
-	case apart: // all of the directory was made
-		patterns, err := host.Ignored(tree)
+		if errors.Is(err, nutshell.ErrNoManifest) {
+			return nil, cli.WithHint(fmt.Errorf("%s: %w", f.dir, err), "name the request that this answers with --request")
+		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		files, err := host.Files(tree, func(name string, isDir bool) bool { return !patterns.Match(name, isDir) })
+		if w.request.BundleType() == nutshell.TypeDelivery {
+			if f.status+f.summary+f.log+f.model != "" || len(f.used) > 0 {
+				err := cli.Usage(fmt.Errorf("%s is a delivery already, and says of itself what the flags say", f.dir))
+				return nil, cli.WithHint(err, "change its "+nutshell.ResultFile)
+			}
+			w.ready = true
+			return w, nil
+		}
+		secret := path.Clean(w.request.Credentials().Vault)
+		made, err = w.made([]string{deliveryDir, path.Dir(vault.File), nutshell.HiddenDir, secret, nutshell.ManifestFile, ignore.File}, ownFiles(w.request))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return w.take(tree, files)
-	case isDelivery:
-		if f.status+f.summary+f.log+f.model != "" || len(f.used) > 0 {
-			err := cli.Usage(fmt.Errorf("%s is a delivery already, and says of itself what the flags say", f.dir))
-			return cli.WithHint(err, "change its "+nutshell.ResultFile)
+		if info, err := fs.Stat(tree, deliveryDir); err == nil && info.IsDir() {
+			return w, w.takeDelivery(made)
 		}
-		w.ready = tree
-		return nil
 	}
-	changed, err := w.changes(tree)
-	if err != nil {
-		return err
-	}
-	if info, err := fs.Stat(tree, deliveryDir); err == nil && info.IsDir() {
-		return w.takeDelivery(tree, changed)
-	}
-	return w.take(tree, changed)
+	w.artifacts = host.Subset(tree, made)
+	w.result, err = nutshell.WorkerResult(w.artifacts)
+	return w, err
 }
 
 // manifestOf returns the manifest of a bundle file or a directory.
@@ -137,16 +121,43 @@ func (p program) manifestOf(ctx context.Context, name string) (*nutshell.Manifes
 	return nutshell.ReadManifest(tree)
 }
 
-// take delivers some files of a tree.
-func (w *work) take(tree fs.FS, files []string) (err error) {
-	w.artifacts = host.Subset(tree, files)
-	w.result, err = nutshell.WorkerResult(w.artifacts)
-	return err
+// made lists the files that are new, or differ from the known ones, by their hashes. It leaves out those named in skip,
+// such as credentials and hidden tests, and those that .nutignore names.
+func (w *work) made(skip []string, known map[string]string) ([]string, error) {
+	patterns, err := host.Ignored(w.tree)
+	if err != nil {
+		return nil, err
+	}
+	files, err := host.Files(w.tree, func(name string, isDir bool) bool {
+		return !slices.Contains(skip, name) && !patterns.Match(name, isDir)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var made []string
+	for _, name := range files {
+		text, listed := known[name]
+		want, err := guild.ParseHash(text)
+		if listed && err != nil {
+			continue // the reference program lists files without hashes: they count as unchanged
+		}
+		if listed {
+			got, _, err := host.HashFile(w.tree, name)
+			if err != nil {
+				return nil, err
+			}
+			if got == want {
+				continue
+			}
+		}
+		made = append(made, name)
+	}
+	return made, nil
 }
 
 // takeDelivery delivers the folder delivery/ of a request's directory. What has changed outside it is left out.
-func (w *work) takeDelivery(tree fs.FS, changed []string) error {
-	files, err := host.Files(tree, func(name string, _ bool) bool { return name == deliveryDir || strings.HasPrefix(name, deliveryDir+"/") })
+func (w *work) takeDelivery(changed []string) error {
+	files, err := host.Files(w.tree, func(name string, _ bool) bool { return name == deliveryDir || strings.HasPrefix(name, deliveryDir+"/") })
 	if err != nil {
 		return err
 	}
@@ -156,10 +167,9 @@ func (w *work) takeDelivery(tree fs.FS, changed []string) error {
 		switch {
 		case ok:
 			artifacts = append(artifacts, artifact)
-		case name == nutshell.ResultFile:
-			w.result, err = fs.ReadFile(tree, name)
+		case name == nutshell.ResultFile: // read below
 		case name == nutshell.LogFile:
-			w.log, err = readLog(tree.Open, name)
+			w.log, err = readLog(w.tree.Open, name)
 		default:
 			w.leftOut = append(w.leftOut, name+": is neither artifact, result nor log")
 		}
@@ -170,51 +180,18 @@ func (w *work) takeDelivery(tree fs.FS, changed []string) error {
 	for _, name := range changed {
 		w.leftOut = append(w.leftOut, name+": has changed, and is not in "+nutshell.ArtifactsDir)
 	}
-	below := tree
+	delivery, err := fs.Sub(w.tree, deliveryDir)
+	if err == nil {
+		w.result, err = nutshell.WorkerResult(delivery)
+	}
+	if err != nil {
+		return err
+	}
 	if len(artifacts) > 0 {
-		if below, err = fs.Sub(tree, nutshell.ArtifactsDir); err != nil {
-			return err
-		}
+		delivery, err = fs.Sub(w.tree, nutshell.ArtifactsDir)
 	}
-	w.artifacts = host.Subset(below, artifacts)
-	return nil
-}
-
-// changes returns the files that are new, or are not what files.tree says. It leaves out credentials, hidden tests and
-// what .nutignore names.
-func (w *work) changes(tree fs.FS) ([]string, error) {
-	patterns, err := host.Ignored(tree)
-	if err != nil {
-		return nil, err
-	}
-	secret := path.Clean(w.request.Credentials().Vault)
-	apart := []string{deliveryDir, path.Dir(vault.File), nutshell.HiddenDir, secret, nutshell.ManifestFile, ignore.File}
-	files, err := host.Files(tree, func(name string, isDir bool) bool {
-		return !slices.Contains(apart, name) && !patterns.Match(name, isDir)
-	})
-	if err != nil {
-		return nil, err
-	}
-	known := ownFiles(w.request)
-	var changed []string
-	for _, name := range files {
-		text, listed := known[name]
-		want, err := guild.ParseHash(text)
-		if listed && err != nil {
-			continue // the reference program lists files without hashes: they count as unchanged
-		}
-		if listed {
-			got, _, err := host.HashFile(tree, name)
-			if err != nil {
-				return nil, err
-			}
-			if got == want {
-				continue
-			}
-		}
-		changed = append(changed, name)
-	}
-	return changed, nil
+	w.artifacts = host.Subset(delivery, artifacts)
+	return err
 }
 
 // ownFiles returns the files of a request with their hashes: those in its list, and those that its manifest names,
@@ -250,8 +227,8 @@ func readLog[F io.ReadCloser](open func(string) (F, error), name string) ([]byte
 
 // deliveryTree returns the delivery as a tree, for packing.
 func (p program) deliveryTree(f deliverFlags, w *work) (fs.FS, error) {
-	if w.ready != nil {
-		return w.ready, nil
+	if w.ready {
+		return w.tree, nil
 	}
 	made, err := fs.ReadDir(w.artifacts, ".")
 	if err != nil {
@@ -261,16 +238,26 @@ func (p program) deliveryTree(f deliverFlags, w *work) (fs.FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := w.resultWith(map[string]string{"status": f.status, "summary": f.summary})
-	if err == nil {
-		result, err = vault.MarkUsed(result, used)
-	}
-	if err != nil {
-		return nil, err
-	}
 	if len(made) == 0 && (f.status == "" || f.status == nutshell.Completed) && w.result == nil {
 		err := fmt.Errorf("%s has nothing to deliver: no file is new or has changed", f.dir)
 		return nil, cli.WithHint(err, "put what was made into "+nutshell.ArtifactsDir+", or say --status blocked")
+	}
+	result := w.result
+	if f.status+f.summary != "" {
+		o, err := object.Parse([]byte(cmp.Or(string(result), "{}")))
+		if err != nil {
+			return nil, err
+		}
+		for _, flag := range [][2]string{{"status", f.status}, {"summary", f.summary}} {
+			if flag[1] != "" {
+				o = o.WithText(flag[0], flag[1])
+			}
+		}
+		result = json.RawMessage(o.Text())
+	}
+	result, err = vault.MarkUsed(result, used)
+	if err != nil {
+		return nil, err
 	}
 	if f.log != "" {
 		if w.log, err = readLog(os.Open, f.log); err != nil {
@@ -286,30 +273,26 @@ func (p program) deliveryTree(f deliverFlags, w *work) (fs.FS, error) {
 	})
 }
 
-// resultWith returns the worker's result with these members set, those that are not empty.
-func (w *work) resultWith(members map[string]string) (json.RawMessage, error) {
-	all := make(map[string]json.RawMessage)
-	if len(w.result) > 0 {
-		if _, err := nutshell.WorkerResult(host.WithFile(w.artifacts, "result.json", w.result)); err != nil {
-			return nil, err
-		}
-		if err := json.Unmarshal(w.result, &all); err != nil {
-			return nil, err
-		}
+// uses parses --credential-used. A name that the request does not know is an error.
+func (p program) uses(f deliverFlags, request *nutshell.Manifest) ([]vault.Used, error) {
+	var known []string
+	for _, s := range request.Credentials().Scopes {
+		known = append(known, s.Name)
 	}
-	changed := false
-	for name, text := range members {
-		if text == "" {
-			continue
+	var all []vault.Used
+	for _, text := range f.used {
+		u := vault.Used{Name: text, At: p.Now()}
+		if name, moment, ok := strings.Cut(text, "@"); ok {
+			at, err := time.Parse(time.RFC3339, moment)
+			if err != nil {
+				return nil, cli.WithHint(cli.Usage(fmt.Errorf("--credential-used %.80q: %.40q is not a time", text, moment)), "as in --credential-used staging-db@2026-03-15T10:00:00Z")
+			}
+			u = vault.Used{Name: name, At: at}
 		}
-		value, err := json.Marshal(text)
-		if err != nil {
-			return nil, err
+		if len(known) > 0 && !slices.Contains(known, u.Name) {
+			return nil, cli.WithHint(cli.Usage(fmt.Errorf("the request has no credential %.80q", u.Name)), "it has: "+strings.Join(known, ", "))
 		}
-		all[name], changed = value, true
+		all = append(all, u)
 	}
-	if !changed {
-		return w.result, nil
-	}
-	return json.Marshal(all)
+	return all, nil
 }
