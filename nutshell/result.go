@@ -164,7 +164,7 @@ func parseResult(b []byte) (*Result, error) {
 	if isFirst(r.Version) {
 		r.Deliverer.Name = cmp.Or(r.Deliverer.Name, text.string("deliverer", "agent_name"))
 	}
-	if known := tables()[ResultFile].at("status").Values; r.Status != "" && !slices.Contains(known, r.Status) {
+	if known := tables()[ResultFile].At("status").Values; r.Status != "" && !slices.Contains(known, r.Status) {
 		return nil, &ManifestError{ResultFile, "status", fmt.Sprintf("%.40q is not one of %s", r.Status, strings.Join(known, ", "))}
 	}
 	return r, nil

@@ -88,7 +88,7 @@ func (e editor) set(text []byte, path []string, value []byte, f *Field) ([]byte,
 }
 
 func (e editor) setMember(object []byte, path []string, value []byte, f *Field) ([]byte, error) {
-	all, inner := parts(object), f.at(path[0])
+	all, inner := parts(object), f.At(path[0])
 	if i := indexOf(all, path[0]); i >= 0 {
 		return e.replace(object, all[i], path[1:], value, inner)
 	}
@@ -100,7 +100,7 @@ func (e editor) setMember(object []byte, path []string, value []byte, f *Field) 
 }
 
 func (e editor) setElement(list []byte, path []string, value []byte, f *Field) ([]byte, error) {
-	all, inner := parts(list), f.at(path[0])
+	all, inner := parts(list), f.At(path[0])
 	i, ok := index(path[0], len(all))
 	switch {
 	case !ok:
@@ -140,7 +140,7 @@ func (f *Field) wrap(path []string, value []byte) ([]byte, error) {
 	if len(path) == 0 {
 		return value, nil
 	}
-	value, err := f.at(path[0]).wrap(path[1:], value)
+	value, err := f.At(path[0]).wrap(path[1:], value)
 	switch {
 	case err != nil:
 		return nil, err
@@ -225,7 +225,7 @@ func mergeMembers(own, other []byte, keep []string, f *Field) []byte {
 		case !both:
 			names = append(names, m.name)
 		case was[0] == '{' && value[0] == '{':
-			value = mergeMembers(was, value, nil, f.at(m.name))
+			value = mergeMembers(was, value, nil, f.At(m.name))
 		}
 		texts[m.name] = value
 	}

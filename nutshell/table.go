@@ -167,8 +167,8 @@ func (f *Field) names() []string {
 	return names
 }
 
-// at returns the field of a member or an element, nil if it is unknown.
-func (f *Field) at(step string) *Field {
+// At returns the field of a member or an element, nil if it is unknown.
+func (f *Field) At(step string) *Field {
 	if f == nil {
 		return nil
 	}
@@ -196,7 +196,7 @@ func FieldAt(path string) (Field, error) {
 				return Field{}, nil
 			}
 		}
-		if f = f.at(name); f == nil {
+		if f = f.At(name); f == nil {
 			return Field{}, nil
 		}
 		if f.Kind == KindAny {

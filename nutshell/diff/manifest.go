@@ -55,57 +55,38 @@ func members(v jsontext.Value) object.Members {
 }
 
 func compareValues(found *[]Member, path []string, a, b jsontext.Value) {
-	switch {
-	case bytes.Equal(a, b):
-	case a.Kind() == '{' && b.Kind() == '{':
-		compareObjects(found, path, members(a), members(b))
-	case a.Kind() == '[' && b.Kind() == '[':
-		compareLists(found, path, members(a), members(b))
-	default:
+	if bytes.Equal(a, b) {
+		return
+	}
+	isList := a.Kind() == '['
+	if a.Kind() != b.Kind() || !isList && a.Kind() != '{' {
 		*found = append(*found, Member{Path: nutshell.Path(path...), Change: Changed, Old: json.RawMessage(a), New: json.RawMessage(b)})
+		return
 	}
-}
-
-func compareObjects(found *[]Member, path []string, a, b object.Members) {
-	there := make(map[string]jsontext.Value, len(b))
-	for _, p := range b {
-		there[p.Name] = p.Value
+	before, after := members(a), members(b)
+	for isList && len(before) > 0 && len(after) > 0 && bytes.Equal(before[0].Value, after[0].Value) {
+		before, after = before[1:], after[1:] // what both lists begin with
 	}
-	for _, p := range a {
-		if other, ok := there[p.Name]; ok {
-			compareValues(found, below(path, p), p.Value, other)
-			delete(there, p.Name)
+	for isList && len(before) > 0 && len(after) > 0 && bytes.Equal(before[len(before)-1].Value, after[len(after)-1].Value) {
+		before, after = before[:len(before)-1], after[:len(after)-1] // what both end with
+	}
+	there := make(map[string]jsontext.Value, len(after))
+	for _, m := range after {
+		there[m.Name] = m.Value
+	}
+	for _, m := range before {
+		below := append(slices.Clone(path), m.Name)
+		if other, ok := there[m.Name]; ok {
+			compareValues(found, below, m.Value, other)
+			delete(there, m.Name)
 		} else {
-			*found = append(*found, Member{Path: nutshell.Path(below(path, p)...), Change: Removed, Old: json.RawMessage(p.Value)})
+			*found = append(*found, Member{Path: nutshell.Path(below...), Change: Removed, Old: json.RawMessage(m.Value)})
 		}
 	}
-	for _, p := range b {
-		if _, ok := there[p.Name]; ok {
-			*found = append(*found, Member{Path: nutshell.Path(below(path, p)...), Change: Added, New: json.RawMessage(p.Value)})
+	for _, m := range after {
+		if _, ok := there[m.Name]; ok {
+			*found = append(*found, Member{Path: nutshell.Path(append(slices.Clone(path), m.Name)...), Change: Added, New: json.RawMessage(m.Value)})
 		}
-	}
-}
-
-func below(path []string, p object.Member) []string { return append(slices.Clone(path), p.Name) }
-
-// compareLists compares two lists without the elements that both begin or end with.
-func compareLists(found *[]Member, path []string, a, b object.Members) {
-	same := func(x, y object.Member) bool { return bytes.Equal(x.Value, y.Value) }
-	for len(a) > 0 && len(b) > 0 && same(a[0], b[0]) {
-		a, b = a[1:], b[1:]
-	}
-	for len(a) > 0 && len(b) > 0 && same(a[len(a)-1], b[len(b)-1]) {
-		a, b = a[:len(a)-1], b[:len(b)-1]
-	}
-	both := min(len(a), len(b))
-	for i := range both {
-		compareValues(found, below(path, a[i]), a[i].Value, b[i].Value)
-	}
-	for _, p := range a[both:] {
-		*found = append(*found, Member{Path: nutshell.Path(below(path, p)...), Change: Removed, Old: json.RawMessage(p.Value)})
-	}
-	for _, p := range b[both:] {
-		*found = append(*found, Member{Path: nutshell.Path(below(path, p)...), Change: Added, New: json.RawMessage(p.Value)})
 	}
 }
 
@@ -121,23 +102,19 @@ func compareTrees(a, b []nutshell.TreeEntry) []Member {
 		if !ok || old == e.Role {
 			continue
 		}
-		m := Member{Path: nutshell.Path("files", "tree", e.Path, "role"), Change: Changed, Old: text(old), New: text(e.Role)}
-		switch "" {
-		case old:
+		m := Member{Path: nutshell.Path("files", "tree", e.Path, "role"), Change: Changed}
+		if old != "" {
+			m.Old = json.RawMessage(object.Quote(old))
+		}
+		if e.Role != "" {
+			m.New = json.RawMessage(object.Quote(e.Role))
+		}
+		if m.Old == nil {
 			m.Change = Added
-		case e.Role:
+		} else if m.New == nil {
 			m.Change = Removed
 		}
 		found = append(found, m)
 	}
 	return found
-}
-
-// text returns a string as JSON, nil if it is empty.
-func text(s string) json.RawMessage {
-	if s == "" {
-		return nil
-	}
-	b, _ := jsontext.AppendQuote(nil, s) // what was parsed is UTF-8
-	return b
 }

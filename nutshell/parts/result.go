@@ -5,8 +5,10 @@ import (
 	"maps"
 	"math"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -50,7 +52,7 @@ func mergeResults(all []*delivered, files map[string]source, o MergeOptions, m *
 	add("artifacts", r.artifacts(files))
 	add("acceptance_results", r.acceptance())
 	add("execution_log", r.log())
-	add("tags", r.tags())
+	add("tags", r.section("tags", nil))
 	add("extensions", r.extensions())
 	r.rest(&merged, r.docs)
 	if r.err != nil {
@@ -62,17 +64,72 @@ func mergeResults(all []*delivered, files map[string]source, o MergeOptions, m *
 // moment formats a time as the specification does.
 func moment(t time.Time) nutshell.Timestamp { return nutshell.Timestamp(t.UTC().Format(time.RFC3339)) }
 
-// section returns one member of every result as an object, nil where it is not one.
-func (r *merger) section(name string) []object.Members {
-	all := make([]object.Members, len(r.docs))
-	for i, doc := range r.docs {
+// section merges one member of the results, an object, by the table of the result: whole numbers are added up and lists
+// concatenated; of anything else, also of unknown members, the first result that has it decides. A text, and an element
+// with a path, comes once in a list. The members in set are as they are.
+func (r *merger) section(name string, set object.Members) object.Members {
+	merged := slices.Clone(set)
+	var sections []object.Members
+	for _, doc := range r.docs {
 		if raw := doc.Value(name); raw.Kind() == '{' {
 			o, err := readObject(raw)
 			r.err = cmp.Or(r.err, err)
-			all[i] = o
+			sections = append(sections, o)
 		}
 	}
-	return all
+	for _, f := range result().At(name).Members {
+		switch f.Kind {
+		case nutshell.KindWhole:
+			if total, ok := sum(sections, f.Name); ok {
+				r.add(&merged, f.Name, total)
+			}
+		case nutshell.KindList, nutshell.KindTexts:
+			if list, ok := concat(sections, f); ok {
+				r.add(&merged, f.Name, list)
+			}
+		}
+	}
+	r.rest(&merged, sections)
+	return merged
+}
+
+// result is the table of a result.
+var result = sync.OnceValue(func() *nutshell.Field { return nutshell.Describe(reflect.TypeFor[nutshell.Result]()) })
+
+// sum adds up a number of all sections, without overflow. Negative ones, which a deliverer may claim, count as zero. ok is
+// false if no section has it.
+func sum(sections []object.Members, name string) (total int64, ok bool) {
+	for _, s := range sections {
+		var n int64
+		if json.Unmarshal(s.Value(name), &n) == nil {
+			total, ok = total+min(max(n, 0), math.MaxInt64-total), true
+		}
+	}
+	return total, ok
+}
+
+// concat concatenates a list of all sections. ok is false if no section has it.
+func concat(sections []object.Members, f *nutshell.Field) (merged []jsontext.Value, ok bool) {
+	merged = []jsontext.Value{}
+	seen := make(map[string]bool)
+	hasPath := f.Each.At("path") != nil
+	for _, s := range sections {
+		if s.Value(f.Name).Kind() != '[' {
+			continue
+		}
+		ok = true
+		for _, e := range object.Elements(s.Value(f.Name)) {
+			id := string(e)
+			if o, err := readObject(e); hasPath && err == nil && o.Value("path") != nil {
+				id = string(o.Value("path"))
+			}
+			if once := hasPath || f.Kind == nutshell.KindTexts; !once || !seen[id] {
+				seen[id] = true
+				merged = append(merged, e)
+			}
+		}
+	}
+	return merged, ok
 }
 
 // latest returns when the last part was completed.
@@ -124,30 +181,13 @@ func (r *merger) summary() string {
 	return strings.Join(lines, "\n")
 }
 
-// deliverer lists the names and models, and adds up sessions and tokens.
+// deliverer lists the names and models.
 func (r *merger) deliverer() object.Members {
 	var names, models []string
-	var sessions, tokens int64
 	for _, d := range r.all {
-		who := d.result.Deliverer
-		names, models = append(names, who.Name), append(models, who.Model)
-		sessions, tokens = sum(sessions, who.SessionsUsed), sum(tokens, who.TotalTokens)
+		names, models = append(names, d.result.Deliverer.Name), append(models, d.result.Deliverer.Model)
 	}
-	var o object.Members
-	if name := join(names); name != "" {
-		r.add(&o, "name", name)
-	}
-	if model := join(models); model != "" {
-		r.add(&o, "model", model)
-	}
-	if sessions != 0 {
-		r.add(&o, "sessions_used", sessions)
-	}
-	if tokens != 0 {
-		r.add(&o, "total_tokens", tokens)
-	}
-	r.rest(&o, r.section("deliverer"))
-	return o
+	return r.section("deliverer", object.Members{}.WithText("name", join(names)).WithText("model", join(models)))
 }
 
 func (r *merger) add(o *object.Members, name string, value any) {
@@ -183,122 +223,41 @@ func join(all []string) string {
 	return strings.Join(unique, ", ")
 }
 
-// sum adds without overflow. Negative numbers, which a deliverer may claim, count as zero.
-func sum(a, b int64) int64 {
-	if b > 0 && a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + max(b, 0)
-}
-
-// tags puts the lists of labels one after the other, each label once.
-func (r *merger) tags() object.Members {
-	sections := r.section("tags")
-	var o object.Members
-	for _, name := range []string{"skills_used", "tools_used"} {
-		if merged, ok := concat(sections, name, ""); ok {
-			r.add(&o, name, merged)
-		}
-	}
-	r.rest(&o, sections)
-	return o
-}
-
 // artifacts lists the artifacts that the results name, and those that are only in the tree.
 func (r *merger) artifacts(files map[string]source) object.Members {
-	sections := r.section("artifacts")
-	created, _ := concat(sections, "files_created", "path")
-	modified, hasModified := concat(sections, "files_modified", "path")
+	o := r.section("artifacts", nil)
 	named := make(map[string]bool)
 	for _, d := range r.all {
 		for _, a := range slices.Concat(d.result.Artifacts.FilesCreated, d.result.Artifacts.FilesModified) {
 			named[path.Clean(a.Path)] = true
 		}
 	}
+	created := append([]jsontext.Value{}, object.Elements(o.Value("files_created"))...)
 	for _, p := range slices.Sorted(maps.Keys(files)) {
 		if isBelow(p, nutshell.ArtifactsDir) && !named[p] {
-			raw, err := json.Marshal(map[string]string{"path": p})
-			r.err = cmp.Or(r.err, err)
-			created = append(created, raw)
+			created = append(created, object.Members{}.WithText("path", p).Text())
 		}
 	}
-	var o object.Members
-	r.add(&o, "files_created", created)
-	if hasModified {
-		r.add(&o, "files_modified", modified)
-	}
-	r.rest(&o, sections)
-	return o
+	raw, err := encode(created)
+	r.err = cmp.Or(r.err, err)
+	return o.With("files_created", raw)
 }
 
-// each is the key of lists whose elements all stay.
-const each = "*"
-
-// concat concatenates a list of all sections. Elements with the same key (idOf) come once, unless key is each. ok is
-// false if no section has the list.
-func concat(sections []object.Members, name, key string) (merged []jsontext.Value, ok bool) {
-	merged = []jsontext.Value{}
-	seen := make(map[string]bool)
-	for _, s := range sections {
-		if s.Value(name).Kind() != '[' {
-			continue
-		}
-		ok = true
-		for _, e := range object.Elements(s.Value(name)) {
-			if id := idOf(e, key); key == each || !seen[id] {
-				seen[id] = true
-				merged = append(merged, e)
-			}
-		}
-	}
-	return merged, ok
-}
-
-// idOf returns the member key of an element, or its text if key is empty or it has no such member.
-func idOf(e jsontext.Value, key string) string {
-	if key != "" && e.Kind() == '{' {
-		if o, err := readObject(e); err == nil && o.Value(key) != nil {
-			return string(o.Value(key))
-		}
-	}
-	return string(e)
-}
-
+// acceptance adds up the tests. A merged delivery always says how many there are.
 func (r *merger) acceptance() object.Members {
-	var passed, failed, skipped int64
-	for _, d := range r.all {
-		a := d.result.AcceptanceResults
-		passed, failed, skipped = sum(passed, a.TestsPassed), sum(failed, a.TestsFailed), sum(skipped, a.TestsSkipped)
+	o := r.section("acceptance_results", nil)
+	for _, name := range []string{"tests_passed", "tests_failed", "tests_skipped"} {
+		r.add(&o, name, 0)
 	}
-	var o object.Members
-	r.add(&o, "tests_passed", passed)
-	r.add(&o, "tests_failed", failed)
-	r.add(&o, "tests_skipped", skipped)
-	sections := r.section("acceptance_results")
-	if merged, ok := concat(sections, "checklist", each); ok {
-		r.add(&o, "checklist", merged)
-	}
-	r.rest(&o, sections)
 	return o
 }
 
 // log merges the execution logs. There are several full logs; extensions names them.
 func (r *merger) log() object.Members {
-	sections := r.section("execution_log")
-	var o object.Members
-	if len(r.all) > 1 {
-		r.add(&o, "strategy_used", "parallel")
-		for i := range sections {
-			sections[i] = slices.DeleteFunc(sections[i], func(m object.Member) bool { return m.Name == "full_log" })
-		}
+	if len(r.all) == 1 {
+		return r.section("execution_log", nil)
 	}
-	for _, name := range []string{"checkpoints", "decisions", "issues_encountered", "credentials_used"} {
-		if merged, ok := concat(sections, name, each); ok {
-			r.add(&o, name, merged)
-		}
-	}
-	r.rest(&o, sections)
-	return o
+	return r.section("execution_log", object.Members{}.WithText("strategy_used", "parallel")).With("full_log", nil)
 }
 
 // made is one part in the extension of a merged delivery.
@@ -324,6 +283,5 @@ func (r *merger) extensions() object.Members {
 	raw, err := json.Marshal(of)
 	r.err = cmp.Or(r.err, err)
 	r.add(&o, Extension, object.Members{}.With("parts", raw))
-	r.rest(&o, r.section("extensions"))
-	return o
+	return r.section("extensions", o)
 }
