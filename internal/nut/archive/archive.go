@@ -3,12 +3,9 @@
 package archive
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"guild/internal/nut/host"
-	"guild/nutshell/clawnet"
 )
 
 // Commands returns the verbs.
@@ -18,12 +15,6 @@ func Commands(p *host.Program) []*cobra.Command {
 		own.packCommand(), own.unpackCommand(), own.compressCommand(), own.inspectCommand(), own.serveCommand(),
 		own.contextCommand(), own.diffCommand(), own.signCommand(), own.splitCommand(), own.mergeCommand(),
 	}
-}
-
-// Share packs a directory for others: without its vault, and with this extension in its manifest, but without the notes
-// of where it was published. The caller closes the file.
-func Share(ctx context.Context, p *host.Program, dir string, e clawnet.Extension) (*Shared, error) {
-	return program{p}.share(ctx, dir, e)
 }
 
 // program is the program that the verbs are part of.

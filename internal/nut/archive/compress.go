@@ -109,20 +109,15 @@ func (r compressResult) Print(p *host.Program) error {
 	return err
 }
 
-// kindOf returns the kind of a file: its extension, or its name.
-func kindOf(name string) string {
-	base := strings.ToLower(path.Base(name))
-	if ext := path.Ext(base); ext != base {
-		return cmp.Or(ext, base)
-	}
-	return base
-}
-
 // shrink measures each kind of file by itself, the largest first.
 func shrink(ctx context.Context, tree fs.FS, files []nutshell.Entry, f packFlags) ([]shrinkage, error) {
 	kinds := make(map[string][]nutshell.Entry)
 	for _, e := range files {
-		kinds[kindOf(e.Path)] = append(kinds[kindOf(e.Path)], e)
+		kind := strings.ToLower(path.Base(e.Path))
+		if ext := path.Ext(kind); ext != kind {
+			kind = cmp.Or(ext, kind)
+		}
+		kinds[kind] = append(kinds[kind], e)
 	}
 	all := []shrinkage{}
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {

@@ -205,7 +205,7 @@ func (c *contents) Print(p *host.Program) error {
 		fmt.Fprintln(p.Out, cli.Clean(m.Task().Summary))
 	}
 	fmt.Fprintln(p.Out)
-	rows := slices.DeleteFunc(slices.Concat(c.identity(p.Now()), outcome(c.result), about(m), constraints(m.Harness().Constraints), c.guarantees()), func(row []string) bool { return row[1] == "" })
+	rows := slices.DeleteFunc(c.rows(p.Now()), func(row []string) bool { return row[1] == "" })
 	if err := cli.Table(p.Out, rows); err != nil {
 		return err
 	}
@@ -223,94 +223,67 @@ func (c *contents) Print(p *host.Program) error {
 	return nil
 }
 
-// identity returns the rows that say which bundle it is.
-func (c *contents) identity(now time.Time) [][]string {
-	m := c.manifest
+// rows describe the bundle in a table. Those without a value are not printed.
+func (c *contents) rows(now time.Time) [][]string {
+	m, r, h := c.manifest, c.result, c.manifest.Harness()
+	share, budget := "", ""
+	if r.CompletionPercentage > 0 {
+		share = strconv.FormatFloat(r.CompletionPercentage, 'f', -1, 64) + " %"
+	}
+	if h.ContextBudgetHint != 0 {
+		budget = strconv.FormatFloat(h.ContextBudgetHint*100, 'f', -1, 32) + " % of the context"
+	}
 	deadline := string(m.ExpiresAt())
 	if at, err := m.ExpiresAt().Time(); err == nil && !now.Before(at) {
 		deadline += " (expired)"
 	}
-	rows := [][]string{
-		{"type", fmt.Sprintf("%s (version %s)", m.BundleType(), m.Version())},
-		{"id", m.ID()}, {"answers", m.RequestID()}, {"part of", m.ParentID()},
-	}
-	if c.Size > 0 {
-		rows = append(rows, []string{"hash", c.Hash.String()}, []string{"size", fmt.Sprintf("%d bytes, %s", c.Size, c.Compression)})
-	}
-	return append(rows, []string{"created", string(m.CreatedAt())}, []string{"expires", deadline})
-}
-
-// about returns the rows that describe the task.
-func about(m *nutshell.Manifest) [][]string {
 	by := m.Publisher().Name
 	if tool := m.Publisher().Tool; tool != "" {
-		by += " (with " + tool + ")"
+		by = strings.TrimSpace(by + " (with " + tool + ")")
 	}
-	h, tokens := m.Harness(), ""
+	hash, size, tokens := "", "", ""
+	if c.Size > 0 {
+		hash, size = c.Hash.String(), fmt.Sprintf("%d bytes, %s", c.Size, c.Compression)
+	}
 	if n := m.Compression().ContextTokensEstimate; n > 0 {
 		tokens = fmt.Sprintf("about %d", n)
 	}
-	return [][]string{
-		{"priority", m.Task().Priority}, {"effort", m.Task().EstimatedEffort}, {"publisher", strings.TrimSpace(by)},
+	rows := [][]string{
+		{"type", fmt.Sprintf("%s (version %s)", m.BundleType(), m.Version())},
+		{"id", m.ID()}, {"answers", m.RequestID()}, {"part of", m.ParentID()}, {"hash", hash}, {"size", size},
+		{"created", string(m.CreatedAt())}, {"expires", deadline},
+		{"result", joined(r.Status, share)}, {"summary", r.Summary}, {"completed", string(r.CompletedAt)},
+		{"deliverer", joined(r.Deliverer.Name, r.Deliverer.Tool, r.Deliverer.Model)},
+		{"priority", m.Task().Priority}, {"effort", m.Task().EstimatedEffort}, {"publisher", by},
 		{"skills", strings.Join(m.Tags().SkillsRequired, ", ")}, {"domains", strings.Join(m.Tags().Domains, ", ")},
-		{"harness", joined(h.AgentTypeHint, h.ExecutionStrategy, budget(h.ContextBudgetHint))},
+		{"harness", joined(h.AgentTypeHint, h.ExecutionStrategy, budget)},
 		{"tokens", tokens}, {"status", m.Completeness().Status},
 		{"extensions", strings.Join(slices.Sorted(maps.Keys(m.Extensions())), ", ")},
 	}
-}
-
-// outcome returns the rows of a delivery's result.
-func outcome(r nutshell.Result) [][]string {
-	share := ""
-	if r.CompletionPercentage > 0 {
-		share = strconv.FormatFloat(r.CompletionPercentage, 'f', -1, 64) + " %"
-	}
-	return [][]string{
-		{"result", joined(r.Status, share)}, {"summary", r.Summary}, {"completed", string(r.CompletedAt)},
-		{"deliverer", joined(r.Deliverer.Name, r.Deliverer.Tool, r.Deliverer.Model)},
-	}
-}
-
-// constraints returns one row for each.
-func constraints(list []string) (rows [][]string) {
 	label := "constraints"
-	for _, text := range list {
+	for _, text := range h.Constraints {
 		rows = append(rows, []string{label, text})
 		label = ""
 	}
-	return rows
-}
-
-// budget words the share of the context window that the task may fill.
-func budget(share float64) string {
-	if share == 0 {
-		return ""
+	total, matching := int64(0), 0
+	for _, f := range c.Files {
+		total += f.Size
+		if f.Matches {
+			matching++
+		}
 	}
-	return strconv.FormatFloat(share*100, 'f', -1, 32) + " % of the context"
+	files, hidden := fmt.Sprintf("%s, %d bytes", cli.Count(len(c.Files), "file", "files"), total), ""
+	if len(c.Files) > 0 {
+		files += fmt.Sprintf(", %d with a hash that matches", matching)
+	}
+	if n := len(c.Hidden); n > 0 {
+		hidden = cli.Count(n, "commitment", "commitments")
+	}
+	return append(rows, []string{"files", files}, []string{"hidden tests", hidden})
 }
 
 func joined(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), ", ")
-}
-
-// guarantees returns the rows about the files, their hashes and the hidden tests.
-func (c *contents) guarantees() [][]string {
-	total, vouched := int64(0), 0
-	for _, f := range c.Files {
-		total += f.Size
-		if f.Matches {
-			vouched++
-		}
-	}
-	files := fmt.Sprintf("%s, %d bytes", cli.Count(len(c.Files), "file", "files"), total)
-	if len(c.Files) > 0 {
-		files += fmt.Sprintf(", %d with a hash that matches", vouched)
-	}
-	hidden := ""
-	if n := len(c.Hidden); n > 0 {
-		hidden = cli.Count(n, "commitment", "commitments")
-	}
-	return [][]string{{"files", files}, {"hidden tests", hidden}}
 }
 
 // printScopes shows what the credentials are for. There are no values in a manifest.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -93,11 +92,15 @@ func (p program) merge(ctx context.Context, args []string, f mergeFlags) (host.R
 	if err := refuseExisting(f.output); err != nil {
 		return nil, err
 	}
-	write := writeTree
-	if strings.HasSuffix(f.output, ".nut") {
-		write = p.writeBundle
+	if !strings.HasSuffix(f.output, ".nut") {
+		err = writeTree(ctx, m.Tree, f.output)
+	} else if err = p.WriteOutput(f.output, func(w io.Writer) error {
+		_, err := nutshell.Pack(ctx, m.Tree, w, nutshell.Options{})
+		return err
+	}); err != nil {
+		err = fmt.Errorf("%s: %w", f.output, err)
 	}
-	if err := write(ctx, m.Tree, f.output); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	r := m.Result
@@ -122,17 +125,6 @@ func (p program) wholeID(ctx context.Context, request string) (string, error) {
 		return "", fmt.Errorf("%s: %w", request, err)
 	}
 	return m.ID(), nil
-}
-
-func (p program) writeBundle(ctx context.Context, tree fs.FS, output string) error {
-	err := p.WriteOutput(output, func(w io.Writer) error {
-		_, err := nutshell.Pack(ctx, tree, w, nutshell.Options{})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", output, err)
-	}
-	return nil
 }
 
 // mergeResult is what merge made.

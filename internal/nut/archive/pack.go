@@ -70,20 +70,6 @@ tests/hidden/.salts.json keeps the salts that prove it later.`,
 	})
 }
 
-// check returns an error if the flags make no sense.
-func (f packFlags) check() error {
-	if !slices.Contains([]string{nutshell.Gzip, nutshell.Zstd, nutshell.None}, f.compression) {
-		return cli.WithHint(cli.Usage(fmt.Errorf("--compression %.40q is not one of gzip, zstd, none", f.compression)), "as in --compression zstd")
-	}
-	if !slices.Contains([]string{"", string(nutshell.Fast), string(nutshell.Best)}, f.level) {
-		return cli.WithHint(cli.Usage(fmt.Errorf("--level %.40q is not one of fast, best", f.level)), "as in --level best")
-	}
-	if f.json && f.output == "-" {
-		return cli.WithHint(cli.Usage(errors.New("--json and the bundle cannot both go to standard output")), "give -o a file")
-	}
-	return nil
-}
-
 func (p program) pack(ctx context.Context, f packFlags) (host.Result, error) {
 	if f.output == "-" && cli.IsTerminal(p.Out) {
 		return nil, cli.WithHint(cli.Usage(errors.New("a bundle is not for a terminal")), "give -o a file, or send it on with |")
@@ -113,8 +99,13 @@ type packedDir struct {
 
 // packDir packs a directory into a file or to standard output.
 func (p program) packDir(ctx context.Context, f packFlags) (packedDir, error) {
-	if err := f.check(); err != nil {
-		return packedDir{}, err
+	switch {
+	case !slices.Contains([]string{nutshell.Gzip, nutshell.Zstd, nutshell.None}, f.compression):
+		return packedDir{}, cli.WithHint(cli.Usage(fmt.Errorf("--compression %.40q is not one of gzip, zstd, none", f.compression)), "as in --compression zstd")
+	case !slices.Contains([]string{"", string(nutshell.Fast), string(nutshell.Best)}, f.level):
+		return packedDir{}, cli.WithHint(cli.Usage(fmt.Errorf("--level %.40q is not one of fast, best", f.level)), "as in --level best")
+	case f.json && f.output == "-":
+		return packedDir{}, cli.WithHint(cli.Usage(errors.New("--json and the bundle cannot both go to standard output")), "give -o a file")
 	}
 	tree, m, err := p.OwnTree(f.dir)
 	if err != nil {

@@ -25,7 +25,10 @@ type Shared struct {
 	Vault    string // the path of the vault that stays; empty if there is none
 }
 
-func (p program) share(ctx context.Context, dir string, e clawnet.Extension) (*Shared, error) {
+// Share packs a directory for others: without its vault, and with this extension in its manifest, but without the notes
+// of where it was published. The caller closes the file.
+func Share(ctx context.Context, own *host.Program, dir string, e clawnet.Extension) (*Shared, error) {
+	p := program{own}
 	tree, m, err := p.OwnTree(dir)
 	if err != nil {
 		return nil, err
@@ -43,7 +46,8 @@ func (p program) share(ctx context.Context, dir string, e clawnet.Extension) (*S
 	if err != nil {
 		return nil, fmt.Errorf("pack %s: %w", dir, err)
 	}
-	o.Exclude = withoutSecrets(m, o.Exclude)
+	ignored, secrets := o.Exclude, []string{path.Dir(vault.File), path.Clean(s.Vault), path.Clean(m.APIs().CredentialRef)}
+	o.Exclude = func(name string, isDir bool) bool { return slices.Contains(secrets, name) || ignored(name, isDir) }
 	if s.File, err = host.Unnamed(); err != nil {
 		return nil, err
 	}
@@ -54,44 +58,27 @@ func (p program) share(ctx context.Context, dir string, e clawnet.Extension) (*S
 	return s, nil
 }
 
-// withoutSecrets excludes all credentials, beside what also excludes.
-func withoutSecrets(m *nutshell.Manifest, also func(string, bool) bool) func(string, bool) bool {
-	secrets := []string{path.Dir(vault.File), path.Clean(m.Credentials().Vault), path.Clean(m.APIs().CredentialRef)}
-	return func(name string, isDir bool) bool {
-		return slices.Contains(secrets, name) || also != nil && also(name, isDir)
-	}
-}
-
 // refusePlaintext refuses a bundle whose vault anybody can read: it must not get onto a network.
 func (p program) refusePlaintext(tree fs.FS, m *nutshell.Manifest) error {
 	c := m.Credentials()
-	plain := c.Vault != "" && c.Encryption == vault.Plaintext
-	sealed, err := readVault(tree, c.Vault)
-	if err != nil {
-		return err
+	isClear := c.Vault != "" && c.Encryption == vault.Plaintext
+	if name := path.Clean(c.Vault); fs.ValidPath(name) && name != "." {
+		f, err := tree.Open(name)
+		if err == nil {
+			defer f.Close()
+			var sealed []byte
+			sealed, err = io.ReadAll(io.LimitReader(f, vault.MaxSealed+1))
+			isClear = isClear || vault.InClear(sealed)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	if plain || vault.InClear(sealed) {
-		err := fmt.Errorf("the vault %s is not encrypted, and such a bundle is not shared", cli.Clean(c.Vault))
-		return cli.WithHint(err, "seal it first: '"+p.Hint("vault --help")+"' says how")
+	if !isClear {
+		return nil
 	}
-	return nil
-}
-
-// readVault reads the vault of a tree. It returns nil if there is none.
-func readVault(tree fs.FS, name string) ([]byte, error) {
-	name = path.Clean(name)
-	if !fs.ValidPath(name) || name == "." {
-		return nil, nil
-	}
-	f, err := tree.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, vault.MaxSealed+1))
+	err := fmt.Errorf("the vault %s is not encrypted, and such a bundle is not shared", cli.Clean(c.Vault))
+	return cli.WithHint(err, "seal it first: '"+p.Hint("vault --help")+"' says how")
 }
 
 // Content reads the packed file from its beginning.

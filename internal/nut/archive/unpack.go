@@ -43,7 +43,16 @@ func (p program) unpack(ctx context.Context, file, dir string) (host.Result, err
 		return nil, cli.WithHint(cli.Usage(fmt.Errorf("no name for the directory follows from %q", file)), "give it with -o")
 	}
 	dir = filepath.Clean(cmp.Or(dir, name))
-	b, err := p.extract(ctx, file, dir)
+	in, err := p.OpenFile(file)
+	if err != nil {
+		return nil, p.unpackHint(file, dir, err)
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return nil, p.unpackHint(file, dir, err)
+	}
+	b, err := workdir.Extract(ctx, in, info.Size(), nutshell.Limits{}, dir)
 	if err != nil {
 		return nil, p.unpackHint(file, dir, err)
 	}
@@ -58,19 +67,6 @@ func (p program) unpack(ctx context.Context, file, dir string) (host.Result, err
 		}
 	}
 	return result, nil
-}
-
-func (p program) extract(ctx context.Context, file, dir string) (*nutshell.Bundle, error) {
-	in, err := p.OpenFile(file)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	info, err := in.Stat()
-	if err != nil {
-		return nil, err
-	}
-	return workdir.Extract(ctx, in, info.Size(), nutshell.Limits{}, dir)
 }
 
 // unpackResult is what unpack made.

@@ -20,14 +20,9 @@ import (
 	"guild/nutshell/vault"
 )
 
-// editFlags say where the vault is in clear while it is edited.
-type editFlags struct {
-	vaultFlags
-	scratch string
-}
-
 func (p program) vaultEditCommand() *cobra.Command {
-	var f editFlags
+	var f vaultFlags
+	var scratch string
 	cmd := &cobra.Command{
 		Use:   "edit",
 		Short: "Open the vault in your editor",
@@ -40,35 +35,31 @@ settings.`,
 		Example: "  " + p.Hint("vault edit") + "\n  EDITOR=nano " + p.Hint("vault edit --dir my-task"),
 		Args:    cli.NoArgs(),
 	}
-	f.vaultFlags.add(cmd)
-	cmd.Flags().StringVar(&f.scratch, "scratch", "", "a `directory` in memory to edit in, if neither is there")
+	f.add(cmd)
+	cmd.Flags().StringVar(&scratch, "scratch", "", "a `directory` in memory to edit in, if neither is there")
 	_ = cmd.MarkFlagDirname("scratch")
 	return p.Verb(cmd, "print what is in the vault afterwards as JSON", func(cmd *cobra.Command, _ []string) (host.Result, error) {
-		return p.editVault(cmd.Context(), f)
+		// Ctrl-C may have been meant for the editor, so the context may have ended.
+		s, err := p.edit(cmd.Context(), f, sealing{always: true}, func(s *safe) error {
+			edited, err := p.inEditor(cmd.Context(), s.v, scratch)
+			if err == nil && string(edited.Document().Reveal()) == string(s.v.Document().Reveal()) {
+				err = errUnchanged
+			}
+			s.v = edited
+			return err
+		})
+		if errors.Is(err, errUnchanged) {
+			_, err := fmt.Fprintln(p.Err, errUnchanged)
+			return nil, err
+		}
+		if err != nil {
+			return nil, err
+		}
+		return s.shown(), nil
 	})
 }
 
 var errUnchanged = errors.New("nothing was changed")
-
-func (p program) editVault(ctx context.Context, f editFlags) (host.Result, error) {
-	// Ctrl-C may have been meant for the editor, so the context may have ended.
-	s, err := p.edit(ctx, f.vaultFlags, sealing{always: true}, func(s *safe) error {
-		edited, err := p.inEditor(ctx, s.v, f.scratch)
-		if err == nil && string(edited.Document().Reveal()) == string(s.v.Document().Reveal()) {
-			err = errUnchanged
-		}
-		s.v = edited
-		return err
-	})
-	if errors.Is(err, errUnchanged) {
-		_, err := fmt.Fprintln(p.Err, errUnchanged)
-		return nil, err
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.shown(), nil
-}
 
 // inEditor lets the person edit a vault until it is valid or they give up.
 func (p program) inEditor(ctx context.Context, v *vault.Vault, scratch string) (edited *vault.Vault, err error) {
@@ -96,25 +87,16 @@ func (p program) inEditor(ctx context.Context, v *vault.Vault, scratch string) (
 		if err == nil {
 			return edited, nil
 		}
-		if err := p.editAgain(ctx, err); err != nil {
-			return nil, err
+		wrong := fmt.Errorf("the vault was not changed: %w", err)
+		a, err := p.Asker(context.WithoutCancel(ctx))
+		if err != nil {
+			return nil, wrong // nobody can be asked to go back
+		}
+		fmt.Fprintln(p.Err, cli.Clean(wrong.Error()))
+		if again, err := a.Yes("Edit it again?"); err != nil || !again {
+			return nil, cli.Shown(wrong)
 		}
 	}
-}
-
-// editAgain asks whether to go back to the editor. If nobody can be asked, it returns what is wrong.
-func (p program) editAgain(ctx context.Context, wrong error) error {
-	wrong = fmt.Errorf("the vault was not changed: %w", wrong)
-	a, err := p.Asker(context.WithoutCancel(ctx))
-	if err != nil {
-		return wrong
-	}
-	fmt.Fprintln(p.Err, cli.Clean(wrong.Error()))
-	again, err := a.Yes("Edit it again?")
-	if err != nil || !again {
-		return cli.Shown(wrong)
-	}
-	return nil
 }
 
 // secretVariables are kept from editors.
@@ -211,22 +193,19 @@ func sweep(place string) {
 func wipe(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		err = errors.Join(err, overwrite(filepath.Join(dir, e.Name())))
+		path := filepath.Join(dir, e.Name())
+		info, missing := os.Lstat(path)
+		if missing != nil || !info.Mode().IsRegular() {
+			continue // links and folders are only removed, not overwritten
+		}
+		f, failed := os.OpenFile(path, os.O_WRONLY, 0)
+		if failed == nil {
+			_, failed = io.CopyN(f, zeros{}, info.Size())
+			failed = errors.Join(failed, f.Sync(), f.Close())
+		}
+		err = errors.Join(err, failed)
 	}
 	return errors.Join(err, os.RemoveAll(dir))
-}
-
-func overwrite(path string) error {
-	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return nil // links and folders are only removed, not overwritten
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = io.CopyN(f, zeros{}, info.Size())
-	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // zeros reads as endless zero bytes.

@@ -20,14 +20,6 @@ func parseExpiry(text string, now time.Time) (nutshell.Timestamp, error) {
 	if text == "never" {
 		return "", nil
 	}
-	at, err := expiryTime(text, now)
-	if err != nil {
-		return "", cli.WithHint(cli.Usage(fmt.Errorf("--expires: %w", err)), "as in 2026-03-21, 2026-03-21T10:00:00Z, 36h, 7d, 2w or never")
-	}
-	return nutshell.Timestamp(at.UTC().Format(time.RFC3339)), nil
-}
-
-func expiryTime(text string, now time.Time) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		if at, err = time.Parse(time.DateOnly, text); err == nil {
@@ -35,16 +27,19 @@ func expiryTime(text string, now time.Time) (time.Time, error) {
 		}
 	}
 	if err != nil {
-		d, bad := duration(text)
-		if bad != nil {
-			return time.Time{}, fmt.Errorf("%.40q is not a time", text)
-		}
+		var d time.Duration
+		d, err = duration(text)
 		at = now.Add(d)
 	}
-	if !at.After(now) {
-		return time.Time{}, errors.New("is in the past")
+	if err != nil {
+		err = fmt.Errorf("--expires: %.40q is not a time", text)
+	} else if !at.After(now) {
+		err = errors.New("--expires: is in the past")
 	}
-	return at, nil
+	if err != nil {
+		return "", cli.WithHint(cli.Usage(err), "as in 2026-03-21, 2026-03-21T10:00:00Z, 36h, 7d, 2w or never")
+	}
+	return nutshell.Timestamp(at.UTC().Format(time.RFC3339)), nil
 }
 
 // duration is time.ParseDuration with days and weeks.

@@ -45,7 +45,24 @@ Expired credentials are refused, unless --allow-expired says otherwise.`,
 			if err != nil {
 				return err
 			}
-			return p.writeValue(s, args[0], f)
+			name := args[0]
+			c, err := s.find(name)
+			if err != nil {
+				return err
+			}
+			if s.entry(name).Expired && !f.allowExpired {
+				err := fmt.Errorf("%s: %w", name, vault.ErrExpired)
+				return cli.WithHint(err, "'"+p.Hint("vault rotate "+name)+"' gives it a new value; --allow-expired takes it as it is")
+			}
+			value, err := valueOf(c, f.field)
+			if err != nil {
+				return err
+			}
+			if cli.IsTerminal(p.Out) && !isShowable(value.Reveal()) {
+				return cli.WithHint(errors.New("the value would control the terminal"), "write it to a file or a program")
+			}
+			_, err = fmt.Fprintf(p.Out, "%s\n", value.Reveal())
+			return err
 		},
 	}
 	f.vaultFlags.add(cmd)
@@ -57,26 +74,6 @@ Expired credentials are refused, unless --allow-expired says otherwise.`,
 	cli.Exclusive(cmd, "bundle", "dir")
 	_ = cmd.MarkFlagFilename("bundle", "nut")
 	return cmd
-}
-
-func (p program) writeValue(s *safe, name string, f getFlags) error {
-	c, err := s.find(name)
-	if err != nil {
-		return err
-	}
-	if s.entry(name).Expired && !f.allowExpired {
-		err := fmt.Errorf("%s: %w", name, vault.ErrExpired)
-		return cli.WithHint(err, "'"+p.Hint("vault rotate "+name)+"' gives it a new value; --allow-expired takes it as it is")
-	}
-	value, err := valueOf(c, f.field)
-	if err != nil {
-		return err
-	}
-	if cli.IsTerminal(p.Out) && !isShowable(value.Reveal()) {
-		return cli.WithHint(errors.New("the value would control the terminal"), "write it to a file or a program")
-	}
-	_, err = fmt.Fprintf(p.Out, "%s\n", value.Reveal())
-	return err
 }
 
 // valueOf returns a field of a credential's value, or all of it.

@@ -1,7 +1,6 @@
 package credential
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -52,15 +51,9 @@ func (r removed) Print(p *host.Program) error {
 	return err
 }
 
-// rekeyFlags say for whom a vault is sealed from now on.
-type rekeyFlags struct {
-	vaultFlags
-	add, remove []string
-	form        string
-}
-
 func (p program) vaultRekeyCommand() *cobra.Command {
-	var f rekeyFlags
+	var f vaultFlags
+	var to sealing
 	cmd := &cobra.Command{
 		Use:   "rekey",
 		Short: "Seal the vault again, for others or in another form",
@@ -70,24 +63,20 @@ before: give what was in them new values with 'vault rotate'.`,
 		Example: p.Examples("vault rekey --add age1… --remove age1…", "vault rekey --encryption sops"),
 		Args:    cli.NoArgs(),
 	}
-	f.vaultFlags.add(cmd)
-	formFlag(cmd, &f.form, "age, sops, vault or none")
+	f.add(cmd)
+	formFlag(cmd, &to.form, "age, sops, vault or none")
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.add, "add", nil, "a `recipient` who may open it from now on (repeatable)")
-	flags.StringArrayVarP(&f.add, "recipient", "r", nil, "the same as --add")
-	flags.StringArrayVar(&f.remove, "remove", nil, "a `recipient` who may not any more (repeatable)")
+	flags.StringArrayVar(&to.add, "add", nil, "a `recipient` who may open it from now on (repeatable)")
+	flags.StringArrayVarP(&to.add, "recipient", "r", nil, "the same as --add")
+	flags.StringArrayVar(&to.remove, "remove", nil, "a `recipient` who may not any more (repeatable)")
 	return p.Verb(cmd, "print what was done as JSON", func(cmd *cobra.Command, _ []string) (host.Result, error) {
-		return p.rekey(cmd.Context(), f)
+		s, err := p.edit(cmd.Context(), f, to, func(*safe) error { return nil })
+		if err != nil {
+			return nil, err
+		}
+		recipients := append([]string{}, s.m.Credentials().Recipients...)
+		return rekeyed{Encryption: s.form, Recipients: recipients, Vault: s.path, fewer: len(to.remove) > 0}, nil
 	})
-}
-
-func (p program) rekey(ctx context.Context, f rekeyFlags) (host.Result, error) {
-	s, err := p.edit(ctx, f.vaultFlags, sealing{form: f.form, add: f.add, remove: f.remove}, func(*safe) error { return nil })
-	if err != nil {
-		return nil, err
-	}
-	recipients := append([]string{}, s.m.Credentials().Recipients...)
-	return rekeyed{Encryption: s.form, Recipients: recipients, Vault: s.path, fewer: len(f.remove) > 0}, nil
 }
 
 type rekeyed struct {

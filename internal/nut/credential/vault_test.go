@@ -107,7 +107,9 @@ func TestEditLeavesNoPlaintext(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.In = pipe
-		_, err = p.editVault(t.Context(), editFlags{vaultFlags: vaultFlags{dir: dir}, scratch: scratch})
+		edit := cli.Root(p.vaultEditCommand())
+		edit.SetArgs([]string{"--dir", dir, "--scratch", scratch})
+		err = edit.ExecuteContext(t.Context())
 		end.Close()
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", c.name, err)
