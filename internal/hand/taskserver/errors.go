@@ -59,21 +59,17 @@ func message(body []byte) string {
 		Error   json.RawMessage `json:"error"`
 		Message string          `json:"message"`
 	}
-	if json.Unmarshal(body, &answer) != nil {
-		text := strings.TrimSpace(string(body))
-		if strings.HasPrefix(text, "<") || strings.HasPrefix(text, "{") || !utf8.ValidString(text) {
-			return ""
+	text := strings.TrimSpace(string(body))
+	if json.Unmarshal(body, &answer) == nil {
+		text = answer.Message
+		if text == "" && json.Unmarshal(answer.Error, &text) != nil {
+			_ = json.Unmarshal(answer.Error, &answer) // {"error":{"message":"…"}}
+			text = answer.Message
 		}
-		return clean(text)
+	} else if strings.HasPrefix(text, "<") || strings.HasPrefix(text, "{") || !utf8.ValidString(text) {
+		text = ""
 	}
-	var text string
-	if json.Unmarshal(answer.Error, &text) == nil && answer.Message == "" {
-		return clean(text)
-	}
-	if answer.Message == "" {
-		_ = json.Unmarshal(answer.Error, &answer) // {"error":{"message":"…"}}
-	}
-	return clean(answer.Message)
+	return clean(text)
 }
 
 // clean returns text as one line that cannot control a terminal.

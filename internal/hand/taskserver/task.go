@@ -148,7 +148,7 @@ func parseList[T any](b []byte, name string, valid func(T) bool) ([]T, error) {
 // decodeError describes an answer of the wrong form without repeating it.
 func decodeError(err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		return fmt.Errorf("%w: %s is a JSON %s", ErrNotTaskServer, clean(wrong.Field), wrong.Value)
+		return fmt.Errorf("%w: %s is a JSON %s", ErrNotTaskServer, wrong.Field, wrong.Value)
 	}
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Errorf("%w: it is not JSON", ErrNotTaskServer)
