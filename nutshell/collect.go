@@ -41,7 +41,7 @@ type collector struct {
 	results []hashed        // of the pending files; memory to be used again
 }
 
-// batch is how many files are listed before they are hashed. It bounds how far a tree beyond the limits is read.
+// batch is the number of files that are listed before they are hashed. It bounds how far a tree beyond the limits is read.
 const batch = 256
 
 // collect finds the files of a tree and hashes them. It leaves out the file vault, if that is not empty.

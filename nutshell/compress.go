@@ -15,7 +15,7 @@ const (
 	None = "none"
 )
 
-// Level is how much work goes into compression. Whatever it is, every reader opens the result.
+// Level chooses between speed and size. Every reader opens the result of each level.
 type Level string
 
 // Levels of compression. Beside Default, Fast takes half the time and gives a tenth more bytes; Best takes some
@@ -35,7 +35,7 @@ func (l Level) check() error {
 	return fmt.Errorf("level %.40q is not one of fast, best", string(l))
 }
 
-// maxWorkers is how many processors compress or hash at once at most. Each needs a few megabytes; the maximum bounds
+// maxWorkers limits the number of processors that compress or hash at once. Each needs a few megabytes; the limit bounds
 // the memory of packing on every machine.
 const maxWorkers = 8
 

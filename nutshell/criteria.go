@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// CriteriaFile is where the acceptance criteria of a bundle usually are. The manifest's
-// acceptance.criteria_file says where they are.
+// CriteriaFile is the usual path of a bundle's acceptance criteria. The manifest's acceptance.criteria_file has the
+// actual one.
 const CriteriaFile = "tests/criteria.json"
 
 // Criteria are machine-readable acceptance tests (section 9 of the specification). Raw is the whole document,

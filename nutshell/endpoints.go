@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// EndpointsFile is where the description of the APIs of a bundle usually is. The manifest's apis.endpoints_spec says
-// where it is.
+// EndpointsFile is the usual path of the description of a bundle's APIs. The manifest's apis.endpoints_spec has the
+// actual one.
 const EndpointsFile = "apis/endpoints.json"
 
 // Endpoints describe the calls that a task may make (section 8 of the specification). Raw is the whole document,

@@ -39,7 +39,7 @@ type Result struct {
 	Raw                  json.RawMessage            `json:"-"`
 }
 
-// Deliverer is who says that they did the work.
+// Deliverer names who did the work, by their own word.
 type Deliverer struct {
 	Name         string `json:"name" about:"An agent or a person."`
 	Model        string `json:"model" about:"The model that did it."`

@@ -77,7 +77,7 @@ type Tags struct {
 	Custom         map[string]json.RawMessage `json:"custom" about:"Labels of your own, of any name and kind."`
 }
 
-// Publisher is who says that they made the bundle.
+// Publisher names who made the bundle, by their own word.
 type Publisher struct {
 	Name    string `json:"name" about:"A person or an agent."`
 	Contact string `json:"contact" about:"How to reach the publisher."`

@@ -16,8 +16,8 @@ import (
 	"guild/nutshell/clawnet"
 )
 
-// TestAKilledClaimIsWholeOrNotThere kills claim after more and more time, without warning, until it comes through.
-func TestAKilledClaimIsWholeOrNotThere(t *testing.T) {
+// TestKilledClaim kills claim after more and more time, without warning, until it comes through.
+func TestKilledClaim(t *testing.T) {
 	const files = 300
 	program := filepath.Join(t.TempDir(), "nutshell") // by this name the test is the program
 	self, err := os.Executable()

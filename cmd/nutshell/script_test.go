@@ -53,7 +53,7 @@ func startTaskServer(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("GUILD_TASK_SERVER", s.URL)
 }
 
-func TestEveryVerbHasAnExampleAndFitsATerminal(t *testing.T) {
+func TestHelpOfEveryVerb(t *testing.T) {
 	for _, cmd := range rootCommand().Commands() {
 		everyVerb(t, cmd)
 	}

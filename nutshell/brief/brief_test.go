@@ -42,7 +42,7 @@ func layers(t testing.TB, fsys fs.FS, o brief.Options) brief.Brief {
 	return b
 }
 
-// section is what stands between two lines with the mark.
+// section matches the text between two lines with the mark.
 var (
 	markLine  = regexp.MustCompile(`(?m)^=== ([0-9a-f]{16}) begin "nutshell\.json" \(manifest\)$`)
 	beginLine = regexp.MustCompile(`^begin ("(?:[^"\\]|\\.)*") \((.*)\)$`)

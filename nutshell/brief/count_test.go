@@ -57,7 +57,7 @@ func TestUnknownEncoding(t *testing.T) {
 	}
 }
 
-// words are what texts are made of. What is between them decides where a token may begin.
+// Texts are made of these words. The characters between them decide where a token may begin.
 var words = []string{
 	"a", "The", "word", "HTTPServer", "it's", "I'LL", "é", "漢字", "e\u0301", "1", "12345", ".", "…", "://", "//", "/", "=", "===", "\t", " ", "  ", "\u00a0",
 	"\u3000", "\n", "\r\n", "\n\n", " \n", "\n ", "\n/", ";\n", ";\n\n/", "🎉", "_", "\x00", "\u200d", "ʰ", "ǅ",

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-// exactly is how many bytes of text are counted completely. Of more text, the same share of every file is counted.
+// Up to exactly bytes of text are counted completely. Of more text, the same share of every file is counted.
 const (
 	exactly     = 2 << 20
 	leastSample = 512

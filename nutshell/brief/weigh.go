@@ -102,7 +102,7 @@ func open(fsys fs.FS, p string) (fs.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-// notText is why the content of a file cannot be shown.
+// notText is the error about a file whose content cannot be shown.
 type notText struct{ reason string }
 
 func (e *notText) Error() string { return e.reason }

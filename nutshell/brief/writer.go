@@ -37,8 +37,8 @@ const (
 	maxList   = 1_000
 )
 
-// lineSlack is how many tokens a line around a section may have beyond those counted: 16 for the mark, and some where the
-// line meets the content.
+// lineSlack is added to the tokens of a line around a section: 16 for the random mark, and some because tokens may join
+// where the line meets the content.
 const lineSlack = 16 + 4
 
 func (w *writer) left() int64 { return w.budget - min(w.budget/listShare, maxList) - w.spent }

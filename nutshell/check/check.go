@@ -134,7 +134,7 @@ func (c *checker) sections() {
 	c.found = slices.Concat(before, c.found, after)
 }
 
-// maxLines is how many lines one section of a report has at most: a stranger's manifest could have any number.
+// maxLines limits the number of lines in one section of a report: a stranger's manifest could have any number.
 const maxLines = 40
 
 // section adds the findings of one section. Of too many, those without a fault are left out first.

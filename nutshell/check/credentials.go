@@ -140,7 +140,7 @@ func (c *checker) wants(want []Credential) {
 	}
 }
 
-// maxFixes is how many credentials one fix names.
+// maxFixes limits the number of credentials that one fix names.
 const maxFixes = 8
 
 // vault checks the file of the vault.

@@ -30,7 +30,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%.1f GB", float64(n)/(1<<30))
 }
 
-// maxText is how many bytes of a stranger's text one line has at most.
+// maxText limits the length of a stranger's text in one line, in bytes.
 const maxText = 200
 
 // short cuts a text to maxText bytes.

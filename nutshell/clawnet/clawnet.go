@@ -40,7 +40,7 @@ type Extension struct {
 	read object.Members
 }
 
-// Reward is what the publisher pays for the work. Unknown members are kept.
+// Reward is the amount that the publisher pays for the work. Unknown members are kept.
 type Reward struct {
 	Amount   Decimal // never negative
 	Currency string  // DefaultCurrency if empty

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// question is whether a path is out by the patterns of one file.
+// question asks git whether the patterns of one file leave a path out.
 type question struct {
 	path  string
 	isDir bool
@@ -25,7 +25,7 @@ type sample struct {
 	questions []question
 }
 
-// pieces are what patterns are made of, and segments what paths are made of: few, so that they meet.
+// Patterns are made of pieces, and paths of segments. There are few of both, so that they often match.
 var (
 	pieces = []string{
 		"a", "b", "ab", "abc", ".", "*", "**", "***", "?", "/", "[ab]", "[!a]", "[^b]", "[a-c]", "[]a]", "[!]a]", "[a-]", "[--a]", `[\]a]`, `[a\-c]`,

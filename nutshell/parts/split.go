@@ -14,7 +14,7 @@ import (
 	"guild/nutshell/object"
 )
 
-// MaxParts is how many parts a task can have.
+// MaxParts limits the number of parts of a task.
 const MaxParts = 100
 
 // TooFewError is a task with fewer criteria, checklist items and scripts than parts.

@@ -16,7 +16,7 @@ import (
 	"guild/nutshell/vault"
 )
 
-// readers are what the schemas must agree with.
+// readers are the parsers with which each schema must agree.
 var readers = map[string]func([]byte) error{
 	schema.Manifest: func(b []byte) error {
 		m, err := nutshell.ParseManifest(b)
@@ -80,7 +80,7 @@ var replacements = []string{
 	"[]", "[null]", `["a"]`, "[1]", "[{}]", "{}", `{"a":null}`, `{"a":"b"}`, `{"a":1}`, `{"a":{}}`,
 }
 
-// removed is what a value becomes that is to be taken out.
+// removed marks a value to take out.
 type removed struct{}
 
 func decode(t *rapid.T, text []byte) (v any) {

@@ -40,7 +40,7 @@ func signed(t testing.TB, by nostr.Signer, e nostr.Event) guild.Verified {
 	return v
 }
 
-// file is what Add makes of events.
+// file returns the file that Add makes of events.
 func file(t testing.TB, all ...guild.Verified) []byte {
 	t.Helper()
 	var b []byte

@@ -22,10 +22,10 @@ const RevisionKind nostr.Kind = 30078
 // RevisionSuffix is added to the name of a bundle file for its revision: task.nut has task.nut.vault beside it.
 const RevisionSuffix = ".vault"
 
-// MaxRevision is how large a revision may be, in bytes of its JSON.
+// MaxRevision limits the size of a revision, in bytes of its JSON.
 const MaxRevision = 2 << 20
 
-// revisionTags is how many tags a revision may have. Three are ours.
+// revisionTags limits the number of tags of a revision. Three are ours.
 const revisionTags = 20
 
 // dPrefix, followed by the id of a bundle, is the d tag of its revisions.

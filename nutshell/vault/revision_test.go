@@ -17,7 +17,7 @@ import (
 
 const bundle = "nut-a1b2"
 
-// publisher is who may issue vaults for a bundle.
+// publisher issues vaults for a bundle.
 type publisher struct {
 	nostr.Keyer
 	key nostr.PubKey

@@ -13,7 +13,7 @@ import (
 	"guild/nutshell/object"
 )
 
-// maxNesting is how deep the objects and arrays of a document may be nested.
+// maxNesting limits how deep the objects and arrays of a document are nested.
 const maxNesting = 32
 
 // text is the name of a JSON document in errors, and its maximum size in bytes. Errors name a line and a member that the

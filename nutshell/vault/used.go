@@ -10,7 +10,7 @@ import (
 	"guild/nutshell/object"
 )
 
-// maxResult is how large a result may be, in bytes. nutshell reads no more.
+// maxResult limits the size of a result, in bytes. Package nutshell reads no more.
 const maxResult = 8 << 20
 
 // Used is one use of a credential.

@@ -32,7 +32,7 @@ var (
 	ErrNoEntry   = errors.New("there is no such credential in the vault")
 )
 
-// MaxSealed is how large a sealed vault and the document in it may be, in bytes. Readers must not read more.
+// MaxSealed limits the size of a sealed vault, and of the document in it, in bytes. Readers must not read more.
 const MaxSealed = 1 << 20
 
 // Sealer encrypts a vault for those who may open it, and decrypts vaults. It keeps no plaintext, its errors contain none,

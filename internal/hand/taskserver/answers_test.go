@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestPlainHTTPConnectsToLoopbackOnly(t *testing.T) {
+func TestPlainHTTPStaysHere(t *testing.T) {
 	for _, address := range []string{"192.0.2.1:80", "10.0.0.1:80", "[2001:db8::1]:80", "0.0.0.0:80"} {
 		if conn, err := loopback(t.Context(), "tcp", address); !errors.Is(err, ErrPlainHTTP) {
 			t.Errorf("%s: %v", address, err)

@@ -44,7 +44,7 @@ const (
 	RouteApprove  = "POST /api/tasks/{id}/approve" // accept the work, which pays the reward
 )
 
-// Default is where a ClawNet daemon listens on the person's own machine.
+// Default is the address of a ClawNet daemon on the person's own machine.
 const Default = "http://localhost:3998"
 
 // Config says which server, and as whom.

@@ -70,7 +70,7 @@ func (p program) compress(ctx context.Context, f packFlags) (host.Result, error)
 	return result, nil
 }
 
-// compressResult is what compress made.
+// compressResult describes the new bundle, and how much it shrank.
 type compressResult struct {
 	File        string      `json:"file"`
 	ID          string      `json:"id"`
@@ -84,7 +84,7 @@ type compressResult struct {
 	Skipped     []skip      `json:"skipped"`
 }
 
-// shrinkage is how much the files of one kind became smaller.
+// shrinkage compares the size of the files of one kind before and after.
 type shrinkage struct {
 	Kind       string `json:"kind"` // the extension with its dot, or the name if there is none
 	Files      int    `json:"files"`

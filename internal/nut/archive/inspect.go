@@ -64,7 +64,7 @@ With --files, each file has a mark: ✓ if it is what the manifest says by its h
 	})
 }
 
-// contents is what inspect found. Entries lists all paths, the manifest's among them.
+// contents describes a bundle. Entries lists all paths, the manifest's among them.
 type contents struct {
 	Manifest    json.RawMessage       `json:"manifest"`
 	Files       []inspectedFile       `json:"files"`

@@ -127,7 +127,7 @@ func (p program) wholeID(ctx context.Context, request string) (string, error) {
 	return m.ID(), nil
 }
 
-// mergeResult is what merge made.
+// mergeResult describes the merged delivery.
 type mergeResult struct {
 	Output     string   `json:"output"`
 	ID         string   `json:"id"`

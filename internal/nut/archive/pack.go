@@ -219,7 +219,7 @@ func (p program) packHint(err error, f packFlags) error {
 	return err
 }
 
-// packResult is what pack made.
+// packResult describes the new bundle.
 type packResult struct {
 	File        string     `json:"file"`
 	ID          string     `json:"id"`

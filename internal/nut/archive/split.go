@@ -57,7 +57,7 @@ parts deliver is put together again with '` + p.Hint("merge") + `'.`,
 	})
 }
 
-// splitResult is what split made.
+// splitResult lists the parts of a task.
 type splitResult struct {
 	Parts []splitPart `json:"parts"`
 }

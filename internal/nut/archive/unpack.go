@@ -69,7 +69,7 @@ func (p program) unpack(ctx context.Context, file, dir string) (host.Result, err
 	return result, nil
 }
 
-// unpackResult is what unpack made.
+// unpackResult describes the directory that was made.
 type unpackResult struct {
 	Dir      string   `json:"dir"`
 	ID       string   `json:"id"`

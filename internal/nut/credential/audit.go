@@ -51,7 +51,7 @@ Exit code 1: something has expired.`,
 	})
 }
 
-// audited is what an audit found.
+// audited is the result of an audit.
 type audited struct {
 	Vault    string    `json:"vault"`
 	Findings []finding `json:"findings"`

@@ -11,7 +11,7 @@ import (
 	"guild/nutshell"
 )
 
-// usualLife is how long a credential is good if neither a flag nor the bundle's deadline says so.
+// usualLife is the life of a credential if neither a flag nor the bundle's deadline says how long it is good.
 const usualLife = 30 * 24 * time.Hour
 
 // parseExpiry parses the value of --expires: a time in RFC 3339, a date (its end, in UTC), a duration such as 36h, 7d or

@@ -20,7 +20,7 @@ import (
 	"guild/nutshell/vault"
 )
 
-// fetchTimeout is how long fetching a vault may take.
+// fetchTimeout limits the time that fetching a vault may take.
 const fetchTimeout = 30 * time.Second
 
 func (p program) vaultIssuerCommand() *cobra.Command {

@@ -71,7 +71,7 @@ Exit code 1: something has expired.`,
 	})
 }
 
-// usualWarning is how long before its end a credential is said to expire soon.
+// usualWarning is the time before its end from which on a credential is said to expire soon.
 const usualWarning = 7 * 24 * time.Hour
 
 // rotateScopes audits the vault, or rotates one of its credentials or all of them.

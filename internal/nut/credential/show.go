@@ -37,7 +37,7 @@ is signed by the key that the manifest names.`,
 	})
 }
 
-// entry is what may be seen of a credential.
+// entry has the parts of a credential that may be shown: all but its value.
 type entry struct {
 	Name         string             `json:"name"`
 	Type         string             `json:"type"`
@@ -73,7 +73,7 @@ func (s *safe) entry(name string) entry {
 	return entry{}
 }
 
-// shown is what may be seen of a vault.
+// shown has the parts of a vault that may be shown.
 type shown struct {
 	Vault       string   `json:"vault"`
 	Encryption  string   `json:"encryption"`

@@ -252,7 +252,7 @@ func TestFetchNewestVault(t *testing.T) {
 	}
 }
 
-func TestFetchOverHTTPSOnly(t *testing.T) {
+func TestFetchNeedsHTTPS(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	server := httptest.NewTLSServer(http.RedirectHandler(plain.URL, http.StatusFound))

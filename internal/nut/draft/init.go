@@ -21,7 +21,7 @@ import (
 	"guild/nutshell/ignore"
 )
 
-// Outline is what is known of a new bundle.
+// Outline describes a new bundle.
 type Outline struct {
 	Type                     string // one of the types of nutshell
 	Title, Summary, Priority string
@@ -131,7 +131,7 @@ func (p program) askInit(cmd *cobra.Command, f *initFlags) error {
 	return nil
 }
 
-// initResult is what init made.
+// initResult describes the directory that was made.
 type initResult struct {
 	Dir      string   `json:"dir"`
 	ID       string   `json:"id"`

@@ -12,7 +12,7 @@ import (
 	"guild/nutshell/check"
 )
 
-// reportResult is what check prints of a report.
+// reportResult is a report of check, for printing.
 type reportResult struct {
 	Status   string       `json:"status"`
 	Missing  []string     `json:"missing"`

@@ -23,7 +23,7 @@ import (
 	"guild/nutshell/signature"
 )
 
-// validity is what validate found.
+// validity is the result of validate.
 type validity struct {
 	Valid      bool                  `json:"valid"`
 	Hash       *guild.Hash           `json:"hash,omitempty"` // of the bundle's file

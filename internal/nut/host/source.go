@@ -185,7 +185,7 @@ func Ignored(tree fs.FS) (*ignore.Patterns, error) {
 	return ignore.Parse(raw)
 }
 
-// MaxInput is how large a bundle on standard input may be, in bytes: as large as the default limits let one unpack.
+// MaxInput limits the size of a bundle on standard input, in bytes. It is the size that the default limits let one unpack.
 const MaxInput = 600 << 20
 
 // spool copies standard input to a file without a name, because a bundle is read more than once.

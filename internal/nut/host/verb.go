@@ -9,7 +9,7 @@ import (
 	"guild/internal/cli"
 )
 
-// Result is what a verb did. It is printed as JSON with --json, else by Print, for a person.
+// Result describes the effect of a verb. It is printed as JSON with --json, else by Print, for a person.
 type Result interface {
 	Print(p *Program) error
 }

@@ -24,10 +24,10 @@ import (
 	"guild/nutshell/vault"
 )
 
-// deliveryDir is where an agent leaves what it made, in the directory of a request.
+// deliveryDir is the folder of a request's directory in which an agent leaves its work.
 const deliveryDir = "delivery"
 
-// work is what there is to deliver.
+// work has the files to deliver, and the request that they answer.
 type work struct {
 	tree    *workdir.Tree // the person's directory; the caller closes it
 	request *nutshell.Manifest
@@ -213,7 +213,7 @@ func ownFiles(m *nutshell.Manifest) map[string]string {
 	return known
 }
 
-// maxLog is how large an execution log may be, in bytes.
+// maxLog limits the size of an execution log, in bytes.
 const maxLog = 16 << 20
 
 func readLog[F io.ReadCloser](open func(string) (F, error), name string) ([]byte, error) {

@@ -15,7 +15,7 @@ import (
 // Passphrase is the recipient that stands for a passphrase, for which the person is asked.
 const Passphrase = "passphrase"
 
-// maxRecipient is how long a recipient may be, in bytes. Post-quantum ones have about two thousand.
+// maxRecipient limits the length of a recipient, in bytes. Post-quantum ones have about two thousand.
 const maxRecipient = 8 << 10
 
 // workFactor is log2 of scrypt's N for passphrases. As in age, it costs 256 MiB and a second.

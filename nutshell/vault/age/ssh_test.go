@@ -60,7 +60,7 @@ func TestSSHKeys(t *testing.T) {
 	}
 }
 
-func TestLockedSSHKeyAsksForItsVaultsOnly(t *testing.T) {
+func TestLockedSSHKeyAsksLate(t *testing.T) {
 	mine, recipient := sshKey(t, "ed25519", "opensesame")
 	_, other := sshKey(t, "ed25519", "")
 	asked := 0
@@ -92,7 +92,7 @@ func TestLockedSSHKeyAsksForItsVaultsOnly(t *testing.T) {
 	}
 }
 
-func TestLockedPEMKeyNeedsPublicHalf(t *testing.T) {
+func TestLockedKeyNeedsPublicHalf(t *testing.T) {
 	text, err := os.ReadFile("testdata/locked_rsa.pem")
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"guild/nutshell/vault"
 )
 
-// file is what can be read of a sealed file without opening it.
+// file has the parts of a sealed file that can be read without opening it.
 type file struct {
 	binary bool     // the document is one string
 	data   string   // of a binary one: that string, encrypted

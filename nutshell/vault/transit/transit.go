@@ -29,7 +29,7 @@ import (
 	"guild/nutshell/vault"
 )
 
-// DefaultMount is where the transit engine is by default.
+// DefaultMount is the usual path of the transit engine.
 const DefaultMount = "transit"
 
 // associated is the data that the server binds to each ciphertext.

@@ -149,7 +149,7 @@ func seal(t *testing.T, s vault.Sealer) []byte {
 	return sealed
 }
 
-// refusal is what the server said.
+// refusal returns the error of the server.
 func refusal(t *testing.T, err error) *transit.ServerError {
 	t.Helper()
 	e, ok := errors.AsType[*transit.ServerError](err)
