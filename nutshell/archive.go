@@ -21,8 +21,8 @@ type archive struct {
 }
 
 // scan reads the archive from end to end and calls visit with each regular file, whose Hash is not set yet.
-// What visit leaves unread is skipped. It refuses everything that a bundle must not have, except what takes
-// the manifest to see.
+// The rest of a file that visit has not read is skipped. It refuses everything that a bundle must not have, and that can
+// be seen without the manifest.
 func (a archive) scan(visit func(Entry, io.Reader) error) error {
 	p, err := openPayload(a.r, a.size)
 	if err != nil {
@@ -39,7 +39,8 @@ func (a archive) scan(visit func(Entry, io.Reader) error) error {
 	return p.finish()
 }
 
-// entries reads the tar archive up to its end marker.
+// entries reads the tar archive up to its end marker. Package tar takes the end of the stream for the end of the archive
+// if the marker is missing; a bundle that was cut between two files would look whole. So the bytes must be there.
 func (a archive) entries(in *budgetReader, visit func(Entry, io.Reader) error) error {
 	t := tar.NewReader(in)
 	sum := tally{limits: a.limits}

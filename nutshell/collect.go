@@ -74,7 +74,7 @@ func (c *collector) visit(p string, d fs.DirEntry, err error) error {
 		return err
 	}
 	if p == ManifestFile && d.Type().IsRegular() {
-		return nil // it comes first, with what is found here
+		return nil // it is written first, with the list that is made here
 	}
 	if reason := c.keptOut(p, d.IsDir()); reason != "" {
 		return c.skip(p, d, reason)

@@ -42,9 +42,9 @@ const maxWorkers = 8
 // workers returns how many goroutines share the work. The bytes that are written do not depend on it.
 func workers() int { return min(runtime.GOMAXPROCS(0), maxWorkers) }
 
-// compressor returns the writer for one of the forms of compression. Its bytes depend on what is written alone,
-// not on the number of processors, nor on how it is cut into calls of Write. It must be closed, after an error as
-// well, and then nothing of it goes on.
+// compressor returns the writer for one of the forms of compression. Its bytes depend on the text alone, not on
+// the number of processors, nor on how the text is cut into calls of Write. It must be closed, after an error as well;
+// Close waits for its goroutines.
 func compressor(w io.Writer, form string, l Level) (io.WriteCloser, error) {
 	if err := l.check(); err != nil {
 		return nil, err
@@ -64,10 +64,10 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// newZstdWriter writes one frame, whose sections of four windows are compressed beside one another, each with an
-// eighth of a window of the one before it. There are always two goroutines: one alone would make no sections, and so
-// other bytes, and with more the memory for their sections would exceed what packing may take. That is why the window
-// is smaller than what zstd takes by itself, too.
+// newZstdWriter writes one frame. The library compresses sections of four windows at the same time, each with an eighth
+// of a window of the one before it. There are always two goroutines, because one would make no sections, and so other
+// bytes, and more would need more memory than packing may take. The window is smaller than the library's default for
+// the same reason.
 func newZstdWriter(w io.Writer, l Level) (io.WriteCloser, error) {
 	const window = 512 << 10
 	level := zstd.SpeedDefault

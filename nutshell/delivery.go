@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Where a delivery bundle has what was made, and the log of making it.
+// Paths in a delivery bundle: the folder of the files that were made, and the log of the work.
 const (
 	ArtifactsDir = "delivery/artifacts"
 	LogFile      = "delivery/logs/execution.log"

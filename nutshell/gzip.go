@@ -18,8 +18,8 @@ const (
 
 // gzipWriter writes one gzip member (RFC 1952) with the work shared among processors. The text is cut after every
 // pieceSize bytes; each piece is compressed with the reach before it as a dictionary and ends at a whole byte, so
-// that the pieces stand one after the other as one deflate stream. What is written is the same however many
-// processors there are.
+// that the pieces form one deflate stream. The bytes do not depend on the number of processors: the same files must give
+// the same bundle, and so the same hash, on every machine.
 type gzipWriter struct {
 	w       io.Writer
 	level   Level
@@ -43,7 +43,7 @@ type piece struct {
 	done chan struct{} // closed when out is complete; nil if it is at once
 }
 
-// add appends to the text. What is more than a small bundle gets all its memory at once.
+// add appends to the text. Once it is larger than a small bundle, it gets all its memory at once.
 func (p *piece) add(b []byte) {
 	if n := len(p.in) + len(b); n > cap(p.in) && n > reach {
 		p.in = append(make([]byte, 0, reach+pieceSize), p.in...)
@@ -51,14 +51,14 @@ func (p *piece) add(b []byte) {
 	p.in = append(p.in, b...)
 }
 
-// pieces are to be used again, because most bundles are smaller than the memory of one.
+// pieces keeps pieces for the next bundle, because most bundles are smaller than the memory of one.
 var pieces = sync.Pool{New: func() any { return new(piece) }}
 
 func newGzipWriter(w io.Writer, l Level) *gzipWriter {
 	return &gzipWriter{w: w, level: l, workers: workers(), filling: pieces.Get().(*piece)}
 }
 
-// Write implements io.Writer. Its error may be about what was written before.
+// Write implements io.Writer. Its error may be about an earlier Write.
 func (z *gzipWriter) Write(p []byte) (int, error) {
 	n := len(p)
 	z.crc = crc32.Update(z.crc, crc32.IEEETable, p)

@@ -30,7 +30,7 @@ type intake struct {
 	buf  *[]byte
 }
 
-// buffers are used again.
+// buffers keeps buffers for the next intake.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
 
 func newIntake(ctx context.Context, fsys fs.FS, seed maphash.Seed) *intake {
@@ -94,7 +94,7 @@ func (in *intake) copyTo(w io.Writer, f file) error {
 	return nil
 }
 
-// each calls fn with what it reads, at most limit bytes, and returns how many those were and their mark.
+// each calls fn with the bytes that it reads, at most limit, and returns their number and their mark.
 func (in *intake) each(r io.Reader, limit int64, fn func([]byte) error) (n int64, mark uint64, err error) {
 	in.mark.Reset()
 	for n < limit {

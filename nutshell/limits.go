@@ -2,8 +2,11 @@ package nutshell
 
 import "cmp"
 
-// Limits bound what is read from a stranger's bundle and what is packed into one of ours. A field that is zero
-// has the value of DefaultLimits.
+// Limits bound a bundle that is read or packed. A field that is zero has the value of DefaultLimits.
+//
+// A bundle comes from a stranger, and every byte of it may be chosen to cost its reader more than its sender. Total and
+// File bound the disk, Ratio a decompression bomb, Entries the work that each file costs even if it is empty, and Path
+// and Depth the length of the system calls. Pack has the same limits, so that nobody makes a bundle that others refuse.
 type Limits struct {
 	Entries int   // files and directories in the archive
 	Total   int64 // bytes of all files together
@@ -18,7 +21,7 @@ func DefaultLimits() Limits {
 	return Limits{Entries: 10_000, Total: 512 << 20, File: 64 << 20, Ratio: 200, Path: 4_096, Depth: 32}
 }
 
-// OrDefault returns the limits with what is zero filled in.
+// OrDefault returns the limits with the defaults in the place of zeros.
 func (l Limits) OrDefault() Limits {
 	d := DefaultLimits()
 	return Limits{

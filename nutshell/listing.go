@@ -61,7 +61,7 @@ func byPath(tree []TreeEntry) (listed map[string]TreeEntry, hashed bool, err err
 	return listed, hashed, nil
 }
 
-// check compares what the list says with what is there.
+// check compares the list with the files.
 func (t TreeEntry) check(e Entry) error {
 	if t.Size != nil && *t.Size != e.Size {
 		return &SizeError{e.Path, *t.Size, e.Size}

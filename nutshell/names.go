@@ -23,6 +23,10 @@ func (l Limits) checkPath(p string) error {
 }
 
 // unsafePath returns why a path is unsafe, or an empty string.
+//
+// A bundle must mean the same on every system, so a path is refused for what it means on any of them: a backslash
+// separates folders on Windows, and a control character can drive the terminal that lists the files. Unpacking goes
+// through os.Root, which would stop an escape as well; here it is refused before a byte is written.
 func unsafePath(p string) string {
 	switch {
 	case !utf8.ValidString(p):
@@ -42,7 +46,8 @@ func unsafePath(p string) string {
 }
 
 // names remembers the paths of an archive, to refuse those that cannot be in one folder on every system: duplicates,
-// names that differ in case alone, a file and a folder of the same name.
+// names that differ in case alone, a file and a folder of the same name. Where case does not count, the second of two
+// files would replace the first after its hash was checked.
 type names struct {
 	seen map[string]name // by case-folded path
 }

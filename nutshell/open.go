@@ -22,7 +22,7 @@ type Entry struct {
 
 // Bundle is a bundle that has been read once to the end and is valid.
 type Bundle struct {
-	Warnings []string // what is odd, but not an error
+	Warnings []string // oddities that are not errors
 
 	archive  archive
 	manifest *Manifest
@@ -159,7 +159,7 @@ func (b *Bundle) ReadFile(name string) ([]byte, error) {
 	return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
 }
 
-// hashReader hashes what is read through it.
+// hashReader hashes the bytes that are read through it.
 type hashReader struct {
 	r    io.Reader
 	hash hash.Hash

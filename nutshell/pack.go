@@ -33,12 +33,12 @@ type Options struct {
 	InsecurePlaintext bool
 }
 
-// Info describes what was packed.
+// Info describes a bundle that was packed.
 type Info struct {
 	Hash    guild.Hash // of the whole file
 	Size    int64      // of the whole file, in bytes
 	Files   []Entry    // in archive order, without the manifest
-	Skipped []Skipped  // what was left out
+	Skipped []Skipped  // files that were left out
 }
 
 // Skipped is a file or folder that was left out, and why.
@@ -60,7 +60,7 @@ const ReasonExcluded = "excluded"
 // Environment files, private keys, version control folders, bundles and what lies beside them (.nut.sig, .nut.vault),
 // and .nutignore are not packed unless Options.Include names them; Info.Skipped names what was left out. HiddenDir
 // never is: its files stay with the customer, and acceptance.hidden_tests of the manifest gets the commitments to
-// them instead. Options.Hidden must match what is there, else it is ErrHidden. With Options.VaultBeside, or where
+// them instead. Options.Hidden must match the files there, else it is ErrHidden. With Options.VaultBeside, or where
 // credentials.beside of the manifest says so already, the vault is left out and the manifest says so.
 //
 // Links and other irregular files are an *EntryError, as is a name of Include that is no file; what is beyond the

@@ -16,11 +16,14 @@ const (
 	magic          = "NUT\x01"
 	magicEncrypted = "NUT\x02"
 
-	maxWindow = 32 << 20 // of zstd: what its strongest common level needs
+	maxWindow = 32 << 20 // bytes of zstd's window; its strongest common level needs as much
 	minBudget = 1 << 20  // bytes that any bundle may unpack to, whatever the ratio
 )
 
-// payload reads the unpacked archive of a bundle.
+// payload reads the unpacked archive of a bundle: one gzip member, one zstd frame, or a plain tar archive.
+//
+// Nothing may follow it. Decoders differ in whether they read a second member or frame, so two readers could see
+// different files in bytes that have one hash, which a request, a receipt and a signature name.
 type payload struct {
 	io.Reader
 	finish func() error // at the end of the stream: an error if bytes follow it
@@ -183,7 +186,8 @@ func damage(err error) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
-// budgetReader counts what is read and returns an error at a limit, which stops a decompression bomb.
+// budgetReader counts the bytes that are read and returns an error at a limit, which stops a decompression bomb. It
+// counts below the tar reader, because headers, padding and long names cost memory and time too.
 type budgetReader struct {
 	r     io.Reader
 	n     int64
@@ -191,7 +195,7 @@ type budgetReader struct {
 	max   int64       // bytes
 }
 
-// budget returns the reader that holds unpacked to the limits, for a bundle of size bytes.
+// budget returns the reader that holds unpacked to the stricter of Total and Ratio, for a bundle of size bytes.
 func (l Limits) budget(unpacked io.Reader, size int64) *budgetReader {
 	byTotal := l.Total + int64(l.Entries)*int64(2*l.Path+4<<10) // with the headers of all files
 	byRatio := max(minBudget, int64(l.Ratio)*size)

@@ -92,7 +92,7 @@ type Context struct {
 	Additional   []string `json:"additional" file:"Create {path}, or take it out of context.additional" about:"More files, in their order."`
 }
 
-// Files lists what is in the bundle beside the manifest. Pack fills it in.
+// Files lists the files of the bundle other than the manifest. Pack fills it in.
 type Files struct {
 	TotalCount     int64       `json:"total_count" about:"How many files there are."`
 	TotalSizeBytes int64       `json:"total_size_bytes" about:"Their size together, in bytes."`
@@ -115,7 +115,7 @@ type APIs struct {
 	CredentialRef string            `json:"credential_ref" about:"The vault, or the name of the credential in it, that authorises the calls."`
 }
 
-// Credentials has the path of the vault and lists what is in it (section 7).
+// Credentials has the path of the vault and lists its credentials (section 7).
 type Credentials struct {
 	Vault      string  `json:"vault" about:"The file with the sealed vault, credentials/vault.enc.json."`
 	Encryption string  `json:"encryption" values:"age sops vault none" about:"What the vault is sealed with."`
@@ -167,7 +167,7 @@ type Harness struct {
 	Constraints       []string `json:"constraints" rule:"sentences" gap:"harness.constraints: empty — agent has no guardrails" fix:"Add guardrails with: {program} set harness.constraints 'Do not modify files outside files/'" about:"What the agent must keep to, in words."`
 }
 
-// Resources are links to what is outside the bundle, and images in it.
+// Resources are links to things outside the bundle, and images in it.
 type Resources struct {
 	Repos []struct {
 		URL       string `json:"url" about:"Where it is."`

@@ -54,7 +54,7 @@ func (c *Counter) countUpTo(text string, most int64) (n int64, read int, err err
 	return n, read, nil
 }
 
-// Bounds of what is counted at once. The library's time for one word grows faster than its length.
+// Limits of the text that is counted at once. The library's time for one word grows faster than its length.
 const (
 	maxChunk = 16 << 10 // bytes
 	maxSpace = 512      // bytes of white space in one stretch; a multiple of the longest token

@@ -77,7 +77,7 @@ func barest(m *nutshell.Manifest) (*nutshell.Manifest, error) {
 }
 
 func quote(s string) []byte {
-	b, _ := jsontext.AppendQuote(nil, s) // what was parsed is UTF-8
+	b, _ := jsontext.AppendQuote(nil, s) // s was parsed, so it is UTF-8
 	return b
 }
 

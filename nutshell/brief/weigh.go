@@ -19,7 +19,7 @@ const (
 	maxRead     = 16 << 20 // bytes that are counted altogether, beyond what the budget takes
 	sample      = 4 << 10  // bytes by which a file is estimated
 	usual       = 4        // bytes in a token of code and prose
-	densest     = 16       // bytes in a token, on the average, of what is worth counting
+	densest     = 16       // bytes in a token at most, on average: a file with more of them than the budget has tokens cannot fit
 	beginning   = 8 << 10  // bytes that tell text from other things
 	secretLines = 1 << 10  // bytes that tell a private key
 )

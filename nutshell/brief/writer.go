@@ -12,7 +12,7 @@ import (
 	"guild/nutshell"
 )
 
-// writer chooses what is shown and writes the text.
+// writer chooses the files that are shown and writes the text.
 type writer struct {
 	ctx    context.Context
 	fsys   fs.FS
@@ -21,7 +21,7 @@ type writer struct {
 
 	head  string
 	parts []part
-	spent int64 // tokens of what is shown, with the lines around it, at most
+	spent int64 // upper bound of the tokens of the text so far, with the lines around sections
 	read  int64 // bytes that were counted
 }
 
@@ -31,7 +31,7 @@ type part struct {
 	text string // ends in a newline; empty if the layer is not included
 }
 
-// Tokens that are kept for the list of what is left out: the budget divided by listShare, at most maxList.
+// Tokens that are kept for the list of files that are left out: the budget divided by listShare, at most maxList.
 const (
 	listShare = 8
 	maxList   = 1_000
@@ -172,7 +172,7 @@ func (w *writer) contains(mark string) bool {
 	return false
 }
 
-// list returns the list of what is left out, as far as it fits after the text.
+// list returns the list of files that are left out, as far as it fits after the text.
 func (w *writer) list(text, mark string) (string, error) {
 	used, err := w.count.Count(text)
 	if err != nil {

@@ -77,7 +77,7 @@ const (
 	gap                  // an agent cannot start, and a reader fails
 	implied              // an agent cannot start; a reader does not fail
 	outdated             // a reader fails; the bundle was complete once
-	strange              // nobody fails
+	strange              // neither an agent nor a reader fails
 	advice               // the work would be easier otherwise
 )
 

@@ -225,7 +225,7 @@ func (c *checker) sealAgain() string {
 	return c.command("vault rekey", "--encryption", vault.Age, "--insecure-plaintext")
 }
 
-// whole reports a vault that has the right form, and what is in it if it can be opened.
+// whole reports a vault of the right form, and its credentials if it can be opened.
 func (c *checker) whole(r reference, p string, sealed []byte, form string, keys int) {
 	text := fmt.Sprintf("exists (%s), sealed with %s", size(int64(len(sealed))), form)
 	if keys > 0 {

@@ -111,7 +111,7 @@ func (c *checker) exists(r reference, p string, info fs.FileInfo) {
 	}
 }
 
-// explains follows a reference to a text for the agent, and reports a template that nobody has filled in.
+// explains follows a reference to a text for the agent, and reports a template that is still empty.
 func (c *checker) explains(r reference) {
 	p, info, ok := c.follow(r)
 	if !ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// Bounds of what is compared line by line. Beyond them only sizes and hashes are compared.
+// Limits of the comparison line by line. Beyond them only sizes and hashes are compared.
 const (
 	maxText  = 1 << 20 // bytes of a file
 	maxTexts = 8 << 20 // bytes of all diffs together

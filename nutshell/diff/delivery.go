@@ -9,7 +9,7 @@ import (
 	"guild/nutshell"
 )
 
-// Delivery compares what was asked for with what the delivery says that it delivers.
+// Delivery compares the request with the result that the deliverer states.
 type Delivery struct {
 	Status     string             `json:"status"`
 	Percentage float64            `json:"completion_percentage"`

@@ -47,7 +47,7 @@ func compact(raw []byte) jsontext.Value {
 
 // members returns the members of an object, or the elements of a list with their numbers as names.
 func members(v jsontext.Value) object.Members {
-	all, _ := object.Parse(v) // what was parsed can be parsed again, if it is an object
+	all, _ := object.Parse(v) // it was parsed before; nothing if it is not an object
 	for i, e := range object.Elements(v) {
 		all = append(all, object.Member{Name: strconv.Itoa(i), Value: e})
 	}

@@ -230,7 +230,7 @@ func (m *Merged) files(ctx context.Context, all []*delivered, prefer string) (ma
 	return files, nil
 }
 
-// logs is the folder for what was noted while working.
+// logs is the folder of the execution logs.
 var logs = path.Dir(nutshell.LogFile)
 
 // mergedPath returns the path of a file in the merged delivery. The logs of all parts have the same names.

@@ -30,7 +30,7 @@ func newView(files map[string]source) *view {
 			dir := path.Dir(child)
 			names, known := v.folders[dir]
 			if v.folders[dir] = append(names, path.Base(child)); known && dir != "." {
-				break // what is above has been seen
+				break // the folders above have been seen
 			}
 		}
 	}

@@ -3,7 +3,8 @@
 // tables of the fields that package nutshell reads the documents with, so that the two cannot come apart.
 //
 // A schema refuses what the reader refuses, and no more. Unknown members are allowed everywhere, because bundles keep
-// them; null means an absent member; only what the specification requires is required, and the status of a result. Where the specification lists values, another one is only worth a warning: such a member is
+// them; null means an absent member; only what the specification requires is required, and the status of a result.
+// Where the specification lists values, another one is only worth a warning: such a member is
 // anyOf an enum, from which editors complete, and any text. The status of a result is an enum and nothing else. What
 // a schema cannot say is left to the reader: duplicate names, duplicate ids, and the bounds of size and depth. Times have
 // the format date-time, which validators ignore by default.

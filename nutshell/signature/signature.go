@@ -27,7 +27,7 @@ const Kind nostr.Kind = 1063
 // Suffix is added to the name of a bundle's file to name the file of its signatures.
 const Suffix = ".sig"
 
-// Bounds of what is read.
+// Limits of a file of signatures that is read.
 const (
 	MaxFile    = 64 << 10 // bytes of a file of signatures
 	MaxSigners = 32       // signatures in it

@@ -52,8 +52,8 @@ type Placement struct {
 	Removed    []string // names that the manifest should not promise any more
 }
 
-// Announce makes a manifest say what is in the vault and where it is: credentials.vault, encryption, recipients and
-// scopes. A scope that the vault lacks stays, because it says what is still needed; unknown members stay too.
+// Announce writes the vault into a manifest: credentials.vault, encryption, recipients and scopes. A scope that the
+// vault lacks stays, because it says which credential is still needed; unknown members stay too.
 func Announce(m *nutshell.Manifest, v *Vault, p Placement) error {
 	if p.Path == "" {
 		p.Path = File

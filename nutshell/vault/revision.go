@@ -40,6 +40,10 @@ var (
 
 // Revision is a sealed vault for a bundle, the first or a newer one, signed by the key that may issue them. Only
 // NewRevision's event, signed, and ParseRevision make one.
+//
+// Anybody can seal a vault for a provider, whose public key is public, and put it beside a bundle: the provider would
+// then work with an attacker's credentials. So the manifest, which has the bundle's hash, names the key that must sign.
+// An older revision is genuine as well, but its credentials may have been withdrawn: After refuses to go back.
 type Revision struct {
 	ID        nostr.ID
 	Bundle    string // the id of the bundle, "nut-…"
@@ -116,7 +120,7 @@ func RevisionOf(v guild.Verified, bundle string, by nostr.PubKey) (Revision, err
 	return Revision{ID: e.ID, Bundle: bundle, PubKey: e.PubKey, CreatedAt: e.CreatedAt, Form: form, Sealed: sealed}, nil
 }
 
-// envelope checks what is cheap to check, before the signature.
+// envelope makes the cheap checks, before that of the signature.
 func envelope(e nostr.Event, bundle string, by nostr.PubKey) error {
 	d, one := tag(e, "d")
 	switch {

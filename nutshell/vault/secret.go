@@ -14,6 +14,9 @@ var ErrSecret = errors.New("a secret is not serialized")
 
 // Secret is bytes that cannot be printed by accident: printing, logging and serializing it gives "[secret]", an error or
 // an address. The zero value holds none.
+//
+// The bytes are inside of a function, because package fmt prints the fields of a struct that has a Secret in an
+// unexported field without calling its methods; of a function it prints the address.
 type Secret struct{ reveal func() []byte }
 
 // NewSecret returns a secret with a copy of b.

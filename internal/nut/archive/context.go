@@ -109,7 +109,7 @@ func cleanText(text string) string {
 	}, text)
 }
 
-// printLeftOut says what the agent does not see.
+// printLeftOut lists the files that the agent does not see.
 func (p program) printLeftOut(b brief.Brief) error {
 	const most = 20
 	out := b.LeftOut()

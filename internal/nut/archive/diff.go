@@ -242,7 +242,7 @@ func (d *diffPrinter) text(f diff.File) {
 	}
 }
 
-// delivery prints what was asked for beside what was delivered.
+// delivery prints the request side by side with the delivery.
 func (d *diffPrinter) delivery(v *diff.Delivery) {
 	d.section(fmt.Sprintf("delivery: %s, %v %%, tests: %d passed, %d failed, %d skipped", v.Status, v.Percentage, v.Passed, v.Failed, v.Skipped))
 	if len(v.Checklist) > 0 {

@@ -286,7 +286,7 @@ func joined(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), ", ")
 }
 
-// printScopes shows what the credentials are for. There are no values in a manifest.
+// printScopes lists the credentials of a manifest, which has no values.
 func printScopes(p *host.Program, scopes []nutshell.Scope) error {
 	if len(scopes) == 0 {
 		return nil

@@ -94,7 +94,7 @@ func (p program) addCredential(ctx context.Context, f credentialFlags) (host.Res
 	return s.stored("added", f.name), nil
 }
 
-// promised completes a new credential with what the manifest promises of it, and else with what is usual.
+// promised completes a new credential by its scope in the manifest, or else by defaults.
 func promised(c *vault.Credential, m *nutshell.Manifest) {
 	var s nutshell.Scope
 	for _, promise := range m.Credentials().Scopes {

@@ -65,8 +65,8 @@ type finding struct {
 	Detail  string `json:"detail,omitempty"`
 }
 
-// audit returns what is wrong with an open vault, and an error if something has expired. What expires within soon is a
-// finding too.
+// audit lists the faults of an open vault, and returns an error if something has expired. A credential that expires
+// within soon is a finding too.
 func (s *safe) audit(soon time.Duration) (audited, error) {
 	all := audited{Vault: s.path, Findings: []finding{}, credentials: len(s.v.Credentials())}
 	if s.form == vault.Plaintext {

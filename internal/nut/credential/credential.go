@@ -1,5 +1,5 @@
-// Package credential is the verbs for the vault of a bundle: what is in it, for whom it is sealed, when its credentials
-// expire, and which keys open it. Values are read and shown, and kept nowhere else.
+// Package credential has the verbs for the vault of a bundle: they show and change its credentials, its recipients and
+// its expiry. Values are read and shown, and kept nowhere else.
 package credential
 
 import (

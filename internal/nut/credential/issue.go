@@ -204,7 +204,7 @@ func (p program) fetchVault(ctx context.Context, transport http.RoundTripper, bu
 	return r, writeRevision(bundle, raw)
 }
 
-// checkVaultURL refuses what is not an https address, or has a password in it.
+// checkVaultURL refuses any address but https, and one with a password in it.
 func checkVaultURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {

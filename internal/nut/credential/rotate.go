@@ -16,7 +16,7 @@ import (
 	"guild/nutshell/vault"
 )
 
-// rotateFlags say what a credential gets anew.
+// rotateFlags are the flags of both verbs that rotate.
 type rotateFlags struct {
 	vaultFlags
 	expires, bundle string
@@ -166,7 +166,7 @@ type promises struct {
 	ExpiresAt nutshell.Timestamp `json:"expires_at"`
 }
 
-// rotatePromises changes what the manifest promises of one scope or all of them, where there is no vault.
+// rotatePromises changes the expiry of one scope or all of them in the manifest, where there is no vault.
 func (p program) rotatePromises(s *safe, f rotateFlags, names []string) (host.Result, error) {
 	at, err := parseExpiry(f.expires, p.Now())
 	if err != nil {

@@ -117,7 +117,7 @@ type sealing struct {
 	always      bool     // seal it even if the context has ended meanwhile
 }
 
-// edit opens the vault of a directory, lets change alter it, seals it again and makes the manifest say what is in it.
+// edit opens the vault of a directory, lets change alter it, seals it again and announces it in the manifest.
 // Until it returns, no other verb can edit the vault. If change fails, nothing is written.
 func (p program) edit(ctx context.Context, f vaultFlags, to sealing, change func(*safe) error) (*safe, error) {
 	if err := checkForm(to.form); err != nil {
@@ -165,7 +165,8 @@ func (p program) edit(ctx context.Context, f vaultFlags, to sealing, change func
 	return s, s.save(ctx, vault.Placement{Path: s.path, Form: form, Recipients: recipients, Removed: gone})
 }
 
-// save seals the vault, writes it, and makes the manifest say what is in it.
+// save seals the vault, writes it, and announces it in the manifest. The vault is written first: if the process dies in
+// between, no secret is lost, and an audit shows where the two differ.
 func (s *safe) save(ctx context.Context, to vault.Placement) error {
 	sealer, err := s.p.sealer(to.Form, to.Recipients, s.f)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package host has what all verbs for bundles share: the program that they are part of, how they print what they did,
-// and the bundles and directories of this machine. It has no verb of its own.
+// Package host is shared by all verbs for bundles: the program that they are part of, the printing of results, and the
+// bundles and directories of this machine. It has no verb of its own.
 package host
 
 import (

@@ -85,7 +85,8 @@ func OpenRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ownDir is a directory as it is, with its links. Unlike with os.DirFS, opening a pipe in it does not block.
+// ownDir is a directory as it is, with its links. Unlike with os.DirFS, opening a pipe in it does not block: a directory
+// may hold anything that an agent has left there, and a verb must not wait for ever.
 type ownDir string
 
 // Open implements fs.FS.

@@ -1,5 +1,5 @@
-// Package market is the verbs for a task server: publish a bundle as a task, bid, assign, claim, hand in what was made
-// and approve it. taskserver is the client; nothing that the server sends is trusted.
+// Package market has the verbs for a task server: they publish a bundle as a task, bid for it, assign and claim it, hand
+// in the delivery and approve it. Package taskserver is the client; nothing that the server sends is trusted.
 package market
 
 import (

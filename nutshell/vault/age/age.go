@@ -26,7 +26,7 @@ type Config struct {
 	UI         UI
 }
 
-// UI asks the person, for passphrases and for plugins. If a function is nil, there is nobody to ask.
+// UI asks the person, for passphrases and for plugins. If a function is nil, no person can be asked.
 type UI struct {
 	Ask     func(prompt string) ([]byte, error)        // reads a line without echo
 	Input   func(prompt string) (string, error)        // reads a line that is no secret

@@ -24,7 +24,7 @@ const (
 // Identity is the content of an identity file: lines of age keys (AGE-SECRET-KEY-1…, AGE-SECRET-KEY-PQ-1…,
 // AGE-PLUGIN-…), the same encrypted with a passphrase by age, or a private SSH key, with or without a passphrase.
 type Identity struct {
-	Name   string // what a person calls it, for questions and errors: its path
+	Name   string // for questions and errors: its path
 	Text   vault.Secret
 	Public []byte // the .pub file of an SSH key in PEM with a passphrase, which does not say whose it is
 }
@@ -60,7 +60,7 @@ func (id Identity) Recipients(ctx context.Context, ui UI) ([]string, error) {
 
 // Keys are tried in this order.
 const (
-	never  = iota // it needs nobody
+	never  = iota // it needs no person
 	seldom        // it runs a plugin, which may ask
 	always        // it asks for a passphrase
 )

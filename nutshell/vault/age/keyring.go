@@ -27,7 +27,11 @@ type keyring struct {
 	cause error
 }
 
-// Unwrap implements age.Identity. It tries the keys first that ask nobody.
+// Unwrap implements age.Identity. It tries the keys first that ask no person.
+//
+// A passphrase must be the only recipient, as in age itself: a person takes a file that opens with their passphrase to be
+// made by somebody who knows it. The work for it is bounded, because the file itself says how much it takes. A key that
+// needs no person fails only if a stanza is malformed, so the file was changed.
 func (k *keyring) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
 	if len(stanzas) > maxStanzas {
 		return nil, k.fail(fmt.Errorf("%d recipients: %w", len(stanzas), vault.ErrTampered))
@@ -45,7 +49,7 @@ func (k *keyring) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
 			return nil, k.fail(k.ctx.Err())
 		case errors.Is(err, age.ErrIncorrectIdentity):
 		case key.asks() == never:
-			return nil, k.fail(vault.ErrTampered) // only a stanza that is no stanza
+			return nil, k.fail(vault.ErrTampered) // a stanza is malformed
 		default:
 			failed = cmp.Or(failed, err)
 		}

@@ -14,7 +14,7 @@ func isPluginIdentity(text string) bool {
 	return err == nil
 }
 
-// client asks the person for a plugin. After ctx has ended it asks nobody.
+// client asks the person for a plugin. After ctx has ended it does not ask.
 func (u UI) client(ctx context.Context) *plugin.ClientUI {
 	return &plugin.ClientUI{
 		DisplayMessage: func(name, message string) error {

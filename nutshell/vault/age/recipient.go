@@ -51,7 +51,7 @@ func CheckRecipients(all []string) error {
 		}
 	}
 	if quantum != 0 && quantum != len(all) && !slices.ContainsFunc(all, isPlugin) {
-		return ErrMixed // what a plugin's recipients are, only the plugin knows
+		return ErrMixed // only the plugin knows whether its recipients are post-quantum
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func Canonical(text string) (string, error) {
 }
 
 // IsNative reports whether a recipient is a key of age itself, classic or post-quantum. Sealing for one runs no program
-// and asks nobody, so it may come from a stranger.
+// and asks no person, so it may come from a stranger.
 func IsNative(text string) bool {
 	_, err := parse(text, UI{})
 	return err == nil && strings.HasPrefix(text, "age1") && !isPlugin(text)
