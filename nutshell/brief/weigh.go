@@ -24,18 +24,18 @@ const (
 	secretLines = 1 << 10  // bytes that tell a private key
 )
 
-// weighed is the size of a file in tokens, and its text if it can be shown.
-type weighed struct {
+// weight is the size of a file in tokens, and its text if it can be shown.
+type weight struct {
 	tokens int64
 	reason string // why it cannot be shown; empty if it can
 	text   string // ends in a newline
 }
 
 // weigh reads a file and counts its tokens, but not many more than most.
-func (w *writer) weigh(p string, most int64) (weighed, error) {
+func (w *writer) weigh(p string, most int64) (weight, error) {
 	f, size, err := open(w.fsys, p)
 	if err != nil {
-		return weighed{}, err
+		return weight{}, err
 	}
 	defer f.Close()
 	most = max(most, 0)
@@ -47,13 +47,13 @@ func (w *writer) weigh(p string, most int64) (weighed, error) {
 	}
 	b, err := readText(w.ctx, f, length)
 	if no, ok := errors.AsType[*notText](err); ok {
-		return weighed{reason: no.reason}, nil
+		return weight{reason: no.reason}, nil
 	}
 	switch {
 	case err != nil:
-		return weighed{}, fmt.Errorf("%.200q: %w", p, err)
+		return weight{}, fmt.Errorf("%.200q: %w", p, err)
 	case tooMuch:
-		return weighed{tokens: size / usual, reason: needs(size/usual, false, most)}, nil
+		return weight{tokens: size / usual, reason: needs(size/usual, false, most)}, nil
 	}
 	text := string(b)
 	n, read, err := w.count.countUpTo(text, most)
@@ -62,11 +62,11 @@ func (w *writer) weigh(p string, most int64) (weighed, error) {
 		if text != "" && !strings.HasSuffix(text, "\n") {
 			text += "\n"
 		}
-		return weighed{tokens: n, text: text}, err
+		return weight{tokens: n, text: text}, err
 	}
 	exact := !tooLarge && read == len(text)
 	n = inProportion(n, int64(read), size)
-	return weighed{tokens: n, reason: needs(n, exact, most)}, nil
+	return weight{tokens: n, reason: needs(n, exact, most)}, nil
 }
 
 // needs returns the reason for a file that does not fit.

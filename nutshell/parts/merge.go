@@ -79,14 +79,14 @@ func Merge(ctx context.Context, inputs []Input, o MergeOptions) (*Merged, error)
 	if len(inputs) == 0 {
 		return nil, errors.New("there is nothing to merge")
 	}
-	all := make([]*delivered, len(inputs))
+	all := make([]*partDelivery, len(inputs))
 	for i, in := range inputs {
 		var err error
-		if all[i], err = readDelivered(ctx, in); err != nil {
+		if all[i], err = readDelivery(ctx, in); err != nil {
 			return nil, fmt.Errorf("%s: %w", in.Name, err)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *delivered) int { return cmp.Compare(a.place(), b.place()) })
+	slices.SortStableFunc(all, func(a, b *partDelivery) int { return cmp.Compare(a.place(), b.place()) })
 	merged := &Merged{RequestID: o.Parent}
 	if err := merged.checkParts(all); err != nil {
 		return nil, err
@@ -112,8 +112,8 @@ func Merge(ctx context.Context, inputs []Input, o MergeOptions) (*Merged, error)
 	return merged, nil
 }
 
-// delivered is the delivery of one part.
-type delivered struct {
+// partDelivery is the delivery of one part.
+type partDelivery struct {
 	Input
 	manifest *nutshell.Manifest
 	result   *nutshell.Result
@@ -122,12 +122,12 @@ type delivered struct {
 	label    string   // of its folder of logs: "part-2"
 }
 
-func readDelivered(ctx context.Context, in Input) (*delivered, error) {
+func readDelivery(ctx context.Context, in Input) (*partDelivery, error) {
 	m, err := nutshell.ReadManifest(in.Tree)
 	if err != nil {
 		return nil, err
 	}
-	d := &delivered{Input: in, manifest: m}
+	d := &partDelivery{Input: in, manifest: m}
 	raw, err := nutshell.ReadDocument(in.Tree, nutshell.ResultFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNoResult
@@ -145,7 +145,7 @@ func readDelivered(ctx context.Context, in Input) (*delivered, error) {
 
 // excludes reports whether a file is not part of the merged delivery: results, credentials, hidden tests, and in the
 // directory of a part all files outside of delivery.
-func (d *delivered) excludes(p string, isDir bool) bool {
+func (d *partDelivery) excludes(p string, isDir bool) bool {
 	delivery := path.Dir(nutshell.ResultFile)
 	isRequest := d.manifest.BundleType() != nutshell.TypeDelivery
 	return p == nutshell.HiddenDir || p == nutshell.ResultFile || isBelow(p, "credentials") || p == path.Clean(d.manifest.Credentials().Vault) ||
@@ -153,10 +153,10 @@ func (d *delivered) excludes(p string, isDir bool) bool {
 }
 
 // place returns the number of a part for sorting; parts without a number come last.
-func (d *delivered) place() int { return cmp.Or(d.number.Part, MaxParts+1) }
+func (d *partDelivery) place() int { return cmp.Or(d.number.Part, MaxParts+1) }
 
 // request returns the id of the part that was delivered.
-func (d *delivered) request() string {
+func (d *partDelivery) request() string {
 	if d.manifest.BundleType() != nutshell.TypeDelivery {
 		return d.manifest.ID()
 	}
@@ -164,7 +164,7 @@ func (d *delivered) request() string {
 }
 
 // checkParts sets the id of the whole, the parts and the missing parts.
-func (m *Merged) checkParts(all []*delivered) error {
+func (m *Merged) checkParts(all []*partDelivery) error {
 	of, seen := 0, make(map[int]bool)
 	for i, d := range all {
 		parent := d.manifest.ParentID()
@@ -193,11 +193,11 @@ func (m *Merged) checkParts(all []*delivered) error {
 }
 
 // files puts the files of all parts into one tree.
-func (m *Merged) files(ctx context.Context, all []*delivered, prefer string) (map[string]source, error) {
+func (m *Merged) files(ctx context.Context, all []*partDelivery, prefer string) (map[string]source, error) {
 	if !slices.Contains([]string{PreferNone, PreferFirst, PreferLast}, prefer) {
 		return nil, fmt.Errorf("prefer %.40q is neither %s nor %s", prefer, PreferFirst, PreferLast)
 	}
-	files, from := make(map[string]source), make(map[string]*delivered)
+	files, from := make(map[string]source), make(map[string]*partDelivery)
 	for _, d := range all {
 		for _, name := range d.files {
 			as := d.mergedPath(name, len(all))
@@ -234,7 +234,7 @@ func (m *Merged) files(ctx context.Context, all []*delivered, prefer string) (ma
 var logs = path.Dir(nutshell.LogFile)
 
 // mergedPath returns the path of a file in the merged delivery. The logs of all parts have the same names.
-func (d *delivered) mergedPath(name string, parts int) string {
+func (d *partDelivery) mergedPath(name string, parts int) string {
 	if inside, ok := strings.CutPrefix(name, logs+"/"); ok && parts > 1 {
 		return path.Join(logs, d.label, inside)
 	}
@@ -259,7 +259,7 @@ func (s source) hash(ctx context.Context) (sum [sha256.Size]byte, err error) {
 }
 
 // deliveryManifest makes the manifest of the merged delivery.
-func deliveryManifest(all []*delivered, opt MergeOptions, m *Merged) ([]byte, error) {
+func deliveryManifest(all []*partDelivery, opt MergeOptions, m *Merged) ([]byte, error) {
 	title := titleNumber.ReplaceAllString(all[0].manifest.Task().Title, "")
 	var o object.Members
 	type publisher struct {

@@ -23,13 +23,13 @@ var worst = []string{nutshell.Failed, nutshell.Blocked, nutshell.Partial, nutshe
 
 // merger merges results member by member. It keeps the first error.
 type merger struct {
-	all  []*delivered
+	all  []*partDelivery
 	docs []object.Members
 	err  error
 }
 
 // mergeResults makes the result of the whole.
-func mergeResults(all []*delivered, files map[string]source, o MergeOptions, m *Merged) ([]byte, error) {
+func mergeResults(all []*partDelivery, files map[string]source, o MergeOptions, m *Merged) ([]byte, error) {
 	r := &merger{all: all}
 	for _, d := range all {
 		doc, err := readObject(d.result.Raw)
@@ -260,8 +260,8 @@ func (r *merger) log() object.Members {
 	return r.section("execution_log", object.Members{}.WithText("strategy_used", "parallel")).With("full_log", nil)
 }
 
-// made is one part in the extension of a merged delivery.
-type made struct {
+// mergedPart is one part in the extension of a merged delivery.
+type mergedPart struct {
 	Part      int    `json:"part,omitzero"`
 	RequestID string `json:"request_id"`
 	ID        string `json:"id,omitempty"`
@@ -271,9 +271,9 @@ type made struct {
 
 // extensions merges the extensions of all parts, and adds the list of parts.
 func (r *merger) extensions() object.Members {
-	var of []made
+	var of []mergedPart
 	for _, d := range r.all {
-		one := made{Part: d.number.Part, RequestID: d.request(), ID: d.result.ID, Status: d.result.Status}
+		one := mergedPart{Part: d.number.Part, RequestID: d.request(), ID: d.result.ID, Status: d.result.Status}
 		if l := d.result.ExecutionLog.FullLog; l != "" {
 			one.FullLog = d.mergedPath(l, len(r.all))
 		}

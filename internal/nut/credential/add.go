@@ -91,7 +91,7 @@ func (p program) addCredential(ctx context.Context, f credentialFlags) (host.Res
 	if err != nil {
 		return nil, err
 	}
-	return s.stored("added", f.name), nil
+	return s.storeResult("added", f.name), nil
 }
 
 // promised completes a new credential by its scope in the manifest, or else by defaults.

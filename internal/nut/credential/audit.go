@@ -51,8 +51,8 @@ Exit code 1: something has expired.`,
 	})
 }
 
-// audited is the result of an audit.
-type audited struct {
+// auditResult is the result of an audit.
+type auditResult struct {
 	Vault    string    `json:"vault"`
 	Findings []finding `json:"findings"`
 
@@ -67,8 +67,8 @@ type finding struct {
 
 // audit lists the faults of an open vault, and returns an error if something has expired. A credential that expires
 // within soon is a finding too.
-func (s *safe) audit(soon time.Duration) (audited, error) {
-	all := audited{Vault: s.path, Findings: []finding{}, credentials: len(s.v.Credentials())}
+func (s *safe) audit(soon time.Duration) (auditResult, error) {
+	all := auditResult{Vault: s.path, Findings: []finding{}, credentials: len(s.v.Credentials())}
 	if s.form == vault.Plaintext {
 		all.add("", auditInTheClear, "whoever has the file has the credentials")
 	}
@@ -114,12 +114,12 @@ func (s *safe) audit(soon time.Duration) (audited, error) {
 	return all, cli.WithHint(err, "'"+s.p.Hint("vault rotate NAME")+"' gives a new value")
 }
 
-func (a *audited) add(name, problem, detail string) {
+func (a *auditResult) add(name, problem, detail string) {
 	a.Findings = append(a.Findings, finding{Name: name, Problem: problem, Detail: detail})
 }
 
 // Print implements host.Result.
-func (a audited) Print(p *host.Program) error {
+func (a auditResult) Print(p *host.Program) error {
 	if len(a.Findings) == 0 {
 		_, err := fmt.Fprintf(p.Out, "%s: %s, nothing to say\n", cli.Clean(a.Vault), cli.Count(a.credentials, "credential", "credentials"))
 		return err

@@ -55,7 +55,7 @@ settings.`,
 		if err != nil {
 			return nil, err
 		}
-		return s.shown(), nil
+		return s.view(), nil
 	})
 }
 

@@ -67,7 +67,7 @@ func (p program) issuerKey(ctx context.Context, args []string) (nostr.PubKey, er
 	return k, cli.WithHint(cli.Usage(errors.New("that is not a public key")), "a public key starts with npub1, or has 64 hex digits")
 }
 
-type issuer struct {
+type issuerResult struct {
 	PubKey string `json:"pubkey"`
 	URL    string `json:"url"`
 
@@ -93,11 +93,11 @@ func (p program) nameIssuer(dir string, k nostr.PubKey, at string) (host.Result,
 	if err != nil {
 		return nil, err
 	}
-	return issuer{PubKey: k.Hex(), URL: at, key: k}, nil
+	return issuerResult{PubKey: k.Hex(), URL: at, key: k}, nil
 }
 
 // Print implements host.Result.
-func (r issuer) Print(p *host.Program) error {
+func (r issuerResult) Print(p *host.Program) error {
 	_, err := fmt.Fprintf(p.Out, "%s may issue vaults for this bundle\n", nip19.EncodeNpub(r.key))
 	return err
 }
@@ -128,7 +128,7 @@ the one it came with; the bundle stays as it is. It is not opened for that.`,
 		if err != nil {
 			return nil, err
 		}
-		return newIssued(args[0], r), nil
+		return newIssueResult(args[0], r), nil
 	})
 }
 
@@ -149,23 +149,23 @@ the key that the manifest names, and not be older than the one that is there.`,
 		if err != nil {
 			return nil, err
 		}
-		return newIssued(args[0], r), nil
+		return newIssueResult(args[0], r), nil
 	})
 }
 
-// issued is a vault that lies beside a bundle now.
-type issued struct {
+// issueResult describes a vault that lies beside a bundle now.
+type issueResult struct {
 	CreatedAt string `json:"created_at"`
 	Event     string `json:"event"`
 	File      string `json:"file"`
 }
 
-func newIssued(bundle string, r vault.Revision) issued {
-	return issued{CreatedAt: r.CreatedAt.Time().UTC().Format(time.RFC3339), Event: r.ID.Hex(), File: bundle + vault.RevisionSuffix}
+func newIssueResult(bundle string, r vault.Revision) issueResult {
+	return issueResult{CreatedAt: r.CreatedAt.Time().UTC().Format(time.RFC3339), Event: r.ID.Hex(), File: bundle + vault.RevisionSuffix}
 }
 
 // Print implements host.Result.
-func (r issued) Print(p *host.Program) error {
+func (r issueResult) Print(p *host.Program) error {
 	_, err := fmt.Fprintf(p.Out, "wrote %s\n", cli.Clean(r.File))
 	return err
 }

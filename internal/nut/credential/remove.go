@@ -36,17 +36,17 @@ the vault before still has them: make them invalid where they are used.`,
 		if err != nil {
 			return nil, err
 		}
-		return removed{Removed: names, Vault: s.path}, nil
+		return removeResult{Removed: names, Vault: s.path}, nil
 	})
 }
 
-type removed struct {
+type removeResult struct {
 	Removed []string `json:"removed"`
 	Vault   string   `json:"vault"`
 }
 
 // Print implements host.Result.
-func (r removed) Print(p *host.Program) error {
+func (r removeResult) Print(p *host.Program) error {
 	_, err := fmt.Fprintf(p.Out, "removed %s\n", cli.Clean(strings.Join(r.Removed, ", ")))
 	return err
 }
@@ -75,11 +75,11 @@ before: give what was in them new values with 'vault rotate'.`,
 			return nil, err
 		}
 		recipients := append([]string{}, s.m.Credentials().Recipients...)
-		return rekeyed{Encryption: s.form, Recipients: recipients, Vault: s.path, fewer: len(to.remove) > 0}, nil
+		return rekeyResult{Encryption: s.form, Recipients: recipients, Vault: s.path, fewer: len(to.remove) > 0}, nil
 	})
 }
 
-type rekeyed struct {
+type rekeyResult struct {
 	Encryption string   `json:"encryption"`
 	Recipients []string `json:"recipients"`
 	Vault      string   `json:"vault"`
@@ -88,7 +88,7 @@ type rekeyed struct {
 }
 
 // Print implements host.Result.
-func (r rekeyed) Print(p *host.Program) error {
+func (r rekeyResult) Print(p *host.Program) error {
 	if r.fewer {
 		fmt.Fprintln(p.Err, "note: who was removed can open older copies; '"+p.Hint("vault rotate NAME")+"' gives new values")
 	}

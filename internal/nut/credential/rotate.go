@@ -110,7 +110,7 @@ func (p program) rotateScopes(ctx context.Context, f rotateFlags, scopes []strin
 	if err != nil {
 		return nil, err
 	}
-	return s.shown(), nil
+	return s.view(), nil
 }
 
 // rotate gives a credential a new value or expiry, and issues the vault for a packed bundle, if one is named.
@@ -119,7 +119,7 @@ func (p program) rotate(ctx context.Context, f rotateFlags, name string) (host.R
 	if err != nil {
 		return nil, err
 	}
-	result := s.stored("rotated", name)
+	result := s.storeResult("rotated", name)
 	if f.bundle == "" {
 		return result, nil
 	}
@@ -160,8 +160,8 @@ func (s *safe) renew(f rotateFlags, name string) error {
 	return nil
 }
 
-// promises are scopes that got a new expiry in the manifest alone.
-type promises struct {
+// promiseResult lists scopes that got a new expiry in the manifest alone.
+type promiseResult struct {
 	Changed   []string           `json:"changed"`
 	ExpiresAt nutshell.Timestamp `json:"expires_at"`
 }
@@ -172,7 +172,7 @@ func (p program) rotatePromises(s *safe, f rotateFlags, names []string) (host.Re
 	if err != nil {
 		return nil, err
 	}
-	result := promises{Changed: []string{}, ExpiresAt: at}
+	result := promiseResult{Changed: []string{}, ExpiresAt: at}
 	for _, c := range s.m.Credentials().Scopes {
 		if len(names) == 0 || slices.Contains(names, c.Name) {
 			result.Changed = append(result.Changed, c.Name)
@@ -189,7 +189,7 @@ func (p program) rotatePromises(s *safe, f rotateFlags, names []string) (host.Re
 }
 
 // Print implements host.Result.
-func (r promises) Print(p *host.Program) error {
+func (r promiseResult) Print(p *host.Program) error {
 	for _, name := range r.Changed {
 		fmt.Fprintf(p.Out, "%s: expires %s\n", cli.Clean(name), cmp.Or(string(r.ExpiresAt), "never"))
 	}

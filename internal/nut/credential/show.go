@@ -33,7 +33,7 @@ is signed by the key that the manifest names.`,
 		if err != nil {
 			return nil, err
 		}
-		return s.shown(), nil
+		return s.view(), nil
 	})
 }
 
@@ -73,20 +73,20 @@ func (s *safe) entry(name string) entry {
 	return entry{}
 }
 
-// shown has the parts of a vault that may be shown.
-type shown struct {
+// vaultView has the parts of a vault that may be shown.
+type vaultView struct {
 	Vault       string   `json:"vault"`
 	Encryption  string   `json:"encryption"`
 	Recipients  []string `json:"recipients,omitempty"`
 	Credentials []entry  `json:"credentials"`
 }
 
-func (s *safe) shown() shown {
-	return shown{Vault: s.path, Encryption: s.form, Recipients: s.m.Credentials().Recipients, Credentials: s.entries()}
+func (s *safe) view() vaultView {
+	return vaultView{Vault: s.path, Encryption: s.form, Recipients: s.m.Credentials().Recipients, Credentials: s.entries()}
 }
 
 // Print implements host.Result.
-func (v shown) Print(p *host.Program) error {
+func (v vaultView) Print(p *host.Program) error {
 	printSealed(p, v.Vault, v.Encryption, v.Recipients)
 	for _, r := range v.Recipients {
 		fmt.Fprintln(p.Out, "  "+cli.Cut(cli.Clean(r), 80))
@@ -103,8 +103,8 @@ func (v shown) Print(p *host.Program) error {
 	return cli.Table(p.Out, rows)
 }
 
-// stored is a credential that was put into a vault.
-type stored struct {
+// storeResult describes a credential that was put into a vault.
+type storeResult struct {
 	Credential entry    `json:"credential"`
 	Vault      string   `json:"vault"`
 	Encryption string   `json:"encryption"`
@@ -114,13 +114,13 @@ type stored struct {
 	did string
 }
 
-func (s *safe) stored(did, name string) *stored {
-	v := s.shown()
-	return &stored{did: did, Credential: s.entry(name), Vault: v.Vault, Encryption: v.Encryption, Recipients: v.Recipients}
+func (s *safe) storeResult(did, name string) *storeResult {
+	v := s.view()
+	return &storeResult{did: did, Credential: s.entry(name), Vault: v.Vault, Encryption: v.Encryption, Recipients: v.Recipients}
 }
 
 // Print implements host.Result.
-func (d *stored) Print(p *host.Program) error {
+func (d *storeResult) Print(p *host.Program) error {
 	e := d.Credential
 	fmt.Fprintf(p.Out, "%s %s (%s, %s, expires %s)\n", d.did, cli.Clean(e.Name), cli.Clean(e.Type), cli.Clean(e.Access), e.until)
 	printSealed(p, d.Vault, d.Encryption, d.Recipients)
