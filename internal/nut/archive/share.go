@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 
 	"guild/internal/cli"
 	"guild/internal/nut/host"
@@ -46,8 +45,8 @@ func Share(ctx context.Context, own *host.Program, dir string, e clawnet.Extensi
 	if err != nil {
 		return nil, fmt.Errorf("pack %s: %w", dir, err)
 	}
-	ignored, secrets := o.Exclude, []string{path.Dir(vault.File), path.Clean(s.Vault), path.Clean(m.APIs().CredentialRef)}
-	o.Exclude = func(name string, isDir bool) bool { return slices.Contains(secrets, name) || ignored(name, isDir) }
+	ignored := o.Exclude
+	o.Exclude = func(name string, isDir bool) bool { return m.HoldsCredentials(name) || ignored(name, isDir) }
 	if s.File, err = host.Unnamed(); err != nil {
 		return nil, err
 	}

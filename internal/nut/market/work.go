@@ -70,7 +70,7 @@ func (p program) findWork(ctx context.Context, f deliverFlags) (w *work, err err
 		if w.request.BundleType() == nutshell.TypeDelivery {
 			return nil, cli.Usage(fmt.Errorf("%s is a delivery itself, not a request", f.request))
 		}
-		if made, err = w.made(nil, nil); err != nil {
+		if made, err = w.made(func(string) bool { return false }, nil); err != nil {
 			return nil, err
 		}
 	} else {
@@ -89,8 +89,8 @@ func (p program) findWork(ctx context.Context, f deliverFlags) (w *work, err err
 			w.ready = true
 			return w, nil
 		}
-		secret := path.Clean(w.request.Credentials().Vault)
-		made, err = w.made([]string{deliveryDir, path.Dir(vault.File), nutshell.HiddenDir, secret, nutshell.ManifestFile, ignore.File}, ownFiles(w.request))
+		apart := []string{deliveryDir, nutshell.HiddenDir, nutshell.ManifestFile, ignore.File}
+		made, err = w.made(func(name string) bool { return slices.Contains(apart, name) || w.request.HoldsCredentials(name) }, ownFiles(w.request))
 		if err != nil {
 			return nil, err
 		}
@@ -121,15 +121,15 @@ func (p program) manifestOf(ctx context.Context, name string) (*nutshell.Manifes
 	return nutshell.ReadManifest(tree)
 }
 
-// made lists the files that are new, or differ from the known ones, by their hashes. It leaves out those named in skip,
-// such as credentials and hidden tests, and those that .nutignore names.
-func (w *work) made(skip []string, known map[string]string) ([]string, error) {
+// made lists the files that are new, or differ from the known ones, by their hashes. It leaves out those that skip reports
+// true for, such as credentials and hidden tests, and those that .nutignore names.
+func (w *work) made(skip func(name string) bool, known map[string]string) ([]string, error) {
 	patterns, err := host.Ignored(w.tree)
 	if err != nil {
 		return nil, err
 	}
 	files, err := host.Files(w.tree, func(name string, isDir bool) bool {
-		return !slices.Contains(skip, name) && !patterns.Match(name, isDir)
+		return !skip(name) && !patterns.Match(name, isDir)
 	})
 	if err != nil {
 		return nil, err
