@@ -15,7 +15,6 @@ import (
 	"reflect"
 
 	"guild/nutshell"
-	"guild/nutshell/object"
 )
 
 // Name is the member of extensions that this package reads and writes.
@@ -24,8 +23,7 @@ const Name = "clawnet"
 // DefaultCurrency is the currency of a reward that names none, as in the specification's example.
 const DefaultCurrency = "shells"
 
-// Extension is extensions.clawnet. Empty members are left out when it is written; unknown members, the order and the
-// spelling of what was read are kept. Manifest.SetExtension writes it.
+// Extension is extensions.clawnet.
 type Extension struct {
 	PeerID      string  // the publisher's identity on the network
 	Reputation  Decimal // 0 to 100 on the network; zero if not stated
@@ -36,40 +34,16 @@ type Extension struct {
 	// in the bundle that others get.
 	TaskID string
 	Server string // the task server's URL; not in the specification
-
-	read object.Members
 }
 
-// Reward is the amount that the publisher pays for the work. Unknown members are kept.
+// Reward is the amount that the publisher pays for the work.
 type Reward struct {
-	Amount   Decimal // never negative
-	Currency string  // DefaultCurrency if empty
-
-	read object.Members
+	Amount   Decimal `json:"amount"`             // never negative
+	Currency string  `json:"currency,omitempty"` // DefaultCurrency if empty
 }
 
-// FromManifest reads the extension. It reports false if the manifest has none. For a known member of the wrong type, or
-// a negative reward, the error is a *nutshell.ManifestError that names it.
-func FromManifest(m *nutshell.Manifest) (Extension, bool, error) {
-	raw, ok := m.Extensions()[Name]
-	if !ok || bytes.Equal(raw, []byte("null")) {
-		return Extension{}, false, nil
-	}
-	var e Extension
-	if err := e.UnmarshalJSON(raw); err != nil {
-		wrong := &nutshell.ManifestError{File: nutshell.ManifestFile, Field: "extensions." + Name, Reason: err.Error()}
-		if field, ok := errors.AsType[*fieldError](err); ok {
-			wrong.Field, wrong.Reason = wrong.Field+"."+field.name, field.reason
-		}
-		return Extension{}, false, wrong
-	}
-	return e, true, nil
-}
-
-// fieldError reports a member that cannot be read or written.
-type fieldError struct{ name, reason string }
-
-func (e *fieldError) Error() string { return e.name + ": " + e.reason }
+// String returns the amount and its currency, for people.
+func (r Reward) String() string { return r.Amount.String() + " " + cmp.Or(r.Currency, DefaultCurrency) }
 
 // Unpublished returns the extension without the notes of where the task is, as it is packed.
 func (e Extension) Unpublished() Extension {
@@ -77,104 +51,89 @@ func (e Extension) Unpublished() Extension {
 	return e
 }
 
-// member is a member of an object that this package knows.
+// path is where the extension is in a manifest, and before the names of its members.
+const path = "extensions." + Name
+
+// member is a member of the extension: its path below that, and a pointer to its value.
 type member struct {
-	name   string
-	value  any // a pointer to it
-	always bool
+	path  string
+	value any
 }
 
 func (e *Extension) members() []member {
+	reward := cmp.Or(e.Reward, &Reward{})
 	return []member{
-		{name: "peer_id", value: &e.PeerID}, {name: "reputation", value: &e.Reputation}, {name: "reward", value: &e.Reward},
-		{name: "gossip_topic", value: &e.GossipTopic}, {name: "task_id", value: &e.TaskID}, {name: "server", value: &e.Server},
+		{".peer_id", &e.PeerID}, {".reputation", &e.Reputation}, {".gossip_topic", &e.GossipTopic}, {".task_id", &e.TaskID},
+		{".server", &e.Server}, {".reward.amount", &reward.Amount}, {".reward.currency", &reward.Currency},
 	}
 }
 
-// members has the amount of a new reward always, because a reward of nothing is a statement too.
-func (r *Reward) members() []member {
-	return []member{{name: "amount", value: &r.Amount, always: r.read == nil}, {name: "currency", value: &r.Currency}}
-}
-
-// UnmarshalJSON reads the extension.
-func (e *Extension) UnmarshalJSON(b []byte) (err error) {
-	var read Extension
-	if read.read, err = readMembers(b, read.members()); err == nil {
-		*e = read
+// FromManifest reads the extension. It reports false if the manifest has none. For a known member of the wrong type, or
+// a negative reward, the error is a *nutshell.ManifestError that names it. A null counts as absent.
+func FromManifest(m *nutshell.Manifest) (e Extension, found bool, err error) {
+	wrong := func(path, reason string) (Extension, bool, error) {
+		return Extension{}, false, &nutshell.ManifestError{File: nutshell.ManifestFile, Field: path, Reason: reason}
 	}
-	return err
-}
-
-// MarshalJSON writes the extension.
-func (e Extension) MarshalJSON() ([]byte, error) { return write(e.read, e.members()) }
-
-// UnmarshalJSON reads a reward.
-func (r *Reward) UnmarshalJSON(b []byte) (err error) {
-	var read Reward
-	read.read, err = readMembers(b, read.members())
-	if err == nil && read.Amount.Sign() < 0 {
-		err = &fieldError{"amount", "is negative"}
+	for _, object := range []string{path, path + ".reward"} {
+		raw, ok := m.Member(object)
+		switch {
+		case !ok || bytes.Equal(raw, []byte("null")):
+			continue
+		case raw[0] != '{':
+			return wrong(object, "is not a JSON object")
+		case object == path:
+			found = true
+		default:
+			e.Reward = new(Reward)
+		}
 	}
-	if err == nil {
-		*r = read
-	}
-	return err
-}
-
-// MarshalJSON writes a reward.
-func (r Reward) MarshalJSON() ([]byte, error) {
-	if r.Amount.Sign() < 0 {
-		return nil, &fieldError{"amount", "is negative"}
-	}
-	return write(r.read, r.members())
-}
-
-// String returns the amount and its currency, for people.
-func (r Reward) String() string { return r.Amount.String() + " " + cmp.Or(r.Currency, DefaultCurrency) }
-
-// readMembers reads an object, and decodes the members that are known. A null counts as absent.
-func readMembers(b []byte, members []member) (object.Members, error) {
-	o, err := object.Parse(b)
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range members {
-		raw := o.Value(m.name)
-		if raw == nil || bytes.Equal(raw, []byte("null")) {
+	for _, known := range e.members() {
+		raw, ok := m.Member(path + known.path)
+		if !ok || bytes.Equal(raw, []byte("null")) {
 			continue
 		}
-		err := json.Unmarshal(raw, m.value)
-		if inner, ok := errors.AsType[*fieldError](err); ok {
-			return nil, &fieldError{m.name + "." + inner.name, inner.reason}
-		}
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return nil, &fieldError{m.name, fmt.Sprintf("a JSON %s does not belong here", wrong.Value)}
+		err := json.Unmarshal(raw, known.value)
+		if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return wrong(path+known.path, fmt.Sprintf("a JSON %s does not belong here", mistyped.Value))
 		}
 		if err != nil {
-			return nil, &fieldError{m.name, err.Error()}
+			return wrong(path+known.path, err.Error())
 		}
 	}
-	return o, nil
+	if e.Reward != nil && e.Reward.Amount.Sign() < 0 {
+		return wrong(path+".reward.amount", "is negative")
+	}
+	return e, found, nil
 }
 
-// write returns an object with its known members as they are now. A member whose value is the one that was read keeps
-// its spelling, such as 500.00 or an escape in a string: a bundle's hash must not change because a tool has read it.
-func write(o object.Members, members []member) ([]byte, error) {
-	for _, m := range members {
-		was, value := o.Value(m.name), reflect.ValueOf(m.value)
-		before := reflect.New(value.Type().Elem())
-		if was != nil && json.Unmarshal(was, before.Interface()) == nil && reflect.DeepEqual(before.Interface(), m.value) {
-			continue
-		}
-		var text bytes.Buffer // empty removes the member
-		if m.always || !value.Elem().IsZero() {
-			e := json.NewEncoder(&text)
-			e.SetEscapeHTML(false)
-			if err := e.Encode(m.value); err != nil {
-				return nil, err
-			}
-		}
-		o = o.With(m.name, bytes.TrimSpace(text.Bytes()))
+// Write makes the extension of a manifest say the same as e. It removes empty members, and leaves everything else as it
+// is: unknown members, the order, and the spelling of a value that is the same, such as 500.00 or an escape in a string.
+// A bundle's hash must not change because a tool has read it. A negative reward is an error.
+func (e Extension) Write(m *nutshell.Manifest) error {
+	before, _, err := FromManifest(m)
+	switch {
+	case err != nil:
+		return err
+	case e.Reward != nil && e.Reward.Amount.Sign() < 0:
+		return errors.New("the reward is negative")
+	case e.Reward != nil && before.Reward == nil: // a reward of nothing is a statement too
+		err = m.Set(path+".reward.amount", e.Reward.Amount)
+	case e.Reward == nil && before.Reward != nil:
+		before.Reward = nil
+		err = m.Remove(path + ".reward")
 	}
-	return o.Text(), nil
+	was := before.members()
+	for i, is := range e.members() {
+		value, old := reflect.ValueOf(is.value).Elem(), reflect.ValueOf(was[i].value).Elem()
+		switch {
+		case err != nil:
+			return err
+		case value.Equal(old):
+		case value.IsZero():
+			err = m.Remove(path + is.path)
+		default:
+			err = m.Set(path+is.path, is.value)
+		}
+	}
+	return err
 }

@@ -94,10 +94,10 @@ func TestWriteBackUnchanged(t *testing.T) {
 		if err != nil || !ok {
 			t.Fatal(extension, err)
 		}
-		if err := m.SetExtension(clawnet.Name, e); err != nil {
+		if err := e.Write(m); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(compact(t, before), compact(t, m.Bytes())) {
+		if !bytes.Equal(before, m.Bytes()) {
 			t.Errorf("%s became %s", before, m.Bytes())
 		}
 	}
@@ -120,7 +120,7 @@ func TestWriteOneChange(t *testing.T) {
 	}
 	e.TaskID, e.Server, e.GossipTopic = "t-1", "https://tasks.example", ""
 	e.Reward.Amount = decimal(t, "7.50")
-	if err := m.SetExtension(clawnet.Name, e); err != nil {
+	if err := e.Write(m); err != nil {
 		t.Fatal(err)
 	}
 	want := `{"zone":1.0,"reward":{"amount":7.50,"bonus":true},"peer_id":"p","task_id":"t-1","server":"https://tasks.example"}`
@@ -133,15 +133,35 @@ func TestWriteOneChange(t *testing.T) {
 }
 
 func TestUnpublished(t *testing.T) {
-	e, _, err := clawnet.FromManifest(manifest(t, `{"task_id": "t-1", "server": "https://tasks.example", "peer_id": "p", "x": 1}`))
+	m := manifest(t, `{"task_id": "t-1", "server": "https://tasks.example", "peer_id": "p", "x": 1}`)
+	e, _, err := clawnet.FromManifest(m)
+	if err == nil {
+		err = e.Unpublished().Write(m)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := json.Marshal(e.Unpublished()); err != nil || string(b) != `{"peer_id":"p","x":1}` {
-		t.Errorf("%s, %v", b, err)
+	if got := string(m.Extensions()[clawnet.Name]); got != `{"peer_id": "p", "x": 1}` {
+		t.Errorf("got %s", got)
 	}
 	if e.TaskID != "t-1" {
 		t.Error("the extension itself was changed")
+	}
+}
+
+func TestWriteReward(t *testing.T) {
+	m := manifest(t, `{"peer_id": "p"}`)
+	e := clawnet.Extension{PeerID: "p", Reward: &clawnet.Reward{}}
+	if err := e.Write(m); err != nil || string(m.Extensions()[clawnet.Name]) != `{"peer_id": "p", "reward": {"amount":0}}` {
+		t.Errorf("nothing: %s, %v", m.Extensions()[clawnet.Name], err)
+	}
+	e.Reward.Amount = decimal(t, "-1")
+	if err := e.Write(m); err == nil {
+		t.Error("a negative reward was written")
+	}
+	e.Reward = nil
+	if err := e.Write(m); err != nil || string(m.Extensions()[clawnet.Name]) != `{"peer_id": "p"}` {
+		t.Errorf("none: %s, %v", m.Extensions()[clawnet.Name], err)
 	}
 }
 
@@ -216,8 +236,8 @@ func TestPlainKeepsValue(t *testing.T) {
 	})
 }
 
-func TestExtensionRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+func TestExtensionRoundTrip(outer *testing.T) {
+	rapid.Check(outer, func(t *rapid.T) {
 		names := rapid.SliceOfDistinct(rapid.SampledFrom([]string{"peer_id", "gossip_topic", "task_id", "server", "zone", "a.b", "", "Peer_ID"}), rapid.ID).Draw(t, "names")
 		var members []string
 		for _, name := range names {
@@ -226,12 +246,13 @@ func TestExtensionRoundTrip(t *testing.T) {
 			members = append(members, string(quoted)+":"+string(value))
 		}
 		text := "{" + strings.Join(members, ",") + "}"
-		var e clawnet.Extension
-		if err := json.Unmarshal([]byte(text), &e); err != nil {
-			t.Fatal(err)
+		m := manifest(outer, text)
+		e, _, err := clawnet.FromManifest(m)
+		if err == nil {
+			err = e.Write(m)
 		}
-		if b, err := json.Marshal(e); err != nil || string(b) != text {
-			t.Fatalf("%s became %s: %v", text, b, err)
+		if err != nil || string(m.Extensions()[clawnet.Name]) != text {
+			t.Fatalf("%s became %s: %v", text, m.Extensions()[clawnet.Name], err)
 		}
 	})
 }

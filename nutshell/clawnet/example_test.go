@@ -26,11 +26,11 @@ func Example() {
 	fmt.Println(m.Tags().SkillsRequired, e.Reward)
 
 	e.PeerID = "12D3KooWAbCdEf"
-	if err := m.SetExtension(clawnet.Name, e); err != nil {
+	if err := e.Write(m); err != nil {
 		panic(err)
 	}
 	fmt.Printf("%s\n", m.Extensions()[clawnet.Name])
 	// Output:
 	// [golang] 500.00 shells
-	// {"reward":{"amount":500.00},"zone":"eu","peer_id":"12D3KooWAbCdEf"}
+	// {"reward": {"amount": 500.00}, "zone": "eu", "peer_id": "12D3KooWAbCdEf"}
 }

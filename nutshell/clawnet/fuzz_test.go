@@ -3,6 +3,7 @@ package clawnet_test
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"testing"
 
 	"guild/nutshell"
@@ -15,27 +16,31 @@ func FuzzExtension(f *testing.F) {
 	f.Add([]byte(`{"peer_id":"\u0041","peer_id":"b"}`))
 	f.Add([]byte(`{"reputation":-1}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var e clawnet.Extension
-		if e.UnmarshalJSON(b) != nil {
+		m, err := nutshell.ParseManifest([]byte(`{"id":"nut-1","extensions":{"clawnet":` + string(b) + `}}`))
+		if err != nil {
 			return
 		}
-		once, err := json.Marshal(e)
+		e, found, err := clawnet.FromManifest(m)
 		if err != nil {
-			t.Fatalf("%q was read and cannot be written: %v", b, err)
+			return
 		}
-		var again clawnet.Extension
-		if err := again.UnmarshalJSON(once); err != nil {
-			t.Fatalf("%q became %q: %v", b, once, err)
+		before := m.Bytes()
+		if err := e.Write(m); err != nil || !bytes.Equal(before, m.Bytes()) {
+			t.Fatalf("%s became %s: %v", before, m.Bytes(), err)
 		}
-		if twice, err := json.Marshal(again); err != nil || !bytes.Equal(once, twice) {
-			t.Fatalf("%q became %q and then %q: %v", b, once, twice, err)
-		}
-		m, err := nutshell.ParseManifest([]byte(`{"id":"nut-1","extensions":{}}`))
+		copied, err := nutshell.ParseManifest([]byte(`{"id":"nut-1","extensions":{}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := m.SetExtension(clawnet.Name, e); err == nil && m.ID() != "nut-1" {
-			t.Fatalf("%q changed the core", b)
+		if err := e.Write(copied); err != nil || copied.ID() != "nut-1" {
+			t.Fatalf("%s was read and cannot be written: %v", b, err)
+		}
+		again, _, err := clawnet.FromManifest(copied)
+		if e.Reward != nil && again.Reward != nil && e.Reward.Amount.Cmp(again.Reward.Amount) == 0 {
+			again.Reward.Amount = e.Reward.Amount // a missing amount is written as 0
+		}
+		if err != nil || found && !reflect.DeepEqual(e, again) {
+			t.Fatalf("%s became %s: %v", b, copied.Bytes(), err)
 		}
 	})
 }

@@ -36,7 +36,7 @@ func Share(ctx context.Context, own *host.Program, dir string, e clawnet.Extensi
 	if err := p.refusePlaintext(tree, m); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	if err := m.SetExtension(clawnet.Name, e.Unpublished()); err != nil {
+	if err := e.Unpublished().Write(m); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	shown := host.WithFile(tree, nutshell.ManifestFile, m.Bytes())

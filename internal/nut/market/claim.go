@@ -197,7 +197,7 @@ func (p program) settle(ctx context.Context, b *host.Bundle, r *claimResult) (er
 			return err
 		}
 		e.TaskID, e.Server = r.TaskID, r.Server
-		return m.SetExtension(clawnet.Name, e)
+		return e.Write(m)
 	})
 	if err == nil {
 		err = os.Chmod(filepath.Join(whole, nutshell.ManifestFile), 0o644)
@@ -232,7 +232,7 @@ func (p program) writeFromTask(dir string, t taskserver.Task) error {
 	}
 	reward := clawnet.Reward{Amount: t.Reward, Currency: clawnet.DefaultCurrency}
 	words := fmt.Sprintf("# %s\n\n%s\n", title, strings.TrimSpace(t.Description))
-	if err := errors.Join(err, m.SetExtension(clawnet.Name, clawnet.Extension{PeerID: t.AuthorID, Reward: &reward}), os.MkdirAll(dir, 0o755)); err != nil {
+	if err := errors.Join(err, clawnet.Extension{PeerID: t.AuthorID, Reward: &reward}.Write(m), os.MkdirAll(dir, 0o755)); err != nil {
 		return err
 	}
 	return errors.Join(

@@ -116,7 +116,7 @@ func (s *server) publish(ctx context.Context, f publishFlags) (host.Result, erro
 		}
 	}
 	e.TaskID, e.Server = t.ID, c.URL()
-	if err := host.RewriteManifest(f.dir, func(m *nutshell.Manifest) error { return m.SetExtension(clawnet.Name, e) }); err != nil {
+	if err := host.RewriteManifest(f.dir, e.Write); err != nil {
 		return nil, fmt.Errorf("%s is published, but that could not be noted: %w", t.ID, err)
 	}
 	s.remember(c.URL())
