@@ -21,7 +21,8 @@ type Decimal struct{ text string }
 
 // ParseDecimal parses a JSON number of at most 64 bytes, with an exponent of at most 64.
 func ParseDecimal(s string) (Decimal, error) {
-	if len(s) > maxDigits || !isNumber(s) {
+	isNumber := s != "" && len(s) <= maxDigits && strings.ContainsRune("-0123456789", rune(s[0])) && strings.TrimSpace(s) == s && json.Valid([]byte(s))
+	if !isNumber {
 		return Decimal{}, fmt.Errorf("%.80q is not a number of at most %d characters", s, maxDigits)
 	}
 	if _, exponent, ok := strings.Cut(strings.ToLower(s), "e"); ok {
@@ -30,11 +31,6 @@ func ParseDecimal(s string) (Decimal, error) {
 		}
 	}
 	return Decimal{s}, nil
-}
-
-// isNumber reports whether s is a JSON number and nothing else.
-func isNumber(s string) bool {
-	return s != "" && strings.ContainsRune("-0123456789", rune(s[0])) && strings.TrimSpace(s) == s && json.Valid([]byte(s))
 }
 
 // String returns the number as it was written.

@@ -71,7 +71,7 @@ func (c *contents) describe(f *File, p pair) error {
 	switch {
 	case f.Old != nil && f.New != nil && f.Old.Hash == f.New.Hash:
 		return nil
-	case c.isSecret(p):
+	case p.a != nil && isSecretIn(c.a, p.a.path), p.b != nil && isSecretIn(c.b, p.b.path):
 		f.Note = noteSecret
 		return nil
 	case size > maxText:
@@ -98,12 +98,8 @@ func (c *contents) describe(f *File, p pair) error {
 	return nil
 }
 
-// isSecret reports whether the content of a file is not shown: it is a vault, or named like an environment file or a
+// isSecretIn reports whether the content of a file is not shown: it is a vault, or named like an environment file or a
 // private key.
-func (c *contents) isSecret(p pair) bool {
-	return p.a != nil && isSecretIn(c.a, p.a.path) || p.b != nil && isSecretIn(c.b, p.b.path)
-}
-
 func isSecretIn(t *tree, p string) bool {
 	return t.manifest.HoldsCredentials(p) || slices.ContainsFunc(secretNames, func(name string) bool {
 		matches, err := path.Match(name, strings.ToLower(path.Base(p)))

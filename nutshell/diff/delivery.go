@@ -45,17 +45,6 @@ type CredentialAnswer struct {
 	At      nutshell.Timestamp `json:"at,omitempty"` // of the last use
 }
 
-func deliveryOf(request, delivery *tree) *Delivery {
-	r := delivery.result
-	return &Delivery{
-		Status: r.Status, Percentage: r.CompletionPercentage, Summary: r.Summary,
-		Passed: r.AcceptanceResults.TestsPassed, Failed: r.AcceptanceResults.TestsFailed, Skipped: r.AcceptanceResults.TestsSkipped,
-		Checklist: answers(request.manifest.Acceptance().Checklist, r.AcceptanceResults.Checklist),
-		Artifacts: claims(request, delivery),
-		Scopes:    credentials(request.manifest.Credentials().Scopes, r.ExecutionLog.Uses()),
-	}
-}
-
 func answers(asked []string, given []nutshell.ChecklistItem) []Answer {
 	statuses := make(map[string][]string, len(given)) // an item may be there twice
 	for _, c := range given {

@@ -46,7 +46,14 @@ vocabulary of the encoding. On a terminal, control characters are replaced.`,
 			if asJSON {
 				return p.WriteOutput(output, func(w io.Writer) error { return cli.PrintJSON(w, b) })
 			}
-			if err := p.WriteOutput(output, func(w io.Writer) error { return printText(w, b.Text) }); err != nil {
+			err = p.WriteOutput(output, func(w io.Writer) error {
+				if cli.IsTerminal(w) {
+					b.Text = cleanText(b.Text) // nothing in it may control the terminal
+				}
+				_, err := io.WriteString(w, b.Text)
+				return err
+			})
+			if err != nil {
 				return err
 			}
 			return p.printLeftOut(b)
@@ -87,15 +94,6 @@ func (p program) brief(ctx context.Context, path string, o brief.Options) (brief
 		return brief.Brief{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return b, nil
-}
-
-// printText writes a text. On a terminal, nothing in it can control that.
-func printText(w io.Writer, text string) error {
-	if cli.IsTerminal(w) {
-		text = cleanText(text)
-	}
-	_, err := io.WriteString(w, text)
-	return err
 }
 
 // cleanText makes a text safe for a terminal, and keeps its lines and tabs.

@@ -120,8 +120,9 @@ type sealing struct {
 // edit opens the vault of a directory, lets change alter it, seals it again and announces it in the manifest.
 // Until it returns, no other verb can edit the vault. If change fails, nothing is written.
 func (p program) edit(ctx context.Context, f vaultFlags, to sealing, change func(*safe) error) (*safe, error) {
-	if err := checkForm(to.form); err != nil {
-		return nil, err
+	known := []string{"", vault.Age, vault.Sops, vault.Transit, vault.Plaintext}
+	if !slices.Contains(known, to.form) {
+		return nil, cli.Usage(fmt.Errorf("%.40q is not a form of encryption: want %s", to.form, strings.Join(known[1:], ", ")))
 	}
 	if host.IsFile(f.dir) {
 		err := cli.Usage(fmt.Errorf("%s is packed: only the vault of a directory can be changed", f.dir))
@@ -200,14 +201,6 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, cli.WithHint(fmt.Errorf("%s: another command is changing the vault", dir), "wait until it is done")
 	}
 	return d, nil
-}
-
-func checkForm(form string) error {
-	known := []string{vault.Age, vault.Sops, vault.Transit, vault.Plaintext}
-	if form == "" || slices.Contains(known, form) {
-		return nil
-	}
-	return cli.Usage(fmt.Errorf("%.40q is not a form of encryption: want %s", form, strings.Join(known, ", ")))
 }
 
 // find returns the credential of this name.

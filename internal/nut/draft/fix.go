@@ -84,7 +84,11 @@ func (f *fixer) item(i check.Item) error {
 	case i.Field == "bundle_type":
 		return f.setIf("Set bundle_type to request?", i.Field, nutshell.TypeRequest)
 	case i.Field == "id":
-		return f.newID()
+		id, err := host.NewID(f.p.Random)
+		if err != nil {
+			return err
+		}
+		return f.setIf("Give the bundle the new id "+id+"?", i.Field, id)
 	case i.Field == "expires_at":
 		until := f.p.Now().UTC().AddDate(0, 0, 7).Format(time.RFC3339)
 		return f.setIf(i.Text+". Move it to "+until+"?", i.Field, until)
@@ -164,14 +168,6 @@ func (f *fixer) setLine(question, why, field string) error {
 		f.title = answer
 	}
 	return f.set(field, answer)
-}
-
-func (f *fixer) newID() error {
-	id, err := host.NewID(f.p.Random)
-	if err != nil {
-		return err
-	}
-	return f.setIf("Give the bundle the new id "+id+"?", "id", id)
 }
 
 // write makes a file and says so.

@@ -62,11 +62,16 @@ Exit code 0: valid. 1: invalid, or it cannot be read.`,
 	}
 	return p.Verb(cmd, "print it as JSON", func(cmd *cobra.Command, args []string) (host.Result, error) {
 		path := args[0]
-		read := p.validateDir
+		var v *validity
+		var err error
 		if host.IsFile(path) {
-			read = p.validateFile
+			v, err = p.validateFile(cmd.Context(), path)
+		} else if tree, done, failed := p.OpenTree(cmd.Context(), path); failed == nil {
+			defer done()
+			v, err = p.validateTree(newValidity(), tree, false)
+		} else {
+			err = failed
 		}
-		v, err := read(cmd.Context(), path)
 		if err != nil {
 			return nil, err
 		}
@@ -110,16 +115,6 @@ func (v *validity) warn(texts []string) {
 			v.Warnings = append(v.Warnings, check.Item{Mark: check.Warning, Text: text})
 		}
 	}
-}
-
-// validateDir checks a directory in which somebody works.
-func (p program) validateDir(ctx context.Context, dir string) (*validity, error) {
-	tree, done, err := p.OpenTree(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	return p.validateTree(newValidity(), tree, false)
 }
 
 func (p program) validateTree(v *validity, tree fs.FS, packed bool) (*validity, error) {

@@ -152,12 +152,25 @@ func (b *Bundle) Content() io.Reader { return io.NewSectionReader(b.File, 0, b.S
 // Close closes the file.
 func (b *Bundle) Close() { b.File.Close() }
 
-// OpenFile opens a file for OpenBundle without reading it.
+// OpenFile opens a file for OpenBundle. It copies standard input to a file without a name, because a bundle is read more
+// than once.
 func (p *Program) OpenFile(path string) (*os.File, error) {
-	if path == "-" {
-		return p.spool()
+	if path != "-" {
+		return OpenRegular(path)
 	}
-	return OpenRegular(path)
+	f, err := Unnamed()
+	if err != nil {
+		return nil, err
+	}
+	n, err := io.Copy(f, io.LimitReader(p.In, MaxInput+1))
+	if err == nil && n > MaxInput {
+		err = fmt.Errorf("standard input is more than %d bytes", MaxInput)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // ReadAtMost reads all of r. It returns tooLarge if that is more than limit bytes.
@@ -189,28 +202,20 @@ func Ignored(tree fs.FS) (*ignore.Patterns, error) {
 // MaxInput limits the size of a bundle on standard input, in bytes. It is the size that the default limits let one unpack.
 const MaxInput = 600 << 20
 
-// spool copies standard input to a file without a name, because a bundle is read more than once.
-func (p *Program) spool() (*os.File, error) {
-	f, err := Unnamed()
-	if err != nil {
-		return nil, err
-	}
-	n, err := io.Copy(f, io.LimitReader(p.In, MaxInput+1))
-	if err == nil && n > MaxInput {
-		err = fmt.Errorf("standard input is more than %d bytes", MaxInput)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
 // OpenTree returns the files of a directory, or those of a bundle file unpacked into a temporary directory. The caller
 // calls done when it is done with them.
 func (p *Program) OpenTree(ctx context.Context, path string) (tree fs.FS, done func(), err error) {
 	if IsFile(path) {
-		return p.unpacked(ctx, path)
+		b, err := p.OpenBundle(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer b.Close()
+		tree, done, err := b.Unpack(ctx)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", path, err)
+		}
+		return tree, done, nil
 	}
 	t, err := workdir.FS(path, nutshell.Limits{})
 	if err != nil {
@@ -221,19 +226,6 @@ func (p *Program) OpenTree(ctx context.Context, path string) (tree fs.FS, done f
 		return nil, nil, p.NoBundle(path)
 	}
 	return t, func() { t.Close() }, nil
-}
-
-func (p *Program) unpacked(ctx context.Context, path string) (fs.FS, func(), error) {
-	b, err := p.OpenBundle(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer b.Close()
-	tree, done, err := b.Unpack(ctx)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return tree, done, nil
 }
 
 // Unpack unpacks a bundle into a temporary directory, which done removes.

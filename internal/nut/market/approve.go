@@ -48,8 +48,20 @@ reward; there is no way back. With -o the delivery is kept, to look at before.`,
 		if !host.AsJSON(cmd) {
 			p.printDelivery(r)
 		}
+		if !yes && !p.Asks() {
+			err := errors.New("nothing was approved: there is nobody to ask")
+			return nil, cli.WithHint(cli.Usage(err), "approve it with '"+p.Hint("approve "+r.TaskID+" --yes")+"'")
+		}
 		if !yes {
-			if err := p.confirm(ctx, r); err != nil {
+			a, err := p.Asker(ctx)
+			if err != nil {
+				return nil, err
+			}
+			answer, err := a.Choose(fmt.Sprintf("Approve it, and pay %s to %s?", r.Reward, r.By), "no", "no", "yes")
+			if err == nil && answer != "yes" {
+				err = errors.New("nothing was approved")
+			}
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -141,23 +153,6 @@ func artifacts(files []nutshell.Entry) (n int) {
 		}
 	}
 	return n
-}
-
-// confirm asks the person whether to approve.
-func (p program) confirm(ctx context.Context, r *approveResult) error {
-	if !p.Asks() {
-		err := errors.New("nothing was approved: there is nobody to ask")
-		return cli.WithHint(cli.Usage(err), "approve it with '"+p.Hint("approve "+r.TaskID+" --yes")+"'")
-	}
-	a, err := p.Asker(ctx)
-	if err != nil {
-		return err
-	}
-	answer, err := a.Choose(fmt.Sprintf("Approve it, and pay %s to %s?", r.Reward, r.By), "no", "no", "yes")
-	if err == nil && answer != "yes" {
-		err = errors.New("nothing was approved")
-	}
-	return err
 }
 
 // printDelivery shows what was handed in.
