@@ -63,7 +63,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// What a bundle with as many files as are allowed costs is in its manifest.
+// The cost of a bundle with the most files allowed is that of its manifest.
 func BenchmarkPackManyFiles(b *testing.B) {
 	tree := fstest.MapFS{"nutshell.json": {Data: []byte(someManifest)}}
 	for i := range 9_000 {

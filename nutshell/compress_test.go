@@ -47,7 +47,7 @@ var (
 	levels = []nutshell.Level{nutshell.Fast, nutshell.Default, nutshell.Best}
 )
 
-// on runs fn with so many processors.
+// on runs fn with n processors.
 func on(processors int, fn func()) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 	fn()
@@ -142,7 +142,7 @@ func TestLevelsTradeTimeForSize(t *testing.T) {
 	}
 }
 
-// In a bubble, what would still run when the function has returned is noticed.
+// The bubble fails the test if a goroutine outlives the function.
 func TestPackLeavesNoGoroutine(t *testing.T) {
 	for _, form := range forms {
 		for _, room := range []int{0, 100, 40_000, 1 << 30} {

@@ -14,8 +14,8 @@ import (
 	"guild/nutshell"
 )
 
-// piece is a member of an object or an element of a list, as it is written. This is read by a decoder that has
-// nothing to do with the one under test.
+// piece is a member of an object or an element of a list, as it is written. It is read by another decoder than the one
+// under test.
 type piece struct{ name, text string }
 
 func pieces(t *rapid.T, text []byte) (all []piece, list bool) {
@@ -136,7 +136,7 @@ func genManifest(t *rapid.T) string {
 		`"extensions":`+section(`"zzz":{"n":85.0}`, `"org.x":{"task":{"title":5}}`))
 }
 
-// genPath draws the path of something that is there, or could be.
+// genPath draws a path that exists in the document, or could.
 func genPath(t *rapid.T, text []byte) []string {
 	var path []string
 	for {
@@ -192,7 +192,7 @@ func TestSetKeepsOtherBytes(t *testing.T) {
 	})
 }
 
-// checkChange checks what became of a manifest by one change.
+// checkChange checks a manifest after one change.
 func checkChange(t *rapid.T, m *nutshell.Manifest, before []byte, path []string, value string, remove bool, err error) {
 	after := m.Bytes()
 	if err != nil {
@@ -250,7 +250,7 @@ func TestAddedMembersAreInOrder(t *testing.T) {
 	})
 }
 
-// collect lists the paths of what is not an object.
+// collect lists the paths of the values other than objects.
 func collect(t *rapid.T, prefix string, text []byte, into *[]string) {
 	all, _ := pieces(t, text)
 	for _, p := range all {

@@ -82,7 +82,7 @@ func ExampleManifest_Set() {
 	// {"id": "nut-1", "task": {"title": "Sort a list", "mine": 1.0}, "tags": {}}
 }
 
-// A worker has left files and a word about them; they become the bundle that answers the request.
+// A worker has left files and a result. They become the bundle that answers the request.
 func ExampleDelivery() {
 	request, err := nutshell.ParseManifest([]byte(`{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-1","task":{"title":"Sort a list"}}`))
 	if err != nil {

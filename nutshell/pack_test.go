@@ -185,8 +185,8 @@ func compareHeaders(t *testing.T, bundle string, ours, reference []byte) {
 	}
 }
 
-// compareEnds compares what stands after the last file: zeros to the end of its block, two blocks of zeros, and no
-// more, where other programs fill up a record.
+// compareEnds compares the ends of the archives: zeros to the end of the last file's block, and two blocks of zeros. Other
+// programs fill up a record.
 func compareEnds(t *testing.T, bundle string, ours, reference []byte) {
 	t.Helper()
 	for name, archive := range map[string][]byte{"ours": ours, "the reference's": reference} {

@@ -75,7 +75,7 @@ func TestKilledClaim(t *testing.T) {
 	}
 }
 
-// manyFiles is a request with so many files.
+// manyFiles makes a request with n files.
 func manyFiles(t *testing.T, n int) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -88,8 +88,8 @@ func TestChunksKeepTokenCount(t *testing.T) {
 	}
 }
 
-// The time that the library takes for some of these grows with the square of their length: a test that ends soon is
-// the proof that it is given no more than it can take. What is cut counts as at most one token more for each cut.
+// The library's time for some of these grows with the square of their length. The test proves that texts are cut before,
+// because it ends soon. Each cut adds at most one token.
 func TestCountIsLinear(t *testing.T) {
 	c := counter(t, "")
 	for _, unit := range []string{"a", "Aa", " ", "\n", " \n", "\r ", "\t\n ", "\u3000\n", "=", "\x00", "\u0301", "9", "'s", "ʰ"} {

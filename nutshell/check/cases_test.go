@@ -8,7 +8,7 @@ const (
 	vaultAge = `"credentials":{"vault":"v.json","encryption":"age",` + scopes + `}`
 )
 
-// cases are trees, and what Tree says about them beside the usual.
+// cases are trees, and the lines of Tree about them without the usual ones.
 var cases = []struct {
 	name     string
 	manifest string

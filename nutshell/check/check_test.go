@@ -250,7 +250,7 @@ func TestInvalidBundles(t *testing.T) {
 	}
 }
 
-// odd is a tree in which nothing can be read.
+// odd is a tree whose files cannot be read.
 type odd struct{ fs.FS }
 
 func (o odd) Open(name string) (fs.File, error) {

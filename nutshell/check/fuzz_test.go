@@ -11,7 +11,7 @@ import (
 	"guild/nutshell/check"
 )
 
-// FuzzTree gives any bytes to everything that is read: the manifest and the documents that it names.
+// FuzzTree checks random bytes in every document that is read: the manifest and those that it names.
 func FuzzTree(f *testing.F) {
 	for _, c := range cases {
 		f.Add([]byte(c.manifest), []byte(`{"criteria":[{"id":"a","script":"t.sh"}],"auth":{"credential_ref":"x"},"endpoints":[{"body_schema":"s.json"}]}`), false)
@@ -38,7 +38,7 @@ func FuzzTree(f *testing.F) {
 	})
 }
 
-// sound holds of every report.
+// sound checks the rules that every report follows.
 func sound(t interface{ Errorf(string, ...any) }, r check.Report) {
 	if len(r.Items) > 500 {
 		t.Errorf("%d lines", len(r.Items))

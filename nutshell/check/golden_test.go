@@ -12,8 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestReferenceTrees compares what is said of the trees that the reference program's bundles
-// were packed from with testdata.
+// TestReferenceTrees compares the reports about the trees of the reference program's bundles with testdata.
 func TestReferenceTrees(t *testing.T) {
 	for _, name := range []string{"delivery", "full-request", "init-default", "minimal"} {
 		fsys := os.DirFS(filepath.Join("../testdata/reference/src", name))

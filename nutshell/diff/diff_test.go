@@ -229,7 +229,7 @@ func TestDiffIsComplete(t *testing.T) {
 	})
 }
 
-// apply changes a text as a unified diff says, and complains where the text is not what the diff says it is.
+// apply applies a unified diff to a text. It fails the test where the diff does not fit.
 func apply(t testing.TB, before, text string) string {
 	t.Helper()
 	left, at, after := slices.Collect(strings.Lines(before)), 1, ""

@@ -55,7 +55,7 @@ func drawSample(t *rapid.T) sample {
 	return sample{patterns(t), rapid.SliceOfN(path, 4, 12).Draw(t, "questions")}
 }
 
-// git is a repository to ask in. It knows no ignore files but those of the samples.
+// git is a repository in which the real git is asked. It has no ignore files other than those of the samples.
 type git struct{ dir string }
 
 func newGit(t testing.TB) git {

@@ -82,7 +82,7 @@ func split(t testing.TB, fsys fs.FS, n int, o parts.SplitOptions) []parts.Part {
 	return all
 }
 
-// task is one with everything that there is to deal out.
+// task has everything that can be dealt out.
 func task() fstest.MapFS {
 	return tree(`"created_at":"2026-03-14T10:00:00Z","x":1.50,"context":{"requirements":"context/r.md"},
 		"apis":{"credential_ref":"credentials/vault.enc.json"},"credentials":{"vault":"credentials/vault.enc.json","scopes":[{"name":"db"}]},

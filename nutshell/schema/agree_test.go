@@ -73,7 +73,7 @@ func sample(name string, s map[string]any) any {
 	return "x"
 }
 
-// replacements are values of every kind, near the edges of what is allowed. The first stands for nothing at all.
+// replacements are values of every kind, near the limits. The first removes the member.
 var replacements = []string{
 	"", "null", "true", "false", `""`, `"a"`, `"0.3.1"`, `"nut-2"`, `"completed"`, `"delivery"`, `"` + strings.Repeat("ab", 32) + `"`,
 	"0", "-1", "1.0", "1.5", "1e3", "15e-1", "0.0e0", "9223372036854775807", "9223372036854775808", "-9223372036854775809", "1e308", "1e400",
@@ -92,7 +92,7 @@ func decode(t *rapid.T, text []byte) (v any) {
 	return v
 }
 
-// change replaces something somewhere in a document.
+// change replaces a random value in a document.
 func change(t *rapid.T, v any) any {
 	stop := rapid.IntRange(0, 5).Draw(t, "stop") == 0
 	switch v := v.(type) {
@@ -162,7 +162,7 @@ func TestSchemaAgreesWithReader(t *testing.T) {
 	}
 }
 
-// beyond reports whether a reader complains about what no schema says: that a text is no time.
+// beyond reports whether a reader complains about an invalid time, which the schemas do not check.
 func beyond(err error) bool {
 	return err != nil && strings.Contains(fmt.Sprint(err), "no time in RFC 3339")
 }

@@ -38,7 +38,7 @@ func ExampleOf() {
 	// urn:nutshell:0.2.0:manifest [nutshell_version bundle_type id]
 }
 
-// compiled is a schema as the independent validator has it. Compiling checks it against the draft's own schema.
+// compiled compiles a schema with an independent validator, which checks it against the draft's own schema.
 func compiled(t testing.TB, name string) *jsonschema.Schema {
 	t.Helper()
 	text, err := schema.Of(name)

@@ -231,7 +231,7 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// A bundle is signed, and who gets both files finds out who vouches for it.
+// A bundle is signed. Who gets both files learns who vouches for it.
 func Example() {
 	bundle := []byte("NUT\x01…")
 	event := signature.Event(signature.Subject{

@@ -22,7 +22,7 @@ const marker = "hunter2-c0ffee-marker"
 
 var march = time.Date(2026, 3, 14, 10, 0, 0, 0, time.UTC)
 
-// spellings are the forms in which a leaked value could show up in text.
+// spellings are the forms in which a leaked value could appear in text.
 func spellings() []string {
 	b := []byte(marker)
 	return []string{
@@ -44,14 +44,14 @@ func refuse(t *testing.T, where, text string) {
 // holder hides a secret where fmt cannot call its methods.
 type holder struct{ inner struct{ secret vault.Secret } }
 
-// shown has secrets where encoders look.
+// shown has secrets in the places that encoders read.
 type shown struct {
 	Secret     vault.Secret
 	Credential vault.Credential
 	Vault      *vault.Vault
 }
 
-// full is a vault with a value, and all that can hold it.
+// full returns a vault with a value, and everything that can hold it.
 func full(t testing.TB) (*vault.Vault, []any) {
 	t.Helper()
 	s := vault.ValueOf(vault.NewSecret([]byte(marker)))

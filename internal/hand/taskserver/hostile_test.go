@@ -112,7 +112,7 @@ func TestSlowTransferEnds(t *testing.T) {
 	})
 }
 
-// standing answers with a body of a byte a second that then stands still.
+// standing answers with a body of a byte a second, which then stalls.
 type standing struct{ drips int }
 
 func (s standing) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -27,7 +27,7 @@ import (
 	"guild/internal/nut/host"
 )
 
-// served is a running `serve`, and what a browser on this machine has of it.
+// served is a running `serve`, with the client of a browser on this machine.
 type served struct {
 	t     *testing.T
 	url   *url.URL // with the token
@@ -93,7 +93,7 @@ func (s *served) get(path string) (*http.Response, string) {
 	return s.ask(http.MethodGet, path, nil)
 }
 
-// ask makes a request whose path goes out as it is given.
+// ask makes a request whose path is sent unchanged.
 func (s *served) ask(method, path string, change func(*http.Request)) (*http.Response, string) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.url.Host+"/", nil)
@@ -119,7 +119,7 @@ func (s *served) ask(method, path string, change func(*http.Request)) (*http.Res
 	return answer, string(b)
 }
 
-// aTree is a directory with everything that must stay where it is.
+// aTree is a directory with everything that must not be shown.
 func aTree(t *testing.T) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "task")

@@ -94,7 +94,7 @@ func aTown(t *testing.T, tr *trader) *taskservertest.Server {
 	return s
 }
 
-// emptied asks that nothing is left in a directory, not even hidden.
+// emptied checks that a directory has no files, not even hidden ones.
 func emptied(t *testing.T, dir, why string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -129,7 +129,7 @@ func TestClaimRefusesHostileBundles(t *testing.T) {
 	}
 }
 
-// answering is a server with one task, whose bundle it says has this hash. A claim fails the test.
+// answering is a server with one task and its bundle, which states this hash. A claim fails the test.
 func answering(t *testing.T, bundle []byte, hash guild.Hash) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()

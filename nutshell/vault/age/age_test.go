@@ -192,7 +192,7 @@ func TestLockedIdentityErrors(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// With another key that fits, the locked file is not asked for.
+	// If another key opens the file, nobody is asked for the passphrase of the locked one.
 	s := sealer(t, Config{Identities: []Identity{{Name: "me.age", Text: text}, k}})
 	if _, err := s.Open(t.Context(), sealed); err != nil {
 		t.Error(err)

@@ -67,7 +67,7 @@ func onTerminal(t *testing.T, typed string, name string, args ...string) {
 	}
 }
 
-// terminal is a pseudo terminal: what is written to near is typed at far.
+// terminal is a pseudo terminal: bytes written to near are typed at far.
 func terminal(t *testing.T) (near, far *os.File) {
 	t.Helper()
 	near, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)

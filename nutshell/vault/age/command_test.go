@@ -11,7 +11,7 @@ import (
 	"guild/nutshell/vault/vaulttest"
 )
 
-// command is the age that people have.
+// command is the original age program.
 func command(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("age")

@@ -68,7 +68,7 @@ func (w withPIN) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
 	return w.id.Unwrap(stanzas)
 }
 
-// withPlugin makes plugins be found, and returns a key of ours.
+// withPlugin puts the plugin on PATH, and returns a key of its own.
 func withPlugin(t *testing.T) (Identity, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -88,7 +88,7 @@ func withPlugin(t *testing.T) (Identity, string) {
 	return Identity{Name: "plugged", Text: vault.NewSecret([]byte(text))}, plugin.EncodeRecipient(pluginName, []byte(k.Recipient().String()))
 }
 
-// present is a person who knows the PIN, and hears what they are told.
+// present is a person who knows the PIN, and keeps the messages for them.
 func present(told *[]string) UI {
 	return UI{
 		Ask:     func(prompt string) ([]byte, error) { *told = append(*told, prompt); return []byte("1234"), nil },
@@ -112,7 +112,7 @@ func TestPlugin(t *testing.T) {
 	if want := "age-plugin-guildtest: look at the key|age-plugin-guildtest: open it?yesno|age-plugin-guildtest: who: |age-plugin-guildtest: PIN: "; heard != want {
 		t.Errorf("heard %q", heard)
 	}
-	// A key that needs nobody comes first.
+	// A key that needs no person comes first.
 	told = nil
 	s = sealer(t, Config{Identities: []Identity{id, plain}, UI: present(&told)})
 	if _, err := s.Open(t.Context(), sealed); err != nil || len(told) != 0 {
@@ -151,7 +151,7 @@ func TestPluginErrors(t *testing.T) {
 
 func TestPluginIsAbandoned(t *testing.T) {
 	dir := t.TempDir()
-	// It says nothing until its input ends, which it does with the test.
+	// It is silent until its input ends, at the end of the test.
 	silent := "#!/bin/sh\necho >\"$SILENT\"\nwhile read -r line; do :; done\n"
 	if err := os.WriteFile(filepath.Join(dir, "age-plugin-silent"), []byte(silent), 0o755); err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func key(t testing.TB) (recipient, file string) {
 	return id.Recipient().String(), file
 }
 
-// sealer makes a sealer that sees nothing of this machine but sops.
+// sealer makes a sealer that finds only sops on this machine.
 func sealer(t testing.TB, o sops.Options) *sops.Sealer {
 	t.Helper()
 	o.Program = program(t)
