@@ -11,8 +11,8 @@ import (
 	"guild"
 )
 
-// Field describes one member of a document. It is a line of the table that parsing, Validate, Set, package check and
-// package schema read. The tags of the Go types that documents are decoded into, such as Sections, are the table, so
+// Field describes one member of a document. It is a line of the table that parsing, Validate, Set, and the packages check,
+// parts and schema read. The tags of the Go types that documents are decoded into, such as Sections, are the table, so
 // that a member is declared in one place:
 //
 //	json      its name

@@ -63,7 +63,7 @@ func (p program) merge(ctx context.Context, args []string, f mergeFlags) (host.R
 	}
 	o := parts.MergeOptions{Prefer: f.prefer, Now: p.Now()}
 	var err error
-	if o.Parent, err = p.wholeID(ctx, f.request); err != nil {
+	if o.Parent, err = p.wholeID(f.request); err != nil {
 		return nil, err
 	}
 	if o.ID, err = host.NewID(p.Random); err != nil {
@@ -111,18 +111,13 @@ func (p program) merge(ctx context.Context, args []string, f mergeFlags) (host.R
 }
 
 // wholeID returns the id of the task that was split, from a bundle, a directory or the id itself.
-func (p program) wholeID(ctx context.Context, request string) (string, error) {
+func (p program) wholeID(request string) (string, error) {
 	if _, err := os.Stat(request); request == "" || err != nil && strings.HasPrefix(request, "nut-") && !strings.HasSuffix(request, ".nut") {
 		return request, nil
 	}
-	tree, done, err := p.OpenTree(ctx, request)
+	m, err := p.ManifestOf(request)
 	if err != nil {
 		return "", err
-	}
-	defer done()
-	m, err := nutshell.ReadManifest(tree)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", request, err)
 	}
 	return m.ID(), nil
 }

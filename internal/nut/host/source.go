@@ -228,6 +228,31 @@ func (p *Program) OpenTree(ctx context.Context, path string) (tree fs.FS, done f
 	return t, func() { t.Close() }, nil
 }
 
+// ManifestOf returns the manifest of a bundle file or a directory.
+func (p *Program) ManifestOf(path string) (*nutshell.Manifest, error) {
+	if IsFile(path) {
+		b, err := p.OpenBundle(path)
+		if err != nil {
+			return nil, err
+		}
+		defer b.Close()
+		return b.Manifest(), nil
+	}
+	tree, err := workdir.FS(path, nutshell.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	defer tree.Close()
+	m, err := nutshell.ReadManifest(tree)
+	if errors.Is(err, nutshell.ErrNoManifest) {
+		return nil, p.NoBundle(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
 // Unpack unpacks a bundle into a temporary directory, which done removes.
 func (b *Bundle) Unpack(ctx context.Context) (tree fs.FS, done func(), err error) {
 	dir, err := os.MkdirTemp("", "nutshell-")

@@ -88,7 +88,7 @@ func (s *server) deliver(ctx context.Context, f deliverFlags) (host.Result, erro
 			return nil, err
 		}
 	}
-	w, err := s.findWork(ctx, f)
+	w, err := s.findWork(f)
 	if err != nil {
 		return nil, err
 	}

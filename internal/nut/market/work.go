@@ -2,7 +2,6 @@ package market
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,7 +39,7 @@ type work struct {
 }
 
 // findWork finds the request, and what was made for it.
-func (p program) findWork(ctx context.Context, f deliverFlags) (w *work, err error) {
+func (p program) findWork(f deliverFlags) (w *work, err error) {
 	here, err := os.Stat(f.dir)
 	if err != nil {
 		return nil, err
@@ -64,7 +63,7 @@ func (p program) findWork(ctx context.Context, f deliverFlags) (w *work, err err
 	var made []string
 	if there, err := os.Stat(f.request); f.request != "" && (err != nil || !os.SameFile(here, there)) {
 		// The request is elsewhere: all of the directory was made.
-		if w.request, err = p.manifestOf(ctx, f.request); err != nil {
+		if w.request, err = p.ManifestOf(f.request); err != nil {
 			return nil, err
 		}
 		if w.request.BundleType() == nutshell.TypeDelivery {
@@ -101,24 +100,6 @@ func (p program) findWork(ctx context.Context, f deliverFlags) (w *work, err err
 	w.artifacts = host.Subset(tree, made)
 	w.result, err = nutshell.WorkerResult(w.artifacts)
 	return w, err
-}
-
-// manifestOf returns the manifest of a bundle file or a directory.
-func (p program) manifestOf(ctx context.Context, name string) (*nutshell.Manifest, error) {
-	if host.IsFile(name) {
-		b, err := p.OpenBundle(name)
-		if err != nil {
-			return nil, err
-		}
-		defer b.Close()
-		return b.Manifest(), nil
-	}
-	tree, done, err := p.OpenTree(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	return nutshell.ReadManifest(tree)
 }
 
 // made lists the files that are new, or differ from the known ones, by their hashes. It leaves out those that skip reports
