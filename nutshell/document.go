@@ -72,7 +72,7 @@ func checkObject(file string, b []byte) error {
 		}
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return &ManifestError{File: file, Reason: "goes on after the end of the object"}
+		return &ManifestError{File: file, Reason: "has bytes after the end of the object"}
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func misplaced(err *json.SemanticError) string {
 	case errors.Is(err.Err, strconv.ErrRange):
 		return fmt.Sprintf("%.40s is not a number that fits here", err.JSONValue)
 	}
-	return fmt.Sprintf("a JSON %s does not belong here", kindName(err.JSONKind))
+	return fmt.Sprintf("must not be a JSON %s", kindName(err.JSONKind))
 }
 
 func kindName(k jsontext.Kind) string {

@@ -94,7 +94,7 @@ func FromManifest(m *nutshell.Manifest) (e Extension, found bool, err error) {
 		}
 		err := json.Unmarshal(raw, known.value)
 		if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return wrong(path+known.path, fmt.Sprintf("a JSON %s does not belong here", mistyped.Value))
+			return wrong(path+known.path, fmt.Sprintf("must not be a JSON %s", mistyped.Value))
 		}
 		if err != nil {
 			return wrong(path+known.path, err.Error())

@@ -45,7 +45,7 @@ func Parse(text []byte) (Members, error) {
 		return nil, err
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("goes on after the end of the object")
+		return nil, errors.New("has bytes after the end of the object")
 	}
 	return o, nil
 }

@@ -41,7 +41,7 @@ func (d text) check(raw []byte) error {
 		}
 	}
 	if _, err := t.ReadToken(); !errors.Is(err, io.EOF) {
-		return d.problem("", "goes on after the end of the object")
+		return d.problem("", "has bytes after the end of the object")
 	}
 	return nil
 }

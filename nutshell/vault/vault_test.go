@@ -200,7 +200,7 @@ func TestParseErrors(t *testing.T) {
 		"no end":              {`{"vault_version":"0.2.0","x":"` + marker, "vault: is not JSON (line 1)"},
 		"a bare word":         {"{\n\"a\": " + marker + "\n}", "vault: is not JSON (line 2)"},
 		"a key twice":         {`{"` + marker + `":1,"` + marker + `":2}`, "vault: has the same name twice (line 1)"},
-		"more after it":       {`{} ` + marker, "vault: goes on after the end of the object"},
+		"more after it":       {`{} ` + marker, "vault: has bytes after the end of the object"},
 		"a byte order mark":   {"\ufeff{}", "vault: is not a JSON object"},
 		"no version":          {`{"x":"` + marker + `"}`, "vault: vault_version: is not 0.x"},
 		"a later version":     {`{"vault_version":"` + marker + `"}`, "vault: vault_version: is not 0.x"},

@@ -86,7 +86,7 @@ func New(c Config) (*Client, error) {
 	case base.User != nil:
 		return nil, errors.New("the URL of a server has no user and no password")
 	case base.RawQuery != "" || base.Fragment != "":
-		return nil, fmt.Errorf("%.200q is not the URL of a server: it goes on after the path", c.URL)
+		return nil, fmt.Errorf("%.200q is not the URL of a server: it has a query or a fragment", c.URL)
 	case base.Scheme == "http" && !c.InsecureHTTP && !dial.IsLoopback(base.Hostname()):
 		return nil, fmt.Errorf("%s: %w", base, ErrPlainHTTP)
 	}

@@ -15,7 +15,7 @@ import (
 
 // Why a task server could not be used.
 var (
-	ErrUnreachable   = errors.New("nothing answers there")
+	ErrUnreachable   = errors.New("the server cannot be reached")
 	ErrPlainHTTP     = errors.New("http leaves this machine unencrypted")
 	ErrRedirect      = errors.New("the server redirects elsewhere")
 	ErrStalled       = errors.New("the server stopped answering")

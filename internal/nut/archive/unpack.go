@@ -94,7 +94,7 @@ func (p program) unpackHint(file, dir string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return err
 	case errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.EEXIST), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
-		return cli.WithHint(err, dir+" is there already and is left as it is: choose another directory with -o")
+		return cli.WithHint(err, dir+" exists already and was not changed: choose another directory with -o")
 	case errors.Is(err, workdir.ErrBusy):
 		return cli.WithHint(err, "wait for the other, or choose another directory with -o")
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

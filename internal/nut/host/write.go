@@ -57,7 +57,7 @@ func readOwn(file string) ([]byte, fs.FileMode, error) {
 }
 
 // ErrExists reports a file that is there already. It is never overwritten.
-var ErrExists = errors.New("is there already, and stays as it is")
+var ErrExists = errors.New("exists already, and was not changed")
 
 // WriteNew makes a file in a directory, with the folders above it, whole or not at all. It follows no link out of the
 // directory. The error is ErrExists if there is anything of that name.

@@ -49,7 +49,7 @@ reward; there is no way back. With -o the delivery is kept, to look at before.`,
 			p.printDelivery(r)
 		}
 		if !yes && !p.Asks() {
-			err := errors.New("nothing was approved: there is nobody to ask")
+			err := errors.New("nothing was approved: no person can be asked")
 			return nil, cli.WithHint(cli.Usage(err), "approve it with '"+p.Hint("approve "+r.TaskID+" --yes")+"'")
 		}
 		if !yes {

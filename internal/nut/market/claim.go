@@ -102,7 +102,7 @@ func (p program) claim(ctx context.Context, c *taskserver.Client, t taskserver.T
 	if _, err := os.Lstat(r.Dir); !errors.Is(err, os.ErrNotExist) {
 		entries, err := os.ReadDir(r.Dir)
 		if err == nil && len(entries) > 0 || errors.Is(err, syscall.ENOTDIR) {
-			err = fmt.Errorf("%s is there already, and stays as it is", r.Dir)
+			err = fmt.Errorf("%s exists already, and was not changed", r.Dir)
 		}
 		if err != nil {
 			return nil, cli.WithHint(err, "name another directory with -o")

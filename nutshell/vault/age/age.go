@@ -37,7 +37,7 @@ type UI struct {
 // ask reads a secret.
 func (u UI) ask(prompt string) ([]byte, error) {
 	if u.Ask == nil {
-		return nil, errors.New("a passphrase is needed, and there is nobody to ask")
+		return nil, errors.New("a passphrase is needed, and no person can be asked for it")
 	}
 	return u.Ask(prompt)
 }

@@ -183,7 +183,7 @@ func TestLockedIdentityErrors(t *testing.T) {
 		says string
 	}{
 		"wrong":  {text, says("shut"), "me.age: the passphrase is wrong"},
-		"nobody": {text, UI{}, "nobody to ask"},
+		"nobody": {text, UI{}, "no person can be asked"},
 		"a key":  {vault.NewSecret(sealed), says("open"), "locked with a key"},
 	} {
 		s := sealer(t, Config{Identities: []Identity{{Name: "me.age", Text: c.text}}, UI: c.ui})

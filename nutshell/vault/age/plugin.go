@@ -30,13 +30,13 @@ func (u UI) client(ctx context.Context) *plugin.ClientUI {
 				value, err := u.ask(prompt)
 				return string(value), err
 			case u.Input == nil:
-				return "", errors.New("there is nobody to ask")
+				return "", errors.New("no person can be asked")
 			}
 			return u.Input(prompt)
 		},
 		Confirm: func(name, prompt, yes, no string) (bool, error) {
 			if u.Confirm == nil || ctx.Err() != nil {
-				return false, errors.New("there is nobody to ask")
+				return false, errors.New("no person can be asked")
 			}
 			return u.Confirm(fmt.Sprintf("age-plugin-%s: %s", name, prompt), yes, no)
 		},

@@ -23,10 +23,10 @@ const workFactor = 18
 
 // Errors of recipients.
 var (
-	ErrRecipient = errors.New("is no recipient: want age1…, ssh-ed25519 …, ssh-rsa … or passphrase")
+	ErrRecipient = errors.New("is not a recipient: want age1…, ssh-ed25519 …, ssh-rsa … or passphrase")
 	ErrAlone     = errors.New("a passphrase must be the only recipient")
 	ErrMixed     = errors.New("post-quantum recipients cannot be mixed with others, which would open the same vault")
-	ErrNoOne     = errors.New("there is nobody to seal the vault for")
+	ErrNoOne     = errors.New("the vault has no recipients")
 )
 
 // CheckRecipients returns an error unless Seal can seal for each of them: age1… (X25519), age1pq1… (post-quantum),

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrInsecure reports that an unencrypted vault was not asked for.
-var ErrInsecure = errors.New("a vault in clear protects nothing")
+var ErrInsecure = errors.New("the vault would not be encrypted")
 
 // Sealer writes and reads unencrypted vaults.
 type Sealer struct{ asked bool }

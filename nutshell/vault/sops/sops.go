@@ -65,7 +65,7 @@ func New(o Options) (*Sealer, error) {
 func checkRecipient(r string) error {
 	known := strings.HasPrefix(r, "age1") || strings.HasPrefix(r, "ssh-ed25519 ") || strings.HasPrefix(r, "ssh-rsa ")
 	if !known || strings.ContainsFunc(r, func(c rune) bool { return c == ',' || c < ' ' || c > '~' }) {
-		return fmt.Errorf("sops: %.80q is no recipient: want age1…, ssh-ed25519 … or ssh-rsa …", r)
+		return fmt.Errorf("sops: %.80q is not a recipient: want age1…, ssh-ed25519 … or ssh-rsa …", r)
 	}
 	return nil
 }

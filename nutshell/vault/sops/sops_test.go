@@ -353,5 +353,5 @@ func TestSopsEnvironmentAndArguments(t *testing.T) {
 func Example() {
 	s, err := sops.New(sops.Options{Recipients: []string{"age1…"}, Identities: []string{"age.key"}, Program: "/nowhere/sops"})
 	fmt.Println(s, err)
-	// Output: <nil> sops: "age1…" is no recipient: want age1…, ssh-ed25519 … or ssh-rsa …
+	// Output: <nil> sops: "age1…" is not a recipient: want age1…, ssh-ed25519 … or ssh-rsa …
 }

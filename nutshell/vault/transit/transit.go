@@ -109,7 +109,7 @@ func dial(o Options) (*api.Client, error) {
 func checkAddress(address string) (secure bool, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
-		return false, fmt.Errorf("transit: %.200q is no address of a server", address)
+		return false, fmt.Errorf("transit: %.200q is not the address of a server", address)
 	}
 	ip := net.ParseIP(u.Hostname())
 	switch {
