@@ -31,9 +31,8 @@ const (
 
 // Options are the options of Layers.
 type Options struct {
-	Budget   int64  // tokens at most; if zero, the share of the window that the manifest asks for
-	Window   int64  // tokens of the window; DefaultWindow if zero
-	Encoding string // O200k if empty, or CL100k
+	Budget int64 // tokens at most; if zero, the share of the window that the manifest asks for
+	Window int64 // tokens of the window; DefaultWindow if zero
 
 	Exclude func(path string, isDir bool) bool // what is not part of the bundle, as .nutignore says; may be nil
 }
@@ -81,10 +80,7 @@ func Layers(ctx context.Context, fsys fs.FS, o Options) (Brief, error) {
 	if err != nil {
 		return Brief{}, err
 	}
-	count, err := NewCounter(o.Encoding)
-	if err != nil {
-		return Brief{}, err
-	}
+	count := NewCounter()
 	budget, err := o.budget(m)
 	if err != nil {
 		return Brief{}, err

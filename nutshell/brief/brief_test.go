@@ -81,7 +81,7 @@ func sections(text string) (map[string]string, error) {
 // checkBrief checks what holds for every brief.
 func checkBrief(t testing.TB, fsys fs.FS, b brief.Brief) {
 	t.Helper()
-	if n := count(t, counter(t, b.Encoding), b.Text); n != b.Used || b.Used > b.Budget {
+	if n := count(t, brief.NewCounter(), b.Text); n != b.Used || b.Used > b.Budget {
 		t.Errorf("%d tokens, said to be %d of %d", n, b.Used, b.Budget)
 	}
 	shown, err := sections(b.Text)
@@ -264,7 +264,7 @@ func TestBriefStaysInBudget(t *testing.T) {
 			files[fmt.Sprintf("%s/%d", rapid.SampledFrom([]string{"context", "files", "credentials", "tests/hidden", ".x"}).Draw(r, "dir"), i)] = text.Draw(r, "text")
 		}
 		tree := bundle(`"context":{"requirements":"context/1","additional":["files/2","context/3"]}`, files)
-		o := brief.Options{Budget: rapid.Int64Range(250, 3_000).Draw(r, "budget"), Encoding: rapid.SampledFrom([]string{brief.O200k, brief.CL100k}).Draw(r, "encoding")}
+		o := brief.Options{Budget: rapid.Int64Range(250, 3_000).Draw(r, "budget")}
 		b := layers(t, tree, o)
 		if again := layers(t, tree, o); again.Text != b.Text {
 			r.Error("the same bundle gives another brief")
@@ -281,7 +281,7 @@ func TestEstimateAddsTexts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := count(t, counter(t, ""), string(manifest)) + 2 + 6
+	want := count(t, brief.NewCounter(), string(manifest)) + 2 + 6
 	if got, err := brief.Estimate(context.Background(), tree); err != nil || got != want {
 		t.Errorf("%d, %v, want %d", got, err, want)
 	}
@@ -292,7 +292,7 @@ func TestEstimateLargeBundle(t *testing.T) {
 	want := int64(0)
 	for i, unit := range []string{"hello world, ", "func f() error {\n\treturn nil\n}\n", "0123456789,", "漢字漢字\n"} {
 		files[fmt.Sprint("files/", i)] = strings.Repeat(unit, (600<<10)/len(unit))
-		want += count(t, counter(t, ""), files[fmt.Sprint("files/", i)])
+		want += count(t, brief.NewCounter(), files[fmt.Sprint("files/", i)])
 	}
 	got, err := brief.Estimate(context.Background(), bundle("", files))
 	if err != nil || got < want*95/100 || got > want*105/100 {

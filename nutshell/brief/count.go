@@ -10,25 +10,17 @@ import (
 	"github.com/tiktoken-go/tokenizer/codec"
 )
 
-// Encodings of text as tokens.
-const (
-	O200k  = "o200k_base"  // of the models since 2024
-	CL100k = "cl100k_base" // of the ones before
-)
+// Encoding names the encoding of text as tokens in which everything is counted: that of OpenAI's models since 2024. A second
+// vocabulary would be megabytes of every program for a difference of a few percent.
+const Encoding = "o200k_base"
 
-// Counter counts the tokens of texts in one encoding. It can be used by many goroutines.
+// Counter counts the tokens of texts. It can be used by many goroutines.
 type Counter struct{ codec *codec.Codec }
 
-// NewCounter returns a counter for O200k, which an empty name means too, or CL100k. The first one of each unpacks its
-// vocabulary, which takes some hundredths of a second and ten megabytes.
-func NewCounter(encoding string) (*Counter, error) {
-	switch encoding { // tokenizer.Get would link the vocabularies of all models
-	case "", O200k:
-		return &Counter{codec.NewO200kBase()}, nil
-	case CL100k:
-		return &Counter{codec.NewCl100kBase()}, nil
-	}
-	return nil, fmt.Errorf("encoding %.40q is not one of %s, %s", encoding, O200k, CL100k)
+// NewCounter returns a counter. The first one unpacks the vocabulary, which takes some hundredths of a second and ten
+// megabytes.
+func NewCounter() *Counter {
+	return &Counter{codec.NewO200kBase()} // tokenizer.Get would link the vocabularies of all models
 }
 
 // Count returns the number of tokens of a text. Control tokens of a model are counted as text. The time is proportional

@@ -13,7 +13,7 @@ const (
 	leastSample = 512
 )
 
-// Estimate returns how many tokens of O200k the text in a bundle takes, for compression.context_tokens_estimate: the
+// Estimate returns how many tokens the text in a bundle takes, for compression.context_tokens_estimate: the
 // manifest and all files that Layers could show, whatever the budget. It is exact up to 2 MiB, and takes no longer
 // for more. Its errors are those of Layers.
 func Estimate(ctx context.Context, fsys fs.FS) (int64, error) {
@@ -21,10 +21,7 @@ func Estimate(ctx context.Context, fsys fs.FS) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	count, err := NewCounter(O200k)
-	if err != nil {
-		return 0, err
-	}
+	count := NewCounter()
 	files, err := plan(ctx, fsys, m, nil)
 	if err != nil {
 		return 0, err

@@ -62,10 +62,8 @@ vocabulary of the encoding. On a terminal, control characters are replaced.`,
 	flags := cmd.Flags()
 	flags.Int64Var(&o.Budget, "budget", 0, "tokens at most (default: a share of the window)")
 	flags.Int64Var(&o.Window, "window", brief.DefaultWindow, "tokens of the agent's whole context window")
-	flags.StringVar(&o.Encoding, "encoding", brief.O200k, "how tokens are counted: "+brief.O200k+" or "+brief.CL100k)
 	flags.BoolVar(&asJSON, "json", false, "print the layers and the text as JSON")
 	flags.StringVarP(&output, "output", "o", "", "write to a file instead of standard output")
-	_ = cmd.RegisterFlagCompletionFunc("encoding", cobra.FixedCompletions([]string{brief.O200k, brief.CL100k}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -73,9 +71,6 @@ vocabulary of the encoding. On a terminal, control characters are replaced.`,
 func (p program) brief(ctx context.Context, path string, o brief.Options) (brief.Brief, error) {
 	if o.Budget < 0 || o.Window <= 0 {
 		return brief.Brief{}, cli.Usage(errors.New("--budget and --window are numbers of tokens"))
-	}
-	if _, err := brief.NewCounter(o.Encoding); err != nil {
-		return brief.Brief{}, cli.Usage(err)
 	}
 	tree, done, err := p.OpenTree(ctx, path)
 	if err != nil {
