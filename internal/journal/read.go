@@ -27,18 +27,10 @@ func (j *Journal) Entries(ctx context.Context, from uint64) iter.Seq2[fact.Entry
 			yield(fact.Entry{}, fmt.Errorf("entries from %d: %w", from, err))
 			return
 		}
-		from, through := max(from, j.mark.get().Archived+1), j.state.last()
-		for m, err := range s.history(ctx, from, through) {
-			if err == nil && m.seq != from {
-				err = damaged("entry %d cannot be read", from)
-			}
+		for m, err := range s.history(ctx, max(from, j.mark.get().Archived+1), j.state.last()) {
 			if !yield(m.entry, err) || err != nil {
 				return
 			}
-			from++
-		}
-		if from <= through {
-			yield(fact.Entry{}, damaged("entry %d cannot be read", from))
 		}
 	}
 }

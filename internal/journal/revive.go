@@ -8,7 +8,7 @@ import (
 // catchUp folds everything that is stored through a sequence. If some of it is gone, the journal takes nothing more.
 func (j *Journal) catchUp(ctx context.Context, s *store, through uint64) error {
 	next := j.state.last() + 1
-	for m, err := range s.history(ctx, next, through) {
+	for m, err := range s.found(ctx, next, through) {
 		if err != nil {
 			return err
 		}

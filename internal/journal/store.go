@@ -69,8 +69,27 @@ func guardOf(subject string) fact.Subject {
 	return fact.Subject(strings.TrimPrefix(subject, factsPrefix))
 }
 
-// history yields the stored entries from one sequence through another.
+// history yields the stored entries from one sequence through another. If one of them is not there, the last error is a
+// *DamagedError.
 func (s *store) history(ctx context.Context, from, through uint64) iter.Seq2[message, error] {
+	return func(yield func(message, error) bool) {
+		for m, err := range s.found(ctx, from, through) {
+			if err == nil && m.seq != from {
+				break
+			}
+			if !yield(m, err) || err != nil {
+				return
+			}
+			from++
+		}
+		if from <= through {
+			yield(message{}, damaged("entry %d cannot be read", from))
+		}
+	}
+}
+
+// found yields those of the entries from one sequence through another that the server has.
+func (s *store) found(ctx context.Context, from, through uint64) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
 		if from > through {
 			return
