@@ -126,7 +126,7 @@ func (j *Journal) writeArchive(ctx context.Context, from, through uint64, sign S
 	if err != nil {
 		return Checkpoint{}, err
 	}
-	return archiveFile{path, from, through}.read(before, func(message) error { return nil })
+	return archiveFile{path, from, through}.read(before, func(scanned) error { return nil })
 }
 
 // writeEntries writes the lines of entries and computes the checkpoint.

@@ -29,7 +29,7 @@ func (j *Journal) Archived(ctx context.Context, subject fact.Subject) iter.Seq2[
 		for point := (Checkpoint{}); point.Through < through; {
 			a, err := j.files.archiveOf(point.Through+1, j.mark.get().Archived)
 			if err == nil {
-				point, err = a.read(point, func(m message) error { return ofSubject(ctx, m, subject, yield) })
+				point, err = a.read(point, func(s scanned) error { return ofSubject(ctx, s, subject, yield) })
 			}
 			if errors.Is(err, errEnough) {
 				return
@@ -43,11 +43,11 @@ func (j *Journal) Archived(ctx context.Context, subject fact.Subject) iter.Seq2[
 }
 
 // ofSubject yields an entry if it is of a subject, or of a noun. It ends with errEnough when no more are wanted.
-func ofSubject(ctx context.Context, m message, subject fact.Subject, yield func(fact.Entry, error) bool) error {
-	if m.subject != subject && m.subject.Noun() != string(subject) {
+func ofSubject(ctx context.Context, s scanned, subject fact.Subject, yield func(fact.Entry, error) bool) error {
+	if s.subject != subject && s.subject.Noun() != string(subject) {
 		return ctx.Err()
 	}
-	m, err := read(m.seq, m.subject, m.data)
+	m, err := s.decode()
 	if err == nil && !yield(m.entry, nil) {
 		err = errEnough
 	}

@@ -75,6 +75,17 @@ func (f files) archivesThrough(through uint64) iter.Seq2[archiveFile, error] {
 	}
 }
 
+// archivedThrough returns the last entry that can be reached from the first through the archive files that are there.
+func (f files) archivedThrough() (through uint64, err error) {
+	all, err := f.archives()
+	for _, a := range all {
+		if a.from == through+1 {
+			through = a.through
+		}
+	}
+	return through, err
+}
+
 // archiveThrough finds the file whose last entry is given.
 func (f files) archiveThrough(through uint64) (archiveFile, error) {
 	all, err := f.archives()
@@ -107,11 +118,11 @@ func (f files) discardArchives(from uint64) error {
 
 // checkpoint reads the archives through a sequence and returns what stands for them.
 func (f files) checkpoint(through uint64) (Checkpoint, error) {
-	return f.readArchives(through, func(message) error { return nil })
+	return f.readArchives(through, func(scanned) error { return nil })
 }
 
 // readArchives visits the archived entries 1 to through, as they are stored, and returns the last checkpoint.
-func (f files) readArchives(through uint64, visit func(message) error) (point Checkpoint, err error) {
+func (f files) readArchives(through uint64, visit func(scanned) error) (point Checkpoint, err error) {
 	for a, err := range f.archivesThrough(through) {
 		if err != nil {
 			return Checkpoint{}, err
@@ -126,11 +137,11 @@ func (f files) readArchives(through uint64, visit func(message) error) (point Ch
 // replayArchives applies the archived entries from a sequence on.
 func (j *Journal) replayArchives(from uint64) error {
 	h := j.mark.get()
-	point, err := j.files.readArchives(h.Archived, func(m message) error {
-		if m.seq < from {
+	point, err := j.files.readArchives(h.Archived, func(s scanned) error {
+		if s.seq < from {
 			return nil
 		}
-		m, err := read(m.seq, m.subject, m.data)
+		m, err := s.decode()
 		if err != nil {
 			return err
 		}
@@ -197,7 +208,7 @@ func (a archiveFile) entry(seq uint64) (m message, err error) {
 
 // read visits the entries of the file as they are stored. The file follows the given checkpoint, and its own checkpoint
 // is returned: the file is what was written if that is the one expected.
-func (a archiveFile) read(before Checkpoint, visit func(message) error) (point Checkpoint, err error) {
+func (a archiveFile) read(before Checkpoint, visit func(scanned) error) (point Checkpoint, err error) {
 	err = a.lines(func(lines *json.Decoder) error {
 		point, err = readEntries(lines, before, visit)
 		return err
@@ -212,7 +223,7 @@ func (a archiveFile) read(before Checkpoint, visit func(message) error) (point C
 }
 
 // readEntries reads lines up to the checkpoint.
-func readEntries(lines *json.Decoder, before Checkpoint, visit func(message) error) (Checkpoint, error) {
+func readEntries(lines *json.Decoder, before Checkpoint, visit func(scanned) error) (Checkpoint, error) {
 	peaks := slices.Clone(before.Peaks)
 	for next := before.Through + 1; ; next++ {
 		var line archived
@@ -225,8 +236,9 @@ func readEntries(lines *json.Decoder, before Checkpoint, visit func(message) err
 		if line.Seq != next {
 			return Checkpoint{}, damaged("entry %d is followed by entry %d", next-1, line.Seq)
 		}
-		peaks = grow(peaks, leafOf(line.Subject, line.Entry), line.Seq)
-		if err := visit(message{seq: line.Seq, subject: line.Subject, data: line.Entry}); err != nil {
+		s := scanned{seq: line.Seq, subject: line.Subject, data: line.Entry, leaf: leafOf(line.Subject, line.Entry)}
+		peaks = grow(peaks, s.leaf, s.seq)
+		if err := visit(s); err != nil {
 			return Checkpoint{}, err
 		}
 	}

@@ -173,6 +173,14 @@ func grow(peaks []guild.Hash, leaf guild.Hash, seq uint64) []guild.Hash {
 	return growing(peaks, leaf, seq, func(guild.Hash) {})
 }
 
+// growAll adds leaves to the right edge of the tree over the first size entries.
+func growAll(peaks []guild.Hash, size uint64, leaves []guild.Hash) []guild.Hash {
+	for i, leaf := range leaves {
+		peaks = grow(peaks, leaf, size+uint64(i)+1)
+	}
+	return peaks
+}
+
 // growing is grow, and tells of every hash that the tree gets: first the leaf, then the roots of the subtrees that it
 // fills, the smallest first.
 func growing(peaks []guild.Hash, leaf guild.Hash, seq uint64, made func(guild.Hash)) []guild.Hash {

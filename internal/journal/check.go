@@ -218,14 +218,12 @@ func (c *checking) read() error {
 // archives reads the archive files, of which a mark says that they are there; without a mark, those that are.
 func (c *checking) archives() error {
 	through := c.mark.Archived
-	if all, err := c.files.archives(); err != nil {
+	there, err := c.files.archivedThrough()
+	if err != nil {
 		return err
-	} else if len(c.found.Faults) > 0 && through == 0 {
-		for _, a := range all {
-			if a.from == through+1 {
-				through = a.through
-			}
-		}
+	}
+	if len(c.found.Faults) > 0 && through == 0 {
+		through = there
 	}
 	c.found.Archived = through
 	var point Checkpoint
@@ -250,9 +248,8 @@ func (c *checking) archives() error {
 }
 
 func (c *checking) archive(a archiveFile, before Checkpoint) (Checkpoint, error) {
-	point, err := a.read(before, func(m message) error {
-		s, err := scan(m.seq, m.subject, m.data, c.wants(m.subject))
-		if err != nil {
+	point, err := a.read(before, func(s scanned) error {
+		if err := withHead(&s); err != nil {
 			return damaged("%v", err)
 		}
 		s.file = a.path
@@ -301,16 +298,7 @@ func (c *checking) stream() error {
 	if err != nil {
 		return err
 	}
-	return readBlocks(all, func(b block) ([]scanned, error) { return b.scan(c.wants) }, func(s scanned) error {
-		if s.seq != 0 && s.seq <= c.found.Archived {
-			return nil // it was being cut off when the process ended
-		}
-		if s.erased {
-			c.erased = append(c.erased, s)
-			return nil
-		}
-		return c.take(s)
-	})
+	return scanEntries(all, c.tree.size, withHead, c.place)
 }
 
 // wants reports whether the entries of a subject are looked at, and not only hashed.
@@ -318,33 +306,45 @@ func (c *checking) wants(s fact.Subject) bool {
 	return s == fact.JournalSubject || s == c.o.Of && c.o.Claim != nil
 }
 
-// take takes the next entry, or stretch of bytes that is none.
-func (c *checking) take(s scanned) error {
-	next := c.tree.size + 1
-	switch {
-	case c.torn != "":
-		c.fault(Fault{Entry: next, File: c.below(c.torn), What: fmt.Sprintf("what follows entry %d cannot be read", next-1)})
-		c.torn = ""
-		return errStop
-	case s.seq == 0:
+// place takes what was found in the stream, which must be the next entry.
+func (c *checking) place(s scanned) error {
+	last := c.tree.size
+	f := Fault{Entry: last + 1, File: c.below(s.file)}
+	switch s.place {
+	case inOrder:
+		return c.take(s)
+	case torn:
 		c.torn = s.file
 		return nil
-	case s.seq < next:
-		c.fault(Fault{Entry: s.seq, File: c.below(s.file), What: fmt.Sprintf("entry %d is there once more, after entry %d", s.seq, next-1)})
-		return errStop
-	case s.seq > next:
-		c.fault(Fault{Entry: next, Through: s.seq - 1, File: c.below(s.file),
-			What: fmt.Sprintf("entry %d is followed by entry %d: %d missing", next-1, s.seq, s.seq-next)})
-		return errStop
+	case deleted:
+		if s.seq > c.found.Archived {
+			c.erased = append(c.erased, s)
+		}
+		return nil
+	case unreadable:
+		f.What = fmt.Sprintf("what follows entry %d cannot be read", last)
+	case repeated:
+		if s.seq <= c.found.Archived {
+			return nil // it was being cut off when the process ended
+		}
+		f.Entry, f.What = s.seq, fmt.Sprintf("entry %d is there once more, after entry %d", s.seq, last)
+	case afterGap:
+		f.Through, f.What = s.seq-1, fmt.Sprintf("entry %d is followed by entry %d: %d missing", last, s.seq, s.seq-last-1)
 	}
+	c.fault(f)
+	return errStop
+}
+
+// take takes the next entry.
+func (c *checking) take(s scanned) error {
 	c.follow(s)
 	c.tree.add(s.leaf, c.file.next)
 	c.hear(s)
 	for _, broken := range c.tree.settle() {
 		c.broken(broken)
 	}
-	if c.o.Progress != nil && next%progressEvery == 0 {
-		c.o.Progress(next)
+	if c.o.Progress != nil && s.seq%progressEvery == 0 {
+		c.o.Progress(s.seq)
 	}
 	return c.ctx.Err()
 }
@@ -373,8 +373,8 @@ func (c *checking) follow(s scanned) {
 // hear reads what an entry says of those before it.
 func (c *checking) hear(s scanned) {
 	m, err := message{entry: fact.Entry{Seq: s.seq, Subject: s.subject, At: s.at}}, error(nil)
-	if s.data != nil {
-		m, err = read(s.seq, s.subject, s.data)
+	if c.wants(s.subject) {
+		m, err = s.decode()
 	}
 	if err != nil {
 		c.fault(Fault{Entry: s.seq, File: c.below(s.file), What: err.Error()})
@@ -394,7 +394,7 @@ func (c *checking) hear(s scanned) {
 		}
 		return
 	}
-	if s.data == nil {
+	if !c.wants(s.subject) {
 		return
 	}
 	claim, err := c.o.Claim(m.entry)
@@ -449,55 +449,13 @@ func (c *checking) repaired(entry uint64, at int64, f fact.JournalRepaired) {
 	}
 }
 
-// scanned is what a check needs of an entry, or a stretch of bytes that is none.
-type scanned struct {
-	seq     uint64 // 0 for what cannot be read
-	erased  bool   // it only says that this entry is deleted
-	at      int64  // Unix ms
-	subject fact.Subject
-	leaf    guild.Hash
-	hash    guild.Hash // of the entry as encoded
-	prev    string
-	data    []byte // nil if it is not looked at
-	file    string
-}
-
-// scan reads a block.
-func (b block) scan(wants func(fact.Subject) bool) (all []scanned, err error) {
-	buf, err := b.load()
-	if err != nil {
-		return nil, err
+// withHead is the digest of a check: what holds an entry to those before it.
+func withHead(s *scanned) (err error) {
+	if s.prev, s.at, err = headOf(s.data); err != nil {
+		return fmt.Errorf("entry %d cannot be read: %w", s.seq, err)
 	}
-	records, err := b.records(buf)
-	if err != nil {
-		return nil, err
-	}
-	for rec, ok := range records {
-		s := scanned{}
-		if ok && rec.erased {
-			s = scanned{seq: rec.seq, erased: true}
-		} else if ok {
-			subject := guardOf(rec.subject)
-			if s, err = scan(rec.seq, subject, rec.data, wants(subject)); err != nil {
-				s = scanned{} // its checksum fits, and it is none of ours
-			}
-		}
-		s.file = b.path
-		all = append(all, s)
-	}
-	return all, nil
-}
-
-func scan(seq uint64, subject fact.Subject, data []byte, wanted bool) (scanned, error) {
-	prev, at, err := headOf(data)
-	if err != nil {
-		return scanned{}, fmt.Errorf("entry %d cannot be read: %w", seq, err)
-	}
-	s := scanned{seq: seq, subject: subject, leaf: leafOf(subject, data), hash: guild.Sum(data), prev: prev, at: at}
-	if wanted {
-		s.data = bytes.Clone(data)
-	}
-	return s, nil
+	s.hash = guild.Sum(s.data)
+	return withLeaf(s)
 }
 
 // headOf reads the Prev and the time of an encoded entry, which stand before its facts.

@@ -94,11 +94,7 @@ func (c *claims) holds(claim Claim) bool {
 
 // edge is the right edge of the tree as it was at a size, not before base.
 func (c *claims) edge(size uint64) []guild.Hash {
-	peaks := slices.Clone(c.base)
-	for i, leaf := range c.leaves[:size-c.from] {
-		peaks = grow(peaks, leaf, c.from+uint64(i)+1)
-	}
-	return peaks
+	return growAll(slices.Clone(c.base), c.from, c.leaves[:size-c.from])
 }
 
 // rootAt is the root of the tree as it was at a size, if that is still known.

@@ -83,16 +83,8 @@ func (c *comparison) vouched(claim Claim) bool {
 	if c.entries < claim.Size {
 		return false
 	}
-	h := hashes{c.f, c.entries}
-	var peaks []guild.Hash
-	for seq := uint64(1); seq <= claim.Size; seq++ {
-		leaf, err := h.ReadHashes([]int64{tlog.StoredHashIndex(0, int64(seq-1))})
-		if err != nil {
-			return false
-		}
-		peaks = grow(peaks, guild.Hash(leaf[0]), seq)
-	}
-	return rootOf(peaks) == claim.Root
+	leaves, err := (&hashes{c.f, c.entries}).leaves(claim.Size)
+	return err == nil && rootOf(growAll(nil, 0, leaves)) == claim.Root
 }
 
 // locate points at the first entry that is not as it was claimed to be, if the file of hashes has what was claimed.

@@ -146,7 +146,7 @@ func FuzzAnArchiveIsReadOrRefused(f *testing.F) {
 	if err := writeCheckpoint(f.Context(), out, point, nil); err != nil {
 		f.Fatal(err)
 	}
-	if _, err := readEntries(json.NewDecoder(&lines), Checkpoint{}, func(message) error { return nil }); err != nil {
+	if _, err := readEntries(json.NewDecoder(&lines), Checkpoint{}, func(scanned) error { return nil }); err != nil {
 		f.Fatalf("a whole archive: %v", err)
 	}
 	f.Add(lines.Bytes())
@@ -154,7 +154,7 @@ func FuzzAnArchiveIsReadOrRefused(f *testing.F) {
 	f.Add([]byte(`{"checkpoint":{}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		visited := uint64(0)
-		point, err := readEntries(json.NewDecoder(bytes.NewReader(b)), Checkpoint{}, func(message) error {
+		point, err := readEntries(json.NewDecoder(bytes.NewReader(b)), Checkpoint{}, func(scanned) error {
 			visited++
 			return nil
 		})

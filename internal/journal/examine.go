@@ -8,11 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 
 	"github.com/minio/highwayhash"
-	"golang.org/x/sync/errgroup"
 
 	"guild"
 )
@@ -22,7 +20,6 @@ import (
 // very end and after the mark.
 type examination struct {
 	last  uint64       // all entries through here are whole
-	torn  bool         // after that something is not
 	peaks []guild.Hash // the right edge of the tree over all entries
 	roots map[uint64]guild.Hash
 }
@@ -68,9 +65,9 @@ func examine(f files, h high, marks []high, at ...uint64) (map[uint64]guild.Hash
 func (x *examination) archived(f files, h high, marks []high) error {
 	if slices.ContainsFunc(marks, func(m high) bool { return 0 < m.Seq && m.Seq < h.Archived }) {
 		var peaks []guild.Hash
-		_, err := f.readArchives(h.Archived, func(m message) error {
-			peaks = grow(peaks, leafOf(m.subject, m.data), m.seq)
-			x.note(m.seq, peaks)
+		_, err := f.readArchives(h.Archived, func(s scanned) error {
+			peaks = grow(peaks, s.leaf, s.seq)
+			x.note(s.seq, peaks)
 			return nil
 		})
 		if _, gone := errors.AsType[*DamagedError](err); err != nil && !gone { // Check says more of a file that was moved away
@@ -131,80 +128,24 @@ func (f files) described() error {
 	return nil
 }
 
+// stream reads the entries of the stream of facts. Those through the mark's last archived one may still be there: they
+// are being cut off when a process ends.
 func (x *examination) stream(path string) error {
 	all, err := blocks(path)
 	if err != nil {
 		return err
 	}
-	return readBlocks(all, block.leaves, x.take)
-}
-
-// readBlocks parses blocks, several at a time, and visits what was in them in its order.
-func readBlocks[T any](all []block, parse func(block) ([]T, error), visit func(T) error) error {
-	for some := range slices.Chunk(all, runtime.GOMAXPROCS(0)) {
-		parsed := make([][]T, len(some))
-		var reading errgroup.Group
-		for i, b := range some {
-			reading.Go(func() (err error) {
-				parsed[i], err = parse(b)
-				return err
-			})
+	return scanEntries(all, x.last, withLeaf, func(s scanned) error {
+		switch s.place {
+		case unreadable:
+			return damaged("after entry %d something cannot be read", x.last)
+		case afterGap:
+			return damaged("entry %d is followed by entry %d", x.last, s.seq)
+		case inOrder:
+			x.last = s.seq
+			x.peaks = grow(x.peaks, s.leaf, s.seq)
+			x.note(s.seq, x.peaks)
 		}
-		if err := reading.Wait(); err != nil {
-			return err
-		}
-		for _, one := range parsed {
-			for _, t := range one {
-				if err := visit(t); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// leaf is an entry in the tree, or a stretch of bytes that is none.
-type leaf struct {
-	seq  uint64 // 0 for what cannot be read
-	hash guild.Hash
-}
-
-// leaves reads a block.
-func (b block) leaves() (all []leaf, err error) {
-	buf, err := b.load()
-	if err != nil {
-		return nil, err
-	}
-	records, err := b.records(buf)
-	if err != nil {
-		return nil, err
-	}
-	for rec, ok := range records {
-		if !ok {
-			all = append(all, leaf{})
-			continue
-		}
-		if rec.erased {
-			continue // that entry is missed in its place
-		}
-		all = append(all, leaf{rec.seq, leafOf(guardOf(rec.subject), rec.data)})
-	}
-	return all, nil
-}
-
-func (x *examination) take(l leaf) error {
-	switch {
-	case x.torn: // and something follows: it was not the end
-		return damaged("after entry %d something cannot be read", x.last)
-	case l.seq == 0:
-		x.torn = true
-	case l.seq > x.last+1:
-		return damaged("entry %d is followed by entry %d", x.last, l.seq)
-	case l.seq == x.last+1:
-		x.last = l.seq
-		x.peaks = grow(x.peaks, l.hash, l.seq)
-		x.note(l.seq, x.peaks)
-	}
-	return nil
+		return nil
+	})
 }

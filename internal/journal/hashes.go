@@ -63,6 +63,17 @@ func (h *hashes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	return all, nil
 }
 
+// leaves reads the leaves of the first n entries.
+func (h *hashes) leaves(n uint64) ([]guild.Hash, error) {
+	all := make([]guild.Hash, n)
+	for i := range all {
+		if _, err := h.f.ReadAt(all[i][:], tlog.StoredHashIndex(0, int64(i))*tlog.HashSize); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
 // peaks is the right edge of the tree over all its entries.
 func (h *hashes) peaks() ([]guild.Hash, error) {
 	var peaks []guild.Hash
@@ -84,7 +95,7 @@ var errStale = errors.New("the file of hashes is not of these entries")
 
 // extend adds the entries through a sequence, up to which the root of the tree is known. It fails with errStale if the
 // file is not of the same tree.
-func (h *hashes) extend(through uint64, root guild.Hash, leaves func(from uint64, visit func(leaf) error) error) error {
+func (h *hashes) extend(through uint64, root guild.Hash, entries func(from uint64, visit func(scanned) error) error) error {
 	if h.n > through {
 		return errStale
 	}
@@ -94,8 +105,8 @@ func (h *hashes) extend(through uint64, root guild.Hash, leaves func(from uint64
 	}
 	w := hashWriter{f: h.f, at: tlog.StoredHashCount(int64(h.n)) * tlog.HashSize}
 	if h.n < through {
-		err = leaves(h.n+1, func(l leaf) error {
-			peaks = growing(peaks, l.hash, l.seq, w.add)
+		err = entries(h.n+1, func(s scanned) error {
+			peaks = growing(peaks, s.leaf, s.seq, w.add)
 			return w.err
 		})
 	}
@@ -175,9 +186,9 @@ func (j *Journal) withHashes(ctx context.Context, use func(h *hashes, root guild
 		return err
 	}
 	through, root := j.state.position() // no earlier: whoever had the file before us may have brought it further
-	leaves := func(from uint64, visit func(leaf) error) error { return j.leaves(ctx, from, through, visit) }
+	entries := func(from uint64, visit func(scanned) error) error { return j.onDisk(ctx, from, through, visit) }
 	try := func() error {
-		if err := h.extend(through, root, leaves); err != nil {
+		if err := h.extend(through, root, entries); err != nil {
 			return err
 		}
 		return use(h, root)
@@ -206,58 +217,52 @@ func (f files) proven(mark high) ([]guild.Hash, error) {
 		return nil, err
 	}
 	defer h.close() // only read
-	var all, peaks []guild.Hash
-	take := func(l leaf) error {
-		if next := uint64(len(all)) + 1; l.seq != next || next > mark.Seq {
-			return nil
-		}
-		all, peaks = append(all, l.hash), grow(peaks, l.hash, l.seq)
-		return nil
-	}
-	for seq := uint64(1); seq <= min(h.n, mark.Seq); seq++ {
-		said, err := h.ReadHashes([]int64{tlog.StoredHashIndex(0, int64(seq-1))})
-		if err != nil {
-			return nil, err
-		}
-		_ = take(leaf{seq, guild.Hash(said[0])}) // it has no error
+	all, err := h.leaves(min(h.n, mark.Seq))
+	if err != nil {
+		return nil, err
 	}
 	if uint64(len(all)) < mark.Seq {
-		err = f.leaves(uint64(len(all))+1, mark.Archived, take)
+		err = f.scan(uint64(len(all))+1, mark.Archived, func(s scanned) error {
+			if s.place == inOrder && s.seq <= mark.Seq {
+				all = append(all, s.leaf)
+			}
+			return nil
+		})
 	}
-	if rootOf(peaks) != mark.Root {
-		all = nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !wrong(err) {
+		return nil, err
 	}
-	if errors.Is(err, fs.ErrNotExist) || wrong(err) {
-		err = nil
+	if rootOf(growAll(nil, 0, all)) != mark.Root {
+		return nil, nil
 	}
-	return all, err
+	return all, nil
 }
 
 // errEnough ends a visit early.
 var errEnough = errors.New("enough")
 
-// leaves visits the hashes of the stored entries from one sequence through another, as they lie on the disk.
-func (j *Journal) leaves(ctx context.Context, from, through uint64, visit func(leaf) error) error {
+// onDisk visits the entries from one sequence through another as they lie on the disk.
+func (j *Journal) onDisk(ctx context.Context, from, through uint64, visit func(scanned) error) error {
 	j.cutting.RLock()
 	defer j.cutting.RUnlock()
 	next := from
-	take := func(l leaf) error {
-		switch {
-		case l.seq != 0 && l.seq < next:
+	err := j.files.scan(from, j.mark.get().Archived, func(s scanned) error {
+		switch s.place {
+		case repeated, deleted:
 			return nil
-		case l.seq != next:
+		case inOrder:
+			next++
+		default:
 			return damaged("entry %d cannot be read", next)
 		}
-		if err := visit(l); err != nil {
+		if err := visit(s); err != nil {
 			return err
 		}
-		next++
-		if next > through {
+		if s.seq == through {
 			return errEnough
 		}
 		return ctx.Err()
-	}
-	err := j.files.leaves(from, j.mark.get().Archived, take)
+	})
 	if errors.Is(err, errEnough) {
 		return nil
 	}
@@ -267,10 +272,15 @@ func (j *Journal) leaves(ctx context.Context, from, through uint64, visit func(l
 	return err
 }
 
-// leaves visits everything stored, in its order, that may be from a sequence on.
-func (f files) leaves(from, archived uint64, visit func(leaf) error) error {
+// scan visits all that is on the disk from a sequence on, with the leaves: first what is in archive files.
+func (f files) scan(from, archived uint64, visit func(scanned) error) error {
 	if from <= archived {
-		_, err := f.readArchives(archived, func(m message) error { return visit(leaf{m.seq, leafOf(m.subject, m.data)}) })
+		_, err := f.readArchives(archived, func(s scanned) error {
+			if s.seq < from {
+				s.place = repeated
+			}
+			return visit(s)
+		})
 		if err != nil {
 			return err
 		}
@@ -289,7 +299,7 @@ func (f files) leaves(from, archived uint64, visit func(leaf) error) error {
 			break
 		}
 	}
-	return readBlocks(all[max(first, 0):], block.leaves, visit)
+	return scanEntries(all[max(first, 0):], max(from-1, archived), withLeaf, visit)
 }
 
 // begins is the sequence of the first record of the block, 0 if there is none.

@@ -87,43 +87,16 @@ func readable(dir string) (broken, torn bool, err error) {
 	if err != nil {
 		return false, false, err
 	}
-	err = readBlocks(all, block.flaws, func(f flaw) error {
-		broken = broken || torn || f == inside // what is torn and not the last block is broken
-		torn = f == atEnd
+	err = scanBlocks(all, nil, func(s scanned) error {
+		if s.seq == 0 {
+			torn, broken = true, broken || s.file != all[len(all)-1].path
+		} else if torn { // and something follows
+			broken = true
+		}
 		return nil
 	})
 	if _, damaged := errors.AsType[*DamagedError](err); damaged {
 		return true, false, nil
 	}
 	return broken, torn && !broken, err
-}
-
-// flaw is where something in a block cannot be read.
-type flaw int
-
-const (
-	nowhere flaw = iota
-	atEnd        // no record follows it
-	inside
-)
-
-// flaws finds the worst flaw of a block.
-func (b block) flaws() ([]flaw, error) {
-	buf, err := b.load()
-	if err != nil {
-		return nil, err
-	}
-	records, err := b.records(buf)
-	if err != nil {
-		return nil, err
-	}
-	worst := nowhere
-	for _, ok := range records {
-		if !ok {
-			worst = max(worst, atEnd)
-		} else if worst == atEnd {
-			worst = inside
-		}
-	}
-	return []flaw{worst}, nil
 }

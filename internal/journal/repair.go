@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"guild"
@@ -127,27 +126,16 @@ func (f files) remembered(outside string) (high, error) {
 	}
 	best.Made = true
 	if best.Archived == 0 {
-		if best.Archived, best.Peaks, err = f.lastArchive(); err != nil {
+		if best.Archived, err = f.archivedThrough(); err != nil {
 			return high{}, err
 		}
+		point, err := f.checkpoint(best.Archived)
+		if err != nil {
+			return high{}, err
+		}
+		best.Peaks = point.Peaks
 	}
 	return best, nil
-}
-
-// lastArchive is the entry that the archive files reach to, and the right edge of the tree up to there.
-func (f files) lastArchive() (uint64, []guild.Hash, error) {
-	all, err := f.archives()
-	if err != nil {
-		return 0, nil, err
-	}
-	var through uint64
-	for _, a := range all {
-		if a.from == through+1 {
-			through = a.through
-		}
-	}
-	point, err := f.checkpoint(through)
-	return through, point.Peaks, err
 }
 
 // putAside copies the journal's files. The blobs are not touched by a repair and not copied.
@@ -238,8 +226,8 @@ func (r *rebuilding) run(ctx context.Context) error {
 	return syncTree(r.files.rebuilt())
 }
 
-func (r *rebuilding) keepArchived(m message) error {
-	m, err := read(m.seq, m.subject, m.data)
+func (r *rebuilding) keepArchived(s scanned) error {
+	m, err := s.decode()
 	if err != nil {
 		return err
 	}
@@ -295,10 +283,8 @@ func (r *rebuilding) rebuild(ctx context.Context) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for _, b := range all {
-		if err := r.salvage(ctx, b); err != nil {
-			return err
-		}
+	if err := scanBlocks(all, nil, func(s scanned) error { return r.salvage(ctx, s) }); err != nil {
+		return err
 	}
 	if err := r.fill(ctx, max(r.found, r.high.Seq)); err != nil {
 		return err
@@ -306,47 +292,35 @@ func (r *rebuilding) rebuild(ctx context.Context) error {
 	return r.confess(ctx)
 }
 
-// salvage keeps what can be kept of a block.
-func (r *rebuilding) salvage(ctx context.Context, b block) error {
-	buf, err := b.load()
-	if err != nil {
+// salvage keeps what was found if it can be kept. What cannot leaves a hole, which is filled when the next entry is kept,
+// or at the end.
+func (r *rebuilding) salvage(ctx context.Context, s scanned) error {
+	if s.seq == 0 {
+		r.holes.sighted = append(r.holes.sighted, sightings(s.data)...)
+		return nil
+	}
+	if s.erased || s.seq <= r.chain.last {
+		return nil
+	}
+	r.found = s.seq
+	if err := r.fill(ctx, s.seq-1); err != nil {
 		return err
 	}
-	records, err := b.records(buf)
-	if err != nil {
+	m, err := s.decode()
+	if errors.Is(err, fact.ErrUnknown) {
 		return err
 	}
-	for rec, ok := range records {
-		if !ok {
-			r.holes.sighted = append(r.holes.sighted, sightings(rec.data)...)
-			continue
-		}
-		if rec.erased || rec.seq <= r.chain.last {
-			continue
-		}
-		r.found = rec.seq
-		if err := r.fill(ctx, rec.seq-1); err != nil {
-			return err
-		}
-		m, err := read(rec.seq, guardOf(rec.subject), slices.Clone(rec.data))
-		if errors.Is(err, fact.ErrUnknown) {
-			return err
-		}
-		if err == nil && m.subject == lostSubject {
-			if err := r.stillLost(ctx, m); err != nil {
-				return err
-			}
-			continue
-		}
-		if err != nil || r.chain.follows(m) != nil || !r.genuine(m) {
-			r.holes.sighted = append(r.holes.sighted, sighting{seq: rec.seq, subject: guardOf(rec.subject)})
-			continue // filled when the next one is found, or at the end
-		}
-		if err := r.keep(ctx, m); err != nil {
-			return err
-		}
-		r.report.Kept++
+	if err == nil && m.subject == lostSubject {
+		return r.stillLost(ctx, m)
 	}
+	if err != nil || r.chain.follows(m) != nil || !r.genuine(m) {
+		r.holes.sighted = append(r.holes.sighted, sighting{seq: s.seq, subject: s.subject})
+		return nil
+	}
+	if err := r.keep(ctx, m); err != nil {
+		return err
+	}
+	r.report.Kept++
 	return nil
 }
 
