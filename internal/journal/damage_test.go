@@ -234,6 +234,11 @@ func TestDamageIsFoundAndRepaired(t *testing.T) {
 		{"a missing high-water mark", func(t *testing.T, dir string) {
 			remove(t, filepath.Join(dir, "high"))
 		}, 700},
+		{"a mark of an archive that it does not know", func(t *testing.T, dir string) {
+			edit(t, filepath.Join(dir, "high"), func(b []byte) []byte {
+				return bytes.Replace(b, []byte(`"archived":0`), []byte(`"archived":3`), 1)
+			})
+		}, 700},
 		{"a mark of another journal", func(t *testing.T, dir string) {
 			other := filled(t, 1)
 			edit(t, filepath.Join(dir, "high"), func([]byte) []byte { return read(t, filepath.Join(other, "high")) })

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math/bits"
 	"os"
 	"sync"
 	"time"
@@ -37,7 +38,8 @@ func readHigh(path string) (high, error) {
 		return high{}, err
 	}
 	var h high
-	if err := json.Unmarshal(b, &h); err != nil {
+	err = json.Unmarshal(b, &h)
+	if err != nil || len(h.Peaks) != bits.OnesCount64(h.Archived) { // a full subtree for each bit
 		return high{}, damaged("its high-water mark %s cannot be read", path)
 	}
 	return h, nil
