@@ -12,39 +12,34 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// behind is how far the wall clock may be before the last fact.
-const behind = time.Minute
+const (
+	maxClockLag     = time.Minute            // of the wall clock behind the last entry
+	unansweredLimit = 3                      // times that one decision is sent to a server that does not answer
+	conflictLimit   = 100                    // tries of one decision if other entries keep coming first
+	overlap         = 100 * time.Millisecond // wait for an earlier entry that another caller of Do is about to fold
+)
 
-// unansweredLimit is how often one decision is sent to a server that does not answer.
-const unansweredLimit = 3
-
-// conflictLimit bounds the tries of one decision that other entries came before.
-const conflictLimit = 100
-
-// overlap bounds the wait for an earlier entry whose acknowledgement is still on its way to another caller of Do.
-const overlap = 100 * time.Millisecond
-
-// Tx is one decision being taken.
+// Tx is a decision that is being taken.
 type Tx struct {
 	now   time.Time
 	facts []fact.Fact
 }
 
-// Append adds facts to what was decided. They are recorded together, or not at all.
+// Append adds facts to the decision. They are recorded together or not at all.
 func (tx *Tx) Append(facts ...fact.Fact) { tx.facts = append(tx.facts, facts...) }
 
-// Now is when the decision is taken: the time that its entry will carry, in milliseconds, never before the last
-// entry under its guard.
+// Now returns the time of the decision, which its entry will carry, in whole milliseconds. It is never before that of the
+// last entry under the guard.
 func (tx *Tx) Now() time.Time { return tx.now }
 
-// Do takes one decision under a guard, the noun and id of what must not change meanwhile. decide sees all folds
-// at least up to the last entry under the guard and appends facts to tx; they are recorded only if nothing came
-// between, else decide is called again. So it changes nothing but tx. When Do returns nil the facts are on the
-// disk and in the folds. An error of decide is returned as it is and nothing is recorded; without facts nothing
-// is recorded either. cause is the event or entry that led to the decision, if any.
+// Do takes one decision under a guard: the noun and id of what must not change meanwhile. decide reads the folds, which
+// have all entries under the guard, and appends facts to tx. They are recorded only if no other entry came under the guard
+// meanwhile; else decide is called again, so it must change nothing but tx. When Do returns nil, the facts are on disk and
+// folded. An error of decide is returned as it is, and nothing is recorded; neither is a decision without facts. cause is
+// the event or entry that led to the decision, if any.
 //
-// ctx ends the waiting for a turn, not a decision that is being recorded. Errors to match: ErrClosed, ErrFull,
-// ErrClock, ErrTooLarge, ErrSubject, ErrUnknown, ErrQuarantined, *DamagedError.
+// ctx bounds the wait for other decisions under the guard, and does not interrupt the recording. Errors to match:
+// ErrClosed, ErrFull, ErrClock, ErrTooLarge, ErrSubject, ErrQuarantined, *DamagedError.
 func (j *Journal) Do(ctx context.Context, guard fact.Subject, cause string, decide func(*Tx) error) error {
 	if err := checkSubject(guard); err != nil {
 		return fmt.Errorf("decide: %w", err)
@@ -73,11 +68,11 @@ type decision struct {
 	cause  string
 	decide func(*Tx) error
 
-	unknown [][]byte // entries sent without an answer
-	since   uint64   // the guard's last entry before the first of them
+	unknown [][]byte // entries that were sent and not answered
+	since   uint64   // the guard's last entry before the first of those
 }
 
-// try decides once. It is not done if the decision must be taken again.
+// try decides once. If done is false and there is no error, the decision must be taken again.
 func (d *decision) try(ctx context.Context) (done bool, err error) {
 	tip, err := d.ready()
 	if err != nil {
@@ -94,20 +89,20 @@ func (d *decision) try(ctx context.Context) (done bool, err error) {
 	return done, err
 }
 
-// ready makes sure that a decision could be recorded now, and returns the guard's last entry.
+// ready returns the guard's last entry, or why no decision can be recorded now.
 func (d *decision) ready() (tip, error) {
 	tip, latest, err := d.j.state.tip(d.guard)
 	if err != nil {
 		return tip, err
 	}
-	if now := d.j.o.Now(); now.Add(behind).UnixMilli() < latest {
+	if now := d.j.o.Now(); now.Add(maxClockLag).UnixMilli() < latest {
 		return tip, fmt.Errorf("it is %s, the last fact is of %s: %w",
 			now.UTC().Format(time.RFC3339), time.UnixMilli(latest).UTC().Format(time.RFC3339), ErrClock)
 	}
 	return tip, d.j.space.room()
 }
 
-// take lets decide decide, and encodes what it decided.
+// take calls decide and encodes its decision.
 func (d *decision) take(tip tip) (message, error) {
 	at := max(d.j.o.Now().UnixMilli(), tip.at)
 	tx := Tx{now: time.UnixMilli(at)}
@@ -133,7 +128,7 @@ func (m *message) encode() error {
 	return nil
 }
 
-// record appends what was decided after tip. It is not done if the decision must be taken again.
+// record appends the decision after tip. If done is false and there is no error, it must be taken again.
 func (d *decision) record(ctx context.Context, tip tip, m message) (done bool, err error) {
 	s, err := d.j.server(ctx)
 	if err != nil {
@@ -156,7 +151,7 @@ func (d *decision) record(ctx context.Context, tip tip, m message) (done bool, e
 	}
 }
 
-// publish appends m after tip. The server knows no last entry of a guard whose entries are all archived.
+// publish appends m after tip. For a guard whose entries are all archived the server expects 0.
 func (j *Journal) publish(ctx context.Context, s *store, tip tip, m message) (uint64, error) {
 	j.cutting.RLock()
 	defer j.cutting.RUnlock()
@@ -167,8 +162,8 @@ func (j *Journal) publish(ctx context.Context, s *store, tip tip, m message) (ui
 	return s.publish(ctx, m, expected, j.o.PublishTimeout)
 }
 
-// recorded folds an entry that was acknowledged, once those before it are folded. They are on their way to other callers
-// of Do; what is still missing after a moment is read.
+// recorded folds an acknowledged entry once the entries before it are folded. Other callers of Do are about to fold those;
+// the ones that are still missing after a moment are read from the server.
 func (j *Journal) recorded(ctx context.Context, s *store, m message, seq uint64) error {
 	m.seq, m.entry.Seq = seq, seq
 	j.state.offer(m)
@@ -182,19 +177,19 @@ func (j *Journal) recorded(ctx context.Context, s *store, m message, seq uint64)
 		err = j.catchUp(ctx, s, seq)
 	}
 	if err != nil {
-		return errors.Join(ErrUnknown, err)
+		return errors.Join(errUnknown, err)
 	}
 	return nil
 }
 
-// overtaken catches up with what came between tip and the entry that was refused. If nothing did, the decision would be
-// refused for ever.
+// overtaken catches up with the entries under the guard that came after tip, because of which the server refused ours. If
+// there are none, the server has lost entries, and would refuse the decision for ever.
 func (d *decision) overtaken(ctx context.Context, s *store, tip tip) (done bool, err error) {
 	last, err := s.lastOf(ctx, d.guard)
 	if err != nil {
 		return false, err
 	}
-	if archived := d.j.mark.get().Archived; 0 < last && last <= archived { // an archive was not finished
+	if archived := d.j.mark.get().Archived; 0 < last && last <= archived { // Archive was interrupted before it removed them
 		return false, s.cutOff(ctx, archived)
 	}
 	if last <= tip.seq {
@@ -211,17 +206,16 @@ func (d *decision) overtaken(ctx context.Context, s *store, tip tip) (done bool,
 	return s.holds(ctx, d.guard, d.since, d.unknown)
 }
 
-// unanswered finds out whether an entry was recorded that the server did not acknowledge. To that end the
-// server is started anew: it may refuse everything since the disk was full once, and an entry on its way to it
-// arrives before or never.
+// unanswered finds out whether the server recorded an entry that it did not acknowledge. The server is restarted for that:
+// after a full disk it may refuse everything, and an entry that is still on its way to it then arrives before or never.
 func (d *decision) unanswered(ctx context.Context, failed *store) (done bool, err error) {
 	s, err := d.j.revive(ctx, failed)
 	if err != nil {
-		return false, errors.Join(ErrUnknown, err)
+		return false, errors.Join(errUnknown, err)
 	}
 	done, err = s.holds(ctx, d.guard, d.since, d.unknown)
 	if !done && err == nil && len(d.unknown) == unansweredLimit {
-		return false, ErrUnknown
+		return false, errUnknown
 	}
 	return done, err
 }
@@ -234,7 +228,7 @@ func (s *store) holds(ctx context.Context, guard fact.Subject, since uint64, ent
 			return false, nil
 		}
 		if err != nil {
-			return false, errors.Join(ErrUnknown, err)
+			return false, errors.Join(errUnknown, err)
 		}
 		for _, entry := range entries {
 			if bytes.Equal(entry, msg.Data) {

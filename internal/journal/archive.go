@@ -23,7 +23,7 @@ import (
 // Sign signs a checkpoint.
 type Sign func(ctx context.Context, checkpoint []byte) (signature []byte, err error)
 
-// Checkpoint is the last line of an archive file: what stands for all entries up to there.
+// Checkpoint is the last line of an archive file. It commits to all entries of the journal through the last one in the file.
 type Checkpoint struct {
 	Journal string       `json:"journal"`
 	From    uint64       `json:"from"`    // the first entry in the file
@@ -32,7 +32,7 @@ type Checkpoint struct {
 	Peaks   []guild.Hash `json:"peaks"`   // the right edge of that tree, for the next file
 }
 
-// archived is one line of an archive file: an entry, or at the end a checkpoint and perhaps its signature.
+// archived is a line of an archive file: an entry, or at the end the checkpoint and its signature, if it is signed.
 type archived struct {
 	Seq        uint64          `json:"seq,omitempty"`
 	Subject    fact.Subject    `json:"subject,omitempty"`
@@ -41,9 +41,13 @@ type archived struct {
 	Signature  []byte          `json:"signature,omitempty"`
 }
 
-// Archive moves all entries up to the first that is not before the given time into a compressed file, with a
-// checkpoint that sign signs unless it is nil, and cuts them off the journal. The last entry always stays. The
-// folds are not changed by it. Without anything to archive the report says so and nothing is done.
+// Archive moves the entries before the first that is not older than the given time into a compressed file, and removes them
+// from the stream. The file ends with a checkpoint, which sign signs unless it is nil. The last entry always stays, and the
+// folds do not change. If there is nothing to archive, Report.Through is 0.
+//
+// The order makes an interruption harmless: the file is written and read back; snapshots are taken, so that a start needs
+// no archive; the mark says that the entries are archived; they are removed; and last a fact records it. What is missing
+// after an interruption is done by the next Open, or undone by the next Archive.
 func (j *Journal) Archive(ctx context.Context, before time.Time, sign Sign) (Report, error) {
 	j.archiving.Lock()
 	defer j.archiving.Unlock()
@@ -85,7 +89,8 @@ func (j *Journal) archive(ctx context.Context, before time.Time, sign Sign) (Rep
 	}, nil
 }
 
-// oldest is the last entry, from a given one on, before which all are older than the given time.
+// oldest returns the last entry of the run, from a given one on, in which all entries are older than the given time. It is
+// from-1 if there is none.
 func (j *Journal) oldest(ctx context.Context, from uint64, before time.Time) (uint64, error) {
 	through := from - 1
 	for e, err := range j.Entries(ctx, from) {
@@ -100,7 +105,7 @@ func (j *Journal) oldest(ctx context.Context, from uint64, before time.Time) (ui
 	return through, nil
 }
 
-// writeArchive writes one file of entries and reads it back.
+// writeArchive writes an archive file and reads it back.
 func (j *Journal) writeArchive(ctx context.Context, from, through uint64, sign Sign) (Checkpoint, error) {
 	if err := os.MkdirAll(j.files.archive(), 0o700); err != nil {
 		return Checkpoint{}, err
@@ -129,7 +134,7 @@ func (j *Journal) writeArchive(ctx context.Context, from, through uint64, sign S
 	return archiveFile{path, from, through}.read(before, func(scanned) error { return nil })
 }
 
-// writeEntries writes the lines of entries and computes the checkpoint.
+// writeEntries writes a line for each entry and completes the checkpoint.
 func writeEntries(lines *json.Encoder, entries iter.Seq2[message, error], point *Checkpoint) error {
 	for m, err := range entries {
 		if err != nil {
@@ -158,7 +163,7 @@ func writeCheckpoint(ctx context.Context, lines *json.Encoder, point Checkpoint,
 	return lines.Encode(line)
 }
 
-// compress gives write an encoder whose lines are compressed to w.
+// compress calls write with an encoder whose lines are compressed and written to w.
 func compress(w io.Writer, write func(*json.Encoder) error) error {
 	z, err := zstd.NewWriter(w)
 	if err != nil {
@@ -169,7 +174,7 @@ func compress(w io.Writer, write func(*json.Encoder) error) error {
 	return errors.Join(write(lines), z.Close())
 }
 
-// cut records that entries are archived, and removes them from the stream.
+// cut notes in the mark that entries are archived, and removes them from the stream.
 func (j *Journal) cut(ctx context.Context, point Checkpoint) error {
 	s, err := j.server(ctx)
 	if err != nil {
@@ -214,7 +219,7 @@ func (j *Journal) finishArchive(ctx context.Context) error {
 	})
 }
 
-// archived is the last entry that a fact says is archived.
+// archived returns the last entry that is archived according to a fact.
 func (s *state) archived() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

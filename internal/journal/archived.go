@@ -14,16 +14,15 @@ import (
 // ErrArchiveGone means that an archive file is not where Archive wrote it. The error that matches it names the file.
 var ErrArchiveGone = errors.New("the archive file is not there")
 
-// Archived yields the entries of one subject that are in archive files, in their order, or those of all subjects of a
-// noun, as Of does with those that are still in the stream. Whoever wants all of them asks Of first: what is cut off in
-// between is then here. The files are read from the first to the one with the subject's last entry, or where the caller
-// stops; each that is read to its end is held against its checkpoint. After an error there are no more; a file that was
-// moved away is ErrArchiveGone.
+// Archived yields the entries of a subject, or of all subjects of a noun, that are in archive files, in their order. Of
+// yields those in the stream; a caller that wants both must call Of first, since entries may be archived in between. The
+// files are read up to the one with the subject's last entry, and each that is read to its end is compared with its
+// checkpoint. An error ends the sequence; it is ErrArchiveGone if a file was moved away.
 func (j *Journal) Archived(ctx context.Context, subject fact.Subject) iter.Seq2[fact.Entry, error] {
 	return func(yield func(fact.Entry, error) bool) {
 		through := j.mark.get().Archived
 		if subject.Noun() != string(subject) {
-			newest, _, _ := j.state.tip(subject) // why no more are appended is no matter here
+			newest, _, _ := j.state.tip(subject) // the error says why nothing can be appended, which does not matter here
 			through = min(through, newest.seq)
 		}
 		for point := (Checkpoint{}); point.Through < through; {
@@ -42,7 +41,7 @@ func (j *Journal) Archived(ctx context.Context, subject fact.Subject) iter.Seq2[
 	}
 }
 
-// ofSubject yields an entry if it is of a subject, or of a noun. It ends with errEnough when no more are wanted.
+// ofSubject yields an entry if it is of a subject, or of a noun. It returns errEnough if the caller has left the loop.
 func ofSubject(ctx context.Context, s scanned, subject fact.Subject, yield func(fact.Entry, error) bool) error {
 	if s.subject != subject && s.subject.Noun() != string(subject) {
 		return ctx.Err()
@@ -54,7 +53,8 @@ func ofSubject(ctx context.Context, s scanned, subject fact.Subject, yield func(
 	return err
 }
 
-// archiveOf finds the file with an entry. Files that end after through were never completed.
+// archiveOf returns the file with an entry. Files that end after through are ignored: Archive was interrupted before it
+// removed their entries from the stream.
 func (f files) archiveOf(seq, through uint64) (archiveFile, error) {
 	all, err := f.archives()
 	if err != nil {
@@ -70,6 +70,6 @@ func (f files) archiveOf(seq, through uint64) (archiveFile, error) {
 			from = max(from, a.through+1)
 		}
 	}
-	// Where it ends is in its name only.
+	// Its last entry is known only from its name.
 	return archiveFile{}, fmt.Errorf("%s: %w", filepath.Join(f.archive(), fmt.Sprintf("%020d-*.jsonl.zst", from)), ErrArchiveGone)
 }

@@ -20,10 +20,10 @@ import (
 // archiveFormat names an archive file by its first and its last entry. The names sort by sequence.
 const archiveFormat = "%020d-%020d.jsonl.zst"
 
-// maxWindow bounds what one archive file may make us allocate while it is read, in bytes.
+// maxWindow limits the memory for decompressing an archive file, in bytes.
 const maxWindow = 64 << 20
 
-// archiveFile is one file of entries that are no longer in the stream.
+// archiveFile is a file with entries that are no longer in the stream.
 type archiveFile struct {
 	path          string
 	from, through uint64
@@ -46,14 +46,14 @@ func (f files) archives() ([]archiveFile, error) {
 	for _, e := range entries {
 		a := archiveFile{path: filepath.Join(f.archive(), e.Name())}
 		_, err := fmt.Sscanf(e.Name(), archiveFormat, &a.from, &a.through)
-		if err == nil && a.path == f.archived(a.from, a.through) { // and nothing follows
+		if err == nil && a.path == f.archived(a.from, a.through) { // Sscanf ignores what follows
 			all = append(all, a)
 		}
 	}
 	return all, nil
 }
 
-// archivesThrough yields the files that together hold the entries 1 to through.
+// archivesThrough yields the files that together hold the entries 1 to through, and a *DamagedError if one is missing.
 func (f files) archivesThrough(through uint64) iter.Seq2[archiveFile, error] {
 	return func(yield func(archiveFile, error) bool) {
 		all, err := f.archives()
@@ -75,7 +75,7 @@ func (f files) archivesThrough(through uint64) iter.Seq2[archiveFile, error] {
 	}
 }
 
-// archivedThrough returns the last entry that can be reached from the first through the archive files that are there.
+// archivedThrough returns the last entry up to which there are archive files without a gap.
 func (f files) archivedThrough() (through uint64, err error) {
 	all, err := f.archives()
 	for _, a := range all {
@@ -86,7 +86,7 @@ func (f files) archivedThrough() (through uint64, err error) {
 	return through, err
 }
 
-// archiveThrough finds the file whose last entry is given.
+// archiveThrough returns the file whose last entry is given.
 func (f files) archiveThrough(through uint64) (archiveFile, error) {
 	all, err := f.archives()
 	if err != nil {
@@ -99,8 +99,8 @@ func (f files) archiveThrough(through uint64) (archiveFile, error) {
 	return all[i], nil
 }
 
-// discardArchives removes files whose entries, from a given one on, were never cut off: an Archive that a crash
-// interrupted left them.
+// discardArchives removes the files with entries from a given one on. Their entries are still in the stream: Archive was
+// interrupted.
 func (f files) discardArchives(from uint64) error {
 	all, err := f.archives()
 	if err != nil {
@@ -116,12 +116,12 @@ func (f files) discardArchives(from uint64) error {
 	return nil
 }
 
-// checkpoint reads the archives through a sequence and returns what stands for them.
+// checkpoint reads the archives through a sequence and returns the last checkpoint.
 func (f files) checkpoint(through uint64) (Checkpoint, error) {
 	return f.readArchives(through, func(scanned) error { return nil })
 }
 
-// readArchives visits the archived entries 1 to through, as they are stored, and returns the last checkpoint.
+// readArchives visits the archived entries 1 to through, in their order, and returns the last checkpoint.
 func (f files) readArchives(through uint64, visit func(scanned) error) (point Checkpoint, err error) {
 	for a, err := range f.archivesThrough(through) {
 		if err != nil {
@@ -134,7 +134,7 @@ func (f files) readArchives(through uint64, visit func(scanned) error) (point Ch
 	return point, nil
 }
 
-// replayArchives applies the archived entries from a sequence on.
+// replayArchives folds the archived entries from a sequence on.
 func (j *Journal) replayArchives(from uint64) error {
 	h := j.mark.get()
 	point, err := j.files.readArchives(h.Archived, func(s scanned) error {
@@ -156,7 +156,7 @@ func (j *Journal) replayArchives(from uint64) error {
 	return nil
 }
 
-// sum is the hash of the file.
+// sum returns the SHA-256 of the file.
 func (a archiveFile) sum() (h guild.Hash, err error) {
 	f, err := os.Open(a.path)
 	if err != nil {
@@ -170,7 +170,7 @@ func (a archiveFile) sum() (h guild.Hash, err error) {
 	return guild.Hash(sum.Sum(nil)), nil
 }
 
-// lines has a function read the lines of the file.
+// lines calls read with a decoder of the file's lines.
 func (a archiveFile) lines(read func(*json.Decoder) error) error {
 	f, err := os.Open(a.path)
 	if err != nil {
@@ -188,7 +188,7 @@ func (a archiveFile) lines(read func(*json.Decoder) error) error {
 	return nil
 }
 
-// entry finds one entry in the file, which has it.
+// entry returns one of the entries of the file. Nothing is compared with the checkpoint.
 func (a archiveFile) entry(seq uint64) (m message, err error) {
 	err = a.lines(func(lines *json.Decoder) error {
 		for next := a.from; next <= a.through; next++ {
@@ -206,8 +206,8 @@ func (a archiveFile) entry(seq uint64) (m message, err error) {
 	return m, err
 }
 
-// read visits the entries of the file as they are stored. The file follows the given checkpoint, and its own checkpoint
-// is returned: the file is what was written if that is the one expected.
+// read visits the entries of the file and returns its checkpoint, which it has computed from them and the checkpoint of the
+// file before. So the file is unchanged if the caller knows the checkpoint by other means, such as the mark.
 func (a archiveFile) read(before Checkpoint, visit func(scanned) error) (point Checkpoint, err error) {
 	err = a.lines(func(lines *json.Decoder) error {
 		point, err = readEntries(lines, before, visit)
@@ -222,7 +222,7 @@ func (a archiveFile) read(before Checkpoint, visit func(scanned) error) (point C
 	return point, nil
 }
 
-// readEntries reads lines up to the checkpoint.
+// readEntries visits the entries of lines, each with its leaf, and returns the checkpoint after them.
 func readEntries(lines *json.Decoder, before Checkpoint, visit func(scanned) error) (Checkpoint, error) {
 	peaks := slices.Clone(before.Peaks)
 	for next := before.Through + 1; ; next++ {
@@ -244,7 +244,7 @@ func readEntries(lines *json.Decoder, before Checkpoint, visit func(scanned) err
 	}
 }
 
-// readCheckpoint reads a checkpoint and holds it against what was computed.
+// readCheckpoint decodes a checkpoint and compares it with the computed values.
 func readCheckpoint(text json.RawMessage, from, through uint64, root guild.Hash) (Checkpoint, error) {
 	var point Checkpoint
 	if err := json.Unmarshal(text, &point); err != nil {

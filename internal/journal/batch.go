@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// stored is a message of any stream.
+// stored is a message of a stream, as the server returns it.
 type stored struct {
 	subject string
 	header  nats.Header
@@ -22,15 +22,16 @@ type stored struct {
 	at      time.Time
 }
 
-// Bounds of one request for messages. The server answers it in one go, and other requests of ours wait behind it.
+// Limits of one request for messages. The server does nothing else for us while it answers.
 const (
 	batchSize  = 8 << 10
 	batchBytes = 8 << 20
-	batchTime  = 20 * time.Second // after which the server is not waited for any more
+	batchTime  = 20 * time.Second // to wait for each message
 )
 
-// everything yields the messages of a stream under a subject, from a sequence to the last one. A message that cannot be
-// read is a *DamagedError after those that can. A consumer would wait for it for ever.
+// everything yields the messages of a stream under a subject, from a sequence to the last one. If some of them cannot be
+// read, the last error is a *DamagedError. This is done with batched direct gets, since a JetStream consumer would wait for
+// such a message for ever.
 func (s *store) everything(ctx context.Context, stream string, from uint64, subject string) iter.Seq2[stored, error] {
 	return func(yield func(stored, error) bool) {
 		r := batches{store: s, stream: stream, subject: subject, next: max(from, 1), answers: make(chan *nats.Msg, batchSize+1)}
@@ -53,23 +54,23 @@ func (s *store) everything(ctx context.Context, stream string, from uint64, subj
 	}
 }
 
-// batches reads a stream, some thousand messages at a time.
+// batches reads a stream, some thousand messages in each batch.
 type batches struct {
 	store   *store
 	stream  string
 	subject string
 	next    uint64 // sequence to read from
 	left    uint64 // messages that follow, by the server's last count
-	counted bool   // the server has counted them
-	missed  bool   // the last answer was empty, and the server counted messages all the same
+	counted bool   // left is known
+	missed  bool   // the last answer was empty although left was not 0
 	garbled int    // messages with a header that cannot be read
 	answers chan *nats.Msg
 }
 
-// errLeft means that whoever reads wants no more.
+// errLeft means that the reader has left the loop.
 var errLeft = errors.New("left")
 
-// read asks for a batch and hands it on. There may be more unless the server says that none is pending.
+// read requests a batch and yields it. more is false if the server says that no message follows.
 func (r *batches) read(ctx context.Context, inbox string, yield func(stored, error) bool) (more bool, err error) {
 	request, err := json.Marshal(map[string]any{"seq": r.next, "next_by_subj": r.subject, "batch": batchSize, "max_bytes": batchBytes})
 	if err != nil {
@@ -86,7 +87,7 @@ func (r *batches) read(ctx context.Context, inbox string, yield func(stored, err
 		switch status := msg.Header.Get("Status"); status {
 		case "":
 			m, err := parseStored(msg)
-			if err != nil { // no checksum covers where its header ends
+			if err != nil { // the server's checksums do not cover the length of a header
 				r.garbled++
 				continue
 			}
@@ -134,8 +135,8 @@ func (r *batches) count(answer *nats.Msg) {
 	r.left, r.counted = left, err == nil
 }
 
-// nothing finds out whether nothing is left, or something that cannot be read. It asks twice: what came between the two
-// answers of the server can be read.
+// nothing handles an answer without messages: either none is left, or one cannot be read. It asks a second time before it
+// reports damage, since a message may have come between the answer and the count.
 func (r *batches) nothing(ctx context.Context) (more bool, err error) {
 	if !r.counted {
 		if r.left, err = r.store.pending(ctx, r.stream, r.subject, r.next); err != nil {
@@ -156,8 +157,8 @@ func (r *batches) nothing(ctx context.Context) (more bool, err error) {
 	return false, damaged("%d messages of its stream %s cannot be read", r.left, r.stream)
 }
 
-// deleted reports whether all messages that were left have been deleted meanwhile. A server that finds a damaged block
-// may cut the stream off there, and the stream's last sequence is then lower than it was; otherwise it never falls.
+// deleted reports whether all messages that were left have been deleted meanwhile. If the stream's last sequence has
+// fallen, they have not been: the server found a damaged block and truncated the stream there.
 func (r *batches) deleted(ctx context.Context) (bool, error) {
 	stream, err := r.store.js.Stream(ctx, r.stream)
 	if err != nil {
@@ -179,7 +180,7 @@ func (r *batches) deleted(ctx context.Context) (bool, error) {
 	return unread > info.State.LastSeq, nil
 }
 
-// pending returns the number of messages that the server counts under a subject, from a sequence on.
+// pending returns the server's count of messages under a subject from a sequence on.
 func (s *store) pending(ctx context.Context, stream, subject string, from uint64) (uint64, error) {
 	cons, err := s.js.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{
 		FilterSubject: subject, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from,
@@ -198,7 +199,7 @@ const (
 	sequenceHeader = "Nats-Sequence"
 	timeHeader     = "Nats-Time-Stamp"
 	pendingHeader  = "Nats-Num-Pending"
-	lastHeader     = "Nats-Last-Sequence" // the one before, in a message; that of the last one, at the end
+	lastHeader     = "Nats-Last-Sequence" // in a message, of the one before it; at the end of a batch, of its last one
 )
 
 // parseStored reads one message of a batch.

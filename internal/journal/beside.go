@@ -13,29 +13,29 @@ import (
 )
 
 const (
-	reasonHeader  = "Guild-Reason" // why something was rejected
-	maxBeside     = 512 << 10      // of one message beside the facts, in bytes
+	reasonHeader  = "Guild-Reason" // why a message was rejected
+	maxMessage    = 512 << 10      // bytes of one message in a side stream
 	maxReason     = 1 << 10        // bytes
-	rejectTimeout = time.Second    // after which a rejected message is given up
+	rejectTimeout = time.Second
 )
 
-// SeenMessage is what a stranger wrote, as last seen.
+// SeenMessage is the latest message under a subject of the stream SEEN.
 type SeenMessage struct {
 	Subject string    // as given to See
-	At      time.Time // when it was seen, by the server's clock
+	At      time.Time // when See was called, by the server's clock
 	Data    []byte
 }
 
-// RejectedMessage is something that was not let in.
+// RejectedMessage is a message that Reject kept.
 type RejectedMessage struct {
 	Reason string
 	At     time.Time // by the server's clock
 	Data   []byte
 }
 
-// See keeps what a stranger wrote under subject, words of letters, digits, dashes and underscores joined by
-// dots, instead of what was there. All of it has a limit in bytes; beyond it the oldest goes. What was seen
-// last may be lost in a crash. ErrFull comes under Options.Floor already.
+// See stores data of others under subject, in the place of what was there. A subject consists of words of letters, digits,
+// dashes and underscores, joined by dots. Beyond a limit in bytes the oldest messages are deleted. A crash may lose the
+// newest. See returns ErrFull if less than Options.Floor is free.
 func (j *Journal) See(ctx context.Context, subject string, data []byte) error {
 	if err := j.keep(ctx, seenPrefix, subject, data); err != nil {
 		return fmt.Errorf("see: %w", err)
@@ -43,7 +43,7 @@ func (j *Journal) See(ctx context.Context, subject string, data []byte) error {
 	return nil
 }
 
-// Unsee forgets what is kept under subject, if there is anything.
+// Unsee deletes the message under subject, if there is one.
 func (j *Journal) Unsee(ctx context.Context, subject string) error {
 	if err := checkWords(subject); err != nil {
 		return fmt.Errorf("unsee: %w", err)
@@ -64,8 +64,8 @@ func (j *Journal) Unsee(ctx context.Context, subject string) error {
 	return nil
 }
 
-// Seen yields everything stored whose subject is prefix or begins with prefix and a dot; with an empty prefix,
-// everything. The order is that of seeing. Messages that cannot be read are left out and logged: relays have them.
+// Seen yields the messages whose subject is prefix or begins with prefix and a dot, in the order in which they were seen;
+// with an empty prefix, all messages. Messages that cannot be read are skipped and logged, since relays still have them.
 func (j *Journal) Seen(ctx context.Context, prefix string) iter.Seq2[SeenMessage, error] {
 	return func(yield func(SeenMessage, error) bool) {
 		for m, err := range j.seen(ctx, prefix) {
@@ -84,22 +84,22 @@ func (j *Journal) Seen(ctx context.Context, prefix string) iter.Seq2[SeenMessage
 	}
 }
 
-// seen yields the stored messages of Seen. The server takes one subject, so the one message that may be stored under the
-// prefix itself is read first and put in its place.
+// seen yields the stored messages of Seen. A request to the server has one subject, so the message under the prefix itself
+// is read first and then merged with the others.
 func (j *Journal) seen(ctx context.Context, prefix string) iter.Seq2[stored, error] {
 	if prefix == "" {
-		return j.beside(ctx, seenStream, seenPrefix+">")
+		return j.side(ctx, seenStream, seenPrefix+">")
 	}
 	return func(yield func(stored, error) bool) {
 		var own []stored
-		for m, err := range j.beside(ctx, seenStream, seenPrefix+prefix) {
+		for m, err := range j.side(ctx, seenStream, seenPrefix+prefix) {
 			if err != nil {
 				yield(stored{}, err)
 				return
 			}
 			own = append(own, m)
 		}
-		for m, err := range j.beside(ctx, seenStream, seenPrefix+prefix+".>") {
+		for m, err := range j.side(ctx, seenStream, seenPrefix+prefix+".>") {
 			for ; err == nil && len(own) > 0 && own[0].seq < m.seq; own = own[1:] {
 				if !yield(own[0], nil) {
 					return
@@ -117,7 +117,7 @@ func (j *Journal) seen(ctx context.Context, prefix string) iter.Seq2[stored, err
 	}
 }
 
-// Activity keeps data under subject, as See does, but keeps all of it up to a limit in bytes.
+// Activity stores data under subject, as See does, but keeps all messages of a subject up to a limit in bytes.
 func (j *Journal) Activity(ctx context.Context, subject string, data []byte) error {
 	if err := j.keep(ctx, activityPrefix, subject, data); err != nil {
 		return fmt.Errorf("activity: %w", err)
@@ -125,12 +125,12 @@ func (j *Journal) Activity(ctx context.Context, subject string, data []byte) err
 	return nil
 }
 
-// Reject remembers something that was not let in, for the owner to look at: the last thousand, 8 MiB at most.
-// The caller waits a second at most.
+// Reject stores a message that was refused, for the owner to look at. The last thousand are kept, at most 8 MiB. It takes
+// at most a second.
 func (j *Journal) Reject(ctx context.Context, reason string, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, rejectTimeout)
 	defer cancel()
-	if err := j.reject(ctx, reason, data[:min(len(data), maxBeside)]); err != nil {
+	if err := j.reject(ctx, reason, data[:min(len(data), maxMessage)]); err != nil {
 		return fmt.Errorf("reject: %w", err)
 	}
 	return nil
@@ -142,7 +142,7 @@ func (j *Journal) reject(ctx context.Context, reason string, data []byte) error 
 	}
 	s := j.store.Load()
 	if s == nil {
-		return ErrUnknown
+		return errUnknown
 	}
 	line := strings.Map(printable, reason[:min(len(reason), maxReason)])
 	_, err := s.js.PublishMsg(ctx, &nats.Msg{
@@ -151,7 +151,7 @@ func (j *Journal) reject(ctx context.Context, reason string, data []byte) error 
 	return err
 }
 
-// printable keeps a header to one line.
+// printable replaces control characters, for a header is one line.
 func printable(r rune) rune {
 	if r < ' ' || r == 0x7f {
 		return ' '
@@ -159,10 +159,10 @@ func printable(r rune) rune {
 	return r
 }
 
-// Rejected yields what was not let in, oldest first, and a *DamagedError at the end if some of it cannot be read.
+// Rejected yields the rejected messages, the oldest first, and a *DamagedError at the end if some cannot be read.
 func (j *Journal) Rejected(ctx context.Context) iter.Seq2[RejectedMessage, error] {
 	return func(yield func(RejectedMessage, error) bool) {
-		for msg, err := range j.beside(ctx, rejectedStream, rejectedPrefix+">") {
+		for msg, err := range j.side(ctx, rejectedStream, rejectedPrefix+">") {
 			if err != nil {
 				yield(RejectedMessage{}, fmt.Errorf("rejected: %w", err))
 				return
@@ -174,13 +174,13 @@ func (j *Journal) Rejected(ctx context.Context) iter.Seq2[RejectedMessage, error
 	}
 }
 
-// keep appends to one of the streams beside the facts. A server that does not answer is started again.
+// keep appends to a side stream. A server that does not answer is restarted.
 func (j *Journal) keep(ctx context.Context, prefix, subject string, data []byte) error {
 	if err := checkWords(subject); err != nil {
 		return err
 	}
-	if len(data) > maxBeside {
-		return fmt.Errorf("%s: %d bytes, at most %d: %w", subject, len(data), maxBeside, ErrTooLarge)
+	if len(data) > maxMessage {
+		return fmt.Errorf("%s: %d bytes, at most %d: %w", subject, len(data), maxMessage, ErrTooLarge)
 	}
 	if err := j.space.free(); err != nil {
 		return err
@@ -199,8 +199,8 @@ func (j *Journal) keep(ctx context.Context, prefix, subject string, data []byte)
 	return err
 }
 
-// beside yields what can be read in one of the streams beside the facts, and then a *DamagedError if something cannot.
-func (j *Journal) beside(ctx context.Context, stream, subject string) iter.Seq2[stored, error] {
+// side yields the messages of a side stream that can be read, and then a *DamagedError if others cannot.
+func (j *Journal) side(ctx context.Context, stream, subject string) iter.Seq2[stored, error] {
 	return func(yield func(stored, error) bool) {
 		s, err := j.server(ctx)
 		if err != nil {

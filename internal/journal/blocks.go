@@ -27,8 +27,8 @@ import (
 //	message
 //	checksum  8 bytes, HighwayHash-64 of all but the lengths, keyed by stream and block
 //
-// The server cuts a block off at the first record that does not fit and carries on as if nothing had been
-// there. So the blocks are read before the server sees them.
+// The server truncates a block at the first record that it cannot read, and goes on without a word. So the blocks are read
+// here before the server starts.
 const (
 	recordHead   = 22
 	recordSum    = 8
@@ -42,19 +42,19 @@ const (
 // record is a message as found in a block.
 type record struct {
 	seq     uint64
-	erased  bool // it only says that this entry is deleted, which none of ours ever is
+	erased  bool // the record only says that the message is deleted; entries never are, except archived ones
 	subject string
 	data    []byte
 }
 
-// block is one file.
+// block is a block file.
 type block struct {
-	stream string // its name
+	stream string // the stream's name
 	path   string
 	index  int
 }
 
-// blocks lists the block files of a stream, oldest first.
+// blocks lists the block files in the directory of a stream, the oldest first.
 func blocks(stream string) ([]block, error) {
 	dir := filepath.Join(stream, "msgs")
 	entries, err := os.ReadDir(dir)
@@ -84,21 +84,21 @@ func (b block) load() ([]byte, error) {
 	return os.ReadFile(b.path)
 }
 
-// checksum makes the checksum of a block's records.
+// checksum returns the hash that makes the checksums of the block's records.
 func (b block) checksum() (hash.Hash64, error) {
 	key := sha256.Sum256(fmt.Appendf(nil, "%s-%d", b.stream, b.index))
 	return highwayhash.New64(key[:])
 }
 
-// records yields what can be read in a block, in its order; ok is false for each stretch of bytes that is no
-// record, however long, and its data are these bytes. After such a stretch it carries on at the next whole record.
+// records yields the records of a block, in their order, with ok set. Bytes that are not a whole record are yielded as data
+// with ok unset; reading goes on at the next whole record, which is found by trying every byte.
 func (b block) records(buf []byte) (iter.Seq2[record, bool], error) {
 	sum, err := b.checksum()
 	if err != nil {
 		return nil, err
 	}
 	return func(yield func(record, bool) bool) {
-		begin := 0 // of the stretch that is no record
+		begin := 0 // of the bytes that are not a record
 		for at := 0; at < len(buf); {
 			rec, size := parseRecord(buf[at:], sum)
 			if size == 0 {
@@ -120,7 +120,7 @@ func (b block) records(buf []byte) (iter.Seq2[record, bool], error) {
 	}, nil
 }
 
-// parseRecord reads the record at the front of b. A size of 0 says that there is none.
+// parseRecord reads the record at the start of b. Its size is 0 if there is none.
 func parseRecord(b []byte, sum hash.Hash64) (rec record, size int) {
 	if len(b) < recordHead+recordSum {
 		return record{}, 0
@@ -144,7 +144,7 @@ func parseRecord(b []byte, sum hash.Hash64) (rec record, size int) {
 		}
 		header := binary.LittleEndian.Uint32(body)
 		body = body[4:]
-		if uint64(header) > uint64(len(body)) || !bytes.HasSuffix(body[:header], []byte("\r\n\r\n")) { // no checksum covers its length
+		if uint64(header) > uint64(len(body)) || !bytes.HasSuffix(body[:header], []byte("\r\n\r\n")) { // the checksum does not cover its length
 			return record{}, 0
 		}
 		rec.data = body[header:]

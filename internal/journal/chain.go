@@ -19,18 +19,22 @@ const (
 	chainVersion = 2
 )
 
-// chain is what the journal itself knows of its entries: the last one under each guard, and a Merkle tree over
-// all of them (RFC 6962, as in golang.org/x/mod/sumdb/tlog), of which only the right edge is kept.
+// chain is the journal's own fold: the last entry under each guard, and a Merkle tree over all entries (RFC 6962, as in
+// golang.org/x/mod/sumdb/tlog), of which only the right edge is kept.
+//
+// The two protect the history in different ways. Each entry has the hash of the one before it under its guard, so an entry
+// cannot be changed or removed without changing those after it; that is local, and costs a lookup. The root of the tree
+// covers everything in 32 bytes, so it can be kept elsewhere: in the mark, in snapshots, in archives and in public seals.
 type chain struct {
 	last     uint64     // sequence of the last entry
 	leaf     guild.Hash // its hash in the tree
 	at       int64      // the latest time of any entry, Unix ms
-	archived uint64     // the last journal.archived fact says so
+	archived uint64     // the last archived entry, according to the last journal.archived
 	tips     fold.Table[fact.Subject, tip]
-	held     fold.Table[fact.Subject, uint64] // guards in quarantine, each with the entry that says so
-	peaks    []guild.Hash                     // roots of the full subtrees, widest first
+	held     fold.Table[fact.Subject, uint64] // guards in quarantine, each with the entry that put it there
+	peaks    []guild.Hash                     // the right edge: roots of the full subtrees, the widest first
 
-	holes map[fact.Subject]uint64 // guards with a hole that no repair has named yet, each with the entry after it
+	holes map[fact.Subject]uint64 // guards that lost entries and that no repair has named yet, each with the next entry
 }
 
 // tip is the last entry under a guard.
@@ -40,7 +44,7 @@ type tip struct {
 	hash guild.Hash // of the entry as encoded
 }
 
-// message is an entry as it is stored, and as it is read.
+// message is an entry in its stored form and decoded.
 type message struct {
 	seq     uint64
 	subject fact.Subject
@@ -48,7 +52,7 @@ type message struct {
 	entry   fact.Entry
 }
 
-// prev is what the next entry under the guard carries as Prev.
+// prev returns the Prev of the next entry under the guard.
 func (t tip) prev() string {
 	if t.hash.IsZero() {
 		return ""
@@ -56,10 +60,10 @@ func (t tip) prev() string {
 	return t.hash.Hex()
 }
 
-// errChain means that an entry does not follow from those before it.
+// errChain means that an entry does not name the last one under its guard.
 var errChain = errors.New("does not fit the entry before it")
 
-// fits reports whether m can be appended as the next entry.
+// fits returns an error if m cannot be the next new entry.
 func (c *chain) fits(m message) error {
 	if err := c.follows(m); err != nil {
 		return err
@@ -70,9 +74,9 @@ func (c *chain) fits(m message) error {
 	return nil
 }
 
-// follows reports whether m can be the next entry of a history in which repairs may have left holes: it may name an entry
-// that is lost, if one was lost since the last one under its guard. That a repair says so is found out at the end of the
-// history, by explained.
+// follows returns an error if m cannot be the next entry of a history that was repaired. Such an entry may name one that is
+// lost, if an entry was lost since the last one under its guard. At the end of the history, explained checks that a repair
+// says that it was of this guard.
 func (c *chain) follows(m message) error {
 	if m.seq != c.last+1 {
 		return damaged("entry %d is followed by entry %d", c.last, m.seq)
@@ -83,10 +87,10 @@ func (c *chain) follows(m message) error {
 	return nil
 }
 
-// breaks reports whether m does not name the last entry under its guard as the one before it.
+// breaks reports whether m does not name the last entry under its guard.
 func (c *chain) breaks(m message) bool { return m.entry.Prev != c.tips.Of(m.subject).prev() }
 
-// explained reports whether a repair has named every guard with a hole.
+// explained returns an error unless repairs have named every guard that lost entries.
 func (c *chain) explained() error {
 	for guard, seq := range c.holes {
 		return damaged("entry %d of %s %v, and no repair says why", seq, guard, errChain)
@@ -94,7 +98,7 @@ func (c *chain) explained() error {
 	return nil
 }
 
-// add takes the next entry, which follows.
+// add applies the next entry, which follows.
 func (c *chain) add(m message) {
 	if c.breaks(m) {
 		if c.holes == nil {
@@ -111,7 +115,7 @@ func (c *chain) add(m message) {
 	}
 }
 
-// note reads what an entry says about the journal itself.
+// note applies the facts about the journal itself.
 func (c *chain) note(e fact.Entry) {
 	for _, f := range e.Facts {
 		switch f := f.(type) {
@@ -130,14 +134,14 @@ func (c *chain) note(e fact.Entry) {
 	}
 }
 
-// own reports whether a guard is the journal's own. What is decided under it makes nothing due in the world, and it must
-// stay open for a guard to be released, so that it is never put into quarantine.
+// own reports whether a guard is one of the journal itself. Such a guard is never put into quarantine: its decisions have no
+// effect outside, and without it no guard could be released.
 func own(guard fact.Subject) bool { return guard.Noun() == fact.JournalSubject.Noun() }
 
-// root is the hash of the tree over all entries.
+// root returns the root of the tree over all entries.
 func (c *chain) root() guild.Hash { return rootOf(c.peaks) }
 
-// rootOf is the hash of the tree with the given right edge.
+// rootOf returns the root of the tree with the given right edge.
 func rootOf(peaks []guild.Hash) guild.Hash {
 	if len(peaks) == 0 {
 		return guild.Hash{}
@@ -149,7 +153,7 @@ func rootOf(peaks []guild.Hash) guild.Hash {
 	return guild.Hash(h)
 }
 
-// clone is a copy, which costs the same however many guards there are.
+// clone returns a copy, in a time that does not depend on the number of guards.
 func (c *chain) clone() *chain {
 	copied := *c
 	copied.tips, copied.held = c.tips.Clone(), c.held.Clone()
@@ -157,9 +161,9 @@ func (c *chain) clone() *chain {
 	return &copied
 }
 
-// leafOf is the hash of an entry in the tree: seal.Leaf of its guard, a newline, and the entry as encoded.
+// leafOf returns the hash of an entry in the tree: seal.Leaf of its guard, a newline, and the encoded entry.
 func leafOf(subject fact.Subject, data []byte) guild.Hash {
-	const isLeaf = 0 // as in tlog.RecordHash, which would need all of it in one piece
+	const isLeaf = 0 // as in tlog.RecordHash, for which all of it would have to be copied into one slice
 	h := sha256.New()
 	h.Write([]byte{isLeaf})
 	h.Write([]byte(subject))
@@ -168,7 +172,7 @@ func leafOf(subject fact.Subject, data []byte) guild.Hash {
 	return guild.Hash(h.Sum(nil))
 }
 
-// grow adds the leaf of the entry seq to the right edge: two full subtrees of the same width become one.
+// grow adds the leaf of the entry seq to the right edge. Two full subtrees of the same width become one.
 func grow(peaks []guild.Hash, leaf guild.Hash, seq uint64) []guild.Hash {
 	return growing(peaks, leaf, seq, func(guild.Hash) {})
 }
@@ -181,8 +185,8 @@ func growAll(peaks []guild.Hash, size uint64, leaves []guild.Hash) []guild.Hash 
 	return peaks
 }
 
-// growing is grow, and tells of every hash that the tree gets: first the leaf, then the roots of the subtrees that it
-// fills, the smallest first.
+// growing is grow, and calls made with each new hash of the tree: the leaf, and then the root of each subtree that it fills,
+// the smallest first.
 func growing(peaks []guild.Hash, leaf guild.Hash, seq uint64, made func(guild.Hash)) []guild.Hash {
 	made(leaf)
 	for n := seq - 1; n&1 == 1; n >>= 1 {
@@ -193,7 +197,7 @@ func growing(peaks []guild.Hash, leaf guild.Hash, seq uint64, made func(guild.Ha
 	return append(peaks, leaf)
 }
 
-// encode writes the chain for a snapshot: numbers as varints, hashes as they are, strings with their length.
+// encode returns the chain for a snapshot: numbers as varints, hashes as bytes, strings with their length.
 func (c *chain) encode() []byte {
 	b := make([]byte, 0, 64+c.tips.Len()*128)
 	for _, n := range []uint64{c.last, uint64(c.at), c.archived, uint64(len(c.peaks)), uint64(c.held.Len())} {
@@ -244,7 +248,7 @@ func decodeChain(b []byte) (*chain, error) {
 	return c, nil
 }
 
-// chainReader reads values from the front of rest. What is missing makes it bad, for good.
+// chainReader reads values from the start of rest. Once a value is missing, bad is set and stays so.
 type chainReader struct {
 	rest []byte
 	bad  bool

@@ -17,106 +17,105 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// CheckOptions says what is checked.
+// CheckOptions are the options of Check.
 type CheckOptions struct {
 	Dir       string
 	HighWater string  // as in Options
-	Claims    []Claim // what others say the tree was
+	Claims    []Claim // claims from elsewhere about the tree
 
-	// Of is the subject whose entries say what the tree was before them. Claim reads what one says; an error is what is
-	// wrong with it.
+	// Of is the subject of the seals: entries that claim what the tree was before them. Claim returns the claim of one, or
+	// why it is not valid.
 	Of    fact.Subject
 	Claim func(fact.Entry) (Claim, error)
 
-	// Follow is called with each entry that is there, in their order; it has facts only if it is of the subject Of. root is
-	// that of the tree through it. May be nil.
+	// Follow is called with each entry, in order. It has facts only if its subject is Of. root returns the root of the tree
+	// through the entry. May be nil.
 	Follow func(e fact.Entry, root func() guild.Hash)
 
-	Progress func(entries uint64) // called now and then; may be nil
+	Progress func(entries uint64) // called every 50,000 entries; may be nil
 }
 
-// Claim is what somebody says that the tree over the first entries of a journal was.
+// Claim is a statement about a journal: the tree over its first Size entries has this root.
 type Claim struct {
 	Size uint64
 	Root guild.Hash
-	By   string // who says so, for a person
+	By   string // the source, for a person
 }
 
-// Checked is what Check found.
+// Checked is the result of Check.
 type Checked struct {
 	Journal  string     `json:"journal"`  // its id, "" if it cannot be read
-	Entries  uint64     `json:"entries"`  // that are there, from the first on
-	Archived uint64     `json:"archived"` // of these in archive files
+	Entries  uint64     `json:"entries"`  // read, from the first on
+	Archived uint64     `json:"archived"` // of these, in archive files
 	Root     guild.Hash `json:"root,omitzero"`
-	Claims   int        `json:"claims"`  // of others, and of its own entries, that hold
-	Covered  uint64     `json:"covered"` // entries that these are about
-	Repairs  []Repaired `json:"repairs"` // that it went through, in their order
-	Faults   []Fault    `json:"faults"`  // empty if the journal is what it was
+	Claims   int        `json:"claims"`  // from elsewhere and of seals, that hold
+	Covered  uint64     `json:"covered"` // entries that these claims cover
+	Repairs  []Repaired `json:"repairs"` // of the journal so far, in order
+	Faults   []Fault    `json:"faults"`  // empty if the journal is unchanged
 }
 
-// Fault is something that is not as it was written.
+// Fault is a difference between the journal and what was written.
 type Fault struct {
-	Entry   uint64 `json:"entry,omitempty"`   // the first entry that differs, or may; 0 if it is about no entry
-	Through uint64 `json:"through,omitempty"` // the last one that may be meant, if that is not known exactly
-	File    string `json:"file,omitempty"`    // below the journal's directory, where that is known
+	Entry   uint64 `json:"entry,omitempty"`   // the first entry that may differ; 0 if the fault is not about an entry
+	Through uint64 `json:"through,omitempty"` // the last entry that may differ, if that is another
+	File    string `json:"file,omitempty"`    // relative to the journal's directory, if known
 	What    string `json:"what"`              // for a person
-	Want    string `json:"want,omitempty"`    // what it was, as a hash
-	Got     string `json:"got,omitempty"`     // what it is
+	Want    string `json:"want,omitempty"`    // a hash
+	Got     string `json:"got,omitempty"`     // a hash
 }
 
-// Repaired is a break that the journal tells of itself: it was damaged, and Repair went on with what was left of it. What it
-// dropped cannot be checked any more, so that a repair is a Fault until a claim from elsewhere, of a journal with this repair
-// in it, holds. What comes after it is held to what is said after it.
+// Repaired is a repair that the journal has recorded. The entries that it dropped cannot be checked any more, and somebody who
+// removed entries could record a repair to hide it. So a repair counts as a Fault until a claim from elsewhere covers it: then
+// its owner knows of it. Entries after it are checked with the claims that were made after it.
 type Repaired struct {
-	Entry   uint64 `json:"entry"`             // that tells of it
+	Entry   uint64 `json:"entry"`             // with the journal.repaired
 	At      int64  `json:"at"`                // Unix ms
-	Dropped int    `json:"dropped"`           // entries
+	Dropped int    `json:"dropped"`           // number of entries
 	From    uint64 `json:"from,omitempty"`    // the first of these
-	Through uint64 `json:"through,omitempty"` // the last
+	Through uint64 `json:"through,omitempty"` // the last of these
 	Reason  string `json:"reason"`
 	Known   bool   `json:"known"` // a claim from elsewhere covers it
 }
 
-// Check reads all files of a journal as they lie on the disk, and writes nothing. Whoever has the journal open need not
-// be asked. Every entry must be whole, follow the one before it, and name the one before it under its guard; and the
-// tree over all of them must be what everybody says that it was: the high-water marks, the archive files, entries that
-// claim to know, and the given claims. An error means that it could not be checked; what is wrong is a Fault.
+// Check reads all files of a journal and writes nothing. A process may have the journal open meanwhile. Every entry must be
+// whole, follow the one before it, and name the last one under its guard. The tree over the entries must agree with the
+// high-water marks, the archive files, the file of hashes, the seals and the given claims. An error means that the check was
+// not possible; damage is a Fault.
 func Check(ctx context.Context, o CheckOptions) (Checked, error) {
 	for {
 		c := newChecking(ctx, o)
 		found, err := c.run()
 		now, _ := readHigh(c.files.high())
-		archived := now.Archived != c.began
-		switch { // a beginning, while it was read
-		case archived && (errors.Is(err, fs.ErrNotExist) || len(found.Faults) > 0):
-		case err != nil:
-			return Checked{}, fmt.Errorf("check the journal: %w", err)
-		default:
-			return found, nil
+		if now.Archived != c.began && (errors.Is(err, fs.ErrNotExist) || len(found.Faults) > 0) {
+			continue // entries were moved to an archive while they were read
 		}
+		if err != nil {
+			return Checked{}, fmt.Errorf("check the journal: %w", err)
+		}
+		return found, nil
 	}
 }
 
-// checking is a check at work.
+// checking is the state of a check.
 type checking struct {
 	ctx   context.Context
 	o     CheckOptions
 	files files
-	mark  high   // the best of the marks
-	began uint64 // what was archived by the journal's own mark
+	mark  high   // the furthest of the marks
+	began uint64 // the last archived entry when the check began, by the mark in the directory
 	found Checked
 
 	tips  map[fact.Subject]tip   // the last entry under each guard
-	broke bool                   // an entry does not name the one before it, and no repair can explain it
-	holes map[fact.Subject]Fault // the first such entry of each guard that a repair may still explain
-	torn  string                 // the file with something unreadable, after which nothing may follow
+	broke bool                   // an entry did not name the one before it, and no later repair can explain that
+	holes map[fact.Subject]Fault // the first such entry of each guard that a later repair may explain
+	torn  string                 // the file whose end cannot be read, "" if none
 	tree  claims
 	file  comparison // with the file of hashes
 
-	unkept  int  // where the fault is that tells of a claim that does not hold; of use while one is broken
-	stopped bool // before the end
+	unkept  int  // index of the fault about the claim that made tree.broken true
+	stopped bool // before the end, after a fault
 	ends    []fact.JournalArchived
-	erased  []scanned // records that say that an entry is deleted
+	erased  []scanned // marks of deleted entries
 }
 
 func newChecking(ctx context.Context, o CheckOptions) *checking {
@@ -150,7 +149,7 @@ func (c *checking) run() (Checked, error) {
 
 func (c *checking) fault(f Fault) { c.found.Faults = append(c.found.Faults, f) }
 
-// identify reads which journal it is and how far it got.
+// identify reads the id of the journal and the high-water marks.
 func (c *checking) identify() error {
 	id, err := c.files.identity()
 	if damage, ok := errors.AsType[*DamagedError](err); ok {
@@ -193,13 +192,13 @@ func (c *checking) identify() error {
 	return nil
 }
 
-// remembered reports whether somebody elsewhere knows that there was a journal.
+// remembered reports whether there is evidence outside the directory that there was a journal in it.
 func (c *checking) remembered() bool {
 	_, err := os.Stat(c.o.HighWater)
 	return len(c.o.Claims) > 0 || err == nil
 }
 
-// errStop ends the reading: what follows cannot be judged any more.
+// errStop ends the reading after a fault that leaves nothing to compare the following entries with.
 var errStop = errors.New("stop")
 
 // read reads the archive files and the stream.
@@ -215,7 +214,8 @@ func (c *checking) read() error {
 	return err
 }
 
-// archives reads the archive files, of which a mark says that they are there; without a mark, those that are.
+// archives reads the archive files of the entries that are archived according to a mark. If no mark can be read, it reads the
+// files that are there.
 func (c *checking) archives() error {
 	through := c.mark.Archived
 	there, err := c.files.archivedThrough()
@@ -264,7 +264,7 @@ func (c *checking) archive(a archiveFile, before Checkpoint) (Checkpoint, error)
 	return point, nil
 }
 
-// wrong reports whether an error is about what is in a file, and not about reading it.
+// wrong reports whether an error is about the content of a file, and not about access to it.
 func wrong(err error) bool {
 	_, damaged := errors.AsType[*DamagedError](err)
 	_, cannot := errors.AsType[*fs.PathError](err)
@@ -278,7 +278,7 @@ func what(err error) string {
 	return err.Error()
 }
 
-// below is a path as a fault names it.
+// below returns a path relative to the journal's directory, for a Fault.
 func (c *checking) below(path string) string {
 	if rel, err := filepath.Rel(c.o.Dir, path); err == nil && path != "" {
 		return rel
@@ -286,14 +286,14 @@ func (c *checking) below(path string) string {
 	return ""
 }
 
-// stream reads what the server stored.
+// stream reads the entries in the stream.
 func (c *checking) stream() error {
 	if err := c.files.complete(); err != nil && c.mark.Made {
 		c.fault(Fault{File: c.below(c.files.facts()), What: what(err)})
 	}
 	all, err := blocks(c.files.facts())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // what is missing is told at the end
+		return nil // missing reports it
 	}
 	if err != nil {
 		return err
@@ -301,12 +301,12 @@ func (c *checking) stream() error {
 	return scanEntries(all, c.tree.size, withHead, c.place)
 }
 
-// wants reports whether the entries of a subject are looked at, and not only hashed.
+// wants reports whether the entries of a subject are decoded. All others are only hashed.
 func (c *checking) wants(s fact.Subject) bool {
 	return s == fact.JournalSubject || s == c.o.Of && c.o.Claim != nil
 }
 
-// place takes what was found in the stream, which must be the next entry.
+// place takes the next entry of the stream, or reports the fault if something else was found.
 func (c *checking) place(s scanned) error {
 	last := c.tree.size
 	f := Fault{Entry: last + 1, File: c.below(s.file)}
@@ -325,7 +325,7 @@ func (c *checking) place(s scanned) error {
 		f.What = fmt.Sprintf("what follows entry %d cannot be read", last)
 	case repeated:
 		if s.seq <= c.found.Archived {
-			return nil // it was being cut off when the process ended
+			return nil // it is archived and is about to be removed
 		}
 		f.Entry, f.What = s.seq, fmt.Sprintf("entry %d is there once more, after entry %d", s.seq, last)
 	case afterGap:
@@ -349,11 +349,10 @@ func (c *checking) take(s scanned) error {
 	return c.ctx.Err()
 }
 
-// progressEvery is how many entries are read between two calls of Progress.
-const progressEvery = 50_000
+const progressEvery = 50_000 // entries
 
-// follow makes sure that an entry names the one before it under its guard. Where one was lost in between, a repair that
-// comes later may name the guard.
+// follow checks that an entry names the last one under its guard. If an entry was lost in between, a later repair may name
+// the guard and so explain the hole; until then it is kept in holes.
 func (c *checking) follow(s scanned) {
 	before := c.tips[s.subject]
 	c.tips[s.subject] = tip{seq: s.seq, hash: s.hash}
@@ -370,15 +369,15 @@ func (c *checking) follow(s scanned) {
 	}
 }
 
-// hear reads what an entry says of those before it.
+// hear reads what an entry says about the entries before it: a seal, an archive, a repair.
 func (c *checking) hear(s scanned) {
-	m, err := message{entry: fact.Entry{Seq: s.seq, Subject: s.subject, At: s.at}}, error(nil)
+	m := message{entry: fact.Entry{Seq: s.seq, Subject: s.subject, At: s.at}}
 	if c.wants(s.subject) {
-		m, err = s.decode()
-	}
-	if err != nil {
-		c.fault(Fault{Entry: s.seq, File: c.below(s.file), What: err.Error()})
-		return
+		var err error
+		if m, err = s.decode(); err != nil {
+			c.fault(Fault{Entry: s.seq, File: c.below(s.file), What: err.Error()})
+			return
+		}
 	}
 	if c.o.Follow != nil {
 		c.o.Follow(m.entry, func() guild.Hash { return rootOf(c.tree.peaks) })
@@ -406,15 +405,14 @@ func (c *checking) hear(s scanned) {
 	}
 }
 
-// broken tells of a claim that does not hold: something up to its size is not as it was, and after the last one that
-// holds.
+// broken reports a claim that does not hold: of the entries that it covers, one after the last claim that holds differs.
 func (c *checking) broken(claim Claim) {
 	if c.tree.broken {
-		return // all that follow are broken by the same
+		return // the later claims do not hold for the same reason
 	}
 	c.tree.broken = true
 	from := c.tree.covered + 1
-	if from > claim.Size { // another claim about these entries holds
+	if from > claim.Size { // another claim about the same entries holds
 		from = 1
 	}
 	f := Fault{
@@ -428,8 +426,8 @@ func (c *checking) broken(claim Claim) {
 	c.fault(c.locate(claim, f))
 }
 
-// repaired takes note of a repair, which explains why a claim about what it dropped does not hold. Whatever is claimed from
-// here on is held against the entries anew.
+// repaired notes a repair. It explains the holes of the guards that it names, and a claim that does not hold if that covers
+// an entry that the repair dropped. Later claims are checked again.
 func (c *checking) repaired(entry uint64, at int64, f fact.JournalRepaired) {
 	r := Repaired{Entry: entry, At: at, Dropped: len(f.Dropped), Reason: f.Reason}
 	if r.Dropped > 0 {
@@ -449,7 +447,7 @@ func (c *checking) repaired(entry uint64, at int64, f fact.JournalRepaired) {
 	}
 }
 
-// withHead is the digest of a check: what holds an entry to those before it.
+// withHead is the digest of a check. It computes all that ties an entry to the others.
 func withHead(s *scanned) (err error) {
 	if s.prev, s.at, err = headOf(s.data); err != nil {
 		return fmt.Errorf("entry %d cannot be read: %w", s.seq, err)
@@ -458,7 +456,8 @@ func withHead(s *scanned) (err error) {
 	return withLeaf(s)
 }
 
-// headOf reads the Prev and the time of an encoded entry, which stand before its facts.
+// headOf reads the Prev and the time of an encoded entry, which come before its facts. The facts are not decoded: a check reads
+// every entry, and most of its time would go there.
 func headOf(data []byte) (prev string, at int64, err error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(data))
 	if _, err := d.ReadToken(); err != nil {

@@ -6,29 +6,29 @@ import (
 	"guild"
 )
 
-// claims holds what is said of the tree against the tree as it grows.
+// claims compares claims about the tree with the tree as it grows.
 type claims struct {
 	size  uint64
 	peaks []guild.Hash
 
-	expected []expected // said from outside, and not yet reached
+	expected []expected
 
-	// The tree that the entries were last said to be, and held to, and the leaves since then: what an entry says is always
-	// of a later one.
+	// The right edge of the tree over the first from entries, which the last seal that holds was about, and the leaves since
+	// then. The next seal is about a later tree, so earlier leaves are not needed.
 	base   []guild.Hash
 	from   uint64
 	leaves []guild.Hash
 
-	hold    int    // how many of those hold that have a name to lose
-	covered uint64 // the largest of them
-	broken  bool   // one does not
-	vouched uint64 // the largest firm one that holds
+	hold    int    // number of seals and firm claims that hold
+	covered uint64 // the largest size of these
+	broken  bool   // a claim does not hold
+	vouched uint64 // the largest size of the firm claims that hold
 }
 
-// expected is a claim from outside the entries.
+// expected is a claim that is not from an entry.
 type expected struct {
 	Claim
-	firm bool // whoever can change the entries cannot change it
+	firm bool // it is kept where somebody who can change the entries cannot change it
 }
 
 func (c *claims) expect(claim Claim, firm bool) {
@@ -37,14 +37,14 @@ func (c *claims) expect(claim Claim, firm bool) {
 	}
 }
 
-// add takes the next leaf, and tells of every hash that the tree gets.
+// add adds the next leaf, and calls made with each new hash of the tree.
 func (c *claims) add(leaf guild.Hash, made func(guild.Hash)) {
 	c.size++
 	c.peaks = growing(c.peaks, leaf, c.size, made)
 	c.leaves = append(c.leaves, leaf)
 }
 
-// settle returns the expected claims about the tree as it is now that do not hold.
+// settle checks the expected claims about the present size, and returns those that do not hold.
 func (c *claims) settle() (wrong []Claim) {
 	if !slices.ContainsFunc(c.expected, func(e expected) bool { return e.Size == c.size }) {
 		return nil
@@ -65,7 +65,7 @@ func (c *claims) settle() (wrong []Claim) {
 	return wrong
 }
 
-// beyond is the expected claim about the most entries, if those are not there.
+// beyond returns the expected claim with the largest size, if the tree is smaller.
 func (c *claims) beyond() (most Claim, ok bool) {
 	for _, e := range c.expected {
 		if e.Size > max(c.size, most.Size) {
@@ -75,7 +75,7 @@ func (c *claims) beyond() (most Claim, ok bool) {
 	return most, ok
 }
 
-// holds reports whether what the latest entry claims about those before it is so. A later claim is about more entries.
+// holds reports whether a claim of the latest entry about those before it holds. Claims must come with growing sizes.
 func (c *claims) holds(claim Claim) bool {
 	if claim.Size >= c.size || claim.Size < c.from {
 		return false
@@ -92,12 +92,12 @@ func (c *claims) holds(claim Claim) bool {
 	return true
 }
 
-// edge is the right edge of the tree as it was at a size, not before base.
+// edge returns the right edge of the tree at a size from c.from on.
 func (c *claims) edge(size uint64) []guild.Hash {
 	return growAll(slices.Clone(c.base), c.from, c.leaves[:size-c.from])
 }
 
-// rootAt is the root of the tree as it was at a size, if that is still known.
+// rootAt returns the root of the tree at a size, if that is still known.
 func (c *claims) rootAt(size uint64) (guild.Hash, bool) {
 	if size < c.from || size > c.size {
 		return guild.Hash{}, false

@@ -18,20 +18,20 @@ import (
 	"guild"
 )
 
-// comparison reads the file of hashes along with the tree as it grows, until they differ. What is written to the file
-// meanwhile, of entries that were not there yet when it was opened, is not looked at.
+// comparison compares the file of hashes with the tree as that grows, up to the first difference. Hashes that are added to the
+// file after it was opened are not read.
 type comparison struct {
 	f       *os.File // nil if there is none
-	entries uint64   // that it was of when it was opened
+	entries uint64   // whose hashes were in it when it was opened
 	r       *bufio.Reader
-	index   int64 // of the next hash, as tlog.StoredHashIndex has it
+	index   int64 // of the next hash, as in tlog.StoredHashIndex
 	done    bool
 	differ  *difference
 }
 
 // difference is the first hash in the file that is not the one in the tree.
 type difference struct {
-	entry, through uint64 // that the hash is of
+	entry, through uint64 // the entries that it covers
 	want, got      guild.Hash
 }
 
@@ -66,7 +66,7 @@ func (c *comparison) next(h guild.Hash) {
 	}
 	var said guild.Hash
 	if _, err := io.ReadFull(c.r, said[:]); err != nil {
-		c.done = true // it is behind
+		c.done = true // the file has no hashes of later entries
 		return
 	}
 	if said != h {
@@ -77,8 +77,7 @@ func (c *comparison) next(h guild.Hash) {
 	c.index++
 }
 
-// vouched reports whether the file has the leaves of the tree that was claimed: then whoever vouches for that vouches
-// for each of them.
+// vouched reports whether the leaves in the file give the claimed root. Then the claim covers each of these leaves.
 func (c *comparison) vouched(claim Claim) bool {
 	if c.entries < claim.Size {
 		return false
@@ -87,7 +86,7 @@ func (c *comparison) vouched(claim Claim) bool {
 	return err == nil && rootOf(growAll(nil, 0, leaves)) == claim.Root
 }
 
-// locate points at the first entry that is not as it was claimed to be, if the file of hashes has what was claimed.
+// locate narrows a fault about a claim down to the first entry that differs, if the file of hashes agrees with the claim.
 func (c *checking) locate(claim Claim, f Fault) Fault {
 	d := c.file.differ
 	if d != nil && d.entry == d.through && d.entry <= claim.Size && c.file.vouched(claim) {
@@ -98,7 +97,7 @@ func (c *checking) locate(claim Claim, f Fault) Fault {
 	return f
 }
 
-// conclude tells of what only shows at the end.
+// conclude adds the faults that only show once everything was read, and sorts all faults by entry.
 func (c *checking) conclude() {
 	if !c.stopped {
 		c.missing()
@@ -122,7 +121,7 @@ func (c *checking) conclude() {
 	slices.SortStableFunc(c.found.Faults, func(a, b Fault) int { return cmp.Compare(a.Entry-1, b.Entry-1) }) // those of no entry last
 }
 
-// missing tells how much the end has lost.
+// missing reports entries that are missing at the end.
 func (c *checking) missing() {
 	most, ok := c.tree.beyond()
 	if n := c.file.entries; n > max(most.Size, c.tree.size) && c.file.differ == nil {
@@ -140,7 +139,7 @@ func (c *checking) missing() {
 	c.fault(f)
 }
 
-// repairs tells of those that nobody elsewhere knows of.
+// repairs reports the repairs that no claim from elsewhere covers.
 func (c *checking) repairs() {
 	for i := range c.found.Repairs {
 		r := &c.found.Repairs[i]
@@ -152,7 +151,7 @@ func (c *checking) repairs() {
 	}
 }
 
-// unexplained tells of the first entry that does not name the one before it and that no repair explains.
+// unexplained reports the first entry that does not name the one before it and that no repair explains.
 func (c *checking) unexplained() {
 	holes := slices.Collect(maps.Values(c.holes))
 	if len(holes) > 0 && !c.broke {
@@ -160,7 +159,7 @@ func (c *checking) unexplained() {
 	}
 }
 
-// deleted tells of entries that are marked as deleted, as only archived ones are. The node does not open such a journal.
+// deleted reports an entry that is marked as deleted and not archived. Open refuses such a journal.
 func (c *checking) deleted() {
 	archived := c.found.Archived
 	for _, a := range c.ends {
@@ -169,12 +168,12 @@ func (c *checking) deleted() {
 	for _, s := range c.erased {
 		if s.seq > archived {
 			c.fault(Fault{Entry: s.seq, File: c.below(s.file), What: fmt.Sprintf("entry %d is marked as deleted", s.seq)})
-			return // one says it
+			return // one is enough
 		}
 	}
 }
 
-// archiveFiles holds the archive files against the facts that tell of them.
+// archiveFiles compares the archive files with the facts that record them.
 func (c *checking) archiveFiles() {
 	for _, a := range c.ends {
 		if a.Through > c.found.Archived {
@@ -184,7 +183,7 @@ func (c *checking) archiveFiles() {
 		name := filepath.Base(a.File)
 		sum, err := archiveFile{path: filepath.Join(c.files.archive(), name)}.sum()
 		if err != nil || sum.Hex() == a.Hash {
-			continue // one that is gone was missed before
+			continue // a missing file was reported by archives
 		}
 		c.fault(Fault{File: filepath.Join(filepath.Base(c.files.archive()), name), Want: a.Hash, Got: sum.Hex(),
 			What: fmt.Sprintf("the archive file %s is another than was written", name)})

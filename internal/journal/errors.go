@@ -7,61 +7,60 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// Errors that callers branch on. Each is matched with errors.Is; Hint says what a person can do about it.
+// Errors to match with errors.Is. Hint says what a person can do about them.
 var (
 	// ErrNotInitialised means that the directory holds no journal.
 	ErrNotInitialised = errors.New("no journal here")
-	// ErrInitialised means that the directory already holds a journal, or remains of one.
+	// ErrInitialised means that the directory already holds a journal, or parts of one.
 	ErrInitialised = errors.New("there is a journal here already")
-	// ErrLocked means that another process has the journal open. It comes as a *LockedError.
+	// ErrLocked means that another process has the journal open. The error is a *LockedError.
 	ErrLocked = errors.New("the journal is in use")
-	// ErrClock means that the wall clock is more than a minute before the last fact.
+	// ErrClock means that the wall clock is more than a minute behind the last entry.
 	ErrClock = errors.New("the clock is behind the journal")
-	// ErrFull means that the disk has no room left for facts.
+	// ErrFull means that the disk has too little free space.
 	ErrFull = errors.New("the disk is full")
 	// ErrTooLarge means that an entry is larger than fact.MaxEntry.
 	ErrTooLarge = errors.New("the entry is too large")
 	// ErrClosed means that the journal was closed.
 	ErrClosed = errors.New("the journal is closed")
-	// ErrUnknown means that nobody can tell yet whether the decision was recorded: the journal stopped
-	// answering before it said so. The decision must be taken again, from the state as it will be then.
-	ErrUnknown = errors.New("the journal did not answer")
+	// errUnknown means that a decision may or may not have been recorded: the server stopped answering before it said so. The
+	// caller must decide again, from the state as it is then.
+	errUnknown = errors.New("the journal did not answer")
 	// ErrNoEntry means that the journal holds no entry of that sequence.
 	ErrNoEntry = errors.New("no such entry")
 	// ErrSubject means that a guard is not "noun.id" in letters, digits, dashes and underscores.
 	ErrSubject = errors.New("not a subject")
-	// ErrQuarantined means that entries of a guard are lost, so that nothing is decided under it until it is released.
-	// It comes as a *QuarantinedError.
+	// ErrQuarantined means that a guard has lost entries and nothing can be decided under it before Release.
 	ErrQuarantined = errors.New("in quarantine since the journal was repaired: entries of it are lost")
-	// ErrNotQuarantined means that a guard that is to be released is not in quarantine.
+	// ErrNotQuarantined means that a guard cannot be released, since it is not in quarantine.
 	ErrNotQuarantined = errors.New("not in quarantine")
 )
 
-// Repairing is the command that a *DamagedError names.
+// Repairing is the command in the hint of a *DamagedError.
 const Repairing = "guild journal repair"
 
-// Releasing is the command that a *QuarantinedError names, without the guard.
+// Releasing is the command in the hint of ErrQuarantined, without the guard.
 const Releasing = "guild journal release"
 
-// DamagedError says that the journal on disk is not what was written there. Nothing is appended to such a
-// journal and nothing in it is changed.
+// DamagedError means that the journal on disk differs from what was written. Nothing is appended to such a journal, and
+// nothing in it is changed.
 type DamagedError struct {
-	What   string // what was found, for a person
+	What   string // the damage, for a person
 	Remedy string // the command to run
 }
 
-// Error says what was found.
+// Error describes the damage.
 func (e *DamagedError) Error() string { return "the journal is damaged: " + e.What }
 
-// Hint says what to run.
+// Hint names the command to run.
 func (e *DamagedError) Hint() string {
 	return "run '" + e.Remedy + "': it keeps a copy of everything before it changes anything"
 }
 
-// LockedError says who has the journal open.
+// LockedError means that another process has the journal open.
 type LockedError struct {
 	Dir string
-	PID int // 0 if not known
+	PID int // of the process, 0 if unknown
 }
 
 // Error names the process if it is known.
@@ -75,33 +74,30 @@ func (e *LockedError) Error() string {
 // Is makes the error match ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
-// QuarantinedError says which guard is in quarantine.
-type QuarantinedError struct{ Guard fact.Subject }
+// quarantinedError is ErrQuarantined of a guard.
+type quarantinedError struct{ guard fact.Subject }
 
-// Error names the guard.
-func (e *QuarantinedError) Error() string { return fmt.Sprintf("%s is %v", e.Guard, ErrQuarantined) }
+func (e *quarantinedError) Error() string { return fmt.Sprintf("%s is %v", e.guard, ErrQuarantined) }
 
-// Is makes the error match ErrQuarantined.
-func (e *QuarantinedError) Is(target error) bool { return target == ErrQuarantined }
+func (e *quarantinedError) Is(target error) bool { return target == ErrQuarantined }
 
-// Hint says how it goes on.
-func (e *QuarantinedError) Hint() string {
-	return "'" + Releasing + " " + string(e.Guard) + "' lets it go on; what was lost of it may then be done again"
+func (e *quarantinedError) hint() string {
+	return "'" + Releasing + " " + string(e.guard) + "' lets it go on; what was lost of it may then be done again"
 }
 
-// ObstacleError says that a directory is where a file of the journal belongs, or the other way round.
+// ObstacleError means that there is a directory in the place of one of the journal's files, or a file in that of a directory.
 type ObstacleError struct {
 	Path string
-	Want string // what belongs there: "a file" or "a directory"
+	Want string // "a file" or "a directory"
 }
 
-// Error says what is in the way.
+// Error names the path and what should be there.
 func (e *ObstacleError) Error() string { return fmt.Sprintf("%s is not %s", e.Path, e.Want) }
 
-// Hint says what to do with it.
+// Hint says what to do.
 func (e *ObstacleError) Hint() string { return "move it away: what belongs there is made again" }
 
-// Hint says what a person can do about err, or "" if this package knows nothing better than the error itself.
+// Hint returns what a person can do about err, or "" if there is nothing to add to it.
 func Hint(err error) string {
 	if damaged, ok := errors.AsType[*DamagedError](err); ok {
 		return damaged.Hint()
@@ -109,8 +105,8 @@ func Hint(err error) string {
 	if obstacle, ok := errors.AsType[*ObstacleError](err); ok {
 		return obstacle.Hint()
 	}
-	if quarantined, ok := errors.AsType[*QuarantinedError](err); ok {
-		return quarantined.Hint()
+	if quarantined, ok := errors.AsType[*quarantinedError](err); ok {
+		return quarantined.hint()
 	}
 	for _, h := range hints() {
 		if errors.Is(err, h.err) {

@@ -15,17 +15,17 @@ import (
 	"guild"
 )
 
-// examination reads everything that the server stored, before the server does: it would cut off what it cannot
-// read, and carry on. Only an entry that was being written when the machine stopped may be incomplete, at the
-// very end and after the mark.
+// examination is the check of the files before the server starts, which would truncate what it cannot read. Only the entry
+// that was being written when the machine stopped may be incomplete: it is the last thing in the stream, and the mark does
+// not cover it.
 type examination struct {
-	last  uint64       // all entries through here are whole
-	peaks []guild.Hash // the right edge of the tree over all entries
-	roots map[uint64]guild.Hash
+	last  uint64                // all entries through this one are whole
+	peaks []guild.Hash          // the right edge of the tree over them
+	roots map[uint64]guild.Hash // of the tree through each of the entries that somebody asked for
 }
 
-// examine holds what is stored against all marks, of which h is the furthest, and returns the roots of the tree over
-// the entries through each of the given sequences.
+// examine compares the files with all marks, of which h is the furthest, and returns the roots of the tree through each of
+// the given entries.
 func examine(f files, h high, marks []high, at ...uint64) (map[uint64]guild.Hash, error) {
 	x := &examination{last: h.Archived, peaks: slices.Clone(h.Peaks), roots: make(map[uint64]guild.Hash)}
 	for _, seq := range at {
@@ -51,7 +51,7 @@ func examine(f files, h high, marks []high, at ...uint64) (map[uint64]guild.Hash
 	}
 	for _, m := range marks {
 		if root := x.roots[m.Seq]; root.IsZero() && 0 < m.Seq && m.Seq < h.Archived {
-			continue // its archive file was moved away, and the furthest mark covers it
+			continue // its archive file was moved away; the furthest mark covers the entry
 		}
 		if x.roots[m.Seq] != m.Root {
 			return nil, damaged("its entries through %d are not those that were on disk", m.Seq)
@@ -60,8 +60,8 @@ func examine(f files, h high, marks []high, at ...uint64) (map[uint64]guild.Hash
 	return x.roots, nil
 }
 
-// archived finds the roots that marks know of entries that are in archive files. Both marks are written together, so that
-// the files are only read when one of them was left behind.
+// archived finds the roots through archived entries that a mark has. Both marks are written together, so the archive files
+// are read only if one mark was not updated.
 func (x *examination) archived(f files, h high, marks []high) error {
 	if slices.ContainsFunc(marks, func(m high) bool { return 0 < m.Seq && m.Seq < h.Archived }) {
 		var peaks []guild.Hash
@@ -70,7 +70,7 @@ func (x *examination) archived(f files, h high, marks []high) error {
 			x.note(s.seq, peaks)
 			return nil
 		})
-		if _, gone := errors.AsType[*DamagedError](err); err != nil && !gone { // Check says more of a file that was moved away
+		if _, gone := errors.AsType[*DamagedError](err); err != nil && !gone { // a missing file is no reason to refuse; Check reports it
 			return err
 		}
 	}
@@ -78,15 +78,15 @@ func (x *examination) archived(f files, h high, marks []high) error {
 	return nil
 }
 
-// note remembers the root at a sequence where it is wanted.
+// note keeps the root through an entry, if it was asked for.
 func (x *examination) note(seq uint64, peaks []guild.Hash) {
 	if _, wanted := x.roots[seq]; wanted {
 		x.roots[seq] = rootOf(peaks)
 	}
 }
 
-// complete makes sure that the server will find the stream of facts, and not begin a new one: it passes over a stream
-// whose description has not the checksum beside it, and is silent about that.
+// complete checks that the server will find the stream of facts. It ignores, without a word, a stream whose description or
+// checksum is missing or wrong, and would start a new one.
 func (f files) complete() error {
 	for _, name := range []string{"meta.inf", "meta.sum", "msgs"} {
 		_, err := os.Stat(filepath.Join(f.facts(), name))
@@ -100,7 +100,7 @@ func (f files) complete() error {
 	return f.described()
 }
 
-// described holds the description of the stream of facts against its checksum.
+// described compares the description of the stream of facts with its checksum.
 func (f files) described() error {
 	text, err := os.ReadFile(filepath.Join(f.facts(), "meta.inf"))
 	if err != nil {
@@ -128,8 +128,8 @@ func (f files) described() error {
 	return nil
 }
 
-// stream reads the entries of the stream of facts. Those through the mark's last archived one may still be there: they
-// are being cut off when a process ends.
+// stream scans the stream of facts. Archived entries may still be there, since a process may have ended while they were being
+// removed; they are ignored, as is an incomplete entry at the end.
 func (x *examination) stream(path string) error {
 	all, err := blocks(path)
 	if err != nil {

@@ -175,7 +175,7 @@ func TestAFullDiskLosesNothingAcknowledgedAndAppendsAgainOnceThereIsSpace(t *tes
 	junk := filepath.Join(disk, "junk")
 	fill(t, junk)
 	err := appendUntil(func(err error) bool { return err != nil })
-	if !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrFull) {
+	if !errors.Is(err, errUnknown) && !errors.Is(err, ErrFull) {
 		t.Errorf("on a full disk: %v", err)
 	}
 	t.Logf("%d acknowledged, then %v", acknowledged, err)

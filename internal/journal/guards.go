@@ -9,23 +9,22 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// maxSubject is the length of the longest guard, in bytes.
-const maxSubject = 255
+const maxSubject = 255 // bytes of a guard
 
-// guards lets one local decision at a time be taken under each guard, so that they do not conflict with each
-// other. A conflict with anybody else is found when an entry is appended.
+// guards lets the callers of Do in this process take turns under each guard, so that they do not conflict with each other.
+// Conflicts with other writers show when an entry is appended.
 type guards struct {
 	mu    sync.Mutex
 	taken map[fact.Subject]*turn
 }
 
-// turn is held by whoever has put a value into ch.
+// turn is a lock that is held while ch is full. It is waited for with a context.
 type turn struct {
 	ch    chan struct{}
-	users int // holding it or waiting for it
+	users int // that hold it or wait for it
 }
 
-// lock waits for the turn of a guard. Whoever gets it calls the function returned.
+// lock waits for the turn under a guard, and returns the function that ends it.
 func (g *guards) lock(ctx context.Context, guard fact.Subject) (func(), error) {
 	t := g.enter(guard)
 	select {
@@ -61,8 +60,8 @@ func (g *guards) leave(guard fact.Subject, t *turn) {
 	}
 }
 
-// checkSubject refuses what is not a literal subject of a noun and an id: wildcards in a guard would let two
-// decisions through.
+// checkSubject returns ErrSubject unless s is a noun and an id, joined by a dot. With a wildcard in a guard, the server would
+// accept two decisions under it.
 func checkSubject(s fact.Subject) error {
 	noun, id, _ := strings.Cut(string(s), ".")
 	if noun == "" || id == "" || len(s) > maxSubject || strings.ContainsFunc(noun+id, notInSubject) {
@@ -71,7 +70,7 @@ func checkSubject(s fact.Subject) error {
 	return nil
 }
 
-// checkWords refuses what is not words joined by dots.
+// checkWords returns ErrSubject unless subject consists of words joined by dots.
 func checkWords(subject string) error {
 	for word := range strings.SplitSeq(subject, ".") {
 		if word == "" || len(subject) > maxSubject || strings.ContainsFunc(word, notInSubject) {

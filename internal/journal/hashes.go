@@ -14,18 +14,18 @@ import (
 	"guild"
 )
 
-// hashes is the file with every hash of the tree, in the order of tlog.StoredHashIndex and nothing else: 64 bytes for
-// each entry. The journal itself needs only the right edge of its tree; a proof needs some twenty hashes from all over
-// it. Of a million entries in the stream, computing those anew takes one to three seconds, and more from archives; with
-// this file a proof takes about a millisecond, most of it to fetch the entry. Besides, the file says of each entry what it
-// was, so that one that was changed in the stream can be pointed at.
+// hashes is the file with every hash of the tree, in the order of tlog.StoredHashIndex: about 64 bytes for each entry. The
+// journal itself needs only the right edge of its tree, but a proof needs some twenty hashes from all over it. To compute
+// them takes one to three seconds with a million entries in the stream, and longer with archives; with the file a proof takes
+// about a millisecond, mostly to fetch the entry. The file also has the hash of each entry as it was written, so Check can name
+// an entry that was changed.
 //
-// Nobody relies on the file: what it says is held against the root of the tree that the journal has folded, and when it
-// does not fit, or is not there, it is made anew from the entries. So a process may die at any time while it is written.
-// It is written, and synced, when somebody asks for the tree or for a proof, and not for every entry.
+// The file is a cache and is not trusted: it must give the root of the tree that the journal has folded, and is made anew
+// from the entries if it does not. So a process may die while it writes the file. It is extended and synced when somebody
+// asks for the tree or a proof, not with every entry.
 type hashes struct {
 	f *os.File
-	n uint64 // entries whose hashes are whole
+	n uint64 // entries that have all their hashes in the file
 }
 
 func openHashes(path string) (*hashes, error) {
@@ -42,7 +42,7 @@ func openHashes(path string) (*hashes, error) {
 
 func (h *hashes) close() error { return h.f.Close() }
 
-// entriesOf is how many entries a file of hashes of some size is for.
+// entriesOf returns the number of entries that have all their hashes in a file of the given size in bytes.
 func entriesOf(size int64) uint64 {
 	count := size / tlog.HashSize
 	n := count / 2
@@ -74,7 +74,7 @@ func (h *hashes) leaves(n uint64) ([]guild.Hash, error) {
 	return all, nil
 }
 
-// peaks is the right edge of the tree over all its entries.
+// peaks returns the right edge of the tree over the entries in the file.
 func (h *hashes) peaks() ([]guild.Hash, error) {
 	var peaks []guild.Hash
 	for rest := h.n; rest > 0; {
@@ -90,11 +90,11 @@ func (h *hashes) peaks() ([]guild.Hash, error) {
 	return peaks, nil
 }
 
-// errStale is why a file of hashes is made anew.
+// errStale means that the file has to be made anew.
 var errStale = errors.New("the file of hashes is not of these entries")
 
-// extend adds the entries through a sequence, up to which the root of the tree is known. It fails with errStale if the
-// file is not of the same tree.
+// extend adds the hashes of the entries through a sequence, the tree over which has the given root. It returns errStale if the
+// file is of another tree.
 func (h *hashes) extend(through uint64, root guild.Hash, entries func(from uint64, visit func(scanned) error) error) error {
 	if h.n > through {
 		return errStale
@@ -119,14 +119,14 @@ func (h *hashes) extend(through uint64, root guild.Hash, entries func(from uint6
 	if h.n == through {
 		return nil
 	}
-	if err := errors.Join(w.flush(), h.f.Sync()); err != nil { // not synced, a power cut would look like an attack to Check
+	if err := errors.Join(w.flush(), h.f.Sync()); err != nil { // without the sync, Check could not tell a power cut from an attack
 		return err
 	}
 	h.n = through
 	return nil
 }
 
-// hashWriter collects hashes and writes many at a time.
+// hashWriter buffers hashes and writes them from an offset on.
 type hashWriter struct {
 	f   io.WriterAt
 	at  int64
@@ -147,8 +147,8 @@ func (w *hashWriter) flush() error {
 	return err
 }
 
-// prove shows that an entry is in the tree of some size, and makes sure that this tree is a beginning of ours: of the
-// one over all entries in the file, with the given root. It fails with errStale if the file says otherwise.
+// prove returns the path from an entry to the root of the tree of some size. It also checks that this tree is a prefix of
+// the one over all entries in the file, which has the given root. It returns errStale if the file does not agree.
 func (h *hashes) prove(seq, size uint64, leaf, root guild.Hash) ([][]byte, error) {
 	all := int64(h.n)
 	then, err := tlog.TreeHash(int64(size), h)
@@ -176,8 +176,8 @@ func (h *hashes) prove(seq, size uint64, leaf, root guild.Hash) ([][]byte, error
 	return path, nil
 }
 
-// withHashes has a function use the file of hashes, which is of all entries that there are now, and their tree has the
-// given root. If the function, or the file, finds that it is not, the file is made anew once.
+// withHashes calls use with the file of hashes, extended to all present entries, and the root of their tree. If the file turns
+// out to be stale, it is made anew, once.
 func (j *Journal) withHashes(ctx context.Context, use func(h *hashes, root guild.Hash) error) error {
 	j.hashing.Lock()
 	defer j.hashing.Unlock()
@@ -185,7 +185,7 @@ func (j *Journal) withHashes(ctx context.Context, use func(h *hashes, root guild
 	if err != nil {
 		return err
 	}
-	through, root := j.state.position() // no earlier: whoever had the file before us may have brought it further
+	through, root := j.state.position() // after the lock: the caller before us may have extended the file
 	entries := func(from uint64, visit func(scanned) error) error { return j.onDisk(ctx, from, through, visit) }
 	try := func() error {
 		if err := h.extend(through, root, entries); err != nil {
@@ -206,8 +206,8 @@ func (j *Journal) withHashes(ctx context.Context, use func(h *hashes, root guild
 	return errors.Join(err, h.close())
 }
 
-// proven returns the hashes of the entries as they were when a mark was written: those in the file of hashes, and of the
-// entries after them, if together they are the tree of the mark. Else there are none.
+// proven returns the leaves of the entries through a mark as they were when the mark was written: those in the file of hashes,
+// and then those computed from the entries on the disk. If they do not give the root of the mark, it returns none.
 func (f files) proven(mark high) ([]guild.Hash, error) {
 	if _, err := os.Stat(f.hashes()); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -241,7 +241,7 @@ func (f files) proven(mark high) ([]guild.Hash, error) {
 // errEnough ends a visit early.
 var errEnough = errors.New("enough")
 
-// onDisk visits the entries from one sequence through another as they lie on the disk.
+// onDisk visits the entries from one sequence through another, with their leaves, as they are in the files.
 func (j *Journal) onDisk(ctx context.Context, from, through uint64, visit func(scanned) error) error {
 	j.cutting.RLock()
 	defer j.cutting.RUnlock()
@@ -272,7 +272,8 @@ func (j *Journal) onDisk(ctx context.Context, from, through uint64, visit func(s
 	return err
 }
 
-// scan visits all that is on the disk from a sequence on, with the leaves: first what is in archive files.
+// scan visits everything that is on the disk from a sequence on, with the leaves: first the archive files if the entry is in
+// them, then the stream. Entries before that one may come first, and are repeated.
 func (f files) scan(from, archived uint64, visit func(scanned) error) error {
 	if from <= archived {
 		_, err := f.readArchives(archived, func(s scanned) error {
@@ -302,7 +303,7 @@ func (f files) scan(from, archived uint64, visit func(scanned) error) error {
 	return scanEntries(all[max(first, 0):], max(from-1, archived), withLeaf, visit)
 }
 
-// begins is the sequence of the first record of the block, 0 if there is none.
+// begins returns the sequence of the block's first record, 0 if there is none.
 func (b block) begins() (uint64, error) {
 	f, err := os.Open(b.path)
 	if err != nil {

@@ -11,41 +11,42 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// holes finds out which guards lost entries, so that a repair can put them into quarantine.
+// holes finds the guards that lost entries, so that a repair can put them into quarantine.
 //
-// The guard of a lost entry is known if its bytes still tell: by the hash of the entry before it, which is that of the
-// last entry under some guard, or by its subject. Else the first entry kept after it under the same guard tells, because
-// it names an entry that is not there. What is left over may have been the last entry of any guard, so then every guard
-// counts that has no later entry and under which something may still follow.
+// The guard of a lost entry is found in one of three ways:
+//   - Parts of its bytes can be read: the hash of the entry before it, which is the last one under some guard, or its subject.
+//   - The first entry kept after it under the same guard names an entry that is not there. Such an entry is a break.
+//   - Neither. Then it may have been the last entry of any guard. All guards are suspected that have no later entry, except
+//     finished ones.
 type holes struct {
 	gaps    []gap
 	breaks  []hole
-	told    map[uint64]bool // lost entries that an earlier repair tells of
-	sighted []sighting      // what can still be read of entries since the last one that was kept
+	told    map[uint64]bool // lost entries that an earlier repair lists
+	sighted []sighting      // parts of entries that were found since the last kept one
 }
 
 // gap is a run of lost entries.
 type gap struct {
 	from, through uint64
-	guards        []fact.Subject // of those whose guard is known
+	guards        []fact.Subject // of the entries whose bytes show the guard
 }
 
-// hole is an entry that names another than the last kept one under its guard.
+// hole is a break: a kept entry that does not name the last kept one under its guard.
 type hole struct {
 	guard         fact.Subject
-	after, before uint64 // the entries kept on both sides
-	named         bool   // by an earlier repair
+	after, before uint64 // the kept entries on both sides of it
+	named         bool   // an earlier repair names the guard
 }
 
-// sighting holds the legible parts of a damaged entry.
+// sighting is the readable part of a damaged entry.
 type sighting struct {
-	seq     uint64       // 0 for the first one in a stretch of bytes
-	subject fact.Subject // "" if not legible
-	prev    string       // "" if not legible, or if it was the first under its guard
+	seq     uint64       // 0 if unknown
+	subject fact.Subject // "" if unknown
+	prev    string       // "" if unknown, or if it was the first under its guard
 }
 
-// lose notes that the entries from one sequence through another are lost, of which something may have been sighted. c is
-// the chain before them.
+// lose notes that the entries from one sequence through another are lost, and uses what was sighted of them. c is the chain
+// before them.
 func (h *holes) lose(c *chain, from, through uint64) {
 	g := gap{from: from, through: through}
 	if len(h.sighted) > 0 {
@@ -69,7 +70,7 @@ func (h *holes) lose(c *chain, from, through uint64) {
 	h.gaps, h.sighted = append(h.gaps, g), nil
 }
 
-// keep takes note of an entry that is kept. c is the chain before it.
+// keep notes a kept entry. c is the chain before it.
 func (h *holes) keep(c *chain, m message) {
 	if c.breaks(m) {
 		h.breaks = append(h.breaks, hole{guard: m.subject, after: c.tips.Of(m.subject).seq, before: m.seq})
@@ -88,11 +89,11 @@ func (h *holes) keep(c *chain, m message) {
 	}
 }
 
-// guards lists the guards that have a hole, or may have one, sorted. finished says of a guard that nothing follows under
-// it that matters.
+// guards returns the guards that lost entries, or may have, sorted. finished, which may be nil, reports whether a lost entry of
+// a guard would not matter.
 func (h *holes) guards(c *chain, finished func(fact.Subject) bool) []fact.Subject {
 	found := make(map[fact.Subject]bool)
-	unknown := make([]int, len(h.gaps)) // entries of each gap of which the guard is not known
+	unknown := make([]int, len(h.gaps)) // number of entries in each gap whose guard is unknown
 	for i, g := range h.gaps {
 		for _, guard := range g.guards {
 			found[guard] = true
@@ -117,7 +118,7 @@ func (h *holes) guards(c *chain, finished func(fact.Subject) bool) []fact.Subjec
 	return slices.Sorted(maps.Keys(found))
 }
 
-// lastUnknown is the last entry that may be one of which the guard is not known.
+// lastUnknown returns the last entry of the last gap with an entry whose guard is unknown.
 func (h *holes) lastUnknown(unknown []int) (last uint64) {
 	for i, g := range h.gaps {
 		if unknown[i] > 0 {
@@ -127,12 +128,12 @@ func (h *holes) lastUnknown(unknown []int) (last uint64) {
 	return last
 }
 
-// account takes one entry off those of which the guard is not known, because one was of this guard: they are as many as
-// there are breaks, or some are left over.
+// account attributes one of the unknown entries in the gaps of a break to the guard of the break, unless the bytes of an entry
+// have shown that guard already. If unknown entries are left after all breaks, guards are suspected.
 func (h *holes) account(b hole, unknown []int) {
 	within := func(g gap) bool { return b.after < g.from && g.through < b.before }
 	if slices.ContainsFunc(h.gaps, func(g gap) bool { return within(g) && slices.Contains(g.guards, b.guard) }) {
-		return // that one is known
+		return
 	}
 	for i, g := range h.gaps {
 		if within(g) && unknown[i] > 0 {
@@ -142,8 +143,8 @@ func (h *holes) account(b hole, unknown []int) {
 	}
 }
 
-// suspect adds the guards that an entry through last may have been of: those without a later entry, unless they are
-// finished, and those that lost one before, which hides whether they lost another.
+// suspect adds the guards that an unknown entry through last may have been of: those without a later entry, unless they are
+// finished, and those with a break, since a break may stand for several lost entries.
 func (h *holes) suspect(c *chain, last uint64, finished func(fact.Subject) bool, found map[fact.Subject]bool) {
 	for guard, t := range c.tips.All() {
 		if t.seq < last && !own(guard) && (finished == nil || !finished(guard)) {
@@ -155,8 +156,8 @@ func (h *holes) suspect(c *chain, last uint64, finished func(fact.Subject) bool,
 	}
 }
 
-// sightings reads what is legible in a stretch of bytes that is no whole record. It begins where a record began, for
-// what is before it is whole; where others began in it, shows their head.
+// sightings reads what can be read in bytes that are not a whole record. They begin with a record, since what is before them
+// is whole; others in them are found by their heads.
 func sightings(b []byte) (found []sighting) {
 	for len(b) > 0 {
 		end := 1
@@ -172,7 +173,7 @@ func sightings(b []byte) (found []sighting) {
 	return found
 }
 
-// subjectAt reads the guard in the head of a record, "" if there is none.
+// subjectAt returns the guard in the head of the record at the start of b, "" if there is none.
 func subjectAt(b []byte) fact.Subject {
 	if len(b) < recordHead || !bytes.HasPrefix(b[recordHead:], []byte(factsPrefix)) {
 		return ""
@@ -188,7 +189,7 @@ func subjectAt(b []byte) fact.Subject {
 	return guard
 }
 
-// prevIn reads which entry an encoded entry names as the one before it.
+// prevIn returns the Prev in the bytes of an encoded entry, "" if there is none.
 func prevIn(b []byte) string {
 	_, rest, ok := bytes.Cut(b, []byte(`"prev":"`))
 	size := hex.EncodedLen(len(guild.Hash{}))

@@ -12,17 +12,17 @@ import (
 	"guild/internal/durable"
 )
 
-// layout is the version of how a journal's directory is laid out.
+// layout is the version of the files in a journal's directory.
 const layout = 1
 
-// identity is the file that says that a directory is a journal, and which.
+// identity is the content of the marker file, which makes a directory a journal.
 type identity struct {
 	Layout  int    `json:"layout"`
-	Journal string `json:"journal"` // random; in every file that belongs to it
+	Journal string `json:"journal"` // a random id, which other files of the journal repeat
 }
 
-// Init makes an empty journal in dir, which may hold files of others, readable by its owner only. It fails with
-// ErrInitialised if dir holds a journal or remains of one.
+// Init makes an empty journal in dir, readable by its owner only. dir may have other files in it. It fails with ErrInitialised
+// if there is a journal or a part of one.
 func Init(dir string) error {
 	f := files(dir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -37,10 +37,10 @@ func Init(dir string) error {
 	return nil
 }
 
-// newID names a new journal.
+// newID returns a random id for a journal.
 func newID() string { return rand.Text() }
 
-// make writes the files of a journal with the given mark; the one that makes it a journal comes last.
+// make writes the files of a journal with the given mark. The marker comes last: without it there is no journal.
 func (f files) make(h high) error {
 	if err := newSpace(f, 0).reserve(); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (f files) make(h high) error {
 	return durable.WriteBytes(f.marker(), append(b, '\n'))
 }
 
-// vacant refuses a directory with anything of a journal in it.
+// vacant returns ErrInitialised if a part of a journal is in the directory.
 func (f files) vacant() error {
 	for _, path := range []string{f.marker(), f.stream(), f.snapshots(), f.archive()} {
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -65,10 +65,10 @@ func (f files) vacant() error {
 	return nil
 }
 
-// Identity is the id of the journal in a directory, which is not opened.
+// Identity returns the id of the journal in a directory, without opening it.
 func Identity(dir string) (string, error) { return files(dir).identity() }
 
-// identity reads which journal the directory is.
+// identity returns the id of the journal.
 func (f files) identity() (string, error) {
 	b, err := os.ReadFile(f.marker())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,7 +87,8 @@ func (f files) identity() (string, error) {
 	return id.Journal, nil
 }
 
-// unmarked tells a directory that never was a journal from one that lost its marker.
+// unmarked returns the error for a directory without a marker: damage if there are other files of a journal, else
+// ErrNotInitialised.
 func (f files) unmarked() error {
 	remains := slices.ContainsFunc([]string{f.stream(), f.snapshots(), f.archive(), f.high()}, func(path string) bool {
 		_, err := os.Lstat(path)
@@ -99,8 +100,8 @@ func (f files) unmarked() error {
 	return fmt.Errorf("%s: %w", string(f), ErrNotInitialised)
 }
 
-// shape refuses a file where a directory belongs, and a directory where a file does. outside is the high-water mark outside
-// the directory, "" if there is none.
+// shape returns an *ObstacleError if there is a file in the place of a directory, or the other way round. outside is the path of
+// the high-water mark outside the directory, or "".
 func (f files) shape(outside string) error {
 	for _, path := range []string{f.hashes(), outside, f.snapshots()} {
 		info, err := os.Stat(path)

@@ -1,19 +1,21 @@
-// Package journal owns the one append-only record of what was decided. A step decides in Do, under a guard that
-// names what must not change meanwhile; the facts of one decision are one entry, kept or lost together. Every
-// state is a fold of the entries, and is up to date when Do returns.
+// Package journal owns the append-only record of all decisions. A step decides in Do, under a guard that names what must
+// not change meanwhile. The facts of one decision are one entry, which is kept or lost as a whole. Every state is a fold of
+// the entries, and includes a decision when Do returns.
 //
-// The entries are the messages of a JetStream stream, served from inside the process. Four streams share the
-// server: FACTS (what we decided, never deleted from, synced to disk), SEEN (what strangers wrote), REJECTED
-// (what was not let in) and ACTIVITY (the flood of events); the last three may lose their newest messages in a
-// crash.
+// The entries are the messages of a JetStream stream, whose server runs inside the process. It has four streams: FACTS (our
+// decisions, synced to disk and never deleted), SEEN (events of others), REJECTED (events that were refused) and ACTIVITY
+// (traffic of agents). The last three are the side streams; a crash may take their newest messages.
 //
-// A directory is opened with suspicion: if anything that was acknowledged is missing or changed, Open refuses
-// and changes nothing. Repair keeps a copy of everything and rebuilds what is intact; nothing is decided under a guard
-// that lost entries until Release. The other streams never keep the facts from being read: one that is damaged is moved
-// aside and begun anew where Options.Renew says so, and read as far as it goes where not.
+// Open checks a directory before it uses it: if an acknowledged entry is missing or changed, it fails and changes nothing.
+// Repair copies everything and then rebuilds the journal from the entries that are intact. A guard that lost entries is in
+// quarantine, where nothing is decided, until Release. Damage in a side stream never prevents the facts from being read:
+// Open moves such a stream away and starts an empty one if Options.Renew is set, and else reads what can be read of it.
 //
-// The package knows how entries are kept and nothing of what they mean. It never corrects a decision, never
-// drops an entry, and publishes nothing.
+// The server would silently truncate a damaged file and go on. So before it starts, its files are read here, with their
+// checksums (blocks.go, scan.go); how far the journal got is kept outside them (mark.go); and every entry names the one
+// before it under its guard and is a leaf of a Merkle tree (chain.go).
+//
+// The package does not know what entries mean. It never corrects a decision, drops no entry, and publishes nothing.
 package journal
 
 import (
@@ -32,26 +34,27 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// Options says how a journal is opened.
+// Options are the options of Open and Repair.
 type Options struct {
 	Dir   string           // made by Init
-	Node  string           // who decides, as Entry.By
-	Now   func() time.Time // stamps entries
-	Folds []fold.Fold      // empty states, kept up to the last entry
+	Node  string           // Entry.By of the entries
+	Now   func() time.Time // the time of new entries
+	Folds []fold.Fold      // empty at first; kept up to date with the last entry
 
-	HighWater      string           // a file outside Dir that also remembers how far the journal got; none if empty
-	Wait           time.Duration    // for another process to give the directory free; 0.2 s if zero
-	NoSync         bool             // no fsync for each entry: only for tests and measurements
+	HighWater      string           // a second file for the high-water mark, outside Dir; none if empty
+	Wait           time.Duration    // how long to wait for another process to release Dir; 0.2 s if zero
+	NoSync         bool             // no fsync after each entry: only for tests and measurements
 	SnapshotEvery  time.Duration    // 5 minutes if zero
-	Floor          int64            // free space, in bytes, under which Free refuses; 64 MiB if zero
-	PublishTimeout time.Duration    // after which one append counts as unknown; 5 s if zero
-	Appended       func(fact.Entry) // called with each new entry, in order, once it is folded; must not append
+	Floor          int64            // free space, in bytes, below which Free fails; 64 MiB if zero
+	PublishTimeout time.Duration    // how long the server may take to acknowledge an entry; 5 s if zero
+	Appended       func(fact.Entry) // called with each new entry, in order, after it is folded; must not append
 
-	// Finished reports by the folds, for Repair, that nothing follows under a guard that matters; never if nil.
+	// Finished reports, from the folds, whether a lost entry of a guard would change nothing that still matters. Repair does
+	// not put such a guard into quarantine on suspicion. If nil, no guard is finished.
 	Finished func(guard fact.Subject) bool
 
-	// Renew is called with the name of a damaged stream beside the facts, before that is moved away and begun anew. If it is
-	// nil, nothing is moved: what can be read of the stream is read.
+	// Renew is called with the name of a damaged side stream before that is moved away and replaced by an empty one. An error
+	// prevents it. If Renew is nil, the stream stays, and what can be read of it is read.
 	Renew func(stream string) error
 
 	Log *slog.Logger // slog.Default() if nil
@@ -87,23 +90,23 @@ type Journal struct {
 
 	renewed []Renewed
 
-	exchange chan struct{}         // holds a value while the server is exchanged: a lock to wait for in a bubble
-	store    atomic.Pointer[store] // nil if it could not be started again
-	cutting  sync.RWMutex          // held while an archived beginning is cut off
+	exchange chan struct{}         // holds a value while the server is replaced; a mutex that a synctest bubble can wait for
+	store    atomic.Pointer[store] // nil if the server could not be restarted
+	cutting  sync.RWMutex          // held while archived entries are removed from the stream
 
 	snapshotting sync.Mutex
-	snapped      uint64 // the entry of the last snapshots
+	snapped      uint64 // the last entry in the newest snapshots
 	archiving    sync.Mutex
 	hashing      sync.Mutex // held while the file of hashes is used
 
 	closing context.Context // ends when Close begins
 	close   context.CancelFunc
 	running sync.WaitGroup
-	closed  func() error // closes once
+	closed  func() error // shutDown, once
 }
 
-// Open opens the journal in o.Dir, brings all folds up to its last entry, and keeps other processes out until
-// Close. ctx bounds the opening only. It fails with ErrNotInitialised, ErrLocked, or a *DamagedError.
+// Open opens the journal in o.Dir, brings all folds up to its last entry, and locks the directory until Close. ctx bounds
+// the opening only. Errors to match: ErrNotInitialised, ErrLocked, *DamagedError, *ObstacleError.
 func Open(ctx context.Context, o Options) (*Journal, error) {
 	o = o.withDefaults()
 	files := files(o.Dir)
@@ -125,7 +128,8 @@ func Open(ctx context.Context, o Options) (*Journal, error) {
 	return j, nil
 }
 
-// open does what Open does once the directory is ours.
+// open does the work of Open once the directory is locked. The order matters: the files are examined before the server can
+// change them, and the mark moves only after everything was checked.
 func (j *Journal) open(ctx context.Context) (err error) {
 	if err := j.files.shape(j.o.HighWater); err != nil {
 		return err
@@ -166,10 +170,10 @@ func (j *Journal) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// serve starts the server and finds its streams, or makes them if this is the first time.
+// serve starts the server and binds its streams. It makes them if this is the first time.
 func (j *Journal) serve(ctx context.Context) (*store, error) {
 	h := j.mark.get()
-	if !h.Made { // what there may be of the stream is from a start that died, and nothing is in it
+	if !h.Made { // a stream that is there is from a start that was interrupted, and empty
 		if err := os.RemoveAll(j.files.facts()); err != nil {
 			return nil, err
 		}
@@ -189,7 +193,7 @@ func (j *Journal) serve(ctx context.Context) (*store, error) {
 	return s, nil
 }
 
-// abandon gives back what a failed Open took.
+// abandon releases everything after a failed Open.
 func (j *Journal) abandon() error {
 	if j.mark != nil {
 		j.mark.stop()
@@ -200,8 +204,8 @@ func (j *Journal) abandon() error {
 	return j.lock.release()
 }
 
-// Close writes snapshots, stops the server and gives the directory back. Entries that were acknowledged are on
-// disk before Close begins; an error means only that the next Open takes longer.
+// Close writes snapshots, stops the server and unlocks the directory. Acknowledged entries are on disk before that, so an
+// error only means that the next Open takes longer.
 func (j *Journal) Close() error { return j.closed() }
 
 func (j *Journal) shutDown() error {
@@ -221,21 +225,19 @@ func (j *Journal) shutDown() error {
 	return errors.Join(err, j.lock.release())
 }
 
-// Last is the sequence of the last entry folded, 0 if there is none.
+// Last returns the sequence of the last folded entry, 0 if there is none.
 func (j *Journal) Last() uint64 { return j.state.last() }
 
-// Changed returns a channel that holds one pulse whenever entries were folded since it was last received from.
-// stop releases it.
+// Changed returns a channel that holds one value if entries were folded since the last receive. stop releases it.
 func (j *Journal) Changed() (ch <-chan struct{}, stop func()) { return j.state.subscribe() }
 
-// Free is nil, or ErrFull when less than Options.Floor is free: new work is to be refused then, while what is
-// running is still recorded.
+// Free returns ErrFull if less than Options.Floor is free. New work must then be refused; running work is still recorded.
 func (j *Journal) Free() error { return j.space.free() }
 
-// noteAppended arranges for the mark to follow what was appended.
+// noteAppended lets the mark follow the last entry, soon.
 func (j *Journal) noteAppended() { j.mark.soon(j.state.position) }
 
-// files knows what lies where in a journal's directory.
+// files is a journal's directory. Its methods return the paths in it.
 type files string
 
 func (f files) marker() string    { return filepath.Join(string(f), "journal.json") }
@@ -248,19 +250,19 @@ func (f files) archive() string   { return filepath.Join(string(f), "archive") }
 func (f files) hashes() string    { return filepath.Join(string(f), "hashes") }
 func (f files) damaged() string   { return filepath.Join(string(f), "damaged") }
 
-// Repair builds the new stream beside the old one, and then lets them change places.
+// Repair builds a new stream beside the old one and then swaps them.
 func (f files) rebuilt() string  { return f.stream() + ".new" }
 func (f files) replaced() string { return f.stream() + ".old" }
 
-// own are the files that make the journal.
+// own returns the files that together are the journal.
 func (f files) own() []string {
 	return []string{f.marker(), f.high(), f.stream(), f.snapshots(), f.archive(), f.hashes()}
 }
 
-// facts is where the server keeps the FACTS stream.
+// facts returns the server's directory of the stream FACTS.
 func (f files) facts() string { return f.streamDir(factsStream) }
 
-// streamDir is where the server keeps a stream.
+// streamDir returns the server's directory of a stream.
 func (f files) streamDir(name string) string {
 	return filepath.Join(f.stream(), "jetstream", "$G", "streams", name)
 }

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock is our hold on a journal's directory. The server has none of its own: what a second process appended
-// would vanish. The system gives the lock back when the process ends, however it ends.
+// lock keeps other processes out of a journal's directory. The server has no lock of its own, and entries that a second
+// process appended would be lost. The system releases the lock when the process ends, however it ends.
 type lock struct{ f *os.File }
 
-// moment is how long the lock is waited for in any case: a program that the last holder was just starting has it too, until
-// it runs.
+// moment is the shortest wait for a lock. A program that its last holder has just started inherits the lock for a moment,
+// until the program runs.
 const moment = 200 * time.Millisecond
 
-// acquire takes the lock, or says who still has it after a while.
+// acquire takes the lock. If another process still has it after the wait, the error is a *LockedError.
 func acquire(ctx context.Context, path string, wait time.Duration) (*lock, error) {
 	const pause = 20 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, max(wait, moment))
@@ -38,7 +38,7 @@ func acquire(ctx context.Context, path string, wait time.Duration) (*lock, error
 	}
 }
 
-// tryAcquire takes the lock, or says at once who has it.
+// tryAcquire is acquire without waiting.
 func tryAcquire(path string) (*lock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -57,10 +57,10 @@ func tryAcquire(path string) (*lock, error) {
 	return &lock{f}, nil
 }
 
-// release gives the lock back. The file stays: removing it would let two processes lock two files.
+// release releases the lock. The file stays: if it were removed, two processes could lock two different files.
 func (l *lock) release() error { return l.f.Close() }
 
-// sign writes our process id into the file, for the message that another process shows.
+// sign writes our process id into the file, for the error that another process gets.
 func sign(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return err
@@ -69,10 +69,10 @@ func sign(f *os.File) error {
 	return err
 }
 
-// holder reads who has the lock, 0 if that is not known.
+// holder returns the id of the process that has the lock, 0 if unknown.
 func holder(f *os.File) int {
 	b := make([]byte, 20)
-	n, _ := f.ReadAt(b, 0) // short, as a rule
+	n, _ := f.ReadAt(b, 0) // the file is shorter, so there is an error
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
 	if err != nil {
 		return 0

@@ -15,23 +15,24 @@ import (
 	"guild/internal/durable"
 )
 
-// markDelay is how far the mark may be behind the journal.
+// markDelay is the longest time that the mark lags behind the journal. The loss of entries at the end may go
+// unnoticed if all of them are younger.
 const markDelay = time.Second
 
-// high says how far a journal got. It is kept in the directory, but outside what the server writes, so that a
-// journal that lost its end is found; and, if the owner wants, outside the directory, so that a directory that
-// was copied back is found too.
+// high is the high-water mark: how far the journal got. It is in a file of its own, which the server does not write, so that
+// missing entries at the end are noticed. A second copy outside the directory is optional; with it, an old copy of the whole
+// directory is noticed too.
 type high struct {
 	Journal  string     `json:"journal"`
-	Made     bool       `json:"made"`     // the streams exist
-	Seq      uint64     `json:"seq"`      // an entry that was on disk
+	Made     bool       `json:"made"`     // the streams were made
+	Seq      uint64     `json:"seq"`      // the last entry when the mark was written
 	Root     guild.Hash `json:"root"`     // of the Merkle tree over the entries through Seq
-	Archived uint64     `json:"archived"` // entries through here are in archive files
+	Archived uint64     `json:"archived"` // the last archived entry
 
-	Peaks []guild.Hash `json:"peaks,omitempty"` // the right edge of the tree over those
+	Peaks []guild.Hash `json:"peaks,omitempty"` // the right edge of the tree over the archived entries
 }
 
-// readHigh reads a mark. A file that is not there is ErrNotExist.
+// readHigh reads a mark. If there is no file, the error matches fs.ErrNotExist.
 func readHigh(path string) (high, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -53,14 +54,14 @@ func writeHigh(path string, h high) error {
 	return durable.WriteBytes(path, append(b, '\n'))
 }
 
-// mark keeps the high-water mark in its one or two files.
+// mark keeps the high-water mark in one or two files.
 type mark struct {
 	paths []string
 	log   *slog.Logger
 
-	writing sync.Mutex // held while the files are written, for which nobody else waits
+	writing sync.Mutex // held while the files are written; mu is not, so get does not wait for the disk
 
-	found []high // as they were when the journal was opened, each with something to say of its entries
+	found []high // the marks when the journal was opened; the entries must agree with each of them
 
 	mu    sync.Mutex
 	high  high
@@ -68,7 +69,7 @@ type mark struct {
 	ended bool
 }
 
-// openMark reads the mark of a journal. Of two files the one that is further counts.
+// openMark reads the mark of a journal. Of two files, the one with more entries counts.
 func openMark(f files, outside, journal string, log *slog.Logger) (*mark, error) {
 	own, err := readHigh(f.high())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -144,7 +145,7 @@ func (m *mark) move(seq uint64, root guild.Hash) error {
 	return m.set(func(h *high) { h.Seq, h.Root = seq, root })
 }
 
-// soon writes where the journal is in a moment, once for all that happens until then.
+// soon writes the position of the journal after markDelay, unless that is already due.
 func (m *mark) soon(where func() (uint64, guild.Hash)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -159,13 +160,13 @@ func (m *mark) soon(where func() (uint64, guild.Hash)) {
 		if ended {
 			return
 		}
-		if err := m.move(where()); err != nil { // the next one may succeed; until then the mark is merely older
+		if err := m.move(where()); err != nil { // the mark stays older until the next write succeeds
 			m.log.Warn("the journal's high-water mark could not be written", "error", err)
 		}
 	})
 }
 
-// stop lets no more writes come due.
+// stop cancels the write that is due, and allows no more.
 func (m *mark) stop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

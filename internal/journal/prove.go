@@ -10,9 +10,9 @@ import (
 	"guild/seal"
 )
 
-// Tree is the Merkle tree over all entries at one moment: how many they are, and its root (RFC 6962; package seal has
-// the leaves). The entries that were added since somebody last asked are read back from the disk first, so that what is
-// signed is what is stored there, and not only what is remembered. A journal without entries has size 0 and no root.
+// Tree returns the number of entries and the root of the Merkle tree over them (RFC 6962; package seal defines the leaves).
+// Entries that were added since the last call are read back from the disk first, so that a signature of the root covers what
+// is stored, and not only what is in memory. A journal without entries has size 0 and the zero root.
 func (j *Journal) Tree(ctx context.Context) (size uint64, root guild.Hash, err error) {
 	err = j.withHashes(ctx, func(h *hashes, now guild.Hash) error {
 		size, root = h.n, now
@@ -24,8 +24,8 @@ func (j *Journal) Tree(ctx context.Context) (size uint64, root guild.Hash, err e
 	return size, root, nil
 }
 
-// Prove shows that the entry of a sequence is in the tree over the first size entries, and that this tree is a beginning
-// of the one that the journal has now. A sequence that is not among them is ErrNoEntry.
+// Prove returns a proof that an entry is in the tree over the first size entries, after a check that this tree is a prefix of
+// the present one. It returns ErrNoEntry if seq is not in that tree, or the journal has fewer entries.
 func (j *Journal) Prove(ctx context.Context, seq, size uint64) (seal.Proof, error) {
 	if seq == 0 || seq > size || size > j.Last() {
 		return seal.Proof{}, fmt.Errorf("prove entry %d in a tree of %d: %w", seq, size, ErrNoEntry)
@@ -45,12 +45,12 @@ func (j *Journal) Prove(ctx context.Context, seq, size uint64) (seal.Proof, erro
 	return p, nil
 }
 
-// Stored is an entry as it counts in the tree, also one that is in an archive file: its subject, a newline, and its
-// JSON as stored. One that was never there is ErrNoEntry.
+// Stored returns the bytes of an entry that its leaf in the tree is computed from: its subject, a newline, and its JSON as
+// stored. The entry may be archived. If there is no such entry, it returns ErrNoEntry.
 func (j *Journal) Stored(ctx context.Context, seq uint64) ([]byte, error) {
 	m, err := j.stored(ctx, seq)
 	if errors.Is(err, ErrNoEntry) && seq <= j.mark.get().Archived {
-		m, err = j.stored(ctx, seq) // it was cut off just now
+		m, err = j.stored(ctx, seq) // it was archived just now
 	}
 	if err != nil {
 		return nil, err
@@ -74,5 +74,5 @@ func (j *Journal) stored(ctx context.Context, seq uint64) (message, error) {
 	return a.entry(seq)
 }
 
-// ID names the journal in its files and in its seals.
+// ID returns the journal's random id, which is in its files and seals.
 func (j *Journal) ID() string { return j.id }

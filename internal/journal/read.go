@@ -8,7 +8,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// Entry reads one entry. One that was never there, or is archived, is ErrNoEntry.
+// Entry returns an entry of the stream. If it was never there, or is archived, it returns ErrNoEntry.
 func (j *Journal) Entry(ctx context.Context, seq uint64) (fact.Entry, error) {
 	s, err := j.server(ctx)
 	if err != nil {
@@ -18,8 +18,8 @@ func (j *Journal) Entry(ctx context.Context, seq uint64) (fact.Entry, error) {
 	return m.entry, err
 }
 
-// Entries yields the stored entries from a sequence to the last one folded, in their order. The archived ones
-// are not among them. After an error there are no more.
+// Entries yields the entries from a sequence to the last folded one, in order, without the archived ones. An error ends the
+// sequence.
 func (j *Journal) Entries(ctx context.Context, from uint64) iter.Seq2[fact.Entry, error] {
 	return func(yield func(fact.Entry, error) bool) {
 		s, err := j.server(ctx)
@@ -35,8 +35,8 @@ func (j *Journal) Entries(ctx context.Context, from uint64) iter.Seq2[fact.Entry
 	}
 }
 
-// Watch yields the stored entries from a sequence and then those to come, each once it is folded, until ctx
-// ends. After an error there are no more.
+// Watch yields the entries from a sequence on, without the archived ones, and then each new entry once it is folded, until ctx
+// ends. An error ends the sequence.
 func (j *Journal) Watch(ctx context.Context, from uint64) iter.Seq2[fact.Entry, error] {
 	return func(yield func(fact.Entry, error) bool) {
 		changed, stop := j.Changed()
@@ -63,8 +63,8 @@ func (j *Journal) Watch(ctx context.Context, from uint64) iter.Seq2[fact.Entry, 
 	}
 }
 
-// Of yields the stored entries of one subject, or of all subjects of a noun where subject is that noun alone, as "trust",
-// in their order. The archived ones are not among them. After an error there are no more.
+// Of yields the entries of a subject, or of all subjects of a noun if subject is only a noun, such as "trust", in order,
+// without the archived ones. An error ends the sequence.
 func (j *Journal) Of(ctx context.Context, subject fact.Subject) iter.Seq2[fact.Entry, error] {
 	filter := factsPrefix + string(subject)
 	if subject.Noun() == string(subject) {

@@ -12,10 +12,10 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// extent is what the server says it stores.
+// extent is the first and the last entry in the stream.
 type extent struct{ first, last uint64 }
 
-// extent asks the server what it stores, which is contiguous or damaged.
+// extent asks the server for the first and the last entry. If others are missing between them, it returns a *DamagedError.
 func (s *store) extent(ctx context.Context) (extent, error) {
 	info, err := s.facts.Info(ctx)
 	if err != nil {
@@ -28,8 +28,8 @@ func (s *store) extent(ctx context.Context) (extent, error) {
 	return extent{max(st.FirstSeq, 1), st.LastSeq}, nil
 }
 
-// matches makes sure that what is stored reaches to the entry seq, and that this is the one with the given
-// hash. Only what is in an archive is taken on trust.
+// matches checks that the stream reaches to the entry seq, and that this entry has the given leaf. It cannot check an archived
+// entry.
 func (s *store) matches(ctx context.Context, e extent, seq uint64, leaf guild.Hash) error {
 	if seq > e.last {
 		return damaged("it ends at entry %d, but entry %d was on disk", e.last, seq)
@@ -50,8 +50,8 @@ func (s *store) matches(ctx context.Context, e extent, seq uint64, leaf guild.Ha
 	return nil
 }
 
-// recover brings the folds up to the last entry, from snapshots and from what came after them. roots are those
-// of the stored entries.
+// recover brings the folds up to the last entry, with snapshots and the entries after them. roots, which examine has computed
+// from the files, decide which snapshots are of this history: a snapshot from before a repair or of a copied directory is not.
 func (j *Journal) recover(ctx context.Context, s *store, chains []fold.Snapshot, roots map[uint64]guild.Hash) error {
 	e, err := s.extent(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func (j *Journal) recover(ctx context.Context, s *store, chains []fold.Snapshot,
 	return j.state.explained()
 }
 
-// sequences are those after which the snapshots were made.
+// sequences returns the last entry of each snapshot.
 func sequences(snaps []fold.Snapshot) []uint64 {
 	seqs := make([]uint64, len(snaps))
 	for i, snap := range snaps {
@@ -85,7 +85,8 @@ func sequences(snaps []fold.Snapshot) []uint64 {
 	return seqs
 }
 
-// restoreChain takes the newest snapshot of the chain that fits the stored entries.
+// restoreChain restores the chain from its newest snapshot that fits the entries. A snapshot of an entry that is not there is
+// proof that entries are missing.
 func (j *Journal) restoreChain(chains []fold.Snapshot, roots map[uint64]guild.Hash, e extent) error {
 	for _, snap := range chains {
 		if snap.Seq > e.last {
@@ -102,12 +103,12 @@ func (j *Journal) restoreChain(chains []fold.Snapshot, roots map[uint64]guild.Ha
 	return nil
 }
 
-// fitting reports whether a snapshot was made of the stored entries.
+// fitting reports whether a snapshot is of the entries on the disk.
 func fitting(snap fold.Snapshot, roots map[uint64]guild.Hash) bool {
 	return !snap.Prefix.IsZero() && roots[snap.Seq] == snap.Prefix
 }
 
-// restoreAll restores the folds, several at a time: none knows of another.
+// restoreAll restores the folds, several at a time: they are independent.
 func (j *Journal) restoreAll(roots map[uint64]guild.Hash) {
 	var restoring errgroup.Group
 	restoring.SetLimit(runtime.GOMAXPROCS(0))
@@ -117,10 +118,10 @@ func (j *Journal) restoreAll(roots map[uint64]guild.Hash) {
 			return nil
 		})
 	}
-	_ = restoring.Wait() // what is not restored is replayed
+	_ = restoring.Wait() // a fold that was not restored is replayed
 }
 
-// restore takes the newest snapshot of a fold that fits the stored entries.
+// restore restores a fold from its newest snapshot that fits the entries.
 func (j *Journal) restore(f *follower, roots map[uint64]guild.Hash) {
 	for snap := range j.snaps.Load(f.fold.Name(), f.fold.Version()) {
 		if !fitting(snap, roots) {
@@ -135,9 +136,9 @@ func (j *Journal) restore(f *follower, roots map[uint64]guild.Hash) {
 	}
 }
 
-// replay applies what the snapshots do not hold. The entries of the stream are read through the server and not by a scan of
-// its files, although examine has just scanned them: the server has cut off a torn end since, so what it hands out now is
-// what it will go on from.
+// replay folds the entries after the snapshots. Those in the stream are read through the server and not by a scan, although
+// examine has just scanned its files: the server may have truncated an incomplete end since, and the folds must have exactly
+// the entries that it continues.
 func (j *Journal) replay(ctx context.Context, s *store, e extent) error {
 	from := j.state.needs()
 	if from > e.last {
@@ -160,7 +161,7 @@ func (j *Journal) replay(ctx context.Context, s *store, e extent) error {
 	return nil
 }
 
-// needs is the first entry that the chain or a fold does not have.
+// needs returns the first entry that the chain or a fold does not have.
 func (s *state) needs() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,12 +8,10 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// namedAtOnce bounds the guards that one entry names.
-const namedAtOnce = 500
+const namedAtOnce = 500 // guards in one entry
 
-// Quarantined lists the guards in quarantine, sorted. Repair puts a guard there whose history has a hole: what its
-// entries say may be less than what was done, so nothing is decided under it, and nothing that is due under it is to be
-// done, until Release.
+// Quarantined returns the guards in quarantine, sorted. Repair puts a guard there if it lost entries, or may have: more may
+// have been done than its entries say. So nothing is decided under it, and nothing due under it may be done, until Release.
 func (j *Journal) Quarantined() []fact.Subject {
 	j.state.mu.Lock()
 	defer j.state.mu.Unlock()
@@ -36,8 +34,8 @@ func (c *chain) quarantined() []fact.Subject {
 	return all
 }
 
-// Release lets guards go on from what is left of their entries. If one of them is not in quarantine the error matches
-// ErrNotQuarantined, and none is released.
+// Release takes guards out of quarantine. They go on from the entries that are left. If one of them is not in quarantine, none
+// is released, and the error matches ErrNotQuarantined.
 func (j *Journal) Release(ctx context.Context, guards ...fact.Subject) error {
 	for _, guard := range guards {
 		if !j.InQuarantine(guard) {

@@ -10,26 +10,25 @@ import (
 	"guild/internal/durable"
 )
 
-// SeenStream is the stream of what was seen; see Options.Renew.
+// SeenStream is the name of the stream SEEN, as Options.Renew gets it.
 const SeenStream = seenStream
 
-// Renewed is a stream beside the facts that was damaged and is begun anew.
+// Renewed is a side stream that was damaged and replaced by an empty one.
 type Renewed struct {
-	Stream string // as SeenStream
-	Aside  string // the directory where it is now, as it was found
+	Stream string // its name
+	Aside  string // the directory with the damaged stream
 }
 
-// Renewed lists the streams that Open found damaged and began anew.
+// Renewed returns the side streams that Open has replaced.
 func (j *Journal) Renewed() []Renewed { return j.renewed }
 
-// renew moves damaged streams beside the facts away; the server makes them anew. It must not run yet: it would cut them
-// off where they are damaged, and tell nobody. A last message that is incomplete is left to it, for these streams may lose
-// that in a crash.
+// renew moves damaged side streams away; the server then makes empty ones. It must run before the server starts, which would
+// truncate them without a word. An incomplete last message is left to the server: these streams may lose that in a crash.
 func (j *Journal) renew() error {
 	if j.o.Renew == nil {
 		return nil
 	}
-	for _, cfg := range besides() {
+	for _, cfg := range sideStreams() {
 		dir := j.files.streamDir(cfg.Name)
 		broken, torn, err := readable(dir)
 		if err == nil && torn {
@@ -45,7 +44,7 @@ func (j *Journal) renew() error {
 	return nil
 }
 
-// setAside moves a stream away, after the owner was told: if the process dies in between, it is told once more.
+// setAside moves a stream away after Options.Renew has returned. If the process dies in between, Renew is called again.
 func (j *Journal) setAside(stream, dir string) error {
 	if err := j.o.Renew(stream); err != nil {
 		return err
@@ -65,10 +64,10 @@ func (j *Journal) setAside(stream, dir string) error {
 	return nil
 }
 
-// asideFormat names what is put aside by its time.
+// asideFormat is the time in the names of directories below damaged.
 const asideFormat = "20060102T150405.000"
 
-// distrustIndex has the server read a stream's blocks instead of its index, and cut off an incomplete end.
+// distrustIndex removes a stream's index, so that the server reads the blocks and truncates an incomplete end.
 func distrustIndex(dir string) error {
 	err := os.Remove(filepath.Join(dir, "msgs", "index.db"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,8 +76,8 @@ func distrustIndex(dir string) error {
 	return err
 }
 
-// readable reads the blocks of a stream. It is torn if only its end cannot be read, and broken if something before that
-// cannot.
+// readable scans the blocks of a stream. It is torn if only its end cannot be read, and broken if something before that
+// cannot be read.
 func readable(dir string) (broken, torn bool, err error) {
 	all, err := blocks(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +89,7 @@ func readable(dir string) (broken, torn bool, err error) {
 	err = scanBlocks(all, nil, func(s scanned) error {
 		if s.seq == 0 {
 			torn, broken = true, broken || s.file != all[len(all)-1].path
-		} else if torn { // and something follows
+		} else if torn { // and yet a record follows
 			broken = true
 		}
 		return nil

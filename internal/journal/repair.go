@@ -14,41 +14,39 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// lostSubject is where Repair puts an entry without facts for each one that is lost, so that all others keep
-// their sequences and no sequence is ever given to two different entries.
+// lostSubject is the subject of the empty entries that Repair puts in the place of lost ones, so that all others keep their
+// sequences and no sequence is ever used for two different entries.
 const lostSubject fact.Subject = "journal.lost"
 
-// droppedAtOnce is how many sequences one journal.repaired fact lists.
-const droppedAtOnce = 10_000
+const droppedAtOnce = 10_000 // sequences in one journal.repaired
 
-// Report says what Archive or Repair did.
+// Report is the result of Archive or Repair.
 type Report struct {
-	Kept    uint64   // entries kept in the journal
-	Through uint64   // the last entry archived, 0 if none
-	File    string   // the archive file written, "" if none
-	Root    string   // hash of the Merkle tree over all entries through Through, bare hex
-	Dropped []uint64 // entries that could not be kept, in order
+	Kept    uint64   // entries that stay in the journal
+	Through uint64   // the last archived entry, 0 if none
+	File    string   // the new archive file, "" if none
+	Root    string   // of the Merkle tree over the entries through Through, in hex
+	Dropped []uint64 // entries that were lost, in order
 
 	Quarantined []fact.Subject // guards that lost entries, or may have, sorted
 
-	Aside  string // where the copy of the damaged journal is, "" if nothing was wrong
-	Reason string // what was wrong, "" if nothing was
+	Aside  string // the directory with a copy of the damaged journal, "" if there was no damage
+	Reason string // the damage, "" if there was none
 
-	Renewed []Renewed // streams beside the facts that were damaged
+	Renewed []Renewed // side streams that were damaged
 }
 
-// Repair rebuilds a damaged journal from what is intact, after a full copy of it was put aside in a
-// directory below o.Dir. A journal that opens is left alone.
+// Repair rebuilds a damaged journal from the entries that are intact, after it has put a copy of all files into a directory
+// below o.Dir. A journal that can be opened is left alone.
 //
-// An entry is kept if it is whole and is the one that was written, as far as the file of hashes and the high-water mark
-// together can tell. An entry that is lost leaves an empty one in its place. A guard is the boundary within which
-// decisions depend on each other. So one that lost an entry keeps all others, because what they say was done must not be
-// done again, and is put into quarantine, because they may not say all: nothing is decided under it until Release. What
-// is dropped and what is in quarantine is listed in journal.repaired facts and in the report. The folds of o end with
-// what is kept; o.Finished asks them.
+// An entry is kept if it is whole and was not changed, as far as the file of hashes and the high-water mark show. An empty
+// entry takes the place of each lost one. Decisions under one guard depend on each other. So a guard that lost an entry keeps
+// its other entries, because what they record must not be done again; and it is put into quarantine, because more may have
+// been done than they record. The journal.repaired facts and the report list the dropped entries and the guards. The folds of
+// o are brought up to the last kept entry, for o.Finished.
 //
-// Without the archive files the chains cannot be followed, and without knowing a type of fact nothing can be
-// said about its entry: then Repair fails and changes nothing.
+// Repair fails and changes nothing if an archive file is missing, since then no entry can be checked against the one before
+// it, or if an entry has a fact of an unknown type, which a newer program wrote.
 func Repair(ctx context.Context, o Options) (Report, error) {
 	o = o.withDefaults()
 	reason, renewed, err := diagnose(ctx, o)
@@ -70,7 +68,8 @@ func Repair(ctx context.Context, o Options) (Report, error) {
 	return report, nil
 }
 
-// diagnose says what keeps the journal from being opened, "" if nothing does, and what opening it began anew.
+// diagnose opens the journal and returns the damage that prevents it, "" if there is none, and the side streams that were
+// replaced.
 func diagnose(ctx context.Context, o Options) (string, []Renewed, error) {
 	o.Folds, o.Appended = nil, nil
 	j, err := Open(ctx, o)
@@ -105,7 +104,7 @@ func (f files) repair(ctx context.Context, o Options, reason string) (Report, er
 	return r.report, f.swap(r.high, o.HighWater)
 }
 
-// remembered is what is still known of how far the journal was.
+// remembered returns the best mark that can still be read, or made from the archive files.
 func (f files) remembered(outside string) (high, error) {
 	id, err := f.identity()
 	if _, lost := errors.AsType[*DamagedError](err); err != nil && !lost {
@@ -138,7 +137,7 @@ func (f files) remembered(outside string) (high, error) {
 	return best, nil
 }
 
-// putAside copies the journal's files. The blobs are not touched by a repair and not copied.
+// putAside copies the journal's files. It does not copy blobs, which a repair does not touch.
 func (f files) putAside(now time.Time) (string, error) {
 	aside := filepath.Join(f.damaged(), now.UTC().Format(asideFormat))
 	if err := os.MkdirAll(f.damaged(), 0o700); err != nil {
@@ -155,7 +154,8 @@ func (f files) putAside(now time.Time) (string, error) {
 	return aside, syncTree(aside)
 }
 
-// swap puts the rebuilt stream in the place of the damaged one, and makes the other files fit it.
+// swap puts the rebuilt stream in the place of the damaged one, and makes the other files fit it. Until the damaged stream is
+// removed, at the very end, undoSwap can put it back.
 func (f files) swap(h high, outside string) error {
 	if err := os.Rename(f.stream(), f.replaced()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -166,7 +166,7 @@ func (f files) swap(h high, outside string) error {
 	if err := durable.SyncDir(string(f)); err != nil {
 		return err
 	}
-	for _, derived := range []string{f.snapshots(), f.hashes()} { // of the entries as they were
+	for _, derived := range []string{f.snapshots(), f.hashes()} { // they are of the old entries
 		if err := os.RemoveAll(derived); err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (f files) swap(h high, outside string) error {
 	return os.RemoveAll(f.replaced())
 }
 
-// undoSwap puts the damaged stream back if a repair was interrupted before it was done with it.
+// undoSwap puts the damaged stream back if an earlier repair was interrupted during swap.
 func (f files) undoSwap() error {
 	_, err := os.Stat(f.replaced())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -197,14 +197,14 @@ func (f files) undoSwap() error {
 	return os.Rename(f.replaced(), f.stream())
 }
 
-// rebuilding is a repair at work.
+// rebuilding is the state of a repair.
 type rebuilding struct {
 	o      Options
 	files  files
 	high   high
-	chain  *chain       // of what is kept
-	store  *store       // of the new stream
-	found  uint64       // the last sequence seen, kept or not
+	chain  *chain       // of the kept entries
+	store  *store       // with the new stream
+	found  uint64       // the last sequence found, kept or not
 	leaves []guild.Hash // of the entries as they were written; none if that is not proven
 	holes  holes
 	report Report
@@ -241,7 +241,7 @@ func (r *rebuilding) keepArchived(s scanned) error {
 	return nil
 }
 
-// take adds an entry to what is kept.
+// take folds a kept entry.
 func (r *rebuilding) take(m message) {
 	r.holes.keep(r.chain, m)
 	r.chain.add(m)
@@ -250,7 +250,7 @@ func (r *rebuilding) take(m message) {
 	}
 }
 
-// start makes the new streams. Those beside the facts are taken over as they are.
+// start starts a server with new streams. The side streams are copied as they are.
 func (r *rebuilding) start(ctx context.Context) error {
 	if err := os.RemoveAll(r.files.rebuilt()); err != nil {
 		return err
@@ -259,14 +259,14 @@ func (r *rebuilding) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, cfg := range besides() {
+	for _, cfg := range sideStreams() {
 		name := filepath.Join(streams, cfg.Name)
 		if err := copyTree(filepath.Join(r.files.stream(), name), filepath.Join(r.files.rebuilt(), name)); err != nil {
 			return err
 		}
 	}
 	o := r.o
-	o.NoSync = true // synced as a whole when it is done
+	o.NoSync = true // syncTree does it at the end
 	if r.store, err = startStore(ctx, o, r.files.rebuilt()); err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func (r *rebuilding) start(ctx context.Context) error {
 	return nil
 }
 
-// rebuild appends what is kept, and what stands for what is lost.
+// rebuild appends the kept entries of the stream, an empty one for each lost one, and a record of the repair.
 func (r *rebuilding) rebuild(ctx context.Context) error {
 	all, err := blocks(r.files.facts())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -289,11 +289,11 @@ func (r *rebuilding) rebuild(ctx context.Context) error {
 	if err := r.fill(ctx, max(r.found, r.high.Seq)); err != nil {
 		return err
 	}
-	return r.confess(ctx)
+	return r.recordRepair(ctx)
 }
 
-// salvage keeps what was found if it can be kept. What cannot leaves a hole, which is filled when the next entry is kept,
-// or at the end.
+// salvage keeps an entry that was found, if it can be kept. Otherwise it keeps the traces of it for holes; fill puts an empty
+// entry in its place when the next entry is found, or at the end.
 func (r *rebuilding) salvage(ctx context.Context, s scanned) error {
 	if s.seq == 0 {
 		r.holes.sighted = append(r.holes.sighted, sightings(s.data)...)
@@ -324,8 +324,8 @@ func (r *rebuilding) salvage(ctx context.Context, s scanned) error {
 	return nil
 }
 
-// stillLost keeps what stands for an entry that an earlier repair has lost, or makes it anew where another one comes to
-// stand before it.
+// stillLost keeps the empty entry of an earlier repair. If another entry is lost before it, it is written anew, since it must
+// name a new one before it.
 func (r *rebuilding) stillLost(ctx context.Context, m message) error {
 	r.holes.lose(r.chain, m.seq, m.seq)
 	if r.chain.follows(m) != nil {
@@ -334,7 +334,7 @@ func (r *rebuilding) stillLost(ctx context.Context, m message) error {
 	return r.keep(ctx, m)
 }
 
-// genuine reports whether an entry is the one that was written, where that is known.
+// genuine reports whether an entry is the one that was written, if that is known. If not, it is taken to be.
 func (r *rebuilding) genuine(m message) bool {
 	return m.seq > uint64(len(r.leaves)) || r.leaves[m.seq-1] == leafOf(m.subject, m.data)
 }
@@ -354,8 +354,8 @@ func (r *rebuilding) fill(ctx context.Context, through uint64) error {
 	return nil
 }
 
-// confess records what was done.
-func (r *rebuilding) confess(ctx context.Context) error {
+// recordRepair appends journal.repaired facts.
+func (r *rebuilding) recordRepair(ctx context.Context) error {
 	dropped, guards := r.report.Dropped, r.holes.guards(r.chain, r.o.Finished)
 	for _, guard := range guards {
 		if !own(guard) {
@@ -375,7 +375,7 @@ func (r *rebuilding) confess(ctx context.Context) error {
 	return nil
 }
 
-// write appends an entry of our own.
+// write appends a new entry.
 func (r *rebuilding) write(ctx context.Context, guard fact.Subject, facts ...fact.Fact) error {
 	at := r.chain.at
 	if guard == fact.JournalSubject {

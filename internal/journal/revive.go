@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// catchUp folds everything that is stored through a sequence. If some of it is gone, the journal takes nothing more.
+// catchUp folds the entries of the stream through a sequence. If one of them is missing, the journal stops.
 func (j *Journal) catchUp(ctx context.Context, s *store, through uint64) error {
 	next := j.state.last() + 1
 	for m, err := range s.found(ctx, next, through) {
@@ -24,7 +24,7 @@ func (j *Journal) catchUp(ctx context.Context, s *store, through uint64) error {
 	return j.state.reach(ctx, through)
 }
 
-// server returns the server that runs, or starts one if the last one could not be brought back.
+// server returns the running server, or starts one if the last could not be restarted.
 func (j *Journal) server(ctx context.Context) (*store, error) {
 	if s := j.store.Load(); s != nil {
 		return s, nil
@@ -32,8 +32,8 @@ func (j *Journal) server(ctx context.Context) (*store, error) {
 	return j.revive(ctx, nil)
 }
 
-// revive replaces a server that failed. What it had stored and not acknowledged is folded; that it has all it
-// acknowledged is verified. If another caller has replaced it already, that one's is returned.
+// revive restarts a server that failed. It checks that the new one has all acknowledged entries, and folds those that were
+// stored and not acknowledged. If another caller has replaced the failed one already, revive returns its replacement.
 func (j *Journal) revive(ctx context.Context, failed *store) (*store, error) {
 	j.exchange <- struct{}{}
 	defer func() { <-j.exchange }()
@@ -63,7 +63,7 @@ func (j *Journal) revive(ctx context.Context, failed *store) (*store, error) {
 	return s, nil
 }
 
-// resume verifies that a server started again has what it had, and folds what it has beyond that.
+// resume checks that a restarted server has the last folded entry, and folds those after it.
 func (j *Journal) resume(ctx context.Context, s *store) error {
 	last, leaf := j.state.newest()
 	extent, err := s.extent(ctx)

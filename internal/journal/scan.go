@@ -10,51 +10,56 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// scanned is something that a scan found in a file of the journal: an entry, the mark of a deleted one, or bytes that are
-// neither.
+// Opening, checking, repairing and proving a journal all read its files with the scanner below, before or without the server,
+// which keeps silent about damage. The scanner finds; the caller decides what a finding means. Opening refuses a gap, a check
+// reports it, and a repair fills it.
+//
+// Archived entries come in the same form, from readArchives. Only the replay of a start reads the stream through the server.
+
+// scanned is a finding of a scan: an entry, the mark of a deleted entry, or bytes that cannot be read.
 type scanned struct {
 	file    string
 	place   place        // set by scanEntries
 	seq     uint64       // 0 if the bytes cannot be read
 	erased  bool         // the record only says that the entry seq is deleted
-	subject fact.Subject // the guard of the entry
-	data    []byte       // the entry as encoded, or the bytes that cannot be read
+	subject fact.Subject // of the entry
+	data    []byte       // the encoded entry, or the bytes that cannot be read
 
-	// What a digest computes of an entry.
-	leaf guild.Hash // in the tree
+	// Set by a digest.
+	leaf guild.Hash // of the tree
 	hash guild.Hash // of data
 	prev string
 	at   int64 // Unix ms
 }
 
-// decode reads the entry.
+// decode decodes the entry.
 func (s *scanned) decode() (message, error) { return read(s.seq, s.subject, s.data) }
 
-// place says how something scanned continues the entries before it.
+// place says how a finding continues the entries before it.
 type place int
 
 const (
-	inOrder    place = iota // the entry after the last one
-	afterGap                // an entry, and some between it and the last one are missing
-	repeated                // an entry that is not after the last one
+	inOrder    place = iota // the next entry
+	afterGap                // a later entry
+	repeated                // an earlier entry
 	deleted                 // the mark of a deleted entry
-	unreadable              // bytes that cannot be read, and something follows them
-	torn                    // bytes that cannot be read at the end, where an entry may have been written when the machine stopped
+	unreadable              // bytes that cannot be read; another entry or more such bytes follow
+	torn                    // bytes at the end that cannot be read; the machine may have stopped while they were written
 )
 
-// A digest computes, of an entry that was read, what takes long. An error means that it is not an entry of ours.
+// digest computes hashes of an entry and sets them. If it returns an error, the entry counts as bytes that cannot be read.
 type digest func(*scanned) error
 
-// withLeaf is the digest of those who only need the tree.
+// withLeaf is the digest for callers that only need the tree.
 func withLeaf(s *scanned) error {
 	s.leaf = leafOf(s.subject, s.data)
 	return nil
 }
 
-// scanEntries visits the entries after last in the blocks of the stream of facts, and whatever else is there. Only what is
-// inOrder continues the journal; the caller decides what anything else means, and may go on.
+// scanEntries visits everything in blocks of the stream of facts, and says how it continues the entries through last and those
+// that were inOrder since. An error of visit ends the scan.
 func scanEntries(all []block, last uint64, digest digest, visit func(scanned) error) error {
-	var held *scanned // bytes that cannot be read; what follows decides their place
+	var held *scanned // bytes that cannot be read; the next finding decides their place
 	err := scanBlocks(all, digest, func(s scanned) error {
 		if s.erased {
 			s.place = deleted
@@ -87,8 +92,8 @@ func scanEntries(all []block, last uint64, digest digest, visit func(scanned) er
 	return visit(*held)
 }
 
-// scanBlocks visits all that is in the blocks of a stream, in its order; it sets no places. It reads several blocks at a
-// time, and calls digest, which may be nil, from several goroutines.
+// scanBlocks visits everything in blocks of any stream, in order, and sets no places. It reads several blocks at a time, and
+// calls digest, which may be nil, for several entries at a time. An error of visit ends the scan.
 func scanBlocks(all []block, digest digest, visit func(scanned) error) error {
 	for some := range slices.Chunk(all, runtime.GOMAXPROCS(0)) {
 		found := make([][]scanned, len(some))

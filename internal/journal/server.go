@@ -28,20 +28,18 @@ const (
 	activityPrefix = "activity."
 )
 
-// linger is how long the server's writers of streams without fsync can go on after the server says that it is
-// shut down: it does not wait for them (nats-server 2.15: 8 ms).
+// linger is the time that the server's writers of streams without fsync may still need after it has shut down: it does not
+// wait for them (nats-server 2.15: 8 ms).
 const linger = 10 * time.Millisecond
 
 const (
-	startTimeout = time.Minute // for the server to recover its streams
-	storeLimit   = 1 << 50     // bytes; the disk is the limit, and space watches that
-	memoryLimit  = 16 << 20    // bytes; nothing is kept in memory only
-
-	// seldom is how often the server still syncs its streams when nothing is to be synced, and tidies up their files.
-	seldom = 30 * time.Minute
+	startTimeout = time.Minute      // for the server to recover its streams
+	storeLimit   = 1 << 50          // bytes; the disk is the real limit, and space watches that
+	memoryLimit  = 16 << 20         // bytes; no stream is kept in memory
+	seldom       = 30 * time.Minute // between syncs of all streams if Options.NoSync
 )
 
-// store is one run of the server, and our connection to it.
+// store is a running server and the connection to it.
 type store struct {
 	srv   *server.Server
 	conn  *nats.Conn
@@ -49,7 +47,7 @@ type store struct {
 	facts jetstream.Stream
 }
 
-// startStore runs the server on a directory.
+// startStore starts the server on a directory.
 func startStore(ctx context.Context, o Options, dir string) (*store, error) {
 	srv, err := server.NewServer(serverOptions(o, dir))
 	if err != nil {
@@ -65,7 +63,7 @@ func startStore(ctx context.Context, o Options, dir string) (*store, error) {
 	return s, nil
 }
 
-// serverOptions has the server open no port: whoever reaches it may append, delete and purge, and only this process does.
+// serverOptions lets the server open no port: whoever reached it could append, delete and purge.
 func serverOptions(o Options, dir string) *server.Options {
 	opts := &server.Options{
 		ServerName:             "guild",
@@ -85,7 +83,7 @@ func serverOptions(o Options, dir string) *server.Options {
 	return opts
 }
 
-// connect connects to the server within the process.
+// connect connects to the server inside the process.
 func (s *store) connect(ctx context.Context) error {
 	if !s.srv.ReadyForConnections(startTimeout) {
 		return errors.New("did not start")
@@ -115,7 +113,8 @@ func (s *store) stop() {
 	time.Sleep(linger)
 }
 
-// bind finds the streams. FACTS is made only where there was none; the others can always be made anew.
+// bind finds the streams. It makes FACTS only if made is false, with first as the first sequence. The side streams it makes
+// whenever they are missing.
 func (s *store) bind(ctx context.Context, made bool, first uint64) (err error) {
 	if made {
 		s.facts, err = s.js.Stream(ctx, factsStream)
@@ -128,7 +127,7 @@ func (s *store) bind(ctx context.Context, made bool, first uint64) (err error) {
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", factsStream, err)
 	}
-	for _, cfg := range besides() {
+	for _, cfg := range sideStreams() {
 		if err := s.ensure(ctx, cfg); err != nil {
 			return fmt.Errorf("stream %s: %w", cfg.Name, err)
 		}
@@ -152,11 +151,11 @@ func (s *store) ensure(ctx context.Context, cfg jetstream.StreamConfig) error {
 	return err
 }
 
-// factsConfig is the stream of our own decisions. Nothing is ever deleted from it; an archived beginning is
-// purged, which DenyPurge would forbid for good: the server never lifts it again.
+// factsConfig returns the configuration of the stream of decisions. No entry is ever deleted from it. Archived ones are
+// purged, so DenyPurge is not set: the server never lifts it again.
 func factsConfig(first uint64) jetstream.StreamConfig {
 	if first == 1 {
-		first = 0 // as it is without saying; said, it makes the server purge the empty stream
+		first = 0 // 1 would make the server purge the empty stream
 	}
 	return jetstream.StreamConfig{
 		Name:              factsStream,
@@ -170,8 +169,8 @@ func factsConfig(first uint64) jetstream.StreamConfig {
 	}
 }
 
-// besides are the streams that strangers can fill, each with a limit and without fsync.
-func besides() []jetstream.StreamConfig {
+// sideStreams returns the configurations of the streams that others can fill: each has a limit, and no fsync.
+func sideStreams() []jetstream.StreamConfig {
 	limited := func(name, prefix string, size int64) jetstream.StreamConfig {
 		return jetstream.StreamConfig{
 			Name:        name,
@@ -190,8 +189,8 @@ func besides() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{seen, rejected, limited(activityStream, activityPrefix, 1<<30)}
 }
 
-// serverLog passes on what the server logs. What is ordinary to it is of no interest to a user, nor is what it warns of: a
-// state that it finds outdated after a crash, say, it makes again itself.
+// serverLog passes on the server's log, at lower levels. Its warnings are no concern of a user: it says, for instance, that a
+// file of state is outdated after a crash, and makes it again.
 type serverLog struct{ log *slog.Logger }
 
 func (l serverLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }

@@ -8,7 +8,7 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// Snapshot writes snapshots of all folds, unless there are some of the last entry already.
+// Snapshot writes snapshots of all folds, unless those of the last entry were written already.
 func (j *Journal) Snapshot(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -23,7 +23,7 @@ func (j *Journal) snapshotRegularly() {
 	for {
 		select {
 		case <-tick.C:
-			if err := j.takeSnapshots(); err != nil { // only a start would be slower
+			if err := j.takeSnapshots(); err != nil { // the next start is slower, no more
 				j.o.Log.Warn("the journal's snapshots could not be written", "error", err)
 			}
 			if err := j.space.reserve(); err != nil {
@@ -41,7 +41,7 @@ func (j *Journal) takeSnapshots() error {
 	if j.state.last() == j.snapped {
 		return nil
 	}
-	// Entries wait while the states are copied. They are written one after the other while entries go on being applied.
+	// No entry is folded while the states are copied. They are then written one by one, while entries are folded again.
 	c, states := j.state.freeze()
 	at := fold.Snapshot{Fold: chainName, Version: chainVersion, Seq: c.last, Prefix: c.root(), State: c.encode()}
 	if err := j.snaps.Save(at); err != nil {
@@ -56,13 +56,13 @@ func (j *Journal) takeSnapshots() error {
 		if err := j.snaps.Save(at); err != nil {
 			return err
 		}
-		states[i] = nil // the copy is not needed any more
+		states[i] = nil // to free the copy
 	}
 	j.snapped = c.last
 	return nil
 }
 
-// freeze copies the chain and the states of all folds after its last entry.
+// freeze copies the chain and the states of all folds at the last entry.
 func (s *state) freeze() (*chain, []func() ([]byte, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	reserveSize = 8 << 20 // what is set aside for recording on a full disk, in bytes
-	least       = 1 << 20 // free bytes under which nothing is appended any more
+	reserveSize = 8 << 20 // bytes of a file that is removed when the disk is full, so that running work can be recorded
+	least       = 1 << 20 // bytes that must be free to append an entry
 )
 
 // space watches the free space of the disk that the journal is on.
@@ -23,7 +23,7 @@ type space struct {
 
 func newSpace(f files, floor int64) space { return space{f, uint64(floor), least} }
 
-// free is ErrFull when less than the floor is free.
+// free returns ErrFull if less than the floor is free.
 func (s space) free() error {
 	free, err := s.available()
 	if err != nil {
@@ -35,7 +35,7 @@ func (s space) free() error {
 	return nil
 }
 
-// room makes sure that an entry can be written. On a full disk it gives up the reserve for that.
+// room returns ErrFull if an entry cannot be written. On a full disk it removes the reserve first.
 func (s space) room() error {
 	free, err := s.available()
 	if err != nil || free >= s.least {
@@ -50,7 +50,7 @@ func (s space) room() error {
 	return fmt.Errorf("%d KiB free: %w", free>>10, ErrFull)
 }
 
-// reserve sets the reserve aside if it is not there and the disk has room for it beyond the floor.
+// reserve makes the reserve if it is missing and the disk has room for it above the floor.
 func (s space) reserve() error {
 	info, err := os.Stat(s.files.reserved())
 	if err == nil && info.Size() == reserveSize {
@@ -67,7 +67,7 @@ func (s space) reserve() error {
 	return errors.Join(allocate(f, reserveSize), f.Close())
 }
 
-// release gives the reserve up.
+// release removes the reserve.
 func (s space) release() error {
 	err := os.Remove(s.files.reserved())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,7 +76,7 @@ func (s space) release() error {
 	return err
 }
 
-// available is the free space for us, in bytes.
+// available returns the free space that this process may use, in bytes.
 func (s space) available() (uint64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(string(s.files), &st); err != nil {
@@ -85,7 +85,7 @@ func (s space) available() (uint64, error) {
 	return st.Bavail * uint64(st.Bsize), nil
 }
 
-// allocate gives f blocks of its own. Where the file system cannot promise that, zeros are written.
+// allocate gives f disk blocks of the given size. It writes zeros if the file system has no call for that.
 func allocate(f *os.File, size int64) error {
 	err := unix.Fallocate(int(f.Fd()), 0, 0, size)
 	if errors.Is(err, unix.EOPNOTSUPP) {

@@ -12,24 +12,24 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// state is the chain and the folds, brought forward one entry at a time in the order of the journal. Whoever
-// learns of the next entry first applies it, under one lock: the writer that it was acknowledged to, as a rule,
-// for handing it to a goroutine of its own costs two switches for each decision.
+// state is the chain and the folds. Entries are applied one at a time, in order, under one lock, by whichever goroutine has the
+// next entry first. That is usually the caller of Do that appended it: a goroutine of its own for the folds would cost each
+// decision two context switches.
 type state struct {
 	appended func(fact.Entry) // may be nil
-	moved    func()           // called when entries were appended
-	at       atomic.Uint64    // last sequence applied
+	moved    func()           // called after entries were appended, and after a stop
+	at       atomic.Uint64    // the last sequence applied
 
 	mu       sync.Mutex // held while an entry is applied
 	chain    *chain
 	folds    []*follower
-	waiting  map[uint64]message // known, but not those before them
+	waiting  map[uint64]message // entries that were offered before an earlier one
 	err      error              // why nothing is applied any more
-	advanced chan struct{}      // closed when at moves; nil if nobody waits
+	advanced chan struct{}      // closed when entries were applied; nil if nobody waits
 	watchers map[chan struct{}]bool
 }
 
-// follower is a fold and how far it is.
+// follower is a fold and the last entry that it has.
 type follower struct {
 	fold fold.Fold
 	seq  uint64
@@ -59,7 +59,7 @@ func read(seq uint64, subject fact.Subject, data []byte) (message, error) {
 	return m, nil
 }
 
-// replay takes an entry of the history that the snapshots may or may not hold already.
+// replay applies an entry of the history to the chain and the folds that do not have it from a snapshot.
 func (s *state) replay(m message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *state) apply(e fact.Entry) {
 	s.at.Store(s.chain.last)
 }
 
-// offer tells of an entry. It is applied now, or once those before it are known.
+// offer applies an entry, or keeps it until those before it were offered.
 func (s *state) offer(m message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *state) advance(m message) {
 	}
 }
 
-// announce tells those who wait that something changed.
+// announce wakes everybody who waits for a change.
 func (s *state) announce() {
 	if s.advanced != nil {
 		close(s.advanced)
@@ -125,13 +125,13 @@ func (s *state) announce() {
 	for ch := range s.watchers {
 		select {
 		case ch <- struct{}{}:
-		default: // a pulse is there already
+		default: // there is a value in it already
 		}
 	}
 	s.moved()
 }
 
-// stop applies nothing more, because of err.
+// stop ends the applying of entries, with the reason.
 func (s *state) stop(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +156,7 @@ func (s *state) reach(ctx context.Context, seq uint64) error {
 	}
 }
 
-// reached returns a channel to wait on if the entry seq is not folded but may be.
+// reached returns a channel to wait for if the entry seq is not folded and may still be.
 func (s *state) reached(seq uint64) (<-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,31 +172,32 @@ func (s *state) reached(seq uint64) (<-chan struct{}, error) {
 	return s.advanced, nil
 }
 
-// tip returns the last entry under a guard and the latest time of all, or why there will be no more entries.
+// tip returns the last entry under a guard and the latest time of all entries. The error says why nothing can be appended
+// under the guard; the other results are valid all the same.
 func (s *state) tip(guard fact.Subject) (t tip, latest int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err = s.err; err == nil && s.chain.held.Has(guard) {
-		err = &QuarantinedError{guard}
+		err = &quarantinedError{guard}
 	}
 	return s.chain.tips.Of(guard), s.chain.at, err
 }
 
-// explained reports whether a repair has named every hole in the history.
+// explained is chain.explained.
 func (s *state) explained() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.chain.explained()
 }
 
-// position is the last entry, and the root of the tree over all through it.
+// position returns the last entry and the root of the tree through it.
 func (s *state) position() (seq uint64, root guild.Hash) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.chain.last, s.chain.root()
 }
 
-// newest is the last entry and its hash.
+// newest returns the last entry and its leaf.
 func (s *state) newest() (seq uint64, leaf guild.Hash) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

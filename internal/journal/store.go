@@ -26,7 +26,7 @@ func (s *store) publish(ctx context.Context, m message, expected uint64, timeout
 	return ack.Sequence, nil
 }
 
-// conflicts reports whether an entry was refused because another came between. The second code is that of a
+// conflicts reports whether the server refused an entry because the guard has a later one. The second code is that of a
 // replicated stream.
 func conflicts(err error) bool {
 	api, ok := errors.AsType[*jetstream.APIError](err)
@@ -34,13 +34,13 @@ func conflicts(err error) bool {
 		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-// refused reports whether the server answered that it did not append: any error of the API.
+// refused reports whether the server answered that it did not append the entry.
 func refused(err error) bool {
 	api, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && api.Code < 500
 }
 
-// lastOf is the sequence of the last stored entry under a guard, 0 if there is none.
+// lastOf returns the sequence of the last entry under a guard in the stream, 0 if there is none.
 func (s *store) lastOf(ctx context.Context, guard fact.Subject) (uint64, error) {
 	msg, err := s.facts.GetLastMsgForSubject(ctx, factsPrefix+string(guard))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -52,7 +52,7 @@ func (s *store) lastOf(ctx context.Context, guard fact.Subject) (uint64, error) 
 	return msg.Sequence, nil
 }
 
-// entry reads one stored entry.
+// entry returns an entry of the stream.
 func (s *store) entry(ctx context.Context, seq uint64) (message, error) {
 	msg, err := s.facts.GetMsg(ctx, seq)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -64,13 +64,13 @@ func (s *store) entry(ctx context.Context, seq uint64) (message, error) {
 	return read(seq, guardOf(msg.Subject), msg.Data)
 }
 
-// guardOf is the guard that an entry is stored under.
+// guardOf returns the guard of an entry with the given subject in the stream.
 func guardOf(subject string) fact.Subject {
 	return fact.Subject(strings.TrimPrefix(subject, factsPrefix))
 }
 
-// history yields the stored entries from one sequence through another. If one of them is not there, the last error is a
-// *DamagedError.
+// history yields the entries from one sequence through another, all of which must be in the stream. If one is not, the sequence
+// ends with a *DamagedError.
 func (s *store) history(ctx context.Context, from, through uint64) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
 		for m, err := range s.found(ctx, from, through) {
@@ -88,7 +88,7 @@ func (s *store) history(ctx context.Context, from, through uint64) iter.Seq2[mes
 	}
 }
 
-// found yields those of the entries from one sequence through another that the server has.
+// found yields the entries from one sequence through another that are in the stream.
 func (s *store) found(ctx context.Context, from, through uint64) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
 		if from > through {
@@ -111,7 +111,7 @@ func (s *store) found(ctx context.Context, from, through uint64) iter.Seq2[messa
 	}
 }
 
-// few is how many entries are fetched one by one, for which a consumer would cost more.
+// few is the number of entries up to which single requests are cheaper than a batch.
 const few = 8
 
 func (s *store) singly(ctx context.Context, from, through uint64) iter.Seq2[message, error] {

@@ -9,7 +9,7 @@ import (
 	"guild/internal/durable"
 )
 
-// copyTree copies a file, or a directory with all in it. What is not there need not be copied.
+// copyTree copies a file, or a directory with its contents, if it exists.
 func copyTree(from, to string) error {
 	info, err := os.Stat(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -31,7 +31,7 @@ func copyTree(from, to string) error {
 	return durable.WriteBytes(to, b)
 }
 
-// syncTree makes everything in a directory durable.
+// syncTree syncs all files in a directory.
 func syncTree(dir string) error {
 	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
