@@ -8,39 +8,39 @@ import (
 	"guild"
 )
 
-// AttemptPlanned carries the signed request event: publishing it again asks the same thing. Written by jobs.
+// AttemptPlanned carries the signed request event, so that publishing it again is the same request. Written by jobs.
 type AttemptPlanned struct {
 	Attempt   nostr.ID      `json:"attempt"` // the id of Request
 	Job       guild.JobID   `json:"job"`
 	Provider  guild.Service `json:"provider"`
 	Request   nostr.Event   `json:"request"`
-	JobHash   guild.Hash    `json:"job_hash"` // as the request binds it (nip90)
+	JobHash   guild.Hash    `json:"job_hash"` // in the request (nip90)
 	Encrypted bool          `json:"encrypted,omitempty"`
-	Relays    []string      `json:"relays"`          // where to publish, the best first
-	Unmet     bool          `json:"unmet,omitempty"` // never benchmarked: LOW criticality only
+	Relays    []string      `json:"relays"`          // to publish to, the best first
+	Unmet     bool          `json:"unmet,omitempty"` // the provider was never benchmarked; only for LOW criticality
 
-	Key string `json:"idempotency_key,omitempty"` // the same from quote to receipt
+	Key string `json:"idempotency_key,omitempty"` // of the attempt, from quote to receipt
 
-	Bid    guild.Msat `json:"bid_msat,omitempty"` // that the request makes
+	Bid    guild.Msat `json:"bid_msat,omitempty"` // in the request
 	Choice *Choice    `json:"choice,omitempty"`   // why this provider
 }
 
-// Choice is a routing decision with everything that it was made from (the partnership protocol, section 4.1.1).
+// Choice is a routing decision and all that it was made from (the partnership protocol, section 4.1.1).
 type Choice struct {
 	Policy     guild.Hash     `json:"policy"`
 	Rule       string         `json:"rule"`           // best, explored, unmet, named, offered or meeting
-	Tier       string         `json:"tier,omitempty"` // that the dice chose
-	Epsilon    guild.Trust    `json:"epsilon_micro"`  // the share of exploring at that time
-	Dice       [3]guild.Trust `json:"dice_micro"`     // whether to explore, which tier, whom; they follow from the job and the turn
-	Decided    int            `json:"decided"`        // decisions for the task before
-	Candidates []Candidate    `json:"candidates"`     // the best first, at most 16; whoever was chosen is among them
+	Tier       string         `json:"tier,omitempty"` // chosen by the dice
+	Epsilon    guild.Trust    `json:"epsilon_micro"`  // probability of exploring
+	Dice       [3]guild.Trust `json:"dice_micro"`     // for exploring, tier and candidate; derived from the job and the turn
+	Decided    int            `json:"decided"`        // earlier decisions for the task
+	Candidates []Candidate    `json:"candidates"`     // at most 16, the best first, with the chosen one
 	Count      int            `json:"count"`          // of all candidates
 	Excluded   []Exclusion    `json:"excluded,omitempty"`
-	Barred     map[string]int `json:"barred,omitempty"`  // how many were excluded, by what
-	Relaxed    []string       `json:"relaxed,omitempty"` // rules that could not be kept, and why
+	Barred     map[string]int `json:"barred,omitempty"`  // number of excluded services by rule
+	Relaxed    []string       `json:"relaxed,omitempty"` // rules that could not be applied, and why
 }
 
-// Candidate is one service as the router saw it.
+// Candidate is a service as the router saw it.
 type Candidate struct {
 	Service   guild.Service `json:"service"`
 	Name      string        `json:"name,omitempty"`
@@ -49,15 +49,15 @@ type Candidate struct {
 	Tier      string        `json:"tier"`
 	Cost      guild.Msat    `json:"cost_msat"`
 	LatencyMs int64         `json:"latency_ms"` // predicted
-	Load      int           `json:"load"`       // requests that it has not answered
-	Samples   int           `json:"samples"`    // verdicts on it
+	Load      int           `json:"load"`       // unanswered requests
+	Samples   int           `json:"samples"`    // number of verdicts
 	Terms     Terms         `json:"terms_micro"`
 	Score     guild.Trust   `json:"score_micro"`
 
-	Unsure guild.Trust `json:"unsure_micro,omitempty"` // that the score is put back by in the order: it may not do the task at all
+	Unsure guild.Trust `json:"unsure_micro,omitempty"` // subtracted from the score for the order, since it may not do the task at all
 }
 
-// Terms are what a candidate's score consists of, each already weighed.
+// Terms are the weighted terms of a candidate's score.
 type Terms struct {
 	Trust       guild.Trust `json:"trust"`
 	Cost        guild.Trust `json:"cost"`
@@ -66,70 +66,70 @@ type Terms struct {
 	Exploration guild.Trust `json:"exploration"`
 }
 
-// Exclusion says what kept one service out.
+// Exclusion says why a service was excluded.
 type Exclusion struct {
 	Service guild.Service `json:"service"`
 	By      string        `json:"by"` // the rule, in a word or two
 	Reason  string        `json:"reason"`
 }
 
-// AttemptRequested says that a relay took the request. Written by jobs.
+// AttemptRequested says that a relay accepted the request. Written by jobs.
 type AttemptRequested struct {
 	Attempt nostr.ID `json:"attempt"`
 	Relays  []string `json:"relays"`
-	Silence int64    `json:"silence"` // Unix ms: with no feedback until then, it is expired
+	Silence int64    `json:"silence"` // Unix ms; without feedback until then, the attempt expires
 }
 
-// AttemptQuoted says that the provider wants to be paid first. Written by jobs.
+// AttemptQuoted says that the provider demands payment first. Written by jobs.
 type AttemptQuoted struct {
 	Attempt nostr.ID   `json:"attempt"`
 	Amount  guild.Msat `json:"amount_msat"`
 	Invoice string     `json:"invoice,omitempty"`
-	Key     string     `json:"idempotency_key,omitempty"` // the attempt's, which the quote is bound to
+	Key     string     `json:"idempotency_key,omitempty"` // of the attempt, to which the quote is bound
 }
 
-// AttemptProgressed is feedback that changes no state but extends the patience. Written by jobs.
+// AttemptProgressed is feedback that extends the time to wait and changes nothing else. Written by jobs.
 type AttemptProgressed struct {
 	Attempt nostr.ID `json:"attempt"`
 	Event   nostr.ID `json:"event"`
 	Status  string   `json:"status"`          // processing, partial, success or other
 	Text    string   `json:"text,omitempty"`  // cut to 2,000 bytes
 	Silence int64    `json:"silence"`         // Unix ms, as in AttemptRequested
-	Fault   bool     `json:"fault,omitempty"` // it broke the protocol by this, which is held against it and ends nothing
+	Fault   bool     `json:"fault,omitempty"` // it violates the protocol, which counts against the provider and does not end the attempt
 
-	Capacity *Capacity `json:"capacity,omitempty"` // of the provider, when it says
+	Capacity *Capacity `json:"capacity,omitempty"` // nil if the provider does not state it
 }
 
-// Capacity is what a provider says of how busy it is (the partnership protocol, section 5.3.3). In the content of a
-// processing feedback it is this object.
+// Capacity is a provider's statement of its load (the partnership protocol, section 5.3.3). In this form it is also in the
+// content of a processing feedback.
 type Capacity struct {
-	Queue int `json:"queue_depth"`   // requests that wait
-	Idle  int `json:"idle_capacity"` // requests that it could begin at once
+	Queue int `json:"queue_depth"`   // waiting requests
+	Idle  int `json:"idle_capacity"` // requests that it could start now
 }
 
-// String says it for people.
+// String returns the capacity for a person.
 func (c Capacity) String() string { return fmt.Sprintf("queue %d, idle %d", c.Queue, c.Idle) }
 
-// AttemptDelivered is a result from the provider that was asked. Written by jobs.
+// AttemptDelivered says that the requested provider has sent a result. Written by jobs.
 type AttemptDelivered struct {
 	Attempt   nostr.ID     `json:"attempt"`
 	Result    nostr.ID     `json:"result"`           // the result event
-	Event     guild.Hash   `json:"event"`            // hash of the result event as received; a blob, unless Answer has it
-	Answer    *nostr.Event `json:"answer,omitempty"` // the result event, when it is small and brought the delivery along
+	Event     guild.Hash   `json:"event"`            // hash of the result event as received; a blob, unless it is in Answer
+	Answer    *nostr.Event `json:"answer,omitempty"` // the result event, if it is small and contains the delivery
 	Delivery  guild.Hash   `json:"delivery"`
 	Size      int64        `json:"size"`
-	Away      *Place       `json:"away,omitempty"`  // where the delivery must be fetched from; absent when it came along
-	LatencyMs int64        `json:"latency_ms"`      // request accepted by a relay → result here
-	Plain     bool         `json:"plain,omitempty"` // the result was no bundle; the delivery is one around it
+	Away      *Place       `json:"away,omitempty"`  // where to fetch the delivery; nil if the result contains it
+	LatencyMs int64        `json:"latency_ms"`      // from the relay's acceptance of the request to the result
+	Plain     bool         `json:"plain,omitempty"` // the result was not a bundle, and was packed into one
 }
 
-// Place is where a bundle too large for an event waits.
+// Place is the location of a bundle that is too large for an event.
 type Place struct {
 	URL string `json:"url"`
-	Key string `json:"key,omitempty"` // hex: what it is sealed with
+	Key string `json:"key,omitempty"` // the key that it is encrypted with, in hex
 }
 
-// AttemptFetched says that a delivery that was away is here, and that its hash is right. Written by jobs.
+// AttemptFetched says that a delivery was fetched from its Place and has the right hash. Written by jobs.
 type AttemptFetched struct {
 	Attempt nostr.ID `json:"attempt"`
 }
@@ -137,70 +137,69 @@ type AttemptFetched struct {
 // AttemptJudged is the verdict. Written by judge.
 type AttemptJudged struct {
 	Attempt nostr.ID      `json:"attempt"`
-	Verdict guild.Verdict `json:"verdict"` // without the list of tests when that is large; Hash covers all
+	Verdict guild.Verdict `json:"verdict"` // without the list of tests if that is large; Hash covers it
 	Hash    guild.Hash    `json:"hash"`    // canonical hash of the whole verdict
 	Stored  guild.Hash    `json:"stored"`  // blob: the whole verdict
 }
 
-// AttemptCompared says with which earlier accepted delivery of its job one agrees: the first that did, or itself.
+// AttemptCompared names the first accepted delivery of the job that an accepted delivery agrees with, which may be itself.
 // Written by jobs.
 type AttemptCompared struct {
 	Attempt nostr.ID   `json:"attempt"`
 	With    nostr.ID   `json:"with"`
-	Hash    guild.Hash `json:"hash"` // of what was compared
+	Hash    guild.Hash `json:"hash"` // of the compared content
 }
 
-// AttemptUndecided says that there is no verdict yet: the judge itself failed, or the criteria ask for a person,
-// whose ruling then is the verdict. Written by judge.
+// AttemptUndecided says that there is no verdict yet: the judge itself failed, or the criteria leave the decision to a person.
+// Written by judge.
 type AttemptUndecided struct {
 	Attempt nostr.ID   `json:"attempt"`
 	Reason  string     `json:"reason"`
-	Held    guild.Hash `json:"held,omitzero"` // blob: the verdict so far, which waits for a person
+	Held    guild.Hash `json:"held,omitzero"` // blob: the verdict so far, for the person
 }
 
-// AttemptRefused says that the provider would not do it, or that we would not pay first. Written by jobs.
+// AttemptRefused says that the provider refused the request, or that we refused to pay first. Written by jobs.
 type AttemptRefused struct {
 	Attempt nostr.ID `json:"attempt"`
 	Reason  string   `json:"reason"`
-	Later   bool     `json:"later,omitempty"` // at capacity: no failure, try again later
-	Fault   bool     `json:"fault,omitempty"` // it did answer, but not as agreed: counted like a delivery that failed
-	Event   nostr.ID `json:"event,omitzero"`  // the event that said so, if one did
+	Later   bool     `json:"later,omitempty"` // the provider is at capacity, which is not a failure
+	Fault   bool     `json:"fault,omitempty"` // the answer was not as agreed; it counts as a failed delivery
+	Event   nostr.ID `json:"event,omitzero"`  // with the refusal, if there was one
 
-	Price guild.Msat `json:"price_msat,omitempty"` // the least that it would have done it for, when it said so
+	Price guild.Msat `json:"price_msat,omitempty"` // the provider's lowest price, if it stated one
 }
 
-// AttemptExpired says that nothing came in time. Written by jobs.
+// AttemptExpired says that there was no result in time. Written by jobs.
 type AttemptExpired struct {
 	Attempt  nostr.ID     `json:"attempt"`
 	Reason   string       `json:"reason"`
-	Silent   bool         `json:"silent"`             // not one word from the provider
-	Deletion *nostr.Event `json:"deletion,omitempty"` // the signed kind 5 event to publish, when it was requested
+	Silent   bool         `json:"silent"`             // the provider sent nothing at all
+	Deletion *nostr.Event `json:"deletion,omitempty"` // the signed kind 5 event to publish, if the request was published
 }
 
-// AttemptCancelled says that the customer wants nothing more from the provider. Deletion is the signed kind 5
-// event to publish. Written by jobs.
+// AttemptCancelled says that the customer has withdrawn the request. Deletion is the signed kind 5 event to publish. Written by
+// jobs.
 type AttemptCancelled struct {
 	Attempt  nostr.ID     `json:"attempt"`
 	Deletion *nostr.Event `json:"deletion,omitempty"`
 }
 
-// AttemptDisputed says that the provider objects to the verdict, or that the owner doubts it: it is judged again.
-// Written by review.
+// AttemptDisputed says that the provider or the owner objects to the verdict. The delivery is judged again. Written by review.
 type AttemptDisputed struct {
 	Attempt nostr.ID `json:"attempt"`
 	By      string   `json:"by"` // provider or owner
 	Reason  string   `json:"reason"`
-	Event   nostr.ID `json:"event,omitzero"` // that said so
+	Event   nostr.ID `json:"event,omitzero"` // with the objection
 }
 
 // AttemptTold says that the provider was sent the verdict. Written by review.
 type AttemptTold struct {
 	Attempt nostr.ID `json:"attempt"`
 	Message nostr.ID `json:"message"`         // id of the NIP-17 message inside its wraps
-	Given   string   `json:"given,omitempty"` // why it could not be sent, when that was given up
+	Given   string   `json:"given,omitempty"` // why sending was given up, "" if it was sent
 }
 
-// AttemptParked says that an effect failed for the last time. Written by the step whose effect it was.
+// AttemptParked says that an effect of the attempt failed too often. Written by the step that owns the effect.
 type AttemptParked struct {
 	Attempt nostr.ID `json:"attempt"`
 	Reason  string   `json:"reason"`
@@ -213,15 +212,15 @@ type AttemptRecorded struct {
 	Stored     guild.Hash `json:"stored"`           // blob: the receipt
 	Replay     guild.Hash `json:"replay"`           // blob: REPLAY.jsonl
 	Trajectory guild.Hash `json:"trajectory"`       // canonical hash of the trajectory
-	Public     bool       `json:"public,omitempty"` // the receipt is to be published
+	Public     bool       `json:"public,omitempty"` // the owner wants the receipt published
 }
 
-// ReceiptPublished says that a relay took the event that says a receipt, or why none did. Written by record.
+// ReceiptPublished says that a relay accepted the event with a receipt, or why it was not published. Written by record.
 type ReceiptPublished struct {
 	Attempt nostr.ID `json:"attempt"`
 	Receipt string   `json:"receipt"` // its id
 	Event   nostr.ID `json:"event,omitzero"`
-	Reason  string   `json:"reason,omitempty"` // why it is not published after all
+	Reason  string   `json:"reason,omitempty"` // why it was not published
 }
 
 // Type returns the stored name.

@@ -1,27 +1,27 @@
 package fact
 
-// EffectClaimed says that a node is about to act on the world. The number of claims is the number of tries.
-// Written by due, or by a step in the decision that made the effect due.
+// EffectClaimed says that a node is about to try an effect. There is one claim for each try. Written by due, or by a step in the
+// decision that makes the effect due.
 type EffectClaimed struct {
 	Effect string `json:"effect"` // "publish <event id>", "judge <attempt>", …
 	Node   string `json:"node"`
-	Until  int64  `json:"until"`            // Unix ms: due again after that
-	Failed string `json:"failed,omitempty"` // why the try before failed, if its process lived to say so
+	Until  int64  `json:"until"`            // Unix ms; other nodes may try after that
+	Failed string `json:"failed,omitempty"` // why the last try failed; "" if its process died
 }
 
-// EffectRenewed says that a node is still at an effect that it claimed. It is no new try. Written by due.
+// EffectRenewed extends the claim of a node that is still trying. It is not a new try. Written by due.
 type EffectRenewed struct {
 	Effect string `json:"effect"`
 	Node   string `json:"node"`
-	Until  int64  `json:"until"` // Unix ms: as in EffectClaimed
+	Until  int64  `json:"until"` // as in EffectClaimed
 }
 
-// EffectSettled says that an effect is done; its facts stand beside this one. Written by due.
+// EffectSettled says that an effect is done. The facts that record it are in the same entry. Written by due.
 type EffectSettled struct {
 	Effect string `json:"effect"`
 }
 
-// EffectParked says that an effect failed for the last time. Written by due.
+// EffectParked says that an effect failed too often and is not tried again. Written by due.
 type EffectParked struct {
 	Effect string `json:"effect"`
 	Reason string `json:"reason"`

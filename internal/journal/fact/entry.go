@@ -1,6 +1,6 @@
-// Package fact holds every type of fact that the journal keeps, one file per noun, so that the on-disk format
-// can be read in one place. Bodies are for ever: fields are added, never renamed or given another meaning; a
-// changed shape is a new type. The package does no I/O and knows no rules.
+// Package fact defines all types of facts in the journal, with a file for each noun, so that the format on disk can be read in
+// one place. Facts stay on disk for ever: fields may be added, but never renamed or given another meaning; another shape is
+// another type. The package does no I/O and contains no rules.
 package fact
 
 import (
@@ -15,40 +15,40 @@ import (
 // Version is the version of the entry format.
 const Version = 1
 
-// MaxEntry is the largest encoded entry, in bytes. What is larger belongs in a blob.
+// MaxEntry is the size limit of an encoded entry, in bytes. Larger data belongs in a blob.
 const MaxEntry = 256 << 10
 
-// ErrUnknown marks a fact of a type that this program does not know: a newer one wrote it.
+// ErrUnknown means that an entry has a fact of an unknown type, or another format: a newer program wrote it.
 var ErrUnknown = errors.New("unknown type of fact")
 
-// Fact is something that was decided. Type is the name under which it is stored, "noun.verbed".
+// Fact is part of a decision. Type returns the stored name of its type, "noun.verbed".
 type Fact interface{ Type() string }
 
-// Subject is the noun and id that a fact is about, as "job.5f21…": the consistency boundary under which it
-// was decided. The journal stores it under "fact." + Subject.
+// Subject is a noun and an id, such as "job.5f21…". It is what the facts of an entry are about, and the guard under which they
+// were decided. The entry is stored under "fact." + Subject.
 type Subject string
 
-// Noun is the part before the first dot.
+// Noun returns the part before the first dot.
 func (s Subject) Noun() string { noun, _, _ := strings.Cut(string(s), "."); return noun }
 
-// Entry is one decision: all its facts are one message of the journal, kept or lost together.
+// Entry is a decision. All its facts are one message of the journal, which is kept or lost as a whole.
 type Entry struct {
-	Seq     uint64  `json:"-"` // position in the journal, given by it
-	Subject Subject `json:"-"` // the guard it was decided under, given by the journal
+	Seq     uint64  `json:"-"` // its sequence in the journal, from 1; set by the journal
+	Subject Subject `json:"-"` // the guard of the decision; set by the journal
 
 	V     int    `json:"v"`
-	At    int64  `json:"at"`              // Unix ms; never goes back within a subject; order is Seq, not At
+	At    int64  `json:"at"`              // Unix ms; never decreases within a subject; entries are ordered by Seq, not by At
 	By    string `json:"by"`              // the node that decided
-	Cause string `json:"cause,omitempty"` // event id or entry that led to it
-	Prev  string `json:"prev,omitempty"`  // hash of the subject's previous entry, bare hex
+	Cause string `json:"cause,omitempty"` // the event or entry that led to the decision
+	Prev  string `json:"prev,omitempty"`  // hash of the previous entry of the subject, in hex
 	Facts []Fact `json:"facts"`
 }
 
-// MarshalJSON is Encode.
+// MarshalJSON calls Encode.
 func (e Entry) MarshalJSON() ([]byte, error) { return e.Encode() }
 
-// Encode writes the entry as it is stored: each fact is one object whose "type" comes first. It gives the same
-// bytes as json.Marshal, which would go over all of them once more.
+// Encode returns the stored form of the entry. Each fact is an object whose first member is "type". json.Marshal returns the same
+// bytes, but validates and copies them once more.
 func (e Entry) Encode() ([]byte, error) {
 	type plain Entry
 	head, err := json.Marshal(struct {
@@ -70,8 +70,8 @@ func (e Entry) Encode() ([]byte, error) {
 	return append(b, "]}"...), nil
 }
 
-// UnmarshalJSON reads an entry. A fact of an unknown type is an error that matches ErrUnknown: a state folded
-// without it would be wrong.
+// UnmarshalJSON decodes an entry. For a fact of an unknown type the error matches ErrUnknown: a state folded without that fact
+// would be wrong.
 func (e *Entry) UnmarshalJSON(b []byte) error {
 	type plain Entry
 	var wire struct {
@@ -126,8 +126,8 @@ func decode(raw json.RawMessage) (Fact, error) {
 	return f, nil
 }
 
-// All returns the zero value of every type of fact whose noun is given, by name. A test of a reader of facts compares what the
-// reader knows with it, so that a new type is not forgotten.
+// All returns the zero value of every type of fact with one of the given nouns, ordered by name. Tests of code that must know
+// all facts of a noun use it, so that they fail when a type is added.
 func All(nouns ...string) []Fact {
 	var all []Fact
 	for _, name := range slices.Sorted(maps.Keys(readers)) {
@@ -142,7 +142,7 @@ func All(nouns ...string) []Fact {
 	return all
 }
 
-// readers is the table of all types. It is never written to.
+// readers decodes each type of fact, by name. It is never changed.
 var readers = table(
 	reader[JobOpened](), reader[JobClosed](), reader[JobCancelled](),
 	reader[AttemptPlanned](), reader[AttemptRequested](), reader[AttemptQuoted](), reader[AttemptProgressed](),

@@ -6,42 +6,42 @@ import (
 	"guild"
 )
 
-// JobSubject is the boundary of everything that is decided about one job of ours.
+// JobSubject returns the guard of all decisions about a job of ours.
 func JobSubject(id guild.JobID) Subject { return Subject("job." + id.String()) }
 
-// JobOpened says that a person or program wants a bundle done. Written by jobs.
+// JobOpened says that a person or program has ordered a job. Written by jobs.
 type JobOpened struct {
 	Job       guild.JobID    `json:"job"`
 	Task      string         `json:"task"`
 	Title     string         `json:"title"`
 	Bundle    guild.Hash     `json:"bundle"`              // blob: the packed request bundle
-	Hidden    guild.Hash     `json:"hidden,omitzero"`     // blob: a packed bundle whose files are the hidden tests
+	Hidden    guild.Hash     `json:"hidden,omitzero"`     // blob: a packed bundle with the hidden tests
 	Size      int64          `json:"size"`                // of the bundle, in bytes
 	Kind      int            `json:"kind"`                // NIP-90 kind of its requests
-	Bid       guild.Msat     `json:"bid_msat"`            // most we would pay
+	Bid       guild.Msat     `json:"bid_msat"`            // the most that we would pay
 	Deadline  int64          `json:"deadline"`            // Unix ms
-	Tries     int            `json:"tries"`               // how many providers may be asked in turn
-	Private   bool           `json:"private,omitempty"`   // never in clear
+	Tries     int            `json:"tries"`               // number of providers that may be asked in turn
+	Private   bool           `json:"private,omitempty"`   // requests are encrypted
 	Providers []nostr.PubKey `json:"providers,omitempty"` // only these, in this order
-	Release   *Release       `json:"release,omitempty"`   // credentials for whoever is asked
+	Release   *Release       `json:"release,omitempty"`   // credentials for the provider
 
-	Criticality guild.Criticality `json:"criticality,omitempty"` // how many do it, and how many must agree
-	Compare     string            `json:"compare,omitempty"`     // how deliveries are compared; "" is by what they are
-	Open        bool              `json:"open,omitempty"`        // everybody is asked for an offer first
-	Inputs      []Input           `json:"inputs,omitempty"`      // beside the bundle
-	Meeting     *Benchmark        `json:"meeting,omitempty"`     // the job is part of getting to know a provider
-	Quality     *Quality          `json:"quality,omitempty"`     // what the delivery is judged by, as far as a number says it
+	Criticality guild.Criticality `json:"criticality,omitempty"` // decides how many providers do the job and how many must agree
+	Compare     string            `json:"compare,omitempty"`     // how deliveries are compared; "" depends on their type
+	Open        bool              `json:"open,omitempty"`        // all providers are asked for an offer first
+	Inputs      []Input           `json:"inputs,omitempty"`      // in addition to the bundle
+	Meeting     *Benchmark        `json:"meeting,omitempty"`     // set if the job is a benchmark of a provider
+	Quality     *Quality          `json:"quality,omitempty"`     // the numbers by which the delivery is judged
 
 	Class   string      `json:"class,omitempty"`        // of the task, section 5.2.3: critical-path, experimental, …
 	Urgency string      `json:"urgency,omitempty"`      // normal if empty; section 4.1.4
-	Unbid   bool        `json:"unbid,omitempty"`        // the customer named no bid: it is computed for each request
-	Target  guild.Trust `json:"target_micro,omitempty"` // trust that the bid is meant for; 0 for any
+	Unbid   bool        `json:"unbid,omitempty"`        // without a bid of the customer; it is computed for each request
+	Target  guild.Trust `json:"target_micro,omitempty"` // trust of the providers that the bid is for; 0 for any
 }
 
-// BidSubject is the boundary of all bids: what one task does not use, another may.
+// BidSubject is the guard of all bids: tasks may use what others leave of their budgets.
 const BidSubject Subject = "bid.all"
 
-// BidReserved says that an attempt may bid so much of a budget. Written by jobs.
+// BidReserved reserves an amount of a budget for the bid of an attempt. Written by jobs.
 type BidReserved struct {
 	Job    guild.JobID `json:"job"`
 	Turn   int         `json:"turn"` // the attempt's place in its job, from 1
@@ -49,27 +49,27 @@ type BidReserved struct {
 	Amount guild.Msat  `json:"amount_msat"`
 	At     int64       `json:"at"` // Unix ms; its UTC day and month are charged
 
-	Day   map[string]guild.Msat `json:"day_msat,omitempty"`   // of it, what other tasks' budgets for the day give
-	Month map[string]guild.Msat `json:"month_msat,omitempty"` // as above, for the month
+	Day   map[string]guild.Msat `json:"day_msat,omitempty"`   // part of the amount taken from other tasks' budgets for the day
+	Month map[string]guild.Msat `json:"month_msat,omitempty"` // the same for the month
 }
 
-// BidFreed ends a reservation: what was not accepted is not owed. Written by jobs.
+// BidFreed ends a reservation. Nothing is owed for a delivery that was not accepted. Written by jobs.
 type BidFreed struct {
 	Job   guild.JobID `json:"job"`
 	Turn  int         `json:"turn"`
 	Spent guild.Msat  `json:"spent_msat"`
 }
 
-// Quality is what a provider is told about the judging of its delivery (the partnership protocol, section 4.1.2).
+// Quality tells a provider how its delivery is judged (the partnership protocol, section 4.1.2).
 type Quality struct {
 	Accuracy guild.Score `json:"accuracy"`               // share of the tests that must pass
-	Limit    int         `json:"time_limit_s,omitempty"` // of the judged run, in seconds; 0 when it is not said
+	Limit    int         `json:"time_limit_s,omitempty"` // of the judged run, in seconds; 0 if not stated
 }
 
-// Input is something that a job works on beside its bundle: one i tag of NIP-90.
+// Input is an i tag of NIP-90: input of a job in addition to its bundle.
 //
-// The data of a job is the id of a request event, or the id of a job of ours, which is resolved when a provider is
-// asked. The data of a url may be "blob:" and the SHA-256 of what this node has.
+// For the type job, Data is the id of a request event, or of a job of ours, which is resolved when a provider is asked. For the
+// type url, Data may be "blob:" and the SHA-256 of a blob of this node.
 type Input struct {
 	Data   string `json:"data"`
 	Type   string `json:"type"` // url, event, job or text
@@ -77,28 +77,28 @@ type Input struct {
 	Marker string `json:"marker,omitempty"`
 }
 
-// Benchmark is the place of a job in a meeting.
+// Benchmark says which run of a meeting a job is.
 type Benchmark struct {
 	Meeting string `json:"meeting"` // its id
 	Run     int    `json:"run"`     // from 1
 
-	Service  *guild.Service `json:"service,omitempty"`      // that is met: its provider may have others; nil when any will do
+	Service  *guild.Service `json:"service,omitempty"`      // the service to benchmark, of those of its provider; nil for any
 	Suite    string         `json:"suite,omitempty"`        // name and version, as "python-v1"
 	Variant  string         `json:"variant,omitempty"`      // standard, stress or correctness
 	Modules  []string       `json:"modules,omitempty"`      // computation, memory, io
 	Limit    int            `json:"time_limit_s,omitempty"` // of a judged run, in seconds; 300 if 0
 	Memory   int            `json:"memory_mb,omitempty"`    // 512 if 0
-	Language string         `json:"language,omitempty"`     // that is run
+	Language string         `json:"language,omitempty"`     // of the benchmark's programs
 }
 
-// JobSolicited says that everybody is asked for an offer. Written by jobs.
+// JobSolicited says that all providers are asked for an offer. Written by jobs.
 type JobSolicited struct {
 	Job     guild.JobID `json:"job"`
 	Request nostr.Event `json:"request"` // signed; names no provider and carries no bundle
-	Until   int64       `json:"until"`   // Unix ms: offers are compared then
+	Until   int64       `json:"until"`   // Unix ms, when offers are compared
 }
 
-// JobOffered is one answer to that. Written by jobs.
+// JobOffered is an offer for a solicited job. Written by jobs.
 type JobOffered struct {
 	Job      guild.JobID  `json:"job"`
 	Provider nostr.PubKey `json:"provider"`
@@ -108,29 +108,29 @@ type JobOffered struct {
 	Said     int64        `json:"said,omitempty"` // created_at of the feedback event, Unix s
 }
 
-// Release is what of a vault a person gives to whoever is asked, in ciphertext only.
+// Release holds the credentials of a vault that a person gives to the provider, encrypted.
 type Release struct {
 	Names   []string `json:"names"`             // of the credentials
-	Vaults  []Sealed `json:"vaults"`            // all hold the same
-	Expires int64    `json:"expires,omitempty"` // Unix ms when the first of them does; 0 for never
-	Anyway  bool     `json:"anyway,omitempty"`  // also what has expired, on purpose
+	Vaults  []Sealed `json:"vaults"`            // each with the same credentials
+	Expires int64    `json:"expires,omitempty"` // Unix ms, when the first of them expires; 0 for never
+	Anyway  bool     `json:"anyway,omitempty"`  // expired credentials are given too, on purpose
 }
 
-// Sealed is a vault that is sealed for one key.
+// Sealed is a vault that is encrypted for one key.
 type Sealed struct {
-	For   string     `json:"for,omitempty"` // age recipient; empty for this node's own, which seals it again
-	Vault guild.Hash `json:"vault"`         // blob: the sealed bytes
+	For   string     `json:"for,omitempty"` // age recipient; "" for this node's own key, with which it encrypts the vault for others
+	Vault guild.Hash `json:"vault"`         // blob: the encrypted vault
 }
 
-// JobClosed ends a job: nothing more is asked. Written by jobs.
+// JobClosed ends a job. No more requests are made for it. Written by jobs.
 type JobClosed struct {
 	Job    guild.JobID  `json:"job"`
 	Ending guild.Ending `json:"ending"`
 	Reason string       `json:"reason,omitempty"`
-	Chosen nostr.ID     `json:"chosen,omitzero"` // the attempt whose delivery counts, of several accepted ones
+	Chosen nostr.ID     `json:"chosen,omitzero"` // the attempt whose delivery counts, if several were accepted
 }
 
-// JobCancelled says that the customer wants the job stopped. Written by jobs.
+// JobCancelled says that the customer has cancelled the job. Written by jobs.
 type JobCancelled struct {
 	Job guild.JobID `json:"job"`
 }

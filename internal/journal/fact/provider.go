@@ -8,47 +8,47 @@ import (
 	"guild"
 )
 
-// ProviderSubject is the boundary of what is decided about one provider.
+// ProviderSubject returns the guard of decisions about a provider.
 func ProviderSubject(p nostr.PubKey) Subject { return Subject("provider." + p.Hex()) }
 
-// ProviderMoved says that a provider is in another state now. Written by registry.
+// ProviderMoved moves a service of a provider to another state. Written by partner.
 type ProviderMoved struct {
 	Service guild.Service       `json:"service"`
 	From    guild.ProviderState `json:"from"`
 	To      guild.ProviderState `json:"to"`
 	Until   int64               `json:"until,omitempty"` // Unix ms: end of a quarantine
 	Cause   string              `json:"cause"`
-	Attempt nostr.ID            `json:"attempt,omitzero"`  // what it was moved for
-	Meeting string              `json:"meeting,omitempty"` // or the meeting
+	Attempt nostr.ID            `json:"attempt,omitzero"`  // the reason, if it is an attempt
+	Meeting string              `json:"meeting,omitempty"` // the reason, if it is a meeting
 
-	Signal string     `json:"signal,omitempty"` // what kind of sign it was, one of the constants Signal…
-	Policy guild.Hash `json:"policy,omitzero"`  // by which it was decided
+	Signal string     `json:"signal,omitempty"` // the kind of reason: one of the constants Signal…
+	Policy guild.Hash `json:"policy,omitzero"`  // in force then
 
-	Said    guild.Hash      `json:"said,omitzero"`     // of what it announced when an evaluation failed
-	Version string          `json:"version,omitempty"` // and the version that it stated
-	Row     json.RawMessage `json:"row,omitempty"`     // all that a backup has of it, when it was restored
+	Said    guild.Hash      `json:"said,omitzero"`     // hash of the announcement at the time of a failed evaluation
+	Version string          `json:"version,omitempty"` // stated in that announcement
+	Row     json.RawMessage `json:"row,omitempty"`     // all that the backup has of it, if it was restored
 }
 
-// What a provider was moved for, other than a passed benchmark or a delivery that was good.
+// Reasons to move a provider, other than a passed benchmark or an accepted delivery.
 const (
-	SignalTimeout    = "timeout"    // a request that was not answered, or not to its end
-	SignalFailure    = "failure"    // a delivery or an evaluation that failed
-	SignalSilence    = "silence"    // nothing heard of it, though it works for us
-	SignalSustained  = "sustained"  // warned, and no success since
-	SignalRate       = "rate"       // success rate (section 3.4.1)
-	SignalLatency    = "latency"    // p95
+	SignalTimeout    = "timeout"    // a request was not answered, or not completely
+	SignalFailure    = "failure"    // a delivery or an evaluation failed
+	SignalSilence    = "silence"    // no message from it while it works for us
+	SignalSustained  = "sustained"  // no success since it was warned
+	SignalRate       = "rate"       // its success rate is too low (section 3.4.1)
+	SignalLatency    = "latency"    // its p95 latency is too high
 	SignalTimeouts   = "timeouts"   // several in a row
-	SignalFloor      = "floor"      // trust reached its floor
-	SignalPersistent = "persistent" // suspended again and again, or still failing
+	SignalFloor      = "floor"      // its trust reached the floor
+	SignalPersistent = "persistent" // it was suspended repeatedly, or still fails
 	SignalViolation  = "violation"
-	SignalOwner      = "owner"    // a person said so, and only a violation undoes it
-	SignalReleased   = "released" // a person leaves it to the rules again
+	SignalOwner      = "owner"    // a person decided it; only a violation overrides that
+	SignalReleased   = "released" // a person has left it to the rules again
 	SignalRestored   = "restored" // from a backup
-	SignalRejudged   = "rejudged" // the verdict that it was moved for was overturned
-	SignalResumed    = "resumed"  // a benchmark taught nothing: it is where it was
-	SignalOver       = "over"     // a quarantine ended
-	SignalStale      = "stale"    // not heard of, or not announced
-	SignalHeard      = "heard"    // heard of again
+	SignalRejudged   = "rejudged" // the verdict behind the last move was overturned
+	SignalResumed    = "resumed"  // a benchmark gave no result, so its old state is restored
+	SignalOver       = "over"     // its quarantine ended
+	SignalStale      = "stale"    // no sign of it for too long, or no announcement
+	SignalHeard      = "heard"    // there is a sign of it again
 )
 
 // Type returns the stored name.

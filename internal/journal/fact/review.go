@@ -8,32 +8,31 @@ import (
 	"guild"
 )
 
-// ReviewSubject is the boundary of what we say in public of a service's work on a task.
+// ReviewSubject returns the guard of our public reviews of a service's work on a task.
 func ReviewSubject(task string, s guild.Service) Subject {
 	sum := guild.Sum([]byte(task + "\x00" + s.PubKey.Hex() + "\x00" + s.D))
 	return Subject("review." + hex.EncodeToString(sum[:16]))
 }
 
-// ReviewDrafted carries the signed events of a review, so that publishing it again publishes the same. Written by
-// review.
+// ReviewDrafted carries the signed events of a review, so that publishing it again is the same review. Written by review.
 type ReviewDrafted struct {
 	Review  nostr.ID      `json:"review"` // id of the kind 2020 event
 	Service guild.Service `json:"service"`
 	Task    string        `json:"task"`
-	Trust   guild.Trust   `json:"trust_micro"` // that the rating says
+	Trust   guild.Trust   `json:"trust_micro"` // from which the rating follows
 	Attempt nostr.ID      `json:"attempt,omitzero"`
 	Meeting string        `json:"meeting,omitempty"`
 	Cause   string        `json:"cause"`  // benchmark, first, change, violation or owner
-	Events  []nostr.Event `json:"events"` // 2020, 32020, and mirrors if they are wanted
+	Events  []nostr.Event `json:"events"` // of kinds 2020 and 32020, and mirrors if configured
 }
 
-// ReviewPublished says that a relay took all events of a review. Written by review.
+// ReviewPublished says that a relay accepted all events of a review. Written by review.
 type ReviewPublished struct {
 	Review nostr.ID `json:"review"`
 	Relays []string `json:"relays"`
 }
 
-// ReviewHeld says that nothing is published of a service's work on a task for now. Written by review.
+// ReviewHeld says that no review of a service's work on a task is published until it is resumed. Written by review.
 type ReviewHeld struct {
 	Service guild.Service `json:"service"`
 	Task    string        `json:"task"`
@@ -49,14 +48,14 @@ type ReviewResumed struct {
 	Reason  string        `json:"reason"`
 }
 
-// ReviewDropped says that a review is not published after all: it was given up, or something newer is due. One that was
-// published is taken back by it. Written by review.
+// ReviewDropped says that a review is not published: it was given up, or a newer one is due. If it was published, it is
+// deleted. Written by review.
 type ReviewDropped struct {
 	Review nostr.ID `json:"review"`
 	Reason string   `json:"reason"`
 
-	Failed   bool         `json:"failed,omitempty"`   // no relay took it; it is due again, but not soon
-	Deletion *nostr.Event `json:"deletion,omitempty"` // the signed kind 5 event to publish, when it was published
+	Failed   bool         `json:"failed,omitempty"`   // no relay accepted it; it is due again after a long pause
+	Deletion *nostr.Event `json:"deletion,omitempty"` // the signed kind 5 event to publish, if the review was published
 }
 
 // Type returns the stored name.

@@ -4,18 +4,17 @@ import (
 	"encoding/hex"
 )
 
-// ServiceSubject is the boundary of what is decided about one service of ours. Its d is written in hex, for a
-// subject may hold no dots or spaces.
+// ServiceSubject returns the guard of decisions about a service of ours. d is encoded in hex, since a subject may not contain
+// dots or spaces.
 func ServiceSubject(d string) Subject { return Subject("service." + hex.EncodeToString([]byte(d))) }
 
-// ServicePaused says that a service of ours takes no new requests until it is resumed, through any restart.
-// Written by work.
+// ServicePaused says that a service of ours accepts no new requests until it is resumed, also after a restart. Written by work.
 type ServicePaused struct {
 	Service string `json:"service"`         // our announcement's d
-	Drain   bool   `json:"drain,omitempty"` // what waits is done; else it waits on
+	Drain   bool   `json:"drain,omitempty"` // waiting requests are still done
 }
 
-// ServiceResumed says that it takes requests again. Written by work.
+// ServiceResumed says that a service accepts requests again. Written by work.
 type ServiceResumed struct {
 	Service string `json:"service"`
 }
