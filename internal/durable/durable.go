@@ -1,5 +1,4 @@
-// Package durable writes files so that a crash, or a machine without power, leaves either what was there before
-// or what was written. It does not know what it writes.
+// Package durable writes files atomically: after a crash or a power cut a file has either its old content or the new one.
 package durable
 
 import (
@@ -9,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Write makes path hold what fill writes, or leaves it as it was: a temporary file beside it is written, synced
-// and renamed, and the directory is synced. The file is readable by its owner only.
+// Write replaces the file at path by what fill writes, or leaves it unchanged after an error. It writes and syncs a temporary file
+// in the same directory, renames it and syncs the directory. The file is readable by its owner only.
 func Write(path string, fill func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*") // 0600
 	if err != nil {
@@ -30,12 +29,12 @@ func Write(path string, fill func(io.Writer) error) (err error) {
 	return Rename(f, path)
 }
 
-// WriteBytes is Write for bytes at hand.
+// WriteBytes replaces the file at path by b, as Write does.
 func WriteBytes(path string, b []byte) error {
 	return Write(path, func(w io.Writer) error { _, err := w.Write(b); return err })
 }
 
-// Rename closes f, which was written and synced, and gives it the name path for good.
+// Rename renames f, which must be written and synced, to path, closes it, and syncs the directory.
 func Rename(f *os.File, path string) error {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
@@ -46,7 +45,7 @@ func Rename(f *os.File, path string) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// SyncDir makes the names in a directory durable. For a file it syncs the file.
+// SyncDir syncs a directory, so that new names in it survive a crash. It also syncs a file.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

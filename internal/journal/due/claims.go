@@ -5,7 +5,7 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// Claims is the fold of all open claims.
+// Claims is the fold of the open claims.
 type Claims struct{ *fold.State[claims] }
 
 type claims struct {
@@ -13,8 +13,8 @@ type claims struct {
 	settled settled
 }
 
-// settled holds the entries that settled the latest effects, at least four thousand of them. Only the runners of this
-// process ask for them, about what changed since they looked, so they are not part of a snapshot.
+// settled holds the entries that settled the latest effects, at least 4,096 of them. Only the runners of this process read it,
+// to find out what was settled since they last looked, so it is not part of a snapshot.
 type settled struct {
 	young, old map[string]uint64
 }
@@ -30,18 +30,18 @@ func (s *settled) add(effect string, seq uint64) {
 func (s *settled) at(effect string) uint64 { return max(s.young[effect], s.old[effect]) }
 
 type claim struct {
-	Failed int    `json:"failed"` // tries before this one that failed
-	Died   int    `json:"died"`   // tries before this one that ended with their process
+	Failed int    `json:"failed"` // earlier tries that failed
+	Died   int    `json:"died"`   // earlier tries that ended with their process
 	Node   string `json:"node"`
 	Until  int64  `json:"until"`            // Unix ms
-	Seq    uint64 `json:"seq"`              // entry of the latest claim
-	Parked string `json:"parked,omitempty"` // why nobody tries any more
+	Seq    uint64 `json:"seq"`              // entry of the last claim
+	Parked string `json:"parked,omitempty"` // why it is not tried any more
 }
 
-// again counts the try before the next one: it failed for a reason, or nobody lived to give one.
+// again counts the last try before the next one. It failed for a reason, or its process died and left none.
 func (c claim) again(failed string) claim {
 	switch {
-	case c.Node == "": // there was none
+	case c.Node == "": // there was no try
 	case failed != "":
 		c.Failed++
 	default:
@@ -83,7 +83,7 @@ func (s *claims) apply(f fact.Fact, seq uint64) {
 	}
 }
 
-// Parked returns the reasons of the effects that are no longer tried, by effect.
+// Parked returns the parked effects, each with the reason.
 func (c *Claims) Parked() map[string]string {
 	parked := map[string]string{}
 	c.View(func(s *claims) {
@@ -96,7 +96,7 @@ func (c *Claims) Parked() map[string]string {
 	return parked
 }
 
-// settledAfter reports whether an effect was settled by an entry after the given one.
+// settledAfter reports whether an entry after the given one has settled an effect.
 func (c *Claims) settledAfter(key string, seen uint64) bool {
 	return fold.Read(c.State, func(s *claims) bool { return s.settled.at(key) > seen })
 }

@@ -1,9 +1,13 @@
-// Package due acts on the world for the steps. A step's state says what is due, as a pure function; the runner
-// claims it (a fact), acts, and appends what came of it (a fact). A claim that ends without a result is due
-// again; the number of claims is the number of tries, and one too many parks the effect before it is tried. A
-// process dies of many things and seldom of what it was about to do, so a try that ended with its process weighs
-// less than one that failed. What is due under a guard in quarantine is left alone. It owns the facts
-// effect.claimed, effect.settled and effect.parked, and knows nothing of what an effect means.
+// Package due performs the effects of the steps on the world. What is due is a pure function of a step's state. The runner claims
+// an effect (a fact), acts, and appends the result (a fact). If a claim ends without a result, because its process died or the
+// act failed, the effect is due again.
+//
+// There is one claim for each try, and an effect that was tried too often is parked. A try that ended with its process counts
+// less than one that failed, since a process seldom dies of what it is doing. Effects under a guard in quarantine are not
+// touched: they may have been done already, by an entry that is lost.
+//
+// The package owns the facts effect.claimed, effect.renewed, effect.settled and effect.parked. It does not know what an effect
+// means.
 package due
 
 import (
@@ -17,44 +21,44 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// Work is one thing that a state makes due.
+// Work is an effect or a decision that is due.
 type Work struct {
-	Key   string       // what it is, the same for every try: "publish <event id>"
-	Guard fact.Subject // the boundary its facts are decided under
-	Ready time.Time    // not before; zero is at once
-	Class string       // what it shares a limit on concurrency with; "" has none
+	Key   string       // identifies it, the same for every try: "publish <event id>"
+	Guard fact.Subject // of its facts
+	Ready time.Time    // the earliest time; zero for now
+	Class string       // works of one class share a limit on concurrency; "" has none
 
-	// Act does it, and returns the decision that records what came of it. An error is a failed try.
+	// Act performs it and returns the decision that records the result. An error is a failed try.
 	Act func(ctx context.Context) (Decision, error)
 
-	// Free marks what may be done any number of times without harm, such as computing or signing. No claim is
-	// kept for it, and it is tried until it succeeds or the state changes.
+	// Free marks work that can be repeated without harm, such as computing or signing. It is not claimed, and is tried until it
+	// succeeds or is not due any more.
 	Free bool
 
-	Tries  int                                 // failures that park it; 4 if zero
-	Deaths int                                 // of the process during it, that park it; 25 if zero
-	Lease  time.Duration                       // how long a claim holds against other nodes; a minute if zero
-	Park   func(tx *journal.Tx, reason string) // what parking means to the step; nil: nothing more
+	Tries  int                                 // failures after which it is parked; 4 if zero
+	Deaths int                                 // of the process during it, after which it is parked; 25 if zero
+	Lease  time.Duration                       // of a claim, against other nodes; a minute if zero
+	Park   func(tx *journal.Tx, reason string) // adds facts of the step when it is parked; may be nil
 }
 
-// ErrLater is matched by the error of an act that could not even be tried: what it needs is not there for anybody,
-// such as any relay at all. That is not counted as a failure, and the claim stays as it is. So it is with an act that
-// had to decide under a guard in quarantine.
+// ErrLater is for an Act that could not even try, because something is missing that has nothing to do with this effect: there is
+// no relay at all, say. The try does not count as a failure, and the claim stays valid. The same holds for an act that had to
+// decide under a guard in quarantine.
 var ErrLater = errors.New("not possible now")
 
-// Decision appends facts after looking at the state once more; it may be called several times.
+// Decision reads the state again and appends facts. It may be called several times.
 type Decision func(tx *journal.Tx) error
 
-// Source is a step's pure function from its state to what is due, the most urgent first.
+// Source returns what is due by the state of a step, the most urgent first. It has no effects.
 type Source func(now time.Time) []Work
 
-// Decide makes work that only decides, and acts on nothing.
+// Decide returns work that only takes a decision.
 func Decide(key string, guard fact.Subject, ready time.Time, d Decision) Work {
 	return Work{Key: key, Guard: guard, Ready: ready, Free: true,
 		Act: func(context.Context) (Decision, error) { return d, nil }}
 }
 
-// Claim appends a claim on an effect in the very decision that makes it due, which saves a decision later.
+// Claim claims an effect in the same decision that makes it due, which saves a second decision.
 func Claim(tx *journal.Tx, key, node string) {
 	tx.Append(fact.EffectClaimed{Effect: key, Node: node, Until: tx.Now().Add(lease).UnixMilli()})
 }
@@ -65,5 +69,5 @@ const (
 	deaths = 25
 )
 
-// Publishing is the key of the effect that publishes an event.
+// Publishing returns the key of the effect that publishes an event.
 func Publishing(event nostr.ID) string { return "publish " + event.Hex() }

@@ -593,40 +593,7 @@ func entries(t *rapid.T) (all []fact.Entry) {
 	return all
 }
 
-func TestARestoredFoldGoesOnAsIfNothingHadHappened(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		all := entries(t)
-		cut := rapid.IntRange(0, len(all)).Draw(t, "cut")
-		whole, before, after := NewClaims(), NewClaims(), NewClaims()
-		for i, e := range all {
-			whole.Apply(e)
-			if i < cut {
-				before.Apply(e)
-			}
-		}
-		snapshot, err := before.Freeze()()
-		if err == nil {
-			err = after.Restore(snapshot)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range all[cut:] {
-			after.Apply(e)
-		}
-		if a, b := snapshotOf(t, whole), snapshotOf(t, after); a != b {
-			t.Fatalf("%s\n%s", a, b)
-		}
-	})
-}
-
-func snapshotOf(t interface{ Fatal(...any) }, f fold.Fold) string {
-	b, err := f.Freeze()()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
+func TestClaimsRestore(t *testing.T) { foldtest.GoesOn(t, NewClaims, entries, nil) }
 
 func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
 	f := NewClaims()

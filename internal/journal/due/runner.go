@@ -16,7 +16,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// Runner does what is due, each effect in a goroutine of its own.
+// Runner does all work that is due, each in a goroutine of its own.
 type Runner struct {
 	Journal *journal.Journal
 	Claims  *Claims
@@ -24,16 +24,16 @@ type Runner struct {
 	Sources []Source
 	Now     func() time.Time
 
-	Limits map[string]int  // of each class; one without a limit here runs freely
-	Waits  []time.Duration // between tries, the last one again and again; 5, 10 and 20 s if empty
+	Limits map[string]int  // works of a class at a time; a class that is not in it has no limit
+	Waits  []time.Duration // between tries, the last one repeatedly; 5, 10 and 20 s if empty
 	Log    *slog.Logger    // slog.Default() if nil
 
 	mu      sync.Mutex
-	born    uint64 // last entry before this process
+	born    uint64 // the last entry when Run began
 	running map[string]bool
 	classes map[string]int
 	failed  map[string]failure
-	acted   map[string]uint64 // effect → the claim it was last acted under
+	acted   map[string]uint64 // effect → the claim of its last try
 	once    sync.Once
 	wake    chan struct{}
 }
@@ -41,15 +41,15 @@ type Runner struct {
 type failure struct {
 	times int
 	retry time.Time
-	err   error // nil when nothing failed, but nothing changed either
-	later bool  // not counted, see ErrLater
+	err   error // nil if it did not fail but changed nothing
+	later bool  // it does not count, see ErrLater
 }
 
-// rest is how long an effect waits that is still due after it was done, so that a step that forgot to look at
-// what it had done cannot fill the journal.
+// rest is the pause before an effect that is still due after it was done, so that a step with an error in its Source cannot
+// fill the journal.
 const rest = time.Second
 
-// Run does what is due until ctx ends, and returns when everything it started has ended.
+// Run does what is due until ctx ends, and returns when all work that it has started has ended.
 func (r *Runner) Run(ctx context.Context) error {
 	if r.Log == nil {
 		r.Log = slog.Default()
@@ -76,7 +76,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 }
 
-// look starts everything that is ready, and returns how long until the next thing will be.
+// look starts all work that is ready, and returns the time until more will be ready.
 func (r *Runner) look(ctx context.Context, started *sync.WaitGroup) time.Duration {
 	const idle = time.Minute
 	now, wait := r.Now(), idle
@@ -84,7 +84,7 @@ func (r *Runner) look(ctx context.Context, started *sync.WaitGroup) time.Duratio
 	for _, source := range r.Sources {
 		for _, w := range source(now) {
 			if r.Journal.InQuarantine(w.Guard) {
-				continue // it may be done already, by an entry that is lost
+				continue // a lost entry may say that it was done
 			}
 			due[w.Key] = true
 			ready := r.ready(w, now)
@@ -101,7 +101,7 @@ func (r *Runner) look(ctx context.Context, started *sync.WaitGroup) time.Duratio
 	return wait
 }
 
-// forget drops what is known of effects that are not due any more.
+// forget removes the records of effects that are not due any more.
 func (r *Runner) forget(due map[string]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,7 +109,8 @@ func (r *Runner) forget(due map[string]bool) {
 	maps.DeleteFunc(r.acted, func(key string, _ uint64) bool { return !due[key] && !r.running[key] })
 }
 
-// ready says when an effect may be tried: by the state, by the last failure, by somebody else's claim.
+// ready returns when an effect may be tried: the latest of Work.Ready, the pause after a failure, and the end of another node's
+// claim.
 func (r *Runner) ready(w Work, now time.Time) time.Time {
 	r.mu.Lock()
 	ready := r.failed[w.Key].retry
@@ -129,7 +130,8 @@ func (r *Runner) ready(w Work, now time.Time) time.Time {
 	return ready
 }
 
-// take reserves an effect that was ready. The try before may have ended, and failed, since that was asked.
+// take marks work as running, unless it runs already, its class is at its limit, or its last try has failed since ready was
+// called.
 func (r *Runner) take(w Work, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,7 +161,7 @@ func (r *Runner) release(w Work, err error) {
 	r.Wake()
 }
 
-// Wake has the sources looked at again, after something changed that is no fact.
+// Wake makes the runner call the sources again, after a change that is not in the journal.
 func (r *Runner) Wake() {
 	select {
 	case r.waker() <- struct{}{}:
@@ -172,7 +174,7 @@ func (r *Runner) waker() chan struct{} {
 	return r.wake
 }
 
-// backOff is the one retry policy: the next of the waits, ±20 %.
+// backOff returns the pause after a number of failures: the next of the waits, ±20 %.
 func (r *Runner) backOff(failures int) time.Duration {
 	waits := r.Waits
 	if len(waits) == 0 {
@@ -182,7 +184,7 @@ func (r *Runner) backOff(failures int) time.Duration {
 	return d*4/5 + rand.N(d*2/5+1)
 }
 
-// do does an effect that was due when the journal ended at the entry seen.
+// do tries an effect that was due when the last entry was seen.
 func (r *Runner) do(ctx context.Context, w Work, seen uint64) {
 	err := r.try(ctx, w, seen)
 	if errors.Is(err, errNotOurs) || ctx.Err() != nil {
@@ -192,7 +194,7 @@ func (r *Runner) do(ctx context.Context, w Work, seen uint64) {
 		err = fmt.Errorf("%w: %w", ErrLater, err)
 	}
 	if err == nil && w.Free && r.Journal.Last() == seen {
-		err = errIdle // it would be due again at once, for ever
+		err = errIdle // or else it would be tried again at once, for ever
 	}
 	if errors.Is(err, ErrLater) {
 		r.Log.Debug("an effect is not possible now and will be tried again", "effect", w.Key, "err", err)
@@ -203,7 +205,7 @@ func (r *Runner) do(ctx context.Context, w Work, seen uint64) {
 }
 
 var (
-	errNotOurs = errors.New("somebody else's, or done, or parked")
+	errNotOurs = errors.New("claimed by another node, done, or parked")
 	errIdle    = errors.New("nothing changed")
 )
 
@@ -220,8 +222,8 @@ func (r *Runner) try(ctx context.Context, w Work, seen uint64) error {
 	return r.record(ctx, w, decide)
 }
 
-// record appends what came of an effect, even when the node is stopping. What was done must not be done again
-// because the journal takes nothing just now: then it waits until the clock is right, or the disk has room.
+// record appends the result of an effect, even if the node is stopping. If the clock is wrong or the disk full, it waits until
+// that is over: without the record, the effect would be repeated.
 func (r *Runner) record(ctx context.Context, w Work, decide Decision) error {
 	for first := true; ; first = false {
 		err := r.Journal.Do(context.WithoutCancel(ctx), w.Guard, w.Key, func(tx *journal.Tx) error {
@@ -234,7 +236,7 @@ func (r *Runner) record(ctx context.Context, w Work, decide Decision) error {
 			return err
 		}
 		if first {
-			r.Log.Warn("what was done cannot be recorded yet", "effect", w.Key, "err", err)
+			r.Log.Warn("the result of an effect cannot be recorded yet", "effect", w.Key, "err", err)
 		}
 		select {
 		case <-time.After(r.backOff(0)):
@@ -244,8 +246,8 @@ func (r *Runner) record(ctx context.Context, w Work, decide Decision) error {
 	}
 }
 
-// act does it, and renews the claim for as long as that lasts, so that no other node takes it for dead. When the
-// claim was lost all the same, to a node that could not see it renewed, the act is stopped.
+// act calls w.Act and meanwhile renews the claim, so that no other node takes over. If another node has claimed the effect all
+// the same, since it did not see a renewal in time, the act is stopped.
 func (r *Runner) act(ctx context.Context, w Work) (Decision, error) {
 	if w.Free {
 		return w.Act(ctx)
@@ -280,7 +282,7 @@ func (r *Runner) act(ctx context.Context, w Work) (Decision, error) {
 	return decide, err
 }
 
-// renew keeps the claim for another lease, if it is still ours.
+// renew extends the claim by a lease, if it is still ours.
 func (r *Runner) renew(ctx context.Context, w Work) error {
 	ours := false
 	err := r.Journal.Do(ctx, w.Guard, w.Key, func(tx *journal.Tx) error {
@@ -296,9 +298,9 @@ func (r *Runner) renew(ctx context.Context, w Work) error {
 	return err
 }
 
-// claim makes the effect ours, or parks it when it was tried often enough. A claim that was made in this
-// process together with the effect itself (Claim) is used as it is. What somebody else has settled since the
-// journal ended at the entry seen may not be due any more, and is looked at again before it is claimed.
+// claim claims an effect, or parks it if it was tried too often. If the step has made a claim in this process (Claim), that is
+// used. If the effect was settled after the entry seen, it may not be due any more: then claim fails, and the sources are called
+// again.
 func (r *Runner) claim(ctx context.Context, w Work, seen uint64) error {
 	now := r.Claims.get(w.Key)
 	r.mu.Lock()
@@ -349,7 +351,7 @@ func (r *Runner) decideClaim(tx *journal.Tx, w Work) bool {
 	return true
 }
 
-// enough says why an effect that was tried so often is not tried again, or nothing.
+// enough returns why an effect is not tried again after so many tries, "" if it is.
 func (w Work) enough(c claim, failed string) string {
 	switch {
 	case c.Failed >= cmp.Or(w.Tries, tries):
@@ -360,7 +362,7 @@ func (w Work) enough(c claim, failed string) string {
 	return ""
 }
 
-// reason is why the latest try failed, as far as this process knows.
+// reason returns why the last try in this process failed, "" if it did not.
 func (r *Runner) reason(key string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

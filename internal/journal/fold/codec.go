@@ -16,24 +16,24 @@ import (
 	v1 "github.com/go-json-experiment/json/v1"
 )
 
-// Encode writes a state for a snapshot, as encoding/json does, and faster.
+// Encode encodes a state for a snapshot. It returns the same bytes as encoding/json, in less time.
 func Encode(state any) ([]byte, error) { return json.Marshal(state, v1.DefaultOptionsV1()) }
 
-// Decode reads what Encode wrote, or encoding/json, and faster. Whether there can be such a public key as stands in the
-// snapshot is not found out: it was before the fact that brought it was written, and takes longer than all the rest.
+// Decode decodes what Encode or encoding/json wrote. It does not check that public keys are points of the curve, which would take
+// longer than everything else: that was checked before the facts were written.
 func Decode(b []byte, into any) error { return json.Unmarshal(b, into, options()) }
 
 func options(more ...json.Options) json.Options {
-	once := v1.ReportErrorsWithLegacySemantics(false) // else everything is read twice, first for its syntax
+	once := v1.ReportErrorsWithLegacySemantics(false) // or else the syntax is checked first, in a pass of its own
 	keys := json.WithUnmarshalers(json.UnmarshalFromFunc(decodeKey))
 	return json.JoinOptions(v1.DefaultOptionsV1(), once, keys, json.JoinOptions(more...))
 }
 
-// DecodeWhole is Decode of a whole state: an object with every member that Encode writes of the zero value that into
-// points to, a struct, and with no member that into has not. Only what Encode writes as null in the zero value may be
-// null. What into points to is undefined after an error.
+// DecodeWhole decodes a complete state into the zero struct that into points to. The object must have every member that Encode
+// writes of the zero struct, and no unknown ones. A member may be null only if Encode writes it so. After an error the struct
+// is undefined.
 //
-// It reads each member into its field, instead of looking for the members first, since a state may be large.
+// Each member is decoded into its field as it comes, instead of being looked up in a map first, since a state may be large.
 func DecodeWhole(b []byte, into any) error {
 	empty, err := Encode(into)
 	if err != nil {
@@ -82,7 +82,7 @@ func DecodeWhole(b []byte, into any) error {
 	return nil
 }
 
-// fieldsOf collects the fields of a struct by the names of their members, those of embedded structs included.
+// fieldsOf collects the fields of a struct and its embedded structs by the names of their members.
 func fieldsOf(v reflect.Value, fields map[string]reflect.Value) {
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
@@ -107,7 +107,7 @@ func decodeKey(in *jsontext.Decoder, key *nostr.PubKey) error {
 	return decodeHex(key[:], quoted[1:len(quoted)-1])
 }
 
-// decodeHex reads the hex digits of all of dst.
+// decodeHex decodes digits into dst, which they must fill.
 func decodeHex[S ~string | ~[]byte](dst []byte, digits S) error {
 	if len(digits) != hex.EncodedLen(len(dst)) {
 		return fmt.Errorf("%.80q: want %d hex digits", digits, hex.EncodedLen(len(dst)))

@@ -1,24 +1,23 @@
-// Package fold owns what a state computed from the journal must be able to do, and keeps snapshots of such
-// states in files so that a start need not replay everything. A snapshot is only ever a shortcut: one that is
-// damaged or does not match is passed over, and the journal is replayed instead. The package never reads the
-// journal and never decides anything.
+// Package fold defines states that are computed from the journal, and stores snapshots of them, so that a start need not replay
+// all entries. A snapshot is only a shortcut: if it is damaged or does not match, it is ignored and the entries are replayed.
+// The package never reads the journal and decides nothing.
 package fold
 
 import "guild/internal/journal/fact"
 
-// Fold is a state computed from the entries of the journal and from nothing else. It locks itself: entries are
-// applied by one caller at a time, in the order of the journal, while others read.
+// Fold is a state that is computed from the entries of the journal and nothing else. It has its own lock: one caller at a time
+// applies entries, in order, while others read.
 type Fold interface {
-	// Name tells the fold apart from others, in lower-case letters, digits and dashes.
+	// Name returns the unique name of the fold, in lower-case letters, digits and dashes.
 	Name() string
-	// Version is the version of what Freeze writes; a snapshot of another version is not restored.
+	// Version returns the version of the snapshots. A snapshot of another version is not restored.
 	Version() int
-	// Apply takes the next entry. It assigns, it does not compute or judge; types of fact that are not its own
-	// it ignores.
+	// Apply applies the next entry. It only assigns: all computing was done before the facts were appended, so a replay with
+	// other rules or another clock gives the same state. It ignores facts of other folds.
 	Apply(fact.Entry)
-	// Freeze takes a copy of the state, which every decision waits for: what may grow large belongs in a Table. What
-	// it returns writes the copy, while entries go on being applied.
+	// Freeze copies the state. No decision is recorded meanwhile, so large parts of the state belong in a Table, which is
+	// copied at once. encode encodes the copy and may be called while entries are applied.
 	Freeze() (encode func() ([]byte, error))
-	// Restore replaces the state by one that Freeze wrote. After an error the state is as it was.
+	// Restore replaces the state by a snapshot. After an error the state is unchanged.
 	Restore([]byte) error
 }

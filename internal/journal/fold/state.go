@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// State holds the state of a fold behind a lock, and takes and restores its snapshots. A fold embeds it and adds Apply
-// and the questions that it answers:
+// State holds the state of a fold behind a lock, and makes and restores its snapshots. A fold embeds it and adds Apply and its
+// methods for reading:
 //
 //	type Fold struct{ *fold.State[state] }
 //
 //	func NewFold() *Fold { return &Fold{fold.NewState[state]("audit", 1)} }
 //
-// S is a struct. Its exported fields, by their JSON names, are the members of the snapshot, and each of them must be in
-// a snapshot that is restored; so none of them may be left out when empty. Its unexported fields are derived from the
-// others: if *S has a method Derive, it computes them after a restore. If *S has a method Check() error, a snapshot for
-// which it returns an error is not restored. A snapshot is encoded while the state changes, so what may grow large belongs
-// in a Table, and what slices and pointers refer to is replaced and never changed in place.
+// S is a struct. Its exported fields are the members of the snapshot, by their JSON names. Each must be in a snapshot that is
+// restored, so none may be omitted when empty. Its unexported fields are derived from the others: if *S has a method Derive,
+// that computes them after a restore. If *S has a method Check() error, a snapshot for which it returns an error is not
+// restored. A snapshot is encoded while the state changes. So large parts belong in a Table, and values behind slices and
+// pointers must be replaced, never changed in place.
 type State[S any] struct {
 	name    string
 	version int
@@ -38,7 +38,7 @@ func NewState[S any](name string, version int) *State[S] {
 // snapshotted is implemented by a *Table.
 type snapshotted interface{ detach() }
 
-// tablesOf lists the tables among the exported fields of a struct, those of embedded structs included.
+// tablesOf returns the indexes of the tables among the exported fields of a struct and its embedded structs.
 func tablesOf(t reflect.Type, above []int) (tables [][]int) {
 	for i := range t.NumField() {
 		field := t.Field(i)
@@ -62,24 +62,24 @@ func (st *State[S]) Name() string { return st.name }
 // Version implements Fold.
 func (st *State[S]) Version() int { return st.version }
 
-// View calls look with the state, which look does not change. Nothing changes it meanwhile.
+// View calls look with the state, which does not change meanwhile. look must not change it.
 func (st *State[S]) View(look func(*S)) {
 	st.mu.RLock()
 	defer st.mu.RUnlock()
 	look(&st.s)
 }
 
-// Change calls change with the state, while nobody else reads it.
+// Change calls change with the state. Nobody reads it meanwhile.
 func (st *State[S]) Change(change func(*S)) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	change(&st.s)
 }
 
-// Copy returns the state as it is now. What is in its exported fields may be read while the state changes; its unexported
-// ones are shared with the state.
+// Copy returns a copy of the state. Its exported fields may be read while the state changes; its unexported ones are shared with
+// the state.
 func (st *State[S]) Copy() S {
-	st.mu.Lock() // a table that is copied is written to
+	st.mu.Lock() // copying a table marks its parts as shared
 	defer st.mu.Unlock()
 	taken := st.s
 	fields := reflect.ValueOf(&taken).Elem()

@@ -18,26 +18,25 @@ import (
 	"guild/internal/durable"
 )
 
-// kept is how many snapshots of each fold are kept: the newest, and the one to fall back to.
-const kept = 2
+const (
+	kept    = 2       // snapshots of each fold: the newest, and one to fall back to
+	maxHead = 4 << 10 // bytes of the first line of a snapshot file
+)
 
-// maxHead bounds the first line of a snapshot file, in bytes.
-const maxHead = 4 << 10
-
-// Snapshot is the state of one fold after one entry of one journal.
+// Snapshot is the encoded state of a fold after an entry of a journal.
 type Snapshot struct {
 	Fold    string     `json:"fold"`
 	Version int        `json:"version"` // of the state's encoding
-	Seq     uint64     `json:"seq"`     // of the last entry applied
-	Prefix  guild.Hash `json:"prefix"`  // of all entries through Seq
+	Seq     uint64     `json:"seq"`     // of the last entry in it
+	Prefix  guild.Hash `json:"prefix"`  // root of the tree over the entries through Seq
 	State   []byte     `json:"-"`
 }
 
-// Store keeps snapshots as files in one directory. A file is one line of JSON that says what it is, the state,
-// and the SHA-256 of both.
+// Store stores snapshots as files in a directory. A file is a line of JSON that describes the snapshot, the state, and the
+// SHA-256 of both.
 type Store struct{ dir string }
 
-// OpenStore opens the store in dir and makes the directory if there is none.
+// OpenStore opens the store in dir. It makes the directory if necessary.
 func OpenStore(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("snapshots: %w", err)
@@ -45,8 +44,7 @@ func OpenStore(dir string) (*Store, error) {
 	return &Store{dir}, nil
 }
 
-// Save writes a snapshot and removes all but the newest two of its fold. After a crash there is the whole
-// snapshot or none.
+// Save writes a snapshot and removes all but the newest two of its fold. A crash leaves the whole snapshot or none.
 func (s *Store) Save(snap Snapshot) error {
 	head, err := json.Marshal(snap)
 	if err != nil {
@@ -70,8 +68,8 @@ func (s *Store) Save(snap Snapshot) error {
 	return s.prune(snap.Fold)
 }
 
-// Load yields the snapshots of a fold that are whole and of the given version, newest first. Others are passed
-// over: there is always the journal to start from.
+// Load yields the intact snapshots of a fold that have the given version, the newest first. Others are ignored, since the
+// entries of the journal can be replayed instead.
 func (s *Store) Load(fold string, version int) iter.Seq[Snapshot] {
 	return func(yield func(Snapshot) bool) {
 		names, err := s.names(fold)
@@ -104,7 +102,7 @@ func (s *Store) prune(fold string) error {
 	return nil
 }
 
-// names lists the files of a fold, oldest first.
+// names returns the names of a fold's files, the oldest first.
 func (s *Store) names(fold string) ([]string, error) {
 	all, err := os.ReadDir(s.dir) // sorted by name
 	if err != nil {
@@ -120,7 +118,7 @@ func (s *Store) names(fold string) ([]string, error) {
 	return names, nil
 }
 
-// file is the name of a snapshot's file. The names of one fold sort by sequence.
+// file returns the name of a snapshot's file. The names of a fold sort by sequence.
 func file(fold string, seq uint64, version int) string {
 	return fmt.Sprintf("%s.%020d.v%d.snapshot", fold, seq, version)
 }

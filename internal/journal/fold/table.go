@@ -18,24 +18,27 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// shards is how many parts a table has: what is written after a copy was taken costs the copy of one part.
+// shards is the number of parts of a table. After a Clone, the first write to a part copies that part.
 const shards = 512
 
-// Table is a map of which a copy costs the same however large it is. The zero value is empty. It is not safe for use
-// by several goroutines; a copy may be read while the original is written to. As JSON it is the object that a map is.
+// Table is a map that can be copied in constant time. The zero value is empty. It is not safe for concurrent use, but a copy may
+// be read while the original is changed. In JSON it is the same object as a map.
+//
+// Snapshots need this: every decision waits while the states are copied, and a state may have a million entries. A copy shares
+// all parts with the original, which copies a part before it next writes to it.
 type Table[K comparable, V any] struct {
 	seed  maphash.Seed
 	parts *[shards]part[K, V]
 	size  int
 }
 
-// part is some of a table's entries. A shared one is copied before it is written to.
+// part holds the entries of a table whose keys have the same hash modulo shards. A shared part is copied before a write.
 type part[K comparable, V any] struct {
 	entries map[K]V
 	shared  bool
 }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (t *Table[K, V]) Len() int { return t.size }
 
 // Get returns the value of a key.
@@ -48,13 +51,13 @@ func (t *Table[K, V]) Get(k K) (V, bool) {
 	return v, ok
 }
 
-// Of is the value of a key, or the zero value.
+// Of returns the value of a key, or the zero value.
 func (t *Table[K, V]) Of(k K) V {
 	v, _ := t.Get(k)
 	return v
 }
 
-// Has reports whether there is a value.
+// Has reports whether a key has a value.
 func (t *Table[K, V]) Has(k K) bool {
 	_, ok := t.Get(k)
 	return ok
@@ -83,7 +86,7 @@ func (t *Table[K, V]) Delete(k K) {
 	t.size--
 }
 
-// All yields the entries in any order. The table must not be changed meanwhile.
+// All yields the entries in no particular order. The table must not be changed meanwhile.
 func (t *Table[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		if t.parts == nil {
@@ -99,7 +102,7 @@ func (t *Table[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-// Clone is a copy. Values are copied as they are: what they point to must not be changed in place.
+// Clone returns a copy. Values are assigned, so what they point to must not be changed in place.
 func (t *Table[K, V]) Clone() Table[K, V] {
 	if t.parts == nil {
 		return Table[K, V]{}
@@ -111,7 +114,7 @@ func (t *Table[K, V]) Clone() Table[K, V] {
 	return Table[K, V]{seed: t.seed, parts: &parts, size: t.size}
 }
 
-// detach makes t, whose parts another table has as well, a copy of its own. It is Clone for a table that was assigned.
+// detach makes t a Clone of the table that it was assigned from.
 func (t *Table[K, V]) detach() { *t = t.Clone() }
 
 func (t *Table[K, V]) part(k K) *part[K, V] {
@@ -128,13 +131,13 @@ func (p *part[K, V]) own() {
 	p.shared = false
 }
 
-// MarshalJSON is Encode.
+// MarshalJSON calls Encode.
 func (t Table[K, V]) MarshalJSON() ([]byte, error) { return Encode(t) }
 
-// UnmarshalJSON is Decode.
+// UnmarshalJSON calls Decode.
 func (t *Table[K, V]) UnmarshalJSON(b []byte) error { return Decode(b, t) }
 
-// MarshalJSONTo writes an object, its keys sorted.
+// MarshalJSONTo writes an object with sorted keys.
 func (t Table[K, V]) MarshalJSONTo(out *jsontext.Encoder) error {
 	type entry struct {
 		name  string
@@ -163,11 +166,11 @@ func (t Table[K, V]) MarshalJSONTo(out *jsontext.Encoder) error {
 	return out.WriteToken(jsontext.EndObject)
 }
 
-// batch is the number of table entries decoded at a time.
+// batch is the number of values that are decoded by one goroutine.
 const batch = 1000
 
-// UnmarshalJSONFrom reads an object. A null is refused: a snapshot that lacks a table is not whole. The values are decoded
-// in batches, each beside the others, since that takes most of the time of a restart.
+// UnmarshalJSONFrom reads an object. It refuses null, since a snapshot without a table is incomplete. Batches of values are
+// decoded concurrently: most of the time of a restart goes there.
 func (t *Table[K, V]) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 	if in.PeekKind() != '{' {
 		return errors.New("a table must be an object")
@@ -179,7 +182,8 @@ func (t *Table[K, V]) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 	var values []*[]V
 	var decoding errgroup.Group
 	decoding.SetLimit(runtime.GOMAXPROCS(0))
-	options, size := in.Options(), 0
+	options := in.Options()
+	size := 0
 	for in.PeekKind() == '"' {
 		list := append(make([]byte, 0, size), '[')
 		for n := 0; n < batch && in.PeekKind() == '"'; n++ {
@@ -199,7 +203,7 @@ func (t *Table[K, V]) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 			list = append(append(list, value...), ',')
 		}
 		list[len(list)-1] = ']'
-		size = len(list) + len(list)/8 // of the next one, roughly
+		size = len(list) + len(list)/8 // an estimate for the next batch
 		decoded := new([]V)
 		values = append(values, decoded)
 		decoding.Go(func() error { return json.Unmarshal(list, decoded, options) })
@@ -216,7 +220,7 @@ func (t *Table[K, V]) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 	return err
 }
 
-// nameOf is a key as the name of a member.
+// nameOf returns a key as the name of a member.
 func nameOf(k any) (string, error) {
 	switch k := k.(type) {
 	case string:
@@ -230,10 +234,10 @@ func nameOf(k any) (string, error) {
 	if v := reflect.ValueOf(k); v.Kind() == reflect.String {
 		return v.String(), nil
 	}
-	return "", fmt.Errorf("a %T is no key of an object", k)
+	return "", fmt.Errorf("a %T cannot be a key of an object", k)
 }
 
-// named sets what k points to by the name of a member.
+// named sets the key that k points to from the name of a member.
 func named(k any, name string) error {
 	switch k := k.(type) {
 	case *string:
@@ -248,5 +252,5 @@ func named(k any, name string) error {
 		v.SetString(name)
 		return nil
 	}
-	return fmt.Errorf("a %T is no key of an object", k)
+	return fmt.Errorf("a %T cannot be a key of an object", k)
 }

@@ -16,15 +16,15 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// Main runs the tests of a package that opens journals. It is the package's TestMain: the clock that all
-// servers of a process share must start outside any bubble.
+// Main is the TestMain of a package whose tests open journals. All servers of a process share a clock, which must start outside
+// of any bubble.
 func Main(m *testing.M) {
 	ats.Register()
 	os.Exit(m.Run())
 }
 
-// Dir returns an empty directory that is gone when t ends: in memory where the machine has plenty of that, for hundreds
-// of journals are opened and closed by the tests of one package, and none of them has to outlive a power failure.
+// Dir returns an empty directory that is removed when t ends. It is in memory if there is enough: the tests of a package open and
+// close hundreds of journals, none of which needs to survive a power failure.
 func Dir(t *testing.T) string {
 	t.Helper()
 	const memory, plenty = "/dev/shm", 1 << 30 // bytes
@@ -44,7 +44,7 @@ func Dir(t *testing.T) string {
 	return dir
 }
 
-// Open opens an empty journal in a directory of t, without fsync, and closes it when t ends.
+// Open opens an empty journal without fsync, and closes it when t ends.
 func Open(t *testing.T, folds ...fold.Fold) *journal.Journal {
 	t.Helper()
 	dir := Dir(t)
@@ -72,8 +72,7 @@ func Reopen(t *testing.T, dir string, folds ...fold.Fold) *journal.Journal {
 	return j
 }
 
-// Lose damages an entry of the journal in dir, which must not be open, so that Repair loses it: one bit of its facts is
-// another than was written.
+// Lose flips a bit in the facts of an entry of the journal in dir, which must not be open, so that Repair drops the entry.
 func Lose(t *testing.T, dir string, seq uint64) {
 	t.Helper()
 	alter(t, dir, seq, func(b []byte, at, size int) []byte {
@@ -83,13 +82,13 @@ func Lose(t *testing.T, dir string, seq uint64) {
 	})
 }
 
-// CutOff takes an entry of the journal in dir, which must not be open, and all that follow it in the same file.
+// CutOff removes an entry of the journal in dir, which must not be open, and all that follow it in the same file.
 func CutOff(t *testing.T, dir string, seq uint64) {
 	t.Helper()
 	alter(t, dir, seq, func(b []byte, at, _ int) []byte { return b[:at] })
 }
 
-// alter changes the file with an entry, whose record begins at some byte and has some size.
+// alter changes the file with an entry. change gets the offset and the size of its record.
 func alter(t *testing.T, dir string, seq uint64, change func(b []byte, at, size int) []byte) {
 	t.Helper()
 	const head, header = 22, 1 << 31 // of a record in the server's block files

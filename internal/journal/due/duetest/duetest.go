@@ -1,4 +1,4 @@
-// Package duetest does what is due in tests, inside synctest bubbles or outside.
+// Package duetest runs a due.Runner in tests, inside synctest bubbles or outside.
 package duetest
 
 import (
@@ -12,8 +12,7 @@ import (
 	"guild/internal/journal/due"
 )
 
-// Run has the runner do what is due until t ends or stop is called, which may be more than once. Its node is "test", unless it
-// has a name, and nothing is logged.
+// Run runs r until t ends or stop is called, which may be called again. The node is "test" if r has none, and nothing is logged.
 func Run(t *testing.T, r *due.Runner) (stop func()) {
 	t.Helper()
 	r.Node, r.Now, r.Log = cmp.Or(r.Node, "test"), time.Now, slog.New(slog.DiscardHandler)

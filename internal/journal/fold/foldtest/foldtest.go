@@ -1,4 +1,4 @@
-// Package foldtest holds folds to what fold.Fold promises of snapshots.
+// Package foldtest tests the snapshots of folds.
 package foldtest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// GoesOn checks that a fold which is restored anywhere in a history goes on as if nothing had happened: in what it
-// writes, and in what same compares beyond that, if it is not nil.
+// GoesOn checks that a fold that is restored at a random entry of a history ends with the same snapshot as one that is not. same,
+// which may be nil, compares more.
 func GoesOn[F fold.Fold](t *testing.T, fresh func() F, history func(*rapid.T) []fact.Entry, same func(t *rapid.T, whole, restored F)) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
@@ -43,8 +43,8 @@ func GoesOn[F fold.Fold](t *testing.T, fresh func() F, history func(*rapid.T) []
 	})
 }
 
-// Refuses checks that f, which must not be empty, refuses garbled snapshots, those in which one of its objects is null,
-// and more of them, and that it keeps the state that it has.
+// Refuses checks that f, which must not be empty, refuses garbled snapshots, snapshots with null in the place of an object, and
+// the ones in more, and that it keeps its state.
 func Refuses(t *testing.T, f fold.Fold, more ...string) {
 	t.Helper()
 	before, members := taken(t, f)
@@ -64,7 +64,7 @@ func Refuses(t *testing.T, f fold.Fold, more ...string) {
 	}
 }
 
-// Partial returns each snapshot of f that lacks one member, and that which lacks all.
+// Partial returns the snapshots of f without one of its members, and the one without any.
 func Partial(t *testing.T, f fold.Fold) []string {
 	t.Helper()
 	_, members := taken(t, f)
@@ -95,7 +95,7 @@ func marshal(t *testing.T, v any) string {
 	return string(b)
 }
 
-// Snapshot is what a fold writes.
+// Snapshot returns the snapshot of a fold.
 func Snapshot(t interface{ Fatal(...any) }, f fold.Fold) string {
 	b, err := f.Freeze()()
 	if err != nil {
