@@ -10,7 +10,7 @@ import (
 	"guild/internal/durable"
 )
 
-func TestAFileIsReplacedAsAWhole(t *testing.T) {
+func TestWriteReplacesFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	for _, want := range []string{"first and longer", "second"} {
 		if err := durable.WriteBytes(path, []byte(want)); err != nil {
@@ -25,7 +25,7 @@ func TestAFileIsReplacedAsAWhole(t *testing.T) {
 	}
 }
 
-func TestAFailedWriteLeavesTheFileAndNothingElse(t *testing.T) {
+func TestFailedWriteChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
 	if err := durable.WriteBytes(path, []byte("kept")); err != nil {
@@ -49,7 +49,7 @@ func TestAFailedWriteLeavesTheFileAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestADirectoryThatIsNotThereIsAnError(t *testing.T) {
+func TestMissingDirectory(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	if err := durable.WriteBytes(filepath.Join(missing, "f"), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("write: got %v, want ErrNotExist", err)

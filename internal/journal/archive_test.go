@@ -31,7 +31,7 @@ func archive(t *testing.T, j *journal.Journal, sign journal.Sign) journal.Report
 	return report
 }
 
-func TestAnArchivedJournalOpensWithTheSameState(t *testing.T) {
+func TestArchiveKeepsState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 50)
 		f := newJobs()
@@ -102,7 +102,7 @@ func block(t *testing.T, dir string) string {
 	return filepath.Base(names[len(names)-1])
 }
 
-func TestAnArchiveWithoutItsFileIsOnlyNeededWithoutSnapshots(t *testing.T) {
+func TestMissingArchiveNeedsSnapshots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 20)
 		j := open(t, options(dir, newJobs()))
@@ -118,7 +118,7 @@ func TestAnArchiveWithoutItsFileIsOnlyNeededWithoutSnapshots(t *testing.T) {
 	})
 }
 
-func TestAnArchiveThatWasChangedIsFound(t *testing.T) {
+func TestChangedArchiveIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 200)
 		j := open(t, options(dir, newJobs()))
@@ -130,7 +130,7 @@ func TestAnArchiveThatWasChangedIsFound(t *testing.T) {
 	})
 }
 
-func TestACheckpointIsSigned(t *testing.T) {
+func TestCheckpointIsSigned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		public, private, err := ed25519.GenerateKey(nil)
 		if err != nil {
@@ -181,7 +181,7 @@ func lastLine(t *testing.T, path string) (last line) {
 	return last
 }
 
-func TestNothingIsArchivedWhenASignatureFailsOrNothingIsOld(t *testing.T) {
+func TestArchiveDoesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := open(t, options(filled(t, 20)))
 		defer closeIt(t, j)

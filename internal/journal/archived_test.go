@@ -28,7 +28,7 @@ func archivedOf(t *testing.T, j *journal.Journal, s fact.Subject) (seqs []uint64
 	return seqs, nil
 }
 
-func TestWhatIsArchivedIsReadFromItsFiles(t *testing.T) {
+func TestArchivedEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := open(t, options(filled(t, 50), newJobs()))
 		defer closeIt(t, j)
@@ -67,7 +67,7 @@ func TestWhatIsArchivedIsReadFromItsFiles(t *testing.T) {
 	})
 }
 
-func TestAnArchiveFileThatWasMovedAwayIsNamed(t *testing.T) {
+func TestMovedArchiveIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 20)
 		j := open(t, options(dir, newJobs()))
@@ -89,7 +89,7 @@ func TestAnArchiveFileThatWasMovedAwayIsNamed(t *testing.T) {
 	})
 }
 
-func TestAnArchiveThatWasChangedIsNotReadToItsEnd(t *testing.T) {
+func TestArchivedFindsChangedFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := open(t, options(filled(t, 200), newJobs()))
 		defer closeIt(t, j)

@@ -22,7 +22,7 @@ func seen(t *testing.T, j *journal.Journal, prefix string) (all []string) {
 	return all
 }
 
-func TestOfWhatIsSeenTheLatestIsKeptUnderEachSubject(t *testing.T) {
+func TestSeenKeepsLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 0)
 		j := open(t, options(dir))
@@ -56,7 +56,7 @@ func TestOfWhatIsSeenTheLatestIsKeptUnderEachSubject(t *testing.T) {
 	})
 }
 
-func TestWhatIsUnseenDoesNotComeBack(t *testing.T) {
+func TestUnseenStaysDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 0)
 		j := open(t, options(dir))
@@ -84,7 +84,7 @@ func TestWhatIsUnseenDoesNotComeBack(t *testing.T) {
 	})
 }
 
-func TestTheLastThousandRejectedAreKept(t *testing.T) {
+func TestRejectedKeepsLastThousand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := journaltest.Open(t)
 		for i := range 1010 {

@@ -22,7 +22,7 @@ import (
 	"guild/seal"
 )
 
-func TestTheLeavesAreThoseOfPackageSeal(t *testing.T) {
+func TestLeavesMatchSeal(t *testing.T) {
 	for _, subject := range []fact.Subject{"job.1", ""} {
 		if leafOf(subject, []byte(`{"v":1}`)) != seal.Leaf([]byte(subject+"\n"+`{"v":1}`)) {
 			t.Errorf("%q: another leaf", subject)
@@ -300,7 +300,7 @@ func attacks() map[string]func(all []message, i int) []message {
 }
 
 // An attacker changes one entry, and then makes everything fit that no signature protects.
-func TestWhateverIsChangedIsFoundAndWhere(t *testing.T) {
+func TestCheckFindsChanges(t *testing.T) {
 	const entries, tries = 160, 2
 	for _, archive := range []bool{false, true} {
 		s := made(t, entries, archive)
@@ -370,7 +370,7 @@ func (s *sealedJournal) attack(t *testing.T, change func([]message, int) []messa
 }
 
 // These change files without making anything fit.
-func TestDamageOfEachFileIsFoundAndWhere(t *testing.T) {
+func TestCheckFindsDamagedFiles(t *testing.T) {
 	s := made(t, 160, true)
 	for name, c := range map[string]struct {
 		damage func(t *testing.T, f files)
@@ -455,7 +455,7 @@ func TestDamageOfEachFileIsFoundAndWhere(t *testing.T) {
 	}
 }
 
-func TestAJournalWithoutAFileOfHashesIsCheckedAllTheSame(t *testing.T) {
+func TestCheckWithoutHashes(t *testing.T) {
 	s := made(t, 60, false)
 	erase(t, files(s.dir).hashes())
 	if found := s.check(t, s.dir); len(found.Faults) > 0 || found.Covered != 59 {
@@ -463,7 +463,7 @@ func TestAJournalWithoutAFileOfHashesIsCheckedAllTheSame(t *testing.T) {
 	}
 }
 
-func TestAnEmptyJournalIsInOrder(t *testing.T) {
+func TestCheckEmptyJournal(t *testing.T) {
 	dir := t.TempDir()
 	if err := Init(dir); err != nil {
 		t.Fatal(err)
@@ -478,7 +478,7 @@ func TestAnEmptyJournalIsInOrder(t *testing.T) {
 }
 
 // The node goes on while its journal is read: it decides something, and hashes it.
-func TestWhatIsAddedDuringACheckIsNotMissing(t *testing.T) {
+func TestCheckDuringAppend(t *testing.T) {
 	s := made(t, 60, false)
 	dir, early := s.copy(t), s.all[:50]
 	s.write(t, dir, early)
@@ -497,7 +497,7 @@ func TestWhatIsAddedDuringACheckIsNotMissing(t *testing.T) {
 	}
 }
 
-func TestACheckThatRunsOutOfTimeFindsNothing(t *testing.T) {
+func TestCheckTimeout(t *testing.T) {
 	s := made(t, 100, true)
 	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
 	defer cancel()
@@ -506,7 +506,7 @@ func TestACheckThatRunsOutOfTimeFindsNothing(t *testing.T) {
 	}
 }
 
-func TestACheckpointFromElsewhereNeedsNoSealInTheJournal(t *testing.T) {
+func TestCheckClaimFromElsewhere(t *testing.T) {
 	s := made(t, 60, false)
 	root := rootOf(s.edge(40))
 	if found := s.check(t, s.dir, Claim{40, root, "mine"}); len(found.Faults) > 0 {

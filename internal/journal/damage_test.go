@@ -269,7 +269,7 @@ func read(t *testing.T, path string) []byte {
 	return b
 }
 
-func TestACopiedBackOldDirectoryIsFound(t *testing.T) {
+func TestOldDirectoryIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 100)
 		old := filepath.Join(t.TempDir(), "old")
@@ -291,7 +291,7 @@ func TestACopiedBackOldDirectoryIsFound(t *testing.T) {
 	})
 }
 
-func TestAnOldStreamCopiedBackIsFound(t *testing.T) {
+func TestOldStreamIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 100)
 		old := filepath.Join(t.TempDir(), "old")
@@ -310,7 +310,7 @@ func TestAnOldStreamCopiedBackIsFound(t *testing.T) {
 	})
 }
 
-func TestAnEntryThatWasReplacedIsFound(t *testing.T) {
+func TestReplacedEntryIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, other := filled(t, 100), filled(t, 30)
 		j := open(t, options(other))
@@ -327,7 +327,7 @@ func TestAnEntryThatWasReplacedIsFound(t *testing.T) {
 	})
 }
 
-func TestAnEntryThatWasBeingWrittenWhenTheMachineStoppedIsNoDamage(t *testing.T) {
+func TestIncompleteLastEntryIsNoDamage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 100)
 		path := stream(dir, "msgs", block(t, dir))
@@ -348,7 +348,7 @@ func TestAnEntryThatWasBeingWrittenWhenTheMachineStoppedIsNoDamage(t *testing.T)
 	})
 }
 
-func TestWhatIsAsideIsTheWholeDamagedJournal(t *testing.T) {
+func TestRepairCopiesDamagedJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 50)
 		edit(t, stream(dir, "msgs", "1.blk"), flip(0.5))
@@ -364,7 +364,7 @@ func TestWhatIsAsideIsTheWholeDamagedJournal(t *testing.T) {
 	})
 }
 
-func TestAJournalThatOpensIsNotRepaired(t *testing.T) {
+func TestIntactJournalIsNotRepaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 50)
 		report, err := journal.Repair(t.Context(), options(dir))
@@ -374,7 +374,7 @@ func TestAJournalThatOpensIsNotRepaired(t *testing.T) {
 	})
 }
 
-func TestARepairThatWasInterruptedIsDoneAgain(t *testing.T) {
+func TestInterruptedRepairIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 100)
 		edit(t, stream(dir, "msgs", "1.blk"), flip(0.5))

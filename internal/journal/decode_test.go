@@ -15,7 +15,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-func TestTheTreeIsThatOfTheSumDatabase(t *testing.T) {
+func TestTreeMatchesTlog(t *testing.T) {
 	c := &chain{}
 	var hashes []tlog.Hash
 	reader := tlog.HashReaderFunc(func(at []int64) ([]tlog.Hash, error) {
@@ -56,7 +56,7 @@ func same(a, b *chain) bool {
 		maps.Equal(maps.Collect(a.tips.All()), maps.Collect(b.tips.All()))
 }
 
-func TestAChainIsReadAsItWasWritten(t *testing.T) {
+func TestChainRoundTrip(t *testing.T) {
 	want := sample()
 	got, err := decodeChain(want.encode())
 	if err != nil || !same(got, want) {

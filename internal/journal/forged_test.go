@@ -13,7 +13,7 @@ import (
 )
 
 // Somebody copies the directory, goes on with the copy in another way, and puts it back. The mark outside knows better.
-func TestAForkIsFoundHoweverLongItIs(t *testing.T) {
+func TestForkIsFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		entries int
 		archive bool
@@ -58,7 +58,7 @@ func TestAForkIsFoundHoweverLongItIs(t *testing.T) {
 	}
 }
 
-func TestAMarkOutsideThatWasLeftBehindByAnArchiveIsNoDamage(t *testing.T) {
+func TestOlderMarkAfterArchive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 50)
 		o := options(dir, newJobs())
@@ -73,7 +73,7 @@ func TestAMarkOutsideThatWasLeftBehindByAnArchiveIsNoDamage(t *testing.T) {
 	})
 }
 
-func TestWhatIsInTheWayOfTheJournalIsNamed(t *testing.T) {
+func TestObstacleIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outside := filepath.Join(t.TempDir(), "high")
 		for name, obstruct := range map[string]func(dir string) (path string){
@@ -119,7 +119,7 @@ func mkdir(t *testing.T, path string) {
 }
 
 // Everything in the directory is gone, and somebody kept a checkpoint.
-func TestAnEmptiedJournalIsMissedByWhoeverKnewIt(t *testing.T) {
+func TestCheckEmptiedJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		found, err := journal.Check(t.Context(), journal.CheckOptions{Dir: dir, Claims: []journal.Claim{{Size: 42, Root: [32]byte{1}, By: "mine"}}})
@@ -129,7 +129,7 @@ func TestAnEmptiedJournalIsMissedByWhoeverKnewIt(t *testing.T) {
 	})
 }
 
-func TestAnEntryIsReadFromItsArchiveThoughAnEarlierOneIsGone(t *testing.T) {
+func TestStoredWithoutEarlierArchive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := open(t, options(filled(t, 30), newJobs()))
 		defer closeIt(t, j)
@@ -147,7 +147,7 @@ func TestAnEntryIsReadFromItsArchiveThoughAnEarlierOneIsGone(t *testing.T) {
 	})
 }
 
-func TestTheArchivedEntriesOfANounAreReadToo(t *testing.T) {
+func TestArchivedEntriesOfNoun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := open(t, options(filled(t, 30), newJobs()))
 		defer closeIt(t, j)

@@ -80,7 +80,7 @@ func shut(t *testing.T, j *Journal) {
 	}
 }
 
-func TestNewWorkIsRefusedUnderTheFloorAndNothingIsRecordedWithoutRoom(t *testing.T) {
+func TestFloorAndRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTally()
 		j := fresh(t, t.TempDir(), 1<<60, f)
@@ -147,7 +147,7 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-func TestAFullDiskLosesNothingAcknowledgedAndAppendsAgainOnceThereIsSpace(t *testing.T) {
+func TestFullDiskLosesNothingAcknowledged(t *testing.T) {
 	disk, may := smallDisk(t, 48<<20)
 	if !may {
 		return
@@ -206,7 +206,7 @@ func TestAFullDiskLosesNothingAcknowledgedAndAppendsAgainOnceThereIsSpace(t *tes
 	}
 }
 
-func TestTheReserveIsGivenUpOnAFullDiskSoThatWhatRunsIsRecorded(t *testing.T) {
+func TestFullDiskUsesReserve(t *testing.T) {
 	disk, may := smallDisk(t, 48<<20)
 	if !may {
 		return
@@ -280,7 +280,7 @@ func lose(t *testing.T, j *Journal) *lossy {
 	return l
 }
 
-func TestADecisionWhoseAcknowledgementIsLostIsRecordedOnce(t *testing.T) {
+func TestLostAcknowledgementRecordsOnce(t *testing.T) {
 	tests := []struct {
 		name string
 		lose func(*lossy)

@@ -89,7 +89,7 @@ func closing(reason string) func(*journal.Tx) error {
 	}
 }
 
-func TestADecisionIsFoldedWhenDoReturns(t *testing.T) {
+func TestDecisionIsFoldedWhenDoReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newJobs()
 		j := journaltest.Open(t, f)
@@ -104,7 +104,7 @@ func TestADecisionIsFoldedWhenDoReturns(t *testing.T) {
 	})
 }
 
-func TestTenMinutesPassAtOnceInABubble(t *testing.T) {
+func TestJournalInBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := journaltest.Open(t, newJobs())
 		decide(t, j, 1)
@@ -117,7 +117,7 @@ func TestTenMinutesPassAtOnceInABubble(t *testing.T) {
 	})
 }
 
-func TestAnEntryCarriesWhoWhenWhyAndWhatCameBefore(t *testing.T) {
+func TestEntryFields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := journaltest.Open(t)
 		for range 2 {
@@ -149,7 +149,7 @@ func TestAnEntryCarriesWhoWhenWhyAndWhatCameBefore(t *testing.T) {
 	})
 }
 
-func TestADecisionThatFailsOrDecidesNothingRecordsNothing(t *testing.T) {
+func TestFailedDecisionRecordsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := journaltest.Open(t)
 		mind := errors.New("changed my mind")
@@ -169,7 +169,7 @@ func TestADecisionThatFailsOrDecidesNothingRecordsNothing(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeRecordedIsRefused(t *testing.T) {
+func TestInvalidDecisionIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := journaltest.Open(t)
 		if err := j.Do(t.Context(), "job.1", "", closing(strings.Repeat("x", fact.MaxEntry))); !errors.Is(err, journal.ErrTooLarge) {
@@ -192,7 +192,7 @@ func TestWhatCannotBeRecordedIsRefused(t *testing.T) {
 	})
 }
 
-func TestAClockThatIsAnHourBackIsRefusedAndAMinuteIsBridged(t *testing.T) {
+func TestClockBehindJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 1)
 		var back atomic.Int64
@@ -243,7 +243,7 @@ func TestDecisionsUnderOneGuardSeeEachOther(t *testing.T) {
 	})
 }
 
-func TestEntriesYieldsTheHistoryAndWatchGoesOn(t *testing.T) {
+func TestEntriesAndWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newJobs()
 		j := journaltest.Open(t, f)
@@ -282,7 +282,7 @@ func TestEntriesYieldsTheHistoryAndWatchGoesOn(t *testing.T) {
 	})
 }
 
-func TestTheEntriesOfOneSubjectOrOfAllOfANounAreReadAlone(t *testing.T) {
+func TestEntriesOfSubject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := journaltest.Open(t, newJobs())
 		for n := range 30 {
@@ -307,7 +307,7 @@ func TestTheEntriesOfOneSubjectOrOfAllOfANounAreReadAlone(t *testing.T) {
 	})
 }
 
-func TestWatchEndsWhenTheJournalIsClosed(t *testing.T) {
+func TestWatchEndsAtClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := open(t, options(filled(t, 3)))
 		var wg sync.WaitGroup
@@ -355,7 +355,7 @@ func TestChangedHoldsOnePulse(t *testing.T) {
 	})
 }
 
-func TestAppendedIsCalledInOrderAfterFolding(t *testing.T) {
+func TestAppendedIsCalledInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newJobs()
 		o := options(filled(t, 5), f)
@@ -375,7 +375,7 @@ func TestAppendedIsCalledInOrderAfterFolding(t *testing.T) {
 	})
 }
 
-func TestADirectoryWithoutAJournalIsNotOpened(t *testing.T) {
+func TestOpenNeedsInit(t *testing.T) {
 	dir := t.TempDir()
 	_, err := journal.Open(t.Context(), options(dir))
 	if !errors.Is(err, journal.ErrNotInitialised) || journal.Hint(err) == "" {
@@ -389,7 +389,7 @@ func TestADirectoryWithoutAJournalIsNotOpened(t *testing.T) {
 	}
 }
 
-func TestADirectoryIsItsOwnersOnly(t *testing.T) {
+func TestDirectoryIsPrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	if err := journal.Init(dir); err != nil {
 		t.Fatal(err)
@@ -399,7 +399,7 @@ func TestADirectoryIsItsOwnersOnly(t *testing.T) {
 	}
 }
 
-func TestARestartFoldsTheSameState(t *testing.T) {
+func TestRestartFoldsSameState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 0)
 		total := 0
@@ -440,7 +440,7 @@ func TestSnapshotsAreTakenEveryFiveMinutes(t *testing.T) {
 	})
 }
 
-func TestADamagedSnapshotFallsBackToTheOneBeforeAndThenToTheBeginning(t *testing.T) {
+func TestDamagedSnapshotFallsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 10)
 		j := open(t, options(dir, newJobs()))
@@ -472,7 +472,7 @@ func TestADamagedSnapshotFallsBackToTheOneBeforeAndThenToTheBeginning(t *testing
 	})
 }
 
-func TestASnapshotAheadOfTheJournalIsDamage(t *testing.T) {
+func TestSnapshotAheadIsDamage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, longer := filled(t, 10), filled(t, 20)
 		remove(t, filepath.Join(dir, "snapshot"))

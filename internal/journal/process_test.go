@@ -92,7 +92,7 @@ func start(t *testing.T, role, dir string) (cmd *exec.Cmd, in io.Closer, out *bu
 	return cmd, stdin, out
 }
 
-func TestASecondProcessIsToldWhoHasTheJournal(t *testing.T) {
+func TestSecondProcessIsLockedOut(t *testing.T) {
 	t.Parallel()
 	dir := filled(t, 3)
 	cmd, in, _ := start(t, "hold", dir)
@@ -117,7 +117,7 @@ func TestASecondProcessIsToldWhoHasTheJournal(t *testing.T) {
 	closeIt(t, open(t, options(dir, newJobs())))
 }
 
-func TestTheSameProcessCannotOpenAJournalTwice(t *testing.T) {
+func TestJournalOpensOnce(t *testing.T) {
 	t.Parallel()
 	dir := filled(t, 3)
 	j := open(t, options(dir))
@@ -127,7 +127,7 @@ func TestTheSameProcessCannotOpenAJournalTwice(t *testing.T) {
 	}
 }
 
-func TestAJournalThatIsJustBeingGivenBackIsWaitedFor(t *testing.T) {
+func TestOpenWaitsForLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 3)
 		first := open(t, options(dir))
@@ -147,7 +147,7 @@ func TestAJournalThatIsJustBeingGivenBackIsWaitedFor(t *testing.T) {
 	})
 }
 
-func TestNothingAcknowledgedIsLostOrDoubledWhenTheProcessIsKilled(t *testing.T) {
+func TestKillLosesNothingAcknowledged(t *testing.T) {
 	t.Parallel()
 	dir := filled(t, 0)
 	acknowledged := 0

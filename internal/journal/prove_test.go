@@ -41,7 +41,7 @@ func tree(t *testing.T, j *journal.Journal) (uint64, guild.Hash) {
 	return size, root
 }
 
-func TestEveryEntryIsProvenInEveryTreeThatHasIt(t *testing.T) {
+func TestProveEveryEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := open(t, options(filled(t, 0)))
 		defer closeIt(t, j)
@@ -70,7 +70,7 @@ func TestEveryEntryIsProvenInEveryTreeThatHasIt(t *testing.T) {
 	})
 }
 
-func TestAnEntryInAnArchiveIsProvenLikeAnyOther(t *testing.T) {
+func TestProveArchivedEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 60)
 		j := open(t, options(dir, newJobs()))
@@ -102,7 +102,7 @@ func TestAnEntryInAnArchiveIsProvenLikeAnyOther(t *testing.T) {
 }
 
 // The file of hashes is only a shortcut: whatever happens to it, proofs are right.
-func TestAFileOfHashesThatIsWrongIsMadeAnew(t *testing.T) {
+func TestWrongHashesAreReplaced(t *testing.T) {
 	const entries = 300
 	whole := int64(entries*2-4) * 32 // 300 has four bits set
 	for name, damage := range map[string]func(b []byte) []byte{
@@ -145,7 +145,7 @@ func TestAFileOfHashesThatIsWrongIsMadeAnew(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotOnTheDiskIsNotSealed(t *testing.T) {
+func TestTreeReadsTheDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filled(t, 50)
 		j := open(t, options(dir, newJobs()))
@@ -158,7 +158,7 @@ func TestWhatIsNotOnTheDiskIsNotSealed(t *testing.T) {
 	})
 }
 
-func TestAProcessThatDiesWhileHashesAreWrittenLeavesNothingWrong(t *testing.T) {
+func TestKillWhileWritingHashes(t *testing.T) {
 	t.Parallel()
 	dir := filled(t, 0)
 	for range 8 {

@@ -6,8 +6,8 @@ import (
 	"guild/internal/journal/journaltest"
 )
 
-// TestTheHistoryCanBeReadAsOftenAsIsWanted reads more often than the server has room for readers that stay.
-func TestTheHistoryCanBeReadAsOftenAsIsWanted(t *testing.T) {
+// TestEntriesManyTimes reads more often than the server has room for readers that stay.
+func TestEntriesManyTimes(t *testing.T) {
 	const entries, readings = 20, 1_100
 	j := journaltest.Open(t, newJobs())
 	decide(t, j, entries)

@@ -214,7 +214,7 @@ func TestDamagedStreamIsRenewed(t *testing.T) {
 	}
 }
 
-func TestRepairBeginsADamagedStreamAnew(t *testing.T) {
+func TestRepairRenewsDamagedStream(t *testing.T) {
 	f := market(t)
 	damaged := flipped(t, f, seenStream, "msgs/1.blk", 500, 0)
 	o := quiet(string(f))
@@ -280,7 +280,7 @@ func TestDamagedStreamIsRead(t *testing.T) {
 	}
 }
 
-func TestWholeStreamsAreNotBegunAnew(t *testing.T) {
+func TestWholeStreamsAreNotRenewed(t *testing.T) {
 	f := market(t)
 	o := quiet(string(f))
 	o.Renew = func(stream string) error { return fmt.Errorf("%s is taken for damaged", stream) }
@@ -301,7 +301,7 @@ func TestWholeStreamsAreNotBegunAnew(t *testing.T) {
 }
 
 // A machine that stopped leaves the last message incomplete: that alone is lost.
-func TestAnIncompleteLastMessageIsCutOff(t *testing.T) {
+func TestIncompleteMessageIsTruncated(t *testing.T) {
 	for _, stream := range []string{seenStream, rejectedStream} {
 		f := market(t)
 		path := filepath.Join(f.streamDir(stream), "msgs/1.blk")

@@ -62,7 +62,7 @@ func (s *sealedJournal) damage(t *testing.T, dir string, seq int) {
 	})
 }
 
-func TestARepairIsToldUntilSomebodyElsewhereKnowsOfIt(t *testing.T) {
+func TestRepairIsReportedUntilKnown(t *testing.T) {
 	for name, seq := range map[string]int{"a seal": 50, "a job's entry": 30} {
 		t.Run(name, func(t *testing.T) {
 			s := made(t, 160, false)
@@ -88,7 +88,7 @@ func TestARepairIsToldUntilSomebodyElsewhereKnowsOfIt(t *testing.T) {
 	}
 }
 
-func TestWhatIsChangedAfterARepairIsFound(t *testing.T) {
+func TestChangeAfterRepairIsFound(t *testing.T) {
 	s := made(t, 160, false)
 	dir := s.copy(t)
 	s.damage(t, dir, 30)
@@ -110,7 +110,7 @@ func TestWhatIsChangedAfterARepairIsFound(t *testing.T) {
 }
 
 // Before the repair something else was changed, which it does not explain.
-func TestARepairHidesNothingElse(t *testing.T) {
+func TestRepairHidesNothingElse(t *testing.T) {
 	s := made(t, 160, false)
 	dir := s.copy(t)
 	s.damage(t, dir, 60)

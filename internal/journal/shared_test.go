@@ -80,7 +80,7 @@ func (n *neighbour) append(guard fact.Subject, reason string) uint64 {
 	}
 }
 
-func TestADecisionIsTakenAgainAfterAConflict(t *testing.T) {
+func TestDecisionAfterConflict(t *testing.T) {
 	f := newTally()
 	j, n := shared(t, f)
 	tries := 0
@@ -130,7 +130,7 @@ func TestTwoWritersLoseNothing(t *testing.T) {
 	}
 }
 
-func TestAnEntryThatDoesNotFollowStopsTheJournal(t *testing.T) {
+func TestBrokenChainStopsJournal(t *testing.T) {
 	j, n := shared(t, newTally())
 	m := message{subject: "job.1", entry: fact.Entry{V: fact.Version, Prev: "00", Facts: []fact.Fact{fact.JobClosed{}}}}
 	if err := m.encode(); err != nil {
@@ -202,7 +202,7 @@ func TestDecisionRetriesAreBounded(t *testing.T) {
 	}
 }
 
-func TestACancelledDecisionIsNotRetried(t *testing.T) {
+func TestCancelledDecisionIsNotRetried(t *testing.T) {
 	j, n := shared(t, newTally())
 	ctx, cancel := context.WithCancel(t.Context())
 	tries := 0

@@ -146,7 +146,7 @@ func acting(key string, c *calls, err error) Work {
 	}}
 }
 
-func TestAnEffectIsClaimedDoneAndSettledOnce(t *testing.T) {
+func TestEffectIsDoneOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, done := newWorld(t), &calls{}
 		effect := acting("publish", done, nil)
@@ -172,7 +172,7 @@ func TestAnEffectIsClaimedDoneAndSettledOnce(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotReadyWaitsAndIsDoneInTime(t *testing.T) {
+func TestWorkWaitsUntilReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, done := newWorld(t), &calls{}
 		for i, after := range []time.Duration{3 * time.Second, 2 * time.Hour} {
@@ -193,7 +193,7 @@ func TestWhatIsNotReadyWaitsAndIsDoneInTime(t *testing.T) {
 	})
 }
 
-func TestRetriesBackOffAndParkAfterTheLastTry(t *testing.T) {
+func TestFailedEffectIsParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, tried := newWorld(t), &calls{}
 		effect := acting("publish", tried, errors.New("no relay"))
@@ -224,7 +224,7 @@ func TestRetriesBackOffAndParkAfterTheLastTry(t *testing.T) {
 	})
 }
 
-func TestAParkedEffectIsLeftAloneForGood(t *testing.T) {
+func TestParkedEffectIsNotTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, tried := newWorld(t), &calls{}
 		w.append(fact.EffectParked{Effect: "publish", Reason: "no relay"})
@@ -237,7 +237,7 @@ func TestAParkedEffectIsLeftAloneForGood(t *testing.T) {
 	})
 }
 
-func TestAClaimOfAnotherNodeIsRespectedUntilItEnds(t *testing.T) {
+func TestClaimOfAnotherNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, done := newWorld(t), &calls{}
 		w.append(fact.EffectClaimed{Effect: "publish", Node: "another", Until: w.start.Add(2 * time.Minute).UnixMilli()})
@@ -254,7 +254,7 @@ func TestAClaimOfAnotherNodeIsRespectedUntilItEnds(t *testing.T) {
 	})
 }
 
-func TestAClaimIsRenewedForAsLongAsTheWorkLasts(t *testing.T) {
+func TestClaimIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, mine, theirs := newWorld(t), &calls{}, &calls{}
 		long := acting("judge", mine, nil)
@@ -288,7 +288,7 @@ func TestAClaimIsRenewedForAsLongAsTheWorkLasts(t *testing.T) {
 	})
 }
 
-func TestWorkThatAnotherNodeHasTakenIsStopped(t *testing.T) {
+func TestLostClaimStopsWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, stopped := newWorld(t), make(chan error, 1)
 		w.list.add(Work{Key: "judge", Guard: guard, Act: func(ctx context.Context) (Decision, error) {
@@ -311,7 +311,7 @@ func TestWorkThatAnotherNodeHasTakenIsStopped(t *testing.T) {
 	})
 }
 
-func TestAClaimOfADeadProcessOfTheSameNodeIsTakenOverAtOnce(t *testing.T) {
+func TestClaimOfDeadProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, done := newWorld(t), &calls{}
 		w.append(fact.EffectClaimed{Effect: "publish", Node: "test", Until: w.start.Add(time.Hour).UnixMilli()})
@@ -327,7 +327,7 @@ func TestAClaimOfADeadProcessOfTheSameNodeIsTakenOverAtOnce(t *testing.T) {
 	})
 }
 
-func TestWhatAnotherNodeSettledMeanwhileIsNotDoneAgain(t *testing.T) {
+func TestEffectSettledByAnotherNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, done := newWorld(t), &calls{}
 		settled := false
@@ -347,7 +347,7 @@ func TestWhatAnotherNodeSettledMeanwhileIsNotDoneAgain(t *testing.T) {
 	})
 }
 
-func TestTriesThatEndWithTheirProcessWeighLess(t *testing.T) {
+func TestDeathsCountLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, done := newWorld(t), &calls{}
 		for range tries + 1 { // as many processes died at it
@@ -371,7 +371,7 @@ func TestTriesThatEndWithTheirProcessWeighLess(t *testing.T) {
 	})
 }
 
-func TestAClaimMadeWithTheEffectIsUsedAsItIs(t *testing.T) {
+func TestClaimMadeByStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, done := newWorld(t), &calls{}
 		w.run()
@@ -415,7 +415,7 @@ func TestFreeWorkIsTriedUntilItSucceeds(t *testing.T) {
 	})
 }
 
-func TestNoFactIsWrittenWhenADecisionFindsNothingToDo(t *testing.T) {
+func TestDecisionWithoutFacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, tried := newWorld(t), &calls{}
 		w.list.add(Decide("close", guard, time.Time{}, func(*journal.Tx) error { tried.note(); return nil }))
@@ -430,7 +430,7 @@ func TestNoFactIsWrittenWhenADecisionFindsNothingToDo(t *testing.T) {
 	})
 }
 
-func TestAJournalThatTakesNothingIsNotHammered(t *testing.T) {
+func TestFailingJournalIsNotHammered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, tried := newWorld(t), &calls{}
 		w.run()
@@ -451,7 +451,7 @@ func TestAJournalThatTakesNothingIsNotHammered(t *testing.T) {
 	})
 }
 
-func TestAWakeIsNeverLost(t *testing.T) {
+func TestWakeIsNeverLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, done := newWorld(t), &calls{}
 		w.runner.Wake() // before it runs
@@ -476,7 +476,7 @@ func TestAWakeIsNeverLost(t *testing.T) {
 	})
 }
 
-func TestAClassHasItsLimitAndHoldsNobodyElseUp(t *testing.T) {
+func TestClassLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.runner.Limits = map[string]int{"judge": 2}
@@ -523,7 +523,7 @@ func TestAClassHasItsLimitAndHoldsNobodyElseUp(t *testing.T) {
 	})
 }
 
-func TestStoppingWaitsAndStillRecordsWhatWasDone(t *testing.T) {
+func TestStopRecordsResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.list.add(Work{Key: "pay", Guard: guard, Act: func(context.Context) (Decision, error) {
@@ -539,7 +539,7 @@ func TestStoppingWaitsAndStillRecordsWhatWasDone(t *testing.T) {
 	})
 }
 
-func TestAnEffectThatStaysDueAfterItWasDoneDoesNotFillTheJournal(t *testing.T) {
+func TestEffectThatStaysDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, done := newWorld(t), &calls{}
 		w.list.add(acting("publish", done, nil))
@@ -551,7 +551,7 @@ func TestAnEffectThatStaysDueAfterItWasDoneDoesNotFillTheJournal(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotDueAnyMoreIsForgotten(t *testing.T) {
+func TestFinishedWorkIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, tried := newWorld(t), &calls{}
 		for i := range 50 {
@@ -595,7 +595,7 @@ func entries(t *rapid.T) (all []fact.Entry) {
 
 func TestClaimsRestore(t *testing.T) { foldtest.GoesOn(t, NewClaims, entries, nil) }
 
-func TestAGarbledSnapshotIsRefusedAndChangesNothing(t *testing.T) {
+func TestGarbledSnapshotIsRefused(t *testing.T) {
 	f := NewClaims()
 	f.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{fact.EffectParked{Effect: "a", Reason: "x"}}})
 	more := []string{`{"a":1}`, `{"a":`, `7`, `{"open":{},"more":1}`}

@@ -9,7 +9,7 @@ import (
 	"fiatjaf.com/nostr"
 )
 
-func TestEveryTypeReadsWhatItWrites(t *testing.T) {
+func TestFactsRoundTrip(t *testing.T) {
 	for name, read := range readers {
 		f, err := read(json.RawMessage(`{}`))
 		if err != nil {
@@ -33,7 +33,7 @@ func TestEveryTypeReadsWhatItWrites(t *testing.T) {
 	}
 }
 
-func TestAnEntryIsEncodedAsEncodingJSONWould(t *testing.T) {
+func TestEncodeMatchesJSON(t *testing.T) {
 	for _, e := range []Entry{
 		{V: 1},
 		{V: 1, At: 7, By: "a<b", Cause: "c", Prev: "p", Facts: []Fact{}},
@@ -52,7 +52,7 @@ func TestAnEntryIsEncodedAsEncodingJSONWould(t *testing.T) {
 	}
 }
 
-func TestAFactOfANewerProgramIsRefused(t *testing.T) {
+func TestUnknownFactIsRefused(t *testing.T) {
 	var e Entry
 	err := json.Unmarshal([]byte(`{"v":1,"at":1,"by":"n","facts":[{"type":"moon.landed"}]}`), &e)
 	if !errors.Is(err, ErrUnknown) {

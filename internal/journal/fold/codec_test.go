@@ -29,7 +29,7 @@ type name string
 
 func aKey() nostr.PubKey { return nostr.GetPublicKey(nostr.SecretKey{31: 1}) }
 
-func TestAStateIsWrittenAsItAlwaysWas(t *testing.T) {
+func TestEncodeMatchesEncodingJSON(t *testing.T) {
 	s := kept{Key: aKey(), Raw: json.RawMessage(`{"b":1,"a":[2]}`), Trust: 600_000, Text: "a <b> & \u2028", Untagged: true,
 		Verdict: guild.Verdict{Outcome: guild.Success, Score: 930_000}}
 	s.Jobs.Set(guild.JobID{2}, []int{1, 2})
@@ -52,7 +52,7 @@ func TestAStateIsWrittenAsItAlwaysWas(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoKeyIsNotReadAsOne(t *testing.T) {
+func TestInvalidKeyIsRefused(t *testing.T) {
 	for _, bad := range []string{`""`, `7`, `{}`, `"zz` + aKey().Hex()[2:] + `"`, `"` + aKey().Hex()[2:] + `"`, `["` + aKey().Hex()[2:] + `"]`} {
 		var s struct{ Key nostr.PubKey }
 		if err := fold.Decode([]byte(`{"Key":`+bad+`}`), &s); err == nil {

@@ -37,7 +37,7 @@ func sequences(s *fold.Store, name string, version int) (seqs []uint64) {
 	return seqs
 }
 
-func TestASnapshotComesBackAsItWas(t *testing.T) {
+func TestSnapshotRoundTrip(t *testing.T) {
 	s, _ := store(t)
 	want := fold.Snapshot{Fold: "jobs", Version: 3, Seq: 7, Prefix: guild.Sum([]byte("x")), State: []byte("a\nb\x00")}
 	save(t, s, want)
@@ -52,7 +52,7 @@ func TestASnapshotComesBackAsItWas(t *testing.T) {
 	}
 }
 
-func TestTheNewestTwoOfEachFoldAreKeptNewestFirst(t *testing.T) {
+func TestNewestSnapshotsAreKept(t *testing.T) {
 	s, _ := store(t)
 	for seq := range uint64(12) {
 		save(t, s, fold.Snapshot{Fold: "jobs", Seq: seq}, fold.Snapshot{Fold: "jobs-more", Seq: 2 * seq})
@@ -65,7 +65,7 @@ func TestTheNewestTwoOfEachFoldAreKeptNewestFirst(t *testing.T) {
 	}
 }
 
-func TestASnapshotOfAnotherVersionIsPassedOver(t *testing.T) {
+func TestOtherVersionIsIgnored(t *testing.T) {
 	s, _ := store(t)
 	save(t, s, fold.Snapshot{Fold: "jobs", Version: 1, Seq: 1}, fold.Snapshot{Fold: "jobs", Version: 2, Seq: 2})
 	if got := sequences(s, "jobs", 1); !slices.Equal(got, []uint64{1}) {
@@ -73,7 +73,7 @@ func TestASnapshotOfAnotherVersionIsPassedOver(t *testing.T) {
 	}
 }
 
-func TestADamagedSnapshotIsPassedOver(t *testing.T) {
+func TestDamagedSnapshotIsIgnored(t *testing.T) {
 	damages := map[string]func([]byte) []byte{
 		"a flipped byte in the head":  func(b []byte) []byte { b[3] ^= 1; return b },
 		"a flipped byte in the state": func(b []byte) []byte { b[len(b)-40] ^= 1; return b },

@@ -11,7 +11,7 @@ import (
 	"guild/internal/journal/fold"
 )
 
-func TestATableIsAMapWhoseCopiesStayAsTheyWere(t *testing.T) {
+func TestTableBehavesLikeMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var table fold.Table[int, int]
 		model := map[int]int{}
@@ -42,7 +42,7 @@ func TestATableIsAMapWhoseCopiesStayAsTheyWere(t *testing.T) {
 	})
 }
 
-func TestACopyIsWrittenToLikeAnyTable(t *testing.T) {
+func TestTableCopyIsIndependent(t *testing.T) {
 	var table fold.Table[string, int]
 	table.Set("a", 1)
 	other := table.Clone()
@@ -53,7 +53,7 @@ func TestACopyIsWrittenToLikeAnyTable(t *testing.T) {
 	}
 }
 
-func TestATableIsWrittenAsTheMapThatItIs(t *testing.T) {
+func TestTableJSON(t *testing.T) {
 	type state struct {
 		Table fold.Table[string, int] `json:"table"`
 	}
@@ -76,7 +76,7 @@ func TestATableIsWrittenAsTheMapThatItIs(t *testing.T) {
 	}
 }
 
-func BenchmarkACopyOfAMillionEntries(b *testing.B) {
+func BenchmarkTableClone(b *testing.B) {
 	var table fold.Table[int, int]
 	for n := range 1_000_000 {
 		table.Set(n, n)

@@ -59,7 +59,7 @@ func TestDecodeWhole(t *testing.T) {
 	}
 }
 
-func TestAnEncodedStateIsWhole(t *testing.T) {
+func TestEncodedStateIsWhole(t *testing.T) {
 	for _, want := range []whole{{}, {embedded: embedded{1}, List: []string{"a"}, Last: &guild.Hash{1}, Seldom: "x", Plain: true}} {
 		want.Jobs.Set(guild.JobID{1}, 7)
 		b, err := fold.Encode(want)
