@@ -18,7 +18,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// archive moves everything older than an hour out of a journal that then goes on.
+// archive archives everything older than an hour, and appends some entries before and after that.
 func archive(t *testing.T, j *journal.Journal, sign journal.Sign) journal.Report {
 	t.Helper()
 	time.Sleep(2 * time.Hour)
@@ -92,7 +92,7 @@ func TestArchiveKeepsState(t *testing.T) {
 	})
 }
 
-// block names the last block file.
+// block returns the name of the last block file.
 func block(t *testing.T, dir string) string {
 	t.Helper()
 	names, err := filepath.Glob(stream(dir, "msgs", "*.blk"))

@@ -13,7 +13,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// archivedOf lists the sequences of a subject's archived entries.
+// archivedOf returns the sequences of a subject's archived entries.
 func archivedOf(t *testing.T, j *journal.Journal, s fact.Subject) (seqs []uint64, err error) {
 	t.Helper()
 	for e, err := range j.Archived(t.Context(), s) {

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,16 +29,16 @@ func TestLeavesMatchSeal(t *testing.T) {
 	}
 }
 
-// sealedJournal is a journal on the disk, and what somebody signed of it.
+// sealedJournal is a closed journal and its seals.
 type sealedJournal struct {
 	dir      string
-	all      []message // as written, the first is entry 1
-	archived int       // of these
+	all      []message // all entries
+	archived int       // number of archived entries
 	signed   map[Claim]bool
 	latest   Claim
 }
 
-// made makes a journal of n entries, sealed every 25 and at the end, of which the first archived are in archive files.
+// made makes a journal of n entries, with a seal every 25 entries and at the end, and archives if wanted.
 func made(t *testing.T, n int, archive bool) *sealedJournal {
 	t.Helper()
 	s := &sealedJournal{dir: t.TempDir(), signed: map[Claim]bool{}}
@@ -95,7 +94,7 @@ func (s *sealedJournal) sign(t *testing.T, j *Journal) fact.JournalSealed {
 	return fact.JournalSealed{Size: size, Root: root}
 }
 
-// check checks a copy of the journal.
+// check checks a copy of the journal, in dir.
 func (s *sealedJournal) check(t *testing.T, dir string, claims ...Claim) Checked {
 	t.Helper()
 	before := everything(t, dir)
@@ -116,7 +115,7 @@ func (s *sealedJournal) check(t *testing.T, dir string, claims ...Claim) Checked
 	return found
 }
 
-// everything names all files with their sizes and dates.
+// everything lists all files with their sizes and dates.
 func everything(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder
@@ -143,7 +142,7 @@ func (s *sealedJournal) copy(t *testing.T) string {
 	return dir
 }
 
-// relink makes a history look right: entries are numbered anew, and each names the one before it.
+// relink numbers the entries anew and lets each name the one before it, as an attacker would.
 func relink(t *testing.T, all []message) []message {
 	t.Helper()
 	tips := map[fact.Subject]tip{}
@@ -167,7 +166,7 @@ func relink(t *testing.T, all []message) []message {
 	return all
 }
 
-// write writes a history into the files of a journal, with checksums, checkpoints and names that fit.
+// write writes entries into the files of a journal, with the right checksums, checkpoints and file names.
 func (s *sealedJournal) write(t *testing.T, dir string, all []message) {
 	t.Helper()
 	f := files(dir)
@@ -195,7 +194,7 @@ func (s *sealedJournal) write(t *testing.T, dir string, all []message) {
 	}
 	var buf []byte
 	for _, m := range all[through:] {
-		buf = append(buf, encodeRecord(t, blocks[0], m)...)
+		buf = append(buf, sealed(blocks[0], m.seq, factsPrefix+string(m.subject), string(m.data))...)
 	}
 	if err := os.WriteFile(blocks[0].path, buf, 0o600); err != nil {
 		t.Fatal(err)
@@ -226,24 +225,7 @@ func writeArchiveOf(t *testing.T, f files, all []message) {
 	}
 }
 
-func encodeRecord(t *testing.T, b block, m message) []byte {
-	t.Helper()
-	sum, err := b.checksum()
-	if err != nil {
-		t.Fatal(err)
-	}
-	subject := factsPrefix + string(m.subject)
-	rec := binary.LittleEndian.AppendUint32(nil, uint32(recordHead+len(subject)+len(m.data)+recordSum))
-	rec = binary.LittleEndian.AppendUint64(rec, m.seq)
-	rec = binary.LittleEndian.AppendUint64(rec, 0)
-	rec = binary.LittleEndian.AppendUint16(rec, uint16(len(subject)))
-	rec = append(append(rec, subject...), m.data...)
-	sum.Write(rec[4:20])
-	sum.Write(rec[recordHead:])
-	return sum.Sum(rec)
-}
-
-// remember rewrites the high-water mark to fit a history.
+// remember rewrites the high-water mark to fit the entries.
 func (s *sealedJournal) remember(t *testing.T, dir string, all []message) {
 	t.Helper()
 	f := files(dir)
@@ -265,7 +247,7 @@ func (s *sealedJournal) remember(t *testing.T, dir string, all []message) {
 	}
 }
 
-// rehash rewrites the file of hashes to fit a history.
+// rehash rewrites the file of hashes to fit the entries.
 func rehash(t *testing.T, dir string, all []message) {
 	t.Helper()
 	var b []byte
@@ -283,7 +265,7 @@ func changed(m message) message {
 	return m
 }
 
-// attacks change a history at an entry, given by its index.
+// attacks returns changes of the entries at an index, by name.
 func attacks() map[string]func(all []message, i int) []message {
 	return map[string]func([]message, int) []message{
 		"edited":   func(all []message, i int) []message { all[i] = changed(all[i]); return all },
@@ -299,7 +281,7 @@ func attacks() map[string]func(all []message, i int) []message {
 	}
 }
 
-// An attacker changes one entry, and then makes everything fit that no signature protects.
+// An attacker changes an entry and then adapts everything that no signature protects.
 func TestCheckFindsChanges(t *testing.T) {
 	const entries, tries = 160, 2
 	for _, archive := range []bool{false, true} {
@@ -369,7 +351,7 @@ func (s *sealedJournal) attack(t *testing.T, change func([]message, int) []messa
 	}
 }
 
-// These change files without making anything fit.
+// Here nothing is adapted to the change.
 func TestCheckFindsDamagedFiles(t *testing.T) {
 	s := made(t, 160, true)
 	for name, c := range map[string]struct {
@@ -408,7 +390,7 @@ func TestCheckFindsDamagedFiles(t *testing.T) {
 		"no marker":                    {func(t *testing.T, f files) { erase(t, f.marker()) }, "journal.json", within(0, 0)},
 		"a record that says that an entry is deleted": {func(t *testing.T, f files) {
 			alter(t, theBlock(t, f), func(b []byte) []byte {
-				return append(b, encodeRecord(t, block{stream: factsStream, index: 1}, message{seq: 130 | 1<<62})...)
+				return append(b, sealed(block{stream: factsStream, index: 1}, 130|1<<62, factsPrefix, "")...)
 			})
 		}, "stream", within(130, 130)},
 		"a stream that is described as nothing": {func(t *testing.T, f files) {
@@ -477,7 +459,7 @@ func TestCheckEmptyJournal(t *testing.T) {
 	}
 }
 
-// The node goes on while its journal is read: it decides something, and hashes it.
+// The node appends entries and hashes while its journal is checked.
 func TestCheckDuringAppend(t *testing.T) {
 	s := made(t, 60, false)
 	dir, early := s.copy(t), s.all[:50]

@@ -18,7 +18,7 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// options are those of most tests: no fsync, no log.
+// options returns the options of most tests: no fsync, no log.
 func options(dir string, folds ...fold.Fold) journal.Options {
 	return journal.Options{Dir: dir, Node: "test", Now: time.Now, Folds: folds,
 		NoSync: true, Log: slog.New(slog.DiscardHandler)}
@@ -40,7 +40,7 @@ func closeIt(t *testing.T, j *journal.Journal) {
 	}
 }
 
-// decide appends n decisions, in turn under seven guards.
+// decide appends n decisions under seven guards in turn.
 func decide(t *testing.T, j *journal.Journal, n int) {
 	t.Helper()
 	for range n {
@@ -51,7 +51,7 @@ func decide(t *testing.T, j *journal.Journal, n int) {
 	}
 }
 
-// filled makes a journal with n entries and closes it.
+// filled makes a closed journal with n entries.
 func filled(t *testing.T, n int) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -87,7 +87,7 @@ func edit(t *testing.T, path string, change func([]byte) []byte) {
 	}
 }
 
-// flip changes one byte at a part of the file.
+// flip changes the byte at a fraction of the length.
 func flip(part float64) func([]byte) []byte {
 	return func(b []byte) []byte {
 		b[int(float64(len(b))*part)] ^= 1
@@ -95,7 +95,7 @@ func flip(part float64) func([]byte) []byte {
 	}
 }
 
-// cut keeps a part of the file.
+// cut keeps a fraction of the length.
 func cut(part float64) func([]byte) []byte {
 	return func(b []byte) []byte { return b[:int(float64(len(b))*part)] }
 }
@@ -118,7 +118,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// refused makes sure that the journal is found damaged and that nothing in its stream is changed by that.
+// refused checks that Open finds the journal damaged and changes no block of it.
 func refused(t *testing.T, o journal.Options) {
 	t.Helper()
 	before := contents(t, filepath.Join(o.Dir, "stream"))
@@ -141,7 +141,7 @@ func refused(t *testing.T, o journal.Options) {
 	}
 }
 
-// repaired repairs a journal of n entries and makes sure that what is lost is told, and nothing else is lost.
+// repaired repairs a journal of n entries and checks that all lost entries are reported, and no others are lost.
 func repaired(t *testing.T, o journal.Options, n int) journal.Report {
 	t.Helper()
 	report, err := journal.Repair(t.Context(), o)

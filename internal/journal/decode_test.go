@@ -40,7 +40,7 @@ func TestTreeMatchesTlog(t *testing.T) {
 	}
 }
 
-// sample is a chain of a few entries.
+// sample returns a chain of eleven entries.
 func sample() *chain {
 	c := &chain{}
 	for seq := uint64(1); seq <= 11; seq++ {
@@ -85,7 +85,7 @@ func FuzzAChainIsReadOrRefused(f *testing.F) {
 	})
 }
 
-// sealed is a record as the server writes it.
+// sealed returns a record as the server writes it.
 func sealed(b block, seq uint64, subject, data string) []byte {
 	sum, err := b.checksum()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"guild/internal/journal"
 )
 
-// Somebody copies the directory, goes on with the copy in another way, and puts it back. The mark outside knows better.
+// Somebody copies the directory, appends other entries to the copy, and puts it back. The mark outside shows it.
 func TestForkIsFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		entries int
@@ -118,7 +118,7 @@ func mkdir(t *testing.T, path string) {
 	}
 }
 
-// Everything in the directory is gone, and somebody kept a checkpoint.
+// Everything in the directory is gone, but somebody has a claim about it.
 func TestCheckEmptiedJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

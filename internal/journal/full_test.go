@@ -105,8 +105,7 @@ func TestFloorAndRoom(t *testing.T) {
 	})
 }
 
-// smallDisk mounts a file system of its own, of the given size. Only root may; for others the floor is tested
-// above.
+// smallDisk mounts a file system of the given size, which only root may do. For others, TestFloorAndRoom must do.
 func smallDisk(t *testing.T, size int) (dir string, may bool) {
 	t.Helper()
 	dir = t.TempDir()
@@ -126,7 +125,7 @@ func smallDisk(t *testing.T, size int) (dir string, may bool) {
 	return dir, true
 }
 
-// fill takes all free space.
+// fill fills the disk with a file.
 func fill(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Create(path)
@@ -225,8 +224,8 @@ func TestFullDiskUsesReserve(t *testing.T) {
 	}
 }
 
-// deaf is a connection to the server on which, once told so, nothing comes back; mute is one on which nothing
-// arrives.
+// lossy makes connections to the server that can lose messages: all from the server if deaf is set, and new entries to the
+// server if mute is set.
 type lossy struct {
 	srv        *server.Server
 	deaf, mute atomic.Bool
@@ -258,7 +257,7 @@ func (c *lossyConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// lose makes the journal use a connection that loses things.
+// lose makes the journal use a lossy connection.
 func lose(t *testing.T, j *Journal) *lossy {
 	t.Helper()
 	old := j.store.Load()

@@ -19,7 +19,7 @@ import (
 	"guild/internal/journal/journaltest"
 )
 
-// The test binary plays a second process if this names what to do: hold, append, or prove.
+// The test binary is run as a second process, with a role: hold, append or prove.
 const (
 	childRole = "JOURNAL_TEST_ROLE"
 	childDir  = "JOURNAL_TEST_DIR"
@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	journaltest.Main(m)
 }
 
-// child opens the journal and says so. Then it waits for its input to end, or appends until it is killed and
-// says what was acknowledged.
+// child opens the journal and prints that. Then it waits for its input to end, or appends until it is killed, and prints the
+// number of each acknowledged decision.
 func child(role, dir string) error {
 	f := newJobs()
 	j, err := journal.Open(context.Background(), journal.Options{Dir: dir, Node: "child", Now: time.Now,

@@ -16,7 +16,7 @@ import (
 	"guild/seal"
 )
 
-// proven makes sure that an entry is proven to be in the tree of a size, whose root is given.
+// proven checks the proof that an entry is in the tree of a size, with the given root.
 func proven(t *testing.T, j *journal.Journal, seq, size uint64, root guild.Hash) {
 	t.Helper()
 	p, err := j.Prove(t.Context(), seq, size)
@@ -101,7 +101,7 @@ func TestProveArchivedEntry(t *testing.T) {
 	})
 }
 
-// The file of hashes is only a shortcut: whatever happens to it, proofs are right.
+// The file of hashes is a cache. Whatever happens to it, proofs are right.
 func TestWrongHashesAreReplaced(t *testing.T) {
 	const entries = 300
 	whole := int64(entries*2-4) * 32 // 300 has four bits set

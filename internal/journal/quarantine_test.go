@@ -17,7 +17,7 @@ func quietly(dir string) Options {
 	return Options{Dir: dir, Node: "test", Now: func() time.Time { return after }, NoSync: true, Log: slog.New(slog.DiscardHandler)}
 }
 
-// wreck changes the bytes of entries in the stream.
+// wreck changes the records of entries in the stream.
 func wreck(t *testing.T, dir string, how func(record []byte), seqs ...int) {
 	t.Helper()
 	path := theBlock(t, files(dir))
@@ -46,7 +46,7 @@ func flipIn(part string) func([]byte) {
 
 func zero(record []byte) { clear(record) }
 
-// guardsOf are the guards of entries, sorted.
+// guardsOf returns the guards of entries, sorted.
 func (s *sealedJournal) guardsOf(seqs ...int) []fact.Subject {
 	var all []fact.Subject
 	for _, seq := range seqs {
@@ -59,7 +59,7 @@ func union(guards ...[]fact.Subject) []fact.Subject {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(guards...))))
 }
 
-// withoutLater are the guards with an entry through a sequence and none after it, sorted.
+// withoutLater returns the guards whose last entry is not after a sequence, sorted.
 func (s *sealedJournal) withoutLater(seq int) (all []fact.Subject) {
 	last := map[fact.Subject]int{}
 	for i, m := range s.all {
@@ -132,7 +132,7 @@ func TestRepairQuarantinesDamagedGuards(t *testing.T) {
 	}
 }
 
-// What ends a journal may have been of any guard but a finished one.
+// Lost entries at the end may have been of any guard that is not finished.
 func TestLostEndQuarantinesUnfinished(t *testing.T) {
 	s := made(t, 40, false)
 	dir := s.copy(t)
@@ -204,7 +204,7 @@ func TestUnexplainedHoleIsDamage(t *testing.T) {
 	}
 }
 
-// read reads the entries that a directory has now.
+// read replaces s.all by the entries of the journal in dir.
 func (s *sealedJournal) read(t *testing.T, dir string) {
 	t.Helper()
 	j, err := Open(t.Context(), quietly(dir))

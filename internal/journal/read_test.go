@@ -6,7 +6,7 @@ import (
 	"guild/internal/journal/journaltest"
 )
 
-// TestEntriesManyTimes reads more often than the server has room for readers that stay.
+// The history is read more often than the server allows consumers.
 func TestEntriesManyTimes(t *testing.T) {
 	const entries, readings = 20, 1_100
 	j := journaltest.Open(t, newJobs())

@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	strangers = 40 // messages in each stream beside the facts
+	strangers = 40 // messages in each side stream
 	decisions = 20
 )
 
-// market makes a closed journal with some of everything in it, and returns its files.
+// market makes a closed journal with facts and messages in side streams.
 func market(t *testing.T) files {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,8 +64,7 @@ func copyOf(t *testing.T, f files) files {
 	return files(dir)
 }
 
-// places are offsets into the records of a block: one in each part of a middle and of the last record, and some
-// anywhere.
+// places returns offsets in a block: one in each part of a middle record and of the last one, and some random ones.
 func places(t *testing.T, stream string, buf []byte, r *rand.Rand) (offsets []int) {
 	t.Helper()
 	sum, err := block{stream: stream, index: 1}.checksum()
@@ -96,7 +95,7 @@ func places(t *testing.T, stream string, buf []byte, r *rand.Rand) (offsets []in
 	return offsets
 }
 
-// kept counts the messages that a journal yields of a stream beside the facts. Reading them must not take long.
+// kept returns the number of messages that can be read in a side stream. Reading must not take long.
 func kept(t *testing.T, j *Journal, stream string) (n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -120,7 +119,7 @@ func kept(t *testing.T, j *Journal, stream string) (n int) {
 	return n
 }
 
-// flipped changes a bit of a file below a journal's stream, and returns what the file is then.
+// flipped flips a bit in a file of a stream, and returns the new content.
 func flipped(t *testing.T, f files, stream, name string, at int, bit int) []byte {
 	t.Helper()
 	path := filepath.Join(f.streamDir(stream), name)
@@ -135,7 +134,7 @@ func flipped(t *testing.T, f files, stream, name string, at int, bit int) []byte
 	return b
 }
 
-// reopened opens a journal that has all its facts, whatever happened to the streams beside them.
+// reopened opens a journal and checks that it has all its facts, whatever happened to the side streams.
 func reopened(t *testing.T, o Options) *Journal {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -152,7 +151,7 @@ func reopened(t *testing.T, o Options) *Journal {
 	return j
 }
 
-// takesMore makes sure that a stream is written and read as if nothing had happened.
+// takesMore checks that a stream can be written and read.
 func takesMore(t *testing.T, j *Journal, stream string) {
 	t.Helper()
 	before := kept(t, j, stream)
@@ -234,7 +233,7 @@ func TestRepairRenewsDamagedStream(t *testing.T) {
 	}
 }
 
-// Nothing is moved before the owner could note that it is gone.
+// Nothing is moved before Renew has noted the loss.
 func TestStreamStaysIfRenewFails(t *testing.T) {
 	f := market(t)
 	flipped(t, f, seenStream, "msgs/1.blk", 500, 0)
@@ -249,7 +248,7 @@ func TestStreamStaysIfRenewFails(t *testing.T) {
 	}
 }
 
-// Who only looks at a journal moves nothing, and reads what can be read.
+// Without Renew nothing is moved, and what can be read is read.
 func TestDamagedStreamIsRead(t *testing.T) {
 	whole := market(t)
 	for _, stream := range []string{seenStream, rejectedStream} {
@@ -300,7 +299,7 @@ func TestWholeStreamsAreNotRenewed(t *testing.T) {
 	}
 }
 
-// A machine that stopped leaves the last message incomplete: that alone is lost.
+// The machine stopped while the last message was written. Only that is lost.
 func TestIncompleteMessageIsTruncated(t *testing.T) {
 	for _, stream := range []string{seenStream, rejectedStream} {
 		f := market(t)

@@ -11,10 +11,10 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// after is later than anything that made decides.
+// after is later than all entries of made.
 var after = time.Unix(1_800_000_000, 0)
 
-// repair has the journal in a directory repaired, and lets it go on for some entries and a seal.
+// repair repairs the journal in a directory, and appends n entries, the last of which is a seal.
 func (s *sealedJournal) repair(t *testing.T, dir string, n int) (Report, Claim) {
 	t.Helper()
 	o := Options{Dir: dir, Node: "test", Now: func() time.Time { return after }, NoSync: true, Log: slog.New(slog.DiscardHandler)}
@@ -52,7 +52,7 @@ func (s *sealedJournal) repair(t *testing.T, dir string, n int) (Report, Claim) 
 	return report, s.latest
 }
 
-// damage flips a byte of an entry in the stream, so that it cannot be read any more.
+// damage flips a bit of an entry in the stream.
 func (s *sealedJournal) damage(t *testing.T, dir string, seq int) {
 	t.Helper()
 	alter(t, theBlock(t, files(dir)), func(b []byte) []byte {
@@ -109,7 +109,7 @@ func TestChangeAfterRepairIsFound(t *testing.T) {
 	}
 }
 
-// Before the repair something else was changed, which it does not explain.
+// The repair does not explain an earlier change.
 func TestRepairHidesNothingElse(t *testing.T) {
 	s := made(t, 160, false)
 	dir := s.copy(t)

@@ -17,7 +17,7 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// neighbour is another writer: it appends to the same stream over a connection of its own to the journal's server.
+// neighbour is another writer. It appends to the same stream over its own connection to the journal's server.
 type neighbour struct {
 	t *testing.T
 	s *store
@@ -51,7 +51,7 @@ func shared(t *testing.T, f *tally) (*Journal, *neighbour) {
 	return j, &neighbour{t, &store{conn: conn, js: js, facts: facts}}
 }
 
-// append appends under a guard after what is stored there.
+// append appends an entry under a guard after the last one.
 func (n *neighbour) append(guard fact.Subject, reason string) uint64 {
 	n.t.Helper()
 	for {
@@ -148,7 +148,7 @@ func TestBrokenChainStopsJournal(t *testing.T) {
 	}
 }
 
-// limited ends a decision that would be tried for ever: Do looks at its context between two tries.
+// limited returns a context that ends a decision that would be tried for ever.
 func limited(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(cancel)
@@ -218,7 +218,7 @@ func TestCancelledDecisionIsNotRetried(t *testing.T) {
 	}
 }
 
-// An entry of another writer comes before ours, under another guard: there is no conflict that would tell of it.
+// Another writer's entry comes before ours, under another guard, so there is no conflict.
 func TestUnknownEntryIsFolded(t *testing.T) {
 	f := newTally()
 	j, n := shared(t, f)
@@ -243,7 +243,7 @@ func TestGapBeforeDecisionIsDamage(t *testing.T) {
 	}
 }
 
-// The server failed in the middle of an archive: the entries are archived, and still there.
+// Archive was interrupted: the entries are archived and still in the stream.
 func TestDecisionFinishesFailedCut(t *testing.T) {
 	j, _ := shared(t, newTally())
 	if err := j.Do(t.Context(), "job.1", "", closed("old")); err != nil {

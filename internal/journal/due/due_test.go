@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { journaltest.Main(m) }
 
 const guard fact.Subject = "job.00"
 
-// list is a source whose work a test adds and takes away.
+// list is a source with work that a test adds and removes.
 type list struct {
 	mu   sync.Mutex
 	work []Work
@@ -48,7 +48,7 @@ func (l *list) remove(key string) {
 	l.work = slices.DeleteFunc(l.work, func(w Work) bool { return w.Key == key })
 }
 
-// world is a journal with a runner on one list of work.
+// world is a journal and a runner with one list of work.
 type world struct {
 	*testing.T
 	journal *journal.Journal
@@ -68,7 +68,7 @@ func newWorld(t *testing.T) *world {
 	return newWorldOf(t, dir)
 }
 
-// newWorldOf is newWorld with the journal in a directory.
+// newWorldOf returns a world with the journal in dir.
 func newWorldOf(t *testing.T, dir string) *world {
 	t.Helper()
 	w := &world{T: t, claims: NewClaims(), list: &list{}, start: time.Now()}
@@ -92,7 +92,7 @@ func (w *world) run() {
 	w.Cleanup(w.stop)
 }
 
-// pass lets time pass and everything that it brings about happen.
+// pass lets time pass, and waits for everything that happens then.
 func (w *world) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -120,7 +120,7 @@ func (w *world) facts() (types []string) {
 	return types
 }
 
-// calls counts how often, and when, something was done.
+// calls notes the times of calls.
 type calls struct {
 	mu sync.Mutex
 	at []time.Time
@@ -138,7 +138,7 @@ func (c *calls) times() []time.Time {
 	return slices.Clone(c.at)
 }
 
-// acting is an effect that notes each try and then ends with err.
+// acting returns an effect that notes each try and then returns err.
 func acting(key string, c *calls, err error) Work {
 	return Work{Key: key, Guard: guard, Act: func(context.Context) (Decision, error) {
 		c.note()
@@ -602,7 +602,7 @@ func TestGarbledSnapshotIsRefused(t *testing.T) {
 	foldtest.Refuses(t, f, append(more, foldtest.Partial(t, f)...)...)
 }
 
-// What a guard in quarantine lost may be that it was done.
+// The lost entry of a guard in quarantine may have said that the effect was done.
 func TestQuarantineStopsDueWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, withoutEntry(t, 2, fact.EffectClaimed{Effect: "x"}, fact.EffectSettled{Effect: "x"}, fact.JobClosed{}))
@@ -637,7 +637,7 @@ func TestQuarantineStopsDueWork(t *testing.T) {
 	})
 }
 
-// withoutEntry makes a journal with an entry for each fact, which lost one of them and was repaired.
+// withoutEntry makes a journal with an entry for each fact, which has lost one of them and was repaired.
 func withoutEntry(t *testing.T, seq uint64, facts ...fact.Fact) (dir string) {
 	t.Helper()
 	dir = journaltest.Dir(t)

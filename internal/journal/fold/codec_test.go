@@ -10,7 +10,7 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// kept is a state of everything that states have.
+// kept is a state with every type that states have.
 type kept struct {
 	Key      nostr.PubKey                   `json:"key"`
 	ID       nostr.ID                       `json:"id,omitzero"`
