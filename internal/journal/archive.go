@@ -192,7 +192,7 @@ func (j *Journal) cut(ctx context.Context, point Checkpoint) error {
 // cutOff removes the entries through a sequence from the stream.
 func (s *store) cutOff(ctx context.Context, through uint64) error {
 	if err := s.facts.Purge(ctx, jetstream.WithPurgeSequence(through+1)); err != nil {
-		return fmt.Errorf("cut off the entries through %d: %w", through, err)
+		return fmt.Errorf("remove the entries through %d: %w", through, err)
 	}
 	return nil
 }

@@ -217,7 +217,7 @@ func (a archiveFile) read(before Checkpoint, visit func(scanned) error) (point C
 		return Checkpoint{}, err
 	}
 	if point.From != a.from || point.Through != a.through {
-		return Checkpoint{}, damaged("the archive file %s has another name than it was given", a.path)
+		return Checkpoint{}, damaged("the archive file %s was renamed", a.path)
 	}
 	return point, nil
 }

@@ -243,7 +243,7 @@ func decodeChain(b []byte) (*chain, error) {
 		c.tips.Set(fact.Subject(subject), tip{r.number(), int64(r.number()), r.hash()})
 	}
 	if r.bad {
-		return nil, errors.New("chain: cut short")
+		return nil, errors.New("chain: incomplete")
 	}
 	return c, nil
 }

@@ -327,7 +327,7 @@ func (c *checking) place(s scanned) error {
 		if s.seq <= c.found.Archived {
 			return nil // it is archived and is about to be removed
 		}
-		f.Entry, f.What = s.seq, fmt.Sprintf("entry %d is there once more, after entry %d", s.seq, last)
+		f.Entry, f.What = s.seq, fmt.Sprintf("entry %d is repeated after entry %d", s.seq, last)
 	case afterGap:
 		f.Through, f.What = s.seq-1, fmt.Sprintf("entry %d is followed by entry %d: %d missing", last, s.seq, s.seq-last-1)
 	}
@@ -360,7 +360,7 @@ func (c *checking) follow(s scanned) {
 		return
 	}
 	f := Fault{Entry: s.seq, File: c.below(s.file), Want: before.prev(), Got: s.prev,
-		What: fmt.Sprintf("entry %d of %.80q does not name the one before it: that, or this, is another than it was", s.seq, s.subject)}
+		What: fmt.Sprintf("entry %d of %.80q does not name the one before it: one of them was changed", s.seq, s.subject)}
 	if c.tips[lostSubject].seq <= before.seq {
 		c.broke = true
 		c.fault(f)
@@ -486,5 +486,5 @@ func headOf(data []byte) (prev string, at int64, err error) {
 			return "", 0, err
 		}
 	}
-	return "", 0, errors.New("no entry")
+	return "", 0, errors.New("not an entry")
 }

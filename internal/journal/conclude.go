@@ -110,11 +110,11 @@ func (c *checking) conclude() {
 		f := Fault{Entry: d.entry, File: filepath.Base(c.files.hashes()), Want: d.want.String(), Got: d.got.String()}
 		switch {
 		case d.through > d.entry:
-			f.Through, f.What = d.through, fmt.Sprintf("a hash of the entries %d to %d in the file of hashes is another than theirs", d.entry, d.through)
+			f.Through, f.What = d.through, fmt.Sprintf("a hash of the entries %d to %d in the file of hashes was changed", d.entry, d.through)
 		case len(c.found.Faults) > 0 || d.entry > c.found.Covered:
-			f.What = fmt.Sprintf("entry %d is not the one of the file of hashes: either is another than it was", d.entry)
+			f.What = fmt.Sprintf("entry %d does not match the file of hashes: one of them was changed", d.entry)
 		default:
-			f.What = fmt.Sprintf("the hash of entry %d in the file of hashes is another than it was; the entry is the one that was sealed", d.entry)
+			f.What = fmt.Sprintf("the hash of entry %d in the file of hashes was changed; the entry is as it was sealed", d.entry)
 		}
 		c.fault(f)
 	}
@@ -186,6 +186,6 @@ func (c *checking) archiveFiles() {
 			continue // a missing file was reported by archives
 		}
 		c.fault(Fault{File: filepath.Join(filepath.Base(c.files.archive()), name), Want: a.Hash, Got: sum.Hex(),
-			What: fmt.Sprintf("the archive file %s is another than was written", name)})
+			What: fmt.Sprintf("the archive file %s was changed", name)})
 	}
 }

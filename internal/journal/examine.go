@@ -117,7 +117,7 @@ func (f files) described() error {
 	}
 	sum.Write(text)
 	if hex.EncodeToString(sum.Sum(nil)) != string(said) {
-		return damaged("meta.inf or meta.sum of its stream of facts is another than was written")
+		return damaged("meta.inf or meta.sum of its stream of facts was changed")
 	}
 	var config struct {
 		Name string `json:"name"`

@@ -104,7 +104,7 @@ func (m *mark) join(path string) error {
 		return damaged("the high-water mark %s belongs to another journal", path)
 	}
 	if h.Seq == m.high.Seq && h.Root != m.high.Root {
-		return damaged("its two high-water marks know two different journals of %d entries", h.Seq)
+		return damaged("its two high-water marks disagree about the first %d entries", h.Seq)
 	}
 	if h.Seq > m.high.Seq {
 		m.high = h

@@ -23,7 +23,7 @@ func (s *store) extent(ctx context.Context) (extent, error) {
 	}
 	st := info.State
 	if st.NumDeleted != 0 || st.Lost != nil || st.Msgs != st.LastSeq+1-max(st.FirstSeq, 1) {
-		return extent{}, damaged("of the entries %d to %d there are %d", st.FirstSeq, st.LastSeq, st.Msgs)
+		return extent{}, damaged("the stream has only %d of the entries %d to %d", st.Msgs, st.FirstSeq, st.LastSeq)
 	}
 	return extent{max(st.FirstSeq, 1), st.LastSeq}, nil
 }
@@ -45,7 +45,7 @@ func (s *store) matches(ctx context.Context, e extent, seq uint64, leaf guild.Ha
 		return err
 	}
 	if leafOf(m.subject, m.data) != leaf {
-		return damaged("entry %d is another than the one recorded", seq)
+		return damaged("entry %d was changed", seq)
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (j *Journal) restore(f *follower, roots map[uint64]guild.Hash) {
 			f.seq = snap.Seq
 			return
 		}
-		j.o.Log.Warn("a snapshot was passed over", "fold", snap.Fold, "seq", snap.Seq, "error", err)
+		j.o.Log.Warn("a snapshot is ignored", "fold", snap.Fold, "seq", snap.Seq, "error", err)
 	}
 }
 

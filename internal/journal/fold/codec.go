@@ -77,7 +77,7 @@ func DecodeWhole(b []byte, into any) error {
 		return fmt.Errorf("the snapshot has no member %q", member)
 	}
 	if _, err := in.ReadToken(); err != io.EOF {
-		return errors.New("the snapshot goes on after its end")
+		return errors.New("data after the snapshot")
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func read(path string) (Snapshot, error) {
 func parse(b []byte) (Snapshot, error) {
 	body := len(b) - sha256.Size
 	if body < 0 || sha256.Sum256(b[:body]) != [sha256.Size]byte(b[body:]) {
-		return Snapshot{}, errors.New("snapshot: not what was written")
+		return Snapshot{}, errors.New("snapshot: wrong checksum")
 	}
 	head, state, found := bytes.Cut(b[:body], []byte{'\n'})
 	if !found || len(head) > maxHead {
