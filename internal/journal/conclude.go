@@ -143,7 +143,8 @@ func (c *checking) missing() {
 func (c *checking) repairs() {
 	for i := range c.found.Repairs {
 		r := &c.found.Repairs[i]
-		if r.Known = r.Entry <= c.tree.vouched; r.Known {
+		r.Known = r.Entry <= c.tree.vouched
+		if r.Known {
 			continue
 		}
 		c.fault(Fault{Entry: cmp.Or(r.From, r.Entry), Through: r.Through, What: fmt.Sprintf("it was damaged, and repaired in entry %d on %s: %d dropped; %s",

@@ -136,7 +136,8 @@ type hashWriter struct {
 
 func (w *hashWriter) add(h guild.Hash) {
 	const many = 1 << 20 // bytes
-	if w.buf = append(w.buf, h[:]...); len(w.buf) >= many {
+	w.buf = append(w.buf, h[:]...)
+	if len(w.buf) >= many {
 		w.err = errors.Join(w.err, w.flush())
 	}
 }

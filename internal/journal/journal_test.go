@@ -266,7 +266,8 @@ func TestEntriesAndWatch(t *testing.T) {
 				if err != nil || e.Seq != next || len(f.reasons()) < int(e.Seq) {
 					t.Errorf("entry %d, want %d, %v", e.Seq, next, err)
 				}
-				if next++; next == 81 {
+				next++
+				if next == 81 {
 					cancel()
 				}
 			}

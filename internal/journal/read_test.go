@@ -17,7 +17,8 @@ func TestEntriesManyTimes(t *testing.T) {
 			if err != nil {
 				t.Fatalf("reading %d: %v", i, err)
 			}
-			if read++; i%2 == 0 && read == entries/2 {
+			read++
+			if i%2 == 0 && read == entries/2 {
 				break // a reader that leaves early leaves nothing behind either
 			}
 		}

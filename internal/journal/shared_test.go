@@ -85,7 +85,8 @@ func TestDecisionAfterConflict(t *testing.T) {
 	j, n := shared(t, f)
 	tries := 0
 	err := j.Do(t.Context(), "job.1", "", func(tx *Tx) error {
-		if tries++; tries == 1 {
+		tries++
+		if tries == 1 {
 			n.append("job.1", "theirs")
 		}
 		tx.Append(fact.JobClosed{Reason: fmt.Sprintf("ours after %d of theirs", f.of("theirs"))})

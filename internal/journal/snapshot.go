@@ -48,11 +48,12 @@ func (j *Journal) takeSnapshots() error {
 		return err
 	}
 	for i, encode := range states {
-		f, err := j.state.folds[i].fold, error(nil)
-		if at.State, err = encode(); err != nil {
+		f := j.state.folds[i].fold
+		state, err := encode()
+		if err != nil {
 			return fmt.Errorf("snapshot of %s: %w", f.Name(), err)
 		}
-		at.Fold, at.Version = f.Name(), f.Version()
+		at.Fold, at.Version, at.State = f.Name(), f.Version(), state
 		if err := j.snaps.Save(at); err != nil {
 			return err
 		}

@@ -177,7 +177,8 @@ func (s *state) reached(seq uint64) (<-chan struct{}, error) {
 func (s *state) tip(guard fact.Subject) (t tip, latest int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err = s.err; err == nil && s.chain.held.Has(guard) {
+	err = s.err
+	if err == nil && s.chain.held.Has(guard) {
 		err = &quarantinedError{guard}
 	}
 	return s.chain.tips.Of(guard), s.chain.at, err

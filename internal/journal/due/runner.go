@@ -286,7 +286,8 @@ func (r *Runner) act(ctx context.Context, w Work) (Decision, error) {
 func (r *Runner) renew(ctx context.Context, w Work) error {
 	ours := false
 	err := r.Journal.Do(ctx, w.Guard, w.Key, func(tx *journal.Tx) error {
-		if ours = r.Claims.get(w.Key).Node == r.Node; ours {
+		ours = r.Claims.get(w.Key).Node == r.Node
+		if ours {
 			until := tx.Now().Add(cmp.Or(w.Lease, lease)).UnixMilli()
 			tx.Append(fact.EffectRenewed{Effect: w.Key, Node: r.Node, Until: until})
 		}
