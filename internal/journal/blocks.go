@@ -72,18 +72,6 @@ func blocks(stream string) ([]block, error) {
 	return all, nil
 }
 
-// load reads a block file.
-func (b block) load() ([]byte, error) {
-	info, err := os.Stat(b.path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > blockLimit {
-		return nil, damaged("%s has %d bytes", b.path, info.Size())
-	}
-	return os.ReadFile(b.path)
-}
-
 // checksum returns the hash that makes the checksums of the block's records.
 func (b block) checksum() (hash.Hash64, error) {
 	key := sha256.Sum256(fmt.Appendf(nil, "%s-%d", b.stream, b.index))

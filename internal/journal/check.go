@@ -83,7 +83,8 @@ type Repaired struct {
 // not possible; damage is a Fault.
 func Check(ctx context.Context, o CheckOptions) (Checked, error) {
 	for {
-		c := newChecking(ctx, o)
+		c := &checking{ctx: ctx, o: o, files: files(o.Dir), found: Checked{Repairs: []Repaired{}, Faults: []Fault{}},
+			tips: map[fact.Subject]tip{}, holes: map[fact.Subject]Fault{}}
 		found, err := c.run()
 		now, _ := readHigh(c.files.high())
 		if now.Archived != c.began && (errors.Is(err, fs.ErrNotExist) || len(found.Faults) > 0) {
@@ -116,11 +117,6 @@ type checking struct {
 	stopped bool // before the end, after a fault
 	ends    []fact.JournalArchived
 	erased  []scanned // marks of deleted entries
-}
-
-func newChecking(ctx context.Context, o CheckOptions) *checking {
-	return &checking{ctx: ctx, o: o, files: files(o.Dir), found: Checked{Repairs: []Repaired{}, Faults: []Fault{}},
-		tips: map[fact.Subject]tip{}, holes: map[fact.Subject]Fault{}}
 }
 
 func (c *checking) run() (Checked, error) {

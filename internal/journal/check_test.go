@@ -42,7 +42,7 @@ type sealedJournal struct {
 func made(t *testing.T, n int, archive bool) *sealedJournal {
 	t.Helper()
 	s := &sealedJournal{dir: t.TempDir(), signed: map[Claim]bool{}}
-	if err := Init(s.dir); err != nil {
+	if err := files(s.dir).make(high{Journal: "THEID"}); err != nil { // with a random one, the bytes of an archive would be too
 		t.Fatal(err)
 	}
 	now := time.Unix(1_700_000_000, 0)

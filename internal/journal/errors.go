@@ -108,21 +108,10 @@ func Hint(err error) string {
 	if quarantined, ok := errors.AsType[*quarantinedError](err); ok {
 		return quarantined.hint()
 	}
-	for _, h := range hints() {
-		if errors.Is(err, h.err) {
-			return h.hint
-		}
-	}
-	return ""
-}
-
-type hint struct {
-	err  error
-	hint string
-}
-
-func hints() []hint {
-	return []hint{
+	for _, h := range []struct {
+		err  error
+		hint string
+	}{
 		{ErrNotInitialised, "run 'guild init' first"},
 		{ErrInitialised, "choose another directory, or use this one as it is"},
 		{ErrLocked, "stop the other process, or talk to it instead of opening its directory"},
@@ -131,7 +120,12 @@ func hints() []hint {
 		{ErrTooLarge, "what is large belongs in a blob"},
 		{ErrNotQuarantined, "guild status lists what is in quarantine"},
 		{ErrArchiveGone, "put it back where it was; archive files belong to the journal"},
+	} {
+		if errors.Is(err, h.err) {
+			return h.hint
+		}
 	}
+	return ""
 }
 
 func damaged(format string, args ...any) error {

@@ -15,74 +15,75 @@ import (
 	"guild"
 )
 
-// examination is the check of the files before the server starts, which would truncate what it cannot read. Only the entry
-// that was being written when the machine stopped may be incomplete: it is the last thing in the stream, and the mark does
-// not cover it.
-type examination struct {
-	last  uint64                // all entries through this one are whole
-	peaks []guild.Hash          // the right edge of the tree over them
-	roots map[uint64]guild.Hash // of the tree through each of the entries that somebody asked for
-}
-
-// examine compares the files with all marks, of which h is the furthest, and returns the roots of the tree through each of
-// the given entries.
+// examine checks the files before the server starts, which would truncate what it cannot read. It compares the entries with all
+// marks, of which h is the furthest, and returns the roots of the tree through each of the given entries.
+//
+// Only the entry that was being written when the machine stopped may be incomplete: it is the last thing in the stream, and no
+// mark covers it. Archived entries may still be in the stream, since a process may have ended while they were being removed.
 func examine(f files, h high, marks []high, at ...uint64) (map[uint64]guild.Hash, error) {
-	x := &examination{last: h.Archived, peaks: slices.Clone(h.Peaks), roots: make(map[uint64]guild.Hash)}
+	roots := make(map[uint64]guild.Hash) // those asked for, and those of the marks
 	for _, seq := range at {
-		x.roots[seq] = guild.Hash{}
+		roots[seq] = guild.Hash{}
 	}
 	for _, m := range marks {
-		x.roots[m.Seq] = guild.Hash{}
+		roots[m.Seq] = guild.Hash{}
 	}
 	if !h.Made {
-		return x.roots, nil
+		return roots, nil
 	}
-	if err := x.archived(f, h, marks); err != nil {
-		return nil, err
-	}
-	if err := f.complete(); err != nil {
-		return nil, err
-	}
-	if err := x.stream(f.facts()); err != nil {
-		return nil, err
-	}
-	if x.last < h.Seq {
-		return nil, damaged("it ends at entry %d, but entry %d was on disk", x.last, h.Seq)
-	}
-	for _, m := range marks {
-		if root := x.roots[m.Seq]; root.IsZero() && 0 < m.Seq && m.Seq < h.Archived {
-			continue // its archive file was moved away; the furthest mark covers the entry
-		}
-		if x.roots[m.Seq] != m.Root {
-			return nil, damaged("its entries through %d are not those that were on disk", m.Seq)
+	note := func(seq uint64, peaks []guild.Hash) {
+		if _, wanted := roots[seq]; wanted {
+			roots[seq] = rootOf(peaks)
 		}
 	}
-	return x.roots, nil
-}
-
-// archived finds the roots through archived entries that a mark has. Both marks are written together, so the archive files
-// are read only if one mark was not updated.
-func (x *examination) archived(f files, h high, marks []high) error {
+	// The marks are written together, so the archive files have to be read only if one of them was not updated.
 	if slices.ContainsFunc(marks, func(m high) bool { return 0 < m.Seq && m.Seq < h.Archived }) {
 		var peaks []guild.Hash
 		_, err := f.readArchives(h.Archived, func(s scanned) error {
 			peaks = grow(peaks, s.leaf, s.seq)
-			x.note(s.seq, peaks)
+			note(s.seq, peaks)
 			return nil
 		})
 		if _, gone := errors.AsType[*DamagedError](err); err != nil && !gone { // a missing file is no reason to refuse; Check reports it
-			return err
+			return nil, err
 		}
 	}
-	x.note(h.Archived, h.Peaks)
-	return nil
-}
-
-// note keeps the root through an entry, if it was asked for.
-func (x *examination) note(seq uint64, peaks []guild.Hash) {
-	if _, wanted := x.roots[seq]; wanted {
-		x.roots[seq] = rootOf(peaks)
+	note(h.Archived, h.Peaks)
+	if err := f.complete(); err != nil {
+		return nil, err
 	}
+	all, err := blocks(f.facts())
+	if err != nil {
+		return nil, err
+	}
+	last, peaks := h.Archived, slices.Clone(h.Peaks)
+	err = scanEntries(all, last, withLeaf, func(s scanned) error {
+		switch s.place {
+		case unreadable:
+			return damaged("after entry %d something cannot be read", last)
+		case afterGap:
+			return damaged("entry %d is followed by entry %d", last, s.seq)
+		case inOrder:
+			last, peaks = s.seq, grow(peaks, s.leaf, s.seq)
+			note(last, peaks)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if last < h.Seq {
+		return nil, damaged("it ends at entry %d, but entry %d was on disk", last, h.Seq)
+	}
+	for _, m := range marks {
+		if root := roots[m.Seq]; root.IsZero() && 0 < m.Seq && m.Seq < h.Archived {
+			continue // its archive file was moved away; the furthest mark covers the entry
+		}
+		if roots[m.Seq] != m.Root {
+			return nil, damaged("its entries through %d are not those that were on disk", m.Seq)
+		}
+	}
+	return roots, nil
 }
 
 // complete checks that the server will find the stream of facts. It ignores, without a word, a stream whose description or
@@ -97,11 +98,6 @@ func (f files) complete() error {
 			return err
 		}
 	}
-	return f.described()
-}
-
-// described compares the description of the stream of facts with its checksum.
-func (f files) described() error {
 	text, err := os.ReadFile(filepath.Join(f.facts(), "meta.inf"))
 	if err != nil {
 		return err
@@ -126,26 +122,4 @@ func (f files) described() error {
 		return damaged("meta.inf of its stream of facts does not describe it")
 	}
 	return nil
-}
-
-// stream scans the stream of facts. Archived entries may still be there, since a process may have ended while they were being
-// removed; they are ignored, as is an incomplete entry at the end.
-func (x *examination) stream(path string) error {
-	all, err := blocks(path)
-	if err != nil {
-		return err
-	}
-	return scanEntries(all, x.last, withLeaf, func(s scanned) error {
-		switch s.place {
-		case unreadable:
-			return damaged("after entry %d something cannot be read", x.last)
-		case afterGap:
-			return damaged("entry %d is followed by entry %d", x.last, s.seq)
-		case inOrder:
-			x.last = s.seq
-			x.peaks = grow(x.peaks, s.leaf, s.seq)
-			x.note(s.seq, x.peaks)
-		}
-		return nil
-	})
 }

@@ -94,6 +94,7 @@ func (h *holes) keep(c *chain, m message) {
 func (h *holes) guards(c *chain, finished func(fact.Subject) bool) []fact.Subject {
 	found := make(map[fact.Subject]bool)
 	unknown := make([]int, len(h.gaps)) // number of entries in each gap whose guard is unknown
+	var last uint64                     // of the last gap with such an entry
 	for i, g := range h.gaps {
 		for _, guard := range g.guards {
 			found[guard] = true
@@ -104,8 +105,10 @@ func (h *holes) guards(c *chain, finished func(fact.Subject) bool) []fact.Subjec
 			}
 		}
 		unknown[i] = max(0, unknown[i]-len(g.guards))
+		if unknown[i] > 0 {
+			last = max(last, g.through)
+		}
 	}
-	last := h.lastUnknown(unknown)
 	for _, b := range h.breaks {
 		if !b.named {
 			found[b.guard] = true
@@ -116,16 +119,6 @@ func (h *holes) guards(c *chain, finished func(fact.Subject) bool) []fact.Subjec
 		h.suspect(c, last, finished, found)
 	}
 	return slices.Sorted(maps.Keys(found))
-}
-
-// lastUnknown returns the last entry of the last gap with an entry whose guard is unknown.
-func (h *holes) lastUnknown(unknown []int) (last uint64) {
-	for i, g := range h.gaps {
-		if unknown[i] > 0 {
-			last = max(last, g.through)
-		}
-	}
-	return last
 }
 
 // account attributes one of the unknown entries in the gaps of a break to the guard of the break, unless the bytes of an entry

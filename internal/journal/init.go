@@ -68,11 +68,19 @@ func (f files) vacant() error {
 // Identity returns the id of the journal in a directory, without opening it.
 func Identity(dir string) (string, error) { return files(dir).identity() }
 
-// identity returns the id of the journal.
+// identity returns the id of the journal. If there is no marker, that is damage if there are other files of a journal, and else
+// ErrNotInitialised.
 func (f files) identity() (string, error) {
 	b, err := os.ReadFile(f.marker())
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", f.unmarked()
+		remains := slices.ContainsFunc([]string{f.stream(), f.snapshots(), f.archive(), f.high()}, func(path string) bool {
+			_, err := os.Lstat(path)
+			return err == nil
+		})
+		if remains {
+			return "", damaged("its marker file is gone")
+		}
+		return "", fmt.Errorf("%s: %w", string(f), ErrNotInitialised)
 	}
 	if err != nil {
 		return "", err
@@ -85,19 +93,6 @@ func (f files) identity() (string, error) {
 		return "", fmt.Errorf("the journal has layout %d, this program knows %d", id.Layout, layout)
 	}
 	return id.Journal, nil
-}
-
-// unmarked returns the error for a directory without a marker: damage if there are other files of a journal, else
-// ErrNotInitialised.
-func (f files) unmarked() error {
-	remains := slices.ContainsFunc([]string{f.stream(), f.snapshots(), f.archive(), f.high()}, func(path string) bool {
-		_, err := os.Lstat(path)
-		return err == nil
-	})
-	if remains {
-		return damaged("its marker file is gone")
-	}
-	return fmt.Errorf("%s: %w", string(f), ErrNotInitialised)
 }
 
 // shape returns an *ObstacleError if there is a file in the place of a directory, or the other way round. outside is the path of

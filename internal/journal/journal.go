@@ -156,7 +156,7 @@ func (j *Journal) open(ctx context.Context) (err error) {
 		return err
 	}
 	j.store.Store(s)
-	j.state = newState(j.o.Folds, j.o.Appended, j.noteAppended)
+	j.state = newState(j.o.Folds, j.o.Appended, func() { j.mark.soon(j.state.position) })
 	if err := j.recover(ctx, s, chains, roots); err != nil {
 		return err
 	}
@@ -233,9 +233,6 @@ func (j *Journal) Changed() (ch <-chan struct{}, stop func()) { return j.state.s
 
 // Free returns ErrFull if less than Options.Floor is free. New work must then be refused; running work is still recorded.
 func (j *Journal) Free() error { return j.space.free() }
-
-// noteAppended lets the mark follow the last entry, soon.
-func (j *Journal) noteAppended() { j.mark.soon(j.state.position) }
 
 // files is a journal's directory. Its methods return the paths in it.
 type files string

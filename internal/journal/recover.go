@@ -69,7 +69,15 @@ func (j *Journal) recover(ctx context.Context, s *store, chains []fold.Snapshot,
 	if err := j.restoreChain(chains, roots, e); err != nil {
 		return err
 	}
-	j.restoreAll(roots)
+	var restoring errgroup.Group // the folds are independent
+	restoring.SetLimit(runtime.GOMAXPROCS(0))
+	for _, f := range j.state.folds {
+		restoring.Go(func() error {
+			j.restore(f, roots)
+			return nil
+		})
+	}
+	_ = restoring.Wait() // a fold that was not restored is replayed
 	if err := j.replay(ctx, s, e); err != nil {
 		return err
 	}
@@ -106,19 +114,6 @@ func (j *Journal) restoreChain(chains []fold.Snapshot, roots map[uint64]guild.Ha
 // fitting reports whether a snapshot is of the entries on the disk.
 func fitting(snap fold.Snapshot, roots map[uint64]guild.Hash) bool {
 	return !snap.Prefix.IsZero() && roots[snap.Seq] == snap.Prefix
-}
-
-// restoreAll restores the folds, several at a time: they are independent.
-func (j *Journal) restoreAll(roots map[uint64]guild.Hash) {
-	var restoring errgroup.Group
-	restoring.SetLimit(runtime.GOMAXPROCS(0))
-	for _, f := range j.state.folds {
-		restoring.Go(func() error {
-			j.restore(f, roots)
-			return nil
-		})
-	}
-	_ = restoring.Wait() // a fold that was not restored is replayed
 }
 
 // restore restores a fold from its newest snapshot that fits the entries.

@@ -211,34 +211,33 @@ type rebuilding struct {
 }
 
 func (r *rebuilding) run(ctx context.Context) error {
-	if _, err := r.files.readArchives(r.high.Archived, r.keepArchived); err != nil {
+	_, err := r.files.readArchives(r.high.Archived, func(s scanned) error {
+		m, err := s.decode()
+		if err == nil {
+			err = r.chain.follows(m)
+		}
+		if err != nil {
+			return err
+		}
+		r.take(m)
+		if m.subject == lostSubject {
+			r.holes.lose(r.chain, m.seq, m.seq)
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	if err := r.start(ctx); err != nil {
 		return err
 	}
-	err := r.rebuild(ctx)
+	err = r.rebuild(ctx)
 	r.store.stop()
 	if err != nil {
 		return err
 	}
 	r.high.Seq, r.high.Root = r.chain.last, r.chain.root()
 	return syncTree(r.files.rebuilt())
-}
-
-func (r *rebuilding) keepArchived(s scanned) error {
-	m, err := s.decode()
-	if err != nil {
-		return err
-	}
-	if err := r.chain.follows(m); err != nil {
-		return err
-	}
-	r.take(m)
-	if m.subject == lostSubject {
-		r.holes.lose(r.chain, m.seq, m.seq)
-	}
-	return nil
 }
 
 // take folds a kept entry.

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"os"
 	"runtime"
 	"slices"
 
@@ -118,7 +119,14 @@ func scanBlocks(all []block, digest digest, visit func(scanned) error) error {
 
 // scan reads a block.
 func (b block) scan(digest digest) (all []scanned, err error) {
-	buf, err := b.load()
+	info, err := os.Stat(b.path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > blockLimit {
+		return nil, damaged("%s has %d bytes", b.path, info.Size())
+	}
+	buf, err := os.ReadFile(b.path)
 	if err != nil {
 		return nil, err
 	}
