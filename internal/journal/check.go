@@ -305,7 +305,7 @@ func (c *checking) wants(s fact.Subject) bool {
 // place takes the next entry of the stream, or reports the fault if something else was found.
 func (c *checking) place(s scanned) error {
 	last := c.tree.size
-	f := Fault{Entry: last + 1, File: c.below(s.file)}
+	f := Fault{Entry: last + 1}
 	switch s.place {
 	case inOrder:
 		return c.take(s)
@@ -327,6 +327,7 @@ func (c *checking) place(s scanned) error {
 	case afterGap:
 		f.Through, f.What = s.seq-1, fmt.Sprintf("entry %d is followed by entry %d: %d missing", last, s.seq, s.seq-last-1)
 	}
+	f.File = c.below(s.file)
 	c.fault(f)
 	return errStop
 }
