@@ -90,9 +90,9 @@ var clocks = map[string]string{
 
 // pseudo are the modules without releases, which go.mod requires by commit.
 var pseudo = map[string]string{
-	"c2sp.org/CCTV/age":                           "never tagged; test vectors",
-	"fiatjaf.com/nostr":                           "never tagged",
-	"github.com/go-json-experiment/json":          "never tagged",
+	"c2sp.org/CCTV/age":                  "never tagged; test vectors",
+	"fiatjaf.com/nostr":                  "never tagged",
+	"github.com/go-json-experiment/json": "never tagged",
 }
 
 // forBundles are directories that belong to the example bundles. go.mod tells the go command to ignore them.
@@ -199,7 +199,7 @@ func TestImportsGoDown(t *testing.T) {
 		}
 		layer, known := layers[s.dir]
 		if !known {
-			t.Errorf("%s has no layer: decide where it stands and add it to the table in arch_test.go", s.dir)
+			t.Errorf("%s has no layer: decide where it stands and add it to layers in arch_test.go (a step: stepLayer)", s.dir)
 			continue
 		}
 		for _, p := range s.imports() {
@@ -209,7 +209,7 @@ func TestImportsGoDown(t *testing.T) {
 			other := strings.TrimPrefix(strings.TrimPrefix(p, module), "/")
 			switch below, known := layers[other]; {
 			case !known:
-				t.Errorf("%s imports %s, which only serves tests", s.dir, other)
+				t.Errorf("%s imports %s, which has no layer in arch_test.go: a step needs one there; a package for tests alone has none and is not imported", s.dir, other)
 			case below > layer:
 				t.Errorf("%s imports %s, which stands above it: what is below must be readable without what is above", s.dir, other)
 			case layer == stepLayer && below == stepLayer:
@@ -241,7 +241,7 @@ func TestPictureShowsEveryPackage(t *testing.T) {
 	picture, _, _ = strings.Cut(picture, "\n## ")
 	for dir := range layers {
 		if name := path.Base(dir); dir != "" && !regexp.MustCompile(`\b`+name+`\b`).MatchString(picture) {
-			t.Errorf("docs/ARCHITECTURE.md does not show %s among who imports whom", dir)
+			t.Errorf("docs/ARCHITECTURE.md does not show %s in the picture below \"Who imports whom\"", dir)
 		}
 	}
 }

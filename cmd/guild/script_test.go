@@ -58,10 +58,10 @@ func TestEveryVerbHasAnExample(t *testing.T) {
 	walk = func(cmd *cobra.Command) {
 		generated := cmd.Name() == "help" || cmd.HasParent() && cmd.Parent().Name() == "completion"
 		if cmd.Runnable() && !generated && !strings.Contains(cmd.Example, cmd.CommandPath()) && cmd.HasParent() {
-			t.Errorf("%s has no example of itself: %q", cmd.CommandPath(), cmd.Example)
+			t.Errorf("the Example of %s is %q, want one with %[1]q in it", cmd.CommandPath(), cmd.Example)
 		}
 		if cmd.Short == "" {
-			t.Errorf("%s does not say what it does", cmd.CommandPath())
+			t.Errorf("%s has no Short", cmd.CommandPath())
 		}
 		for _, sub := range cmd.Commands() {
 			walk(sub)

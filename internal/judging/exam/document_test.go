@@ -51,7 +51,7 @@ func TestFrameworksDocumented(t *testing.T) {
 		want = member.Each.Members[i].Values
 	}
 	if !slices.Equal(slices.Sorted(slices.Values(names)), slices.Sorted(slices.Values(want))) {
-		t.Errorf("frameworks %q, nutshell has %q", names, want)
+		t.Errorf("frameworks are %q, the examples of Criterion.Type in nutshell/criteria.go are %q", names, want)
 	}
 	for _, of := range []reflect.Type{reflect.TypeFor[Criteria](), reflect.TypeFor[Entry](), reflect.TypeFor[Expected](), reflect.TypeFor[Match]()} {
 		for _, field := range reflect.VisibleFields(of) {
@@ -63,7 +63,39 @@ func TestFrameworksDocumented(t *testing.T) {
 	}
 	for _, name := range names {
 		if !regexp.MustCompile(`[^a-z_]` + name + `[^a-z_]`).Match(page) {
-			t.Errorf("docs/CRITERIA.md has no %q", name)
+			t.Errorf("docs/CRITERIA.md does not explain %q", name)
+		}
+	}
+}
+
+// TestExpectationsGiven sets each expectation alone. A framework refuses the expectations that it does not check by their
+// names in given, so one without a name there would be ignored, and the criterion would pass without it.
+func TestExpectationsGiven(t *testing.T) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Expected]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "" {
+			continue
+		}
+		var e Expected
+		switch v := reflect.ValueOf(&e).Elem().FieldByIndex(field.Index); v.Kind() {
+		case reflect.Pointer:
+			v.Set(reflect.New(v.Type().Elem()))
+		case reflect.Slice:
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		case reflect.Map:
+			v.Set(reflect.MakeMap(v.Type()))
+			v.SetMapIndex(reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem())
+		case reflect.Int:
+			v.SetInt(1)
+		case reflect.String:
+			v.SetString("x")
+		case reflect.Bool:
+			v.SetBool(true)
+		default:
+			t.Errorf("expected.%s: this test cannot set a %s", name, v.Kind())
+		}
+		if got := e.given(); !slices.Equal(got, []string{name}) {
+			t.Errorf("with expected.%s alone, given returns %q: name it in the given of its struct, and call that in Expected.given", name, got)
 		}
 	}
 }
