@@ -14,7 +14,6 @@ import (
 	"guild/internal/hand/dm"
 	"guild/internal/hand/relay"
 	"guild/internal/letter"
-	"guild/internal/step/work"
 )
 
 // Limits of the inbox.
@@ -137,7 +136,7 @@ func (n *Node) readMessage(ctx context.Context, v guild.Verified) error {
 	case m.From == n.pubkey:
 		return nil
 	case letter.TypeOf(m.Content) == letter.TypeVerdict:
-		return n.work.Judged(ctx, work.Letter{From: m.From, Message: m.ID, Content: m.Content})
+		return n.work.Judged(ctx, m)
 	}
 	return n.mail.Read(ctx, m.From, m.ID, m.Reply, m.Content)
 }

@@ -23,9 +23,9 @@ type payloads struct {
 	scratch string
 }
 
-// upload stores a bundle on the first server that accepts it, and returns its URL. If seal is set, it encrypts the
+// Upload stores a bundle on the first server that accepts it, and returns its URL. If seal is set, it encrypts the
 // bundle with a new key and returns the key too.
-func (p payloads) upload(ctx context.Context, bundle []byte, seal bool) (url string, key *[32]byte, err error) {
+func (p payloads) Upload(ctx context.Context, bundle []byte, seal bool) (url string, key *[32]byte, err error) {
 	body, hash := bundle, guild.Sum(bundle)
 	if seal {
 		var cipher bytes.Buffer
@@ -45,11 +45,11 @@ func (p payloads) upload(ctx context.Context, bundle []byte, seal bool) (url str
 	return "", nil, err
 }
 
-// fetch downloads a bundle to a file, which the caller closes. An encrypted bundle is addressed by the hash of its
+// Fetch downloads a bundle to a file, which the caller closes. An encrypted bundle is addressed by the hash of its
 // ciphertext, which is the end of the URL.
 //
 // The file is removed while it is open, so a crash leaves no payload behind.
-func (p payloads) fetch(ctx context.Context, at fact.Place, want guild.Hash, size int64) (io.ReadCloser, error) {
+func (p payloads) Fetch(ctx context.Context, at fact.Place, want guild.Hash, size int64) (io.ReadCloser, error) {
 	const overhead = 1 << 20                               // of the encryption
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // a stranger chose the server
 	defer cancel()

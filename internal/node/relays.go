@@ -157,15 +157,6 @@ func (n *Node) publish(ctx context.Context, e guild.Verified, relays []string) e
 	return err
 }
 
-// publishAsProvider publishes for the provider's step. It skips deletions of announcements that another process with
-// our key needs.
-func (n *Node) publishAsProvider(ctx context.Context, e guild.Verified, relays []string) error {
-	if n.presence.keepsAnnouncements() && deletesAnnouncement(e.Event()) {
-		return nil
-	}
-	return n.publish(ctx, e, relays)
-}
-
 // deletesAnnouncement reports whether an event is a deletion of an announcement (NIP-09, the k tag).
 func deletesAnnouncement(e nostr.Event) bool {
 	return e.Kind == registry.KindDeletion && e.Tags.FindWithValue("k", "31990") != nil

@@ -92,7 +92,7 @@ func (n *Node) jobsPart() part {
 			n.jobs = jobs.New(jobs.Config{
 				Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Now: n.c.Now,
 				Market: hiringMarket{n}, Network: hiringNetwork{n}, Trust: n.folds.trust.Trust,
-				Upload: n.payloads.upload, Fetch: n.payloads.fetch, Unseal: n.vaultKey.open, SealFor: n.vaultKey.sealFor,
+				Upload: n.payloads.Upload, Fetch: n.payloads.Fetch, Unseal: n.vaultKey.open, SealFor: n.vaultKey.sealFor,
 				Patience: n.c.Hiring.Patience, Limits: n.c.Hiring.Limits, Budgets: n.c.Learning.Budgets, Thresholds: n.c.Learning.Thresholds,
 				Variables: n.folds.variables, UpToDate: n.learned, OfferOf: n.registry.OfferOf,
 				Policy: func() (policy.Policy, guild.Hash) { return n.c.Policy, n.folds.trust.Policy() },

@@ -79,11 +79,9 @@ func (n *Node) workPart() part {
 			}
 			n.work = work.New(work.Config{
 				Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Producer: "guild@" + n.c.Version, Now: n.c.Now,
-				Services: services, Scratch: n.scratch(), Publish: n.publishAsProvider, Relays: n.relays,
-				Upload: n.payloads.upload, Fetch: n.payloads.fetch, Log: n.c.Log,
-				Secrets: n.secrets, Recipient: recipient, Unseal: n.vaultKey.open,
-				Inputs: n.inputs(), Find: n.find, Published: n.published, Customers: customers,
-				Judgements: judgements, Letterbox: n.inboxRelaysOf,
+				Services: services, Scratch: n.scratch(), Secrets: n.secrets,
+				Relays: workRelays{n}, Payloads: n.payloads, Inputs: n.inputs(), Judgements: judgements, Customers: customers,
+				Recipient: recipient, Unseal: n.vaultKey.open, Log: n.c.Log,
 			}, f)
 			return active{
 				due: []due.Source{n.work.Due}, limits: n.work.Classes(), run: n.work.Talk, drain: n.work.Drain,
@@ -115,10 +113,25 @@ func (n *Node) inputs() fetch.Client {
 	return fetch.Client{Hosts: f.Hosts, Size: f.Size, Time: f.Time, Blobs: n.payloads.client, Servers: n.payloads.home}
 }
 
-// published returns our own events of some kinds that our relays have.
-func (n *Node) published(ctx context.Context, kinds ...nostr.Kind) ([]guild.Verified, error) {
-	const enough = 100
-	return n.find(ctx, nostr.Filter{Kinds: kinds, Authors: []nostr.PubKey{n.pubkey}, Limit: enough}, n.urls)
+// workRelays is a work.Relays.
+type workRelays struct{ *Node }
+
+// Publish leaves out deletions of announcements that another process with our key needs.
+func (n workRelays) Publish(ctx context.Context, e guild.Verified, relays []string) error {
+	if n.presence.keepsAnnouncements() && deletesAnnouncement(e.Event()) {
+		return nil
+	}
+	return n.publish(ctx, e, relays)
+}
+
+func (n workRelays) Ours() []string { return n.relays() }
+
+func (n workRelays) Find(ctx context.Context, f nostr.Filter, relays []string) ([]guild.Verified, error) {
+	return n.find(ctx, f, relays)
+}
+
+func (n workRelays) InboxOf(ctx context.Context, p nostr.PubKey) []string {
+	return n.inboxRelaysOf(ctx, p)
 }
 
 // services converts the workers to services. Without a sandbox, only Unsandboxed ones are accepted.

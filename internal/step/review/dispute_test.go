@@ -141,8 +141,8 @@ func (c *court) openProvider() {
 	c.heard, c.scores = work.NewJudgements(), work.NewCustomers(policy.Default())
 	c.theirs = journaltest.Open(c.T, []fold.Fold{claims, done, c.heard, c.scores}...)
 	c.work = work.New(work.Config{
-		Journal: c.theirs, Keyer: c.provider.signer, PubKey: c.provider.key, Node: "provider", Now: time.Now, Publish: c.publish,
-		Relays: func() []string { return nil }, Customers: c.scores, Judgements: c.heard,
+		Journal: c.theirs, Keyer: c.provider.signer, PubKey: c.provider.key, Node: "provider", Now: time.Now,
+		Relays: providerRelays{c}, Customers: c.scores, Judgements: c.heard,
 	}, done)
 	c.runs(c.theirs, claims, c.work.Due)
 }
@@ -167,6 +167,21 @@ func (c *court) examine(context.Context, judge.Case) (guild.Verdict, judge.Evide
 	return v, judge.Evidence("as the test says"), nil
 }
 
+// providerRelays are the provider's work.Relays.
+type providerRelays struct{ *court }
+
+func (r providerRelays) Publish(ctx context.Context, v guild.Verified, relays []string) error {
+	return r.publish(ctx, v, relays)
+}
+
+func (providerRelays) Ours() []string { return nil }
+
+func (providerRelays) InboxOf(context.Context, nostr.PubKey) []string { return nil }
+
+func (providerRelays) Find(context.Context, nostr.Filter, []string) ([]guild.Verified, error) {
+	return nil, nil
+}
+
 // publish stands in for a relay and for the node that a gift wrap is addressed to.
 func (c *court) publish(ctx context.Context, v guild.Verified, _ []string) error {
 	e := v.Event()
@@ -184,7 +199,7 @@ func (c *court) publish(ctx context.Context, v guild.Verified, _ []string) error
 		if err != nil {
 			return err
 		}
-		return c.work.Judged(ctx, work.Letter{From: m.From, Message: m.ID, Content: m.Content})
+		return c.work.Judged(ctx, m)
 	default:
 		m, err := dm.Open(ctx, c.customer.signer, c.customer.key, v)
 		if err != nil {

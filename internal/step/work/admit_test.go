@@ -204,14 +204,14 @@ func TestAFloodOfRequestsIsNotAnsweredByAFlood(t *testing.T) {
 			_, err := w.sends(mallory, r)
 			wantDrop(t, err, lowBid)
 		}
-		if n := len(w.published); n != tellOneBurst {
+		if n := len(w.published); n != answersOneBurst {
 			t.Errorf("one customer was told %d times", n)
 		}
 		for n := range 500 {
 			_, err := w.sends(newPerson(byte(n%200+20)), task(t, packed))
 			wantDrop(t, err, lowBid)
 		}
-		if n := len(w.published); n > tellAllBurst {
+		if n := len(w.published); n > answersAllBurst {
 			t.Errorf("%d events", n)
 		}
 		if w.journal.Last() != 0 {
@@ -226,23 +226,23 @@ func TestAFloodOfRequestsIsNotAnsweredByAFlood(t *testing.T) {
 }
 
 func TestOnlySoManyCustomersAreRemembered(t *testing.T) {
-	d, now := newDoors(), time.Unix(1e9, 0)
+	l, now := newLimits(), time.Unix(1e9, 0)
 	s := Service{D: "x", Terms: Terms{PerMinute: 1}}
 	for n := range 3 * maxKnown {
-		d.enters(s, nostr.PubKey{byte(n), byte(n >> 8), byte(n >> 16)}, now)
-		if n := len(d.entered); n > maxKnown {
+		l.allowRequest(s, nostr.PubKey{byte(n), byte(n >> 8), byte(n >> 16)}, now)
+		if n := len(l.requests); n > maxKnown {
 			t.Fatalf("%d are", n)
 		}
 	}
 	slow := nostr.PubKey{31: 1}
-	if !d.enters(s, slow, now) || d.enters(s, slow, now.Add(59*time.Second)) || !d.enters(s, slow, now.Add(61*time.Second)) {
+	if !l.allowRequest(s, slow, now) || l.allowRequest(s, slow, now.Add(59*time.Second)) || !l.allowRequest(s, slow, now.Add(61*time.Second)) {
 		t.Error("one in a minute is not one in a minute")
 	}
 	now = now.Add(time.Hour) // all have rested
 	for n := range maxKnown {
-		d.enters(s, nostr.PubKey{byte(n), byte(n >> 8), 99}, now)
+		l.allowRequest(s, nostr.PubKey{byte(n), byte(n >> 8), 99}, now)
 	}
-	if n := len(d.entered); n > maxKnown {
+	if n := len(l.requests); n > maxKnown {
 		t.Errorf("%d are", n)
 	}
 }
@@ -264,7 +264,7 @@ func TestWhatCostsNoWorkerFillsNoJournal(t *testing.T) {
 				wantDrop(t, err, guild.Flood)
 			}
 		}
-		if taken != spareOneBurst || w.journal.Last() > 400 {
+		if taken != idleOneBurst || w.journal.Last() > 400 {
 			t.Errorf("%d were taken back, %d entries", taken, w.journal.Last())
 		}
 		w.asks(customer, once(t, "first", "k1"))
@@ -275,7 +275,7 @@ func TestWhatCostsNoWorkerFillsNoJournal(t *testing.T) {
 				repeated++
 			}
 		}
-		if repeated > spareOneBurst {
+		if repeated > idleOneBurst {
 			t.Errorf("%d requests repeat another", repeated)
 		}
 	})

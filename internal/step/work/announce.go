@@ -13,17 +13,16 @@ import (
 
 	"fiatjaf.com/nostr"
 
-	"guild"
 	"guild/nip89"
 )
 
-// How often what everybody may read of us is looked after.
+// How often our public events are looked at.
 const (
-	refresh = 7 * 24 * time.Hour / 2 // a new announcement that says the same, so that it never looks stale
-	look    = 5 * time.Minute        // our figures are looked at, and relays that were down get what they missed
+	refresh = 7 * 24 * time.Hour / 2 // for a new announcement with the same content, so that it never looks stale
+	look    = 5 * time.Minute        // for new figures, and for relays that were down, which get what they missed
 )
 
-// Claims is what an announcement says of a service beside what this node knows itself: its owner's word.
+// Claims are statements of an announcement that the node does not know itself: its owner makes them.
 type Claims struct {
 	SupplyClass string // SingleNode if empty
 	Models      []string
@@ -31,174 +30,157 @@ type Claims struct {
 	MaxContext  int // tokens
 }
 
-// Announce publishes what we offer (kind 31990), where we read (10002, and private messages 10050) and who we are (0)
-// until ctx ends, and then takes the offer back. What an announcement says is never older than the service: one that is
-// paused is taken back at once. ready hears of every round that failed, and of the first that did not. Who offers nothing
-// says only where it reads private messages: providers object to its verdicts in them.
+// Announce publishes what we offer (kind 31990), where we read requests (10002) and private messages (10050), and who we
+// are (0) until ctx ends. Then it deletes the offers. A service that is paused is deleted at once. ready is called after
+// every round that failed and after the first one that did not. A node without services publishes only where it reads
+// private messages, because providers object to its verdicts there.
 func (w *Work) Announce(ctx context.Context, ready func(error)) error {
 	if len(w.services) == 0 {
 		ready(nil)
-		w.hangLetterbox(ctx)
+		w.announceInbox(ctx)
 		<-ctx.Done()
 		return nil
 	}
-	p := &notice{w: w, said: map[string]saying{}, figures: map[string]nip89.Stability{}}
-	for failures, told := 0, false; ; {
-		err := p.tell(ctx)
+	a := &announcer{Work: w, said: map[string]announcement{}, figures: map[string]nip89.Stability{}}
+	failures, succeeded := 0, false
+	for {
+		err := a.round(ctx)
 		wait := look
 		if err != nil && ctx.Err() == nil {
 			w.c.Log.Warn("the announcement was not published and will be tried again", "err", err)
-			wait = min(time.Second<<failures, 10*time.Second) // soon: a second later the time is another, too
+			wait = min(time.Second<<failures, 10*time.Second) // a second or more, so that the next event has a later time
 			failures = min(failures+1, 4)
 		} else {
 			failures = 0
 		}
-		if err != nil || !told {
+		if err != nil || !succeeded {
 			ready(err)
 		}
-		told = told || err == nil
+		succeeded = succeeded || err == nil
 		select {
 		case <-ctx.Done():
-			return p.retract()
-		case <-w.reopened():
+			return a.retract()
+		case <-w.turned:
 		case <-time.After(wait):
 		}
 	}
 }
 
-// notice is what we have told everybody since we began.
-type notice struct {
-	w       *Work
-	said    map[string]saying // by the d of a service
-	last    nostr.Timestamp   // of our latest event: the next one is later, or relays would keep the wrong one
+// announcer knows what was published since the process began.
+type announcer struct {
+	*Work
+	said    map[string]announcement // by the d of a service
+	last    nostr.Timestamp         // of our latest event; the next one is later, or relays would keep the older one
 	figures map[string]nip89.Stability
 
-	looked     time.Time // when the figures are from
-	introduced time.Time // when we last said who we are and where we read
+	looked     time.Time // when the figures were computed
+	introduced time.Time // when introduce last succeeded
 }
 
-// saying is the state of one announcement.
-type saying struct {
-	event guild.Verified
-	text  string // what it says, apart from when
-	at    time.Time
-	back  bool // it was taken back
+// announcement is the one of a service that was published last.
+type announcement struct {
+	event   nostr.Event
+	text    string // its content and tags
+	at      time.Time
+	deleted bool
 }
 
-// tell publishes what has changed, and repeats the rest now and then.
-func (p *notice) tell(ctx context.Context) error {
-	now := p.w.c.Now()
-	again := now.Sub(p.looked) >= look
+// round publishes what has changed. Every look it publishes the rest again.
+func (a *announcer) round(ctx context.Context) error {
+	now := a.c.Now()
+	again := now.Sub(a.looked) >= look
 	if again {
-		p.looked = now
-		for _, d := range p.w.order {
-			p.figures[d] = stability(p.w.fold.counts(d).Figures)
+		a.looked = now
+		for _, d := range a.order {
+			a.figures[d] = stability(a.fold.counts(d).Figures)
 		}
 	}
-	at := max(nostr.Timestamp(now.Unix()), p.last+1)
+	at := max(nostr.Timestamp(now.Unix()), a.last+1)
 	var errs []error
-	for _, d := range p.w.order {
-		if err := p.service(ctx, p.w.services[d], at, again); err != nil {
+	for _, d := range a.order {
+		if err := a.announce(ctx, a.services[d], at, again); err != nil {
 			errs = append(errs, fmt.Errorf("%q: %w", d, err))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	if now.Sub(p.introduced) >= refresh && again {
-		if err := p.introduce(ctx, at); err != nil {
-			p.w.c.Log.Warn("who we are and where we read was not published", "err", err)
-			return nil // who looks for a provider reads announcements
+	if now.Sub(a.introduced) >= refresh && again {
+		if err := a.introduce(ctx, at); err != nil {
+			a.c.Log.Warn("who we are and where we read was not published", "err", err)
+			return nil // the announcements suffice to find us
 		}
-		p.introduced = now
+		a.introduced = now
 	}
 	return nil
 }
 
-// service announces a service that is open, and takes back the announcement of one that is not.
-func (p *notice) service(ctx context.Context, s Service, at nostr.Timestamp, again bool) error {
-	before, announced := p.said[s.D]
-	if !p.w.open(s.D) {
-		if announced && before.back {
+// announce publishes the announcement of a service that is open, and deletes that of one that is not.
+func (a *announcer) announce(ctx context.Context, s Service, at nostr.Timestamp, again bool) error {
+	before, announced := a.said[s.D]
+	if !a.open(s.D) {
+		if announced && before.deleted {
 			return nil
 		}
-		dated := at // what an earlier run of ours announced goes, too
+		dated := at // also deletes what an earlier process announced
 		if announced {
-			dated = before.event.Event().CreatedAt
+			dated = before.event.CreatedAt
 		}
-		if err := p.deletion(ctx, s.D, dated); err != nil {
+		if err := a.deletion(ctx, s.D, dated); err != nil {
 			return err
 		}
-		before.back = true
-		p.said[s.D] = before
-		p.last = max(p.last, dated)
+		before.deleted = true
+		a.said[s.D] = before
+		a.last = max(a.last, dated)
 		return nil
 	}
-	template := p.w.handler(s, p.figures[s.D]).Event()
+	template := a.handler(s, a.figures[s.D]).Event()
 	text := template.Content + fmt.Sprint(template.Tags)
-	now := p.w.c.Now()
+	now := a.c.Now()
 	switch {
-	case !announced || before.back || before.text != text || now.Sub(before.at) >= refresh:
+	case !announced || before.deleted || before.text != text || now.Sub(before.at) >= refresh:
 		template.CreatedAt = at
-		p.last = at
-		v, err := p.w.broadcast(ctx, template)
+		a.last = at
+		e, err := a.broadcast(ctx, template)
 		if err != nil {
 			return err
 		}
-		p.said[s.D] = saying{event: v, text: text, at: now}
+		a.said[s.D] = announcement{event: e, text: text, at: now}
 	case again:
-		return p.w.repeat(ctx, before.event)
+		return a.publish(ctx, before.event, a.c.Relays.Ours(), broadcasting)
 	}
 	return nil
 }
 
-// introduce publishes who we are and where we read, and leaves what the owner published elsewhere as it is.
-func (p *notice) introduce(ctx context.Context, at nostr.Timestamp) error {
+// introduce publishes who we are and where we read. It keeps what the owner of the key published with other programs, so
+// it needs to know that first.
+func (a *announcer) introduce(ctx context.Context, at nostr.Timestamp) error {
 	const patience = 5 * time.Second
-	theirs := map[nostr.Kind]*nostr.Event{}
-	if p.w.c.Published != nil {
-		ctx, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		found, err := p.w.c.Published(ctx, 0, 10002, nostr.KindDMRelayList)
-		if err != nil {
-			return fmt.Errorf("what is published already: %w", err)
-		}
-		for _, v := range found {
-			if e := v.Event(); e.PubKey == p.w.c.PubKey && newest(theirs[e.Kind], e) {
-				theirs[e.Kind] = &e
-			}
-		}
+	asking, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	before, err := a.replaceable(asking, 0, 10002, nostr.KindDMRelayList)
+	if err != nil {
+		return fmt.Errorf("what is published already: %w", err)
 	}
 	var errs []error
-	for _, e := range []*nostr.Event{p.w.profile(theirs[0]), p.w.relayList(theirs[10002]), p.w.letterbox(theirs[nostr.KindDMRelayList])} {
-		if e == nil {
-			continue
-		}
-		if e.CreatedAt = at; theirs[e.Kind] != nil {
-			e.CreatedAt = max(at, theirs[e.Kind].CreatedAt+1)
-		}
-		if _, err := p.w.broadcast(ctx, *e); err != nil {
+	for _, e := range []*nostr.Event{a.profile(before[0]), a.relayList(before[10002]), a.inboxList(before[nostr.KindDMRelayList])} {
+		if err := a.replace(ctx, e, before, at); err != nil {
 			errs = append(errs, fmt.Errorf("kind %d: %w", e.Kind, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// newest reports whether e replaces before: the later, and of two of a second the one with the lower id (NIP-01).
-func newest(before *nostr.Event, e nostr.Event) bool {
-	return before == nil || e.CreatedAt > before.CreatedAt || e.CreatedAt == before.CreatedAt && slices.Compare(e.ID[:], before.ID[:]) < 0
-}
-
-// about is how we call ourselves in a profile, by which we know it as ours.
+// about is in every profile that we made, and tells us which are ours.
 const about = "a guild node"
 
-// profile is the profile (kind 0) to publish, nil for none. One that somebody else made for this key stays: a key
-// may be a person's, too. Ours is one that says no more than a name and what a node says of itself.
+// profile returns the profile (kind 0) to publish in place of the one before it. It is nil if that is the same, or was
+// made by somebody else: the key may be a person's too. Ours has nothing but a name and the text about.
 func (w *Work) profile(before *nostr.Event) *nostr.Event {
 	ours := map[string]any{"name": w.c.Node, "about": about}
 	if before != nil {
-		var said map[string]any
-		if json.Unmarshal([]byte(before.Content), &said) != nil || len(said) != len(ours) || said["about"] != about || said["name"] == ours["name"] {
+		var theirs map[string]any
+		if json.Unmarshal([]byte(before.Content), &theirs) != nil || len(theirs) != len(ours) || theirs["about"] != about || theirs["name"] == ours["name"] {
 			return nil
 		}
 	}
@@ -209,25 +191,25 @@ func (w *Work) profile(before *nostr.Event) *nostr.Event {
 	return &nostr.Event{Kind: 0, Content: string(content)}
 }
 
-// handler is the announcement of a service.
+// handler returns the announcement of a service.
 func (w *Work) handler(s Service, measured nip89.Stability) nip89.Handler {
 	h := nip89.Handler{
 		PubKey: w.c.PubKey, D: s.D, Name: cmp.Or(s.Name, w.c.Node), About: s.About,
-		Kinds: s.Kinds, Tasks: s.Tasks, Relays: w.c.Relays(), Encryption: []string{"nip44"}, AgeRecipient: w.c.Recipient,
+		Kinds: s.Kinds, Tasks: s.Tasks, Relays: w.c.Relays.Ours(), Encryption: []string{"nip44"}, AgeRecipient: w.c.Recipient,
 		Price: s.Price, SupplyClass: cmp.Or(s.Claims.SupplyClass, "SingleNode"), Models: s.Claims.Models, Hardware: s.Claims.Hardware,
 		MaxConcurrent: s.Slots, MaxContext: s.Claims.MaxContext, Stability: measured,
 	}
 	if s.Schema != "" {
 		schema := json.RawMessage(s.Schema)
 		if !json.Valid(schema) {
-			schema, _ = json.Marshal(s.Schema) // a text can be written
+			schema, _ = json.Marshal(s.Schema) // a string always can be
 		}
 		h.Extra = map[string]json.RawMessage{"schema": schema}
 	}
 	return h
 }
 
-// stability is what we say of our past: measured, and so rounded that not every job is news.
+// stability returns the measured figures of a service, so rounded that not every job changes the announcement.
 func stability(f Figures) (s nip89.Stability) {
 	success, any := f.Success()
 	if !any {
@@ -253,40 +235,36 @@ func oneDigit(x float64, round func(float64) float64) float64 {
 	return round(x/power) * power
 }
 
+// broadcasting is how long our relays have to take a public event.
+const broadcasting = 20 * time.Second
+
 // broadcast signs an event and publishes it to our relays.
-func (w *Work) broadcast(ctx context.Context, e nostr.Event) (guild.Verified, error) {
-	v, err := guild.Sign(ctx, w.c.Keyer, e)
+func (w *Work) broadcast(ctx context.Context, e nostr.Event) (nostr.Event, error) {
+	e, err := w.outbox.SignDated(ctx, e)
 	if err != nil {
-		return v, err
+		return e, err
 	}
-	return v, w.repeat(ctx, v)
+	return e, w.publish(ctx, e, w.c.Relays.Ours(), broadcasting)
 }
 
-// repeat publishes what we signed before: who has it already loses nothing.
-func (w *Work) repeat(ctx context.Context, v guild.Verified) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	return w.c.Publish(ctx, v, w.c.Relays())
-}
-
-// deletion takes back the announcements of a service up to a time (NIP-09). A later one is not touched by it, so a
-// service that comes back at once is seen at once.
-func (p *notice) deletion(ctx context.Context, d string, upTo nostr.Timestamp) error {
-	address := fmt.Sprintf("%d:%s:%s", nip89.Kind, p.w.c.PubKey.Hex(), d)
-	_, err := p.w.broadcast(ctx, nostr.Event{
+// deletion deletes the announcements of a service that are dated up to a time (NIP-09). Later ones stay, so a service that
+// is resumed at once is seen at once.
+func (w *Work) deletion(ctx context.Context, d string, upTo nostr.Timestamp) error {
+	address := fmt.Sprintf("%d:%s:%s", nip89.Kind, w.c.PubKey.Hex(), d)
+	_, err := w.broadcast(ctx, nostr.Event{
 		Kind: 5, CreatedAt: upTo, Content: "closed", Tags: nostr.Tags{{"a", address}, {"k", fmt.Sprint(int(nip89.Kind))}},
 	})
 	return err
 }
 
-// retract takes back what is announced.
-func (p *notice) retract() error {
+// retract deletes all announcements.
+func (a *announcer) retract() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var errs []error
-	for _, d := range slices.Sorted(maps.Keys(p.said)) {
-		if s := p.said[d]; !s.back {
-			errs = append(errs, p.deletion(ctx, d, s.event.Event().CreatedAt))
+	for _, d := range slices.Sorted(maps.Keys(a.said)) {
+		if s := a.said[d]; !s.deleted {
+			errs = append(errs, a.deletion(ctx, d, s.event.CreatedAt))
 		}
 	}
 	return errors.Join(errs...)

@@ -22,8 +22,8 @@ import (
 func newPublic(t *testing.T, services ...Service) *world {
 	w := &world{T: t, began: time.Now()}
 	w.Work = New(Config{
-		Keyer: us.signer, PubKey: us.key, Node: "test", Now: time.Now, Services: services, Publish: w.publish,
-		Relays: func() []string { return []string{"wss://ours.example"} }, Log: slog.New(slog.DiscardHandler),
+		Keyer: us.signer, PubKey: us.key, Node: "test", Now: time.Now, Services: services,
+		Relays: relays{w, []string{"wss://ours.example"}}, Log: slog.New(slog.DiscardHandler),
 	}, NewFold())
 	return w
 }
@@ -131,10 +131,10 @@ func TestANodeAnnouncesWhatItOffersAgainAndAgainAndTakesItBack(t *testing.T) {
 func TestAnAnnouncementThatNoRelayTakesIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPublic(t, python(echo))
-		w.relays(true)
+		w.setDeaf(true)
 		told, stop := w.announced()
 		w.pass(24 * time.Second) // at once, and after 1, 2, 4 and 8 seconds
-		w.relays(false)
+		w.setDeaf(false)
 		w.pass(10 * time.Second)
 		if n := len(*told); n != 6 || (*told)[4] == nil || (*told)[5] != nil {
 			t.Errorf("ready was told %v", *told)
@@ -148,7 +148,7 @@ func TestAnAnnouncementThatNoRelayTakesIsTriedAgain(t *testing.T) {
 func TestWhatWasNeverAnnouncedIsNotTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPublic(t, python(echo))
-		w.relays(true)
+		w.setDeaf(true)
 		_, stop := w.announced()
 		if err := stop(); err != nil || len(w.public(5)) != 0 {
 			t.Errorf("%v, %d deletions", err, len(w.public(5)))
@@ -160,8 +160,8 @@ func TestWhoOffersNothingAnnouncesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPublic(t)
 		told, stop := w.announced()
-		if err := stop(); err != nil || len(*told) != 1 || len(w.published) != 0 {
-			t.Errorf("%v, told %v, %d events", err, *told, len(w.published))
+		if err := stop(); err != nil || len(*told) != 1 || len(w.published) != 1 || w.published[0].Kind != nostr.KindDMRelayList {
+			t.Errorf("%v, told %v, published %v", err, *told, w.published)
 		}
 	})
 }
@@ -345,7 +345,7 @@ func (w *world) publishedBefore(events ...nostr.Event) {
 		}
 		found = append(found, v)
 	}
-	w.c.Published = func(context.Context, ...nostr.Kind) ([]guild.Verified, error) { return found, nil }
+	w.stored = func(context.Context, nostr.Filter, []string) ([]guild.Verified, error) { return found, nil }
 }
 
 func TestAProfileThatSomebodyElseMadeStays(t *testing.T) {
@@ -396,7 +396,7 @@ func TestWhereItCannotBeSeenWhatIsPublishedNothingIsOverwritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPublic(t, python(echo))
 		var answers atomic.Bool
-		w.c.Published = func(ctx context.Context, _ ...nostr.Kind) ([]guild.Verified, error) {
+		w.stored = func(ctx context.Context, _ nostr.Filter, _ []string) ([]guild.Verified, error) {
 			if answers.Load() {
 				return nil, nil
 			}

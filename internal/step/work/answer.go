@@ -2,106 +2,122 @@ package work
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
+	"time"
 
 	"fiatjaf.com/nostr"
-	"golang.org/x/sync/errgroup"
 
 	"guild"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
 	"guild/nip90"
 )
 
-// delivery is what a worker left.
-type delivery struct {
-	packed []byte
-	text   *string // what goes to a customer who knows no bundles; nil where the bundle goes
-
-	recording *recording // of the run that left it, or that failed; nil if there was none
+// answer is one message to the customer of a request: the result if there is one, else the feedback.
+//
+// Every message to a customer goes this way. sign makes the event, in clear or encrypted as the request was. What ends a
+// request (its result, an error) goes through end and record: the signed event and the claim to publish it are recorded
+// in one entry, so a restart publishes the same event and not another one, and the due runner tries until a relay takes
+// it. All other messages (a refusal, an offer, a line of the worker, a heartbeat) are of use only now. They go through
+// tell into a queue that Talk publishes, each once, and leave no fact.
+type answer struct {
+	to       fact.RequestReceived // its Request, Customer, Encrypted, From and Relays say where the answer goes
+	result   *nip90.Result
+	feedback nip90.Feedback
 }
 
-// answerDelivery signs the result. A request that came encrypted is answered encrypted, always.
-func (w *Work) answerDelivery(ctx context.Context, r fact.RequestReceived, f fact.RequestFinished, d delivery) (fact.RequestFinished, error) {
-	f.Ending, f.Delivery = delivered, guild.Sum(d.packed)
-	var keeping errgroup.Group
-	keeping.Go(func() error { return w.keep(ctx, d.packed, d.text == nil && len(d.packed) <= nip90.Inline) })
-	e, err := w.result(ctx, r, f.Delivery, d)
-	f.Answers = []nostr.Event{e}
-	return f, errors.Join(err, keeping.Wait())
+// maxText is the longest error that a customer is told, in bytes.
+const maxText = 500
+
+// failure returns the answer that says why nothing comes of a request.
+func failure(to fact.RequestReceived, text string) answer {
+	return answer{to: to, feedback: nip90.Feedback{Status: nip90.Error, Text: guild.Cut(text, maxText)}}
 }
 
-// result signs the event that carries a delivery.
-func (w *Work) result(ctx context.Context, r fact.RequestReceived, hash guild.Hash, d delivery) (nostr.Event, error) {
-	result := nip90.Result{Kind: nip90.ResultKind(r.Kind), Request: r.Request, Customer: r.Customer, Status: "success"}
-	if d.text != nil {
-		err := plainResult(&result, r, *d.text)
-		if err != nil {
-			return nostr.Event{}, err
-		}
-		return w.sealed(ctx, r, result.Event, result.Sealed)
+// sign makes the event of an answer. The answer to an encrypted request is always encrypted.
+func (w *Work) sign(ctx context.Context, a answer) (nostr.Event, error) {
+	seal := func(text string) (string, error) { return w.c.Keyer.Encrypt(ctx, text, a.to.Customer) }
+	a.feedback.Request, a.feedback.Customer = a.to.Request, a.to.Customer
+	var e nostr.Event
+	var err error
+	switch {
+	case a.result != nil && a.to.Encrypted:
+		e, err = a.result.Sealed(seal)
+	case a.result != nil:
+		e, err = a.result.Event()
+	case a.to.Encrypted:
+		e, err = a.feedback.Sealed(seal)
+	default:
+		e = a.feedback.Event()
 	}
-	p := nip90.Parcel{Hash: hash, Size: int64(len(d.packed))}
-	if len(d.packed) <= nip90.Inline {
-		p.Inline = d.packed
-	} else {
-		var err error
-		if p.URL, p.Key, err = w.c.Upload(ctx, d.packed, r.Encrypted); err != nil {
-			return nostr.Event{}, fmt.Errorf("upload the delivery: %w", err)
-		}
-	}
-	if err := result.SetDelivery(p); err != nil {
-		return nostr.Event{}, err
-	}
-	return w.sealed(ctx, r, result.Event, result.Sealed)
-}
-
-// plainResult makes a result one as NIP-90 has it: the text, the request and its inputs. Of a request that was
-// encrypted neither goes along: Sealed leaves them out.
-func plainResult(result *nip90.Result, r fact.RequestReceived, text string) error {
-	request, err := json.Marshal(r.Event)
 	if err != nil {
-		return err
+		return nostr.Event{}, fmt.Errorf("answer %.8s: %w", a.to.Request.Hex(), err)
 	}
-	const longest = 48 << 10 // relays take no event of any size
-	result.Content = text
-	if len(request) > longest {
-		return nil
-	}
-	result.RequestJSON = string(request)
-	for tag := range r.Event.Tags.FindAll("i") {
-		result.Extra = append(result.Extra, tag)
-	}
-	return nil
+	return w.outbox.Sign(ctx, e)
 }
 
-func (w *Work) answerFeedback(ctx context.Context, r fact.RequestReceived, f fact.RequestFinished, say nip90.Feedback) (fact.RequestFinished, error) {
-	e, err := w.feedback(ctx, r, say)
+// end signs the answer that ends a request, and returns f with it.
+func (w *Work) end(ctx context.Context, f fact.RequestFinished, a answer) (fact.RequestFinished, error) {
+	e, err := w.sign(ctx, a)
 	f.Answers = []nostr.Event{e}
 	return f, err
 }
 
-func (w *Work) feedback(ctx context.Context, r fact.RequestReceived, f nip90.Feedback) (nostr.Event, error) {
-	f.Request, f.Customer = r.Request, r.Customer
-	plain := func() (nostr.Event, error) { return f.Event(), nil }
-	return w.sealed(ctx, r, plain, f.Sealed)
+// record returns the decision that a request has ended, with other facts that follow from that. It does nothing if the
+// request ended in another way meanwhile.
+func (w *Work) record(f fact.RequestFinished, also ...fact.Fact) due.Decision {
+	return func(tx *journal.Tx) error {
+		r, ok := w.fold.request(f.Request)
+		if !ok || r.Ending != "" || r.Withdrew {
+			return nil
+		}
+		tx.Append(append([]fact.Fact{f}, also...)...)
+		for _, e := range f.Answers {
+			due.Claim(tx, due.Publishing(e.ID), w.c.Node)
+		}
+		return nil
+	}
 }
 
-type seal = func(plaintext string) (string, error)
+// fail ends a request that no worker is on. The reason is recorded, and the customer reads the text.
+func (w *Work) fail(ctx context.Context, r request, reason, text string) (due.Decision, error) {
+	f, err := w.end(ctx, fact.RequestFinished{Request: r.ID, Ending: failed, Reason: reason}, failure(*r.Received, text))
+	return w.record(f, fact.EffectSettled{Effect: doing(r.ID)}), err
+}
 
-// sealed builds an answer in clear or encrypted, as the request was, and signs it.
-func (w *Work) sealed(ctx context.Context, r fact.RequestReceived, plain func() (nostr.Event, error),
-	sealed func(seal) (nostr.Event, error)) (nostr.Event, error) {
-	var e nostr.Event
-	var err error
-	if r.Encrypted {
-		e, err = sealed(func(text string) (string, error) { return w.c.Keyer.Encrypt(ctx, text, r.Customer) })
-	} else {
-		e, err = plain()
+// publications lists the recorded answers to a request that no relay has taken yet.
+func (w *Work) publications(r request) (all []due.Work) {
+	relays := append([]string{r.Received.From}, r.Received.Relays...)
+	for _, e := range r.Finished.Answers {
+		all = append(all, due.Work{
+			Key: due.Publishing(e.ID), Guard: fact.RequestSubject(r.ID), Tries: 8,
+			Act: func(ctx context.Context) (due.Decision, error) {
+				return func(*journal.Tx) error { return nil }, w.publish(ctx, e, relays, 45*time.Second)
+			},
+		})
 	}
+	return all
+}
+
+// publish sends an event of ours to relays, and returns nil once a relay took it.
+func (w *Work) publish(ctx context.Context, e nostr.Event, relays []string, patience time.Duration) error {
+	v, err := w.outbox.Own(e)
 	if err != nil {
-		return nostr.Event{}, fmt.Errorf("answer %.8s: %w", r.Request.Hex(), err)
+		return fmt.Errorf("publish %.8s: %w", e.ID.Hex(), err)
 	}
-	return w.outbox.Sign(ctx, e)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return w.c.Relays.Publish(ctx, v, relays)
+}
+
+// tell queues an answer that is not recorded. It reports false, and drops the answer, if the queue is full: then relays
+// are slower than we have things to say.
+func (w *Work) tell(a answer) bool {
+	select {
+	case w.queue <- a:
+		return true
+	default:
+		return false
+	}
 }

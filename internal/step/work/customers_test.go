@@ -82,16 +82,16 @@ func TestWhatACustomerDidLongAgoCountsLess(t *testing.T) {
 }
 
 func TestRefusalsAreForgottenWithinHours(t *testing.T) {
-	d, p, now := newDoors(), patron(1), time.Unix(1_000_000, 0)
+	l, p, now := newLimits(), patron(1), time.Unix(1_000_000, 0)
 	for range 64 {
-		d.refused(p, now)
+		l.refused(p, now)
 	}
 	for hours, want := range []int{64, 32, 16, 8} {
-		if got := d.refusals(p, now.Add(time.Duration(hours)*time.Hour)); got != want {
+		if got := l.refusalsOf(p, now.Add(time.Duration(hours)*time.Hour)); got != want {
 			t.Errorf("after %d hours %d, want %d", hours, got, want)
 		}
 	}
-	if other := d.refusals(patron(2), now); other != 0 {
+	if other := l.refusalsOf(patron(2), now); other != 0 {
 		t.Errorf("%d of somebody else's", other)
 	}
 }

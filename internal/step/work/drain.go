@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"guild/internal/journal/fact"
-	"guild/nip90"
 )
 
 // Draining reports whether new requests are turned away.
@@ -60,19 +59,13 @@ func (w *Work) handBack(ctx context.Context) error {
 		if r.Finished != nil {
 			continue
 		}
-		finished := fact.RequestFinished{Request: r.ID, Ending: failed, Reason: "the provider is closing"}
-		finished, err := w.answerFeedback(ctx, *r.Received, finished,
-			nip90.Feedback{Status: nip90.Error, Text: "the provider is closing: busy, try again later"})
-		if err != nil {
-			return fmt.Errorf("hand back: %w", err)
+		decide, err := w.fail(ctx, r, "the provider is closing", "the provider is closing: busy, try again later")
+		if err == nil {
+			err = w.c.Journal.Do(ctx, fact.RequestSubject(r.ID), "closing", decide)
 		}
-		if err := w.record(ctx, r, finished); err != nil {
+		if err != nil {
 			return fmt.Errorf("hand back %.8s: %w", r.ID.Hex(), err)
 		}
 	}
 	return nil
-}
-
-func (w *Work) record(ctx context.Context, r request, finished fact.RequestFinished) error {
-	return w.c.Journal.Do(ctx, fact.RequestSubject(r.ID), "closing", w.settled(r.ID, finished))
 }

@@ -8,17 +8,17 @@ import (
 	"fiatjaf.com/nostr"
 )
 
-// moment is what the step knows of itself right now and no fact says.
-type moment struct {
-	running map[nostr.ID]bool // what a worker is on
+// activity is the part of the state that no fact says.
+type activity struct {
+	running map[nostr.ID]bool // requests that a worker is on
 	served  map[visitor]int64 // Unix ms when work for a customer last ended
 }
 
-// now copies what is running and who was served last.
-func (w *Work) now() moment {
+// activity copies what is running, and who was served last.
+func (w *Work) activity() activity {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	m := moment{running: make(map[nostr.ID]bool, len(w.running)), served: maps.Clone(w.served)}
+	m := activity{running: make(map[nostr.ID]bool, len(w.running)), served: maps.Clone(w.served)}
 	for id := range w.running {
 		m.running[id] = true
 	}
@@ -29,20 +29,22 @@ func (w *Work) now() moment {
 type turn struct {
 	request
 	running bool
-	round   int   // how many of its customer's are before it, those that run first
-	since   int64 // Unix ms since when its customer has stood in line
+	round   int   // number of its customer's requests before it; the running ones come first
+	since   int64 // Unix ms since when its customer waits
 }
 
-// inTurn orders the unfinished requests to one service so that its customers take turns: whoever has the fewest
-// running is next, and among those whoever has stood in line longest, since it was served last or since the first
-// of its requests came. So a customer with one request waits for no other customer's whole queue, and one who
-// comes anew is not before those who wait.
-func inTurn(all []request, m moment) []turn {
+// inTurn orders the unfinished requests to one service. The next one is of the customer with the fewest running requests,
+// and among those of the one that has waited longest: since its last run ended, or since its first request came.
+//
+// So a customer with one request does not wait for the whole queue of another, and a new customer does not come before
+// those that wait already. The round of a request is its number among its customer's, so the first request of everybody
+// comes before the second of anybody.
+func inTurn(all []request, m activity) []turn {
 	turns := make([]turn, len(all))
 	for i, r := range all {
 		turns[i] = turn{request: r, running: m.running[r.ID]}
 	}
-	slices.SortStableFunc(turns, func(a, b turn) int { // running before waiting, then as they came
+	slices.SortStableFunc(turns, func(a, b turn) int { // the running first, then in the order they came
 		switch {
 		case a.running == b.running:
 			return 0
@@ -69,7 +71,7 @@ func inTurn(all []request, m moment) []turn {
 	return turns
 }
 
-// forgetServed drops who was served last and has nothing waiting: when it comes again, it stands in line anew.
+// forgetServed drops customers with no pending request: when they come again, they wait from then on.
 func (w *Work) forgetServed(pending []request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

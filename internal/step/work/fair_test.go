@@ -114,7 +114,7 @@ func TestTurnsAreFair(t *testing.T) {
 			who := rapid.ByteRange(1, 5).Draw(t, "customer")
 			all = append(all, request{ID: nostr.ID{byte(i + 1)}, Customer: nostr.PubKey{who}, Service: "x", At: int64(i)})
 		}
-		m := moment{running: map[nostr.ID]bool{}, served: map[visitor]int64{}}
+		m := activity{running: map[nostr.ID]bool{}, served: map[visitor]int64{}}
 		order, clock := []nostr.PubKey{}, int64(100)
 		for len(all) > 0 { // one worker, one after the other
 			next := inTurn(all, m)[0]

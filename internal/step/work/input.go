@@ -66,9 +66,6 @@ func (w *Work) checkInput(in nip90.Input) error {
 	case "url":
 		return w.c.Inputs.Check(in.Data)
 	case "event", "job":
-		if w.c.Find == nil {
-			return errors.New("this provider looks up no events")
-		}
 		if _, err := nostr.IDFromHex(in.Data); err != nil {
 			return errors.New("no event has such an id")
 		}
@@ -146,16 +143,13 @@ func extensionOf(location string) string {
 
 // find asks our relays, and the one that a customer names, for stored events.
 func (w *Work) find(ctx context.Context, f nostr.Filter, hint string) ([]guild.Verified, error) {
-	if w.c.Find == nil {
-		return nil, errors.New("this provider looks up no events")
-	}
 	ctx, cancel := context.WithTimeout(ctx, maxLookup)
 	defer cancel()
-	relays := slices.Clone(w.c.Relays())
+	relays := slices.Clone(w.c.Relays.Ours())
 	if hint != "" && !slices.Contains(relays, hint) {
 		relays = append(relays, hint)
 	}
-	found, err := w.c.Find(ctx, f, relays)
+	found, err := w.c.Relays.Find(ctx, f, relays)
 	if len(found) > 0 || err == nil {
 		return found, nil // a relay that is down matters only where no other has it
 	}

@@ -121,7 +121,7 @@ func TestWhatIsGivenBesideABundleIsThereWhenTheWorkerStarts(t *testing.T) {
 		note := relays.holds(t, mallory, nostr.Event{Kind: 1, Content: "a note <b>"})
 		worker := &seen{}
 		w := newWorld(t, python(worker.do))
-		w.c.Inputs, w.c.Find = client, relays.find
+		w.c.Inputs, w.stored = client, relays.find
 		r := task(t, bundle(t, nil))
 		r.Inputs = append(r.Inputs,
 			nip90.Input{Data: "https://files.example/table.csv", Type: "url", Marker: "table"},
@@ -174,7 +174,7 @@ func TestAnInputThatCannotBeBroughtIsRefusedAtOnceWithItsReason(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, python(echo))
-				w.c.Inputs, w.c.Find = fetch.Client{Hosts: []string{"files.example"}}, new(shelf).find
+				w.c.Inputs, w.stored = fetch.Client{Hosts: []string{"files.example"}}, new(shelf).find
 				r := task(t, bundle(t, nil))
 				r.Inputs = append(r.Inputs, c.inputs...)
 				id, err := w.sends(customer, r)
@@ -280,7 +280,7 @@ func TestAJobBuildsOnTheResultOfAnotherOnlyIfThatIsOfWhoWasAsked(t *testing.T) {
 				earlier := c.lay(t, &relays)
 				worker := &seen{}
 				w := newWorld(t, summary(worker.do))
-				w.c.Find = relays.find
+				w.stored = relays.find
 				id := w.does(customer, plainEvent(nostr.Tag{"i", "go on", "text"}, nostr.Tag{"i", earlier.Hex(), "job"}))
 				if c.says != "" {
 					w.wantError(id, `input "`+earlier.Hex()+`": `+c.says)
@@ -315,7 +315,7 @@ func TestWhatWeOnceEncryptedForACustomerItMayBuildOnInSecret(t *testing.T) {
 				relays.holds(t, us, nostr.Event{Kind: 6050, Content: ciphertext, Tags: nostr.Tags{{"e", request.ID.Hex()}, {"encrypted"}}})
 				worker := &seen{}
 				w := newWorld(t, summary(worker.do))
-				w.c.Find = relays.find
+				w.stored = relays.find
 				in := nostr.Tag{"i", request.ID.Hex(), "job"}
 				e := plainEvent(in)
 				if c.sealed {

@@ -18,41 +18,32 @@ import (
 	"guild/internal/letter"
 )
 
-// Letter is a private message (NIP-17) that was opened.
-type Letter struct {
-	From    nostr.PubKey
-	Message nostr.ID // inside its wraps
-	Content string
-}
-
-// Why we do not object.
+// Why an objection is refused.
 var (
 	ErrUnjudged = errors.New("no customer has said anything of it")
 	ErrObjected = errors.New("we have objected already")
 	ErrFinal    = errors.New("the customer hears no objection any more")
 )
 
-// Judged takes what a customer says of a delivery of ours: only of one that we made for it, each message once, and of a
-// delivery no more than a verdict and another one. What changes nothing is a *guild.DropError.
-func (w *Work) Judged(ctx context.Context, l Letter) error {
-	if w.c.Judgements == nil {
-		return guild.Drop(guild.Unexpected, "nobody listens to what customers say")
-	}
-	v, err := letter.DecodeVerdict(l.Content)
+// Judged records a customer's verdict on a delivery of ours, out of a private message. It must be on one that we made for
+// this customer. Each message counts once, and of a delivery at most two: a verdict, and another one after our objection.
+// The error is a *guild.DropError if nothing was recorded.
+func (w *Work) Judged(ctx context.Context, m dm.Message) error {
+	v, err := letter.DecodeVerdict(m.Content)
 	if err != nil {
 		return err
 	}
 	if _, ok := w.c.Judgements.of(v.Request); !ok {
 		return guild.Drop(guild.Unrequested, "a verdict on no delivery of ours")
 	}
-	judged := fact.RequestJudged{Request: v.Request, Message: l.Message, Outcome: v.Outcome, Score: v.Score, Verdict: v.Verdict,
+	judged := fact.RequestJudged{Request: v.Request, Message: m.ID, Outcome: v.Outcome, Score: v.Score, Verdict: v.Verdict,
 		Text: cmp.Or(v.Text, v.Cause), Until: v.Until}
-	return w.c.Journal.Do(ctx, fact.RequestSubject(v.Request), l.Message.Hex(), func(tx *journal.Tx) error {
+	return w.c.Journal.Do(ctx, fact.RequestSubject(v.Request), m.ID.Hex(), func(tx *journal.Tx) error {
 		s, _ := w.c.Judgements.of(v.Request)
 		switch {
-		case s.Customer != l.From:
-			return guild.Drop(guild.Stranger, "%.8s judges what was made for somebody else", l.From.Hex())
-		case slices.ContainsFunc(s.Said, func(r remark) bool { return r.Message == l.Message }):
+		case s.Customer != m.From:
+			return guild.Drop(guild.Stranger, "%.8s judges what was made for somebody else", m.From.Hex())
+		case slices.ContainsFunc(s.Said, func(r remark) bool { return r.Message == m.ID }):
 			return guild.Drop(guild.Repeated, "a verdict that we have")
 		case len(s.Said) >= maxSaid:
 			return guild.Drop(guild.Flood, "%d verdicts on request %.8s", len(s.Said)+1, v.Request.Hex())
@@ -62,8 +53,8 @@ func (w *Work) Judged(ctx context.Context, l Letter) error {
 	})
 }
 
-// Object says to a customer that its latest verdict on a delivery is wrong, once, so that it judges again. The owner
-// does that. Errors match ErrUnjudged, ErrObjected or ErrFinal.
+// Object tells a customer, once, that its latest verdict on a delivery is wrong, so that it judges again. The owner of the
+// node decides that. The error matches ErrUnjudged, ErrObjected or ErrFinal if there is nothing to object to any more.
 func (w *Work) Object(ctx context.Context, request nostr.ID, reason string) error {
 	reason = guild.Cut(guild.Clean(reason), letter.MaxReason)
 	content, err := letter.Objection{Request: request, Reason: reason}.Encode()
@@ -71,20 +62,17 @@ func (w *Work) Object(ctx context.Context, request nostr.ID, reason string) erro
 		return err
 	}
 	return w.c.Journal.Do(ctx, fact.RequestSubject(request), "", func(tx *journal.Tx) error {
-		var s served
-		if w.c.Judgements != nil {
-			s, _ = w.c.Judgements.of(request)
-		}
+		s, _ := w.c.Judgements.of(request)
 		if err := s.objectable(tx.Now()); err != nil {
 			return fmt.Errorf("object to the verdict on %.8s: %w", request.Hex(), err)
 		}
-		id := dm.ID(w.c.PubKey, s.Customer, answer(s.latest(), content), tx.Now())
+		id := dm.ID(w.c.PubKey, s.Customer, objectionTo(s.latest(), content), tx.Now())
 		tx.Append(fact.RequestObjected{Request: request, Message: id, Reason: reason})
 		return nil
 	})
 }
 
-// objectable says why we cannot object to the latest verdict.
+// objectable returns why we cannot object to the latest verdict.
 func (s served) objectable(now time.Time) error {
 	switch {
 	case len(s.Said) == 0:
@@ -97,18 +85,16 @@ func (s served) objectable(now time.Time) error {
 	return nil
 }
 
-// answer is the message that answers a verdict.
-func answer(verdict nostr.ID, content string) dm.Message {
+// objectionTo returns the message with our objection to a verdict.
+func objectionTo(verdict nostr.ID, content string) dm.Message {
 	return dm.Message{Content: content, Subject: "Objection", Reply: verdict}
 }
 
+// objecting is the key of the effect that sends an objection.
 func objecting(request string) string { return "object to the verdict on " + request }
 
-// objections lists those that are to be sent.
+// objections lists the objections to send.
 func (w *Work) objections() (all []due.Work) {
-	if w.c.Judgements == nil {
-		return nil
-	}
 	for request, s := range w.c.Judgements.pending() {
 		id, err := nostr.IDFromHex(request)
 		if err != nil || s.Against == nil {
@@ -132,27 +118,20 @@ func (w *Work) objections() (all []due.Work) {
 	return all
 }
 
-// sendObjection wraps and publishes the message that was decided: the same one whenever it is sent.
+// sendObjection publishes the message whose id was recorded. Its gift wrap is another one at every try, and the customer
+// knows by the id of the message in it that it is the same.
 func (w *Work) sendObjection(ctx context.Context, request nostr.ID, s served) error {
 	content, err := letter.Objection{Request: request, Reason: s.Against.Reason}.Encode()
 	if err != nil {
 		return err
 	}
-	wrap, _, err := dm.Wrap(ctx, w.c.Keyer, w.c.PubKey, s.Customer, answer(s.Against.Answers, content), time.UnixMilli(s.Against.At))
+	wrap, _, err := dm.Wrap(ctx, w.c.Keyer, w.c.PubKey, s.Customer, objectionTo(s.Against.Answers, content), time.UnixMilli(s.Against.At))
 	if err != nil {
 		return err
 	}
-	v, err := guild.Verify(wrap)
-	if err != nil {
-		return err
+	relays := w.c.Relays.InboxOf(ctx, s.Customer)
+	if len(relays) == 0 {
+		relays = s.Relays
 	}
-	relays := s.Relays
-	if w.c.Letterbox != nil {
-		if urls := w.c.Letterbox(ctx, s.Customer); len(urls) > 0 {
-			relays = urls
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	return w.c.Publish(ctx, v, relays)
+	return w.publish(ctx, wrap, relays, 20*time.Second)
 }

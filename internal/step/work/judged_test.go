@@ -39,7 +39,7 @@ func (w *world) tells(p person, id nostr.ID, message byte, outcome guild.Outcome
 	if err != nil {
 		w.Fatal(err)
 	}
-	return w.Judged(w.Context(), Letter{From: p.key, Message: nostr.ID{0xe, message}, Content: content})
+	return w.Judged(w.Context(), dm.Message{From: p.key, ID: nostr.ID{0xe, message}, Content: content})
 }
 
 // letters is what a person reads of what was published, each message once.
@@ -100,7 +100,7 @@ func TestWhoseWordOnADeliveryCounts(t *testing.T) {
 		wantDrop(t, w.tells(mallory, id, 1, guild.Success), guild.Stranger)
 		wantDrop(t, w.tells(customer, nostr.ID{9}, 1, guild.Success), guild.Unrequested)
 		wantDrop(t, w.tells(customer, going, 1, guild.Success), guild.Unrequested)
-		wantDrop(t, w.Judged(t.Context(), Letter{From: customer.key, Message: nostr.ID{1}, Content: "well done"}), guild.Malformed)
+		wantDrop(t, w.Judged(t.Context(), dm.Message{From: customer.key, ID: nostr.ID{1}, Content: "well done"}), guild.Malformed)
 		for message := range byte(2) {
 			if err := w.tells(customer, id, 1+message, guild.Success); err != nil {
 				t.Error(err)
@@ -151,13 +151,13 @@ func TestWeObjectOnceAndTheCustomerHearsIt(t *testing.T) {
 }
 
 func TestWhereTheCustomerHearsOurObjection(t *testing.T) {
-	for name, c := range map[string]struct{ letterboxes, want []string }{
+	for name, c := range map[string]struct{ inboxes, want []string }{
 		"it says where it reads messages": {[]string{"wss://box.example"}, []string{"wss://box.example"}},
 		"it does not":                     {nil, []string{"wss://from.example", "wss://theirs.example"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, python(echo))
-			w.letterboxes = c.letterboxes
+			w.inboxes = c.inboxes
 			id := w.works(customer)
 			if err := w.tells(customer, id, 1, guild.Failure); err != nil {
 				t.Fatal(err)
@@ -198,7 +198,7 @@ func TestAnObjectionThatNoRelayTakesIsGivenUp(t *testing.T) {
 		if err := w.tells(customer, id, 1, guild.Failure); err != nil {
 			t.Fatal(err)
 		}
-		w.relays(true)
+		w.setDeaf(true)
 		if err := w.Object(t.Context(), id, "why"); err != nil {
 			t.Fatal(err)
 		}
@@ -275,9 +275,9 @@ func TestWeSayWhereWeReadPrivateMessages(t *testing.T) {
 		"not what only a machine reaches": {ours, listed("ws://127.0.0.1:7447"), ours},
 		"a broken one":                    {ours, &nostr.Event{Tags: nostr.Tags{{"relay"}, {}, {"client", "x"}}}, ours},
 	} {
-		w := New(Config{Relays: func() []string { return c.ours }}, NewFold())
+		w := New(Config{Relays: relays{ours: c.ours}}, NewFold())
 		var got []string
-		if e := w.letterbox(c.before); e != nil {
+		if e := w.inboxList(c.before); e != nil {
 			got = dm.Relays(*e)
 			if e.Kind != 10050 {
 				t.Errorf("%s: kind %d", name, e.Kind)

@@ -28,12 +28,18 @@ func (w *Work) Observe(ctx context.Context, from string, v guild.Verified) error
 	if len(w.services) == 0 {
 		return guild.Drop(guild.Misdirected, "we offer nothing")
 	}
+	received := fact.RequestReceived{Request: e.ID, Customer: e.PubKey, Event: e, From: from}
 	if bits := w.leastWork(); difficulty(e) < bits && e.Tags.FindWithValue("p", w.c.PubKey.Hex()) != nil {
-		return w.turnDown(from, e, nip90.Request{Encrypted: isSealed(e)}, tooLittle(bits, e))
+		received.Encrypted = isEncrypted(e)
+		return w.turnDown(received, tooLittle(bits, e))
 	}
 	r, err := nip90.ParseRequest(e, nip90.OpenWith(ctx, w.c.Keyer))
 	if err != nil {
-		return w.unreadable(from, e, err)
+		if first := e.Tags.Find("p"); first == nil || first[1] != w.c.PubKey.Hex() {
+			return guild.Drop(guild.Malformed, "%v", err) // it may be encrypted for somebody else
+		}
+		received.Encrypted = isEncrypted(e)
+		return w.turnDown(received, refuse(guild.Malformed, "this request cannot be read: %v", err))
 	}
 	if !r.Asks(w.c.PubKey) {
 		return guild.Drop(guild.Misdirected, "request %.8s is for somebody else", e.ID.Hex())
@@ -42,15 +48,18 @@ func (w *Work) Observe(ctx context.Context, from string, v guild.Verified) error
 	if !deadline.After(w.c.Now()) {
 		return guild.Drop(guild.Late, "request %.8s ended %s", e.ID.Hex(), deadline)
 	}
+	received.Task, received.Kind, received.Job, received.Key = r.Get(nip90.ParamJobType), r.Kind, r.Job, r.Get(nip90.ParamIdempotencyKey)
+	received.Encrypted, received.Relays, received.Deadline = r.Encrypted != "", r.Relays, deadline.UnixMilli()
 	if r.Solicits() || r.Provider == nil && !w.worksUnasked(r) {
-		return w.offer(from, e, r)
+		return w.offer(received, r)
 	}
-	return w.receive(ctx, from, e, r, deadline)
+	return w.receive(ctx, received, r)
 }
 
-// farthest is how far ahead a deadline counts, whatever the customer says.
+// farthest is how far ahead a deadline may be. A later one counts as this.
 const farthest = 24 * time.Hour
 
+// deadline returns when the work on a request must end: when its customer says, or an hour after it was signed.
 func (w *Work) deadline(e nostr.Event, r nip90.Request) time.Time {
 	if said := r.Deadline(); !said.IsZero() {
 		if latest := w.c.Now().Add(farthest); said.After(latest) {
@@ -61,40 +70,37 @@ func (w *Work) deadline(e nostr.Event, r nip90.Request) time.Time {
 	return e.CreatedAt.Time().Add(oldest)
 }
 
-// receive takes the request on, or tells the customer why not. What we refuse at once is no fact: strangers must
-// not be able to fill the journal. Requests are received one after the other, so that no two of them take the same
-// last place or repeat each other unnoticed.
-func (w *Work) receive(ctx context.Context, from string, e nostr.Event, r nip90.Request, deadline time.Time) error {
-	task := r.Get(nip90.ParamJobType)
-	s, ok := w.service(task, r.Kind)
+// receive records a request as ours to work on, or tells the customer why not. A refusal at this point is not recorded,
+// so that strangers cannot fill the journal. Requests are received one at a time: two of them cannot both take the last
+// place in the queue, and one cannot miss that it repeats the other.
+func (w *Work) receive(ctx context.Context, received fact.RequestReceived, r nip90.Request) error {
+	id := received.Request
+	s, ok := w.service(received.Task, r.Kind)
 	if !ok {
-		return w.turnDown(from, e, r, refuse(guild.Misdirected, "this provider does not offer the task %q in kind %d", guild.Cut(task, 80), r.Kind))
+		return w.turnDown(received, refuse(guild.Misdirected, "this provider does not offer the task %q in kind %d", guild.Cut(received.Task, 80), r.Kind))
 	}
+	received.Service, received.Task = s.D, cmp.Or(received.Task, s.Task)
 	w.receiving.Lock()
 	defer w.receiving.Unlock()
-	if refused := w.admit(s, e, r); refused != nil {
-		return w.turnDown(from, e, r, refused)
+	if refused := w.admit(s, received.Event, r); refused != nil {
+		return w.turnDown(received, refused)
 	}
-	received := fact.RequestReceived{
-		Request: e.ID, Customer: e.PubKey, Task: cmp.Or(task, s.Task), Service: s.D, Kind: r.Kind, Job: r.Job, Event: e,
-		Encrypted: r.Encrypted != "", Relays: r.Relays, From: from, Deadline: deadline.UnixMilli(), Key: r.Get(nip90.ParamIdempotencyKey),
-	}
-	err := w.c.Journal.Do(ctx, fact.RequestSubject(e.ID), e.ID.Hex(), func(tx *journal.Tx) error {
-		if _, known := w.fold.request(e.ID); known {
+	err := w.c.Journal.Do(ctx, fact.RequestSubject(id), id.Hex(), func(tx *journal.Tx) error {
+		if _, known := w.fold.request(id); known {
 			return nil
 		}
-		received.Repeats = w.fold.standing(e.PubKey, received.Key)
+		received.Repeats = w.fold.standing(received.Customer, received.Key)
 		tx.Append(received)
 		if received.Repeats == (nostr.ID{}) {
-			due.Claim(tx, doing(e.ID), w.c.Node)
+			due.Claim(tx, doing(id), w.c.Node)
 		}
 		return nil
 	})
 	if errors.Is(err, journal.ErrTooLarge) {
-		return w.turnDown(from, e, r, refuse(guild.Malformed, "the request is too large: send the bundle by URL"))
+		return w.turnDown(received, refuse(guild.Malformed, "the request is too large: send the bundle by URL"))
 	}
 	if err != nil {
-		return fmt.Errorf("request %.8s: %w", e.ID.Hex(), err)
+		return fmt.Errorf("request %.8s: %w", id.Hex(), err)
 	}
 	return nil
 }
@@ -127,7 +133,7 @@ func (w *Work) ObserveDeletion(ctx context.Context, v guild.Verified) error {
 		}
 		id, err := nostr.IDFromHex(t[1])
 		if r, ok := w.fold.request(id); err == nil && ok && r.Customer == e.PubKey && r.Ending == "" && !r.Withdrew {
-			if !w.doors.spares(e.PubKey, w.c.Now()) {
+			if !w.limits.allowIdle(e.PubKey, w.c.Now()) {
 				return guild.Drop(guild.Flood, "too many requests are taken back: %.8s is worked on", id.Hex())
 			}
 			return w.cancelled(ctx, id, e)

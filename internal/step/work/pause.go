@@ -29,17 +29,6 @@ func (w *Work) state(d string) State { return w.fold.state(d) }
 // closing. What is not open should not be announced as open.
 func (w *Work) open(d string) bool { return !w.Draining() && w.state(d) == Open }
 
-// reopened tells of every change of what open says, after it. A change that nobody has heard of yet swallows the
-// next ones, so who listens looks at all services.
-func (w *Work) reopened() <-chan struct{} { return w.turned }
-
-func (w *Work) announceAnew() {
-	select {
-	case w.turned <- struct{}{}:
-	default:
-	}
-}
-
 // Pause has a service turn new requests away until it is resumed. What runs is finished; what waits waits on, or
 // is done if it drains. ErrNoService if it is not offered.
 func (w *Work) Pause(ctx context.Context, d string, drain bool) error {
@@ -69,6 +58,9 @@ func (w *Work) turnTo(ctx context.Context, d string, s State, f fact.Fact) error
 	if err != nil {
 		return fmt.Errorf("the service %.80q: %w", d, err)
 	}
-	w.announceAnew()
+	select {
+	case w.turned <- struct{}{}:
+	default: // Announce has not seen an earlier change yet, and looks at all services when it does
+	}
 	return nil
 }

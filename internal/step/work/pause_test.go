@@ -119,7 +119,7 @@ func TestAStateIsRecordedOnceAndWhoAnnouncesHearsOfIt(t *testing.T) {
 			t.Errorf("%d facts", n)
 		}
 		select {
-		case <-w.reopened():
+		case <-w.turned:
 		default:
 			t.Error("nobody heard that it is paused")
 		}
@@ -127,7 +127,7 @@ func TestAStateIsRecordedOnceAndWhoAnnouncesHearsOfIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		select {
-		case <-w.reopened():
+		case <-w.turned:
 		default:
 			t.Error("nobody heard that it is resumed")
 		}

@@ -84,7 +84,7 @@ func (w *Work) carried(ctx context.Context, p nip90.Parcel) ([]byte, error) {
 	if p.Key != nil {
 		place.Key = fmt.Sprintf("%x", p.Key[:])
 	}
-	body, err := w.c.Fetch(ctx, place, p.Hash, p.Size)
+	body, err := w.c.Payloads.Fetch(ctx, place, p.Hash, p.Size)
 	if err != nil {
 		return nil, fetch.Discreet(err)
 	}

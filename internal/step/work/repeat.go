@@ -49,9 +49,9 @@ func (w *Work) again(r request) []due.Work {
 		Act: func(ctx context.Context) (due.Decision, error) {
 			finished, err := w.repeated(ctx, r, first)
 			if errors.Is(err, errUnrepeatable) {
-				return w.giveUp(r, err.Error()).Act(ctx)
+				return w.fail(ctx, r, err.Error(), err.Error())
 			}
-			return w.settled(r.ID, finished), err
+			return w.record(finished, fact.EffectSettled{Effect: doing(r.ID)}), err
 		},
 	}}
 }

@@ -68,10 +68,10 @@ func lives() map[string]func(w *world) {
 			w.pass(time.Hour)
 		},
 		"no relay takes the answer": func(w *world) {
-			w.relays(true)
+			w.setDeaf(true)
 			w.many(customer, "job", 1)
 			w.pass(time.Hour)
-			w.relays(false)
+			w.setDeaf(false)
 		},
 		"handed back": func(w *world) {
 			w.many(customer, "job", 2)

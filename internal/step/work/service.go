@@ -153,7 +153,7 @@ func (f Figures) Success() (part float64, any bool) {
 
 // Services lists the services and what they are doing, in the order in which they were configured.
 func (w *Work) Services() []Status {
-	now := w.now()
+	now := w.activity()
 	waiting := map[string][]request{}
 	for _, r := range w.fold.pending() {
 		if r.Finished == nil {

@@ -8,82 +8,67 @@ import (
 
 	"fiatjaf.com/nostr"
 
-	"guild"
-	"guild/internal/journal/fact"
 	"guild/nip90"
 )
 
-// told is feedback on its way to a customer. It is not kept: what counts is the result.
-type told struct {
-	request fact.RequestReceived
-	say     nip90.Feedback
-}
-
-// say tells the customer how it goes. When the relay is slower than the worker, lines are left out.
-func (w *Work) say(r fact.RequestReceived, s nip90.Status, line string) {
-	w.tellLater(told{r, nip90.Feedback{Status: s, Content: guild.Cut(line, 2000)}})
-}
-
-func (w *Work) tellLater(t told) {
-	select {
-	case w.talk <- t:
-	default:
-	}
-}
-
+// How often a customer is told something of a request that has not ended.
 const (
-	// pause is the least time between two partial feedback events on one request.
+	// pause is the least time between two partial results of one request.
 	pause = 500 * time.Millisecond
-	// silence is how long a customer hears nothing of a request that is not finished. A word need not be worth more than
-	// 60 s of a customer's patience, and of many words one in 30 s is heard (jobs.Patience.Extend and slowly).
-	silence = 35 * time.Second
-	// retell is how soon it is tried again when no relay took that.
-	retell = 10 * time.Second
+	// heartbeat is the longest time without a message. A customer (jobs.Patience) waits at least 60 s longer after each
+	// message, and of many messages it counts one in 30 s: less would be lost, more would be too late.
+	heartbeat = 35 * time.Second
+	// retry is the delay after a message that no relay took.
+	retry = 10 * time.Second
 )
 
-// talk is the feedback of all requests.
+// talk publishes the answers that are not recorded (see tell), and heartbeats for requests that wait or are worked on. A
+// customer that hears nothing for too long gives the job to somebody else.
+//
+// It is one loop, so that its maps need no lock. A worker may print faster than relays take events, so of the lines
+// within a pause only the last one is published. Heartbeats that are due at the same time are published together, since
+// one relay that is slow must not delay the heartbeats of all requests.
 type talk struct {
 	*Work
-	last  map[nostr.ID]time.Time // when something was told
-	held  map[nostr.ID]told      // the last line that was printed within a pause
-	quiet map[nostr.ID]time.Time // until when nothing need be told
+	last map[nostr.ID]time.Time // of the last message
+	held map[nostr.ID]answer    // the last line within a pause
+	next map[nostr.ID]time.Time // heartbeat
 }
 
-// Talk publishes feedback until ctx ends. Of the lines that a worker prints within a pause, the last is told. Where there
-// are none, it tells the customer that its request is worked on, or waits for its turn.
+// Talk publishes what customers are told of their requests before these end, until ctx ends.
 func (w *Work) Talk(ctx context.Context) error {
-	t := talk{Work: w, last: map[nostr.ID]time.Time{}, held: map[nostr.ID]told{}, quiet: map[nostr.ID]time.Time{}}
+	t := talk{Work: w, last: map[nostr.ID]time.Time{}, held: map[nostr.ID]answer{}, next: map[nostr.ID]time.Time{}}
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case one := <-w.talk:
-			id := one.request.Request
-			if one.say.Status == nip90.Partial && w.c.Now().Sub(t.last[id]) < pause {
-				t.held[id] = one
+		case a := <-w.queue:
+			id := a.to.Request
+			if a.feedback.Status == nip90.Partial && w.c.Now().Sub(t.last[id]) < pause {
+				t.held[id] = a
 				continue
 			}
 			delete(t.held, id)
-			t.tell(ctx, one)
+			t.send(ctx, a)
 		case <-tick.C:
 			t.flush(ctx)
-			t.reassure(ctx)
+			t.beat(ctx)
 		}
 	}
 }
 
-// flush tells what was held back and still interests somebody, and forgets who was told long ago.
+// flush publishes the lines that were held back, of requests that have not ended, and forgets old times.
 func (t *talk) flush(ctx context.Context) {
 	now := t.c.Now()
-	for id, one := range t.held {
+	for id, a := range t.held {
 		if now.Sub(t.last[id]) < pause {
 			continue
 		}
 		delete(t.held, id)
 		if r, ok := t.fold.request(id); ok && r.Ending == "" && !r.Withdrew {
-			t.tell(ctx, one)
+			t.send(ctx, a)
 		}
 	}
 	for id, at := range t.last {
@@ -93,27 +78,26 @@ func (t *talk) flush(ctx context.Context) {
 	}
 }
 
-// reassure tells those customers who have heard nothing for a while what becomes of their requests. They would take
-// them elsewhere otherwise.
-func (t *talk) reassure(ctx context.Context) {
-	now, quiet := t.c.Now(), map[nostr.ID]time.Time{}
-	var late []told
+// beat publishes the heartbeats that are due.
+func (t *talk) beat(ctx context.Context) {
+	now, next := t.c.Now(), map[nostr.ID]time.Time{}
+	var late []answer
 	for _, r := range t.fold.pending() {
 		text := t.progress(r, now)
 		if text == "" {
 			continue
 		}
-		until, known := t.quiet[r.ID]
-		quiet[r.ID] = until
+		at, known := t.next[r.ID]
 		if !known {
-			quiet[r.ID] = time.UnixMilli(r.At).Add(silence)
+			at = time.UnixMilli(r.At).Add(heartbeat)
 		}
-		if !now.Before(quiet[r.ID]) {
-			late = append(late, told{*r.Received, nip90.Feedback{Status: nip90.Processing, Text: text}})
+		next[r.ID] = at
+		if !now.Before(at) {
+			late = append(late, answer{to: *r.Received, feedback: nip90.Feedback{Status: nip90.Processing, Text: text}})
 		}
 	}
-	t.quiet = quiet // without those that are finished
-	t.tell(ctx, late...)
+	t.next = next // requests that ended are left out
+	t.send(ctx, late...)
 }
 
 // progress returns the text of a heartbeat, or "" if the request is not going to be worked on now.
@@ -123,7 +107,7 @@ func (w *Work) progress(r request, now time.Time) string {
 	}
 	worked := r.ID
 	if r.repeats() {
-		worked = r.Received.Repeats // and its answer is this one's, too
+		worked = r.Received.Repeats // its answer is the answer to this one too
 	}
 	w.mu.Lock()
 	run, runs := w.running[worked]
@@ -137,7 +121,7 @@ func (w *Work) progress(r request, now time.Time) string {
 	return "waiting for its turn for " + minutes(now.Sub(time.UnixMilli(r.At)))
 }
 
-// minutes is a time in words.
+// minutes writes a time in words.
 func minutes(d time.Duration) string {
 	switch n := int(d / time.Minute); n {
 	case 0:
@@ -149,37 +133,29 @@ func minutes(d time.Duration) string {
 	}
 }
 
-// tell publishes feedback, all of it at once: a slow relay must not hold up what others take.
-func (t *talk) tell(ctx context.Context, all ...told) {
+// send publishes answers at the same time, each at one relay: the one that its request came from.
+func (t *talk) send(ctx context.Context, all ...answer) {
 	errs := make([]error, len(all))
-	var telling sync.WaitGroup
-	for i, one := range all {
-		telling.Go(func() { errs[i] = t.publish(ctx, one) })
+	var sending sync.WaitGroup
+	for i, a := range all {
+		sending.Go(func() {
+			e, err := t.sign(ctx, a)
+			if err == nil {
+				err = t.publish(ctx, e, []string{a.to.From}, 5*time.Second)
+			}
+			errs[i] = err
+		})
 	}
-	telling.Wait()
+	sending.Wait()
 	now := t.c.Now()
-	for i, one := range all {
-		id := one.request.Request
-		t.last[id], t.quiet[id] = now, now.Add(silence)
+	for i, a := range all {
+		id := a.to.Request
+		t.last[id], t.next[id] = now, now.Add(heartbeat)
 		if errs[i] != nil {
-			t.quiet[id] = now.Add(retell)
+			t.next[id] = now.Add(retry)
 		}
 		if errs[i] != nil && ctx.Err() == nil {
 			t.c.Log.Debug("feedback was not published", "request", id.Hex(), "err", errs[i])
 		}
 	}
-}
-
-func (w *Work) publish(ctx context.Context, t told) error {
-	e, err := w.feedback(ctx, t.request, t.say)
-	if err != nil {
-		return err
-	}
-	v, err := w.outbox.Own(e)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	return w.c.Publish(ctx, v, []string{t.request.From}) // one relay: a slow one must not hold up the others' feedback
 }

@@ -172,10 +172,10 @@ func TestHeartbeatIsRetried(t *testing.T) {
 		w := newWorld(t, python((&runs{takes: 5 * time.Minute}).do))
 		id := w.asks(customer, task(t, bundle(t, nil)))
 		w.pass(30 * time.Second)
-		w.relays(true)
+		w.setDeaf(true)
 		w.pass(10 * time.Second)
 		tried, _ := w.words(id)
-		w.relays(false)
+		w.setDeaf(false)
 		w.pass(10 * time.Second)
 		if again, at := w.words(id); len(tried) != 2 || len(again) != 3 || at[2] > 50*time.Second {
 			t.Errorf("told %q at %v", again, at)

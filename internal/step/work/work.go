@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
-	"golang.org/x/time/rate"
 
 	"guild"
 	"guild/internal/hand/blob"
@@ -53,25 +52,36 @@ type Config struct {
 	Scratch  string // directory for unpacked bundles
 	Secrets  string // directory for opened vaults, best in memory; Scratch if empty
 
-	Recipient string                                                         // whom to seal credentials for, as announced; nobody if empty
-	Unseal    func(ctx context.Context, sealed []byte) (vault.Secret, error) // opens what is sealed for Recipient
+	Relays     Relays
+	Payloads   Payloads
+	Inputs     fetch.Client // downloads the URLs among a request's inputs
+	Judgements *Judgements  // what customers say of our deliveries
+	Customers  *Customers   // what was seen of the customers; none is scored if nil
 
-	Publish func(ctx context.Context, e guild.Verified, relays []string) error
-	Relays  func() []string // where we read requests
-	Upload  func(ctx context.Context, bundle []byte, seal bool) (url string, key *[32]byte, err error)
-	Fetch   func(ctx context.Context, p fact.Place, want guild.Hash, size int64) (io.ReadCloser, error)
-
-	Inputs    fetch.Client                                                                         // brings what inputs point to
-	Find      func(ctx context.Context, f nostr.Filter, relays []string) ([]guild.Verified, error) // asks relays for stored events
-	Published func(ctx context.Context, kinds ...nostr.Kind) ([]guild.Verified, error)             // the newest of our own that relays have; nobody else uses our key if nil
+	Recipient string                                                         // the age recipient that credentials are encrypted for, as announced; none are taken if empty
+	Unseal    func(ctx context.Context, sealed []byte) (vault.Secret, error) // decrypts what was encrypted for Recipient
 
 	Log *slog.Logger // slog.Default() if nil
+}
 
-	Customers *Customers // what was seen of those who ask; nobody is scored if nil
+// Relays reaches the customers.
+type Relays interface {
+	// Publish returns nil when a relay took the event.
+	Publish(ctx context.Context, e guild.Verified, relays []string) error
+	// Ours returns the relays where we read requests.
+	Ours() []string
+	// Find asks relays for stored events.
+	Find(ctx context.Context, f nostr.Filter, relays []string) ([]guild.Verified, error)
+	// InboxOf returns the relays where p reads private messages (kind 10050), if they are known.
+	InboxOf(ctx context.Context, p nostr.PubKey) []string
+}
 
-	Judgements *Judgements // what customers say of our deliveries; nobody is listened to if nil
-	// Letterbox says at which relays somebody reads private messages (kind 10050), if that is known.
-	Letterbox func(ctx context.Context, p nostr.PubKey) []string
+// Payloads moves bundles that are too large for an event.
+type Payloads interface {
+	// Upload puts a bundle where its customer can fetch it, encrypted with a new key if seal is set.
+	Upload(ctx context.Context, bundle []byte, seal bool) (url string, key *[32]byte, err error)
+	// Fetch reads a bundle of size bytes with the hash want. The caller closes it.
+	Fetch(ctx context.Context, p fact.Place, want guild.Hash, size int64) (io.ReadCloser, error)
 }
 
 // Work is the step.
@@ -80,10 +90,9 @@ type Work struct {
 	fold     *Fold
 	services map[string]Service // by D
 	order    []string           // their Ds, as they were configured
-	doors    *doors
-	offers   *rate.Limiter
+	limits   *limits
 	outbox   *outbox.Outbox
-	turned   chan struct{} // what open says has changed
+	turned   chan struct{} // receives when a service was paused or resumed
 
 	receiving sync.Mutex // held while a request is taken on
 
@@ -91,7 +100,7 @@ type Work struct {
 	draining bool
 	running  map[nostr.ID]run
 	served   map[visitor]int64 // Unix ms when work for a customer last ended
-	talk     chan told
+	queue    chan answer       // what is to be published once and is not recorded
 
 	discarding int // directories that are being removed
 }
@@ -107,8 +116,10 @@ func New(c Config, f *Fold) *Work {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	w := &Work{c: c, fold: f, services: map[string]Service{}, doors: newDoors(), offers: newOffers(), outbox: outbox.New(c.Keyer, c.Now), turned: make(chan struct{}, 1),
-		running: map[nostr.ID]run{}, served: map[visitor]int64{}, talk: make(chan told, 256)}
+	w := &Work{
+		c: c, fold: f, services: map[string]Service{}, limits: newLimits(), outbox: outbox.New(c.Keyer, c.Now), turned: make(chan struct{}, 1),
+		running: map[nostr.ID]run{}, served: map[visitor]int64{}, queue: make(chan answer, 256),
+	}
 	for _, s := range c.Services {
 		s = s.withDefaults()
 		if _, twice := w.services[s.D]; !twice {

@@ -321,11 +321,11 @@ func TestAServiceWithAPriceAsksForItFirst(t *testing.T) {
 func TestAnAnswerIsPublishedAgainAsTheSameEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
-		w.relays(true)
+		w.setDeaf(true)
 		id := w.asks(customer, task(t, bundle(t, nil)))
 		w.pass(20 * time.Second)
 		w.restart()
-		w.relays(false)
+		w.setDeaf(false)
 		w.pass(time.Minute)
 		results := w.sent(6000, id)
 		for _, p := range results {
@@ -347,7 +347,7 @@ func TestAnAnswerIsPublishedAgainAsTheSameEvent(t *testing.T) {
 func TestAnAnswerThatNoRelayTakesIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
-		w.relays(true)
+		w.setDeaf(true)
 		id := w.asks(customer, task(t, bundle(t, nil)))
 		w.pass(time.Hour)
 		if n := len(w.sent(6000, id)); n != 8 || w.count(id, "effect.parked") != 1 {
@@ -524,7 +524,7 @@ func TestTheStateIsTheSameAfterAReplay(t *testing.T) {
 			r.Job = fmt.Sprint(n)
 			w.asks(customer, r)
 		}
-		w.relays(true)
+		w.setDeaf(true)
 		r := task(t, bundle(t, nil))
 		r.Job = "unanswered"
 		w.asks(customer, r)

@@ -77,7 +77,8 @@ type world struct {
 	worker   *runs // where a test needs to know it
 	heard    *Judgements
 
-	letterboxes []string // at which anybody reads private messages
+	inboxes []string                                                                             // relays at which anybody reads private messages
+	stored  func(ctx context.Context, f nostr.Filter, relays []string) ([]guild.Verified, error) // finds events; none if nil
 
 	mu        sync.Mutex
 	published []publication
@@ -108,10 +109,8 @@ func (w *world) start() {
 	w.journal = journaltest.Reopen(w.T, w.dir, fold, claims, w.heard)
 	w.Work = New(Config{
 		Journal: w.journal, Blobs: w.blobs, Keyer: us.signer, PubKey: us.key, Node: "test", Now: time.Now,
-		Services: w.services, Scratch: journaltest.Dir(w.T), Publish: w.publish, Relays: func() []string { return []string{"wss://ours.example"} },
-		Upload: w.upload, Fetch: w.fetched, Log: slog.New(slog.DiscardHandler),
-		Secrets: w.secrets, Recipient: w.keys.recipient, Unseal: w.keys.Open,
-		Judgements: w.heard, Letterbox: func(context.Context, nostr.PubKey) []string { return w.letterboxes },
+		Services: w.services, Scratch: journaltest.Dir(w.T), Secrets: w.secrets, Relays: relays{w, []string{"wss://ours.example"}}, Payloads: payloads{w},
+		Judgements: w.heard, Recipient: w.keys.recipient, Unseal: w.keys.Open, Log: slog.New(slog.DiscardHandler),
 	}, fold)
 	runner := due.Runner{Journal: w.journal, Claims: claims, Node: "test", Now: time.Now, Limits: w.Classes(),
 		Sources: []due.Source{w.Due}, Log: slog.New(slog.DiscardHandler)}
@@ -134,7 +133,24 @@ func (w *world) restart() {
 	w.pass(0)
 }
 
-func (w *world) publish(_ context.Context, v guild.Verified, relays []string) error {
+// relays are the Relays of a world.
+type relays struct {
+	*world
+	ours []string
+}
+
+func (r relays) Ours() []string { return r.ours }
+
+func (r relays) InboxOf(context.Context, nostr.PubKey) []string { return r.inboxes }
+
+func (r relays) Find(ctx context.Context, f nostr.Filter, relays []string) ([]guild.Verified, error) {
+	if r.stored == nil {
+		return nil, nil
+	}
+	return r.stored(ctx, f, relays)
+}
+
+func (w relays) Publish(_ context.Context, v guild.Verified, relays []string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.published = append(w.published, publication{v.Event(), relays, time.Since(w.began)})
@@ -144,14 +160,17 @@ func (w *world) publish(_ context.Context, v guild.Verified, relays []string) er
 	return nil
 }
 
-// relays says whether relays take anything from now on.
-func (w *world) relays(deaf bool) {
+// setDeaf says whether relays take anything from now on.
+func (w *world) setDeaf(deaf bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.deaf = deaf
 }
 
-func (w *world) upload(_ context.Context, bundle []byte, seal bool) (string, *[32]byte, error) {
+// payloads are the Payloads of a world.
+type payloads struct{ *world }
+
+func (w payloads) Upload(_ context.Context, bundle []byte, seal bool) (string, *[32]byte, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.remote["https://blob.example/delivery"] = bundle
@@ -161,7 +180,7 @@ func (w *world) upload(_ context.Context, bundle []byte, seal bool) (string, *[3
 	return "https://blob.example/delivery", &[32]byte{7}, nil
 }
 
-func (w *world) fetched(_ context.Context, p fact.Place, _ guild.Hash, _ int64) (io.ReadCloser, error) {
+func (w payloads) Fetch(_ context.Context, p fact.Place, _ guild.Hash, _ int64) (io.ReadCloser, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b, ok := w.remote[p.URL]

@@ -1,0 +1,251 @@
+package work
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"guild"
+	"guild/internal/hand/workdir"
+	"guild/internal/journal/fact"
+	"guild/nip90"
+	"guild/nutshell"
+)
+
+// maxLine is the longest line of a worker that its customer is told, in bytes.
+const maxLine = 2000
+
+// maxBundle is the largest packed bundle that we take or send, in bytes.
+const maxBundle = 64 << 20
+
+// presently is how long a worker may take before the customer is told that it has begun. Faster work needs no such event:
+// it would arrive together with the result, and cost a signature, storage and a verification for nothing. It is also the
+// delay before a finished run is cleaned up, so that the answer has the processor to itself.
+const presently = 100 * time.Millisecond
+
+// delivery is the outcome of a worker's run.
+type delivery struct {
+	packed []byte
+	text   *string // sent instead of the bundle to a customer who knows no bundles; nil where the bundle is sent
+
+	recording *recording // of the run, also of one that failed; nil if none began
+}
+
+// succeed stores a delivery and signs the result that carries it.
+func (w *Work) succeed(ctx context.Context, r fact.RequestReceived, f fact.RequestFinished, d delivery) (fact.RequestFinished, error) {
+	f.Ending, f.Delivery = delivered, guild.Sum(d.packed)
+	var keeping errgroup.Group
+	keeping.Go(func() error { return w.keep(ctx, d.packed, d.text == nil && len(d.packed) <= nip90.Inline) })
+	result, err := w.result(ctx, r, f.Delivery, d)
+	if err == nil {
+		f, err = w.end(ctx, f, answer{to: r, result: &result})
+	}
+	return f, errors.Join(err, keeping.Wait())
+}
+
+// result puts a delivery into a result: as text, as a bundle, or as the URL of a bundle that is too large for an event.
+func (w *Work) result(ctx context.Context, r fact.RequestReceived, hash guild.Hash, d delivery) (nip90.Result, error) {
+	result := nip90.Result{Kind: nip90.ResultKind(r.Kind), Request: r.Request, Customer: r.Customer, Status: "success"}
+	if d.text != nil {
+		// NIP-90 wants the request and its inputs repeated. Sealed leaves both out, so nothing of an encrypted request
+		// shows. They are left out of a result that relays would find too large.
+		const longest = 48 << 10
+		result.Content = *d.text
+		request, err := json.Marshal(r.Event)
+		if err != nil {
+			return result, err
+		}
+		if len(request) <= longest {
+			result.RequestJSON = string(request)
+			for tag := range r.Event.Tags.FindAll("i") {
+				result.Extra = append(result.Extra, tag)
+			}
+		}
+		return result, nil
+	}
+	p := nip90.Parcel{Hash: hash, Size: int64(len(d.packed))}
+	if len(d.packed) <= nip90.Inline {
+		p.Inline = d.packed
+	} else {
+		var err error
+		if p.URL, p.Key, err = w.c.Payloads.Upload(ctx, d.packed, r.Encrypted); err != nil {
+			return result, fmt.Errorf("upload the delivery: %w", err)
+		}
+	}
+	return result, result.SetDelivery(p)
+}
+
+// deliver unpacks the bundle, has the worker do it, and packs what it left.
+func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (d delivery, bundle guild.Hash, err error) {
+	if ctx.Err() != nil {
+		return d, bundle, errors.New("its deadline passed before its turn came")
+	}
+	request, err := nip90.ParseRequest(r.Event, nip90.OpenWith(ctx, w.c.Keyer))
+	if err != nil {
+		return d, bundle, err
+	}
+	dir, err := os.MkdirTemp(w.c.Scratch, "request-")
+	if err != nil {
+		return d, bundle, err
+	}
+	defer w.discard(dir)
+	m, err := w.material(ctx, s, r, request, dir)
+	if err != nil {
+		return d, bundle, err
+	}
+	bundle = guild.Sum(m.raw)
+	b, err := nutshell.Open(bytes.NewReader(m.raw), int64(len(m.raw)), nutshell.DefaultLimits())
+	if err != nil {
+		return d, bundle, fmt.Errorf("the bundle: %w", err)
+	}
+	credentials, err := w.openVault(ctx, request, s.Secrets)
+	if err != nil {
+		return d, bundle, err
+	}
+	var keeping errgroup.Group
+	keeping.Go(func() error { return w.keep(ctx, m.raw, m.inline) })
+	d, err = w.assign(ctx, s, r, b, m, dir, credentials)
+	return d, bundle, errors.Join(credentials.hideIn(err), keeping.Wait())
+}
+
+// keep stores a bundle. One that is inside of an event is in the journal too.
+func (w *Work) keep(ctx context.Context, bundle []byte, inline bool) error {
+	put := w.c.Blobs.PutBytes
+	if inline {
+		put = w.c.Blobs.PutCopy
+	}
+	_, err := put(ctx, bundle)
+	return err
+}
+
+// discard removes the directory that a request was worked on in, a little later, so that the answer need not
+// share the processor and the disk with that. Drain waits for it.
+func (w *Work) discard(dir string) {
+	w.mu.Lock()
+	w.discarding++
+	w.mu.Unlock()
+	time.AfterFunc(presently, func() {
+		if err := os.RemoveAll(dir); err != nil {
+			w.c.Log.Warn("what a worker left cannot be removed", "err", err)
+		}
+		w.mu.Lock()
+		w.discarding--
+		w.mu.Unlock()
+	})
+}
+
+// assign has the worker do it in directories below dir. The credentials are gone when the worker has ended.
+func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b *nutshell.Bundle, m material, dir string, o *opened) (d delivery, err error) {
+	defer w.shut(o)
+	begin := sync.OnceFunc(func() { w.tellBegun(s, r) })
+	a := Assignment{
+		Bundle: filepath.Join(dir, "bundle"), Delivery: filepath.Join(dir, "delivery"), Vault: o.file, Job: r.Job,
+		Limit: min(s.Limit, time.UnixMilli(r.Deadline).Sub(w.c.Now())), Hide: o.hide,
+		Say: func(line string) {
+			begin()
+			w.tell(answer{to: r, feedback: nip90.Feedback{Status: nip90.Partial, Content: guild.Cut(o.hide(line), maxLine)}})
+		},
+	}
+	if a.recording, err = w.newRecording(s, r, o.hide); err != nil {
+		return d, err
+	}
+	d.recording = a.recording
+	a.Inputs = m.inputs
+	if m.plain {
+		a.Inputs = filepath.Join(a.Bundle, plainInputs)
+	}
+	if err := workdir.Unpack(ctx, b, a.Bundle); err != nil {
+		return d, fmt.Errorf("the bundle: %w", err)
+	}
+	if workdir.HoldsForeign(b) {
+		if _, err := workdir.Quarantine(a.Bundle); err != nil {
+			return d, fmt.Errorf("the bundle: %w", err)
+		}
+	}
+	if err := os.Mkdir(a.Delivery, 0o755); err != nil {
+		return d, err
+	}
+	defer time.AfterFunc(presently, begin).Stop()
+	limited, cancel := context.WithTimeout(ctx, a.Limit)
+	defer cancel()
+	if err := s.Do(limited, a); err != nil {
+		if errors.Is(limited.Err(), context.DeadlineExceeded) {
+			return d, fmt.Errorf("the worker ran over its %s", a.Limit.Round(time.Second))
+		}
+		return d, err
+	}
+	w.shut(o)
+	d, err = w.pack(ctx, b, m.plain, a.Delivery, o)
+	d.recording = a.recording
+	return d, err
+}
+
+// shut takes the credentials away. It may be done twice.
+func (w *Work) shut(o *opened) {
+	if err := o.shut(); err != nil {
+		w.c.Log.Error("the credentials of a request could not be removed", "file", o.file, "err", err)
+	}
+}
+
+// pack turns the directory that the worker filled into a delivery bundle, which holds no secret that it was given.
+func (w *Work) pack(ctx context.Context, request *nutshell.Bundle, plain bool, dir string, o *opened) (d delivery, err error) {
+	left, err := workdir.FS(dir, nutshell.DefaultLimits())
+	if err != nil {
+		return d, fmt.Errorf("what the worker left: %w", err)
+	}
+	defer left.Close()
+	if entries, err := fs.ReadDir(left, "."); err != nil || len(entries) == 0 {
+		return d, errors.New("the worker left nothing in GUILD_DELIVERY")
+	}
+	own, err := nutshell.WorkerResult(left)
+	if err == nil {
+		own, err = o.mark(own)
+	}
+	if err != nil {
+		return d, fmt.Errorf("the worker's result.json: %w", err)
+	}
+	if plain {
+		if err := unsuccessful(own); err != nil {
+			return d, err
+		}
+		if d.text, err = plainAnswer(left); err != nil {
+			return d, fmt.Errorf("what the worker left: %w", err)
+		}
+	}
+	tree, err := nutshell.Delivery(request.Manifest(), own, left, nutshell.DeliveryInfo{
+		ID: "nut-" + newUUID(), Deliverer: w.c.Node, CompletedAt: w.c.Now(),
+	})
+	if err != nil {
+		return d, fmt.Errorf("the delivery: %w", err)
+	}
+	if err := o.leak(tree); err != nil { // also in what was made of the worker's result.json
+		return d, err
+	}
+	var packed bytes.Buffer
+	if _, err := nutshell.Pack(ctx, tree, &packed, nutshell.Options{}); err != nil {
+		return d, fmt.Errorf("the delivery: %w", err)
+	}
+	if packed.Len() > maxBundle {
+		return d, fmt.Errorf("the delivery of %d bytes is too large", packed.Len())
+	}
+	d.packed = packed.Bytes()
+	return d, nil
+}
+
+// newUUID makes a random (version 4) UUID, as bundle ids have it.
+func newUUID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
