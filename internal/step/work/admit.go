@@ -16,22 +16,22 @@ import (
 
 // Terms are the conditions on which a service takes requests.
 type Terms struct {
-	Allow     []nostr.PubKey // who may ask; everybody if empty
+	Allow     []nostr.PubKey // customers that may ask; all if empty
 	MinBid    guild.Msat     // a lower bid is refused
 	PoW       int            // leading zero bits that a request's id must have (NIP-13)
 	PerMinute int            // requests of one customer; any number if zero
-	Each      int            // unfinished requests of one customer; as many as are done at a time, and half of the queue, if zero
+	Each      int            // unfinished requests of one customer; the slots and half of the queue if zero
 }
 
-// refusal is why a request is not taken: in a word for our counters, and in a sentence for its customer.
+// refusal says why a request is not taken.
 type refusal struct {
-	reason guild.Reason
-	text   string
-	amount guild.Msat // what would be enough, where that is the reason
-	spam   bool       // the customer asks too often
+	reason guild.Reason // for our counters
+	text   string       // for the customer
+	amount guild.Msat   // the bid that would be enough, if the bid is the reason
+	spam   bool         // the customer asks too often
 }
 
-// tooOften is a refusal that its customer alone has caused.
+// tooOften returns a refusal that counts against the customer.
 func tooOften(format string, args ...any) *refusal {
 	why := refuse(guild.Flood, format, args...)
 	why.spam = true
@@ -42,8 +42,8 @@ func refuse(r guild.Reason, format string, args ...any) *refusal {
 	return &refusal{reason: r, text: fmt.Sprintf(format, args...)}
 }
 
-// admit says why a service does not take a request, or nil. What a request itself shows comes first, what costs
-// its customer a place or a turn comes last.
+// admit returns why a service does not take a request, or nil. Checks that use up a customer's limits come last, so that a
+// request that is refused for another reason costs its customer nothing.
 func (w *Work) admit(s Service, e nostr.Event, r nip90.Request) *refusal {
 	switch {
 	case w.Draining():
@@ -83,7 +83,8 @@ func (w *Work) admit(s Service, e nostr.Event, r nip90.Request) *refusal {
 	return nil
 }
 
-// scored says why a customer is not served by what was seen of it, or nil. Whom the owner lists is not scored.
+// scored returns why a customer is not served because of its earlier requests, or nil. Customers that the owner lists are
+// not scored.
 func (w *Work) scored(s Service, p nostr.PubKey, unfinished int) *refusal {
 	if w.c.Customers == nil || slices.Contains(s.Terms.Allow, p) {
 		return nil
@@ -99,7 +100,7 @@ func (w *Work) scored(s Service, p nostr.PubKey, unfinished int) *refusal {
 	return nil
 }
 
-// check says what of the terms a request does not meet, or nil.
+// check returns the term that a request does not meet, or nil.
 func (t Terms) check(e nostr.Event, r nip90.Request) *refusal {
 	switch {
 	case len(t.Allow) > 0 && !slices.Contains(t.Allow, e.PubKey):
@@ -114,7 +115,7 @@ func (t Terms) check(e nostr.Event, r nip90.Request) *refusal {
 	return nil
 }
 
-// Why a request that does not meet the terms is dropped.
+// Reasons for which a request that does not meet the terms is dropped.
 const (
 	unlisted guild.Reason = "customer not listed"
 	lowBid   guild.Reason = "bid too low"
@@ -126,8 +127,8 @@ func tooLittle(bits int, e nostr.Event) *refusal {
 	return refuse(lowWork, "proof of work is wanted: %d bits (NIP-13), and this request has %d", bits, difficulty(e))
 }
 
-// difficulty is the proof of work of a request (NIP-13): the leading zero bits of its id, and no more than its
-// nonce tag was after, so that luck is no work.
+// difficulty returns the proof of work of a request (NIP-13): the leading zero bits of its id, but no more than the target
+// in its nonce tag. Zeros beyond the target are luck, not work.
 func difficulty(e nostr.Event) int {
 	bits := nip13.Difficulty(e.ID)
 	if nonce := e.Tags.Find("nonce"); len(nonce) > 2 {
@@ -140,7 +141,7 @@ func difficulty(e nostr.Event) int {
 	return bits
 }
 
-// leastWork is the proof of work that every service wants: what has less is not worth decrypting.
+// leastWork returns the least proof of work that any service accepts. Requests with less are not even decrypted.
 func (w *Work) leastWork() int {
 	least := -1
 	for _, s := range w.services {
@@ -151,13 +152,13 @@ func (w *Work) leastWork() int {
 	return max(0, least)
 }
 
-// turnDown tells a customer why its request is not taken, unless it or everybody was told enough already: a flood
-// of requests must not make us publish a flood. It is no fact: strangers must not be able to fill the journal.
+// turnDown drops a request and tells the customer why, within the limits: a flood of requests must not make us publish a
+// flood. A refusal is not recorded, so that strangers cannot fill the journal.
 func (w *Work) turnDown(received fact.RequestReceived, why *refusal) error {
 	e := received.Event
 	dropped := guild.Drop(why.reason, "request %.8s: %.200s", e.ID.Hex(), why.text)
 	if e.Tags.FindWithValue("p", w.c.PubKey.Hex()) == nil {
-		return dropped // who asked nobody by name is waiting for those who would
+		return dropped // a request that names no provider is for those that accept it
 	}
 	if why.spam {
 		w.limits.refused(e.PubKey, w.c.Now())

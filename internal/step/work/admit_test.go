@@ -15,14 +15,14 @@ import (
 	"guild/nip90"
 )
 
-// on is a service on terms.
+// on returns a service with these terms.
 func on(t Terms) Service {
 	s := python(echo)
 	s.Terms = t
 	return s
 }
 
-func TestARequestThatDoesNotMeetTheTermsIsRefusedWithWhatIsWanted(t *testing.T) {
+func TestRefusalByTerms(t *testing.T) {
 	for name, c := range map[string]struct {
 		terms  Terms
 		change func(*nip90.Request)
@@ -68,7 +68,7 @@ func TestARequestThatDoesNotMeetTheTermsIsRefusedWithWhatIsWanted(t *testing.T) 
 	}
 }
 
-func TestARequestThatMeetsTheTermsIsTaken(t *testing.T) {
+func TestAdmissionByTerms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, on(Terms{Allow: []nostr.PubKey{mallory.key, customer.key}, MinBid: 1000, PoW: 8, PerMinute: 1}))
 		r := task(t, bundle(t, []byte("hello")))
@@ -95,7 +95,7 @@ func TestARequestThatMeetsTheTermsIsTaken(t *testing.T) {
 	})
 }
 
-func TestTheWorkThatARequestProves(t *testing.T) {
+func TestDifficulty(t *testing.T) {
 	id := func(hex string) nostr.ID { return nostr.MustIDFromHex(hex + strings.Repeat("f", 64-len(hex))) }
 	nonce := func(target ...string) nostr.Tags { return nostr.Tags{append(nostr.Tag{"nonce", "776797"}, target...)} }
 	for name, c := range map[string]struct {
@@ -106,10 +106,10 @@ func TestTheWorkThatARequestProves(t *testing.T) {
 		"the example of NIP-13":                       {id("000006d8c378af1779d2feebc7603a125d99eca0ccf1085959b307f64e5dd358"), nonce("21"), 21},
 		"an id without a nonce counts":                {id("002f"), nil, 10},
 		"no zero at all":                              {id("80"), nil, 0},
-		"more than was meant is luck":                 {id("0000"), nonce("8"), 8},
-		"less than was meant is what it is":           {id("00f0"), nonce("20"), 8},
+		"zeros beyond the target are luck":            {id("0000"), nonce("8"), 8},
+		"fewer zeros than the target":                 {id("00f0"), nonce("20"), 8},
 		"a nonce without a target commits to nothing": {id("000f"), nonce(), 12},
-		"a target that is no number":                  {id("0000"), nonce("many"), 0},
+		"an invalid target":                           {id("0000"), nonce("many"), 0},
 		"a target below zero":                         {id("0000"), nonce("-9"), 0},
 	} {
 		if got := difficulty(nostr.Event{ID: c.id, Tags: c.tags}); got != c.want {
@@ -118,7 +118,7 @@ func TestTheWorkThatARequestProves(t *testing.T) {
 	}
 }
 
-func TestWhatHasLessWorkThanAnyServiceWantsIsNotDecrypted(t *testing.T) {
+func TestTooLittleWorkIsNotDecrypted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := on(Terms{PoW: 60}), on(Terms{PoW: 50})
 		b.Task = "go"
@@ -138,7 +138,7 @@ func TestWhatHasLessWorkThanAnyServiceWantsIsNotDecrypted(t *testing.T) {
 	})
 }
 
-func TestACustomerIsTakenSoOftenInAMinute(t *testing.T) {
+func TestRequestsPerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, on(Terms{PerMinute: 3}))
 		w.many(customer, "fast", 3) // a second apart
@@ -154,7 +154,7 @@ func TestACustomerIsTakenSoOftenInAMinute(t *testing.T) {
 	})
 }
 
-func TestKeysThatNobodyKnowsFillNoJournal(t *testing.T) {
+func TestNewcomersAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{takes: time.Second}
 		s := wide(worker)
@@ -163,7 +163,7 @@ func TestKeysThatNobodyKnowsFillNoJournal(t *testing.T) {
 		w.many(customer, "regular", 1)
 		w.pass(time.Minute)
 		if !w.fold.hasServed(customer.key) || w.fold.hasServed(mallory.key) {
-			t.Error("who was served is not known")
+			t.Error("hasServed is wrong")
 		}
 		worker.takes = 24 * time.Hour
 		packed, taken := bundle(t, nil), 0
@@ -194,7 +194,7 @@ func TestKeysThatNobodyKnowsFillNoJournal(t *testing.T) {
 	})
 }
 
-func TestAFloodOfRequestsIsNotAnsweredByAFlood(t *testing.T) {
+func TestRefusalsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, on(Terms{MinBid: 1}))
 		packed := bundle(t, nil)
@@ -220,12 +220,12 @@ func TestAFloodOfRequestsIsNotAnsweredByAFlood(t *testing.T) {
 		w.pass(time.Minute)
 		id, _ := w.sends(mallory, task(t, packed))
 		if len(w.told(mallory, id)) != 1 {
-			t.Error("who comes after the flood is told nothing")
+			t.Error("after the flood a customer is told nothing")
 		}
 	})
 }
 
-func TestOnlySoManyCustomersAreRemembered(t *testing.T) {
+func TestLimitersAreBounded(t *testing.T) {
 	l, now := newLimits(), time.Unix(1e9, 0)
 	s := Service{D: "x", Terms: Terms{PerMinute: 1}}
 	for n := range 3 * maxKnown {
@@ -247,7 +247,7 @@ func TestOnlySoManyCustomersAreRemembered(t *testing.T) {
 	}
 }
 
-func TestWhatCostsNoWorkerFillsNoJournal(t *testing.T) {
+func TestRepetitionsAndWithdrawalsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, wide(&runs{takes: 24 * time.Hour}))
 		taken := 0

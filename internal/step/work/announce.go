@@ -235,7 +235,7 @@ func oneDigit(x float64, round func(float64) float64) float64 {
 	return round(x/power) * power
 }
 
-// broadcasting is how long our relays have to take a public event.
+// broadcasting bounds the time that our relays have to take a public event.
 const broadcasting = 20 * time.Second
 
 // broadcast signs an event and publishes it to our relays.

@@ -18,7 +18,7 @@ import (
 	"guild/nip89"
 )
 
-// newPublic is a world without a journal: what is announced is no fact.
+// newPublic begins a world without a journal. Announcements are not recorded.
 func newPublic(t *testing.T, services ...Service) *world {
 	w := &world{T: t, began: time.Now()}
 	w.Work = New(Config{
@@ -28,7 +28,7 @@ func newPublic(t *testing.T, services ...Service) *world {
 	return w
 }
 
-// announced runs Announce until stop, which returns its error, and lists what ready was told.
+// announced runs Announce until stop, which returns its error. told lists the arguments of ready.
 func (w *world) announced() (told *[]error, stop func() error) {
 	ctx, cancel := context.WithCancel(w.Context())
 	done := make(chan error, 1)
@@ -38,7 +38,7 @@ func (w *world) announced() (told *[]error, stop func() error) {
 	return told, func() error { cancel(); return <-done }
 }
 
-// public lists what was published of a kind.
+// public lists the published events of a kind.
 func (w *world) public(kind nostr.Kind) (all []publication) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -50,7 +50,7 @@ func (w *world) public(kind nostr.Kind) (all []publication) {
 	return all
 }
 
-// distinct lists what was published of a kind, each event once, in the order of its first publication.
+// distinct lists the published events of a kind, each once, in the order of their first publication.
 func (w *world) distinct(kind nostr.Kind) (all []publication) {
 	for _, p := range w.public(kind) {
 		if !slices.ContainsFunc(all, func(before publication) bool { return before.ID == p.ID }) {
@@ -60,7 +60,7 @@ func (w *world) distinct(kind nostr.Kind) (all []publication) {
 	return all
 }
 
-// latest is the newest announcement.
+// latest returns the newest announcement.
 func (w *world) latest() nip89.Handler {
 	w.Helper()
 	all := w.distinct(nip89.Kind)
@@ -74,7 +74,7 @@ func (w *world) latest() nip89.Handler {
 	return h
 }
 
-func TestANodeAnnouncesWhatItOffersAgainAndAgainAndTakesItBack(t *testing.T) {
+func TestAnnouncementLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := python(echo)
 		s.Name, s.About, s.Price = "snake", "does python", 7
@@ -128,7 +128,7 @@ func TestANodeAnnouncesWhatItOffersAgainAndAgainAndTakesItBack(t *testing.T) {
 	})
 }
 
-func TestAnAnnouncementThatNoRelayTakesIsTriedAgain(t *testing.T) {
+func TestAnnouncementIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPublic(t, python(echo))
 		w.setDeaf(true)
@@ -145,7 +145,7 @@ func TestAnAnnouncementThatNoRelayTakesIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestWhatWasNeverAnnouncedIsNotTakenBack(t *testing.T) {
+func TestNothingAnnouncedNothingDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPublic(t, python(echo))
 		w.setDeaf(true)
@@ -156,7 +156,7 @@ func TestWhatWasNeverAnnouncedIsNotTakenBack(t *testing.T) {
 	})
 }
 
-func TestWhoOffersNothingAnnouncesNothing(t *testing.T) {
+func TestNodeWithoutServicesAnnouncesInbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPublic(t)
 		told, stop := w.announced()
@@ -166,7 +166,7 @@ func TestWhoOffersNothingAnnouncesNothing(t *testing.T) {
 	})
 }
 
-func TestAnAnnouncementSaysAllThatItsOwnerSaysOfAService(t *testing.T) {
+func TestAnnouncementOfClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Service{
 			D: "agents", Tasks: []string{"oa.code_chunk_analysis.v1", "oa.sandbox_run.v1", "Code Review"}, Kinds: []int{5050, 5100}, Slots: 4, Do: echo,
@@ -197,7 +197,7 @@ func TestAnAnnouncementSaysAllThatItsOwnerSaysOfAService(t *testing.T) {
 	})
 }
 
-func TestFiguresAreMeasuredRoundedAndNotNewsEachTime(t *testing.T) {
+func TestAnnouncedFigures(t *testing.T) {
 	figures := func(delivered, failed int, latency time.Duration) string {
 		s := stability(Figures{Delivered: delivered, Failed: failed, Latency: latency})
 		if s.SuccessRate == nil {
@@ -256,7 +256,7 @@ func TestFiguresAreMeasuredRoundedAndNotNewsEachTime(t *testing.T) {
 	})
 }
 
-func TestAPausedServiceIsTakenBackAtOnceAndComesBackLater(t *testing.T) {
+func TestPausedServiceIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo), Service{Task: "go", D: "gopher", Do: echo})
 		_, stop := w.announced()
@@ -295,7 +295,7 @@ func TestAPausedServiceIsTakenBackAtOnceAndComesBackLater(t *testing.T) {
 	})
 }
 
-func TestWhatAnEarlierRunAnnouncedIsTakenBackWhereAServiceIsStillPaused(t *testing.T) {
+func TestEarlierAnnouncementIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
 		if err := w.Pause(t.Context(), "python", false); err != nil {
@@ -321,7 +321,7 @@ func TestWhatAnEarlierRunAnnouncedIsTakenBackWhereAServiceIsStillPaused(t *testi
 	})
 }
 
-func TestARelayThatWasDownGetsTheSameAnnouncementLater(t *testing.T) {
+func TestRelayGetsMissedAnnouncement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPublic(t, python(echo))
 		_, stop := w.announced()
@@ -334,7 +334,7 @@ func TestARelayThatWasDownGetsTheSameAnnouncementLater(t *testing.T) {
 	})
 }
 
-// publishedBefore has relays hold these events of ours.
+// publishedBefore puts these events of ours on the relays.
 func (w *world) publishedBefore(events ...nostr.Event) {
 	w.Helper()
 	var found []guild.Verified
@@ -348,7 +348,7 @@ func (w *world) publishedBefore(events ...nostr.Event) {
 	w.stored = func(context.Context, nostr.Filter, []string) ([]guild.Verified, error) { return found, nil }
 }
 
-func TestAProfileThatSomebodyElseMadeStays(t *testing.T) {
+func TestForeignProfileStays(t *testing.T) {
 	for name, c := range map[string]struct {
 		content string
 		want    int
@@ -376,7 +376,7 @@ func TestAProfileThatSomebodyElseMadeStays(t *testing.T) {
 	}
 }
 
-func TestTheRelaysThatTheOwnerListsStay(t *testing.T) {
+func TestOwnersRelaysStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPublic(t, python(echo))
 		w.publishedBefore(nostr.Event{Kind: 10002, Content: "x", Tags: nostr.Tags{
@@ -392,7 +392,7 @@ func TestTheRelaysThatTheOwnerListsStay(t *testing.T) {
 	})
 }
 
-func TestWhereItCannotBeSeenWhatIsPublishedNothingIsOverwritten(t *testing.T) {
+func TestUnknownProfileIsNotOverwritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPublic(t, python(echo))
 		var answers atomic.Bool

@@ -14,8 +14,8 @@ import (
 	"guild/internal/judging/sandbox"
 )
 
-// Bare runs a worker's command without a sandbox, in a process group of its own that is killed as a whole. It
-// is for owners who trust every customer, and is never used for judging.
+// Bare runs a worker's command without a sandbox, in a process group that is killed as a whole. It is for owners who trust
+// every customer. Judging never uses it.
 type Bare struct{}
 
 // Probe implements sandbox.Runner.
@@ -23,13 +23,13 @@ func (Bare) Probe(context.Context) sandbox.Caps {
 	return sandbox.Caps{Tier: "none", Usable: true, Gaps: []string{"there is no sandbox at all"}}
 }
 
-// results is what a command writes to sandbox.ResultsFD.
+// results reads the data that a command writes to sandbox.ResultsFD.
 type results struct {
 	ours, theirs *os.File
 	read         sync.WaitGroup
 }
 
-// passResults gives a command that has not begun the descriptor, and reads it.
+// passResults adds the descriptor to a command that has not started, and begins to read it.
 func passResults(cmd *exec.Cmd, to io.Writer) (*results, error) {
 	var r results
 	var err error
@@ -44,17 +44,18 @@ func passResults(cmd *exec.Cmd, to io.Writer) (*results, error) {
 	return &r, nil
 }
 
-// begun lets go of the command's end.
+// begun closes our copy of the command's end.
 func (r *results) begun() { r.theirs.Close() }
 
-// end waits for the last of it, and no longer than a moment for what outlives the command.
+// end waits for the end of the data. A process that outlives the command may hold the descriptor, so it waits a second at
+// most.
 func (r *results) end() {
 	r.ours.SetReadDeadline(time.Now().Add(time.Second))
 	r.read.Wait()
 	r.ours.Close()
 }
 
-// Run implements sandbox.Runner. Mounts and limits but the wall time mean nothing here.
+// Run implements sandbox.Runner. It ignores mounts, and of the limits all but the wall time.
 func (Bare) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
 	limits := s.Limits.WithDefaults()
 	limited, cancel := context.WithTimeout(ctx, limits.Wall)
@@ -81,7 +82,7 @@ func (Bare) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbo
 		return sandbox.Result{}, err
 	}
 	err = cmd.Wait()
-	killGroup() // what it left running goes with it
+	killGroup() // processes that it left running
 	results.end()
 	result := sandbox.Result{Exit: cmd.ProcessState.ExitCode()}
 	result.Usage.WallMs = time.Since(start).Milliseconds()

@@ -7,7 +7,7 @@ import (
 	"guild/nip90"
 )
 
-// capacity is how busy a service is: how many requests wait, and how many more it could begin at once.
+// capacity returns how many requests to a service wait, and how many more it could begin at once.
 func (w *Work) capacity(s Service) fact.Capacity {
 	here, running, waiting := w.activity(), 0, 0
 	for _, r := range w.fold.pending() {
@@ -25,13 +25,13 @@ func (w *Work) capacity(s Service) fact.Capacity {
 	return fact.Capacity{Queue: waiting, Idle: max(0, s.Slots-running-waiting)}
 }
 
-// tellBegun tells the customer that its request is being worked on, and how busy the service is: in words beside the
-// status, which every client shows, and for those who count in the content (the partnership protocol, section 5.3.3).
+// tellBegun tells the customer that its request is being worked on, and how busy the service is: as text beside the
+// status, which every client shows, and as JSON in the content (the partnership protocol, section 5.3.3).
 func (w *Work) tellBegun(s Service, r fact.RequestReceived) {
 	c := w.capacity(s)
 	content, err := json.Marshal(c)
 	if err != nil {
-		w.c.Log.Warn("how busy a service is cannot be told", "err", err)
+		w.c.Log.Warn("the capacity of a service cannot be encoded", "err", err)
 	}
 	w.tell(answer{to: r, feedback: nip90.Feedback{Status: nip90.Processing, Text: c.String(), Content: string(content)}})
 }

@@ -12,8 +12,7 @@ import (
 	"guild/nip90"
 )
 
-// Whoever is being worked for hears how busy the service is, in words and as numbers.
-func TestWhoIsWorkedForHearsHowBusyTheServiceIs(t *testing.T) {
+func TestCapacityIsTold(t *testing.T) {
 	for _, c := range []struct {
 		slots, requests int
 		want            []fact.Capacity // as each begins
@@ -57,7 +56,7 @@ func TestWhoIsWorkedForHearsHowBusyTheServiceIs(t *testing.T) {
 	}
 }
 
-func TestAServiceThatTakesNothingHasNothingIdle(t *testing.T) {
+func TestPausedServiceHasNoCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := wide(&runs{takes: time.Minute})
 		s.Slots = 4

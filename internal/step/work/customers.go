@@ -12,8 +12,8 @@ import (
 	"guild/internal/policy"
 )
 
-// Customers is the other side of trust: what this node, as a provider, has seen of those who ask it. Payment is not
-// among it as long as nothing can be paid.
+// Customers is the fold of what this node, as a provider, has seen of its customers. It does not count payments, because
+// nothing can be paid yet.
 type Customers struct {
 	*fold.State[customers]
 	policy policy.Customers
@@ -21,23 +21,23 @@ type Customers struct {
 
 type customers struct {
 	Seen fold.Table[string, Standing] `json:"seen"` // by the customer's hex key
-	Open fold.Table[string, string]   `json:"open"` // request → its customer, until nothing more can come of it
-	Done []string                     `json:"done"` // of those, what was delivered, the oldest first
+	Open fold.Table[string, string]   `json:"open"` // request → its customer, until nothing more can happen to it
+	Done []string                     `json:"done"` // those of Open that were delivered, the oldest first
 }
 
-// maxDone is of how many delivered requests we still listen to what the customer says of them.
+// maxDone is the number of delivered requests, the latest, on which a verdict of the customer still counts.
 const maxDone = 4096
 
-// Standing is what was seen of one customer. Counts that have grown old are halved together.
+// Standing counts what one customer did. All counts are halved together when there are many (policy.Customers.Remember).
 type Standing struct {
 	Since     int64 `json:"since"` // Unix ms: the first request
 	Last      int64 `json:"last"`  // Unix ms: the latest
 	Asked     int   `json:"asked"`
 	Delivered int   `json:"delivered"`
-	Accepted  int   `json:"accepted"`  // deliveries that it told us it accepted
-	Declined  int   `json:"declined"`  // and those that it told us it did not
-	Withdrawn int   `json:"withdrawn"` // requests that it took back before they were done
-	Disputed  int   `json:"disputed"`  // verdicts of its that we object to
+	Accepted  int   `json:"accepted"`  // deliveries with a verdict of success
+	Declined  int   `json:"declined"`  // deliveries with another verdict
+	Withdrawn int   `json:"withdrawn"` // requests that it withdrew before they were done
+	Disputed  int   `json:"disputed"`  // verdicts that we object to
 }
 
 // NewCustomers returns an empty fold.
@@ -45,13 +45,13 @@ func NewCustomers(p policy.Policy) *Customers {
 	return &Customers{fold.NewState[customers]("customers", 2), p.Customers}
 }
 
-// Of returns what was seen of a customer; the zero value of one who never asked.
+// Of returns the counts of a customer, the zero value if it never asked.
 func (c *Customers) Of(p nostr.PubKey) Standing {
 	return fold.Read(c.State, func(s *customers) Standing { return s.Seen.Of(p.Hex()) })
 }
 
-// Score is how good a customer is, from 0 to guild.Micro; 0.5 for a stranger. Refused is how many of its requests were
-// refused lately for asking too often, which no fact says.
+// Score computes the score of a customer, from 0 to guild.Micro; 0.5 for a stranger. The number of its requests that were
+// refused lately for asking too often is an argument, because refusals are not recorded.
 func (c *Customers) Score(seen Standing, refused int) guild.Trust {
 	p := c.policy
 	good := p.Prior + seen.Delivered + p.Accepted*seen.Accepted
@@ -95,7 +95,7 @@ func (c *Customers) Apply(e fact.Entry) {
 	})
 }
 
-// apply takes one fact. Of a customer with remember requests, the counts are halved before the next one is counted.
+// apply takes one fact. A customer's counts are halved before its request after the first remember ones is counted.
 func (s *customers) apply(f fact.Fact, at int64, remember int) {
 	switch f := f.(type) {
 	case fact.RequestReceived:
@@ -132,7 +132,7 @@ func (s *customers) apply(f fact.Fact, at int64, remember int) {
 	}
 }
 
-// delivered keeps a request open for what its customer will say of it, and drops the oldest beyond maxDone.
+// delivered keeps a request open for its customer's verdict, and drops the oldest beyond maxDone.
 func (s *customers) delivered(request nostr.ID) {
 	if !s.Open.Has(request.Hex()) {
 		return
@@ -144,7 +144,7 @@ func (s *customers) delivered(request nostr.ID) {
 	}
 }
 
-// edit changes what was seen of the customer of a request.
+// edit changes the counts of the customer of a request.
 func (s *customers) edit(request nostr.ID, change func(*Standing)) {
 	key, ok := s.Open.Get(request.Hex())
 	if !ok {
@@ -155,7 +155,7 @@ func (s *customers) edit(request nostr.ID, change func(*Standing)) {
 	s.Seen.Set(key, seen)
 }
 
-// fade halves what was counted, so that the latest counts most.
+// fade halves all counts, so that later requests count more.
 func (s *Standing) fade() {
 	for _, n := range []*int{&s.Asked, &s.Delivered, &s.Accepted, &s.Declined, &s.Withdrawn, &s.Disputed} {
 		*n /= 2

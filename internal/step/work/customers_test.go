@@ -20,7 +20,7 @@ func entryOf(facts ...fact.Fact) fact.Entry {
 	return fact.Entry{Seq: 1, At: 1_000, Subject: "request.x", Facts: facts}
 }
 
-// asked gives a fold n requests of a customer, and what becomes of each.
+// asked gives a fold n requests of a customer, with the facts that follow each.
 func asked(c *Customers, p nostr.PubKey, from, n int, life ...func(nostr.ID) fact.Fact) {
 	for i := range n {
 		id := nostr.ID{byte(from + i), byte((from + i) >> 8), p[0]}
@@ -44,8 +44,8 @@ func isDeclined(id nostr.ID) fact.Fact {
 }
 func isObjected(id nostr.ID) fact.Fact { return fact.RequestObjected{Request: id} }
 
-// With two good and two bad requests of a stranger's record: (2 + good) / (4 + good + bad).
-func TestACustomerIsScoredByWhatItDid(t *testing.T) {
+// A stranger begins with two good and two bad requests, so the score is (2 + good) / (4 + good + bad).
+func TestCustomerScore(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		n       int
@@ -54,7 +54,7 @@ func TestACustomerIsScoredByWhatItDid(t *testing.T) {
 		want    guild.Trust
 	}{
 		{"a stranger", 0, nil, 0, 500_000},
-		{"who only asked", 4, nil, 0, 500_000},
+		{"only requests", 4, nil, 0, 500_000},
 		{"four deliveries", 4, []func(nostr.ID) fact.Fact{isDelivered}, 0, 750_000},
 		{"four accepted deliveries", 4, []func(nostr.ID) fact.Fact{isDelivered, isAccepted}, 0, 833_333},
 		{"to decline is no fault by itself", 4, []func(nostr.ID) fact.Fact{isDelivered, isDeclined}, 0, 750_000},
@@ -71,7 +71,7 @@ func TestACustomerIsScoredByWhatItDid(t *testing.T) {
 	}
 }
 
-func TestWhatACustomerDidLongAgoCountsLess(t *testing.T) {
+func TestOldCountsFade(t *testing.T) {
 	fold, p := NewCustomers(policy.Default()), patron(1)
 	asked(fold, p, 0, 60, isWithdrawn)
 	before := fold.Score(fold.Of(p), 0)
@@ -81,7 +81,7 @@ func TestWhatACustomerDidLongAgoCountsLess(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreForgottenWithinHours(t *testing.T) {
+func TestRefusalsFade(t *testing.T) {
 	l, p, now := newLimits(), patron(1), time.Unix(1_000_000, 0)
 	for range 64 {
 		l.refused(p, now)
@@ -112,11 +112,11 @@ func historyOfCustomers(t *rapid.T) (all []fact.Entry) {
 	return all
 }
 
-func TestRestoredCustomersGoOnAsIfNothingHadHappened(t *testing.T) {
+func TestCustomersRestore(t *testing.T) {
 	foldtest.GoesOn(t, func() *Customers { return NewCustomers(policy.Default()) }, historyOfCustomers, nil)
 }
 
-func TestAGarbledSnapshotOfCustomersIsRefused(t *testing.T) {
+func TestCustomersRefuseGarbledSnapshot(t *testing.T) {
 	fold := NewCustomers(policy.Default())
 	asked(fold, patron(1), 0, 2, isDelivered)
 	foldtest.Refuses(t, fold, `{"seen":7}`)

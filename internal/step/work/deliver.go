@@ -28,7 +28,7 @@ const maxLine = 2000
 // maxBundle is the largest packed bundle that we take or send, in bytes.
 const maxBundle = 64 << 20
 
-// presently is how long a worker may take before the customer is told that it has begun. Faster work needs no such event:
+// presently is the time after which the customer is told that the worker has begun. Faster work needs no such event:
 // it would arrive together with the result, and cost a signature, storage and a verification for nothing. It is also the
 // delay before a finished run is cleaned up, so that the answer has the processor to itself.
 const presently = 100 * time.Millisecond
@@ -85,7 +85,7 @@ func (w *Work) result(ctx context.Context, r fact.RequestReceived, hash guild.Ha
 	return result, result.SetDelivery(p)
 }
 
-// deliver unpacks the bundle, has the worker do it, and packs what it left.
+// deliver unpacks the bundle of a request, runs the worker, and packs the files that it left.
 func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (d delivery, bundle guild.Hash, err error) {
 	if ctx.Err() != nil {
 		return d, bundle, errors.New("its deadline passed before its turn came")
@@ -118,7 +118,7 @@ func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (
 	return d, bundle, errors.Join(credentials.hideIn(err), keeping.Wait())
 }
 
-// keep stores a bundle. One that is inside of an event is in the journal too.
+// keep stores a bundle. The journal has a second copy of an inline one.
 func (w *Work) keep(ctx context.Context, bundle []byte, inline bool) error {
 	put := w.c.Blobs.PutBytes
 	if inline {
@@ -128,15 +128,15 @@ func (w *Work) keep(ctx context.Context, bundle []byte, inline bool) error {
 	return err
 }
 
-// discard removes the directory that a request was worked on in, a little later, so that the answer need not
-// share the processor and the disk with that. Drain waits for it.
+// discard removes the directory of a run a little later, so that the answer need not share the processor and the disk with
+// the removal. Drain waits for it.
 func (w *Work) discard(dir string) {
 	w.mu.Lock()
 	w.discarding++
 	w.mu.Unlock()
 	time.AfterFunc(presently, func() {
 		if err := os.RemoveAll(dir); err != nil {
-			w.c.Log.Warn("what a worker left cannot be removed", "err", err)
+			w.c.Log.Warn("the directory of a worker cannot be removed", "err", err)
 		}
 		w.mu.Lock()
 		w.discarding--
@@ -144,7 +144,8 @@ func (w *Work) discard(dir string) {
 	})
 }
 
-// assign has the worker do it in directories below dir. The credentials are gone when the worker has ended.
+// assign runs the worker in directories below dir and packs the files that it left. The credentials are removed when the
+// worker has ended.
 func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b *nutshell.Bundle, m material, dir string, o *opened) (d delivery, err error) {
 	defer w.shut(o)
 	begin := sync.OnceFunc(func() { w.tellBegun(s, r) })
@@ -190,14 +191,14 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 	return d, err
 }
 
-// shut takes the credentials away. It may be done twice.
+// shut removes the credentials. It may be called twice.
 func (w *Work) shut(o *opened) {
 	if err := o.shut(); err != nil {
 		w.c.Log.Error("the credentials of a request could not be removed", "file", o.file, "err", err)
 	}
 }
 
-// pack turns the directory that the worker filled into a delivery bundle, which holds no secret that it was given.
+// pack makes a delivery bundle of the worker's directory. It fails if a secret that the worker was given is in it.
 func (w *Work) pack(ctx context.Context, request *nutshell.Bundle, plain bool, dir string, o *opened) (d delivery, err error) {
 	left, err := workdir.FS(dir, nutshell.DefaultLimits())
 	if err != nil {
@@ -228,7 +229,7 @@ func (w *Work) pack(ctx context.Context, request *nutshell.Bundle, plain bool, d
 	if err != nil {
 		return d, fmt.Errorf("the delivery: %w", err)
 	}
-	if err := o.leak(tree); err != nil { // also in what was made of the worker's result.json
+	if err := o.leak(tree); err != nil { // the whole bundle, with the manifest that was made of the worker's result.json
 		return d, err
 	}
 	var packed bytes.Buffer
@@ -242,7 +243,7 @@ func (w *Work) pack(ctx context.Context, request *nutshell.Bundle, plain bool, d
 	return d, nil
 }
 
-// newUUID makes a random (version 4) UUID, as bundle ids have it.
+// newUUID makes a random (version 4) UUID for the id of a bundle.
 func newUUID() string {
 	var b [16]byte
 	rand.Read(b[:])

@@ -8,18 +8,18 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// Draining reports whether new requests are turned away.
+// Draining reports whether the node is closing and refuses new requests.
 func (w *Work) Draining() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.draining
 }
 
-// farewell is how long handing back may take, until the relays have the last answer.
-const farewell = 5 * time.Second
+// handingBack bounds the time that Drain takes after ctx ended, until relays have the last answer.
+const handingBack = 5 * time.Second
 
-// Drain takes nothing new, waits for what is running until ctx ends, and then hands back what is left: each
-// customer hears an honest error instead of silence. It returns when the relays have every answer.
+// Drain refuses new requests, waits until ctx ends for the workers that run, and then ends every request that is left with
+// an error, so that no customer waits for nothing. It returns when relays have every answer.
 func (w *Work) Drain(ctx context.Context) error {
 	w.mu.Lock()
 	w.draining = true
@@ -29,7 +29,7 @@ func (w *Work) Drain(ctx context.Context) error {
 		defer w.mu.Unlock()
 		return len(w.running)+w.discarding == 0
 	})
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handingBack)
 	defer cancel()
 	if err := w.handBack(ctx); err != nil {
 		return err
@@ -40,20 +40,21 @@ func (w *Work) Drain(ctx context.Context) error {
 	return nil
 }
 
-// until waits for something to be so, and reports whether it is when ctx ends.
-func until(ctx context.Context, so func() bool) bool {
+// until waits for a condition, and reports whether it holds. It gives up when ctx ends.
+func until(ctx context.Context, holds func() bool) bool {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for !so() {
+	for !holds() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return so()
+			return holds()
 		}
 	}
 	return true
 }
 
+// handBack ends every request that is left.
 func (w *Work) handBack(ctx context.Context) error {
 	for _, r := range w.fold.pending() {
 		if r.Finished != nil {

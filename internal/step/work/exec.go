@@ -18,23 +18,23 @@ import (
 	"guild/replay/session"
 )
 
-// Exec is a worker that is a command: any agent's command line fits. It runs in the unpacked bundle with
-// GUILD_BUNDLE, GUILD_DELIVERY and GUILD_JOB, GUILD_INPUTS if anything was given beside the bundle, GUILD_VAULT if
-// credentials came with it, and GUILD_TRACE, the number of a descriptor that takes lines on what it does, in an
-// otherwise cleared environment.
+// Exec is a worker that runs a command, such as an agent's. The command runs in the unpacked bundle. Its environment has
+// GUILD_BUNDLE, GUILD_DELIVERY and GUILD_JOB; GUILD_INPUTS if there are inputs beside the bundle; GUILD_VAULT if
+// credentials came with the request; GUILD_TRACE, the number of a descriptor for a trace of its work; and Env. All other
+// variables are cleared.
 type Exec struct {
 	Command string         // for /bin/sh -c
-	Env     []string       // "NAME=value" that the owner passes through; SecretsIn finds the secrets in it
-	Mounts  []string       // host directories that it may read, at the same place
-	Network bool           // it may reach out
-	Runner  sandbox.Runner // Bare only when the owner said so
-	Limits  sandbox.Limits // Wall is the assignment's
-	Trace   session.Format // of the lines on its standard output; they are for people if empty
+	Env     []string       // "NAME=value" that the owner passes on; SecretsIn finds the secrets in it
+	Mounts  []string       // host directories that it may read, at the same path
+	Network bool           // allowed
+	Runner  sandbox.Runner // Bare only if the owner said so
+	Limits  sandbox.Limits // Wall is replaced by the assignment's
+	Trace   session.Format // of the lines on its standard output; text for people if empty
 
-	Log *slog.Logger // hears what a failing command said last; slog.Default() if nil
+	Log *slog.Logger // gets the last lines on the standard error of a failing command; slog.Default() if nil
 }
 
-// Where the command finds its directories inside the sandbox.
+// The command's directories inside the sandbox.
 const (
 	insideBundle   = "/box/bundle"
 	insideDelivery = "/box/delivery"
@@ -49,11 +49,11 @@ func (a Assignment) hide(text string) string {
 	return a.Hide(text)
 }
 
-// Do runs the command to its end and everything it started with it.
+// Do runs the command. When it returns, all processes that the command started have ended too.
 func (x Exec) Do(ctx context.Context, a Assignment) error {
 	spec := x.spec(a)
 	var stderr tail
-	heard := x.hear(a)
+	heard := x.listen(a)
 	result, err := x.Runner.Run(ctx, spec, heard.streams(strings.NewReader(""), &stderr))
 	heard.end(ctx, result, err)
 	switch {
@@ -66,17 +66,17 @@ func (x Exec) Do(ctx context.Context, a Assignment) error {
 	case result.Exit != 0:
 		err = fmt.Errorf("the worker failed with exit code %d", result.Exit)
 	}
-	if err != nil { // the owner sees why; the customer is told no more than that it failed
+	if err != nil { // the owner sees the reason; the customer is told only that it failed
 		cmp.Or(x.Log, slog.Default()).Warn("a worker failed", "job", a.Job, "err", err, "stderr", stderr.shown(a.hide))
 	}
 	return err
 }
 
-// Find reports whether the command's program is there in the sandbox. It looks at the first word only.
+// Find reports whether the command's program exists inside the sandbox. It looks at the first word only.
 func (x Exec) Find(ctx context.Context) (found bool, err error) {
 	word, _, _ := strings.Cut(strings.TrimSpace(x.Command), " ")
 	if strings.ContainsAny(word, "=(){};&|<>$`") {
-		return true, nil // a script of its own
+		return true, nil // shell syntax
 	}
 	spec := x.spec(Assignment{Bundle: os.TempDir(), Delivery: os.TempDir(), Limit: time.Minute})
 	spec.Argv = []string{"/bin/sh", "-c", "command -v " + word}
@@ -119,7 +119,7 @@ func (x Exec) spec(a Assignment) sandbox.Spec {
 	return spec
 }
 
-// give lets the command read what was given beside the bundle, which may lie in the bundle itself.
+// give lets the command read the inputs, which are in a directory of their own or in the bundle.
 func (x Exec) give(spec *sandbox.Spec, a Assignment, bundle string) {
 	inputs := a.Inputs
 	_, bare := x.Runner.(Bare)
@@ -132,7 +132,7 @@ func (x Exec) give(spec *sandbox.Spec, a Assignment, bundle string) {
 	spec.Env = append(spec.Env, "GUILD_INPUTS="+inputs)
 }
 
-// show lets the command read the credentials, and change nothing about them.
+// show lets the command read the credentials. In a sandbox it cannot change them.
 func (x Exec) show(spec *sandbox.Spec, credentials string) {
 	if _, bare := x.Runner.(Bare); !bare {
 		spec.Copies = []sandbox.Copy{{Host: filepath.Dir(credentials), Inside: insideVault, ReadOnly: true}}
@@ -141,7 +141,7 @@ func (x Exec) show(spec *sandbox.Spec, credentials string) {
 	spec.Env = append(spec.Env, "GUILD_VAULT="+credentials)
 }
 
-// lines hands each line written to say, at its full length. Closing it ends done once all were handed over.
+// lines returns a writer that passes each line to say, uncut. Once it is closed and all lines were passed, done is closed.
 func lines(say func(string)) (w io.WriteCloser, done <-chan struct{}) {
 	r, w := io.Pipe()
 	ended := make(chan struct{})
@@ -153,15 +153,15 @@ func lines(say func(string)) (w io.WriteCloser, done <-chan struct{}) {
 				say(line)
 			}
 		}
-		io.Copy(io.Discard, r) // a line too long: the rest is not told, but the worker must not block on it
+		io.Copy(io.Discard, r) // after a line that is too long; a worker that writes on must not block
 	}()
 	return w, ended
 }
 
-// tail keeps the last of what a worker writes to its standard error: the provider's own affair.
+// tail keeps the end of a worker's standard error, for the provider's log.
 type tail struct{ last []byte }
 
-// maxTail bounds the bytes of it that are shown. Twice as many are kept, so that a secret at the cut is found whole.
+// maxTail is the number of bytes of it that are shown. Twice as many are kept, so that a secret at the cut is found.
 const maxTail = 2000
 
 // Write implements io.Writer.
@@ -176,8 +176,8 @@ func (t *tail) shown(hide func(string) string) string {
 	return strings.TrimSpace(strings.ToValidUTF8(text[max(0, len(text)-maxTail):], ""))
 }
 
-// Resolve makes the program of a command findable from inside the sandbox: a program named by a path is named
-// by its absolute path, which is returned too, for it must be mounted.
+// Resolve replaces the program of a command by its absolute path if it is named by a path, so that it is found from inside
+// the sandbox. It returns that path too, which must be mounted; "" for a program that is found by PATH.
 func Resolve(command string) (resolved, program string, err error) {
 	word, rest, _ := strings.Cut(strings.TrimSpace(command), " ")
 	if word == "" {
@@ -202,24 +202,24 @@ func Resolve(command string) (resolved, program string, err error) {
 	return strings.TrimSpace(quote(program) + " " + rest), program, nil
 }
 
-// NameError is a word of a command that means a file of the owner's here, and one of the customer's where the
-// command runs.
-type NameError struct{ Word string }
+// nameError is an argument of a command that names a file in our working directory. The command runs in the customer's
+// bundle, where the same name would be the customer's file.
+type nameError struct{ Word string }
 
-func (e *NameError) Error() string {
+func (e *nameError) Error() string {
 	return fmt.Sprintf("%q is a file here, but the command runs in the customer's bundle, where that name is the customer's", e.Word)
 }
 
 // Hint says what to do instead.
-func (e *NameError) Hint() string {
+func (e *nameError) Hint() string {
 	return "make it a program and name that by its path, as --exec ./worker.sh: its own directory is what a worker sees of yours"
 }
 
-// checkNames refuses arguments that would run the customer's file of a name instead of the owner's.
+// checkNames refuses arguments that would name the customer's file instead of the owner's.
 func checkNames(arguments string) error {
 	for word := range strings.FieldsSeq(arguments) {
 		if info, err := os.Stat(word); err == nil && !info.IsDir() && !filepath.IsAbs(word) {
-			return &NameError{word}
+			return &nameError{word}
 		}
 	}
 	return nil

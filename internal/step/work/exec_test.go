@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// assignment is one on real directories, for commands that really run.
+// assignment returns an assignment with real directories.
 func assignment(t *testing.T) (a Assignment, said func() []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -28,7 +28,7 @@ func assignment(t *testing.T) (a Assignment, said func() []string) {
 	return a, func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(lines) }
 }
 
-func TestACommandFindsItsDirectoriesAndSpeaksByLines(t *testing.T) {
+func TestCommandDirectoriesAndLines(t *testing.T) {
 	a, said := assignment(t)
 	x := Exec{Runner: Bare{}, Env: []string{"MODEL=small"},
 		Command: `echo "half way"; echo; pwd; echo "$GUILD_JOB $MODEL"; env | grep -c NOSTR; echo done > "$GUILD_DELIVERY/out.txt"`}
@@ -44,14 +44,14 @@ func TestACommandFindsItsDirectoriesAndSpeaksByLines(t *testing.T) {
 	}
 }
 
-func TestACommandThatFailsIsAnError(t *testing.T) {
+func TestFailingCommand(t *testing.T) {
 	a, _ := assignment(t)
 	if err := (Exec{Runner: Bare{}, Command: "exit 3"}).Do(t.Context(), a); err == nil || err.Error() != "the worker failed with exit code 3" {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestACommandThatRunsOverIsKilledWithAllItStarted(t *testing.T) {
+func TestOvertimeKillsAllProcesses(t *testing.T) {
 	a, _ := assignment(t)
 	a.Limit = 2 * time.Second
 	began := time.Now()
@@ -76,7 +76,7 @@ func TestACommandThatRunsOverIsKilledWithAllItStarted(t *testing.T) {
 	}
 }
 
-func TestACommandThatIsTakenBackEnds(t *testing.T) {
+func TestWithdrawnCommandEnds(t *testing.T) {
 	a, _ := assignment(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	a.Say = func(string) { cancel() }
@@ -86,7 +86,7 @@ func TestACommandThatIsTakenBackEnds(t *testing.T) {
 	}
 }
 
-func TestALineWithoutEndDoesNotBlockTheCommand(t *testing.T) {
+func TestEndlessLineDoesNotBlock(t *testing.T) {
 	a, said := assignment(t)
 	x := Exec{Runner: Bare{}, Command: `head -c 3000000 /dev/zero | tr '\0' x; echo done > "$GUILD_DELIVERY/out.txt"`}
 	if err := x.Do(t.Context(), a); err != nil {
@@ -99,7 +99,7 @@ func TestALineWithoutEndDoesNotBlockTheCommand(t *testing.T) {
 	}
 }
 
-func TestAProgramIsNamedByItsAbsolutePath(t *testing.T) {
+func TestResolve(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "it's a worker")
 	if err := os.WriteFile(program, nil, 0o755); err != nil {
@@ -123,14 +123,14 @@ func TestAProgramIsNamedByItsAbsolutePath(t *testing.T) {
 	}
 }
 
-func TestAnArgumentIsNotMistakenForTheOwnersFile(t *testing.T) {
+func TestResolveRefusesFileArguments(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	if err := os.WriteFile("solve.py", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err := Resolve("python3 solve.py --fast")
-	if _, ok := errors.AsType[*NameError](err); !ok {
+	if _, ok := errors.AsType[*nameError](err); !ok {
 		t.Errorf("the customer's solve.py would be run: %v", err)
 	}
 	for _, fine := range []string{"python3 other.py", "python3 " + dir + "/solve.py", "cat -n"} {
@@ -140,7 +140,7 @@ func TestAnArgumentIsNotMistakenForTheOwnersFile(t *testing.T) {
 	}
 }
 
-func TestAProgramThatIsNotThereIsMissedBeforeTheFirstJob(t *testing.T) {
+func TestFindProgram(t *testing.T) {
 	for command, want := range map[string]bool{
 		"cat -n": true, "cd files && ls": true, "A=1 sh -c true": true, "no-such-program --fast": false,
 	} {

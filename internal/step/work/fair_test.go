@@ -14,7 +14,7 @@ import (
 	"guild"
 )
 
-// many has a person ask for so many jobs, called by its name and a number, a second apart.
+// many sends n requests of a person, a second apart. Their jobs are named name and a number.
 func (w *world) many(p person, name string, n int) (ids []nostr.ID) {
 	w.Helper()
 	for i := range n {
@@ -26,14 +26,14 @@ func (w *world) many(p person, name string, n int) (ids []nostr.ID) {
 	return ids
 }
 
-// wide is a service with room for a crowd, that one worker does, one request a minute.
+// wide returns a service with a long queue and one worker, which does one request a minute.
 func wide(worker *runs) Service {
 	s := python(worker.do)
 	s.Slots, s.Queue, s.Terms.Each = 1, 64, 64
 	return s
 }
 
-func TestACustomerWithOneRequestDoesNotWaitForAnothersWholeQueue(t *testing.T) {
+func TestSingleRequestSkipsLongQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{takes: time.Minute}
 		w := newWorld(t, wide(worker))
@@ -65,7 +65,7 @@ func TestCustomersTakeTurns(t *testing.T) {
 	})
 }
 
-func TestWhoHasTheFewestRunningIsNext(t *testing.T) {
+func TestFewestRunningIsNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{takes: time.Hour}
 		s := wide(worker)
@@ -90,13 +90,13 @@ func TestWhoHasTheFewestRunningIsNext(t *testing.T) {
 	})
 }
 
-func TestWhoComesAnewIsNotBeforeThoseWhoWait(t *testing.T) {
+func TestNewCustomerWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{takes: time.Minute}
 		w := newWorld(t, wide(worker))
 		w.many(customer, "first", 1)
 		w.many(mallory, "waits", 1)
-		for n := range byte(20) { // a new name each time is no way to the front
+		for n := range byte(20) { // a new key each time does not help
 			w.many(newPerson(20+n), "new", 1)
 		}
 		w.pass(2 * time.Minute)
@@ -106,7 +106,7 @@ func TestWhoComesAnewIsNotBeforeThoseWhoWait(t *testing.T) {
 	})
 }
 
-// TestTurnsAreFair says it for any queue: whoever waits is served before anybody else is served twice more.
+// TestTurnsAreFair wants of any queue that no customer is served twice while another one waits.
 func TestTurnsAreFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []request
@@ -123,7 +123,7 @@ func TestTurnsAreFair(t *testing.T) {
 			m.served[visitor{next.Customer, "x"}] = clock
 			all = slices.DeleteFunc(all, func(r request) bool { return r.ID == next.ID })
 		}
-		for i, p := range order { // nobody is served again before everybody who still waits was
+		for i, p := range order { // no customer is served again before all those that still wait
 			later := order[i+1:]
 			again := slices.Index(later, p)
 			if again < 0 {
@@ -138,7 +138,7 @@ func TestTurnsAreFair(t *testing.T) {
 	})
 }
 
-func TestOneCustomerCannotTakeTheWholeQueue(t *testing.T) {
+func TestQueueLimitOfCustomer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := python((&runs{takes: time.Minute}).do)
 		s.Slots, s.Queue = 2, 6

@@ -13,16 +13,16 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// Fold is the state of every request to us, and of our services.
+// Fold is the state of all requests to us, and of our services.
 type Fold struct{ *fold.State[state] }
 
 type state struct {
 	Requests fold.Table[nostr.ID, request] `json:"requests"`
-	Services fold.Table[string, past]      `json:"services"` // by d, whether they are offered now or not
-	Keys     fold.Table[keyed, nostr.ID]   `json:"keys"`     // the latest request with each key that repeats no other
+	Services fold.Table[string, past]      `json:"services"` // by d, also those not offered any more
+	Keys     fold.Table[keyed, nostr.ID]   `json:"keys"`     // the latest request with each key that does not repeat another
 
 	open     map[nostr.ID]bool     // requests that are not finished or not yet answered
-	regulars map[nostr.PubKey]bool // customers to whom something was delivered
+	regulars map[nostr.PubKey]bool // customers that we delivered to
 }
 
 // Derive computes which requests are open, and which customers were served.
@@ -38,32 +38,32 @@ func (s *state) Derive() {
 	}
 }
 
-// past is what is kept of a service.
+// past counts the ended requests to a service.
 type past struct {
 	State     State `json:"state,omitempty"` // Open if empty
 	Delivered int   `json:"delivered,omitempty"`
 	Failed    int   `json:"failed,omitempty"`
-	LatencyMs int64 `json:"latency_ms,omitempty"` // of all that was delivered, together
+	LatencyMs int64 `json:"latency_ms,omitempty"` // sum over all delivered requests
 }
 
-// request is one request to us. Once it is answered only what tells a repetition is kept.
+// request is one request to us. Once its answer is published, the fields that tell a repetition remain.
 type request struct {
 	ID       nostr.ID     `json:"id"`
 	Customer nostr.PubKey `json:"customer"`
 	Service  string       `json:"service"`            // d of ours
-	Ending   string       `json:"ending,omitempty"`   // how we finished it
-	Withdrew bool         `json:"withdrew,omitempty"` // the customer did
-	Parked   string       `json:"parked,omitempty"`   // why nobody works on it any more
+	Ending   string       `json:"ending,omitempty"`   // delivered, refused or failed
+	Withdrew bool         `json:"withdrew,omitempty"` // the customer withdrew it
+	Parked   string       `json:"parked,omitempty"`   // why it is not worked on any more
 	Key      string       `json:"key,omitempty"`      // the customer's idempotency key
 	Ended    uint64       `json:"ended,omitempty"`    // with a key: the entry that finished it
 
 	At       int64                 `json:"at,omitempty"` // Unix ms when it came
 	Received *fact.RequestReceived `json:"received,omitempty"`
 	Finished *fact.RequestFinished `json:"finished,omitempty"`
-	Sent     []nostr.ID            `json:"sent,omitempty"` // answers that a relay has, or would never take
+	Sent     []nostr.ID            `json:"sent,omitempty"` // answers that a relay has, or that were given up
 }
 
-// repeats reports whether the request gets the answer of another one.
+// repeats reports whether the request gets the answer to another one.
 func (r request) repeats() bool { return r.Received != nil && r.Received.Repeats != nostr.ID{} }
 
 // NewFold returns an empty fold.
@@ -74,7 +74,7 @@ func (f *Fold) request(id nostr.ID) (r request, ok bool) {
 	return r, ok
 }
 
-// pending lists the requests that something is due for, the oldest first.
+// pending lists the requests that are not answered, the oldest first.
 func (f *Fold) pending() []request {
 	var pending []request
 	f.View(func(s *state) {
@@ -88,12 +88,12 @@ func (f *Fold) pending() []request {
 	return pending
 }
 
-// state is what a service was told last.
+// state returns the recorded state of a service.
 func (f *Fold) state(d string) State {
 	return cmp.Or(fold.Read(f.State, func(s *state) past { return s.Services.Of(d) }).State, Open)
 }
 
-// counts returns what a service has done, and how many of its requests are not finished.
+// counts returns the figures of a service, and the number of its unfinished requests.
 func (f *Fold) counts(d string) Status {
 	var h past
 	queued := 0
@@ -109,7 +109,7 @@ func (f *Fold) counts(d string) Status {
 	return status
 }
 
-// waiting returns how many requests to a service are not finished: all of them, and those of one customer.
+// waiting returns the number of unfinished requests to a service: of all customers, and of one.
 func (f *Fold) waiting(d string, customer nostr.PubKey) (all, theirs int) {
 	f.View(func(s *state) { all, theirs = s.waiting(d, customer) })
 	return all, theirs
@@ -132,8 +132,8 @@ func (f *Fold) hasServed(customer nostr.PubKey) bool {
 	return fold.Read(f.State, func(s *state) bool { return s.regulars[customer] })
 }
 
-// standing finds the request of a customer whose answer another one with the same key gets: it goes on, or was
-// delivered. What failed or was taken back may be asked again; then, and without a key, it is the zero ID.
+// standing returns the request of a customer that a new one with this key repeats: one that goes on, or that was delivered.
+// It returns the zero ID if there is no such request. One that failed or was withdrawn is not repeated, but done again.
 func (f *Fold) standing(customer nostr.PubKey, key string) nostr.ID {
 	if key == "" {
 		return nostr.ID{}
@@ -145,7 +145,7 @@ func (f *Fold) standing(customer nostr.PubKey, key string) nostr.ID {
 	return r.ID
 }
 
-// Finished reports whether a guard is that of a request which was answered, or taken back.
+// Finished reports whether a guard belongs to a request that was answered or withdrawn.
 func (f *Fold) Finished(guard fact.Subject) bool {
 	id, err := nostr.IDFromHex(strings.TrimPrefix(string(guard), "request."))
 	if err != nil || guard.Noun() != "request" {
@@ -246,7 +246,7 @@ func (s *state) tally(r request, ending string, at int64) {
 	s.Services.Set(r.Service, h)
 }
 
-// parked notes that a request will not be worked on again.
+// parked notes that the runner gave up the work on a request.
 func (s *state) parked(p fact.EffectParked) {
 	for id := range s.open {
 		if doing(id) == p.Effect {
@@ -257,7 +257,7 @@ func (s *state) parked(p fact.EffectParked) {
 	}
 }
 
-// published notes that an answer is with a relay, or that no relay would take it.
+// published notes that a relay has an answer, or that it was given up.
 func (s *state) published(effect string) {
 	for id := range s.open {
 		r := s.Requests.Of(id)
@@ -278,7 +278,7 @@ func (s *state) published(effect string) {
 	}
 }
 
-// forget drops all of a request but what tells a repetition and counts.
+// forget drops the fields of a request that only unanswered ones need.
 func (s *state) forget(id nostr.ID) {
 	r := s.Requests.Of(id)
 	r.Received, r.Finished, r.Sent = nil, nil, nil

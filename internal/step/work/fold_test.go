@@ -11,7 +11,7 @@ import (
 	"guild/internal/journal/fold/foldtest"
 )
 
-// history draws entries about a few requests, of which not all make sense.
+// history draws entries about a few requests. Not all make sense.
 func history(t *rapid.T) (all []fact.Entry) {
 	for n := range rapid.IntRange(0, 5).Draw(t, "requests") {
 		id := nostr.ID{byte(n + 1)}

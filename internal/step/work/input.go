@@ -26,28 +26,28 @@ import (
 const (
 	maxInputs      = 16
 	maxInputsTotal = 64 << 20         // bytes
-	maxLookup      = 15 * time.Second // for one event
+	maxLookup      = 15 * time.Second // to find one event
 )
 
-// indexFile lists the inputs, in the directory that has them.
+// indexFile lists the inputs. It is in their directory.
 const indexFile = "inputs.json"
 
-// given is one input as its worker finds it: an element of inputs.json.
+// given is one element of inputs.json.
 type given struct {
 	Type   string     `json:"type"` // url, event, job or text
 	Marker string     `json:"marker,omitempty"`
-	Source string     `json:"source,omitempty"` // the URL, or the id of the event; nothing for text
+	Source string     `json:"source,omitempty"` // the URL, or the id of the event; empty for text
 	File   string     `json:"file"`             // its name, beside inputs.json
 	SHA256 guild.Hash `json:"sha256"`
 	Size   int64      `json:"size"` // bytes
 }
 
-// inputsOf lists what a request gives beside its bundle.
+// inputsOf lists the inputs of a request other than its bundle.
 func inputsOf(r nip90.Request) []nip90.Input {
 	return slices.DeleteFunc(slices.Clone(r.Inputs), func(in nip90.Input) bool { return in.Marker == nip90.MarkerBundle })
 }
 
-// checkInputs says what could never be brought of what a request gives, before anybody takes it on.
+// checkInputs returns an error if an input can never be fetched, so that the request is refused at once.
 func (w *Work) checkInputs(r nip90.Request) error {
 	inputs := inputsOf(r)
 	if len(inputs) > maxInputs {
@@ -67,13 +67,13 @@ func (w *Work) checkInput(in nip90.Input) error {
 		return w.c.Inputs.Check(in.Data)
 	case "event", "job":
 		if _, err := nostr.IDFromHex(in.Data); err != nil {
-			return errors.New("no event has such an id")
+			return errors.New("invalid event id")
 		}
 	}
 	return nil
 }
 
-// bring lays the inputs of a request out in a directory, which it makes, with inputs.json beside them.
+// bring makes a directory with the inputs of a request and inputs.json.
 func (w *Work) bring(ctx context.Context, r fact.RequestReceived, inputs []nip90.Input, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (w *Work) bring(ctx context.Context, r fact.RequestReceived, inputs []nip90
 	for i, in := range inputs {
 		content, extension, err := w.content(ctx, r, in)
 		if total += int64(len(content)); err == nil && total > maxInputsTotal {
-			err = fmt.Errorf("all inputs have more than the %d bytes that this provider takes", maxInputsTotal)
+			err = fmt.Errorf("the inputs have more than the %d bytes that this provider takes", maxInputsTotal)
 		}
 		if err != nil {
 			return fmt.Errorf("input %.100q: %w", in.Data, err)
@@ -103,7 +103,7 @@ func (w *Work) bring(ctx context.Context, r fact.RequestReceived, inputs []nip90
 	return os.WriteFile(filepath.Join(dir, indexFile), append(index, '\n'), 0o644)
 }
 
-// content is what an input stands for, and the extension of a file that holds it.
+// content fetches an input. It returns the extension of a file for it too.
 func (w *Work) content(ctx context.Context, r fact.RequestReceived, in nip90.Input) (content []byte, extension string, err error) {
 	switch in.Type {
 	case "url":
@@ -126,7 +126,7 @@ func (w *Work) content(ctx context.Context, r fact.RequestReceived, in nip90.Inp
 	return []byte(in.Data), ".txt", nil
 }
 
-// extensionOf is the extension of what a URL names, if it is a plain one.
+// extensionOf returns the extension in the path of a URL, or ".bin" if that is empty or odd.
 func extensionOf(location string) string {
 	const longest = 9
 	u, err := url.Parse(location)
@@ -141,7 +141,7 @@ func extensionOf(location string) string {
 	return extension
 }
 
-// find asks our relays, and the one that a customer names, for stored events.
+// find asks our relays, and the one that the customer names, for stored events.
 func (w *Work) find(ctx context.Context, f nostr.Filter, hint string) ([]guild.Verified, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxLookup)
 	defer cancel()
@@ -151,7 +151,7 @@ func (w *Work) find(ctx context.Context, f nostr.Filter, hint string) ([]guild.V
 	}
 	found, err := w.c.Relays.Find(ctx, f, relays)
 	if len(found) > 0 || err == nil {
-		return found, nil // a relay that is down matters only where no other has it
+		return found, nil // that one relay is down does not matter if another had the event
 	}
 	return nil, fetch.Discreet(err)
 }
@@ -160,7 +160,7 @@ func (w *Work) find(ctx context.Context, f nostr.Filter, hint string) ([]guild.V
 func (w *Work) event(ctx context.Context, id, hint string) (nostr.Event, error) {
 	want, err := nostr.IDFromHex(id)
 	if err != nil {
-		return nostr.Event{}, errors.New("no event has such an id")
+		return nostr.Event{}, errors.New("invalid event id")
 	}
 	found, err := w.find(ctx, nostr.Filter{IDs: []nostr.ID{want}, Limit: 1}, hint)
 	if err != nil {
@@ -174,9 +174,10 @@ func (w *Work) event(ctx context.Context, id, hint string) (nostr.Event, error) 
 	return nostr.Event{}, errors.New("no relay that this provider reads has the event")
 }
 
-// resultOf is the content of the result of another job, which an input names by its request or by the result
-// itself. It must be of somebody whom that request asked; where the request asked nobody by name, only its customer
-// can say which result it is, by naming that.
+// resultOf returns the content of the result of another job. The input names the job's request or the result itself.
+//
+// Anybody can publish a result to any request, so the result must be signed by a provider that the request names. If the
+// request names none, the customer must name the result: only it knows which one it accepted.
 func (w *Work) resultOf(ctx context.Context, r fact.RequestReceived, in nip90.Input) ([]byte, string, error) {
 	named, err := w.event(ctx, in.Data, in.Relay)
 	if err != nil {
@@ -198,17 +199,17 @@ func (w *Work) resultOf(ctx context.Context, r fact.RequestReceived, in nip90.In
 		return nil, "", fmt.Errorf("the request %.8s of that result: %w", about.Hex(), err)
 	}
 	if asked := askedBy(request); !isAnswer(named, request) || len(asked) > 0 && !slices.Contains(asked, named.PubKey) {
-		return nil, "", errors.New("that result is of nobody whom its request asked")
+		return nil, "", errors.New("its request did not ask the provider of that result")
 	}
 	return w.read(ctx, r, named)
 }
 
-// isAnswer reports whether a result is one to a request, as far as its kind and its reference say.
+// isAnswer reports whether the kind and the reference of a result fit a request.
 func isAnswer(result, request nostr.Event) bool {
 	return int(result.Kind) == nip90.ResultKind(int(request.Kind)) && nip90.Correlate(result).Request == request.ID
 }
 
-// askedBy lists the keys that a request names.
+// askedBy lists the providers that a request names.
 func askedBy(request nostr.Event) (asked []nostr.PubKey) {
 	for tag := range request.Tags.FindAll("p") {
 		if p, err := nostr.PubKeyFromHex(tag[1]); err == nil {
@@ -218,12 +219,12 @@ func askedBy(request nostr.Event) (asked []nostr.PubKey) {
 	return asked
 }
 
-// answerTo finds the result of a request, of one of those whom it asked.
+// answerTo finds the result of a request by one of the providers that it names.
 func (w *Work) answerTo(ctx context.Context, request nostr.Event, hint string) (nostr.Event, error) {
 	const enough = 20
 	asked := askedBy(request)
 	if len(asked) == 0 {
-		return nostr.Event{}, errors.New("that request asked nobody by name: name the result that counts")
+		return nostr.Event{}, errors.New("that request names no provider: name the result itself")
 	}
 	found, err := w.find(ctx, nostr.Filter{
 		Kinds: []nostr.Kind{nostr.Kind(nip90.ResultKind(int(request.Kind)))}, Authors: asked,
@@ -240,8 +241,8 @@ func (w *Work) answerTo(ctx context.Context, request nostr.Event, hint string) (
 	return nostr.Event{}, errors.New("no relay that this provider reads has a result of that job")
 }
 
-// read is what a result of another job holds. What we once encrypted for this customer we can read, and use where what
-// we answer is encrypted as well.
+// read returns the bundle or the text of a result of another job. A result that we encrypted for this customer is
+// decrypted if the answer to this request is encrypted as well.
 func (w *Work) read(ctx context.Context, r fact.RequestReceived, result nostr.Event) (content []byte, extension string, err error) {
 	var open nip90.Opener
 	if result.PubKey == w.c.PubKey && r.Encrypted {
@@ -257,7 +258,7 @@ func (w *Work) read(ctx context.Context, r fact.RequestReceived, result nostr.Ev
 	return w.held(ctx, parsed.Content)
 }
 
-// held is what the content of a result holds: the bundle that it delivers, or its text.
+// held returns the bundle that the content of a result delivers, or the text that it is.
 func (w *Work) held(ctx context.Context, text string) (content []byte, extension string, err error) {
 	p, err := nip90.DecodeParcel(text)
 	switch {
@@ -268,6 +269,6 @@ func (w *Work) held(ctx context.Context, text string) (content []byte, extension
 	case p.Inline != nil:
 		return p.Inline, ".nut", nil
 	}
-	content, err = w.carried(ctx, p)
+	content, err = w.fetch(ctx, p)
 	return content, ".nut", err
 }

@@ -25,13 +25,13 @@ import (
 	"guild/nip90"
 )
 
-// shelf is what relays hold, and how often they were asked.
+// shelf holds the events of relays, and counts the questions for them.
 type shelf struct {
 	events []guild.Verified
 	relays []string // that were asked last
 }
 
-// find answers as relays do, and with what a relay that lies adds.
+// find answers as relays do, with the events that a lying relay adds.
 func (s *shelf) find(_ context.Context, f nostr.Filter, relays []string) (found []guild.Verified, err error) {
 	s.relays = relays
 	for _, v := range s.events {
@@ -42,7 +42,7 @@ func (s *shelf) find(_ context.Context, f nostr.Filter, relays []string) (found 
 	return found, nil
 }
 
-// holds signs an event as p and puts it there.
+// holds signs an event as p and adds it.
 func (s *shelf) holds(t *testing.T, p person, e nostr.Event) nostr.Event {
 	t.Helper()
 	e.CreatedAt = nostr.Timestamp(1000 + len(s.events))
@@ -54,13 +54,13 @@ func (s *shelf) holds(t *testing.T, p person, e nostr.Event) nostr.Event {
 	return v.Event()
 }
 
-// answer is a result of p to a request.
+// answer adds a result of p to a request.
 func (s *shelf) answer(t *testing.T, p person, request nostr.Event, content string) nostr.Event {
 	t.Helper()
 	return s.holds(t, p, nostr.Event{Kind: request.Kind + 1000, Content: content, Tags: nostr.Tags{{"e", request.ID.Hex()}, {"p", request.PubKey.Hex()}}})
 }
 
-// seen is a worker that notes the inputs that it was given.
+// seen is a worker that notes its inputs.
 type seen struct {
 	dir   string
 	index []given
@@ -91,7 +91,7 @@ func (s *seen) do(_ context.Context, a Assignment) error {
 	return os.WriteFile(filepath.Join(a.Delivery, "out.txt"), []byte("done"), 0o644)
 }
 
-// files is an https server called files.example, outside of any bubble.
+// files starts an https server called files.example, outside of any synctest bubble.
 func files(t *testing.T) fetch.Client {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -114,7 +114,7 @@ func files(t *testing.T) fetch.Client {
 		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) { return dial.Any(ctx, network, address) }}
 }
 
-func TestWhatIsGivenBesideABundleIsThereWhenTheWorkerStarts(t *testing.T) {
+func TestInputsOfBundle(t *testing.T) {
 	client := files(t)
 	synctest.Test(t, func(t *testing.T) {
 		var relays shelf
@@ -158,7 +158,7 @@ func TestWhatIsGivenBesideABundleIsThereWhenTheWorkerStarts(t *testing.T) {
 	})
 }
 
-func TestAnInputThatCannotBeBroughtIsRefusedAtOnceWithItsReason(t *testing.T) {
+func TestImpossibleInputIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		inputs []nip90.Input
 		says   string
@@ -166,8 +166,8 @@ func TestAnInputThatCannotBeBroughtIsRefusedAtOnceWithItsReason(t *testing.T) {
 		"a host that is not allowed": {[]nip90.Input{{Data: "https://evil.example/x", Type: "url"}},
 			`input "https://evil.example/x": this provider does not fetch from "evil.example": it fetches from files.example`},
 		"in clear":        {[]nip90.Input{{Data: "http://files.example/x", Type: "url"}}, `input "http://files.example/x": "http://files.example/x": this provider fetches over https only`},
-		"no id":           {[]nip90.Input{{Data: "xyz", Type: "event"}}, `input "xyz": no event has such an id`},
-		"no job":          {[]nip90.Input{{Data: "xyz", Type: "job"}}, `input "xyz": no event has such an id`},
+		"no id":           {[]nip90.Input{{Data: "xyz", Type: "event"}}, `input "xyz": invalid event id`},
+		"no job":          {[]nip90.Input{{Data: "xyz", Type: "job"}}, `input "xyz": invalid event id`},
 		"a blob anywhere": {[]nip90.Input{{Data: "blob:" + strings.Repeat("a", 64), Type: "url"}}, `input "blob:` + strings.Repeat("a", 64) + `": this provider has no Blossom server to look for blobs on`},
 		"too many":        {slices.Repeat([]nip90.Input{{Data: "x", Type: "text"}}, maxInputs+1), "17 inputs, and this provider takes 16"},
 	} {
@@ -188,7 +188,7 @@ func TestAnInputThatCannotBeBroughtIsRefusedAtOnceWithItsReason(t *testing.T) {
 	}
 }
 
-func TestAnInputThatTurnsOutBadEndsTheRequestBeforeItsWorkerStarts(t *testing.T) {
+func TestBadInputFailsRequest(t *testing.T) {
 	client := files(t)
 	client.Blobs = &blossom.Client{}
 	for location, says := range map[string]string{
@@ -213,7 +213,7 @@ func TestAnInputThatTurnsOutBadEndsTheRequestBeforeItsWorkerStarts(t *testing.T)
 	}
 }
 
-func TestAJobBuildsOnTheResultOfAnotherOnlyIfThatIsOfWhoWasAsked(t *testing.T) {
+func TestInputJobResult(t *testing.T) {
 	provider, other := newPerson(7), newPerson(8)
 	packed := []byte("NUT\x01 the bytes of a bundle")
 	parcel, err := nip90.NewParcel(packed).Encode()
@@ -241,7 +241,7 @@ func TestAJobBuildsOnTheResultOfAnotherOnlyIfThatIsOfWhoWasAsked(t *testing.T) {
 			s.answer(t, provider, request, parcel)
 			return request.ID
 		}, file: "02.nut", text: string(packed)},
-		"of nobody by name, by the result": {lay: func(t *testing.T, s *shelf) nostr.ID {
+		"of a request that names none, by the result": {lay: func(t *testing.T, s *shelf) nostr.ID {
 			return s.answer(t, other, s.holds(t, customer, nostr.Event{Kind: 5100}), "mine").ID
 		}, file: "02.txt", text: "mine"},
 		"a stranger's result": {lay: func(t *testing.T, s *shelf) nostr.ID {
@@ -251,16 +251,16 @@ func TestAJobBuildsOnTheResultOfAnotherOnlyIfThatIsOfWhoWasAsked(t *testing.T) {
 		}, says: "no relay that this provider reads has a result of that job"},
 		"a stranger's result, by itself": {lay: func(t *testing.T, s *shelf) nostr.ID {
 			return s.answer(t, mallory, s.holds(t, customer, asked), "forged").ID
-		}, says: "that result is of nobody whom its request asked"},
+		}, says: "its request did not ask the provider of that result"},
 		"a result of another kind": {lay: func(t *testing.T, s *shelf) nostr.ID {
 			request := s.holds(t, customer, asked)
 			return s.holds(t, provider, nostr.Event{Kind: 6000, Content: "?", Tags: nostr.Tags{{"e", request.ID.Hex()}}}).ID
-		}, says: "that result is of nobody whom its request asked"},
-		"of nobody by name": {lay: func(t *testing.T, s *shelf) nostr.ID {
+		}, says: "its request did not ask the provider of that result"},
+		"of a request that names none": {lay: func(t *testing.T, s *shelf) nostr.ID {
 			request := s.holds(t, customer, nostr.Event{Kind: 5100})
 			s.answer(t, mallory, request, "forged")
 			return request.ID
-		}, says: "that request asked nobody by name: name the result that counts"},
+		}, says: "that request names no provider: name the result itself"},
 		"a result of no request": {lay: func(t *testing.T, s *shelf) nostr.ID {
 			return s.holds(t, provider, nostr.Event{Kind: 6100, Content: "?", Tags: nostr.Tags{{"e", strings.Repeat("a", 64)}}}).ID
 		}, says: "the request aaaaaaaa of that result: no relay that this provider reads has the event"},
@@ -294,7 +294,7 @@ func TestAJobBuildsOnTheResultOfAnotherOnlyIfThatIsOfWhoWasAsked(t *testing.T) {
 	}
 }
 
-func TestWhatWeOnceEncryptedForACustomerItMayBuildOnInSecret(t *testing.T) {
+func TestInputOwnEncryptedResult(t *testing.T) {
 	for name, c := range map[string]struct {
 		asks   person
 		sealed bool
@@ -330,7 +330,7 @@ func TestWhatWeOnceEncryptedForACustomerItMayBuildOnInSecret(t *testing.T) {
 	}
 }
 
-func TestTheResultOfAPrivateJobComesInTheRequest(t *testing.T) {
+func TestInputResultInRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		packed := []byte("NUT\x01 the bytes of a bundle")
 		parcel, err := nip90.NewParcel(packed).Encode()
@@ -348,7 +348,7 @@ func TestTheResultOfAPrivateJobComesInTheRequest(t *testing.T) {
 	})
 }
 
-func TestACommandFindsWhatWasGivenBesideItsBundle(t *testing.T) {
+func TestCommandInputs(t *testing.T) {
 	a, _ := assignment(t)
 	for _, inputs := range []string{filepath.Join(filepath.Dir(a.Bundle), "inputs"), filepath.Join(a.Bundle, "files", "inputs")} {
 		if err := os.MkdirAll(inputs, 0o755); err != nil {
@@ -371,7 +371,7 @@ func TestACommandFindsWhatWasGivenBesideItsBundle(t *testing.T) {
 	}
 }
 
-func TestInASandboxWhatWasGivenCanBeReadAndNotChanged(t *testing.T) {
+func TestSandboxedInputsAreReadOnly(t *testing.T) {
 	runner, caps, err := tiers.Pick(t.Context(), "")
 	if err != nil {
 		t.Logf("there is no sandbox here, and nothing to see: %v", err)

@@ -20,7 +20,7 @@ import (
 	"guild/internal/letter"
 )
 
-// works delivers something to a customer.
+// works makes a delivery to a customer.
 func (w *world) works(p person) nostr.ID {
 	w.Helper()
 	id := w.asks(p, task(w.T, bundle(w.T, fmt.Appendf(nil, "%d", time.Now().UnixNano()))))
@@ -31,7 +31,7 @@ func (w *world) works(p person) nostr.ID {
 	return id
 }
 
-// tells has a person say what a delivery was found to be.
+// tells sends a verdict of a person.
 func (w *world) tells(p person, id nostr.ID, message byte, outcome guild.Outcome) error {
 	w.Helper()
 	content, err := letter.Verdict{Request: id, Task: "python", Outcome: outcome, Score: 300_000, Passed: 3, Expected: 10, Verdict: guild.Hash{1},
@@ -42,7 +42,7 @@ func (w *world) tells(p person, id nostr.ID, message byte, outcome guild.Outcome
 	return w.Judged(w.Context(), dm.Message{From: p.key, ID: nostr.ID{0xe, message}, Content: content})
 }
 
-// letters is what a person reads of what was published, each message once.
+// letters lists the published messages that a person can read, each once.
 func (w *world) letters(p person) (all []dm.Message) {
 	w.Helper()
 	w.mu.Lock()
@@ -66,7 +66,7 @@ func (w *world) letters(p person) (all []dm.Message) {
 	return all
 }
 
-func TestWhatACustomerSaysOfADeliveryIsKept(t *testing.T) {
+func TestVerdictIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
 		id := w.works(customer)
@@ -90,7 +90,7 @@ func TestWhatACustomerSaysOfADeliveryIsKept(t *testing.T) {
 	})
 }
 
-func TestWhoseWordOnADeliveryCounts(t *testing.T) {
+func TestVerdictsThatAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo), Service{Task: "never", Do: (&runs{takes: time.Hour}).do})
 		id := w.works(customer)
@@ -116,7 +116,7 @@ func TestWhoseWordOnADeliveryCounts(t *testing.T) {
 	})
 }
 
-func TestWeObjectOnceAndTheCustomerHearsIt(t *testing.T) {
+func TestObjectionIsSentOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
 		id := w.works(customer)
@@ -150,7 +150,7 @@ func TestWeObjectOnceAndTheCustomerHearsIt(t *testing.T) {
 	})
 }
 
-func TestWhereTheCustomerHearsOurObjection(t *testing.T) {
+func TestRelaysOfObjection(t *testing.T) {
 	for name, c := range map[string]struct{ inboxes, want []string }{
 		"it says where it reads messages": {[]string{"wss://box.example"}, []string{"wss://box.example"}},
 		"it does not":                     {nil, []string{"wss://from.example", "wss://theirs.example"}},
@@ -174,7 +174,7 @@ func TestWhereTheCustomerHearsOurObjection(t *testing.T) {
 	}
 }
 
-func TestAVerdictThatIsFinalIsNotObjectedTo(t *testing.T) {
+func TestFinalVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
 		id := w.works(customer)
@@ -191,7 +191,7 @@ func TestAVerdictThatIsFinalIsNotObjectedTo(t *testing.T) {
 	})
 }
 
-func TestAnObjectionThatNoRelayTakesIsGivenUp(t *testing.T) {
+func TestUnsentObjectionIsParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
 		id := w.works(customer)
@@ -209,7 +209,7 @@ func TestAnObjectionThatNoRelayTakesIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestAProcessThatDiesAtAnyEntryObjectsInOneMessage(t *testing.T) {
+func TestObjectionAfterRestart(t *testing.T) {
 	var whole []fact.Entry
 	var want []dm.Message
 	var id nostr.ID
@@ -260,12 +260,12 @@ func TestAProcessThatDiesAtAnyEntryObjectsInOneMessage(t *testing.T) {
 	}
 }
 
-func TestWeSayWhereWeReadPrivateMessages(t *testing.T) {
+func TestInboxList(t *testing.T) {
 	ours := []string{"wss://ours.example"}
 	for name, c := range map[string]struct {
 		ours   []string
 		before *nostr.Event
-		want   []string // nil when nothing is published
+		want   []string // nil if nothing is published
 	}{
 		"for the first time":              {ours, nil, ours},
 		"without relays":                  {nil, nil, nil},
@@ -297,7 +297,7 @@ func listed(urls ...string) *nostr.Event {
 	return e
 }
 
-// judgementHistory draws entries as the journal could hold them, and some that it could not.
+// judgementHistory draws entries. Not all make sense.
 func judgementHistory(t *rapid.T) (all []fact.Entry) {
 	pick := rapid.IntRange(0, 3)
 	for seq := range rapid.IntRange(0, 60).Draw(t, "entries") {
@@ -314,17 +314,17 @@ func judgementHistory(t *rapid.T) (all []fact.Entry) {
 	return all
 }
 
-func TestJudgementsThatAreRestoredGoOnAsIfNothingHadHappened(t *testing.T) {
+func TestJudgementsRestore(t *testing.T) {
 	foldtest.GoesOn(t, NewJudgements, judgementHistory, nil)
 }
 
-func TestJudgementsThatAreNotWholeAreRefused(t *testing.T) {
+func TestJudgementsRefuseGarbledSnapshot(t *testing.T) {
 	f, id := NewJudgements(), nostr.ID{1}
 	f.Apply(fact.Entry{Subject: fact.RequestSubject(id), Facts: []fact.Fact{fact.RequestReceived{Request: id}}})
 	foldtest.Refuses(t, f)
 }
 
-func TestOfOldDeliveriesNobodySpeaks(t *testing.T) {
+func TestJudgementsAreBounded(t *testing.T) {
 	f := NewJudgements()
 	for i := range maxDone + 10 {
 		id := nostr.ID{byte(i >> 8), byte(i)}

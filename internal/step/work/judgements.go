@@ -11,46 +11,46 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// Judgements is the fold of what customers say of our deliveries, and of what we say against that. It remembers the
-// latest deliveries.
+// Judgements is the fold of customers' verdicts on our deliveries, and of our objections. It remembers the latest
+// deliveries.
 type Judgements struct{ *fold.State[judgements] }
 
 type judgements struct {
-	Open    fold.Table[string, served] `json:"open"`    // requests in hex: those that go on, and the latest delivered
-	Done    []string                   `json:"done"`    // of those, what was delivered, the oldest first
-	Pending fold.Table[string, bool]   `json:"pending"` // whose customer is to hear our objection
-	Latest  []string                   `json:"latest"`  // that customers spoke of, the latest last
+	Open    fold.Table[string, served] `json:"open"`    // by the request's id in hex: those that go on, and the latest delivered ones
+	Done    []string                   `json:"done"`    // those of Open that were delivered, the oldest first
+	Pending fold.Table[string, bool]   `json:"pending"` // requests with an objection to send
+	Latest  []string                   `json:"latest"`  // requests with a verdict, the latest verdict last
 }
 
-// served is a request as far as its customer may speak of it. What it points to is never changed in place.
+// served is a request with its verdicts. Said and Against are never changed in place.
 type served struct {
 	Customer nostr.PubKey `json:"customer"`
 	Task     string       `json:"task"`
-	Relays   []string     `json:"relays,omitempty"` // at which the customer may be found
+	Relays   []string     `json:"relays,omitempty"` // of the customer
 	Done     bool         `json:"done,omitempty"`   // delivered
-	Said     []remark     `json:"said,omitempty"`   // by the customer, at most maxSaid
+	Said     []remark     `json:"said,omitempty"`   // verdicts, at most maxSaid
 	Against  *against     `json:"against,omitempty"`
 }
 
-// remark is one word of a customer on a delivery.
+// remark is one verdict of a customer.
 type remark struct {
 	fact.RequestJudged
-	At int64 `json:"at"` // Unix ms when we heard it
+	At int64 `json:"at"` // Unix ms when it was recorded
 }
 
 // against is our objection.
 type against struct {
 	Message nostr.ID `json:"message"`
-	Answers nostr.ID `json:"answers"` // the customer's message
+	Answers nostr.ID `json:"answers"` // the message with the verdict
 	Reason  string   `json:"reason"`
 	At      int64    `json:"at"` // Unix ms
 	Sent    bool     `json:"sent,omitempty"`
-	Failed  string   `json:"failed,omitempty"` // why it was not sent, when that was given up
+	Failed  string   `json:"failed,omitempty"` // why it was given up unsent
 }
 
 // Bounds on what is remembered.
 const (
-	maxSaid   = 2   // verdicts on one delivery: the first, and that after an objection
+	maxSaid   = 2   // verdicts on one delivery: the first, and one after an objection
 	maxLatest = 100 // deliveries that are listed
 	maxHomes  = 4   // relays of a customer
 )
@@ -58,7 +58,7 @@ const (
 // NewJudgements returns an empty fold.
 func NewJudgements() *Judgements { return &Judgements{fold.NewState[judgements]("judgements", 2)} }
 
-// Judgement is what a customer says of one delivery of ours, and what we say against that.
+// Judgement is a customer's verdict on one delivery of ours, with our objection to it.
 type Judgement struct {
 	Request  nostr.ID
 	Customer nostr.PubKey
@@ -66,16 +66,16 @@ type Judgement struct {
 	At       int64 // Unix ms of the latest verdict
 	Outcome  guild.Outcome
 	Score    guild.Score
-	Before   guild.Outcome // of the first verdict, when there is another; else ""
-	Text     string        // the customer's words: foreign, cut and without control characters
-	Until    int64         // Unix s: as long as the customer hears an objection; 0 when it is final
+	Before   guild.Outcome // outcome of the first verdict if this is the second; else ""
+	Text     string        // by the customer: untrusted, cut and without control characters
+	Until    int64         // Unix s: the customer takes an objection until then; 0 if it takes none
 
-	Objection string // our reason; "" without one
-	Sent      bool   // and a relay took it
-	Failed    string // or why none did, when that was given up
+	Objection string // our reason; "" without an objection
+	Sent      bool   // a relay took the objection
+	Failed    string // why it was given up unsent
 }
 
-// Latest lists the deliveries that customers spoke of last, the latest first; at most 100.
+// Latest lists the deliveries with the latest verdicts, the latest first, at most 100.
 func (f *Judgements) Latest() []Judgement {
 	var all []Judgement
 	f.View(func(s *judgements) {
@@ -101,7 +101,7 @@ func (s served) judgement() Judgement {
 	return j
 }
 
-// latest is the message in which the customer said its latest word; zero without any.
+// latest returns the message with the latest verdict, zero without any.
 func (s served) latest() nostr.ID {
 	if len(s.Said) == 0 {
 		return nostr.ID{}
@@ -109,13 +109,13 @@ func (s served) latest() nostr.ID {
 	return s.Said[len(s.Said)-1].Message
 }
 
-// of returns what is known of a request that was delivered.
+// of returns a request, and whether it was delivered.
 func (f *Judgements) of(request nostr.ID) (served, bool) {
 	r := fold.Read(f.State, func(s *judgements) served { return s.Open.Of(request.Hex()) })
 	return r, r.Done
 }
 
-// pending lists the requests whose customer is to hear our objection, by their ids in hex.
+// pending lists the requests with an objection to send, by their ids in hex.
 func (f *Judgements) pending() map[string]served {
 	all := map[string]served{}
 	f.View(func(s *judgements) {
@@ -164,7 +164,7 @@ func (s *judgements) edit(request string, by func(*served)) {
 	}
 }
 
-// finished keeps what was delivered, and lets the oldest go.
+// finished keeps a delivered request, and drops the oldest beyond maxDone.
 func (s *judgements) finished(one fact.RequestFinished) {
 	request := one.Request.Hex()
 	switch {
@@ -182,7 +182,7 @@ func (s *judgements) finished(one fact.RequestFinished) {
 	}
 }
 
-// spoken puts a request at the end of those that customers spoke of.
+// spoken moves a request to the end of those with a verdict.
 func (s *judgements) spoken(request string) {
 	latest := slices.DeleteFunc(slices.Clone(s.Latest), func(other string) bool { return other == request })
 	latest = append(latest, request)
@@ -206,7 +206,7 @@ func (s *judgements) objected(one fact.RequestObjected, at int64) {
 	})
 }
 
-// gaveUp notes that an objection could not be sent.
+// gaveUp notes that an objection was given up unsent.
 func (s *judgements) gaveUp(p fact.EffectParked) {
 	for request := range s.pendingNow() {
 		if objecting(request) != p.Effect {
@@ -223,7 +223,7 @@ func (s *judgements) gaveUp(p fact.EffectParked) {
 	}
 }
 
-// pendingNow is a copy, so that entries can be deleted.
+// pendingNow copies Pending, so that entries can be deleted from it meanwhile.
 func (s *judgements) pendingNow() map[string]bool {
 	now := map[string]bool{}
 	for request := range s.Pending.All() {

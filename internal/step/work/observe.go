@@ -16,14 +16,15 @@ import (
 	"guild/nip90"
 )
 
-// oldest is the age beyond which a request without a deadline is not worth starting.
+// oldest is the age at which a request without a deadline is too old to start.
 const oldest = time.Hour
 
-// Observe takes a request (5000-5999) from a relay. What changes nothing is a *guild.DropError.
+// Observe takes a request (5000-5999) from a relay. It works on it, makes an offer, or refuses. The error is a
+// *guild.DropError if nothing was recorded and no offer made.
 func (w *Work) Observe(ctx context.Context, from string, v guild.Verified) error {
 	e := v.Event()
 	if _, known := w.fold.request(e.ID); known {
-		return nil // a relay sends it again
+		return nil // relays send it again
 	}
 	if len(w.services) == 0 {
 		return guild.Drop(guild.Misdirected, "we offer nothing")
@@ -56,7 +57,7 @@ func (w *Work) Observe(ctx context.Context, from string, v guild.Verified) error
 	return w.receive(ctx, received, r)
 }
 
-// farthest is how far ahead a deadline may be. A later one counts as this.
+// farthest bounds the time to a deadline. A later deadline is replaced by this one.
 const farthest = 24 * time.Hour
 
 // deadline returns when the work on a request must end: when its customer says, or an hour after it was signed.
@@ -105,7 +106,7 @@ func (w *Work) receive(ctx context.Context, received fact.RequestReceived, r nip
 	return nil
 }
 
-// check says what is wrong with what a request carries.
+// check returns an error if a request has no usable bundle, content, vault or inputs.
 func (w *Work) check(r nip90.Request) error {
 	if n := len(r.Get(nip90.ParamIdempotencyKey)); n > maxKey {
 		return fmt.Errorf("the %s has %d bytes, and %d are enough", nip90.ParamIdempotencyKey, n, maxKey)
@@ -124,7 +125,7 @@ func (w *Work) check(r nip90.Request) error {
 	return w.checkInputs(r)
 }
 
-// ObserveDeletion takes a kind 5 event by which a customer takes its request back.
+// ObserveDeletion takes a kind 5 event by which a customer withdraws its request.
 func (w *Work) ObserveDeletion(ctx context.Context, v guild.Verified) error {
 	e := v.Event()
 	for _, t := range e.Tags {

@@ -6,8 +6,8 @@ import (
 	"guild/nip90"
 )
 
-// worksUnasked reports whether a request that names nobody is worked on here as if it named us: the service says so,
-// it costs nothing, and there is something to work on.
+// worksUnasked reports whether we work on a request that names no provider as if it named us: the service is open and
+// costs nothing, and the request has something to work on.
 func (w *Work) worksUnasked(r nip90.Request) bool {
 	s, ok := w.service(r.Get(nip90.ParamJobType), r.Kind)
 	if !ok || !s.Open || s.Price > 0 || r.Solicits() {
@@ -17,8 +17,8 @@ func (w *Work) worksUnasked(r nip90.Request) bool {
 	return err == nil || isPlain(r)
 }
 
-// offer answers a request that names nobody, or asks for no more, with what we would do it for. Nobody works on it
-// until its customer comes with a request that names us, and nothing of it becomes a fact.
+// offer answers a request that names no provider, or that asks for offers, with our price. Nothing is recorded. Work begins
+// when the customer sends a request that names us.
 func (w *Work) offer(received fact.RequestReceived, r nip90.Request) error {
 	e := received.Event
 	s, ok := w.service(r.Get(nip90.ParamJobType), r.Kind)

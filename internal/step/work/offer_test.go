@@ -12,15 +12,15 @@ import (
 	"guild/nip90"
 )
 
-// openly is a request that names nobody.
+// openly returns a request that names no provider.
 func openly(tags ...nostr.Tag) nostr.Event {
 	return nostr.Event{Kind: 5050, Tags: append(nostr.Tags{{"i", "text", "text"}, {"param", "job_type", "oa.summary.v1"}}, tags...)}
 }
 
-// solicits is what a customer asks everybody for, before it asks one of those who answer.
+// solicits asks for an offer and no work.
 var solicits = nostr.Tag{"param", "solicitation", "offer"}
 
-func TestWhoAsksEverybodyGetsAnOfferAndNoWork(t *testing.T) {
+func TestOffer(t *testing.T) {
 	worker := &runs{}
 	free, priced, open := summary(worker.do), summary(worker.do), summary(worker.do)
 	priced.Price, open.Open = 2000, true
@@ -60,12 +60,12 @@ func TestWhoAsksEverybodyGetsAnOfferAndNoWork(t *testing.T) {
 	}
 }
 
-// openlyNothing names nobody and gives nothing to work on.
+// openlyNothing returns a request that names no provider and has nothing to work on.
 func openlyNothing() nostr.Event {
 	return nostr.Event{Kind: 5050, Tags: nostr.Tags{{"param", "job_type", "oa.summary.v1"}}}
 }
 
-func TestAnOpenServiceThatCostsNothingWorksUnasked(t *testing.T) {
+func TestOpenServiceWorksUnasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := summary(leaves(map[string]string{"out.txt": "done"}))
 		s.Open = true
@@ -76,7 +76,7 @@ func TestAnOpenServiceThatCostsNothingWorksUnasked(t *testing.T) {
 	})
 }
 
-func TestAnOfferLeadsToWorkOnceItsCustomerNamesUs(t *testing.T) {
+func TestWorkAfterOffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, summary(leaves(map[string]string{"out.txt": "done"})))
 		if _, err := w.says(customer, openly(solicits)); err != nil {
@@ -88,7 +88,7 @@ func TestAnOfferLeadsToWorkOnceItsCustomerNamesUs(t *testing.T) {
 	})
 }
 
-func TestWhoAsksEverybodyHearsNoRefusal(t *testing.T) {
+func TestNoRefusalOfOpenRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Service)
 		event  nostr.Event
@@ -128,12 +128,12 @@ func TestWhoAsksEverybodyHearsNoRefusal(t *testing.T) {
 	}
 }
 
-func TestOffersAreBounded(t *testing.T) {
+func TestOffersAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, summary(echo))
 		offers := func(asked int) int {
 			before := len(w.public(7000))
-			for i := range asked { // each by somebody else
+			for i := range asked { // each by another customer
 				w.says(newPerson(byte(10+i)), openly(solicits, nostr.Tag{"d", fmt.Sprint(time.Now().UnixNano(), i)}))
 			}
 			return len(w.public(7000)) - before

@@ -15,22 +15,21 @@ type State string
 // The states of a service.
 const (
 	Open     State = "open"
-	Paused   State = "paused"   // nothing new, and what waits, waits on
-	Draining State = "draining" // nothing new; what waits is done
+	Paused   State = "paused"   // refuses new requests; those that wait go on waiting
+	Draining State = "draining" // refuses new requests; those that wait are done
 )
 
 // ErrNoService says that this node offers no such service.
 var ErrNoService = errors.New("no such service is offered here")
 
-// state is what a service was told last, through any restart.
+// state returns the recorded state of a service.
 func (w *Work) state(d string) State { return w.fold.state(d) }
 
-// open reports whether a service takes requests now: it is neither paused nor drained, and the node is not
-// closing. What is not open should not be announced as open.
+// open reports whether a service takes requests now: it is neither paused nor draining, and the node is not closing.
 func (w *Work) open(d string) bool { return !w.Draining() && w.state(d) == Open }
 
-// Pause has a service turn new requests away until it is resumed. What runs is finished; what waits waits on, or
-// is done if it drains. ErrNoService if it is not offered.
+// Pause makes a service refuse new requests until it is resumed. Requests that run are finished. Those that wait go on
+// waiting, or are done if drain is set. The error is ErrNoService if the service is not offered.
 func (w *Work) Pause(ctx context.Context, d string, drain bool) error {
 	s := Paused
 	if drain {
@@ -39,12 +38,12 @@ func (w *Work) Pause(ctx context.Context, d string, drain bool) error {
 	return w.turnTo(ctx, d, s, fact.ServicePaused{Service: d, Drain: drain})
 }
 
-// Resume has a service take requests again. ErrNoService if it is not offered.
+// Resume makes a service take requests again. The error is ErrNoService if it is not offered.
 func (w *Work) Resume(ctx context.Context, d string) error {
 	return w.turnTo(ctx, d, Open, fact.ServiceResumed{Service: d})
 }
 
-// turnTo records a state, unless it is that already.
+// turnTo records a state unless the service has it already.
 func (w *Work) turnTo(ctx context.Context, d string, s State, f fact.Fact) error {
 	if _, offered := w.services[d]; !offered {
 		return fmt.Errorf("%.80q: %w", d, ErrNoService)

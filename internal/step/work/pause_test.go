@@ -13,7 +13,7 @@ import (
 	"guild"
 )
 
-// busy is a service that is on one request of a minute while another one waits.
+// busy begins a world in which one request runs for a minute and another one waits.
 func busy(t *testing.T) (w *world, worker *runs, running, waiting nostr.ID) {
 	worker = &runs{takes: time.Minute}
 	s := python(worker.do)
@@ -33,7 +33,7 @@ func (w *world) wantState(want State) {
 	}
 }
 
-// wantBusy wants a new request to be refused in a way that says: later.
+// wantBusy wants a new request to be refused as busy.
 func (w *world) wantBusy(says string) {
 	w.Helper()
 	r := task(w.T, bundle(w.T, nil))
@@ -41,11 +41,11 @@ func (w *world) wantBusy(says string) {
 	id, err := w.sends(mallory, r)
 	wantDrop(w.T, err, guild.Flood)
 	if told := w.told(mallory, id); len(told) != 1 || !told[0].Busy() || !strings.Contains(told[0].Text, says) {
-		w.Errorf("who asks is told %+v", told)
+		w.Errorf("told %+v", told)
 	}
 }
 
-func TestAPausedServiceFinishesWhatRunsAndLetsTheRestWaitThroughARestart(t *testing.T) {
+func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, worker, running, waiting := busy(t)
 		if err := w.Pause(t.Context(), "python", false); err != nil {
@@ -75,7 +75,7 @@ func TestAPausedServiceFinishesWhatRunsAndLetsTheRestWaitThroughARestart(t *test
 	})
 }
 
-func TestADrainedServiceDoesWhatItHasAndTakesNothingNew(t *testing.T) {
+func TestDrainService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _, running, waiting := busy(t)
 		if err := w.Pause(t.Context(), "python", true); err != nil {
@@ -93,7 +93,7 @@ func TestADrainedServiceDoesWhatItHasAndTakesNothingNew(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsAtAPausedServiceHearsWhenItIsTooLate(t *testing.T) {
+func TestDeadlineWhilePaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, worker, _, waiting := busy(t)
 		if err := w.Pause(t.Context(), "python", false); err != nil {
@@ -107,7 +107,7 @@ func TestWhoWaitsAtAPausedServiceHearsWhenItIsTooLate(t *testing.T) {
 	})
 }
 
-func TestAStateIsRecordedOnceAndWhoAnnouncesHearsOfIt(t *testing.T) {
+func TestStateIsRecordedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
 		for range 2 {
@@ -121,7 +121,7 @@ func TestAStateIsRecordedOnceAndWhoAnnouncesHearsOfIt(t *testing.T) {
 		select {
 		case <-w.turned:
 		default:
-			t.Error("nobody heard that it is paused")
+			t.Error("the pause was not announced")
 		}
 		if err := w.Resume(t.Context(), "python"); err != nil {
 			t.Fatal(err)
@@ -129,7 +129,7 @@ func TestAStateIsRecordedOnceAndWhoAnnouncesHearsOfIt(t *testing.T) {
 		select {
 		case <-w.turned:
 		default:
-			t.Error("nobody heard that it is resumed")
+			t.Error("the resumption was not announced")
 		}
 		if err := w.Resume(t.Context(), "cobol"); !errors.Is(err, ErrNoService) {
 			t.Errorf("a service that there is not: %v", err)
@@ -140,7 +140,7 @@ func TestAStateIsRecordedOnceAndWhoAnnouncesHearsOfIt(t *testing.T) {
 	})
 }
 
-func TestOneServiceIsPausedAndTheOtherGoesOn(t *testing.T) {
+func TestPauseOneService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := python(echo)
 		other.D, other.Tasks = "review", []string{"review", "python"}
@@ -148,7 +148,7 @@ func TestOneServiceIsPausedAndTheOtherGoesOn(t *testing.T) {
 		if err := w.Pause(t.Context(), "python", false); err != nil {
 			t.Fatal(err)
 		}
-		id := w.asks(customer, task(t, bundle(t, []byte("hello")))) // both do it, and one is open
+		id := w.asks(customer, task(t, bundle(t, []byte("hello")))) // both services do it, and one is open
 		w.opened(customer, id)
 		if s := w.Services(); s[0].Delivered != 0 || s[1].Delivered != 1 {
 			t.Errorf("%+v", s)
@@ -160,7 +160,7 @@ func TestOneServiceIsPausedAndTheOtherGoesOn(t *testing.T) {
 	})
 }
 
-func TestWhatAServiceHasDoneIsCounted(t *testing.T) {
+func TestServiceFigures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{takes: time.Minute}
 		s := python(worker.do)
@@ -182,7 +182,7 @@ func TestWhatAServiceHasDoneIsCounted(t *testing.T) {
 	})
 }
 
-func TestAServiceHasSeveralTasksAndKinds(t *testing.T) {
+func TestServiceTasksAndKinds(t *testing.T) {
 	for name, c := range map[string]struct {
 		service      Service
 		takes, never map[string]int

@@ -24,31 +24,31 @@ import (
 	"guild/nutshell"
 )
 
-// Where a request that came without a bundle has what was in it.
+// Files of the bundle that is made of a request without one.
 const (
 	plainInputs       = "files/inputs"
 	plainParams       = "files/params.json"
 	plainRequirements = "context/requirements.md"
 )
 
-// maxAnswer is the longest text that is a result by itself, in bytes. A longer one travels as a delivery bundle.
+// maxAnswer is the longest text that is sent as a plain result, in bytes. A longer one is sent as a delivery bundle.
 const maxAnswer = 40 << 10
 
-// isPlain reports whether a request is of somebody who knows no bundles, and says something all the same.
+// isPlain reports whether a request has no bundle but inputs or content: its customer knows NIP-90 and no bundles.
 func isPlain(r nip90.Request) bool {
 	_, err := r.Bundle()
 	return errors.Is(err, nip90.ErrNoBundle) && (len(r.Inputs) > 0 || strings.TrimSpace(r.Content) != "")
 }
 
-// material is what a worker gets to work on.
+// material is the bundle and the inputs that a worker gets.
 type material struct {
 	raw    []byte // the packed bundle
-	inline bool   // it was in the event, and so is in the journal
-	plain  bool   // it was made of a request without one
-	inputs string // directory of what was given beside it; empty without any
+	inline bool   // the bundle was in the event, so the journal has it
+	plain  bool   // the bundle was made of a request without one
+	inputs string // directory with the inputs; empty without any
 }
 
-// material brings what a request is about into directories below dir.
+// material fetches the bundle of a request, or makes one, and fetches its inputs into a directory below dir.
 func (w *Work) material(ctx context.Context, s Service, r fact.RequestReceived, request nip90.Request, dir string) (m material, err error) {
 	if isPlain(request) {
 		m.plain = true
@@ -65,18 +65,18 @@ func (w *Work) material(ctx context.Context, s Service, r fact.RequestReceived, 
 	return m, err
 }
 
-// bundle brings the request's bundle: it came along, inline, or waits where the request says.
+// bundle returns the request's bundle, and whether it was inline in the event.
 func (w *Work) bundle(ctx context.Context, r nip90.Request) (raw []byte, inline bool, err error) {
 	p, err := r.Bundle()
 	if err != nil || p.Inline != nil {
 		return p.Inline, true, err
 	}
-	raw, err = w.carried(ctx, p)
+	raw, err = w.fetch(ctx, p)
 	return raw, false, err
 }
 
-// carried fetches a bundle that was too large for an event.
-func (w *Work) carried(ctx context.Context, p nip90.Parcel) ([]byte, error) {
+// fetch downloads a bundle that is too large for an event.
+func (w *Work) fetch(ctx context.Context, p nip90.Parcel) ([]byte, error) {
 	if p.Size > maxBundle {
 		return nil, fmt.Errorf("%d bytes are too many", p.Size)
 	}
@@ -92,8 +92,8 @@ func (w *Work) carried(ctx context.Context, p nip90.Parcel) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(body, p.Size))
 }
 
-// wrap makes the bundle that a request without one stands for, so that its worker finds the same directory as
-// always. The same request with the same inputs gives the same bytes.
+// wrap makes a bundle of a request without one, so that the worker finds the same files as in any bundle. The same request
+// with the same inputs gives the same bytes.
 func (w *Work) wrap(ctx context.Context, s Service, r fact.RequestReceived, request nip90.Request, dir string) ([]byte, error) {
 	if err := w.bring(ctx, r, inputsOf(request), filepath.Join(dir, plainInputs)); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (w *Work) wrap(ctx context.Context, s Service, r fact.RequestReceived, requ
 	return packed.Bytes(), nil
 }
 
-// layOutPlain writes what a request says, beside its inputs.
+// layOutPlain writes the manifest, the parameters and the content of a request beside its inputs.
 func layOutPlain(dir string, manifest any, request nip90.Request) error {
 	files := map[string]any{nutshell.ManifestFile: manifest, plainParams: paramsOf(request)}
 	for name, v := range files {
@@ -142,8 +142,7 @@ func layOutPlain(dir string, manifest any, request nip90.Request) error {
 	return os.WriteFile(file, []byte(guild.Clean(request.Content)), 0o644)
 }
 
-// paramsOf is what a worker reads of the parameters: a text for each, or a list where there are several. What opens
-// something is left out.
+// paramsOf returns the parameters for the worker: a text for each, or a list of several. Keys and credentials are left out.
 func paramsOf(r nip90.Request) map[string]any {
 	values := map[string][]string{}
 	for _, p := range r.Params {
@@ -164,7 +163,7 @@ func paramsOf(r nip90.Request) map[string]any {
 	return params
 }
 
-// plainManifest is the manifest of a request that came without a bundle.
+// plainManifest returns the manifest of a bundle that is made of a request.
 func plainManifest(s Service, r fact.RequestReceived, request nip90.Request) any {
 	type task struct {
 		Title   string `json:"title"`
@@ -200,7 +199,7 @@ func plainManifest(s Service, r fact.RequestReceived, request nip90.Request) any
 	return m
 }
 
-// plainTitle is what a request is about: what it says in its content, else in its first text.
+// plainTitle returns the first line of a request's content, else of its first text, and that text.
 func plainTitle(s Service, r nip90.Request) (title, summary string) {
 	const longestTitle, longestSummary = 120, 4000
 	text := strings.TrimSpace(guild.Clean(r.Content))
@@ -212,8 +211,8 @@ func plainTitle(s Service, r nip90.Request) (title, summary string) {
 	return cmp.Or(title, s.Task, "A request"), guild.Cut(text, longestSummary)
 }
 
-// plainAnswer is what goes to a customer who knows no bundles: the text of the one file that a worker left, or of
-// the one that it called output. It is nil where there is no such text; then the customer gets the bundle.
+// plainAnswer returns the text for a customer that knows no bundles: that of the only file that a worker left, or of the
+// file that it named output. It is nil if there is no such text; then the customer gets the bundle.
 func plainAnswer(left fs.FS) (*string, error) {
 	var all, outputs []string
 	err := fs.WalkDir(left, ".", func(name string, d fs.DirEntry, err error) error {
@@ -247,23 +246,24 @@ func plainAnswer(left fs.FS) (*string, error) {
 	return &text, nil
 }
 
-// resultName is the file in which a worker says how it went.
+// resultName is the file with the worker's own report.
 var resultName = path.Base(nutshell.ResultFile)
 
-// unsuccessful is why a worker says that nothing came of it, for a customer who would not find that in a bundle.
+// unsuccessful returns an error if the worker's own report says that it failed. A customer that knows no bundles would not
+// see the report.
 func unsuccessful(own json.RawMessage) error {
-	var said struct {
+	var report struct {
 		Status  string `json:"status"`
 		Summary string `json:"summary"`
 	}
-	if own == nil || json.Unmarshal(own, &said) != nil {
+	if own == nil || json.Unmarshal(own, &report) != nil {
 		return nil
 	}
-	if said.Status != nutshell.Failed && said.Status != nutshell.Blocked {
+	if report.Status != nutshell.Failed && report.Status != nutshell.Blocked {
 		return nil
 	}
-	if said.Summary == "" {
-		return fmt.Errorf("the worker says that it %s", map[string]string{nutshell.Failed: "failed", nutshell.Blocked: "is blocked"}[said.Status])
+	if report.Summary == "" {
+		return fmt.Errorf("the worker says that it %s", map[string]string{nutshell.Failed: "failed", nutshell.Blocked: "is blocked"}[report.Status])
 	}
-	return fmt.Errorf("the worker says: %s", said.Summary)
+	return fmt.Errorf("the worker says: %s", report.Summary)
 }

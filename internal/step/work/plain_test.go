@@ -21,12 +21,12 @@ import (
 	"guild/nutshell"
 )
 
-// summary is a service as clients that know no bundles ask for it.
+// summary returns a service for clients that know no bundles.
 func summary(do func(ctx context.Context, a Assignment) error) Service {
 	return Service{Task: "oa.summary.v1", Kind: 5050, Do: do}
 }
 
-// leaves is a worker that leaves files.
+// leaves returns a worker that leaves files.
 func leaves(files map[string]string) func(context.Context, Assignment) error {
 	return func(_ context.Context, a Assignment) error {
 		for name, text := range files {
@@ -39,12 +39,12 @@ func leaves(files map[string]string) func(context.Context, Assignment) error {
 	}
 }
 
-// plainEvent is a request as such a client builds it, with tags of its own.
+// plainEvent returns a request of such a client.
 func plainEvent(tags ...nostr.Tag) nostr.Event {
 	return nostr.Event{Kind: 5050, Content: "Summarize this.\nIn one line.", Tags: append(nostr.Tags{{"p", us.key.Hex()}}, tags...)}
 }
 
-// does has p ask for something that must be taken, and returns the id of the request.
+// does sends a request of p that must be taken, and returns its id.
 func (w *world) does(p person, e nostr.Event) nostr.ID {
 	w.Helper()
 	id, err := w.says(p, e)
@@ -55,7 +55,7 @@ func (w *world) does(p person, e nostr.Event) nostr.ID {
 	return id
 }
 
-// result is the one result of a request, as p reads it.
+// result returns the only result of a request, as p reads it.
 func (w *world) result(p person, kind nostr.Kind, id nostr.ID) (nip90.Result, nostr.Event) {
 	w.Helper()
 	all := w.sent(kind, id)
@@ -69,7 +69,7 @@ func (w *world) result(p person, kind nostr.Kind, id nostr.ID) (nip90.Result, no
 	return r, all[0].Event
 }
 
-func TestAPlainRequestIsDoneInADirectoryAsAlways(t *testing.T) {
+func TestPlainRequestDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		found := map[string]string{}
 		w := newWorld(t, summary(func(_ context.Context, a Assignment) error {
@@ -138,7 +138,7 @@ func TestAPlainRequestIsDoneInADirectoryAsAlways(t *testing.T) {
 	})
 }
 
-func TestAPlainRequestIsTheSameBundleEachTime(t *testing.T) {
+func TestPlainBundleIsDeterministic(t *testing.T) {
 	w := newPublic(t, summary(echo))
 	r := nip90.Request{Kind: 5050, Content: "x", Inputs: []nip90.Input{{Data: "a", Type: "text"}, {Data: "b", Type: "text", Marker: "m"}}}
 	for _, key := range []string{"z", "b", "a", "model"} {
@@ -157,7 +157,7 @@ func TestAPlainRequestIsTheSameBundleEachTime(t *testing.T) {
 	}
 }
 
-func TestWhatAWorkerLeavesIsAnsweredPlainWhereItIsOneText(t *testing.T) {
+func TestPlainAnswer(t *testing.T) {
 	const parcel = "a bundle"
 	for name, c := range map[string]struct {
 		leaves map[string]string
@@ -200,7 +200,7 @@ func TestWhatAWorkerLeavesIsAnsweredPlainWhereItIsOneText(t *testing.T) {
 	}
 }
 
-func TestAWorkerThatSaysThatItFailedIsAnErrorForWhoKnowsNoBundles(t *testing.T) {
+func TestPlainFailure(t *testing.T) {
 	for result, says := range map[string]string{
 		`{"status":"failed","summary":"no such model"}`: "the worker says: no such model",
 		`{"status":"failed"}`:                           "the worker says that it failed",
@@ -217,7 +217,7 @@ func TestAWorkerThatSaysThatItFailedIsAnErrorForWhoKnowsNoBundles(t *testing.T) 
 	}
 }
 
-// encrypted is a request whose tags are encrypted, in the NIP-44 of p's signer or another way.
+// encrypted returns a request of p with encrypted tags, by NIP-44 or another way.
 func encrypted(t *testing.T, encrypt func(string) (string, error), outer, inner nostr.Tags) nostr.Event {
 	t.Helper()
 	text, err := json.Marshal(inner)
@@ -236,7 +236,7 @@ func (p person) as44(text string) (string, error) {
 	return p.signer.Encrypt(context.Background(), text, us.key)
 }
 
-func TestAnEncryptedPlainRequestIsNeverAnsweredInClear(t *testing.T) {
+func TestEncryptedPlainRequest(t *testing.T) {
 	as04 := func(text string) (string, error) {
 		return customer.signer.Nip04Encrypt(context.Background(), text, us.key)
 	}
@@ -276,7 +276,7 @@ func TestAnEncryptedPlainRequestIsNeverAnsweredInClear(t *testing.T) {
 	}
 }
 
-func TestABidCountsWhereverItStands(t *testing.T) {
+func TestPlacesOfBid(t *testing.T) {
 	inputs := nostr.Tags{{"i", "x", "text"}}
 	bid := nostr.Tags{{"bid", "5000"}}
 	for name, c := range map[string]struct {
@@ -303,7 +303,7 @@ func TestABidCountsWhereverItStands(t *testing.T) {
 	}
 }
 
-func TestARequestFindsItsServiceByTaskElseByKind(t *testing.T) {
+func TestServiceOfRequest(t *testing.T) {
 	answers := func(text string) func(context.Context, Assignment) error {
 		return leaves(map[string]string{"out": text})
 	}
@@ -315,11 +315,11 @@ func TestARequestFindsItsServiceByTaskElseByKind(t *testing.T) {
 		task string
 		want string
 	}{
-		"the task":                     {5050, "a", "a"},
-		"the first of the kind":        {5050, "", "b"},
-		"the only one of the kind":     {5100, "", "c"},
-		"a task that nobody does here": {5050, "d", ""},
-		"a kind that nobody does here": {5200, "", ""},
+		"the task":                   {5050, "a", "a"},
+		"the first of the kind":      {5050, "", "b"},
+		"the only one of the kind":   {5100, "", "c"},
+		"a task that is not offered": {5050, "d", ""},
+		"a kind that is not offered": {5200, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -345,7 +345,7 @@ func TestARequestFindsItsServiceByTaskElseByKind(t *testing.T) {
 	}
 }
 
-func TestARequestToSeveralProvidersIsForUsToo(t *testing.T) {
+func TestRequestToSeveralProviders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, summary(leaves(map[string]string{"out": "done"})))
 		e := plainEvent()
@@ -356,7 +356,7 @@ func TestARequestToSeveralProvidersIsForUsToo(t *testing.T) {
 	})
 }
 
-func TestWhoCannotBeUnderstoodIsToldSo(t *testing.T) {
+func TestUnreadableRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, summary(echo))
 		for _, e := range []nostr.Event{
@@ -381,7 +381,7 @@ func TestWhoCannotBeUnderstoodIsToldSo(t *testing.T) {
 	})
 }
 
-// FuzzPlainRequest wants that whatever a request says becomes a bundle that a worker can be given.
+// FuzzPlainRequest wants every request to become a bundle that can be unpacked.
 func FuzzPlainRequest(f *testing.F) {
 	f.Add("Summarize\n", "text\x00", "key", "value", "text/plain")
 	f.Add("", "\xff\xfe", "", "\u2028", "\"")

@@ -14,10 +14,10 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// maxKey is the longest key that is taken, in bytes.
+// maxKey is the longest idempotency key that is taken, in bytes.
 const maxKey = 256
 
-// keyed tells the requests of one piece of work: a key means something within its customer's requests only.
+// keyed is an idempotency key with its customer. Two customers may use the same key for different work.
 type keyed struct {
 	customer nostr.PubKey
 	key      string
@@ -34,8 +34,8 @@ func (k *keyed) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// again lists what is due for a request that repeats another one: nothing until that is answered, and then the
-// same answer, signed for this one. It takes no worker and no turn.
+// again lists what is due for a request that repeats another one: nothing until the first is answered, and then the same
+// answer, signed for this one. No worker runs.
 func (w *Work) again(r request) []due.Work {
 	first, known := w.fold.request(r.Received.Repeats)
 	switch {
@@ -56,10 +56,10 @@ func (w *Work) again(r request) []due.Work {
 	}}
 }
 
-// errUnrepeatable says that there is no answer that could be given again.
+// errUnrepeatable is matched by errors that say why the answer to the first request cannot be used.
 var errUnrepeatable = errors.New("the answer cannot be given again")
 
-// repeated is the end of a request as that of the one that it repeats, in events of its own.
+// repeated ends a request as the first one ended, with events of its own.
 func (w *Work) repeated(ctx context.Context, r, first request) (fact.RequestFinished, error) {
 	was, err := w.ended(ctx, first)
 	if err != nil {
@@ -80,11 +80,11 @@ func (w *Work) repeated(ctx context.Context, r, first request) (fact.RequestFini
 	return finished, nil
 }
 
-// ended finds how a request ended in the journal: the states do not keep answers.
+// ended reads from the journal how a request ended. The fold does not keep the answers of ended requests.
 func (w *Work) ended(ctx context.Context, first request) (fact.RequestFinished, error) {
 	e, err := w.c.Journal.Entry(ctx, first.Ended)
 	if errors.Is(err, journal.ErrNoEntry) {
-		return fact.RequestFinished{}, fmt.Errorf("%w: that to %.8s is archived", errUnrepeatable, first.ID.Hex())
+		return fact.RequestFinished{}, fmt.Errorf("%w: the entry about %.8s is archived", errUnrepeatable, first.ID.Hex())
 	}
 	if err != nil {
 		return fact.RequestFinished{}, fmt.Errorf("the answer to %.8s: %w", first.ID.Hex(), err)
@@ -94,11 +94,11 @@ func (w *Work) ended(ctx context.Context, first request) (fact.RequestFinished, 
 			return f, nil
 		}
 	}
-	return fact.RequestFinished{}, fmt.Errorf("%w: there is none to %.8s", errUnrepeatable, first.ID.Hex())
+	return fact.RequestFinished{}, fmt.Errorf("%w: %.8s was not answered", errUnrepeatable, first.ID.Hex())
 }
 
-// readdressed is an answer as the answer to another request of the same customer. What is encrypted stays so: it
-// is for the same two keys.
+// readdressed turns an answer into one to another request of the same customer. Encrypted content needs no change, since
+// it is for the same two keys.
 func readdressed(answer, to nostr.Event) nostr.Event {
 	e := nostr.Event{Kind: answer.Kind, Content: answer.Content}
 	for _, tag := range answer.Tags {
@@ -106,7 +106,7 @@ func readdressed(answer, to nostr.Event) nostr.Event {
 		case len(tag) > 1 && tag[0] == "e":
 			tag = nostr.Tag{"e", to.ID.Hex()}
 		case len(tag) > 1 && tag[0] == "request":
-			text, _ := json.Marshal(to) // an event that was received can be written
+			text, _ := json.Marshal(to) // a received event always can be
 			tag = nostr.Tag{"request", string(text)}
 		}
 		e.Tags = append(e.Tags, tag)

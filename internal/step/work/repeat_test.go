@@ -13,7 +13,7 @@ import (
 	"guild/nip90"
 )
 
-// once is a request with a key that is asked in several events.
+// once returns a request with an idempotency key.
 func once(t *testing.T, job, key string) nip90.Request {
 	r := task(t, bundle(t, []byte("hello")))
 	r.Job = job
@@ -21,7 +21,7 @@ func once(t *testing.T, job, key string) nip90.Request {
 	return r
 }
 
-func TestARequestThatRepeatsAnotherIsAnsweredWithItsDelivery(t *testing.T) {
+func TestRepetitionGetsDelivery(t *testing.T) {
 	for name, sealed := range map[string]bool{"in clear": false, "encrypted": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestARequestThatRepeatsAnotherIsAnsweredWithItsDelivery(t *testing.T) {
 	}
 }
 
-func TestAKeyIsItsCustomersOwn(t *testing.T) {
+func TestKeyBelongsToCustomer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{}
 		w := newWorld(t, python(worker.do))
@@ -82,7 +82,7 @@ func TestAKeyIsItsCustomersOwn(t *testing.T) {
 	})
 }
 
-func TestWhatCameToNothingMayBeAskedAgainWithItsKey(t *testing.T) {
+func TestFailedRequestIsDoneAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries, fails := 0, true
 		w := newWorld(t, python(func(ctx context.Context, a Assignment) error {
@@ -104,7 +104,7 @@ func TestWhatCameToNothingMayBeAskedAgainWithItsKey(t *testing.T) {
 	})
 }
 
-func TestWhoRepeatsARequestThatIsTakenBackHearsIt(t *testing.T) {
+func TestRepetitionOfWithdrawnRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{takes: time.Hour}
 		w := newWorld(t, python(worker.do))
@@ -121,7 +121,7 @@ func TestWhoRepeatsARequestThatIsTakenBackHearsIt(t *testing.T) {
 	})
 }
 
-func TestWhoRepeatsARequestThatFailsGetsItsError(t *testing.T) {
+func TestRepetitionGetsError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := python((&runs{takes: time.Hour}).do)
 		s.Limit = time.Minute
@@ -133,7 +133,7 @@ func TestWhoRepeatsARequestThatFailsGetsItsError(t *testing.T) {
 	})
 }
 
-func TestWhatWasAnsweredInClearIsNotRepeatedToAnEncryptedRequest(t *testing.T) {
+func TestEncryptedRepetitionOfClearRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
 		w.asks(customer, once(t, "first", "k1"))
@@ -148,7 +148,7 @@ func TestWhatWasAnsweredInClearIsNotRepeatedToAnEncryptedRequest(t *testing.T) {
 	})
 }
 
-func TestTheRequestThatAnAnswerQuotesIsTheOneItAnswers(t *testing.T) {
+func TestReaddressed(t *testing.T) {
 	to := nostr.Event{ID: nostr.ID{2}, Kind: 5000, Content: "second"}
 	e := readdressed(nostr.Event{Kind: 6000, Content: "done", Tags: nostr.Tags{
 		{"e", nostr.ID{1}.Hex()}, {"p", customer.key.Hex()}, {"request", `{"content":"first"}`}, {"amount", "7"}}}, to)

@@ -16,7 +16,7 @@ import (
 	"guild/nip90"
 )
 
-// lives are the ways that requests to us can go. Each runs from an empty journal to its end.
+// lives lists the courses that requests to us can take. Each runs from an empty journal to its end.
 func lives() map[string]func(w *world) {
 	return map[string]func(w *world){
 		"done": func(w *world) {
@@ -32,12 +32,12 @@ func lives() map[string]func(w *world) {
 			w.many(customer, "job", 1)
 			w.pass(time.Hour)
 		},
-		"taken back while it runs": func(w *world) {
+		"withdrawn while it runs": func(w *world) {
 			id := w.many(customer, "job", 1)[0]
 			w.says(customer, nostr.Event{Kind: 5, Tags: nostr.Tags{{"e", id.Hex()}}})
 			w.pass(time.Hour)
 		},
-		"taken back while it waits": func(w *world) {
+		"withdrawn while it waits": func(w *world) {
 			id := w.many(customer, "job", 2)[1]
 			w.says(customer, nostr.Event{Kind: 5, Tags: nostr.Tags{{"e", id.Hex()}}})
 			w.pass(time.Hour)
@@ -87,7 +87,7 @@ func lives() map[string]func(w *world) {
 			w.asks(customer, once(w.T, "third", "k1"))
 			w.pass(time.Hour)
 		},
-		"a price that nobody can pay": func(w *world) {
+		"a price": func(w *world) {
 			w.services[0].Price = 1000
 			w.restart()
 			w.many(customer, "job", 1)
@@ -96,7 +96,7 @@ func lives() map[string]func(w *world) {
 	}
 }
 
-// mortal is a world with one worker, and a service that has it do one request a minute.
+// mortal begins a world with one worker, which does one request a minute.
 func mortal(t *testing.T) *world {
 	worker := &runs{takes: time.Minute}
 	s := python(worker.do)
@@ -107,10 +107,10 @@ func mortal(t *testing.T) *world {
 	return w
 }
 
-// TestAProcessMayDieAtAnyFact lets each life end after each of its entries, starts a node on what the journal has
-// then, and wants every request that was taken to be answered: with the result, or with an honest error; once, by
-// no more work than was left, and never after it was taken back.
-func TestAProcessMayDieAtAnyFact(t *testing.T) {
+// TestRestartAfterAnyEntry starts a node on the first n entries of each life, for every n. Every request that was received
+// must be answered once, with a result or an error; work that had ended must not be done again; and a withdrawn request
+// must not be answered.
+func TestRestartAfterAnyEntry(t *testing.T) {
 	for name, live := range lives() {
 		t.Run(name, func(t *testing.T) {
 			var whole []fact.Entry
@@ -142,7 +142,7 @@ func (w *world) entries() (all []fact.Entry) {
 	return all
 }
 
-// goesOnAfter starts the node on a journal of these entries, and wants all of it to come to its end.
+// goesOnAfter starts the node on a journal of these entries, and wants every request to end.
 func (w *world) goesOnAfter(before []fact.Entry) {
 	w.Helper()
 	w.stop()
@@ -164,7 +164,7 @@ func (w *world) goesOnAfter(before []fact.Entry) {
 			case fact.EffectSettled:
 				told[f.Effect] = true
 			case fact.EffectParked:
-				told[f.Effect] = true // nobody tries again: a relay that takes nothing is no silence of ours
+				told[f.Effect] = true // no relay took it within the tries
 			}
 		}
 	}
@@ -173,7 +173,7 @@ func (w *world) goesOnAfter(before []fact.Entry) {
 	for id, r := range began {
 		if silent[id] {
 			if n := len(w.sent(6000, id)); n > 0 && !ended[id] {
-				w.Errorf("%d results on what was taken back", n)
+				w.Errorf("%d results to a withdrawn request", n)
 			}
 			continue
 		}
@@ -190,7 +190,7 @@ func (w *world) goesOnAfter(before []fact.Entry) {
 	}
 }
 
-// wantEnd wants a request to have one end, whose answers its customer has or was told by now.
+// wantEnd wants a request to have ended once, and its answers to be published.
 func (w *world) wantEnd(id nostr.ID, told map[string]bool) {
 	w.Helper()
 	var ends []fact.RequestFinished
@@ -207,7 +207,7 @@ func (w *world) wantEnd(id nostr.ID, told map[string]bool) {
 	for _, answer := range ends[0].Answers {
 		said := slices.ContainsFunc(slices.Concat(w.sent(6000, id), w.sent(nip90.KindFeedback, id)), func(p publication) bool { return p.ID == answer.ID })
 		if !said && !told[due.Publishing(answer.ID)] {
-			w.Errorf("the customer hears nothing of %s", ends[0].Ending)
+			w.Errorf("the answer %s was not published", ends[0].Ending)
 		}
 	}
 }

@@ -23,20 +23,19 @@ import (
 	"guild/nutshell/vault"
 )
 
-// shortest is the length from which a string is looked for in what a worker leaves and says, in bytes: shorter ones
-// stand in any text by accident.
+// shortest is the least length of a string that is searched for as a secret, in bytes. Shorter ones are in many texts by
+// chance.
 const shortest = 8
 
-// Secret is a string that a worker may read and nobody else may see: of a credential that came with a request, or a
-// variable of its owner's.
+// Secret is a string that only a worker may read: of a credential that came with a request, or of a variable of the owner.
 type Secret struct {
-	What  string // it is, as "the value of the variable API_KEY"
+	What  string // a description, as "the value of the variable API_KEY"
 	Text  vault.Secret
-	Owner bool // of this node; its customers are not told what it is
+	Owner bool // it is the node's owner's, so customers do not see the description
 }
 
-// SecretsIn lists the values of variables ("NAME=value") that may be secret. Left out are values under 8 bytes, paths
-// that exist here and, where the name does not say otherwise, mere words, numbers, and what its name declares public.
+// SecretsIn lists the values of variables ("NAME=value") that may be secret. It leaves out values under 8 bytes and paths
+// that exist here; and unless the name says otherwise, single words, numbers, and values whose name is public.
 func SecretsIn(env []string) []Secret {
 	var all []Secret
 	for _, variable := range env {
@@ -48,20 +47,21 @@ func SecretsIn(env []string) []Secret {
 	return all
 }
 
-// public are names of what says where something is and who asks, not with which secret. A delivery may well hold it.
+// public lists names of values that say where something is or who asks, and are no secret. A delivery may hold them.
 var public = []string{
 	"host", "hostname", "address", "server", "endpoint", "base_url", "port", "database", "dbname", "db", "schema", "bucket",
 	"region", "scheme", "driver", "user", "username", "login", "account", "email", "role", "project", "organization", "type", "name",
 	"model", "version",
 }
 
-// isPublic reports whether a value under that name, in lower case, is no secret. A URL with a user and a password is one.
+// isPublic reports whether a value is no secret by its name, which is in lower case. A URL with a password is a secret under
+// any name.
 func isPublic(name, value string) bool {
 	_, rest, isURL := strings.Cut(value, "://")
 	return slices.Contains(public, name) && !(isURL && strings.Contains(rest, "@"))
 }
 
-// mayBeSecret reports whether a variable may be secret, by its name in lower case and its value.
+// mayBeSecret reports whether a variable may be secret. Its name is in lower case.
 func mayBeSecret(name, value string) bool {
 	const letters, digits = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
 	if len(value) < shortest || arePaths(value) {
@@ -80,7 +80,7 @@ func mayBeSecret(name, value string) bool {
 	return strings.Trim(value, letters) != "" && strings.Trim(value, digits) != ""
 }
 
-// arePaths reports whether a value is an absolute path that exists here, or a list of such.
+// arePaths reports whether a value is an absolute path that exists here, or a list of such paths.
 func arePaths(value string) bool {
 	return !slices.ContainsFunc(filepath.SplitList(value), func(path string) bool {
 		_, err := os.Stat(path)
@@ -88,15 +88,19 @@ func arePaths(value string) bool {
 	})
 }
 
-// watch looks for secrets. It takes one pass over a text, however many there are. White space in between hides none of
-// them: lines are broken. The zero watch looks for nothing.
+// watch searches text for secrets. The zero watch finds none.
+//
+// A worker may print a secret in base64 or hex, or over several lines. So each secret is searched for in all its forms, in
+// the text without white space. There may be a hundred forms and a gigabyte of text. One pass suffices: at each position a
+// small bit set, the sieve, says whether a form may begin with these 8 bytes, and nearly always it says no. Only then the
+// forms with this beginning are compared.
 type watch struct {
 	forms   map[uint64][]form // by their first 8 bytes
-	sieve   [1 << 10]uint64   // a bit for each of these
-	longest int               // of the forms, in bytes
+	sieve   [1 << 10]uint64   // a bit for each beginning, by hash
+	longest int               // length of the longest form, in bytes
 }
 
-// form is one way in which a secret may be written, without white space.
+// form is one encoding of a secret, without white space.
 type form struct {
 	*Secret
 	written vault.Secret
@@ -116,14 +120,14 @@ func newWatch(secrets []Secret) *watch {
 	return w
 }
 
-// hole is the bit of the sieve that 8 bytes have, which others may have too.
+// hole returns the bit of the sieve for 8 bytes. Others may have the same bit.
 func hole(head uint64) (word int, bit uint64) {
 	hash := head * 0x9E3779B97F4A7C15 >> 48
 	return int(hash >> 6), 1 << (hash & 63)
 }
 
-// forms lists how a text may be written: as it is, backwards, in JSON, in a URL, in hex, and in base64, where it may be
-// the middle of something.
+// forms encodes a text in the ways it may be printed: as it is, backwards, in JSON, in a URL, in hex, and in base64, where
+// its position modulo 3 within a longer text matters.
 func forms(text string) [][]byte {
 	backwards := []rune(text)
 	slices.Reverse(backwards)
@@ -134,7 +138,7 @@ func forms(text string) [][]byte {
 		text, string(backwards), string(escaped[1 : len(escaped)-1]), string(quoted[1 : len(quoted)-1]),
 		url.QueryEscape(text), url.PathEscape(text), hexed, strings.ToUpper(hexed),
 	}
-	for lead := range 3 { // bytes before it that share a character with it
+	for lead := range 3 { // bytes before it; characters that encode bits of these are left out
 		padded := append(make([]byte, lead), text...)
 		first, end := (8*lead+5)/6, 8*len(padded)/6
 		all = append(all, base64.RawStdEncoding.EncodeToString(padded)[first:end], base64.RawURLEncoding.EncodeToString(padded)[first:end])
@@ -161,7 +165,7 @@ func solid(b, text []byte) []byte {
 
 func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
-// in yields where secrets stand in a text without white space, from its beginning on.
+// in yields the positions of secrets in a text without white space, in order.
 func (w *watch) in(text []byte) iter.Seq2[int, form] {
 	return func(yield func(int, form) bool) {
 		for i := 0; i+8 <= len(text) && w.longest > 0; i++ {
@@ -178,7 +182,7 @@ func (w *watch) in(text []byte) iter.Seq2[int, form] {
 	}
 }
 
-// find returns a secret that stands in a text without white space, or nil.
+// find returns a secret that is in a text without white space, or nil.
 func (w *watch) find(text []byte) *Secret {
 	for _, f := range w.in(text) {
 		return f.Secret
@@ -186,20 +190,20 @@ func (w *watch) find(text []byte) *Secret {
 	return nil
 }
 
-// hide takes the secrets out of a text.
+// hide removes the secrets from a text.
 func (w *watch) hide(text string) string {
 	tight := solid(nil, []byte(text))
 	if w.find(tight) == nil {
 		return text
 	}
-	var at []int // where the bytes of tight stand in the text
+	var at []int // positions of the bytes of tight in the text
 	for i := range len(text) {
 		if !isSpace(text[i]) {
 			at = append(at, i)
 		}
 	}
 	var clean strings.Builder
-	done := 0 // bytes of the text
+	done := 0 // bytes of the text that are copied or removed
 	for i, f := range w.in(tight) {
 		if first := at[i]; first >= done {
 			clean.WriteString(text[done:first] + f.written.String())
@@ -209,7 +213,7 @@ func (w *watch) hide(text string) string {
 	return clean.String() + text[done:]
 }
 
-// hideIn is hide for an error, which keeps its kind where there is nothing to hide.
+// hideIn removes the secrets from an error. An error without any is returned as it is.
 func (w *watch) hideIn(err error) error {
 	if err == nil || w.hide(err.Error()) == err.Error() {
 		return err
@@ -217,16 +221,16 @@ func (w *watch) hideIn(err error) error {
 	return errors.New(w.hide(err.Error()))
 }
 
-// leakError is a secret in a delivery.
+// leakError says that a delivery holds a secret.
 type leakError struct {
 	*Secret
-	file string // that it stands in, or in whose name
+	file string // the file that holds it, or has it in its name
 }
 
 func (e *leakError) Error() string {
 	text := fmt.Sprintf("the worker left %s in %s, so that nothing is delivered", e.What, e.file)
 	if e.Owner {
-		text += "; what is no secret can be set in the command itself (exec = 'NAME=value my-agent') instead of by env"
+		text += "; a variable that is no secret can be set in the command itself (exec = 'NAME=value my-agent') instead of by env"
 	}
 	return text
 }
@@ -239,7 +243,7 @@ func (e *leakError) told() string {
 	return e.Error()
 }
 
-// leak is a *leakError if one of the secrets stands in a file of a delivery or in its name.
+// leak returns a *leakError if a file of a delivery, or its name, holds one of the secrets.
 func (w *watch) leak(tree fs.FS) error {
 	if w.longest == 0 {
 		return nil
@@ -253,14 +257,14 @@ func (w *watch) leak(tree fs.FS) error {
 			found, err = w.search(tree, p)
 		}
 		if found != nil {
-			left := strings.TrimPrefix(strings.TrimPrefix(p, nutshell.ArtifactsDir+"/"), "delivery/") // as the worker names it
+			left := strings.TrimPrefix(strings.TrimPrefix(p, nutshell.ArtifactsDir+"/"), "delivery/") // the worker's name for it
 			return &leakError{found, w.hide(left)}
 		}
 		return err
 	})
 }
 
-// search looks for the secrets in a file, of which it holds little at a time.
+// search returns a secret that is in a file, or nil. It holds a small part of the file at a time.
 func (w *watch) search(tree fs.FS, p string) (*Secret, error) {
 	f, err := tree.Open(p)
 	if err != nil {
@@ -280,6 +284,6 @@ func (w *watch) search(tree fs.FS, p string) (*Secret, error) {
 		if err != nil {
 			return nil, err
 		}
-		text = text[:copy(text, text[max(0, len(text)-w.longest+1):])] // what a secret may have begun in
+		text = text[:copy(text, text[max(0, len(text)-w.longest+1):])] // the beginning of a secret may be there
 	}
 }

@@ -24,16 +24,16 @@ import (
 	"guild/oa"
 )
 
-// apiKey is put together, so that nobody takes it for one.
+// apiKey is put together, so that scanners do not take it for a key.
 var apiKey = "sk-" + "proxy-7Qx/2+Lm9&Zt4<Rb8Vn1"
 
-// withKey is a worker's command that has the key in its environment.
+// withKey returns a command with the key in its environment.
 func withKey(x Exec) Exec {
 	x.Env = []string{"MODEL=small-model-4", "API_KEY=" + apiKey}
 	return x
 }
 
-// service is one that a command does.
+// service returns a service with a command as its worker.
 func (x Exec) service() Service {
 	return Service{Task: "python", Do: x.Do, Secrets: SecretsIn(x.Env)}
 }
@@ -75,7 +75,7 @@ func TestSecretVariables(t *testing.T) {
 	}
 }
 
-// written is a text as a worker may write it to get it past a watch that knows no more than the text.
+// written lists encodings of a text by which a worker may get it past a search for the text itself.
 func written(t *testing.T, text string) map[string]string {
 	t.Helper()
 	escaped, err := json.Marshal(map[string]string{"key": text})
@@ -124,7 +124,7 @@ func TestOrdinaryTextIsKept(t *testing.T) {
 	}
 }
 
-// answers are all that a customer was told, as it stands in the events.
+// answers returns the events that a customer got, as text.
 func (w *world) answers(id nostr.ID) string {
 	w.Helper()
 	var all []string
@@ -136,14 +136,14 @@ func (w *world) answers(id nostr.ID) string {
 	return strings.Join(all, "\n")
 }
 
-// logged has the step log to the buffer that it returns.
+// logged makes the step log to the buffer that it returns.
 func (w *world) logged() *bytes.Buffer {
 	var log bytes.Buffer
 	w.Work.c.Log = slog.New(slog.NewTextHandler(&log, nil))
 	return &log
 }
 
-// TestDeliveryWithSecretIsStopped has commands do what a customer's text may talk an agent into.
+// TestDeliveryWithSecretIsStopped runs commands that leak the key as an agent might that a customer's text misleads.
 func TestDeliveryWithSecretIsStopped(t *testing.T) {
 	for runner, box := range runners(t) {
 		for name, c := range map[string]struct{ command, file string }{
@@ -266,8 +266,8 @@ func TestTypedAnswerWithSecretIsStopped(t *testing.T) {
 	})
 }
 
-// TestTheSearchIsLinear: however many secrets a customer's vault holds.
-func TestTheSearchIsLinear(t *testing.T) {
+// TestSecretSearchIsLinear wants the time of a search not to grow with the number of secrets.
+func TestSecretSearchIsLinear(t *testing.T) {
 	var many []Secret
 	for i := range 2000 {
 		many = append(many, Secret{What: "x", Text: vault.NewSecret([]byte(hex.EncodeToString([]byte{byte(i), byte(i >> 8), 7, 7, 7})))})

@@ -16,40 +16,40 @@ import (
 // Service is one thing that this node does for others.
 type Service struct {
 	D     string   // the announcement's d tag; Task if empty
-	Task  string   // what it does; Tasks[0] if empty
-	Tasks []string // all that it does, Task first; Task alone if empty
+	Task  string   // Tasks[0] if empty
+	Tasks []string // all its tasks, Task first; Task alone if empty
 	Kind  int      // NIP-90 request kind; Kinds[0] if zero
-	Kinds []int    // all that it takes, Kind first; guild.KindOf of each task if empty
+	Kinds []int    // all its request kinds, Kind first; guild.KindOf of each task if empty
 	Name  string   // for people; the node's name if empty
 	About string
 
-	Schema string // what its inputs look like, as announced: the id of a JSON schema, or one itself
-	Open   bool   // requests that name nobody are worked on, where it costs nothing; else they get an offer
+	Schema string // of its inputs, as announced: the id of a JSON schema, or a schema itself
+	Open   bool   // works on requests that name no provider if Price is zero; else they get an offer
 
 	Slots int           // requests worked on at a time; 2 if zero
 	Queue int           // requests that may wait; 32 if zero
 	Limit time.Duration // for one request; 30 minutes if zero
-	Price guild.Msat    // asked for first; nothing can be paid yet, so a price refuses
+	Price guild.Msat    // to be paid first; nothing can be paid yet, so requests are refused if it is not zero
 	Terms Terms
 
-	Claims Claims // what else its announcement says
+	Claims Claims // for its announcement
 
-	Network Network // what its worker may reach; shown, and kept by whoever made Do
-	Walls   string  // what keeps its worker apart, for people: the sandbox's tier, or none
+	Network Network // policy of its worker; only shown here: Do has to enforce it
+	Walls   string  // the sandbox's tier, or none; for people
 
-	Secrets []Secret // that its worker knows; what holds one of them is not delivered
+	Secrets []Secret // that its worker knows; a delivery with one of them is not sent
 
-	Check func(r nip90.Request) error                   // says why a request is not taken, before it is; any is if nil
-	Do    func(ctx context.Context, a Assignment) error // the worker; an error is told to the customer
+	Check func(r nip90.Request) error                   // returns why a request is not taken; all are taken if nil
+	Do    func(ctx context.Context, a Assignment) error // the worker; its error is told to the customer
 }
 
-// Network is a policy on what a worker's command may reach.
+// Network is the policy for the connections of a worker's command.
 type Network string
 
-// The policies. There is none between them: no list of hosts, no proxy.
+// The policies. There is no list of allowed hosts, and no proxy.
 const (
-	NetworkNone Network = "none" // nothing, not even this machine
-	NetworkFull Network = "full" // whatever the machine reaches
+	NetworkNone Network = "none" // no connections, not even to this machine
+	NetworkFull Network = "full" // all connections that the machine can make
 )
 
 func (s Service) withDefaults() Service {
@@ -71,7 +71,7 @@ func (s Service) withDefaults() Service {
 	return s
 }
 
-// kindsOf is the kind that a service names, or the usual ones of its tasks.
+// kindsOf returns the kind of a service, or the usual kinds of its tasks.
 func kindsOf(s Service) []int {
 	if s.Kind != 0 {
 		return []int{s.Kind}
@@ -83,7 +83,7 @@ func kindsOf(s Service) []int {
 	return kinds
 }
 
-// unique leaves out what stands before.
+// unique drops repeated kinds.
 func unique(kinds []int) (once []int) {
 	for _, kind := range kinds {
 		if !slices.Contains(once, kind) {
@@ -93,18 +93,18 @@ func unique(kinds []int) (once []int) {
 	return once
 }
 
-// does reports whether the service takes a task in a kind. A request without a task is for whoever takes its kind.
+// does reports whether the service takes a task in a kind. A request without a task is for any service of its kind.
 func (s Service) does(task string, kind int) bool {
 	if !slices.Contains(s.Kinds, kind) {
 		return false
 	}
 	if id, err := oa.ParseID(task); err == nil && slices.Contains(s.Tasks, id.String()) {
-		return true // others have other names for it
+		return true // another spelling of the same job type
 	}
 	return task == "" || slices.Contains(s.Tasks, task)
 }
 
-// service finds the service that a request is for: the first that takes requests, else the first that would.
+// service finds the service for a request: the first that is open, else the first that is not.
 func (w *Work) service(task string, kind int) (found Service, ok bool) {
 	for _, d := range w.order {
 		s := w.services[d]
@@ -121,28 +121,28 @@ func (w *Work) service(task string, kind int) (found Service, ok bool) {
 	return found, ok
 }
 
-// Status is one service with what it is doing, and what it has done.
+// Status is one service with its current and its ended work.
 type Status struct {
 	Service
 	State           State
 	Running, Queued int
 	Figures
-	Customers []Customer // who is served or waits, the one who comes next first
+	Customers []Customer // with unfinished requests, the next one to be served first
 }
 
-// Customer is what a service does for one customer right now.
+// Customer counts the unfinished requests of one customer to a service.
 type Customer struct {
 	PubKey          nostr.PubKey
 	Running, Queued int
 }
 
-// Figures are what a service has done since its first request, repetitions and what was taken back apart.
+// Figures count the ended requests to a service since its first one. Repetitions and withdrawn requests do not count.
 type Figures struct {
 	Delivered, Failed int
-	Latency           time.Duration // of what was delivered, on average, from receipt to result
+	Latency           time.Duration // average from receipt to result, of delivered requests
 }
 
-// Success is the part of the finished requests that was delivered, from 0 to 1, and whether there is any.
+// Success returns the delivered part of the ended requests, from 0 to 1. any is false if no request has ended.
 func (f Figures) Success() (part float64, any bool) {
 	all := f.Delivered + f.Failed
 	if all == 0 {
@@ -151,7 +151,7 @@ func (f Figures) Success() (part float64, any bool) {
 	return float64(f.Delivered) / float64(all), true
 }
 
-// Services lists the services and what they are doing, in the order in which they were configured.
+// Services lists the services with their work, in the order in which they were configured.
 func (w *Work) Services() []Status {
 	now := w.activity()
 	waiting := map[string][]request{}
@@ -174,7 +174,7 @@ func (w *Work) Services() []Status {
 	return all
 }
 
-// customersOf counts the requests of each customer, in the order in which they stand.
+// customersOf counts the requests of each customer. Customers are in the order of their first requests.
 func customersOf(all []turn) (customers []Customer) {
 	at := map[nostr.PubKey]int{}
 	for _, t := range all {

@@ -20,16 +20,16 @@ import (
 	"guild/replay/session"
 )
 
-// recording is the record of one run of a worker. A run that follows one which was cut short has its own.
+// recording is the record of one run of a worker. If a run is cut short, the next one has its own.
 type recording struct {
 	*session.Recorder
 	now func() time.Time
 
-	began    bool // a command did: there is something to record
-	overtime bool // it ran until it was ended
+	began    bool // a command began, so there is something to record
+	overtime bool // the command was ended by a time limit
 }
 
-// newRecording begins the record of a run on a request. The session has the request's id, which says whom it was for.
+// newRecording begins the record of a run on a request. The session has the request's id.
 func (w *Work) newRecording(s Service, r fact.RequestReceived, hide func(string) string) (*recording, error) {
 	policy, err := s.policyID()
 	if err != nil {
@@ -40,7 +40,8 @@ func (w *Work) newRecording(s Service, r fact.RequestReceived, hide func(string)
 	})}, nil
 }
 
-// policyID names what a worker is run by: the canonical hash of a policy manifest (the OpenAgents surface) without files.
+// policyID returns the id of the policy that a worker runs under: the canonical hash of a policy manifest (the OpenAgents
+// surface) without files.
 func (s Service) policyID() (string, error) {
 	h, err := canon.HashValue(map[string]any{
 		"version": "1", "files": []string{}, "parent": nil,
@@ -54,28 +55,28 @@ func (s Service) policyID() (string, error) {
 	return h.String(), nil
 }
 
-// hearing is what listens to a command while it runs.
-type hearing struct {
+// listener records a command while it runs, and passes its lines to the customer.
+type listener struct {
 	*recording
 	id string // of the command's own call
 
-	all    digest         // of its standard output
-	said   io.Writer      // tells the customer
-	trace  *session.Lines // GUILD_TRACE
-	finish func()         // once nothing is written any more
+	all    digest         // of the standard output
+	said   io.Writer      // gets the standard output, for the customer
+	trace  *session.Lines // gets the trace, GUILD_TRACE
+	finish func()         // to be called when all output was written
 }
 
-// hear begins to listen to the command.
-func (x Exec) hear(a Assignment) *hearing {
-	h := &hearing{recording: a.recording, all: digest{hash: sha256.New(), Head: sandbox.Head{Most: 4 * replay.MaxPreview}}}
-	if h.recording == nil { // nobody keeps it
+// listen begins to record the command.
+func (x Exec) listen(a Assignment) *listener {
+	h := &listener{recording: a.recording, all: digest{hash: sha256.New(), Head: sandbox.Head{Most: 4 * replay.MaxPreview}}}
+	if h.recording == nil { // it is not kept
 		h.recording = &recording{now: func() time.Time { return time.Time{} }, Recorder: session.New(session.Config{})}
 	}
 	h.began = true
 	h.id, _ = h.Call(h.now(), "exec", map[string]string{"command": a.hide(x.Command)}) // the first call has room
 	h.trace = &session.Lines{To: h.Recorder, Format: session.Guild, Now: h.now}
 	if x.Trace == "" {
-		out, done := lines(func(line string) { a.Say(guild.Cut(a.hide(line), 2000)) }) // hidden before it is cut in half
+		out, done := lines(func(line string) { a.Say(guild.Cut(a.hide(line), 2000)) }) // hidden first: the cut could split a secret
 		h.said, h.finish = out, func() { out.Close(); <-done }
 		return h
 	}
@@ -84,8 +85,8 @@ func (x Exec) hear(a Assignment) *hearing {
 	return h
 }
 
-// streams are what the command writes to. Its trace has bounds of its own, so that it neither waits nor ends the run.
-func (h *hearing) streams(stdin io.Reader, stderr io.Writer) sandbox.IO {
+// streams returns the streams of the command. The trace has bounds of its own and no effect on the run.
+func (h *listener) streams(stdin io.Reader, stderr io.Writer) sandbox.IO {
 	return sandbox.IO{
 		Stdin: stdin, Stderr: stderr,
 		Stdout:  sandbox.Whole{Writer: io.MultiWriter(&h.all, h.said)},
@@ -94,7 +95,7 @@ func (h *hearing) streams(stdin io.Reader, stderr io.Writer) sandbox.IO {
 }
 
 // end ends the command's own call.
-func (h *hearing) end(ctx context.Context, result sandbox.Result, err error) {
+func (h *listener) end(ctx context.Context, result sandbox.Result, err error) {
 	h.finish()
 	h.trace.Flush()
 	h.overtime = result.Killed == sandbox.KilledWall || errors.Is(ctx.Err(), context.DeadlineExceeded)
@@ -102,10 +103,10 @@ func (h *hearing) end(ctx context.Context, result sandbox.Result, err error) {
 	if err != nil {
 		exit = nil
 	}
-	h.Result(h.now(), h.id, h.all.output(), exit) // its call is open, and a result always has room
+	h.Result(h.now(), h.id, h.all.output(), exit) // cannot fail: the call is open, and a result always has room
 }
 
-// digest is a writer that hashes all that it gets, and keeps the beginning.
+// digest is a writer that hashes its input and keeps the beginning.
 type digest struct {
 	sandbox.Head
 	hash hash.Hash
@@ -121,10 +122,10 @@ func (d *digest) output() session.Output {
 	return session.Output{Hash: guild.Hash(d.hash.Sum(nil)), Head: d.String()}
 }
 
-// documents are what is kept of a session. Zero ones could not be.
+// documents names the stored trajectory and receipt of a session. A hash is zero if the document could not be stored.
 type documents struct{ replay, receipt guild.Hash }
 
-// status is how a session ended whose request came to err.
+// status returns how a session ended, given the error of its run.
 func (r *recording) status(ctx context.Context, err error) replay.Status {
 	switch {
 	case err == nil:
@@ -137,8 +138,8 @@ func (r *recording) status(ctx context.Context, err error) replay.Status {
 	return replay.Failed
 }
 
-// keepSession stores the trajectory of a run and its receipt. The request goes on without them: what a customer waits
-// for does not depend on our own records.
+// keepSession stores the trajectory of a run and its receipt. If that fails it logs why, and the customer gets its answer
+// all the same.
 func (w *Work) keepSession(ctx context.Context, r *recording, job string, failure error) (kept documents) {
 	if r == nil || !r.began {
 		return kept
@@ -159,7 +160,7 @@ func (w *Work) keepSession(ctx context.Context, r *recording, job string, failur
 	return kept
 }
 
-// encodeSession makes both documents.
+// encodeSession makes the trajectory and the receipt of a session.
 func encodeSession(s session.Session) (trajectory, receipt []byte, err error) {
 	trajectory, hash, err := session.Encode(s.Events)
 	if err != nil {

@@ -40,7 +40,7 @@ func traced(t *testing.T, x Exec) (s session.Session, said []string, err error) 
 	return s, lines(), err
 }
 
-// calls lists the tools that a session called, each with how it came out.
+// calls lists the tools that a session called, each with its outcome.
 func calls(s session.Session) (all []string) {
 	exits, names := map[string]string{}, map[string]string{}
 	for _, e := range s.Events {
@@ -69,7 +69,7 @@ func wantCalls(t *testing.T, s session.Session, want ...string) {
 	}
 }
 
-// runners are those that can run a worker here.
+// runners lists the runners that work on this machine.
 func runners(t *testing.T) map[string]sandbox.Runner {
 	t.Helper()
 	best, _, err := tiers.Best(t.Context())
@@ -91,7 +91,7 @@ with os.fdopen(int(os.environ["GUILD_TRACE"]), "w") as trace:
 print("done")
 '`
 
-func TestAWorkerTracesWhatItDoes(t *testing.T) {
+func TestTrace(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestAWorkerTracesWhatItDoes(t *testing.T) {
 	}
 }
 
-func TestAWorkerThatWritesNothingHasASession(t *testing.T) {
+func TestSessionOfSilentWorker(t *testing.T) {
 	for name, runner := range runners(t) {
 		t.Run(name, func(t *testing.T) {
 			s, _, err := traced(t, Exec{Runner: runner, Command: "exec 3>&-; exit 3"})
@@ -132,8 +132,8 @@ func TestAWorkerThatWritesNothingHasASession(t *testing.T) {
 	}
 }
 
-// TestAllOfTheOutputIsHashed: also what is more than a sandbox keeps.
-func TestAllOfTheOutputIsHashed(t *testing.T) {
+// TestWholeOutputIsHashed prints more than a sandbox keeps.
+func TestWholeOutputIsHashed(t *testing.T) {
 	whole := bytes.Repeat([]byte{'x'}, 3<<20)
 	for name, runner := range runners(t) {
 		t.Run(name, func(t *testing.T) {
@@ -146,8 +146,8 @@ func TestAllOfTheOutputIsHashed(t *testing.T) {
 	}
 }
 
-// TestATraceNeitherStopsNorEndsAWorker: however much it writes, and whoever holds the descriptor.
-func TestATraceNeitherStopsNorEndsAWorker(t *testing.T) {
+// TestTraceDoesNotStopWorker writes endless traces, and leaves the descriptor to other processes.
+func TestTraceDoesNotStopWorker(t *testing.T) {
 	for name, runner := range runners(t) {
 		for what, command := range map[string]string{
 			"a line without end":       `head -c 40000000 /dev/zero >&3; echo done > "$GUILD_DELIVERY/out.txt"`,
@@ -169,8 +169,8 @@ func TestATraceNeitherStopsNorEndsAWorker(t *testing.T) {
 	}
 }
 
-// TestADescriptorThatOutlivesABareWorkerIsLetGo: nothing here ends a process that has left the group.
-func TestADescriptorThatOutlivesABareWorkerIsLetGo(t *testing.T) {
+// TestDescriptorOutlivesBareWorker: a process that has left the group is not killed.
+func TestDescriptorOutlivesBareWorker(t *testing.T) {
 	before := runtime.NumGoroutine()
 	began := time.Now()
 	_, _, err := traced(t, Exec{Runner: Bare{}, Command: `setsid sh -c 'echo $$ > "$GUILD_DELIVERY/pid"; sleep 60 >/dev/null 2>&1' >/dev/null 2>&1 & while [ ! -s "$GUILD_DELIVERY/pid" ]; do sleep 0.01; done`})
@@ -186,7 +186,7 @@ func TestADescriptorThatOutlivesABareWorkerIsLetGo(t *testing.T) {
 	}
 }
 
-func TestAnAgentsOutputIsItsTrace(t *testing.T) {
+func TestOutputAsTrace(t *testing.T) {
 	s, said, err := traced(t, Exec{Runner: Bare{}, Trace: session.ClaudeCode, Command: `cat <<'END'
 {"type":"assistant","message":{"content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"a","name":"Bash","input":{"command":"ls"}}]}}
 {"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"a","content":"x"}]}}
@@ -204,7 +204,7 @@ END`})
 	}
 }
 
-// finishedBy is how a request was finished.
+// finishedBy returns the fact that ended a request.
 func (w *world) finishedBy(id nostr.ID) (found fact.RequestFinished) {
 	w.Helper()
 	for _, e := range w.entries() {
@@ -217,10 +217,10 @@ func (w *world) finishedBy(id nostr.ID) (found fact.RequestFinished) {
 	return found
 }
 
-// recorded is a worker that says that it began a command, as one that is a command does.
+// recorded is a worker that records a command, as Exec does.
 func recorded(do func(context.Context, Assignment) error) func(context.Context, Assignment) error {
 	return func(ctx context.Context, a Assignment) error {
-		h := Exec{Command: "solve"}.hear(a)
+		h := Exec{Command: "solve"}.listen(a)
 		h.trace.Write([]byte(`{"tool":"think","output":"` + a.Job + `"}` + "\n"))
 		err := do(ctx, a)
 		h.end(ctx, sandbox.Result{}, nil)
@@ -228,7 +228,7 @@ func recorded(do func(context.Context, Assignment) error) func(context.Context, 
 	}
 }
 
-func TestARequestNamesTheSessionOfItsWorker(t *testing.T) {
+func TestRequestNamesSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(recorded(echo)))
 		id := w.asks(customer, task(t, bundle(t, []byte("in"))))
@@ -259,7 +259,7 @@ func TestARequestNamesTheSessionOfItsWorker(t *testing.T) {
 	})
 }
 
-func TestAFunctionThatRecordsNothingHasNoSession(t *testing.T) {
+func TestNoSessionOfFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
 		id := w.asks(customer, task(t, bundle(t, nil)))
@@ -270,7 +270,7 @@ func TestAFunctionThatRecordsNothingHasNoSession(t *testing.T) {
 	})
 }
 
-func TestAWorkerThatFailsHasASessionThatSaysSo(t *testing.T) {
+func TestSessionOfFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(recorded(func(context.Context, Assignment) error { return fmt.Errorf("no luck") })))
 		id := w.asks(customer, task(t, bundle(t, nil)))
@@ -282,8 +282,8 @@ func TestAWorkerThatFailsHasASessionThatSaysSo(t *testing.T) {
 	})
 }
 
-// TestTheSessionIsThatOfTheRunThatFinished: a run that was cut short leaves nothing.
-func TestTheSessionIsThatOfTheRunThatFinished(t *testing.T) {
+// TestSessionOfLastRun: a run that was cut short leaves no session.
+func TestSessionOfLastRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
 		w := newWorld(t, python(recorded(func(ctx context.Context, a Assignment) error {
@@ -309,7 +309,7 @@ func TestTheSessionIsThatOfTheRunThatFinished(t *testing.T) {
 	})
 }
 
-func TestASessionThatCannotBeStoredIsNotNamed(t *testing.T) {
+func TestUnstoredSessionIsNotNamed(t *testing.T) {
 	dir := t.TempDir()
 	blobs, err := blob.Open(dir)
 	if err != nil {
@@ -320,7 +320,7 @@ func TestASessionThatCannotBeStoredIsNotNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := Exec{Command: "true"}.hear(Assignment{recording: r, Say: func(string) {}})
+	h := Exec{Command: "true"}.listen(Assignment{recording: r, Say: func(string) {}})
 	h.end(t.Context(), sandbox.Result{}, nil)
 	if kept := w.keepSession(t.Context(), r, "job", nil); kept == (documents{}) {
 		t.Error("a session that can be stored is not")
@@ -333,7 +333,7 @@ func TestASessionThatCannotBeStoredIsNotNamed(t *testing.T) {
 	}
 }
 
-func TestSecretsOfCredentialsStayOutOfTheSession(t *testing.T) {
+func TestSessionHidesCredentials(t *testing.T) {
 	a, _ := assignment(t)
 	hide := func(text string) string { return strings.ReplaceAll(text, "s3cret-word", "[secret]") }
 	a.Hide = hide

@@ -15,7 +15,7 @@ import (
 	"guild/nip90"
 )
 
-// words lists what a customer was told of a request and when, since it came.
+// words lists the texts that a customer was told of a request, and their times since the world began.
 func (w *world) words(id nostr.ID) (texts []string, at []time.Duration) {
 	w.Helper()
 	for _, f := range w.told(customer, id) {
@@ -27,8 +27,8 @@ func (w *world) words(id nostr.ID) (texts []string, at []time.Duration) {
 	return texts, at
 }
 
-// wantPatience wants no customer to have been silent to for as long as it waits after a word, nor told more than it listens
-// to, from one time to another.
+// wantPatience wants the messages on a request, from one time to another, to be less than a minute apart, and heartbeats
+// to be more than 30 s after the message before.
 func (w *world) wantPatience(id nostr.ID, from, to time.Duration) {
 	w.Helper()
 	texts, at := w.words(id)

@@ -16,27 +16,25 @@ import (
 	"guild/oa"
 )
 
-// Where a command that does a typed job has its documents.
+// The documents of a command that does a typed job.
 const (
-	TypedRequest  = "request.json"  // in GUILD_BUNDLE: the payload of the request
-	TypedResponse = "response.json" // in GUILD_DELIVERY: the payload of the result, with what the command knows of its provenance
+	requestFile  = "request.json"  // in GUILD_BUNDLE: the payload of the request
+	responseFile = "response.json" // in GUILD_DELIVERY: the payload of the result, with what the command knows of its provenance
 )
 
-// Typed makes a service one for a job type of package oa: a request is checked before it is taken, and a result before it
-// is sent.
+// Typed is a worker for a job type of package oa. It checks a request before it is taken, and a result before it is sent.
 type Typed struct {
 	Type   oa.ID
 	Author typed.Author
 
-	// Accept says why a request is none for this worker, although it is one; everything is accepted if nil.
+	// Accept returns why this worker does not take a valid request. All are taken if it is nil.
 	Accept func(e oa.Envelope) error
-	// Do does the work and returns the payload of the result. Of what else it leaves in the delivery, only a customer who
-	// knows bundles hears.
+	// Do does the work and returns the payload of the result. Other files that it leaves in the delivery reach only customers
+	// that know bundles.
 	Do func(ctx context.Context, a Assignment, e oa.Envelope) ([]byte, error)
 }
 
-// Check says why a request cannot be done here, for Service.Check. One whose bundle is elsewhere is checked when it is
-// there.
+// Check implements Service.Check. A request whose bundle must be fetched first is checked when the work begins.
 func (t Typed) Check(r nip90.Request) error {
 	p, err := r.Bundle()
 	if errors.Is(err, nip90.ErrNoBundle) {
@@ -69,7 +67,7 @@ func (t Typed) accept(e oa.Envelope) error {
 	return t.Accept(e)
 }
 
-// Work is the worker, for Service.Do.
+// Work implements Service.Do.
 func (t Typed) Work(ctx context.Context, a Assignment) error {
 	e, err := typedRequest(a)
 	if err == nil {
@@ -85,14 +83,14 @@ func (t Typed) Work(ctx context.Context, a Assignment) error {
 	return os.WriteFile(filepath.Join(a.Delivery, typed.ResultFile), result, 0o644)
 }
 
-// isBundled reports whether the customer of an assignment sent a bundle, and so gets one.
+// isBundled reports whether the customer sent a bundle, and so gets one.
 func (a Assignment) isBundled() bool {
 	_, ok, err := typed.RequestedIn(a.Bundle)
 	return ok && err == nil
 }
 
-// typedRequest reads the typed job out of what a worker gets: the bundle that it came in, or the one that was made of a
-// request without any.
+// typedRequest reads the typed job from an assignment: from the customer's bundle, or from the one that was made of a
+// request without a bundle.
 func typedRequest(a Assignment) (oa.Envelope, error) {
 	if e, ok, err := typed.RequestedIn(a.Bundle); ok || err != nil {
 		return e, err
@@ -124,7 +122,7 @@ func typedRequest(a Assignment) (oa.Envelope, error) {
 	return oa.ParseRequest(r)
 }
 
-// readJSON reads a document that we have written.
+// readJSON reads a document that we wrote ourselves.
 func readJSON(name string, v any) error {
 	b, err := os.ReadFile(name)
 	if err == nil {
@@ -136,12 +134,12 @@ func readJSON(name string, v any) error {
 	return nil
 }
 
-// DoTyped has the command do a typed job, for Typed.Do: it finds TypedRequest, and leaves TypedResponse.
+// DoTyped implements Typed.Do with the command, which reads request.json and writes response.json.
 func (x Exec) DoTyped(ctx context.Context, a Assignment, e oa.Envelope) ([]byte, error) {
-	if err := os.WriteFile(filepath.Join(a.Bundle, TypedRequest), e.Payload, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(a.Bundle, requestFile), e.Payload, 0o644); err != nil {
 		return nil, err
 	}
-	a.Delivery = filepath.Join(filepath.Dir(a.Delivery), "response") // what else is left there goes nowhere
+	a.Delivery = filepath.Join(filepath.Dir(a.Delivery), "response") // other files there are dropped
 	if err := os.Mkdir(a.Delivery, 0o755); err != nil {
 		return nil, err
 	}
@@ -153,15 +151,15 @@ func (x Exec) DoTyped(ctx context.Context, a Assignment, e oa.Envelope) ([]byte,
 		return nil, fmt.Errorf("what the worker left: %w", err)
 	}
 	defer left.Close()
-	f, err := left.Open(TypedResponse)
+	f, err := left.Open(responseFile)
 	if err != nil {
-		return nil, fmt.Errorf("the worker left no %s in GUILD_DELIVERY", TypedResponse)
+		return nil, fmt.Errorf("the worker left no %s in GUILD_DELIVERY", responseFile)
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, oa.MaxSize+1))
 }
 
-// DoRun runs a sandbox run, for Typed.Do. The artifacts travel where the request came in a bundle.
+// DoRun returns a Typed.Do for sandbox runs. Artifacts are delivered if the request came in a bundle.
 func DoRun(s typed.Sandbox) func(ctx context.Context, a Assignment, e oa.Envelope) ([]byte, error) {
 	return func(ctx context.Context, a Assignment, e oa.Envelope) ([]byte, error) {
 		leave := ""

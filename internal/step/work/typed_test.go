@@ -16,7 +16,7 @@ import (
 	"guild/oa"
 )
 
-// reranker is a service for oa.retrieval_rerank.v1 that a function does.
+// reranker returns a service for oa.retrieval_rerank.v1 with a function as its worker.
 func reranker(do func(context.Context, Assignment, oa.Envelope) ([]byte, error)) Service {
 	id, err := oa.ParseID(oa.RetrievalRerank)
 	if err != nil {
@@ -31,7 +31,7 @@ func first(context.Context, Assignment, oa.Envelope) ([]byte, error) {
 	return []byte(`{"topk": [{"rank": 1, "id": "a", "score": 0.5}], "provenance": {"model_id": "coin"}}`), nil
 }
 
-// rerank is a request for one of two candidates.
+// rerank returns a request for one of two candidates.
 func rerank(t *testing.T) oa.Envelope {
 	t.Helper()
 	e, err := oa.NewEnvelope(oa.RerankRequest{UserTask: "find it", K: 1, Candidates: []oa.Candidate{{ID: "a", Content: "here"}, {ID: "b", Content: "there"}}})
@@ -41,14 +41,14 @@ func rerank(t *testing.T) oa.Envelope {
 	return e
 }
 
-// asTyped is a typed job as programs of other makes send it.
+// asTyped returns a typed job as programs other than guild send it.
 func asTyped(e oa.Envelope) nip90.Request {
 	r := nip90.Request{Provider: &us.key, Job: "mine"}
 	e.AddTo(&r)
 	return r
 }
 
-func TestATypedRequestIsAnsweredWithItsResult(t *testing.T) {
+func TestTypedRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, reranker(first))
 		e := rerank(t)
@@ -68,7 +68,7 @@ func TestATypedRequestIsAnsweredWithItsResult(t *testing.T) {
 	})
 }
 
-func TestATypedRequestMayComeAsABundleAndIsAnsweredWithOne(t *testing.T) {
+func TestTypedRequestInBundle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, reranker(first))
 		packed, err := typed.Bundle(t.Context(), rerank(t))
@@ -88,14 +88,14 @@ func TestATypedRequestMayComeAsABundleAndIsAnsweredWithOne(t *testing.T) {
 	})
 }
 
-func TestAJobTypeThatOthersNameOtherwiseIsTheSame(t *testing.T) {
+func TestOtherNamesOfJobType(t *testing.T) {
 	s := Service{Task: oa.Embedding}.withDefaults()
 	if !s.does("oa.embeddings.v1", 5050) || s.does("oa.embedding.v2", 5050) || s.does("oa.embeddings.v1", 5000) {
 		t.Error("oa.embeddings.v1 is oa.embedding.v1, and nothing else is")
 	}
 }
 
-func TestARequestThatIsNoneOfItsTypeIsRefusedWithThePlace(t *testing.T) {
+func TestInvalidTypedRequest(t *testing.T) {
 	e := rerank(t)
 	for want, change := range map[string]func(*nip90.Request){
 		"inputs.candidates[0].id is missing":     func(r *nip90.Request) { r.Inputs[0].Data = `{"user_task": "x", "candidates": [{"content": "y"}]}` },
@@ -124,7 +124,7 @@ func TestARequestThatIsNoneOfItsTypeIsRefusedWithThePlace(t *testing.T) {
 	}
 }
 
-func TestAResultThatIsNoneIsAFailureAndNotSent(t *testing.T) {
+func TestInvalidTypedResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, reranker(func(context.Context, Assignment, oa.Envelope) ([]byte, error) {
 			return []byte(`{"topk": [{"rank": 1, "id": "c", "score": 1}]}`), nil
@@ -141,7 +141,7 @@ func TestAResultThatIsNoneIsAFailureAndNotSent(t *testing.T) {
 	})
 }
 
-func TestACommandFindsTheRequestAndLeavesTheResponse(t *testing.T) {
+func TestTypedCommand(t *testing.T) {
 	x := Exec{Runner: Bare{}, Command: `grep -q '"user_task":"find it"' request.json && echo x >"$GUILD_DELIVERY/junk" &&
 		echo '{"topk": [{"rank": 1, "id": "b", "score": 1}]}' >"$GUILD_DELIVERY/response.json"`}
 	dir, e := t.TempDir(), rerank(t)
@@ -170,7 +170,7 @@ func TestACommandFindsTheRequestAndLeavesTheResponse(t *testing.T) {
 	}
 }
 
-func TestATypedJobIsReadFromWhatAWorkerGets(t *testing.T) {
+func TestReadTypedRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := rerank(t)
 		w := newWorld(t, reranker(func(ctx context.Context, a Assignment, got oa.Envelope) ([]byte, error) {

@@ -10,8 +10,8 @@ import (
 	"guild/replay/session"
 )
 
-// recorded does a typed job as Do does it, and records it: as one call, with the commands of a sandbox run in it. What a
-// worker's own command does is recorded by itself.
+// recorded calls Do and records it as one call, with the commands of a sandbox run in it. An Exec records its command
+// itself.
 func (t Typed) recorded(ctx context.Context, a Assignment, e oa.Envelope) ([]byte, error) {
 	r := a.recording
 	if r == nil {
@@ -21,7 +21,7 @@ func (t Typed) recorded(ctx context.Context, a Assignment, e oa.Envelope) ([]byt
 	began := r.now()
 	id, unrecorded := r.Call(began, e.JobType.String(), e.Payload)
 	result, err := t.Do(ctx, a, e)
-	if unrecorded != nil { // there was no room, which the session's report says
+	if unrecorded != nil { // the recording is full, which the session's report says
 		return result, err
 	}
 	said, exit := string(result), 0
@@ -35,11 +35,11 @@ func (t Typed) recorded(ctx context.Context, a Assignment, e oa.Envelope) ([]byt
 	return result, err
 }
 
-// commands records those of a sandbox run, one after another from its beginning on.
+// commands records the commands of a sandbox run, one after another from its beginning on.
 func (r *recording) commands(at time.Time, result []byte) {
 	done, err := oa.Decode[oa.SandboxResult](result)
 	if err != nil {
-		return // whoever made it completes it, and says what is wrong with it
+		return // the author of the result checks it, and reports the error
 	}
 	for _, run := range done.Runs {
 		id, err := r.Call(at, "exec", map[string]string{"command": run.Cmd})

@@ -12,7 +12,7 @@ import (
 	"guild/replay/session"
 )
 
-// runner runs commands by saying what came of them.
+// runner runs no commands and returns results for them.
 func runner(result oa.SandboxResult) Service {
 	id, err := oa.ParseID(oa.SandboxRun)
 	if err != nil {
@@ -23,7 +23,7 @@ func runner(result oa.SandboxResult) Service {
 	return Service{Task: oa.SandboxRun, Check: one.Check, Do: one.Work}
 }
 
-func TestASandboxRunHasASessionWithItsCommands(t *testing.T) {
+func TestSandboxRunSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := guild.Sum([]byte("hello\n"))
 		w := newWorld(t, runner(oa.SandboxResult{Status: oa.StatusFailed, Artifacts: []oa.Artifact{}, Runs: []oa.Run{

@@ -16,18 +16,18 @@ import (
 	"guild/nutshell/vault"
 )
 
-// vaultFile is what an opened vault is called, in a directory of its own.
+// vaultFile is the name of an opened vault, in a directory of its own.
 const vaultFile = "vault.json"
 
-// opened is the credentials of one request, from the start of its worker to the packing of the delivery, if any came.
+// opened holds the credentials of one request while its worker runs and its delivery is packed.
 type opened struct {
-	*watch        // over these and what is secret of the worker's own
+	*watch        // for the credentials and the worker's own secrets
 	file   string // the document, in a directory of its own; empty without credentials
 	used   []vault.Used
 }
 
-// openVault opens the credentials that came with a request and lays them out for its worker, whose own secrets are
-// watched with them.
+// openVault opens the credentials that came with a request and writes them to a file for its worker. The worker's own
+// secrets are watched too.
 func (w *Work) openVault(ctx context.Context, r nip90.Request, own []Secret) (*opened, error) {
 	sent, err := r.Vault()
 	if err != nil {
@@ -53,7 +53,7 @@ func (w *Work) openVault(ctx context.Context, r nip90.Request, own []Secret) (*o
 	return w.layOut(v, now, own)
 }
 
-// layOut writes the document where its worker finds it, and nobody else.
+// layOut writes the document to a directory that only we can read.
 func (w *Work) layOut(v *vault.Vault, now time.Time, own []Secret) (*opened, error) {
 	dir, err := os.MkdirTemp(cmp.Or(w.c.Secrets, w.c.Scratch), "vault-") // 0700
 	if err != nil {
@@ -72,7 +72,7 @@ func (w *Work) layOut(v *vault.Vault, now time.Time, own []Secret) (*opened, err
 	return o, nil
 }
 
-// shut removes the document. What a worker leaves can still be searched.
+// shut removes the document. The watch stays, so that the delivery can be searched.
 func (o *opened) shut() error {
 	if o.file == "" {
 		return nil
@@ -80,7 +80,7 @@ func (o *opened) shut() error {
 	return os.RemoveAll(filepath.Dir(o.file))
 }
 
-// mark notes in a result which credentials were opened, and when.
+// mark adds to a result which credentials were opened, and when.
 func (o *opened) mark(result json.RawMessage) (json.RawMessage, error) {
 	if o.file == "" {
 		return result, nil
@@ -88,7 +88,7 @@ func (o *opened) mark(result json.RawMessage) (json.RawMessage, error) {
 	return vault.MarkUsed(result, o.used)
 }
 
-// secretsOf lists the strings of a credential's value that must not be seen.
+// secretsOf lists the secret strings in a credential's value.
 func secretsOf(c vault.Credential) []Secret {
 	var value any
 	if json.Unmarshal(c.Value.Reveal(), &value) != nil {
@@ -101,6 +101,7 @@ func secretsOf(c vault.Credential) []Secret {
 	return all
 }
 
+// collect calls add with each string of a value that is long enough and not public by its name.
 func collect(value any, add func(string)) {
 	switch v := value.(type) {
 	case string:

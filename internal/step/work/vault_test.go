@@ -25,7 +25,7 @@ import (
 	"guild/nutshell/vault/age"
 )
 
-// keyring is somebody's key of age.
+// keyring is an age key.
 type keyring struct {
 	recipient string
 	*age.Sealer
@@ -46,7 +46,7 @@ func newKeyring(t *testing.T) keyring {
 
 const password = "rotated-token-abc123"
 
-// credentials is a document with one credential that expires then, or never if that is zero.
+// credentials returns a document with one credential that expires then, or never if that is zero.
 func credentials(expires time.Time) vault.Secret {
 	at := ""
 	if !expires.IsZero() {
@@ -71,7 +71,7 @@ func (w *world) asksWith(v nip90.Vault) nostr.ID {
 	return id
 }
 
-// seals seals credentials for a key.
+// seals encrypts credentials for the key.
 func (w *world) seals(k keyring, document vault.Secret) nip90.Vault {
 	w.Helper()
 	sealed, err := k.Seal(w.Context(), document)
@@ -81,7 +81,7 @@ func (w *world) seals(k keyring, document vault.Secret) nip90.Vault {
 	return nip90.Vault{Sealed: sealed}
 }
 
-// keepsNothing looks for the password in all that is kept, and for what is left of the credentials.
+// keepsNothing searches the journal, the blobs and the directories for the password and for files with credentials.
 func (w *world) keepsNothing() {
 	w.Helper()
 	for e, err := range w.journal.Entries(w.Context(), 1) {
@@ -98,7 +98,7 @@ func (w *world) keepsNothing() {
 	}
 }
 
-func TestAWorkerHasTheCredentialsWhileItWorks(t *testing.T) {
+func TestCredentialsDuringWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var found string
 		w := newWorld(t, python(func(_ context.Context, a Assignment) error {
@@ -153,7 +153,7 @@ func TestAWorkerHasTheCredentialsWhileItWorks(t *testing.T) {
 	})
 }
 
-func TestAWorkerWithoutCredentialsHasNone(t *testing.T) {
+func TestNoCredentials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(func(ctx context.Context, a Assignment) error {
 			if a.Vault != "" || a.Hide("as it is") != "as it is" {
@@ -168,7 +168,7 @@ func TestAWorkerWithoutCredentialsHasNone(t *testing.T) {
 	})
 }
 
-func TestCredentialsThatCannotBeUsedAreRefusedHonestly(t *testing.T) {
+func TestUnusableCredentials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{}
 		w := newWorld(t, python(worker.do))
@@ -197,7 +197,7 @@ func TestCredentialsThatCannotBeUsedAreRefusedHonestly(t *testing.T) {
 	})
 }
 
-func TestAVaultInClearIsDropped(t *testing.T) {
+func TestVaultInClear(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
 		e, err := task(t, bundle(t, nil)).Event()
@@ -213,7 +213,7 @@ func TestAVaultInClearIsDropped(t *testing.T) {
 	})
 }
 
-func TestADeliveryThatHoldsASecretIsNotSent(t *testing.T) {
+func TestDeliveryWithCredential(t *testing.T) {
 	long := strings.Repeat("-", 64<<10)
 	for name, c := range map[string]struct {
 		file, content string
@@ -247,7 +247,7 @@ func TestADeliveryThatHoldsASecretIsNotSent(t *testing.T) {
 	}
 }
 
-func TestWhatAWorkerSaysIsFreeOfSecrets(t *testing.T) {
+func TestLinesHideCredentials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(func(_ context.Context, a Assignment) error {
 			a.Say("signing in with " + password)
@@ -271,7 +271,7 @@ func TestWhatAWorkerSaysIsFreeOfSecrets(t *testing.T) {
 	})
 }
 
-func TestACommandFindsItsCredentials(t *testing.T) {
+func TestCommandCredentials(t *testing.T) {
 	a, said := assignment(t)
 	a.Vault = filepath.Join(t.TempDir(), vaultFile)
 	if err := os.WriteFile(a.Vault, []byte(password), 0o600); err != nil {
@@ -291,7 +291,7 @@ func TestACommandFindsItsCredentials(t *testing.T) {
 	}
 }
 
-func TestTheSecretsOfAValueAreItsLongStrings(t *testing.T) {
+func TestSecretsOfCredential(t *testing.T) {
 	for value, want := range map[string]string{
 		`"a-token-alone"`: "a-token-alone",
 		`"short"`:         "",
@@ -314,7 +314,7 @@ func TestTheSecretsOfAValueAreItsLongStrings(t *testing.T) {
 	}
 }
 
-func TestTheSearchHoldsLittle(t *testing.T) {
+func TestSecretSearchMemory(t *testing.T) {
 	o := newWatch([]Secret{{What: "x", Text: vault.NewSecret([]byte(password))}})
 	for _, at := range []int{0, 1, 64<<10 - 10, 64 << 10, 128<<10 - 19, 300 << 10} {
 		content := bytes.Repeat([]byte("x"), 400<<10)
@@ -328,7 +328,7 @@ func TestTheSearchHoldsLittle(t *testing.T) {
 	}
 }
 
-func TestTheAnnouncementSaysWhomToSealFor(t *testing.T) {
+func TestAnnouncedRecipient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
 		h, err := nip89.Parse(w.handler(w.services[0].withDefaults(), nip89.Stability{}).Event())

@@ -1,8 +1,9 @@
-// Package work is the provider's step: it announces services (NIP-89), takes requests (NIP-90), has each done by
-// a worker in an empty directory, and returns a delivery bundle, or to who knows no bundles the text in it. It owns the
-// facts request.* and service.*. A customer's bundle is as hostile as a provider's delivery: it is unpacked within
-// limits, and the worker's command runs in the sandbox unless the owner said otherwise. It never works on a request
-// twice, and never leaves one that it took unanswered.
+// Package work is the provider's step: it announces services (NIP-89), takes requests (NIP-90), has a worker do each in an
+// empty directory, and answers with a delivery bundle, or with plain text if the customer knows no bundles. It owns the
+// facts request.* and service.*. It never finishes a request twice, and never leaves one that it took unanswered.
+//
+// A customer's bundle is as hostile as a provider's delivery. It is unpacked within limits, and the worker's command runs
+// in the sandbox unless the owner said otherwise.
 package work
 
 import (
@@ -25,18 +26,18 @@ import (
 
 // Assignment is one request as a worker sees it.
 type Assignment struct {
-	Bundle   string // directory: the unpacked request bundle, which the worker may change
-	Delivery string // directory: what the worker leaves here is delivered
-	Inputs   string // directory: what was given beside the bundle, and inputs.json; empty without any
-	Vault    string // file: the credentials that came with it, in clear; empty without any
+	Bundle   string // directory with the unpacked request bundle, which the worker may change
+	Delivery string // directory whose files are delivered
+	Inputs   string // directory with the inputs beside the bundle, and inputs.json; empty without any
+	Vault    string // file with the credentials that came with the request, in clear; empty without any
 	Job      string // the customer's job id
 	Limit    time.Duration
-	Say      func(line string) // tells the customer how it goes
+	Say      func(line string) // tells the customer about the progress
 
-	// Hide takes the secrets that the worker knows out of what is kept or shown of it; nothing is hidden if nil.
+	// Hide removes the secrets that the worker knows from text that is stored or shown. Nothing is hidden if it is nil.
 	Hide func(text string) string
 
-	recording *recording // hears what the worker does; nobody does if nil
+	recording *recording // records what the worker does; nil for no recording
 }
 
 // Config says what the step needs.
@@ -94,7 +95,7 @@ type Work struct {
 	outbox   *outbox.Outbox
 	turned   chan struct{} // receives when a service was paused or resumed
 
-	receiving sync.Mutex // held while a request is taken on
+	receiving sync.Mutex // held while a request is received
 
 	mu       sync.Mutex
 	draining bool
@@ -105,13 +106,13 @@ type Work struct {
 	discarding int // directories that are being removed
 }
 
-// run is a worker on a request.
+// run is a worker that is on a request.
 type run struct {
 	since time.Time
 	stop  context.CancelFunc
 }
 
-// New returns the step on its fold. The zero fields of its services get their defaults.
+// New returns the step on its fold. Zero fields of the services get their defaults.
 func New(c Config, f *Fold) *Work {
 	if c.Log == nil {
 		c.Log = slog.Default()

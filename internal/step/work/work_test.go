@@ -19,7 +19,7 @@ import (
 	"guild/nip90"
 )
 
-func TestARequestIsDoneAndAnsweredOnce(t *testing.T) {
+func TestRequestIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
 		packed := bundle(t, []byte("hello"))
@@ -30,7 +30,7 @@ func TestARequestIsDoneAndAnsweredOnce(t *testing.T) {
 			t.Fatalf("%d results: %v", len(results), results)
 		}
 		if results[0].Tags.FindWithValue("p", customer.key.Hex()) == nil {
-			t.Error("the result names nobody")
+			t.Error("the result does not name the customer")
 		}
 		b := w.opened(customer, id)
 		if out, err := b.ReadFile("delivery/artifacts/out.txt"); err != nil || string(out) != "hello" {
@@ -52,7 +52,7 @@ func TestARequestIsDoneAndAnsweredOnce(t *testing.T) {
 	})
 }
 
-func TestARepeatedRequestIsNotDoneAgain(t *testing.T) {
+func TestSameRequestAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{}
 		w := newWorld(t, python(worker.do))
@@ -68,7 +68,7 @@ func TestARepeatedRequestIsNotDoneAgain(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotForUsIsDropped(t *testing.T) {
+func TestForeignRequestsAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
 		packed := bundle(t, nil)
@@ -90,7 +90,7 @@ func TestWhatIsNotForUsIsDropped(t *testing.T) {
 	})
 }
 
-func TestWhoOffersNothingListensToNobody(t *testing.T) {
+func TestRequestWithoutServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		_, err := w.sends(customer, task(t, bundle(t, nil)))
@@ -98,7 +98,7 @@ func TestWhoOffersNothingListensToNobody(t *testing.T) {
 	})
 }
 
-func TestARequestThatCannotBeTakenIsDeclinedWithoutAFact(t *testing.T) {
+func TestRefusalIsNoFact(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*nip90.Request)
 		want   guild.Reason
@@ -126,7 +126,7 @@ func TestARequestThatCannotBeTakenIsDeclinedWithoutAFact(t *testing.T) {
 	}
 }
 
-func TestAnEncryptedRequestIsAnsweredEncrypted(t *testing.T) {
+func TestEncryptedRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(func(ctx context.Context, a Assignment) error {
 			a.Say("half way")
@@ -150,7 +150,7 @@ func TestAnEncryptedRequestIsAnsweredEncrypted(t *testing.T) {
 	})
 }
 
-func TestOnlySoManyAreDoneAtATimeAndSoManyWait(t *testing.T) {
+func TestSlotsAndQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{takes: time.Minute}
 		s := python(worker.do)
@@ -186,7 +186,7 @@ func TestOnlySoManyAreDoneAtATimeAndSoManyWait(t *testing.T) {
 	})
 }
 
-func TestACustomerMayTakeItsRequestBack(t *testing.T) {
+func TestWithdrawal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{takes: time.Minute}
 		w := newWorld(t, python(worker.do))
@@ -195,7 +195,7 @@ func TestACustomerMayTakeItsRequestBack(t *testing.T) {
 		_, err := w.says(mallory, deletion)
 		wantDrop(t, err, guild.Misdirected)
 		if worker.interrupted != 0 {
-			t.Fatal("a stranger took it back")
+			t.Fatal("a stranger withdrew it")
 		}
 		if _, err := w.says(customer, deletion); err != nil {
 			t.Fatal(err)
@@ -214,12 +214,12 @@ func TestACustomerMayTakeItsRequestBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s := w.Services()[0]; s.Running+s.Queued+s.Delivered+s.Failed > 1 {
-			t.Errorf("what was taken back still counts: %+v", s)
+			t.Errorf("a withdrawn request still counts: %+v", s)
 		}
 	})
 }
 
-func TestAWaitingRequestThatIsTakenBackIsNeverBegun(t *testing.T) {
+func TestWithdrawalWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{takes: time.Minute}
 		s := python(worker.do)
@@ -239,7 +239,7 @@ func TestAWaitingRequestThatIsTakenBackIsNeverBegun(t *testing.T) {
 	})
 }
 
-func TestWhatGoesWrongIsToldToTheCustomer(t *testing.T) {
+func TestFailuresAreTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		service Service
 		change  func(*nip90.Request)
@@ -251,15 +251,15 @@ func TestWhatGoesWrongIsToldToTheCustomer(t *testing.T) {
 		"the customer's limit": {python((&runs{takes: time.Hour}).do), func(r *nip90.Request) {
 			r.Set(nip90.ParamDeadline, fmt.Sprint(time.Now().Add(5*time.Minute).Unix()))
 		}, "the worker ran over its 5m0s"},
-		"a bundle that is none": {python(echo), func(r *nip90.Request) {
+		"an invalid bundle": {python(echo), func(r *nip90.Request) {
 			if err := r.SetBundle(nip90.NewParcel([]byte("NUT"))); err != nil {
 				panic(err)
 			}
 		}, ""},
-		"a bundle that is not there": {python(echo), func(r *nip90.Request) {
+		"a missing bundle": {python(echo), func(r *nip90.Request) {
 			r.SetBundle(nip90.Parcel{Hash: guild.Hash{1}, Size: 5, URL: "https://blob.example/nothing"})
 		}, "the bundle: 404"},
-		"a bundle that is beyond all measure": {python(echo), func(r *nip90.Request) {
+		"a bundle that is too large": {python(echo), func(r *nip90.Request) {
 			r.SetBundle(nip90.Parcel{Hash: guild.Hash{1}, Size: maxBundle + 1, URL: "https://blob.example/nothing"})
 		}, "the bundle: 67108865 bytes are too many"},
 	} {
@@ -285,7 +285,7 @@ func TestWhatGoesWrongIsToldToTheCustomer(t *testing.T) {
 	}
 }
 
-func TestARequestWhoseTurnComesTooLateIsNotBegun(t *testing.T) {
+func TestDeadlineWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{takes: 10 * time.Minute}
 		s := python(worker.do)
@@ -304,7 +304,7 @@ func TestARequestWhoseTurnComesTooLateIsNotBegun(t *testing.T) {
 	})
 }
 
-func TestAServiceWithAPriceAsksForItFirst(t *testing.T) {
+func TestPriceRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{}
 		s := python(worker.do)
@@ -318,7 +318,7 @@ func TestAServiceWithAPriceAsksForItFirst(t *testing.T) {
 	})
 }
 
-func TestAnAnswerIsPublishedAgainAsTheSameEvent(t *testing.T) {
+func TestAnswerIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
 		w.setDeaf(true)
@@ -344,7 +344,7 @@ func TestAnAnswerIsPublishedAgainAsTheSameEvent(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatNoRelayTakesIsGivenUp(t *testing.T) {
+func TestUnsentAnswerIsParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
 		w.setDeaf(true)
@@ -359,7 +359,7 @@ func TestAnAnswerThatNoRelayTakesIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestARestartBeginsTheWorkAnewAndAnswersOnce(t *testing.T) {
+func TestRestartDuringWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{takes: time.Minute}
 		w := newWorld(t, python(worker.do))
@@ -373,7 +373,7 @@ func TestARestartBeginsTheWorkAnewAndAnswersOnce(t *testing.T) {
 	})
 }
 
-func TestAWorkerThatTakesTheNodeDownIsGivenUpAndTheCustomerHearsIt(t *testing.T) {
+func TestDeadlyWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{takes: time.Minute}
 		w := newWorld(t, python(worker.do))
@@ -393,7 +393,7 @@ func TestAWorkerThatTakesTheNodeDownIsGivenUpAndTheCustomerHearsIt(t *testing.T)
 	})
 }
 
-func TestANodeThatCloses(t *testing.T) {
+func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{takes: time.Minute}
 		s := python(worker.do)
@@ -417,7 +417,7 @@ func TestANodeThatCloses(t *testing.T) {
 		id, err := w.sends(customer, late)
 		wantDrop(t, err, guild.Flood)
 		if told := w.told(customer, id); len(told) != 1 || !told[0].Busy() {
-			t.Errorf("who came while it closed was told %v", told)
+			t.Errorf("a request while the node closes was told %v", told)
 		}
 		if err := <-drained; err != nil {
 			t.Error(err)
@@ -433,7 +433,7 @@ func TestANodeThatCloses(t *testing.T) {
 	})
 }
 
-func TestANodeThatClosesInAHurryHandsBackWhatRuns(t *testing.T) {
+func TestDrainInterruptsWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python((&runs{takes: time.Hour}).do))
 		id := w.asks(customer, task(t, bundle(t, nil)))
@@ -452,10 +452,10 @@ func TestANodeThatClosesInAHurryHandsBackWhatRuns(t *testing.T) {
 	})
 }
 
-func TestALargeBundleIsFetchedAndALargeDeliveryUploaded(t *testing.T) {
+func TestLargeBundles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
-		noise := make([]byte, 2*nip90.MaxInline) // what cannot be compressed
+		noise := make([]byte, 2*nip90.MaxInline) // cannot be compressed
 		for i, x := 0, uint32(1); i < len(noise); i++ {
 			x = x*1664525 + 1013904223
 			noise[i] = byte(x >> 24)
@@ -477,7 +477,7 @@ func TestALargeBundleIsFetchedAndALargeDeliveryUploaded(t *testing.T) {
 	})
 }
 
-func TestPartialFeedbackIsNeverAFlood(t *testing.T) {
+func TestLinesAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(func(ctx context.Context, a Assignment) error {
 			for range 10_000 {
@@ -498,7 +498,7 @@ func TestPartialFeedbackIsNeverAFlood(t *testing.T) {
 	})
 }
 
-func TestAWorkerFindsItsTwoDirectoriesSideBySide(t *testing.T) {
+func TestWorkerDirectories(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(func(ctx context.Context, a Assignment) error {
 			if _, err := os.Stat(filepath.Join(a.Bundle, "files", "in.txt")); err != nil {
@@ -514,7 +514,7 @@ func TestAWorkerFindsItsTwoDirectoriesSideBySide(t *testing.T) {
 	})
 }
 
-func TestTheStateIsTheSameAfterAReplay(t *testing.T) {
+func TestReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := python(func(_ context.Context, a Assignment) error { return errors.New("no \xff compiler for " + a.Job) })
 		s.Slots = 1

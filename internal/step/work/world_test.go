@@ -62,7 +62,7 @@ type publication struct {
 	at     time.Duration // since the world began
 }
 
-// world is a journal with the step at work, between the functions that are the rest of the node to it.
+// world is a journal with the step at work, and the Relays and Payloads that are the rest of the node to it.
 type world struct {
 	*testing.T
 	*Work
@@ -82,7 +82,7 @@ type world struct {
 
 	mu        sync.Mutex
 	published []publication
-	deaf      bool              // no relay takes anything
+	deaf      bool              // no relay takes any event
 	remote    map[string][]byte // by URL
 }
 
@@ -160,7 +160,7 @@ func (w relays) Publish(_ context.Context, v guild.Verified, relays []string) er
 	return nil
 }
 
-// setDeaf says whether relays take anything from now on.
+// setDeaf sets whether relays refuse all events from now on.
 func (w *world) setDeaf(deaf bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -190,13 +190,13 @@ func (w payloads) Fetch(_ context.Context, p fact.Place, _ guild.Hash, _ int64) 
 	return io.NopCloser(bytes.NewReader(b)), nil
 }
 
-// pass lets time pass and everything that it brings about happen.
+// pass waits for d, and until all goroutines wait again.
 func (w *world) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// task is a request to us for the task "python", to be changed and sent.
+// task returns a request to us for the task "python", to be changed and sent.
 func task(t *testing.T, bundle []byte) nip90.Request {
 	t.Helper()
 	r := nip90.Request{Kind: 5000, Provider: &us.key, Job: "job-1", Relays: []string{"wss://theirs.example"}}
@@ -207,7 +207,7 @@ func task(t *testing.T, bundle []byte) nip90.Request {
 	return r
 }
 
-// sends has p sign a request, and the step observe it.
+// sends signs a request as p and has the step observe it.
 func (w *world) sends(p person, r nip90.Request) (nostr.ID, error) {
 	w.Helper()
 	e, err := r.Event()
@@ -227,7 +227,7 @@ func (w *world) sendsSealed(p person, r nip90.Request) (nostr.ID, error) {
 	return w.says(p, e)
 }
 
-// says has p sign an event and the step observe it. It is dated now unless it says otherwise.
+// says signs an event as p and has the step observe it. It is dated now if it has no date.
 func (w *world) says(p person, e nostr.Event) (nostr.ID, error) {
 	w.Helper()
 	if e.CreatedAt == 0 {
@@ -256,7 +256,7 @@ func (w *world) asks(p person, r nip90.Request) nostr.ID {
 	return id
 }
 
-// sent lists what was published of a kind in answer to a request.
+// sent lists the published answers of a kind to a request.
 func (w *world) sent(kind nostr.Kind, request nostr.ID) (all []publication) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -268,7 +268,7 @@ func (w *world) sent(kind nostr.Kind, request nostr.ID) (all []publication) {
 	return all
 }
 
-// told lists the statuses of the feedback on a request.
+// told lists the feedback on a request.
 func (w *world) told(p person, request nostr.ID) (all []nip90.Feedback) {
 	w.Helper()
 	for _, e := range w.sent(nip90.KindFeedback, request) {
@@ -290,7 +290,7 @@ func (w *world) wantError(id nostr.ID, text string) {
 	}
 }
 
-// opened opens the delivery that was sent for a request.
+// opened opens the delivery to a request.
 func (w *world) opened(p person, id nostr.ID) *nutshell.Bundle {
 	w.Helper()
 	results := w.sent(6000, id)
@@ -347,7 +347,7 @@ func wantDrop(t *testing.T, err error, want guild.Reason) {
 	}
 }
 
-// bundle is a packed request bundle.
+// bundle returns a packed request bundle.
 func bundle(t *testing.T, input []byte) []byte {
 	t.Helper()
 	tree := fstest.MapFS{
@@ -361,12 +361,12 @@ func bundle(t *testing.T, input []byte) []byte {
 	return b.Bytes()
 }
 
-// python is a service that a function does.
+// python returns a service with a function as its worker.
 func python(do func(ctx context.Context, a Assignment) error) Service {
 	return Service{Task: "python", Do: do}
 }
 
-// echo delivers what it got.
+// echo is a worker that delivers its input.
 func echo(_ context.Context, a Assignment) error {
 	b, err := os.ReadFile(filepath.Join(a.Bundle, "files", "in.txt"))
 	if err != nil {
@@ -385,7 +385,7 @@ type runs struct {
 	interrupted int
 }
 
-// do is a worker that takes its time.
+// do is a worker that takes as long as takes says.
 func (r *runs) do(ctx context.Context, a Assignment) error {
 	r.mu.Lock()
 	r.jobs = append(r.jobs, a.Job)
