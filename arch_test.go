@@ -57,7 +57,7 @@ var layers = map[string]int{
 
 	"internal/judging/typed": 4, "internal/metric": 4,
 
-	"internal/cli/ask": 4, "internal/cli": 4, "internal/hand/taskserver": 4, "internal/cli/viewer": 4,
+	"internal/cli": 4, "internal/hand/taskserver": 4, "internal/cli/viewer": 4,
 
 	"nutshell/vault/age": 4, "nutshell/vault/plaintext": 4, "nutshell/vault/sops": 4, "nutshell/vault/transit": 4,
 

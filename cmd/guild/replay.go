@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
-	"guild/internal/cli/ask"
 	"guild/internal/control"
 	"guild/replay"
 )
@@ -74,7 +73,7 @@ func (p *program) runReplayShow(ctx context.Context, name string, o replayOption
 	}
 	in, out, terminal := p.terminal()
 	if o.Step && !terminal {
-		return cli.Usage(fmt.Errorf("--step: %w", ask.ErrNobody))
+		return cli.Usage(fmt.Errorf("--step: %w", cli.ErrNoTerminal))
 	}
 	raw, err := p.trajectory(ctx, name)
 	if err != nil {

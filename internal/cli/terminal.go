@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 )
 
-// ErrNoTerminal is the error of asking without a terminal.
+// ErrNoTerminal is the error of a question without a terminal.
 var ErrNoTerminal = errors.New("there is no terminal to ask on")
 
 // AskSecret reads a line from the terminal itself, without echo, wherever the streams go.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"guild/internal/cli"
-	"guild/internal/cli/ask"
 	"guild/internal/nut/credential"
 	"guild/internal/nut/host"
 	"guild/nutshell"
@@ -22,7 +21,7 @@ import (
 
 // fixer asks a person about what a check found.
 type fixer struct {
-	*ask.Person
+	*cli.Prompt
 	p     program
 	ctx   context.Context
 	dir   string
@@ -58,7 +57,7 @@ func (p program) fix(ctx context.Context, dir string) error {
 	if scripts := m.Acceptance().TestScripts; len(scripts) > 0 {
 		test = scripts[0]
 	}
-	f := &fixer{Person: a, p: p, ctx: ctx, dir: dir, title: m.Task().Title, m: m, asked: make(map[check.Credential]bool), test: test}
+	f := &fixer{Prompt: a, p: p, ctx: ctx, dir: dir, title: m.Task().Title, m: m, asked: make(map[check.Credential]bool), test: test}
 	if err := f.extras(); err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild/internal/cli"
-	"guild/internal/cli/ask"
 )
 
 // Program is the program that the verbs are part of.
@@ -55,12 +54,12 @@ func (p *Program) Within(dir, verb string) string {
 // Asks reports whether there is a person to ask, on a terminal.
 func (p *Program) Asks() bool { return cli.IsTerminal(p.In) && cli.IsTerminal(p.Out) }
 
-// Asker returns what asks the person. The error is ask.ErrNobody if there is no terminal.
-func (p *Program) Asker(ctx context.Context) (*ask.Person, error) {
+// Asker returns a prompt on the terminal. The error is cli.ErrNoTerminal if there is none.
+func (p *Program) Asker(ctx context.Context) (*cli.Prompt, error) {
 	if !p.Asks() {
-		return nil, ask.ErrNobody
+		return nil, cli.ErrNoTerminal
 	}
-	return ask.New(ctx, p.In, p.Out), nil
+	return cli.NewPrompt(ctx, p.In, p.Out), nil
 }
 
 // DirFlag adds --dir, for verbs that work on a directory.

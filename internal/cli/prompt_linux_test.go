@@ -1,8 +1,8 @@
 //go:build !race
 
-// The library that asks closes its reader while that still reads; the race detector does not like that.
+// huh closes its reader during a read, which the race detector reports.
 
-package ask
+package cli
 
 import (
 	"bytes"
@@ -63,7 +63,7 @@ func answer(person *os.File, questionsAndAnswers ...string) {
 	io.Copy(io.Discard, person)
 }
 
-func TestAPersonIsAskedOnATerminal(t *testing.T) {
+func TestPromptOnTerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm-256color")
 	for _, plain := range []bool{false, true} {
 		person, program := terminal(t)
@@ -74,7 +74,7 @@ func TestAPersonIsAskedOnATerminal(t *testing.T) {
 			enter, down = "\n", "3\n"
 		}
 		go answer(person, "Title", "Sort a list"+enter, "Really", "n"+enter, "Which", down, "Last", "\x03")
-		a := &Person{ctx: ctx, in: program, out: program, plain: plain}
+		a := &Prompt{ctx: ctx, in: program, out: program, plain: plain}
 		title, err := a.Line("Title", "why")
 		if title != "Sort a list" || err != nil {
 			t.Errorf("plain %v: %q, %v", plain, title, err)
@@ -88,7 +88,7 @@ func TestAPersonIsAskedOnATerminal(t *testing.T) {
 			t.Errorf("plain %v: %q, %v", plain, which, err)
 		}
 		if plain {
-			cancel() // a signal does it: this is not the test's controlling terminal
+			cancel() // as a signal does; this is not the test's controlling terminal
 		}
 		if _, err := a.Line("Last", ""); !errors.Is(err, context.Canceled) {
 			t.Errorf("plain %v: %v", plain, err)
