@@ -46,7 +46,7 @@ var layers = map[string]int{
 	"nutshell/brief": 1, "nutshell/check": 1, "nutshell/clawnet": 1, "nutshell/diff": 1, "nutshell/ignore": 1, "nutshell/object": 1,
 	"nutshell/parts": 1, "nutshell/schema": 1, "nutshell/signature": 1, "nutshell/vault": 1,
 
-	"internal/journal/fact": 2, "internal/letter": 2, "internal/policy": 2,
+	"internal/journal/fact": 2, "internal/policy": 2,
 
 	"internal/journal/due": 3, "internal/journal/fold": 3, "internal/journal": 3,
 

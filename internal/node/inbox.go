@@ -13,7 +13,6 @@ import (
 	"guild/internal/hand/bunker"
 	"guild/internal/hand/dm"
 	"guild/internal/hand/relay"
-	"guild/internal/letter"
 )
 
 // Limits of the inbox.
@@ -135,7 +134,7 @@ func (n *Node) readMessage(ctx context.Context, v guild.Verified) error {
 	switch {
 	case m.From == n.pubkey:
 		return nil
-	case letter.TypeOf(m.Content) == letter.TypeVerdict:
+	case dm.TypeOf(m.Content) == dm.TypeVerdict:
 		return n.work.Judged(ctx, m)
 	}
 	return n.mail.Read(ctx, m.From, m.ID, m.Reply, m.Content)

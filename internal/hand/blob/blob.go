@@ -1,6 +1,6 @@
-// Package blob owns the bytes that are too large for the journal: bundles, deliveries, the judge's evidence,
-// full tool outputs. A blob is a file named by the SHA-256 of its content; it is written once, never changed,
-// and never trusted when read. The package does not know what a blob is for, and never deletes one.
+// Package blob stores data that is too large for the journal: bundles, deliveries, the judge's evidence, full tool outputs.
+// A blob is a file whose name is the SHA-256 of its content. It is written once and never changed, and verified when it is
+// read. The package does not know the purpose of a blob, and never deletes one.
 package blob
 
 import (
@@ -20,24 +20,24 @@ import (
 
 // Errors that callers branch on.
 var (
-	// ErrMissing means that the store does not hold the blob.
+	// ErrMissing means that the store does not have the blob.
 	ErrMissing = errors.New("no such blob")
-	// ErrTooLarge means that there are more bytes than the caller wants.
+	// ErrTooLarge means that the blob is larger than the caller's limit.
 	ErrTooLarge = errors.New("the blob is too large")
-	// ErrDamaged means that the file no longer has the hash that it is named by.
+	// ErrDamaged means that the content does not have the hash in the file's name.
 	ErrDamaged = errors.New("the blob is not what was stored")
 )
 
 // Store keeps blobs in one directory. Several goroutines may use it.
 type Store struct {
-	NoSync bool // no fsync of what is stored: only beside a journal that does without, and set before the first use
+	NoSync bool // skip fsync, as the journal beside it does; to be set before the first use
 
 	dir string
-	tmp string // what is being written
+	tmp string // directory for files that are being written
 }
 
-// Open opens the store in dir, which is one process's own. It makes the directory if there is none and removes
-// what a crash left half written.
+// Open opens the store in dir, which no other process may use. It makes the directory if it is missing, and removes files
+// that a crash left unfinished.
 func Open(dir string) (*Store, error) {
 	s := &Store{dir: dir, tmp: filepath.Join(dir, "tmp")}
 	if err := os.RemoveAll(s.tmp); err != nil {
@@ -49,13 +49,13 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
-// Put stores all that r yields and returns its hash and its size in bytes. When it returns nil the blob is on
-// the disk, unless NoSync.
+// Put stores the data of r and returns its hash and its size in bytes. When it returns a nil error the blob is on the disk,
+// unless NoSync is set.
 func (s *Store) Put(ctx context.Context, r io.Reader) (guild.Hash, int64, error) {
 	return s.PutMax(ctx, r, math.MaxInt64)
 }
 
-// PutMax is Put for at most limit bytes. More is ErrTooLarge, and nothing is stored.
+// PutMax is Put for at most limit bytes. If there are more, it stores nothing and returns ErrTooLarge.
 func (s *Store) PutMax(ctx context.Context, r io.Reader, limit int64) (guild.Hash, int64, error) {
 	return s.put(!s.NoSync, func(f *os.File) (guild.Hash, int64, error) {
 		return receive(f, &capped{ctx, r, limit})
@@ -67,12 +67,12 @@ func (s *Store) PutBytes(ctx context.Context, b []byte) (guild.Hash, error) {
 	return s.putBytes(ctx, b, guild.Sum(b), !s.NoSync)
 }
 
-// PutCopy stores b without waiting for the disk: for what the journal holds as well, which is all that is left
-// should the machine lose power now.
+// PutCopy stores b without waiting for the disk. It is for data that the journal has as well: if the machine loses power
+// now, that copy remains.
 func (s *Store) PutCopy(ctx context.Context, b []byte) (guild.Hash, error) {
 	h := guild.Sum(b)
 	if info, err := os.Stat(s.path(h)); err == nil && info.Size() == int64(len(b)) {
-		return h, nil // it may be on the disk already, and must not come off it
+		return h, nil // replacing a file that is on the disk by one that is not would lose it in a crash
 	}
 	return s.putBytes(ctx, b, h, false)
 }
@@ -88,7 +88,7 @@ func (s *Store) putBytes(ctx context.Context, b []byte, h guild.Hash, sync bool)
 	return h, err
 }
 
-// put stores what fill writes.
+// put stores a file that fill writes.
 func (s *Store) put(sync bool, fill func(*os.File) (guild.Hash, int64, error)) (guild.Hash, int64, error) {
 	f, err := os.CreateTemp(s.tmp, "") // 0600
 	if err != nil {
@@ -105,8 +105,8 @@ func (s *Store) put(sync bool, fill func(*os.File) (guild.Hash, int64, error)) (
 	return h, size, nil
 }
 
-// Open opens a blob for reading and returns its size in bytes. The content is not verified: for that use
-// ReadAll, or hash what is read. The caller closes the file.
+// Open opens a blob for reading and returns its size in bytes. It does not verify the content: use ReadAll, or hash the data.
+// The caller closes the file.
 func (s *Store) Open(h guild.Hash) (f *os.File, size int64, err error) {
 	f, err = os.Open(s.path(h))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -122,7 +122,7 @@ func (s *Store) Open(h guild.Hash) (f *os.File, size int64, err error) {
 	return f, info.Size(), nil
 }
 
-// ReadAll reads a blob of at most limit bytes and verifies that it is what was stored.
+// ReadAll reads a blob of at most limit bytes and verifies its hash.
 func (s *Store) ReadAll(h guild.Hash, limit int64) ([]byte, error) {
 	f, size, err := s.Open(h)
 	if err != nil {
@@ -157,7 +157,7 @@ func receive(f *os.File, r io.Reader) (guild.Hash, int64, error) {
 	return guild.Hash(sum.Sum(nil)), size, err
 }
 
-// keep gives a file that was written its name, and puts both on the disk if it is to be synced.
+// keep renames a written file to path. With sync set, the file and its name are on the disk afterwards.
 func keep(f *os.File, path string, sync bool) error {
 	if !sync {
 		return errors.Join(os.Rename(f.Name(), path), f.Close())
@@ -168,20 +168,20 @@ func keep(f *os.File, path string, sync bool) error {
 	return durable.Rename(f, path)
 }
 
-// discard removes what was written in vain. If that fails, the next Open removes it.
+// discard removes an unfinished file. If that fails, the next Open removes it.
 func discard(f *os.File) {
 	f.Close()
 	os.Remove(f.Name())
 }
 
-// capped is a reader that ends with its context, and fails after left bytes.
+// capped is a reader that fails when its context ends, and when there are more than left bytes.
 type capped struct {
 	ctx  context.Context
 	r    io.Reader
 	left int64
 }
 
-// Read reads at most one byte more than is left, to learn whether there is one.
+// Read reads up to one byte more than is left, to find out whether there are more.
 func (c *capped) Read(p []byte) (int, error) {
 	if err := c.ctx.Err(); err != nil {
 		return 0, err

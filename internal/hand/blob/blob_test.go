@@ -43,7 +43,7 @@ func left(t *testing.T, dir string) (n int) {
 	return n
 }
 
-func TestABlobComesBackUnderItsHash(t *testing.T) {
+func TestPutAndRead(t *testing.T) {
 	s, dir := store(t)
 	for _, content := range []string{"", "hello", strings.Repeat("x", 3<<20)} {
 		h, size, err := s.Put(t.Context(), strings.NewReader(content))
@@ -69,7 +69,7 @@ func TestABlobComesBackUnderItsHash(t *testing.T) {
 	}
 }
 
-func TestACopyIsStoredOnceAndLeavesWhatIsThere(t *testing.T) {
+func TestPutCopy(t *testing.T) {
 	s, dir := store(t)
 	content := []byte("also in the journal")
 	h, err := s.PutCopy(t.Context(), content)
@@ -91,7 +91,7 @@ func TestACopyIsStoredOnceAndLeavesWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestACopyReplacesOneThatACrashCutShort(t *testing.T) {
+func TestPutCopyReplacesShortFile(t *testing.T) {
 	s, dir := store(t)
 	content := []byte("also in the journal")
 	h := guild.Sum(content)
@@ -106,7 +106,7 @@ func TestACopyReplacesOneThatACrashCutShort(t *testing.T) {
 	}
 }
 
-func TestABlobIsReadInPieces(t *testing.T) {
+func TestReadPieces(t *testing.T) {
 	s, _ := store(t)
 	h, err := s.PutBytes(t.Context(), []byte("hello"))
 	if err != nil {
@@ -127,7 +127,7 @@ func TestABlobIsReadInPieces(t *testing.T) {
 	}
 }
 
-func TestABlobThatIsMissingTooLargeOrDamagedIsNotRead(t *testing.T) {
+func TestReadAllErrors(t *testing.T) {
 	s, dir := store(t)
 	if _, err := s.ReadAll(guild.Sum(nil), 10); !errors.Is(err, blob.ErrMissing) || s.Has(guild.Sum(nil)) {
 		t.Errorf("got %v, want ErrMissing", err)
@@ -153,7 +153,7 @@ func TestABlobThatIsMissingTooLargeOrDamagedIsNotRead(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOfABlobThatWasNotStored(t *testing.T) {
+func TestFailedPutLeavesNothing(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	broken := errors.New("broken")
@@ -186,14 +186,14 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-func TestABlobOfExactlyTheLimitIsStored(t *testing.T) {
+func TestPutExactLimit(t *testing.T) {
 	s, _ := store(t)
 	if _, size, err := s.PutMax(t.Context(), iotest.OneByteReader(strings.NewReader("hello")), 5); err != nil || size != 5 {
 		t.Errorf("size %d, %v", size, err)
 	}
 }
 
-func TestWhatACrashLeftIsRemoved(t *testing.T) {
+func TestOpenRemovesUnfinishedFiles(t *testing.T) {
 	s, dir := store(t)
 	h, err := s.PutBytes(t.Context(), []byte("kept"))
 	if err != nil {
@@ -211,7 +211,7 @@ func TestWhatACrashLeftIsRemoved(t *testing.T) {
 	}
 }
 
-func TestManyMayPutTheSameBlob(t *testing.T) {
+func TestConcurrentPuts(t *testing.T) {
 	s, dir := store(t)
 	content := bytes.Repeat([]byte("x"), 100_000)
 	var wg sync.WaitGroup

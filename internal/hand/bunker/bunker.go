@@ -1,9 +1,8 @@
-// Package bunker signs with a key that is on another machine: it is the client's side of a remote signer (NIP-46).
+// Package bunker signs with a key on another machine: it is the client of a remote signer (NIP-46).
 //
-// It owns the conversation with one signer: which requests wait for an answer, and whom the signer signs for.
-// What comes back is never taken on trust: a signed event is checked to be the one that was to be signed. The
-// package opens no connection of its own (a [relay.Pool] carries everything), keeps nothing on disk and never
-// sees the user's key.
+// It owns the conversation with one signer: which requests wait for an answer, and the key that the signer signs with.
+// Answers are not trusted: a signed event is compared with the one that was sent, and verified. The package opens no
+// connection (a [relay.Pool] does), stores nothing and never sees the user's key.
 package bunker
 
 import (
@@ -27,32 +26,32 @@ import (
 type Config struct {
 	Pool *relay.Pool      // carries the requests; it must be running
 	URL  string           // bunker://<public key of the signer, hex>?relay=wss://...&secret=...
-	Key  key.Secret       // ours towards the signer; to be kept, for the signer knows us by it
+	Key  key.Secret       // our client key; to be stored, since the signer knows us by it
 	Now  func() time.Time // stamps the requests
 
 	Timeout time.Duration    // of one request; 30 s if zero
-	AuthURL func(url string) // called when the signer wants the person to confirm something at an http(s) URL
+	AuthURL func(url string) // called if the person must confirm a request at an http(s) URL
 }
 
-// ErrNoAnswer says that the remote signer has not answered in time.
+// ErrNoAnswer is the error if the remote signer does not answer in time.
 var ErrNoAnswer = errors.New("the remote signer has not answered")
 
 // RefusedError is a refusal by the remote signer.
 type RefusedError struct {
 	Method  string // of NIP-46, such as sign_event
-	Message string // as the signer put it, cut to 500 bytes
+	Message string // by the signer, cut to 500 bytes
 }
 
-// Error returns what was refused and why.
+// Error returns the method and the signer's message.
 func (e *RefusedError) Error() string {
 	return "the remote signer refused " + e.Method + ": " + strconv.Quote(e.Message)
 }
 
-// maxMessage bounds what is kept of a refusal, in bytes.
+// maxMessage is the longest message of a refusal that is kept, in bytes.
 const maxMessage = 500
 
-// Signer is a remote signer. A request that a person must confirm takes as long as the person does, up to the
-// time-out. It is safe for concurrent use.
+// Signer is a remote signer. A request that a person must confirm waits for the person, up to the time-out. It is safe for
+// concurrent use.
 type Signer struct {
 	config Config
 	remote nostr.PubKey // of the signer itself, not of the user
@@ -103,7 +102,7 @@ func (s *Signer) parse(raw string) error {
 	return nil
 }
 
-// connect listens for answers first, and then introduces us.
+// connect subscribes to the answers, and then sends the first request.
 func (s *Signer) connect(ctx context.Context) error {
 	if err := s.listen(ctx); err != nil {
 		return err
@@ -119,7 +118,7 @@ func (s *Signer) connect(ctx context.Context) error {
 	return err
 }
 
-// lateness is how much older than our clock an answer may be, for the signer's clock is another one.
+// lateness bounds the difference between the signer's clock and ours.
 const lateness = 2 * time.Minute
 
 func (s *Signer) listen(ctx context.Context) (err error) {
@@ -135,14 +134,14 @@ func (s *Signer) listen(ctx context.Context) (err error) {
 	return err
 }
 
-// Close ends the subscription to the signer's answers. Requests under way run into their time-out.
+// Close ends the subscription to the signer's answers. Requests under way time out.
 func (s *Signer) Close() {
 	if s.cancel != nil {
 		s.cancel()
 	}
 }
 
-// GetPublicKey returns the key of the user, as whom the signer signs. The signer is asked once.
+// GetPublicKey returns the user's key, with which the signer signs. It asks the signer once.
 func (s *Signer) GetPublicKey(ctx context.Context) (nostr.PubKey, error) {
 	s.mu.Lock()
 	user := s.user
@@ -163,7 +162,7 @@ func (s *Signer) GetPublicKey(ctx context.Context) (nostr.PubKey, error) {
 	return user, nil
 }
 
-// SignEvent has e signed and checks that it is e that was signed, by the user and validly.
+// SignEvent has e signed, and verifies that the signature is the user's and of e.
 func (s *Signer) SignEvent(ctx context.Context, e *nostr.Event) error {
 	user, err := s.GetPublicKey(ctx)
 	if err != nil {
@@ -188,22 +187,22 @@ func (s *Signer) SignEvent(ctx context.Context, e *nostr.Event) error {
 	return nil
 }
 
-// Encrypt has a text encrypted to a recipient (NIP-44).
+// Encrypt has a text encrypted for a recipient (NIP-44).
 func (s *Signer) Encrypt(ctx context.Context, plain string, recipient nostr.PubKey) (string, error) {
 	return s.call(ctx, "nip44_encrypt", recipient.Hex(), plain)
 }
 
-// Decrypt has a text decrypted that a sender has encrypted to the user (NIP-44).
+// Decrypt has a text decrypted that a sender encrypted for the user (NIP-44).
 func (s *Signer) Decrypt(ctx context.Context, cipher string, sender nostr.PubKey) (string, error) {
 	return s.call(ctx, "nip44_decrypt", sender.Hex(), cipher)
 }
 
-// Nip04Encrypt has a text encrypted to a recipient (NIP-04, which guild reads but does not send).
+// Nip04Encrypt has a text encrypted for a recipient (NIP-04, which guild reads but does not send).
 func (s *Signer) Nip04Encrypt(ctx context.Context, plain string, recipient nostr.PubKey) (string, error) {
 	return s.call(ctx, "nip04_encrypt", recipient.Hex(), plain)
 }
 
-// Nip04Decrypt has a text decrypted that a sender has encrypted to the user (NIP-04).
+// Nip04Decrypt has a text decrypted that a sender encrypted for the user (NIP-04).
 func (s *Signer) Nip04Decrypt(ctx context.Context, cipher string, sender nostr.PubKey) (string, error) {
 	return s.call(ctx, "nip04_decrypt", sender.Hex(), cipher)
 }

@@ -35,7 +35,7 @@ func startRelay(t *testing.T) string {
 	return r.URL()
 }
 
-// run runs something until the test ends.
+// run runs a function until the test ends.
 func run(t *testing.T, f func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -70,12 +70,12 @@ func mustOpen(t *testing.T, c bunker.Config) *bunker.Signer {
 	return s
 }
 
-func TestARemoteSignerSignsAsTheUser(t *testing.T) {
+func TestSign(t *testing.T) {
 	s := mustOpen(t, bunker.Config{URL: bunkertest.Start(t, startRelay(t), user, bunkertest.Options{})})
 	asUser(t, s)
 }
 
-// asUser signs with s, and checks that it is the user's signature under what was to be signed.
+// asUser signs with s, and checks that the signature is the user's and of the event.
 func asUser(t *testing.T, s *bunker.Signer) {
 	t.Helper()
 	for _, e := range []nostr.Event{
@@ -93,7 +93,7 @@ func asUser(t *testing.T, s *bunker.Signer) {
 	}
 }
 
-func TestWhatIsEncryptedForTheUserIsReadByTheRemoteSigner(t *testing.T) {
+func TestEncryption(t *testing.T) {
 	s := mustOpen(t, bunker.Config{URL: bunkertest.Start(t, startRelay(t), user, bunkertest.Options{})})
 	bobs := key.NewSigner(bob)
 	type cipher func(ctx context.Context, text string, other nostr.PubKey) (string, error)
@@ -124,7 +124,7 @@ func TestWhatIsEncryptedForTheUserIsReadByTheRemoteSigner(t *testing.T) {
 	}
 }
 
-func TestARemoteSignerThatDoesNotAnswerIsGivenUp(t *testing.T) {
+func TestSilentSigner(t *testing.T) {
 	silent := bunkertest.Options{Silent: func(method string) bool { return method == "sign_event" }}
 	s := mustOpen(t, bunker.Config{URL: bunkertest.Start(t, startRelay(t), user, silent), Timeout: 5 * time.Second})
 	err := s.SignEvent(t.Context(), &nostr.Event{Kind: 1})
@@ -133,7 +133,7 @@ func TestARemoteSignerThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatCannotBeUsedIsRefusedWithoutItsSecret(t *testing.T) {
+func TestUnusableAddresses(t *testing.T) {
 	url := startRelay(t)
 	public := bob.PubKey().Hex()
 	for name, address := range map[string]string{
@@ -141,7 +141,7 @@ func TestAnAddressThatCannotBeUsedIsRefusedWithoutItsSecret(t *testing.T) {
 		"no key":           "bunker://bob?relay=" + url + "&secret=hush",
 		"no relay":         "bunker://" + public + "?secret=hush",
 		"a relay in clear": "bunker://" + public + "?relay=ws://example.com&secret=hush",
-		"nobody there":     "bunker://" + public + "?relay=" + url + "&secret=hush",
+		"no signer there":  "bunker://" + public + "?relay=" + url + "&secret=hush",
 		"no such relay":    "bunker://" + public + "?relay=ws://127.0.0.1:1&secret=hush",
 		"not a URL":        "bunker://%zz?secret=hush",
 	} {
@@ -154,7 +154,7 @@ func TestAnAddressThatCannotBeUsedIsRefusedWithoutItsSecret(t *testing.T) {
 	}
 }
 
-func TestAWrongSecretIsRefused(t *testing.T) {
+func TestWrongSecret(t *testing.T) {
 	address := bunkertest.Start(t, startRelay(t), user, bunkertest.Options{})
 	_, err := open(t, bunker.Config{URL: strings.Replace(address, "hush", "guess", 1)})
 	if refusal, ok := errors.AsType[*bunker.RefusedError](err); !ok || refusal.Method != "connect" {
@@ -162,7 +162,7 @@ func TestAWrongSecretIsRefused(t *testing.T) {
 	}
 }
 
-func TestARemoteSignerThatSignsSomethingElseIsFound(t *testing.T) {
+func TestLyingSigner(t *testing.T) {
 	for name, change := range map[string]func(nostr.Event) nostr.Event{
 		"another event": func(e nostr.Event) nostr.Event {
 			e.Content, e.ID = "", nostr.ID{}
@@ -193,7 +193,7 @@ func TestARemoteSignerThatSignsSomethingElseIsFound(t *testing.T) {
 	}
 }
 
-func TestAPersonIsShownOnlyAnAddressForABrowser(t *testing.T) {
+func TestAuthURL(t *testing.T) {
 	for address, want := range map[string]int{
 		"https://signer.example/confirm?id=7":   1,
 		"javascript:alert(1)":                   0,

@@ -15,14 +15,15 @@ import (
 	"guild"
 )
 
-// request is what NIP-46 encrypts into the content of a kind 24133.
+// request is the decrypted content of a request (NIP-46, kind 24133).
 type request struct {
 	ID     string   `json:"id"`
 	Method string   `json:"method"`
 	Params []string `json:"params"`
 }
 
-// answer is what comes back. With the result "auth_url" it is not the last one, and Error is the URL.
+// answer is the decrypted content of an answer. With the result "auth_url", Error is a URL where a person must confirm, and
+// another answer follows.
 type answer struct {
 	ID     string `json:"id"`
 	Result string `json:"result"`
@@ -60,8 +61,7 @@ func (s *Signer) call(ctx context.Context, method string, params ...string) (str
 	return a.Result, nil
 }
 
-// first waits for the answer, or for the news that the request could not be sent. The answer may overtake the
-// relay's OK.
+// first waits for the answer, or for the error of sending the request. The answer may come before the relay's OK.
 func first(ctx context.Context, answers <-chan answer, sent <-chan error) (answer, error) {
 	for {
 		select {
@@ -108,7 +108,7 @@ func (s *Signer) seal(ctx context.Context, r request) (guild.Verified, error) {
 	})
 }
 
-// receive gives an answer to the one who waits for it. What cannot be read, or nobody waits for, is nothing.
+// receive passes an answer to the call that waits for it. Unreadable and unexpected answers are dropped.
 func (s *Signer) receive(ctx context.Context, _ string, e guild.Verified) {
 	plain, err := s.self.Decrypt(ctx, e.Event().Content, s.remote)
 	if err != nil {
@@ -129,11 +129,11 @@ func (s *Signer) receive(ctx context.Context, _ string, e guild.Verified) {
 	case a.Result == authURL:
 		s.confirm(a.Error)
 	default:
-		answers <- a // has space for the one answer
+		answers <- a // has room: an answer is passed on once
 	}
 }
 
-// confirm passes on where a person is to confirm, if it is an address for a browser.
+// confirm passes on the URL where a person must confirm, if it is one for a browser.
 func (s *Signer) confirm(raw string) {
 	u, err := url.Parse(raw)
 	if err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" {
@@ -141,8 +141,7 @@ func (s *Signer) confirm(raw string) {
 	}
 }
 
-// signatureOf reads the signature from a signed event. Everything else in it is known already, so that only its
-// id is looked at.
+// signatureOf reads the signature from a signed event. The other fields are known already; the id stands for them.
 func signatureOf(event string, id nostr.ID) (signature [64]byte, err error) {
 	var signed struct {
 		ID  string `json:"id"`

@@ -45,12 +45,12 @@ func startLibrarySigner(t *testing.T, url string) (bunkerURL string) {
 	return "bunker://" + public + "?relay=" + url
 }
 
-func TestASignerThatWeDidNotWriteSignsAsTheUser(t *testing.T) {
+func TestLibrarySigner(t *testing.T) {
 	url := startRelay(t)
 	asUser(t, mustOpen(t, bunker.Config{URL: startLibrarySigner(t, url)}))
 }
 
-func TestASignerThatHashesOtherwiseIsFound(t *testing.T) {
+func TestLibrarySignerWithOtherHash(t *testing.T) {
 	url := startRelay(t)
 	s := mustOpen(t, bunker.Config{URL: startLibrarySigner(t, url)})
 	e := nostr.Event{Kind: 1, CreatedAt: nostr.Now(), Content: "a backspace \b is hashed otherwise by that library"}

@@ -1,6 +1,5 @@
-// Package dial connects to addresses that strangers name: a relay in an announcement, a blob in a request. By
-// default it connects to public addresses only, whatever a name resolves to, so that nobody can have a node talk
-// to its own machine or its own network.
+// Package dial connects to addresses that strangers name: a relay in an announcement, a blob in a request. It connects to
+// public addresses only, unless told otherwise, so that strangers cannot use a node to reach its own machine or network.
 package dial
 
 import (
@@ -15,10 +14,10 @@ import (
 	"time"
 )
 
-// ErrPrivateAddress is why an address from somebody else was not connected to.
+// ErrPrivateAddress is the error for an address that is not public.
 var ErrPrivateAddress = errors.New("the address is not public")
 
-// timeout is how long a connection may take to be made.
+// timeout bounds the time to connect.
 const timeout = 10 * time.Second
 
 // Func is net.Dialer's DialContext.
@@ -34,12 +33,12 @@ func PublicOrLoopback(ctx context.Context, network, address string) (net.Conn, e
 	return (&net.Dialer{Timeout: timeout, Control: control(true)}).DialContext(ctx, network, address)
 }
 
-// Any connects to any address: for hosts that the owner configured.
+// Any connects to any address. It is for hosts that the owner configured.
 func Any(ctx context.Context, network, address string) (net.Conn, error) {
 	return (&net.Dialer{Timeout: timeout}).DialContext(ctx, network, address)
 }
 
-// Except connects to the given "host:port" addresses wherever they are, and to all others only if public.
+// Except connects to the given "host:port" addresses, public or not, and to all others only if they are public.
 func Except(allowed []string) Func {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if slices.Contains(allowed, address) {
@@ -49,14 +48,14 @@ func Except(allowed []string) Func {
 	}
 }
 
-// IsLoopback reports whether a host, as it stands in a URL, is this machine: "localhost", or a loopback address.
+// IsLoopback reports whether the host of a URL is this machine: "localhost", or a loopback address.
 func IsLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
-// MayBePublic reports whether a host, as it stands in a URL, may lead out of this network: an address that is public,
-// or a name with a dot that is not kept for local use. Where a name really leads is seen when it is connected to.
+// MayBePublic reports whether the host of a URL may be outside of this network: a public address, or a name with a dot that
+// is not reserved for local use. The address of a name is checked when it is connected to.
 func MayBePublic(host string) bool {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return isPublic(ip.WithZone("").Unmap())
@@ -66,8 +65,8 @@ func MayBePublic(host string) bool {
 	return dot > 0 && !slices.Contains([]string{"localhost", "local", "internal", "lan", "arpa"}, name[dot+1:])
 }
 
-// control runs on the resolved address of every connection, just before it is made: a name that resolves to
-// something else the second time gains nothing.
+// control checks the resolved address of a connection just before it is made. A check of the name beforehand would not do:
+// the name may resolve to another address the second time.
 func control(loopback bool) func(network, address string, _ syscall.RawConn) error {
 	return func(_, address string, _ syscall.RawConn) error {
 		ap, err := netip.ParseAddrPort(address)
@@ -82,8 +81,8 @@ func control(loopback bool) func(network, address string, _ syscall.RawConn) err
 	}
 }
 
-// special are ranges that are global unicast by their form but lead to this network, to no single host, or,
-// wrapped, to any IPv4 address (IANA's special-purpose address registries).
+// special lists ranges that look like global unicast but are local, have no single host, or embed any IPv4 address (IANA's
+// special-purpose address registries).
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),
 	netip.MustParsePrefix("100.64.0.0/10"),

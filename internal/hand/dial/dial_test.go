@@ -23,7 +23,7 @@ func TestPublicAddresses(t *testing.T) {
 	}
 }
 
-func TestThisMachineIsKnownByNameAndByAddress(t *testing.T) {
+func TestIsLoopback(t *testing.T) {
 	for host, want := range map[string]bool{
 		"localhost": true, "LocalHost": true, "127.0.0.1": true, "127.9.9.9": true, "::1": true,
 		"": false, "localhost.example": false, "127.0.0.1.example": false, "0.0.0.0": false, "192.168.0.1": false,
@@ -34,7 +34,7 @@ func TestThisMachineIsKnownByNameAndByAddress(t *testing.T) {
 	}
 }
 
-func TestOnlyTheOwnersHostsMayBePrivate(t *testing.T) {
+func TestExcept(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestOnlyTheOwnersHostsMayBePrivate(t *testing.T) {
 	}
 }
 
-func TestHostsThatMayBePublic(t *testing.T) {
+func TestMayBePublic(t *testing.T) {
 	for host, want := range map[string]bool{
 		"relay.example": true, "Relay.Example.": true, "8.8.8.8": true, "2606:4700::1111": true,
 		"": false, "router": false, "router.": false, "localhost": false, "a.localhost": false, "nas.local": false, "x.internal": false,

@@ -1,5 +1,9 @@
-// Package dm wraps and opens private direct messages (NIP-17, NIP-59). It signs and encrypts; it sends nothing and
-// remembers nothing.
+// Package dm wraps and opens private direct messages (NIP-17, NIP-59), and has the forms of those in which customers and
+// providers speak about a verdict. It signs and encrypts; it sends nothing and stores nothing.
+//
+// A message is three events inside one another. The rumor has the text and is not signed, so nobody can prove to others what
+// was written. The seal has the rumor, encrypted, and is signed by the author. The gift wrap has the seal, encrypted, and is
+// signed by a key that is used once, so a relay sees only the recipient.
 package dm
 
 import (
@@ -17,14 +21,14 @@ import (
 	"guild/internal/hand/key"
 )
 
-// MaxRumor is the largest message that Wrap makes, in bytes of its JSON. The gift wrap around it has less than 64 KiB,
-// which relays take as a rule, and both layers have less than 65,536 bytes, beyond which not everybody reads NIP-44.
+// MaxRumor is the largest message that Wrap makes, in bytes of its JSON. Its gift wrap has less than 64 KiB, which most
+// relays take, and each layer has less than 65,536 bytes, which is the limit of older NIP-44 code.
 const MaxRumor = 28 << 10
 
 // MaxContent is the largest content that Open accepts, in bytes.
 const MaxContent = 48 << 10
 
-// The largest layers that are opened, in bytes. Encryption pads, and base64 adds a third.
+// The largest layers that are opened, in bytes. Encryption adds padding, and base64 adds a third.
 const (
 	maxRumor = 96 << 10
 	maxSeal  = 160 << 10
@@ -34,24 +38,25 @@ const (
 	maxSubject = 200
 )
 
-// backdated is how far back seals and gift wraps are dated at most (NIP-59), so that nobody sees when they were made.
+// backdated bounds the random time by which seals and gift wraps are dated back (NIP-59), so that their dates do not show
+// when the message was written.
 const backdated = 2 * 24 * time.Hour
 
 // Message is one private message.
 type Message struct {
 	From    nostr.PubKey
-	ID      nostr.ID // of the unsigned event, computed by us
+	ID      nostr.ID // of the rumor, computed by us
 	At      nostr.Timestamp
 	Kind    nostr.Kind // 14
 	Content string
 	Subject string   // "" for none
-	Reply   nostr.ID // the message that it answers; zero for none
+	Reply   nostr.ID // id of the message that it answers; zero for none
 }
 
-// ErrTooLarge is why a message is not wrapped.
-var ErrTooLarge = fmt.Errorf("a private message has at most %d bytes", MaxRumor)
+// errTooLarge is the error of Wrap and Note for content beyond MaxRumor.
+var errTooLarge = fmt.Errorf("a private message has at most %d bytes", MaxRumor)
 
-// unsigned is an event that nobody signs, as JSON. A signature that stands there is ignored.
+// unsigned is the JSON of an event without its signature, which is ignored if it is there.
 type unsigned struct {
 	ID        string     `json:"id"`
 	PubKey    string     `json:"pubkey"`
@@ -61,14 +66,14 @@ type unsigned struct {
 	Content   string     `json:"content"`
 }
 
-// signed is an event as JSON.
+// signed is the JSON of an event.
 type signed struct {
 	unsigned
 	Sig string `json:"sig"`
 }
 
-// Wrap makes the gift wrap of a message from us to somebody, and the id under which the message can be answered. Of m
-// it takes Content, Subject and Reply. ErrTooLarge is for messages beyond MaxRumor.
+// Wrap makes the gift wrap of a message from us. It also returns the id that an answer refers to. It uses Content, Subject
+// and Reply of m. A message beyond MaxRumor is an error.
 func Wrap(ctx context.Context, keyer nostr.Keyer, from, to nostr.PubKey, m Message, now time.Time) (wrap nostr.Event, rumor nostr.ID, err error) {
 	e := rumorOf(from, to, m, now)
 	seal, err := sealed(ctx, keyer, from, to, e, now)
@@ -88,12 +93,12 @@ func Wrap(ctx context.Context, keyer nostr.Keyer, from, to nostr.PubKey, m Messa
 	return wrap, e.ID, nil
 }
 
-// ID is the id under which the message that Wrap makes of the same arguments can be answered.
+// ID returns the id that Wrap returns for the same arguments.
 func ID(from, to nostr.PubKey, m Message, now time.Time) nostr.ID {
 	return rumorOf(from, to, m, now).ID
 }
 
-// rumorOf is the message as an event that nobody signs.
+// rumorOf returns the message as an unsigned event.
 func rumorOf(from, to nostr.PubKey, m Message, now time.Time) nostr.Event {
 	e := nostr.Event{
 		PubKey: from, Kind: nostr.KindDirectMessage, CreatedAt: nostr.Timestamp(now.Unix()),
@@ -109,14 +114,14 @@ func rumorOf(from, to nostr.PubKey, m Message, now time.Time) nostr.Event {
 	return e
 }
 
-// sealed is the JSON of the seal of a message: signed by us, and readable by the recipient alone.
+// sealed returns the JSON of the seal of a message.
 func sealed(ctx context.Context, keyer nostr.Keyer, from, to nostr.PubKey, rumor nostr.Event, now time.Time) (string, error) {
 	plain, err := json.Marshal(plainOf(rumor))
 	if err != nil {
 		return "", err
 	}
 	if len(plain) > MaxRumor {
-		return "", fmt.Errorf("%w, and this one %d", ErrTooLarge, len(plain))
+		return "", fmt.Errorf("%w, and this one %d", errTooLarge, len(plain))
 	}
 	content, err := keyer.Encrypt(ctx, string(plain), to)
 	if err != nil {
@@ -142,21 +147,19 @@ func plainOf(e nostr.Event) unsigned {
 	return p
 }
 
-// earlier is some time before now.
+// earlier returns a random time before now.
 func earlier(now time.Time) nostr.Timestamp {
 	return nostr.Timestamp(now.Add(-rand.N(backdated)).Unix())
 }
 
-// Open reads the message in a gift wrap to us. What is wrong with it is a *guild.DropError; another error says that the
-// signer could not be reached. A time in the future is not looked at.
+// Open reads the message in a gift wrap to us. The error is a *guild.DropError for an invalid message, and another one if
+// the signer could not be reached. Open does not check the message's time.
 func Open(ctx context.Context, keyer nostr.Keyer, us nostr.PubKey, v guild.Verified) (Message, error) {
-	return OpenFrom(ctx, keyer, us, v, anybody)
+	return OpenFrom(ctx, keyer, us, v, func(nostr.PubKey) bool { return true })
 }
 
-func anybody(nostr.PubKey) bool { return true }
-
-// OpenFrom is Open for those who are admitted: who has sealed the message is known before it is read, which is half of
-// the work of the signer. What others send is dropped as a flood.
+// OpenFrom is Open for messages of admitted authors. Others are dropped as a flood. The author is known from the seal,
+// before the message is decrypted, which saves half of the signer's work.
 func OpenFrom(ctx context.Context, keyer nostr.Keyer, us nostr.PubKey, v guild.Verified, admit func(nostr.PubKey) bool) (Message, error) {
 	wrap := v.Event()
 	rumor, err := unwrap(ctx, keyer, us, wrap, admit)
@@ -178,7 +181,7 @@ func OpenFrom(ctx context.Context, keyer nostr.Keyer, us nostr.PubKey, v guild.V
 	return m, nil
 }
 
-// parent is the message that another one answers: the e tag that says so, else the last one.
+// parent returns the id of the message that a message answers: the e tag marked as reply, else the last e tag.
 func parent(tags nostr.Tags) (id nostr.ID) {
 	for _, tag := range tags {
 		if len(tag) < 2 || tag[0] != "e" {
@@ -195,11 +198,12 @@ func parent(tags nostr.Tags) (id nostr.ID) {
 	return id
 }
 
-// unwrap opens both layers, and sees to it that who signed the seal is who the message is from.
+// unwrap opens both layers, and checks that the author of the message signed the seal. Nothing else proves the author,
+// since the rumor is unsigned and anybody can make a gift wrap.
 func unwrap(ctx context.Context, keyer nostr.Keyer, us nostr.PubKey, wrap nostr.Event, admit func(nostr.PubKey) bool) (nostr.Event, error) {
 	switch {
 	case wrap.Kind != nostr.KindGiftWrap:
-		return nostr.Event{}, guild.Drop(guild.Unexpected, "kind %d is no gift wrap", wrap.Kind)
+		return nostr.Event{}, guild.Drop(guild.Unexpected, "kind %d is not a gift wrap", wrap.Kind)
 	case wrap.Tags.FindWithValue("p", us.Hex()) == nil:
 		return nostr.Event{}, guild.Drop(guild.Misdirected, "a gift wrap for somebody else")
 	}
@@ -227,7 +231,7 @@ func unwrap(ctx context.Context, keyer nostr.Keyer, us nostr.PubKey, wrap nostr.
 	return rumor, nil
 }
 
-// decrypt reads the content of a layer: cipher bytes at most, and plain bytes at most in it.
+// decrypt decrypts the content of a layer, which has at most cipher bytes, and at most plain bytes decrypted.
 func decrypt(ctx context.Context, keyer nostr.Keyer, e nostr.Event, cipher, plain int) (string, error) {
 	if len(e.Content) > cipher {
 		return "", guild.Drop(guild.TooLarge, "kind %d with %d bytes", e.Kind, len(e.Content))
@@ -244,8 +248,7 @@ func decrypt(ctx context.Context, keyer nostr.Keyer, e nostr.Event, cipher, plai
 	return text, nil
 }
 
-// parseSeal reads and verifies a seal. Tags would say something of the message to whoever sees the seal, and have no
-// place in it.
+// parseSeal reads and verifies a seal. It may have no tags (NIP-59): they would show something of the message.
 func parseSeal(text string) (nostr.Event, error) {
 	var s signed
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
@@ -256,7 +259,7 @@ func parseSeal(text string) (nostr.Event, error) {
 		return nostr.Event{}, err
 	}
 	if !parseHex(e.ID[:], s.ID) || !parseHex(e.Sig[:], s.Sig) || e.Kind != nostr.KindSeal || len(e.Tags) > 0 {
-		return nostr.Event{}, guild.Drop(guild.Malformed, "no seal is in the gift wrap")
+		return nostr.Event{}, guild.Drop(guild.Malformed, "the gift wrap holds no valid seal")
 	}
 	if _, err := guild.Verify(e); err != nil {
 		return nostr.Event{}, guild.Drop(guild.Malformed, "seal: %.200s", err)
@@ -264,7 +267,7 @@ func parseSeal(text string) (nostr.Event, error) {
 	return e, nil
 }
 
-// parseRumor reads a message and computes its id: what stands there as its id is somebody's word.
+// parseRumor reads a message and computes its id. The id in it is ignored, since no signature covers it.
 func parseRumor(text string) (nostr.Event, error) {
 	var u unsigned
 	if err := json.Unmarshal([]byte(text), &u); err != nil {
@@ -278,11 +281,11 @@ func parseRumor(text string) (nostr.Event, error) {
 	return e, nil
 }
 
-// event is the event without an id.
+// event returns the event without its id.
 func (u unsigned) event() (nostr.Event, error) {
 	e := nostr.Event{CreatedAt: nostr.Timestamp(u.CreatedAt), Kind: nostr.Kind(u.Kind), Tags: make(nostr.Tags, len(u.Tags)), Content: u.Content}
 	if !parseHex(e.PubKey[:], u.PubKey) || u.CreatedAt < 0 || u.Kind < 0 || u.Kind > math.MaxUint16 || len(u.Tags) > maxTags {
-		return nostr.Event{}, guild.Drop(guild.Malformed, "no event is in a layer of the gift wrap")
+		return nostr.Event{}, guild.Drop(guild.Malformed, "a layer of the gift wrap holds no valid event")
 	}
 	for i, tag := range u.Tags {
 		e.Tags[i] = tag

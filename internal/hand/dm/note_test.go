@@ -10,7 +10,7 @@ import (
 	"guild"
 )
 
-func TestANoteIsReadByUsAlone(t *testing.T) {
+func TestNote(t *testing.T) {
 	e, err := Note(t.Context(), alice, alice.key, "guild.test", "it is written", 1_790_000_000)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestANoteIsReadByUsAlone(t *testing.T) {
 	}
 }
 
-// counting counts what is decrypted.
+// counting counts decryptions.
 type counting struct {
 	person
 	asked *int
@@ -47,7 +47,7 @@ func (c counting) Decrypt(ctx context.Context, text string, from nostr.PubKey) (
 	return c.person.Decrypt(ctx, text, from)
 }
 
-func TestWhoIsNotAdmittedCostsOneLayer(t *testing.T) {
+func TestOpenFromDecryptsOneLayer(t *testing.T) {
 	v, _ := wrapped(t, Message{Content: "hello"})
 	asked := 0
 	_, err := OpenFrom(t.Context(), counting{bob, &asked}, bob.key, v, func(p nostr.PubKey) bool { return p != alice.key })

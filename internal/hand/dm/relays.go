@@ -10,11 +10,11 @@ import (
 	"guild/internal/hand/relay"
 )
 
-// maxRelays is how many relays somebody reads private messages at: NIP-17 says one to three.
+// maxRelays is the number of relays in a list (NIP-17: one to three).
 const maxRelays = 3
 
-// Relays are those at which somebody reads private messages, by their list (NIP-17, kind 10050): at most three, in the
-// spelling of relay.Normalize. Addresses that lead to no public place, nor to this machine, are left out.
+// Relays returns the relays in a list (NIP-17, kind 10050) of those where its author reads private messages: at most three,
+// as relay.Normalize writes them. Addresses that are neither public nor on this machine are left out.
 func Relays(list nostr.Event) []string {
 	var urls []string
 	for _, tag := range list.Tags {
@@ -29,8 +29,8 @@ func Relays(list nostr.Event) []string {
 	return urls
 }
 
-// List is the list of the relays at which we read private messages, to be signed: the first three, those of this
-// machine only if there are no others.
+// List returns the unsigned list of the relays where we read private messages: the first three that are not on this
+// machine, or if there are none, the first three.
 func List(urls []string) nostr.Event {
 	if others := slices.DeleteFunc(slices.Clone(urls), isLocal); len(others) > 0 {
 		urls = others

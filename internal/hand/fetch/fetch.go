@@ -1,6 +1,6 @@
-// Package fetch brings what a stranger's request points to: a file at a URL, or a blob by its hash. A URL is
-// fetched over https only, and only from hosts that the owner allows by name; nothing is followed elsewhere, and no
-// name leads to a private address. Size and time are bounded. It keeps nothing and decides nothing else.
+// Package fetch downloads files that a stranger's request points to, by URL or as a blob by its hash. URLs must be https, on
+// hosts that the owner allows by name; redirects to other hosts are refused, and so are private addresses. Size and time are
+// bounded. It stores nothing.
 package fetch
 
 import (
@@ -23,48 +23,48 @@ import (
 	"guild/internal/hand/dial"
 )
 
-// Reasons why something was not fetched.
+// Reasons why a file is not fetched.
 var (
-	ErrTooLarge = errors.New("larger than this provider takes")
-	ErrNoServer = errors.New("this provider has no Blossom server to look for blobs on")
+	errTooLarge = errors.New("larger than this provider takes")
+	errNoServer = errors.New("this provider has no Blossom server to look for blobs on")
 )
 
-// Client fetches. The zero Client refuses everything.
+// Client downloads files. The zero Client refuses all.
 type Client struct {
 	Hosts []string      // exact names, in lower case, with a port unless it is 443; none if empty
 	Size  int64         // bytes of one file; 16 MiB if zero
-	Time  time.Duration // for one file, from the first step to the last byte; 30 s if zero
+	Time  time.Duration // for one file, connecting included; 30 s if zero
 
-	Blobs   *blossom.Client // fetches blobs by their hash: any public https server may have them; none if nil
-	Servers []string        // the owner's, where a blob is looked for that is named by its hash alone
+	Blobs   *blossom.Client // fetches blobs by their hash, from any public https server; none if nil
+	Servers []string        // the owner's Blossom servers, for blobs that are named by their hash alone
 
 	Dial dial.Func   // dial.Public if nil
-	TLS  *tls.Config // that of the system if nil
+	TLS  *tls.Config // the system's if nil
 }
 
-// HostError is a host that the owner does not fetch from.
-type HostError struct {
+// hostError says that the owner does not allow a host.
+type hostError struct {
 	Host    string
 	Allowed []string
 }
 
-func (e *HostError) Error() string {
+func (e *hostError) Error() string {
 	if len(e.Allowed) == 0 {
 		return fmt.Sprintf("this provider does not fetch from %.100q: it fetches from no host, so send the file with the request", e.Host)
 	}
 	return fmt.Sprintf("this provider does not fetch from %.100q: it fetches from %s", e.Host, strings.Join(e.Allowed, ", "))
 }
 
-// target is what a location names: what is at a URL, or a blob.
+// target is a parsed location: a URL, or a blob.
 type target struct {
 	url  *url.URL    // nil for a blob
-	want *guild.Hash // the blob
+	want *guild.Hash // the blob's
 	at   []string    // URLs of the blob, to be tried in turn
 }
 
-// Check says why what a location names would not be fetched, without fetching it. A location is an https URL, or
-// "blob:" and the SHA-256 of a blob in hex. A URL whose last segment is a SHA-256, as those of Blossom, stands for
-// exactly that content; it is fetched from any public server, because it can be nothing else.
+// Check returns why a location would not be fetched, without fetching it. A location is an https URL, or "blob:" and the
+// SHA-256 of a blob in hex. A URL whose last segment is a SHA-256, as on Blossom servers, names a blob. It may be on any
+// public server, because the hash proves the content.
 func (c Client) Check(location string) error {
 	_, err := c.parse(location)
 	return err
@@ -78,10 +78,10 @@ func (c Client) parse(location string) (t target, err error) {
 	if text, ok := strings.CutPrefix(location, "blob:"); ok {
 		h, err := guild.ParseHash(text)
 		if err != nil {
-			return t, fmt.Errorf("%.100q names no blob: %w", location, err)
+			return t, fmt.Errorf("%.100q is not a blob: %w", location, err)
 		}
 		if c.Blobs == nil || len(c.Servers) == 0 {
-			return t, ErrNoServer
+			return t, errNoServer
 		}
 		for _, server := range c.Servers {
 			t.at = append(t.at, strings.TrimSuffix(server, "/")+"/"+h.Hex())
@@ -91,7 +91,7 @@ func (c Client) parse(location string) (t target, err error) {
 	}
 	u, err := url.Parse(location)
 	if err != nil || u.Host == "" || u.User != nil {
-		return t, fmt.Errorf("%.200q is no URL that can be fetched", location)
+		return t, fmt.Errorf("%.200q is not a URL that can be fetched", location)
 	}
 	u.Fragment = ""
 	base := path.Base(u.Path)
@@ -103,12 +103,12 @@ func (c Client) parse(location string) (t target, err error) {
 		return t, fmt.Errorf("%.200q: this provider fetches over https only", location)
 	}
 	if !slices.Contains(c.Hosts, hostOf(u)) {
-		return t, &HostError{hostOf(u), c.Hosts}
+		return t, &hostError{hostOf(u), c.Hosts}
 	}
 	return target{url: u}, nil
 }
 
-// isOurs reports whether a URL is at one of the owner's servers, which may be on this machine and without TLS.
+// isOurs reports whether a URL is on one of the owner's servers, which may be on this machine and without TLS.
 func (c Client) isOurs(u *url.URL) bool {
 	return slices.ContainsFunc(c.Servers, func(server string) bool {
 		s, err := url.Parse(server)
@@ -116,11 +116,10 @@ func (c Client) isOurs(u *url.URL) bool {
 	})
 }
 
-// hostOf is the host of a URL as the owner writes it.
+// hostOf returns the host of a URL as Client.Hosts has it.
 func hostOf(u *url.URL) string { return strings.TrimSuffix(strings.ToLower(u.Host), ":443") }
 
-// Fetch writes to w what a location names, and returns its size in bytes. What was written before an error must be
-// thrown away.
+// Fetch downloads a location to w, and returns its size in bytes. After an error the caller must discard the data in w.
 func (c Client) Fetch(ctx context.Context, location string, w io.Writer) (int64, error) {
 	t, err := c.parse(location)
 	if err != nil {
@@ -146,8 +145,7 @@ func (c Client) size() int64 {
 	return cmp.Or(c.Size, usual)
 }
 
-// blob asks one server after the other. What a server sent before it failed is not taken back from w, so w is
-// reached only by bytes that another server would send too: a blob is its hash, and is checked from the start.
+// blob asks the servers in turn. Data in w cannot be taken back, so once a server sent some and failed, no other is asked.
 func (c Client) blob(ctx context.Context, t target, w io.Writer) (int64, error) {
 	var errs []error
 	for _, at := range t.at {
@@ -164,7 +162,7 @@ func (c Client) blob(ctx context.Context, t target, w io.Writer) (int64, error) 
 	return 0, fmt.Errorf("blob %.16s: %w", t.want.Hex(), errors.Join(errs...))
 }
 
-// started notes whether anything was written.
+// started notes whether any data was written.
 type started struct {
 	w       io.Writer
 	written bool
@@ -191,20 +189,20 @@ func (c Client) get(ctx context.Context, from *url.URL, w io.Writer) (int64, err
 	case resp.StatusCode != http.StatusOK:
 		return 0, errors.New(resp.Status)
 	case resp.ContentLength > c.size():
-		return 0, fmt.Errorf("%d bytes: %w", resp.ContentLength, ErrTooLarge)
+		return 0, fmt.Errorf("%d bytes: %w", resp.ContentLength, errTooLarge)
 	}
 	n, err := c.copy(w, resp.Body)
-	if err != nil && !errors.Is(err, ErrTooLarge) {
+	if err != nil && !errors.Is(err, errTooLarge) {
 		err = Discreet(err)
 	}
 	if ctx.Err() != nil {
-		err = ctx.Err() // a server that sees us leave may end a body that is not whole as if it were
+		err = ctx.Err() // when we disconnect, an unfinished body may look finished
 	}
 	return n, err
 }
 
-// unreachableError is a connection that failed. Its customer must not learn where a name leads from here, so its text
-// has neither addresses nor what a resolver said.
+// unreachableError is a connection that failed. Its text has no address and no message of the resolver: the customer must not
+// learn about our network.
 type unreachableError struct{ cause error }
 
 func (e *unreachableError) Error() string {
@@ -216,8 +214,7 @@ func (e *unreachableError) Error() string {
 
 func (e *unreachableError) Unwrap() error { return e.cause }
 
-// Discreet is what went wrong, without the URL that its customer knows and that fills an error, and without what this
-// machine's network looks like.
+// Discreet returns an error for the customer: without the URL, which it knows, and without details of our network.
 func Discreet(err error) error {
 	_, byNet := errors.AsType[net.Error](err)
 	wrapped, byURL := errors.AsType[*url.Error](err)
@@ -233,22 +230,22 @@ func Discreet(err error) error {
 	return err
 }
 
-// copy copies what fits.
+// copy copies the body. More than the limit is errTooLarge.
 func (c Client) copy(w io.Writer, body io.Reader) (int64, error) {
 	n, err := io.Copy(w, io.LimitReader(body, c.size()))
 	if err != nil {
 		return n, err
 	}
 	if more, _ := io.ReadFull(body, make([]byte, 1)); more > 0 {
-		return n, fmt.Errorf("more than %d bytes: %w", c.size(), ErrTooLarge)
+		return n, fmt.Errorf("more than %d bytes: %w", c.size(), errTooLarge)
 	}
 	return n, nil
 }
 
 func (c Client) transport() *http.Transport {
 	t := &http.Transport{
-		DialContext: c.Dial, TLSClientConfig: c.TLS.Clone(), // no proxy: it would hide where a connection goes
-		DisableKeepAlives: true, DisableCompression: true, // a small answer must not grow
+		DialContext: c.Dial, TLSClientConfig: c.TLS.Clone(), // no proxy, since dial could not check the address behind it
+		DisableKeepAlives: true, DisableCompression: true, // a small answer could expand to a huge one
 		ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10,
 	}
 	if t.DialContext == nil {
@@ -257,7 +254,7 @@ func (c Client) transport() *http.Transport {
 	return t
 }
 
-// sameHost follows a few redirects on one host: the owner allowed that one, not those that it names.
+// sameHost allows a few redirects to the same host. The owner has not allowed others.
 func sameHost(next *http.Request, via []*http.Request) error {
 	const most = 3
 	first := via[0].URL

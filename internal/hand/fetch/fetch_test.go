@@ -19,11 +19,11 @@ import (
 	"guild/internal/hand/dial"
 )
 
-// site is an https server that is called example.com, and a client that is allowed to fetch from it.
+// site is an https server named example.com, and a client that may fetch from it.
 type site struct {
 	*httptest.Server
 	Client
-	reached atomic.Int64 // what nobody should have asked for
+	reached atomic.Int64 // requests for paths that must not be fetched
 }
 
 func newSite(t *testing.T) *site {
@@ -66,7 +66,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-func TestWhatAnAllowedHostServesIsFetched(t *testing.T) {
+func TestFetchFromAllowedHost(t *testing.T) {
 	s := newSite(t)
 	for url, want := range map[string]string{
 		"https://example.com/file.csv":      "a,b\n",
@@ -82,7 +82,7 @@ func TestWhatAnAllowedHostServesIsFetched(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotAllowedIsRefusedBeforeAnythingIsAsked(t *testing.T) {
+func TestRefusalBeforeRequest(t *testing.T) {
 	s := newSite(t)
 	s.Dial = func(context.Context, string, string) (net.Conn, error) {
 		t.Error("a connection was made")
@@ -95,12 +95,12 @@ func TestWhatIsNotAllowedIsRefusedBeforeAnythingIsAsked(t *testing.T) {
 		"https://example.com.:443/x":                       `does not fetch from "example.com."`,
 		"https://example.com:8443/x":                       `does not fetch from "example.com:8443"`,
 		"http://example.com/x":                             "https only",
-		"file:///etc/passwd":                               "is no URL that can be fetched",
-		"https://example.com@evil/x":                       "is no URL that can be fetched",
-		"https://user:pw@example.com/x":                    "is no URL that can be fetched",
-		"https:///x":                                       "is no URL that can be fetched",
-		"blob:xyz":                                         "names no blob",
-		"blob:" + strings.Repeat("a", 64):                  ErrNoServer.Error(),
+		"file:///etc/passwd":                               "is not a URL that can be fetched",
+		"https://example.com@evil/x":                       "is not a URL that can be fetched",
+		"https://user:pw@example.com/x":                    "is not a URL that can be fetched",
+		"https:///x":                                       "is not a URL that can be fetched",
+		"blob:xyz":                                         "is not a blob",
+		"blob:" + strings.Repeat("a", 64):                  errNoServer.Error(),
 		"https://example.com/" + strings.Repeat("x", 3000): "too long",
 	} {
 		_, err := s.Fetch(t.Context(), url, io.Discard)
@@ -116,7 +116,7 @@ func TestWhatIsNotAllowedIsRefusedBeforeAnythingIsAsked(t *testing.T) {
 	}
 }
 
-func TestAHostileServerIsHeldOff(t *testing.T) {
+func TestHostileServers(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, says string
 		time       time.Duration
@@ -124,8 +124,8 @@ func TestAHostileServerIsHeldOff(t *testing.T) {
 		"redirects to this machine":        {"/home", `it redirects to "https://127.0.0.1:`, 0},
 		"redirects to http":                {"/clear", `it redirects to "http://example.com", which is not followed`, 0},
 		"redirects for ever":               {"/round", "redirects too often", 0},
-		"an endless body":                  {"/endless", ErrTooLarge.Error(), 0},
-		"announces too much":               {"/announced", "99999999 bytes: " + ErrTooLarge.Error(), 0},
+		"an endless body":                  {"/endless", errTooLarge.Error(), 0},
+		"announces too much":               {"/announced", "99999999 bytes: " + errTooLarge.Error(), 0},
 		"a body that does not end":         {"/slow", "it took longer than 300ms", 300 * time.Millisecond},
 		"what is not there":                {"/nothing", "404 Not Found", 0},
 		"what is not there, under example": {"/" + strings.Repeat("b", 64), "404 Not Found", 0},
@@ -149,7 +149,7 @@ func TestAHostileServerIsHeldOff(t *testing.T) {
 	}
 }
 
-func TestAnAllowedNameDoesNotLeadToAPrivateAddress(t *testing.T) {
+func TestAllowedNameWithPrivateAddress(t *testing.T) {
 	s := newSite(t)
 	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
 	s.Dial = nil
@@ -169,12 +169,12 @@ func TestAnAllowedNameDoesNotLeadToAPrivateAddress(t *testing.T) {
 	}
 }
 
-func TestWhereANameLeadsIsNotTold(t *testing.T) {
+func TestErrorsHideAddresses(t *testing.T) {
 	closed := newSite(t)
 	closed.Server.Close()
 	lookup := &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "example.com", Server: "10.0.0.53:53", IsNotFound: true}}
 	for what, dial := range map[string]dial.Func{
-		"nobody listens":   closed.Dial,
+		"closed port":      closed.Dial,
 		"no such name":     func(context.Context, string, string) (net.Conn, error) { return nil, lookup },
 		"a private blob's": nil,
 	} {
@@ -191,7 +191,7 @@ func TestWhereANameLeadsIsNotTold(t *testing.T) {
 	}
 }
 
-func TestABlobIsItsHashWhereverItIs(t *testing.T) {
+func TestFetchBlob(t *testing.T) {
 	blob := []byte("a blob")
 	serve := func(answer http.HandlerFunc) string {
 		server := httptest.NewServer(answer)
@@ -240,7 +240,7 @@ func hosts(urls []string) (hosts []string) {
 	return hosts
 }
 
-// FuzzCheck wants that what is let through is https to a host that was allowed, or a hash.
+// FuzzCheck wants every accepted location to be https on an allowed host, or a hash.
 func FuzzCheck(f *testing.F) {
 	for _, s := range []string{"https://example.com/a", "https://example.com:443@evil/", "blob:00", "https://EXAMPLE.COM\\@evil/", "https://[::1]/"} {
 		f.Add(s)

@@ -14,14 +14,14 @@ import (
 	"fiatjaf.com/nostr/nip49"
 )
 
-// logN is the strength of a sealed key: scrypt with N = 2^16 takes 64 MiB and about 100 ms (NIP-49).
+// logN is the cost of an encrypted key: scrypt with N = 2^16 takes 64 MiB and about 100 ms (NIP-49).
 const logN = 16
 
-// ErrExists says that there is an identity already; it is never overwritten.
+// ErrExists is the error if there is an identity already. It is never overwritten.
 var ErrExists = errors.New("there is an identity already")
 
-// Create makes a fresh key in dir and returns its public half. With a passphrase it rests as ncryptsec
-// (NIP-49), without one as nsec in a file that only the owner can read.
+// Create makes a new key in dir and returns its public half. The file, which only the owner can read, has ncryptsec (NIP-49)
+// if there is a passphrase, else nsec.
 func Create(dir string, passphrase []byte) (nostr.PubKey, error) {
 	s := NewSecret(nostr.Generate())
 	return s.PubKey(), store(dir, s, passphrase)
@@ -44,8 +44,8 @@ func Import(dir, text string, passphrase []byte) (nostr.PubKey, error) {
 	return s.PubKey(), store(dir, s, passphrase)
 }
 
-// Companion returns the key by which a remote signer knows this node (NIP-46 "client key"), and makes it on the
-// first call: the signer remembers whom it let in.
+// Companion returns the key by which a remote signer knows this node (NIP-46 "client key"). The first call makes it. It is
+// stored, because a signer grants permissions to a client key.
 func Companion(dir string) (Secret, error) {
 	const name = "bunker-client"
 	err := create(dir, name, nip19.EncodeNsec(nostr.Generate()))
@@ -69,15 +69,15 @@ func store(dir string, s Secret, passphrase []byte) error {
 	if len(passphrase) > 0 {
 		sealed, err := nip49.Encrypt(s.Reveal(), string(passphrase), logN, nip49.NotKnownToHaveBeenHandledInsecurely)
 		if err != nil {
-			return fmt.Errorf("seal the key: %w", err)
+			return fmt.Errorf("encrypt the key: %w", err)
 		}
 		text = sealed
 	}
 	return create(dir, File, text)
 }
 
-// create writes a file that nobody else can read, whole or not at all, and never over another: link refuses
-// where rename would replace.
+// create writes a file that only its owner can read, whole or not at all. It uses link, not rename, because link fails if
+// the file exists.
 func create(dir, name, text string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

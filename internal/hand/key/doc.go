@@ -1,4 +1,4 @@
-// Package key owns the node's identity: where its secret key comes from, how it rests on disk, and that it
-// cannot be shown by accident. It signs and encrypts; it never opens a connection (a remote signer's address is
-// only read here) and never writes a key anywhere but into the identity file that Create makes.
+// Package key owns the node's identity: where its secret key comes from, how it is stored, and that it cannot be printed by
+// accident. It signs and encrypts. It opens no connection (it only reads the address of a remote signer), and writes a key
+// nowhere but into the identity file.
 package key

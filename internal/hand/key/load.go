@@ -17,20 +17,20 @@ import (
 // File is the name of the identity file inside the data directory.
 const File = "identity"
 
-// maxFile is far above the longest identity, in bytes; a bunker URL may list many relays.
+// maxFile is the largest identity file that is read, in bytes. A bunker URL may list many relays.
 const maxFile = 16 << 10
 
-// Reasons why there is no identity.
+// Errors of Load.
 var (
 	ErrNone       = errors.New("no identity yet")
 	ErrPassphrase = errors.New("wrong passphrase")
 )
 
-// Identity is who the node is. Either Signer is set, or Bunker is and the node must connect to it first.
+// Identity is the node's key. Either Signer is set, or Bunker is and the node must connect to it first.
 type Identity struct {
 	Signer nostr.Keyer
 	Bunker Bunker       // bunker://… (NIP-46), else empty
-	PubKey nostr.PubKey // zero with a bunker: only the remote signer knows whom it signs for
+	PubKey nostr.PubKey // zero with a bunker: only the remote signer knows the user's key
 }
 
 // Bunker is the address of a remote signer. It may carry a token, so it prints without its query.
@@ -42,7 +42,7 @@ func (b Bunker) String() string { head, _, _ := strings.Cut(string(b), "?"); ret
 // GoString is String.
 func (b Bunker) GoString() string { return b.String() }
 
-// ModeError is an identity file that others can read.
+// ModeError says that others can read an identity file.
 type ModeError struct {
 	Path string
 	Mode fs.FileMode
@@ -64,8 +64,8 @@ func TakeEnv(name string) string {
 
 // Load returns the identity from NOSTR_SECRET_KEY (nsec or hex), else from the identity file in dir, which
 // holds nsec1…, ncryptsec1… (NIP-49) or bunker://… (NIP-46). The passphrase of an ncryptsec comes from
-// GUILD_PASSPHRASE, else from ask, which is called at most once. take returns an environment variable and
-// forgets it; it is TakeEnv outside tests.
+// GUILD_PASSPHRASE, else from ask, which is called at most once. take returns an environment variable and unsets it; it is
+// TakeEnv outside tests.
 func Load(dir string, ask func() ([]byte, error), take func(string) string) (Identity, error) {
 	passphrase := take("GUILD_PASSPHRASE")
 	if text := take("NOSTR_SECRET_KEY"); text != "" {
@@ -97,7 +97,7 @@ func identity(s Secret) Identity {
 	return Identity{Signer: signer, PubKey: signer.public}
 }
 
-// read returns the file's text, if nobody but its owner can read it.
+// read returns the text of a file that only its owner can read.
 func read(path string) (string, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -118,7 +118,7 @@ func read(path string) (string, error) {
 		return "", &ModeError{path, info.Mode()}
 	}
 	if info.Size() > maxFile {
-		return "", fmt.Errorf("%s is no identity: %d bytes", path, info.Size())
+		return "", fmt.Errorf("%s is not an identity: %d bytes", path, info.Size())
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFile))
 	return string(b), err
@@ -151,9 +151,8 @@ func parse(text string, passphrase func() ([]byte, error)) (Identity, error) {
 	}
 }
 
-// The fixed form of an ncryptsec: 91 bytes in bech32, the first of them the version, the second log2 of
-// scrypt's N. The library trusts both the length and N (which may ask for 2^255 blocks), so they are checked
-// here first.
+// The form of an ncryptsec: 91 bytes in bech32. The first is the version, the second log2 of scrypt's N. The library does not
+// check the length, nor N, which may ask for 2^255 blocks. So they are checked here first.
 const (
 	sealedLen   = len("ncryptsec1") + (91*8+4)/5 + 6
 	maxLogN     = 20 // 1 GiB
@@ -183,7 +182,7 @@ func unseal(text string, passphrase []byte) (Secret, error) {
 	return s, nil
 }
 
-// Form says how the identity in dir rests, as "nsec", "ncryptsec" or "bunker", without opening it.
+// Form returns how the identity in dir is stored: "nsec", "ncryptsec" or "bunker". It needs no passphrase.
 func Form(dir string) (string, error) {
 	path := filepath.Join(dir, File)
 	text, err := read(path)

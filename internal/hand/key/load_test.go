@@ -13,7 +13,7 @@ import (
 	"guild/internal/hand/key"
 )
 
-// noOne is a person who is not there to type a passphrase.
+// noOne answers no question for a passphrase.
 func noOne() ([]byte, error) { return nil, errors.New("nobody to ask") }
 
 // environment returns a take function over a map.
@@ -38,7 +38,7 @@ func put(t *testing.T, dir, text string, mode os.FileMode) {
 	}
 }
 
-func TestAFreshIdentityIsPrivateAndLoads(t *testing.T) {
+func TestCreateAndLoad(t *testing.T) {
 	for name, passphrase := range map[string]string{"plain": "", "sealed": "two words"} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "new", "home")
@@ -61,7 +61,7 @@ func TestAFreshIdentityIsPrivateAndLoads(t *testing.T) {
 	}
 }
 
-func TestAnIdentityIsNeverOverwritten(t *testing.T) {
+func TestIdentityIsNeverOverwritten(t *testing.T) {
 	dir := t.TempDir()
 	first, err := key.Create(dir, nil)
 	if err != nil {
@@ -78,7 +78,7 @@ func TestAnIdentityIsNeverOverwritten(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentWinsAndIsTaken(t *testing.T) {
+func TestLoadFromEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := key.Create(dir, nil); err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestTakeEnvUnsets(t *testing.T) {
 	}
 }
 
-func TestAnIdentityThatOthersCanReadIsRefused(t *testing.T) {
+func TestReadableIdentityIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o644, 0o620, 0o666} {
 		put(t, dir, nostr.Generate().Hex(), mode)
@@ -140,13 +140,13 @@ func TestMissingAndStrangeIdentities(t *testing.T) {
 	}
 }
 
-// The vector is NIP-49's own.
+// The test vector of NIP-49.
 const (
 	sealedVector = "ncryptsec1qgg9947rlpvqu76pj5ecreduf9jxhselq2nae2kghhvd5g7dgjtcxfqtd67p9m0w57lspw8gsq6yphnm8623nsl8xn9j4jdzz84zm3frztj3z7s35vpzmqf6ksu8r89qk5z2zxfmu5gv8th8wclt0h4p"
 	openVector   = "3501454135014541350145413501453fefb02227e449e57cf4d3a3ce05378683"
 )
 
-func TestASealedIdentityOpensWithItsPassphrase(t *testing.T) {
+func TestEncryptedIdentity(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, sealedVector+"\n", 0o600)
 	want, err := key.ParseSecret(openVector)
@@ -169,7 +169,7 @@ func TestASealedIdentityOpensWithItsPassphrase(t *testing.T) {
 	}
 }
 
-func TestASealThatAsksForTooMuchIsRefused(t *testing.T) {
+func TestExpensiveIdentityIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"2^62 rounds": sealedVector[:11] + "gl" + sealedVector[13:],
@@ -189,7 +189,7 @@ func TestASealThatAsksForTooMuchIsRefused(t *testing.T) {
 	}
 }
 
-func TestABunkerIsLeftToTheNode(t *testing.T) {
+func TestBunkerIdentity(t *testing.T) {
 	dir := t.TempDir()
 	url := "bunker://" + nostr.Generate().Public().Hex() + "?relay=wss%3A%2F%2Frelay.example.com&secret=token"
 	if _, err := key.Import(dir, url, nil); err != nil {
@@ -204,7 +204,7 @@ func TestABunkerIsLeftToTheNode(t *testing.T) {
 	}
 }
 
-func TestTheCompanionKeyStaysTheSame(t *testing.T) {
+func TestCompanion(t *testing.T) {
 	dir := t.TempDir()
 	first, err := key.Companion(dir)
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 	"fiatjaf.com/nostr/nip19"
 )
 
-// ErrSecret is what every attempt to serialise a Secret gives.
-var ErrSecret = errors.New("a secret is not serialised")
+// errSecret is the error of every attempt to serialise a Secret.
+var errSecret = errors.New("a secret is not serialised")
 
-// errSyntax says nothing of what was read: it may be a key with one wrong letter.
+// errSyntax does not repeat the text, which may be a key with one wrong letter.
 var errSyntax = errors.New("not a secret key: want nsec1… or 64 hex digits")
 
 const redacted = "[secret]"
 
-// Secret is a secret key that cannot be printed, logged or serialised. The bytes sit behind a function, so that
-// a printer that walks unexported fields finds an address and nothing else. The zero value holds no key.
+// Secret is a secret key that cannot be printed, logged or serialised. The bytes are behind a function, so a printer that
+// walks unexported fields finds only an address. The zero value holds no key.
 type Secret struct{ reveal func() nostr.SecretKey }
 
 // NewSecret hides k.
@@ -68,7 +68,7 @@ func (s Secret) valid() bool {
 	return k != nostr.SecretKey{} && string(k[:]) < order
 }
 
-// Reveal returns the key itself, for the one call that needs it.
+// Reveal returns the key itself.
 func (s Secret) Reveal() nostr.SecretKey {
 	if s.reveal == nil {
 		return nostr.SecretKey{}
@@ -76,7 +76,7 @@ func (s Secret) Reveal() nostr.SecretKey {
 	return s.reveal()
 }
 
-// PubKey is the public half.
+// PubKey returns the public half.
 func (s Secret) PubKey() nostr.PubKey { return s.Reveal().Public() }
 
 // IsZero reports whether s holds no key.
@@ -95,13 +95,13 @@ func (Secret) Format(w fmt.State, _ rune) { io.WriteString(w, redacted) }
 func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
 // MarshalJSON refuses.
-func (Secret) MarshalJSON() ([]byte, error) { return nil, ErrSecret }
+func (Secret) MarshalJSON() ([]byte, error) { return nil, errSecret }
 
 // MarshalText refuses.
-func (Secret) MarshalText() ([]byte, error) { return nil, ErrSecret }
+func (Secret) MarshalText() ([]byte, error) { return nil, errSecret }
 
 // MarshalBinary refuses.
-func (Secret) MarshalBinary() ([]byte, error) { return nil, ErrSecret }
+func (Secret) MarshalBinary() ([]byte, error) { return nil, errSecret }
 
 // GobEncode refuses.
-func (Secret) GobEncode() ([]byte, error) { return nil, ErrSecret }
+func (Secret) GobEncode() ([]byte, error) { return nil, errSecret }

@@ -18,7 +18,7 @@ import (
 	"guild/internal/hand/key"
 )
 
-// spellings are the forms in which a leaked key could show up in text.
+// spellings lists the forms in which a leaked key could be in a text.
 func spellings(k nostr.SecretKey) []string {
 	return []string{
 		k.Hex(), strings.ToUpper(k.Hex()), nip19.EncodeNsec(k), string(k[:]),
@@ -30,7 +30,7 @@ func spellings(k nostr.SecretKey) []string {
 // holder hides a secret where fmt cannot call its methods.
 type holder struct{ inner struct{ secret key.Secret } }
 
-// shown has the secret where encoders look.
+// shown has the secret in a field that encoders read.
 type shown struct{ Secret key.Secret }
 
 func TestSecretCannotBePrinted(t *testing.T) {
@@ -112,7 +112,7 @@ func TestParseSecretReadsBothForms(t *testing.T) {
 	}
 }
 
-func TestParseSecretRepeatsNothingOfWhatItRefuses(t *testing.T) {
+func TestParseSecretHidesWrongText(t *testing.T) {
 	k := nostr.Generate()
 	nsec := nip19.EncodeNsec(k)
 	order := "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141"

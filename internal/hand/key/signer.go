@@ -22,7 +22,7 @@ import (
 
 var _ nostr.Keyer = (*Signer)(nil)
 
-// maxConversations bounds the cache of NIP-44 keys: strangers choose who writes to us.
+// maxConversations bounds the cache of NIP-44 keys. Strangers decide how many keys write to us.
 const maxConversations = 1024
 
 // Signer signs and encrypts with a key that it holds. It is safe for concurrent use.
@@ -34,7 +34,7 @@ type Signer struct {
 	conversations map[nostr.PubKey][32]byte
 }
 
-// NewSigner makes a signer of s.
+// NewSigner returns a signer with the key s.
 func NewSigner(s Secret) *Signer {
 	return &Signer{secret: s, public: s.PubKey(), conversations: map[nostr.PubKey][32]byte{}}
 }
@@ -68,7 +68,7 @@ func (s *Signer) Encrypt(_ context.Context, plain string, recipient nostr.PubKey
 	return nip44.Encrypt(plain, k)
 }
 
-// Decrypt reads what sender encrypted for us by NIP-44 version 2.
+// Decrypt decrypts a text that sender encrypted for us by NIP-44 version 2.
 func (s *Signer) Decrypt(_ context.Context, cipher string, sender nostr.PubKey) (string, error) {
 	k, err := s.conversation(sender)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Signer) Decrypt(_ context.Context, cipher string, sender nostr.PubKey) 
 	return nip44.Decrypt(cipher, k)
 }
 
-// Nip04Encrypt is there for nostr.Keyer; we send NIP-44 only.
+// Nip04Encrypt is needed for nostr.Keyer only: we send NIP-44.
 func (s *Signer) Nip04Encrypt(_ context.Context, plain string, recipient nostr.PubKey) (string, error) {
 	shared, err := nip04.ComputeSharedSecret(recipient, s.secret.Reveal())
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Signer) Nip04Encrypt(_ context.Context, plain string, recipient nostr.P
 	return nip04.Encrypt(plain, shared)
 }
 
-// Nip04Decrypt reads the older encryption, which we accept and never send.
+// Nip04Decrypt decrypts the older encryption, which we accept but never send.
 func (s *Signer) Nip04Decrypt(_ context.Context, cipher string, sender nostr.PubKey) (string, error) {
 	if err := checkNip04(cipher); err != nil {
 		return "", fmt.Errorf("nip04 from %.8s: %w", sender.Hex(), err)
@@ -98,8 +98,7 @@ func (s *Signer) Nip04Decrypt(_ context.Context, cipher string, sender nostr.Pub
 	return nip04.Decrypt(cipher, shared)
 }
 
-// checkNip04 refuses the shapes on which the library panics: an IV that is not one AES block, a text that is not
-// whole blocks.
+// checkNip04 refuses input on which the library panics: an IV that is not one AES block, or text that is not whole blocks.
 func checkNip04(cipher string) error {
 	body, iv, ok := strings.Cut(cipher, "?iv=")
 	if !ok {
@@ -119,12 +118,12 @@ func checkNip04(cipher string) error {
 	return nil
 }
 
-// MessageKeys returns the 76 bytes that open one NIP-44 message between us and somebody, and no other: its ChaCha20 key
-// and nonce, and the key of its MAC. Whoever has them can check what the message says.
+// MessageKeys returns the keys of one NIP-44 message between us and another key, 76 bytes: its ChaCha20 key and nonce, and
+// the key of its MAC. With them others can check what the message says. They open no other message.
 func (s *Signer) MessageKeys(payload string, with nostr.PubKey) ([]byte, error) {
 	raw, err := base64.StdEncoding.DecodeString(payload)
 	if err != nil || len(raw) < 33 || raw[0] != 2 {
-		return nil, errors.New("no NIP-44 message of version 2")
+		return nil, errors.New("not a NIP-44 message of version 2")
 	}
 	k, err := s.conversation(with)
 	if err != nil {
@@ -154,8 +153,8 @@ func (s *Signer) conversation(with nostr.PubKey) ([32]byte, error) {
 	return k, nil
 }
 
-// String names the public key.
+// String returns the public key in words.
 func (s *Signer) String() string { return "signer " + s.public.Hex() }
 
-// GoString is String: the conversation keys are secrets too.
+// GoString is String. The conversation keys must not be printed.
 func (s *Signer) GoString() string { return s.String() }

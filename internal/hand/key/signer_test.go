@@ -13,7 +13,7 @@ import (
 	"guild/verify"
 )
 
-func TestSignerSignsWhatVerifies(t *testing.T) {
+func TestSign(t *testing.T) {
 	signer := key.NewSigner(key.NewSecret(nostr.Generate()))
 	e := nostr.Event{Kind: 1, CreatedAt: 1, Content: "\u2028 \x01 \"quoted\" <&>"}
 	signed, err := guild.Sign(t.Context(), signer, e)
@@ -25,7 +25,7 @@ func TestSignerSignsWhatVerifies(t *testing.T) {
 	}
 }
 
-func TestSignersReadEachOther(t *testing.T) {
+func TestEncryption(t *testing.T) {
 	ctx := t.Context()
 	a := key.NewSigner(key.NewSecret(nostr.Generate()))
 	b := key.NewSigner(key.NewSecret(nostr.Generate()))
@@ -49,7 +49,7 @@ func TestSignersReadEachOther(t *testing.T) {
 	}
 }
 
-func TestMessageKeysOpenOneMessageAndNoOther(t *testing.T) {
+func TestMessageKeys(t *testing.T) {
 	a, b := key.NewSigner(key.NewSecret(nostr.Generate())), key.NewSigner(key.NewSecret(nostr.Generate()))
 	aKey, _ := a.GetPublicKey(t.Context())
 	bKey, _ := b.GetPublicKey(t.Context())
@@ -83,7 +83,7 @@ func TestMessageKeysOpenOneMessageAndNoOther(t *testing.T) {
 	}
 }
 
-func TestHostileCiphertextIsAnError(t *testing.T) {
+func TestHostileCiphertext(t *testing.T) {
 	ctx := t.Context()
 	s := key.NewSigner(key.NewSecret(nostr.Generate()))
 	sender := nostr.Generate().Public()

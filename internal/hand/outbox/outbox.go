@@ -1,6 +1,6 @@
-// Package outbox signs the events of a step and remembers them until they are published, so that a process does not
-// verify what it signed itself. It publishes nothing and keeps nothing on a disk: an event that it has forgotten is
-// verified like anybody's.
+// Package outbox signs the events of a step and keeps them in memory until they are published, so that a process need not
+// verify events that it signed itself. It publishes nothing and stores nothing: after a restart our own events are verified
+// like all others.
 package outbox
 
 import (
@@ -13,18 +13,18 @@ import (
 	"guild"
 )
 
-// most is how many events are remembered. Some are signed and never published, because what they are about was decided
-// otherwise meanwhile.
+// most is the number of events that are kept. Some are signed and never published, because the decision to publish was
+// overtaken by another one.
 const most = 256
 
-// Outbox is what one step has signed.
+// Outbox holds the events that one step has signed.
 type Outbox struct {
 	keyer nostr.Keyer
 	now   func() time.Time // stamps events
 
 	mu     sync.Mutex
 	signed map[nostr.ID]guild.Verified
-	order  []nostr.ID // the oldest first; it may name what was taken already
+	order  []nostr.ID // the oldest first; some may be published already
 }
 
 // New returns an empty outbox of a key.
@@ -32,13 +32,13 @@ func New(keyer nostr.Keyer, now func() time.Time) *Outbox {
 	return &Outbox{keyer: keyer, now: now, signed: map[nostr.ID]guild.Verified{}}
 }
 
-// Sign dates an event now, signs and remembers it.
+// Sign dates an event now, signs it and keeps it.
 func (o *Outbox) Sign(ctx context.Context, e nostr.Event) (nostr.Event, error) {
 	e.CreatedAt = nostr.Timestamp(o.now().Unix())
 	return o.SignDated(ctx, e)
 }
 
-// SignDated signs and remembers an event with the date that it has: one that replaces another must be later.
+// SignDated signs an event with the date that it has, and keeps it.
 func (o *Outbox) SignDated(ctx context.Context, e nostr.Event) (nostr.Event, error) {
 	v, err := guild.Sign(ctx, o.keyer, e)
 	if err != nil {
@@ -55,7 +55,7 @@ func (o *Outbox) SignDated(ctx context.Context, e nostr.Event) (nostr.Event, err
 	return e, nil
 }
 
-// Own returns one of our own events as verified: at once if it is remembered, which it is no more after that.
+// Own returns one of our events as verified, and forgets it. An event that it does not know is verified first.
 func (o *Outbox) Own(e nostr.Event) (guild.Verified, error) {
 	o.mu.Lock()
 	v, ok := o.signed[e.ID]

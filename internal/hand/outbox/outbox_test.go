@@ -19,7 +19,7 @@ func sign(t *testing.T, o *Outbox, content string) nostr.Event {
 	return e
 }
 
-func TestWhatWeSignedIsVerifiedOnceItIsForgotten(t *testing.T) {
+func TestOwn(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	o := New(key.NewSigner(key.NewSecret(nostr.SecretKey{31: 1})), func() time.Time { return at })
 	e := sign(t, o, "x")
@@ -29,17 +29,17 @@ func TestWhatWeSignedIsVerifiedOnceItIsForgotten(t *testing.T) {
 	forged := e
 	forged.Sig[0]++
 	if v, err := o.Own(forged); err != nil || v.Event().Sig != e.Sig {
-		t.Errorf("what was signed counts, and not what is asked about: %v", err)
+		t.Errorf("got the argument instead of the signed event: %v", err)
 	}
 	if _, err := o.Own(forged); err == nil {
-		t.Error("a false signature is taken of an event that is not remembered")
+		t.Error("an unknown event with a false signature is accepted")
 	}
 	if v, err := o.Own(e); err != nil || v.Event().ID != e.ID {
-		t.Errorf("our own event is refused: %v", err)
+		t.Errorf("a forgotten event is refused: %v", err)
 	}
 }
 
-func TestWhatIsNeverPublishedIsForgotten(t *testing.T) {
+func TestOutboxIsBounded(t *testing.T) {
 	o := New(key.NewSigner(key.NewSecret(nostr.SecretKey{31: 1})), time.Now)
 	for i := range most + 10 {
 		sign(t, o, fmt.Sprint(i))

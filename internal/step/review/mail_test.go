@@ -19,7 +19,6 @@ import (
 	"guild/internal/journal/due/duetest"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/journaltest"
-	"guild/internal/letter"
 	"guild/internal/policy"
 	"guild/nip90"
 )
@@ -152,13 +151,13 @@ func (o *office) inbox(p person) (all []dm.Message) {
 }
 
 // hears returns the last message that a person got, as a verdict.
-func (o *office) hears(p person, count int) (letter.Verdict, dm.Message) {
+func (o *office) hears(p person, count int) (dm.Verdict, dm.Message) {
 	o.Helper()
 	all := o.inbox(p)
 	if len(all) != count {
 		o.Fatalf("%d messages, want %d", len(all), count)
 	}
-	v, err := letter.DecodeVerdict(all[count-1].Content)
+	v, err := dm.DecodeVerdict(all[count-1].Content)
 	if err != nil {
 		o.Fatal(err)
 	}
@@ -183,7 +182,7 @@ func (o *office) all(kind string) (facts []fact.Fact) {
 // objects has a person object to a verdict by guild's own kind of message.
 func (o *office) objects(p person, attempt nostr.ID, event byte) error {
 	o.Helper()
-	content, err := letter.Objection{Request: attempt, Reason: "the test wants Python 2"}.Encode()
+	content, err := dm.Objection{Request: attempt, Reason: "the test wants Python 2"}.Encode()
 	if err != nil {
 		o.Fatal(err)
 	}
@@ -202,7 +201,7 @@ func TestTellVerdict(t *testing.T) {
 		}
 		o.records(id)
 		v, m := o.hears(alice, 1)
-		want := letter.Verdict{Request: id, Task: python, Outcome: guild.Failure, Score: 300_000, Passed: 3, Expected: 10,
+		want := dm.Verdict{Request: id, Task: python, Outcome: guild.Failure, Score: 300_000, Passed: 3, Expected: 10,
 			Cause: "7 of 10 tests did not pass", Verdict: guild.Hash{1}, Receipt: "r-1", Stored: guild.Sum(id[:]),
 			Until: judged.Add(24 * time.Hour).Unix(), Text: v.Text}
 		if v != want || m.From != owner.key || m.Subject == "" {

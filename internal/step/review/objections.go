@@ -10,9 +10,9 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/hand/dm"
 	"guild/internal/journal"
 	"guild/internal/journal/fact"
-	"guild/internal/letter"
 	"guild/nip90"
 )
 
@@ -32,8 +32,8 @@ var (
 // Read handles a private message: an objection, or an answer to a message about a verdict. It returns a
 // *guild.DropError for a message that changes nothing.
 func (m *Mail) Read(ctx context.Context, from nostr.PubKey, message, reply nostr.ID, content string) error {
-	if letter.TypeOf(content) == letter.TypeObjection {
-		o, err := letter.DecodeObjection(content)
+	if dm.TypeOf(content) == dm.TypeObjection {
+		o, err := dm.DecodeObjection(content)
 		if err != nil {
 			return err
 		}
@@ -158,4 +158,4 @@ func (m *Mail) Dispute(ctx context.Context, attempt nostr.ID, reason string) err
 	})
 }
 
-func clean(reason string) string { return guild.Cut(guild.Clean(reason), letter.MaxReason) }
+func clean(reason string) string { return guild.Cut(guild.Clean(reason), dm.MaxReason) }

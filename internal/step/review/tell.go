@@ -12,7 +12,6 @@ import (
 	"guild/internal/journal"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
-	"guild/internal/letter"
 )
 
 // Mail is the part of the step that exchanges private messages with providers: it tells them the verdicts on their
@@ -121,7 +120,7 @@ func (m *Mail) until(x exchange) time.Time {
 
 // content returns the message to the provider.
 func (m *Mail) content(x exchange) (dm.Message, error) {
-	v := letter.Verdict{
+	v := dm.Verdict{
 		Request: x.Attempt, Task: x.Task, Outcome: x.Outcome, Score: x.Score, Passed: x.Passed, Expected: x.Expected, Cause: x.Cause,
 		Verdict: x.Verdict, Receipt: x.Receipt, Stored: x.Stored, Text: x.sentence(m.until(x)),
 	}

@@ -15,7 +15,6 @@ import (
 	"guild/internal/journal"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
-	"guild/internal/letter"
 )
 
 // Why an objection is refused.
@@ -29,7 +28,7 @@ var (
 // this customer. Each message counts once, and of a delivery at most two: a verdict, and another one after our objection.
 // The error is a *guild.DropError if nothing was recorded.
 func (w *Work) Judged(ctx context.Context, m dm.Message) error {
-	v, err := letter.DecodeVerdict(m.Content)
+	v, err := dm.DecodeVerdict(m.Content)
 	if err != nil {
 		return err
 	}
@@ -56,8 +55,8 @@ func (w *Work) Judged(ctx context.Context, m dm.Message) error {
 // Object tells a customer, once, that its latest verdict on a delivery is wrong, so that it judges again. The owner of the
 // node decides that. The error matches ErrUnjudged, ErrObjected or ErrFinal if there is nothing to object to any more.
 func (w *Work) Object(ctx context.Context, request nostr.ID, reason string) error {
-	reason = guild.Cut(guild.Clean(reason), letter.MaxReason)
-	content, err := letter.Objection{Request: request, Reason: reason}.Encode()
+	reason = guild.Cut(guild.Clean(reason), dm.MaxReason)
+	content, err := dm.Objection{Request: request, Reason: reason}.Encode()
 	if err != nil {
 		return err
 	}
@@ -121,7 +120,7 @@ func (w *Work) objections() (all []due.Work) {
 // sendObjection publishes the message whose id was recorded. Its gift wrap is another one at every try, and the customer
 // knows by the id of the message in it that it is the same.
 func (w *Work) sendObjection(ctx context.Context, request nostr.ID, s served) error {
-	content, err := letter.Objection{Request: request, Reason: s.Against.Reason}.Encode()
+	content, err := dm.Objection{Request: request, Reason: s.Against.Reason}.Encode()
 	if err != nil {
 		return err
 	}

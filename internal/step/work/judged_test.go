@@ -17,7 +17,6 @@ import (
 	"guild/internal/journal"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold/foldtest"
-	"guild/internal/letter"
 )
 
 // works makes a delivery to a customer.
@@ -34,7 +33,7 @@ func (w *world) works(p person) nostr.ID {
 // tells sends a verdict of a person.
 func (w *world) tells(p person, id nostr.ID, message byte, outcome guild.Outcome) error {
 	w.Helper()
-	content, err := letter.Verdict{Request: id, Task: "python", Outcome: outcome, Score: 300_000, Passed: 3, Expected: 10, Verdict: guild.Hash{1},
+	content, err := dm.Verdict{Request: id, Task: "python", Outcome: outcome, Score: 300_000, Passed: 3, Expected: 10, Verdict: guild.Hash{1},
 		Receipt: "r-1", Until: time.Now().Add(24 * time.Hour).Unix(), Text: "it was judged"}.Encode()
 	if err != nil {
 		w.Fatal(err)
@@ -134,8 +133,8 @@ func TestObjectionIsSentOnce(t *testing.T) {
 		if len(all) != 1 || all[0].From != us.key || all[0].Reply != (nostr.ID{0xe, 1}) {
 			t.Fatalf("%+v", all)
 		}
-		o, err := letter.DecodeObjection(all[0].Content)
-		if err != nil || o != (letter.Objection{Request: id, Reason: "the test wants Python 2"}) {
+		o, err := dm.DecodeObjection(all[0].Content)
+		if err != nil || o != (dm.Objection{Request: id, Reason: "the test wants Python 2"}) {
 			t.Errorf("%+v, %v", o, err)
 		}
 		if w.count(id, "request.objected") != 2 { // intent and effect

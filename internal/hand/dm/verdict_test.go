@@ -1,4 +1,4 @@
-package letter
+package dm
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 	"guild"
 )
 
-// said is a verdict as it is told.
-func said() Verdict {
+// failedVerdict returns a verdict.
+func failedVerdict() Verdict {
 	return Verdict{
 		Request: nostr.ID{7}, Task: "python", Outcome: guild.Failure, Score: 300_000, Passed: 3, Expected: 10, Cause: "7 of 10 tests did not pass",
 		Verdict: guild.Hash{1}, Receipt: "r-1", Stored: guild.Hash{2}, Until: 1_700_000_000, Text: "It was judged FAILURE.",
@@ -27,8 +27,8 @@ func encoded(t testing.TB, m interface{ Encode() (string, error) }) string {
 	return content
 }
 
-func TestWhatIsToldIsWhatIsHeard(t *testing.T) {
-	content := encoded(t, said())
+func TestVerdictRoundTrip(t *testing.T) {
+	content := encoded(t, failedVerdict())
 	const want = `{"type":"guild.verdict","version":1,"request":"0700000000000000000000000000000000000000000000000000000000000000",` +
 		`"job_type":"python","outcome":"FAILURE","score_micro":300000,"passed":3,"expected":10,"cause":"7 of 10 tests did not pass",` +
 		`"verdict_hash":"sha256:0100000000000000000000000000000000000000000000000000000000000000","receipt":"r-1",` +
@@ -37,7 +37,7 @@ func TestWhatIsToldIsWhatIsHeard(t *testing.T) {
 	if content != want {
 		t.Errorf("got  %s\nwant %s", content, want)
 	}
-	if back, err := DecodeVerdict(content); err != nil || back != said() {
+	if back, err := DecodeVerdict(content); err != nil || back != failedVerdict() {
 		t.Errorf("%+v, %v", back, err)
 	}
 	if TypeOf(content) != TypeVerdict {
@@ -50,8 +50,8 @@ func TestWhatIsToldIsWhatIsHeard(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoLetterIsDropped(t *testing.T) {
-	good := encoded(t, said())
+func TestInvalidVerdicts(t *testing.T) {
+	good := encoded(t, failedVerdict())
 	change := func(old, now string) string { return strings.Replace(good, old, now, 1) }
 	for name, c := range map[string]struct {
 		content string
@@ -69,7 +69,7 @@ func TestWhatIsNoLetterIsDropped(t *testing.T) {
 		"a score below zero":    {change("300000", "-1"), guild.Malformed},
 		"more passed than run":  {change(`"passed":3`, `"passed":11`), guild.Malformed},
 		"a key twice":           {change(`"version":1`, `"version":1,"version":1`), guild.Malformed},
-		"too much":              {good + strings.Repeat(" ", MaxSize), guild.TooLarge},
+		"too much":              {good + strings.Repeat(" ", maxForm), guild.TooLarge},
 	} {
 		_, err := DecodeVerdict(c.content)
 		if dropped, ok := errors.AsType[*guild.DropError](err); !ok || dropped.Reason != c.want {
@@ -81,21 +81,21 @@ func TestWhatIsNoLetterIsDropped(t *testing.T) {
 	}
 }
 
-func TestTextsAreBoundedAndClean(t *testing.T) {
+func TestVerdictTextsAreCut(t *testing.T) {
 	long := Objection{Request: nostr.ID{7}, Reason: strings.Repeat("é", 5000) + "\x00"}
 	back, err := DecodeObjection(encoded(t, long))
 	if err != nil || len(back.Reason) > MaxReason || strings.ContainsRune(back.Reason, 0) {
 		t.Errorf("%d bytes, %v", len(back.Reason), err)
 	}
-	loud := strings.Replace(encoded(t, said()), "It was judged", `\u001b[31m`+strings.Repeat("a", 5000), 1)
+	loud := strings.Replace(encoded(t, failedVerdict()), "It was judged", `\u001b[31m`+strings.Repeat("a", 5000), 1)
 	v, err := DecodeVerdict(loud)
-	if err != nil || len(v.Text) > MaxText || strings.ContainsRune(v.Text, 0x1b) {
+	if err != nil || len(v.Text) > maxText || strings.ContainsRune(v.Text, 0x1b) {
 		t.Errorf("%q, %v", v.Text, err)
 	}
 }
 
 func FuzzDecodeVerdict(f *testing.F) {
-	f.Add(encoded(f, said()))
+	f.Add(encoded(f, failedVerdict()))
 	f.Add(`{"type":"guild.verdict","version":1}`)
 	f.Fuzz(func(t *testing.T, content string) {
 		v, err := DecodeVerdict(content)
@@ -103,7 +103,7 @@ func FuzzDecodeVerdict(f *testing.F) {
 			mustDrop(t, err)
 			return
 		}
-		if len(v.Text) > MaxText || len(v.Cause) > MaxText || len(v.Task) > maxWord || v.Score < 0 || v.Score > guild.Micro {
+		if len(v.Text) > maxText || len(v.Cause) > maxText || len(v.Task) > maxWord || v.Score < 0 || v.Score > guild.Micro {
 			t.Errorf("%+v", v)
 		}
 		if again, err := DecodeVerdict(encoded(t, v)); err != nil || again != v {
@@ -130,6 +130,6 @@ func FuzzDecodeObjection(f *testing.F) {
 func mustDrop(t *testing.T, err error) {
 	t.Helper()
 	if _, ok := errors.AsType[*guild.DropError](err); !ok {
-		t.Errorf("%v is no reason to drop it", err)
+		t.Errorf("got %v, want a *guild.DropError", err)
 	}
 }

@@ -1,6 +1,4 @@
-// Package letter is the form of the private messages in which customers and providers speak of a verdict: what a
-// message of NIP-17 has as its content. Bytes in, values out; whoever sends and receives them is elsewhere.
-package letter
+package dm
 
 import (
 	"encoding/hex"
@@ -12,27 +10,27 @@ import (
 	"guild"
 )
 
-// Version is that of both forms.
-const Version = 1
-
-// MaxSize is the largest content that is read, in bytes.
-const MaxSize = 16 << 10
-
-// Bounds on what is written and taken over, in bytes. Longer texts are cut.
-const (
-	MaxText   = 1000
-	MaxReason = 1000
-	maxWord   = 200
-)
-
-// The types.
+// The content of a message between a customer and a provider is a JSON object with one of these types.
 const (
 	TypeVerdict   = "guild.verdict"
 	TypeObjection = "guild.objection"
 )
 
-// Verdict tells a provider what its delivery was found to be. It says how many tests passed and never which: some are
-// kept from providers.
+// version of both types.
+const version = 1
+
+// MaxReason is the longest reason of an objection, in bytes. A longer one is cut.
+const MaxReason = 1000
+
+// Limits in bytes.
+const (
+	maxForm = 16 << 10 // a content that is read
+	maxText = 1000     // a text; a longer one is cut
+	maxWord = 200      // a name; a longer one is cut
+)
+
+// Verdict is a message by which a customer tells a provider the verdict on a delivery. It says how many tests passed but
+// not which, since hidden tests must stay hidden.
 type Verdict struct {
 	Request  nostr.ID
 	Task     string
@@ -40,15 +38,15 @@ type Verdict struct {
 	Score    guild.Score
 	Passed   int
 	Expected int
-	Cause    string     // in a few words; no test is named
+	Cause    string     // in a few words, without names of tests
 	Verdict  guild.Hash // canonical hash of the whole verdict
-	Receipt  string     // its id
+	Receipt  string     // id of the receipt
 	Stored   guild.Hash // of the receipt as stored
-	Until    int64      // Unix s: until then an objection is heard; 0 when none is
+	Until    int64      // Unix s: the customer takes an objection until then; 0 if it takes none
 	Text     string     // for a person
 }
 
-// Objection is a provider's word against a verdict.
+// Objection is a message by which a provider objects to a verdict.
 type Objection struct {
 	Request nostr.ID
 	Reason  string
@@ -82,18 +80,18 @@ type objection struct {
 
 // Encode writes the content of a message.
 func (v Verdict) Encode() (string, error) {
-	return encode(verdict{
-		head: head{TypeVerdict, Version, v.Request.Hex()}, Task: guild.Cut(v.Task, maxWord), Outcome: string(v.Outcome), Score: int64(v.Score), Passed: v.Passed, Expected: v.Expected,
-		Cause: guild.Cut(v.Cause, MaxText), Verdict: v.Verdict, Receipt: guild.Cut(v.Receipt, maxWord), Stored: v.Stored, Until: v.Until, Text: guild.Cut(v.Text, MaxText),
+	return encodeForm(verdict{
+		head: head{TypeVerdict, version, v.Request.Hex()}, Task: guild.Cut(v.Task, maxWord), Outcome: string(v.Outcome), Score: int64(v.Score), Passed: v.Passed, Expected: v.Expected,
+		Cause: guild.Cut(v.Cause, maxText), Verdict: v.Verdict, Receipt: guild.Cut(v.Receipt, maxWord), Stored: v.Stored, Until: v.Until, Text: guild.Cut(v.Text, maxText),
 	})
 }
 
 // Encode writes the content of a message.
 func (o Objection) Encode() (string, error) {
-	return encode(objection{head{TypeObjection, Version, o.Request.Hex()}, guild.Cut(guild.Clean(o.Reason), MaxReason)})
+	return encodeForm(objection{head{TypeObjection, version, o.Request.Hex()}, guild.Cut(guild.Clean(o.Reason), MaxReason)})
 }
 
-func encode(v any) (string, error) {
+func encodeForm(v any) (string, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return "", fmt.Errorf("private message: %w", err)
@@ -101,20 +99,19 @@ func encode(v any) (string, error) {
 	return string(b), nil
 }
 
-// TypeOf is the type of a content, "" when it is none of ours.
+// TypeOf returns the type of a content, "" if it has none.
 func TypeOf(content string) string {
 	var h head
-	if len(content) > MaxSize || json.Unmarshal([]byte(content), &h) != nil {
+	if len(content) > maxForm || json.Unmarshal([]byte(content), &h) != nil {
 		return ""
 	}
 	return h.Type
 }
 
-// DecodeVerdict reads what a customer says of a delivery. What is wrong with it is a *guild.DropError. Nothing of it is
-// believed but that the customer says so.
+// DecodeVerdict reads a verdict. All of it is the customer's claim. The error is a *guild.DropError.
 func DecodeVerdict(content string) (Verdict, error) {
 	var w verdict
-	id, err := decode(content, &w, &w.head, TypeVerdict)
+	id, err := decodeForm(content, &w, &w.head, TypeVerdict)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -128,31 +125,32 @@ func DecodeVerdict(content string) (Verdict, error) {
 	}
 	return Verdict{
 		Request: id, Task: clean(w.Task, maxWord), Outcome: guild.Outcome(w.Outcome), Score: guild.Score(w.Score), Passed: w.Passed,
-		Expected: w.Expected, Cause: clean(w.Cause, MaxText), Verdict: w.Verdict, Receipt: clean(w.Receipt, maxWord), Stored: w.Stored,
-		Until: w.Until, Text: clean(w.Text, MaxText),
+		Expected: w.Expected, Cause: clean(w.Cause, maxText), Verdict: w.Verdict, Receipt: clean(w.Receipt, maxWord), Stored: w.Stored,
+		Until: w.Until, Text: clean(w.Text, maxText),
 	}, nil
 }
 
-// DecodeObjection reads what a provider says against a verdict. What is wrong with it is a *guild.DropError.
+// DecodeObjection reads an objection. The error is a *guild.DropError.
 func DecodeObjection(content string) (Objection, error) {
 	var w objection
-	id, err := decode(content, &w, &w.head, TypeObjection)
+	id, err := decodeForm(content, &w, &w.head, TypeObjection)
 	return Objection{Request: id, Reason: clean(w.Reason, MaxReason)}, err
 }
 
-func decode(content string, into any, h *head, want string) (nostr.ID, error) {
-	if len(content) > MaxSize {
+// decodeForm reads a content into one of the forms, whose head is h, and checks the head.
+func decodeForm(content string, into any, h *head, want string) (nostr.ID, error) {
+	if len(content) > maxForm {
 		return nostr.ID{}, guild.Drop(guild.TooLarge, "%s: %d bytes", want, len(content))
 	}
 	if err := json.Unmarshal([]byte(content), into); err != nil {
 		return nostr.ID{}, guild.Drop(guild.Malformed, "%s: %.200s", want, err)
 	}
-	if h.Type != want || h.Version != Version {
-		return nostr.ID{}, guild.Drop(guild.Malformed, "%.40q of version %d is not %s of version %d", h.Type, h.Version, want, Version)
+	if h.Type != want || h.Version != version {
+		return nostr.ID{}, guild.Drop(guild.Malformed, "%.40q of version %d is not %s of version %d", h.Type, h.Version, want, version)
 	}
-	b, err := hex.DecodeString(h.Request) // the Nostr library takes any characters for digits
+	b, err := hex.DecodeString(h.Request) // the Nostr library accepts characters that are no digits
 	if err != nil || len(b) != len(nostr.ID{}) {
-		return nostr.ID{}, guild.Drop(guild.Malformed, "%s: which request it is about", want)
+		return nostr.ID{}, guild.Drop(guild.Malformed, "%s: invalid id of the request", want)
 	}
 	return nostr.ID(b), nil
 }
