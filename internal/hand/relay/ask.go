@@ -24,10 +24,9 @@ func unreachable(url string, err error) Ack {
 
 func isAuth(text string) bool { return strings.HasPrefix(text, "auth-required:") }
 
-// Publish sends an event to the given relays, or to all of the pool without any, and waits for what each of
-// them says. Relays that are not in the pool are connected to for the purpose. A relay that wants it is
-// authenticated to. The error is nil when at least one relay has the event, a *RefusedError when some were
-// reached and none has it, and matches ErrNoRelay when none was reached.
+// Publish sends an event to the given relays, or without any to all that are held, and waits for their answers. It connects
+// to relays that are not in the pool, and authenticates if a relay asks for it. The error is nil if at least one relay has
+// the event, a *RefusedError if some were reached and none has it, and matches ErrNoRelay if none was reached.
 func (p *Pool) Publish(ctx context.Context, e guild.Verified, urls ...string) ([]Ack, error) {
 	id := e.Event().ID
 	frame, err := eventFrame(e.Event())
@@ -44,7 +43,7 @@ func (p *Pool) Publish(ctx context.Context, e guild.Verified, urls ...string) ([
 	return acks, nil
 }
 
-// verdict is what the answers of several relays come to.
+// verdict returns the error of a publication, given the answers of all relays.
 func verdict(acks []Ack) error {
 	var errs []error
 	for _, a := range acks {
@@ -61,7 +60,7 @@ func verdict(acks []Ack) error {
 	return &RefusedError{acks}
 }
 
-// each runs f for all links at once and leaves them.
+// each runs f for all links at the same time, and leaves them.
 func each[T any](p *Pool, links []*link, f func(*link) T) []T {
 	results := make([]T, len(links))
 	var wg sync.WaitGroup
@@ -95,7 +94,7 @@ func (l *link) publish(ctx context.Context, id nostr.ID, frame []byte) Ack {
 	return ack
 }
 
-// publish sends a message about an event and waits for the relay's OK.
+// publish sends a message with an event and waits for the relay's OK.
 func (s *session) publish(ctx context.Context, id nostr.ID, frame []byte) Ack {
 	answer := make(chan Ack, 1)
 	s.mu.Lock()
@@ -115,12 +114,12 @@ func (s *session) publish(ctx context.Context, id nostr.ID, frame []byte) Ack {
 	}
 }
 
-// answer gives an OK to all who wait for it.
+// answer passes an OK to all calls that wait for it.
 func (s *session) answer(id nostr.ID, ack Ack) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, answer := range s.answers[id] {
-		answer <- ack // has space: each is used once
+		answer <- ack // has room: each channel gets one answer
 	}
 	delete(s.answers, id)
 }
@@ -136,7 +135,11 @@ func (s *session) unawait(id nostr.ID, answer chan<- Ack) {
 	s.answers[id] = left
 }
 
-// authenticate answers the relay's challenge (NIP-42), once for each challenge.
+// authenticate answers the relay's challenge (NIP-42).
+//
+// A relay may refuse many requests at the same time with "auth-required:". Each of their callers calls authenticate and then
+// tries again. The first one answers the challenge while the others wait for s.auth; then they find it answered. A relay may
+// send a new challenge at any time, so the answered one is remembered, not just that one was.
 func (s *session) authenticate(ctx context.Context) error {
 	signer := s.pool.cfg.Signer
 	if signer == nil {
@@ -187,9 +190,9 @@ func (s *session) answerChallenge(ctx context.Context, signer nostr.Signer, chal
 	return nil
 }
 
-// Query returns the stored events of the given relays, or of all of the pool without any, each once, newest
-// first. A relay may stop at a number of its own; ask for older ones with Until then. The error is nil when at
-// least one relay has sent all that it has; what came before another end is returned with the error.
+// Query returns the stored events of the given relays, or without any of all that are held, each once, the newest first. A
+// relay may stop at some number; ask for older events with Until then. The error is nil if at least one relay has answered
+// in full. Events that came before an error are returned with it.
 func (p *Pool) Query(ctx context.Context, filters []nostr.Filter, urls ...string) ([]guild.Verified, error) {
 	links, failed := p.visit(urls)
 	found := each(p, links, func(l *link) finding { return l.query(ctx, p.plain(filters)) })
@@ -233,7 +236,7 @@ func newestFirst(events map[nostr.ID]guild.Verified) []guild.Verified {
 	return sorted
 }
 
-// finding is what one relay has.
+// finding is the answer of one relay to a query.
 type finding struct {
 	events []guild.Verified
 	err    error

@@ -8,7 +8,7 @@ import (
 	"guild"
 )
 
-// BenchmarkReceive reads distinct events through one socket: parsed, verified, handed on in order.
+// BenchmarkReceive reads distinct events through one connection: parsed, verified, delivered in order.
 func BenchmarkReceive(b *testing.B) {
 	const batch = 1000
 	all := signed(b, batch)
@@ -33,7 +33,7 @@ func BenchmarkReceive(b *testing.B) {
 	b.ReportMetric(float64(b.N)*batch/b.Elapsed().Seconds(), "events/s")
 }
 
-// BenchmarkVerify is the floor of BenchmarkReceive on one processor.
+// BenchmarkVerify measures the least time of BenchmarkReceive on one processor.
 func BenchmarkVerify(b *testing.B) {
 	e := sign(b, 1, nostr.Now(), "hello").Event()
 	for b.Loop() {
@@ -43,7 +43,7 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// BenchmarkPublish is the time from Publish to the OK of a real relay on this machine, which verifies too.
+// BenchmarkPublish measures the time from Publish to the OK of a real relay on this machine, which verifies too.
 func BenchmarkPublish(b *testing.B) {
 	url := honest(b)
 	p, _ := run(b, config(newInbox(), url))

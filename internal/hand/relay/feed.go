@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	overlap  = nostr.Timestamp(120) // seconds that are read again, for clocks and relays that are late
-	maxPages = 1_000                // of stored events read back in one go
+	overlap  = nostr.Timestamp(120) // seconds that are read again, for clocks that differ and relays that are late
+	maxPages = 1_000                // of stored events in one start of a feed
 )
 
-// standing is a subscription that outlives connections.
+// standing is a subscription that outlasts connections.
 type standing struct {
 	name       string
 	filters    []nostr.Filter
@@ -25,12 +25,12 @@ type standing struct {
 	urls       []string // normalized
 	receive    Receiver
 
-	ready chan struct{} // closed when one relay is listened to without a gap
+	ready chan struct{} // closed when the subscription is current at one relay
 	once  sync.Once
 }
 
-// overlap is how much before its watermark a subscription begins again. Gift wraps are dated up to two days back on
-// purpose (NIP-59), so that one which is dated before all that was read may still be new.
+// overlap returns the time before its watermark from which a subscription is read again. Gift wraps are dated up to two days
+// back on purpose (NIP-59), so a new one may have a date before the watermark.
 func (s *standing) overlap() nostr.Timestamp {
 	for _, f := range s.filters {
 		if !slices.Contains(f.Kinds, nostr.KindGiftWrap) {
@@ -40,14 +40,14 @@ func (s *standing) overlap() nostr.Timestamp {
 	return overlap + backdated
 }
 
-// backdated is how far back gift wraps are dated at most, in seconds.
+// backdated is the largest time by which gift wraps are dated back, in seconds.
 const backdated = 2 * 24 * 60 * 60
 
-// Subscribe asks the relays for events, now and after every reconnect, and gives them to Config.Receive. URLs
-// restrict it to those relays, which are then kept connected until cancel; without any it is all relays of the
-// pool, also those added later. The name is the key of its watermark at each relay: filters given under a name
-// in use replace those before. The filters' Since is where the first reading begins; a Limit says that older
-// events than those are not wanted. What was already read may still be received after cancel.
+// Subscribe asks relays for events, now and after every reconnect, and gives them to Config.Receive. With URLs it asks those
+// relays and keeps them connected until cancel; without, all that are held, also those added later. The name is the key of
+// the watermark at each relay. New filters under a name in use replace the old ones. The first reading begins at the
+// filters' Since. A Limit means that only so many of the newest stored events are wanted. After cancel, events that were
+// read before may still be received.
 func (p *Pool) Subscribe(name string, filters []nostr.Filter, urls ...string) (cancel func()) {
 	sub, err := p.standing(name, filters, p.receive, urls)
 	if err != nil {
@@ -56,8 +56,8 @@ func (p *Pool) Subscribe(name string, filters []nostr.Filter, urls ...string) (c
 	return p.put(sub)
 }
 
-// Listen is Subscribe with a receiver of its own. It returns once one of the relays is listened to without a
-// gap; if that has not come about when ctx ends, nothing is subscribed to and the error matches ErrNoRelay.
+// Listen is Subscribe with a receiver of its own. It returns when the subscription is current at one of the relays. If ctx
+// ends before that, the subscription is cancelled and the error matches ErrNoRelay.
 func (p *Pool) Listen(ctx context.Context, name string, filters []nostr.Filter, receive Receiver, urls ...string) (cancel func(), err error) {
 	sub, err := p.standing(name, filters, receive, urls)
 	if err != nil {
@@ -76,7 +76,7 @@ func (p *Pool) Listen(ctx context.Context, name string, filters []nostr.Filter, 
 	}
 }
 
-// standing makes a subscription of what Subscribe got. The error is about URLs, which are left out.
+// standing makes a subscription. The error is about invalid URLs, which are left out.
 func (p *Pool) standing(name string, filters []nostr.Filter, receive Receiver, urls []string) (*standing, error) {
 	sub := &standing{
 		name: name, filters: p.plain(filters), everywhere: len(urls) == 0,
@@ -94,7 +94,7 @@ func (p *Pool) standing(name string, filters []nostr.Filter, receive Receiver, u
 	return sub, errors.Join(errs...)
 }
 
-// put makes a subscription the one under its name.
+// put adds a subscription, in place of another one of its name.
 func (p *Pool) put(sub *standing) (cancel func()) {
 	p.Add(sub.urls...)
 	p.mu.Lock()
@@ -108,7 +108,7 @@ func (p *Pool) put(sub *standing) (cancel func()) {
 	return sync.OnceFunc(func() { p.unsubscribe(sub) })
 }
 
-// plain replaces limit:0, which not every relay understands, by its meaning: from now on.
+// plain replaces limit:0, which not all relays understand, by a Since of now.
 func (p *Pool) plain(filters []nostr.Filter) []nostr.Filter {
 	own := make([]nostr.Filter, len(filters))
 	for i, f := range filters {
@@ -134,7 +134,7 @@ func (p *Pool) unsubscribe(sub *standing) {
 	}
 }
 
-// Forget has a subscription of that name read a relay from the beginning the next time that it starts there.
+// Forget drops the watermark of a subscription at a relay. The next start there reads from the beginning.
 func (p *Pool) Forget(name, url string) {
 	if clean, err := Normalize(url); err == nil {
 		p.marks.Forget(clean, name)
@@ -149,7 +149,7 @@ func (p *Pool) pokeAll() {
 	}
 }
 
-// standingAt returns the subscriptions that concern a relay, by name.
+// standingAt returns the subscriptions at a relay, by name.
 func (p *Pool) standingAt(url string) map[string]*standing {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,27 +164,36 @@ func (p *Pool) standingAt(url string) map[string]*standing {
 	return wanted
 }
 
-// feed is a standing subscription on one connection. It goes through three phases: what is stored since the
-// watermark, page by page if it is much; a second look at what came since the beginning, because a relay may
-// store an event after it has answered the query and before it listens for us; and then the live events. Only
-// after the second look may the watermark move: stored events come newest first. A feed belongs to the
-// goroutine that hands on the events of its session.
+// feed is a standing subscription on one connection. It has three phases:
+//
+//  1. It reads the stored events since the watermark. A relay returns the newest and stops at some number, so there may be
+//     many pages, each older than the one before.
+//  2. It reads the events since the first phase began once more. A relay may have stored an event after it answered the
+//     query and before it began to send us new ones; without this second look such an event would be lost.
+//  3. The feed is current: it gets new events as they come.
+//
+// Only in the third phase the watermark moves. Before, the newest events have come while older ones are missing; if the
+// connection ended then, a watermark at the newest event would skip the older ones for ever.
+//
+// A feed starts from the watermark again if the relay closes the subscription (after authenticating, if the relay asks for
+// that), and if events were dropped because the queue was full. All methods are called by the goroutine that delivers the
+// events of the session, so a feed has no lock.
 type feed struct {
 	session *session
 	sub     *standing
-	lost    atomic.Bool // the reader had to drop an event of it
+	lost    atomic.Bool // the reader dropped an event because the queue was full
 
-	live    *stream // stays open
-	back    *stream // reads a page, or looks again
+	live    *stream // reads the first page, and stays open for new events
+	back    *stream // reads another page, or is the second look
 	began   nostr.Timestamp
-	newest  nostr.Timestamp // created_at seen since began, no later than now
+	newest  nostr.Timestamp // created_at since began, no later than now
 	pages   int
 	looked  bool // the second look has begun
-	current bool // all that was stored has been read
-	refusal int  // CLOSED in a row
+	current bool // all stored events were read
+	refusal int  // number of CLOSED in a row
 }
 
-// start asks anew for everything since the watermark.
+// start asks for all events since the watermark.
 func (f *feed) start(ctx context.Context) {
 	f.stop(ctx)
 	p, url := f.session.pool, f.session.link.url
@@ -196,7 +205,7 @@ func (f *feed) start(ctx context.Context) {
 	f.live = f.open(ctx, filters)
 }
 
-// open sends a REQ. If it cannot be sent the connection has ended, or is overloaded and looked after by again.
+// open sends a REQ. If that fails, the connection has ended, or again tries later.
 func (f *feed) open(ctx context.Context, filters []nostr.Filter) *stream {
 	return f.send(ctx, &stream{filters: filters, feed: f})
 }
@@ -217,7 +226,7 @@ func (f *feed) stop(ctx context.Context) {
 	f.live, f.back = nil, nil
 }
 
-// read notes an event that has been handed on.
+// read notes an event that was delivered.
 func (f *feed) read(st *stream, e nostr.Event) {
 	if st != f.live && st != f.back {
 		return // of an earlier start
@@ -235,7 +244,7 @@ func (f *feed) mark() {
 	}
 }
 
-// eose goes on to the next page, the second look, or the live phase.
+// eose begins the next page, the second look, or the third phase.
 func (f *feed) eose(ctx context.Context, st *stream) {
 	if st != f.live && st != f.back || f.current || f.lost.Load() {
 		return
@@ -266,15 +275,15 @@ func (f *feed) eose(ctx context.Context, st *stream) {
 	f.sub.once.Do(func() { close(f.sub.ready) })
 }
 
-// closed deals with a CLOSED of the relay.
+// closed handles a CLOSED of the relay.
 func (f *feed) closed(ctx context.Context, st *stream, why string) {
 	if st == f.live || st == f.back {
 		f.again(ctx, why)
 	}
 }
 
-// again starts the feed later: after authenticating if the relay wants that, and not at once if it has
-// refused before.
+// again starts the feed later, after a backoff. If the relay asks for authentication, it authenticates first, and the first
+// time without a wait.
 func (f *feed) again(ctx context.Context, why string) {
 	s := f.session
 	f.stop(ctx)
@@ -300,7 +309,7 @@ func (f *feed) again(ctx context.Context, why string) {
 	})
 }
 
-// pause reports whether ctx lasted as long.
+// pause waits for d, and reports whether ctx is still going on.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

@@ -19,7 +19,7 @@ import (
 	"guild/internal/hand/relay"
 )
 
-func TestWhatIsNotAnEventOfOursIsDroppedAndCounted(t *testing.T) {
+func TestRejectedMessages(t *testing.T) {
 	good := sign(t, 1, nostr.Now(), "good")
 	json := good.Event().String()
 	forged := sign(t, 1, nostr.Now(), "forged").Event() // one of good would be dropped unseen if good came first
@@ -82,7 +82,7 @@ func TestWhatIsNotAnEventOfOursIsDroppedAndCounted(t *testing.T) {
 
 func event(sub string, e nostr.Event) string { return `["EVENT","` + sub + `",` + e.String() + `]` }
 
-func TestEventsOfASocketKeepTheirOrder(t *testing.T) {
+func TestOrderOfEvents(t *testing.T) {
 	all := signed(t, 500)
 	shuffled := slices.Clone(all)
 	for i := range shuffled { // any order but that of created_at
@@ -105,7 +105,7 @@ func TestEventsOfASocketKeepTheirOrder(t *testing.T) {
 	}
 }
 
-func TestAForgeryOnOneRelayDoesNotMaskTheEventOnAnother(t *testing.T) {
+func TestForgeryDoesNotHideEvent(t *testing.T) {
 	all := signed(t, 200)
 	forger := hostile(t, func(p peer) {
 		sub := p.await("REQ")
@@ -134,7 +134,7 @@ func TestAForgeryOnOneRelayDoesNotMaskTheEventOnAnother(t *testing.T) {
 	}
 }
 
-func TestASlowReceiverHoldsUpItsOwnSocketOnly(t *testing.T) {
+func TestSlowReceiver(t *testing.T) {
 	all := signed(t, 300)
 	var slow string
 	gate := make(chan struct{})
@@ -171,7 +171,7 @@ func TestASlowReceiverHoldsUpItsOwnSocketOnly(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatBreaksMidFrameIsMadeAgain(t *testing.T) {
+func TestBrokenFrameReconnects(t *testing.T) {
 	e := sign(t, 1, nostr.Now(), "second time")
 	var connections atomic.Int32
 	url := hostile(t, func(p peer) {
@@ -190,7 +190,7 @@ func TestAConnectionThatBreaksMidFrameIsMadeAgain(t *testing.T) {
 	box.take(t, 1)
 }
 
-func TestARelayThatLosesTheConnectionBeforeItsOKHasNotAnswered(t *testing.T) {
+func TestConnectionLostBeforeOK(t *testing.T) {
 	url := hostile(t, func(p peer) { p.await("EVENT") })
 	p, _ := run(t, config(newInbox()))
 	_, err := p.Publish(t.Context(), sign(t, 1, nostr.Now(), "lost"), url)
@@ -199,7 +199,7 @@ func TestARelayThatLosesTheConnectionBeforeItsOKHasNotAnswered(t *testing.T) {
 	}
 }
 
-func TestOnlySoManyStrangersRelaysAreVisitedAtATime(t *testing.T) {
+func TestVisitsAreLimited(t *testing.T) {
 	silent := make([]string, 40)
 	for i := range silent {
 		silent[i] = hostile(t, func(p peer) { p.drain() })
@@ -226,7 +226,7 @@ func TestOnlySoManyStrangersRelaysAreVisitedAtATime(t *testing.T) {
 	}
 }
 
-// world is a relay of the test's own on a pipe inside a bubble.
+// world is a relay that the test plays, on a pipe inside a synctest bubble.
 func world(t *testing.T, box *inbox, marks *relay.Marks, play func(p peer)) (pool *relay.Pool) {
 	c := config(box, "ws://localhost")
 	listener := newPiped()
@@ -237,7 +237,7 @@ func world(t *testing.T, box *inbox, marks *relay.Marks, play func(p peer)) (poo
 	return pool
 }
 
-func TestReconnectsBackOffUpToAMinute(t *testing.T) {
+func TestReconnectBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var times []time.Duration
 		began := time.Now()
@@ -260,7 +260,7 @@ func TestReconnectsBackOffUpToAMinute(t *testing.T) {
 	})
 }
 
-func TestARelayThatIsNotReachedForLongIsTriedSeldom(t *testing.T) {
+func TestBackoffOfDeadRelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const silence = 12 * time.Second
 		var tries atomic.Int64
@@ -280,7 +280,7 @@ func TestARelayThatIsNotReachedForLongIsTriedSeldom(t *testing.T) {
 	})
 }
 
-func TestARelayThatServesUsForAWhileIsNotLeftForLong(t *testing.T) {
+func TestBackoffOfShortConnections(t *testing.T) {
 	tests := []struct {
 		serves      time.Duration
 		least, most int // connections in an hour
@@ -313,7 +313,7 @@ func TestARelayThatServesUsForAWhileIsNotLeftForLong(t *testing.T) {
 	}
 }
 
-func TestADeadConnectionIsFoundByPing(t *testing.T) {
+func TestPingFindsDeadConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		connected := make(chan time.Time, 10)
 		mute := &websocket.AcceptOptions{OnPingReceived: func(context.Context, []byte) bool { return false }}
@@ -333,7 +333,7 @@ func TestADeadConnectionIsFoundByPing(t *testing.T) {
 	})
 }
 
-func TestTheWatermarkIsTheNewestEventButNeverInTheFuture(t *testing.T) {
+func TestWatermarkIsNotInFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := nostr.Now()
 		tests := []struct {
@@ -363,7 +363,7 @@ func TestTheWatermarkIsTheNewestEventButNeverInTheFuture(t *testing.T) {
 	})
 }
 
-func TestAWatermarkMovesOnlyWhenAllThatIsStoredHasBeenRead(t *testing.T) {
+func TestWatermarkMovesWhenCurrent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		marks := &relay.Marks{}
 		box := newInbox()
@@ -393,7 +393,7 @@ func TestAWatermarkMovesOnlyWhenAllThatIsStoredHasBeenRead(t *testing.T) {
 	})
 }
 
-func TestASubscriptionBeginsTwoMinutesBeforeItsWatermark(t *testing.T) {
+func TestOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		marks := &relay.Marks{}
 		marks.Set("ws://localhost", "notes", nostr.Now()-1000)
@@ -409,7 +409,7 @@ func TestASubscriptionBeginsTwoMinutesBeforeItsWatermark(t *testing.T) {
 	})
 }
 
-func TestGiftWrapsAreReadFromTwoDaysBeforeTheirWatermark(t *testing.T) {
+func TestOverlapOfGiftWraps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		marks := &relay.Marks{}
 		marks.Set("ws://localhost", "letters", nostr.Now()-1000)
@@ -425,7 +425,7 @@ func TestGiftWrapsAreReadFromTwoDaysBeforeTheirWatermark(t *testing.T) {
 	})
 }
 
-func TestAnEventStoredBetweenTheQueryAndTheListenerIsFoundByTheSecondLook(t *testing.T) {
+func TestSecondLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		box := newInbox()
 		p := world(t, box, nil, func(p peer) {
@@ -440,7 +440,7 @@ func TestAnEventStoredBetweenTheQueryAndTheListenerIsFoundByTheSecondLook(t *tes
 	})
 }
 
-func TestASubscriptionThatTheRelayClosesIsMadeAgainLater(t *testing.T) {
+func TestClosedSubscriptionRestarts(t *testing.T) {
 	for _, why := range []string{"error: shutting down", "rate-limited: slow down"} {
 		synctest.Test(t, func(t *testing.T) {
 			box := newInbox()
@@ -464,7 +464,7 @@ func TestASubscriptionThatTheRelayClosesIsMadeAgainLater(t *testing.T) {
 	}
 }
 
-func TestARelayThatNeverAnswersIsNotWaitedForLong(t *testing.T) {
+func TestSilentRelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := world(t, newInbox(), nil, func(p peer) { p.drain() })
 		began := time.Now()
@@ -479,7 +479,7 @@ func TestARelayThatNeverAnswersIsNotWaitedForLong(t *testing.T) {
 	})
 }
 
-func TestAVisitedRelayIsLeftWhenItIsIdle(t *testing.T) {
+func TestIdleVisitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := newPiped()
 		serve(t, listener, playing(func(p peer) {
@@ -504,9 +504,8 @@ func TestAVisitedRelayIsLeftWhenItIsIdle(t *testing.T) {
 	})
 }
 
-// TestAFloodEndsInAnotherRequest drives the queue over its bound while Receive stands still: the events that are
-// dropped then are asked for again.
-func TestAFloodEndsInAnotherRequest(t *testing.T) {
+// TestFloodIsReadAgain fills the queue while Receive blocks. The events that are dropped then must be asked for again.
+func TestFloodIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := make([]guild.Verified, 200)
 		for i := range all {

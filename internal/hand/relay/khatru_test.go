@@ -1,8 +1,7 @@
 //go:build !race
 
-// The client against a relay that we did not write, because two halves by the same hand agree too easily. Not
-// under the race detector: khatru has data races of its own, and the library under it verifies events with code
-// that the detector stops.
+// These tests use a relay that we did not write: a client and a relay by the same authors may share an error. They do not
+// run under the race detector, because khatru has data races, and its library verifies events with code that crashes there.
 
 package relay_test
 
@@ -25,7 +24,7 @@ import (
 	"guild/internal/hand/relay"
 )
 
-// locked makes the library's store in memory fit for several connections.
+// locked makes the library's store in memory safe for several connections.
 type locked struct {
 	mu sync.Mutex
 	slicestore.SliceStore
@@ -60,7 +59,7 @@ func foreign(t *testing.T, limit int) (*khatru.Relay, *httptest.Server) {
 
 func websocketURL(srv *httptest.Server) string { return "ws" + strings.TrimPrefix(srv.URL, "http") }
 
-func TestAForeignRelayTakesAndReturnsEvents(t *testing.T) {
+func TestForeignRelay(t *testing.T) {
 	_, srv := foreign(t, 150)
 	url := websocketURL(srv)
 	live := newInbox()
@@ -93,7 +92,7 @@ func TestAForeignRelayTakesAndReturnsEvents(t *testing.T) {
 	}
 }
 
-func TestASecondThatAForeignRelayCutsOffIsCountedAndWhatIsOlderIsRead(t *testing.T) {
+func TestForeignRelayCutsSecond(t *testing.T) {
 	_, srv := foreign(t, 150)
 	url := websocketURL(srv)
 	writer, _ := run(t, config(newInbox(), url))
@@ -122,7 +121,7 @@ func TestASecondThatAForeignRelayCutsOffIsCountedAndWhatIsOlderIsRead(t *testing
 	}
 }
 
-func TestAForeignRelayIsReadOnAfterADisconnection(t *testing.T) {
+func TestForeignRelayReconnect(t *testing.T) {
 	_, srv := foreign(t, 500)
 	url := websocketURL(srv)
 	box := newInbox()
@@ -141,7 +140,7 @@ func TestAForeignRelayIsReadOnAfterADisconnection(t *testing.T) {
 	}
 }
 
-func TestAForeignRelayThatDemandsAuthenticationGetsIt(t *testing.T) {
+func TestForeignRelayAuthentication(t *testing.T) {
 	r, srv := foreign(t, 500)
 	stranger := func(ctx context.Context) (bool, string) {
 		_, known := khatru.GetAuthed(ctx)

@@ -12,17 +12,18 @@ import (
 )
 
 const (
-	firstWait = 500 * time.Millisecond // before the second try to connect
-	longest   = time.Minute            // wait between two tries
-	stable    = time.Minute            // a connection that lasted as long makes the waits short again
-	useful    = 10 * time.Second       // one that lasted as long, and as long as the wait, makes it shorter
-	idle      = time.Minute            // after which a visited relay is left
-	soon      = time.Second            // a relay that will be tried within it is worth waiting for
+	firstWait = 500 * time.Millisecond // longest wait before the second try to connect
+	longest   = time.Minute            // longest wait between two tries
+	stable    = time.Minute            // a connection that lasted this long resets the backoff
+	useful    = 10 * time.Second       // one that lasted this long, and as long as the wait, reduces the backoff by one step
+	idle      = time.Minute            // time after which a visited relay is disconnected
+	soon      = time.Second            // callers wait for a relay that will be tried within this time
 )
 
-// backoff returns the wait before try n+1, n counting the failures: exponential, with full jitter.
+// backoff returns the wait after n failures: exponential, with full jitter.
 func backoff(n int) time.Duration { return rand.N(mostWait(n)) }
 
+// mostWait returns the longest wait after n failures.
 func mostWait(n int) time.Duration {
 	if n < 8 {
 		return min(longest, firstWait<<n)
@@ -30,13 +31,13 @@ func mostWait(n int) time.Duration {
 	return longest
 }
 
-// link is one relay: its connections one after the other, and what is counted over all of them.
+// link is one relay: its connections, one after the other, and the counts over all of them.
 type link struct {
 	pool *Pool
 	url  string
 
-	holds  int       // who wants it connected; under pool.mu
-	visits int       // who is using it; under pool.mu
+	holds  int       // number of users that want it connected; under pool.mu
+	visits int       // number of calls that use it now; under pool.mu
 	left   time.Time // end of the last visit; under pool.mu
 	gone   chan struct{}
 
@@ -44,7 +45,7 @@ type link struct {
 	session *session // nil while not connected
 	since   time.Time
 	lastErr error
-	failed  int           // connections that could not be made
+	failed  int           // tries to connect that failed
 	next    time.Time     // of the next try
 	changed chan struct{} // closed and replaced at each change of the above
 
@@ -56,12 +57,16 @@ func newLink(p *Pool, url string) *link {
 	return &link{pool: p, url: url, left: now, since: now, gone: make(chan struct{}), changed: make(chan struct{})}
 }
 
-// hangUp ends the link for good. The caller holds pool.mu.
+// hangUp ends the link. The caller holds pool.mu.
 func (l *link) hangUp() { close(l.gone) }
 
-// run connects, and connects again, until ctx ends or nobody needs the relay. A relay that cannot be reached, or
-// throws us out at once, is left alone for longer and longer; one that serves us for a while each time is not left for
-// much longer than it served.
+// run connects, again and again, until ctx ends or the relay is not needed any more.
+//
+// The wait between two tries doubles with each failure, up to a minute. A connection that ends at once counts as a failure
+// too, or a relay that accepts and drops us would be tried without end. But a relay may drop all connections after some
+// time, say every 20 s. If each of these counted as a failure we would be away from it for longer and longer. So a
+// connection that lasted for 10 s, and as long as the longest wait at this step, takes the backoff a step back: we are not
+// away for much longer than we were served.
 func (l *link) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -91,7 +96,7 @@ func (l *link) run(ctx context.Context) {
 	}
 }
 
-// connect makes one connection, stays until it ends, and says how long it was there.
+// connect makes one connection, serves it until it ends, and returns how long it lasted.
 func (l *link) connect(ctx context.Context) (lasted time.Duration) {
 	ws, err := l.pool.dial(ctx, l.url)
 	if err != nil {
@@ -127,14 +132,14 @@ func (l *link) set(change func()) {
 	l.changed = make(chan struct{})
 }
 
-// unused reports whether the relay is connected for nothing.
+// unused reports whether the relay is not held, and was not visited for a while.
 func (l *link) unused() bool {
 	l.pool.mu.Lock()
 	defer l.pool.mu.Unlock()
 	return l.holds <= 0 && l.visits == 0 && l.pool.cfg.Now().Sub(l.left) >= idle
 }
 
-// connected waits for the connection, but not when the relay cannot be reached.
+// connected waits for the connection. It fails at once if the relay is down.
 func (l *link) connected(ctx context.Context) (*session, error) {
 	l.mu.Lock()
 	failed := l.failed
@@ -152,7 +157,7 @@ func (l *link) connected(ctx context.Context) (*session, error) {
 		select {
 		case <-changed:
 		case <-l.gone:
-			return nil, errors.New("given up for another relay")
+			return nil, errors.New("disconnected to make room for another relay")
 		case <-l.pool.stopped:
 			return nil, ErrClosed
 		case <-ctx.Done():
@@ -161,8 +166,7 @@ func (l *link) connected(ctx context.Context) (*session, error) {
 	}
 }
 
-// down returns why there is no use in waiting: a try failed since the caller began to wait, or the next one is
-// not soon.
+// down returns an error if waiting is no use: a try has failed since the caller began to wait, or the next one is not soon.
 func (l *link) down(failed int) error {
 	if l.lastErr == nil || l.failed == failed && l.next.Sub(l.pool.cfg.Now()) <= soon {
 		return nil
@@ -170,7 +174,7 @@ func (l *link) down(failed int) error {
 	return fmt.Errorf("not connected: %w", l.lastErr)
 }
 
-// poke makes the connection, if there is one, look at the subscriptions again.
+// poke makes the connection, if there is one, reconcile its feeds with the subscriptions.
 func (l *link) poke() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,7 +196,7 @@ func (l *link) status() Status {
 	return s
 }
 
-// reject counts and reports what is dropped.
+// reject counts and reports a dropped message.
 func (l *link) reject(ctx context.Context, reason Reason, raw []byte) {
 	l.rejected.Add(1)
 	l.pool.cfg.Reject(ctx, l.url, reason, bytes.Clone(raw[:min(len(raw), maxRaw)]))

@@ -13,22 +13,22 @@ import (
 	"fiatjaf.com/nostr"
 )
 
-const marksEvery = time.Second // writes of the file are at least so far apart
+const marksEvery = time.Second // least time between two writes of the file
 
-// Marks remembers how far each subscription has been read at each relay. A mark that is too old costs
-// reading some events again and nothing else; therefore the file is written at most once a second, and one that
-// cannot be read is begun anew. The zero value keeps the marks in memory.
+// Marks holds the watermarks: how far each subscription was read at each relay. If a mark is too old, some events are read
+// again, and nothing else happens. So the file is written at most once a second, and an unreadable file counts as empty. The
+// zero value keeps the marks in memory.
 type Marks struct {
 	path string
 
 	mu     sync.Mutex
 	marks  map[string]map[string]nostr.Timestamp // by relay and subscription
-	timer  *time.Timer                           // set while something is not yet written
+	timer  *time.Timer                           // set while changes are not written
 	closed bool
 	err    error // of the last write
 }
 
-// OpenWatermarks reads the marks kept in a file, which need not exist yet. Close writes what is new.
+// OpenWatermarks reads the marks from a file, which need not exist. Close writes the last changes.
 func OpenWatermarks(path string) (*Marks, error) {
 	m := &Marks{path: path}
 	b, err := os.ReadFile(path)
@@ -68,14 +68,14 @@ func (m *Marks) Set(url, sub string, t nostr.Timestamp) {
 	m.soon()
 }
 
-// soon arranges for the file to be written. The caller holds m.mu.
+// soon schedules a write of the file. The caller holds m.mu.
 func (m *Marks) soon() {
 	if m.path != "" && m.timer == nil && !m.closed {
 		m.timer = time.AfterFunc(marksEvery, m.flush)
 	}
 }
 
-// Forget drops the mark of a subscription at a relay, which is then read from the beginning again.
+// Forget drops the mark of a subscription at a relay.
 func (m *Marks) Forget(url, sub string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,8 +86,8 @@ func (m *Marks) Forget(url, sub string) {
 	m.soon()
 }
 
-// Rewind moves marks of the subscriptions that match back to t, at all relays: what came since is read again. At 0
-// everything is.
+// Rewind moves later marks back to t, at all relays, for the subscriptions that match. Events since t are read again; with 0
+// all are.
 func (m *Marks) Rewind(match func(sub string) bool, t nostr.Timestamp) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,7 +105,7 @@ func (m *Marks) Rewind(match func(sub string) bool, t nostr.Timestamp) {
 	m.soon()
 }
 
-// Close writes what is not yet written.
+// Close writes the last changes.
 func (m *Marks) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,7 +125,7 @@ func (m *Marks) flush() {
 	}
 }
 
-// write replaces the file. The file is not synced: the one before it is as good.
+// write replaces the file. It does not sync it: after a crash the file before does as well.
 func (m *Marks) write() {
 	m.timer = nil
 	if err := m.replace(); err != nil {

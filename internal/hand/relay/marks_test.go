@@ -21,7 +21,7 @@ func reopen(t *testing.T, path string) *relay.Marks {
 	return m
 }
 
-func TestWatermarksOutliveTheProcess(t *testing.T) {
+func TestMarksAreStored(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "marks.json")
 	m := reopen(t, path)
 	m.Set("ws://a", "notes", 5)
@@ -38,7 +38,7 @@ func TestWatermarksOutliveTheProcess(t *testing.T) {
 	}
 }
 
-func TestWatermarksAreWrittenOnceASecond(t *testing.T) {
+func TestMarksAreWrittenOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "marks.json")
@@ -62,7 +62,7 @@ func TestWatermarksAreWrittenOnceASecond(t *testing.T) {
 	})
 }
 
-func TestADamagedFileOfWatermarksIsBegunAnew(t *testing.T) {
+func TestDamagedMarks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "marks.json")
 	for _, content := range []string{"", "{", `{"ws://a":{"notes":"x"}}`, "null", "[]"} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -79,7 +79,7 @@ func TestADamagedFileOfWatermarksIsBegunAnew(t *testing.T) {
 	}
 }
 
-func TestCloseTellsThatWatermarksCouldNotBeWritten(t *testing.T) {
+func TestMarksCloseError(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	m := reopen(t, filepath.Join(dir, "marks.json"))
 	m.Set("ws://a", "notes", 1)

@@ -15,27 +15,27 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Bounds of one message, beside its size: a few bytes of JSON must not become much memory.
+// Limits of one message, beside its size: a few bytes of JSON must not take much memory.
 const (
 	maxDepth  = 8      // of nesting; an event needs 4
 	maxTags   = 4_096  // of one event
 	maxValues = 16_384 // of all tags of one event
-	maxText   = 500    // bytes kept of what a relay says to us
+	maxText   = 500    // bytes of a relay's text that are kept
 )
 
-// message is what a relay sent (NIP-01): one of EVENT, EOSE, CLOSED, OK, NOTICE, AUTH.
+// message is a message of a relay (NIP-01): EVENT, EOSE, CLOSED, OK, NOTICE or AUTH.
 type message struct {
 	label string
 	sub   string      // EVENT, EOSE, CLOSED: our id of the subscription
-	event nostr.Event // EVENT; neither id nor signature are checked yet
-	id    nostr.ID    // OK: of the event it is about
+	event nostr.Event // EVENT; its id and signature are not checked yet
+	id    nostr.ID    // OK: of the event
 	ok    bool        // OK
 	text  string      // OK, CLOSED, NOTICE: for people; AUTH: the challenge
 }
 
-// parse reads one message. It is strict (RFC 7493: valid UTF-8, no name twice; every field of an event
-// present and of its type) and works for any bytes. The parser of fiatjaf.com/nostr is not used on what
-// strangers send: its hex decoder writes past the end of an id when the digits are too many.
+// parse reads one message. It is strict (RFC 7493: valid UTF-8, no duplicate names; every field of an event present and of
+// its type) and takes any bytes. We do not use the parser of fiatjaf.com/nostr on messages of strangers: its hex decoder
+// writes past the end of an id that has too many digits.
 func parse(raw []byte) (message, error) {
 	p := parser{d: jsontext.NewDecoder(bytes.NewBuffer(raw))}
 	p.expect('[')
@@ -55,7 +55,7 @@ func parse(raw []byte) (message, error) {
 	case "AUTH":
 		m.text = p.text()
 	default:
-		p.fail("label %.20q is none of NIP-01", m.label)
+		p.fail("unknown label %.20q", m.label)
 	}
 	for p.more(']') {
 		p.skip()
@@ -65,7 +65,7 @@ func parse(raw []byte) (message, error) {
 	return m, p.err
 }
 
-// parser reads tokens until the first error, and nothing but zero values after it.
+// parser reads tokens. After the first error all methods return zero values.
 type parser struct {
 	d   *jsontext.Decoder
 	err error
@@ -86,7 +86,7 @@ func (p *parser) token(kind jsontext.Kind) jsontext.Token {
 	case err != nil:
 		p.err = err
 	case t.Kind() != kind:
-		p.fail("%v where %v should be", t.Kind(), kind)
+		p.fail("got %v, want %v", t.Kind(), kind)
 	default:
 		return t
 	}
@@ -107,7 +107,7 @@ func (p *parser) text() string {
 	return t.String()
 }
 
-// remark reads a text that some relays leave out.
+// remark reads the text at the end of a message, which some relays leave out.
 func (p *parser) remark() string {
 	if !p.more(']') {
 		return ""
@@ -130,7 +130,7 @@ func (p *parser) hex(into []byte) {
 		return
 	}
 	if len(digits) != hex.EncodedLen(len(into)) || strings.ContainsAny(digits, "ABCDEF") {
-		p.fail("%d characters where %d lower case hex digits should be", len(digits), hex.EncodedLen(len(into)))
+		p.fail("got %d characters, want %d lower case hex digits", len(digits), hex.EncodedLen(len(into)))
 		return
 	}
 	if _, err := hex.Decode(into, []byte(digits)); err != nil {
@@ -151,7 +151,7 @@ func (p *parser) integer(most int64) int64 {
 	return n
 }
 
-// event reads an event with all of its fields. Other fields are skipped.
+// event reads an event, which must have all fields. Unknown fields are skipped.
 func (p *parser) event() nostr.Event {
 	var e nostr.Event
 	p.expect('{')
@@ -180,7 +180,7 @@ func (p *parser) event() nostr.Event {
 	}
 	p.expect('}')
 	if fields != 7 {
-		p.fail("an event with %d of 7 fields", fields)
+		p.fail("an event has %d of 7 fields", fields)
 	}
 	return e
 }
@@ -205,13 +205,13 @@ func (p *parser) tags() nostr.Tags {
 	return tags
 }
 
-// finish sees to it that nothing follows.
+// finish checks that the message has ended.
 func (p *parser) finish() {
 	if p.err != nil {
 		return
 	}
 	if _, err := p.d.ReadToken(); err != io.EOF {
-		p.fail("something follows the message")
+		p.fail("data after the message")
 	}
 }
 
@@ -233,7 +233,7 @@ func (p *parser) skip() {
 	}
 }
 
-// printable cuts what a relay says to a length and a form that can be shown and logged.
+// printable cuts a relay's text, and replaces characters that cannot be printed.
 func printable(s string) string {
 	if len(s) > maxText {
 		s = strings.ToValidUTF8(s[:maxText], "")
@@ -246,22 +246,22 @@ func printable(s string) string {
 	}, s)
 }
 
-// eventFrame is the message that publishes e.
+// eventFrame returns the message that publishes e.
 func eventFrame(e nostr.Event) ([]byte, error) {
 	return nostr.EventEnvelope{Event: e}.MarshalJSON()
 }
 
-// authFrame is the message that answers a challenge (NIP-42).
+// authFrame returns the message that answers a challenge (NIP-42).
 func authFrame(e nostr.Event) ([]byte, error) {
 	return nostr.AuthEnvelope{Event: e}.MarshalJSON()
 }
 
-// closeFrame is the message that ends a subscription.
+// closeFrame returns the message that ends a subscription.
 func closeFrame(sub string) ([]byte, error) {
 	return nostr.CloseEnvelope(sub).MarshalJSON()
 }
 
-// reqFrame is the message that opens a subscription. (The library's envelope writes the first filter only.)
+// reqFrame returns the message that opens a subscription. The library's envelope writes only the first filter.
 func reqFrame(sub string, filters []nostr.Filter) ([]byte, error) {
 	b := []byte(`["REQ",` + strconv.Quote(sub))
 	for _, f := range filters {

@@ -22,7 +22,7 @@ func example(t testing.TB) nostr.Event {
 	return v.Event()
 }
 
-func TestAMessageIsReadAsItWasWritten(t *testing.T) {
+func TestParse(t *testing.T) {
 	e := example(t)
 	m, err := parse([]byte(`["EVENT","7",` + e.String() + `]`))
 	if err != nil || m.label != "EVENT" || m.sub != "7" {
@@ -54,7 +54,7 @@ func TestAMessageIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestAMessageOutsideTheBoundsIsRefused(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	event := example(t).String()
 	swap := func(old, new string) string { return `["EVENT","7",` + strings.Replace(event, old, new, 1) + `]` }
 	tests := []struct{ name, raw string }{
@@ -95,14 +95,14 @@ func TestAMessageOutsideTheBoundsIsRefused(t *testing.T) {
 	}
 }
 
-func TestARequestCarriesAllItsFilters(t *testing.T) {
+func TestReqFrame(t *testing.T) {
 	got, err := reqFrame("7", []nostr.Filter{{Kinds: []nostr.Kind{1}}, {Tags: nostr.TagMap{"p": {`a"b`}}}})
 	if want := `["REQ","7",{"kinds":[1]},{"#p":["a\"b"]}]`; err != nil || string(got) != want {
 		t.Errorf("got %s, %v\nwant %s", got, err, want)
 	}
 }
 
-func TestARelayHasOneSpelling(t *testing.T) {
+func TestNormalize(t *testing.T) {
 	tests := []struct{ raw, want string }{
 		{"wss://Relay.Example.com/", "wss://relay.example.com"},
 		{" wss://relay.example.com:443 ", "wss://relay.example.com"},

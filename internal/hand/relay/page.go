@@ -7,14 +7,14 @@ import (
 	"fiatjaf.com/nostr"
 )
 
-// span is what a filter brought of the stored events. Relays send the newest first and stop at a number of
-// their own, so a long span may have more behind its oldest event.
+// span counts the stored events that a filter brought. Relays send the newest first and stop at some number, so there may be
+// more events before the oldest.
 type span struct {
 	count  int
 	oldest nostr.Timestamp
 }
 
-// fullPage is how many events make it worth asking for older ones. Relays stop at 500 or so.
+// fullPage is the number of events from which we ask for older ones. Relays stop at 500 or so.
 const fullPage = 100
 
 // count notes a stored event.
@@ -34,20 +34,19 @@ func (st *stream) count(e nostr.Event) {
 	}
 }
 
-// Bounds of what is asked about one second. Relays order the events of a second, but no filter of NIP-01 says "after
-// this one", so those beyond a page are had only by asking for the second alone, and then for parts of it.
+// Limits on the questions about one second. More events than a page may have the same created_at. No filter of NIP-01 can ask
+// for the rest of a second, so we ask for that second alone, and if the answer seems cut, for parts of it.
 const (
-	maxSecond = 10_000 // events of one second that an answer of any relay has at most
+	maxSecond = 10_000 // events of one second that we read
 	maxParts  = 16     // filters of one request
 )
 
-// older returns a stream that asks for what the filters may have more behind what they brought, nil if that is
-// nothing. A filter with a limit of its own wants no more than that. Where a page has not got beyond its second, the
-// whole of that second is asked for, and then what is older than that. The filters in unread have more than can be
-// had.
+// older returns a stream that asks for older events than the filters brought, or nil if there are none. A filter with a
+// limit gets no more events than that. If all events of a page are of one second, it asks for that whole second, and then
+// for older events. The filters in unread have more events than the relay returns.
 func (st *stream) older() (next *stream, unread []nostr.Filter) {
 	next = &stream{feed: st.feed}
-	var divided stream // behind the others, see short
+	var divided stream // to be appended at the end, because short looks at the filter behind
 	for i, sp := range st.spans {
 		f := st.filters[i]
 		switch {
@@ -79,14 +78,14 @@ func (st *stream) older() (next *stream, unread []nostr.Filter) {
 	return next, unread
 }
 
-// ask adds a filter. The page is that of stream.pages.
+// ask adds a filter and its page, see stream.pages.
 func (st *stream) ask(f nostr.Filter, page int) {
 	st.filters = append(st.filters, f)
 	st.pages = append(st.pages, page)
 }
 
-// askBySecond asks for all of the second where a filter ends, of which a page has brought so many events, and then
-// for what is older.
+// askBySecond asks for the whole second at which a filter ends, of which a page has brought some events, and for older
+// events.
 func (st *stream) askBySecond(f nostr.Filter, page int) {
 	second, rest := f, f
 	second.Since = f.Until
@@ -105,9 +104,9 @@ func (st *stream) page(i int) int {
 	return 0
 }
 
-// short reports whether a filter that asked for a whole second has got a part of it. The answer is no longer than the
-// page before, then; and that page was cut off if there are older events, or if its length is one at which people cut.
-// Some relays even have nothing to say about a single second.
+// short reports whether a filter that asked for a whole second got only a part of it. There is no sure sign. We take it for
+// cut if the answer is no longer than the page before, and that page was cut: there are older events, or its length is a
+// round number, as limits are. Some relays return nothing for a single second.
 func (st *stream) short(i int) bool {
 	n, page := st.spans[i].count, st.page(i)
 	if limit := st.filters[i].Limit; limit > 0 && n >= limit {
@@ -120,8 +119,8 @@ func (st *stream) short(i int) bool {
 	return n <= page && (behind || n >= fullPage && n%50 == 0)
 }
 
-// halves divides what a filter asks for into two: by kinds, by authors or by the values of a tag. There is nothing to
-// divide in one with a limit, which the relay has answered as well as it can.
+// halves divides a filter into two: by kinds, by authors or by the values of a tag. It returns nil for a filter that cannot
+// be divided, or that has a limit.
 func halves(f nostr.Filter) []nostr.Filter {
 	a, b := f, f
 	switch {

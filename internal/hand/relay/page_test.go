@@ -6,14 +6,14 @@ import (
 	"fiatjaf.com/nostr"
 )
 
-// brought lets a stream bring n events of a kind, all of one second or each a second older than the one before.
+// brought adds n events of a kind to a stream, all of one second or each a second older than the one before.
 func brought(st *stream, n int, kind nostr.Kind, from, step nostr.Timestamp) {
 	for i := range n {
 		st.count(nostr.Event{Kind: kind, CreatedAt: from - step*nostr.Timestamp(i)})
 	}
 }
 
-func TestPagesGoBackWhereAFilterHasMore(t *testing.T) {
+func TestOlderPages(t *testing.T) {
 	one, two, limited := nostr.Filter{Kinds: []nostr.Kind{1}}, nostr.Filter{Kinds: []nostr.Kind{2}},
 		nostr.Filter{Kinds: []nostr.Kind{1}, Limit: 100}
 	st := &stream{filters: []nostr.Filter{one, two, limited}}
@@ -25,14 +25,14 @@ func TestPagesGoBackWhereAFilterHasMore(t *testing.T) {
 	}
 }
 
-// crowded is a stream whose page brought n events of one second, and no older ones.
+// crowded returns a stream whose page brought n events of one second, and no older ones.
 func crowded(n int) *stream {
 	st := &stream{filters: []nostr.Filter{{Kinds: []nostr.Kind{1, 2}, Since: 700, Until: 901}}}
 	brought(st, n, 1, 901, 0)
 	return st
 }
 
-func TestASecondThatFillsAPageIsAskedForAlone(t *testing.T) {
+func TestFullSecond(t *testing.T) {
 	next, unread := crowded(500).older()
 	if next == nil || len(next.filters) != 2 || unread != nil {
 		t.Fatalf("got %v %v", next, unread)
@@ -43,7 +43,7 @@ func TestASecondThatFillsAPageIsAskedForAlone(t *testing.T) {
 	}
 }
 
-func TestTheFirstSecondOfAFilterHasNothingBehindIt(t *testing.T) {
+func TestFirstSecondOfFilter(t *testing.T) {
 	st := &stream{filters: []nostr.Filter{{Since: 901, Until: 901}}}
 	brought(st, 500, 1, 901, 0)
 	if next, _ := st.older(); next == nil || len(next.filters) != 1 || next.filters[0].Since != 901 {
@@ -51,7 +51,7 @@ func TestTheFirstSecondOfAFilterHasNothingBehindIt(t *testing.T) {
 	}
 }
 
-func TestASecondThatIsNotGivenOutWholeIsDividedOrReported(t *testing.T) {
+func TestCutSecond(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		page, n, rest int
@@ -93,7 +93,7 @@ func TestASecondThatIsNotGivenOutWholeIsDividedOrReported(t *testing.T) {
 	}
 }
 
-func TestARelayThatHasNothingToSayAboutOneSecondIsNotAskedFurther(t *testing.T) {
+func TestEmptySecond(t *testing.T) {
 	st, _ := crowded(151).older()
 	brought(st, 3, 1, 900, 0)
 	if next, unread := st.older(); next != nil || len(unread) != 1 || unread[0].Since != 901 {
@@ -101,7 +101,7 @@ func TestARelayThatHasNothingToSayAboutOneSecondIsNotAskedFurther(t *testing.T) 
 	}
 }
 
-func TestAFilterIsDividedByWhateverItHasMoreThanOneOf(t *testing.T) {
+func TestHalves(t *testing.T) {
 	var two [2]nostr.PubKey
 	two[1][0] = 1
 	for name, f := range map[string]nostr.Filter{

@@ -20,21 +20,24 @@ import (
 )
 
 const (
-	maxVisited   = 32               // relays that are connected to on demand, at a time
+	maxVisited   = 32               // relays that are connected on demand, at a time
 	dialTimeout  = 15 * time.Second // until the websocket is open
-	reply        = 10 * time.Second // how long a relay may take to answer
-	maxDiscarded = 16 << 20         // bytes of a message that are read only to be dropped; more ends the connection
+	reply        = 10 * time.Second // for an answer of a relay
+	maxDiscarded = 16 << 20         // bytes of a message that is too large but read to its end; a longer one ends the connection
 )
 
-// Pool is a set of relays. Make one with New and keep Run running; its methods may be called at any time and
-// from any goroutine, also from within Receive.
+// Pool is a set of relays. Make one with New and keep Run running. Its methods may be called at any time from any goroutine,
+// also from Receive.
+//
+// Some relays are held: configured, added, or named by a subscription. They stay connected. Others are visited: connected for
+// one publication or query, and disconnected after a minute without use.
 type Pool struct {
 	cfg     Config
 	client  *http.Client
 	seen    *seen
 	marks   *Marks
-	invalid error      // about Config.URLs; for Run
-	ahead   chan *item // events that any processor may verify before their turn
+	invalid error      // of Config.URLs, returned by Run
+	ahead   chan *item // events in queues, to be verified before their turn by an idle processor
 
 	mu      sync.Mutex
 	links   map[string]*link
@@ -44,7 +47,7 @@ type Pool struct {
 	tasks   sync.WaitGroup
 }
 
-// New returns a pool that does nothing until Run.
+// New returns a pool. It connects to nothing until Run.
 func New(c Config) *Pool {
 	if c.MaxEvent == 0 {
 		c.MaxEvent = 512 << 10
@@ -75,7 +78,8 @@ func New(c Config) *Pool {
 	return p
 }
 
-// httpClient opens websockets: HTTP/1.1, no redirects (a relay must not send us elsewhere), nothing kept.
+// httpClient returns a client that opens websockets: HTTP/1.1, without redirects (a relay could send us to any host) and
+// without reuse of connections.
 func httpClient(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -100,8 +104,8 @@ func (p *Pool) dial(ctx context.Context, url string) (*websocket.Conn, error) {
 	return ws, nil
 }
 
-// Run connects to the relays and serves them until ctx ends; it returns when everything it started has
-// stopped. The error is about a URL in Config, or a second call of Run.
+// Run connects to the relays and serves them until ctx ends. It returns when all its goroutines have ended. The error is
+// about a URL in Config, or a second call of Run.
 func (p *Pool) Run(ctx context.Context) error {
 	if p.invalid != nil {
 		return p.invalid
@@ -154,7 +158,7 @@ func (p *Pool) verifyAhead(ctx context.Context) {
 	}
 }
 
-// offer lets another processor verify the event, if one is free.
+// offer lets an idle processor verify the event.
 func (p *Pool) offer(it *item) {
 	select {
 	case p.ahead <- it:
@@ -162,14 +166,14 @@ func (p *Pool) offer(it *item) {
 	}
 }
 
-// Add keeps the pool connected to more relays. A URL that is none is logged and left out.
+// Add holds more relays. An invalid URL is logged and left out.
 func (p *Pool) Add(urls ...string) {
 	if err := p.hold(urls); err != nil {
 		p.cfg.Log.Warn("relay not added", "err", err)
 	}
 }
 
-// hold keeps each of the relays that it can, once more. The error is about those that it cannot.
+// hold counts one more user of each relay. The error is about invalid URLs, which are left out.
 func (p *Pool) hold(urls []string) error {
 	var errs []error
 	for _, raw := range urls {
@@ -196,7 +200,7 @@ func (p *Pool) unhold(urls []string) {
 	}
 }
 
-// link returns the link to a relay and makes it if need be. The caller holds p.mu.
+// link returns the link to a relay, and makes it if it is missing. The caller holds p.mu.
 func (p *Pool) link(url string) *link {
 	l := p.links[url]
 	if l == nil {
@@ -209,8 +213,8 @@ func (p *Pool) link(url string) *link {
 	return l
 }
 
-// visit returns links to use once; each must be left again. Without URLs, it is all relays that are held.
-// What cannot be visited is in the second result.
+// visit returns links to use once. The caller must leave each. Without URLs it returns all relays that are held. The second
+// result is about those that cannot be visited.
 func (p *Pool) visit(raw []string) (links []*link, failed []Ack) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -243,7 +247,7 @@ func (p *Pool) targets(raw []string) []string {
 	return raw
 }
 
-// room reports whether one more relay can be visited. An idle one gives way.
+// room reports whether one more relay can be visited. If there are too many, it disconnects an idle one.
 func (p *Pool) room() bool {
 	n := 0
 	var idle *link
@@ -272,7 +276,7 @@ func (p *Pool) leave(l *link) {
 	l.left = p.cfg.Now()
 }
 
-// drop removes a link that nobody needs and reports whether it did.
+// drop removes a link if it is neither held nor visited, and reports whether it did.
 func (p *Pool) drop(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,18 +11,18 @@ import (
 	"guild"
 )
 
-// The buffer between the reader of a socket and the one who hands its events on.
+// Limits of the queue between the reader of a connection and the delivery of its events.
 const (
 	maxQueued = 4 << 20         // bytes of events
 	lightest  = 512             // bytes that an event counts at least, see weight
-	patience  = 5 * time.Second // how long a full buffer holds up the reader
+	patience  = 5 * time.Second // time that a full queue blocks the reader
 )
 
-// item is one message on its way through the queue of a socket: an event, or the end of a stream.
+// item is one message in the queue: an event, or the end of a stream.
 type item struct {
 	stream *stream
 	end    string // "", EOSE or CLOSED
-	text   string // CLOSED: why
+	text   string // CLOSED: the reason
 	event  nostr.Event
 
 	once     sync.Once
@@ -30,19 +30,19 @@ type item struct {
 	err      error
 }
 
-// verify checks the event, in whichever goroutine asks first; the others wait for the result.
+// verify verifies the event in the first goroutine that calls it. Others wait for the result.
 func (it *item) verify(s *seen) (guild.Verified, error) {
 	it.once.Do(func() { it.verified, it.err = s.verify(it.event) })
 	return it.verified, it.err
 }
 
-// queue is a bounded buffer with one writer, the reader of the socket, and one reader.
+// queue is a bounded buffer between the reader of a connection and its delivery.
 type queue struct {
 	items chan *item
 	bytes atomic.Int64
-	space chan struct{} // says that there may be space again
+	space chan struct{} // receives when there may be space again
 
-	full       *time.Timer // runs from when the queue was full until it is half empty
+	full       *time.Timer // set while the queue was full and is not yet half empty
 	discarding bool
 }
 
@@ -50,9 +50,9 @@ func newQueue() *queue {
 	return &queue{items: make(chan *item, maxQueued/lightest+maxStreams), space: make(chan struct{}, 1)}
 }
 
-// put appends an item. When the queue is full it waits, which holds up the sender at the other end of the
-// socket; when it has been full for longer than patience it refuses events until it is half empty again, so
-// that the reader gets to see pings and answers.
+// put appends an item. If the queue is full it waits, which makes the relay wait too. After patience it refuses events until
+// the queue is half empty, because the reader must go on to see pongs and answers. The feed that loses events reads them
+// again later.
 func (q *queue) put(ctx context.Context, it *item) (taken bool) {
 	if it.end == "" && !q.wait(ctx) {
 		return false
@@ -89,7 +89,7 @@ func (q *queue) wait(ctx context.Context) bool {
 	return !q.discarding
 }
 
-// done says that an item taken from the queue has been dealt with.
+// done notes that an item from the queue was handled.
 func (q *queue) done(it *item) {
 	q.bytes.Add(-int64(it.weight()))
 	select {

@@ -1,13 +1,16 @@
-// Package relay is guild's Nostr relay client (NIP-01, NIP-42). It owns the sockets: which relays there are,
-// what was asked of them, how far each of them has been read (the watermarks) and which events have been seen.
+// Package relay is guild's Nostr relay client (NIP-01, NIP-42). It owns the connections to relays, the subscriptions, how far
+// each relay was read (the watermarks) and which events were seen.
 //
-// Each socket has one reader that hands events on in the order of their arrival. What comes in is bounded
-// before it is parsed, parsed strictly, matched against what was asked for, and verified exactly once however
-// many relays send it; what fails is counted and given to [Config.Reject]. So whoever holds an event from here
-// holds a [guild.Verified].
+// Each connection has one reader, and its events are delivered in the order of their arrival. A message is limited in size
+// before it is parsed, parsed strictly, matched against the subscription, and its event is verified once, however many
+// relays send it. A message that fails is counted and given to [Config.Reject]. So every event from here is a
+// [guild.Verified].
 //
-// The package decides nothing about what an event means, stores no event, and writes nothing but the file of
-// watermarks.
+// The package does not interpret events, stores none, and writes only the file of watermarks.
+//
+// Three locks are used, always in this order: Pool.mu for the sets of links and subscriptions, link.mu for the state of one
+// relay, session.mu for the open streams of one connection. No lock is held during network I/O or a call of Receive, so
+// Receive may call any method of the pool.
 package relay
 
 import (
@@ -24,25 +27,25 @@ import (
 	"guild"
 )
 
-// Config says which relays a Pool uses and what it does with what they send.
+// Config says which relays a Pool uses and what it does with their events.
 type Config struct {
 	URLs []string         // ws:// or wss://, kept connected
 	Now  func() time.Time // stamps subscriptions and authentications
 
-	// Receive gets each distinct event of the subscriptions once. It is called for one event of a socket after
-	// the other, for those of several sockets at the same time.
+	// Receive gets each distinct event of the subscriptions once. Calls for events of one connection follow one another;
+	// those for several connections run at the same time.
 	Receive Receiver
 
-	Signer     nostr.Signer // answers NIP-42 challenges; nil: never authenticate
+	Signer     nostr.Signer // answers NIP-42 challenges; no authentication if nil
 	Watermarks *Marks       // in memory only if nil
 	MaxEvent   int          // bytes of one message from a relay; 512 KiB if zero
 	Log        *slog.Logger // slog.Default() if nil
 
-	// Reject gets what was dropped, cut to 4 KiB. It is called at the same time for several sockets and must not
-	// wait.
+	// Reject gets dropped messages, cut to 4 KiB. It is called at the same time for several connections, and must not
+	// block.
 	Reject func(ctx context.Context, from string, reason Reason, raw []byte)
 
-	// Dial opens the connection below TLS and the websocket; that of net.Dialer if nil.
+	// Dial opens the TCP connection; net.Dialer's DialContext if nil.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -52,21 +55,21 @@ type Receiver func(ctx context.Context, from string, e guild.Verified)
 // Reason says why a message was dropped.
 type Reason string
 
-// The reasons for which a message of a relay is dropped, or never came.
+// The reasons for which a message of a relay is dropped or missing.
 const (
 	TooLarge     Reason = "too large"     // more than Config.MaxEvent bytes
-	Malformed    Reason = "malformed"     // not a message of NIP-01, or outside the bounds of one
+	Malformed    Reason = "malformed"     // not a message of NIP-01, or beyond its limits
 	WrongID      Reason = "wrong id"      // the id is not the hash of the event
 	BadSignature Reason = "bad signature" // the signature does not verify
 	Unsolicited  Reason = "unsolicited"   // matches no subscription of ours
-	Unread       Reason = "unread"        // the relay has more than it gives out; raw is the filter that asked for it
+	Unread       Reason = "unread"        // the relay has more events than it returns; raw is the filter
 )
 
-// Ack is what one relay said to a publication.
+// Ack is the answer of one relay to a publication.
 type Ack struct {
 	URL     string
 	OK      bool   // the relay has the event; true also for "duplicate:"
-	Message string // as the relay put it, or "unreachable: ..." when it could not be asked
+	Message string // by the relay, or "unreachable: ..." if it could not be asked
 }
 
 // Status is the state of one relay.
@@ -74,9 +77,9 @@ type Status struct {
 	URL       string
 	Connected bool
 	Since     time.Time // of the last change of Connected
-	LastError string    // why the last connection or subscription ended; empty if none did
+	LastError string    // of the last connection or subscription that ended; empty if none did
 	Events    uint64    // verified events received
-	Rejected  uint64    // messages dropped, and filters not answered in full; see Reason
+	Rejected  uint64    // dropped messages, and filters that were not answered in full; see Reason
 }
 
 // Errors of Publish and Query.
@@ -85,10 +88,10 @@ var (
 	ErrClosed  = errors.New("the relay pool has stopped")
 )
 
-// RefusedError says that relays were reached and none of them took the event.
+// RefusedError says that relays were reached but none took the event.
 type RefusedError struct{ Acks []Ack }
 
-// Error lists what each relay said.
+// Error lists the answers of the relays.
 func (e *RefusedError) Error() string {
 	said := make([]string, len(e.Acks))
 	for i, a := range e.Acks {

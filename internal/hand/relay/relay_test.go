@@ -24,7 +24,7 @@ import (
 	"guild/internal/hand/relayd"
 )
 
-func TestAPublishedEventComesToThoseWhoSubscribed(t *testing.T) {
+func TestPublishAndSubscribe(t *testing.T) {
 	url := honest(t)
 	box := newInbox()
 	reader, _ := run(t, config(box, url))
@@ -40,7 +40,7 @@ func TestAPublishedEventComesToThoseWhoSubscribed(t *testing.T) {
 	}
 }
 
-func TestADuplicateCountsAsTaken(t *testing.T) {
+func TestDuplicateIsOK(t *testing.T) {
 	url := honest(t)
 	p, _ := run(t, config(newInbox(), url))
 	e := sign(t, 1, nostr.Now(), "twice")
@@ -51,7 +51,7 @@ func TestADuplicateCountsAsTaken(t *testing.T) {
 	}
 }
 
-func TestAQueryReturnsWhatIsStoredNewestFirst(t *testing.T) {
+func TestQuery(t *testing.T) {
 	url := honest(t)
 	p, _ := run(t, config(newInbox(), url))
 	all := signed(t, 20)
@@ -70,7 +70,7 @@ func TestAQueryReturnsWhatIsStoredNewestFirst(t *testing.T) {
 	}
 }
 
-func TestAQueriedEventIsStillDeliveredToASubscription(t *testing.T) {
+func TestQueriedEventIsDelivered(t *testing.T) {
 	url := honest(t)
 	box := newInbox()
 	p, _ := run(t, config(box, url))
@@ -88,7 +88,7 @@ func TestAQueriedEventIsStillDeliveredToASubscription(t *testing.T) {
 	}
 }
 
-func TestStoredEventsBeyondTheRelaysLimitAreReadPageByPage(t *testing.T) {
+func TestManyPages(t *testing.T) {
 	url := honest(t)
 	writer, _ := run(t, config(newInbox(), url))
 	all := signed(t, 700)
@@ -107,7 +107,7 @@ func TestStoredEventsBeyondTheRelaysLimitAreReadPageByPage(t *testing.T) {
 	}
 }
 
-// crowd makes events of which so many are of each second, the last second being now.
+// crowd makes events, several for each second. The last second is now.
 func crowd(t testing.TB, seconds ...int) (all []guild.Verified) {
 	now := nostr.Now()
 	for back, n := range seconds {
@@ -118,7 +118,7 @@ func crowd(t testing.TB, seconds ...int) (all []guild.Verified) {
 	return all
 }
 
-func TestSecondsWithMoreEventsThanAPageAreReadWhole(t *testing.T) {
+func TestCrowdedSeconds(t *testing.T) {
 	url := honest(t)
 	writer, _ := run(t, config(newInbox(), url))
 	all := crowd(t, 3, 1200, 501, 1)
@@ -137,7 +137,7 @@ func TestSecondsWithMoreEventsThanAPageAreReadWhole(t *testing.T) {
 	}
 }
 
-func TestALimitBeyondTheRelaysOwnIsReadPageByPageAndNoFurther(t *testing.T) {
+func TestLimitOverPages(t *testing.T) {
 	url := honest(t)
 	writer, _ := run(t, config(newInbox(), url))
 	all := signed(t, 800)
@@ -157,7 +157,7 @@ func TestALimitBeyondTheRelaysOwnIsReadPageByPageAndNoFurther(t *testing.T) {
 	}
 }
 
-func TestAnEventOfTwoRelaysIsReceivedOnce(t *testing.T) {
+func TestEventOfTwoRelays(t *testing.T) {
 	one := honest(t)
 	two := honest(t)
 	box := newInbox()
@@ -181,7 +181,7 @@ func TestAnEventOfTwoRelaysIsReceivedOnce(t *testing.T) {
 	}
 }
 
-func TestWhatHappenedDuringADisconnectionIsReadAfterwards(t *testing.T) {
+func TestReconnectReadsMissedEvents(t *testing.T) {
 	c := relayd.Config{Dir: t.TempDir(), Addr: "127.0.0.1:0"}
 	url, stop := honestAt(t, c)
 	box := newInbox()
@@ -220,7 +220,7 @@ func guarded(t *testing.T) string {
 	return url
 }
 
-func TestARelayThatDemandsAuthenticationGetsIt(t *testing.T) {
+func TestAuthentication(t *testing.T) {
 	url := guarded(t)
 	box := newInbox()
 	c := config(box, url)
@@ -239,7 +239,7 @@ func TestARelayThatDemandsAuthenticationGetsIt(t *testing.T) {
 	}
 }
 
-func TestWithoutAKeyARelayThatDemandsAuthenticationRefuses(t *testing.T) {
+func TestAuthenticationWithoutKey(t *testing.T) {
 	url := guarded(t)
 	p, _ := run(t, config(newInbox(), url))
 	_, err := p.Publish(t.Context(), sign(t, 1, nostr.Now(), "stranger"))
@@ -252,7 +252,7 @@ func TestWithoutAKeyARelayThatDemandsAuthenticationRefuses(t *testing.T) {
 	}
 }
 
-func TestPublishingToNobodyIsAnError(t *testing.T) {
+func TestPublishErrors(t *testing.T) {
 	e := sign(t, 1, nostr.Now(), "hello?")
 	p, stop := run(t, config(newInbox()))
 	tests := []struct {
@@ -260,7 +260,7 @@ func TestPublishingToNobodyIsAnError(t *testing.T) {
 		urls []string
 	}{
 		{"no relay is known", nil},
-		{"nobody listens there", []string{"ws://127.0.0.1:1"}},
+		{"a closed port", []string{"ws://127.0.0.1:1"}},
 		{"not a relay's URL", []string{"https://example.com"}},
 		{"plain to another machine", []string{"ws://example.com"}},
 	}
@@ -278,7 +278,7 @@ func TestPublishingToNobodyIsAnError(t *testing.T) {
 	}
 }
 
-func TestOneRelayThatTakesAnEventIsEnough(t *testing.T) {
+func TestOneRelayIsEnough(t *testing.T) {
 	good := honest(t)
 	bad := hostile(t, func(p peer) {
 		for m := p.next(); m != nil; m = p.next() {
@@ -296,7 +296,7 @@ func TestOneRelayThatTakesAnEventIsEnough(t *testing.T) {
 	}
 }
 
-func TestFiltersUnderTheSameNameReplaceThoseBefore(t *testing.T) {
+func TestSubscriptionIsReplaced(t *testing.T) {
 	url := honest(t)
 	box := newInbox()
 	reader, _ := run(t, config(box, url))
@@ -321,7 +321,7 @@ func TestFiltersUnderTheSameNameReplaceThoseBefore(t *testing.T) {
 	cancel()
 }
 
-func TestASubscriptionWithRelaysOfItsOwnStaysThere(t *testing.T) {
+func TestSubscriptionAtOneRelay(t *testing.T) {
 	one := honest(t)
 	two := honest(t)
 	box := newInbox()
@@ -342,7 +342,7 @@ func TestASubscriptionWithRelaysOfItsOwnStaysThere(t *testing.T) {
 	cancel()
 }
 
-func TestASubscriptionAtNoUsableRelayIsNotOneAtAll(t *testing.T) {
+func TestSubscriptionWithoutValidRelay(t *testing.T) {
 	url := honest(t)
 	box := newInbox()
 	p, stop := run(t, config(box, url))
@@ -362,7 +362,7 @@ func TestASubscriptionAtNoUsableRelayIsNotOneAtAll(t *testing.T) {
 	}
 }
 
-func TestWhatIsPublishedAfterListenComesToItsOwnReceiver(t *testing.T) {
+func TestListen(t *testing.T) {
 	url := honest(t)
 	box, own := newInbox(), newInbox()
 	p, _ := run(t, config(box, url))
@@ -385,7 +385,7 @@ func TestWhatIsPublishedAfterListenComesToItsOwnReceiver(t *testing.T) {
 	}
 }
 
-func TestListenIsAnErrorWhereNobodyCanBeHeard(t *testing.T) {
+func TestListenErrors(t *testing.T) {
 	p, stop := run(t, config(newInbox()))
 	listen := func(url string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -397,8 +397,8 @@ func TestListenIsAnErrorWhereNobodyCanBeHeard(t *testing.T) {
 		t.Error("not a relay's URL: no error")
 	}
 	for name, url := range map[string]string{
-		"nobody listens there": "ws://127.0.0.1:1",
-		"it never answers":     hostile(t, func(p peer) { p.drain() }),
+		"a closed port":    "ws://127.0.0.1:1",
+		"it never answers": hostile(t, func(p peer) { p.drain() }),
 	} {
 		if err := listen(url); !errors.Is(err, relay.ErrNoRelay) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", name, err)
@@ -436,7 +436,7 @@ func TestReceiveMayPublishAndQuery(t *testing.T) {
 	}
 }
 
-func TestNothingRunsAfterRun(t *testing.T) {
+func TestRunEndsAllGoroutines(t *testing.T) {
 	url := honest(t)
 	deaf := hostile(t, func(p peer) { p.drain() })
 	p, stop := run(t, config(newInbox(), url, deaf, "ws://127.0.0.1:1"))
@@ -455,7 +455,7 @@ func TestNothingRunsAfterRun(t *testing.T) {
 	}
 }
 
-func TestStatusTellsWhatIsUpAndWhatIsDown(t *testing.T) {
+func TestStatus(t *testing.T) {
 	url := honest(t)
 	box := newInbox()
 	p, _ := run(t, config(box, url, "ws://127.0.0.1:1"))
@@ -470,7 +470,7 @@ func TestStatusTellsWhatIsUpAndWhatIsDown(t *testing.T) {
 	}
 }
 
-func TestARedirectIsNotFollowed(t *testing.T) {
+func TestRedirectIsNotFollowed(t *testing.T) {
 	url := honest(t)
 	srv := httptest.NewServer(http.RedirectHandler("http"+strings.TrimPrefix(url, "ws"), http.StatusFound))
 	defer srv.Close()
@@ -481,14 +481,14 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-func TestAWrongURLInTheConfigurationIsAnError(t *testing.T) {
+func TestInvalidURL(t *testing.T) {
 	p := relay.New(config(newInbox(), "http://example.com"))
 	if err := p.Run(t.Context()); err == nil {
 		t.Error("accepted")
 	}
 }
 
-func TestARelayWithoutATrustedCertificateIsNotReached(t *testing.T) {
+func TestUntrustedCertificate(t *testing.T) {
 	srv := httptest.NewUnstartedServer(playing(func(p peer) { p.drain() }))
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	srv.StartTLS()

@@ -9,19 +9,19 @@ import (
 	"guild"
 )
 
-// How much is remembered of what was verified.
+// Limits of the memory of verified events.
 const (
 	maxSeen   = 1 << 16 // ids
-	maxBodies = 8 << 20 // bytes of whole events, the latest ones
+	maxBodies = 8 << 20 // bytes of whole events, the latest
 )
 
-// seen remembers which events have been verified and which of them were handed on. An event gets in only after
-// its signature has verified, or a forgery could mask the real one. The oldest are forgotten first.
+// seen remembers which events were verified and which were delivered. An event is added only after its signature was
+// verified; otherwise a forgery with the same id could hide the real event. The oldest are forgotten first.
 type seen struct {
 	mu      sync.Mutex
 	at      map[nostr.ID]int // place in ring
 	ring    []slot
-	next    int                        // place to be used again, once the ring is full
+	next    int                        // place to be reused when the ring is full
 	flights map[nostr.ID]chan struct{} // being verified; closed when done
 
 	bodies []body // in the order of their arrival
@@ -43,9 +43,8 @@ func newSeen() *seen {
 	return &seen{at: make(map[nostr.ID]int), flights: make(map[nostr.ID]chan struct{})}
 }
 
-// verify returns the event as verified. Of several that come at the same time with the same id and content one
-// is verified; the others take over its result if it is good, and have their own try if it is not, for their
-// signature may be another.
+// verify returns the event as verified. If several relays send the same event at the same time, one copy is verified and the
+// others wait. If its signature is wrong, the next copy is tried, since its signature may be another one.
 func (s *seen) verify(e nostr.Event) (guild.Verified, error) {
 	if guild.EventID(e) != e.ID {
 		return guild.Verified{}, fmt.Errorf("event %.8s: %w", e.ID.Hex(), guild.ErrWrongID)
@@ -80,14 +79,14 @@ func (s *seen) fly(e nostr.Event) (guild.Verified, error) {
 	return v, err
 }
 
-// add remembers an event that is known to be good.
+// add remembers a verified event.
 func (s *seen) add(v guild.Verified) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keep(v)
 }
 
-// deliver reports whether the event is to be handed on: true once for each.
+// deliver reports whether the event is to be delivered. It is true once for each event.
 func (s *seen) deliver(id nostr.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +99,7 @@ func (s *seen) deliver(id nostr.ID) bool {
 	return first
 }
 
-// delivered reports whether the event has been handed on.
+// delivered reports whether the event was delivered.
 func (s *seen) delivered(id nostr.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +155,7 @@ func (s *seen) forgetBody() {
 	}
 }
 
-// weight is roughly the memory that an event takes.
+// weight estimates the memory of an event, in bytes.
 func weight(e nostr.Event) int {
 	n := 512 + len(e.Content)
 	for _, tag := range e.Tags {

@@ -22,7 +22,7 @@ func note(t *testing.T, content string) nostr.Event {
 	return v.Event()
 }
 
-func TestASignatureIsVerifiedOnce(t *testing.T) {
+func TestSignatureIsVerifiedOnce(t *testing.T) {
 	s, genuine := newSeen(), note(t, "hello")
 	forged := genuine
 	forged.Sig[0] ^= 1
@@ -43,7 +43,7 @@ func TestASignatureIsVerifiedOnce(t *testing.T) {
 	}
 }
 
-func TestForgeriesAtTheSameTimeDoNotSpoilTheGenuineEvent(t *testing.T) {
+func TestConcurrentForgeries(t *testing.T) {
 	s, genuine := newSeen(), note(t, "hello")
 	var wg sync.WaitGroup
 	for i := range 16 {
@@ -64,7 +64,7 @@ func TestForgeriesAtTheSameTimeDoNotSpoilTheGenuineEvent(t *testing.T) {
 	}
 }
 
-func TestWhatIsRememberedIsBounded(t *testing.T) {
+func TestSeenIsBounded(t *testing.T) {
 	s := newSeen()
 	big := note(t, strings.Repeat("x", maxBodies/4))
 	for i := range maxSeen + 10 {

@@ -22,38 +22,40 @@ const (
 	pongWithin = 10 * time.Second
 	maxRaw     = 4 << 10 // bytes of a dropped message that are reported
 	maxStreams = 512     // open at one relay at a time
-	maxClosed  = 64      // ended streams that are remembered, for what is still on its way
+	maxClosed  = 64      // ended streams that are remembered, since events for them may still come
 )
 
 var errLost = errors.New("the connection was lost")
 
-// session is one connection. Four goroutines serve it: one reads, one writes, one pings, and one hands on what
-// was read, in its order, and drives the subscriptions. Answers to publications and queries do not go that way:
-// the reader gives them to those who wait, so a slow Receive holds up nobody but itself.
+// session is one connection. Four goroutines serve it: read, write, ping, and deliver, which gives the events to Receive in
+// their order and drives the feeds. Between read and deliver is a bounded queue.
+//
+// Answers to publications and queries do not pass the queue: the reader gives them to the callers that wait. Otherwise a
+// Receive that publishes would wait for an answer that is behind it in the queue.
 type session struct {
 	link   *link
 	pool   *Pool
 	ws     *websocket.Conn
 	out    chan []byte
 	queue  *queue
-	redo   chan *feed    // to be started again
-	woken  chan struct{} // subscriptions have changed, or a feed has lost events
-	frames atomic.Uint64 // read
+	redo   chan *feed    // feeds to be started again
+	woken  chan struct{} // receives when subscriptions have changed, or a feed has lost events
+	frames atomic.Uint64 // number that were read
 	tasks  sync.WaitGroup
 
 	done chan struct{} // closed when the connection has ended
 
 	mu        sync.Mutex
-	streams   map[string]*stream // by our id for it
-	closed    []string           // ids of the last ones that ended
+	streams   map[string]*stream // by our id
+	closed    []string           // ids of the streams that ended last
 	serial    int
 	answers   map[nostr.ID][]chan<- Ack
 	challenge string
 
-	auth   chan struct{} // held by the one who authenticates
+	auth   chan struct{} // a lock for authenticate and authed, which ctx can interrupt
 	authed string        // the challenge that was answered
 
-	feeds map[string]*feed // by name of the subscription; only for the goroutine that hands on
+	feeds map[string]*feed // by name of the subscription; only for deliver
 }
 
 func newSession(l *link, ws *websocket.Conn) *session {
@@ -71,7 +73,7 @@ func newSession(l *link, ws *websocket.Conn) *session {
 	}
 }
 
-// run serves the connection until it ends and all that came in before has been handed on.
+// run serves the connection until it ends and all events that came before were delivered.
 func (s *session) run(ctx context.Context) error {
 	live, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -79,7 +81,7 @@ func (s *session) run(ctx context.Context) error {
 	for _, task := range []func(context.Context) error{s.read, s.write, s.ping} {
 		ioTasks.Go(func() { end(task(live)) })
 	}
-	s.tasks.Go(func() { s.handOn(ctx, live) })
+	s.tasks.Go(func() { s.deliver(ctx, live) })
 	<-live.Done()
 	close(s.done)
 	s.ws.CloseNow()
@@ -95,7 +97,7 @@ func (s *session) wake() {
 	}
 }
 
-// read is the one reader of the socket.
+// read reads all messages of the connection.
 func (s *session) read(ctx context.Context) error {
 	defer close(s.queue.items)
 	var buf bytes.Buffer
@@ -126,7 +128,7 @@ func (s *session) read(ctx context.Context) error {
 
 func lost(err error) error { return fmt.Errorf("%w: %w", errLost, err) }
 
-// take deals with one message.
+// take handles one message.
 func (s *session) take(ctx context.Context, raw []byte) {
 	m, err := parse(raw)
 	if err != nil {
@@ -152,7 +154,7 @@ func (s *session) take(ctx context.Context, raw []byte) {
 func (s *session) takeEvent(ctx context.Context, m message, raw []byte) {
 	st, ours := s.stream(m.sub)
 	if st == nil && ours {
-		return // sent before the relay knew that we had closed
+		return // the relay sent it before it got our CLOSE
 	}
 	if st == nil || !st.asksFor(m.event) {
 		s.link.reject(ctx, Unsolicited, raw)
@@ -191,9 +193,9 @@ func (s *session) takeEnd(ctx context.Context, m message) {
 	s.queue.put(ctx, &item{stream: st, end: m.label, text: m.text})
 }
 
-// handOn deals with what was read, in its order, and drives the feeds. It outlives the connection until the
-// queue is empty.
-func (s *session) handOn(ctx, live context.Context) {
+// deliver handles the messages in the queue, in their order, and drives the feeds. After the end of the connection it goes on
+// until the queue is empty.
+func (s *session) deliver(ctx, live context.Context) {
 	s.reconcile(live)
 	for {
 		select {
@@ -247,7 +249,7 @@ func (s *session) handleEvent(ctx context.Context, f *feed, it *item) {
 	}
 }
 
-// rejectEvent reports an event that is not what it says it is.
+// rejectEvent reports an event with a wrong id or signature.
 func (s *session) rejectEvent(ctx context.Context, e nostr.Event, err error) {
 	reason := BadSignature
 	if errors.Is(err, guild.ErrWrongID) {
@@ -256,7 +258,7 @@ func (s *session) rejectEvent(ctx context.Context, e nostr.Event, err error) {
 	s.link.reject(ctx, reason, []byte(e.String()))
 }
 
-// reconcile makes the feeds those that the pool wants of this relay.
+// reconcile starts and stops feeds until they are those of the subscriptions at this relay.
 func (s *session) reconcile(live context.Context) {
 	wanted := s.pool.standingAt(s.link.url)
 	for name, f := range s.feeds {
@@ -274,7 +276,7 @@ func (s *session) reconcile(live context.Context) {
 	}
 }
 
-// recover starts the feeds again that have lost events to a full queue, once it is half empty.
+// recover starts feeds again that lost events to a full queue, once the queue is half empty.
 func (s *session) recover(live context.Context) {
 	if !s.queue.half() {
 		return
@@ -286,7 +288,7 @@ func (s *session) recover(live context.Context) {
 	}
 }
 
-// write is the one writer of the socket.
+// write writes all messages to the connection.
 func (s *session) write(ctx context.Context) error {
 	for {
 		select {
@@ -306,7 +308,7 @@ func (s *session) writeFrame(ctx context.Context, frame []byte) error {
 	return s.ws.Write(ctx, websocket.MessageText, frame)
 }
 
-// send gives a message to the writer.
+// send passes a message to write.
 func (s *session) send(ctx context.Context, frame []byte) error {
 	select {
 	case s.out <- frame:
@@ -318,7 +320,7 @@ func (s *session) send(ctx context.Context, frame []byte) error {
 	}
 }
 
-// ping finds out whether the relay is still there, and leaves one that nobody needs any more.
+// ping ends the connection if the relay does not answer, or is not needed any more.
 func (s *session) ping(ctx context.Context) error {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
@@ -344,10 +346,10 @@ func (s *session) pong(ctx context.Context) error {
 	return s.ws.Ping(ctx)
 }
 
-// busy reports whether the reader may be waiting for the queue rather than for the relay.
+// busy reports whether the reader may be waiting for the queue, and so may not have read the pong.
 func (s *session) busy() bool { return !s.queue.half() }
 
-// open asks the relay for events.
+// open sends the REQ of a stream.
 func (s *session) open(ctx context.Context, st *stream) error {
 	s.mu.Lock()
 	if len(s.streams) >= maxStreams {
@@ -365,13 +367,13 @@ func (s *session) open(ctx context.Context, st *stream) error {
 	return s.send(ctx, frame)
 }
 
-// close ends a stream, unless the relay has.
+// close ends a stream, unless the relay has ended it.
 func (s *session) close(ctx context.Context, st *stream) {
 	if !s.forget(st) {
 		return
 	}
 	if frame, err := closeFrame(st.id); err == nil {
-		_ = s.send(ctx, frame) // fails only when there is nothing left to close
+		_ = s.send(ctx, frame) // fails only if the connection has ended
 	}
 }
 
@@ -389,7 +391,7 @@ func (s *session) forget(st *stream) bool {
 	return true
 }
 
-// stream finds a stream by our id for it, and tells one that has ended lately from one that never was.
+// stream finds a stream by our id. ours is true also for one that ended lately.
 func (s *session) stream(id string) (st *stream, ours bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

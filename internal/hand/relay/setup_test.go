@@ -27,7 +27,7 @@ var (
 	bob   = key.NewSigner(key.NewSecret(nostr.SecretKey{2}))
 )
 
-// sign makes an event of alice's.
+// sign makes an event of alice.
 func sign(t testing.TB, kind nostr.Kind, at nostr.Timestamp, content string, tags ...nostr.Tag) guild.Verified {
 	t.Helper()
 	v, err := guild.Sign(t.Context(), alice,
@@ -54,8 +54,7 @@ func honest(t testing.TB) string {
 	return url
 }
 
-// honestAt starts a real relay where its configuration says, and stops it at the end of the test, or when stop
-// is called.
+// honestAt starts a real relay with a configuration, and stops it at the end of the test, or when stop is called.
 func honestAt(t testing.TB, c relayd.Config) (url string, stop func()) {
 	t.Helper()
 	c.Now, c.Log = time.Now, slog.New(slog.DiscardHandler)
@@ -76,13 +75,13 @@ func honestAt(t testing.TB, c relayd.Config) (url string, stop func()) {
 	return r.URL(), stop
 }
 
-// peer is the relay's side of one connection in a test that plays the relay.
+// peer is the relay's end of one connection, in a test that plays the relay.
 type peer struct {
 	ctx context.Context
 	ws  *websocket.Conn
 }
 
-// say sends one message as it stands.
+// say sends one message unchanged.
 func (p peer) say(message string) bool {
 	return p.ws.Write(p.ctx, websocket.MessageText, []byte(message)) == nil
 }
@@ -92,7 +91,7 @@ func (p peer) event(sub string, e nostr.Event) bool {
 	return p.say(`["EVENT","` + sub + `",` + e.String() + `]`)
 }
 
-// next reads the client's next message; nil when the connection has ended.
+// next reads the client's next message; nil if the connection has ended.
 func (p peer) next() []json.RawMessage {
 	_, raw, err := p.ws.Read(p.ctx)
 	if err != nil {
@@ -141,7 +140,7 @@ func playingWith(opts *websocket.AcceptOptions, play func(p peer)) http.Handler 
 	})
 }
 
-// hostile starts a relay that does what play does on each connection.
+// hostile starts a relay that runs play on each connection.
 func hostile(t testing.TB, play func(p peer)) string {
 	t.Helper()
 	srv := httptest.NewServer(playing(play))
@@ -150,7 +149,7 @@ func hostile(t testing.TB, play func(p peer)) string {
 	return "ws" + strings.TrimPrefix(srv.URL, "http")
 }
 
-// piped is a listener whose connections are net.Pipes, for tests in a bubble.
+// piped is a listener whose connections are net.Pipes, for tests in a synctest bubble.
 type piped struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -192,14 +191,14 @@ func serve(t *testing.T, l net.Listener, h http.Handler) {
 	t.Cleanup(func() { cancel(); srv.Close(); <-ended })
 }
 
-// eventID returns the id of an event as it stands in a message.
+// eventID returns the id of the event in a message.
 func eventID(raw json.RawMessage) string {
 	var e nostr.Event
 	_ = json.Unmarshal(raw, &e)
 	return e.ID.Hex()
 }
 
-// inbox is a Receive and a Reject that keep what they get.
+// inbox keeps what Receive and Reject get.
 type inbox struct {
 	events  chan guild.Verified
 	rejects chan relay.Reason
@@ -225,7 +224,7 @@ func (b *inbox) take(t testing.TB, n int) []guild.Verified {
 	return got
 }
 
-// await waits for a value, but not for ever.
+// await waits for a value up to a time limit.
 func await[T any](t testing.TB, c <-chan T) T {
 	t.Helper()
 	select {
@@ -237,7 +236,7 @@ func await[T any](t testing.TB, c <-chan T) T {
 	}
 }
 
-// config is what most tests need.
+// config returns the configuration of most tests.
 func config(b *inbox, urls ...string) relay.Config {
 	return relay.Config{URLs: urls, Now: time.Now, Receive: b.receive, Reject: b.reject,
 		Log: slog.New(slog.DiscardHandler)}

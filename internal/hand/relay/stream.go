@@ -15,7 +15,7 @@ type stream struct {
 	query   *query
 
 	eose  bool   // only for the reader of the socket
-	pages []int  // for each filter that asks for a whole second, the page that had not all of it; else 0 or missing
+	pages []int  // for a filter that asks for a whole second, the number of events in the page before; else 0 or missing
 	spans []span // one for each filter; only for the feed
 }
 
@@ -32,20 +32,20 @@ func since(filters []nostr.Filter, t nostr.Timestamp) []nostr.Filter {
 	return later
 }
 
-// Bounds of what one query brings from one relay.
+// Limits on the result of one query at one relay.
 const (
 	maxFound      = 10_000   // events
 	maxFoundBytes = 32 << 20 // see weight
 )
 
-// query collects stored events. The reader of the socket adds, the one who asked waits for over.
+// query collects stored events. The reader of the connection adds them, and the caller waits for over.
 type query struct {
 	over chan struct{} // closed at the end of the stored events
 
 	mu     sync.Mutex
 	items  []*item
 	bytes  int
-	closed string // why the relay refused; "" if it did not
+	closed string // reason of a CLOSED; "" without one
 	done   bool
 }
 
@@ -84,7 +84,7 @@ func (q *query) end() {
 	close(q.over)
 }
 
-// found returns what came, also before the end.
+// found returns the events so far.
 func (q *query) found() (items []*item, closed string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 
 const maxURL = 512 // bytes
 
-// Normalize gives a relay's URL the one spelling under which it is known: lower case scheme and host, no
-// default port, no trailing slash, no fragment. Plain ws:// is refused for other hosts than this machine.
+// Normalize returns a relay's URL in its normal form: scheme and host in lower case, no default port, no trailing slash, no
+// fragment. It refuses ws:// for hosts other than this machine.
 func Normalize(raw string) (string, error) {
 	if len(raw) > maxURL {
 		return "", fmt.Errorf("relay %.80q...: longer than %d bytes", raw, maxURL)
@@ -42,7 +42,7 @@ func acceptable(u *url.URL) error {
 	case u.Hostname() == "":
 		return errors.New("no host")
 	case u.User != nil:
-		return errors.New("a user name or password has no place in it")
+		return errors.New("user name or password in the URL")
 	case u.Scheme == "ws" && !dial.IsLoopback(u.Hostname()):
 		return errors.New("ws:// is not encrypted and only for this machine: use wss://")
 	}
