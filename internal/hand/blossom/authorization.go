@@ -18,7 +18,7 @@ import (
 	"guild"
 )
 
-// The verbs that an authorization is given for (BUD-01).
+// The verbs of authorizations (BUD-01).
 const (
 	verbUpload = "upload"
 	verbList   = "list"
@@ -31,17 +31,16 @@ const (
 	clockSkew         = time.Minute
 )
 
-// authorization is a checked event of kind 24242: who allows what for which blobs until when.
+// authorization is a verified event of kind 24242.
 type authorization struct {
 	pubkey nostr.PubKey
 	hashes []string // hex; the x tags
 }
 
-// names reports whether the authorization is for this blob.
+// names reports whether the authorization is for a blob.
 func (a authorization) names(h guild.Hash) bool { return slices.Contains(a.hashes, h.Hex()) }
 
-// authorize checks the Authorization header of a request: its form, its verb, its time, its server if it names
-// any, and its signature.
+// authorize checks the Authorization header of a request: its form, verb, time, signature, and its server if it names one.
 func authorize(r *http.Request, verb string, now time.Time) (authorization, error) {
 	e, err := headerEvent(r.Header.Get("Authorization"))
 	if err != nil {
@@ -60,7 +59,7 @@ func headerEvent(header string) (nostr.Event, error) {
 	var e nostr.Event
 	encoded, found := strings.CutPrefix(header, "Nostr ")
 	if !found {
-		return e, errors.New(`none of the scheme "Nostr"`)
+		return e, errors.New(`the scheme is not "Nostr"`)
 	}
 	if len(encoded) > maxAuthorization {
 		return e, errors.New("too long")
@@ -75,7 +74,7 @@ func headerEvent(header string) (nostr.Event, error) {
 	return e, e.UnmarshalJSON(b)
 }
 
-// decodeBase64 takes both alphabets, padded or not: clients differ.
+// decodeBase64 takes both alphabets, with and without padding, because clients differ.
 func decodeBase64(s string) ([]byte, error) {
 	s = strings.TrimRight(s, "=")
 	if strings.ContainsAny(s, "-_") {
@@ -108,7 +107,7 @@ func checkScope(e nostr.Event, verb, host string, now time.Time) error {
 	return nil
 }
 
-// values are the first values of all tags of a name.
+// values lists the first values of all tags with a name.
 func values(e nostr.Event, name string) []string {
 	var out []string
 	for tag := range e.Tags.FindAll(name) {
@@ -117,7 +116,7 @@ func values(e nostr.Event, name string) []string {
 	return out
 }
 
-// hostname is a host without its port, in lower case.
+// hostname returns a host without its port, in lower case.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -19,19 +19,18 @@ import (
 	"guild/internal/hand/dial"
 )
 
-// Client uploads to and downloads from Blossom servers. It connects to public addresses only, whatever a name
-// resolves to; goes through no proxy, which would hide the address; and follows no redirect to another host.
-// Time limits are the context's.
+// Client uploads to and downloads from Blossom servers. It connects to public addresses only, uses no proxy, which would hide
+// the address, and follows no redirect to another host. The context limits the time.
 type Client struct {
 	Signer nostr.Signer     // signs authorizations to upload
 	Now    func() time.Time // stamps them
 
 	HTTP          *http.Client // gives its timeout and, from an *http.Transport, its TLS settings; never its dialer
-	AllowLoopback bool         // a server on this machine will do
-	Allow         []string     // hosts, as in a URL ("10.1.2.3:3000"), that may have a private address
+	AllowLoopback bool         // also connect to servers on this machine
+	Allow         []string     // hosts, as in a URL ("10.1.2.3:3000"), that may be private
 }
 
-// Upload puts size bytes of r to a server and returns the URL of the blob. hash is that of the bytes.
+// Upload sends size bytes of r, with this hash, to a server and returns the URL of the blob.
 func (c *Client) Upload(ctx context.Context, server string, r io.Reader, size int64, hash guild.Hash) (string, error) {
 	base, err := parseURL(server)
 	if err != nil {
@@ -52,14 +51,14 @@ func (c *Client) Upload(ctx context.Context, server string, r io.Reader, size in
 	return target + "/" + hash.Hex(), nil
 }
 
-func (c *Client) put(ctx context.Context, base *url.URL, target string, r io.Reader, size int64, hash guild.Hash) (Descriptor, error) {
+func (c *Client) put(ctx context.Context, base *url.URL, target string, r io.Reader, size int64, hash guild.Hash) (descriptor, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPut, target, io.LimitReader(r, size))
 	if err != nil {
-		return Descriptor{}, err
+		return descriptor{}, err
 	}
 	authorization, err := authorizationHeader(ctx, c.Signer, verbUpload, base.Host, hash, c.Now())
 	if err != nil {
-		return Descriptor{}, err
+		return descriptor{}, err
 	}
 	req.ContentLength = size
 	req.Header.Set("Authorization", authorization)
@@ -67,19 +66,19 @@ func (c *Client) put(ctx context.Context, base *url.URL, target string, r io.Rea
 	req.Header.Set("X-SHA-256", hash.Hex())
 	resp, err := c.do(req)
 	if err != nil {
-		return Descriptor{}, err
+		return descriptor{}, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated {
-		return Descriptor{}, statusError(resp)
+		return descriptor{}, statusError(resp)
 	}
-	var d Descriptor
+	var d descriptor
 	err = json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&d)
 	return d, err
 }
 
-// Download writes the blob at a URL to w, if it is the one wanted and has at most limit bytes, and returns its
-// size. What was written before an error must be thrown away.
+// Download writes the blob at a URL to w and returns its size. It fails if the blob does not have the hash want, or has more
+// than limit bytes. After an error the caller must discard the data in w.
 func (c *Client) Download(ctx context.Context, blobURL string, want guild.Hash, limit int64, w io.Writer) (int64, error) {
 	u, err := parseURL(blobURL)
 	if err != nil {
@@ -127,7 +126,7 @@ func copyChecked(w io.Writer, r io.Reader, want guild.Hash, limit int64) (int64,
 	return n, nil
 }
 
-// statusError is what a server that refused says of it: BUD-01's X-Reason, cut and quoted.
+// statusError returns the status of a refusal, with the server's X-Reason (BUD-01), cut and quoted.
 func statusError(resp *http.Response) error {
 	if reason := resp.Header.Get("X-Reason"); reason != "" {
 		return fmt.Errorf("%s: %.200q", resp.Status, reason)
@@ -176,7 +175,7 @@ func (c *Client) transport(anyAddress bool) (*http.Transport, error) {
 		t.DialContext = dial.PublicOrLoopback
 	}
 	t.DisableKeepAlives = true
-	t.DisableCompression = true // a small answer must not grow
+	t.DisableCompression = true // a small answer could expand to a huge one
 	t.ForceAttemptHTTP2 = true
 	t.TLSHandshakeTimeout = 10 * time.Second
 	t.ResponseHeaderTimeout = time.Minute
@@ -184,8 +183,8 @@ func (c *Client) transport(anyAddress bool) (*http.Transport, error) {
 	return t, nil
 }
 
-// sameHost follows a few redirects within one scheme and host: an authorization, and the permission to connect,
-// are for that host only. An upload is not redirected at all.
+// sameHost allows a few redirects within one scheme and host, because the authorization and the permission to connect are
+// for that host. It allows none for an upload.
 func sameHost(first *url.URL) func(*http.Request, []*http.Request) error {
 	return func(next *http.Request, via []*http.Request) error {
 		if len(via) > 3 || via[0].Method != http.MethodGet || next.URL.Host != first.Host || next.URL.Scheme != first.Scheme {

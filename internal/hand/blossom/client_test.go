@@ -14,7 +14,7 @@ import (
 	"guild/internal/hand/dial"
 )
 
-func TestWhatIsUploadedCanBeDownloaded(t *testing.T) {
+func TestUploadAndDownload(t *testing.T) {
 	server := start(t, testConfig(t))
 	client := Client{Signer: signer(alice), Now: time.Now, AllowLoopback: true}
 	content := bytes.Repeat([]byte("bundle "), 100_000)
@@ -43,7 +43,7 @@ func TestWhatIsUploadedCanBeDownloaded(t *testing.T) {
 	}
 }
 
-func TestPrivateAddressesAreNotFollowed(t *testing.T) {
+func TestPrivateAddresses(t *testing.T) {
 	server := start(t, testConfig(t))
 	u, err := url.Parse(server.URL)
 	if err != nil {
@@ -74,7 +74,7 @@ func TestPrivateAddressesAreNotFollowed(t *testing.T) {
 	}
 }
 
-func TestURLsOfOtherKindsAreRefused(t *testing.T) {
+func TestInvalidURLs(t *testing.T) {
 	client := Client{AllowLoopback: true}
 	for _, u := range []string{"", "x", "file:///etc/passwd", "ftp://127.0.0.1/x", "http://", "http://user:pw@127.0.0.1/x", "//127.0.0.1/x", "http://[::1", "gopher://x/"} {
 		if _, err := client.Download(t.Context(), u, guild.Hash{}, 1, &bytes.Buffer{}); err == nil {
@@ -83,7 +83,7 @@ func TestURLsOfOtherKindsAreRefused(t *testing.T) {
 	}
 }
 
-func TestRedirectsStayOnTheirHost(t *testing.T) {
+func TestRedirects(t *testing.T) {
 	reached := false
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
 	defer other.Close()
@@ -115,7 +115,7 @@ func TestRedirectsStayOnTheirHost(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatDoesNotFitIsNotBelieved(t *testing.T) {
+func TestWrongAnswers(t *testing.T) {
 	hash := guild.Sum([]byte("x"))
 	for name, tt := range map[string]struct {
 		answer, want string

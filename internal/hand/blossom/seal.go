@@ -18,29 +18,29 @@ import (
 	"guild"
 )
 
-// The sealed form is the magic, then the plaintext in chunks of 64 KiB, each encrypted with XChaCha20-Poly1305
-// and 16 bytes longer for it. The nonce of chunk i is 15 zero bytes, i as 8 bytes big-endian, and 1 for the
-// last chunk or 0 for the others: the STREAM construction, in which a chunk that is missing, moved, repeated
-// or cut off does not decrypt. The magic is authenticated with every chunk. The last chunk may be short; it is
-// empty only if there is no plaintext at all. A key seals one stream only, so nonces need no random part.
+// The sealed form is the magic, then the plaintext in chunks of 64 KiB, each encrypted with XChaCha20-Poly1305, which adds 16
+// bytes. The nonce of chunk i is 15 zero bytes, i as 8 bytes big-endian, and 1 for the last chunk or 0 for the others. This
+// is the STREAM construction: it detects chunks that are missing, moved, repeated or cut off. The magic is authenticated
+// with every chunk. The last chunk may be short; it is empty only if there is no plaintext at all. A key is used for one
+// stream only, so nonces need no random part.
 const (
 	sealMagic   = "GUILDSEAL\x00\x01\n"
 	chunkSize   = 64 << 10
 	sealedChunk = chunkSize + chacha20poly1305.Overhead
 )
 
-// Why a sealed stream does not open.
+// Errors of OpenSealed and Download.
 var (
-	ErrNotSealed    = errors.New("not a sealed stream")
-	ErrSealBroken   = errors.New("the sealed stream was changed or cut, or the key is another")
+	errNotSealed    = errors.New("not a sealed stream")
+	ErrSealBroken   = errors.New("the sealed stream was changed or cut, or the key is wrong")
 	ErrWrongContent = errors.New("the content is not what was announced")
 	ErrTooLarge     = errors.New("larger than allowed")
 )
 
-// Key opens one sealed stream. It is a secret: it prints as "[secret]", and only Hex shows it.
+// Key is the secret key of one sealed stream. It prints as "[secret]"; only Hex shows it.
 type Key [chacha20poly1305.KeySize]byte
 
-// ParseKey reads what Hex writes. The error does not repeat it.
+// ParseKey reads the text of Hex. The error does not repeat it.
 func ParseKey(s string) (Key, error) {
 	var k Key
 	if len(s) != hex.EncodedLen(len(k)) {
@@ -52,7 +52,7 @@ func ParseKey(s string) (Key, error) {
 	return k, nil
 }
 
-// Hex shows the key, for the encrypted request in which it travels.
+// Hex returns the key as hex digits, for an encrypted request.
 func (k Key) Hex() string { return hex.EncodeToString(k[:]) }
 
 // String hides the key.
@@ -61,20 +61,20 @@ func (Key) String() string { return "[secret]" }
 // GoString hides the key.
 func (Key) GoString() string { return "[secret]" }
 
-// Format hides the key from every verb, those for numbers included.
+// Format hides the key from every verb, also those for numbers.
 func (Key) Format(f fmt.State, _ rune) { io.WriteString(f, "[secret]") }
 
 // LogValue hides the key.
 func (Key) LogValue() slog.Value { return slog.StringValue("[secret]") }
 
-// MarshalText refuses: a key is not serialized by accident.
+// MarshalText fails, so that a key is not serialized by accident.
 func (Key) MarshalText() ([]byte, error) { return nil, errors.New("a secret is not serialized") }
 
-// Sealed is what a request says of a sealed blob.
+// Sealed describes a sealed blob.
 type Sealed struct {
 	Key    Key
-	Plain  guild.Hash // binds the content
-	Cipher guild.Hash // addresses the blob
+	Plain  guild.Hash // of the content
+	Cipher guild.Hash // of the blob
 	Size   int64      // bytes of the ciphertext
 }
 
@@ -116,8 +116,8 @@ func sealChunks(aead cipher.AEAD, plain io.Reader, w io.Writer) error {
 	}
 }
 
-// OpenSealed decrypts a sealed stream to w, at most limit bytes of it, and checks that the content is the one
-// announced. What was written before an error is authentic but not whole: throw it away.
+// OpenSealed decrypts a sealed stream to w. It fails if the content does not have the hash want, or more than limit bytes.
+// After an error the caller must discard the data in w.
 func OpenSealed(sealed io.Reader, w io.Writer, key Key, want guild.Hash, limit int64) error {
 	aead, err := chacha20poly1305.NewX(key[:])
 	if err != nil {
@@ -136,7 +136,7 @@ func OpenSealed(sealed io.Reader, w io.Writer, key Key, want guild.Hash, limit i
 func openChunks(aead cipher.AEAD, sealed io.Reader, w *hashedWriter, limit int64) error {
 	magic := make([]byte, len(sealMagic))
 	if _, err := io.ReadFull(sealed, magic); err != nil || string(magic) != sealMagic {
-		return ErrNotSealed
+		return errNotSealed
 	}
 	chunks := chunkReader{r: bufio.NewReader(sealed), buffer: make([]byte, sealedChunk)}
 	plain := make([]byte, 0, chunkSize)
@@ -170,7 +170,7 @@ func nonce(i uint64, last bool) []byte {
 	return n
 }
 
-// chunkReader cuts a stream into full chunks and a last one, which is known by the end that follows it.
+// chunkReader divides a stream into chunks. It reads ahead to know which one is the last.
 type chunkReader struct {
 	r      *bufio.Reader
 	buffer []byte
@@ -194,14 +194,14 @@ func (c *chunkReader) next() (chunk []byte, last bool, err error) {
 	}
 }
 
-// hashedWriter hashes and counts what it passes on.
+// hashedWriter hashes and counts the bytes that it writes to w.
 type hashedWriter struct {
 	w      io.Writer
 	digest hash.Hash
 	size   int64
 }
 
-// Write passes b on.
+// Write implements io.Writer.
 func (h *hashedWriter) Write(b []byte) (int, error) {
 	n, err := h.w.Write(b)
 	h.digest.Write(b[:n])

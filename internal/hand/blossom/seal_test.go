@@ -27,7 +27,7 @@ func seal(t testing.TB, plain []byte) ([]byte, Sealed) {
 	return b.Bytes(), s
 }
 
-func TestWhatIsSealedOpens(t *testing.T) {
+func TestSeal(t *testing.T) {
 	for _, size := range []int{0, 1, chunkSize - 1, chunkSize, chunkSize + 1, 3 * chunkSize, 3*chunkSize + 5} {
 		plain := bytes.Repeat([]byte("p"), size)
 		sealed, s := seal(t, plain)
@@ -47,7 +47,7 @@ func TestWhatIsSealedOpens(t *testing.T) {
 	}
 }
 
-func TestAChangedSealDoesNotOpen(t *testing.T) {
+func TestChangedSeal(t *testing.T) {
 	plain := bytes.Repeat([]byte("0123456789abcdef"), 3*chunkSize/16)
 	sealed, s := seal(t, plain)
 	head := len(sealMagic)
@@ -59,9 +59,9 @@ func TestAChangedSealDoesNotOpen(t *testing.T) {
 		b    []byte
 		want error
 	}{
-		"empty":               {nil, ErrNotSealed},
+		"empty":               {nil, errNotSealed},
 		"magic only":          {[]byte(sealMagic), ErrSealBroken},
-		"another magic":       {append([]byte("GUILDSEAL\x00\x02\n"), sealed[head:]...), ErrNotSealed},
+		"another magic":       {append([]byte("GUILDSEAL\x00\x02\n"), sealed[head:]...), errNotSealed},
 		"a flipped bit":       {flipped, ErrSealBroken},
 		"without the last":    {sealed[:head+2*sealedChunk], ErrSealBroken},
 		"cut within a chunk":  {sealed[:head+sealedChunk+100], ErrSealBroken},
@@ -88,7 +88,7 @@ func TestAChangedSealDoesNotOpen(t *testing.T) {
 
 func slicesOf(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
-func TestAKeyIsNotShownByAccident(t *testing.T) {
+func TestKeyCannotBePrinted(t *testing.T) {
 	_, s := seal(t, []byte("x"))
 	var log bytes.Buffer
 	slog.New(slog.NewTextHandler(&log, nil)).Info("sealed", "key", s.Key, "all", s)

@@ -19,34 +19,34 @@ import (
 	"guild"
 )
 
-// Config says where a server keeps its blobs and whose it takes.
+// Config says where a server keeps its blobs and which it takes.
 type Config struct {
-	Dir string           // holds the blobs and nothing else
-	URL string           // where clients reach the server, as "http://127.0.0.1:7447"
-	Now func() time.Time // compares and stamps
+	Dir string           // for the blobs, and nothing else
+	URL string           // of the server, as "http://127.0.0.1:7447"
+	Now func() time.Time // checks authorizations and stamps blobs
 
 	MaxBlob  int64                          // bytes of one blob; 64 MiB if zero
 	MaxStore int64                          // bytes of all blobs; 4 GiB if zero
-	Upload   func(pubkey nostr.PubKey) bool // who may upload; any key that proves itself if nil; called concurrently
-	Patience time.Duration                  // an upload may take this long, and a second for each 64 KiB; 30 s if zero
+	Upload   func(pubkey nostr.PubKey) bool // which keys may upload; all if nil; called concurrently
+	Patience time.Duration                  // time for an upload, beside a second for each 64 KiB; 30 s if zero
 	Log      *slog.Logger                   // slog.Default() if nil
 }
 
-// Server is the http.Handler of a Blossom server. Origins and hosts are for the handler in front of it.
+// Server is the http.Handler of a Blossom server. Another handler in front of it must check origins and hosts.
 type Server struct {
 	config Config
-	shelf  *shelf
-	slots  chan struct{} // uploads under way
+	store  *store
+	slots  chan struct{} // one element for each upload under way
 }
 
-// maxUploads are the uploads that run at one time; the next is told to come back.
+// maxUploads bounds the uploads at a time. More are refused.
 const maxUploads = 16
 
 // slowest is the rate in bytes per second below which an upload is cut.
 const slowest = 64 << 10
 
-// Descriptor describes a blob (BUD-02).
-type Descriptor struct {
+// descriptor describes a blob (BUD-02).
+type descriptor struct {
 	URL      string `json:"url"`
 	SHA256   string `json:"sha256"` // hex
 	Size     int64  `json:"size"`   // bytes
@@ -54,10 +54,10 @@ type Descriptor struct {
 	Uploaded int64  `json:"uploaded"` // Unix seconds
 }
 
-// contentType is that of every blob: a server that does not know what it serves must not let a browser guess.
+// contentType is the type of every blob. The server does not know the real one, and a browser must not guess.
 const contentType = "application/octet-stream"
 
-// Open opens the directory, or makes it, and forgets uploads that a crash cut.
+// Open opens the directory, or makes it, and removes uploads that a crash left unfinished.
 func Open(c Config) (*Server, error) {
 	c.MaxBlob = cmp.Or(c.MaxBlob, 64<<20)
 	c.MaxStore = cmp.Or(c.MaxStore, 4<<30)
@@ -66,17 +66,17 @@ func Open(c Config) (*Server, error) {
 	if c.Now == nil {
 		return nil, errors.New("blossom: Config.Now is not set")
 	}
-	shelf, err := openShelf(c.Dir, c.MaxStore)
+	store, err := openStore(c.Dir, c.MaxStore)
 	if err != nil {
 		return nil, err
 	}
-	return &Server{config: c, shelf: shelf, slots: make(chan struct{}, maxUploads)}, nil
+	return &Server{config: c, store: store, slots: make(chan struct{}, maxUploads)}, nil
 }
 
-// Close lets go of the directory. No request may be under way.
-func (s *Server) Close() error { return s.shelf.root.Close() }
+// Close closes the directory. No request may be under way.
+func (s *Server) Close() error { return s.store.root.Close() }
 
-// refusal is an error with the HTTP status that it means.
+// refusal is an error with an HTTP status.
 type refusal struct {
 	status int
 	reason string
@@ -116,8 +116,8 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// upload streams the body to a temporary file and names it by its hash once that is known. Everything that can
-// be refused is refused before the first byte is read.
+// upload streams the body to a temporary file and renames it when its hash is known. All checks that need no content come
+// before the first byte is read.
 func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	auth, err := s.admitUpload(r)
 	if err != nil {
@@ -133,10 +133,10 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	if size < 0 {
 		size = s.config.MaxBlob
 	}
-	if err := s.shelf.reserve(size); err != nil {
+	if err := s.store.reserve(size); err != nil {
 		return closing(w, refusal{http.StatusInsufficientStorage, err.Error()})
 	}
-	defer s.shelf.release(size)
+	defer s.store.release(size)
 	stop := s.limitTime(w, size)
 	defer stop()
 	d, err := s.receive(r, auth)
@@ -146,7 +146,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, d)
 }
 
-// closing ends the connection with the answer: the rest of the body is not worth reading.
+// closing ends the connection with the answer, so that the rest of the body is not read.
 func closing(w http.ResponseWriter, err error) error {
 	w.Header().Set("Connection", "close")
 	return err
@@ -176,35 +176,35 @@ func (s *Server) admitUpload(r *http.Request) (authorization, error) {
 
 var tooLarge = refusal{http.StatusRequestEntityTooLarge, "the blob is too large"}
 
-// limitTime cuts an upload that trickles in.
+// limitTime cuts an upload that is too slow.
 func (s *Server) limitTime(w http.ResponseWriter, size int64) (stop func() bool) {
 	patience := s.config.Patience + time.Duration(size/slowest)*time.Second
 	controller := http.NewResponseController(w)
 	return time.AfterFunc(patience, func() {
-		controller.SetReadDeadline(time.Unix(1, 0)) // long past: the read under way fails
+		controller.SetReadDeadline(time.Unix(1, 0)) // in the past, so that the read under way fails
 	}).Stop
 }
 
-// receive takes the body in and places it.
-func (s *Server) receive(r *http.Request, auth authorization) (Descriptor, error) {
-	f, temp, err := s.shelf.temp()
+// receive reads the body into the store.
+func (s *Server) receive(r *http.Request, auth authorization) (descriptor, error) {
+	f, temp, err := s.store.temp()
 	if err != nil {
-		return Descriptor{}, err
+		return descriptor{}, err
 	}
-	defer s.shelf.root.Remove(temp) // gone already if it was placed
+	defer s.store.root.Remove(temp) // it has another name if it was placed
 	hash, size, err := s.copyBody(f, r.Body)
 	err = errors.Join(err, f.Close())
 	if err != nil {
-		return Descriptor{}, err
+		return descriptor{}, err
 	}
 	if !auth.names(hash) {
-		return Descriptor{}, refusal{http.StatusForbidden, "the blob is " + hash.Hex() + ", which the authorization does not name"}
+		return descriptor{}, refusal{http.StatusForbidden, "the blob is " + hash.Hex() + ", which the authorization does not name"}
 	}
-	uploaded, err := s.shelf.place(temp, hash, size, auth.pubkey, s.config.Now().Unix())
+	uploaded, err := s.store.place(temp, hash, size, auth.pubkey, s.config.Now().Unix())
 	return s.describe(hash, size, uploaded), err
 }
 
-// copyBody copies at most MaxBlob bytes, whatever was announced, and flushes them.
+// copyBody copies at most MaxBlob bytes and flushes them. The announced length does not matter.
 func (s *Server) copyBody(f *os.File, body io.Reader) (hash guild.Hash, size int64, err error) {
 	digest := sha256.New()
 	size, err = io.Copy(io.MultiWriter(f, digest), io.LimitReader(body, s.config.MaxBlob+1))
@@ -223,8 +223,8 @@ func (s *Server) copyBody(f *os.File, body io.Reader) (hash guild.Hash, size int
 	return hash, size, f.Sync()
 }
 
-func (s *Server) describe(hash guild.Hash, size, uploaded int64) Descriptor {
-	return Descriptor{URL: s.config.URL + "/" + hash.Hex(), SHA256: hash.Hex(), Size: size, Type: contentType, Uploaded: uploaded}
+func (s *Server) describe(hash guild.Hash, size, uploaded int64) descriptor {
+	return descriptor{URL: s.config.URL + "/" + hash.Hex(), SHA256: hash.Hex(), Size: size, Type: contentType, Uploaded: uploaded}
 }
 
 // serve sends a blob, or a range of it.
@@ -233,7 +233,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, name string) erro
 	if err != nil {
 		return err
 	}
-	f, err := s.shelf.open(hash)
+	f, err := s.store.open(hash)
 	if err != nil {
 		return notFound
 	}
@@ -251,7 +251,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, name string) erro
 
 var notFound = refusal{http.StatusNotFound, "no such blob"}
 
-// blobName reads <sha256> or <sha256>.<ext>. Only hex ever reaches the file system.
+// blobName reads <sha256> or <sha256>.<ext>. Only the hash is used for a file name.
 func blobName(name string) (guild.Hash, error) {
 	digits, ext, _ := strings.Cut(name, ".")
 	hash, err := guild.ParseHash(digits)
@@ -261,8 +261,7 @@ func blobName(name string) (guild.Hash, error) {
 	return hash, nil
 }
 
-// list names the blobs of a key, to the holder of that key only: the address of a blob is all that one needs
-// to fetch it.
+// list lists the blobs of a key to the owner of that key only. Whoever knows the address of a blob can fetch it.
 func (s *Server) list(w http.ResponseWriter, r *http.Request, owner string) error {
 	pubkey, err := nostr.PubKeyFromHex(owner)
 	if err != nil {
@@ -275,10 +274,10 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, owner string) erro
 	if auth.pubkey != pubkey {
 		return refusal{http.StatusForbidden, "a key lists its own blobs only"}
 	}
-	return writeJSON(w, s.shelf.owned(pubkey, s.describe))
+	return writeJSON(w, s.store.owned(pubkey, s.describe))
 }
 
-// remove takes a blob away from the key that uploaded it.
+// remove removes a key's claim to a blob that it uploaded.
 func (s *Server) remove(w http.ResponseWriter, r *http.Request, name string) error {
 	hash, err := blobName(name)
 	if err != nil {
@@ -291,7 +290,7 @@ func (s *Server) remove(w http.ResponseWriter, r *http.Request, name string) err
 	if !auth.names(hash) {
 		return refusal{http.StatusForbidden, "authorization: names another blob"}
 	}
-	removed, err := s.shelf.remove(hash, auth.pubkey)
+	removed, err := s.store.remove(hash, auth.pubkey)
 	if err != nil {
 		return err
 	}

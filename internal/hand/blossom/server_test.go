@@ -105,7 +105,7 @@ func put(t testing.TB, server *httptest.Server, key nostr.SecretKey, content str
 	return status
 }
 
-// files lists what lies in the server's directory, without the claims.
+// files lists the files in the server's directory, without the claims.
 func files(t testing.TB, c Config) []string {
 	t.Helper()
 	var names []string
@@ -121,13 +121,13 @@ func files(t testing.TB, c Config) []string {
 	return names
 }
 
-func TestABlobIsStoredServedListedAndDeleted(t *testing.T) {
+func TestBlobLife(t *testing.T) {
 	c := testConfig(t)
 	server := start(t, c)
 	content := "the content"
 	hash := guild.Sum([]byte(content)).Hex()
 	status, body, _ := do(t, "PUT", server.URL+"/upload", uploadHeader(t, alice, content), strings.NewReader(content))
-	var d Descriptor
+	var d descriptor
 	if err := json.Unmarshal([]byte(body), &d); err != nil || status != 200 {
 		t.Fatalf("upload: %d %s %v", status, body, err)
 	}
@@ -172,7 +172,7 @@ func TestABlobIsStoredServedListedAndDeleted(t *testing.T) {
 	}
 }
 
-func TestRangesAreServed(t *testing.T) {
+func TestRanges(t *testing.T) {
 	server := start(t, testConfig(t))
 	content := strings.Repeat("0123456789", 100)
 	put(t, server, alice, content)
@@ -191,7 +191,7 @@ func TestRangesAreServed(t *testing.T) {
 	}
 }
 
-func TestAnUploadNeedsAGoodAuthorization(t *testing.T) {
+func TestUploadAuthorization(t *testing.T) {
 	c := testConfig(t)
 	c.Upload = func(p nostr.PubKey) bool { return p == nostr.GetPublicKey(alice) }
 	server := start(t, c)
@@ -239,7 +239,7 @@ func TestAnUploadNeedsAGoodAuthorization(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooLargeIsCut(t *testing.T) {
+func TestTooLargeUpload(t *testing.T) {
 	c := testConfig(t)
 	c.MaxBlob, c.MaxStore = 10_000, 25_000
 	server := start(t, c)
@@ -261,7 +261,7 @@ func TestWhatIsTooLargeIsCut(t *testing.T) {
 	}
 }
 
-func TestOnlyHashesReachTheDirectory(t *testing.T) {
+func TestNamesAreHashes(t *testing.T) {
 	c := testConfig(t)
 	server := start(t, c)
 	secret := filepath.Join(filepath.Dir(c.Dir), "secret")
@@ -287,7 +287,7 @@ func TestOnlyHashesReachTheDirectory(t *testing.T) {
 	}
 }
 
-func TestATricklingUploadIsCut(t *testing.T) {
+func TestSlowUploadIsCut(t *testing.T) {
 	c := testConfig(t)
 	c.Patience = 100 * time.Millisecond
 	server := start(t, c)
@@ -307,7 +307,7 @@ func TestATricklingUploadIsCut(t *testing.T) {
 	}
 }
 
-func TestAnUploadThatBreaksOffLeavesNothing(t *testing.T) {
+func TestBrokenUploadLeavesNothing(t *testing.T) {
 	c := testConfig(t)
 	server := start(t, c)
 	content := strings.Repeat("x", 1<<20)
@@ -323,13 +323,13 @@ func TestAnUploadThatBreaksOffLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestACrashLeavesNoHalfBlob(t *testing.T) {
+func TestOpenAfterCrash(t *testing.T) {
 	c := testConfig(t)
 	s, err := Open(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	half, _, err := s.shelf.temp() // as a killed process leaves it
+	half, _, err := s.store.temp() // as a killed process leaves it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +349,7 @@ func TestACrashLeavesNoHalfBlob(t *testing.T) {
 	}
 }
 
-func TestTheSameBlobMayComeFromManyAtOnce(t *testing.T) {
+func TestConcurrentUploads(t *testing.T) {
 	c := testConfig(t)
 	server := start(t, c)
 	content := strings.Repeat("shared ", 100_000)
@@ -367,7 +367,7 @@ func TestTheSameBlobMayComeFromManyAtOnce(t *testing.T) {
 	}
 }
 
-func TestBlobsAndTheirOwnersOutliveARestart(t *testing.T) {
+func TestRestart(t *testing.T) {
 	c := testConfig(t)
 	first, err := Open(c)
 	if err != nil {

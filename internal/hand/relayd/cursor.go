@@ -7,14 +7,14 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// cursor walks one prefix of an index, from new to old.
+// cursor moves through one prefix of an index, from new to old.
 type cursor struct {
 	bolt   *bbolt.Cursor
 	prefix []byte
 	at     position
 }
 
-// openCursor puts a cursor on the first position from start on; nil if there is none.
+// openCursor returns a cursor at the first position from start on, nil if there is none.
 func openCursor(tx *bbolt.Tx, r keyRange, start position) *cursor {
 	if bytes.Equal(r.bucket, bucketEvents) {
 		return idCursor(tx, r.prefix, start)
@@ -27,7 +27,7 @@ func openCursor(tx *bbolt.Tx, r keyRange, start position) *cursor {
 	return c
 }
 
-// idCursor stands on the one event with an id.
+// idCursor returns a cursor at the event with an id.
 func idCursor(tx *bbolt.Tx, id []byte, start position) *cursor {
 	e, found := eventByID(tx, [32]byte(id))
 	if !found {
@@ -56,10 +56,10 @@ func (c *cursor) next() bool {
 	return c.read(key)
 }
 
-// cursors is a heap: the first one stands on the newest event.
+// cursors is a heap. The first cursor is at the newest event.
 type cursors []*cursor
 
-// advance moves the first cursor on.
+// advance moves the first cursor to its next event.
 func (c *cursors) advance() {
 	if (*c)[0].next() {
 		heap.Fix(c, 0)
@@ -72,10 +72,10 @@ func (c cursors) Len() int           { return len(c) }
 func (c cursors) Less(i, j int) bool { return bytes.Compare(c[i].at[:], c[j].at[:]) < 0 }
 func (c cursors) Swap(i, j int)      { c[i], c[j] = c[j], c[i] }
 
-// Push is part of heap.Interface.
+// Push implements heap.Interface.
 func (c *cursors) Push(x any) { *c = append(*c, x.(*cursor)) }
 
-// Pop is part of heap.Interface.
+// Pop implements heap.Interface.
 func (c *cursors) Pop() any {
 	last := (*c)[len(*c)-1]
 	*c = (*c)[:len(*c)-1]

@@ -16,8 +16,8 @@ import (
 	"guild"
 )
 
-// openStore opens the file at path, or makes it. A file that was open when the machine went down may be
-// damaged, for it is not flushed before every write: it is checked, and put aside if it is.
+// openStore opens the file at path, or makes it. If it was open when the machine crashed, it is checked, and renamed if it
+// is damaged: it is not flushed with every write.
 func openStore(path string, c Config) (*store, error) {
 	s := &store{path: path, maxSize: c.MaxStore, now: c.Now, log: c.Log}
 	if s.interrupted() {
@@ -44,7 +44,7 @@ func openBolt(path string, noSync bool) (*bbolt.DB, error) {
 	})
 }
 
-// prepare makes the buckets and leaves the mark that the file is open.
+// prepare makes the buckets and the mark that the file is open.
 func (s *store) prepare() error {
 	err := s.db.Update(func(tx *bbolt.Tx) error {
 		for _, name := range buckets {
@@ -77,11 +77,11 @@ func (s *store) Close() error {
 	return nil
 }
 
-// mark is a file that exists while the store is open and holds the machine's boot id. After a crash of the
-// process alone the boot is still the same, and the system has kept every write.
+// mark returns the name of a file that exists while the store is open and holds the machine's boot id. After a crash of the
+// process alone the boot id is the same, and the system has all writes.
 func (s *store) mark() string { return s.path + ".open" }
 
-// interrupted reports whether the store was open when the machine, not just the process, went down.
+// interrupted reports whether the store was open when the machine, not just the process, crashed.
 func (s *store) interrupted() bool {
 	boot, err := os.ReadFile(s.mark())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +90,7 @@ func (s *store) interrupted() bool {
 	return err != nil || len(boot) == 0 || !bytes.Equal(boot, bootID())
 }
 
-// bootID names this boot of the machine; empty where the system does not tell, which counts as interrupted.
+// bootID returns the id of this boot of the machine. It is empty on systems without one, where interrupted assumes a crash.
 func bootID() []byte {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -99,8 +99,7 @@ func bootID() []byte {
 	return bytes.TrimSpace(id)
 }
 
-// examine checks the file page by page and puts a damaged one aside: the relay begins anew, and its clients
-// publish again what they need.
+// examine checks the file page by page and renames a damaged one, so that the relay begins with an empty store.
 func (s *store) examine() error {
 	damage := checkFile(s.path)
 	if damage == nil {
@@ -114,8 +113,8 @@ func (s *store) examine() error {
 	return nil
 }
 
-// checkFile returns what is wrong with a bbolt file; nil also when there is none, or when another process has
-// it. bbolt panics on some damaged pages and the memory map faults on missing ones; both are caught here.
+// checkFile returns an error for a damaged bbolt file. It returns nil if there is no file, or another process uses it. bbolt
+// panics on some damaged pages, and the memory map faults on missing ones; checkFile turns both into errors.
 func checkFile(path string) (err error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -137,7 +136,7 @@ func checkFile(path string) (err error) {
 	return db.View(walk)
 }
 
-// walk reads every page that is in use and checks every event against its id.
+// walk reads all pages in use and checks the id of every event.
 func walk(tx *bbolt.Tx) error {
 	return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
 		return b.ForEach(func(key, value []byte) error {

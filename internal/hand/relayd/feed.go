@@ -6,7 +6,7 @@ import (
 	"fiatjaf.com/nostr"
 )
 
-// feed knows every open subscription.
+// feed holds all open subscriptions.
 type feed struct {
 	mu   sync.RWMutex
 	open map[*subscription]struct{}
@@ -27,7 +27,7 @@ func (f *feed) remove(s *subscription) {
 	delete(f.open, s)
 }
 
-// publish sends a new event to every subscription that wants it.
+// publish sends a new event to all subscriptions that match.
 func (f *feed) publish(e nostr.Event, encoded []byte) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -38,12 +38,12 @@ func (f *feed) publish(e nostr.Event, encoded []byte) {
 	}
 }
 
-// subscription is what one REQ asked for. While its stored events are read, new ones are held back.
+// subscription is one REQ. New events are held back until its stored events are sent.
 type subscription struct {
 	filters []nostr.Filter
 	prefix  []byte
 	send    func([]byte) // does not block
-	cut     func()       // ends the session of a client that is too slow
+	cut     func()       // ends the session if the client is too slow
 
 	mu       sync.Mutex
 	live     bool
@@ -68,7 +68,7 @@ func (s *subscription) deliver(e stored) {
 	s.held = append(s.held, e)
 }
 
-// goLive delivers what was held back, except what the client has seen from the store.
+// goLive sends the events that were held back, except those that the client got from the store.
 func (s *subscription) goLive(seen map[nostr.ID]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

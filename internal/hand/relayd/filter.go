@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// parseFilter reads a filter of NIP-01. It is strict: a filter of which a part were left out, as the library does
-// with what it cannot read, would answer a question that nobody has asked. null stands for nothing.
+// parseFilter reads a filter of NIP-01. It is strict. The library drops parts that it cannot read, so the filter would match
+// events that the client did not ask for. A null counts as absent.
 func parseFilter(raw jsontext.Value) (nostr.Filter, error) {
 	var fields map[string]json.RawMessage
 	if raw.Kind() != '{' || json.Unmarshal(raw, &fields) != nil {
@@ -46,7 +46,7 @@ func setField(f *nostr.Filter, name string, value json.RawMessage) (err error) {
 	case "until":
 		err = json.Unmarshal(value, &f.Until)
 		if f.Until == 0 {
-			f.Until = -1 // nothing is as old; 0 would mean any time
+			f.Until = -1 // matches no event; 0 would mean any time
 		}
 	case "limit":
 		err = json.Unmarshal(value, &f.Limit)
@@ -60,7 +60,7 @@ func setField(f *nostr.Filter, name string, value json.RawMessage) (err error) {
 	return nil
 }
 
-// setTag reads a condition on a tag: only those of one letter are indexed.
+// setTag reads a condition on a tag. Only tags of one letter are indexed.
 func setTag(f *nostr.Filter, name string, value json.RawMessage) error {
 	letter, isTag := strings.CutPrefix(name, "#")
 	if !isTag || len(letter) != 1 || !isLetter(letter[0]) {
@@ -79,7 +79,7 @@ func setTag(f *nostr.Filter, name string, value json.RawMessage) error {
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// parseHexes reads a list of 32 bytes each, in 64 lower-case hex digits. No element matches nothing.
+// parseHexes reads a list of strings of 64 lower-case hex digits. The list is not nil: an empty one matches no event.
 func parseHexes[T ~[32]byte](raw json.RawMessage) ([]T, error) {
 	var texts []string
 	if err := json.Unmarshal(raw, &texts); err != nil {

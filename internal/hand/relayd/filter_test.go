@@ -11,7 +11,7 @@ import (
 	"fiatjaf.com/nostr"
 )
 
-func TestAFilterMeansWhatNIP01Says(t *testing.T) {
+func TestFilters(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	p, alice, bob := connect(t, r), testKeys[0], testKeys[1]
 	a := sign(t, alice, nostr.Event{Kind: 1, CreatedAt: 10, Content: "a", Tags: nostr.Tags{{"t", "x"}, {"e", zeros}}})
@@ -55,7 +55,7 @@ func TestAFilterMeansWhatNIP01Says(t *testing.T) {
 	}
 }
 
-func TestADeletionByAddressReachesAllVersionsUpToItsTime(t *testing.T) {
+func TestDeletionByAddress(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	p, key := connect(t, r), testKeys[0]
 	author := nostr.GetPublicKey(key).Hex()
@@ -78,7 +78,7 @@ func TestADeletionByAddressReachesAllVersionsUpToItsTime(t *testing.T) {
 	p.mustPublish(version(31990, "a", 201))
 }
 
-func TestALongSearchEndsWithItsSession(t *testing.T) {
+func TestScanEndsWithContext(t *testing.T) {
 	s := openTestStore(t)
 	for i := range 10 {
 		if err := putEvent(t, s, sign(t, testKeys[0], nostr.Event{Kind: 1, Content: fmt.Sprint(i)})); err != nil {
@@ -95,7 +95,7 @@ func TestALongSearchEndsWithItsSession(t *testing.T) {
 	}
 }
 
-func TestWhatIsHeldBackForASlowReaderIsBounded(t *testing.T) {
+func TestHeldEventsAreBounded(t *testing.T) {
 	cut := 0
 	sub := &subscription{send: func([]byte) {}, cut: func() { cut++ }}
 	big := make([]byte, maxWaiting/4)

@@ -13,14 +13,14 @@ import (
 	"guild/internal/hand/dial"
 )
 
-// front decides who may speak to the relay at all. A page in the user's browser can reach loopback: by name,
-// after its own name was rebound to 127.0.0.1, which shows in Host; or across origins, which shows in Origin.
+// front refuses requests with a foreign Host or Origin. Any page in the user's browser can reach loopback. It can rebind its
+// own name to 127.0.0.1 in DNS, which the Host header shows; or send requests to another origin, which Origin shows.
 type front struct {
 	hosts   []string
 	origins []string
 }
 
-// newFront lets in who names the loopback address that is listened on, or one of the usual names of loopback.
+// newFront allows the address that the relay listens on if it is loopback, and the usual names of loopback.
 func newFront(listens net.Addr, c Config) front {
 	f := front{hosts: lower(c.Hosts), origins: lower(c.Origins)}
 	host, port, _ := net.SplitHostPort(listens.String()) // the listener wrote it
@@ -44,7 +44,7 @@ func lower(names []string) []string {
 	return out
 }
 
-// refuses returns the status for a request that may not come in, or 0.
+// refuses returns the status for a request that is refused, or 0.
 func (f front) refuses(r *http.Request) int {
 	if !slices.Contains(f.hosts, strings.ToLower(r.Host)) {
 		return http.StatusMisdirectedRequest
@@ -57,41 +57,41 @@ func (f front) refuses(r *http.Request) int {
 	return 0
 }
 
-// maxConnections are the requests and sessions served at one time.
+// maxConnections bounds the requests and sessions at a time.
 const maxConnections = 512
 
-// gate counts who is inside, so that the store is closed after the last one has left.
-type gate struct {
+// connections counts the requests and sessions, so that the store is closed after the last one has ended.
+type connections struct {
 	mu     sync.Mutex
-	inside int
+	open   int
 	closed bool
 	empty  sync.WaitGroup
 }
 
-func (g *gate) enter() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed || g.inside == maxConnections {
+func (c *connections) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.open == maxConnections {
 		return false
 	}
-	g.inside++
-	g.empty.Add(1)
+	c.open++
+	c.empty.Add(1)
 	return true
 }
 
-func (g *gate) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.inside--
-	g.empty.Done()
+func (c *connections) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open--
+	c.empty.Done()
 }
 
-// close lets nobody in any more and waits for those inside.
-func (g *gate) close() {
-	g.mu.Lock()
-	g.closed = true
-	g.mu.Unlock()
-	g.empty.Wait()
+// close refuses new connections and waits for the end of the open ones.
+func (c *connections) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.empty.Wait()
 }
 
 func (r *Relay) handler() http.Handler {
@@ -100,17 +100,17 @@ func (r *Relay) handler() http.Handler {
 			http.Error(w, http.StatusText(status), status)
 			return
 		}
-		if !r.gate.enter() {
+		if !r.connections.enter() {
 			http.Error(w, "too many connections", http.StatusServiceUnavailable)
 			return
 		}
-		defer r.gate.leave()
+		defer r.connections.leave()
 		allowOrigin(w.Header(), req)
 		r.route(w, req)
 	})
 }
 
-// allowOrigin tells a browser what the front has already decided.
+// allowOrigin adds the CORS headers. The front has checked the origin.
 func allowOrigin(h http.Header, r *http.Request) {
 	h.Add("Vary", "Origin")
 	if origin := r.Header.Get("Origin"); origin != "" {
@@ -175,10 +175,10 @@ func (r *Relay) describe(w http.ResponseWriter) {
 	})
 }
 
-// maxMessage is one event and what stands around it.
+// maxMessage returns the largest message, an event and its envelope, in bytes.
 func (r *Relay) maxMessage() int { return r.config.MaxEvent + 1024 }
 
-// isHere reports whether the relay tag of a proof (NIP-42) means this relay.
+// isHere reports whether the relay tag of a proof (NIP-42) names this relay.
 func (r *Relay) isHere(relayURL string) bool {
 	u, err := url.Parse(relayURL)
 	return err == nil && u.Scheme == r.scheme("ws") && strings.Trim(u.Path, "/") == "" &&

@@ -25,7 +25,7 @@ import (
 	"guild/internal/hand/key"
 )
 
-func TestOnlyKnownHostsAndOriginsComeIn(t *testing.T) {
+func TestHostsAndOrigins(t *testing.T) {
 	config := testConfig(t)
 	config.Hosts = []string{"Relay.example:7447"}
 	config.Origins = []string{"https://page.example"}
@@ -75,8 +75,8 @@ func TestOnlyKnownHostsAndOriginsComeIn(t *testing.T) {
 	}
 }
 
-// Every address of loopback is allowed to be listened on, and is one that the relay answers to.
-func TestTheAddressListenedOnComesIn(t *testing.T) {
+// The relay may listen on any address of loopback, and must allow requests to it.
+func TestListenAddressIsAllowed(t *testing.T) {
 	config := testConfig(t)
 	config.Addr = "127.0.0.2:0"
 	r, _ := start(t, config)
@@ -112,8 +112,8 @@ func knock(t *testing.T, r *Relay, path, host, origin string, header http.Header
 	return resp.StatusCode
 }
 
-// An announced length costs nothing: neither on the upload path nor in a websocket frame.
-func TestAbsurdLengthsAreHarmless(t *testing.T) {
+// A huge announced length must cost nothing, neither in an upload nor in a websocket frame.
+func TestHugeLengths(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	host := strings.TrimPrefix(r.HTTP(), "http://")
 	for _, path := range []string{"/upload", "/media", "/" + zeros} {
@@ -147,7 +147,7 @@ func TestAbsurdLengthsAreHarmless(t *testing.T) {
 	connect(t, r).mustPublish(sign(t, nostr.Generate(), nostr.Event{Kind: 1}))
 }
 
-func TestBlobsAreServedOnTheSamePort(t *testing.T) {
+func TestBlobsOnSamePort(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	client := blossom.Client{Signer: key.NewSigner(key.NewSecret(nostr.Generate())), Now: time.Now, AllowLoopback: true}
 	content := []byte("a bundle")
@@ -161,7 +161,7 @@ func TestBlobsAreServedOnTheSamePort(t *testing.T) {
 	}
 }
 
-func TestARelayForOthersSpeaksTLS(t *testing.T) {
+func TestRemoteRelayUsesTLS(t *testing.T) {
 	config := testConfig(t)
 	config.AllowRemote, config.Addr = true, "127.0.0.1:0"
 	config.TLS = &tls.Config{Certificates: []tls.Certificate{certificate(t)}}

@@ -14,8 +14,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// The buckets of the file. A key of an index ends in a position (below), so that a cursor that goes forward
-// meets the newest event first and, of equally new ones, the lowest id: the order in which NIP-01 serves.
+// The buckets of the file. A key of an index ends in a position (below), so a cursor that moves forward finds the newest
+// event first and, of events in the same second, the lowest id: the order of results in NIP-01.
 var (
 	bucketEvents  = []byte("events")  // id → the event's JSON
 	bucketTime    = []byte("time")    // position
@@ -23,7 +23,7 @@ var (
 	bucketAuthor  = []byte("author")  // pubkey, position
 	bucketMaker   = []byte("maker")   // pubkey, kind, position
 	bucketTag     = []byte("tag")     // letter, digest of the value, position
-	bucketAddress = []byte("address") // digest of the address → id of the version that stands
+	bucketAddress = []byte("address") // digest of the address → id of the stored version
 	bucketExpiry  = []byte("expiry")  // expiration, id
 	bucketMeta    = []byte("meta")
 
@@ -34,7 +34,7 @@ var (
 	}
 )
 
-// position is the place of an event in every index: the time counted backwards, then the id.
+// position orders events in every index: the inverted time, then the id.
 type position [8 + 32]byte
 
 func positionOf(at nostr.Timestamp, id nostr.ID) position {
@@ -44,10 +44,10 @@ func positionOf(at nostr.Timestamp, id nostr.ID) position {
 	return p
 }
 
-// ordered maps a timestamp to an unsigned number of the same order.
+// ordered maps timestamps to unsigned numbers in the same order.
 func ordered(at nostr.Timestamp) uint64 { return uint64(at) ^ 1<<63 }
 
-// address names a replaceable or addressable event through all its versions, as the value of an a tag does.
+// address names all versions of a replaceable or addressable event, as the value of an a tag does.
 type address struct {
 	kind   nostr.Kind
 	author nostr.PubKey
@@ -85,8 +85,7 @@ func (a address) key() []byte {
 	return sum[:]
 }
 
-// keys are the index keys of an event, each with its bucket. They follow from the event alone, so that what
-// was put can be removed.
+// keys yields the index keys of an event, each after its bucket. They depend on the event alone, so removeEvent finds all.
 func keys(e nostr.Event) iter.Seq2[[]byte, []byte] {
 	p := positionOf(e.CreatedAt, e.ID)
 	return func(yield func(bucket, key []byte) bool) {
@@ -111,8 +110,7 @@ func makerPrefix(author nostr.PubKey, k nostr.Kind) []byte {
 	return binary.BigEndian.AppendUint16(bytes.Clone(author[:]), uint16(k))
 }
 
-// tagPrefix shortens a value of any length. A collision would only show a candidate that the filter then
-// refuses.
+// tagPrefix shortens a value of any length. After a collision scan finds an event that the filter then refuses.
 func tagPrefix(letter, value string) []byte {
 	sum := sha256.Sum256([]byte(value))
 	return append([]byte(letter), sum[:16]...)
@@ -173,7 +171,7 @@ func eventAt(tx *bbolt.Tx, a address) (nostr.Event, bool) {
 	return eventByID(tx, nostr.ID(id))
 }
 
-// deletionsOf are the kind 5 events by an author that name a target in the given tag.
+// deletionsOf yields the kind 5 events of an author that name a target in the given tag.
 func deletionsOf(tx *bbolt.Tx, author nostr.PubKey, letter, target string) iter.Seq[nostr.Event] {
 	filter := nostr.Filter{
 		Kinds: []nostr.Kind{nostr.KindDeletion}, Authors: []nostr.PubKey{author}, Tags: nostr.TagMap{letter: {target}},
@@ -187,7 +185,7 @@ func deletionsOf(tx *bbolt.Tx, author nostr.PubKey, letter, target string) iter.
 	}
 }
 
-// expiredBy are the ids of events whose time has come. They are gathered first, for the caller removes them.
+// expiredBy yields the ids of expired events. It collects them first, because the caller removes the events.
 func expiredBy(tx *bbolt.Tx, now nostr.Timestamp) iter.Seq[nostr.ID] {
 	var ids []nostr.ID
 	end := binary.BigEndian.AppendUint64(nil, ordered(now)+1)

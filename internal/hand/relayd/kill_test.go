@@ -26,7 +26,7 @@ import (
 	"guild/internal/hand/key"
 )
 
-// relayDir tells the test binary to be a relay in that directory instead of running tests.
+// relayDir names the variable that makes the test binary a relay in that directory instead of running tests.
 const relayDir = "RELAYD_TEST_DIR"
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// serveUntilKilled prints the relay's two addresses and serves. It ends with its standard input, if not before.
+// serveUntilKilled prints the relay's two addresses and serves until its standard input ends.
 func serveUntilKilled(dir string) {
 	r, err := Open(Config{Dir: dir, Addr: "127.0.0.1:0", Now: time.Now})
 	if err != nil {
@@ -52,7 +52,7 @@ func serveUntilKilled(dir string) {
 	os.Exit(1)
 }
 
-// process is a relay in a process of its own.
+// process is a relay in its own process.
 type process struct {
 	url, http string
 	kill      func()
@@ -89,7 +89,7 @@ func startProcess(t *testing.T, dir string) process {
 	return process{urls[0], urls[1], kill, gone}
 }
 
-// acknowledged is what a relay has said that it has.
+// acknowledged lists the events and blobs that a relay has acknowledged.
 type acknowledged struct {
 	mu     sync.Mutex
 	events []nostr.ID
@@ -99,7 +99,7 @@ type acknowledged struct {
 	enough  chan struct{} // closed then
 }
 
-// expect begins to count anew.
+// expect starts a new count.
 func (a *acknowledged) expect(n int) (enough <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -127,7 +127,7 @@ func (a *acknowledged) count() {
 	}
 }
 
-// publishUntilKilled publishes one event after the other until the relay is gone.
+// publishUntilKilled publishes events, one after the other, until the relay is gone.
 func publishUntilKilled(t *testing.T, url string, secret nostr.SecretKey, a *acknowledged) {
 	conn, _, err := websocket.Dial(t.Context(), url, nil)
 	if err != nil {
@@ -151,7 +151,7 @@ func publishUntilKilled(t *testing.T, url string, secret nostr.SecretKey, a *ack
 	}
 }
 
-// uploadUntilKilled uploads one blob after the other until the server is gone.
+// uploadUntilKilled uploads blobs, one after the other, until the server is gone.
 func uploadUntilKilled(t *testing.T, server string, a *acknowledged) {
 	for {
 		content := []byte(rand.Text() + strings.Repeat("y", 100<<10))
@@ -168,7 +168,7 @@ func upload(t *testing.T, server string, body io.Reader, content []byte) error {
 	return err
 }
 
-// uploadHalf sends half of a blob and then nothing more until the server is gone.
+// uploadHalf sends half of a blob, and then nothing until the server is gone.
 func uploadHalf(t *testing.T, p process, content []byte, half chan<- struct{}) {
 	r, w := io.Pipe()
 	go func() {
@@ -182,7 +182,7 @@ func uploadHalf(t *testing.T, p process, content []byte, half chan<- struct{}) {
 	}
 }
 
-func TestNothingAcknowledgedIsLostWhenTheRelayIsKilled(t *testing.T) {
+func TestKilledRelayLosesNothing(t *testing.T) {
 	dir := t.TempDir()
 	a := &acknowledged{}
 	halves := [][]byte{}
@@ -214,7 +214,7 @@ func TestNothingAcknowledgedIsLostWhenTheRelayIsKilled(t *testing.T) {
 	checkBlobs(t, r, a.blobs, halves)
 }
 
-// between is a random number from least to most.
+// between returns a random number from least to most.
 func between(t *testing.T, least, most int) int {
 	t.Helper()
 	n, err := rand.Int(rand.Reader, big.NewInt(int64(most-least+1)))
@@ -224,7 +224,7 @@ func between(t *testing.T, least, most int) int {
 	return least + int(n.Int64())
 }
 
-// checkBlobs fetches what was acknowledged, and sees to it that everything that can be seen is whole.
+// checkBlobs fetches the acknowledged blobs, and checks that all listed blobs are whole.
 func checkBlobs(t *testing.T, r *Relay, acknowledged []guild.Hash, halves [][]byte) {
 	t.Helper()
 	for _, h := range acknowledged {

@@ -16,13 +16,13 @@ const (
 	maxSubID   = 64 // characters (NIP-01)
 )
 
-// message is what a client sends: a JSON array that begins with a label.
+// message is a message of a client: a JSON array that begins with a label.
 type message struct {
 	label string
 	args  []jsontext.Value
 }
 
-// parseMessage reads the outer array. It refuses what JSON leaves ambiguous: duplicate names and broken UTF-8.
+// parseMessage reads the outer array. It refuses duplicate names and invalid UTF-8.
 func parseMessage(b []byte) (message, error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(b))
 	if open, err := d.ReadToken(); err != nil || open.Kind() != '[' {
@@ -52,7 +52,7 @@ type request struct {
 	filters []nostr.Filter
 }
 
-// subID is the first argument of REQ, COUNT and CLOSE.
+// subID returns the first argument of REQ, COUNT and CLOSE.
 func (m message) subID() (string, error) {
 	if len(m.args) == 0 {
 		return "", errors.New("no subscription id")
@@ -94,7 +94,7 @@ func parseEvent(m message) (nostr.Event, error) {
 	return e, nil
 }
 
-// What the relay says, each as one message of NIP-01, 42 or 45.
+// The messages of the relay (NIP-01, 42 and 45).
 
 func sayOK(id nostr.ID, ok bool, reason string) []byte {
 	b := append([]byte(`["OK","`), id.Hex()...)
@@ -118,7 +118,7 @@ func sayCount(id string, n int) []byte {
 	return append(strconv.AppendInt(b, int64(n), 10), `}]`...)
 }
 
-// eventPrefix is the beginning of every EVENT message of a subscription; the event and a bracket follow.
+// eventPrefix returns the beginning of the EVENT messages of a subscription. The event and a bracket follow.
 func eventPrefix(id string) []byte { return append(quote([]byte(`["EVENT",`), id), ',') }
 
 func sayEvent(prefix, encoded []byte) []byte {
@@ -126,7 +126,7 @@ func sayEvent(prefix, encoded []byte) []byte {
 	return append(append(append(b, prefix...), encoded...), ']')
 }
 
-// quote appends a JSON string. What is not UTF-8 is replaced, which is the error that it returns.
+// quote appends a JSON string. Invalid UTF-8 is replaced; AppendQuote reports it as an error all the same.
 func quote(b []byte, s string) []byte {
 	b, _ = jsontext.AppendQuote(b, s)
 	return b

@@ -5,25 +5,28 @@ import (
 	"sync"
 )
 
-// maxWaiting is how much may wait for one client to read it.
+// maxWaiting bounds the bytes that wait for one client to read them.
 const maxWaiting = 8 << 20
 
-// outbox holds what is to be written to one client. Answers wait for room; live events do not, for one slow
-// client must not hold up the others. Answers leave half of the room to live events, or a client would count as too
-// slow because it is given much that is stored.
+// outbox holds the messages to be written to one client.
+//
+// An answer waits if the outbox is full, which slows down the client that asked. A live event does not wait, because the
+// client that published it, and all other subscribers, would wait too; instead a client that is too slow is disconnected.
+// Answers may fill only half of the outbox. Otherwise a client that reads many stored events would be taken for too slow as
+// soon as a live event comes.
 type outbox struct {
 	mu      sync.Mutex
 	waiting [][]byte
 	size    int
-	filled  chan struct{} // has one element when something waits
-	drained chan struct{} // has one element when there is room again
+	filled  chan struct{} // has one element if a message waits
+	drained chan struct{} // has one element if there is room again
 }
 
 func newOutbox() *outbox {
 	return &outbox{filled: make(chan struct{}, 1), drained: make(chan struct{}, 1)}
 }
 
-// offer queues a live event, or reports that the client is too slow.
+// offer queues a live event. It reports false if the client is too slow.
 func (o *outbox) offer(b []byte) bool { return o.queue(b, maxWaiting) }
 
 func (o *outbox) queue(b []byte, room int) bool {
@@ -38,7 +41,7 @@ func (o *outbox) queue(b []byte, room int) bool {
 	return true
 }
 
-// put queues an answer as soon as there is room. Only the session's own reader calls it.
+// put queues an answer when there is room. Only the session's reader calls it.
 func (o *outbox) put(ctx context.Context, b []byte) error {
 	for !o.queue(b, maxWaiting/2) {
 		select {
@@ -50,7 +53,7 @@ func (o *outbox) put(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// take waits for messages and takes them all, in order.
+// take waits for messages and returns all, in order.
 func (o *outbox) take(ctx context.Context) ([][]byte, error) {
 	select {
 	case <-o.filled:

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 )
 
-func TestAnswersLeaveRoomForLiveEvents(t *testing.T) {
+func TestAnswersLeaveRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox()
 		ctx, cancel := context.WithCancel(t.Context())

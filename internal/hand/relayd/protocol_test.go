@@ -17,7 +17,7 @@ import (
 	"guild"
 )
 
-func TestAnEventIsStoredAndReachesTheSubscriber(t *testing.T) {
+func TestStoreAndSubscribe(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	alice, bob, key := connect(t, r), connect(t, r), nostr.Generate()
 	bob.send(`["REQ","live",{"kinds":[5050]},{"kinds":[5050],"limit":0}]`)
@@ -41,7 +41,7 @@ func TestAnEventIsStoredAndReachesTheSubscriber(t *testing.T) {
 	}
 }
 
-func TestForgedAndMalformedEventsAreRefused(t *testing.T) {
+func TestInvalidEventsAreRefused(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	p, key := connect(t, r), nostr.Generate()
 	wrongID := sign(t, key, nostr.Event{Kind: 1, Content: "a"})
@@ -73,7 +73,7 @@ func TestForgedAndMalformedEventsAreRefused(t *testing.T) {
 	}
 }
 
-func TestOnlyTheNewestVersionStands(t *testing.T) {
+func TestReplaceableEvents(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	p, key := connect(t, r), nostr.Generate()
 	for _, kind := range []nostr.Kind{0, 3, 10002, 31990} {
@@ -101,7 +101,7 @@ func TestOnlyTheNewestVersionStands(t *testing.T) {
 	}
 }
 
-func TestAVersionWithoutAnIndexableDIsReplacedToo(t *testing.T) {
+func TestReplaceableWithoutD(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	p, key := connect(t, r), nostr.Generate()
 	for _, d := range []nostr.Tags{nil, {{"d", ""}}, {{"d", strings.Repeat("long", 100)}}} {
@@ -115,7 +115,7 @@ func TestAVersionWithoutAnIndexableDIsReplacedToo(t *testing.T) {
 	}
 }
 
-func TestOnlyTheAuthorDeletes(t *testing.T) {
+func TestDeletion(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	p, alice, mallory := connect(t, r), nostr.Generate(), nostr.Generate()
 	note := sign(t, alice, nostr.Event{Kind: 1, Content: "note", CreatedAt: 1000})
@@ -146,7 +146,7 @@ func TestOnlyTheAuthorDeletes(t *testing.T) {
 	}
 }
 
-func TestAnExpiredEventIsNotServedAndThenRemoved(t *testing.T) {
+func TestExpiration(t *testing.T) {
 	var c clock
 	config := testConfig(t)
 	config.Now = c.now
@@ -170,7 +170,7 @@ func TestAnExpiredEventIsNotServedAndThenRemoved(t *testing.T) {
 	}
 }
 
-func TestEphemeralEventsAreDeliveredAndNotStored(t *testing.T) {
+func TestEphemeralEvents(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	alice, bob := connect(t, r), connect(t, r)
 	bob.send(`["REQ","live",{"kinds":[20001]}]`)
@@ -182,7 +182,7 @@ func TestEphemeralEventsAreDeliveredAndNotStored(t *testing.T) {
 	}
 }
 
-func TestCountCountsTheUnionOfItsFilters(t *testing.T) {
+func TestCount(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	p, key := connect(t, r), nostr.Generate()
 	for i := range 7 {
@@ -201,7 +201,7 @@ func TestCountCountsTheUnionOfItsFilters(t *testing.T) {
 
 const zeros = "0000000000000000000000000000000000000000000000000000000000000000"
 
-func TestAClientMustProveAKeyWhereItIsRequired(t *testing.T) {
+func TestAuthentication(t *testing.T) {
 	config := testConfig(t)
 	config.RequireAuth = true
 	r, _ := start(t, config)
@@ -245,7 +245,7 @@ func TestAClientMustProveAKeyWhereItIsRequired(t *testing.T) {
 	}
 }
 
-func TestTheRelayDescribesItself(t *testing.T) {
+func TestRelayInformation(t *testing.T) {
 	config := testConfig(t)
 	config.Name = "test relay"
 	r, _ := start(t, config)
@@ -275,7 +275,7 @@ func TestTheRelayDescribesItself(t *testing.T) {
 	}
 }
 
-func TestMessagesOfOneConnectionAreHandledInOrder(t *testing.T) {
+func TestMessagesAreHandledInOrder(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	p, key := connect(t, r), nostr.Generate()
 	p.send(`["REQ","live",{"kinds":[1]}]`)
@@ -292,9 +292,8 @@ func TestMessagesOfOneConnectionAreHandledInOrder(t *testing.T) {
 	}
 }
 
-// Every event that is published while subscriptions come and go reaches each of them exactly once: from the
-// store or live, never neither and never both.
-func TestNoEventFallsBetweenTheStoreAndTheFeed(t *testing.T) {
+// Events are published while subscriptions come and go. Each must reach each of these exactly once, from the store or live.
+func TestEventReachesSubscriptionOnce(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	const events, rounds = 60, 10
 	key := nostr.Generate()
@@ -323,7 +322,7 @@ func TestNoEventFallsBetweenTheStoreAndTheFeed(t *testing.T) {
 	all.Wait()
 }
 
-func TestTheSameSubscriptionIDReplaces(t *testing.T) {
+func TestSubscriptionIsReplaced(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	p, key := connect(t, r), nostr.Generate()
 	p.send(`["REQ","s",{"kinds":[1]}]`)
@@ -336,7 +335,7 @@ func TestTheSameSubscriptionIDReplaces(t *testing.T) {
 	p.expect("EVENT", "s")
 }
 
-func TestWhatIsNotAMessageIsAnsweredAndDoesNoHarm(t *testing.T) {
+func TestInvalidMessages(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	p := connect(t, r)
 	long := strings.Repeat("x", 65)

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	maxResults  = 500       // events that one filter gets, and the default of its limit
-	maxSecond   = 10_000    // the same for a filter that asks for a single second
-	maxPrefixes = 1000      // cursors that one filter may hold
-	pageEvents  = 100       // read in one transaction, which a slow client must not hold open
+	maxResults  = 500       // events that one filter gets, also if it has no limit
+	maxSecond   = 10_000    // the same for a filter of a single second
+	maxPrefixes = 1000      // values in one filter, and so cursors
+	pageEvents  = 100       // read in one transaction; a slow client must not keep it open
 	pageBytes   = 1 << 20   // the same in bytes
-	maxCounted  = 1_000_000 // events looked at for one COUNT
+	maxCounted  = 1_000_000 // events that are read for one COUNT
 )
 
-// match is a stored event with its bytes, which are valid only within the transaction.
+// match is a stored event with its bytes, which are valid only in the transaction.
 type match struct {
 	event   nostr.Event
 	encoded []byte
@@ -33,8 +33,8 @@ type stored struct {
 	encoded []byte
 }
 
-// query yields what the store has for a filter, newest first, at most limit events. It holds no transaction
-// while the caller works.
+// query yields the stored events that match a filter, the newest first, up to its limit. No transaction is open during a
+// yield.
 func (s *store) query(ctx context.Context, filter nostr.Filter) iter.Seq2[stored, error] {
 	return func(yield func(stored, error) bool) {
 		left, after := resultLimit(filter), position{}
@@ -57,8 +57,8 @@ func (s *store) query(ctx context.Context, filter nostr.Filter) iter.Seq2[stored
 	}
 }
 
-// resultLimit is how many events a filter gets. A client reads more than that by asking for what is older, which
-// does not lead on within one second: a filter that asks for one gets more.
+// resultLimit returns the number of events that a filter gets. A client gets more by asking for older ones. That does not
+// work within one second, so a filter of a single second gets more.
 func resultLimit(f nostr.Filter) int {
 	most := maxResults
 	if f.Since != 0 && f.Since == f.Until {
@@ -74,7 +74,7 @@ func resultLimit(f nostr.Filter) int {
 	}
 }
 
-// page reads up to limit events after a position. The last position is zero when there are no more.
+// page reads up to limit events after a position. last is zero if there are no more.
 func (s *store) page(ctx context.Context, filter nostr.Filter, after position, limit int) (page []stored, last position, err error) {
 	now, size := s.stamp(), 0
 	err = s.db.View(func(tx *bbolt.Tx) error {
@@ -94,7 +94,7 @@ func (s *store) page(ctx context.Context, filter nostr.Filter, after position, l
 	return page, last, err
 }
 
-// count is how many events match one of the filters, whatever their limits say (NIP-45).
+// count returns the number of events that match at least one of the filters, without their limits (NIP-45).
 func (s *store) count(ctx context.Context, filters []nostr.Filter) (n int, err error) {
 	now, seen := s.stamp(), 0
 	err = s.db.View(func(tx *bbolt.Tx) error {
@@ -118,9 +118,8 @@ func matchesAny(filters []nostr.Filter, e nostr.Event) bool {
 	return slices.ContainsFunc(filters, func(f nostr.Filter) bool { return f.Matches(e) })
 }
 
-// scan yields every event that matches, newest first, beginning after a position (the zero one is before all).
-// It merges one cursor for each prefix of the narrowest index. It stops early when ctx ends: candidates may be
-// many and matches none.
+// scan yields all events that match, the newest first, from a position on (zero is before all). It merges one cursor for each
+// prefix of the index with the fewest candidates. It stops when ctx ends, because there may be many candidates and no match.
 func scan(ctx context.Context, tx *bbolt.Tx, filter nostr.Filter, after position) iter.Seq[match] {
 	return func(yield func(match) bool) {
 		start := startOf(filter, after)
@@ -154,7 +153,7 @@ func scan(ctx context.Context, tx *bbolt.Tx, filter nostr.Filter, after position
 	}
 }
 
-// startOf is the first position of interest: where the last page ended, or the filter's until.
+// startOf returns the first position for a page: where the last page ended, or the filter's until.
 func startOf(filter nostr.Filter, after position) position {
 	if filter.Until == 0 {
 		return after
@@ -169,7 +168,7 @@ func startOf(filter nostr.Filter, after position) position {
 // keyRange is one prefix of one index.
 type keyRange struct{ bucket, prefix []byte }
 
-// ranges picks the index that leaves the fewest candidates for a filter.
+// ranges picks the index with the fewest candidates for a filter.
 func ranges(f nostr.Filter) []keyRange {
 	if f.IDs != nil {
 		return idRanges(f.IDs)
@@ -205,7 +204,7 @@ func idRanges(ids []nostr.ID) []keyRange {
 	return out
 }
 
-// tagRanges are those of the tag with the fewest values; nil if the filter has no indexed tag.
+// tagRanges returns the ranges of the tag with the fewest values, nil if the filter has no indexed tag.
 func tagRanges(f nostr.Filter) []keyRange {
 	var letter string
 	for key, values := range f.Tags {

@@ -20,21 +20,21 @@ import (
 	"guild/internal/hand/dial"
 )
 
-// Config says where a relay lives and whom it lets in.
+// Config says where a relay stores and listens, and which clients it allows.
 type Config struct {
-	Dir  string           // the events and the blobs live here
+	Dir  string           // for the events and the blobs
 	Addr string           // "127.0.0.1:7447"; port 0 takes a free one
-	Now  func() time.Time // what expires, and when a blob came
+	Now  func() time.Time // for expirations, and to stamp blobs
 
 	Name        string                         // in the NIP-11 document; "guild" if empty
-	Hosts       []string                       // values of Host that are allowed beside the loopback ones
+	Hosts       []string                       // values of Host that are allowed beside those of loopback
 	Origins     []string                       // browser origins that may use the relay, as "https://example.com"
 	MaxEvent    int                            // bytes of one event; 512 KiB if zero
 	MaxBlob     int64                          // bytes of one blob; 64 MiB if zero
-	MaxStore    int64                          // bytes of all events, and as many of all blobs; 4 GiB if zero
-	Upload      func(pubkey nostr.PubKey) bool // who may upload blobs; any key that proves itself if nil; called concurrently
-	RequireAuth bool                           // only clients that have proved a key (NIP-42) publish and read
-	AllowRemote bool                           // listen on an address that is not loopback; demands TLS
+	MaxStore    int64                          // bytes of all events, and the same of all blobs; 4 GiB if zero
+	Upload      func(pubkey nostr.PubKey) bool // which keys may upload blobs; all if nil; called concurrently
+	RequireAuth bool                           // only clients that have proved a key (NIP-42) may publish and read
+	AllowRemote bool                           // listen on an address that is not loopback; requires TLS
 	TLS         *tls.Config                    // serve wss and https
 	SyncAlways  bool                           // fsync before every OK instead of once a second
 	Log         *slog.Logger                   // slog.Default() if nil
@@ -42,17 +42,17 @@ type Config struct {
 
 // Relay is one relay with its store open and its port bound.
 type Relay struct {
-	config   Config
-	listener net.Listener
-	store    *store
-	blobs    *blossom.Server
-	feed     feed
-	front    front
-	gate     gate
+	config      Config
+	listener    net.Listener
+	store       *store
+	blobs       *blossom.Server
+	feed        feed
+	front       front
+	connections connections
 }
 
-// Open opens the store and binds the port, so that URL is known. Nothing is served before Run. A relay that
-// is opened must be run, even with a context that has ended: Run closes what Open opened.
+// Open opens the store and binds the port, so that URL is known. Run serves. After Open, Run must be called, even with a
+// context that has ended, because it closes the store and the port.
 func Open(c Config) (*Relay, error) {
 	c = c.withDefaults()
 	if err := c.check(); err != nil {
@@ -90,7 +90,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// check refuses what would open the relay to the network by mistake.
+// check refuses a configuration that would open the relay to the network by mistake.
 func (c Config) check() error {
 	if c.Now == nil {
 		return errors.New("relay: Config.Now is not set")
@@ -105,10 +105,10 @@ func (c Config) check() error {
 	return nil
 }
 
-// URL is the relay's address, as "ws://127.0.0.1:7447".
+// URL returns the relay's address, as "ws://127.0.0.1:7447".
 func (r *Relay) URL() string { return r.scheme("ws") + "://" + r.host() }
 
-// HTTP is the base of the blob server, as "http://127.0.0.1:7447".
+// HTTP returns the base URL of the blob server, as "http://127.0.0.1:7447".
 func (r *Relay) HTTP() string { return r.scheme("http") + "://" + r.host() }
 
 func (r *Relay) scheme(plain string) string {
@@ -118,7 +118,7 @@ func (r *Relay) scheme(plain string) string {
 	return plain
 }
 
-// host is the first configured name of a relay that listens for others, else its loopback address.
+// host returns the first configured name if the relay listens for others, else its loopback address.
 func (r *Relay) host() string {
 	if r.config.AllowRemote && len(r.config.Hosts) > 0 {
 		return r.config.Hosts[0]
@@ -126,8 +126,8 @@ func (r *Relay) host() string {
 	return r.listener.Addr().String()
 }
 
-// Run serves until ctx ends, then closes every connection and, last, the store. It returns nil after an
-// orderly end, and may be called once.
+// Run serves until ctx ends, then closes all connections and, last, the store. It may be called once. The error is nil after
+// an orderly end.
 func (r *Relay) Run(ctx context.Context) error {
 	live, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -145,11 +145,11 @@ func (r *Relay) Run(ctx context.Context) error {
 	group.Go(func() error { return r.store.keep(groupCtx) })
 	group.Go(func() error {
 		<-groupCtx.Done()
-		cancel() // ends the sessions, which Shutdown does not know
+		cancel() // ends the sessions; Shutdown does not wait for hijacked connections
 		return r.stop(server)
 	})
 	err := group.Wait()
-	r.gate.close()
+	r.connections.close()
 	return errors.Join(err, r.store.Close(), r.blobs.Close())
 }
 
@@ -164,7 +164,7 @@ func (r *Relay) serve(server *http.Server) error {
 	return nil
 }
 
-// stop gives requests under way a moment, then cuts them.
+// stop waits a second for requests under way, then closes their connections.
 func (r *Relay) stop(server *http.Server) error {
 	patience, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -76,7 +76,7 @@ func (p *peer) send(message string) {
 	}
 }
 
-// read returns the next message as its elements: strings unquoted, everything else as JSON.
+// read returns the elements of the next message: strings unquoted, others as JSON.
 func (p *peer) read() []string {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -132,7 +132,7 @@ func (p *peer) mustPublish(events ...nostr.Event) {
 	}
 }
 
-// stored asks for what the relay has, and returns the contents of the events in the order of their coming.
+// stored asks for stored events, and returns their contents in the order of the answer.
 func (p *peer) stored(filter string) []string {
 	p.t.Helper()
 	p.send(`["REQ","q",` + filter + `]`)
@@ -169,7 +169,7 @@ func decodeEvent(t testing.TB, s string) nostr.Event {
 	return e
 }
 
-// sign makes an event. A zero time is now.
+// sign makes an event. A zero time means now.
 func sign(t testing.TB, secret nostr.SecretKey, e nostr.Event) nostr.Event {
 	t.Helper()
 	if e.CreatedAt == 0 {
@@ -182,7 +182,7 @@ func sign(t testing.TB, secret nostr.SecretKey, e nostr.Event) nostr.Event {
 	return v.Event()
 }
 
-func TestARelayListensOnLoopbackOnly(t *testing.T) {
+func TestListenOnLoopbackOnly(t *testing.T) {
 	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "example.com:0", "127.0.0.1"} {
 		c := testConfig(t)
 		c.Addr = addr
@@ -196,7 +196,7 @@ func TestARelayListensOnLoopbackOnly(t *testing.T) {
 	}
 }
 
-func TestTwoRelaysDoNotShareADirectory(t *testing.T) {
+func TestDirectoryIsExclusive(t *testing.T) {
 	c := testConfig(t)
 	start(t, c)
 	if _, err := Open(c); err == nil {
@@ -204,7 +204,7 @@ func TestTwoRelaysDoNotShareADirectory(t *testing.T) {
 	}
 }
 
-func TestRunEndsEveryConnectionAndClosesTheStore(t *testing.T) {
+func TestRunEndsConnections(t *testing.T) {
 	c := testConfig(t)
 	r, stop := start(t, c)
 	p := connect(t, r)
@@ -222,7 +222,7 @@ func TestRunEndsEveryConnectionAndClosesTheStore(t *testing.T) {
 	start(t, c) // the directory is free again
 }
 
-func TestRunEndsThoughAClientDoesNotAnswer(t *testing.T) {
+func TestRunEndsWithSilentClient(t *testing.T) {
 	r, stop := start(t, testConfig(t))
 	connect(t, r) // never reads, so it never answers the close
 	began := time.Now()
@@ -232,7 +232,7 @@ func TestRunEndsThoughAClientDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestEventsOutliveARestart(t *testing.T) {
+func TestRestart(t *testing.T) {
 	c := testConfig(t)
 	key := nostr.Generate()
 	r, stop := start(t, c)
@@ -253,7 +253,7 @@ func TestEventsOutliveARestart(t *testing.T) {
 	}
 }
 
-func TestASlowSubscriberIsCutAndHoldsUpNobody(t *testing.T) {
+func TestSlowSubscriberIsDisconnected(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	slow, quick := connect(t, r), connect(t, r)
 	slow.send(`["REQ","s",{"kinds":[1]}]`)

@@ -23,9 +23,8 @@ import (
 const (
 	maxSubscriptions = 64
 
-	// messagesPerSecond is what one connection may send for long, and twice that at once. Above it the relay
-	// reads more slowly; it does not refuse. Twenty jobs at once, each with feedback for every line that a
-	// worker prints, stay far below.
+	// messagesPerSecond bounds the messages of one connection; twice as many may come at once. Above it the relay reads
+	// more slowly, and refuses nothing. Twenty jobs with feedback for every line of their workers are far below it.
 	messagesPerSecond = 2000
 
 	writePatience = 10 * time.Second // for one batch of messages
@@ -35,7 +34,7 @@ const (
 
 var errTooSlow = errors.New("the client reads too slowly")
 
-// session is one websocket. Its messages are handled one after the other, in the order in which they came.
+// session is one websocket. Its messages are handled one after the other, in order.
 type session struct {
 	relay     *Relay
 	conn      *websocket.Conn
@@ -68,14 +67,15 @@ func (r *Relay) serveSession(w http.ResponseWriter, req *http.Request) {
 	r.config.Log.LogAttrs(ctx, slog.LevelDebug, "session ended", slog.Any("why", err))
 }
 
-// connKey is where a request's context keeps its connection.
+// connKey is the key of the connection in a request's context.
 type connKey struct{}
 
 func keepConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// cutter closes the connection of a request at once. The websocket's own CloseNow waits for a Close under way.
+// cutter returns a function that closes the connection of a request at once. The websocket's CloseNow would wait for a Close
+// under way.
 func cutter(ctx context.Context) func() {
 	conn, ok := ctx.Value(connKey{}).(net.Conn)
 	if !ok {
@@ -84,7 +84,7 @@ func cutter(ctx context.Context) func() {
 	return func() { conn.Close() }
 }
 
-// run reads in the goroutine of the request, where net/http catches a panic.
+// run serves the session. It reads in the goroutine of the request, where net/http catches a panic.
 func (s *session) run(ctx context.Context) error {
 	var others errgroup.Group
 	others.Go(func() error { s.fail(s.write(ctx)); return nil })
@@ -95,7 +95,7 @@ func (s *session) run(ctx context.Context) error {
 	return s.read(ctx)
 }
 
-// sayGoodbye closes the connection when the session ends, and does not wait long for the client's answer.
+// sayGoodbye closes the connection when the session ends. It waits half a second for the client's answer.
 func (s *session) sayGoodbye(ctx context.Context) {
 	<-ctx.Done()
 	defer time.AfterFunc(closePatience, s.cut).Stop()
@@ -106,7 +106,7 @@ func (s *session) sayGoodbye(ctx context.Context) {
 	s.conn.Close(websocket.StatusGoingAway, "")
 }
 
-// read handles messages until the connection closes, which is how it ends: a canceled context would cut the
+// read handles messages until the connection closes. It reads without the context, since a cancelled one would close the
 // connection before the goodbye.
 func (s *session) read(ctx context.Context) error {
 	if s.relay.config.RequireAuth {
@@ -152,10 +152,10 @@ func (s *session) writeBatch(batch [][]byte) error {
 	return nil
 }
 
-// say queues an answer. It fails only when the session has ended.
+// say queues an answer. It fails only if the session has ended.
 func (s *session) say(ctx context.Context, b []byte) error { return s.out.put(ctx, b) }
 
-// send queues a live event, or ends a session that does not keep up.
+// send queues a live event, or ends the session if the client is too slow.
 func (s *session) send(b []byte) {
 	if !s.out.offer(b) {
 		s.fail(errTooSlow)
@@ -189,7 +189,7 @@ func (s *session) handle(ctx context.Context, b []byte) error {
 	}
 }
 
-// handleEvent stores an event, answers OK and then tells the subscribers.
+// handleEvent stores an event, answers OK and then sends it to the subscribers.
 func (s *session) handleEvent(ctx context.Context, m message) error {
 	e, err := parseEvent(m)
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *session) handleEvent(ctx context.Context, m message) error {
 	return nil
 }
 
-// refuse answers with the reason. What the relay already has, or has better, is no fault of the client.
+// refuse answers with the reason. For an event that the relay has, or has in a newer version, the answer is true.
 func (s *session) refuse(ctx context.Context, id nostr.ID, reason error) error {
 	had := errors.Is(reason, errDuplicate) || errors.Is(reason, errSuperseded)
 	if strings.HasPrefix(reason.Error(), "auth-required:") {
@@ -239,7 +239,7 @@ func (s *session) accept(e nostr.Event) ([]byte, error) {
 	return encoded, s.relay.store.put(v, encoded)
 }
 
-// admissible refuses what no signature can make right.
+// admissible checks everything but the signature.
 func (s *session) admissible(e nostr.Event) error {
 	switch {
 	case s.relay.config.RequireAuth && len(s.proved) == 0:
@@ -275,8 +275,8 @@ func (s *session) close(id string) {
 	}
 }
 
-// handleReq opens a subscription: first onto the feed, then what is stored, then EOSE, then what came
-// meanwhile. The same id again replaces the subscription.
+// handleReq opens a subscription, in place of another one with its id. It adds it to the feed, sends the stored events and
+// EOSE, and then the events that came meanwhile.
 func (s *session) handleReq(ctx context.Context, m message) error {
 	req, ok, err := s.admit(ctx, m)
 	if !ok {
@@ -303,7 +303,7 @@ func (s *session) handleReq(ctx context.Context, m message) error {
 	return nil
 }
 
-// admit reads a REQ or COUNT; one that it does not admit it has answered.
+// admit reads a REQ or COUNT. If ok is false it has answered the refusal.
 func (s *session) admit(ctx context.Context, m message) (req request, ok bool, err error) {
 	req, err = m.request()
 	switch {
@@ -321,7 +321,7 @@ func (s *session) admit(ctx context.Context, m message) (req request, ok bool, e
 	}
 }
 
-// sendStored sends what the store has for each filter, every event once, and returns what it sent.
+// sendStored sends the stored events for all filters, each event once, and returns their ids.
 func (s *session) sendStored(ctx context.Context, sub *subscription) (map[nostr.ID]bool, error) {
 	seen := make(map[nostr.ID]bool)
 	for _, filter := range sub.filters {

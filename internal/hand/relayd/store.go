@@ -17,7 +17,7 @@ import (
 	"guild"
 )
 
-// Why the store does not take an event. The texts go to the client, with the prefixes of NIP-01.
+// Reasons why the store does not take an event. The texts, with the prefixes of NIP-01, go to the client.
 var (
 	errDuplicate  = errors.New("duplicate: already have this event")
 	errSuperseded = errors.New("duplicate: have a newer version of this event")
@@ -26,33 +26,33 @@ var (
 	errUnwritten  = errors.New("error: not stored") // until the transaction says otherwise
 )
 
-// store keeps events in one bbolt file. Writers that come together share one transaction.
+// store keeps events in one bbolt file. Writers that come at the same time share one transaction.
 //
-// By default the file is flushed once a second, not before every OK. What a crash of the process leaves is
-// complete. A crash of the machine may lose the last second, or damage the file: openStore finds that out
-// and begins anew (disk.go). Clients keep what they published and publish it again, so the relay may forget.
+// By default the file is flushed once a second, not before every OK, which would cost a disk write for each event. A crash
+// of the process loses nothing, since the system has all writes. A crash of the machine may lose the last second, or damage
+// the file; then openStore begins with an empty one (disk.go). That is good enough, because clients keep their own events
+// and publish them again.
 type store struct {
 	db      *bbolt.DB
 	path    string
 	maxSize int64
 	now     func() time.Time
 	log     *slog.Logger
-	unsaved atomic.Bool // written since the last flush
+	unsaved atomic.Bool // there were writes since the last flush
 
 	queue  sync.Mutex // guards queued
 	queued []*write
-	commit sync.Mutex // held by the writer that commits for all queued ones
+	commit sync.Mutex // held by the writer that commits all queued events
 }
 
-// write is one event on its way in.
+// write is one event to be stored.
 type write struct {
 	event   nostr.Event
 	encoded []byte
 	refused error // why the store did not take it
 }
 
-// put stores a verified event with all that follows from it: what it replaces goes, what it deletes goes.
-// encoded is the event as it will be served.
+// put stores a verified event, and removes events that it replaces or deletes. encoded is the event as it will be served.
 func (s *store) put(v guild.Verified, encoded []byte) error {
 	w := &write{event: v.Event(), encoded: encoded, refused: errUnwritten}
 	s.queue.Lock()
@@ -91,7 +91,7 @@ func (s *store) write(batch []*write) {
 	}
 }
 
-// isRefusal tells a decision about one event from a failure of the file, which undoes the whole transaction.
+// isRefusal reports whether an error is about one event only. Other errors undo the whole transaction.
 func isRefusal(err error) bool {
 	return errors.Is(err, errDuplicate) || errors.Is(err, errSuperseded) || errors.Is(err, errDeleted) || errors.Is(err, errFull)
 }
@@ -118,8 +118,8 @@ func (s *store) insert(tx *bbolt.Tx, w *write) error {
 	return addEvent(tx, e, w.encoded)
 }
 
-// replace removes the version of a replaceable or addressable event that e is to stand for, or refuses e: the
-// newest created_at wins, then the lowest id (NIP-01).
+// replace removes the stored version of a replaceable or addressable event, or refuses e if that is the newer one: the later
+// created_at wins, then the lower id (NIP-01).
 func (s *store) replace(tx *bbolt.Tx, e nostr.Event) error {
 	address, ok := addressOf(e)
 	if !ok {
@@ -135,8 +135,8 @@ func (s *store) replace(tx *bbolt.Tx, e nostr.Event) error {
 	return removeEvent(tx, previous)
 }
 
-// deleteTargets does what a kind 5 event asks for (NIP-09), as far as it is the author's to ask. A deletion of
-// a deletion has no effect.
+// deleteTargets removes the events that a kind 5 event names (NIP-09), if they have the same author. A deletion of a
+// deletion has no effect.
 func deleteTargets(tx *bbolt.Tx, deletion nostr.Event) error {
 	for _, tag := range deletion.Tags {
 		target, found := targetOf(tx, deletion, tag)
@@ -173,8 +173,7 @@ func targetOf(tx *bbolt.Tx, deletion nostr.Event, tag nostr.Tag) (nostr.Event, b
 	}
 }
 
-// isDeleted reports whether the author has already asked for the deletion of e: by its id, or, if it has an
-// address, by the address and no earlier than e was made.
+// isDeleted reports whether a deletion of e is stored: by its id, or by its address if the deletion is not older than e.
 func isDeleted(tx *bbolt.Tx, e nostr.Event) bool {
 	if e.Kind == nostr.KindDeletion {
 		return false
@@ -194,7 +193,7 @@ func isDeleted(tx *bbolt.Tx, e nostr.Event) bool {
 	return false
 }
 
-// sweep removes what has expired by now, and returns how many events that were.
+// sweep removes expired events, and returns their number.
 func (s *store) sweep(now nostr.Timestamp) (int, error) {
 	removed := 0
 	err := s.db.Update(func(tx *bbolt.Tx) error {
@@ -253,7 +252,7 @@ func expired(e nostr.Event, now nostr.Timestamp) bool {
 	return at >= 0 && at <= now
 }
 
-// storedSize is the sum of the encoded events, which the file's own size overstates after deletions.
+// storedSize returns the size of all encoded events, in bytes. The file is larger after deletions.
 func storedSize(tx *bbolt.Tx) int64 {
 	b := tx.Bucket(bucketMeta).Get(keySize)
 	if len(b) != 8 {

@@ -40,7 +40,7 @@ func putEvent(t testing.TB, s *store, e nostr.Event) error {
 
 var testKeys = []nostr.SecretKey{{31: 1}, {31: 2}, {31: 3}}
 
-// aSmallWorld has events whose kinds, authors, tags and times coincide often, so that filters hit and times tie.
+// aSmallWorld makes events of few kinds, authors, tags and times, so that filters match and times are equal.
 func aSmallWorld(t *testing.T) []guild.Verified {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -93,7 +93,7 @@ func aFilter(t *rapid.T, events []nostr.Event) nostr.Filter {
 	return f
 }
 
-// plainQuery is what a filter means, without an index.
+// plainQuery applies a filter without an index.
 func plainQuery(events []nostr.Event, f nostr.Filter) []nostr.ID {
 	sorted := slices.Clone(events)
 	slices.SortFunc(sorted, func(a, b nostr.Event) int {
@@ -109,7 +109,7 @@ func plainQuery(events []nostr.Event, f nostr.Filter) []nostr.ID {
 	return ids
 }
 
-func TestTheIndexAnswersAsAPlainSearchWould(t *testing.T) {
+func TestIndexEqualsPlainSearch(t *testing.T) {
 	dir, world, rounds := t.TempDir(), aSmallWorld(t), 0
 	rapid.Check(t, func(t *rapid.T) {
 		rounds++
@@ -150,7 +150,7 @@ func compare(t *rapid.T, s *store, events []nostr.Event, f nostr.Filter) {
 	}
 }
 
-func TestALongAnswerIsReadInPages(t *testing.T) {
+func TestPages(t *testing.T) {
 	s := openTestStore(t)
 	const n = pageEvents + 7
 	for i := range n {
@@ -171,7 +171,7 @@ func TestALongAnswerIsReadInPages(t *testing.T) {
 	}
 }
 
-func TestAFullStoreRefusesAndRoomIsMadeByDeletion(t *testing.T) {
+func TestFullStore(t *testing.T) {
 	s := openTestStore(t)
 	s.maxSize = 5000
 	var stored []nostr.Event
@@ -198,7 +198,7 @@ func TestAFullStoreRefusesAndRoomIsMadeByDeletion(t *testing.T) {
 	}
 }
 
-// filledFile is the content of a store of fifty events.
+// filledFile returns the content of a store of fifty events.
 func filledFile(t *testing.T, path string, c Config) []byte {
 	t.Helper()
 	s, err := openStore(path, c)
@@ -220,7 +220,7 @@ func filledFile(t *testing.T, path string, c Config) []byte {
 	return b
 }
 
-func TestAStoreDamagedByAPowerFailureIsPutAside(t *testing.T) {
+func TestDamagedStore(t *testing.T) {
 	c := testConfig(t).withDefaults()
 	path := filepath.Join(c.Dir, "events.db")
 	sound := filledFile(t, path, c)

@@ -22,7 +22,7 @@ import (
 	"guild/nutshell"
 )
 
-// The test binary is also the process that is killed, or that has no room: TestMain runs it as that if asked to.
+// The test binary is also the process that is killed, or that has no room on its disk, see TestMain.
 const (
 	envRole   = "GUILD_TEST_UNPACK" // what to be
 	envBundle = "GUILD_TEST_BUNDLE"
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// report is the exit code for an error, which it prints.
+// report prints an error and returns the exit code.
 func report(err error) int {
 	if err != nil {
 		fmt.Println(err)
@@ -73,7 +73,7 @@ func extract(r io.ReaderAt, bundle, dir string) error {
 	return err
 }
 
-// halting says so and waits to be killed when something beyond a place in the file is read.
+// halting prints a line and waits to be killed when the file is read beyond a position.
 type halting struct {
 	io.ReaderAt
 	at int64
@@ -96,7 +96,7 @@ func unpackAndStop() int {
 	return report(extract(halting{f, at}, os.Getenv(envBundle), os.Getenv(envDir)))
 }
 
-// unpackNarrowly unpacks where no file may have more than some bytes.
+// unpackNarrowly unpacks with a limit on the size of files.
 func unpackNarrowly() int {
 	limit, _ := strconv.ParseUint(os.Getenv(envLimit), 10, 64)
 	signal.Ignore(syscall.SIGXFSZ) // so that a write fails instead
@@ -106,10 +106,10 @@ func unpackNarrowly() int {
 	return report(extractFrom(os.Getenv(envBundle), os.Getenv(envDir)))
 }
 
-// unpackInSmallDisk unpacks onto a tmpfs of its own, and reports what is left there. Exit code 3: it cannot mount.
+// unpackInSmallDisk unpacks onto a tmpfs, and reports the files left there. Exit code 3 means that it cannot mount.
 func unpackInSmallDisk() int {
 	disk := os.Getenv(envDir)
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil { // nobody else is to see it
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil { // no other process shall see it
 		fmt.Println(err)
 		return 3
 	}
@@ -124,14 +124,14 @@ func unpackInSmallDisk() int {
 	return report(err)
 }
 
-// again is this program in one of its roles.
+// again returns this program in one of its roles.
 func again(role, bundle, dir string, limit int64) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envRole+"="+role, envBundle+"="+bundle, envDir+"="+dir, envLimit+"="+strconv.FormatInt(limit, 10))
 	return cmd
 }
 
-// someBundle is a file with a few hundred files in it, and what they hold.
+// someBundle returns a bundle with a few hundred files, and their contents.
 func someBundle(t *testing.T) (path string, size int64, files map[string]string) {
 	t.Helper()
 	files = make(map[string]string)
@@ -146,7 +146,7 @@ func someBundle(t *testing.T) (path string, size int64, files map[string]string)
 	return path, int64(len(raw)), files
 }
 
-// whole complains unless all files are below dir with their content, and nothing else.
+// whole returns an error unless dir has all files with their content, and nothing else.
 func whole(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	n := 0
@@ -170,7 +170,7 @@ func whole(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// killAt lets a process unpack until it says that it has halted, and kills it.
+// killAt lets a process unpack until it halts, and kills it.
 func killAt(t *testing.T, bundle, dir string, at int64) {
 	t.Helper()
 	cmd := again("stopping", bundle, dir, at)
@@ -189,7 +189,7 @@ func killAt(t *testing.T, bundle, dir string, at int64) {
 	cmd.Wait()
 }
 
-func TestAKilledUnpackingLeavesNothingUnderTheName(t *testing.T) {
+func TestKilledUnpackLeavesNothing(t *testing.T) {
 	bundle, size, files := someBundle(t)
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "job")
@@ -209,8 +209,8 @@ func TestAKilledUnpackingLeavesNothingUnderTheName(t *testing.T) {
 	}
 }
 
-// Here the moment of the kill is whatever it is: before, within, or after the last step.
-func TestAnUnpackingKilledAtAnyMomentIsAllOrNothing(t *testing.T) {
+// The kill comes at a random moment: before, during, or after the last step.
+func TestKilledUnpackIsAtomic(t *testing.T) {
 	bundle, _, files := someBundle(t)
 	parent := t.TempDir()
 	there := 0
@@ -239,14 +239,14 @@ func TestAnUnpackingKilledAtAnyMomentIsAllOrNothing(t *testing.T) {
 	t.Logf("%d of 25 had finished", there)
 }
 
-// wait spends a little time that has no clock in it, a different one each time.
+// wait spends a little processor time, a different one each time.
 func wait(path string, times int) {
 	for range times * times {
 		os.Stat(path)
 	}
 }
 
-func TestWhoeverUnpacksIsNotSweptAway(t *testing.T) {
+func TestUnpackInUseIsNotRemoved(t *testing.T) {
 	bundle, size, files := someBundle(t)
 	dir := filepath.Join(t.TempDir(), "job")
 	cmd := again("stopping", bundle, dir, size/2)
@@ -276,7 +276,7 @@ func TestWhoeverUnpacksIsNotSweptAway(t *testing.T) {
 	whole(t, dir, files)
 }
 
-func TestOfManyWhoUnpackAtOnceOneDoes(t *testing.T) {
+func TestConcurrentUnpacks(t *testing.T) {
 	bundle, _, files := someBundle(t)
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "job")
@@ -302,7 +302,7 @@ func TestOfManyWhoUnpackAtOnceOneDoes(t *testing.T) {
 	}
 }
 
-func TestALinkInThePlaceOfTheTemporaryFolderIsNotFollowed(t *testing.T) {
+func TestTemporaryLinkIsNotFollowed(t *testing.T) {
 	bundle, _, _ := someBundle(t)
 	parent, outside := t.TempDir(), t.TempDir()
 	write(t, outside, map[string]string{"mine": "precious"})
@@ -317,7 +317,7 @@ func TestALinkInThePlaceOfTheTemporaryFolderIsNotFollowed(t *testing.T) {
 	}
 }
 
-func TestAFileThatMayNotGrowLeavesNothing(t *testing.T) {
+func TestFileLimitLeavesNothing(t *testing.T) {
 	bundle, _, files := someBundle(t)
 	largest := int64(0)
 	for _, content := range files {
@@ -335,9 +335,9 @@ func TestAFileThatMayNotGrowLeavesNothing(t *testing.T) {
 	}
 }
 
-// The disk is that of a process in namespaces of its own, so that no rights are needed where the system allows
-// those to everybody. Where it does not, TestAFileThatMayNotGrowLeavesNothing is what is left.
-func TestAFullDiskLeavesNothing(t *testing.T) {
+// The disk belongs to a process in its own namespaces, which needs no rights where the system allows them to all users.
+// Where it does not, only TestFileLimitLeavesNothing runs.
+func TestFullDiskLeavesNothing(t *testing.T) {
 	bundle, _, _ := someBundle(t)
 	cmd := again("in a small disk", bundle, t.TempDir(), 0)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
@@ -350,7 +350,7 @@ func TestAFullDiskLeavesNothing(t *testing.T) {
 	}
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() == 3 {
-		t.Skipf("this system lets nobody mount a small disk (%v, %s); the limit on files stands for it", err, out)
+		t.Skipf("this system does not allow to mount a small disk (%v, %s); the limit on files stands for it", err, out)
 	}
 	if err == nil || !bytes.Contains(out, []byte("no space left")) || !bytes.Contains(out, []byte("left: 0\n")) {
 		t.Errorf("%s, %v", out, err)

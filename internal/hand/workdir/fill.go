@@ -16,31 +16,31 @@ import (
 )
 
 const (
-	alone  = 16        // files that are written before others are asked to help
-	most   = 4         // goroutines that write: they wait for one another's folders more than for a processor
-	inHand = 256 << 10 // bytes of a file that is handed to another goroutine; larger ones are streamed
+	alone    = 16        // files that are written before helpers are started
+	most     = 4         // goroutines that write; more would only wait for locks of folders
+	buffered = 256 << 10 // bytes of a file that a helper writes from memory; larger ones are streamed
 )
 
 // filler writes files into an empty directory.
 type filler struct {
 	ctx   context.Context
 	root  *os.Root
-	umask fs.FileMode // bits that files lose when they are made
-	own   hand
+	umask fs.FileMode // bits that new files lose
+	own   fileWriter
 
 	files   int
 	helpers *errgroup.Group
-	queue   chan parcel
+	queue   chan queuedFile
 	free    chan *bytes.Buffer
 }
 
-// parcel is a file for another goroutine to write.
-type parcel struct {
+// queuedFile is a file for a helper to write.
+type queuedFile struct {
 	entry   nutshell.Entry
 	content *bytes.Buffer
 }
 
-// fillAll lets fill write into dir and waits for all that was begun.
+// fillAll lets fill write into dir, and waits for the helpers.
 func fillAll(ctx context.Context, dir string, fill func(*filler) error) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -55,12 +55,12 @@ func fillAll(ctx context.Context, dir string, fill func(*filler) error) error {
 		return err
 	}
 	w := &filler{ctx: ctx, root: root, umask: 0o755 &^ info.Mode().Perm()}
-	w.own = hand{filler: w, buf: make([]byte, 32<<10)}
+	w.own = fileWriter{filler: w, buf: make([]byte, 32<<10)}
 	defer w.own.close()
 	return w.wait(fill(w))
 }
 
-// wait ends the helpers. If one of them failed, that is why fill did.
+// wait ends the helpers. If one of them failed, its error is the cause of fill's.
 func (w *filler) wait(err error) error {
 	if w.helpers == nil {
 		return err
@@ -72,37 +72,37 @@ func (w *filler) wait(err error) error {
 	return err
 }
 
-// entry writes a file, or has it written. It is called by one goroutine.
+// entry writes a file, or passes it to a helper. It is called by one goroutine.
 func (w *filler) entry(e nutshell.Entry, r io.Reader) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
 	w.files++
-	if w.files <= alone || e.Size > inHand || runtime.GOMAXPROCS(0) == 1 {
+	if w.files <= alone || e.Size > buffered || runtime.GOMAXPROCS(0) == 1 {
 		return w.own.write(e, r)
 	}
 	if w.helpers == nil {
-		w.hire(min(runtime.GOMAXPROCS(0), most))
+		w.startHelpers(min(runtime.GOMAXPROCS(0), most))
 	}
 	content := w.buffer()
 	if _, err := content.ReadFrom(r); err != nil {
 		return err
 	}
 	select {
-	case w.queue <- parcel{e, content}:
+	case w.queue <- queuedFile{e, content}:
 		return nil
 	case <-w.ctx.Done():
 		return w.ctx.Err()
 	}
 }
 
-// hire starts n goroutines that write what is in the queue. The context ends with the first that fails.
-func (w *filler) hire(n int) {
+// startHelpers starts n goroutines that write the queued files. The context ends if one of them fails.
+func (w *filler) startHelpers(n int) {
 	w.helpers, w.ctx = errgroup.WithContext(w.ctx)
-	w.queue, w.free = make(chan parcel, 4*n), make(chan *bytes.Buffer, 6*n)
+	w.queue, w.free = make(chan queuedFile, 4*n), make(chan *bytes.Buffer, 6*n)
 	for range n {
 		w.helpers.Go(func() error {
-			h := hand{filler: w, buf: make([]byte, 32<<10)}
+			h := fileWriter{filler: w, buf: make([]byte, 32<<10)}
 			defer h.close()
 			for p := range w.queue {
 				if err := h.write(p.entry, p.content); err != nil {
@@ -119,7 +119,7 @@ func (w *filler) hire(n int) {
 	}
 }
 
-// buffer returns an empty buffer, a used one if there is one.
+// buffer returns an empty buffer, reused if possible.
 func (w *filler) buffer() *bytes.Buffer {
 	select {
 	case b := <-w.free:
@@ -129,17 +129,17 @@ func (w *filler) buffer() *bytes.Buffer {
 	}
 }
 
-// hand writes files, and keeps the folder of the last one open: the next is often beside it, and each step of a
-// path is a system call.
-type hand struct {
+// fileWriter writes files. It keeps the folder of the last file open, because the next one is often in the same folder, and
+// each element of a path is a system call.
+type fileWriter struct {
 	*filler
 	buf    []byte
 	folder string
 	inside *os.Root
 }
 
-// write makes one file, which must not be there yet.
-func (h *hand) write(e nutshell.Entry, r io.Reader) error {
+// write makes one file, which must not exist.
+func (h *fileWriter) write(e nutshell.Entry, r io.Reader) error {
 	folder, err := h.enter(path.Dir(e.Path))
 	if err != nil {
 		return err
@@ -155,8 +155,8 @@ func (h *hand) write(e nutshell.Entry, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// enter opens a folder and makes it if it is not there.
-func (h *hand) enter(folder string) (*os.Root, error) {
+// enter opens a folder, and makes it if it is missing.
+func (h *fileWriter) enter(folder string) (*os.Root, error) {
 	if folder == "." {
 		return h.root, nil
 	}
@@ -175,7 +175,7 @@ func (h *hand) enter(folder string) (*os.Root, error) {
 	return inside, nil
 }
 
-func (h *hand) close() {
+func (h *fileWriter) close() {
 	if h.inside != nil {
 		h.inside.Close()
 		h.folder, h.inside = "", nil

@@ -10,7 +10,7 @@ import (
 	"guild/nutshell"
 )
 
-// FuzzExtract unpacks whatever it is given. Either all of it is there, or nothing.
+// FuzzExtract unpacks any data. Either all files are there afterwards, or none.
 func FuzzExtract(f *testing.F) {
 	for _, pattern := range []string{"reference/*.nut", "hostile/*.nut"} {
 		files, err := filepath.Glob(filepath.Join("../../../nutshell/testdata", pattern))

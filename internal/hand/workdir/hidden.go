@@ -15,10 +15,10 @@ import (
 	"guild/nutshell"
 )
 
-// Commit commits to the hidden tests of a task's directory and keeps the salts beside them, in nutshell.SaltsFile:
-// committing again gives the same for what has not changed. Without hidden tests there are no commitments, and
-// nothing is written; what is no directory has none. A link out of the directory is an error: whoever filled it could have the salts written
-// anywhere, and files from anywhere committed to.
+// Commit makes commitments to the hidden tests of a task's directory, and stores the salts beside them in nutshell.SaltsFile.
+// So unchanged tests get the same commitments again. Without hidden tests, or without such a directory, it returns none and
+// writes nothing. A link out of the directory is an error: by one the author of the directory could have the salts written
+// anywhere.
 func Commit(ctx context.Context, dir string, random io.Reader) ([]guild.Commitment, error) {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil, nil
@@ -53,7 +53,7 @@ func Commit(ctx context.Context, dir string, random io.Reader) ([]guild.Commitme
 	return commitments, nil
 }
 
-// readSalts reads the side file; without one there are none.
+// readSalts reads the file of salts. It returns none if there is no file.
 func readSalts(root *os.Root) ([]guild.Commitment, error) {
 	f, err := openRegular(root, nutshell.SaltsFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -70,7 +70,7 @@ func readSalts(root *os.Root) ([]guild.Commitment, error) {
 	return nutshell.ParseSalts(raw)
 }
 
-// writeSalts replaces the side file, whole or not at all.
+// writeSalts replaces the file of salts, whole or not at all.
 func writeSalts(root *os.Root, raw []byte) (err error) {
 	folder, err := root.OpenRoot(nutshell.HiddenDir)
 	if err != nil {
@@ -92,7 +92,7 @@ func writeSalts(root *os.Root, raw []byte) (err error) {
 	return syncFolder(folder)
 }
 
-// syncFolder makes the names in a folder durable.
+// syncFolder flushes the names in a folder to the disk.
 func syncFolder(folder *os.Root) error {
 	d, err := folder.Open(".")
 	if err != nil {

@@ -24,7 +24,7 @@ func hiddenTest(t *testing.T) string {
 	return dir
 }
 
-func TestSaltsAreKeptBesideTheHiddenTests(t *testing.T) {
+func TestCommit(t *testing.T) {
 	dir := hiddenTest(t)
 	first, err := workdir.Commit(t.Context(), dir, rand.Reader)
 	if err != nil || len(first) != 1 {
@@ -44,7 +44,7 @@ func TestSaltsAreKeptBesideTheHiddenTests(t *testing.T) {
 	}
 }
 
-func TestSaltsAreNotWrittenThroughALink(t *testing.T) {
+func TestCommitRefusesLinks(t *testing.T) {
 	elsewhere := hiddenTest(t)
 	for name, link := range map[string]string{"the folder": nutshell.HiddenDir, "the folder above": "tests"} {
 		dir := t.TempDir()
@@ -63,7 +63,7 @@ func TestSaltsAreNotWrittenThroughALink(t *testing.T) {
 	}
 }
 
-func TestSaltsThatAreNoFileAreAnError(t *testing.T) {
+func TestCommitRefusesOddSalts(t *testing.T) {
 	for name, put := range map[string]func(string) error{
 		"a pipe": func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"a link": func(path string) error { return os.Symlink("/etc/passwd", path) },

@@ -11,12 +11,12 @@ import (
 	"guild/nutshell"
 )
 
-// foreign are the names, in lower case, under which coding agents, editors and shells look for configuration
-// and act on it without asking: hooks, tool servers, tasks, permissions.
+// foreign lists the names, in lower case, of configuration that coding agents, editors and shells use without asking: hooks,
+// tool servers, tasks, permissions.
 //
-// Files of instructions (CLAUDE.md, AGENTS.md and their kin) are among them. An agent takes them for its own
-// owner's orders, while all that a stranger may ask is in nutshell.json and context/, which an agent reads as
-// the task. They are moved, not deleted: whoever needs one as a text still finds it.
+// Files of instructions, such as AGENTS.md, are among them. An agent takes them for orders of its owner, but a stranger may
+// ask only in nutshell.json and context/, which an agent reads as the task. The files are moved, not deleted, so that they
+// can still be read.
 var foreign = map[string]bool{
 	".git": true, ".hg": true, ".svn": true, ".jj": true, ".husky": true, ".envrc": true,
 	".vscode": true, ".idea": true, ".zed": true, ".devcontainer": true, ".devcontainer.json": true,
@@ -29,13 +29,13 @@ var foreign = map[string]bool{
 	".opencode": true, "opencode.json": true, "opencode.jsonc": true, ".amp": true, ".kiro": true, ".junie": true,
 }
 
-// isForeign reports whether a file or folder of this name is moved.
+// isForeign reports whether a file or folder with this name is moved.
 func isForeign(base string) bool {
 	lower := strings.ToLower(base)
 	return foreign[lower] || strings.HasSuffix(lower, ".instructions.md")
 }
 
-// HoldsForeign reports whether Quarantine would move anything of an unpacked bundle.
+// HoldsForeign reports whether Quarantine would move a file of the unpacked bundle.
 func HoldsForeign(b *nutshell.Bundle) bool {
 	return slices.ContainsFunc(b.Files(), func(e nutshell.Entry) bool { return IsForeign(e.Path) })
 }
@@ -43,9 +43,9 @@ func HoldsForeign(b *nutshell.Bundle) bool {
 // IsForeign reports whether Quarantine would move the file with a path in a bundle.
 func IsForeign(name string) bool { return slices.ContainsFunc(strings.Split(name, "/"), isForeign) }
 
-// Quarantine moves the configuration of agents, editors and version control that came with an unpacked bundle
-// out of dir, wherever in the tree it is, into dir + ".quarantine", under the same paths. It returns the paths
-// that were moved, sorted. There is no such folder if nothing was moved.
+// Quarantine moves the configuration of agents, editors and version control in an unpacked bundle out of dir, from anywhere in
+// the tree, into dir + ".quarantine", under the same paths. It returns the paths that were moved, sorted. It makes no folder
+// if there are none.
 func Quarantine(dir string) ([]string, error) {
 	dir = filepath.Clean(dir)
 	root, err := os.OpenRoot(filepath.Dir(dir))
@@ -70,7 +70,7 @@ func Quarantine(dir string) ([]string, error) {
 	return found, nil
 }
 
-// findForeign lists what is foreign below base, relative to it, the outermost of each.
+// findForeign lists the foreign files and folders below base, relative to it, without those inside foreign folders.
 func findForeign(root *os.Root, base string) ([]string, error) {
 	tree, err := fs.Sub(root.FS(), base)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"guild/internal/durable"
 )
 
-// syncTree makes what was written below an open directory durable.
+// syncTree flushes all files below an open directory to the disk.
 func syncTree(dir *os.File) error {
 	return filepath.WalkDir(dir.Name(), func(p string, _ fs.DirEntry, err error) error {
 		if err != nil {

@@ -15,20 +15,19 @@ import (
 	"guild/nutshell"
 )
 
-// Tree is a directory that untrusted code wrote, as an fs.FS. It has the regular files and folders that were
-// there when FS looked; what is made later does not appear, and what is replaced by something else meanwhile
-// cannot be opened.
+// Tree is a directory that untrusted code wrote, as an fs.FS. It has the regular files and folders that FS found. Files that
+// are made later do not appear, and files that are replaced later cannot be opened.
 type Tree struct {
 	Skipped []nutshell.Skipped // links, devices, pipes and sockets, sorted by path
 
 	root    *os.Root
 	files   map[string]fs.FileInfo   // files and folders by path
-	folders map[string][]fs.DirEntry // what is in each folder, sorted by name
+	folders map[string][]fs.DirEntry // entries of each folder, sorted by name
 }
 
-// FS looks through dir, which must be a directory itself and not a link to one. The directory above it must be
-// out of that code's reach. More than the limits allow is a *nutshell.LimitError, and it takes no longer than
-// the limits allow to find that out. The caller closes the Tree.
+// FS reads the names in dir, which must be a directory and not a link to one. The untrusted code must not be able to write to
+// the directory above it. The error is a *nutshell.LimitError if there is more than the limits allow; FS stops there. The
+// caller closes the Tree.
 func FS(dir string, l nutshell.Limits) (*Tree, error) {
 	named, err := os.Lstat(dir)
 	if err != nil {
@@ -42,17 +41,17 @@ func FS(dir string, l nutshell.Limits) (*Tree, error) {
 	s := scan{Tree: t, l: l.OrDefault()}
 	if err := s.folder(".", named); err != nil {
 		root.Close()
-		return nil, fmt.Errorf("look through %s: %w", dir, err)
+		return nil, fmt.Errorf("read the directory %s: %w", dir, err)
 	}
 	slices.SortFunc(t.Skipped, func(a, b nutshell.Skipped) int { return strings.Compare(a.Path, b.Path) })
 	return t, nil
 }
 
-// Close releases the directory.
+// Close closes the directory.
 func (t *Tree) Close() error { return t.root.Close() }
 
-// Open implements fs.FS. A file reads as many bytes as it had when FS looked; if it has more by now, reading
-// them is nutshell.ErrChanged.
+// Open implements fs.FS. A file can be read up to the size that it had when FS found it. If it has grown, reading on gives
+// nutshell.ErrChanged.
 func (t *Tree) Open(name string) (fs.File, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
@@ -71,8 +70,8 @@ func (t *Tree) Open(name string) (fs.File, error) {
 	return &file{f, info.Size()}, nil
 }
 
-// openRegular opens a file only if it is one. A pipe or a device that was put in its place must neither block
-// nor be read, and a link must not be followed.
+// openRegular opens a file if it is a regular one. The untrusted code may have put a pipe or a device in its place, which must
+// not block and must not be read, or a link, which must not be followed.
 func openRegular(root *os.Root, name string) (*os.File, error) {
 	named, err := root.Lstat(name)
 	if err != nil {
@@ -92,7 +91,7 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	return f, nil
 }
 
-// scan is a look through a directory.
+// scan is one pass of FS.
 type scan struct {
 	*Tree
 	l       nutshell.Limits
@@ -100,7 +99,7 @@ type scan struct {
 	bytes   int64
 }
 
-// folder takes in a folder, known to be there as named, and what is in it.
+// folder adds a folder, which was found as named, and its entries.
 func (s *scan) folder(name string, named fs.FileInfo) error {
 	f, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
 	if err != nil {
@@ -129,7 +128,7 @@ func (s *scan) folder(name string, named fs.FileInfo) error {
 	return nil
 }
 
-// same complains if what was opened is not what had the name before.
+// same returns an error if the opened file is not the one that had the name before.
 func same(f *os.File, named fs.FileInfo) error {
 	opened, err := f.Stat()
 	if err == nil && !os.SameFile(named, opened) {
@@ -138,7 +137,7 @@ func same(f *os.File, named fs.FileInfo) error {
 	return err
 }
 
-// entry takes in one name of a folder. What has vanished meanwhile was not there.
+// entry adds one name of a folder. One that has vanished meanwhile is left out.
 func (s *scan) entry(in, base string) error {
 	name := path.Join(in, base)
 	s.entries++
@@ -185,7 +184,7 @@ func (s *scan) file(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// kind names what is neither file nor folder.
+// kind returns in words what a name is that is neither a file nor a folder.
 func kind(mode fs.FileMode) string {
 	switch {
 	case mode&fs.ModeSymlink != 0:
@@ -198,7 +197,7 @@ func kind(mode fs.FileMode) string {
 	return "is a device"
 }
 
-// file reads no more than it had. It hides the other ways that an os.File can be read.
+// file reads no more than left bytes. It hides the other methods for reading of an os.File.
 type file struct {
 	f    *os.File
 	left int64

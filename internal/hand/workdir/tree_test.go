@@ -39,7 +39,7 @@ func look(t testing.TB, dir string, l nutshell.Limits) *workdir.Tree {
 	return tree
 }
 
-func TestATreeHasTheFilesOfItsDirectory(t *testing.T) {
+func TestFS(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"a": "A", "b/c": "C", "b/d/e": "E"})
 	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o755); err != nil {
@@ -51,7 +51,7 @@ func TestATreeHasTheFilesOfItsDirectory(t *testing.T) {
 	}
 }
 
-func TestWhatIsNeitherFileNorFolderIsLeftOutAndNamed(t *testing.T) {
+func TestFSSkipsOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"a": "A", "b/c": "C"})
 	outside := filepath.Join(t.TempDir(), "secret")
@@ -83,7 +83,7 @@ func TestWhatIsNeitherFileNorFolderIsLeftOutAndNamed(t *testing.T) {
 	}
 }
 
-func TestADirectoryThatWasReplacedByALinkIsRefused(t *testing.T) {
+func TestFSRefusesReplacedDirectory(t *testing.T) {
 	parent := t.TempDir()
 	link := filepath.Join(parent, "delivery")
 	if err := os.Symlink("/etc", link); err != nil {
@@ -94,7 +94,7 @@ func TestADirectoryThatWasReplacedByALinkIsRefused(t *testing.T) {
 	}
 }
 
-func TestATreeBeyondTheLimitsIsRefused(t *testing.T) {
+func TestFSLimits(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"a": "12345", "b/c": "12345"})
 	table := map[string]nutshell.Limits{
@@ -109,7 +109,7 @@ func TestATreeBeyondTheLimitsIsRefused(t *testing.T) {
 	look(t, dir, nutshell.Limits{Entries: 3, File: 5, Total: 10, Depth: 2})
 }
 
-func TestWhatTakesTheNameOfAFileLaterIsNotRead(t *testing.T) {
+func TestReplacedFileIsNotRead(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(outside, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestWhatTakesTheNameOfAFileLaterIsNotRead(t *testing.T) {
 	}
 }
 
-func TestAFileThatGrowsIsNotReadPastItsSize(t *testing.T) {
+func TestGrowingFile(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"a": "A"})
 	tree := look(t, dir, nutshell.Limits{})
@@ -154,9 +154,9 @@ func TestAFileThatGrowsIsNotReadPastItsSize(t *testing.T) {
 	}
 }
 
-// A leftover process swaps a file with a link to a secret, and a folder with a link to the secret's folder, as
-// fast as it can. Whatever is read, it is never the secret.
-func TestASwappingRaceNeverReadsOutside(t *testing.T) {
+// A process swaps a file with a link to a secret, and a folder with a link to the secret's folder, as fast as it can. The
+// secret must never be read.
+func TestSwappingRace(t *testing.T) {
 	outside := t.TempDir()
 	write(t, outside, map[string]string{"f": "secret"})
 	dir := t.TempDir()
@@ -188,7 +188,7 @@ func TestASwappingRaceNeverReadsOutside(t *testing.T) {
 	}
 }
 
-// swap puts links in place of a file and a folder and then puts those back. Errors only make a round useless.
+// swap puts links in place of a file and a folder, and then these back. It ignores errors.
 func swap(dir, outside string) {
 	for _, name := range []string{"f", "d"} {
 		path, aside := filepath.Join(dir, name), filepath.Join(dir, name+".aside")
@@ -199,7 +199,7 @@ func swap(dir, outside string) {
 	}
 }
 
-// What a command left becomes a delivery, whatever it left.
+// Any files that a command leaves must become a delivery.
 func Example() {
 	dir, err := os.MkdirTemp("", "delivery")
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package workdir is the hand that puts a bundle on the disk and takes a directory back. It owns no fact.
+// Package workdir unpacks bundles into directories and reads directories back. It owns no fact.
 //
-// It distrusts both: a bundle may come from a stranger, and a directory may have been filled by a stranger's
-// code that is perhaps still running. It goes through os.Root only, so that no name and no link leads out of
-// the directory it was given, it reads nothing but regular files, and it never runs anything.
+// It trusts neither: a bundle may come from a stranger, and a stranger's code may have filled a directory and may still be
+// running. It uses os.Root, so that no name and no link leads out of the directory, reads only regular files, and runs
+// nothing.
 package workdir
 
 import (
@@ -19,23 +19,22 @@ import (
 	"guild/nutshell"
 )
 
-// ErrBusy is that another process unpacks into the same directory.
+// ErrBusy is the error if another process unpacks into the same directory.
 var ErrBusy = errors.New("something else is unpacking there")
 
-// Unpack writes the files of b into dir, which must be empty or not exist yet. They are written beside it
-// first, into a folder named ".<dir>.unpacking", and moved in place when all are there: whatever happens, dir is
-// either as it was or has all of them. After an error nothing else is left; after a kill that folder is, until the
-// next Unpack into the same directory. It belongs to whoever has a lock on it, and a dead process has none.
+// Unpack writes the files of b into dir, which must be empty or not exist. It writes them into a folder beside it, named
+// ".<dir>.unpacking", and renames that when it is complete: whatever happens, dir is either unchanged or has all files. After
+// an error nothing else is left. After a kill that folder is left until the next Unpack into the same directory. It belongs
+// to the process that has locked it; a dead process has no lock.
 //
-// The files are not synced, because who unpacks for a job does so again after a crash. Extract syncs.
+// The files are not synced, because a job is unpacked again after a crash. Extract syncs.
 func Unpack(ctx context.Context, b *nutshell.Bundle, dir string) error {
 	return unpack(ctx, dir, false, func(w *filler) error { return b.Walk(w.entry) })
 }
 
-// Extract opens a bundle of size bytes and unpacks it into dir as Unpack does, but reads it only once: nothing has
-// the name dir before all of it was found sound. Once it returns, the directory survives a power cut; and if the
-// power is cut before, dir still is as it was or has all files with their content. Its errors are those of
-// nutshell.Open and of the disk.
+// Extract opens a bundle of size bytes and unpacks it into dir as Unpack does, but reads it only once: dir gets its name after
+// the whole bundle was checked. When it returns, the directory survives a power cut. If the power is cut before, dir is
+// unchanged or has all files with their content. The errors are those of nutshell.Open and of the disk.
 func Extract(ctx context.Context, r io.ReaderAt, size int64, l nutshell.Limits, dir string) (b *nutshell.Bundle, err error) {
 	err = unpack(ctx, dir, true, func(w *filler) (err error) {
 		b, err = nutshell.Extract(r, size, l, w.entry)
@@ -47,8 +46,8 @@ func Extract(ctx context.Context, r io.ReaderAt, size int64, l nutshell.Limits, 
 	return b, nil
 }
 
-// UnpackSome is Unpack for some of the files, and syncs as Extract does: where returns under which path below dir a file of
-// the bundle goes, or false for one that is not written. No two files go to one path.
+// UnpackSome is Unpack for some of the files, and syncs as Extract does. where returns the path below dir for a file of the
+// bundle, or false to leave it out. The paths must differ.
 func UnpackSome(ctx context.Context, b *nutshell.Bundle, dir string, where func(name string) (string, bool)) error {
 	return unpack(ctx, dir, true, func(w *filler) error {
 		return b.Walk(func(e nutshell.Entry, r io.Reader) error {
@@ -87,18 +86,18 @@ func unpack(ctx context.Context, dir string, sync bool, fill func(*filler) error
 			return err
 		}
 	}
-	// Unlike os.Rename, the system call replaces an empty directory, in one step, and nothing else.
+	// Unlike os.Rename, the system call also replaces a directory, atomically, but only an empty one.
 	if err := syscall.Rename(temporary, dir); err != nil {
 		return &os.LinkError{Op: "rename", Old: temporary, New: dir, Err: err}
 	}
 	if sync {
-		// The directory is there whole; a failure here only means that nobody knows for how long.
+		// The directory is complete. After a failure here it might not survive a power cut.
 		return durable.SyncDir(filepath.Dir(dir))
 	}
 	return nil
 }
 
-// vacant complains early about what the last step would be refused for: a directory with something in it, or none.
+// vacant returns an error early if the rename at the end would fail: dir is not empty, or is not a directory.
 func vacant(dir string) error {
 	d, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -118,9 +117,11 @@ func vacant(dir string) error {
 	return err
 }
 
-// claim makes a directory and locks it. What a dead process left under that name is removed. Whoever has the lock
-// and finds the directory still under its name owns both, so that a leftover is never mistaken for one in use, nor
-// the other way round, whatever happens between two system calls.
+// claim makes a directory and locks it. It removes one that a dead process left under that name.
+//
+// Between two system calls another process may remove the directory, or make one. So the owner is the process that has the
+// lock and, having it, still finds the same directory under the name. A directory in use is locked, so it is not taken for a
+// leftover; and one that lost its name is not used.
 func claim(name string) (*os.File, error) {
 	for range 100 {
 		err := os.Mkdir(name, 0o755)
@@ -131,7 +132,7 @@ func claim(name string) (*os.File, error) {
 		d, err := lockDir(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			continue // swept by another, who took it for a leftover
+			continue // another process removed it before we had the lock
 		case err != nil:
 			return nil, err
 		case made:
@@ -146,7 +147,7 @@ func claim(name string) (*os.File, error) {
 	return nil, fmt.Errorf("%s: %w", name, ErrBusy)
 }
 
-// lockDir opens and locks a directory, not a link to one. It is fs.ErrNotExist if it lost its name meanwhile.
+// lockDir opens and locks a directory, but not a link to one. The error is fs.ErrNotExist if it lost its name meanwhile.
 func lockDir(name string) (*os.File, error) {
 	d, err := os.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {

@@ -50,7 +50,7 @@ func opened(t testing.TB, files map[string]string) *nutshell.Bundle {
 	return open(t, bytes.NewReader(raw), len(raw))
 }
 
-// names lists a directory, with what is hidden.
+// names lists a directory, also hidden files.
 func names(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -64,7 +64,7 @@ func names(t testing.TB, dir string) []string {
 	return all
 }
 
-func TestABundleIsUnpackedWithContentAndModes(t *testing.T) {
+func TestUnpack(t *testing.T) {
 	files := map[string]string{"context/a.md": "A", "tests/run.sh+x": "#!/bin/sh\n", "empty": ""}
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "job")
@@ -90,7 +90,7 @@ func TestABundleIsUnpackedWithContentAndModes(t *testing.T) {
 	}
 }
 
-func TestOnlyAnEmptyDirectoryIsUnpackedInto(t *testing.T) {
+func TestUnpackNeedsEmptyDirectory(t *testing.T) {
 	parent := t.TempDir()
 	b := opened(t, map[string]string{"a": "A"})
 	empty, filled, file, link := filepath.Join(parent, "empty"), filepath.Join(parent, "filled"), filepath.Join(parent, "file"), filepath.Join(parent, "link")
@@ -117,7 +117,7 @@ func TestOnlyAnEmptyDirectoryIsUnpackedInto(t *testing.T) {
 	}
 }
 
-// failing is a file that cannot be read any more from some offset on.
+// failing is a file that cannot be read beyond an offset.
 type failing struct {
 	*bytes.Reader
 	from int64
@@ -130,7 +130,7 @@ func (f *failing) ReadAt(p []byte, off int64) (int, error) {
 	return f.Reader.ReadAt(p, off)
 }
 
-func TestAReaderThatFailsLeavesNothing(t *testing.T) {
+func TestFailingReaderLeavesNothing(t *testing.T) {
 	raw := bundle(t, map[string]string{"a": strings.Repeat("a", 100_000), "b": strings.Repeat("b", 100_000)})
 	for from := int64(600); from < int64(len(raw)); from += 50_000 {
 		r := &failing{bytes.NewReader(raw), int64(len(raw)) + 1<<20}
@@ -147,7 +147,7 @@ func TestAReaderThatFailsLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestUnpackingStopsWhenItsContextIsDone(t *testing.T) {
+func TestUnpackStopsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	parent := t.TempDir()
@@ -159,7 +159,7 @@ func TestUnpackingStopsWhenItsContextIsDone(t *testing.T) {
 	}
 }
 
-func TestForeignConfigurationIsQuarantined(t *testing.T) {
+func TestQuarantine(t *testing.T) {
 	moved := []string{".claude", ".cursor", ".mcp.json", ".vscode", "AGENTS.md", "files/src/.husky", "files/src/CLAUDE.md", "x.instructions.md"}
 	files := map[string]string{
 		".claude/settings.json": "{}", ".mcp.json": "{}", ".cursor/rules/a.mdc": "", ".vscode/tasks.json": "{}", "AGENTS.md": "obey",
@@ -193,7 +193,7 @@ func TestForeignConfigurationIsQuarantined(t *testing.T) {
 	}
 }
 
-func TestABundleTellsWhetherItHoldsForeignConfiguration(t *testing.T) {
+func TestHoldsForeign(t *testing.T) {
 	for path, want := range map[string]bool{
 		"files/main.go": false, "files/claude.md.txt": false, "CLAUDE.md": true,
 		"files/a/.Husky/pre-commit": true, "files/x.instructions.md": true,
@@ -204,7 +204,7 @@ func TestABundleTellsWhetherItHoldsForeignConfiguration(t *testing.T) {
 	}
 }
 
-func TestNothingForeignLeavesNoQuarantine(t *testing.T) {
+func TestNoQuarantine(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "job")
 	if err := workdir.Unpack(context.Background(), opened(t, map[string]string{"a": "A"}), dir); err != nil {

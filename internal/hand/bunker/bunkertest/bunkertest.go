@@ -18,11 +18,11 @@ import (
 	"guild/internal/hand/relay"
 )
 
-// Options say how a signer behaves. The zero value is one that does what it is asked for.
+// Options say how a signer behaves. The zero value answers all requests honestly.
 type Options struct {
-	Silent func(method string) bool             // which requests get no answer; none if nil
-	Change func(signed nostr.Event) nostr.Event // what is returned for a signed event; the event itself if nil
-	Ask    string                               // a URL at which every sign_event is first to be confirmed
+	Silent func(method string) bool             // methods without an answer; none if nil
+	Change func(signed nostr.Event) nostr.Event // changes a signed event before it is returned; no change if nil
+	Ask    string                               // a URL where the person must confirm each sign_event; none if empty
 }
 
 // secret is the token in the URL that Start returns.
@@ -35,7 +35,7 @@ type signer struct {
 	pool    *relay.Pool
 	relay   string
 	self    *key.Signer // signs the conversation
-	user    *key.Signer // signs what is asked for
+	user    *key.Signer // signs the events
 }
 
 // Start runs a signer for user at a relay until the test ends, and returns its bunker:// URL.
@@ -123,7 +123,7 @@ func (s *signer) send(ctx context.Context, to nostr.PubKey, a answer) {
 	}
 }
 
-// do does what a request asks for.
+// do executes a request.
 func (s *signer) do(ctx context.Context, r request) (string, error) {
 	want := map[string]int{"connect": 2, "sign_event": 1, "nip44_encrypt": 2, "nip44_decrypt": 2, "nip04_encrypt": 2, "nip04_decrypt": 2}
 	if len(r.Params) < want[r.Method] {

@@ -1,7 +1,6 @@
-// Package faulttest is a laboratory: a relay that cannot be trusted. It stands before a real relay and passes on
-// what goes to and fro, and on the way it loses, delays, repeats, forges, refuses and lies, each with a
-// probability of its own. What it does is drawn from a seed: each connection, by its number, draws the same
-// decisions for its messages, in their order, each time. It never has anybody's key but a stranger's own.
+// Package faulttest is a relay for tests that cannot be trusted. It forwards messages to and from a real relay, and loses,
+// delays, repeats, forges, refuses and lies, each with a probability. Its decisions are drawn from a seed: the n-th
+// connection draws the same ones for its messages, in their order, in each run. It has no key but those of strangers.
 package faulttest
 
 import (
@@ -24,16 +23,16 @@ import (
 // Fault is one thing that a relay does wrong, or that strangers do through it.
 type Fault string
 
-// The faults. What they do to a message is drawn for each message alone.
+// The faults. Each is drawn for each message.
 const (
 	Drop       Fault = "drop"          // an EVENT, in either direction, an OK, an EOSE or a CLOSED is lost
 	Delay      Fault = "delay"         // a message, and all behind it, come up to 50 ms late
 	Duplicate  Fault = "duplicate"     // a message comes twice
 	Reorder    Fault = "reorder"       // a message is overtaken by others
 	Forge      Fault = "forge"         // before an event come copies with a wrong id and with broken signatures
-	Strangers  Fault = "strangers"     // others answer, copy and delete what is not theirs, in their own name
+	Strangers  Fault = "strangers"     // others answer, copy and delete events that are not theirs, with their own key
 	Unasked    Fault = "unasked"       // an event comes that no subscription asked for, or once more
-	Ignore     Fault = "ignore limits" // since, until and limit of a subscription count for nothing
+	Ignore     Fault = "ignore limits" // since, until and limit of a subscription are ignored
 	Withhold   Fault = "withhold"      // a stored event is not among those sent
 	Refuse     Fault = "refuse"        // an event is not taken: "blocked:" or "rate-limited:"
 	Deny       Fault = "deny"          // an event is taken, and the OK says that it was not
@@ -41,7 +40,7 @@ const (
 	Disconnect Fault = "disconnect"    // the connection ends
 	Cut        Fault = "cut"           // the connection ends in the middle of a message
 	Auth       Fault = "auth"          // a connection must authenticate (NIP-42) before anything else
-	Garbage    Fault = "garbage"       // something malformed or oversized comes in between
+	Garbage    Fault = "garbage"       // a malformed or oversized message comes in between
 )
 
 // All lists the faults.
@@ -68,10 +67,10 @@ type Relay struct {
 	heard     []nostr.Event // the latest that were published through us
 }
 
-// remembered is how many published events are kept, to be sent to whoever did not ask.
+// remembered bounds the published events that are kept, to be sent to clients that did not ask.
 const remembered = 200
 
-// Start runs a fault relay before a real one until the test ends. Without a Set it commits none.
+// Start runs a fault relay in front of a real one until the test ends. It commits no fault before Set.
 func Start(t testing.TB, backend string, seed uint64) *Relay {
 	t.Helper()
 	r := &Relay{
@@ -85,7 +84,7 @@ func Start(t testing.TB, backend string, seed uint64) *Relay {
 	pass := &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(real) }}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("Upgrade") == "" {
-			pass.ServeHTTP(w, req) // blobs, and what the relay says of itself
+			pass.ServeHTTP(w, req) // blobs, and the relay information document
 			return
 		}
 		r.serve(w, req)
@@ -106,10 +105,10 @@ func Start(t testing.TB, backend string, seed uint64) *Relay {
 // below finds the connection below a websocket.
 type below struct{}
 
-// URL is where the relay is found, ws://host:port.
+// URL returns the relay's address, ws://host:port.
 func (r *Relay) URL() string { return r.url }
 
-// Set makes these the faults from now on. All connections end, so that everything is asked for again.
+// Set sets the faults. It ends all connections, so that clients subscribe again.
 func (r *Relay) Set(m Mix) {
 	r.mu.Lock()
 	r.mix = maps.Clone(m)
@@ -117,7 +116,7 @@ func (r *Relay) Set(m Mix) {
 	r.hangUp()
 }
 
-// Heal ends all faults, and no connection.
+// Heal ends all faults. Connections stay.
 func (r *Relay) Heal() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -62,7 +62,7 @@ func dial(t *testing.T, url string) client {
 
 // heard is a message, or the end of the connection.
 type heard struct {
-	label string // "" for what is no message
+	label string // "" if it is not a message of NIP-01
 	parts []json.RawMessage
 	err   error
 }
@@ -90,7 +90,7 @@ func (c client) next() (h heard) {
 	return h
 }
 
-// ask sends a message and returns what comes until one with a label, or the end of the connection.
+// ask sends a message and returns the answers up to one with a label, or the end of the connection.
 func (c client) ask(until string, parts ...any) (all []heard) {
 	c.t.Helper()
 	text, err := json.Marshal(parts)
@@ -108,7 +108,7 @@ func (c client) ask(until string, parts ...any) (all []heard) {
 	}
 }
 
-// publish returns what the relay says to an event.
+// publish returns the relay's answer to an event.
 func (c client) publish(e nostr.Event) (ok bool) {
 	c.t.Helper()
 	all := c.ask("OK", "EVENT", e)
@@ -135,7 +135,7 @@ func (c client) has(e nostr.Event) bool {
 	return len(c.query(`{"ids":["`+e.ID.Hex()+`"]}`)) > 0
 }
 
-// TestEachFaultIsCommitted has the relay commit one fault each time it can.
+// TestEachFaultIsCommitted sets each fault alone, with probability 1.
 func TestEachFaultIsCommitted(t *testing.T) {
 	genuine := func(e nostr.Event) bool { _, err := guild.Verify(e); return err == nil }
 	tests := map[faulttest.Fault]func(t *testing.T, c, real client){
@@ -252,7 +252,7 @@ func checkTaken(t *testing.T, c, real client) {
 	checkAnswered(t, c, real, true, true)
 }
 
-// checkAnswered publishes an event and compares what is said of it with what became of it.
+// checkAnswered publishes an event and compares the answer with the stored state.
 func checkAnswered(t *testing.T, c, real client, said, stored bool) {
 	t.Helper()
 	e := event(t, 1, "an event")

@@ -18,8 +18,8 @@ import (
 	"guild"
 )
 
-// session is one connection of a client, and the one to the real relay that belongs to it. Three goroutines serve
-// it: one for what goes up to the relay, one for what comes down from it, and one that writes to the client.
+// session is one connection of a client, with a connection to the real relay. Three goroutines serve it: up for messages to
+// the relay, down for messages from it, and write, which writes to the client.
 type session struct {
 	relay  *Relay
 	ctx    context.Context
@@ -30,12 +30,12 @@ type session struct {
 	out    chan frame
 
 	mu     sync.Mutex
-	past   map[string]bool   // subscription → its stored events have been sent
-	denied map[nostr.ID]bool // taken, and the OK is to say that they were not
+	past   map[string]bool   // subscription → its stored events were sent
+	denied map[nostr.ID]bool // events that were taken, and whose OK shall say that they were not
 	ours   map[nostr.ID]bool // strangers' events, whose OK is not for the client
 
-	// for what goes up only
-	asked     bool // whether it must authenticate is decided
+	// only for up
+	asked     bool // it was decided whether the client must authenticate
 	demanding bool // it must
 	challenge string
 }
@@ -45,7 +45,7 @@ type frame struct {
 	text  []byte
 	wait  time.Duration // before it
 	cut   bool          // half of it, and the end
-	close bool          // no message at all: the end
+	close bool          // no message, but the end
 }
 
 // dice are the decisions of one direction of one session.
@@ -54,9 +54,9 @@ type dice struct {
 	relay *Relay
 }
 
-// throws reports whether a fault is to be committed now, and counts it.
+// throws reports whether to commit a fault now, and counts it.
 func (d dice) throws(f Fault) bool {
-	// A number is drawn whatever the probability, so that one fault's does not shift the decisions of another.
+	// A number is drawn for any probability, so that one fault does not change the decisions of another.
 	if d.Float64() >= d.relay.probability(f) {
 		return false
 	}
@@ -115,7 +115,7 @@ func (s *session) hangUp() {
 	s.real.CloseNow()
 }
 
-// write is the one writer to the client.
+// write writes all messages to the client.
 func (s *session) write() {
 	defer s.hangUp()
 	for {
@@ -149,7 +149,7 @@ func (s *session) pause(d time.Duration) bool {
 	}
 }
 
-// half writes the head of a frame (RFC 6455, section 5.2) for the whole text and then half of it.
+// half writes the header of a frame (RFC 6455, section 5.2) for the whole text, and then half of the text.
 func (s *session) half(text []byte) {
 	if s.socket == nil || len(text) > 1<<16-1 {
 		return
@@ -158,7 +158,7 @@ func (s *session) half(text []byte) {
 	s.socket.Write(append(head, text[:len(text)/2]...))
 }
 
-// say has something written to the client as it is.
+// say queues data for the client, unchanged.
 func (s *session) say(f frame) {
 	select {
 	case s.out <- f:
@@ -172,12 +172,12 @@ func message(parts ...any) []byte {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(parts); err != nil {
-		return nil // none of what is sent here fails
+		return nil // cannot happen with the values here
 	}
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// emit sends a message to the client with the faults that befall any.
+// emit sends a message to the client with the faults that all messages can have.
 func (s *session) emit(d dice, text []byte) {
 	if d.throws(Garbage) {
 		s.say(frame{text: garbage(d)})
@@ -206,7 +206,7 @@ func (s *session) emit(d dice, text []byte) {
 
 func (d dice) upTo(most time.Duration) time.Duration { return time.Duration(d.Int64N(int64(most))) }
 
-// down passes on what the relay says.
+// down forwards the messages of the relay.
 func (s *session) down(d dice) {
 	for {
 		_, text, err := s.real.Read(s.ctx)
@@ -230,7 +230,7 @@ func (s *session) down(d dice) {
 	}
 }
 
-// mark notes whether the stored events of a subscription have been sent.
+// mark notes whether the stored events of a subscription were sent.
 func (s *session) mark(sub json.RawMessage, past bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,7 +278,7 @@ func (s *session) downOK(d dice, text []byte, parts []json.RawMessage) {
 	}
 }
 
-// up passes on what the client says.
+// up forwards the messages of the client.
 func (s *session) up(d dice) {
 	for {
 		_, text, err := s.client.Read(s.ctx)
@@ -308,7 +308,7 @@ func label(parts []json.RawMessage) (label string) {
 	return label
 }
 
-// wants reports whether the client has yet to authenticate.
+// wants reports whether the client must authenticate first.
 func (s *session) wants(d dice) bool {
 	if !s.asked {
 		s.asked = true
@@ -332,7 +332,7 @@ func (s *session) upAuth(d dice, parts []json.RawMessage) {
 	s.emit(d, message("OK", e.ID, answered, ""))
 }
 
-// upEvent returns what the relay gets of an event, if anything.
+// upEvent returns the message for the relay, if it gets one.
 func (s *session) upEvent(d dice, text []byte, parts []json.RawMessage) []byte {
 	var e nostr.Event
 	if json.Unmarshal(parts[1], &e) != nil {
@@ -363,7 +363,7 @@ func (s *session) upEvent(d dice, text []byte, parts []json.RawMessage) []byte {
 	return text
 }
 
-// refusal is what a relay says that takes no event.
+// refusal returns the reason of a relay that refuses an event.
 func refusal(d dice) string {
 	said := []string{"blocked: not welcome here", "rate-limited: slow down there", "error: could not connect to the database"}
 	return said[d.IntN(len(said))]
@@ -392,12 +392,12 @@ func (s *session) upReq(d dice, text []byte, parts []json.RawMessage) []byte {
 	return message(wide...)
 }
 
-// meddle has strangers publish what they would like to be taken for something else.
+// meddle publishes events of strangers that look like others'.
 func (s *session) meddle(e nostr.Event) {
 	for _, forged := range strangers(e) {
 		v, err := guild.Sign(s.ctx, s.relay.unsure, forged)
 		if err != nil {
-			return // only when the session ends
+			return // only if the session has ended
 		}
 		s.mu.Lock()
 		s.ours[v.Event().ID] = true
@@ -408,12 +408,12 @@ func (s *session) meddle(e nostr.Event) {
 	}
 }
 
-// forgeries are copies of an event that are not what they say they are.
+// forgeries returns copies of an event with a wrong id or signature.
 func forgeries(e nostr.Event) []nostr.Event {
 	content, signature, both := e, e, e
-	content.Content += " " // of another id
+	content.Content += " " // so the id is wrong
 	signature.Sig[7] ^= 1
 	both.Tags = append(slices.Clone(e.Tags), nostr.Tag{"status", "error"})
-	both.ID = guild.EventID(both) // signed by nobody
+	both.ID = guild.EventID(both) // so the signature is wrong
 	return []nostr.Event{content, signature, both}
 }

@@ -7,8 +7,8 @@ import (
 	"fiatjaf.com/nostr"
 )
 
-// strangers are the events with which others answer a request, copy a result, or take either back. All of them
-// are dated like the one that they are about.
+// strangers returns events by which others answer a request, copy a result, or delete either. They have the date of the
+// event that they are about.
 func strangers(e nostr.Event) (all []nostr.Event) {
 	to := func(p string) nostr.Tags { return nostr.Tags{{"e", e.ID.Hex()}, {"p", p}} }
 	asked := ""
@@ -25,7 +25,7 @@ func strangers(e nostr.Event) (all []nostr.Event) {
 			nostr.Event{Kind: 5, Tags: append(to(asked), nostr.Tag{"k", strconv.Itoa(int(e.Kind))})},
 		)
 		if e.Tags.Has("encrypted") {
-			all = append(all, nostr.Event{Kind: e.Kind, Tags: e.Tags, Content: e.Content}) // nobody can read the copy
+			all = append(all, nostr.Event{Kind: e.Kind, Tags: e.Tags, Content: e.Content}) // it cannot be decrypted
 		}
 	case 6000 <= e.Kind && e.Kind < 7000:
 		all = append(all,
@@ -39,7 +39,7 @@ func strangers(e nostr.Event) (all []nostr.Event) {
 	return all
 }
 
-// garbage is what no client should stumble over.
+// garbage returns data that must not harm a client.
 func garbage(d dice) []byte {
 	things := []string{
 		``, `[]`, `{}`, `hello`, `["EVENT"]`, `["EVENT","1",{}]`, `["EVENT","1",null]`, `["OK"]`, `["OK","zz",true,""]`,

@@ -17,20 +17,20 @@ import (
 	"guild"
 )
 
-// The layout of the directory. Names are made from hashes and keys only, never from what a client wrote.
+// The layout of the directory. Names are made of hashes and keys, never of a client's text.
 const (
 	dirBlobs  = "blobs"  // <sha256>
 	dirOwners = "owners" // <pubkey>/<sha256>, an empty file whose time is that of the upload
 	dirTemp   = "temp"   // uploads under way; emptied on opening
 )
 
-// fileCost is what a blob costs at least, so that empty ones cannot fill a disk with names.
+// fileCost is the least size that a blob counts, so that empty blobs cannot fill a disk with names.
 const fileCost = 4 << 10
 
 var errNoRoom = errors.New("the server is full")
 
-// shelf is the directory of blobs and the index of it that is kept in memory. The directory is the truth.
-type shelf struct {
+// store is the directory of blobs, with an index in memory that is read from it at the start.
+type store struct {
 	root *os.Root
 	max  int64 // bytes of all blobs
 
@@ -42,10 +42,10 @@ type shelf struct {
 
 type blob struct {
 	size   int64
-	owners map[nostr.PubKey]int64 // when each of them uploaded it, in Unix seconds
+	owners map[nostr.PubKey]int64 // Unix seconds of their uploads
 }
 
-func openShelf(dir string, max int64) (*shelf, error) {
+func openStore(dir string, max int64) (*store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("blobs: %w", err)
 	}
@@ -53,14 +53,14 @@ func openShelf(dir string, max int64) (*shelf, error) {
 	if err != nil {
 		return nil, fmt.Errorf("blobs: %w", err)
 	}
-	s := &shelf{root: root, max: max, blobs: make(map[guild.Hash]*blob)}
+	s := &store{root: root, max: max, blobs: make(map[guild.Hash]*blob)}
 	if err := errors.Join(root.RemoveAll(dirTemp), s.load()); err != nil {
 		return nil, errors.Join(fmt.Errorf("blobs: %w", err), root.Close())
 	}
 	return s, nil
 }
 
-func (s *shelf) load() error {
+func (s *store) load() error {
 	for _, dir := range []string{dirBlobs, dirOwners, dirTemp} {
 		if err := s.root.MkdirAll(dir, 0o700); err != nil {
 			return err
@@ -82,7 +82,7 @@ func (s *shelf) load() error {
 	return s.loadOwners()
 }
 
-func (s *shelf) loadOwners() error {
+func (s *store) loadOwners() error {
 	owners, err := fs.ReadDir(s.root.FS(), dirOwners)
 	if err != nil {
 		return err
@@ -107,8 +107,8 @@ func (s *shelf) loadOwners() error {
 	return s.dropUnowned()
 }
 
-// dropUnowned ends removals that a crash cut.
-func (s *shelf) dropUnowned() error {
+// dropUnowned finishes removals that a crash interrupted.
+func (s *store) dropUnowned() error {
 	for hash, b := range s.blobs {
 		if len(b.owners) > 0 {
 			continue
@@ -120,7 +120,7 @@ func (s *shelf) dropUnowned() error {
 	return nil
 }
 
-func (s *shelf) drop(hash guild.Hash, b *blob) error {
+func (s *store) drop(hash guild.Hash, b *blob) error {
 	if err := s.root.Remove(path.Join(dirBlobs, hash.Hex())); err != nil {
 		return err
 	}
@@ -131,8 +131,8 @@ func (s *shelf) drop(hash guild.Hash, b *blob) error {
 
 func cost(size int64) int64 { return max(size, fileCost) }
 
-// reserve holds room for an upload of at most size bytes, or refuses it.
-func (s *shelf) reserve(size int64) error {
+// reserve reserves room for an upload of at most size bytes, or refuses it.
+func (s *store) reserve(size int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.used+s.reserved+cost(size) > s.max {
@@ -142,22 +142,22 @@ func (s *shelf) reserve(size int64) error {
 	return nil
 }
 
-func (s *shelf) release(size int64) {
+func (s *store) release(size int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reserved -= cost(size)
 }
 
-// temp makes a file for an upload under way.
-func (s *shelf) temp() (*os.File, string, error) {
+// temp makes a file for an upload.
+func (s *store) temp() (*os.File, string, error) {
 	name := path.Join(dirTemp, rand.Text())
 	f, err := s.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	return f, name, err
 }
 
-// place gives a whole, flushed file its name, and notes who uploaded it and when (Unix seconds). If the blob
-// is here already only the owner is noted. It returns the time of this owner's upload.
-func (s *shelf) place(temp string, hash guild.Hash, size int64, owner nostr.PubKey, now int64) (uploaded int64, err error) {
+// place renames a whole, flushed file to its hash, and notes its owner and the time (Unix seconds). If the store has the blob,
+// only the owner is noted. It returns the time of this owner's upload.
+func (s *store) place(temp string, hash guild.Hash, size int64, owner nostr.PubKey, now int64) (uploaded int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.blobs[hash]
@@ -181,8 +181,9 @@ func (s *shelf) place(temp string, hash guild.Hash, size int64, owner nostr.PubK
 	return now, nil
 }
 
-// claim is written before the blob has its name: a claim to nothing is harmless, a blob of nobody is not.
-func (s *shelf) claim(hash guild.Hash, owner nostr.PubKey, now int64) error {
+// claim notes the owner of a blob. It is called before the blob has its name: after a crash a claim without a blob is
+// harmless, but a blob without a claim would be dropped.
+func (s *store) claim(hash guild.Hash, owner nostr.PubKey, now int64) error {
 	name := path.Join(dirOwners, owner.Hex(), hash.Hex())
 	if err := s.root.MkdirAll(path.Dir(name), 0o700); err != nil {
 		return err
@@ -194,12 +195,12 @@ func (s *shelf) claim(hash guild.Hash, owner nostr.PubKey, now int64) error {
 }
 
 // open opens a blob for reading.
-func (s *shelf) open(hash guild.Hash) (*os.File, error) {
+func (s *store) open(hash guild.Hash) (*os.File, error) {
 	return s.root.Open(path.Join(dirBlobs, hash.Hex()))
 }
 
-// remove takes an owner's claim away, and the blob with the last claim. It reports whether there was one.
-func (s *shelf) remove(hash guild.Hash, owner nostr.PubKey) (bool, error) {
+// remove removes an owner's claim, and with the last claim the blob. It reports whether there was a claim.
+func (s *store) remove(hash guild.Hash, owner nostr.PubKey) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.blobs[hash]
@@ -220,16 +221,16 @@ func (s *shelf) remove(hash guild.Hash, owner nostr.PubKey) (bool, error) {
 }
 
 // owned lists the blobs of an owner, the newest first.
-func (s *shelf) owned(owner nostr.PubKey, describe func(guild.Hash, int64, int64) Descriptor) []Descriptor {
+func (s *store) owned(owner nostr.PubKey, describe func(guild.Hash, int64, int64) descriptor) []descriptor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := []Descriptor{}
+	list := []descriptor{}
 	for hash, b := range s.blobs {
 		if at, ok := b.owners[owner]; ok {
 			list = append(list, describe(hash, b.size, at))
 		}
 	}
-	slices.SortFunc(list, func(a, b Descriptor) int {
+	slices.SortFunc(list, func(a, b descriptor) int {
 		return cmp.Or(cmp.Compare(b.Uploaded, a.Uploaded), cmp.Compare(a.SHA256, b.SHA256))
 	})
 	return list
