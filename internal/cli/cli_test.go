@@ -39,7 +39,7 @@ func FuzzClean(f *testing.F) {
 	})
 }
 
-func TestAnErrorHasItsExitCodeAndItsHint(t *testing.T) {
+func TestErrorCodeAndHint(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		code int
@@ -63,7 +63,7 @@ func TestAnErrorHasItsExitCodeAndItsHint(t *testing.T) {
 	}
 }
 
-func TestAGroupSuggestsTheVerbThatWasMeant(t *testing.T) {
+func TestGroupSuggestsVerb(t *testing.T) {
 	root := cli.Root(&cobra.Command{Use: "p"})
 	cli.Group(root, &cobra.Command{Use: "pack", RunE: func(*cobra.Command, []string) error { return nil }, Args: cli.OneArg("a file")})
 	for args, want := range map[string]string{
@@ -77,7 +77,7 @@ func TestAGroupSuggestsTheVerbThatWasMeant(t *testing.T) {
 	}
 }
 
-func TestJSONCannotDriveTheTerminal(t *testing.T) {
+func TestJSONIsSafeForTerminal(t *testing.T) {
 	var b bytes.Buffer
 	if err := cli.PrintLine(&b, "a\u202eb\u009bc<d>"); err != nil || b.String() != "\"a\\u202eb\\u009bc<d>\"\n" {
 		t.Errorf("%q, %v", b.String(), err)

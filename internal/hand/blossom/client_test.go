@@ -83,7 +83,7 @@ func TestInvalidURLs(t *testing.T) {
 	}
 }
 
-func TestRedirects(t *testing.T) {
+func TestRedirectsStayOnHost(t *testing.T) {
 	reached := false
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
 	defer other.Close()

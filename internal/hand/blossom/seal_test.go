@@ -27,7 +27,7 @@ func seal(t testing.TB, plain []byte) ([]byte, Sealed) {
 	return b.Bytes(), s
 }
 
-func TestSeal(t *testing.T) {
+func TestSealAndOpen(t *testing.T) {
 	for _, size := range []int{0, 1, chunkSize - 1, chunkSize, chunkSize + 1, 3 * chunkSize, 3*chunkSize + 5} {
 		plain := bytes.Repeat([]byte("p"), size)
 		sealed, s := seal(t, plain)

@@ -172,7 +172,7 @@ func TestBlobLife(t *testing.T) {
 	}
 }
 
-func TestRanges(t *testing.T) {
+func TestServeRanges(t *testing.T) {
 	server := start(t, testConfig(t))
 	content := strings.Repeat("0123456789", 100)
 	put(t, server, alice, content)
@@ -367,7 +367,7 @@ func TestConcurrentUploads(t *testing.T) {
 	}
 }
 
-func TestRestart(t *testing.T) {
+func TestBlobsSurviveRestart(t *testing.T) {
 	c := testConfig(t)
 	first, err := Open(c)
 	if err != nil {

@@ -70,7 +70,7 @@ func mustOpen(t *testing.T, c bunker.Config) *bunker.Signer {
 	return s
 }
 
-func TestSign(t *testing.T) {
+func TestSignAsUser(t *testing.T) {
 	s := mustOpen(t, bunker.Config{URL: bunkertest.Start(t, startRelay(t), user, bunkertest.Options{})})
 	asUser(t, s)
 }
@@ -93,7 +93,7 @@ func asUser(t *testing.T, s *bunker.Signer) {
 	}
 }
 
-func TestEncryption(t *testing.T) {
+func TestEncryptAndDecrypt(t *testing.T) {
 	s := mustOpen(t, bunker.Config{URL: bunkertest.Start(t, startRelay(t), user, bunkertest.Options{})})
 	bobs := key.NewSigner(bob)
 	type cipher func(ctx context.Context, text string, other nostr.PubKey) (string, error)

@@ -34,7 +34,7 @@ func TestIsLoopback(t *testing.T) {
 	}
 }
 
-func TestExcept(t *testing.T) {
+func TestExceptAllowed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -144,7 +144,8 @@ func (l layers) wrap(t testing.TB) guild.Verified {
 	if l.sign != nil {
 		l.sign(&seal)
 	}
-	if text = l.outer; text == "" {
+	text = l.outer
+	if text == "" {
 		b, err := json.Marshal(signed{plainOf(seal), hex.EncodeToString(seal.Sig[:])})
 		if err != nil {
 			t.Fatal(err)
@@ -266,7 +267,7 @@ func TestSignerOfAnotherKey(t *testing.T) {
 	}
 }
 
-func TestReply(t *testing.T) {
+func TestReplyTag(t *testing.T) {
 	first, second := nostr.ID{1}.Hex(), nostr.ID{2}.Hex()
 	for _, c := range []struct {
 		name string
@@ -385,7 +386,7 @@ func TestMessageThroughRelay(t *testing.T) {
 	}
 }
 
-func TestRelays(t *testing.T) {
+func TestRelaysOfList(t *testing.T) {
 	list := nostr.Event{Kind: 10050, Tags: nostr.Tags{
 		{"relay", "WSS://Inbox.example.com/"}, {"relay"}, {"r", "wss://other.example.com"}, {"relay", "wss://inbox.example.com"}, {"relay", "http://a.example.com"},
 		{"relay", "wss://10.0.0.1"}, {"relay", "ws://127.0.0.1:7447"}, {"relay", "wss://b.example.com"}, {"relay", "wss://c.example.com"},
@@ -395,7 +396,7 @@ func TestRelays(t *testing.T) {
 	}
 }
 
-func TestList(t *testing.T) {
+func TestListOfRelays(t *testing.T) {
 	for _, c := range []struct{ ours, want []string }{
 		{[]string{"ws://127.0.0.1:7447", "wss://a.example.com", "wss://b.example.com", "wss://c.example.com", "wss://d.example.com"},
 			[]string{"wss://a.example.com", "wss://b.example.com", "wss://c.example.com"}},

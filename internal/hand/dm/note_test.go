@@ -10,7 +10,7 @@ import (
 	"guild"
 )
 
-func TestNote(t *testing.T) {
+func TestNoteRoundTrip(t *testing.T) {
 	e, err := Note(t.Context(), alice, alice.key, "guild.test", "it is written", 1_790_000_000)
 	if err != nil {
 		t.Fatal(err)

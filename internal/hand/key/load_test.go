@@ -204,7 +204,7 @@ func TestBunkerIdentity(t *testing.T) {
 	}
 }
 
-func TestCompanion(t *testing.T) {
+func TestCompanionIsStable(t *testing.T) {
 	dir := t.TempDir()
 	first, err := key.Companion(dir)
 	if err != nil {

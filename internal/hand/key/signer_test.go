@@ -13,7 +13,7 @@ import (
 	"guild/verify"
 )
 
-func TestSign(t *testing.T) {
+func TestSignAndVerify(t *testing.T) {
 	signer := key.NewSigner(key.NewSecret(nostr.Generate()))
 	e := nostr.Event{Kind: 1, CreatedAt: 1, Content: "\u2028 \x01 \"quoted\" <&>"}
 	signed, err := guild.Sign(t.Context(), signer, e)
@@ -25,7 +25,7 @@ func TestSign(t *testing.T) {
 	}
 }
 
-func TestEncryption(t *testing.T) {
+func TestEncryptAndDecrypt(t *testing.T) {
 	ctx := t.Context()
 	a := key.NewSigner(key.NewSecret(nostr.Generate()))
 	b := key.NewSigner(key.NewSecret(nostr.Generate()))

@@ -19,7 +19,7 @@ func sign(t *testing.T, o *Outbox, content string) nostr.Event {
 	return e
 }
 
-func TestOwn(t *testing.T) {
+func TestOwnEvents(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	o := New(key.NewSigner(key.NewSecret(nostr.SecretKey{31: 1})), func() time.Time { return at })
 	e := sign(t, o, "x")

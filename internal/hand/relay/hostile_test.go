@@ -393,7 +393,7 @@ func TestWatermarkMovesWhenCurrent(t *testing.T) {
 	})
 }
 
-func TestOverlap(t *testing.T) {
+func TestOverlapOfWatermark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		marks := &relay.Marks{}
 		marks.Set("ws://localhost", "notes", nostr.Now()-1000)

@@ -22,7 +22,7 @@ func example(t testing.TB) nostr.Event {
 	return v.Event()
 }
 
-func TestParse(t *testing.T) {
+func TestParseMessages(t *testing.T) {
 	e := example(t)
 	m, err := parse([]byte(`["EVENT","7",` + e.String() + `]`))
 	if err != nil || m.label != "EVENT" || m.sub != "7" {
@@ -102,7 +102,7 @@ func TestReqFrame(t *testing.T) {
 	}
 }
 
-func TestNormalize(t *testing.T) {
+func TestNormalizeURL(t *testing.T) {
 	tests := []struct{ raw, want string }{
 		{"wss://Relay.Example.com/", "wss://relay.example.com"},
 		{" wss://relay.example.com:443 ", "wss://relay.example.com"},

@@ -101,7 +101,7 @@ func TestEmptySecond(t *testing.T) {
 	}
 }
 
-func TestHalves(t *testing.T) {
+func TestHalvesOfFilter(t *testing.T) {
 	var two [2]nostr.PubKey
 	two[1][0] = 1
 	for name, f := range map[string]nostr.Filter{

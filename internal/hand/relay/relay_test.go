@@ -51,7 +51,7 @@ func TestDuplicateIsOK(t *testing.T) {
 	}
 }
 
-func TestQuery(t *testing.T) {
+func TestQueryNewestFirst(t *testing.T) {
 	url := honest(t)
 	p, _ := run(t, config(newInbox(), url))
 	all := signed(t, 20)
@@ -220,7 +220,7 @@ func guarded(t *testing.T) string {
 	return url
 }
 
-func TestAuthentication(t *testing.T) {
+func TestAuthenticationOnDemand(t *testing.T) {
 	url := guarded(t)
 	box := newInbox()
 	c := config(box, url)
@@ -362,7 +362,7 @@ func TestSubscriptionWithoutValidRelay(t *testing.T) {
 	}
 }
 
-func TestListen(t *testing.T) {
+func TestListenAndReceive(t *testing.T) {
 	url := honest(t)
 	box, own := newInbox(), newInbox()
 	p, _ := run(t, config(box, url))
@@ -455,7 +455,7 @@ func TestRunEndsAllGoroutines(t *testing.T) {
 	}
 }
 
-func TestStatus(t *testing.T) {
+func TestStatusOfRelays(t *testing.T) {
 	url := honest(t)
 	box := newInbox()
 	p, _ := run(t, config(box, url, "ws://127.0.0.1:1"))

@@ -11,7 +11,7 @@ import (
 	"fiatjaf.com/nostr"
 )
 
-func TestFilters(t *testing.T) {
+func TestFilterSemantics(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	p, alice, bob := connect(t, r), testKeys[0], testKeys[1]
 	a := sign(t, alice, nostr.Event{Kind: 1, CreatedAt: 10, Content: "a", Tags: nostr.Tags{{"t", "x"}, {"e", zeros}}})

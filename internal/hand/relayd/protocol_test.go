@@ -115,7 +115,7 @@ func TestReplaceableWithoutD(t *testing.T) {
 	}
 }
 
-func TestDeletion(t *testing.T) {
+func TestDeletionByAuthor(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	p, alice, mallory := connect(t, r), nostr.Generate(), nostr.Generate()
 	note := sign(t, alice, nostr.Event{Kind: 1, Content: "note", CreatedAt: 1000})
@@ -146,7 +146,7 @@ func TestDeletion(t *testing.T) {
 	}
 }
 
-func TestExpiration(t *testing.T) {
+func TestExpiredEvents(t *testing.T) {
 	var c clock
 	config := testConfig(t)
 	config.Now = c.now
@@ -182,7 +182,7 @@ func TestEphemeralEvents(t *testing.T) {
 	}
 }
 
-func TestCount(t *testing.T) {
+func TestCountOfUnion(t *testing.T) {
 	r, _ := start(t, testConfig(t))
 	p, key := connect(t, r), nostr.Generate()
 	for i := range 7 {
@@ -201,7 +201,7 @@ func TestCount(t *testing.T) {
 
 const zeros = "0000000000000000000000000000000000000000000000000000000000000000"
 
-func TestAuthentication(t *testing.T) {
+func TestRequiredAuthentication(t *testing.T) {
 	config := testConfig(t)
 	config.RequireAuth = true
 	r, _ := start(t, config)

@@ -232,7 +232,7 @@ func TestRunEndsWithSilentClient(t *testing.T) {
 	}
 }
 
-func TestRestart(t *testing.T) {
+func TestEventsSurviveRestart(t *testing.T) {
 	c := testConfig(t)
 	key := nostr.Generate()
 	r, stop := start(t, c)

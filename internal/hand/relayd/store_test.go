@@ -150,7 +150,7 @@ func compare(t *rapid.T, s *store, events []nostr.Event, f nostr.Filter) {
 	}
 }
 
-func TestPages(t *testing.T) {
+func TestPagesOfAnswer(t *testing.T) {
 	s := openTestStore(t)
 	const n = pageEvents + 7
 	for i := range n {

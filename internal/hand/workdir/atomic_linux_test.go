@@ -286,7 +286,8 @@ func TestConcurrentUnpacks(t *testing.T) {
 	}
 	done := 0
 	for range 8 {
-		switch err := <-results; {
+		err := <-results
+		switch {
 		case err == nil:
 			done++
 		case !errors.Is(err, workdir.ErrBusy) && !errors.Is(err, syscall.ENOTEMPTY):

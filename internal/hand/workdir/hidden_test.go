@@ -24,7 +24,7 @@ func hiddenTest(t *testing.T) string {
 	return dir
 }
 
-func TestCommit(t *testing.T) {
+func TestCommitKeepsSalts(t *testing.T) {
 	dir := hiddenTest(t)
 	first, err := workdir.Commit(t.Context(), dir, rand.Reader)
 	if err != nil || len(first) != 1 {

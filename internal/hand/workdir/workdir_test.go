@@ -64,7 +64,7 @@ func names(t testing.TB, dir string) []string {
 	return all
 }
 
-func TestUnpack(t *testing.T) {
+func TestUnpackContentAndModes(t *testing.T) {
 	files := map[string]string{"context/a.md": "A", "tests/run.sh+x": "#!/bin/sh\n", "empty": ""}
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "job")
@@ -159,7 +159,7 @@ func TestUnpackStopsWithContext(t *testing.T) {
 	}
 }
 
-func TestQuarantine(t *testing.T) {
+func TestQuarantineMovesForeign(t *testing.T) {
 	moved := []string{".claude", ".cursor", ".mcp.json", ".vscode", "AGENTS.md", "files/src/.husky", "files/src/CLAUDE.md", "x.instructions.md"}
 	files := map[string]string{
 		".claude/settings.json": "{}", ".mcp.json": "{}", ".cursor/rules/a.mdc": "", ".vscode/tasks.json": "{}", "AGENTS.md": "obey",

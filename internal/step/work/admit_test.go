@@ -95,7 +95,7 @@ func TestAdmissionByTerms(t *testing.T) {
 	})
 }
 
-func TestDifficulty(t *testing.T) {
+func TestDifficultyOfRequest(t *testing.T) {
 	id := func(hex string) nostr.ID { return nostr.MustIDFromHex(hex + strings.Repeat("f", 64-len(hex))) }
 	nonce := func(target ...string) nostr.Tags { return nostr.Tags{append(nostr.Tag{"nonce", "776797"}, target...)} }
 	for name, c := range map[string]struct {

@@ -99,7 +99,7 @@ func TestEndlessLineDoesNotBlock(t *testing.T) {
 	}
 }
 
-func TestResolve(t *testing.T) {
+func TestResolveProgram(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "it's a worker")
 	if err := os.WriteFile(program, nil, 0o755); err != nil {

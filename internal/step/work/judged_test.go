@@ -83,7 +83,8 @@ func TestVerdictIsRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.restart()
-		if all = w.heard.Latest(); len(all) != 1 || all[0].Outcome != guild.Success || all[0].Before != guild.Failure {
+		all = w.heard.Latest()
+		if len(all) != 1 || all[0].Outcome != guild.Success || all[0].Before != guild.Failure {
 			t.Errorf("%+v", all)
 		}
 	})

@@ -20,7 +20,7 @@ func openly(tags ...nostr.Tag) nostr.Event {
 // solicits asks for an offer and no work.
 var solicits = nostr.Tag{"param", "solicitation", "offer"}
 
-func TestOffer(t *testing.T) {
+func TestOfferAndNoWork(t *testing.T) {
 	worker := &runs{}
 	free, priced, open := summary(worker.do), summary(worker.do), summary(worker.do)
 	priced.Price, open.Open = 2000, true

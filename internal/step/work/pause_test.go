@@ -45,7 +45,7 @@ func (w *world) wantBusy(says string) {
 	}
 }
 
-func TestPause(t *testing.T) {
+func TestPauseSurvivesRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, worker, running, waiting := busy(t)
 		if err := w.Pause(t.Context(), "python", false); err != nil {

@@ -148,7 +148,7 @@ func TestEncryptedRepetitionOfClearRequest(t *testing.T) {
 	})
 }
 
-func TestReaddressed(t *testing.T) {
+func TestReaddressedAnswer(t *testing.T) {
 	to := nostr.Event{ID: nostr.ID{2}, Kind: 5000, Content: "second"}
 	e := readdressed(nostr.Event{Kind: 6000, Content: "done", Tags: nostr.Tags{
 		{"e", nostr.ID{1}.Hex()}, {"p", customer.key.Hex()}, {"request", `{"content":"first"}`}, {"amount", "7"}}}, to)

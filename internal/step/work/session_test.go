@@ -91,7 +91,7 @@ with os.fdopen(int(os.environ["GUILD_TRACE"]), "w") as trace:
 print("done")
 '`
 
-func TestTrace(t *testing.T) {
+func TestTraceIsRecorded(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Fatal(err)
 	}

@@ -186,7 +186,7 @@ func TestSlotsAndQueue(t *testing.T) {
 	})
 }
 
-func TestWithdrawal(t *testing.T) {
+func TestWithdrawalWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{takes: time.Minute}
 		w := newWorld(t, python(worker.do))
@@ -393,7 +393,7 @@ func TestDeadlyWorker(t *testing.T) {
 	})
 }
 
-func TestDrain(t *testing.T) {
+func TestDrainNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{takes: time.Minute}
 		s := python(worker.do)
@@ -514,7 +514,7 @@ func TestWorkerDirectories(t *testing.T) {
 	})
 }
 
-func TestReplay(t *testing.T) {
+func TestReplayEqualsLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := python(func(_ context.Context, a Assignment) error { return errors.New("no \xff compiler for " + a.Job) })
 		s.Slots = 1

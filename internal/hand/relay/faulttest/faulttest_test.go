@@ -102,7 +102,8 @@ func (c client) ask(until string, parts ...any) (all []heard) {
 	}
 	for {
 		h := c.next()
-		if all = append(all, h); h.label == until || h.err != nil {
+		all = append(all, h)
+		if h.label == until || h.err != nil {
 			return all
 		}
 	}
@@ -273,7 +274,7 @@ func TestWithoutFaultsEverythingIsPassedOn(t *testing.T) {
 	}
 }
 
-func TestTheSameSeedMakesTheSameDecisions(t *testing.T) {
+func TestSameSeedSameDecisions(t *testing.T) {
 	decide := func(seed uint64) (said string) {
 		r := faulttest.Start(t, honest(t), seed)
 		r.Set(faulttest.Mix{faulttest.Refuse: 0.5})
