@@ -150,11 +150,11 @@ func (r relays) Find(ctx context.Context, f nostr.Filter, relays []string) ([]gu
 	return r.stored(ctx, f, relays)
 }
 
-func (w relays) Publish(_ context.Context, v guild.Verified, relays []string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.published = append(w.published, publication{v.Event(), relays, time.Since(w.began)})
-	if w.deaf {
+func (r relays) Publish(_ context.Context, v guild.Verified, relays []string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.published = append(r.published, publication{v.Event(), relays, time.Since(r.began)})
+	if r.deaf {
 		return errors.New("no relay")
 	}
 	return nil
