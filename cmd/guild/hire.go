@@ -240,28 +240,31 @@ func (p *program) order(ctx context.Context, client *control.Client, o hireOptio
 	return client.Hire(ctx, bytes.NewReader(l.bundle), hire)
 }
 
-// check checks the flags. The order itself is checked by the node; its words are checked here too, before it is packed.
+// check checks the flags, before anything is packed. What depends on the bundle is for the node to say.
 func (o hireOptions) check() error {
-	switch {
-	case o.Timeout < 0:
-		return fmt.Errorf("--timeout %v is negative", o.Timeout)
-	case o.Timeout > 0 && o.Timeout < time.Second:
+	if o.Timeout > 0 && o.Timeout < time.Second {
 		return fmt.Errorf("--timeout %v is less than a second", o.Timeout)
-	case o.Bid < 0:
-		return fmt.Errorf("--bid %d is negative", o.Bid)
-	case o.Tries < 0:
-		return fmt.Errorf("--tries %d is negative", o.Tries)
-	case o.Output != "" && o.Type == "":
+	}
+	if o.Output != "" && o.Type == "" {
 		return errors.New("--output is for the result of a typed job: name its --type")
 	}
-	worth := jobs.Order{Bid: guild.Msat(o.Bid), Free: o.Free, Class: o.Class, Urgency: o.Urgency}
-	if err := jobs.CheckBid(worth); err != nil {
-		return cli.WithHint(err, control.HintForWorth(worth))
+	terms := jobs.Order{
+		Kind:    5000, // the node chooses it by the task
+		Timeout: o.Timeout, Tries: o.Tries, Open: o.Open, Private: o.Private,
+		Bid: guild.Msat(o.Bid), Free: o.Free, Class: o.Class, Urgency: o.Urgency, Target: guild.Trust(o.Target * guild.Micro),
 	}
-	if o.Open && o.Private {
-		return errors.New("--open shows everybody what the job is about, and --private nobody: choose one")
+	if faults := terms.Check(); len(faults) > 0 {
+		return cli.WithHint(errors.New(faults.Naming(flagOf)), control.HintFor(faults))
 	}
 	return o.Release.check()
+}
+
+// flagOf returns the flag for a field of an order.
+func flagOf(field string) string {
+	if field == "target" {
+		return "--target-trust"
+	}
+	return "--" + field
 }
 
 // anyNode returns a client of the running node, or of one that it starts in this process. Then own waits until no

@@ -56,7 +56,7 @@ func TestAProviderIsNamedByBothEndsOfItsNpub(t *testing.T) {
 func TestWhatCannotComeToAgreementIsWrongUsage(t *testing.T) {
 	d := openDesk(t)
 	for query, says := range map[string]string{
-		"compare=foo":                                     "cannot be compared by",
+		"compare=foo":                                     `compare "foo": want hash, json`,
 		"criticality=high&tries=1":                        "2 must agree, and only 1 may be asked",
 		"criticality=critical&tries=2":                    "3 must agree, and only 2 may be asked",
 		"criticality=high&provider=" + alice.PubKey.Hex(): "2 must agree, and only 1 are named",

@@ -2,10 +2,8 @@ package jobs
 
 import (
 	"cmp"
-	"fmt"
 	"math/big"
 	"slices"
-	"strings"
 
 	"fiatjaf.com/nostr"
 
@@ -19,10 +17,9 @@ import (
 // nothing as long as nobody asks for anything: no provider announces a price, and no budget is configured for the task.
 
 const (
-	maxDeals             = 50                               // bids for one task that are remembered
-	minDeals             = 10                               // that say how the market takes them
-	mostBid   guild.Msat = 21_000_000 * 100_000_000 * 1_000 // all the money there is
-	unhurried            = "normal"
+	maxDeals  = 50 // bids for one task that are remembered
+	minDeals  = 10 // that say how the market takes them
+	unhurried = "normal"
 )
 
 // deal is how one bid was taken.
@@ -189,24 +186,4 @@ func (j *Jobs) bid(job *Job, o guild.Offer) guild.Msat {
 		configured = cmp.Or(b.Base, m.Base)
 	}
 	return m.bid(m.base(o.Price, configured), job.Urgency, job.Target)
-}
-
-// urgencies are how urgent a job may be (section 4.1.4).
-func urgencies() []string { return []string{unhurried, "urgent", "critical"} }
-
-// CheckBid says what is wrong with what an order says of its worth, or nil: its bid, class, urgency and target trust.
-func CheckBid(o Order) error {
-	switch {
-	case o.Bid < 0 || o.Bid > mostBid:
-		return fmt.Errorf("a bid of %s: want 0 to %s", o.Bid, mostBid)
-	case o.Free && o.Bid > 0:
-		return fmt.Errorf("a bid of %s for what is to be free", o.Bid)
-	case o.Class != "" && !slices.Contains(guild.Classes(), o.Class):
-		return fmt.Errorf("class %.40q: want one of %s, or none", o.Class, strings.Join(guild.Classes(), ", "))
-	case o.Urgency != "" && !slices.Contains(urgencies(), o.Urgency):
-		return fmt.Errorf("urgency %.40q: want %s", o.Urgency, strings.Join(urgencies(), ", "))
-	case o.Target < 0 || o.Target > guild.Micro:
-		return fmt.Errorf("a target trust of %s: want 0 to 1", o.Target)
-	}
-	return nil
 }

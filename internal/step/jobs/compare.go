@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -40,39 +39,27 @@ const (
 	maxNumbers  = 1 << 20 // numbers of one delivery
 )
 
-// CompareError is the name of a comparer that there is not.
-type CompareError struct{ Name string }
-
-func (e *CompareError) Error() string {
-	return fmt.Sprintf("deliveries cannot be compared by %.40q: want hash, json, text, numbers:TOLERANCE or tests", e.Name)
-}
-
 // comparer tells whether two deliveries agree.
 type comparer struct {
 	by        string
 	tolerance float64 // by numbers: the largest difference
 }
 
-// CheckCompare says why deliveries cannot be compared by what a customer names: a *CompareError, or nil.
-func CheckCompare(name string) error {
-	_, err := parseComparer(name)
-	return err
-}
-
-func parseComparer(name string) (comparer, error) {
+// parseComparer reads the name of a way to compare.
+func parseComparer(name string) (c comparer, ok bool) {
 	switch name {
 	case byWhatTheyAre, byHash, byJSON, byText, byTests, byOpinion, byMerging:
-		return comparer{by: name}, nil
+		return comparer{by: name}, true
 	}
 	if _, err := oa.ParseID(name); err == nil {
-		return comparer{by: name}, nil
+		return comparer{by: name}, true
 	}
 	text, ok := strings.CutPrefix(name, byNumbers)
 	tolerance, err := strconv.ParseFloat(text, 64)
 	if !ok || err != nil || !(tolerance >= 0) || math.IsInf(tolerance, 0) {
-		return comparer{}, &CompareError{name}
+		return comparer{}, false
 	}
-	return comparer{byNumbers, tolerance}, nil
+	return comparer{byNumbers, tolerance}, true
 }
 
 // essence is what of a delivery is compared. A zero hash is nothing, and agrees with nothing.

@@ -325,9 +325,9 @@ func (j *Job) firsts() (firsts []nostr.ID) {
 }
 
 func (j *Jobs) compareWith(job *Job, a Attempt) (fact.AttemptCompared, error) {
-	by, err := parseComparer(job.Compare)
-	if err != nil {
-		return fact.AttemptCompared{}, err
+	by, ok := parseComparer(job.Compare)
+	if !ok {
+		return fact.AttemptCompared{}, fmt.Errorf("compare by %.40q: unknown", job.Compare)
 	}
 	mine, err := j.essence(by, a)
 	if err != nil {

@@ -257,10 +257,11 @@ func TestAnOrderThatCannotReachItsQuorumIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := trusted(t, 3)
 		for want, o := range map[string]Order{
-			"high criticality needs 2 providers that agree, and 1 may be asked":                           {Criticality: guild.High, Providers: []nostr.PubKey{alice.key, alice.key}},
-			"critical criticality needs 3 providers that agree, and 2 may be tried":                       {Criticality: guild.Critical, Tries: 2},
-			`criticality "vital": want low, medium, high or critical`:                                     {Criticality: "vital"},
-			`deliveries cannot be compared by "taste": want hash, json, text, numbers:TOLERANCE or tests`: {Compare: "taste"},
+			"criticality high: 2 must agree, and only 1 are named":                                                                                  {Criticality: guild.High, Providers: []nostr.PubKey{alice.key, alice.key}},
+			"criticality critical: 3 must agree, and only 2 may be asked":                                                                           {Criticality: guild.Critical, Tries: 2},
+			`criticality "vital": want low, medium, high or critical`:                                                                               {Criticality: "vital"},
+			`compare "taste": want hash, json, text, numbers:TOLERANCE or tests`:                                                                    {Compare: "taste"},
+			"criticality \"vital\": want low, medium, high or critical\nopen shows everybody what the job is about, and private nobody: choose one": {Criticality: "vital", Open: true, Private: true},
 		} {
 			o.Kind = 5000
 			if _, err := w.Open(t.Context(), o); err == nil || err.Error() != "open a job: "+want {

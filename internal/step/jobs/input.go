@@ -27,24 +27,24 @@ const (
 // blobScheme begins the data of an input that is a blob of this node.
 const blobScheme = "blob:"
 
-// checkInputs says what is wrong with an order's inputs.
-func (j *Jobs) checkInputs(o Order) error {
+// checkInputs returns what is wrong with an order's inputs.
+func (j *Jobs) checkInputs(o Order) (faults Faults) {
 	if len(o.Inputs) > maxInputs {
-		return fmt.Errorf("%d inputs, and %d at most", len(o.Inputs), maxInputs)
+		return Faults{{"input", fmt.Sprintf("%d times: at most %d", len(o.Inputs), maxInputs)}}
 	}
 	text := 0
 	for i, in := range o.Inputs {
 		if err := j.checkInput(o, in); err != nil {
-			return fmt.Errorf("input %d: %w", i+1, err)
+			faults = append(faults, Fault{"input", fmt.Sprintf("%d: %v", i+1, err)})
 		}
 		if in.Type == "text" {
 			text += len(in.Data)
 		}
 	}
 	if text > maxInputText {
-		return fmt.Errorf("inputs of %d bytes of text, and %d at most: put them into the bundle", text, maxInputText)
+		faults = append(faults, Fault{"input", fmt.Sprintf("texts of %d bytes: at most %d; put them into the bundle", text, maxInputText)})
 	}
-	return nil
+	return faults
 }
 
 func (j *Jobs) checkInput(o Order, in fact.Input) error {

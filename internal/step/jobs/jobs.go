@@ -7,12 +7,10 @@
 package jobs
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"time"
 
@@ -23,13 +21,9 @@ import (
 	"guild/internal/hand/outbox"
 	"guild/internal/journal"
 	"guild/internal/journal/fact"
-	"guild/internal/judging/opinion"
 	"guild/internal/market/route"
 	"guild/internal/policy"
-	"guild/nip90"
-	"guild/nutshell"
 	"guild/nutshell/vault"
-	"guild/oa"
 )
 
 // Config says what the step needs.
@@ -165,163 +159,6 @@ func defaultPolicy() func() (policy.Policy, guild.Hash) {
 		panic(err) // the default policy always has a hash
 	}
 	return func() (policy.Policy, guild.Hash) { return p, hash }
-}
-
-// Order is what a customer asks for.
-type Order struct {
-	Task    string
-	Title   string
-	Bundle  []byte        // packed
-	Hidden  []byte        // hidden tests as the files of a packed bundle, which never leaves this machine; nil without any
-	Kind    int           // NIP-90 request kind
-	Bid     guild.Msat    // most that is paid; computed for each request if zero, unless Free is set or it is a benchmark
-	Timeout time.Duration // for the whole job; Patience.Job if zero
-	Tries   int           // providers asked, at most; two more than are asked at once if zero, or as many as Providers
-	Private bool
-
-	Providers []nostr.PubKey // only these, in this order, whatever we think of them
-	Release   *fact.Release  // credentials for whoever is asked, whose blobs are kept already; nil without any
-
-	ID          guild.JobID       // opening the same one again does nothing; a random one if zero
-	Criticality guild.Criticality // low if empty
-	Compare     string            // hash, json, text, numbers:TOLERANCE, tests, or of a typed job its type, judge_model or merge; what the bundle names, or by what they are, if empty
-	Open        bool              // ask everybody for an offer first
-	Inputs      []fact.Input      // beside the bundle
-	Quality     *fact.Quality     // what the judge asks, as far as a number says it
-	Meeting     *fact.Benchmark   // the job is a benchmark: the provider's state does not matter
-
-	Free    bool        // nothing is bid
-	Class   string      // of the task, by which trust moves: one of guild.Classes, or none
-	Urgency string      // normal, urgent or critical, by which a computed bid rises; normal if empty
-	Target  guild.Trust // trust that a computed bid is meant for; any if zero
-}
-
-// Open takes an order. The job is due from here on, through any restart.
-func (j *Jobs) Open(ctx context.Context, o Order) (guild.JobID, error) {
-	if err := j.c.Journal.Free(); err != nil {
-		return guild.JobID{}, fmt.Errorf("open a job: %w", err)
-	}
-	if o.Compare == byWhatTheyAre && o.Criticality.Quorum() > 1 {
-		o.Compare = namedComparer(o.Bundle)
-	}
-	if err := j.check(o); err != nil {
-		return guild.JobID{}, fmt.Errorf("open a job: %w", err)
-	}
-	hash, err := j.c.Blobs.PutBytes(ctx, o.Bundle)
-	if err != nil {
-		return guild.JobID{}, fmt.Errorf("open a job: keep the bundle: %w", err)
-	}
-	var hidden guild.Hash
-	if len(o.Hidden) > 0 {
-		if hidden, err = j.c.Blobs.PutBytes(ctx, o.Hidden); err != nil {
-			return guild.JobID{}, fmt.Errorf("open a job: keep the hidden tests: %w", err)
-		}
-	}
-	id := o.ID
-	if id == (guild.JobID{}) {
-		id = guild.NewJobID()
-	}
-	opened := fact.JobOpened{
-		Job: id, Task: o.Task, Title: o.Title, Bundle: hash, Hidden: hidden, Size: int64(len(o.Bundle)), Kind: o.Kind, Bid: o.Bid,
-		Tries: cmp.Or(o.Tries, len(o.Providers), tries(o.Criticality)), Private: o.Private, Providers: o.Providers, Release: o.Release,
-		Criticality: o.Criticality, Compare: o.Compare, Open: o.Open, Inputs: o.Inputs, Meeting: o.Meeting, Quality: o.Quality,
-		Class: o.Class, Urgency: o.Urgency, Target: o.Target, Unbid: o.Bid == 0 && !o.Free && o.Meeting == nil,
-	}
-	err = j.c.Journal.Do(ctx, fact.JobSubject(id), "", func(tx *journal.Tx) error {
-		opened.Deadline = tx.Now().Add(cmp.Or(o.Timeout, j.c.Patience.Job)).UnixMilli()
-		if known, ok := j.fold.Job(id); ok {
-			return known.same(opened)
-		}
-		tx.Append(opened)
-		return nil
-	})
-	if err != nil {
-		return guild.JobID{}, fmt.Errorf("open a job: %w", err)
-	}
-	return id, nil
-}
-
-// tries is how many providers may be asked, unless the customer says: two beyond those that are asked at once.
-func tries(c guild.Criticality) int { return c.Replicas() + 2 }
-
-// same is nil for an order that was taken before.
-func (j *Job) same(o fact.JobOpened) error {
-	if j.Bundle != o.Bundle || j.Hidden != o.Hidden || j.Task != o.Task {
-		return fmt.Errorf("job %s exists already, and is a different one", j.Job)
-	}
-	return nil
-}
-
-// namedComparer is what a bundle says about comparing its deliveries: extensions.guild.compare.
-func namedComparer(bundle []byte) string {
-	b, err := nutshell.Open(bytes.NewReader(bundle), int64(len(bundle)), nutshell.DefaultLimits())
-	if err != nil {
-		return byWhatTheyAre
-	}
-	var ours struct {
-		Compare string `json:"compare"`
-	}
-	if ok, err := b.Manifest().Extension("guild", &ours); !ok || err != nil {
-		return byWhatTheyAre
-	}
-	return ours.Compare
-}
-
-// checkReplication says why so many providers cannot be asked.
-func checkReplication(o Order) error {
-	if _, err := guild.ParseCriticality(string(o.Criticality)); err != nil {
-		return err
-	}
-	quorum := oa.Adjudication(o.Compare).Quorum(o.Criticality)
-	named := slices.Clone(o.Providers)
-	slices.SortFunc(named, func(a, b nostr.PubKey) int { return slices.Compare(a[:], b[:]) })
-	if n := len(slices.Compact(named)); n > 0 && n < quorum {
-		return fmt.Errorf("%s criticality needs %d providers that agree, and %d may be asked", o.Criticality, quorum, n)
-	}
-	if o.Tries > 0 && o.Tries < quorum {
-		return fmt.Errorf("%s criticality needs %d providers that agree, and %d may be tried", o.Criticality, quorum, o.Tries)
-	}
-	return nil
-}
-
-// checkTogether says why deliveries cannot be looked at together.
-func checkTogether(o Order) error {
-	if !oa.Adjudication(o.Compare).Together() {
-		return nil
-	}
-	if _, err := oa.ParseID(o.Task); err != nil {
-		return fmt.Errorf("%s is for the results of typed jobs, and the task is %.40q", o.Compare, o.Task)
-	}
-	if o.Compare == byMerging && !opinion.Merges(o.Task) {
-		return fmt.Errorf("%s: %w", o.Task, opinion.ErrNoMerge)
-	}
-	return nil
-}
-
-// check says what is wrong with an order.
-func (j *Jobs) check(o Order) error {
-	if !nip90.IsRequest(o.Kind) {
-		return fmt.Errorf("kind %d is not a job request: want 5000 to 5999", o.Kind)
-	}
-	if len(o.Task) > fact.MaxTask {
-		return fmt.Errorf("task %.40q: %d bytes, at most %d", o.Task, len(o.Task), fact.MaxTask)
-	}
-	if err := checkReplication(o); err != nil {
-		return err
-	}
-	if _, err := parseComparer(o.Compare); err != nil {
-		return err
-	}
-	if err := checkTogether(o); err != nil {
-		return err
-	}
-	if err := checkOpen(o); err != nil {
-		return err
-	}
-	if err := CheckBid(o); err != nil {
-		return err
-	}
-	return j.checkInputs(o)
 }
 
 // Cancel asks for nothing more: the provider is told by a kind 5, and what it still sends is kept, never

@@ -275,7 +275,7 @@ func TestAProviderThatAppearsUnnoticedIsAskedBeforeTheJobIsGivenUp(t *testing.T)
 func TestADeadlineThatIsPastAtOnceEndsTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
-		id := w.opens(Order{Timeout: -time.Second})
+		id := w.opens(Order{Timeout: time.Nanosecond})
 		w.ends(id, guild.JobUnclaimed)
 		w.wants(id)
 		if len(w.published) != 0 {

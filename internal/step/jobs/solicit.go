@@ -26,21 +26,6 @@ const (
 	maxReach     = 8 // relays of others that a solicitation is sent to
 )
 
-// checkOpen says why an order cannot ask everybody for an offer.
-func checkOpen(o Order) error {
-	switch {
-	case !o.Open:
-		return nil
-	case o.Private:
-		return fmt.Errorf("an open job shows everybody what it is about, and a private one nobody")
-	case o.Release != nil:
-		return fmt.Errorf("an open job asks anybody, and credentials are released to those who were chosen for them")
-	case o.Meeting != nil:
-		return fmt.Errorf("a benchmark is for one provider, and an open job for all")
-	}
-	return nil
-}
-
 // solicited notes that everybody was asked for an offer.
 func (j *Job) solicited(s fact.JobSolicited) { j.Solicited = &s }
 

@@ -190,7 +190,6 @@ func TestOneResultIsChosenOfAsManyAsTheLevelAsksFor(t *testing.T) {
 }
 
 func TestOnlyTheResultsOfTypedJobsAreLookedAtTogether(t *testing.T) {
-	w := New(Config{}, NewFold())
 	for _, c := range []struct{ task, how, says string }{
 		{"benchmark-task", "judge_model", "typed jobs"},
 		{"", "merge", "typed jobs"},
@@ -199,9 +198,9 @@ func TestOnlyTheResultsOfTypedJobsAreLookedAtTogether(t *testing.T) {
 		{oa.CodeChunkAnalysis, "merge", ""},
 		{oa.Embedding, "judge_model", ""},
 	} {
-		err := w.check(Order{Kind: 5050, Task: c.task, Compare: c.how, Criticality: guild.High})
-		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s of %q: %v", c.how, c.task, err)
+		faults := Order{Kind: 5050, Task: c.task, Compare: c.how, Criticality: guild.High}.Check()
+		if (len(faults) == 0) != (c.says == "") || !strings.Contains(faults.Error(), c.says) {
+			t.Errorf("%s of %q: %v", c.how, c.task, faults)
 		}
 	}
 }
