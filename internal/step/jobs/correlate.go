@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -24,31 +23,26 @@ const (
 	aftertow = 10 * time.Minute // in which a request that was given up may still be answered
 )
 
-// correlate finds the attempt that a result or feedback answers, by the strategies of section 3.1.2: the e tag; else
-// the p tag, the provider and the time; else a reference in the content. Whatever fits, the answer must come from the
-// provider that was asked. An e tag that names something else says that the event belongs there, so that time says
-// nothing any more; and a reference to one of our requests is believed before the time is. Events that fit nothing
-// are errors that say why.
-func (j *Jobs) correlate(ctx context.Context, e nostr.Event) (Attempt, *Job, error) {
-	tagged := false
-	for _, tag := range e.Tags {
-		if len(tag) < 2 || tag[0] != "e" {
-			continue
-		}
-		id, err := nostr.IDFromHex(tag[1])
-		tagged = tagged || err == nil
-		if a, job, ok := j.fold.Attempt(id); err == nil && ok {
+// correlate finds the attempt that a result or feedback answers, by the strategies of section 3.1.2: the requests that
+// its e tags name; else a reference in a request tag, in the content, or inside what is encrypted; else the p tag, the
+// provider and the time. Whatever fits, the answer must come from the provider that was asked. If an e tag names
+// something else, the event belongs there, and the time says nothing. Events that fit nothing are errors that say why.
+func (j *Jobs) correlate(e nostr.Event, requests []nostr.ID, open nip90.Opener) (Attempt, *Job, error) {
+	named := append(slices.Clip(requests), nip90.Correlate(e).Mentioned)
+	for _, id := range named {
+		if a, job, ok := j.fold.Attempt(id); ok {
 			return ours(e, a, job)
 		}
 	}
-	for _, ref := range []nip90.Reference{nip90.Correlate(e), j.inside(ctx, e)} {
-		for _, id := range []nostr.ID{ref.Request, ref.Mentioned} {
+	if e.Tags.Has("encrypted") && len(j.fold.attemptsOf(e.PubKey)) > 0 {
+		inside := nip90.CorrelateInside(e, open)
+		for _, id := range []nostr.ID{inside.Request, inside.Mentioned} {
 			if a, job, ok := j.fold.Attempt(id); ok {
 				return ours(e, a, job)
 			}
 		}
 	}
-	if tagged || e.Tags.FindWithValue("p", j.c.PubKey.Hex()) == nil {
+	if len(requests) > 0 || e.Tags.FindWithValue("p", j.c.PubKey.Hex()) == nil {
 		return Attempt{}, nil, guild.Drop(guild.Unrequested, "kind %d from %.8s names no request of ours", e.Kind, e.PubKey.Hex())
 	}
 	return j.nearest(e)
@@ -60,14 +54,6 @@ func ours(e nostr.Event, a Attempt, job *Job) (Attempt, *Job, error) {
 		return Attempt{}, nil, guild.Drop(guild.Stranger, "%.8s answered for %.8s", e.PubKey.Hex(), a.Provider.PubKey.Hex())
 	}
 	return a, job, nil
-}
-
-// inside is the reference within an encrypted event. Only who was asked is worth the decryption.
-func (j *Jobs) inside(ctx context.Context, e nostr.Event) nip90.Reference {
-	if !e.Tags.Has("encrypted") || len(j.fold.attemptsOf(e.PubKey)) == 0 {
-		return nip90.Reference{}
-	}
-	return nip90.CorrelateInside(e, nip90.OpenWith(ctx, j.c.Keyer))
 }
 
 // nearest finds the one attempt that the provider may be answering now. With two of them nobody can tell, and a

@@ -33,6 +33,10 @@ const (
 
 // Observe takes a result (6000-6999) or feedback (7000). Only the provider that was asked is listened to. What
 // changes nothing is a *guild.DropError.
+//
+// The event is taken apart here, once, and only as far as needed. Its e tags say whether it answers a solicitation or an
+// attempt. It is decrypted only for a provider that was asked, so that strangers cannot make us decrypt, and at most once:
+// to find its attempt, if the e tags name none, and to read it, if the attempt still waits.
 func (j *Jobs) Observe(ctx context.Context, v guild.Verified) error {
 	e := v.Event()
 	if e.Kind != nip90.KindFeedback && !nip90.IsResult(int(e.Kind)) {
@@ -41,27 +45,60 @@ func (j *Jobs) Observe(ctx context.Context, v guild.Verified) error {
 	if len(e.Tags) > nip90.MaxTags {
 		return guild.Drop(guild.Unrequested, "kind %d from %.8s has %d tags", e.Kind, e.PubKey.Hex(), len(e.Tags))
 	}
-	if job, ok := j.isOffer(e); ok {
-		return j.observeOffer(ctx, e, job)
+	var requests []nostr.ID // that it names
+	for _, tag := range e.Tags {
+		if len(tag) < 2 || tag[0] != "e" {
+			continue
+		}
+		if id, err := nostr.IDFromHex(tag[1]); err == nil {
+			requests = append(requests, id)
+		}
 	}
-	a, job, err := j.correlate(ctx, e)
+	open := once(nip90.OpenWith(ctx, j.c.Keyer))
+	for _, id := range requests {
+		if job, ok := j.fold.solicitation(id); ok {
+			return j.observeOffer(ctx, e, open, job)
+		}
+	}
+	a, job, err := j.correlate(e, requests, open)
 	switch {
 	case err != nil:
 		return err
+	case !a.State.Waiting():
+		return over(e, a)
 	case e.Kind == nip90.KindFeedback:
-		return j.hear(ctx, e, a, job)
+		f, err := nip90.ParseFeedback(e, open)
+		if err != nil {
+			return guild.Drop(guild.Malformed, "%v", err)
+		}
+		return j.hear(ctx, e, f, a, job)
 	case int(e.Kind) != nip90.ResultKind(job.Kind):
 		return j.mismatch(ctx, e, a, job)
 	}
-	return j.accept(ctx, e, a, job)
+	r, err := nip90.ParseResult(e, open)
+	if err != nil {
+		return guild.Drop(guild.Malformed, "%v", err)
+	}
+	return j.accept(ctx, e, r, a, job)
+}
+
+// once returns an Opener for a single event, which is decrypted when it is first asked for.
+func once(open nip90.Opener) nip90.Opener {
+	var plaintext string
+	var err error
+	opened := false
+	return func(sender nostr.PubKey, ciphertext string) (string, error) {
+		if !opened {
+			plaintext, err = open(sender, ciphertext)
+			opened = true
+		}
+		return plaintext, err
+	}
 }
 
 // mismatch holds it against a provider, once, that it answers in a kind that is not the request's + 1000 (the
 // partnership protocol, section 2.1.2). The right result may still come.
 func (j *Jobs) mismatch(ctx context.Context, e nostr.Event, a Attempt, job *Job) error {
-	if !a.State.Waiting() {
-		return over(e, a)
-	}
 	what := fmt.Sprintf("answered in kind %d instead of %d", e.Kind, nip90.ResultKind(job.Kind))
 	err := j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
 		if now.Broke == "" {
@@ -107,14 +144,8 @@ func over(e nostr.Event, a Attempt) error {
 	return guild.Drop(guild.Second, "attempt %.8s is %s", a.ID.Hex(), a.State)
 }
 
-func (j *Jobs) accept(ctx context.Context, e nostr.Event, a Attempt, job *Job) error {
-	if !a.State.Waiting() {
-		return over(e, a)
-	}
-	r, err := nip90.ParseResult(e, nip90.OpenWith(ctx, j.c.Keyer))
-	if err != nil {
-		return guild.Drop(guild.Malformed, "%v", err)
-	}
+// accept takes the result of the provider that was asked.
+func (j *Jobs) accept(ctx context.Context, e nostr.Event, r nip90.Result, a Attempt, job *Job) error {
 	if a.Encrypted && r.Encrypted == "" {
 		return j.fault(ctx, e, a, job, "answered an encrypted request in clear")
 	}
@@ -207,14 +238,7 @@ func declined(bundle []byte) string {
 }
 
 // hear follows feedback of any dialect.
-func (j *Jobs) hear(ctx context.Context, e nostr.Event, a Attempt, job *Job) error {
-	if !a.State.Waiting() {
-		return over(e, a)
-	}
-	f, err := nip90.ParseFeedback(e, nip90.OpenWith(ctx, j.c.Keyer))
-	if err != nil {
-		return guild.Drop(guild.Malformed, "%v", err)
-	}
+func (j *Jobs) hear(ctx context.Context, e nostr.Event, f nip90.Feedback, a Attempt, job *Job) error {
 	switch f.Status {
 	case nip90.PaymentRequired:
 		return j.quote(ctx, e, a, job, f)

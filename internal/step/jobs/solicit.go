@@ -191,27 +191,12 @@ func (f *Fold) solicitation(id nostr.ID) (job *Job, ok bool) {
 	return job, ok
 }
 
-// isOffer reports whether an event answers one of our solicitations, and which job that was for.
-func (j *Jobs) isOffer(e nostr.Event) (*Job, bool) {
-	for _, tag := range e.Tags {
-		if len(tag) < 2 || tag[0] != "e" {
-			continue
-		}
-		if id, err := nostr.IDFromHex(tag[1]); err == nil {
-			if job, ok := j.fold.solicitation(id); ok {
-				return job, true
-			}
-		}
-	}
-	return nil, false
-}
-
 // observeOffer takes an offer: feedback that says what the work would cost, or that it would be done for nothing.
-func (j *Jobs) observeOffer(ctx context.Context, e nostr.Event, job *Job) error {
+func (j *Jobs) observeOffer(ctx context.Context, e nostr.Event, open nip90.Opener, job *Job) error {
 	if e.Kind != nip90.KindFeedback {
 		return guild.Drop(guild.Unrequested, "kind %d answers a solicitation: an offer was asked for and no work", e.Kind)
 	}
-	f, err := nip90.ParseFeedback(e, nip90.OpenWith(ctx, j.c.Keyer))
+	f, err := nip90.ParseFeedback(e, open)
 	if err != nil {
 		return guild.Drop(guild.Malformed, "%v", err)
 	}
