@@ -56,12 +56,11 @@ type auditVerifyOptions struct {
 	Published   bool     // compare with what relays keep
 	Signer      string   // npub or hex
 	Proof       string   // a directory or file: this is checked, and no journal
-	JSON        bool
 }
 
 func (p *program) auditVerifyCommand() *cobra.Command {
 	var o auditVerifyOptions
-	cmd := &cobra.Command{
+	cmd := p.local(&cobra.Command{
 		Use:   "verify",
 		Short: "Check that nothing in the journal was changed since it was sealed",
 		Long: `verify reads all files of the journal, also its archives, and writes nothing; no
@@ -89,14 +88,11 @@ JSON, is checked as anybody can who is given it.
 It exits 1 when something was changed, and says which entry is the first.`,
 		Example: "  guild audit verify\n  guild audit verify --published\n  guild audit verify --checkpoint seal.json --json\n" +
 			"  guild audit verify --proof proof --signer npub1…",
-		Args: cli.NoArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.runAuditVerify(cmd.Context(), o) },
-	}
+	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) { return p.runAuditVerify(cmd.Context(), o) })
 	cmd.Flags().StringArrayVar(&o.Checkpoints, "checkpoint", nil, "a seal that was kept elsewhere; may be repeated")
 	cmd.Flags().BoolVar(&o.Published, "published", false, "compare with the seals that the relays keep")
 	cmd.Flags().StringVar(&o.Signer, "signer", "", "npub that sealed the journal (default: this node's)")
 	cmd.Flags().StringVar(&o.Proof, "proof", "", "check a proof, directory or file, and no journal")
-	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
 	cli.Exclusive(cmd, "proof", "checkpoint")
 	cli.Exclusive(cmd, "proof", "published")
 	return cmd
@@ -110,29 +106,29 @@ type audited struct {
 
 var errChanged = errors.New("the journal is not as it was")
 
-func (p *program) runAuditVerify(ctx context.Context, o auditVerifyOptions) error {
+func (p *program) runAuditVerify(ctx context.Context, o auditVerifyOptions) (*cli.Result, error) {
 	if o.Proof != "" {
 		return p.verifyProof(o)
 	}
 	c, err := p.config()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	v := audit.VerifyOptions{Dir: c.JournalDir(), HighWater: c.HighWater()}
 	if v.Signer, err = p.sealer(c, o.Signer); err != nil {
-		return err
+		return nil, err
 	}
 	for _, name := range o.Checkpoints {
 		e, err := readCheckpoint(name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		v.Checkpoints = append(v.Checkpoints, e)
 	}
 	if o.Published {
 		published, err := p.publishedSeals(ctx, c, v.Signer)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		v.Published = published
 	}
@@ -144,17 +140,12 @@ func (p *program) runAuditVerify(ctx context.Context, o auditVerifyOptions) erro
 		fmt.Fprint(p.err, "\r\x1b[K")
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if o.JSON {
-		err = cli.PrintJSON(p.out, audited{report.OK(), report})
-	} else {
-		err = p.writeAudit(report)
-	}
-	if err == nil && !report.OK() {
+	if !report.OK() {
 		err = cli.Shown(errChanged)
 	}
-	return err
+	return &cli.Result{JSON: audited{report.OK(), report}, Show: func() error { return p.writeAudit(report) }}, err
 }
 
 // sealer returns the key that seals the journal: the one named, or this node's; zero if there is no key.

@@ -25,8 +25,8 @@ import (
 
 func (p *program) auditProveCommand() *cobra.Command {
 	var dir string
-	var force, asJSON bool
-	cmd := &cobra.Command{
+	var force bool
+	cmd := p.local(&cobra.Command{
 		Use:   "prove JOB|RECEIPT|ENTRY",
 		Short: "Prove that an entry is in the sealed journal",
 		Long: `prove writes an entry, the hashes that lead from it to the root of the sealed
@@ -35,28 +35,28 @@ that the entry was in the journal, and sees no other: guild audit verify --proof
 checks it. Of a job or a receipt it is the entry that names the receipt.`,
 		Example: "  guild audit prove 42\n  guild audit prove r-5f21c9aa --out proof",
 		Args:    cli.OneArg("a job, a receipt, or the number of an entry"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.reading(cmd.Context(), func(client *control.Client, _ bool) error {
-				proven, err := control.Proof.Call(cmd.Context(), client, args[0])
-				if err != nil {
-					return err
-				}
-				point, err := checkProof(proven) // as anybody would who gets it
-				if err != nil {
-					return fmt.Errorf("entry %d: %w", proven.Seq, err)
-				}
-				if dir != "" {
-					if err := writeProof(proven, dir, force); err != nil {
-						return err
-					}
-				}
-				return printed(p, asJSON, proven, func(audit.Proven) error { return p.printProof(proven, point) })
-			})
-		},
-	}
+	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
+		var proven audit.Proven
+		err := p.reading(cmd.Context(), func(client *control.Client, _ bool) (err error) {
+			proven, err = control.Proof.Call(cmd.Context(), client, args[0])
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		point, err := checkProof(proven) // as anybody would who gets it
+		if err != nil {
+			return nil, fmt.Errorf("entry %d: %w", proven.Seq, err)
+		}
+		if dir != "" {
+			if err := writeProof(proven, dir, force); err != nil {
+				return nil, err
+			}
+		}
+		return &cli.Result{JSON: proven, Show: func() error { return p.printProof(proven, point) }}, nil
+	})
 	cmd.Flags().StringVar(&dir, "out", "", "directory to write entry, proof.json and checkpoint.event.json to")
 	cmd.Flags().BoolVar(&force, "force", false, "replace the proof that is there")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
@@ -123,45 +123,37 @@ type checkedProof struct {
 var errUnproven = errors.New("the proof does not hold")
 
 // verifyProof checks a proof that was given to somebody. It needs no node and no home.
-func (p *program) verifyProof(o auditVerifyOptions) error {
+func (p *program) verifyProof(o auditVerifyOptions) (*cli.Result, error) {
 	signer := nostr.ZeroPK
 	if o.Signer != "" {
 		var err error
 		if signer, err = parseSigner(o.Signer); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	proven, err := readProof(o.Proof)
 	if err != nil {
-		return cli.WithHint(fmt.Errorf("%s is no proof: %w", o.Proof, err), "guild audit prove writes one: its directory (--out), or what --json prints")
+		return nil, cli.WithHint(fmt.Errorf("%s is no proof: %w", o.Proof, err), "guild audit prove writes one: its directory (--out), or what --json prints")
 	}
 	point, err := checkProof(proven)
 	if by := proven.Checkpoint.PubKey; err == nil && signer != nostr.ZeroPK && by != signer {
 		err = fmt.Errorf("the checkpoint is signed by %s, and not by %s", nip19.EncodeNpub(by), nip19.EncodeNpub(signer))
 	}
-	if o.JSON {
-		said := checkedProof{OK: err == nil, Seq: proven.Seq, Checkpoint: point, Signer: proven.Checkpoint.PubKey}
-		if err != nil {
-			said.Reason = err.Error()
-		}
-		if printErr := cli.PrintJSON(p.out, said); printErr != nil {
-			return printErr
-		}
-	} else if printErr := p.writeCheckedProof(proven, point, err, signer != nostr.ZeroPK); printErr != nil {
-		return printErr
-	}
+	checked := checkedProof{OK: err == nil, Seq: proven.Seq, Checkpoint: point, Signer: proven.Checkpoint.PubKey}
+	result := &cli.Result{JSON: &checked, Show: func() error { return p.writeCheckedProof(proven, checked, signer != nostr.ZeroPK) }}
 	if err != nil {
-		return cli.Shown(errUnproven)
+		checked.Reason = err.Error()
+		return result, cli.Shown(errUnproven)
 	}
-	return nil
+	return result, nil
 }
 
-func (p *program) writeCheckedProof(proven audit.Proven, point seal.Checkpoint, wrong error, named bool) error {
-	if wrong != nil {
-		_, err := fmt.Fprintf(p.out, "✗ %s\n", cli.Clean(wrong.Error()))
+func (p *program) writeCheckedProof(proven audit.Proven, checked checkedProof, named bool) error {
+	if !checked.OK {
+		_, err := fmt.Fprintf(p.out, "✗ %s\n", cli.Clean(checked.Reason))
 		return err
 	}
-	if err := p.printProof(proven, point); err != nil {
+	if err := p.printProof(proven, checked.Checkpoint); err != nil {
 		return err
 	}
 	if !named {

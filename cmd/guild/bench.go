@@ -25,7 +25,6 @@ type benchOptions struct {
 	D        string
 	GivenD   bool // D was given, possibly empty
 	List     bool
-	JSON     bool
 }
 
 func (p *program) benchCommand() *cobra.Command {
@@ -56,26 +55,26 @@ the sandbox, 130 interrupted (a running node goes on).`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.List {
-				return p.runBenchLs(cmd.Context(), o.JSON)
+				return p.runBenchLs(cmd.Context(), cli.AsJSON(cmd))
 			}
 			o.Provider, o.GivenD = args[0], cmd.Flags().Changed("d")
-			return p.runBench(cmd.Context(), o)
+			return p.runBench(cmd.Context(), o, cli.AsJSON(cmd))
 		},
 	}
+	cli.JSONFlag(cmd, "print JSON, one meeting a line whenever it changes")
 	f := cmd.Flags()
 	f.StringVar(&o.Task, "task", "", "task to try it with (default: one that it offers)")
 	f.StringVar(&o.Type, "type", suite.Variants[0], "type of benchmark: "+strings.Join(suite.Variants, ", "))
 	f.StringSliceVar(&o.Modules, "modules", suite.Modules, "parts of it")
 	f.StringVar(&o.D, "d", "", "which of its services (default: the one that surest does the task)")
 	f.BoolVar(&o.List, "ls", false, "list the meetings so far")
-	f.BoolVar(&o.JSON, "json", false, "print JSON, one meeting a line whenever it changes")
 	cli.Choices(cmd, "task", suite.Tasks()...)
 	cli.Choices(cmd, "type", suite.Variants...)
 	cli.Choices(cmd, "modules", suite.Modules...)
 	return cmd
 }
 
-func (p *program) runBench(ctx context.Context, o benchOptions) error {
+func (p *program) runBench(ctx context.Context, o benchOptions, asJSON bool) error {
 	if _, _, err := suite.Check(cmp.Or(o.Task, suite.Tasks()[0]), o.Type, o.Modules); err != nil {
 		return cli.Usage(err)
 	}
@@ -93,7 +92,7 @@ func (p *program) runBench(ctx context.Context, o benchOptions) error {
 	}
 	m, err := onceHeard(ctx, own != nil, func() (control.Meeting, error) { return control.BeginMeeting.Call(ctx, client, asked) })
 	if err == nil {
-		m, err = p.followMeeting(ctx, client, m, o.JSON)
+		m, err = p.followMeeting(ctx, client, m, asJSON)
 	}
 	switch {
 	case m.ID != "" && ctx.Err() != nil:

@@ -7,13 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"guild"
 	"guild/canon"
 	"guild/internal/cli"
 )
 
 func (p *program) canonCommand() *cobra.Command {
-	var hash, asJSON bool
-	cmd := &cobra.Command{
+	var hash bool
+	cmd := p.local(&cobra.Command{
 		Use:   "canon [FILE|-]",
 		Short: "Print JSON in the form that hashes are taken of, or its hash",
 		Long: `canon prints a JSON document as receipts and trajectories hash it: keys in order, no
@@ -23,40 +24,39 @@ readers could read differently is refused: the same key twice, NaN, no UTF-8. Th
 the exit code is 1, and what was printed until then is no document. No newline
 follows, for the hash is that of the printed bytes; only on a terminal one does.`,
 		Example: "  guild canon result.json\n  guild canon --hash result.json\n  guild receipt show 5f21c9aa --json | guild canon --hash",
-		Args:    cli.Arity(cobra.MaximumNArgs(1), "at most one file"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return p.runCanon(append(args, "-")[0], hash, asJSON)
-		},
-	}
-	cmd.Flags().BoolVar(&hash, "hash", false, "print only the hash, as sha256:…")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the hash as JSON")
-	return cmd
-}
-
-func (p *program) runCanon(name string, hash, asJSON bool) error {
-	in, err := p.input(name)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	if !hash && !asJSON {
+	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
+		name := append(args, "-")[0]
+		in, err := p.input(name)
+		if err != nil {
+			return nil, err
+		}
+		defer in.Close()
+		if hash || cli.AsJSON(cmd) {
+			h, err := canon.HashOf(in)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", inputName(name), err)
+			}
+			return p.hashed(h), nil
+		}
 		if err := canon.Copy(p.out, in); err != nil {
-			return fmt.Errorf("%s: %w", inputName(name), err)
+			return nil, fmt.Errorf("%s: %w", inputName(name), err)
 		}
 		if cli.IsTerminal(p.out) {
 			fmt.Fprintln(p.out)
 		}
-		return nil
-	}
-	h, err := canon.HashOf(in)
-	if err != nil {
-		return fmt.Errorf("%s: %w", inputName(name), err)
-	}
-	if asJSON {
-		return cli.PrintJSON(p.out, map[string]string{"hash": h.String()})
-	}
-	_, err = fmt.Fprintln(p.out, h)
-	return err
+		return nil, nil
+	})
+	cmd.Flags().BoolVar(&hash, "hash", false, "print only the hash, as sha256:…")
+	cmd.Flag("json").Usage = "print the hash as JSON"
+	return cmd
+}
+
+// hashed returns the result of a verb that computes a hash.
+func (p *program) hashed(h guild.Hash) *cli.Result {
+	return &cli.Result{JSON: map[string]string{"hash": h.String()}, Show: func() error {
+		_, err := fmt.Fprintln(p.out, h)
+		return err
+	}}
 }
 
 // input opens a file, or standard input if it is named -.

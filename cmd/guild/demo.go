@@ -17,9 +17,12 @@ examples/. It ends with a table: who was asked, what happened, the verdict, trus
 before and after, and the receipt. It needs no account and no network.`,
 		Example: "  guild demo\n  guild demo --keep ./demo-home",
 		Args:    cli.NoArgs(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), o, p.out) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.asJSON = cli.AsJSON(cmd)
+			return runDemo(cmd.Context(), o, p.out)
+		},
 	}
-	cmd.Flags().BoolVar(&o.JSON, "json", false, "print the table as JSON")
+	cli.JSONFlag(cmd, "print the table as JSON")
 	cmd.Flags().StringVar(&o.Keep, "keep", "", "directory for the nodes' files, kept for a closer look")
 	cmd.Flags().StringVar(&o.Examples, "examples", "", "directory with the bundles and workers (default: examples, here or beside the program)")
 	return cmd

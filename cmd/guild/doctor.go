@@ -30,31 +30,21 @@ const (
 var errUnwell = errors.New("something that guild needs is missing")
 
 func (p *program) doctorCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return p.local(&cobra.Command{
 		Use:   "doctor",
 		Short: "Check this machine and say what is missing",
 		Long: `doctor checks the config, the identity, the journal, the sandbox, the test tools,
 the disk, the clock, the relays and the control socket. It changes nothing, and
 exits 1 when something that guild needs is missing.`,
 		Example: "  guild doctor\n  guild doctor --json",
-		Args:    cli.NoArgs(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runDoctor(cmd.Context(), asJSON) },
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
-}
-
-func (p *program) runDoctor(ctx context.Context, asJSON bool) error {
-	findings := p.examine(ctx)
-	if asJSON {
-		if err := cli.PrintJSON(p.out, findings); err != nil {
-			return err
-		}
-	} else {
-		writeFindings(p.out, findings, colours())
-	}
-	return verdictOn(findings)
+	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) {
+		findings := p.examine(cmd.Context())
+		result := &cli.Result{JSON: findings, Show: func() error {
+			writeFindings(p.out, findings, colours())
+			return nil
+		}}
+		return result, verdictOn(findings)
+	})
 }
 
 func verdictOn(findings []finding) error {

@@ -10,7 +10,6 @@ import (
 )
 
 func (p *program) eventsCommand() *cobra.Command {
-	asJSON := false
 	rejected := &cobra.Command{
 		Use:   "rejected",
 		Short: "List events that were dropped, and why",
@@ -20,23 +19,18 @@ signature, a result from a stranger, a second result. The newest is last.`,
 		Args:    cli.NoArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return p.readingJournal(cmd.Context(), func(client *control.Client, _ bool) error {
+				if cli.AsJSON(cmd) {
+					return printLines(p, true, control.Rejected.Lines(cmd.Context(), client), nil)
+				}
 				all, err := control.Rejected.Call(cmd.Context(), client)
 				if err != nil {
 					return err
 				}
-				if !asJSON {
-					return p.showRejected(all)
-				}
-				for _, d := range all {
-					if err := cli.PrintLine(p.out, d); err != nil {
-						return err
-					}
-				}
-				return nil
+				return p.showRejected(all)
 			})
 		},
 	}
-	rejected.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per line")
+	cli.JSONFlag(rejected, "print one JSON object per line")
 	return cli.Group(&cobra.Command{
 		Use:     "events",
 		Short:   "Look at events from relays",

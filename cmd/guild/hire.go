@@ -42,7 +42,7 @@ type hireOptions struct {
 	Type      string   // of a typed job, whose request Source is
 	Output    string   // file for the result of a typed job
 	Release   releaseOptions
-	JSON      bool
+	asJSON    bool
 
 	packed []byte          // the bundle, where Source is none
 	why    oa.Verification // the request's, where Level follows from it
@@ -106,10 +106,11 @@ func (p *program) hireCommand() *cobra.Command {
   guild hire --type oa.sandbox_run.v1 request.json --output result.json`,
 		Args: cli.OneArg("a directory or a .nut file, or with --type a request"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Source = args[0]
+			o.Source, o.asJSON = args[0], cli.AsJSON(cmd)
 			return p.runHire(cmd.Context(), o)
 		},
 	}
+	cli.JSONFlag(cmd, "print one JSON object per event")
 	f := cmd.Flags()
 	f.StringVar(&o.Task, "task", "", "task to route by (default: the bundle's)")
 	f.StringArrayVar(&o.Providers, "provider", nil, "ask only this one: npub (also as lists shorten it), hex or name@domain (repeatable, in order)")
@@ -132,7 +133,6 @@ func (p *program) hireCommand() *cobra.Command {
 	f.StringArrayVar(&o.Inputs, "input", nil, "something to work on beside the bundle (repeatable)")
 	f.StringVar(&o.Type, "type", "", "the job type, as oa.sandbox_run.v1: the file is its request")
 	f.StringVarP(&o.Output, "output", "o", "", "with --type: file for the result that is accepted")
-	f.BoolVar(&o.JSON, "json", false, "print one JSON object per event")
 	cli.Exclusive(cmd, "bid", "free")
 	cli.Exclusive(cmd, "type", "task")
 	cli.Exclusive(cmd, "type", "compare")
@@ -171,12 +171,12 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 		job, err = p.order(ctx, client, o, providers, load)
 	}
 	if err == nil {
-		err = o.explained(p.telling(o).watch(ctx, client, job, o.JSON), job)
+		err = o.explained(p.telling(o).watch(ctx, client, job, o.asJSON), job)
 	}
 	if err == nil && o.Type != "" {
-		err = p.showResult(ctx, client, job, o.Output, o.JSON)
+		err = p.showResult(ctx, client, job, o.Output, o.asJSON)
 	}
-	if err == nil && o.Type == "" && !o.JSON {
+	if err == nil && o.Type == "" && !o.asJSON {
 		_, err = fmt.Fprintf(p.out, "the work: guild job fetch %s --to DIR\n", short(job.ID))
 	}
 	if own == nil {

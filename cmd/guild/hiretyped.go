@@ -81,7 +81,7 @@ func checkOutput(name string) error {
 
 // telling is the program with the timeline on standard error, where standard output is for the result alone.
 func (p *program) telling(o hireOptions) *program {
-	if o.Type == "" || o.Output != "" || o.JSON {
+	if o.Type == "" || o.Output != "" || o.asJSON {
 		return p
 	}
 	aside := *p

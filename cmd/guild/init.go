@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +21,6 @@ import (
 type initOptions struct {
 	Passphrase bool // seal the key (NIP-49)
 	Import     bool // read a key or a bunker address from standard input
-	JSON       bool
 }
 
 // initReport is the output of init --json.
@@ -36,7 +35,7 @@ type initReport struct {
 
 func (p *program) initCommand() *cobra.Command {
 	var o initOptions
-	cmd := &cobra.Command{
+	cmd := p.local(&cobra.Command{
 		Use:   "init",
 		Short: "Make an identity, a config file and an empty journal",
 		Long: `init makes what a node needs: an identity (a Nostr key), a commented config file
@@ -47,42 +46,39 @@ The key rests in a file that only you can read. With --passphrase it is also
 encrypted (NIP-49). With --import the key is read from standard input instead of
 made: nsec…, 64 hex digits, or bunker://… for a remote signer (NIP-46).`,
 		Example: "  guild init\n  guild init --passphrase\n  guild init --import < nsec.txt\n  guild init --home ./node1",
-		Args:    cli.NoArgs(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runInit(cmd.Context(), o) },
-	}
+	}, func(*cobra.Command, []string) (*cli.Result, error) { return p.runInit(o) })
 	cmd.Flags().BoolVar(&o.Passphrase, "passphrase", false, "encrypt the key with a passphrase")
 	cmd.Flags().BoolVar(&o.Import, "import", false, "read the key from standard input")
-	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
 	return cmd
 }
 
-func (p *program) runInit(_ context.Context, o initOptions) error {
+func (p *program) runInit(o initOptions) (*cli.Result, error) {
 	c, err := p.config()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := hideFromGit(c.Paths); err != nil {
-		return err
+		return nil, err
 	}
 	public, err := p.makeIdentity(c.Paths.Data, o)
 	kept := errors.Is(err, key.ErrExists) && !o.Import && !o.Passphrase
 	if err != nil && !kept {
-		return err
+		return nil, err
 	}
 	if err := writeConfig(c.Paths.Config); err != nil {
-		return err
+		return nil, err
 	}
 	if err := c.Paths.MakeDirs(); err != nil {
-		return err
+		return nil, err
 	}
 	initErr := journal.Init(c.JournalDir())
 	switch {
 	case errors.Is(initErr, journal.ErrInitialised) && kept:
-		return err // nothing was missing
+		return nil, err // nothing was missing
 	case initErr != nil && !errors.Is(initErr, journal.ErrInitialised):
-		return initErr
+		return nil, initErr
 	}
-	return p.reportInit(c, public, o.JSON)
+	return p.reportInit(c, public), nil
 }
 
 // hideFromGit lets git ignore a home that is made in a checkout, for a key will be in it. A directory that has something
@@ -151,7 +147,7 @@ func writeConfig(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-func (p *program) reportInit(c config.Config, public nostr.PubKey, asJSON bool) error {
+func (p *program) reportInit(c config.Config, public nostr.PubKey) *cli.Result {
 	r := initReport{Identity: "environment", Config: c.Paths.Config, Data: c.Paths.Data, Journal: c.JournalDir()}
 	if form, err := key.Form(c.Paths.Data); err == nil {
 		r.Identity = form
@@ -159,17 +155,12 @@ func (p *program) reportInit(c config.Config, public nostr.PubKey, asJSON bool) 
 	if public != (nostr.PubKey{}) {
 		r.Npub, r.PubKey = npub(public), public.Hex()
 	}
-	if asJSON {
-		return cli.PrintJSON(p.out, r)
-	}
-	who := r.Npub
-	if who == "" {
-		who = r.Identity
-	}
 	next := "guild up"
 	if p.home != "" {
 		next += " --home " + p.home
 	}
-	_, err := fmt.Fprintf(p.out, "identity  %s\nconfig    %s\njournal   %s\n\nnext: %s\n", who, r.Config, r.Journal, next)
-	return err
+	return &cli.Result{JSON: r, Show: func() error {
+		_, err := fmt.Fprintf(p.out, "identity  %s\nconfig    %s\njournal   %s\n\nnext: %s\n", cmp.Or(r.Npub, r.Identity), r.Config, r.Journal, next)
+		return err
+	}}
 }

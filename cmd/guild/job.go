@@ -55,14 +55,15 @@ func (p *program) jobLsCommand() *cobra.Command {
 
 func (p *program) jobWatchCommand() *cobra.Command {
 	cmd := jobVerb("watch", "Follow a job until it ends; exit codes as of guild hire")
-	asJSON := p.prepare(cmd)
+	p.setArgs(cmd)
+	cli.JSONFlag(cmd, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return p.running(cmd.Context(), func(client *control.Client, _ bool) error {
 			job, err := control.OneJob.Call(cmd.Context(), client, args[0])
 			if err != nil {
 				return err
 			}
-			return p.watch(cmd.Context(), client, job, *asJSON)
+			return p.watch(cmd.Context(), client, job, cli.AsJSON(cmd))
 		})
 	}
 	return cmd

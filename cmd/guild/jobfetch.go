@@ -23,12 +23,11 @@ type fetchOptions struct {
 	Dir      string
 	Attempt  string
 	Rejected bool
-	JSON     bool
 }
 
 func (p *program) jobFetchCommand() *cobra.Command {
 	var o fetchOptions
-	cmd := &cobra.Command{
+	cmd := p.local(&cobra.Command{
 		Use:   "fetch JOB",
 		Short: "Write the files that were delivered for a job",
 		Long: `fetch writes the delivered files into a new directory: those of the delivery
@@ -42,20 +41,18 @@ that of --attempt. It may be wrong, or meant to do harm. A directory .git is nev
 written, since git runs programs that are named there.
 
 JOB is a job's id or the beginning of one.`,
-		Example:           "  guild job fetch 5f21c9aa --to work\n  guild job fetch 5f21c9aa --rejected --json | jq -r '.files[].path'",
-		Args:              cli.OneArg("one job id"),
-		ValidArgsFunction: p.completeJobs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.reading(cmd.Context(), func(client *control.Client, _ bool) error {
-				return p.runJobFetch(cmd.Context(), client, args[0], o)
-			})
-		},
-	}
+		Example: "  guild job fetch 5f21c9aa --to work\n  guild job fetch 5f21c9aa --rejected --json | jq -r '.files[].path'",
+	}, func(cmd *cobra.Command, args []string) (result *cli.Result, err error) {
+		err = p.reading(cmd.Context(), func(client *control.Client, _ bool) error {
+			result, err = p.runJobFetch(cmd.Context(), client, args[0], o)
+			return err
+		})
+		return result, err
+	})
 	flags := cmd.Flags()
 	flags.StringVar(&o.Dir, "to", "", "directory to make (default: the beginning of the job's id)")
 	flags.StringVar(&o.Attempt, "attempt", "", "which attempt, when there are several")
 	flags.BoolVar(&o.Rejected, "rejected", false, "write what was not accepted, too")
-	flags.BoolVar(&o.JSON, "json", false, "print JSON")
 	return cmd
 }
 
@@ -77,27 +74,28 @@ type fetchedFile struct {
 	SHA256 string `json:"sha256"` // hex
 }
 
-func (p *program) runJobFetch(ctx context.Context, client *control.Client, id string, o fetchOptions) error {
+func (p *program) runJobFetch(ctx context.Context, client *control.Client, id string, o fetchOptions) (*cli.Result, error) {
 	job, err := control.OneJob.Call(ctx, client, id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	a, err := deliveryOf(job, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	packed, err := control.Delivery.Call(ctx, client, job.ID, a.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	made := fetched{Job: job.ID, Attempt: a.ID, Provider: a.Npub, State: a.State, Dir: o.Dir}
 	if made.Dir == "" {
 		made.Dir = short(job.ID)
 	}
 	if err := made.write(ctx, packed); err != nil {
-		return err
+		return nil, err
 	}
-	return p.showFetched(job, a, made, o.JSON)
+	p.warnOfFetched(job, a, made)
+	return &cli.Result{JSON: made, Show: func() error { return p.showFetched(a, made) }}, nil
 }
 
 // deliveryOf is the attempt of a job whose delivery is wanted.
@@ -192,7 +190,8 @@ func isOfGit(name string) bool {
 	})
 }
 
-func (p *program) showFetched(job control.Job, a control.Attempt, made fetched, asJSON bool) error {
+// warnOfFetched warns of what is risky in files that were written.
+func (p *program) warnOfFetched(job control.Job, a control.Attempt, made fetched) {
 	if !isAccepted(job, a) {
 		fmt.Fprintf(p.err, "warning: this delivery was not accepted: it is %s\n", standing(job, a))
 	}
@@ -200,9 +199,7 @@ func (p *program) showFetched(job control.Job, a control.Attempt, made fetched, 
 		fmt.Fprintf(p.err, "warning: left out, since git runs what is there: %s\n", cli.Cut(cli.Clean(strings.Join(made.LeftOut, ", ")), 200))
 	}
 	var foreign []string
-	var size int64
 	for _, f := range made.Files {
-		size += f.Size
 		if workdir.IsForeign(f.Path) {
 			foreign = append(foreign, f.Path)
 		}
@@ -210,10 +207,12 @@ func (p *program) showFetched(job control.Job, a control.Attempt, made fetched, 
 	if len(foreign) > 0 {
 		fmt.Fprintf(p.err, "warning: programs obey what is in these files; look at them first: %s\n", cli.Cut(cli.Clean(strings.Join(foreign, ", ")), 200))
 	}
-	if asJSON {
-		return cli.PrintJSON(p.out, made)
-	}
+}
+
+func (p *program) showFetched(a control.Attempt, made fetched) error {
+	var size int64
 	for _, f := range made.Files {
+		size += f.Size
 		fmt.Fprintf(p.out, "%s  %s\n", cli.Clean(filepath.Join(made.Dir, f.Path)), cli.Size(f.Size))
 	}
 	_, err := fmt.Fprintf(p.out, "%s, %s, %s by %s (attempt %s)\n", cli.Count(len(made.Files), "file", "files"), cli.Size(size),

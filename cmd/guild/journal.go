@@ -19,7 +19,6 @@ import (
 type journalOptions struct {
 	Since   string // sequence number, time (RFC 3339) or duration back from now
 	Subject string // prefix, as "job" or "job.5f21"
-	JSON    bool
 }
 
 func (p *program) journalCommand() *cobra.Command {
@@ -40,11 +39,11 @@ func (p *program) journalLsCommand() *cobra.Command {
 		Short:   "List entries, the oldest first",
 		Example: "  guild journal ls --since 1h\n  guild journal ls --subject trust --json",
 		Args:    cli.NoArgs(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runJournalLs(cmd.Context(), o) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runJournalLs(cmd.Context(), o, cli.AsJSON(cmd)) },
 	}
 	cmd.Flags().StringVar(&o.Since, "since", "", "from this entry number, RFC 3339 time, or so long ago (as 1h)")
 	cmd.Flags().StringVar(&o.Subject, "subject", "", "only subjects that begin so, as job or job.5f21")
-	cmd.Flags().BoolVar(&o.JSON, "json", false, "print one JSON object per line")
+	cli.JSONFlag(cmd, "print one JSON object per line")
 	return cmd
 }
 
@@ -69,21 +68,13 @@ func (p *program) journalShowCommand() *cobra.Command {
 	}
 }
 
-func (p *program) runJournalLs(ctx context.Context, o journalOptions) error {
+func (p *program) runJournalLs(ctx context.Context, o journalOptions, asJSON bool) error {
 	since, err := p.parseSince(o.Since)
 	if err != nil {
 		return cli.Usage(err)
 	}
 	return p.readingJournal(ctx, func(client *control.Client, _ bool) error {
-		for r, err := range control.Entries.Lines(ctx, client, since, o.Subject) {
-			if err != nil {
-				return err
-			}
-			if err := p.writeRecord(r, o.JSON); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printLines(p, asJSON, control.Entries.Lines(ctx, client, since, o.Subject), p.showRecord)
 	})
 }
 
@@ -101,10 +92,7 @@ func (p *program) parseSince(text string) (string, error) {
 	return text, nil
 }
 
-func (p *program) writeRecord(r control.Record, asJSON bool) error {
-	if asJSON {
-		return cli.PrintLine(p.out, r)
-	}
+func (p *program) showRecord(r control.Record) error {
 	var e struct {
 		At    int64 `json:"at"`
 		Facts []struct {

@@ -26,12 +26,11 @@ import (
 type compareOptions struct {
 	adjudication string
 	task         string
-	json         bool
 }
 
 func (p *program) judgeCompareCommand() *cobra.Command {
 	var o compareOptions
-	cmd := &cobra.Command{
+	cmd := p.local(&cobra.Command{
 		Use:   "compare REQUEST RESULT...",
 		Short: "Compare several results of a job that no test can decide",
 		Long: `compare adjudicates results of a subjective job, such as a ranking or an analysis.
@@ -47,11 +46,11 @@ All verdicts are weak: alone they release no more money than max_pay_msat allows
 		Example: "  guild judge compare request.json a.json b.json c.json\n" +
 			"  guild judge compare request.json a.json b.json --adjudication judge_model --json",
 		Args: cli.Arity(cobra.MinimumNArgs(2), "a request and its results"),
-		RunE: func(cmd *cobra.Command, args []string) error { return p.runJudgeCompare(cmd.Context(), args, o) },
-	}
+	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
+		return p.runJudgeCompare(cmd.Context(), args, o)
+	})
 	cmd.Flags().StringVar(&o.adjudication, "adjudication", string(oa.MajorityVote), "majority_vote, judge_model, merge or none")
 	cmd.Flags().StringVar(&o.task, "task", oa.RetrievalRerank, "the job's type")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	cli.Choices(cmd, "adjudication", adjudications()...)
 	return cmd
 }
@@ -69,15 +68,15 @@ func adjudications() []string {
 	return []string{string(oa.MajorityVote), string(oa.JudgeModel), string(oa.Merge), string(oa.NoAdjudication)}
 }
 
-func (p *program) runJudgeCompare(ctx context.Context, files []string, o compareOptions) error {
+func (p *program) runJudgeCompare(ctx context.Context, files []string, o compareOptions) (*cli.Result, error) {
 	if ways := adjudications(); !slices.Contains(ways, o.adjudication) {
-		return cli.Usage(fmt.Errorf("--adjudication %.40q: want one of %s", o.adjudication, strings.Join(ways, ", ")))
+		return nil, cli.Usage(fmt.Errorf("--adjudication %.40q: want one of %s", o.adjudication, strings.Join(ways, ", ")))
 	}
 	q := opinion.Question{Task: o.task}
 	for i, file := range files {
 		raw, err := os.ReadFile(file)
 		if err != nil {
-			return cli.Usage(err)
+			return nil, cli.Usage(err)
 		}
 		if i == 0 {
 			q.Request = raw
@@ -86,18 +85,18 @@ func (p *program) runJudgeCompare(ctx context.Context, files []string, o compare
 		}
 	}
 	if err := q.Check(); err != nil {
-		return cli.Usage(err)
+		return nil, cli.Usage(err)
 	}
 	asked, err := p.opinion(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	choice, merged, err := opinion.Adjudicate(ctx, oa.Adjudication(o.adjudication), q, asked)
 	if errors.Is(err, opinion.ErrNoJudge) {
-		return cli.WithHint(cli.Usage(err), "name a command, or a url and a model, in [judge.opinion] of the configuration")
+		return nil, cli.WithHint(cli.Usage(err), "name a command, or a url and a model, in [judge.opinion] of the configuration")
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	out := compared{Best: []string{}, Merged: merged}
 	for _, i := range choice.Best {
@@ -105,28 +104,20 @@ func (p *program) runJudgeCompare(ctx context.Context, files []string, o compare
 	}
 	verdicts, err := judge.Opine(oa.Adjudication(o.adjudication), len(q.Results), choice)
 	out.Verdicts = verdicts
-	person, undecided := errors.AsType[*judge.PersonNeeded](err)
-	if undecided {
+	result := &cli.Result{JSON: &out, Show: func() error { return p.showCompared(files[1:], out) }}
+	if person, undecided := errors.AsType[*judge.PersonNeeded](err); undecided {
 		out.Person = person.Reason
+		return result, cli.WithCode(&judge.PersonNeeded{Reason: person.Reason}, exitPerson)
 	}
-	return p.printCompared(files[1:], out, o.json)
+	return result, nil
 }
 
-func (p *program) printCompared(files []string, out compared, asJSON bool) error {
-	if asJSON {
-		if err := cli.PrintJSON(p.out, out); err != nil {
-			return err
-		}
-	} else {
-		for i, v := range out.Verdicts {
-			fmt.Fprintf(p.out, "%s %s  %s %s\n", testMark(v.Tests[0].State), cli.Clean(files[i]), v.Outcome, cli.Clean(v.Cause))
-		}
-		if out.Merged != nil {
-			fmt.Fprintf(p.out, "%s\n", cli.Clean(string(out.Merged)))
-		}
+func (p *program) showCompared(files []string, out compared) error {
+	for i, v := range out.Verdicts {
+		fmt.Fprintf(p.out, "%s %s  %s %s\n", testMark(v.Tests[0].State), cli.Clean(files[i]), v.Outcome, cli.Clean(v.Cause))
 	}
-	if out.Person != "" {
-		return cli.WithCode(&judge.PersonNeeded{Reason: out.Person}, exitPerson)
+	if out.Merged != nil {
+		fmt.Fprintf(p.out, "%s\n", cli.Clean(string(out.Merged)))
 	}
 	return nil
 }

@@ -14,7 +14,6 @@ import (
 
 func (p *program) judgeDoctorCommand() *cobra.Command {
 	var tier string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Try every sandbox with hostile programs, and say what holds",
@@ -26,10 +25,12 @@ line each. Nothing that it runs harms the machine if a wall does not hold.
 It exits 1 when no sandbox is usable, or the one that would be used does not hold.`,
 		Example: "  guild judge doctor\n  guild judge doctor --tier landlock --json",
 		Args:    cli.NoArgs(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runJudgeDoctor(cmd.Context(), tier, asJSON) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return p.runJudgeDoctor(cmd.Context(), tier, cli.AsJSON(cmd))
+		},
 	}
 	cmd.Flags().StringVar(&tier, "tier", "", "only this sandbox")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cli.JSONFlag(cmd, "print JSON")
 	return cmd
 }
 

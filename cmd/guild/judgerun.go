@@ -22,13 +22,12 @@ type judgeOptions struct {
 	tier    string
 	against string
 	hidden  string
-	json    bool
 	keep    bool
 }
 
 func (p *program) judgeRunCommand() *cobra.Command {
 	var o judgeOptions
-	cmd := &cobra.Command{
+	cmd := p.local(&cobra.Command{
 		Use:   "run BUNDLE DELIVERY",
 		Short: "Judge a delivery by a bundle's criteria, without any node",
 		Long: `run judges a delivery by the acceptance criteria of a request bundle, in a sandbox,
@@ -45,14 +44,12 @@ is then empty, and so_far says what programs found).`,
 		Example: "  guild judge run ./my-task ./its-delivery\n" +
 			"  guild judge run task.nut delivery.nut --json | jq .outcome",
 		Args: cli.Arity(cobra.ExactArgs(2), "a bundle and a delivery"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.runJudge(cmd.Context(), args[0], args[1], o)
-		},
-	}
+	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
+		return p.runJudge(cmd.Context(), args[0], args[1], o)
+	})
 	cmd.Flags().StringVar(&o.tier, "tier", "", "the sandbox to use (default: the best that works; guild judge doctor lists them)")
 	cmd.Flags().StringVar(&o.hidden, "hidden", "", "directory of the hidden tests (default: the bundle's tests/hidden)")
 	cmd.Flags().StringVar(&o.against, "against", "", "a verdict.json to compare with")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&o.keep, "keep", false, "keep the verdict, the evidence and what was unpacked")
 	return cmd
 }
@@ -60,13 +57,13 @@ is then empty, and so_far says what programs found).`,
 // exitPerson is judge run's exit code when the criteria ask for a person.
 const exitPerson = 6
 
-func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judgeOptions) error {
+func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judgeOptions) (*cli.Result, error) {
 	if err := o.check(); err != nil {
-		return err
+		return nil, err
 	}
 	scratch, err := os.MkdirTemp("", "guild-judge-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() {
 		if !o.keep {
@@ -75,43 +72,42 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	}()
 	hearing := judge.Case{Hidden: o.hidden}
 	if hearing.Bundle, err = opened(ctx, bundle, scratch); err != nil {
-		return err
+		return nil, err
 	}
 	if hearing.Delivery, err = opened(ctx, delivery, scratch); err != nil {
-		return err
+		return nil, err
 	}
 	j, err := p.openJudge(ctx, o.tier)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer j.Close()
 	if err := p.readyForTyped(ctx, j, hearing.Bundle, scratch); err != nil {
-		return err
+		return nil, err
 	}
 	done := p.waiting("judging")
 	v, evidence, err := j.Hear(ctx, hearing)
 	done()
 	person, held := errors.AsType[*judge.PersonNeeded](err)
+	if errors.Is(err, exam.ErrUndecided) && !held {
+		nothing := func() error { return nil } // the error says it
+		return &cli.Result{JSON: judged{Cause: err.Error(), Violations: []guild.Breach{}}, Show: nothing}, err
+	}
 	if err != nil && !held {
-		if o.json && errors.Is(err, exam.ErrUndecided) {
-			err = errors.Join(cli.PrintJSON(p.out, judged{Cause: err.Error(), Violations: []guild.Breach{}}), err)
-		}
-		return err
+		return nil, err
 	}
 	kept := ""
 	if o.keep {
 		if kept, err = scratch, keepVerdict(scratch, v, evidence); err != nil {
 			o.keep = false // nothing half-written stays
-			return cli.WithHint(fmt.Errorf("keep the verdict: %w", err), "TMPDIR says where it is kept")
+			return nil, cli.WithHint(fmt.Errorf("keep the verdict: %w", err), "TMPDIR says where it is kept")
 		}
 	}
-	if err := p.printJudged(v, person, kept, o); err != nil {
-		return err
-	}
+	result := p.judgedResult(v, person, kept)
 	if o.against != "" {
-		return compare(o.against, v)
+		return result, compare(o.against, v)
 	}
-	return judgedError(v, person)
+	return result, judgedError(v, person)
 }
 
 // check looks at what the flags name before anything is judged.
@@ -229,25 +225,24 @@ func countTests(v guild.Verdict) testCounts {
 	return c
 }
 
-func (p *program) printJudged(v guild.Verdict, person *judge.PersonNeeded, kept string, o judgeOptions) error {
-	if o.json {
-		out := judged{
-			Outcome: v.Outcome, Cause: v.Cause, Score: v.Score.Float(), Strength: v.Strength, Tier: v.Tier,
-			Tests: countTests(v), Violations: v.Breaches, Metrics: v.Usage, Kept: kept, Verdict: v,
-		}
-		if out.Violations == nil {
-			out.Violations = []guild.Breach{}
-		}
-		if person != nil {
-			out.Person, out.Outcome, out.SoFar = person.Reason, "", v.Outcome
-		}
-		return cli.PrintJSON(p.out, out)
+func (p *program) judgedResult(v guild.Verdict, person *judge.PersonNeeded, kept string) *cli.Result {
+	out := judged{
+		Outcome: v.Outcome, Cause: v.Cause, Score: v.Score.Float(), Strength: v.Strength, Tier: v.Tier,
+		Tests: countTests(v), Violations: v.Breaches, Metrics: v.Usage, Kept: kept, Verdict: v,
 	}
-	writeVerdict(p.out, v, colours())
-	if kept != "" {
-		fmt.Fprintf(p.out, "kept in %s\n", kept)
+	if out.Violations == nil {
+		out.Violations = []guild.Breach{}
 	}
-	return nil
+	if person != nil {
+		out.Person, out.Outcome, out.SoFar = person.Reason, "", v.Outcome
+	}
+	return &cli.Result{JSON: out, Show: func() error {
+		writeVerdict(p.out, v, colours())
+		if kept != "" {
+			fmt.Fprintf(p.out, "kept in %s\n", kept)
+		}
+		return nil
+	}}
 }
 
 // judgedError is the exit code for a verdict that is not SUCCESS. The verdict itself was printed.

@@ -23,12 +23,10 @@ import (
 
 type archiveOptions struct {
 	Before time.Duration // entries older than this go
-	JSON   bool
 }
 
 func (p *program) journalRepairCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return p.local(&cobra.Command{
 		Use:   "repair",
 		Short: "Rebuild a damaged journal from what is left of it",
 		Long: `repair keeps a copy of everything, rebuilds the journal from the entries that are
@@ -40,29 +38,24 @@ guard that lost entries is put into quarantine: all that is left of it is kept a
 shown, and nothing is done or decided for it, because what is lost may have been
 done already. 'guild journal release GUARD' lets it go on.`,
 		Example: "  guild journal repair",
-		Args:    cli.NoArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := p.config()
-			if err != nil {
-				return err
-			}
-			n, err := nodeConfig(c, key.Identity{}, nodeOptions{Log: p.logger(p.err)})
-			if err != nil {
-				return err
-			}
-			report, err := node.Repair(cmd.Context(), n)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return cli.PrintJSON(p.out, report)
-			}
-			_, err = fmt.Fprintln(p.out, "repaired:", strings.Join(append(reportLines(report.Report), quarantineLines(report)...), "\n  "))
+	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) {
+		c, err := p.config()
+		if err != nil {
+			return nil, err
+		}
+		n, err := nodeConfig(c, key.Identity{}, nodeOptions{Log: p.logger(p.err)})
+		if err != nil {
+			return nil, err
+		}
+		report, err := node.Repair(cmd.Context(), n)
+		if err != nil {
+			return nil, err
+		}
+		return &cli.Result{JSON: report, Show: func() error {
+			_, err := fmt.Fprintln(p.out, "repaired:", strings.Join(append(reportLines(report.Report), quarantineLines(report)...), "\n  "))
 			return err
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+		}}, nil
+	})
 }
 
 func (p *program) journalReleaseCommand() *cobra.Command {
@@ -107,43 +100,43 @@ func (p *program) showReleased(released []control.Released) error {
 
 func (p *program) journalArchiveCommand() *cobra.Command {
 	var o archiveOptions
-	cmd := &cobra.Command{
+	cmd := p.local(&cobra.Command{
 		Use:   "archive --before AGE",
 		Short: "Move old entries into a signed, compressed archive",
 		Long: `archive signs a checkpoint, moves the entries that are older than AGE into a
 compressed file beside the journal, and notes that in the journal. Nothing that
 guild shows changes. No node may be running.`,
 		Example: "  guild journal archive --before 2160h",
-		Args:    cli.NoArgs(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runArchive(cmd.Context(), o) },
-	}
+	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) { return p.runArchive(cmd.Context(), o) })
 	cmd.Flags().DurationVar(&o.Before, "before", 0, "age of the youngest entry that goes, as 720h (required)")
-	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
 	return cmd
 }
 
-func (p *program) runArchive(ctx context.Context, o archiveOptions) error {
+func (p *program) runArchive(ctx context.Context, o archiveOptions) (*cli.Result, error) {
 	if o.Before <= 0 {
-		return cli.Usage(cli.WithHint(fmt.Errorf("--before is missing"), "guild journal archive --before 2160h"))
+		return nil, cli.Usage(cli.WithHint(fmt.Errorf("--before is missing"), "guild journal archive --before 2160h"))
 	}
 	c, err := p.config()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sign, err := p.checkpointSigner(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	j, err := p.openJournal(ctx, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer j.Close()
 	report, err := j.Archive(ctx, p.now().Add(-o.Before), sign)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return p.writeReport("archived", report, o.JSON)
+	return &cli.Result{JSON: report, Show: func() error {
+		_, err := fmt.Fprintln(p.out, "archived:", strings.Join(reportLines(report), "\n  "))
+		return err
+	}}, nil
 }
 
 // kindAppData is NIP-78: the form in which a checkpoint is signed, so that a remote signer can sign it too.
@@ -171,14 +164,6 @@ func (p *program) checkpointSigner(c config.Config) (journal.Sign, error) {
 		}
 		return json.Marshal(signed.Event())
 	}, nil
-}
-
-func (p *program) writeReport(what string, report journal.Report, asJSON bool) error {
-	if asJSON {
-		return cli.PrintJSON(p.out, report)
-	}
-	_, err := fmt.Fprintln(p.out, what+":", strings.Join(reportLines(report), "\n  "))
-	return err
 }
 
 // quarantineLines says which jobs, and which other guards, a repair has put into quarantine.

@@ -26,12 +26,11 @@ func (p *program) marketCommand() *cobra.Command {
 type marketOptions struct {
 	Task  string // only providers of this task
 	Limit int    // rows of the table; all if zero
-	JSON  bool
 }
 
 func (p *program) marketLsCommand() *cobra.Command {
 	var o marketOptions
-	cmd := &cobra.Command{
+	cmd := p.local(&cobra.Command{
 		Use:   "ls",
 		Short: "List known providers, what they offer and how far they are trusted",
 		Long: `ls lists the services that were announced. FIT is how sure it is that a provider
@@ -39,36 +38,36 @@ does the task: 1 when it names the task, 0.8 for a synonym, 0.6 when it is infer
 DONE is how many of the jobs that it had from this node were accepted. Those whom
 this node has asked before come first.`,
 		Example: "  guild market ls\n  guild market ls --task python",
-		Args:    cli.NoArgs(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runMarketLs(cmd.Context(), o) },
-	}
+	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) { return p.runMarketLs(cmd.Context(), o) })
 	cmd.Flags().StringVar(&o.Task, "task", "", "only those who offer this task")
 	cmd.Flags().IntVar(&o.Limit, "limit", 50, "rows of the table; 0 for all (--json has all)")
-	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
 	return cmd
 }
 
-func (p *program) runMarketLs(ctx context.Context, o marketOptions) error {
+func (p *program) runMarketLs(ctx context.Context, o marketOptions) (*cli.Result, error) {
 	if o.Limit < 0 {
-		return cli.Usage(fmt.Errorf("--limit %d is negative", o.Limit))
+		return nil, cli.Usage(fmt.Errorf("--limit %d is negative", o.Limit))
 	}
-	return p.reading(ctx, func(client *control.Client, _ bool) error {
-		all, err := control.Providers.Call(ctx, client, o.Task)
-		if err != nil {
-			return err
-		}
-		live := client.Socket() != ""
-		return printed(p, o.JSON, all, func(all []control.Provider) error {
-			if !live {
-				fmt.Fprintln(p.err, "no node is running: this is what was known last; guild up listens for more")
-			}
-			if len(all) == 0 {
-				fmt.Fprintln(p.err, nobodyKnown(o.Task, live))
-				return nil
-			}
-			return p.listProviders(all, o)
-		})
+	var all []control.Provider
+	var live bool
+	err := p.reading(ctx, func(client *control.Client, _ bool) (err error) {
+		live = client.Socket() != ""
+		all, err = control.Providers.Call(ctx, client, o.Task)
+		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	return &cli.Result{JSON: all, Show: func() error {
+		if !live {
+			fmt.Fprintln(p.err, "no node is running: this is what was known last; guild up listens for more")
+		}
+		if len(all) == 0 {
+			fmt.Fprintln(p.err, nobodyKnown(o.Task, live))
+			return nil
+		}
+		return p.listProviders(all, o)
+	}}, nil
 }
 
 // listProviders prints the table, those whom we know by experience first.

@@ -66,15 +66,12 @@ func (p *program) completeJobTypes(*cobra.Command, []string, string) ([]string, 
 }
 
 func (p *program) oaLsCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := p.local(&cobra.Command{
 		Use:     "ls",
 		Short:   "List the job types that are known",
 		Example: "  guild oa ls\n  guild oa ls --json",
-		Args:    cli.NoArgs(),
-		RunE:    func(*cobra.Command, []string) error { return p.runOALs(asJSON) },
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print them as JSON")
+	}, func(*cobra.Command, []string) (*cli.Result, error) { return p.runOALs() })
+	cmd.Flag("json").Usage = "print them as JSON"
 	return cmd
 }
 
@@ -87,10 +84,10 @@ type jobType struct {
 	Description  string  `json:"description,omitempty"`
 }
 
-func (p *program) runOALs(asJSON bool) error {
+func (p *program) runOALs() (*cli.Result, error) {
 	all, err := p.jobTypes()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	list := []jobType{}
 	for _, s := range all.Schemas() {
@@ -100,18 +97,14 @@ func (p *program) runOALs(asJSON bool) error {
 		}
 		list = append(list, one)
 	}
-	if asJSON {
-		return cli.PrintJSON(p.out, list)
-	}
-	rows := [][]string{{"JOB TYPE", "VERIFICATION", "FROM", "WHAT"}}
-	for _, one := range list {
-		rows = append(rows, []string{one.ID, string(one.Verification), one.From, cli.Cut(cli.Clean(one.Description), 60)})
-	}
-	return cli.Table(p.out, rows)
+	show := table(p, "", "JOB TYPE,VERIFICATION,FROM,WHAT", func(one jobType) []string {
+		return []string{one.ID, string(one.Verification), one.From, cli.Cut(cli.Clean(one.Description), 60)}
+	})
+	return &cli.Result{JSON: list, Show: func() error { return show(list) }}, nil
 }
 
 func (p *program) oaSchemaCommand() *cobra.Command {
-	var asSchema, result, asJSON bool
+	var asSchema, result bool
 	cmd := &cobra.Command{
 		Use:   "schema TYPE",
 		Short: "Print the description of a job type, or the JSON Schema of its request",
@@ -121,16 +114,16 @@ for the request's payload or, with --result, for the result.`,
 		Example:           "  guild oa schema oa.sandbox_run.v1\n  guild oa schema oa.embedding.v1 --json-schema --result > result.schema.json",
 		Args:              cli.OneArg("a job type"),
 		ValidArgsFunction: p.completeJobTypes,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if result && !asSchema {
 				return cli.Usage(errors.New("--result goes with --json-schema: a description is of both sides"))
 			}
-			return p.runOASchema(args[0], asSchema, result, asJSON)
+			return p.runOASchema(args[0], asSchema, result, cli.AsJSON(cmd))
 		},
 	}
 	cmd.Flags().BoolVar(&asSchema, "json-schema", false, "print the JSON Schema of the request's payload")
 	cmd.Flags().BoolVar(&result, "result", false, "with --json-schema: that of the result")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print it on one line")
+	cli.JSONFlag(cmd, "print it on one line")
 	return cmd
 }
 
@@ -163,12 +156,12 @@ func sideOf(result bool) oa.Side {
 // oaCheckOptions are the flags of oa check.
 type oaCheckOptions struct {
 	file, jobType, request string
-	result, asJSON         bool
+	result                 bool
 }
 
 func (p *program) oaCheckCommand() *cobra.Command {
 	var o oaCheckOptions
-	cmd := &cobra.Command{
+	cmd := p.local(&cobra.Command{
 		Use:   "check [FILE|-]",
 		Short: "Say what is wrong with a request or a result",
 		Long: `check says what is wrong with the request of a typed job, field by field, and exits
@@ -178,16 +171,14 @@ that it answers, for what only the two together show. What the provenance of a
 result lacks is listed, and no fault.`,
 		Example: "  guild oa check request.json --type oa.sandbox_run.v1\n" +
 			"  guild oa check result.json --type oa.embedding.v1 --result --request r.json",
-		Args: cli.Arity(cobra.MaximumNArgs(1), "at most one file"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			o.file = append(args, "-")[0]
-			return p.runOACheck(o)
-		},
-	}
+	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
+		o.file = append(args, "-")[0]
+		return p.runOACheck(o)
+	})
 	cmd.Flags().StringVar(&o.jobType, "type", "", "the job type; needed where no envelope says it")
 	cmd.Flags().BoolVar(&o.result, "result", false, "it is a result")
 	cmd.Flags().StringVar(&o.request, "request", "", "with --result: the file of the request that it answers")
-	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print what was found as JSON")
+	cmd.Flag("json").Usage = "print what was found as JSON"
 	_ = cmd.RegisterFlagCompletionFunc("type", p.completeJobTypes) // it is there
 	return cmd
 }
@@ -203,17 +194,17 @@ type oaChecked struct {
 	Lacks    []oa.Lack  `json:"lacks,omitempty"`   // of a result
 }
 
-func (p *program) runOACheck(o oaCheckOptions) error {
+func (p *program) runOACheck(o oaCheckOptions) (*cli.Result, error) {
 	if o.request != "" && !o.result {
-		return cli.Usage(errors.New("--request goes with --result: it names what the result answers"))
+		return nil, cli.Usage(errors.New("--request goes with --result: it names what the result answers"))
 	}
 	e, at, err := p.readJob(o.file, o.jobType)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	all, s, err := p.describe(e.JobType.String())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	checked := oaChecked{JobType: s.ID.String(), Document: "request", Hash: guild.Sum(e.Payload), Faults: oa.Faults{}}
 	if o.result {
@@ -223,10 +214,18 @@ func (p *program) runOACheck(o oaCheckOptions) error {
 		err = all.CheckRequest(s.ID, e.Payload)
 	}
 	if err != nil && !errors.As(err, &checked.Faults) {
-		return fmt.Errorf("%s: %w", inputName(o.file), err)
+		return nil, fmt.Errorf("%s: %w", inputName(o.file), err)
 	}
 	checked.Valid, checked.Faults, checked.Unknown = err == nil, inFile(checked.Faults, at), unknownIn(s, sideOf(o.result), e.Payload, at)
-	return p.printChecked(o, checked)
+	var bad error
+	if !checked.Valid {
+		bad = fmt.Errorf("%s is no good %s of %s: %s", inputName(o.file), checked.Document, checked.JobType, cli.Count(len(checked.Faults), "fault", "faults"))
+	}
+	result := &cli.Result{JSON: checked, Show: func() error { return cmp.Or(p.showChecked(o, checked), bad) }}
+	if bad != nil {
+		return result, cli.Shown(bad) // by the JSON; else Show returns it
+	}
+	return result, nil
 }
 
 // checkResult checks a result, beside its request if that is given.
@@ -244,15 +243,7 @@ func (p *program) checkResult(all oa.Registry, e oa.Envelope, request string) er
 	return all.CheckResult(e.JobType, asked.Payload, e.Payload)
 }
 
-func (p *program) printChecked(o oaCheckOptions, c oaChecked) error {
-	bad := fmt.Errorf("%s is no good %s of %s: %s", inputName(o.file), c.Document, c.JobType, cli.Count(len(c.Faults), "fault", "faults"))
-	if o.asJSON {
-		err := cli.PrintJSON(p.out, c)
-		if err == nil && !c.Valid {
-			err = cli.Shown(bad)
-		}
-		return err
-	}
+func (p *program) showChecked(o oaCheckOptions, c oaChecked) error {
 	for _, f := range c.Faults {
 		fmt.Fprintln(p.out, cli.Clean(f.String()))
 	}
@@ -263,34 +254,29 @@ func (p *program) printChecked(o oaCheckOptions, c oaChecked) error {
 		fmt.Fprintln(p.out, "note:", cli.Clean(l.String()))
 	}
 	if !c.Valid {
-		return bad
+		return nil
 	}
 	_, err := fmt.Fprintf(p.out, "%s is a good %s of %s: %s\n", cli.Clean(inputName(o.file)), c.Document, c.JobType, c.Hash)
 	return err
 }
 
 func (p *program) oaHashCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := p.local(&cobra.Command{
 		Use:   "hash [FILE|-]",
 		Short: "Print the job hash of a request",
 		Long: `hash prints the hash of a request's payload as it stands there: no default is
 filled in and no number spelled anew. Of an envelope it is the hash of what is
 inside, and another one said in its job_hash is an error.`,
 		Example: "  guild oa hash request.json\n  guild oa hash --json - < envelope.json",
-		Args:    cli.Arity(cobra.MaximumNArgs(1), "at most one file"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return p.runOAHash(append(args, "-")[0], asJSON)
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the hash as JSON")
+	}, func(_ *cobra.Command, args []string) (*cli.Result, error) { return p.runOAHash(append(args, "-")[0]) })
+	cmd.Flag("json").Usage = "print the hash as JSON"
 	return cmd
 }
 
-func (p *program) runOAHash(name string, asJSON bool) error {
+func (p *program) runOAHash(name string) (*cli.Result, error) {
 	text, err := p.readBounded(name, oa.MaxSize)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var h guild.Hash
 	if oa.IsEnvelope(text) {
@@ -301,13 +287,9 @@ func (p *program) runOAHash(name string, asJSON bool) error {
 		h, err = oa.JobHash(text)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", inputName(name), err)
+		return nil, fmt.Errorf("%s: %w", inputName(name), err)
 	}
-	if asJSON {
-		return cli.PrintJSON(p.out, map[string]string{"hash": h.String()})
-	}
-	_, err = fmt.Fprintln(p.out, h)
-	return err
+	return p.hashed(h), nil
 }
 
 // readJob reads an envelope, or a bare payload of a job type, and says what stands before the payload's paths in the file.

@@ -13,16 +13,17 @@ import (
 )
 
 func (p *program) receiptCommand() *cobra.Command {
-	var asJSON bool
 	show := &cobra.Command{
 		Use:               "show JOB|RECEIPT",
 		Short:             "Print the receipt of a job",
 		Example:           "  guild receipt show 5f21c9aa\n  guild receipt show 5f21c9aa | jq .outcome",
 		Args:              cli.OneArg("a job or a receipt id"),
 		ValidArgsFunction: p.completeJobs,
-		RunE:              func(cmd *cobra.Command, args []string) error { return p.runReceiptShow(cmd.Context(), args[0], asJSON) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.runReceiptShow(cmd.Context(), args[0], cli.AsJSON(cmd))
+		},
 	}
-	show.Flags().BoolVar(&asJSON, "json", false, "print it on one line, as it was hashed")
+	cli.JSONFlag(show, "print it on one line, as it was hashed")
 	return cli.Group(&cobra.Command{
 		Use:     "receipt",
 		Short:   "Look at receipts, and hand their evidence on",

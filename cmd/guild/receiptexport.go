@@ -30,12 +30,11 @@ type exporting struct {
 	dir     string
 	without []string
 	force   bool
-	asJSON  bool
 }
 
 func (p *program) receiptExportCommand() *cobra.Command {
 	var o exporting
-	cmd := &cobra.Command{
+	cmd := p.local(&cobra.Command{
 		Use:   "export JOB|RECEIPT",
 		Short: "Write the evidence of a receipt, for guild verify",
 		Long: `export writes what proves one receipt into one file: the signed events, the bundle
@@ -52,47 +51,45 @@ bundle or the delivery, what opens the message that brought it is left out, too;
 message that was not encrypted shows it all the same.
 
 The exit code is 1 when something in it does not hold; it is written all the same.`,
-		Example:           "  guild receipt export 5f21c9aa\n  guild receipt export 5f21c9aa --without bundle.nut\n  guild receipt export r-12ab34cd -o - > evidence.zip",
-		Args:              cli.OneArg("a job or a receipt id"),
-		ValidArgsFunction: p.completeJobs,
-		RunE:              func(cmd *cobra.Command, args []string) error { return p.runReceiptExport(cmd.Context(), args[0], o) },
-	}
+		Example: "  guild receipt export 5f21c9aa\n  guild receipt export 5f21c9aa --without bundle.nut\n  guild receipt export r-12ab34cd -o - > evidence.zip",
+	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
+		return p.runReceiptExport(cmd.Context(), args[0], o)
+	})
 	flags := cmd.Flags()
 	flags.StringVarP(&o.file, "output", "o", "", "file to write, - for standard output (default receipt-ID.zip)")
 	flags.StringVar(&o.dir, "dir", "", "write a directory instead of one file")
 	flags.StringArrayVar(&o.without, "without", nil, "leave a file out, as bundle.nut; reviews for all of them")
 	flags.BoolVar(&o.force, "force", false, "replace the export that is there, as a whole")
-	flags.BoolVar(&o.asJSON, "json", false, "print what was written and how its checks come out as JSON")
+	cmd.Flag("json").Usage = "print what was written and how its checks come out as JSON"
 	cli.Exclusive(cmd, "output", "dir")
 	cli.Choices(cmd, "without", evidence.Optional()...)
 	return cmd
 }
 
-func (p *program) runReceiptExport(ctx context.Context, id string, o exporting) error {
+func (p *program) runReceiptExport(ctx context.Context, id string, o exporting) (*cli.Result, error) {
 	var packed []byte
 	err := p.inspecting(ctx, p.identity, node.Inspect, func(client *control.Client, _ bool) (err error) {
 		packed, err = control.ReceiptExport.Call(ctx, client, append([]string{id}, o.without...)...)
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	report, err := verify.Archive(packed)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	where, err := p.writeExport(packed, report.Receipt, o)
 	if err != nil {
+		return nil, err
+	}
+	if where == "-" {
+		return nil, doesNotHold(where, report)
+	}
+	return &cli.Result{JSON: exported{File: where, Size: len(packed), OK: report.OK(), Report: report}, Show: func() error {
+		_, err := fmt.Fprintf(p.out, "%s  %s\n", where, cli.Size(int64(len(packed))))
 		return err
-	}
-	switch {
-	case where == "-":
-	case o.asJSON:
-		err = cli.PrintJSON(p.out, exported{File: where, Size: len(packed), OK: report.OK(), Report: report})
-	default:
-		_, err = fmt.Fprintf(p.out, "%s  %s\n", where, cli.Size(int64(len(packed))))
-	}
-	return cmp.Or(err, doesNotHold(where, report))
+	}}, doesNotHold(where, report)
 }
 
 // exported is the output of receipt export --json.

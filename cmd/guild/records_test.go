@@ -14,7 +14,7 @@ func TestJournalLinesAreShort(t *testing.T) {
 	var out bytes.Buffer
 	p := &program{out: &out}
 	r := control.Record{Seq: 42, Subject: "job.c189d2ed5315cc9eb3fa449c054fb4c0", Entry: json.RawMessage(`{"at":1,"facts":[{"type":"job.opened"},{"type":"job.closed"}]}`)}
-	if err := p.writeRecord(r, false); err != nil {
+	if err := p.showRecord(r); err != nil {
 		t.Fatal(err)
 	}
 	if line := out.String(); !strings.HasSuffix(line, "  job.c189d2ed      job.opened job.closed\n") || len(line) > 81 {

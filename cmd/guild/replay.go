@@ -31,7 +31,6 @@ func (p *program) replayCommand() *cobra.Command {
 type replayOptions struct {
 	Speed float64
 	Step  bool
-	JSON  bool
 }
 
 func (p *program) replayShowCommand() *cobra.Command {
@@ -51,12 +50,14 @@ Lines that cannot be read are named and passed over; then the exit code is 1.`,
 		Example:           "  guild replay show 5f21c9aa\n  guild replay show REPLAY.jsonl --speed 4\n  guild replay show 5f21c9aa --json > REPLAY.jsonl",
 		Args:              cli.OneArg("a file, a job, a receipt, or -"),
 		ValidArgsFunction: p.completeJobsAndFiles,
-		RunE:              func(cmd *cobra.Command, args []string) error { return p.runReplayShow(cmd.Context(), args[0], o) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.runReplayShow(cmd.Context(), args[0], o, cli.AsJSON(cmd))
+		},
 	}
 	f := show.Flags()
 	f.Float64Var(&o.Speed, "speed", o.Speed, "how many times as fast as it was; 0 is at once")
 	f.BoolVar(&o.Step, "step", false, "wait for a key before each event")
-	f.BoolVar(&o.JSON, "json", false, "print REPLAY.jsonl as it is stored and hashed")
+	cli.JSONFlag(show, "print REPLAY.jsonl as it is stored and hashed")
 	cli.Exclusive(show, "json", "step")
 	return show
 }
@@ -67,7 +68,7 @@ func (p *program) completeJobsAndFiles(cmd *cobra.Command, args []string, begun 
 	return jobs, cobra.ShellCompDirectiveDefault
 }
 
-func (p *program) runReplayShow(ctx context.Context, name string, o replayOptions) error {
+func (p *program) runReplayShow(ctx context.Context, name string, o replayOptions, asJSON bool) error {
 	if !(o.Speed >= 0 && o.Speed <= 1000) || math.Signbit(o.Speed) && o.Speed == 0 {
 		return cli.Usage(fmt.Errorf("--speed %v: want a number from 0 to 1000", o.Speed))
 	}
@@ -79,7 +80,7 @@ func (p *program) runReplayShow(ctx context.Context, name string, o replayOption
 	if err != nil {
 		return err
 	}
-	if o.JSON {
+	if asJSON {
 		out := p.out
 		if terminal {
 			out = cli.Escaping(out) // the same JSON, and nothing that a terminal obeys

@@ -30,7 +30,7 @@ func TestATrajectoryIsPrintedLineByLine(t *testing.T) {
 	t.Setenv("TZ", "UTC")
 	var out bytes.Buffer
 	p := &program{in: strings.NewReader(trajectoryText), out: &out, err: io.Discard}
-	err := p.runReplayShow(t.Context(), "-", replayOptions{Speed: 1})
+	err := p.runReplayShow(t.Context(), "-", replayOptions{Speed: 1}, false)
 	if codeOf(err) != exitFailed || !strings.Contains(err.Error(), "line 5 is faulty") {
 		t.Errorf("exit %d: %v", codeOf(err), err)
 	}
@@ -84,7 +84,7 @@ func played(t *testing.T, ctx context.Context, o replayOptions) (person, screen 
 	person, screen = terminal(t)
 	p := &program{in: screen, out: screen, err: io.Discard}
 	over = make(chan error, 1)
-	go func() { over <- p.runReplayShow(ctx, file, o) }()
+	go func() { over <- p.runReplayShow(ctx, file, o, false) }()
 	return person, screen, over
 }
 
@@ -175,7 +175,7 @@ func TestTheKeysOfThePlayer(t *testing.T) {
 func TestWrongFlagsOfReplayShow(t *testing.T) {
 	p := &program{in: strings.NewReader(""), out: io.Discard, err: io.Discard}
 	for _, o := range []replayOptions{{Speed: -1}, {Speed: 1e9}, {Speed: 1, Step: true}} {
-		if err := p.runReplayShow(t.Context(), "-", o); codeOf(err) != exitUsage {
+		if err := p.runReplayShow(t.Context(), "-", o, false); codeOf(err) != exitUsage {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
@@ -193,7 +193,7 @@ func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("broken pip
 
 func TestWhatCannotBeReadIsSaid(t *testing.T) {
 	p := &program{in: brokenReader{}, out: io.Discard, err: io.Discard}
-	if err := p.runReplayShow(t.Context(), "-", replayOptions{}); err == nil || err.Error() != "standard input: broken pipe" {
+	if err := p.runReplayShow(t.Context(), "-", replayOptions{}, false); err == nil || err.Error() != "standard input: broken pipe" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -33,8 +33,7 @@ type replayReport struct {
 const mostFaults = 20
 
 func (p *program) replayCheckCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return p.local(&cobra.Command{
 		Use:   "check FILE|JOB|RECEIPT|-",
 		Short: "Say what is wrong with a trajectory, and its hash",
 		Long: `check reads REPLAY.jsonl and names each line that is faulty: one that is no event,
@@ -43,38 +42,28 @@ hash, or is the result of no call. At the end it prints the trajectory hash, whi
 receipts name; there is none when a line cannot be read. Of more than 20 faults the
 first 20 are printed; --json has all. The exit code is 1 when anything is wrong.
 A JOB, JOB/ATTEMPT or RECEIPT is named as for guild replay show.`,
-		Example:           "  guild replay check REPLAY.jsonl\n  guild replay check 5f21c9aa --json",
-		Args:              cli.OneArg("a file, a job, a receipt, or -"),
-		ValidArgsFunction: p.completeJobsAndFiles,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.runReplayCheck(cmd.Context(), args[0], asJSON)
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+		Example: "  guild replay check REPLAY.jsonl\n  guild replay check 5f21c9aa --json",
+	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
+		return p.runReplayCheck(cmd.Context(), args[0])
+	})
 }
 
-func (p *program) runReplayCheck(ctx context.Context, name string, asJSON bool) error {
+func (p *program) runReplayCheck(ctx context.Context, name string) (*cli.Result, error) {
 	raw, err := p.trajectory(ctx, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if isBundle(raw) {
-		return cli.WithHint(fmt.Errorf("%s is a ReplayBundle", inputName(name)), "guild replay convert makes a trajectory of it")
+		return nil, cli.WithHint(fmt.Errorf("%s is a ReplayBundle", inputName(name)), "guild replay convert makes a trajectory of it")
 	}
 	report, err := checkReplay(raw)
 	if err != nil {
-		return fmt.Errorf("%s: %w", inputName(name), err)
+		return nil, fmt.Errorf("%s: %w", inputName(name), err)
 	}
-	if asJSON {
-		err = cli.PrintJSON(p.out, report)
-	} else {
-		err = writeReplayReport(p.out, report)
+	if n := len(report.Faults); n > 0 {
+		err = fmt.Errorf("%s: %s", inputName(name), cli.Count(n, "fault", "faults"))
 	}
-	if err != nil || len(report.Faults) == 0 {
-		return err
-	}
-	return fmt.Errorf("%s: %s", inputName(name), cli.Count(len(report.Faults), "fault", "faults"))
+	return &cli.Result{JSON: report, Show: func() error { return writeReplayReport(p.out, report) }}, err
 }
 
 func checkReplay(raw []byte) (replayReport, error) {

@@ -64,7 +64,6 @@ type callSide struct {
 const exitDifferent = 1
 
 func (p *program) replayDiffCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare two trajectories, call by call",
@@ -82,11 +81,11 @@ Exit codes:
 		Example: "  guild replay diff 5f21c9aa a077c1d2\n  guild replay diff 5f21c9aa/03 5f21c9aa/7e\n  guild replay diff mine.jsonl theirs.jsonl --json",
 		Args:    cli.Arity(cobra.ExactArgs(2), "two files, jobs or receipts"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.runReplayDiff(cmd.Context(), args[0], args[1], asJSON)
+			return p.runReplayDiff(cmd.Context(), args[0], args[1], cli.AsJSON(cmd))
 		},
 		ValidArgsFunction: p.completeJobsAndFiles,
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cli.JSONFlag(cmd, "print JSON")
 	return cmd
 }
 
@@ -103,12 +102,7 @@ func (p *program) runReplayDiff(ctx context.Context, nameA, nameB string, asJSON
 		return cli.WithCode(err, exitUsage)
 	}
 	c := compareSessions(a, b)
-	if asJSON {
-		err = cli.PrintJSON(p.out, c)
-	} else {
-		err = p.printComparison(c)
-	}
-	if err != nil {
+	if err := printed(p, asJSON, c, p.printComparison); err != nil {
 		return cli.WithCode(err, exitUsage)
 	}
 	if !c.Same {

@@ -27,7 +27,7 @@ import (
 
 // demoOptions are the flags of guild demo.
 type demoOptions struct {
-	JSON     bool
+	asJSON   bool
 	Keep     string // directory for the nodes' files; a new temporary one when empty
 	Examples string // directory with the bundles and the workers; looked for when empty
 }
@@ -193,7 +193,7 @@ func (d *demo) run(ctx context.Context, relay string) (rows []demoRow, err error
 
 // progress is where the demo tells what it does; with --json that is kept apart from the table.
 func (d *demo) progress() io.Writer {
-	if d.o.JSON {
+	if d.o.asJSON {
 		return os.Stderr
 	}
 	return d.out
@@ -285,7 +285,7 @@ func (d *demo) row(bundle string, job control.Job, a control.Attempt) demoRow {
 }
 
 func (d *demo) report(rows []demoRow) error {
-	if d.o.JSON {
+	if d.o.asJSON {
 		return cli.PrintJSON(d.out, rows)
 	}
 	fmt.Fprintf(d.out, "\n%-8s %-15s %-20s %-14s %-12s %s\n", "PROVIDER", "BUNDLE", "WHAT HAPPENED", "VERDICT", "TRUST", "RECEIPT")

@@ -54,7 +54,6 @@ func (p *program) runTrustExport(ctx context.Context, to string) error {
 }
 
 func (p *program) trustImportCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Take over what another guild has learned",
@@ -64,10 +63,10 @@ what this one had learned. What you have removed stays removed.`,
 		Example: "  guild trust import team.json",
 		Args:    cli.OneArg("one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.runTrustImport(cmd.Context(), args[0], asJSON)
+			return p.runTrustImport(cmd.Context(), args[0], cli.AsJSON(cmd))
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cli.JSONFlag(cmd, "print JSON")
 	return cmd
 }
 

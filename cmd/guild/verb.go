@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,8 @@ import (
 // call makes cmd a verb that gets a resource and shows it: as JSON with --json, else with show. cmd takes what the word in
 // its Use line stands for, and a flag with the name of one of the resource's query parameters sets that.
 func call[T any](p *program, at visit, r control.Resource[T], cmd *cobra.Command, show func(T) error) *cobra.Command {
-	asJSON := p.prepare(cmd)
+	p.setArgs(cmd)
+	cli.JSONFlag(cmd, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		return at(ctx, func(client *control.Client, _ bool) error {
@@ -40,7 +42,7 @@ func call[T any](p *program, at visit, r control.Resource[T], cmd *cobra.Command
 			if err != nil {
 				return err
 			}
-			return printed(p, *asJSON, value, show)
+			return printed(p, cli.AsJSON(cmd), value, show)
 		})
 	}
 	return cmd
@@ -50,7 +52,8 @@ func call[T any](p *program, at visit, r control.Resource[T], cmd *cobra.Command
 // what is sent and the parameters of the path; its errors are wrong usage.
 func send[In, Out any](p *program, at visit, a control.Action[In, Out], cmd *cobra.Command,
 	order func(cmd *cobra.Command, args []string) (in In, params []string, err error), show func(Out) error) *cobra.Command {
-	asJSON := p.prepare(cmd)
+	p.setArgs(cmd)
+	cli.JSONFlag(cmd, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		in, params, err := order(cmd, args)
@@ -62,32 +65,73 @@ func send[In, Out any](p *program, at visit, a control.Action[In, Out], cmd *cob
 			if err != nil {
 				return err
 			}
-			return printed(p, *asJSON, out, show)
+			return printed(p, cli.AsJSON(cmd), out, show)
 		})
 	}
 	return cmd
 }
 
-// prepare gives cmd the flag --json. Unless cmd says itself what it takes, that follows from its Use line.
-func (p *program) prepare(cmd *cobra.Command) (asJSON *bool) {
-	if cmd.Args == nil {
-		_, words, _ := strings.Cut(cmd.Use, " ")
-		switch words {
-		case "JOB":
-			cmd.Args, cmd.ValidArgsFunction = cli.OneArg("one job id"), p.completeJobs
-		case "PROVIDER":
-			cmd.Args = cli.OneArg("a provider")
-		default: // none, or a flag that must be given
-			cmd.Args = cli.NoArgs()
-		}
+// local makes cmd a verb that does more than call the node, or asks none: it prints what run returns, as JSON with --json,
+// else for a person. Arguments are as for call. A verb that prints while it runs takes cli.JSONFlag alone.
+func (p *program) local(cmd *cobra.Command, run func(cmd *cobra.Command, args []string) (*cli.Result, error)) *cobra.Command {
+	p.setArgs(cmd)
+	return cli.Verb(cmd, p.out, run)
+}
+
+// answerOf gets a resource for a local verb that chooses among several.
+func answerOf[T any](ctx context.Context, at visit, r control.Resource[T], name string, show func(T) error) (*cli.Result, error) {
+	var value T
+	err := at(ctx, func(client *control.Client, _ bool) (err error) {
+		value, err = r.Call(ctx, client, name)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	return cmd.Flags().Bool("json", false, "print JSON")
+	return &cli.Result{JSON: value, Show: func() error { return show(value) }}, nil
+}
+
+// setArgs sets the arguments that cmd takes, and their completion, by its Use line, unless cmd has them.
+func (p *program) setArgs(cmd *cobra.Command) {
+	if cmd.Args != nil {
+		return
+	}
+	_, words, _ := strings.Cut(cmd.Use, " ")
+	switch words {
+	case "JOB":
+		cmd.Args, cmd.ValidArgsFunction = cli.OneArg("one job id"), p.completeJobs
+	case "JOB|RECEIPT":
+		cmd.Args, cmd.ValidArgsFunction = cli.OneArg("a job or a receipt id"), p.completeJobs
+	case "FILE|JOB|RECEIPT|-":
+		cmd.Args, cmd.ValidArgsFunction = cli.OneArg("a file, a job, a receipt, or -"), p.completeJobsAndFiles
+	case "[FILE|-]":
+		cmd.Args = cli.Arity(cobra.MaximumNArgs(1), "at most one file")
+	case "PROVIDER":
+		cmd.Args = cli.OneArg("a provider")
+	default: // none, or a flag that must be given
+		cmd.Args = cli.NoArgs()
+	}
 }
 
 // namesProvider reports whether the first argument of cmd is a provider.
 func namesProvider(cmd *cobra.Command) bool {
 	_, words, _ := strings.Cut(cmd.Use, " ")
 	return strings.HasPrefix(words, "PROVIDER")
+}
+
+// printLines prints the values of a sequence as they come: as JSON on a line each, or with show.
+func printLines[T any](p *program, asJSON bool, all iter.Seq2[T, error], show func(T) error) error {
+	for value, err := range all {
+		if err == nil && asJSON {
+			err = cli.PrintLine(p.out, value)
+		} else if err == nil {
+			err = show(value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // printed prints a value as JSON, or has show print it for a person.

@@ -24,9 +24,8 @@ import (
 const maxArchive = 256 << 20
 
 func (p *program) verifyCommand() *cobra.Command {
-	var asJSON bool
 	var page string
-	cmd := &cobra.Command{
+	cmd := p.local(&cobra.Command{
 		Use:   "verify FILE…|-",
 		Short: "Check the evidence of jobs, offline",
 		Long: `verify checks what guild receipt export wrote: an archive, the directory that it was
@@ -56,14 +55,12 @@ without a network. With - it is written to standard output.`,
 			}
 			return cli.Arity(cobra.MinimumNArgs(1), "at least one export: an archive, a directory or its receipt.json")(cmd, args)
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			if page != "" {
-				return p.writeVerifyPage(page)
-			}
-			return p.runVerify(args, asJSON)
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	}, func(_ *cobra.Command, args []string) (*cli.Result, error) {
+		if page != "" {
+			return nil, p.writeVerifyPage(page)
+		}
+		return p.runVerify(args)
+	})
 	cmd.Flags().StringVar(&page, "page", "", "write the verifier to this file, as a web page")
 	cli.Exclusive(cmd, "json", "page")
 	return cmd
@@ -81,13 +78,14 @@ var errNotVerified = errors.New("something does not hold")
 
 const exportHint = "guild receipt export writes what can be verified"
 
-func (p *program) runVerify(names []string, asJSON bool) error {
+func (p *program) runVerify(names []string) (*cli.Result, error) {
 	all := make([]verified, len(names))
 	good := true
+	var none error // why the only file is no export
 	for i, name := range names {
 		report, err := p.verifyOne(name)
-		if err != nil && len(names) == 1 && !asJSON {
-			return cli.WithHint(err, cmp.Or(cli.HintOf(err), exportHint))
+		if err != nil && len(names) == 1 {
+			none = cli.WithHint(err, cmp.Or(cli.HintOf(err), exportHint))
 		}
 		all[i] = verified{File: name, OK: err == nil && report.OK(), Report: report}
 		if err != nil { // the others are reported all the same
@@ -95,19 +93,19 @@ func (p *program) runVerify(names []string, asJSON bool) error {
 		}
 		good = good && all[i].OK
 	}
-	if asJSON {
-		if err := cli.PrintJSON(p.out, all); err != nil {
-			return err
+	result := &cli.Result{JSON: all, Show: func() error {
+		if none != nil {
+			return none
 		}
-	} else {
 		for _, one := range all {
 			p.writeVerified(one, len(all) > 1)
 		}
-	}
+		return nil
+	}}
 	if !good {
-		return cli.Shown(errNotVerified)
+		return result, cli.Shown(errNotVerified)
 	}
-	return nil
+	return result, nil
 }
 
 // verifyOne checks an archive, a directory, or the directory that a receipt.json lies in. An error means that there is

@@ -20,23 +20,17 @@ type buildReport struct {
 }
 
 func (p *program) versionCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return p.local(&cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of this program",
 		Example: "  guild version\n  guild version --json",
-		Args:    cli.NoArgs(),
-		RunE: func(*cobra.Command, []string) error {
-			b := build()
-			if asJSON {
-				return cli.PrintJSON(p.out, b)
-			}
+	}, func(*cobra.Command, []string) (*cli.Result, error) {
+		b := build()
+		return &cli.Result{JSON: b, Show: func() error {
 			_, err := fmt.Fprintf(p.out, "guild %s %s %s\n", b.Version, b.Platform, b.Go)
 			return err
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+		}}, nil
+	})
 }
 
 // build reads what the Go tool recorded in the program.

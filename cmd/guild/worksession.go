@@ -16,26 +16,15 @@ func isRequest(text string) bool {
 	return len(text) >= 8 && len(text) <= 64 && strings.Trim(strings.ToLower(text), "0123456789abcdef") == ""
 }
 
-// runWorkRequest shows a request that this node was asked to work on, or the record of its worker's session.
-func (p *program) runWorkRequest(ctx context.Context, id string, o workShowOptions) error {
+// printDocument prints the record of the session in which a request was worked on, as it is stored.
+func (p *program) printDocument(ctx context.Context, document control.Document, request string) error {
 	return p.reading(ctx, func(client *control.Client, _ bool) error {
-		if o.Replay || o.Receipt {
-			document := control.RequestReplay
-			if o.Receipt {
-				document = control.RequestSession
-			}
-			b, err := document.Call(ctx, client, id)
-			if err != nil {
-				return err
-			}
-			_, err = p.out.Write(b)
-			return err
-		}
-		r, err := control.OneRequest.Call(ctx, client, id)
+		b, err := document.Call(ctx, client, request)
 		if err != nil {
 			return err
 		}
-		return printed(p, o.JSON, r, p.showRequest)
+		_, err = p.out.Write(b)
+		return err
 	})
 }
 

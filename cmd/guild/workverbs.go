@@ -40,12 +40,11 @@ under way.`, control.DrainService),
 type workShowOptions struct {
 	Replay  bool // REPLAY.jsonl of a request's session
 	Receipt bool // its RECEIPT.json
-	JSON    bool
 }
 
 func (p *program) workShowCommand() *cobra.Command {
 	var o workShowOptions
-	cmd := &cobra.Command{
+	cmd := p.local(&cobra.Command{
 		Use:   "show SERVICE|REQUEST",
 		Short: "Show a service, or a request and the record of its worker",
 		Long: `show shows a service: its settings, whom it serves and what it has done. SERVICE is
@@ -60,22 +59,20 @@ with such a name comes first.`,
 			"  guild work show 5f21c9aa --receipt | jq .trajectory_hash",
 		Args:              cli.OneArg("one service or request"),
 		ValidArgsFunction: p.completeServices,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.Replay || o.Receipt || isRequest(args[0]) && !p.isService(cmd.Context(), args[0]) {
-				return p.runWorkRequest(cmd.Context(), args[0], o)
-			}
-			return p.running(cmd.Context(), func(client *control.Client, _ bool) error {
-				s, err := control.OneService.Call(cmd.Context(), client, args[0])
-				if err != nil {
-					return err
-				}
-				return printed(p, o.JSON, s, p.showService)
-			})
-		},
-	}
+	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
+		ctx := cmd.Context()
+		switch {
+		case o.Receipt:
+			return nil, p.printDocument(ctx, control.RequestSession, args[0])
+		case o.Replay:
+			return nil, p.printDocument(ctx, control.RequestReplay, args[0])
+		case isRequest(args[0]) && !p.isService(ctx, args[0]):
+			return answerOf(ctx, p.reading, control.OneRequest, args[0], p.showRequest)
+		}
+		return answerOf(ctx, p.running, control.OneService, args[0], p.showService)
+	})
 	cmd.Flags().BoolVar(&o.Replay, "replay", false, "print the REPLAY.jsonl of a request's session as it is stored")
 	cmd.Flags().BoolVar(&o.Receipt, "receipt", false, "print the RECEIPT.json of a request's session as it is stored")
-	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
 	cli.Exclusive(cmd, "replay", "receipt", "json")
 	return cmd
 }
@@ -91,32 +88,30 @@ func (p *program) isService(ctx context.Context, name string) bool {
 
 // turnCommand makes a verb that takes one service, or all of them.
 func (p *program) turnCommand(name, about, more string, turn control.Resource[control.Service]) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return p.local(&cobra.Command{
 		Use:               name + " [SERVICE]",
 		Short:             about,
 		Long:              about + ".\n\n" + more + "\nIt holds through any restart. Without SERVICE it is done to all.",
 		Example:           fmt.Sprintf("  guild work %s python\n  guild work %s --json", name, name),
 		Args:              cli.Arity(cobra.MaximumNArgs(1), "one service, or none for all"),
 		ValidArgsFunction: p.completeServices,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.running(cmd.Context(), func(client *control.Client, _ bool) error {
-				return p.runTurn(cmd.Context(), client, args, turn, asJSON)
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
+		return p.runTurn(cmd.Context(), args, turn)
+	})
 }
 
-func (p *program) runTurn(ctx context.Context, client *control.Client, args []string, turn control.Resource[control.Service], asJSON bool) error {
+func (p *program) runTurn(ctx context.Context, args []string, turn control.Resource[control.Service]) (*cli.Result, error) {
+	client, err := p.client()
+	if err != nil {
+		return nil, err
+	}
 	if len(args) == 0 {
 		all, err := control.Services.Call(ctx, client)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if len(all) == 0 {
-			return p.offersNothing()
+			return nil, p.offersNothing()
 		}
 		for _, s := range all {
 			args = append(args, s.D)
@@ -126,16 +121,16 @@ func (p *program) runTurn(ctx context.Context, client *control.Client, args []st
 	for _, d := range args {
 		s, err := turn.Call(ctx, client, d)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		turned = append(turned, s)
 	}
-	return printed(p, asJSON, turned, func([]control.Service) error {
+	return &cli.Result{JSON: turned, Show: func() error {
 		for _, s := range turned {
 			fmt.Fprintf(p.out, "%s: %s, %d running, %d queued\n", cli.Cut(cli.Clean(s.D), 40), s.State, s.Running, s.Queued)
 		}
 		return nil
-	})
+	}}, nil
 }
 
 // offersNothing is the error of a verb that needs a service.

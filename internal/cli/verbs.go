@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -88,4 +89,40 @@ func Exclusive(cmd *cobra.Command, flags ...string) {
 // Choices offers the values of a flag to the shell's completion.
 func Choices(cmd *cobra.Command, flag string, values ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // it is there
+}
+
+// Result is what a verb found or did.
+type Result struct {
+	JSON any          // what --json prints
+	Show func() error // prints it for a person
+}
+
+// Verb gives cmd the flag --json and makes it print the result of run, if there is one, and then return run's error. An
+// error of Show takes the place of that.
+func Verb(cmd *cobra.Command, out io.Writer, run func(cmd *cobra.Command, args []string) (*Result, error)) *cobra.Command {
+	JSONFlag(cmd, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		result, err := run(cmd, args)
+		if result == nil {
+			return err
+		}
+		show := result.Show
+		if AsJSON(cmd) {
+			show = func() error { return PrintJSON(out, result.JSON) }
+		}
+		if failed := show(); failed != nil {
+			return failed
+		}
+		return err
+	}
+	return cmd
+}
+
+// JSONFlag gives cmd the flag --json.
+func JSONFlag(cmd *cobra.Command, usage string) { cmd.Flags().Bool("json", false, usage) }
+
+// AsJSON reports whether a command was called with --json.
+func AsJSON(cmd *cobra.Command) bool {
+	is, err := cmd.Flags().GetBool("json")
+	return err == nil && is
 }

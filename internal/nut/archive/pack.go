@@ -65,7 +65,7 @@ tests/hidden/.salts.json keeps the salts that prove it later.`,
 	cli.Choices(cmd, "compression", nutshell.Gzip, nutshell.Zstd, nutshell.None)
 	cli.Choices(cmd, "level", string(nutshell.Fast), string(nutshell.Best))
 	return p.Verb(cmd, "print it as JSON", func(cmd *cobra.Command, _ []string) (host.Result, error) {
-		f.json = host.AsJSON(cmd)
+		f.json = cli.AsJSON(cmd)
 		return p.pack(cmd.Context(), f)
 	})
 }

@@ -84,7 +84,7 @@ func (p program) init(cmd *cobra.Command, f initFlags) (host.Result, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if !host.AsJSON(cmd) && p.Asks() {
+	if !cli.AsJSON(cmd) && p.Asks() {
 		if err := p.askInit(cmd, &f); err != nil {
 			return nil, err
 		}

@@ -14,36 +14,21 @@ type Result interface {
 	Print(p *Program) error
 }
 
-// Verb adds --json to a command, with this usage, and makes it print the result of run, if there is one, and then
-// return its error. After JSON an error only sets the exit code, because the JSON says what is wrong.
+// Verb is cli.Verb for a run that returns a Result. Usage describes --json. After JSON an error only sets the exit code,
+// because the JSON says what is wrong.
 func (p *Program) Verb(cmd *cobra.Command, usage string, run func(cmd *cobra.Command, args []string) (Result, error)) *cobra.Command {
-	cmd.Flags().Bool("json", false, usage)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cli.Verb(cmd, p.Out, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
 		result, err := run(cmd, args)
 		if result == nil {
-			return err
+			return nil, err
 		}
-		if AsJSON(cmd) {
-			if failed := cli.PrintJSON(p.Out, result); failed != nil {
-				return failed
-			}
-			if err != nil {
-				return cli.Shown(err)
-			}
-			return nil
+		if err != nil && cli.AsJSON(cmd) {
+			err = cli.Shown(err)
 		}
-		if failed := result.Print(p); failed != nil {
-			return failed
-		}
-		return err
-	}
+		return &cli.Result{JSON: result, Show: func() error { return result.Print(p) }}, err
+	})
+	cmd.Flag("json").Usage = usage
 	return cmd
-}
-
-// AsJSON reports whether a command was called with --json.
-func AsJSON(cmd *cobra.Command) bool {
-	is, err := cmd.Flags().GetBool("json")
-	return err == nil && is
 }
 
 // Examples are lines of a command's help that call verbs of this program.

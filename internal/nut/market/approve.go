@@ -45,7 +45,7 @@ reward; there is no way back. With -o the delivery is kept, to look at before.`,
 		if err != nil {
 			return nil, err
 		}
-		if !host.AsJSON(cmd) {
+		if !cli.AsJSON(cmd) {
 			p.printDelivery(r)
 		}
 		if !yes && !p.Asks() {
