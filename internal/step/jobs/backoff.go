@@ -16,8 +16,9 @@ import (
 	"guild/nip90"
 )
 
-// This file follows what providers say of their capacity, and how long they are left alone for it: for the job that they
-// had no capacity for (again), and for every other job as long as there is somebody else (backoff).
+// This file follows what providers say of their capacity. A provider that refuses for want of capacity is not asked again
+// for that job until a pause is over, which doubles each time (again). Other jobs prefer other services for a while
+// (backoff), but ask it if there are none.
 
 const (
 	maxPause  = 10 * time.Minute // longest cooldown of a service that had no capacity for another job
@@ -25,7 +26,7 @@ const (
 	maxBusy   = 4                // requests to one provider for one job that it may refuse for want of capacity
 )
 
-// backoff is what a service answered last that is a reason to ask others first, whatever the job is.
+// backoff is a reason to ask other services first, for any job.
 type backoff struct {
 	Refused int        `json:"refused,omitempty"` // requests in a row that it refused for want of capacity
 	At      int64      `json:"at,omitempty"`      // Unix ms of the last of them
@@ -47,13 +48,13 @@ func (k *serviceKey) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// demand is that a service wants to be paid first.
+// demand notes that a service wants to be paid first.
 type demand struct {
 	of    guild.Service
 	until int64 // Unix ms: when it is forgotten
 }
 
-// paused is the end of the cooldown for want of capacity, Unix ms. Each refusal in a row doubles it.
+// paused returns the end of the cooldown for want of capacity, Unix ms. Each refusal in a row doubles it.
 func (s backoff) paused(first time.Duration) int64 {
 	if s.Refused == 0 {
 		return 0
@@ -65,7 +66,7 @@ func (s backoff) paused(first time.Duration) int64 {
 	return s.At + min(pause, max(maxPause, first)).Milliseconds()
 }
 
-// unpaid is the end of the cooldown of a service that wants to be paid first, Unix ms.
+// unpaid returns the end of the cooldown of a service that wants to be paid first, Unix ms.
 func (s backoff) unpaid() int64 {
 	if s.Wanted == 0 {
 		return 0
@@ -73,7 +74,7 @@ func (s backoff) unpaid() int64 {
 	return s.Wanted + unpaidFor.Milliseconds()
 }
 
-// deriveDemands lists the demands anew.
+// deriveDemands computes the list of demands from the backoffs.
 func (s *state) deriveDemands() {
 	for of, one := range s.Backoffs.All() {
 		if until := one.unpaid(); until > 0 {
@@ -85,9 +86,8 @@ func (s *state) deriveDemands() {
 	})
 }
 
-// updateBackoff follows what an answer says of a service's capacity. It is called before the fact about the attempt is
-// applied. A service that begins a request, or delivers, has capacity again. Refusals of requests that were under way at
-// the same time count once.
+// updateBackoff changes the backoff of a service by its answer. It is called before the fact is applied to the attempt. A
+// service that begins a request, or delivers, has capacity again. Refusals of requests that overlapped count once.
 func (s *state) updateBackoff(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.AttemptRefused:
@@ -228,7 +228,7 @@ func report(content string) (c *fact.Capacity, text string) {
 func processing(f nip90.Feedback) (text string, c *fact.Capacity) {
 	c, words := report(f.Content)
 	if c == nil {
-		return said(f), nil
+		return wordsOf(f), nil
 	}
 	return cmp.Or(f.Text, words, c.String()), c
 }

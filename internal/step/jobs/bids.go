@@ -13,29 +13,28 @@ import (
 	"guild/internal/policy"
 )
 
-// Nothing can be paid yet. A bid says what a customer would pay at most, and a job whose customer names none bids
-// nothing as long as nobody asks for anything: no provider announces a price, and no budget is configured for the task.
+// Nothing can be paid yet. A bid is the most that a customer would pay. A job whose customer names none bids nothing as
+// long as no provider announces a price and no budget is configured for the task.
 
 const (
 	maxDeals  = 50 // bids for one task that are remembered
-	minDeals  = 10 // that say how the market takes them
+	minDeals  = 10 // from which on their success changes a bid
 	unhurried = "normal"
 )
 
-// deal is how one bid was taken.
+// deal records whether one bid was accepted.
 type deal struct {
-	Amount  guild.Msat  `json:"amount"`            // that was bid, or that the provider wanted of what a customer offered
-	Taken   bool        `json:"taken,omitempty"`   // it was not too little
-	Urgency string      `json:"urgency,omitempty"` // by which the bid was raised
+	Amount  guild.Msat  `json:"amount"`            // of the bid; for a bid that the customer named, the provider's quote
+	Taken   bool        `json:"taken,omitempty"`   // it was enough
+	Urgency string      `json:"urgency,omitempty"` // for which the bid was raised
 	Target  guild.Trust `json:"target,omitempty"`  // as above
-	Quote   guild.Msat  `json:"quote,omitempty"`   // that the provider wanted for work that was accepted, within a computed bid
+	Quote   guild.Msat  `json:"quote,omitempty"`   // of the provider, for accepted work within a computed bid
 }
 
-// bargained remembers how a bid was taken, before the fact about its attempt is applied. A bid is accepted by a delivery
-// that is: at its amount if it was computed, and at what the provider wanted if it said so, whoever named the bid. A word
-// alone accepts nothing. What is wanted beyond the bid refuses it, if it was computed: what a customer names is a limit
-// and no price.
-func (s *state) bargained(one fact.Fact) {
+// applyToDeals records whether a bid was enough, before the fact is applied to its attempt. A computed bid was enough if a
+// delivery for it was accepted, and too little if the provider wanted more. A bid that a customer named is a limit and no
+// price: it teaches something only through the quote of a provider whose delivery was accepted.
+func (s *state) applyToDeals(one fact.Fact) {
 	switch one := one.(type) {
 	case fact.AttemptQuoted:
 		s.deal(one.Attempt, func(a Attempt, job *Job) (deal, bool) {
@@ -71,27 +70,26 @@ func (s *state) deal(attempt nostr.ID, as func(Attempt, *Job) (deal, bool)) {
 	}
 }
 
-// dealsFor lists how the latest bids for a task were taken, the latest last.
+// dealsFor lists the latest deals for a task, the latest last.
 func (f *Fold) dealsFor(task string) []deal {
 	return fold.Read(f.State, func(s *state) []deal { return s.Deals.Of(task) })
 }
 
-// market is what bids for a task are computed from.
+// market holds what bids for a task are computed from.
 type market struct {
 	policy.Bids
 	deals []deal
 }
 
-// bid is what a request bids (the partnership protocol, section 4.1.4): the base cost by how urgent the job is, what
-// it should be worth, and how the latest bids for the task were taken, rounded once, half up. A base of 0 bids nothing.
+// bid computes a bid (the partnership protocol, section 4.1.4): the base cost times the factors for urgency, for the target
+// trust, and for the success of the latest bids, rounded once, half up. A base of 0 bids nothing.
 func (m market) bid(base guild.Msat, urgency string, target guild.Trust) guild.Msat {
 	return scale(base, m.urgency(urgency), m.premium(target), m.adjustment())
 }
 
-// base is the median of what was accepted: of two in the middle, the lower. A bid counts without what it was raised by
-// for its own urgency and target. A quote counts as it is, but for no more than that: who asks for all that an urgent job
-// bids does not make it what the work costs. Without any history it is what the provider asks for, else what is
-// configured.
+// base returns the median cost of accepted work: of two in the middle, the lower. A bid counts without the factors for its
+// urgency and target. A quote counts as it is, but for no more than that: a provider that asks for all that an urgent job
+// bids does not raise the base. Without any history the base is the provider's price, else the configured one.
 func (m market) base(price, configured guild.Msat) guild.Msat {
 	var accepted []guild.Msat
 	for _, d := range m.deals {
@@ -110,18 +108,18 @@ func (m market) base(price, configured guild.Msat) guild.Msat {
 	return accepted[(len(accepted)-1)/2]
 }
 
-// urgency is 1.0 for a normal job, 1.5 for an urgent one and 2.0 for a critical one.
+// urgency returns 1.0 for a normal job, 1.5 for an urgent one and 2.0 for a critical one.
 func (m market) urgency(word string) guild.Trust {
 	return cmp.Or(m.Urgency[cmp.Or(word, unhurried)], guild.Micro)
 }
 
-// premium is 1.0 + (target - 0.5), and never less than 1.
+// premium returns 1.0 + (target - 0.5), and never less than 1.
 func (m market) premium(target guild.Trust) guild.Trust {
 	return guild.Micro + max(0, target-m.BaseTrust)
 }
 
-// adjustment is 1.0 while from 50 to 90 % of the latest bids for the task are accepted, and where fewer than ten are
-// known. Above 90 % it falls evenly, to 0.5 where all are; below 50 % it rises evenly, to 2.0 where none is.
+// adjustment returns 1.0 while 50 to 90 % of the latest bids for the task are accepted, and if fewer than ten are known.
+// Above 90 % it falls evenly, to 0.5 at 100 %; below 50 % it rises evenly, to 2.0 at 0 %.
 func (m market) adjustment() guild.Trust {
 	const few, many = guild.Micro / 2, guild.Micro * 9 / 10
 	n, taken := guild.Trust(len(m.deals)), guild.Trust(0)
@@ -143,12 +141,12 @@ func (m market) adjustment() guild.Trust {
 	return guild.Micro
 }
 
-// scale multiplies an amount by factors in micro-units, rounded half up. What is beyond all money is that.
+// scale multiplies an amount by factors in micro-units, rounded half up, and returns at most mostBid.
 func scale(m guild.Msat, factors ...guild.Trust) guild.Msat {
 	return ratio(m, factors, nil)
 }
 
-// unscale divides by them.
+// unscale divides an amount by factors in micro-units, rounded half up.
 func unscale(m guild.Msat, factors ...guild.Trust) guild.Msat {
 	return ratio(m, nil, factors)
 }
@@ -170,8 +168,8 @@ func ratio(m guild.Msat, times, by []guild.Trust) guild.Msat {
 	return guild.Msat(above.Int64())
 }
 
-// bid is what the next request of a job bids if it goes to a service: what the customer named; what the provider offered
-// to do an open job for; else what is computed, where anybody asks for anything.
+// bid returns the bid of a job's next request if it goes to a service: the one that the customer named, the offer of the
+// provider for an open job, or a computed one.
 func (j *Jobs) bid(job *Job, o guild.Offer) guild.Msat {
 	if !job.Unbid {
 		return job.Bid

@@ -52,37 +52,37 @@ func TestADayAndAMonthAreThoseOfUTC(t *testing.T) {
 // has passed. Half of the month is over.
 func TestBudgetsThatAreUnderspentLend(t *testing.T) {
 	type loans = map[string]guild.Msat
-	empty := Purse{Limit: 10_000, Spent: 10_000}
-	docs := Purse{Limit: 8000, Spent: 1000}             // of 4000 that it should have spent: 3000 to spare
-	tests := Purse{Limit: 4000, Reserved: 500}          // of 2000: 1500
-	busy := Purse{Limit: 6000, Spent: 3000}             // of 3000: nothing
-	lent := Purse{Limit: 8000, Spent: 1000, Lent: 2000} // 1000
+	empty := Balance{Limit: 10_000, Spent: 10_000}
+	docs := Balance{Limit: 8000, Spent: 1000}             // of 4000 that it should have spent: 3000 to spare
+	tests := Balance{Limit: 4000, Reserved: 500}          // of 2000: 1500
+	busy := Balance{Limit: 6000, Spent: 3000}             // of 3000: nothing
+	lent := Balance{Limit: 8000, Spent: 1000, Lent: 2000} // 1000
 	half := guild.Trust(500_000)
 	for _, c := range []struct {
-		what    string
-		purses  map[string]Purse
-		amount  guild.Msat
-		elapsed guild.Trust
-		want    loans
-		granted bool
+		what     string
+		balances map[string]Balance
+		amount   guild.Msat
+		elapsed  guild.Trust
+		want     loans
+		granted  bool
 	}{
-		{"its own room is enough", map[string]Purse{"python": {Limit: 1000, Spent: 400, Reserved: 100}, "docs": docs}, 500, half, nil, true},
-		{"what is short is lent", map[string]Purse{"python": {Limit: 1000, Spent: 400, Reserved: 100}, "docs": docs}, 1500, half, loans{"docs": 1000}, true},
-		{"all of it", map[string]Purse{"python": empty, "docs": docs}, 3000, half, loans{"docs": 3000}, true},
-		{"and no more than was left unspent", map[string]Purse{"python": empty, "docs": docs}, 3001, half, nil, false},
-		{"the one with the most first", map[string]Purse{"python": empty, "docs": docs, "tests": tests, "busy": busy}, 4000, half, loans{"docs": 3000, "tests": 1000}, true},
-		{"of two alike the first by name", map[string]Purse{"python": empty, "b": docs, "a": docs}, 1, half, loans{"a": 1}, true},
-		{"together too little", map[string]Purse{"python": empty, "docs": docs, "tests": tests}, 4501, half, nil, false},
-		{"what was lent is not lent again", map[string]Purse{"python": empty, "docs": lent}, 1000, half, loans{"docs": 1000}, true},
-		{"not even a little of it", map[string]Purse{"python": empty, "docs": lent}, 1001, half, nil, false},
-		{"what was lent is not spent either", map[string]Purse{"python": {Limit: 8000, Lent: 3000, Spent: 4000}}, 1001, half, nil, false},
-		{"at the beginning nobody lends", map[string]Purse{"python": empty, "docs": {Limit: 8000}}, 1, 0, nil, false},
-		{"who borrowed does not lend", map[string]Purse{"python": empty, "docs": {Limit: 1000, Borrowed: 500, Spent: 1500}}, 1, half, nil, false},
-		{"what has no limit lends nothing", map[string]Purse{"python": empty, "docs": {}}, 1, half, nil, false},
-		{"and needs nothing", map[string]Purse{"python": {Spent: 5000}}, 1 << 40, half, nil, true},
-		{"a limit that was lowered is no debt", map[string]Purse{"python": {Limit: 1000, Spent: 9000}, "docs": docs}, 3000, half, loans{"docs": 3000}, true},
+		{"its own room is enough", map[string]Balance{"python": {Limit: 1000, Spent: 400, Reserved: 100}, "docs": docs}, 500, half, nil, true},
+		{"what is short is lent", map[string]Balance{"python": {Limit: 1000, Spent: 400, Reserved: 100}, "docs": docs}, 1500, half, loans{"docs": 1000}, true},
+		{"all of it", map[string]Balance{"python": empty, "docs": docs}, 3000, half, loans{"docs": 3000}, true},
+		{"and no more than was left unspent", map[string]Balance{"python": empty, "docs": docs}, 3001, half, nil, false},
+		{"the one with the most first", map[string]Balance{"python": empty, "docs": docs, "tests": tests, "busy": busy}, 4000, half, loans{"docs": 3000, "tests": 1000}, true},
+		{"of two alike the first by name", map[string]Balance{"python": empty, "b": docs, "a": docs}, 1, half, loans{"a": 1}, true},
+		{"together too little", map[string]Balance{"python": empty, "docs": docs, "tests": tests}, 4501, half, nil, false},
+		{"what was lent is not lent again", map[string]Balance{"python": empty, "docs": lent}, 1000, half, loans{"docs": 1000}, true},
+		{"not even a little of it", map[string]Balance{"python": empty, "docs": lent}, 1001, half, nil, false},
+		{"what was lent is not spent either", map[string]Balance{"python": {Limit: 8000, Lent: 3000, Spent: 4000}}, 1001, half, nil, false},
+		{"at the beginning nobody lends", map[string]Balance{"python": empty, "docs": {Limit: 8000}}, 1, 0, nil, false},
+		{"who borrowed does not lend", map[string]Balance{"python": empty, "docs": {Limit: 1000, Borrowed: 500, Spent: 1500}}, 1, half, nil, false},
+		{"what has no limit lends nothing", map[string]Balance{"python": empty, "docs": {}}, 1, half, nil, false},
+		{"and needs nothing", map[string]Balance{"python": {Spent: 5000}}, 1 << 40, half, nil, true},
+		{"a limit that was lowered is no debt", map[string]Balance{"python": {Limit: 1000, Spent: 9000}, "docs": docs}, 3000, half, loans{"docs": 3000}, true},
 	} {
-		got, granted := grant(c.purses, "python", c.amount, c.elapsed)
+		got, granted := grant(c.balances, "python", c.amount, c.elapsed)
 		if granted != c.granted || granted && !maps.Equal(got, c.want) {
 			t.Errorf("%s: %v, %t", c.what, got, granted)
 		}
@@ -115,7 +115,7 @@ func TestAllBudgetsTogetherAreNeverOverspent(t *testing.T) {
 			}
 			var all [periods]struct{ limit, used, lent, borrowed guild.Msat }
 			for _, e := range j.Budget(now) {
-				for of, p := range []Purse{e.Daily, e.Monthly} {
+				for of, p := range []Balance{e.Daily, e.Monthly} {
 					if p.Limit == 0 {
 						continue
 					}
@@ -170,7 +170,7 @@ func TestABidIsReservedUntilItIsDecided(t *testing.T) {
 		w.wants(first, guild.Requested)
 		w.wants(second, guild.Requested)
 		w.wants(third) // it waits: 800 of 1000 are bid
-		if e := w.envelope("python"); e.Daily != (Purse{Limit: 1000, Reserved: 800}) || e.Monthly != (Purse{Limit: 5000, Reserved: 800}) {
+		if e := w.envelope("python"); e.Daily != (Balance{Limit: 1000, Reserved: 800}) || e.Monthly != (Balance{Limit: 5000, Reserved: 800}) {
 			t.Errorf("%+v", e)
 		}
 		w.delivers(alice, w.attempt(first).ID, []byte("the work"))
@@ -180,17 +180,17 @@ func TestABidIsReservedUntilItIsDecided(t *testing.T) {
 		w.delivers(alice, w.attempt(second).ID, []byte("the work"))
 		w.judges(second, guild.Failure)
 		w.wants(third, guild.Requested)
-		if e := w.envelope("python"); e.Daily != (Purse{Limit: 1000, Spent: 400, Reserved: 400}) {
+		if e := w.envelope("python"); e.Daily != (Balance{Limit: 1000, Spent: 400, Reserved: 400}) {
 			t.Errorf("%+v", e)
 		}
 		w.delivers(alice, w.attempt(third).ID, []byte("the work"))
 		w.judges(third, guild.Success)
 		w.restart()
-		if e := w.envelope("python"); e.Daily != (Purse{Limit: 1000, Spent: 800}) || e.Monthly != (Purse{Limit: 5000, Spent: 800}) {
+		if e := w.envelope("python"); e.Daily != (Balance{Limit: 1000, Spent: 800}) || e.Monthly != (Balance{Limit: 5000, Spent: 800}) {
 			t.Errorf("after a restart %+v", e)
 		}
 		w.pass(24 * time.Hour)
-		if e := w.envelope("python"); e.Daily != (Purse{Limit: 1000}) || e.Monthly != (Purse{Limit: 5000, Spent: 800}) {
+		if e := w.envelope("python"); e.Daily != (Balance{Limit: 1000}) || e.Monthly != (Balance{Limit: 5000, Spent: 800}) {
 			t.Errorf("the day after %+v", e)
 		}
 	})
@@ -319,7 +319,7 @@ func TestABudgetTakesFromOthersAndFromTheVariable(t *testing.T) {
 		w.wants(first, guild.Requested)
 		second := w.opens(Order{Bid: 900})
 		w.wants(second, guild.Requested)
-		if p, d := w.envelope("python").Monthly, w.envelope("docs").Monthly; p != (Purse{Limit: 1000, Reserved: 1900, Borrowed: 900}) || d != (Purse{Limit: 3100, Lent: 900}) {
+		if p, d := w.envelope("python").Monthly, w.envelope("docs").Monthly; p != (Balance{Limit: 1000, Reserved: 1900, Borrowed: 900}) || d != (Balance{Limit: 3100, Lent: 900}) {
 			t.Errorf("python %+v, docs %+v", p, d)
 		}
 		third := w.opens(Order{Bid: 200, Timeout: time.Minute})
@@ -327,7 +327,7 @@ func TestABudgetTakesFromOthersAndFromTheVariable(t *testing.T) {
 		w.delivers(alice, w.attempt(second).ID, []byte("the work"))
 		w.judges(second, guild.Failure) // what was lent goes back
 		w.wants(third, guild.Requested)
-		if p, d := w.envelope("python").Monthly, w.envelope("docs").Monthly; p != (Purse{Limit: 1000, Reserved: 1200, Borrowed: 200}) || d != (Purse{Limit: 3100, Lent: 200}) {
+		if p, d := w.envelope("python").Monthly, w.envelope("docs").Monthly; p != (Balance{Limit: 1000, Reserved: 1200, Borrowed: 200}) || d != (Balance{Limit: 3100, Lent: 200}) {
 			t.Errorf("then python %+v, docs %+v", p, d)
 		}
 
@@ -400,7 +400,7 @@ func TestAProcessThatDiesWhileItBidsLeavesNothingReserved(t *testing.T) {
 		w.pass(time.Minute)
 		w.ends(order.ID, guild.JobAccepted)
 		whole = w.entries()
-		if e := w.envelope("python"); e.Daily != (Purse{Limit: 150, Spent: 300, Borrowed: 150}) {
+		if e := w.envelope("python"); e.Daily != (Balance{Limit: 150, Spent: 300, Borrowed: 150}) {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -499,7 +499,7 @@ func TestAJobThatIsTakenBackBeforeAnybodyIsAskedFreesItsBid(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.restart()
-		if e := w.envelope("python"); e.Daily != (Purse{Limit: 10_000}) || len(find[fact.BidReserved](w)) != 1 {
+		if e := w.envelope("python"); e.Daily != (Balance{Limit: 10_000}) || len(find[fact.BidReserved](w)) != 1 {
 			t.Errorf("%+v", e)
 		}
 	})

@@ -17,7 +17,7 @@ import (
 // Others is the task by which Config.Budgets names the budget of every task that has none of its own.
 const Others = "*"
 
-// budget is that of a task. The variable COST_BUDGET adds to a month, or takes away.
+// budget returns the budget of a task. The variable COST_BUDGET adds to its month, or takes away.
 func (c Config) budget(task string) (Budget, bool) {
 	b, ok := c.Budgets[task]
 	for _, others := range [...]string{Others, ""} {
@@ -31,10 +31,10 @@ func (c Config) budget(task string) (Budget, bool) {
 	return b, ok
 }
 
-// Budget lists the budgets that are configured, and those of other tasks that something was bid for, by task.
+// Budget lists the configured budgets, and those of other tasks for which something was bid, by task.
 func (j *Jobs) Budget(now time.Time) []Envelope { return j.envelopes(now) }
 
-// envelopes lists the budgets, those of the given tasks among them.
+// envelopes lists the budgets, including those of the given tasks.
 func (j *Jobs) envelopes(now time.Time, also ...string) (all []Envelope) {
 	used := j.fold.accounts(now)
 	tasks := slices.AppendSeq(also, maps.Keys(used))
@@ -46,42 +46,46 @@ func (j *Jobs) envelopes(now time.Time, also ...string) (all []Envelope) {
 	slices.Sort(tasks)
 	for _, task := range slices.Compact(tasks) {
 		if b, ok := j.c.budget(task); ok {
-			all = append(all, Envelope{task, used[task][day].purse(b.Daily), used[task][month].purse(b.Monthly)})
+			all = append(all, Envelope{task, used[task][day].balance(b.Daily), used[task][month].balance(b.Monthly)})
 		}
 	}
 	return all
 }
 
-// allowance is what the budgets say to a bid.
+// allowance is the answer of the budgets to a bid: whether it is allowed now, and if not, when it may be.
+//
+// There are two times because bids for other jobs may still be undecided. If all of them are spent, the bid is allowed at
+// until; if all of them are freed, at least. A job waits for the first; it ends early only if even the second is after its
+// deadline.
 type allowance struct {
 	loans [periods]map[string]guild.Msat
-	until time.Time // when they say something else if no bid is decided before; zero when they allow it
-	least time.Time // the same, however the bids end that are not decided yet
-	never bool      // nor after: it is more than all of a period, with all that other tasks could lend
+	until time.Time // when the bid is allowed if all reserved bids are spent; zero if it is allowed now
+	least time.Time // when it is allowed if all reserved bids are freed
+	never bool      // it is more than all budgets of a period together
 	why   string
 }
 
-// allows asks the budgets for an amount.
+// allows asks the budgets of a day and a month for an amount.
 func (j *Jobs) allows(task string, amount guild.Msat, now time.Time) allowance {
 	b, _ := j.c.budget(task)
 	all := j.envelopes(now, task)
 	var a allowance
 	for of := range periods {
-		purses, final := map[string]Purse{}, map[string]Purse{}
+		balances, final := map[string]Balance{}, map[string]Balance{}
 		for _, e := range all {
-			p := [periods]Purse{e.Daily, e.Monthly}[of]
-			purses[e.Task] = p
+			p := [periods]Balance{e.Daily, e.Monthly}[of]
+			balances[e.Task] = p
 			p.Reserved = 0
 			final[e.Task] = p
 		}
-		loans, granted := grant(purses, task, amount, elapsed(of, now))
+		loans, granted := grant(balances, task, amount, elapsed(of, now))
 		a.loans[of] = loans
 		if granted {
 			continue
 		}
-		until, least := granting(purses, of, task, amount, now), granting(final, of, task, amount, now)
+		until, least := granting(balances, of, task, amount, now), granting(final, of, task, amount, now)
 		a.until, a.least = later(a.until, until), later(a.least, least)
-		if most := whole(purses); !a.never && amount > most {
+		if most := whole(balances); !a.never && amount > most {
 			a.never, a.why = true, impossible(task, of, amount, most)
 		}
 		if a.never {
@@ -93,27 +97,27 @@ func (j *Jobs) allows(task string, amount guild.Msat, now time.Time) allowance {
 	return a
 }
 
-// whole is the most that a period can ever grant to one task: all that is configured.
-func whole(purses map[string]Purse) (most guild.Msat) {
-	for _, p := range purses {
+// whole returns the most that a period can ever grant to one task: all budgets together.
+func whole(balances map[string]Balance) (most guild.Msat) {
+	for _, p := range balances {
 		most = min(most+p.Limit, mostBid)
 	}
 	return most
 }
 
-// impossible says that no budget will ever allow a bid.
+// impossible says for a person that no budget will ever allow a bid.
 func impossible(task string, of int, amount, most guild.Msat) string {
 	return fmt.Sprintf("%s must be bid, and the budget for %s never allows more than %s a %s, with all that other tasks could lend; "+
 		"bid less, or raise it under [budget] in the configuration", amount, task, most, [periods]string{"day", "month"}[of])
 }
 
-// granting is when purses that nothing else happens to allow an amount: others lend more with the time that passes,
-// and in the next period everything begins anew.
-func granting(purses map[string]Purse, of int, task string, amount guild.Msat, now time.Time) time.Time {
+// granting returns when the budgets of a period allow an amount if nothing else is bid: other tasks can lend more as time
+// passes, and in the next period all begins anew.
+func granting(balances map[string]Balance, of int, task string, amount guild.Msat, now time.Time) time.Time {
 	from, to := period(of, now)
 	begins := elapsed(of, now)
 	share := begins + guild.Trust(sort.Search(int(guild.Micro-begins), func(n int) bool {
-		_, granted := grant(purses, task, amount, begins+guild.Trust(n))
+		_, granted := grant(balances, task, amount, begins+guild.Trust(n))
 		return granted
 	}))
 	switch {
@@ -133,7 +137,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// refusal says which budget does not allow a bid in a period that goes to a time.
+// refusal says for a person which budget does not allow a bid, in a period that ends at to.
 func refusal(task string, of int, until, least, to time.Time, limit guild.Msat) string {
 	what, name := "spent", [periods]string{"day", "month"}[of]
 	switch {
@@ -152,8 +156,8 @@ func (j *Jobs) limited(task string, amount guild.Msat) bool {
 	return ok && amount > 0 && b.Daily+b.Monthly > 0
 }
 
-// reserve has the budgets set aside what the next attempt of a job may bid. It is decided under the boundary of all
-// bids: whatever is decided for other jobs at the same time, here or on another node, comes before it or after it.
+// reserve reserves the bid of a job's next attempt. All reservations are decided under one guard: decisions for other jobs
+// at the same time, here or on another node, come before it or after it, so that no budget is granted twice.
 func (j *Jobs) reserve(job *Job, amount guild.Msat) due.Work {
 	next := len(job.Attempts) + 1
 	return due.Decide(fmt.Sprintf("reserve the bid %d of %s", next, job.Job), fact.BidSubject, time.Time{}, func(tx *journal.Tx) error {
@@ -174,7 +178,7 @@ func (j *Jobs) reserve(job *Job, amount guild.Msat) due.Work {
 	})
 }
 
-// giveBack frees what was reserved for a provider that is not there any more, and is too little for the one that is.
+// giveBack frees a reservation that was made for a provider that is gone, and is too little for the present one.
 func (j *Jobs) giveBack(job *Job) due.Work {
 	t := turn{job.Job, len(job.Attempts) + 1}
 	return due.Decide(fmt.Sprintf("give the bid %d of %s back", t.N, t.Job), fact.BidSubject, time.Time{}, func(tx *journal.Tx) error {
@@ -185,8 +189,8 @@ func (j *Jobs) giveBack(job *Job) due.Work {
 	})
 }
 
-// ask reserves what a job bids for its next attempt, where that is limited, and then plans the attempt. A reservation
-// is what is bid, also if it would be computed otherwise by now.
+// ask reserves the bid of a job's next attempt, if a budget limits it, and then plans the attempt. A reserved amount is
+// bid even if another would be computed by now.
 func (j *Jobs) ask(job *Job, o guild.Offer) due.Work {
 	bid := j.bid(job, o)
 	had, ok := j.fold.reserved(job)
@@ -201,7 +205,7 @@ func (j *Jobs) ask(job *Job, o guild.Offer) due.Work {
 	return j.plan(job, o, had)
 }
 
-// asks is what the budgets say to what a job still has to bid.
+// asks returns the answer of the budgets to all that a job still has to bid.
 func (v *view) asks() allowance {
 	if _, kept := v.jobs.c.budget(v.Task); !kept {
 		return allowance{}
@@ -224,8 +228,8 @@ func (v *view) asks() allowance {
 	return v.jobs.allows(v.Task, more*bid, v.now)
 }
 
-// hopeless says why no day and no month will ever allow what the job still has to bid, if that is so. What a customer
-// bids does not depend on who comes.
+// hopeless says why no budget will ever allow what the job still has to bid, if that is so. Only a bid that the customer
+// named can be hopeless: a computed one depends on the providers that may still appear.
 func (v *view) hopeless() (why string, hopeless bool) {
 	if v.Unbid || v.missing() <= 0 {
 		return "", false
@@ -234,7 +238,7 @@ func (v *view) hopeless() (why string, hopeless bool) {
 	return a.why, a.never
 }
 
-// broke says why there is nothing to bid any more before the job's deadline, if that is so.
+// broke says why the budgets allow no further bid before the job's deadline, if that is so.
 func (v *view) broke() (why string, broke bool) {
 	if v.missing() <= 0 {
 		return "", false
@@ -249,7 +253,7 @@ func (v *view) broke() (why string, broke bool) {
 	return v.disagreement() + a.why, true
 }
 
-// dueForBids lists the reservations that nothing holds any more.
+// dueForBids frees the reservations whose attempts have ended.
 func (j *Jobs) dueForBids() (work []due.Work) {
 	for _, t := range j.fold.reservations() {
 		if _, over := j.owed(t); !over {
@@ -269,8 +273,8 @@ func (f *Fold) holds(t turn) bool {
 	return fold.Read(f.State, func(s *state) bool { return s.Bids.Has(t) })
 }
 
-// owed is what of a reserved bid is spent, once that is decided: all of it, or what the provider wanted if that was
-// less, where the delivery was accepted. A reservation for an attempt that its job ended without is owed to nobody.
+// owed returns how much of a reserved bid is spent, once that is decided: for an accepted delivery all of it, or the
+// provider's quote if that was less; else nothing.
 func (j *Jobs) owed(t turn) (spent guild.Msat, over bool) {
 	job, ok := j.fold.Job(t.Job)
 	switch {

@@ -15,7 +15,7 @@ import (
 	"guild/internal/market/route"
 )
 
-// field says who may be asked next for a job.
+// field is the result of a look for providers of a job.
 type field struct {
 	best   *guild.Offer // nil when nobody may be asked now
 	count  int          // providers that may be asked, now or later; counted only up to the number wanted
@@ -26,13 +26,13 @@ type field struct {
 	excluded string // why one of them must not be asked
 }
 
-// look is a field that is kept until something changes.
+// look is a field that is kept until something changes, with what it was made from.
 type look struct {
 	job     *Job
 	version uint64    // of the task's list
 	until   time.Time // when something changes by time alone
 	field
-	later []route.Facts // who may be asked later, if nobody may be asked now
+	later []route.Facts // providers that may be asked later, if none may be asked now
 }
 
 // candidate is a service that may be asked, now or later.
@@ -62,8 +62,12 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// field finds who may be asked, and as many others as are wanted. It is called for every job that goes on after every
-// fact, so it looks no further than it must, and not again where nothing has changed.
+// field finds the provider to ask next for a job, and counts others until there are as many as are wanted.
+//
+// Every fact makes the node ask what is due, and that calls field for every open job. So a search stops as soon as it can
+// answer, and its result is kept (looks) while the job, the version of the task's list and the chosen provider's limits
+// are unchanged. The choice is made again, under the same lock, when the attempt is planned (settleOn): a look only says
+// that somebody may be asked.
 func (j *Jobs) field(job *Job, want int, now time.Time) field {
 	if job.lapsed(now) {
 		return field{why: "the credentials have expired"}
@@ -93,7 +97,7 @@ func (j *Jobs) field(job *Job, want int, now time.Time) field {
 	return found.field
 }
 
-// lookAgain is how soon a job is looked at again that found nobody although somebody was free.
+// lookAgain is the time until the next look if the choice found nobody although the search did.
 const lookAgain = time.Second
 
 // holds reports whether a new search would find the same.
@@ -120,7 +124,8 @@ func (j *Jobs) remember(l look) {
 	j.looks[l.job.Job] = l
 }
 
-// search walks the task's list, the best first, until somebody may be asked now and there are as many as are wanted.
+// search walks the task's list, the best first, until one provider may be asked now and as many as are wanted may be
+// asked at all.
 func (j *Jobs) search(job *Job, s route.Scope, want int) look {
 	now := s.Now
 	l := look{job: job, until: now.Add(time.Hour)}
@@ -227,8 +232,8 @@ func (j *Jobs) fieldOf(job *Job, given []route.Facts, now time.Time) field {
 	return f
 }
 
-// given are the services that a job is for, where it does not go to whoever is best: those of the providers that the
-// customer named, one that is met, or those that made an offer.
+// given returns the services that a job is limited to, and the rule that limits it: those of the providers that the
+// customer named, those of a benchmark, or those that made an offer. The rule is "" for a job that any service may get.
 func (j *Jobs) given(job *Job, s route.Scope) (given []route.Facts, rule string) {
 	of := func(p nostr.PubKey) []route.Facts { return j.matrix.Of(s, p) }
 	switch {
@@ -255,8 +260,9 @@ func (j *Jobs) given(job *Job, s route.Scope) (given []route.Facts, rule string)
 	return nil, ""
 }
 
-// offered are those who made an offer for an open job, at their price. To offer is to confirm the kind. Who made one and
-// never announced itself is asked by our own relays, in clear, and for unimportant work only.
+// offered returns the services of the providers that made an offer for an open job, at that price. An offer confirms the
+// kind. A provider that never announced itself is asked through our own relays, in clear, and only for a job of low
+// criticality.
 func (j *Jobs) offered(job *Job, of func(nostr.PubKey) []route.Facts, now time.Time) (offered []route.Facts) {
 	seen := map[nostr.PubKey]bool{}
 	for _, said := range job.Offers {
@@ -293,7 +299,7 @@ func (j *Jobs) inOrder(job *Job, given []route.Facts, now time.Time) (all []cand
 	return all
 }
 
-// nobody says why there is nobody to ask.
+// nobody says for a person why no provider can be asked.
 func nobody(job *Job, offers int, unknown bool, excluded string) string {
 	switch {
 	case unknown && !job.Open && len(job.Providers) > 0:
@@ -316,17 +322,14 @@ func unheard(job *Job) string {
 	if more := len(job.Providers) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
-	return fmt.Sprintf("%s announced nothing on the relays for the task %q", hasOrHave(names), job.Task)
-}
-
-func hasOrHave(names []string) string {
+	have := "have"
 	if len(names) == 1 {
-		return names[0] + " has"
+		have = "has"
 	}
-	return strings.Join(names, ", ") + " have"
+	return fmt.Sprintf("%s %s announced nothing on the relays for the task %q", strings.Join(names, ", "), have, job.Task)
 }
 
-// taskOf is the task of a job, "" of an unknown one.
+// taskOf returns the task of a job, "" of an unknown one.
 func (s *state) taskOf(id guild.JobID) string {
 	if job, ok := s.Jobs.Get(id); ok {
 		return job.Task
@@ -334,8 +337,8 @@ func (s *state) taskOf(id guild.JobID) string {
 	return ""
 }
 
-// jobOf is the job that an entry is about.
-func jobOf(e fact.Entry) guild.JobID {
-	id, _ := guild.ParseJobID(strings.TrimPrefix(string(e.Subject), "job."))
-	return id
+// jobOf returns the job that a guard or an entry's subject is about.
+func jobOf(subject fact.Subject) (guild.JobID, bool) {
+	id, err := guild.ParseJobID(strings.TrimPrefix(string(subject), "job."))
+	return id, err == nil
 }

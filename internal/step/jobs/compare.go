@@ -21,19 +21,19 @@ import (
 
 // The ways to compare the deliveries of several providers (docs/adr/0016-when-deliveries-agree.md).
 const (
-	byWhatTheyAre = ""         // byTests where functional tests passed, else byHash
+	byWhatTheyAre = ""         // byTests if functional tests passed, else byHash
 	byHash        = "hash"     // the files are the same, byte for byte
 	byJSON        = "json"     // as byHash, but JSON files by their canonical form
-	byText        = "text"     // as byHash, but text with its white space evened out
+	byText        = "text"     // as byHash, but text regardless of its white space
 	byNumbers     = "numbers:" // as byText, but numbers may differ by the tolerance that follows
 	byTests       = "tests"    // the judge saw the same tests pass
-	byType        = "oa."      // the beginning of a job type: the results say the same, as typed.Agree has it
+	byType        = "oa."      // prefix of a job type: typed.Agree compares the results
 
-	byOpinion = string(oa.JudgeModel) // nothing is compared here: the judge has somebody choose between all of them
-	byMerging = string(oa.Merge)      // nor here: one result is made of all
+	byOpinion = string(oa.JudgeModel) // not compared: the judge has a model choose one
+	byMerging = string(oa.Merge)      // not compared: one result is made of all
 )
 
-// Bounds on what is looked into. What is beyond them is compared byte for byte.
+// Bounds on what is parsed. Anything larger is compared byte for byte.
 const (
 	maxCompared = 4 << 20 // bytes of one file
 	maxNumbers  = 1 << 20 // numbers of one delivery
@@ -62,17 +62,17 @@ func parseComparer(name string) (c comparer, ok bool) {
 	return comparer{byNumbers, tolerance}, true
 }
 
-// essence is what of a delivery is compared. A zero hash is nothing, and agrees with nothing.
-type essence struct {
+// summary holds what is compared of a delivery. A zero hash agrees with nothing.
+type summary struct {
 	tests   guild.Hash
 	files   guild.Hash
 	numbers []float64
 	result  []byte // of a typed job
 }
 
-// of is the essence of a delivery, packed, and of the verdict on it.
-func (c comparer) of(bundle []byte, v guild.Verdict) essence {
-	var e essence
+// of returns the summary of a packed delivery and the verdict on it.
+func (c comparer) of(bundle []byte, v guild.Verdict) summary {
+	var e summary
 	switch c.by {
 	case byTests:
 		e.tests = hashNames(passed(v.Tests))
@@ -91,9 +91,9 @@ func (c comparer) of(bundle []byte, v guild.Verdict) essence {
 	return e
 }
 
-// agree reports whether a delivery agrees with the first one of those that agree with each other. Only with that one
-// it is compared, or a chain of small differences would lead anywhere.
-func (c comparer) agree(first, other essence) bool {
+// agree reports whether a delivery agrees with the first of a group that agree with each other. It is compared with the
+// first only, because a chain of small differences could lead anywhere.
+func (c comparer) agree(first, other summary) bool {
 	if !first.tests.IsZero() && !other.tests.IsZero() {
 		return first.tests == other.tests
 	}
@@ -104,10 +104,10 @@ func (c comparer) agree(first, other essence) bool {
 	return !first.files.IsZero() && first.files == other.files && slices.EqualFunc(first.numbers, other.numbers, near)
 }
 
-// hash is what is kept of an essence.
-func (e essence) hash() guild.Hash { return cmp.Or(e.tests, e.files) }
+// hash returns the part of a summary that is recorded.
+func (e summary) hash() guild.Hash { return cmp.Or(e.tests, e.files) }
 
-// isOther reports whether a test is none of those that decide the outcome.
+// isOther reports whether a test does not decide the outcome.
 func isOther(t guild.Test) bool {
 	return t.Layer == guild.LayerEdge || t.Layer == guild.LayerPerformance || t.Layer == guild.LayerSecurity
 }
@@ -121,7 +121,7 @@ func passed(tests []guild.Test) (ids []string) {
 	return ids
 }
 
-// hashNames is zero for no names at all.
+// hashNames hashes a set of names; it returns the zero hash for none.
 func hashNames(names []string) guild.Hash {
 	if len(names) == 0 {
 		return guild.Hash{}
@@ -137,13 +137,13 @@ func hashNames(names []string) guild.Hash {
 // part is one file of a delivery.
 type part struct {
 	path    string
-	form    string // of what hash is the hash
+	form    string // in which the content was hashed: bytes, json, text or numbers
 	hash    guild.Hash
 	numbers []float64
 }
 
-// hashFiles is the hash of what was delivered, whatever order and dates the archive has. What is no bundle is
-// compared as it is.
+// hashFiles hashes the delivered files, regardless of order and dates in the archive. A delivery that is not a bundle is
+// hashed as it is.
 func (c comparer) hashFiles(bundle []byte) (guild.Hash, []float64) {
 	var parts []part
 	left := maxNumbers
@@ -169,7 +169,8 @@ func (c comparer) hashFiles(bundle []byte) (guild.Hash, []float64) {
 	return hashNames(names), numbers
 }
 
-// isDelivered tells the work from what every delivery says of itself, with ids and times of its own.
+// isDelivered reports whether a file is part of the work, and not of the delivery's own description, which differs in ids
+// and times each time.
 func isDelivered(path string) bool {
 	switch path {
 	case nutshell.ManifestFile, nutshell.ResultFile, nutshell.ArtifactsDir + "/result.json":
@@ -178,7 +179,7 @@ func isDelivered(path string) bool {
 	return !strings.HasPrefix(path, "delivery/logs/")
 }
 
-// read takes in one file; most is how many numbers it may have to be compared by them.
+// read hashes one file. A file of more than most numbers is not compared by numbers.
 func (c comparer) read(path string, r io.Reader, most int) (part, error) {
 	p := part{path: path, form: "bytes"}
 	looks := c.by == byText || c.by == byNumbers || c.by == byJSON && strings.HasSuffix(strings.ToLower(path), ".json")
@@ -201,7 +202,7 @@ func (c comparer) read(path string, r io.Reader, most int) (part, error) {
 	return p, nil
 }
 
-// look takes the meaning of a file, if it has one to the comparer.
+// look hashes the meaning of a file, and reports false if the comparer can only compare its bytes.
 func (c comparer) look(p *part, content []byte, most int) bool {
 	if c.by == byJSON {
 		hash, err := canon.Hash(content)
@@ -229,8 +230,8 @@ func (c comparer) look(p *part, content []byte, most int) bool {
 
 var errTooMany = errors.New("too many numbers")
 
-// split takes the numbers out of a text that holds no NUL, which stands for them in what is left. A date, a version
-// and a name with digits in it are text.
+// split takes the numbers out of a text, and puts a NUL, which the text must not have, in the place of each. Dates,
+// versions and names with digits are text.
 func split(text []byte, most int) (rest []byte, numbers []float64, err error) {
 	for len(text) > 0 {
 		n := bytes.IndexFunc(text, func(r rune) bool { return !inWord(r) })
@@ -254,7 +255,7 @@ func split(text []byte, most int) (rest []byte, numbers []float64, err error) {
 	return rest, numbers, nil
 }
 
-// inWord reports whether a character may be inside of a number, or makes what it is inside of none.
+// inWord reports whether a character belongs to a word, which may be a number.
 func inWord(r rune) bool {
 	return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || strings.ContainsRune("_.+-", r)
 }

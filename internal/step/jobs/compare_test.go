@@ -70,7 +70,7 @@ func TestWhatIsNoBundleIsComparedAsItIs(t *testing.T) {
 
 func TestNumbersAreComparedWithTheFirstOnly(t *testing.T) {
 	by := comparer{byNumbers, 1}
-	of := func(x string) essence { return by.of(made(t, 1, map[string]string{"a": x}), guild.Verdict{}) }
+	of := func(x string) summary { return by.of(made(t, 1, map[string]string{"a": x}), guild.Verdict{}) }
 	if first := of("1"); !by.agree(first, of("2")) || by.agree(first, of("3")) || !by.agree(of("2"), of("3")) {
 		t.Error("a chain of small differences leads anywhere")
 	}

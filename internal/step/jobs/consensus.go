@@ -19,14 +19,14 @@ import (
 	"guild/oa"
 )
 
-// count is how the attempts of a job stand, as far as its ending depends on it.
+// count sums up the attempts of a job, as far as its ending depends on them.
 type count struct {
-	waiting    int      // the provider may still answer
-	live       int      // those, and what is delivered and has no verdict
-	succeeded  int      // the delivery was accepted
-	uncompared int      // of those not compared yet
-	agreeing   int      // the most accepted deliveries that agree
-	chosen     nostr.ID // the first of those
+	waiting    int      // whose provider may still answer
+	live       int      // those, and delivered ones without a verdict
+	succeeded  int      // whose delivery was accepted
+	uncompared int      // accepted, and not compared yet
+	agreeing   int      // in the largest group of accepted deliveries that agree
+	chosen     nostr.ID // the first of that group
 	tried      int      // attempts that use up a try; a provider without capacity was not tried
 }
 
@@ -69,11 +69,11 @@ func (j *Job) count() count {
 	return c
 }
 
-// quorum is how many accepted deliveries must agree.
+// quorum returns the number of accepted deliveries that must agree.
 func (j *Job) quorum() int { return oa.Adjudication(j.Compare).Quorum(j.Criticality) }
 
-// live reports whether an attempt may still come to something: asked and not answered, or delivered and not judged. What
-// is judged a second time came to something before.
+// live reports whether an attempt may still succeed: asked and not answered, or delivered and not judged. An attempt that
+// is judged a second time is not live, because its first verdict counts until then.
 func (a Attempt) live() bool {
 	return a.State.Waiting() || a.Verdict == nil && (a.State == guild.Delivered || a.State == guild.Undecided)
 }
@@ -89,7 +89,13 @@ func (j *Job) successes() (accepted []Attempt) {
 	return accepted
 }
 
-// view is one look at a job. Who may be asked is found out at most once in it, and only if it matters.
+// view is one look at a job, from which every decision about it follows.
+//
+// Several providers may work on a job at once, and their deliveries arrive, are judged and are compared in any order. So
+// nothing is decided when an event comes in. Instead each look counts the attempts anew and asks the same questions: do
+// enough agree, can enough still agree, are more to be asked, and may they be asked now? A restart needs no special case:
+// the same counts give the same answers. The providers that may be asked are looked for at most once in a view, and only
+// if an answer depends on them.
 type view struct {
 	*Job
 	count
@@ -112,11 +118,11 @@ func (v *view) field() *field {
 	return v.who
 }
 
-// enough reports whether the job can be accepted: as many deliveries agree as its criticality asks for.
+// enough reports whether the job can be accepted: a quorum of deliveries agrees.
 func (v *view) enough() bool { return v.agreeing >= v.quorum() }
 
-// lost says why the job can come to nothing more, if that is so: those who were asked, and those who may be, are too
-// few for what is missing.
+// lost says why the job cannot reach its quorum any more, if that is so: the providers that were asked and those that may
+// be are too few.
 func (v *view) lost() (why string, lost bool) {
 	quorum, have := v.quorum(), v.agreeing+v.uncompared+v.live
 	left := max(v.Tries-v.tried, 0)
@@ -144,7 +150,7 @@ func (v *view) lost() (why string, lost bool) {
 	return v.disagreement() + why, true
 }
 
-// last says how the latest attempt came out, if there was one.
+// last says how the latest attempt ended, "" without one.
 func (v *view) last(prefix string) string {
 	if len(v.Attempts) == 0 {
 		return ""
@@ -152,7 +158,7 @@ func (v *view) last(prefix string) string {
 	return prefix + v.Attempts[len(v.Attempts)-1].why()
 }
 
-// disagreement tells why accepted deliveries do not make the job accepted.
+// disagreement says why accepted deliveries do not make the job accepted.
 func (v *view) disagreement() string {
 	if v.succeeded == 0 {
 		return ""
@@ -160,7 +166,7 @@ func (v *view) disagreement() string {
 	return fmt.Sprintf("%d must agree, and of %d accepted %d do; ", v.quorum(), v.succeeded, v.agreeing)
 }
 
-// stops reports whether those who were asked need not go on: the job is over, or will be without them.
+// stops reports whether the providers that still work can stop: the job is over, or will be without them.
 func (v *view) stops() bool {
 	if v.Cancelled || v.Ending != guild.Open || v.enough() {
 		return true
@@ -172,14 +178,14 @@ func (v *view) stops() bool {
 	return lost
 }
 
-// missing is how many providers more are to be asked at once: until as many are at work, or have been accepted, as the
-// criticality wants; and when those disagree, as many as could still tip the balance.
+// missing returns how many more providers to ask at once: until as many are at work, or accepted, as the criticality
+// wants, and if those disagree, as many as the quorum still needs.
 func (v *view) missing() int {
 	replicas, quorum := v.Criticality.Replicas(), v.quorum()
 	return min(max(replicas-v.live-v.succeeded, quorum-v.agreeing-v.uncompared-v.live), v.Tries-v.tried)
 }
 
-// end says how the job ends, if it does now. It is decided once, from what is known then.
+// end says how the job ends, if it does now.
 func (v *view) end() (closed fact.JobClosed, ends bool) {
 	closed.Job = v.Job.Job
 	switch {
@@ -194,7 +200,10 @@ func (v *view) end() (closed fact.JobClosed, ends bool) {
 		closed.Ending, closed.Reason = guild.JobCancelled, "cancelled by the customer"
 		return closed, true
 	case len(v.Attempts) > 0 && !v.now.Before(v.deadline()):
-		closed.Ending, closed.Reason = timedOut(v.comesTo()), v.disagreement()+"the deadline passed"
+		closed.Ending, closed.Reason = v.comesTo(), v.disagreement()+"the deadline passed"
+		if closed.Ending == guild.JobUnclaimed { // a judged delivery still counts for what it was
+			closed.Ending = guild.JobTimedOut
+		}
 		return closed, true
 	case len(v.Attempts) == 0 && v.now.Before(v.patience()):
 		why, never := v.hopeless()
@@ -210,7 +219,7 @@ func (v *view) end() (closed fact.JobClosed, ends bool) {
 	return closed, true
 }
 
-// comesTo is what the job comes to if nothing more is tried.
+// comesTo returns the ending of the job if nothing more is tried.
 func (v *view) comesTo() guild.Ending {
 	if v.quorum() == 1 {
 		return guild.EndingOf(v.vocabulary())
@@ -218,7 +227,8 @@ func (v *view) comesTo() guild.Ending {
 	return v.Criticality.EndingOf(v.vocabulary(), v.agreeing)
 }
 
-// accounts says how several deliveries came to be one, and why there were fewer than the criticality wants.
+// accounts says for a person how one of several deliveries was chosen, and whether fewer were asked than the criticality
+// wants.
 func (v *view) accounts() string {
 	replicas := v.Criticality.Replicas()
 	if replicas == 1 {
@@ -239,7 +249,7 @@ func (v *view) accounts() string {
 	return reason
 }
 
-// patience is until when the job waits for enough providers to appear.
+// patience returns the time until which the job waits for enough providers to appear.
 func (v *view) patience() time.Time {
 	until := time.UnixMilli(v.At).Add(v.jobs.c.Patience.Discover)
 	if heard := v.heard(); heard.After(until) {
@@ -251,8 +261,8 @@ func (v *view) patience() time.Time {
 	return until
 }
 
-// heard is when everybody who offers something has had the time to be heard of. A process begins with knowing nobody,
-// and nothing may follow from that for a job that it found open: those who were asked would be taken back in vain.
+// heard returns the time from which missing providers mean something, for a job that was open when the process started. A
+// new process knows no provider yet; without this wait it would close such jobs, or cancel their attempts, for nothing.
 func (v *view) heard() time.Time {
 	if !v.jobs.older[v.Job.Job] {
 		return time.Time{}
@@ -262,14 +272,6 @@ func (v *view) heard() time.Time {
 		return v.deadline()
 	}
 	return since.Add(v.jobs.c.Patience.Discover)
-}
-
-// timedOut is what a job comes to at its deadline: a judged delivery still counts for what it was.
-func timedOut(e guild.Ending) guild.Ending {
-	if e == guild.JobUnclaimed {
-		return guild.JobTimedOut
-	}
-	return e
 }
 
 // conclude ends the job if that is still so when it is decided.
@@ -284,8 +286,8 @@ func (j *Jobs) conclude(job *Job, ready time.Time) due.Work {
 	})
 }
 
-// compare finds out with which earlier delivery of its job an accepted one agrees. Deliveries are compared one after
-// the other, in the order of their verdicts.
+// compare finds the earlier delivery of its job with which an accepted one agrees. Deliveries are compared one after the
+// other, in the order of their verdicts, so that the groups do not depend on timing.
 func (j *Jobs) compare(job *Job, a Attempt) due.Work {
 	return due.Work{
 		Key: "compare " + a.ID.Hex(), Guard: fact.JobSubject(job.Job), Free: true,
@@ -304,7 +306,7 @@ func (j *Jobs) compare(job *Job, a Attempt) due.Work {
 	}
 }
 
-// next is the first accepted attempt that is to be compared, the zero id without one.
+// next returns the first accepted attempt that is not compared yet, or the zero id.
 func (j *Job) next() nostr.ID {
 	for _, a := range j.successes() {
 		if j.quorum() > 1 && a.Agrees == nostr.ZeroID {
@@ -314,7 +316,7 @@ func (j *Job) next() nostr.ID {
 	return nostr.ZeroID
 }
 
-// firsts lists the accepted attempts that agreed with none before them.
+// firsts lists the accepted attempts that agreed with no earlier one: the first of each group.
 func (j *Job) firsts() (firsts []nostr.ID) {
 	for _, a := range j.successes() {
 		if a.Agrees == a.ID {
@@ -329,13 +331,13 @@ func (j *Jobs) compareWith(job *Job, a Attempt) (fact.AttemptCompared, error) {
 	if !ok {
 		return fact.AttemptCompared{}, fmt.Errorf("compare by %.40q: unknown", job.Compare)
 	}
-	mine, err := j.essence(by, a)
+	mine, err := j.summary(by, a)
 	if err != nil {
 		return fact.AttemptCompared{}, err
 	}
 	compared := fact.AttemptCompared{Attempt: a.ID, With: a.ID, Hash: mine.hash()}
 	for _, id := range job.firsts() {
-		first, err := j.essence(by, job.Attempts[job.index(id)])
+		first, err := j.summary(by, job.Attempts[job.index(id)])
 		if err != nil {
 			return fact.AttemptCompared{}, err
 		}
@@ -347,21 +349,21 @@ func (j *Jobs) compareWith(job *Job, a Attempt) (fact.AttemptCompared, error) {
 	return compared, nil
 }
 
-// essence reads what of a delivery is compared. A blob that is lost for good is compared as nothing at all.
-func (j *Jobs) essence(by comparer, a Attempt) (essence, error) {
+// summary reads a delivery for comparing. A delivery that is lost for good agrees with nothing.
+func (j *Jobs) summary(by comparer, a Attempt) (summary, error) {
 	bundle, err := j.c.Blobs.ReadAll(a.Delivery, maxDelivery)
 	if gone(err) {
-		return essence{}, nil
+		return summary{}, nil
 	}
 	if err != nil {
-		return essence{}, err
+		return summary{}, err
 	}
 	var v guild.Verdict
 	if !a.Stored.IsZero() {
 		const maxVerdict = 16 << 20
 		raw, err := j.c.Blobs.ReadAll(a.Stored, maxVerdict)
 		if err != nil && !gone(err) {
-			return essence{}, err
+			return summary{}, err
 		}
 		if err == nil && json.Unmarshal(raw, &v) != nil {
 			v = guild.Verdict{}

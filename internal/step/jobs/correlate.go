@@ -11,15 +11,14 @@ import (
 	"guild/nip90"
 )
 
-// What is sent to us is subscribed to once and for all, by the p tag that NIP-90 asks of every result and feedback
-// event, and not by one filter with the id of each request (#e, section 3.1.1 of the partnership protocol): a request
-// is then never published before the relay listens for its answer, an answer that lacks its e tag arrives all the
-// same, and a relay has one filter from us instead of hundreds. What a relay loses between its stored events and the
-// live ones is asked for a second time by the pool.
+// We subscribe once to everything that is sent to us, by the p tag that NIP-90 asks of every result and feedback event,
+// and not with a filter for the id of each request (#e, section 3.1.1 of the partnership protocol). So a request is never
+// published before the relay listens for its answer, an answer without its e tag still arrives, and a relay has one
+// filter from us instead of hundreds.
 
-// How far the times of a request and of its answer may lie apart for one to belong to the other without saying so.
+// Bounds on the time of an answer that names no request.
 const (
-	skew     = time.Minute      // of the provider's clock
+	skew     = time.Minute      // that the provider's clock may be behind when the request was planned
 	aftertow = 10 * time.Minute // in which a request that was given up may still be answered
 )
 
@@ -56,8 +55,8 @@ func ours(e nostr.Event, a Attempt, job *Job) (Attempt, *Job, error) {
 	return a, job, nil
 }
 
-// nearest finds the one attempt that the provider may be answering now. With two of them nobody can tell, and a
-// delivery that is judged as another job's would be held against a provider that did its work.
+// nearest finds the only attempt that the provider may be answering now. With two it drops the event: a delivery judged
+// by another job's criteria would count against a provider that did its work.
 func (j *Jobs) nearest(e nostr.Event) (Attempt, *Job, error) {
 	asked := j.fold.attemptsOf(e.PubKey)
 	var found []Attempt
@@ -81,7 +80,7 @@ func (j *Jobs) nearest(e nostr.Event) (Attempt, *Job, error) {
 	return a, job, nil
 }
 
-// mayBeAnswered reports whether an answer that names no request may be the one to a, by its kind and time.
+// mayBeAnswered reports whether an answer that names no request may belong to a, by its kind and time.
 func (a Attempt) mayBeAnswered(e nostr.Event, job *Job) bool {
 	if e.Kind != nip90.KindFeedback && int(e.Kind) != nip90.ResultKind(job.Kind) {
 		return false
@@ -94,7 +93,7 @@ func (a Attempt) mayBeAnswered(e nostr.Event, job *Job) bool {
 	return a.State.Waiting() || gone && said.Before(time.UnixMilli(a.Over).Add(aftertow))
 }
 
-// maxRecent is how many attempts of one provider are looked at for an answer that names none.
+// maxRecent is the number of a provider's latest attempts among which nearest looks.
 const maxRecent = 1000
 
 // attemptsOf lists the latest attempts of a provider, the latest last.
@@ -102,7 +101,7 @@ func (f *Fold) attemptsOf(provider nostr.PubKey) []nostr.ID {
 	return fold.Read(f.State, func(s *state) []nostr.ID { return s.latest.Of(provider) })
 }
 
-// addAttempt adds an attempt to those of its provider. Whoever holds the list before keeps it.
+// addAttempt adds an attempt to those of its provider. A list that was handed out does not change.
 func (s *state) addAttempt(provider nostr.PubKey, attempt nostr.ID) {
 	latest := s.latest.Of(provider)
 	if len(latest) >= 2*maxRecent {

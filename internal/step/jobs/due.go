@@ -17,7 +17,11 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// Due lists what is due for the jobs that go on. It implements due.Source.
+// Due lists what is due for the open jobs. It implements due.Source.
+//
+// It is a function of the state, and remembers nothing of what it listed before. That is what makes a restart safe: the
+// next process folds the same facts and finds the same work due, under the same keys. A try that died with its process
+// left no fact of its end, so it is due again; every effect here can bear being done twice.
 func (j *Jobs) Due(now time.Time) []due.Work {
 	var work []due.Work
 	for _, job := range j.fold.active() {
@@ -66,7 +70,8 @@ func (j *Jobs) dueForAttempt(work []due.Work, job *Job, a Attempt, stops bool) [
 	return work
 }
 
-// dueForJob decides what the job as a whole needs: deliveries compared, another provider, or its end.
+// dueForJob decides what the job as a whole needs next: a comparison, another provider, or its end. Conclusions are due at
+// the time when they become true, unless something happens before; then the next look replaces them.
 func (j *Jobs) dueForJob(v *view, stops bool) (due.Work, bool) {
 	if v.Ending != guild.Open {
 		return due.Work{}, false
@@ -82,29 +87,29 @@ func (j *Jobs) dueForJob(v *view, stops bool) (due.Work, bool) {
 	}
 	for _, a := range v.Attempts {
 		if a.Deletion != nil && !a.Withdrawn {
-			return due.Work{}, false // the old one is told first
+			return due.Work{}, false // its provider is told to stop first
 		}
 	}
 	_, lost := v.lost()
 	who := v.field()
 	switch {
 	case lost:
-		return j.conclude(v.Job, v.patience()), true // unless somebody comes
+		return j.conclude(v.Job, v.patience()), true // unless a provider appears
 	case who.best != nil && j.c.UpToDate != nil && !j.c.UpToDate(v.Task):
-		return due.Work{}, false // the fact that trust learns from it brings us back
+		return due.Work{}, false // trust will learn, and its fact leads here again
 	case who.best != nil:
 		if until := v.asks().until; !until.IsZero() {
 			return j.conclude(v.Job, sooner(until, v.deadline())), true // unless the budgets allow it before
 		}
 		return j.ask(v.Job, *who.best), true
 	case who.count > 0 && who.when.Before(v.deadline()):
-		return j.conclude(v.Job, who.when), true // somebody may be asked then
+		return j.conclude(v.Job, who.when), true // a provider may be asked then
 	case who.count > 0:
 		return j.conclude(v.Job, v.deadline()), true
 	case v.now.Before(v.heard()):
 		return j.conclude(v.Job, v.patience()), true
 	}
-	return due.Work{}, false // those who were asked are enough
+	return due.Work{}, false // the providers that were asked are enough
 }
 
 func sooner(a, b time.Time) time.Time {
@@ -114,7 +119,7 @@ func sooner(a, b time.Time) time.Time {
 	return b
 }
 
-// decideClose ends the job for a reason that is not in its attempts, unless some go on or others came.
+// decideClose ends the job for a reason that is not in its attempts, unless one is live or was added.
 func (j *Jobs) decideClose(tx *journal.Tx, job *Job, ending guild.Ending, reason string) error {
 	now, ok := j.fold.Job(job.Job)
 	if !ok || now.Ending != guild.Open || len(now.Attempts) != len(job.Attempts) {
@@ -133,12 +138,14 @@ func (j *Jobs) plan(job *Job, o guild.Offer, bid guild.Msat) due.Work {
 		Act: func(ctx context.Context) (due.Decision, error) {
 			o, bid, choice := j.settleOn(job, o, bid)
 			if choice == nil {
-				return func(*journal.Tx) error { return nil }, nil // it has no room any more; the next look finds another
+				return func(*journal.Tx) error { return nil }, nil // the provider is full by now; the next look finds another
 			}
 			planned, err := j.request(ctx, job, o, bid)
 			planned.Choice = choice
 			if err != nil {
-				j.forgo(job)
+				j.choosing.Lock()
+				j.releaseSlot(job.Job)
+				j.choosing.Unlock()
 			}
 			if lost, ok := errors.AsType[lostError](err); ok {
 				return j.parkLost(job, lost), nil
@@ -179,7 +186,7 @@ func deletionOf(effect string) (nostr.ID, bool) {
 	return id, err == nil
 }
 
-// publish hands the request to relays. It may be done again at any time: the event, and so its id, is the same.
+// publish sends the request to relays. It may be done again at any time, because the event, and so its id, is the same.
 func (j *Jobs) publish(job *Job, a Attempt) due.Work {
 	return due.Work{
 		Key: due.Publishing(a.ID), Guard: fact.JobSubject(job.Job), Lease: 2 * time.Minute,
@@ -200,7 +207,7 @@ func (j *Jobs) publish(job *Job, a Attempt) due.Work {
 			now, _, ok := j.fold.Attempt(a.ID)
 			switch {
 			case !ok || now.State != guild.Planned:
-			case now.Heard > 0: // no relay said so, but the provider has it
+			case now.Heard > 0: // no relay confirmed it, but the provider has it
 				tx.Append(fact.AttemptRequested{Attempt: a.ID, Relays: a.Planned.Relays, Silence: now.Silence})
 			default:
 				tx.Append(fact.AttemptParked{Attempt: a.ID, Reason: "no relay took the request: " + reason})
@@ -228,7 +235,7 @@ func (j *Jobs) cancel(job *Job, a Attempt) due.Work {
 	}
 }
 
-// withdraw publishes the kind 5 event, so that nobody works for nothing.
+// withdraw publishes the kind 5 event that tells the provider to stop.
 func (j *Jobs) withdraw(job *Job, a Attempt) due.Work {
 	return due.Work{
 		Key: withdrawing(a.ID), Guard: fact.JobSubject(job.Job), Tries: 2,
@@ -247,7 +254,7 @@ func (j *Jobs) withdraw(job *Job, a Attempt) due.Work {
 	}
 }
 
-// fetch brings a delivery that was too large for an event.
+// fetch downloads a delivery that was too large for an event.
 func (j *Jobs) fetch(job *Job, a Attempt) due.Work {
 	return due.Work{
 		Key: "fetch the delivery of " + a.ID.Hex(), Guard: fact.JobSubject(job.Job), Lease: 10 * time.Minute,
@@ -274,7 +281,7 @@ func (j *Jobs) fetch(job *Job, a Attempt) due.Work {
 	}
 }
 
-// abandon gives a delivery up that could not be fetched by the job's deadline, or that nobody wants any more.
+// abandon gives up a delivery that could not be fetched by the job's deadline, or is no longer needed.
 func (j *Jobs) abandon(job *Job, a Attempt, stops bool) due.Work {
 	ready, reason := job.deadline(), "the delivery could not be fetched before the job's deadline"
 	if stops {
@@ -288,7 +295,7 @@ func (j *Jobs) abandon(job *Job, a Attempt, stops bool) due.Work {
 	})
 }
 
-// bring stores the delivery, and says why it is none when its own status does.
+// bring downloads and stores a delivery. The refusal says why it is not to be judged, as in declined.
 func (j *Jobs) bring(ctx context.Context, a Attempt) (refusal string, err error) {
 	r, err := j.c.Fetch(ctx, *a.Away, a.Delivery, a.Size)
 	if errors.Is(err, blossom.ErrWrongContent) || errors.Is(err, blossom.ErrSealBroken) || errors.Is(err, blossom.ErrTooLarge) {

@@ -14,10 +14,14 @@ import (
 	"guild/internal/market/route"
 )
 
-// This file says who may be asked now for a job. A service may be asked when no rule of the table below excludes it, when
-// its provider has room (limits.go), and when it is not left alone after a refusal (backoff.go). The first two hold for
-// services that the customer chose, too. What the router demands beyond that of services that nobody chose, such as trust,
-// is in internal/market/route.
+// This file decides which services may be asked for a job. Three things can exclude one: a rule of the table below, the
+// limit on requests that its provider has not answered (limits.go), and the pause after it refused for want of capacity
+// (backoff.go). They hold for services that the customer chose, too. What the router demands of all others, such as
+// trust, is in internal/market/route.
+//
+// The rules are a table because each exclusion is recorded with the choice, in one word, and explained to a person later:
+// the word, the condition and the explanation of a rule must not drift apart. A full provider and one that pauses are not
+// in it, because they can be asked later: those answers carry a time.
 
 // What excludes a service from a job, in one word as it is recorded, beside the words of the router.
 const (
@@ -57,7 +61,7 @@ type rule struct {
 	reason   func(a pair, name string) string // for a person; name is the service's
 }
 
-// rules are all of them. The first that excludes a service is the one that is recorded.
+// rules lists all rules. The first that excludes a service is recorded.
 var rules = [...]rule{
 	{
 		by:       byItself,
@@ -156,7 +160,7 @@ func (j *Jobs) excludes(job *Job, o *guild.Offer, now time.Time) (by string, whe
 	return by, when
 }
 
-// temporary reports whether a word of excludes is about a service that may be asked again soon, or about none.
+// temporary reports whether a service with this word of excludes may be asked, now or soon.
 func temporary(by string) bool {
 	return by == "" || by == byFull || by == byPause || by == route.ByBusy
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,21 +18,21 @@ import (
 // Fold is the state of every job of ours and of its attempts, and of what was bid for them.
 type Fold struct {
 	*fold.State[state]
-	matrix atomic.Pointer[route.Matrix] // is told what changes, if not nil
+	matrix atomic.Pointer[route.Matrix] // told of changes; nil before New
 }
 
 type state struct {
 	Jobs  fold.Table[guild.JobID, *Job] `json:"jobs"`
 	Deals fold.Table[string, []deal]    `json:"deals"` // the latest bids for each task
-	purse
+	ledger
 	Backoffs fold.Table[serviceKey, backoff] `json:"backoffs"` // of services that have any
 
 	attempts      fold.Table[nostr.ID, guild.JobID]
-	open          map[guild.JobID]bool // the jobs that something may still be due for
+	open          map[guild.JobID]bool // jobs for which something may still be due
 	traffic       traffic
 	latest        fold.Table[nostr.PubKey, []nostr.ID] // the latest attempts of each provider, the latest last
-	solicitations fold.Table[nostr.ID, guild.JobID]    // the requests for offers, as long as one may come
-	demands       []demand                             // for payment that still hold, the oldest first
+	solicitations fold.Table[nostr.ID, guild.JobID]    // requests for offers, as long as offers are taken
+	demands       []demand                             // for payment first, the oldest first
 }
 
 // Check refuses an empty job, which nothing could be derived from.
@@ -46,7 +45,7 @@ func (s *state) Check() error {
 	return nil
 }
 
-// Derive computes everything that follows from the jobs and the backoffs.
+// Derive computes everything that is not in a snapshot from the jobs and the backoffs.
 func (s *state) Derive() {
 	s.open, s.traffic = map[guild.JobID]bool{}, newTraffic()
 	var planned []*Attempt
@@ -78,7 +77,7 @@ func (s *state) Derive() {
 	s.deriveDemands()
 }
 
-// Job is one job as the facts have it. A *Job that was handed out is never changed again.
+// Job is one job as the facts have it. A *Job that was handed out is never changed again, so readers need no lock.
 type Job struct {
 	fact.JobOpened
 	Seq       uint64       `json:"seq"`  // entry that opened it
@@ -97,10 +96,10 @@ type Job struct {
 	Chosen    nostr.ID           `json:"chosen,omitzero"`    // the attempt whose delivery counts
 }
 
-// Attempt is one attempt with what the step needs to follow it.
+// Attempt is one request to one provider. Members that only matter until it ends are dropped then.
 type Attempt struct {
 	guild.Attempt
-	Planned   *fact.AttemptPlanned `json:"planned,omitempty"` // as long as something of it may be due
+	Planned   *fact.AttemptPlanned `json:"planned,omitempty"` // nil when nothing of it can be due any more
 	Encrypted bool                 `json:"encrypted,omitempty"`
 	At        int64                `json:"at"`               // Unix ms when it was planned
 	Asked     int64                `json:"asked"`            // Unix ms when a relay took it
@@ -108,10 +107,10 @@ type Attempt struct {
 	Answer    *nostr.Event         `json:"answer,omitempty"` // the result event, until the delivery is judged
 	Heard     int                  `json:"heard"`            // feedback events so far
 	Last      int64                `json:"last"`             // Unix ms of the last of them
-	Words     []nostr.ID           `json:"words,omitempty"`  // the latest of them, as long as more may come
+	Words     []nostr.ID           `json:"words,omitempty"`  // ids of the latest of them, as long as more may come
 	Result    nostr.ID             `json:"result,omitzero"`
 	Answered  nostr.ID             `json:"answered,omitzero"` // the event that refused, if one did
-	Broke     string               `json:"broke,omitempty"`   // how the provider broke the protocol without ending it
+	Broke     string               `json:"broke,omitempty"`   // a fault of the provider that did not end the attempt
 	Over      int64                `json:"over,omitempty"`    // Unix ms when the provider's part was over
 	Away      *fact.Place          `json:"away,omitempty"`
 	Size      int64                `json:"size,omitempty"`
@@ -121,12 +120,12 @@ type Attempt struct {
 	Stored    guild.Hash           `json:"stored,omitzero"`    // blob: the whole verdict
 	Agrees    nostr.ID             `json:"agrees,omitzero"`    // the first accepted attempt of the job that it agrees with
 	Later     bool                 `json:"later,omitempty"`    // it was refused for want of capacity
-	Bid       guild.Msat           `json:"bid,omitempty"`      // that the request made
-	Quote     guild.Msat           `json:"quote,omitempty"`    // what the provider wants for it, when it said so
+	Bid       guild.Msat           `json:"bid,omitempty"`      // of the request
+	Quote     guild.Msat           `json:"quote,omitempty"`    // of the provider; 0 without one
 	Claimed   int64                `json:"claimed,omitempty"`  // Unix ms when the provider said that it was done
-	Again     int                  `json:"again,omitempty"`    // how often the request was published once more
-	Capacity  *fact.Capacity       `json:"capacity,omitempty"` // of the provider, as it said last for this attempt
-	Reported  int64                `json:"reported,omitempty"` // Unix ms when it said so
+	Again     int                  `json:"again,omitempty"`    // times that the request was published after the first
+	Capacity  *fact.Capacity       `json:"capacity,omitempty"` // of the provider, by its latest report for this attempt
+	Reported  int64                `json:"reported,omitempty"` // Unix ms of that report
 }
 
 // NewFold returns an empty fold.
@@ -162,10 +161,10 @@ func (f *Fold) All() []*Job {
 	return all
 }
 
-// Open is the number of jobs that something may still be due for.
+// Open returns the number of jobs for which something may still be due.
 func (f *Fold) Open() int { return fold.Read(f.State, func(s *state) int { return len(s.open) }) }
 
-// OpenUnless is Open, but for the jobs whose guard is held.
+// OpenUnless is Open without the jobs whose guard is held.
 func (f *Fold) OpenUnless(held func(fact.Subject) bool) (n int) {
 	for _, job := range f.active() {
 		if !held(fact.JobSubject(job.Job)) {
@@ -175,7 +174,7 @@ func (f *Fold) OpenUnless(held func(fact.Subject) bool) (n int) {
 	return n
 }
 
-// active lists the jobs that something may be due for, the oldest first.
+// active lists the jobs for which something may be due, the oldest first.
 func (f *Fold) active() []*Job {
 	var active []*Job
 	f.View(func(s *state) {
@@ -191,7 +190,7 @@ func (j *Job) index(attempt nostr.ID) int {
 	return slices.IndexFunc(j.Attempts, func(a Attempt) bool { return a.ID == attempt })
 }
 
-// why says how an attempt came out.
+// why says for a person how an attempt ended.
 func (a Attempt) why() string {
 	if a.Reason == "" {
 		return string(a.stands())
@@ -199,7 +198,7 @@ func (a Attempt) why() string {
 	return string(a.stands()) + ", " + guild.Cut(a.Reason, 200)
 }
 
-// stands is the state that counts for the job. A verdict that is doubted stands until there is another.
+// stands returns the state that counts for the job. A disputed verdict counts until there is another.
 func (a Attempt) stands() guild.State {
 	if a.Verdict != nil && (a.State == guild.Disputed || a.State == guild.Undecided) {
 		return a.Ended
@@ -231,20 +230,17 @@ func (j *Job) quiet() bool {
 	return j.Solicited == nil || j.Unsought
 }
 
-// Finished reports whether a guard is that of a job which is over, so that at most something is published once more
-// under it: it is closed, nothing is due for it, and all its attempts are recorded.
+// Finished reports whether a guard belongs to a job that is over: closed, with nothing due, and all its attempts recorded.
+// At most something is published again under it.
 func (f *Fold) Finished(guard fact.Subject) bool {
-	id, err := guild.ParseJobID(strings.TrimPrefix(string(guard), "job."))
-	if err != nil {
-		return false
-	}
+	id, _ := jobOf(guard)
 	job, ok := f.Job(id)
 	return ok && job.quiet() && !slices.ContainsFunc(job.Attempts, func(a Attempt) bool { return a.State != guild.Recorded })
 }
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
-	f.heed(e)
+	f.notifyMatrix(e)
 	switch e.Subject.Noun() {
 	case "bid":
 		f.Change(func(s *state) { s.applyBids(e) })
@@ -253,7 +249,7 @@ func (f *Fold) Apply(e fact.Entry) {
 			for _, one := range e.Facts {
 				s.apply(one, e)
 			}
-			if id, err := guild.ParseJobID(strings.TrimPrefix(string(e.Subject), "job.")); err == nil {
+			if id, ok := jobOf(e.Subject); ok {
 				s.change(id, func(j *Job) { j.Last = e.Seq })
 			}
 		})
@@ -272,9 +268,9 @@ func (s *state) apply(one fact.Fact, e fact.Entry) {
 		s.change(one.Job, func(j *Job) { j.Ending, j.Reason, j.Closed, j.Chosen = one.Ending, one.Reason, at, one.Chosen })
 	case fact.JobSolicited:
 		s.solicitations.Set(one.Request.ID, one.Job)
-		s.change(one.Job, func(j *Job) { j.solicited(one) })
+		s.change(one.Job, func(j *Job) { j.Solicited = &one })
 	case fact.JobOffered:
-		s.change(one.Job, func(j *Job) { j.offered(one) })
+		s.change(one.Job, func(j *Job) { j.Offers = append(slices.Clip(j.Offers), one) })
 	case fact.AttemptPlanned:
 		s.attempts.Set(one.Attempt, one.Job)
 		s.traffic.asked(s.traffic.decided(s.taskOf(one.Job)), one.Provider.PubKey, at)
@@ -314,7 +310,7 @@ func (s *state) change(id guild.JobID, by func(*Job)) {
 	s.Jobs.Set(id, &job)
 }
 
-// rest drops what of a job was only needed as long as something might be due for it. Jobs are kept for ever.
+// rest drops the parts of a finished job that are only needed while something may be due. Jobs are kept for ever.
 func (s *state) rest(job *Job) {
 	delete(s.open, job.Job)
 	if job.Solicited != nil {
@@ -335,8 +331,8 @@ func (s *state) changeAttempt(id nostr.ID, by func(*Attempt)) {
 	})
 }
 
-// slim drops the events of an attempt that nothing more will be sent for: requests carry whole bundles, and jobs
-// are kept for ever.
+// slim drops the events of an attempt for which nothing more will be sent: requests can hold whole bundles, and jobs are
+// kept for ever.
 func (a *Attempt) slim() {
 	if a.State != guild.Delivered && a.State != guild.Undecided {
 		a.Answer = nil
@@ -351,7 +347,7 @@ func (a *Attempt) slim() {
 	a.Planned, a.Deletion = nil, nil
 }
 
-// published notes that a deletion is with a relay, or was given up: the next provider may be asked. And it counts how
+// published notes that a deletion was published or given up, after which the next provider may be asked, and counts how
 // often a request was published again.
 func (s *state) published(effect string) {
 	if id, ok := deletionOf(effect); ok {

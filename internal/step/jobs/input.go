@@ -17,7 +17,7 @@ import (
 	"guild/nip90"
 )
 
-// Bounds on what a job works on beside its bundle.
+// Bounds on the inputs of a job beside its bundle.
 const (
 	maxInputs    = 16
 	maxInputText = nip90.Inline // bytes of all texts together
@@ -95,7 +95,7 @@ func (j *Jobs) checkURL(o Order, data string) error {
 	return nil
 }
 
-// checkEarlier looks at the job that an order builds on. Whether it was accepted is known when it is closed.
+// checkEarlier checks the job that an order builds on. It need not be accepted yet: the new job waits for it.
 func (j *Jobs) checkEarlier(o Order, data string) error {
 	if _, err := nostr.IDFromHex(data); err == nil {
 		return nil
@@ -125,8 +125,8 @@ func (j *Job) earlier() []guild.JobID {
 	return ids
 }
 
-// dueForInputs is what a job needs before anybody is asked to do it, because of the jobs that it builds on: to wait for
-// their end, or to end itself because one of them came to nothing. waits is false once all were accepted.
+// dueForInputs returns what is due for a job because of the jobs that it builds on: it waits for their end, and ends itself
+// if one of them was not accepted. waits is false once all were accepted.
 func (j *Jobs) dueForInputs(job *Job) (work due.Work, waits bool) {
 	if job.Ending != guild.Open || job.Cancelled || len(job.Attempts) > 0 {
 		return due.Work{}, false
@@ -146,14 +146,14 @@ func (j *Jobs) dueForInputs(job *Job) (work due.Work, waits bool) {
 	return work, waits
 }
 
-// endBefore ends a job before anybody was asked.
+// endBefore ends a job before a provider was asked.
 func (j *Jobs) endBefore(job *Job, ready time.Time, ending guild.Ending, reason string) due.Work {
 	return due.Decide("close "+job.Job.String(), fact.JobSubject(job.Job), ready, func(tx *journal.Tx) error {
 		return j.decideClose(tx, job, ending, reason)
 	})
 }
 
-// attachInputs adds the job's inputs to the request as NIP-90 knows them, and returns how many bytes of text they are.
+// attachInputs adds the job's inputs to the request in the form of NIP-90, and returns the bytes of text among them.
 func (j *Jobs) attachInputs(ctx context.Context, job *Job, o guild.Offer, r *nip90.Request) (written int, err error) {
 	for i, in := range job.Inputs {
 		resolved, err := j.resolve(ctx, job, o, in, maxInputText-written)
@@ -168,8 +168,8 @@ func (j *Jobs) attachInputs(ctx context.Context, job *Job, o guild.Offer, r *nip
 	return written, nil
 }
 
-// resolve turns what means something on this node only into what any provider can read. room is how many bytes of
-// text the request still takes.
+// resolve turns an input that names something of this node into one that any provider can read. The request has room for
+// so many bytes of text.
 func (j *Jobs) resolve(ctx context.Context, job *Job, o guild.Offer, in fact.Input, room int) (nip90.Input, error) {
 	out := nip90.Input{Data: in.Data, Type: in.Type, Relay: in.Relay, Marker: in.Marker}
 	if digits, ok := strings.CutPrefix(in.Data, blobScheme); ok && in.Type == "url" {
@@ -203,7 +203,7 @@ func (j *Jobs) resolve(ctx context.Context, job *Job, o guild.Offer, in fact.Inp
 	return out, nil
 }
 
-// home is a relay on which what was sent to us is found: the first that our requests ask for.
+// home returns a relay that has the answers to our requests: the first one that they ask for.
 func (j *Jobs) home() string {
 	if relays := j.c.Network.Relays(); len(relays) > 0 {
 		return relays[0]
@@ -211,7 +211,7 @@ func (j *Jobs) home() string {
 	return ""
 }
 
-// outcome is the attempt whose delivery is the job's.
+// outcome returns the attempt whose delivery is the job's.
 func (j *Job) outcome() (Attempt, bool) {
 	if i := j.index(j.Chosen); i >= 0 {
 		return j.Attempts[i], true
@@ -222,7 +222,7 @@ func (j *Job) outcome() (Attempt, bool) {
 	return Attempt{}, false
 }
 
-// resolveBlob puts a blob of this node where a provider can fetch it. Its URL ends in its hash.
+// resolveBlob uploads a blob of this node, and returns it as an input by its URL, which ends in its hash.
 func (j *Jobs) resolveBlob(ctx context.Context, digits string, out nip90.Input) (nip90.Input, error) {
 	hash, err := guild.ParseHash(digits)
 	if err != nil {
@@ -238,9 +238,9 @@ func (j *Jobs) resolveBlob(ctx context.Context, digits string, out nip90.Input) 
 	return out, nil
 }
 
-// enclose sends along what only we can read on the relays: the result of an encrypted attempt.
+// enclose puts the result of an encrypted attempt into the input, because on the relays only we can read it.
 func (j *Jobs) enclose(ctx context.Context, o guild.Offer, a Attempt, out nip90.Input, room int) (nip90.Input, error) {
-	const wrapping = 512 // bytes of the parcel without the base64 of the delivery
+	const wrapping = 512 // bytes around the base64 of the delivery
 	p, err := j.pack(ctx, a.Delivery, a.Size, o.Encrypts, (room-wrapping)/4*3)
 	if err != nil {
 		return out, fmt.Errorf("the delivery of %.8s: %w", a.ID.Hex(), err)

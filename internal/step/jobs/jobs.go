@@ -1,9 +1,8 @@
-// Package jobs is the customer's step: it opens jobs, asks as many providers at once as a job's criticality wants and
-// others in the place of those that fail (NIP-90), follows their feedback, takes a result from a provider that was
-// asked and from nobody else, and finds out which accepted deliveries agree. It computes what is bid, and keeps that
-// within the budgets. It owns the facts job.*, bid.*, and of attempt.* all but judged and undecided (judge), recorded
-// (record), and disputed and told (review); parked is written by the step that gives up. It never judges a delivery and
-// never pays.
+// Package jobs is the customer's step: it opens jobs, asks as many providers at once as a job's criticality wants, and
+// others in place of those that fail (NIP-90). It follows their feedback, takes results only from providers that were
+// asked, and finds out which accepted deliveries agree. It computes bids and keeps them within the budgets. It owns the
+// facts job.* and bid.*, and all attempt.* but judged and undecided (judge), recorded (record), disputed and told
+// (review); parked is written by the step that gives up. It never judges a delivery and never pays.
 package jobs
 
 import (
@@ -26,7 +25,7 @@ import (
 	"guild/nutshell/vault"
 )
 
-// Config says what the step needs.
+// Config configures the step.
 type Config struct {
 	Journal *journal.Journal
 	Blobs   *blob.Store
@@ -37,10 +36,10 @@ type Config struct {
 
 	Market  Market
 	Network Network
-	Trust   func(task string, s guild.Service) (t guild.Trust, met bool) // how far a service is trusted with a task
+	Trust   func(task string, s guild.Service) (t guild.Trust, met bool) // trust in a service for a task
 
-	// Upload puts what is too large for an event where a provider can fetch it, sealed with a key if seal is set. Fetch
-	// reads what a provider put somewhere.
+	// Upload stores a bundle that is too large for an event where a provider can fetch it, encrypted with the returned key
+	// if seal is set. Fetch reads what a provider stored.
 	Upload func(ctx context.Context, bundle []byte, seal bool) (url string, key *[32]byte, err error)
 	Fetch  func(ctx context.Context, p fact.Place, want guild.Hash, size int64) (io.ReadCloser, error)
 
@@ -53,16 +52,16 @@ type Config struct {
 	Budgets    map[string]Budget      // by task, and Others for every task without its own; no limit if empty
 	Thresholds map[string]guild.Trust // by task: trust below which its ordinary work is not given; the policy's if 0
 
-	Variables Variables                          // what experience has changed; nothing if nil
+	Variables Variables                          // numbers changed by experience; none if nil
 	Policy    func() (policy.Policy, guild.Hash) // in force, and its hash; policy.Default() if nil
-	UpToDate  func(task string) bool             // trust has learned all there is to learn about a task; always if nil
-	// OfferOf is what Market.Offers says of one service; ok is false when that does not name it. With it, Touch must be
-	// called whenever an answer may change for another reason than time and the journal's facts. Without it all offers
-	// are read for each decision.
+	UpToDate  func(task string) bool             // trust has learned from all facts about a task; always if nil
+	// OfferOf returns the offer of one service as in Market.Offers; ok is false if that does not have it. With it, Touch
+	// must be called whenever an answer may change for another reason than time and the journal's facts. Without it all
+	// offers are read for each decision.
 	OfferOf func(s guild.Service, task string, kind int) (o guild.Offer, ok bool)
 }
 
-// Market is what is known of the providers.
+// Market knows the providers.
 type Market interface {
 	Offers(task string, kind int) []guild.Offer
 	Provider(guild.Service) guild.Provider // announced or not
@@ -75,31 +74,31 @@ type Network interface {
 	Publish(ctx context.Context, e guild.Verified, relays []string) error
 	// Relays returns where answers reach us.
 	Relays() []string
-	// Look asks relays for the events of a kind by which a provider answered a request. It fails when no relay answers.
+	// Look asks relays for the events of a kind with which a provider answered a request. It fails if no relay answers.
 	Look(ctx context.Context, provider nostr.PubKey, request nostr.ID, kind nostr.Kind, relays []string) ([]guild.Verified, error)
-	// Hears returns since when what providers say reaches us, zero while it does not.
+	// Hears returns the time since which answers of providers reach us, zero while they do not.
 	Hears() time.Time
 }
 
 // Variables are the numbers that change with experience (the partnership protocol, section 5.3).
 type Variables interface {
-	Budget(task string) guild.Msat               // COST_BUDGET: what a month's budget has more, or less
+	Budget(task string) guild.Msat               // COST_BUDGET: added to a month's budget
 	Timeout(task string) guild.Trust             // TIMEOUT_CONFIGURATION: factor of Patience.Silence, in micro-units; 0 for one
 	Parallelism(p nostr.PubKey) (n int, ok bool) // PARALLELISM_LIMIT of a provider, instead of Limits.AtOnce
 	AtOnce() (n int, ok bool)                    // PARALLELISM_LIMIT of all providers together
 }
 
-// Patience is how long things may take. A zero field is the value given beside it.
+// Patience bounds the time that things may take. A zero field means the value given beside it.
 type Patience struct {
 	Discover time.Duration    // for a provider to appear: 10 s
 	Offers   time.Duration    // for offers for an open job: 10 s
 	Ladder   [3]time.Duration // for a relay to take the request: 10, 15 and 20 s
-	Silence  time.Duration    // for the first feedback after the request: 300 s
-	Extend   time.Duration    // that each feedback adds at least: 60 s
+	Silence  time.Duration    // until the first feedback after the request: 300 s
+	Extend   time.Duration    // from each feedback to the next, at least: 60 s
 	Job      time.Duration    // for the whole job: 1 h
-	Retries  [3]time.Duration // between publishing the request to a silent provider and doing so again: 5, 10 and 20 s, ± 20 %
+	Retries  [3]time.Duration // before the request to a silent provider is published again: 5, 10 and 20 s, ± 20 %
 	Result   time.Duration    // for the result after the provider said that it was done: 60 s
-	Busy     time.Duration    // before a provider without capacity is asked again, and twice that the next time: 60 s
+	Busy     time.Duration    // before a provider without capacity is asked again, doubled each time: 60 s
 }
 
 func (p Patience) orDefaults() Patience {
@@ -122,12 +121,12 @@ type Jobs struct {
 	outbox *outbox.Outbox
 	born   uint64               // last entry about an open job before this process
 	older  map[guild.JobID]bool // jobs that were open before this process
-	whole  sync.Map             // nostr.ID → true: deliveries of before that were seen to be whole
+	whole  sync.Map             // nostr.ID → true: older deliveries that were checked to be whole
 
 	matrix   *route.Matrix
-	choosing sync.Mutex // one provider is chosen after the other; nothing else is locked before it
+	choosing sync.Mutex // providers are chosen one after the other; it is locked before all other locks
 	slots    takenSlots
-	looks    map[guild.JobID]look // what was found for a job, see field
+	looks    map[guild.JobID]look // the latest search for a job, see field
 }
 
 // New returns the step on its fold.
@@ -161,8 +160,8 @@ func defaultPolicy() func() (policy.Policy, guild.Hash) {
 	return func() (policy.Policy, guild.Hash) { return p, hash }
 }
 
-// Cancel asks for nothing more: the provider is told by a kind 5, and what it still sends is kept, never
-// judged, never paid. A job that has ended stays as it is.
+// Cancel ends a job: its providers are told to stop by a kind 5. What they still send is kept, but not judged and not
+// paid. A job that has ended does not change.
 func (j *Jobs) Cancel(ctx context.Context, id guild.JobID) error {
 	err := j.c.Journal.Do(ctx, fact.JobSubject(id), "", func(tx *journal.Tx) error {
 		if job, ok := j.fold.Job(id); ok && job.Ending == guild.Open && !job.Cancelled {

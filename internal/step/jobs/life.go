@@ -8,10 +8,10 @@ import (
 	"guild/nip90"
 )
 
-// applyToAttempt follows the life of an attempt. A step that the table does not allow cannot be in the journal,
-// because every decision checks it first; were it there all the same, the attempt stays where it is.
+// applyToAttempt applies a fact to its attempt. A transition that the table of states does not allow cannot be in the
+// journal, because every decision checks it first; if one is there all the same, the attempt keeps its state.
 func (s *state) applyToAttempt(one fact.Fact, at int64) {
-	s.bargained(one)
+	s.applyToDeals(one)
 	s.updateBackoff(one, at)
 	switch one := one.(type) {
 	case fact.AttemptRequested:
@@ -98,7 +98,7 @@ func (a *Attempt) end(to guild.State, reason string, at int64) error {
 	return err
 }
 
-// short keeps of a verdict's tests the first few that did not pass; the whole verdict is in the journal.
+// short returns a verdict with only the first few tests that did not pass. The whole verdict is in the journal.
 func short(v guild.Verdict) *guild.Verdict {
 	const most = 10
 	var failed []guild.Test

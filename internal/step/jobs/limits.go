@@ -14,11 +14,10 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// This file counts the requests that providers have not answered, and says whether one of them may be given another:
-// eligible.go asks it last of all rules. What is counted are the facts, and the slots of requests whose fact is on its
-// way into the journal.
+// This file counts the requests that providers have not answered, and says whether a provider may be given one more. The
+// counts come from the facts, and from slots for requests whose fact is on its way into the journal.
 
-// Limits is how much we ask of one provider. A zero field means the value given beside it.
+// Limits bounds what we ask of one provider. A zero field means the value given beside it.
 type Limits struct {
 	AtOnce    int // requests that it has not answered: 8
 	PerMinute int // new requests: 30
@@ -71,7 +70,7 @@ type allotted struct {
 // maxQueue is the longest queue that a provider may report; a longer one counts as this.
 const maxQueue = 1 << 20
 
-// longest is how long requests are remembered to compute shares. No policy has a longer window.
+// longest is the time for which requests are remembered to compute shares. No policy has a longer window.
 const longest = 24 * time.Hour
 
 // decided counts a request for a task, however old.
@@ -163,8 +162,8 @@ func (f *Fold) asked(p nostr.PubKey, now time.Time) (waiting int, minute []int64
 	return waiting, minute
 }
 
-// atOnce is how many unanswered requests a provider may have: the variable PARALLELISM_LIMIT, else what is configured
-// (section 5.3.3).
+// atOnce returns the number of unanswered requests that a provider may have: the variable PARALLELISM_LIMIT, else the
+// configured one (section 5.3.3).
 func (j *Jobs) atOnce(p nostr.PubKey) int {
 	if j.c.Variables != nil {
 		if n, ok := j.c.Variables.Parallelism(p); ok {
@@ -184,7 +183,7 @@ func (j *Jobs) full(taken int) bool {
 	return limited && j.fold.unanswered()+taken >= max(most, 1)
 }
 
-// unanswered is the number of requests that are not answered.
+// unanswered returns the number of requests that are not answered.
 func (f *Fold) unanswered() int {
 	return fold.Read(f.State, func(s *state) int { return s.traffic.unanswered })
 }
@@ -197,7 +196,7 @@ func (j *Jobs) room(p nostr.PubKey, now time.Time, taken int) (when time.Time, k
 		return time.Time{}, false
 	}
 	if over := len(minute) + taken - j.c.Limits.PerMinute; over >= 0 {
-		freed := min(over, len(minute)-1) // the slots are younger than all of the minute
+		freed := min(over, len(minute)-1) // the slots are the youngest of the minute
 		if freed < 0 {
 			return now.Add(time.Minute), true
 		}

@@ -26,9 +26,9 @@ import (
 const (
 	maxDelivery = 64 << 20          // bytes of a packed delivery
 	maxAnswer   = fact.MaxEntry / 2 // bytes of a result event that is kept in the journal
-	maxHeard    = 100               // feedback events that are kept at any rate
-	slowly      = 30 * time.Second  // between those beyond that
-	maxWords    = 256               // feedback events of an attempt that are known again
+	maxHeard    = 100               // feedback events that are kept, however fast they come
+	slowly      = 30 * time.Second  // least time between those after that
+	maxWords    = 256               // ids of feedback events of an attempt that are remembered
 )
 
 // Observe takes a result (6000-6999) or feedback (7000). Only the provider that was asked is listened to. What
@@ -71,7 +71,7 @@ func (j *Jobs) Observe(ctx context.Context, v guild.Verified) error {
 		if err != nil {
 			return guild.Drop(guild.Malformed, "%v", err)
 		}
-		return j.hear(ctx, e, f, a, job)
+		return j.takeFeedback(ctx, e, f, a, job)
 	case int(e.Kind) != nip90.ResultKind(job.Kind):
 		return j.mismatch(ctx, e, a, job)
 	}
@@ -79,7 +79,7 @@ func (j *Jobs) Observe(ctx context.Context, v guild.Verified) error {
 	if err != nil {
 		return guild.Drop(guild.Malformed, "%v", err)
 	}
-	return j.accept(ctx, e, r, a, job)
+	return j.takeResult(ctx, e, r, a, job)
 }
 
 // once returns an Opener for a single event, which is decrypted when it is first asked for.
@@ -111,8 +111,8 @@ func (j *Jobs) mismatch(ctx context.Context, e nostr.Event, a Attempt, job *Job)
 	return guild.Drop(guild.WrongKind, "%.8s %s", e.PubKey.Hex(), what)
 }
 
-// decide runs a decision on an attempt that must still be waiting for the provider. An event that it has heard already
-// says nothing again: relays send what they have stored as often as they are asked.
+// decide runs a decision on an attempt that must still wait for the provider. An event that was taken before decides
+// nothing: relays send stored events again whenever they are asked.
 func (j *Jobs) decide(ctx context.Context, e nostr.Event, a Attempt, job *Job, d func(*journal.Tx, Attempt)) error {
 	var dropped error
 	err := j.c.Journal.Do(ctx, fact.JobSubject(job.Job), e.ID.Hex(), func(tx *journal.Tx) error {
@@ -132,8 +132,7 @@ func (j *Jobs) decide(ctx context.Context, e nostr.Event, a Attempt, job *Job, d
 	return errors.Join(err, dropped)
 }
 
-// over says why an attempt that has moved on takes nothing more. What a relay merely sends again is no reason
-// for a word.
+// over returns why an attempt that has moved on takes nothing more, nil for an event that a relay merely sends again.
 func over(e nostr.Event, a Attempt) error {
 	if e.ID == a.Result || e.ID == a.Answered || e.Kind == nip90.KindFeedback && int64(e.CreatedAt)*1000 <= a.Over {
 		return nil
@@ -144,8 +143,8 @@ func over(e nostr.Event, a Attempt) error {
 	return guild.Drop(guild.Second, "attempt %.8s is %s", a.ID.Hex(), a.State)
 }
 
-// accept takes the result of the provider that was asked.
-func (j *Jobs) accept(ctx context.Context, e nostr.Event, r nip90.Result, a Attempt, job *Job) error {
+// takeResult records the delivery in a result, or why it is refused.
+func (j *Jobs) takeResult(ctx context.Context, e nostr.Event, r nip90.Result, a Attempt, job *Job) error {
 	if a.Encrypted && r.Encrypted == "" {
 		return j.fault(ctx, e, a, job, "answered an encrypted request in clear")
 	}
@@ -154,7 +153,7 @@ func (j *Jobs) accept(ctx context.Context, e nostr.Event, r nip90.Result, a Atte
 	case plain && err != nil && !errors.Is(err, errEmpty):
 		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
 	case err != nil:
-		return j.fault(ctx, e, a, job, plainly(err))
+		return j.fault(ctx, e, a, job, guild.Cut(fmt.Sprintf("the result holds no delivery: %v", err), 500))
 	}
 	if p.Size > maxDelivery {
 		return j.fault(ctx, e, a, job, fmt.Sprintf("the delivery of %d bytes is too large", p.Size))
@@ -162,8 +161,8 @@ func (j *Jobs) accept(ctx context.Context, e nostr.Event, r nip90.Result, a Atte
 	return j.deliver(ctx, e, a, job, p, plain)
 }
 
-// deliver keeps the event and the delivery as blobs before the fact that names them, and reads meanwhile whether
-// it is one at all.
+// deliver stores the event and the delivery before the fact that names them. Meanwhile it reads whether the delivery
+// declines the job.
 func (j *Jobs) deliver(ctx context.Context, e nostr.Event, a Attempt, job *Job, p nip90.Parcel, plain bool) error {
 	d := fact.AttemptDelivered{Attempt: a.ID, Result: e.ID, Delivery: p.Hash, Size: p.Size, Away: away(p), Plain: plain}
 	raw, err := json.Marshal(e)
@@ -185,7 +184,7 @@ func (j *Jobs) deliver(ctx context.Context, e nostr.Event, a Attempt, job *Job, 
 	})
 }
 
-// away is where a delivery that did not come along is, nil for one that did.
+// away returns where to fetch a delivery that is not inside the result, nil for one that is.
 func away(p nip90.Parcel) *fact.Place {
 	if p.Inline != nil {
 		return nil
@@ -197,13 +196,13 @@ func away(p nip90.Parcel) *fact.Place {
 	return place
 }
 
-// keep stores a result and the delivery that came along in it. A small one stands in the journal, and the
-// delivery is no more than a copy that can be had from there again (restore); a large one is two blobs.
+// keep stores a result and the delivery inside it. A small result is kept in the journal; then the delivery is only a
+// copy, which restore can make again. A large one becomes two blobs.
 func (j *Jobs) keep(ctx context.Context, d *fact.AttemptDelivered, e nostr.Event, raw, inline []byte) (err error) {
 	d.Event = guild.Sum(raw)
 	if inline != nil && len(raw) <= maxAnswer {
 		d.Answer = &e
-		if d.Plain { // how it is packed may change with the program
+		if d.Plain { // another version of the program might pack it differently
 			_, err = j.c.Blobs.PutBytes(ctx, inline)
 			return err
 		}
@@ -216,8 +215,8 @@ func (j *Jobs) keep(ctx context.Context, d *fact.AttemptDelivered, e nostr.Event
 	return err
 }
 
-// declined says why a delivery is none by its own word: blocked and failed are neither judged nor paid. What
-// cannot be read is for the judge to say.
+// declined returns why a delivery is not to be judged: its own status is blocked or failed. It returns "" for any other,
+// also for one that cannot be read, which the judge rejects.
 func declined(bundle []byte) string {
 	if len(bundle) == 0 {
 		return ""
@@ -237,26 +236,26 @@ func declined(bundle []byte) string {
 	return fmt.Sprintf("delivered as %s: %.200s", result.Status, result.Summary)
 }
 
-// hear follows feedback of any dialect.
-func (j *Jobs) hear(ctx context.Context, e nostr.Event, f nip90.Feedback, a Attempt, job *Job) error {
+// takeFeedback records feedback of any dialect.
+func (j *Jobs) takeFeedback(ctx context.Context, e nostr.Event, f nip90.Feedback, a Attempt, job *Job) error {
 	switch f.Status {
 	case nip90.PaymentRequired:
 		return j.quote(ctx, e, a, job, f)
 	case nip90.Error:
-		return j.refuse(ctx, e, a, job, fact.AttemptRefused{Reason: guild.Cut(said(f), 500), Later: f.Busy(), Price: f.Amount})
+		return j.refuse(ctx, e, a, job, fact.AttemptRefused{Reason: guild.Cut(wordsOf(f), 500), Later: f.Busy(), Price: f.Amount})
 	case nip90.Partial:
 		return j.progress(ctx, e, a, job, fact.AttemptProgressed{Text: cmp.Or(f.Content, f.Text), Status: string(f.Status)}) // the part itself
 	case nip90.Other:
-		return j.progress(ctx, e, a, job, fact.AttemptProgressed{Text: strings.TrimSuffix(f.RawStatus+": "+said(f), ": "), Status: string(f.Status)})
+		return j.progress(ctx, e, a, job, fact.AttemptProgressed{Text: strings.TrimSuffix(f.RawStatus+": "+wordsOf(f), ": "), Status: string(f.Status)})
 	case nip90.Processing:
 		text, capacity := processing(f)
 		return j.progress(ctx, e, a, job, fact.AttemptProgressed{Text: text, Status: string(f.Status), Capacity: capacity})
 	}
-	return j.progress(ctx, e, a, job, fact.AttemptProgressed{Text: said(f), Status: string(f.Status)})
+	return j.progress(ctx, e, a, job, fact.AttemptProgressed{Text: wordsOf(f), Status: string(f.Status)})
 }
 
-// progress keeps feedback and extends the patience, as often as is reasonable: a provider must not be able to
-// fill a journal that nobody may delete from.
+// progress records feedback and extends the patience. It drops feedback that comes too often: a provider must not be able
+// to fill the journal, from which nothing is deleted.
 func (j *Jobs) progress(ctx context.Context, e nostr.Event, a Attempt, job *Job, said fact.AttemptProgressed) error {
 	flood := false
 	err := j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
@@ -274,7 +273,7 @@ func (j *Jobs) progress(ctx context.Context, e nostr.Event, a Attempt, job *Job,
 	return err
 }
 
-// quote keeps what the provider asks for, and ends the attempt: there is no way to pay yet.
+// quote records the amount that the provider asks for, and ends the attempt: nothing can be paid yet.
 func (j *Jobs) quote(ctx context.Context, e nostr.Event, a Attempt, job *Job, f nip90.Feedback) error {
 	return j.decide(ctx, e, a, job, func(tx *journal.Tx, _ Attempt) {
 		reason := fmt.Sprintf("wants %s first, and no way to pay is configured", f.Amount)

@@ -13,17 +13,16 @@ import (
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
 
-	"guild"
 	"guild/nip90"
 	"guild/nutshell"
 )
 
-// errEmpty is a result that says nothing at all.
+// errEmpty is the error for a result without content.
 var errEmpty = errors.New("the result is empty")
 
-// received is the delivery that a result brings. Providers that know nothing of bundles answer with the work itself,
-// in plain: that is no fault, and the judge decides by the bundle's criteria whether it is what was asked (the
-// partnership protocol, section 2.2.4). A result that is meant as a delivery and is none stays an error.
+// received returns the delivery in a result. Providers that do not know bundles answer with the work itself. That is no
+// fault: it is wrapped in a bundle, and the judge decides by the criteria (the partnership protocol, section 2.2.4). A
+// broken delivery is an error.
 func (j *Jobs) received(ctx context.Context, e nostr.Event, r nip90.Result, job *Job) (p nip90.Parcel, plain bool, err error) {
 	p, err = r.Delivery()
 	if !errors.Is(err, nip90.ErrNoBundle) {
@@ -43,7 +42,7 @@ func (j *Jobs) received(ctx context.Context, e nostr.Event, r nip90.Result, job 
 	return nip90.NewParcel(delivery), true, nil
 }
 
-// manifest is that of the job's own bundle, or what stands for it if that cannot be read.
+// manifest returns the manifest of the job's bundle, or a minimal one if that cannot be read.
 func (j *Jobs) manifest(job *Job) (*nutshell.Manifest, error) {
 	b, err := j.c.Blobs.ReadAll(job.Bundle, job.Size)
 	if err != nil {
@@ -57,8 +56,7 @@ func (j *Jobs) manifest(job *Job) (*nutshell.Manifest, error) {
 	return opened.Manifest(), nil
 }
 
-// wrap makes a delivery bundle of a plain result. It follows from the event and the request alone, so that making it
-// again gives the same bytes.
+// wrap makes a delivery bundle of a plain result. Its bytes follow from the event and the request alone.
 func wrap(ctx context.Context, e nostr.Event, content string, request *nutshell.Manifest) ([]byte, error) {
 	artifacts, err := oneFile(outputName(content), content)
 	if err != nil {
@@ -77,7 +75,7 @@ func wrap(ctx context.Context, e nostr.Event, content string, request *nutshell.
 	return packed.Bytes(), nil
 }
 
-// outputName is the file that a plain result becomes below the delivered artifacts.
+// outputName returns the name of the file for a plain result among the delivered artifacts.
 func outputName(content string) string {
 	if text := strings.TrimSpace(content); strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
 		if json.Valid([]byte(text)) {
@@ -87,7 +85,7 @@ func outputName(content string) string {
 	return "output.txt"
 }
 
-// oneFile is a tree with one file in it.
+// oneFile returns a file system with one file.
 func oneFile(name, content string) (fs.FS, error) {
 	var archive bytes.Buffer
 	w := zip.NewWriter(&archive)
@@ -102,9 +100,4 @@ func oneFile(name, content string) (fs.FS, error) {
 		return nil, err
 	}
 	return zip.NewReader(bytes.NewReader(archive.Bytes()), int64(archive.Len()))
-}
-
-// plainly says for a person what a provider did instead of delivering.
-func plainly(err error) string {
-	return guild.Cut(fmt.Sprintf("the result holds no delivery: %v", err), 500)
 }

@@ -9,8 +9,8 @@ import (
 	"guild/nutshell"
 )
 
-// QualityOf is what a request bundle's acceptance criteria say in numbers: all tests must pass, each run within its
-// time. It is nil for a bundle without criteria.
+// QualityOf returns a request bundle's acceptance criteria in numbers: all tests must pass, each run within its time. It
+// is nil for a bundle without criteria.
 func QualityOf(b *nutshell.Bundle) *fact.Quality {
 	raw, err := b.ReadFile(cmp.Or(b.Manifest().Acceptance().CriteriaFile, nutshell.CriteriaFile))
 	if err != nil {

@@ -43,8 +43,8 @@ func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer, bid guild.M
 	}, nil
 }
 
-// describe is the part of a request that says what the job is, whoever does it (the partnership protocol, sections
-// 2.2 and 4.1.2).
+// describe returns the part of a request that is the same for every provider (the partnership protocol, sections 2.2 and
+// 4.1.2).
 func (j *Jobs) describe(job *Job) nip90.Request {
 	r := nip90.Request{
 		Kind: job.Kind, Job: job.Job.String(), Output: "application/json", Bid: job.Bid, Relays: j.c.Network.Relays(), Content: job.Title,
@@ -68,10 +68,10 @@ func (j *Jobs) describe(job *Job) nip90.Request {
 	return r
 }
 
-// iterations is how often a benchmark repeats what it measures (section 2.2.3).
+// iterations is the number of times that a benchmark repeats a measurement (section 2.2.3).
 const iterations = 5
 
-// describeBenchmark says which benchmark it is, in the terms of sections 2.2.2 and 2.2.3.
+// describeBenchmark adds the parameters of a benchmark (sections 2.2.2 and 2.2.3).
 func describeBenchmark(r *nip90.Request, b fact.Benchmark) {
 	r.Set(nip90.ParamBenchmarkType, cmp.Or(b.Variant, "standard"))
 	r.Set(nip90.ParamMemoryLimit, strconv.Itoa(cmp.Or(b.Memory, 512)))
@@ -81,16 +81,16 @@ func describeBenchmark(r *nip90.Request, b fact.Benchmark) {
 	r.Inputs = append(r.Inputs, spec.Input())
 }
 
-// carry puts the bundle into r and signs it: inside the event if that stays small enough for common relays, else by
-// its URL.
+// carry puts the bundle into r and signs the request. The bundle is inside the event if that stays small enough for common
+// relays, else it is named by its URL.
 func (j *Jobs) carry(ctx context.Context, job *Job, o guild.Offer, r nip90.Request, inline int) (nostr.Event, guild.Hash, error) {
 	var e nostr.Event
 	for {
-		parcel, err := j.parcel(ctx, job, o.Encrypts, inline)
-		if err == nil {
-			err = r.SetBundle(parcel)
-		}
+		parcel, err := j.pack(ctx, job.Bundle, job.Size, o.Encrypts, inline)
 		if err != nil {
+			return nostr.Event{}, guild.Hash{}, fmt.Errorf("the bundle of job %s: %w", job.Job.Short(), err)
+		}
+		if err := r.SetBundle(parcel); err != nil {
 			return nostr.Event{}, guild.Hash{}, err
 		}
 		hash, err := r.JobHash()
@@ -110,7 +110,7 @@ func (j *Jobs) carry(ctx context.Context, job *Job, o guild.Offer, r nip90.Reque
 	}
 }
 
-// size is that of an event as JSON, in bytes, once it is signed.
+// size returns the size of an event as JSON, in bytes.
 func size(e nostr.Event) int { return len(e.String()) }
 
 // seal builds the event, encrypted for the provider or in clear.
@@ -121,16 +121,7 @@ func (j *Jobs) seal(ctx context.Context, r nip90.Request, provider nostr.PubKey,
 	return r.Sealed(func(plain string) (string, error) { return j.c.Keyer.Encrypt(ctx, plain, provider) })
 }
 
-// parcel is the bundle on its way: inside the event if it is at most inline bytes.
-func (j *Jobs) parcel(ctx context.Context, job *Job, encrypt bool, inline int) (nip90.Parcel, error) {
-	p, err := j.pack(ctx, job.Bundle, job.Size, encrypt, inline)
-	if err != nil {
-		return nip90.Parcel{}, fmt.Errorf("the bundle of job %s: %w", job.Job.Short(), err)
-	}
-	return p, nil
-}
-
-// pack makes a parcel of a blob: the bytes themselves if they are at most inline, else where they were put.
+// pack makes a parcel of a blob: its bytes if they are at most inline, else the URL to which they were uploaded.
 func (j *Jobs) pack(ctx context.Context, hash guild.Hash, size int64, encrypt bool, inline int) (nip90.Parcel, error) {
 	b, err := j.c.Blobs.ReadAll(hash, size)
 	if err != nil {
@@ -147,8 +138,8 @@ func (j *Jobs) pack(ctx context.Context, hash guild.Hash, size int64, encrypt bo
 	return p, nil
 }
 
-// deletion is the signed kind 5 event that takes a request back, also one that is only on its way: a relay may
-// have it and not have said so.
+// deletion returns the signed kind 5 event that takes a request back. It is needed even for a request that no relay has
+// confirmed, because one may have it all the same.
 func (j *Jobs) deletion(ctx context.Context, a Attempt, reason string) (*nostr.Event, error) {
 	e, err := j.outbox.Sign(ctx, nostr.Event{
 		Kind: 5, Content: reason,

@@ -10,14 +10,14 @@ import (
 	"guild/nip90"
 )
 
-// isOld reports whether a delivery came before this process and was not looked at yet: the machine may have lost
-// power before the copy of it was on the disk.
+// isOld reports whether a delivery is from before this process and was not checked yet: the machine may have lost power
+// before the copy was on the disk.
 func (j *Jobs) isOld(job *Job, a Attempt) bool {
 	_, seen := j.whole.Load(a.ID)
 	return job.Last <= j.born && !seen
 }
 
-// restore sees to it that the delivery is whole before it is judged, from the result event in the journal.
+// restore makes the copy of a delivery again from the result event in the journal, if it is damaged, before it is judged.
 func (j *Jobs) restore(job *Job, a Attempt) due.Work {
 	return due.Work{
 		Key: "restore the delivery of " + a.ID.Hex(), Guard: fact.JobSubject(job.Job), Free: true,

@@ -18,7 +18,7 @@ import (
 	"guild/nip90"
 )
 
-// climb is the delivery ladder (the partnership protocol, section 2.3.2).
+// climb publishes a request to more and more relays until one takes it (the partnership protocol, section 2.3.2).
 func (j *Jobs) climb(ctx context.Context, a Attempt) (relays []string, err error) {
 	request, err := j.outbox.Own(a.Planned.Request)
 	if err != nil {
@@ -40,8 +40,8 @@ func (j *Jobs) step(ctx context.Context, a Attempt, request guild.Verified, rung
 	return relays, j.c.Network.Publish(ctx, request, relays)
 }
 
-// rungs are the relays of each step: the provider's first, its second or our closest one, all there are. Where it
-// names none, ours are all there are.
+// rungs returns the relays of each step: the provider's first, its second or else our first, then all. If it names none,
+// every step has all of ours.
 func rungs(hints, ours []string) [3][]string {
 	var all []string
 	for _, url := range slices.Concat(hints, ours) {
@@ -60,7 +60,7 @@ func rungs(hints, ours []string) [3][]string {
 
 const publishingAgain = "publish again "
 
-// again is the effect that publishes a request once more.
+// again returns the key of the effect that publishes a request for the nth time after the first.
 func again(attempt nostr.ID, n int) string {
 	return fmt.Sprintf("%s%d %s", publishingAgain, n, attempt.Hex())
 }
@@ -76,8 +76,8 @@ func againOf(effect string) (nostr.ID, bool) {
 	return id, err == nil
 }
 
-// retry publishes the request of a provider that is silent once more, the same event, one rung further up. A relay
-// that took it need not have handed it on.
+// retry publishes the same event to a silent provider again, one rung further up, because a relay that took it may not
+// have passed it on.
 func (j *Jobs) retry(job *Job, a Attempt) (due.Work, bool) {
 	if a.Again >= len(j.c.Patience.Retries) || a.Heard > 0 || a.State != guild.Requested {
 		return due.Work{}, false
@@ -104,15 +104,15 @@ func (j *Jobs) retry(job *Job, a Attempt) (due.Work, bool) {
 	}, true
 }
 
-// jitter is d ± 20 %. It follows from the attempt, so that a restart changes nothing.
+// jitter returns d ± 20 %. It follows from the attempt, so that a restart does not change it.
 func jitter(id nostr.ID, n int, d time.Duration) time.Duration {
 	const most = 1<<16 - 1
 	random := time.Duration(binary.BigEndian.Uint16(id[2*n:]))
 	return d*4/5 + d*2/5*random/most
 }
 
-// patienceWith returns when a new attempt is given up if the provider says nothing: after what is configured times the
-// factor of the task, and at the job's deadline at the latest (the partnership protocol, section 5.3.2).
+// patienceWith returns the time at which a new attempt is given up if the provider is silent: after the configured time
+// times the factor of the task, and at the job's deadline at the latest (the partnership protocol, section 5.3.2).
 func (j *Jobs) patienceWith(job *Job, now time.Time) time.Time {
 	silence := j.c.Patience.Silence
 	if j.c.Variables != nil {
@@ -123,9 +123,9 @@ func (j *Jobs) patienceWith(job *Job, now time.Time) time.Time {
 	return sooner(now.Add(min(silence, job.deadline().Sub(now))), job.deadline())
 }
 
-// giveUp ends the attempt when the provider's silence, the time for its result or the job's deadline has run out.
-// Before that the relays are asked once more for what may have been missed. As long as none of them answers, it is
-// not the provider that is out of reach.
+// giveUp ends the attempt when the time for feedback, for the result, or for the job has run out. Before that the relays
+// are asked for answers that we may have missed. While none of them answers, the provider is not to blame, and the
+// attempt waits until the job's deadline.
 func (j *Jobs) giveUp(work []due.Work, job *Job, a Attempt) []due.Work {
 	until, reason := time.UnixMilli(a.Silence), "silent for too long"
 	switch {
@@ -148,11 +148,13 @@ func (j *Jobs) giveUp(work []due.Work, job *Job, a Attempt) []due.Work {
 		}
 		return give(ctx)
 	}
-	return append(work, expire, j.expireLate(job, a))
+	late := j.expire(job, a, job.deadline(), "the job's deadline passed") // if it cannot be looked for
+	late.Key += " at the deadline"
+	return append(work, expire, late)
 }
 
-// audible moves the end of our patience for as long as nothing that a provider says can reach us. When it can again,
-// the provider has the time that one word of its is worth.
+// audible extends our patience while no answer can reach us. Once answers can, the provider has as much time as after a
+// feedback.
 func (j *Jobs) audible(until time.Time, job *Job) time.Time {
 	since := j.c.Network.Hears()
 	if since.IsZero() {
@@ -164,8 +166,8 @@ func (j *Jobs) audible(until time.Time, job *Job) time.Time {
 	return until
 }
 
-// look asks the relays for what the provider answered, and takes it in: the result, and where there is none what it said
-// of its work. They are asked for apart, so that many words do not crowd out the result.
+// look asks the relays for the provider's answers and takes them: the result, or without one its feedback. The two are
+// asked for separately, so that much feedback does not crowd out the result.
 func (j *Jobs) look(ctx context.Context, job *Job, a Attempt) error {
 	relays := rungs(a.Planned.Relays, j.c.Network.Relays())[2]
 	for _, kind := range [...]nostr.Kind{nostr.Kind(nip90.ResultKind(job.Kind)), nip90.KindFeedback} {
@@ -186,16 +188,8 @@ func (j *Jobs) look(ctx context.Context, job *Job, a Attempt) error {
 	return nil
 }
 
-// expireLate ends at the deadline what could not be looked for.
-func (j *Jobs) expireLate(job *Job, a Attempt) due.Work {
-	w := j.expire(job, a, job.deadline(), "the job's deadline passed")
-	w.Key += " at the deadline"
-	return w
-}
-
-// deaf reports whether nothing that a provider says can reach us: then its silence is not its fault.
-func (j *Jobs) deaf() bool { return j.c.Network.Hears().IsZero() }
-
+// expire ends an attempt at a time, unless it has changed until then. Only a provider that could have reached us counts as
+// silent.
 func (j *Jobs) expire(job *Job, a Attempt, when time.Time, reason string) due.Work {
 	return due.Work{
 		Key: "expire " + a.ID.Hex(), Guard: fact.JobSubject(job.Job), Ready: when, Free: true,
@@ -208,7 +202,7 @@ func (j *Jobs) expire(job *Job, a Attempt, when time.Time, reason string) due.Wo
 				now, _, ok := j.fold.Attempt(a.ID)
 				if ok && now.State == a.State && now.Silence == a.Silence && now.Claimed == a.Claimed {
 					tx.Append(fact.AttemptExpired{Attempt: a.ID, Reason: reason, Deletion: deletion,
-						Silent: now.Heard == 0 && now.State == guild.Requested && !j.deaf()})
+						Silent: now.Heard == 0 && now.State == guild.Requested && !j.c.Network.Hears().IsZero()})
 				}
 				return nil
 			}, nil

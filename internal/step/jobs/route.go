@@ -15,7 +15,7 @@ import (
 // Touch says that what a service announces may have changed. It may be called with any lock held.
 func (j *Jobs) Touch(s guild.Service) { j.matrix.Touch(s) }
 
-// settings are the policy's numbers for a task.
+// settings returns the policy's numbers for a task.
 func (j *Jobs) settings(task string) route.Settings {
 	p, hash := j.c.Policy()
 	return route.Settings{Routing: p.Routing, Hash: hash, Threshold: j.c.Thresholds[task]}
@@ -29,7 +29,7 @@ func (j *Jobs) Matrix(task string, kind int, most int) []route.Entry {
 	return j.matrix.Entries(route.Scope{Task: task, Kind: kind, Settings: j.settings(task), Now: now}, most)
 }
 
-// facts is all that is known of a service, with the slots that are taken and no fact says yet.
+// facts gathers what is known of a service. Slots count, too, for requests whose facts are not in the journal yet.
 func (j *Jobs) facts(task string, o guild.Offer, now time.Time) route.Facts {
 	f := route.Facts{Offer: o}
 	f.Trust, f.Met = j.c.Trust(task, o.Service)
@@ -46,8 +46,9 @@ func (j *Jobs) facts(task string, o guild.Offer, now time.Time) route.Facts {
 	return f
 }
 
-// heed tells the matrix whom an entry may change: before it does, so that nobody sees the change and does not know of it.
-func (f *Fold) heed(e fact.Entry) {
+// notifyMatrix tells the matrix which services an entry may change. It does so before the fold changes: whoever sees the
+// change then finds the matrix already outdated.
+func (f *Fold) notifyMatrix(e fact.Entry) {
 	m := f.matrix.Load()
 	if m == nil {
 		return
@@ -59,12 +60,13 @@ func (f *Fold) heed(e fact.Entry) {
 		case fact.TrustChanged:
 			services = append(services, one.Service)
 		case fact.ProviderMoved:
-			providers = append(providers, one.Service.PubKey) // who is removed is so with all services
+			providers = append(providers, one.Service.PubKey) // a removal counts for all its services
 		case fact.AttemptPlanned:
 			providers = append(providers, one.Provider.PubKey)
 		}
 	}
-	if job, ok := f.Job(jobOf(e)); ok {
+	id, _ := jobOf(e.Subject)
+	if job, ok := f.Job(id); ok {
 		for _, a := range job.Attempts {
 			if !slices.Contains(providers, a.Provider.PubKey) {
 				providers = append(providers, a.Provider.PubKey)
@@ -74,8 +76,8 @@ func (f *Fold) heed(e fact.Entry) {
 	m.Applied(e.Seq, services, providers)
 }
 
-// burden says what a provider has to do for us, as far as facts say it: requests that it has not answered, requests that
-// wait there as it says, and how many for the task are among the latest.
+// burden returns how busy a provider is by the facts: our requests that it has not answered, the queue that it reported,
+// and how many of the latest requests for the task it got.
 func (f *Fold) burden(task string, p nostr.PubKey) (waiting, queue, recent int) {
 	f.View(func(s *state) {
 		if a := s.traffic.tasks[task]; a != nil {
@@ -86,13 +88,13 @@ func (f *Fold) burden(task string, p nostr.PubKey) (waiting, queue, recent int) 
 	return waiting, queue, recent
 }
 
-// given is how many requests of ours a service has not answered.
+// given returns the number of our requests that a service has not answered.
 func (f *Fold) given(service guild.Service) int {
 	return fold.Read(f.State, func(s *state) int { return s.traffic.given[service] })
 }
 
-// allotments is how the requests for a task were given out within a window: how many there were ever, how many in the
-// window, and to how many providers of those that but does not name.
+// allotments counts the requests for a task: all of them, those within a window, and the providers that got one in the
+// window and are not in but.
 func (f *Fold) allotments(task string, since time.Time, but map[nostr.PubKey]int) (decided, total, active int) {
 	f.Change(func(s *state) {
 		a := s.traffic.tasks[task]
@@ -113,12 +115,12 @@ func (f *Fold) allotments(task string, since time.Time, but map[nostr.PubKey]int
 	return decided, total, active
 }
 
-// scope is what of the matrix a job is about.
+// scope returns the part of the matrix that a job is about.
 func (j *Jobs) scope(job *Job, now time.Time) route.Scope {
 	return route.Scope{Task: job.Task, Kind: job.Kind, Settings: j.settings(job.Task), Now: now, Low: job.Criticality.Replicas() == 1}
 }
 
-// query is what the router is asked for the next request of a job.
+// query returns the question to the router for the next request of a job.
 func (j *Jobs) query(job *Job, now time.Time) route.Query {
 	s := j.scope(job, now)
 	taken := j.slots.ofTask(job.Task)
@@ -140,9 +142,12 @@ func (j *Jobs) query(job *Job, now time.Time) route.Query {
 	}
 }
 
-// settleOn is who is asked in the end, with the choice that says why, and the room for it. It is whom the last look
-// found, unless that has no room any more: then it is another, if what is bid allows that. Without anybody the choice
-// is nil.
+// settleOn chooses the provider for the next request and takes a slot for it. The choice says why; it is nil if nobody can
+// be asked now.
+//
+// Usually the choice is the provider o that the last look found. Since then another job may have taken its last place.
+// Then another provider is chosen, but the bid was reserved for o. If the reservation is enough for the new provider, it
+// is used; if more must be reserved first, nothing is chosen, and the next look starts from the new provider.
 func (j *Jobs) settleOn(job *Job, o guild.Offer, bid guild.Msat) (guild.Offer, guild.Msat, *fact.Choice) {
 	now := j.c.Now()
 	j.choosing.Lock()
@@ -158,7 +163,7 @@ func (j *Jobs) settleOn(job *Job, o guild.Offer, bid guild.Msat) (guild.Offer, g
 		wants := j.bid(job, chosen)
 		switch {
 		case reserved && had >= min(wants, chosen.Price):
-			bid = had // it is enough for this one too
+			bid = had // enough for this one, too
 		case reserved || j.limited(job.Task, wants):
 			delete(j.looks, job.Job) // the next look finds this one, and reserves what it takes
 			return o, bid, nil
@@ -170,15 +175,8 @@ func (j *Jobs) settleOn(job *Job, o guild.Offer, bid guild.Msat) (guild.Offer, g
 	return chosen, bid, &choice
 }
 
-// forgo takes back the room of a request that will not be made.
-func (j *Jobs) forgo(job *Job) {
-	j.choosing.Lock()
-	defer j.choosing.Unlock()
-	j.releaseSlot(job.Job)
-}
-
-// choose picks who is asked next for a job, and says why. ok is false when nobody may be asked now. The lock on choosing
-// must be held.
+// choose picks the provider to ask next for a job, and says why. ok is false if nobody may be asked now. The lock on
+// choosing must be held.
 func (j *Jobs) choose(job *Job, now time.Time) (o guild.Offer, c fact.Choice, ok bool) {
 	q := j.query(job, now)
 	given, rule := j.given(job, q.Scope)

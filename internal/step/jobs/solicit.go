@@ -17,8 +17,8 @@ import (
 	"guild/nip90"
 )
 
-// Bounds on the offers for one job. Each is a fact, and anybody may send them: of the places, providers that the
-// registry does not know get half, so that they cannot keep the others out.
+// Bounds on the offers for one job. Each offer is a fact, and anybody may send one. Providers that the registry does not
+// know get half of the places, so that they cannot keep the others out.
 const (
 	maxOffers    = 64
 	maxStrangers = maxOffers / 2
@@ -26,13 +26,7 @@ const (
 	maxReach     = 8 // relays of others that a solicitation is sent to
 )
 
-// solicited notes that everybody was asked for an offer.
-func (j *Job) solicited(s fact.JobSolicited) { j.Solicited = &s }
-
-// offered notes an offer.
-func (j *Job) offered(o fact.JobOffered) { j.Offers = append(slices.Clip(j.Offers), o) }
-
-// offerOf is what a provider wants for the job, by its latest offer.
+// offerOf returns the price of a provider's latest offer for the job.
 func (j *Job) offerOf(provider nostr.PubKey) (price guild.Msat, ok bool) {
 	for _, o := range slices.Backward(j.Offers) {
 		if o.Provider == provider {
@@ -42,8 +36,8 @@ func (j *Job) offerOf(provider nostr.PubKey) (price guild.Msat, ok bool) {
 	return 0, false
 }
 
-// dueForOffers is what an open job needs before anybody is asked to do it, and the end of asking for offers. waits is
-// false once the offers are in.
+// dueForOffers returns what is due for an open job until offers are no longer taken, and the deletion of the request for
+// them. waits is false once the offers are in.
 func (j *Jobs) dueForOffers(job *Job, now time.Time) (work []due.Work, waits bool) {
 	goes := job.Ending == guild.Open && !job.Cancelled
 	switch {
@@ -69,8 +63,8 @@ func (j *Jobs) dueForOffers(job *Job, now time.Time) (work []due.Work, waits boo
 	return work, waits
 }
 
-// solicit signs the request for offers and records it together with our claim on publishing it. It carries what the
-// job is called and its hashes, and never the bundle.
+// solicit signs the request for offers and records it together with our claim on publishing it. It has the job's title and
+// hashes, and never the bundle.
 func (j *Jobs) solicit(job *Job) due.Work {
 	return due.Work{
 		Key: "ask for offers for " + job.Job.String(), Guard: fact.JobSubject(job.Job), Free: true,
@@ -114,7 +108,7 @@ const (
 	unseeking = "take back the solicitation "
 )
 
-// seek publishes the solicitation, where our answers reach us and where known providers of the task read.
+// seek publishes the solicitation on our relays and those of known providers of the task.
 func (j *Jobs) seek(job *Job) due.Work {
 	request := job.Solicited.Request
 	return due.Work{
@@ -131,7 +125,7 @@ func (j *Jobs) seek(job *Job) due.Work {
 	}
 }
 
-// reach lists our relays and the best ones of some providers that announce the task.
+// reach lists our relays and the first relays of some providers that announce the task.
 func (j *Jobs) reach(job *Job) []string {
 	relays := slices.Clone(j.c.Network.Relays())
 	most := len(relays) + maxReach
@@ -143,7 +137,7 @@ func (j *Jobs) reach(job *Job) []string {
 	return relays
 }
 
-// unseek takes the solicitation back by a kind 5 event, so that nobody thinks about an offer in vain.
+// unseek takes the solicitation back by a kind 5 event, so that no more offers are made.
 func (j *Jobs) unseek(job *Job) due.Work {
 	request := job.Solicited.Request
 	return due.Work{
@@ -167,7 +161,7 @@ func (j *Jobs) unseek(job *Job) due.Work {
 	}
 }
 
-// sought follows both effects to their end; given up is an end as well.
+// sought notes that one of the two effects is done or given up.
 func (s *state) sought(effect string, done bool) {
 	for _, prefix := range []string{seeking, unseeking} {
 		digits, ok := strings.CutPrefix(effect, prefix)
@@ -191,7 +185,7 @@ func (f *Fold) solicitation(id nostr.ID) (job *Job, ok bool) {
 	return job, ok
 }
 
-// observeOffer takes an offer: feedback that says what the work would cost, or that it would be done for nothing.
+// observeOffer records an offer: feedback with a price, or one that accepts without a price.
 func (j *Jobs) observeOffer(ctx context.Context, e nostr.Event, open nip90.Opener, job *Job) error {
 	if e.Kind != nip90.KindFeedback {
 		return guild.Drop(guild.Unrequested, "kind %d answers a solicitation: an offer was asked for and no work", e.Kind)
@@ -206,7 +200,7 @@ func (j *Jobs) observeOffer(ctx context.Context, e nostr.Event, open nip90.Opene
 			return guild.Drop(guild.Malformed, "the offer of %.8s names no price", e.PubKey.Hex())
 		}
 	case nip90.Processing:
-	case nip90.Other: // an unknown word may as well mean no: only its price makes it an offer
+	case nip90.Other: // an unknown status may mean no: only a price makes it an offer
 		if f.Amount == 0 {
 			return guild.Drop(guild.Unrequested, "%.40q without a price is no offer", f.RawStatus)
 		}
@@ -214,8 +208,11 @@ func (j *Jobs) observeOffer(ctx context.Context, e nostr.Event, open nip90.Opene
 		return guild.Drop(guild.Unrequested, "%s is no offer", f.Status)
 	}
 	offer := fact.JobOffered{Job: job.Job, Provider: e.PubKey, Event: e.ID, Price: f.Amount,
-		Text: guild.Cut(said(f), 500), Said: int64(e.CreatedAt)}
-	known := j.knows(job)
+		Text: guild.Cut(wordsOf(f), 500), Said: int64(e.CreatedAt)}
+	known := map[nostr.PubKey]bool{} // who announced that it does the task
+	for _, o := range j.c.Market.Offers(job.Task, job.Kind) {
+		known[o.Service.PubKey] = true
+	}
 	var dropped error
 	err = j.c.Journal.Do(ctx, fact.JobSubject(job.Job), e.ID.Hex(), func(tx *journal.Tx) error {
 		now, ok := j.fold.Job(job.Job)
@@ -234,28 +231,19 @@ func (j *Jobs) observeOffer(ctx context.Context, e nostr.Event, open nip90.Opene
 	return dropped
 }
 
-// said is what feedback says in words.
-func said(f nip90.Feedback) string {
+// wordsOf returns the text of feedback.
+func wordsOf(f nip90.Feedback) string {
 	if f.Text != "" {
 		return f.Text
 	}
 	return f.Content
 }
 
-// knows lists the providers of the job's task that announced themselves.
-func (j *Jobs) knows(job *Job) map[nostr.PubKey]bool {
-	known := map[nostr.PubKey]bool{}
-	for _, o := range j.c.Market.Offers(job.Task, job.Kind) {
-		known[o.Service.PubKey] = true
-	}
-	return known
-}
-
 func (j *Job) has(offer nostr.ID) bool {
 	return slices.ContainsFunc(j.Offers, func(o fact.JobOffered) bool { return o.Event == offer })
 }
 
-// takes says why an offer does not count, or nil.
+// takes returns why an offer does not count, nil if it does.
 func (j *Job) takes(offer fact.JobOffered, known map[nostr.PubKey]bool, now time.Time) error {
 	strangers, changes := 0, 0
 	for _, o := range j.Offers {
@@ -280,7 +268,7 @@ func (j *Job) takes(offer fact.JobOffered, known map[nostr.PubKey]bool, now time
 	return nil
 }
 
-// unannounced is the offer of somebody who made one and never announced itself.
+// unannounced returns the offer of a provider that made one and never announced itself.
 func (j *Jobs) unannounced(job *Job, provider nostr.PubKey) guild.Offer {
 	price, _ := job.offerOf(provider)
 	o := guild.Offer{Service: guild.Service{PubKey: provider}, Tasks: []string{job.Task}, Kinds: []int{job.Kind}, Price: price,
@@ -290,7 +278,7 @@ func (j *Jobs) unannounced(job *Job, provider nostr.PubKey) guild.Offer {
 	return o
 }
 
-// nobodyOffered says why there is nobody to choose from.
+// nobodyOffered says for a person why there are no offers to choose from.
 func nobodyOffered(job *Job) string {
 	if !job.Sought {
 		return "no relay took the request for offers"

@@ -15,12 +15,11 @@ import (
 	"guild/oa"
 )
 
-// errBundled is a job that travels as a bundle.
-var errBundled = errors.New("it travels as a bundle")
+// errBundled is the error for a job that must be sent as a bundle.
+var errBundled = errors.New("the job is sent as a bundle")
 
-// carryTyped signs the request of a typed job as providers of other makes know it: the payload is an input, its hash the
-// job hash, and there is no bundle. Any other job is errBundled, and so is one that is too large for an event: its
-// bundle is fetched by those who know bundles.
+// carryTyped signs the request of a typed job in the form that other programs know: the payload is an input, its hash the
+// job hash, and there is no bundle. Any other job is errBundled, and so is one that is too large for an event.
 func (j *Jobs) carryTyped(ctx context.Context, job *Job, o guild.Offer, r nip90.Request) (nostr.Event, guild.Hash, error) {
 	if _, err := oa.ParseID(job.Task); err != nil {
 		return nostr.Event{}, guild.Hash{}, errBundled
@@ -53,8 +52,8 @@ func (j *Jobs) carryTyped(ctx context.Context, job *Job, o guild.Offer, r nip90.
 	return e, typedJob.JobHash, err
 }
 
-// Result is the payload of the result that a typed job came to: that of the delivery that counts, or one that is made of
-// all accepted ones where the order says so.
+// Result returns the payload of a typed job's result: that of the chosen delivery, or if the order says so, one made of
+// all accepted ones.
 func (j *Jobs) Result(id guild.JobID) ([]byte, error) {
 	job, ok := j.fold.Job(id)
 	if !ok {
@@ -70,7 +69,7 @@ func (j *Jobs) Result(id guild.JobID) ([]byte, error) {
 	return j.resultOf(a)
 }
 
-// resultOf is the result that an attempt delivered.
+// resultOf returns the result that an attempt delivered.
 func (j *Jobs) resultOf(a Attempt) ([]byte, error) {
 	bundle, err := j.c.Blobs.ReadAll(a.Delivery, maxDelivery)
 	if err != nil {
@@ -83,7 +82,7 @@ func (j *Jobs) resultOf(a Attempt) ([]byte, error) {
 	return result, nil
 }
 
-// merged makes one result of those that were accepted.
+// merged makes one result of all accepted ones.
 func (j *Jobs) merged(job *Job) ([]byte, error) {
 	bundle, err := j.c.Blobs.ReadAll(job.Bundle, job.Size)
 	if err != nil {
@@ -103,7 +102,7 @@ func (j *Jobs) merged(job *Job) ([]byte, error) {
 	}
 	result, _, err := opinion.Merge(q)
 	if err == nil && result == nil {
-		err = fmt.Errorf("job %s: nothing can be made of its results", job.Job.Short())
+		err = fmt.Errorf("job %s: its results cannot be merged", job.Job.Short())
 	}
 	return result, err
 }

@@ -16,8 +16,8 @@ import (
 	"guild/nutshell/vault"
 )
 
-// sealedFor finds the vault that a provider is to get, nil if there is none for it. One that was sealed for its key
-// is taken before one that this node has to seal again.
+// sealedFor returns the vault for a provider, nil if there is none: one sealed for its key, else one that this node seals
+// again.
 func sealedFor(r *fact.Release, o guild.Offer) *fact.Sealed {
 	var own *fact.Sealed
 	for i, s := range r.Vaults {
@@ -31,13 +31,12 @@ func sealedFor(r *fact.Release, o guild.Offer) *fact.Sealed {
 	return own
 }
 
-// lostError is that a job's credentials cannot be sealed for anybody, now or later.
+// lostError says that a job's credentials can never be sealed again.
 type lostError struct{ error }
 
 func (e lostError) Unwrap() error { return e.error }
 
-// attachVault puts the job's credentials, sealed for the provider, into the request, and returns how many bytes
-// they are.
+// attachVault puts the job's credentials, sealed for the provider, into the request, and returns their size in bytes.
 func (j *Jobs) attachVault(ctx context.Context, job *Job, o guild.Offer, r *nip90.Request) (int, error) {
 	if job.Release == nil {
 		return 0, nil
@@ -58,8 +57,8 @@ func (j *Jobs) attachVault(ctx context.Context, job *Job, o guild.Offer, r *nip9
 	return len(v.Sealed) + len(v.Document.Reveal()), nil
 }
 
-// vaultFor seals the released credentials for a provider, unless they are already. Without an age recipient they go
-// inside the encrypted request as they are.
+// vaultFor seals the released credentials for a provider, unless they are already. For a provider without an age recipient
+// they go into the encrypted request unsealed.
 func (j *Jobs) vaultFor(ctx context.Context, r *fact.Release, o guild.Offer) (nip90.Vault, error) {
 	v := nip90.Vault{AllowExpired: r.Anyway}
 	from := sealedFor(r, o)
@@ -86,20 +85,20 @@ func (j *Jobs) vaultFor(ctx context.Context, r *fact.Release, o guild.Offer) (ni
 	return v, err
 }
 
-// lapsed reports whether a job's credentials have expired, so that nobody needs to be asked any more.
+// lapsed reports whether a job's credentials have expired, so that no provider is asked any more.
 func (j *Job) lapsed(now time.Time) bool {
 	r := j.Release
 	return r != nil && r.Expires > 0 && !r.Anyway && now.UnixMilli() >= r.Expires
 }
 
-// lost reports whether trying again would not help.
+// lost reports whether an error about credentials is final.
 func lost(err error) bool {
 	return slices.ContainsFunc([]error{
 		vault.ErrNotFor, vault.ErrNotSealed, vault.ErrTampered, blob.ErrMissing, blob.ErrDamaged, nip90.ErrTooBig,
 	}, func(reason error) bool { return errors.Is(err, reason) })
 }
 
-// parkLost ends a job whose credentials are lost, for a person to look.
+// parkLost ends a job whose credentials are lost, for a person to look at.
 func (j *Jobs) parkLost(job *Job, err lostError) due.Decision {
 	ending := guild.JobParked
 	if len(job.Attempts) > 0 {
