@@ -44,7 +44,7 @@ checks it. Of a job or a receipt it is the entry that names the receipt.`,
 		if err != nil {
 			return nil, err
 		}
-		point, err := checkProof(proven) // as anybody would who gets it
+		point, err := checkProof(proven) // as its receiver will
 		if err != nil {
 			return nil, fmt.Errorf("entry %d: %w", proven.Seq, err)
 		}

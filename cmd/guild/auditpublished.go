@@ -19,7 +19,7 @@ import (
 
 const publishedWait = 20 * time.Second // for all relays together
 
-// publishedSeals are the checkpoints that the configured relays keep of what signer sealed, of any journal.
+// publishedSeals returns signer's checkpoints, of any journal, that the configured relays have.
 func (p *program) publishedSeals(ctx context.Context, c config.Config, signer nostr.PubKey) ([]nostr.Event, error) {
 	if len(c.Relays) == 0 {
 		return nil, cli.WithHint(errors.New("no relays are set at which seals could be"), "name some: GUILD_RELAYS=wss://… or relays in config.toml")

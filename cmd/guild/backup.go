@@ -46,7 +46,7 @@ func (p *program) showBackups(all []control.Backup) error {
 	})(all)
 }
 
-// whyBackedUp says what made a backup due, and why it failed if it did.
+// whyBackedUp returns the cause of a backup, and why it failed if it did.
 func whyBackedUp(b control.Backup) string {
 	why := cli.Cut(strings.TrimSpace(cli.Clean(b.Cause)), 80)
 	if reason := strings.TrimSpace(cli.Clean(b.Reason)); reason != "" {

@@ -134,8 +134,11 @@ func (p *program) followMeeting(ctx context.Context, client *control.Client, m c
 			}
 			shown++
 			continue
+		case m.Ended != 0 && (asJSON || m.To == ""):
+			return m, nil
 		case m.Ended != 0:
-			return m, p.endMeeting(m, asJSON)
+			_, err := fmt.Fprintf(p.out, "%-8s score %.2f  %s\n", m.To, scoreOr0(m.Score), cli.Clean(m.Cause))
+			return m, err
 		}
 		select {
 		case <-ctx.Done():
@@ -143,15 +146,6 @@ func (p *program) followMeeting(ctx context.Context, client *control.Client, m c
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-}
-
-// endMeeting shows what a meeting came to.
-func (p *program) endMeeting(m control.Meeting, asJSON bool) error {
-	if asJSON || m.To == "" {
-		return nil
-	}
-	_, err := fmt.Fprintf(p.out, "%-8s score %.2f  %s\n", m.To, scoreOr0(m.Score), cli.Clean(m.Cause))
-	return err
 }
 
 func sameMeeting(a, b control.Meeting) bool {
@@ -170,7 +164,7 @@ func (p *program) followRun(ctx context.Context, client *control.Client, job str
 	return err
 }
 
-// meetingError says what a meeting came to when that is not an active partner.
+// meetingError returns an error unless the meeting made the provider an active partner.
 func meetingError(m control.Meeting) error {
 	what := fmt.Sprintf("%s is %s", cli.ShortNpub(m.Npub), m.To)
 	switch m.To {

@@ -120,7 +120,7 @@ func whole(n *float64) string {
 	return fmt.Sprintf("%.0f", *n)
 }
 
-// endings is how the requests to a provider came out.
+// endings counts the requests to a provider by their endings.
 func endings(o *control.Observed) string {
 	if o.Asked == 0 {
 		return ""

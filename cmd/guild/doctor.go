@@ -43,17 +43,13 @@ exits 1 when something that guild needs is missing.`,
 			writeFindings(p.out, findings, colours())
 			return nil
 		}}
-		return result, verdictOn(findings)
-	})
-}
-
-func verdictOn(findings []finding) error {
-	for _, f := range findings {
-		if f.State == stateFailed {
-			return cli.WithHint(errUnwell, f.Remedy)
+		for _, f := range findings {
+			if f.State == stateFailed {
+				return result, cli.WithHint(errUnwell, f.Remedy)
+			}
 		}
-	}
-	return nil
+		return result, nil
+	})
 }
 
 // examine runs all checks. Those after the config need one, so a broken config ends it.

@@ -13,7 +13,7 @@ import (
 	"guild/oa"
 )
 
-// modelOf is the model that does the jobs of a typed service; nil where something else does.
+// modelOf returns the model that does the jobs of a typed service, nil if it has none.
 func modelOf(set config.Service) (*typed.Model, error) {
 	if set.URL == "" {
 		return nil, nil
@@ -25,7 +25,7 @@ func modelOf(set config.Service) (*typed.Model, error) {
 	return &typed.Model{Endpoint: opinion.Endpoint{URL: set.URL, Key: key}, Name: set.Model, MaxTokens: set.MaxTokens}, nil
 }
 
-// keyIn is an endpoint's key: the value of an environment variable, or none where no variable is named.
+// keyIn returns an endpoint's key, the value of an environment variable; it is empty if no variable is named.
 func keyIn(variable string) (opinion.Key, error) {
 	if variable == "" {
 		return opinion.Key{}, nil
@@ -37,7 +37,7 @@ func keyIn(variable string) (opinion.Key, error) {
 	return opinion.NewKey(strings.TrimSpace(text)), nil
 }
 
-// vectorsAt is the endpoint where samples of embeddings are made again: the one that is asked for opinions. It is nil
+// vectorsAt returns the endpoint where samples of embeddings are made again: the one that is asked for opinions. It is nil
 // without one, or without its key.
 func vectorsAt(c config.Opinion) *opinion.Endpoint {
 	key, err := keyIn(c.KeyEnv)
@@ -47,8 +47,8 @@ func vectorsAt(c config.Opinion) *opinion.Endpoint {
 	return &opinion.Endpoint{URL: c.URL, Key: key}
 }
 
-// opinionOf is whom a node asks for opinions; nil if nobody is appointed, or can be asked. Which model is preferred the
-// node knows.
+// opinionOf returns the judge of opinions that the configuration appoints; nil without one, or if it is not usable. The
+// node knows the preferred models itself.
 func opinionOf(c config.Opinion) opinion.Opinion {
 	o, err := appointed(c, func(string) []string { return nil })
 	if err != nil {
@@ -57,7 +57,7 @@ func opinionOf(c config.Opinion) opinion.Opinion {
 	return o
 }
 
-// typesBeside are the job types that are known, with those that are described beside the configuration. A file that is no
+// typesBeside returns the job types that are known, with those that are described beside the configuration. A file that is no
 // description is left out, and named with the reason: it may be the one that is being written just now.
 func typesBeside(c config.Config, leftOut func(file string)) oa.Registry {
 	dir := filepath.Join(filepath.Dir(c.Paths.Config), "schemas")

@@ -9,7 +9,7 @@ import (
 	"guild/internal/config"
 )
 
-// environmentTopic is the text of "guild help environment". It has no code to run, so cobra lists it as a topic.
+// environmentTopic has the text of "guild help environment". It has no code to run, so cobra lists it as a topic.
 func environmentTopic() *cobra.Command {
 	var b strings.Builder
 	b.WriteString(`guild reads these environment variables.

@@ -25,7 +25,7 @@ const (
 	exitInterrupted = 130
 )
 
-// codeOf is the exit code for an error. Where nothing was set up yet, that is wrong usage, whatever the verb.
+// codeOf returns the exit code for an error. Without an identity or a journal it is that of wrong usage.
 func codeOf(err error) int {
 	if errors.Is(err, key.ErrNone) || errors.Is(err, journal.ErrNotInitialised) {
 		return exitUsage
@@ -60,7 +60,7 @@ func hintOf(err error) string {
 	return ""
 }
 
-// endingError says how a job ended when that is not well. Each ending has its exit code.
+// endingError returns an error with its own exit code for each ending but accepted.
 func endingError(job control.Job) error {
 	code := exitFailed
 	switch job.Ending {
@@ -126,7 +126,7 @@ func endingHint(job control.Job) string {
 	return "guild job show " + short(job.ID)
 }
 
-// interrupted is the error for a person who leaves a job that goes on.
+// interrupted returns the error for a person who stops following a job.
 func interrupted(job string) error {
 	err := cli.WithCode(fmt.Errorf("job %s goes on", short(job)), exitInterrupted)
 	return cli.WithHint(err, "guild job watch "+short(job))

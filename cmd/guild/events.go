@@ -26,7 +26,9 @@ signature, a result from a stranger, a second result. The newest is last.`,
 				if err != nil {
 					return err
 				}
-				return p.showRejected(all)
+				return table(p, "", "AT,REASON,FROM,EVENT", func(d control.Dropped) []string {
+					return []string{time.UnixMilli(d.At).Format(time.DateTime), d.Reason, cli.Cut(d.From, 26), cli.Cut(cli.Clean(d.Event), 24)}
+				})(all)
 			})
 		},
 	}
@@ -36,10 +38,4 @@ signature, a result from a stranger, a second result. The newest is last.`,
 		Short:   "Look at events from relays",
 		Example: "  guild events rejected",
 	}, rejected)
-}
-
-func (p *program) showRejected(all []control.Dropped) error {
-	return table(p, "", "AT,REASON,FROM,EVENT", func(d control.Dropped) []string {
-		return []string{time.UnixMilli(d.At).Format(time.DateTime), d.Reason, cli.Cut(d.From, 26), cli.Cut(cli.Clean(d.Event), 24)}
-	})(all)
 }

@@ -44,7 +44,7 @@ func checkJournal(c config.Config) finding {
 	return finding{Check: "journal", State: stateOK, Text: c.JournalDir()}
 }
 
-// checkSandbox also lists what the sandbox does less well here than it should.
+// checkSandbox also lists the gaps of the sandbox on this machine.
 func checkSandbox(ctx context.Context, c config.Config) []finding {
 	_, caps, err := tiers.Pick(ctx, c.Judge.Tier)
 	if err != nil {
@@ -94,7 +94,7 @@ func existing(path string) string {
 	}
 }
 
-// checkClock compares the clock with our own files: what was written before cannot lie in the future.
+// checkClock compares the clock with the times of the node's files, which cannot lie in the future.
 func (p *program) checkClock(c config.Config) finding {
 	now := p.now()
 	for _, path := range []string{filepath.Join(c.Paths.Data, key.File), c.HighWater(), c.JournalDir()} {
@@ -152,7 +152,7 @@ func (p *program) checkRelay(ctx context.Context, url string) finding {
 	return finding{Check: "relay", State: stateOK, Text: url}
 }
 
-// offset is how far our clock is ahead of the one that answered, as far as it says.
+// offset returns by how much our clock is ahead of that of an HTTP server, by its answer.
 func (p *program) offset(resp *http.Response) time.Duration {
 	at, err := http.ParseTime(resp.Header.Get("Date"))
 	if err != nil {

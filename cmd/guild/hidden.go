@@ -13,7 +13,7 @@ import (
 	"guild/nutshell"
 )
 
-// hiddenManifest is that of the bundle in which hidden tests reach the node. It never leaves the machine.
+// hiddenManifest is the manifest of the bundle that brings hidden tests to the node. It never leaves the machine.
 const hiddenManifest = `{"nutshell_version": "0.2.0", "bundle_type": "partial", "id": "nut-hidden", "task": {"title": "hidden tests"}}`
 
 // hiddenTests commits to the hidden tests of a task directory, keeps the salts beside them, and packs them for the

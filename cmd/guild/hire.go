@@ -44,7 +44,7 @@ type hireOptions struct {
 	Release   releaseOptions
 	asJSON    bool
 
-	packed []byte          // the bundle, where Source is none
+	packed []byte          // the bundle, if Source is not one
 	why    oa.Verification // the request's, where Level follows from it
 }
 
@@ -336,7 +336,7 @@ func packDir(ctx context.Context, dir string, to io.Writer, hidden []guild.Commi
 	}
 	beside := m.Credentials().Vault != ""
 	o := nutshell.Options{
-		Hidden: hidden, Exclude: patterns.Match, VaultBeside: beside, InsecurePlaintext: beside, // what stays here may be in clear
+		Hidden: hidden, Exclude: patterns.Match, VaultBeside: beside, InsecurePlaintext: beside, // the vault stays here
 	}
 	_, err = nutshell.Pack(ctx, tree, to, o)
 	return err

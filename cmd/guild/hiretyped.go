@@ -17,8 +17,8 @@ import (
 	"guild/oa"
 )
 
-// asTyped makes an order for a typed job of one for its request: the bundle, the task, and how many are asked, by what
-// the request says of its verification.
+// asTyped turns the options for a request of a typed job into those for its bundle: it packs the request, and sets the
+// task, the criticality and the comparison by the verification that the request asks for.
 func (p *program) asTyped(ctx context.Context, o hireOptions) (hireOptions, error) {
 	if len(o.Release.Names) > 0 {
 		return o, cli.Usage(errors.New("--release: a typed job takes no credentials"))
@@ -63,7 +63,7 @@ func (p *program) asTyped(ctx context.Context, o hireOptions) (hireOptions, erro
 	return o, err
 }
 
-// checkOutput says why a file could not be written, before anything is paid for what goes there.
+// checkOutput returns why a file cannot be written, before a result for it is bought.
 func checkOutput(name string) error {
 	if name == "" {
 		return nil
@@ -79,7 +79,7 @@ func checkOutput(name string) error {
 	return err
 }
 
-// telling is the program with the timeline on standard error, where standard output is for the result alone.
+// telling returns the program with the timeline on standard error, if standard output is for the result alone.
 func (p *program) telling(o hireOptions) *program {
 	if o.Type == "" || o.Output != "" || o.asJSON {
 		return p
@@ -89,7 +89,7 @@ func (p *program) telling(o hireOptions) *program {
 	return &aside
 }
 
-// explained adds to the ending of a typed job what its owner can do about it.
+// explained adds to the error of a typed job's ending what its owner can do about it.
 func (o hireOptions) explained(err error, job control.Job) error {
 	if err == nil || o.Type == "" {
 		return err
@@ -106,7 +106,7 @@ func (o hireOptions) explained(err error, job control.Job) error {
 	return err
 }
 
-// showResult prints what a typed job came to, or writes it to a file.
+// showResult prints the result of a typed job, or writes it to a file.
 func (p *program) showResult(ctx context.Context, client *control.Client, job control.Job, output string, asJSON bool) error {
 	again := "guild job result " + short(job.ID) + " prints it, as long as the job is kept"
 	result, err := control.TypedResult.Call(ctx, client, job.ID)

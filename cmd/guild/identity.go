@@ -9,7 +9,7 @@ import (
 	"guild/internal/hand/key"
 )
 
-// identity loads who this node is. It asks for a passphrase when the key rests sealed.
+// identity loads the node's key. It asks for a passphrase if the key is encrypted.
 func (p *program) identity(c config.Config) (key.Identity, error) {
 	return key.Load(c.Paths.Data, func() ([]byte, error) { return askPassphrase("Passphrase: ") }, key.TakeEnv)
 }

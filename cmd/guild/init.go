@@ -107,12 +107,17 @@ func (p *program) makeIdentity(dir string, o initOptions) (nostr.PubKey, error) 
 	if _, err := key.Form(dir); !errors.Is(err, key.ErrNone) {
 		return nostr.PubKey{}, fmt.Errorf("%s: %w", filepath.Join(dir, key.File), key.ErrExists)
 	}
-	text, err := p.importText(o.Import)
-	if err != nil {
-		return nostr.PubKey{}, err
+	var text string
+	if o.Import {
+		b, err := io.ReadAll(io.LimitReader(p.in, 16<<10))
+		if err != nil {
+			return nostr.PubKey{}, err
+		}
+		text = string(b)
 	}
 	var passphrase []byte
 	if o.Passphrase {
+		var err error
 		if passphrase, err = newPassphrase(); err != nil {
 			return nostr.PubKey{}, err
 		}
@@ -121,14 +126,6 @@ func (p *program) makeIdentity(dir string, o initOptions) (nostr.PubKey, error) 
 		return key.Import(dir, text, passphrase)
 	}
 	return key.Create(dir, passphrase)
-}
-
-func (p *program) importText(wanted bool) (string, error) {
-	if !wanted {
-		return "", nil
-	}
-	b, err := io.ReadAll(io.LimitReader(p.in, 16<<10))
-	return string(b), err
 }
 
 // writeConfig writes the commented config file, unless there is one.

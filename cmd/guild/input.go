@@ -19,7 +19,7 @@ import (
 // maxText is the largest text, in bytes, that is given as an input: more belongs into the bundle.
 const maxText = 32 << 10
 
-// parseInput reads what a person writes for an input beside the bundle.
+// parseInput reads a value of --input.
 func parseInput(ctx context.Context, client *control.Client, text string) (control.Input, error) {
 	if file, ok := strings.CutPrefix(text, "@"); ok {
 		return textInput(file)
@@ -55,7 +55,7 @@ func urlInput(text string) (control.Input, error) {
 	return control.Input{Data: text, Type: "url"}, nil
 }
 
-// textInput is a file whose text goes along.
+// textInput returns the text of a file as an input.
 func textInput(file string) (control.Input, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -70,7 +70,7 @@ func textInput(file string) (control.Input, error) {
 	return control.Input{Data: string(raw), Type: "text"}, nil
 }
 
-// eventInput is a Nostr event, as nevent, note or hex.
+// eventInput returns a Nostr event, given as nevent, note or hex, as an input.
 func eventInput(text string) (control.Input, error) {
 	if !strings.HasPrefix(text, "nevent1") && !strings.HasPrefix(text, "note1") {
 		id, err := nostr.IDFromHex(text)
@@ -94,7 +94,7 @@ func eventInput(text string) (control.Input, error) {
 	return in, nil
 }
 
-// jobInput is the result of a job: of ours, by the start of its id, or of anybody's, by the id of its request.
+// jobInput returns the result of a job as an input: one of ours by the start of its id, or any by the id of its request.
 func jobInput(ctx context.Context, client *control.Client, text string) (control.Input, error) {
 	if id, err := nostr.IDFromHex(text); err == nil {
 		return control.Input{Data: id.Hex(), Type: "job"}, nil

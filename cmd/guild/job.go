@@ -76,7 +76,7 @@ func endingWord(e guild.Ending) string {
 	return string(e)
 }
 
-// endingShown returns how a job ended, and says if it is in quarantine.
+// endingShown returns the ending of a job, and whether it is in quarantine.
 func endingShown(j control.Job) string {
 	if j.Quarantined {
 		return endingWord(j.Ending) + " (quarantined)"
@@ -103,7 +103,7 @@ func (p *program) showJob(job control.Job) error {
 	return nil
 }
 
-// decision says how the deliveries of several providers are decided on.
+// decision returns how a job with several deliveries is decided.
 func decision(job control.Job) string {
 	if how := oa.Adjudication(job.Compare); how.Together() {
 		return string(how) + " decides"
@@ -136,7 +136,7 @@ func (p *program) showAttempt(job control.Job, a control.Attempt) {
 	}
 }
 
-// placeOf says how the delivery of an attempt compares with the others of a job that several providers do.
+// placeOf says how the delivery of an attempt compares with the others of its job.
 func placeOf(job control.Job, a control.Attempt) string {
 	if job.Criticality.Replicas() == 1 {
 		return ""
@@ -165,7 +165,7 @@ func testMark(state string) string {
 	return "✗"
 }
 
-// complete offers the shell what a resource lists, of the running node or of a stopped one, for the first argument.
+// complete completes the first argument in a shell with the words of a list, of the running node or of a stopped one.
 func complete[T any](p *program, list control.Resource[[]T], word func(T) string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) (words []string, _ cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -173,7 +173,7 @@ func complete[T any](p *program, list control.Resource[[]T], word func(T) string
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), time.Second)
 		defer cancel()
-		_ = p.reading(ctx, func(client *control.Client, _ bool) error { // there is nobody to tell an error
+		_ = p.reading(ctx, func(client *control.Client, _ bool) error { // completion has no place for an error
 			all, err := list.Call(ctx, client)
 			for _, one := range all {
 				words = append(words, word(one))

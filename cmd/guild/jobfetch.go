@@ -98,7 +98,7 @@ func (p *program) runJobFetch(ctx context.Context, client *control.Client, id st
 	return &cli.Result{JSON: made, Show: func() error { return p.showFetched(a, made) }}, nil
 }
 
-// deliveryOf is the attempt of a job whose delivery is wanted.
+// deliveryOf returns the attempt of a job whose delivery is fetched.
 func deliveryOf(job control.Job, o fetchOptions) (control.Attempt, error) {
 	hint := "guild job show " + short(job.ID) + " tells how it stands"
 	var found []control.Attempt
@@ -136,7 +136,7 @@ func isAccepted(job control.Job, a control.Attempt) bool {
 	return job.Ending == guild.JobAccepted && a.State == string(guild.Accepted)
 }
 
-// standing says what became of a delivery, and why.
+// standing returns the state of a delivery, and the reason.
 func standing(job control.Job, a control.Attempt) string {
 	text := a.State
 	if v := a.Verdict; v != nil {

@@ -11,9 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
-	"guild/internal/config"
 	"guild/internal/control"
-	"guild/internal/journal"
 )
 
 type journalOptions struct {
@@ -110,16 +108,4 @@ func (p *program) showRecord(r control.Record) error {
 	noun, id, _ := strings.Cut(r.Subject, ".")
 	_, err := fmt.Fprintf(p.out, "%6d  %s  %-17s %s\n", r.Seq, at, cli.Clean(noun+"."+short(id)), cli.Clean(strings.Join(types, " ")))
 	return err
-}
-
-// journalAt says how the verbs open the journal of a node that does not run.
-func (p *program) journalAt(c config.Config) journal.Options {
-	return journal.Options{Dir: c.JournalDir(), HighWater: c.HighWater(), Now: p.now, Log: p.logger(p.err)}
-}
-
-func (p *program) openJournal(ctx context.Context, c config.Config) (*journal.Journal, error) {
-	if err := c.Paths.MakeDirs(); err != nil {
-		return nil, err
-	}
-	return journal.Open(ctx, p.journalAt(c))
 }

@@ -71,7 +71,7 @@ func (p *program) explain(e control.Exam) {
 	writeVerdict(p.out, v, colours())
 }
 
-// writeVerdict shows a verdict to a person: how it came out, the tests, and then what it rests on.
+// writeVerdict prints a verdict for a person: the outcome, the tests, the score, and the grounds.
 func writeVerdict(w io.Writer, v guild.Verdict, colour palette) {
 	mark := colour.bad.Render("✗")
 	if v.Outcome == guild.Success {
@@ -112,13 +112,13 @@ func writeTest(w io.Writer, t guild.Test, colour palette) {
 	line(w, "%s", text)
 }
 
-// firstOf is the first line with something on it, which says most: what follows explains it.
+// firstOf returns the first line that is not empty.
 func firstOf(s string) string {
 	first, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	return first
 }
 
-// writeScore shows what the score is made of.
+// writeScore prints the parts of the score.
 func writeScore(w io.Writer, v guild.Verdict) {
 	for _, d := range v.Dimensions {
 		text := fmt.Sprintf("  %-11s %3d %%  %s", d.Name, d.Weight, d.Value)
@@ -142,7 +142,7 @@ func writeScore(w io.Writer, v guild.Verdict) {
 	}
 }
 
-// writeGrounds shows what the verdict rests on.
+// writeGrounds prints the grounds of the verdict.
 func writeGrounds(w io.Writer, v guild.Verdict) {
 	u := v.Usage
 	line(w, "  used        %d ms, %d ms of processor time, %d MB of memory, %d MB on disk, %d processes, %d calls refused",

@@ -63,7 +63,7 @@ type compared struct {
 	Person   string          `json:"person,omitempty"`
 }
 
-// adjudications are the ways to adjudicate.
+// adjudications returns the ways to adjudicate.
 func adjudications() []string {
 	return []string{string(oa.MajorityVote), string(oa.JudgeModel), string(oa.Merge), string(oa.NoAdjudication)}
 }
@@ -139,7 +139,7 @@ func (p *program) opinion(ctx context.Context) (opinion.Opinion, error) {
 	return appointed(named, prefer)
 }
 
-// preferred are the models that did well here for each task: the variable MODEL_PREFERENCE.
+// preferred returns the models that did well here for each task: the variable MODEL_PREFERENCE.
 func (p *program) preferred(ctx context.Context) (func(task string) []string, error) {
 	var m control.Matrix
 	err := p.reading(ctx, func(client *control.Client, _ bool) (err error) {

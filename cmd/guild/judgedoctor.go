@@ -89,7 +89,14 @@ func (p *program) runJudgeDoctor(ctx context.Context, tier string, asJSON bool) 
 		unknown := tiers.Unknown(tier)
 		return cli.WithHint(cli.Usage(errors.New(unknown.Reason)), unknown.Remedy)
 	case !holds:
-		return cli.WithHint(errNoWalls, firstRemedy(all))
+		remedy := ""
+		for _, one := range all {
+			if len(one.Remedies) > 0 {
+				remedy = one.Remedies[0]
+				break
+			}
+		}
+		return cli.WithHint(errNoWalls, remedy)
 	}
 	return nil
 }
@@ -107,15 +114,6 @@ func examineTier(ctx context.Context, r sandbox.Runner) (examined, error) {
 		one.Checks = append(one.Checks, check(c))
 	}
 	return one, nil
-}
-
-func firstRemedy(all []examined) string {
-	for _, one := range all {
-		if len(one.Remedies) > 0 {
-			return one.Remedies[0]
-		}
-	}
-	return ""
 }
 
 func (p *program) writeExamined(one examined) {

@@ -110,7 +110,7 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	return result, judgedError(v, person)
 }
 
-// check looks at what the flags name before anything is judged.
+// check checks the files that the flags name, before anything is judged.
 func (o judgeOptions) check() error {
 	if o.hidden != "" {
 		info, err := os.Stat(o.hidden)
@@ -144,7 +144,7 @@ func readVerdict(file string) (guild.Verdict, error) {
 	return v, nil
 }
 
-// opened is a bundle's directory, whether it is one or is packed; what is unpacked goes to scratch and stays there.
+// opened returns the directory of a bundle. A packed one is unpacked below scratch.
 func opened(ctx context.Context, path, scratch string) (string, error) {
 	dir, _, err := exam.Open(ctx, path, scratch)
 	if err != nil {
@@ -153,27 +153,20 @@ func opened(ctx context.Context, path, scratch string) (string, error) {
 	return dir, nil
 }
 
-// openJudge is the judge of this home's configuration, or of the defaults where there is none.
+// openJudge opens the judge that the configuration of this home describes, or the default one.
 func (p *program) openJudge(ctx context.Context, tier string) (*judge.Judge, error) {
 	c, err := p.config()
 	if err != nil {
 		return nil, err
 	}
-	return judge.Open(ctx, judge.Config{
-		Tier: cmp.Or(tier, c.Judge.Tier), Analysis: c.Judge.Analysis, Cache: judgeCache(),
-	})
-}
-
-// judgeCache is where judging without a node keeps what makes it faster; nowhere if there is no home.
-func judgeCache() string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return ""
+	cache, err := os.UserCacheDir() // "" if there is no home; then nothing is cached
+	if err == nil {
+		cache = filepath.Join(cache, "guild", "judge")
 	}
-	return filepath.Join(dir, "guild", "judge")
+	return judge.Open(ctx, judge.Config{Tier: cmp.Or(tier, c.Judge.Tier), Analysis: c.Judge.Analysis, Cache: cache})
 }
 
-// keepVerdict writes what others need to check the verdict.
+// keepVerdict writes the verdict and its evidence.
 func keepVerdict(dir string, v guild.Verdict, evidence judge.Evidence) error {
 	raw, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -196,7 +189,7 @@ type judged struct {
 	Violations []guild.Breach `json:"violations"`
 	Metrics    guild.Usage    `json:"metrics"`
 	Person     string         `json:"person,omitempty"` // why a person must decide; then there is no outcome
-	SoFar      guild.Outcome  `json:"so_far,omitempty"` // what programs found, where a person must decide
+	SoFar      guild.Outcome  `json:"so_far,omitempty"` // outcome by programs, if a person must decide
 	Kept       string         `json:"kept,omitempty"`   // directory
 	Verdict    guild.Verdict  `json:"verdict"`          // all of it, as it is hashed and kept
 }
@@ -245,7 +238,7 @@ func (p *program) judgedResult(v guild.Verdict, person *judge.PersonNeeded, kept
 	}}
 }
 
-// judgedError is the exit code for a verdict that is not SUCCESS. The verdict itself was printed.
+// judgedError returns the exit code for a verdict that is not SUCCESS. The verdict itself was printed.
 func judgedError(v guild.Verdict, person *judge.PersonNeeded) error {
 	switch {
 	case person != nil:
@@ -259,7 +252,7 @@ func judgedError(v guild.Verdict, person *judge.PersonNeeded) error {
 	}
 }
 
-// compare says where a verdict differs from an earlier one in what must be the same each time.
+// compare returns where a verdict differs from an earlier one of the same delivery, apart from times and measurements.
 func compare(file string, now guild.Verdict) error {
 	then, err := readVerdict(file)
 	if err != nil {

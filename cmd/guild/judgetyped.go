@@ -19,7 +19,7 @@ import (
 // the configuration, and a sample of its texts is embedded again. Any other bundle needs none of it.
 func (p *program) readyForTyped(ctx context.Context, j *judge.Judge, bundle, scratch string) error {
 	if _, ok, err := typed.RequestedIn(bundle); !ok || err != nil {
-		return nil // what is wrong with it is for the judge to say
+		return nil // the judge will say what is wrong with it
 	}
 	c, err := p.config()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 const frameTime = 100 * time.Millisecond
 
-// screen shows a timeline that moves. It holds nothing but the timeline: what happens comes in as messages.
+// screen draws a timeline and changes it with each message.
 type screen struct {
 	timeline timeline
 	columns  int
@@ -24,7 +24,7 @@ type screen struct {
 
 type tickMsg time.Time
 
-// overMsg says that the updates are over, and why when that is not well.
+// overMsg says that the updates have ended, with the error if one ended them.
 type overMsg struct{ err error }
 
 // live shows a job on a terminal until it ends or the person leaves.

@@ -124,7 +124,10 @@ func (p *program) runArchive(ctx context.Context, o archiveOptions) (*cli.Result
 	if err != nil {
 		return nil, err
 	}
-	j, err := p.openJournal(ctx, c)
+	if err := c.Paths.MakeDirs(); err != nil {
+		return nil, err
+	}
+	j, err := journal.Open(ctx, journal.Options{Dir: c.JournalDir(), HighWater: c.HighWater(), Now: p.now, Log: p.logger(p.err)})
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +145,7 @@ func (p *program) runArchive(ctx context.Context, o archiveOptions) (*cli.Result
 // kindAppData is NIP-78: the form in which a checkpoint is signed, so that a remote signer can sign it too.
 const kindAppData = 30078
 
-// checkpointSigner signs as the node: what it returns is a Nostr event with the checkpoint as its content.
+// checkpointSigner returns a signer for the node's key: it makes a Nostr event with the checkpoint as its content.
 func (p *program) checkpointSigner(c config.Config) (journal.Sign, error) {
 	id, err := p.identity(c)
 	if err != nil {
@@ -166,7 +169,7 @@ func (p *program) checkpointSigner(c config.Config) (journal.Sign, error) {
 	}, nil
 }
 
-// quarantineLines says which jobs, and which other guards, a repair has put into quarantine.
+// quarantineLines lists the jobs and other guards that a repair has put into quarantine.
 func quarantineLines(r node.Repaired) []string {
 	if len(r.Quarantined) == 0 {
 		return nil
@@ -188,7 +191,7 @@ func quarantineLines(r node.Repaired) []string {
 	return lines
 }
 
-// reportLines says in a few lines what was done to a journal.
+// reportLines describes a repair or an archive in a few lines.
 func reportLines(r journal.Report) []string {
 	if r.Aside == "" && r.File == "" && len(r.Renewed) == 0 {
 		return []string{"there was nothing to do"}

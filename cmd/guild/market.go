@@ -70,7 +70,7 @@ func (p *program) runMarketLs(ctx context.Context, o marketOptions) (*cli.Result
 	}}, nil
 }
 
-// listProviders prints the table, those whom we know by experience first.
+// listProviders prints the table, providers that were asked or judged here first.
 func (p *program) listProviders(all []control.Provider, o marketOptions) error {
 	slices.SortStableFunc(all, func(a, b control.Provider) int {
 		known := isKnown(a)
@@ -88,9 +88,16 @@ func (p *program) listProviders(all []control.Provider, o marketOptions) error {
 	}
 	rows := [][]string{{"NAME", "PROVIDER", "STATE", "SEEN", "FIT", "TASKS", "DONE", "TRUST"}}
 	for _, v := range all {
+		fit, done := "-", "-"
+		if o.Task != "" {
+			fit = fmt.Sprintf("%.1f", v.Confidence)
+		}
+		if v.Observed != nil {
+			done = fmt.Sprintf("%d/%d", v.Observed.Accepted, v.Observed.Asked)
+		}
 		rows = append(rows, []string{
-			cli.Cut(cli.Clean(v.Name), 12), cli.ShortNpub(v.Npub), v.State, age(p.now(), v.Seen*1000), fit(v, o.Task),
-			cli.Cut(cli.Clean(strings.Join(v.Tasks, ",")), 13), describeDone(v.Observed), describeTrust(v),
+			cli.Cut(cli.Clean(v.Name), 12), cli.ShortNpub(v.Npub), v.State, age(p.now(), v.Seen*1000), fit,
+			cli.Cut(cli.Clean(strings.Join(v.Tasks, ",")), 13), done, describeTrust(v),
 		})
 	}
 	if err := cli.Table(p.out, rows); err != nil || more == 0 {
@@ -113,23 +120,7 @@ func nobodyKnown(task string, live bool) string {
 	return fmt.Sprintf("nobody offers the task %q; guild market ls lists all that is offered", task)
 }
 
-// fit is how sure it is that a provider does the task that was asked about.
-func fit(v control.Provider, task string) string {
-	if task == "" {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f", v.Confidence)
-}
-
-// describeDone is how many of the jobs that ended were accepted.
-func describeDone(o *control.Observed) string {
-	if o == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%d/%d", o.Accepted, o.Asked)
-}
-
-// describeTrust is the trust of each task that the provider has been judged on.
+// describeTrust lists the trust in a provider for each task that it was judged on.
 func describeTrust(v control.Provider) string {
 	var parts []string
 	for _, task := range slices.Sorted(maps.Keys(v.Trust)) {
@@ -162,7 +153,7 @@ by its start alone, its key in hex, or a NIP-05 name.`,
 	return cmd
 }
 
-// namedProvider is a key, or what the node completes: an npub that is shortened, or its start.
+// namedProvider resolves a provider to a key, but passes on a shortened npub or the start of one, which the node completes.
 func namedProvider(ctx context.Context, text string) (string, error) {
 	const whole = 63 // characters of an npub
 	if strings.HasPrefix(text, "npub1") && len(text) < whole {
@@ -200,7 +191,7 @@ func (p *program) showCard(w io.Writer, c control.Card) {
 	}
 }
 
-// firstJob says how a provider comes to be known.
+// firstJob returns a hint how to get to know a provider.
 func firstJob(c control.Card) string {
 	if slices.ContainsFunc(c.Tasks, func(task string) bool { return suite.Name(task) != "" }) {
 		return "guild market bench " + c.Npub

@@ -47,7 +47,7 @@ knows the sixteen best candidates that it had. Nothing is changed by it.`,
 	return cmd
 }
 
-// settings reads what the router should do differently.
+// settings reads the changed settings of the router.
 func (p *program) settings(o rechooseOptions, explores bool) (control.RouterSettings, error) {
 	how := control.RouterSettings{Policy: o.Policy, Task: o.Task, Tiers: o.Tiers, Weights: map[string]float64{}}
 	if explores {

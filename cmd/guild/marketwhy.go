@@ -71,7 +71,7 @@ func showDecision(w io.Writer, turn int, d control.Decision) {
 	showExcluded(w, *c, chosen)
 }
 
-// describeRule says how the chosen one was chosen.
+// describeRule says for a person by which rule a provider was chosen.
 func describeRule(c fact.Choice) string {
 	dice := fmt.Sprintf("dice %s against ε %s", micro(c.Dice[0]), micro(c.Epsilon))
 	switch c.Rule {
@@ -91,13 +91,14 @@ func describeRule(c fact.Choice) string {
 	return c.Rule
 }
 
-// showExcluded says who was left out and by what, and which rules could not be kept. The chosen one was not left out: a
-// rule that it breaks was not kept.
+// showExcluded prints the excluded providers with the rules, and the rules that could not be kept. A rule that the chosen
+// provider breaks was not kept; it does not count as excluded.
 func showExcluded(w io.Writer, c fact.Choice, chosen guild.Service) {
 	barred := maps.Clone(c.Barred)
 	var excluded []fact.Exclusion
 	for _, e := range c.Excluded {
-		if e.Service == chosen && relaxes(c, e.By) {
+		relaxed := slices.ContainsFunc(c.Relaxed, func(rule string) bool { return strings.HasPrefix(rule, e.By+":") })
+		if e.Service == chosen && relaxed {
 			barred[e.By]--
 			continue
 		}
@@ -120,10 +121,5 @@ func showExcluded(w io.Writer, c fact.Choice, chosen guild.Service) {
 	}
 }
 
-// relaxes reports whether a rule was not kept for the chosen one.
-func relaxes(c fact.Choice, by string) bool {
-	return slices.ContainsFunc(c.Relaxed, func(rule string) bool { return strings.HasPrefix(rule, by+":") })
-}
-
-// micro is a number in millionths as a person reads it.
+// micro formats a number in millionths.
 func micro(t guild.Trust) string { return fmt.Sprintf("%.3f", t.Float()) }

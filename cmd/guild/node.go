@@ -26,13 +26,13 @@ import (
 
 // nodeOptions are the options of the verbs that run a node.
 type nodeOptions struct {
-	Services []service    // offered to others; none for a mere customer
-	Log      *slog.Logger // what the node does
-	Meet     bool         // candidates are met without being asked to
+	Services []service    // offered to others; none for a customer
+	Log      *slog.Logger // of the node
+	Meet     bool         // new providers are tried by itself
 	Ready    io.Writer    // gets one line when the node listens
 }
 
-// nodeConfig turns what a person set into what a node is.
+// nodeConfig makes the node's configuration from that of the person.
 func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, error) {
 	if err := c.PrepareRuntime(); err != nil {
 		return node.Config{}, err
@@ -136,8 +136,8 @@ func runNode(ctx context.Context, c config.Config, id key.Identity, o nodeOption
 // farewell bounds the time that a node takes to end: ten seconds for its running work, the rest for its last events and seal.
 const farewell = time.Minute
 
-// endWithin returns what run returns, or an error if run goes on for so long after ctx ended. The process ends then, as if it
-// were killed: what is recorded is on the disk, and the next start goes on from there.
+// endWithin runs run, and fails if it does not end within patience after ctx. The process then ends as if it were killed:
+// every fact is on the disk, and the next start goes on from there.
 func endWithin(ctx context.Context, patience time.Duration, run func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- run() }()
@@ -154,8 +154,8 @@ func endWithin(ctx context.Context, patience time.Duration, run func() error) er
 	}
 }
 
-// startOwnNode runs a node inside this process for a verb that found none running. stop returns when no other
-// client and no open job remains.
+// startOwnNode runs a node in this process, for a verb that found none running. stop waits until no job is open and no
+// other client is left.
 func startOwnNode(ctx context.Context, c config.Config, id key.Identity, o nodeOptions) (client *control.Client, stop func() error, err error) {
 	n, err := nodeConfig(c, id, o)
 	if err != nil {

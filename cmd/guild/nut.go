@@ -13,7 +13,7 @@ import (
 	"guild/internal/nut/host"
 )
 
-// nutCommand is the verbs of the program nutshell.
+// nutCommand returns the verbs of the program nutshell.
 func (p *program) nutCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "nut",

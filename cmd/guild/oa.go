@@ -27,7 +27,7 @@ the files schemas/*.json beside config.toml describe, in the form that
 	}, p.oaLsCommand(), p.oaSchemaCommand(), p.oaCheckCommand(), p.oaHashCommand())
 }
 
-// jobTypes are the job types that are known, with those that are described beside the configuration.
+// jobTypes returns the known job types, with those that are described beside the configuration.
 func (p *program) jobTypes() (oa.Registry, error) {
 	c, err := p.config()
 	if err != nil {
@@ -292,7 +292,7 @@ func (p *program) runOAHash(name string) (*cli.Result, error) {
 	return p.hashed(h), nil
 }
 
-// readJob reads an envelope, or a bare payload of a job type, and says what stands before the payload's paths in the file.
+// readJob reads an envelope, or a bare payload of a job type. at is the prefix of the payload's paths in the file.
 func (p *program) readJob(name, jobType string) (e oa.Envelope, at string, err error) {
 	text, err := p.readBounded(name, oa.MaxSize)
 	if err != nil {
@@ -331,7 +331,7 @@ func pathInFile(path, at string) string {
 	return path
 }
 
-// unknownIn are the members of a payload that its description does not have, by their paths in the file.
+// unknownIn returns the members of a payload that its description does not have, by their paths in the file.
 func unknownIn(s oa.Schema, side oa.Side, payload []byte, at string) (paths []string) {
 	for _, path := range s.Unknown(side, payload) {
 		paths = append(paths, pathInFile(path, at))

@@ -26,7 +26,7 @@ func resolveProviders(ctx context.Context, texts []string) ([]string, error) {
 	return keys, nil
 }
 
-// resolveProvider turns what a person writes for a provider into a hex key: hex, npub, nprofile, or a NIP-05
+// resolveProvider resolves the name of a provider to a hex key: hex, npub, nprofile, or a NIP-05
 // name, which asks its domain. An npub that is shortened stays as it is: fullKeys asks a node whose it is.
 func resolveProvider(ctx context.Context, text string) (string, error) {
 	if isShortened(text) {

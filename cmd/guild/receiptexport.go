@@ -24,7 +24,7 @@ import (
 	"guild/verify"
 )
 
-// exporting is how evidence is written.
+// exporting holds the options of receipt export.
 type exporting struct {
 	file    string
 	dir     string
@@ -100,7 +100,7 @@ type exported struct {
 	Report verify.Report `json:"report"`
 }
 
-// doesNotHold says what is wrong with an export that was written.
+// doesNotHold returns the first failed check of an export that was written.
 func doesNotHold(where string, report verify.Report) error {
 	for _, c := range report.Checks {
 		if c.State == verify.Failed {
@@ -110,7 +110,7 @@ func doesNotHold(where string, report verify.Report) error {
 	return nil
 }
 
-// writeExport writes an export where it is wanted, and says where that is.
+// writeExport writes an export to its file or directory and returns that.
 func (p *program) writeExport(packed []byte, receipt string, o exporting) (string, error) {
 	switch {
 	case o.file == "-":
@@ -183,7 +183,7 @@ func unpackExport(packed []byte, dir string, force bool) error {
 	return nil
 }
 
-// filesBelow lists all that is in a directory but for directories; nothing if there is none.
+// filesBelow lists the files below a directory; none if it does not exist.
 func filesBelow(dir string) (names []string, err error) {
 	err = fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {

@@ -23,7 +23,7 @@ import (
 	vaultage "guild/nutshell/vault/age"
 )
 
-// releaseOptions say what of a bundle's vault goes to the provider.
+// releaseOptions select the credentials of a bundle's vault that the provider gets.
 type releaseOptions struct {
 	Names        []string // of credentials; "all" for every one
 	Without      bool     // none, although the task may need some
@@ -45,7 +45,7 @@ func (o releaseOptions) check() error {
 	return nil
 }
 
-// credentials opens the vault of what is to be hired and takes out of it what is released. It is nil without any.
+// credentials opens the bundle's vault and returns the released credentials, nil without any.
 func (p *program) credentials(ctx context.Context, source string, o releaseOptions) (*vault.Vault, error) {
 	if len(o.Names) == 0 {
 		return nil, p.mind(source, o)
@@ -57,7 +57,7 @@ func (p *program) credentials(ctx context.Context, source string, o releaseOptio
 	return o.choose(v, p.now())
 }
 
-// choose takes what is released out of an open vault.
+// choose returns the released credentials of an open vault.
 func (o releaseOptions) choose(v *vault.Vault, now time.Time) (*vault.Vault, error) {
 	names := slices.Compact(slices.Sorted(slices.Values(o.Names)))
 	if slices.Contains(names, "all") {
@@ -82,7 +82,7 @@ func (o releaseOptions) choose(v *vault.Vault, now time.Time) (*vault.Vault, err
 	return few, nil
 }
 
-// mind refuses a task with credentials if no flag says what becomes of them.
+// mind refuses a task with credentials if no flag says whether they are released.
 func (p *program) mind(source string, o releaseOptions) error {
 	info, err := os.Stat(source)
 	switch {
@@ -93,7 +93,7 @@ func (p *program) mind(source string, o releaseOptions) error {
 	case filepath.Ext(source) == ".nut":
 		return p.mindFile(source, info.Size(), o)
 	}
-	return nil // packBundle says what it is not
+	return nil // packBundle reports the error
 }
 
 func (o releaseOptions) mindDir(dir string) error {
@@ -102,7 +102,7 @@ func (o releaseOptions) mindDir(dir string) error {
 	}
 	report, err := nutcheck.Tree(os.DirFS(dir), nutcheck.Options{Program: "guild nut"})
 	if err != nil {
-		return nil // packBundle says what is wrong
+		return nil // packBundle reports the error
 	}
 	at := slices.IndexFunc(report.Items, func(i nutcheck.Item) bool { return i.Field == "credentials.vault" })
 	switch {
@@ -142,8 +142,8 @@ func (p *program) mindFile(file string, size int64, o releaseOptions) error {
 	return nil
 }
 
-// release seals the credentials for those who are to get them, leaves them with the node, and returns what names them
-// there. For providers that are named, and that announce a key of age, the node only gets what it cannot open.
+// release seals the credentials for their providers, gives them to the node, and returns their name there. For named
+// providers that announce an age key, they are sealed for that key, and the node cannot open them.
 func (p *program) release(ctx context.Context, client *control.Client, v *vault.Vault, providers []string, o releaseOptions) (string, error) {
 	recipients, err := p.recipients(ctx, client, providers)
 	if err != nil {
@@ -181,8 +181,8 @@ func sealFor(ctx context.Context, recipient string, document vault.Secret) ([]by
 	return sealed, err
 }
 
-// recipients are the keys to seal for: of the named providers, or the node's own, which then seals for whomever it
-// asks, or for one who announces no key of age.
+// recipients returns the age keys to seal for: those of the named providers, and the node's own if none is named or one of
+// them announces no age key. The node then seals again for the provider that it asks.
 func (p *program) recipients(ctx context.Context, client *control.Client, providers []string) ([]string, error) {
 	var all []string
 	own := len(providers) == 0
@@ -250,7 +250,7 @@ func describeProvider(s control.Provider) string {
 	return strings.TrimSpace(cli.Cut(cli.Clean(s.Name), 40) + " (" + cli.ShortNpub(s.Npub) + ")")
 }
 
-// npubOf is the npub of a key in hex, or what it is if it is none.
+// npubOf returns the npub of a key in hex, or the text itself if it is not one.
 func npubOf(key string) string {
 	k, err := nostr.PubKeyFromHex(key)
 	if err != nil {

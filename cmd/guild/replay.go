@@ -134,10 +134,10 @@ func faultsOf(name string, all []playedMoment) error {
 	return cli.WithHint(fmt.Errorf("%s: %s faulty", inputName(name), many), "guild replay check says what is wrong with a trajectory")
 }
 
-// recorded is how a receipt, or a job or one of its attempts, is named.
+// recorded matches the name of a receipt, a job or one of its attempts.
 var recorded = regexp.MustCompile(`^(?:([rR]-[0-9a-fA-F]+)|([0-9a-fA-F]+)(?:/([0-9a-fA-F]+))?)$`)
 
-// trajectory reads what is named: a file, standard input, or the record of a job. A file is meant where there is one.
+// trajectory reads a file, standard input, or the record of a job. A name that is both means the file.
 func (p *program) trajectory(ctx context.Context, name string) ([]byte, error) {
 	id := recorded.FindStringSubmatch(name)
 	in, err := p.input(name)
@@ -163,7 +163,7 @@ func (p *program) trajectory(ctx context.Context, name string) ([]byte, error) {
 	return raw, nil
 }
 
-// playable is a trajectory, or what a ReplayBundle says as one, ready to be shown.
+// playable returns a trajectory or ReplayBundle as moments that can be shown.
 func playable(raw []byte) ([]playedMoment, error) {
 	var converted bytes.Buffer
 	if isBundle(raw) {

@@ -21,7 +21,7 @@ type replayFault struct {
 	Error string `json:"error"`
 }
 
-// replayReport is what guild replay check found.
+// replayReport is the output of replay check --json.
 type replayReport struct {
 	Events  int            `json:"events"`
 	Unknown map[string]int `json:"unknown"` // events of types that are not known, by name
@@ -95,7 +95,7 @@ func checkReplay(raw []byte) (replayReport, error) {
 	return report, nil
 }
 
-// follows reports a result without its call. Calls are those so far.
+// follows returns an error for a result without its call. calls has the calls so far.
 func follows(e replay.Event, calls map[string]bool) error {
 	switch e := e.(type) {
 	case replay.ToolCall:

@@ -56,7 +56,7 @@ func (p *program) runReplayConvert(ctx context.Context, name, to string) error {
 	return err
 }
 
-// convertHint is for who converts the wrong way round.
+// convertHint returns a hint for a conversion in the wrong direction.
 func convertHint(raw []byte, to string) string {
 	bundle := isBundle(raw)
 	switch {

@@ -16,7 +16,7 @@ import (
 	"guild/replay"
 )
 
-// comparison is what guild replay diff prints.
+// comparison is the output of replay diff --json.
 type comparison struct {
 	Same   bool           `json:"same"`
 	A      sessionTotals  `json:"a"`
@@ -140,17 +140,17 @@ func (p *program) session(ctx context.Context, name string) (replay.Session, err
 	return replay.Collect(events), nil
 }
 
-// nodesTool are the tools of a trajectory that a node wrote of a job. An agent names its own otherwise.
+// nodesTool matches the tools in a trajectory that a node wrote of a job. Tools of agents have other names.
 var nodesTool = regexp.MustCompile(`^(bundle\.pack|judge\.run|nostr\.(publish|quote|feedback|result|refused|objection)|wait|cancel|park)$`)
 
-// onlyOnce are the params of a node's calls that are others each time: ids, moments, durations, and hashes of what has one
-// of them in it. That of the delivery is the output of its call.
+// onlyOnce lists the params of a node's calls that differ each time: ids, times, durations, and hashes over such. The
+// delivery is compared as the output of its call.
 var onlyOnce = []string{
 	"job", "attempt", "result", "event", "message", "idempotency_key", "deadline", "silence", "latency_ms", "verdict", "hash", "held",
 	"deletion", "answer", "invoice", "delivery", "size",
 }
 
-// withoutOnce are the params of a call without what two jobs never have in common.
+// withoutOnce returns the params of a call without those that differ each time.
 func withoutOnce(call replay.ToolCall) json.RawMessage {
 	var params map[string]json.RawMessage
 	if !nodesTool.MatchString(call.Tool) || json.Unmarshal(call.Params, &params) != nil {
@@ -237,7 +237,7 @@ func (p *program) printComparison(c comparison) error {
 	return err
 }
 
-// callsOf is how many calls a side has: "5", or "5, 3 the same".
+// callsOf counts the calls of a side: "5", or "5, 3 the same".
 func (c comparison) callsOf(side sessionTotals) string {
 	same := c.Counts[string(replay.Same)]
 	if same == len(c.Calls) {
@@ -263,7 +263,7 @@ func (c comparison) summary() string {
 	return "different: " + strings.Join(parts, ", ")
 }
 
-// lines is a pair of calls: what both are, and below it what differs.
+// lines describes a pair of calls: the tool of both, and below it the differences.
 func (c comparedCall) lines() string {
 	of := func(s *callSide) string { return cli.Clean(s.Tool) + " " + cli.Cut(cli.Clean(s.params), 60) }
 	switch c.Relation {
@@ -293,7 +293,7 @@ func (c comparedCall) lines() string {
 	return text.String()
 }
 
-// fromDifference leaves out what two texts have in common at their beginning, but for a little.
+// fromDifference cuts the common beginning of two texts, but for a few characters.
 func fromDifference(a, b string) (string, string) {
 	const little = 16
 	x, y := []rune(a), []rune(b)

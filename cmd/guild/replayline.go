@@ -20,7 +20,7 @@ import (
 type playedMoment struct {
 	event replay.Event // nil for a faulty line
 	raw   []byte
-	fault *replay.LineError // what is wrong with the line
+	fault *replay.LineError // of the line, or nil
 	at    time.Time         // zero when it does not say
 	since time.Duration     // the start
 }
@@ -30,7 +30,7 @@ const (
 	maxWait     = 2 * time.Second // between two events that are played
 )
 
-// moments are the lines of a trajectory with their times. Those that could not be read are among them.
+// moments returns the lines of a trajectory with their times. Those that could not be read are among them.
 func moments(lines iter.Seq2[replay.Line, error]) ([]playedMoment, error) {
 	var all []playedMoment
 	var start time.Time
@@ -56,7 +56,7 @@ func moments(lines iter.Seq2[replay.Line, error]) ([]playedMoment, error) {
 	return all, nil
 }
 
-// timeOf is when an event says that it was, or the zero time.
+// timeOf returns the time of an event, zero if it has none.
 func timeOf(e replay.Event) time.Time {
 	var said string
 	switch e := e.(type) {
@@ -89,7 +89,7 @@ func timeOf(e replay.Event) time.Time {
 	return t
 }
 
-// line is a moment as "12:00:01   0:02.5 call     publish {"a":1}", cut to so many columns.
+// line returns a moment as "12:00:01   0:02.5 call     publish {"a":1}", cut to so many columns.
 func (m playedMoment) line(style palette, columns int) string {
 	at := ""
 	if !m.at.IsZero() {
@@ -110,7 +110,7 @@ func (m playedMoment) line(style palette, columns int) string {
 	return style.faint.Render(head) + style.title.Render(fmt.Sprintf("%-9s", cli.Cut(cli.Clean(word), 12))) + " " + text
 }
 
-// elapsed is a duration as 1:02.5, in minutes.
+// elapsed returns a duration as 1:02.5, in minutes.
 func elapsed(d time.Duration) string {
 	sign := ""
 	if d < 0 {
@@ -119,7 +119,7 @@ func elapsed(d time.Duration) string {
 	return fmt.Sprintf("%s%d:%04.1f", sign, int64(d/time.Minute), (d % time.Minute).Truncate(100*time.Millisecond).Seconds())
 }
 
-// wellness is whether something went well.
+// wellness says whether something succeeded.
 type wellness int
 
 const (
@@ -138,7 +138,7 @@ func ofStatus(s replay.Status) wellness {
 	return unsaid
 }
 
-// words are what a moment is and what it says. It is from elsewhere, and not clean.
+// words returns the kind and the text of a moment. Both are untrusted and not clean.
 func (m playedMoment) words() (word, text string, well wellness) {
 	switch e := m.event.(type) {
 	case replay.ReplayHeader:
@@ -200,7 +200,7 @@ func verificationWords(e replay.Verification) (word, text string, well wellness)
 	return "verify", strings.Join(parts, ", "), well
 }
 
-// fieldWords are the fields of an event that is not known, as a=1 b=x. Hashes are for machines, and left out; of an
+// fieldWords returns the fields of an event that is not known, as a=1 b=x. Hashes are for machines, and left out; of an
 // entry of a bundle's timeline the data counts.
 func fieldWords(raw []byte) string {
 	var fields map[string]json.RawMessage
@@ -224,7 +224,7 @@ func fieldWords(raw []byte) string {
 	return strings.Join(parts, " ")
 }
 
-// jsonText is a string without its quotes, and anything else as it is written.
+// jsonText returns a string without its quotes, and anything else as it is written.
 func jsonText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

@@ -12,7 +12,7 @@ import (
 	"guild/internal/cli"
 )
 
-// player plays a trajectory: what was shown stays above, and the last line says how far it is and what the keys do.
+// player plays a trajectory. Shown events stay above; the last line has the position and the keys.
 type player struct {
 	all     []playedMoment
 	next    int // the first that was not shown
@@ -38,7 +38,7 @@ func play(ctx context.Context, in, out *os.File, all []playedMoment, o replayOpt
 	program := tea.NewProgram(p, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	_, err := program.Run()
 	if errors.Is(err, tea.ErrProgramKilled) || p.stopped {
-		return cli.Shown(context.Canceled) // who leaves knows it
+		return cli.Shown(context.Canceled) // the person left
 	}
 	return err
 }
@@ -66,7 +66,7 @@ func (p *player) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return p, nil
 }
 
-// key does what a key means.
+// key handles a key.
 func (p *player) key(key string) tea.Cmd {
 	switch key {
 	case "ctrl+c":
@@ -95,7 +95,7 @@ func (p *player) key(key string) tea.Cmd {
 	return nil
 }
 
-// show prints what is next, or with rest all that is left, and waits for the one after.
+// show prints the next moment, or with rest all others, and waits for the one after.
 func (p *player) show() tea.Cmd {
 	p.turn++
 	var lines []tea.Cmd
@@ -112,13 +112,13 @@ func (p *player) show() tea.Cmd {
 	return tea.Sequence(append(lines, p.wait(waitBefore(p.all, p.next, p.speed)))...)
 }
 
-// wait says later that it is over.
+// wait sends dueMsg after the wait.
 func (p *player) wait(d time.Duration) tea.Cmd {
 	turn := p.turn
 	return tea.Tick(d, func(time.Time) tea.Msg { return dueMsg(turn) })
 }
 
-// waitBefore is how long a moment lets wait for it: as long as it did then, but not for more than maxWait, at a speed.
+// waitBefore returns the wait before a moment: as long as it was then, divided by the speed, and at most maxWait.
 func waitBefore(all []playedMoment, n int, speed float64) time.Duration {
 	if n == 0 || speed == 0 {
 		return 0
@@ -127,7 +127,7 @@ func waitBefore(all []playedMoment, n int, speed float64) time.Duration {
 	return time.Duration(float64(gap) / speed)
 }
 
-// View is the line below what was shown.
+// View returns the last line.
 func (p *player) View() tea.View {
 	if p.next == len(p.all) {
 		return tea.NewView("")

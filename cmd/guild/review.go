@@ -47,7 +47,7 @@ func (p *program) showReviews(all []control.Review) error {
 	})(all)
 }
 
-// when is a moment that has passed or is still to come.
+// when returns the time until or since a moment: "in 5m" or "5m".
 func (p *program) when(ms int64) string {
 	at := time.UnixMilli(ms)
 	switch {

@@ -21,7 +21,7 @@ type program struct {
 	now      func() time.Time
 }
 
-// run is the whole program: it returns the exit code.
+// run runs the whole program and returns the exit code.
 func run(args []string) int {
 	ctx, stop := cli.Interruptible()
 	defer stop()

@@ -39,7 +39,7 @@ type hiring struct {
 	providers []string
 }
 
-// demoHirings lets every provider do something before the node chooses by what it has learned.
+// demoHirings returns the jobs of the demo. Each provider gets some before the node chooses by experience.
 func demoHirings() []hiring {
 	return []hiring{
 		{"brackets", []string{"able"}},
@@ -79,7 +79,7 @@ type demoRow struct {
 	Receipt  string   `json:"receipt,omitempty"`
 }
 
-// runDemo runs the whole loop on this machine and prints what came of it.
+// runDemo runs the whole loop on this machine and prints the results.
 func runDemo(ctx context.Context, o demoOptions, out io.Writer) error {
 	d := &demo{o: o, out: out, keys: map[string]string{}, names: map[string]string{}}
 	if err := d.prepare(); err != nil {
@@ -191,7 +191,7 @@ func (d *demo) run(ctx context.Context, relay string) (rows []demoRow, err error
 	return rows, nil
 }
 
-// progress is where the demo tells what it does; with --json that is kept apart from the table.
+// progress returns the writer for progress: with --json standard error, so that only the table is on standard output.
 func (d *demo) progress() io.Writer {
 	if d.o.asJSON {
 		return os.Stderr

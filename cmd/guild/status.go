@@ -72,7 +72,7 @@ func writeStatus(w io.Writer, s control.Status, now time.Time) error {
 	return tw.Flush()
 }
 
-// first is the label of the first line of a list and nothing on the others.
+// first returns the label of the first line of a list and nothing on the others.
 func first(i int, label string) string {
 	if i > 0 {
 		return ""
@@ -80,7 +80,7 @@ func first(i int, label string) string {
 	return label
 }
 
-// closed says that a service takes nothing new.
+// closed returns the state of a service that takes no requests, "" for an open one.
 func closed(state string) string {
 	if state == "" || state == string(work.Open) {
 		return ""

@@ -10,13 +10,13 @@ import (
 	"guild/internal/cli"
 )
 
-// short is enough of an id for a person and for the verbs that take one.
+// short returns the start of an id, which is enough for people and for verbs.
 func short(id string) string { return id[:min(8, len(id))] }
 
-// npub is how a person writes a public key.
+// npub returns a public key as an npub.
 func npub(k nostr.PubKey) string { return nip19.EncodeNpub(k) }
 
-// waiting says on a terminal what goes on, and for how long already, until done wipes it away.
+// waiting shows on a terminal what is being done, and for how long already, until done is called.
 func (p *program) waiting(what string) (done func()) {
 	if !cli.IsTerminal(p.err) {
 		return func() {}
@@ -37,10 +37,10 @@ func (p *program) waiting(what string) (done func()) {
 	return func() { close(over); <-gone }
 }
 
-// clock is the wall time of Unix milliseconds.
+// clock returns the local time of Unix milliseconds: "12:00:01".
 func clock(ms int64) string { return time.UnixMilli(ms).Format("15:04:05") }
 
-// age is how long ago Unix milliseconds were, in one unit.
+// age returns the time since Unix milliseconds in one unit: "5m".
 func age(now time.Time, ms int64) string {
 	d := max(0, now.Sub(time.UnixMilli(ms)))
 	switch {

@@ -38,7 +38,7 @@ const (
 	meterWidth = 34 // of the progress bar
 )
 
-// apply adds what happened.
+// apply adds an update.
 func (t *timeline) apply(u control.Update) {
 	t.now = max(t.now, u.At)
 	if u.Ended != nil {
@@ -58,8 +58,8 @@ func (t *timeline) apply(u control.Update) {
 	}
 }
 
-// turn reports whether an update of an attempt belongs to what is drawn. A new attempt takes back the steps that
-// it goes through again; what is still heard of an older one does not touch them.
+// turn reports whether an update belongs to the attempt that is drawn. A new attempt resets the steps that it repeats;
+// later updates of an older one are not drawn.
 func (t *timeline) turn(attempt string) bool {
 	last := len(t.attempts) - 1
 	if attempt == "" || last >= 0 && t.attempts[last] == attempt {
@@ -91,7 +91,7 @@ func (s *span) move(u control.Update) {
 	s.state, s.end = u.State, u.At
 }
 
-// advance starts the first step that is not done: the facts say what is finished, rarely what begins.
+// advance starts the first step that is not done, because facts record the end of steps and rarely the beginning.
 func (t *timeline) advance(at int64) {
 	for i := range t.steps {
 		s := &t.steps[i]
@@ -105,7 +105,7 @@ func (t *timeline) advance(at int64) {
 	}
 }
 
-// end stops what still runs: nothing more comes.
+// end stops the steps that still run.
 func (t *timeline) end(job control.Job) {
 	t.job, t.ended = job, true
 	for i := range t.steps {
@@ -117,7 +117,7 @@ func (t *timeline) end(job control.Job) {
 
 func (s span) running() bool { return s.state == "start" || s.state == "progress" }
 
-// note keeps feedback and failures: what comes later takes the step's own line.
+// note keeps feedback and failures, because later updates replace the step's own line.
 func (t *timeline) note(text string) {
 	t.notes = append(t.notes, cli.Clean(text))
 	t.notes = t.notes[max(0, len(t.notes)-maxNotes):]
@@ -132,7 +132,7 @@ func stepIndex(name string) int {
 	return -1
 }
 
-// palette is how the parts are coloured. The zero value colours nothing.
+// palette has the colours of the parts. The zero value colours nothing.
 type palette struct{ title, faint, good, bad, bar, meter lipgloss.Style }
 
 func colours() palette {
@@ -241,7 +241,7 @@ func (t *timeline) place(s span) (at, width int) {
 	return at, min(max(1, width), barColumns-at)
 }
 
-// extent is when the drawn part of the job begins and how long it is, in ms.
+// extent returns the beginning of the drawn part of the job, Unix ms, and its length in ms.
 func (t *timeline) extent() (begin, total int64) {
 	end := int64(0)
 	for _, s := range t.steps {
@@ -256,7 +256,7 @@ func (t *timeline) extent() (begin, total int64) {
 	return begin, max(1, end-begin)
 }
 
-// summary is the one line that remains of a job.
+// summary describes a job in one line.
 func summary(job control.Job) string {
 	text := string(job.Ending)
 	if job.Ending == guild.Open {
@@ -289,7 +289,7 @@ func endingOf(a control.Attempt) guild.Ending {
 	return guild.EndingOf([]guild.Attempt{{State: guild.StateFor(a.Verdict.Outcome)}})
 }
 
-// nameOf is how to call the provider of an attempt.
+// nameOf returns the name of an attempt's provider, or its npub without one.
 func nameOf(a control.Attempt) string {
 	if a.Name != "" {
 		return a.Name

@@ -59,7 +59,7 @@ func (p *program) showTrust(m control.Matrix) error {
 	return nil
 }
 
-// describeVariable says a variable's value, of what it is, and why.
+// describeVariable returns a variable with its key, its value and the reason.
 func describeVariable(v control.Variable) string {
 	text := v.Name
 	about := cli.Clean(v.Key)
@@ -157,7 +157,7 @@ an attempt to break out of the sandbox.`,
 	return cmd
 }
 
-// change reads what is to be set.
+// change reads the new trust or state.
 func (o trustSetOptions) change(value []string) (control.SetTrust, error) {
 	set := control.SetTrust{Task: o.Task, State: o.State, Force: o.Force, Reason: o.Because}
 	switch {

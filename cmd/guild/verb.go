@@ -16,8 +16,8 @@ import (
 	"guild/internal/node"
 )
 
-// call makes cmd a verb that gets a resource and shows it: as JSON with --json, else with show. cmd takes what the word in
-// its Use line stands for, and a flag with the name of one of the resource's query parameters sets that.
+// call makes cmd a verb that gets a resource and shows it: as JSON with --json, else with show. The Use line says which
+// argument cmd takes (setArgs), and a flag with the name of one of the resource's query parameters sets that.
 func call[T any](p *program, at visit, r control.Resource[T], cmd *cobra.Command, show func(T) error) *cobra.Command {
 	p.setArgs(cmd)
 	cli.JSONFlag(cmd, "print JSON")
@@ -49,7 +49,7 @@ func call[T any](p *program, at visit, r control.Resource[T], cmd *cobra.Command
 }
 
 // send makes cmd a verb that sends an action and shows the answer, as call does. order turns the arguments and flags into
-// what is sent and the parameters of the path; its errors are wrong usage.
+// the body and the parameters of the path; its errors are wrong usage.
 func send[In, Out any](p *program, at visit, a control.Action[In, Out], cmd *cobra.Command,
 	order func(cmd *cobra.Command, args []string) (in In, params []string, err error), show func(Out) error) *cobra.Command {
 	p.setArgs(cmd)
@@ -108,7 +108,7 @@ func (p *program) setArgs(cmd *cobra.Command) {
 		cmd.Args = cli.Arity(cobra.MaximumNArgs(1), "at most one file")
 	case "PROVIDER":
 		cmd.Args = cli.OneArg("a provider")
-	default: // none, or a flag that must be given
+	default: // no argument
 		cmd.Args = cli.NoArgs()
 	}
 }
@@ -171,12 +171,12 @@ func givenFlag(cmd *cobra.Command, name string) *string {
 // visit opens a node, has do use it, and closes what it opened. fresh says that the node was started just for that.
 type visit func(ctx context.Context, do func(client *control.Client, fresh bool) error) error
 
-// reading visits the running node, or what a stopped one left on disk.
+// reading visits the running node, or the directory of a stopped one.
 func (p *program) reading(ctx context.Context, do func(*control.Client, bool) error) error {
 	return p.inspecting(ctx, nobody, node.Inspect, do)
 }
 
-// readingJournal is reading for what needs the journal alone.
+// readingJournal is reading for verbs that need the journal alone.
 func (p *program) readingJournal(ctx context.Context, do func(*control.Client, bool) error) error {
 	return p.inspecting(ctx, nobody, node.InspectJournal, do)
 }

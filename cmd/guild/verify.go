@@ -81,7 +81,7 @@ const exportHint = "guild receipt export writes what can be verified"
 func (p *program) runVerify(names []string) (*cli.Result, error) {
 	all := make([]verified, len(names))
 	good := true
-	var none error // why the only file is no export
+	var none error // why the only file is not an export
 	for i, name := range names {
 		report, err := p.verifyOne(name)
 		if err != nil && len(names) == 1 {
@@ -133,7 +133,7 @@ func (p *program) verifyOne(name string) (verify.Report, error) {
 	return verifyArchive(name, f)
 }
 
-// receiptFiles are the files of which an export has one at least.
+// receiptFiles lists the files of which an export has at least one.
 func receiptFiles() []string { return []string{verify.FileReceipt, verify.FileReceiptEvent} }
 
 func verifyDir(dir string) (verify.Report, error) {
@@ -145,7 +145,7 @@ func verifyDir(dir string) (verify.Report, error) {
 	return verify.Report{}, fmt.Errorf("%s is no export: there is no %s in it", dir, verify.FileReceipt)
 }
 
-// receiptIn is the name of the receipt in an archive, the outermost if there are several, and "" if there is none.
+// receiptIn returns the name of the receipt in an archive, the outermost if there are several, and "" without one.
 func receiptIn(z *zip.Reader) (found string) {
 	for _, f := range z.File {
 		if slices.Contains(receiptFiles(), path.Base(f.Name)) && (found == "" || len(f.Name) < len(found)) {

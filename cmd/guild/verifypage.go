@@ -5,7 +5,7 @@ import (
 	"guild/verify/page"
 )
 
-// writeVerifyPage writes the verifier as a web page, for somebody who has no guild, to a file or to standard output.
+// writeVerifyPage writes the verifier as a web page, for people without guild, to a file or to standard output.
 func (p *program) writeVerifyPage(path string) error {
 	html, err := page.HTML()
 	if err != nil {

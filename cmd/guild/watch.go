@@ -35,7 +35,7 @@ func (p *program) watch(ctx context.Context, client *control.Client, job control
 	return endingError(ended)
 }
 
-// isLost reports whether the node went away in the middle of what it was saying, or just before.
+// isLost reports whether the connection to the node was lost.
 func isLost(err error) bool {
 	for _, broken := range []error{io.ErrUnexpectedEOF, io.EOF, syscall.ECONNRESET, syscall.EPIPE, control.ErrNotRunning} {
 		if errors.Is(err, broken) {
@@ -78,7 +78,7 @@ func writeUpdates(updates iter.Seq2[control.Update, error], write func(control.U
 	return control.Job{}, io.ErrUnexpectedEOF
 }
 
-// eventLine is one update as "12:00:01 request  asked npub1…".
+// eventLine returns one update as "12:00:01 request  asked npub1…".
 func eventLine(u control.Update) string {
 	text := cli.Clean(u.Text)
 	if u.Ended != nil && text == "" {

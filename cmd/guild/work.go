@@ -128,7 +128,7 @@ func (o workOptions) services(w config.Work, given func(flag string) bool) ([]se
 	return services, nil
 }
 
-// withDefaults fills in what was not given on the command line.
+// withDefaults fills in the options that were not given.
 func (s service) withDefaults(w config.Work, given func(flag string) bool) (service, error) {
 	if !given("jobs") {
 		s.Jobs = w.Jobs
@@ -153,7 +153,7 @@ func (s service) withDefaults(w config.Work, given func(flag string) bool) (serv
 	return s, err
 }
 
-// resolveMounts makes the directories absolute, and refuses what is none.
+// resolveMounts makes the directories absolute, and refuses anything else.
 func (s service) resolveMounts() error {
 	for i, dir := range s.Mounts {
 		abs, err := filepath.Abs(dir)
@@ -190,7 +190,7 @@ func (s service) check() error {
 	return checkEnvNames(s.Env)
 }
 
-// checkEnvNames refuses what is no name, and the names of our own secrets.
+// checkEnvNames refuses invalid names of variables, and those of our own secrets.
 func checkEnvNames(names []string) error {
 	for _, name := range names {
 		if !envName.MatchString(name) {

@@ -22,19 +22,19 @@ type service struct {
 	Tasks       []string
 	Kinds       []int         // of its requests; the usual ones of its tasks if empty
 	Name        string        // as it calls itself
-	About       string        // what it says of itself
+	About       string        // its announced description
 	D           string        // tells services of one key apart
 	Exec        string        // run by /bin/sh -c
 	Type        string        // the job type, of a service for a typed job
 	Model       *typed.Model  // does it instead of a command; nil without one
 	Env         []string      // names of variables that pass through
 	Mounts      []string      // host directories that the command may read
-	Network     string        // what the command may reach: none or full; none if empty
+	Network     string        // of the command: none or full; none if empty
 	Unsandboxed bool          // the command runs without a sandbox
 	Schema      string        // of its inputs: an id, or a JSON schema
 	Open        bool          // works on requests that name nobody
 	Trace       string        // form of the lines on the command's standard output; for people if empty
-	Claims      work.Claims   // what else is announced
+	Claims      work.Claims   // also announced
 	Jobs        int           // at the same time
 	Queue       int           // waiting beyond those
 	TimeLimit   time.Duration // of one command
@@ -51,7 +51,7 @@ func (s service) worker() node.Worker {
 	}
 }
 
-// terms are the conditions that the configuration sets.
+// terms returns the conditions that the configuration sets.
 func terms(w config.Work) (work.Terms, error) {
 	allow, err := config.Keys(w.Allow)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"guild/internal/control"
 )
 
-// isRequest reports whether what work show was given is the beginning of a request's id, and no short name.
+// isRequest reports whether text can be the start of a request's id.
 func isRequest(text string) bool {
 	return len(text) >= 8 && len(text) <= 64 && strings.Trim(strings.ToLower(text), "0123456789abcdef") == ""
 }
@@ -40,7 +40,7 @@ func (p *program) showRequest(r control.Request) error {
 	case r.Ending == "":
 		line("ended", "not yet")
 	case r.Reason != "":
-		fmt.Fprintf(p.out, "%-9s %s: %s\n", "ended", r.Ending, cli.Clean(r.Reason)) // all of it: it is what a person looks for
+		fmt.Fprintf(p.out, "%-9s %s: %s\n", "ended", r.Ending, cli.Clean(r.Reason)) // not cut: the person wants all of it
 	default:
 		line("ended", "%s after %s", r.Ending, time.Duration(r.Ended-r.At)*time.Millisecond)
 	}

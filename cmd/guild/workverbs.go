@@ -133,13 +133,13 @@ func (p *program) runTurn(ctx context.Context, args []string, turn control.Resou
 	}}, nil
 }
 
-// offersNothing is the error of a verb that needs a service.
+// offersNothing returns the error of a verb that needs a service.
 func (p *program) offersNothing() error {
 	return cli.WithHint(errors.New("the node offers no service"),
 		"guild work --task python --exec ./agent/solve.sh, or [services.NAME] in "+p.configPath()+" and guild up")
 }
 
-// configPath is where the configuration is, or would be.
+// configPath returns the path of the configuration file, which need not exist.
 func (p *program) configPath() string {
 	c, err := p.config()
 	if err != nil {
@@ -185,7 +185,7 @@ func (p *program) showService(s control.Service) error {
 	return nil
 }
 
-// line prints a label and what it stands for, in at most 80 columns.
+// line prints a label and its value, in at most 80 columns.
 func (p *program) line(label, format string, args ...any) {
 	fmt.Fprintf(p.out, "%-9s %s\n", label, cli.Cut(cli.Clean(fmt.Sprintf(format, args...)), 70))
 }
@@ -208,7 +208,14 @@ func (p *program) showSettings(s control.Service, set control.ServiceSettings) {
 	line("command", "in the sandbox %s, network %s, at most %s", s.Walls, s.Network, time.Duration(set.TimeLimit)*time.Millisecond)
 	line("price", "%d msat, least bid %d msat", set.Price, set.MinBid)
 	line("asks", "%d bits of work, %s", set.PoW, paceOf(set))
-	line("for", "%s%s", customersOf(set), openTo(set))
+	customers := "everybody"
+	if n := len(set.Allow); n > 0 {
+		customers = cli.Count(n, "listed customer", "listed customers")
+	}
+	if set.Open {
+		customers += "; requests that name nobody, too"
+	}
+	line("for", "%s", customers)
 }
 
 func paceOf(set control.ServiceSettings) string {
@@ -216,20 +223,6 @@ func paceOf(set control.ServiceSettings) string {
 		return "any number of requests in a minute"
 	}
 	return cli.Count(set.PerMinute, "request", "requests") + " of one customer in a minute"
-}
-
-func customersOf(set control.ServiceSettings) string {
-	if len(set.Allow) == 0 {
-		return "everybody"
-	}
-	return cli.Count(len(set.Allow), "listed customer", "listed customers")
-}
-
-func openTo(set control.ServiceSettings) string {
-	if set.Open {
-		return "; requests that name nobody, too"
-	}
-	return ""
 }
 
 // completeServices offers the services of the running node.

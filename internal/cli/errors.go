@@ -10,9 +10,8 @@ import (
 	"syscall"
 )
 
-// Exit codes that mean the same for every verb. A verb may have others, and says so in its help.
+// Exit codes that mean the same for every verb, beside 0. A verb may have others, which its help lists.
 const (
-	ExitDone        = 0
 	ExitFailed      = 1
 	ExitUsage       = 2
 	ExitInterrupted = 130
@@ -46,17 +45,17 @@ func WithCode(err error, code int) error { return codedError{err, code} }
 // Usage makes err one of wrong usage.
 func Usage(err error) error { return WithCode(err, ExitUsage) }
 
-// WithHint adds what the person can do about err.
+// WithHint adds a hint how to solve err.
 func WithHint(err error, hint string) error { return hintedError{err, hint} }
 
-// Shown is for a verb whose output already says what is wrong: the exit code is that of err, and nothing more is
-// printed.
+// Shown makes err set the exit code only, for a verb whose output already says what is wrong.
 func Shown(err error) error { return silentError{err} }
 
-// CodeOf returns the exit code for err: what WithCode said, ExitInterrupted for a cancelled context, else ExitFailed.
+// CodeOf returns the exit code for err: 0 for nil, that of WithCode, ExitInterrupted for a cancelled context, else
+// ExitFailed.
 func CodeOf(err error) int {
 	if err == nil {
-		return ExitDone
+		return 0
 	}
 	if coded, ok := errors.AsType[codedError](err); ok {
 		return coded.code
@@ -67,7 +66,7 @@ func CodeOf(err error) int {
 	return ExitFailed
 }
 
-// HintOf returns what the outermost error that knows a remedy says, or nothing.
+// HintOf returns the hint of the outermost error that has one, or "".
 func HintOf(err error) string {
 	if h, ok := errors.AsType[interface {
 		error
@@ -78,7 +77,7 @@ func HintOf(err error) string {
 	return ""
 }
 
-// Report prints, in the name of program, what went wrong and what can be done about it.
+// Report prints an error of the program, and the hint if there is one.
 func Report(w io.Writer, program string, err error, hint string) {
 	if _, shown := errors.AsType[silentError](err); err == nil || shown {
 		return

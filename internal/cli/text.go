@@ -12,8 +12,8 @@ import (
 	"charm.land/lipgloss/v2"
 )
 
-// Clean makes text from elsewhere safe for a terminal: what could move the cursor, change colours, or turn the
-// reading direction becomes a dot, and lines become one.
+// Clean makes untrusted text safe for a terminal: characters that could move the cursor, change colours, or turn the
+// reading direction become dots, and lines become one.
 func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -49,7 +49,7 @@ func ShortNpub(npub string) string {
 	return npub[:10] + "…" + npub[len(npub)-4:]
 }
 
-// Count is a number of things in words.
+// Count returns a number with its noun: "1 file", "2 files".
 func Count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -104,7 +104,7 @@ func (p plain) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Escaping is a writer of JSON that escapes what a terminal could obey. Each Write takes whole values.
+// Escaping returns a writer of JSON that escapes the characters that Clean replaces. Each Write takes whole values.
 func Escaping(w io.Writer) io.Writer { return plain{w} }
 
 // PrintJSON writes one value, indented, as --json promises.

@@ -35,7 +35,7 @@ func Group(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Arity is a check of cobra's whose failure is a usage error. What it wants is worded as in "takes a job".
+// Arity makes the failure of a check of cobra a usage error. want continues "takes": "a job".
 func Arity(check cobra.PositionalArgs, want string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if check(cmd, args) == nil {
@@ -46,10 +46,10 @@ func Arity(check cobra.PositionalArgs, want string) cobra.PositionalArgs {
 	}
 }
 
-// NoArgs is the arity of verbs that take flags only.
+// NoArgs returns the arity of verbs that take flags only.
 func NoArgs() cobra.PositionalArgs { return Arity(cobra.NoArgs, "no arguments") }
 
-// OneArg is the arity of verbs that take one thing, described by want.
+// OneArg returns the arity of verbs that take one argument, described by want.
 func OneArg(want string) cobra.PositionalArgs { return Arity(cobra.ExactArgs(1), want) }
 
 // NameCompletions gives cobra's completion verb the form of the others.
@@ -91,9 +91,9 @@ func Choices(cmd *cobra.Command, flag string, values ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // it is there
 }
 
-// Result is what a verb found or did.
+// Result is the result of a verb.
 type Result struct {
-	JSON any          // what --json prints
+	JSON any          // printed with --json
 	Show func() error // prints it for a person
 }
 

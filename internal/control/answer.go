@@ -8,7 +8,7 @@ import (
 	"guild/internal/journal"
 )
 
-// maxWords is the largest body of a request that only says what is wanted, in bytes.
+// maxWords is the largest body of a request without a file, in bytes.
 const maxWords = 64 << 10
 
 // refusal is an error that determines how a request is answered.
@@ -35,7 +35,7 @@ func ambiguous(hint string, err error) error {
 	return &refusal{error: err, status: http.StatusConflict, code: "ambiguous", hint: hint}
 }
 
-// refused refuses what cannot be done in the present state.
+// refused refuses a request that cannot be done in the present state.
 func refused(hint string, err error) error {
 	return &refusal{error: err, status: http.StatusConflict, code: "refused", hint: hint}
 }

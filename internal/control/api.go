@@ -1,6 +1,6 @@
 // Package control is the node's own API: HTTP and JSON on a unix socket that only the owner can open. The
-// terminal uses it, and the page will use the same. It shows what the folds hold and passes on what a person
-// decides; it has no state and no rules. docs/API.md describes it for others.
+// terminal uses it, and the page will use the same. It shows the folds and passes on the decisions of a
+// person; it has no state and no rules. docs/API.md describes it for others.
 package control
 
 import (
@@ -78,7 +78,7 @@ type Input struct {
 	Marker string `json:"marker,omitempty"`
 }
 
-// Kept names what POST /v1/hidden and POST /v1/releases keep for a job to come.
+// Kept names a file or a release that is kept for a later job: the answer to POST /v1/hidden and POST /v1/releases.
 type Kept struct {
 	Hash string `json:"hash"`
 }
@@ -99,7 +99,7 @@ type Release struct {
 
 // SealedVault is a vault of exactly the credentials that are released, sealed for one key.
 type SealedVault struct {
-	For    string `json:"for"`    // age recipient of a provider, or the node's own, which seals it again for whoever is asked
+	For    string `json:"for"`    // age recipient of a provider, or the node's own, which seals it again for the provider
 	Sealed []byte `json:"sealed"` // an age file
 }
 
@@ -113,16 +113,16 @@ type Job struct {
 	Closed   int64        `json:"closed,omitempty"`
 	Ending   guild.Ending `json:"ending"` // "" while it goes on
 	Reason   string       `json:"reason,omitempty"`
-	Waits    string       `json:"waits,omitempty"` // why an open job asks nobody at the moment
+	Waits    string       `json:"waits,omitempty"` // why an open job asks no provider at the moment
 	Bundle   string       `json:"bundle"`          // hash
 	Size     int64        `json:"size"`
-	Released []string     `json:"released,omitempty"` // names of the credentials for whoever is asked
+	Released []string     `json:"released,omitempty"` // names of the credentials for the provider
 	Attempts []Attempt    `json:"attempts"`
 
 	Quarantined bool `json:"quarantined,omitempty"` // entries of it are lost: nothing is done for it
 
 	Criticality guild.Criticality `json:"criticality,omitempty"` // low when empty
-	Compare     string            `json:"compare,omitempty"`     // how deliveries are compared; by what they are when empty
+	Compare     string            `json:"compare,omitempty"`     // how deliveries are compared; by the kind of the deliveries when empty
 	Chosen      string            `json:"chosen,omitempty"`      // id of the attempt whose delivery counts, of several accepted ones
 }
 
@@ -142,8 +142,8 @@ type Attempt struct {
 	TrustFrom *float64       `json:"trust_from,omitempty"`
 	TrustTo   *float64       `json:"trust_to,omitempty"`
 
-	// Agrees is the id of the first accepted attempt of the job whose delivery is like this one: its own if none before
-	// was. It is left out where nothing was compared.
+	// Agrees is the id of the first accepted attempt of the job whose delivery agrees with this one: its own if no earlier
+	// one does. It is left out where nothing was compared.
 	Agrees string `json:"agrees,omitempty"`
 }
 

@@ -26,8 +26,8 @@ const maxAnswer = 64 << 20
 // ErrNotRunning says that no node listens on the socket.
 var ErrNotRunning = errors.New("no node is running")
 
-// ErrForeign says that somebody else listens on the socket.
-var ErrForeign = errors.New("the node that listens there is not yours")
+// errForeign says that somebody else listens on the socket.
+var errForeign = errors.New("the node that listens there is not yours")
 
 // ProblemError is the node's answer that something cannot be done.
 type ProblemError struct {
@@ -37,7 +37,7 @@ type ProblemError struct {
 
 func (e *ProblemError) Error() string { return e.Problem.Error }
 
-// Hint returns what the node suggests, possibly nothing.
+// Hint returns the node's hint, which may be empty.
 func (e *ProblemError) Hint() string { return e.Problem.Hint }
 
 // Client speaks to a node over its socket. It holds nothing: every call opens and closes its own connection.
@@ -47,7 +47,7 @@ type Client struct {
 }
 
 // Dial returns a client of the node that listens on socket. It connects on the first call, and each call fails
-// with ErrNotRunning when nobody listens.
+// with ErrNotRunning if no node listens.
 func Dial(socket string) *Client {
 	var d net.Dialer
 	return &Client{socket, &http.Client{Transport: &http.Transport{
@@ -56,14 +56,14 @@ func Dial(socket string) *Client {
 			conn, err := d.DialContext(ctx, "unix", socket)
 			if err == nil && !owns(conn) {
 				conn.Close()
-				return nil, fmt.Errorf("%s: %w", socket, ErrForeign)
+				return nil, fmt.Errorf("%s: %w", socket, errForeign)
 			}
 			return conn, err
 		},
 	}}}
 }
 
-// Socket is the path that the client was made with.
+// Socket returns the path that the client was made with.
 func (c *Client) Socket() string { return c.socket }
 
 // Hire is POST /v1/jobs: opens a job for the packed bundle.
@@ -104,7 +104,7 @@ func (h Hire) query() url.Values {
 	return q
 }
 
-// Watch is GET /v1/jobs/{id}/watch: what happened to the job so far, then each thing as it happens. It ends
+// Watch calls GET /v1/jobs/{id}/watch: all updates of the job so far, then each as it happens. It ends
 // after the update whose Event is "ended"; a stream that stops before that is an error.
 func (c *Client) Watch(ctx context.Context, prefix string) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
@@ -205,7 +205,7 @@ func (c *Client) unreachable(err error) error {
 	return fmt.Errorf("%s: %w", c.socket, err)
 }
 
-// failedWith is the error in the last line of a stream that the node could not go on with.
+// failedWith returns the error in the last line of a stream that the node could not go on with.
 func failedWith(line []byte) error {
 	var last failedLine
 	if err := json.Unmarshal(line, &last); err != nil || last.Problem.Error == "" {

@@ -29,7 +29,7 @@ func (s *Server) getReceiptExport(r *http.Request) ([]byte, error) {
 	return verify.Pack(files)
 }
 
-// exportProblem adds what makes the export possible.
+// exportProblem adds a hint how to make the export possible.
 func exportProblem(err error) error {
 	without := ""
 	if file, ok := errors.AsType[*evidence.Error](err); ok {

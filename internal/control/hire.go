@@ -55,7 +55,7 @@ func (s *Server) open(ctx context.Context, order jobs.Order) (Job, error) {
 	return s.jobNow(id), nil
 }
 
-// HintFor returns what helps against faults of an order, or "".
+// HintFor returns a hint for faults of an order, or "".
 func HintFor(faults jobs.Faults) string {
 	for _, f := range faults {
 		switch f.Field {
@@ -135,7 +135,7 @@ func taskOf(m *nutshell.Manifest) string {
 	return ""
 }
 
-// params reads the parameters of a query and keeps what is wrong with them in err.
+// params reads the parameters of a query and collects errors in err.
 type params struct {
 	url.Values
 	err error
@@ -172,7 +172,7 @@ func (q *params) target() guild.Trust {
 	return guild.Trust(t*guild.Micro + 0.5)
 }
 
-// inputs returns what the job works on beside its bundle.
+// inputs returns the inputs beside the bundle.
 func (q *params) inputs() (all []fact.Input) {
 	for _, text := range q.Values["input"] {
 		var in Input

@@ -13,7 +13,7 @@ func InProcess(ctx context.Context, s *Server) (client *Client, hangUp func()) {
 	l := &pipes{incoming: make(chan net.Conn), closed: make(chan struct{})}
 	server := &http.Server{Handler: s, BaseContext: func(net.Listener) context.Context { return ctx }}
 	var serving sync.WaitGroup
-	serving.Go(func() { server.Serve(l) }) // it ends with ErrServerClosed, which is how it is meant to end
+	serving.Go(func() { server.Serve(l) }) // it ends with ErrServerClosed, as it should
 	client = &Client{"", &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: l.dial}}}
 	return client, func() {
 		server.Close()

@@ -100,7 +100,7 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// end is the last update of a job.
+// end returns the last update of a job.
 func (s *Server) end(j *jobs.Job, e fact.Entry) Update {
 	view := s.job(j)
 	return Update{Seq: e.Seq, At: e.At, Job: view.ID, Step: "trust", Event: "ended", State: ended(j),
@@ -116,7 +116,7 @@ func (s *Server) archived(ctx context.Context, j *jobs.Job) bool {
 	return errors.Is(err, journal.ErrNoEntry)
 }
 
-// last is the latest entry about a job.
+// last returns the latest entry about a job.
 func (s *Server) last(j *jobs.Job) uint64 { return max(j.Last, s.c.Trust.Last(j.Job)) }
 
 func ended(j *jobs.Job) string {

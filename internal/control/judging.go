@@ -17,7 +17,7 @@ import (
 	"guild/nutshell"
 )
 
-// getEvidence returns what the judge kept of each delivered attempt of a job.
+// getEvidence returns the judge's record of each delivered attempt of a job.
 func (s *Server) getEvidence(r *http.Request) ([]Exam, error) {
 	j, err := s.find(r)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Server) getEvidence(r *http.Request) ([]Exam, error) {
 	return exams, nil
 }
 
-// exam returns what the judge kept of one attempt; ok is false if it never reached the judge.
+// exam returns the judge's record of one attempt; ok is false if it never reached the judge.
 func (s *Server) exam(a jobs.Attempt) (e Exam, ok bool, err error) {
 	e = Exam{Attempt: a.ID.Hex(), Npub: nip19.EncodeNpub(a.Provider.PubKey), Name: s.who(a.Provider),
 		State: string(a.State), Reason: a.Reason, Verdict: a.Verdict}

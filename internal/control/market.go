@@ -29,7 +29,7 @@ type Provider struct {
 	Name   string `json:"name"`
 	State  string `json:"state"`
 	Until  int64  `json:"until,omitempty"`
-	// Encrypts says that it reads NIP-44, Recipient whom of its to seal credentials for with age, if it announces that.
+	// Encrypts says that it reads NIP-44. Recipient is its age key for credentials, if it announces one.
 	Encrypts  bool   `json:"encrypts"`
 	Recipient string `json:"age_recipient,omitempty"`
 
@@ -66,7 +66,7 @@ type Observed struct {
 	Relays      []Path   `json:"relays"`
 }
 
-// Path is how well a provider was reached over one relay.
+// Path counts the answers of a provider over one relay.
 type Path struct {
 	URL    string `json:"url"`
 	Worked int    `json:"worked"`
@@ -213,7 +213,7 @@ func (s *Server) card(o guild.Offer, c registry.Card) Card {
 	return view
 }
 
-// watchMarket tells what is new about providers until the client leaves: what they announce, and how they move here.
+// watchMarket streams changes of providers until the client leaves: their announcements, and their states here.
 func (s *Server) watchMarket(w http.ResponseWriter, r *http.Request) {
 	lines := newStream(w)
 	lines.flush.Flush()

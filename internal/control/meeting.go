@@ -43,7 +43,7 @@ type Meeting struct {
 	Asked   bool                `json:"asked"`    // by a person
 	Began   int64               `json:"began"`    // Unix ms
 	Ended   int64               `json:"ended,omitempty"`
-	To      guild.ProviderState `json:"to,omitempty"`    // what it came to; "" while it goes on, and when nothing was learned
+	To      guild.ProviderState `json:"to,omitempty"`    // its result; "" while it goes on, and if nothing was learned
 	Score   *float64            `json:"score,omitempty"` // the median, once something was learned
 	Cause   string              `json:"cause,omitempty"`
 	Runs    []MeetingRun        `json:"runs"`
@@ -97,7 +97,7 @@ func (s *Server) beginMeeting(ctx context.Context, asked Bench) (Meeting, error)
 	return s.meeting(m), nil
 }
 
-// unoffered says what a provider offers instead of what it was to be tried with.
+// unoffered lists the tasks that a provider offers, for an error about one that it does not.
 func (s *Server) unoffered(key nostr.PubKey, asked Bench, err error) error {
 	var tasks []string
 	for _, o := range s.c.Registry.Offers("", 0) {

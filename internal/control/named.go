@@ -44,7 +44,7 @@ func parsePubKey(text string) (nostr.PubKey, error) {
 	return key, nil
 }
 
-// keyStarting is keyNamed, which takes the start of an npub too: for what only shows.
+// keyStarting is keyNamed that also takes the start of an npub. It is for requests that only show something.
 func (s *Server) keyStarting(name string) (nostr.PubKey, error) {
 	lower := strings.ToLower(name)
 	if strings.HasPrefix(lower, "npub1") && len(lower) < npubLength && !strings.ContainsAny(lower, ".…") {

@@ -21,7 +21,7 @@ type Releasing struct {
 // Released is a guard that goes on.
 type Released struct {
 	Guard string `json:"guard"`
-	Job   *Job   `json:"job,omitempty"` // as what is left of its entries has it, if the guard is a job's
+	Job   *Job   `json:"job,omitempty"` // by its remaining entries, if the guard is a job's
 }
 
 // releaseGuards ends the quarantine of guards.

@@ -56,7 +56,7 @@ func (s *Server) postRecommendation(r *http.Request, asked Recommend) ([]Recomme
 	return all, nil
 }
 
-// recommended finds the one service that is meant.
+// recommended finds the service that a request names.
 func (s *Server) recommended(ctx context.Context, asked Recommend) (registry.Card, error) {
 	if asked.Kind != 0 && (asked.Kind < 5000 || asked.Kind > 5999) {
 		return registry.Card{}, wrongUsage("", fmt.Errorf("kind %d is not a job request (5000 to 5999)", asked.Kind))
@@ -93,7 +93,7 @@ func (s *Server) recommended(ctx context.Context, asked Recommend) (registry.Car
 	return card, err
 }
 
-// kindsFor are the kinds of requests for which a service is recommended: what was asked, else all that it announces.
+// kindsFor returns the kinds of requests for which a service is recommended: the given one, else all that it announces.
 func (s *Server) kindsFor(asked Recommend, card registry.Card) []int {
 	if asked.Kind != 0 {
 		return []int{asked.Kind}

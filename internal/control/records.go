@@ -51,7 +51,7 @@ func (s *Server) getReplay(r *http.Request) ([]byte, error) {
 	return s.c.Blobs.ReadAll(stored.Replay, maxDocument)
 }
 
-// recordedAttempt returns what is stored of the attempt whose id begins with prefix, or of the last one if prefix is
+// recordedAttempt returns the stored record of the attempt whose id begins with prefix, or of the last one if prefix is
 // empty.
 func recordedAttempt(all []record.Stored, prefix string) (stored record.Stored, err error) {
 	if prefix == "" {

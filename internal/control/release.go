@@ -15,7 +15,7 @@ import (
 	"guild/nutshell"
 )
 
-// Bounds of what a person may release.
+// Bounds on a release of credentials.
 const (
 	maxRelease    = 4 << 20 // bytes of the request
 	maxRecipients = 64      // keys that credentials are sealed for
@@ -23,7 +23,7 @@ const (
 	maxName       = 1024    // bytes of a credential's name
 )
 
-// getRecipient returns the age recipient for what this node is to open.
+// getRecipient returns the node's own age recipient.
 func (s *Server) getRecipient(*http.Request) (Recipient, error) {
 	recipient, err := s.c.Recipient()
 	return Recipient{recipient}, err
@@ -52,7 +52,7 @@ func (r Release) check() error {
 	return nil
 }
 
-// postRelease keeps credentials for a job to come, as ciphertext: it stores the vaults, and what the job will say of them.
+// postRelease keeps encrypted credentials for a later job: it stores the vaults and a document that describes them.
 func (s *Server) postRelease(r *http.Request, asked Release) (Kept, error) {
 	if err := asked.check(); err != nil {
 		return Kept{}, wrongUsage("", fmt.Errorf("release: %w", err))

@@ -27,7 +27,7 @@ type RouterSettings struct {
 	Tiers   []float64          `json:"tiers,omitempty"`   // shares of primary, secondary and tertiary
 }
 
-// RouterReplay reports what other settings would have chosen, and what that would have cost and scored.
+// RouterReplay compares past choices with those that other settings would have made, in cost and score.
 type RouterReplay struct {
 	Decisions int           `json:"decisions"` // the router's own, of which enough is known
 	Changed   int           `json:"changed"`   // that choose somebody else
@@ -35,10 +35,10 @@ type RouterReplay struct {
 	Explored  int           `json:"explored"`
 	DidBefore int           `json:"explored_before"`
 	Ended     int           `json:"ended"`            // of the decisions: the sums and means below are of these
-	Cost      int64         `json:"cost_msat"`        // what they cost
-	WouldCost int64         `json:"would_cost_msat"`  // what they would have, as estimated then
+	Cost      int64         `json:"cost_msat"`        // of the real choices
+	WouldCost int64         `json:"would_cost_msat"`  // of the others, as estimated then
 	Score     float64       `json:"score"`            // their mean score
-	Would     float64       `json:"would_score"`      // what it would have been, by the providers' other verdicts
+	Would     float64       `json:"would_score"`      // of the others, by those providers' other verdicts
 	WouldThen float64       `json:"would_score_then"` // the same, by the verdicts that were known at each decision
 	Sure      float64       `json:"sure"`             // how sure that is, 0 to 1: how many verdicts it rests on
 	Exact     bool          `json:"exact"`            // every term could be computed anew
@@ -58,7 +58,7 @@ type OtherChoice struct {
 	WouldFor int64   `json:"would_cost_msat"`
 }
 
-// maxChoices is how many of them are listed, the latest.
+// maxChoices is the number of choices that are listed, the latest ones.
 const maxChoices = 200
 
 func (s *Server) postReplay(r *http.Request, how RouterSettings) (RouterReplay, error) {
@@ -73,7 +73,7 @@ func (s *Server) postReplay(r *http.Request, how RouterSettings) (RouterReplay, 
 	return s.replayed(route.Replay(history, routing)), nil
 }
 
-// routing is the policy with what the settings change.
+// routing returns the policy with the changed settings.
 func (how RouterSettings) routing(in policy.Policy) (policy.Routing, error) {
 	if how.Policy != "" {
 		named, err := policy.Named(how.Policy)
@@ -127,7 +127,7 @@ func (how RouterSettings) weighted(by policy.Routing) (policy.Routing, error) {
 	return by, nil
 }
 
-// decisions reads the routing decisions of the journal, with what became of them.
+// decisions reads the routing decisions of the journal, with their results.
 func (s *Server) decisions(ctx context.Context, how RouterSettings) ([]route.Decision, error) {
 	var all []route.Decision
 	place, jobs := map[string]int{}, map[guild.JobID]string{} // of attempts in all, and tasks
@@ -165,7 +165,7 @@ func (s *Server) decisions(ctx context.Context, how RouterSettings) ([]route.Dec
 	return all, nil
 }
 
-// endOf is the attempt that a fact ends in a way for which its provider answers, with the score of its verdict.
+// endOf returns the attempt that a fact ends in a way for which its provider answers, with the score of its verdict.
 func endOf(f fact.Fact) (attempt string, score guild.Score, ended bool) {
 	switch f := f.(type) {
 	case fact.AttemptJudged:
@@ -178,7 +178,7 @@ func endOf(f fact.Fact) (attempt string, score guild.Score, ended bool) {
 	return "", 0, false
 }
 
-// policies are the routing rules of all policies that were ever in force, by their hash.
+// policies returns the routing rules of all policies that were ever in force, by their hash.
 func (s *Server) policies(ctx context.Context) (map[guild.Hash]policy.Routing, error) {
 	all := map[guild.Hash]policy.Routing{s.c.Trust.Policy(): s.c.Policy.Routing}
 	for e, err := range s.c.Journal.Of(ctx, fact.PolicySubject) {

@@ -34,7 +34,7 @@ func (e endpoint) Query() []string {
 }
 
 // request fills in the parameters: first those of the path, which must all be there, then those of the query. Empty
-// ones of the query are left out; what is left over repeats the last one.
+// ones of the query are left out; further args repeat the last one.
 func (e endpoint) request(args []string) (method, path string, query url.Values) {
 	method, path, _ = strings.Cut(e.muxPattern(), " ")
 	for strings.Contains(path, "{") {

@@ -18,7 +18,7 @@ type Review struct {
 // Aggregate sums up the reviews of a provider's work on a task by others, weighted by our trust in them.
 type Aggregate struct {
 	Task    string    `json:"task,omitempty"`
-	Rating  float64   `json:"rating,omitempty"` // weighted, of 5; 0 when nobody counts
+	Rating  float64   `json:"rating,omitempty"` // weighted, of 5; 0 without a reviewer that counts
 	Count   int       `json:"count"`            // of reviews that were read
 	Counted int       `json:"counted"`          // of those with a weight
 	Weight  float64   `json:"weight"`           // of all together
@@ -55,7 +55,7 @@ type ReviewAct struct {
 	Reason string  `json:"reason,omitempty"`
 }
 
-// Backup is one backup: GET /v1/backups, and what POST /v1/backups answers with.
+// Backup is one backup: GET /v1/backups lists them, and POST /v1/backups answers with one.
 type Backup struct {
 	ID      string   `json:"id"`
 	At      int64    `json:"at"` // Unix ms
@@ -79,7 +79,7 @@ type Restored struct {
 	Made      int64  `json:"made"` // Unix ms
 	Matrix    string `json:"matrix"`
 	Services  int    `json:"services"`
-	Unclaimed int    `json:"unclaimed"` // services that nobody announces now: quarantined as stale
+	Unclaimed int    `json:"unclaimed"` // services that are not announced now: quarantined as stale
 	Messages  int    `json:"messages"`  // that were read
 	Exact     bool   `json:"exact"`     // the node's matrix is the backup's now; not where it had learned more
 }

@@ -36,7 +36,7 @@ func (s *Server) reviews(ours []review.Ours) []Review {
 	return all
 }
 
-// getReviewCards shows what we and others say of the services of a provider.
+// getReviewCards returns our reviews and those of others of a provider's services.
 func (s *Server) getReviewCards(r *http.Request) ([]ReviewCard, error) {
 	key, err := s.keyStarting(r.PathValue("key"))
 	var services []guild.Service
@@ -61,7 +61,7 @@ func (s *Server) getReviewCards(r *http.Request) ([]ReviewCard, error) {
 	if task == "" {
 		tasks = append(tasks, s.c.Review.Tasks(key)...)
 	}
-	for _, one := range tasks { // what others say is of the provider, so it is shown with its first service
+	for _, one := range tasks { // reviews of others are about the provider, so they are shown with its first service
 		cards[0].Others = append(cards[0].Others, s.about(key, one))
 	}
 	return cards, nil
@@ -98,7 +98,7 @@ func (s *Server) postReview(r *http.Request, how ReviewAct) ([]Review, error) {
 	return nil, err
 }
 
-// reviewed is the service and the task that are meant.
+// reviewed returns the service and the task that a request names.
 func (s *Server) reviewed(name string, how ReviewAct) (guild.Service, string, error) {
 	key, err := s.keyNamed(name)
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *Server) review(ctx context.Context, act string, service guild.Service, 
 	return missing("there are publish, hold, resume and retract", fmt.Errorf("no act %.40q", act))
 }
 
-// retractable is the review that is meant: the one named, or the latest that is public.
+// retractable returns the review to retract: the named one, or the latest public one.
 func (s *Server) retractable(service guild.Service, task, named string) (nostr.ID, error) {
 	if named != "" {
 		id, err := nostr.IDFromHex(named)
@@ -205,5 +205,5 @@ func shownBackup(b backup.Backup) Backup {
 	return view
 }
 
-// ofFive is a rating as a number of stars.
+// ofFive returns a rating as a number of stars.
 func ofFive(s nipreview.Stars) float64 { return float64(s) / guild.Micro }

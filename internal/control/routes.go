@@ -73,7 +73,7 @@ var (
 	Proof         = resource("GET /v1/proofs/{id}", (*Server).getProof)
 )
 
-// endpoints lists what the server answers: without a running node only what can be read from its directory.
+// endpoints lists the endpoints of the server; without a running node, only those that read its directory.
 func (s *Server) endpoints() []endpoint {
 	all := []endpoint{
 		Jobs.endpoint, OneJob.endpoint, jobUpdates.endpoint, Evidence.endpoint, Choices.endpoint, Delivery.endpoint,

@@ -35,17 +35,17 @@ import (
 	"guild/nip89"
 )
 
-// ServerConfig says what the server shows.
+// ServerConfig configures a server.
 type ServerConfig struct {
 	Journal  *journal.Journal
 	Blobs    *blob.Store
 	Evidence *evidence.Collector
 	Policy   policy.Policy // in force
-	PubKey   string        // hex, of who rules where the criteria ask for a person
+	PubKey   string        // hex, of the person who rules if the criteria ask for one
 	Now      func() time.Time
 
-	Node  // asked for what no step knows
-	Parts // what there is to see of each step
+	Node  // knows what no step knows
+	Parts // of the steps, as far as they are shown
 
 	Log *slog.Logger // slog.Default() if nil
 }
@@ -127,7 +127,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// Clients is the number of requests under way.
+// Clients returns the number of requests under way.
 func (s *Server) Clients() int { return int(s.clients.Load()) }
 
 // Serve answers on l until ctx ends.

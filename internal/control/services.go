@@ -22,16 +22,16 @@ type Service struct {
 	Slots   int    `json:"slots"`
 	Done    int    `json:"done"`
 	Failed  int    `json:"failed"`
-	Network string `json:"network"` // what its command reaches: none or full
+	Network string `json:"network"` // of its command: none or full
 	Walls   string `json:"sandbox"` // the tier, or none
 
 	Settings  *ServiceSettings `json:"settings,omitempty"`
-	Customers []Customer       `json:"customers,omitempty"` // who is served or waits, the next one first
+	Customers []Customer       `json:"customers,omitempty"` // that are served or wait, the next one first
 	Success   *float64         `json:"success,omitempty"`   // delivered of all that is finished, from 0 to 1
 	LatencyMs int64            `json:"latency_ms,omitempty"`
 }
 
-// ServiceSettings is how a service is configured, with its defaults.
+// ServiceSettings is the configuration of a service, with defaults filled in.
 type ServiceSettings struct {
 	Tasks     []string `json:"tasks"`
 	Kinds     []int    `json:"kinds"`

@@ -14,7 +14,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// Request is a request that this node was asked to work on, and what came of it.
+// Request is a request for this node to work on, and its result.
 type Request struct {
 	Request  string     `json:"request"`  // id of the event, hex
 	Customer string     `json:"customer"` // npub
@@ -60,7 +60,7 @@ func (s *Server) getRequest(r *http.Request) (Request, error) {
 	found := map[fact.Subject]*Request{}
 	err := collect(found, prefix, s.c.Journal.Of(r.Context(), requests))
 	if err == nil && !whole(found) {
-		archived := map[fact.Subject]*Request{} // what came first is there, and is taken first
+		archived := map[fact.Subject]*Request{} // the earlier entries are there, and are read first
 		if err = collect(archived, prefix, s.c.Journal.Archived(r.Context(), requests)); err == nil {
 			found = archived
 			err = collect(found, prefix, s.c.Journal.Of(r.Context(), requests))
@@ -84,7 +84,7 @@ func (s *Server) getRequest(r *http.Request) (Request, error) {
 // requests is the noun of all requests to us.
 const requests fact.Subject = "request"
 
-// collect adds what entries say of the requests whose ids begin so.
+// collect adds entries about the requests whose ids begin with a prefix.
 func collect(found map[fact.Subject]*Request, prefix string, entries iter.Seq2[fact.Entry, error]) error {
 	for e, err := range entries {
 		if err != nil {
@@ -114,7 +114,7 @@ func whole(found map[fact.Subject]*Request) bool {
 	return len(found) > 0
 }
 
-// take adds what one fact says.
+// take adds a fact.
 func (v *Request) take(f fact.Fact, at int64) {
 	switch f := f.(type) {
 	case fact.RequestReceived:

@@ -14,7 +14,7 @@ import (
 	"guild/internal/step/jobs"
 )
 
-// getStory tells what happened between us and a provider, from all subjects that can be about it.
+// getStory tells the history of a provider here, from all subjects that can be about it.
 func (s *Server) getStory(r *http.Request) ([]Chapter, error) {
 	key, err := s.keyStarting(r.PathValue("key"))
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Server) getStory(r *http.Request) ([]Chapter, error) {
 // mostTurns bounds the jobs that a story looks into, the latest ones.
 const mostTurns = 200
 
-// turns tells what became of our requests to a provider, as far as no change of trust does.
+// turns tells the results of our requests to a provider that no change of trust tells.
 func (s *Server) turns(ctx context.Context, key nostr.PubKey, task string) ([]Chapter, error) {
 	var with []*jobs.Job
 	for _, id := range s.c.Fold.With(key) {
@@ -75,7 +75,7 @@ func (s *Server) turns(ctx context.Context, key nostr.PubKey, task string) ([]Ch
 	return all, nil
 }
 
-// waits says what an attempt waits for, "" if for nothing.
+// waits says for a person what an attempt waits for, "" if for nothing.
 func waits(a jobs.Attempt) string {
 	switch {
 	case a.State == guild.Planned:
@@ -90,7 +90,7 @@ func waits(a jobs.Attempt) string {
 	return ""
 }
 
-// turn tells one fact about an attempt, "" for what says nothing that a change of trust would not tell.
+// turn tells one fact about an attempt, "" for one that a change of trust tells, too.
 func turn(f fact.Fact) (attempt nostr.ID, text string) {
 	switch f := f.(type) {
 	case fact.AttemptPlanned:

@@ -9,7 +9,7 @@ type Matrix struct {
 	Bundle  string       `json:"policy_bundle_id"`
 	Entries []TrustEntry `json:"entries"`
 	Alerts  []Alert      `json:"alerts"`
-	// Variables are the values beside trust that differ from what is configured.
+	// Variables are the values beside trust that differ from the configuration.
 	Variables []Variable `json:"variables"`
 }
 
@@ -46,7 +46,7 @@ type Variable struct {
 	Why      string `json:"why,omitempty"` // the arithmetic of its latest change, for a person
 }
 
-// Standing is how we stand with one service: GET /v1/trust/{key}[?d=D].
+// Standing is the state of one service here: GET /v1/trust/{key}[?d=D].
 type Standing struct {
 	PubKey  string       `json:"pubkey"`
 	Npub    string       `json:"npub"`
@@ -55,9 +55,9 @@ type Standing struct {
 	State   string       `json:"state"`
 	Until   int64        `json:"until,omitempty"`
 	Cause   string       `json:"cause,omitempty"` // of the latest change of state
-	Next    string       `json:"next,omitempty"`  // what comes of itself, for a person
+	Next    string       `json:"next,omitempty"`  // next change without further events, for a person
 	Trust   []TrustEntry `json:"trust"`
-	Reviews []Aggregate  `json:"reviews"` // what others say, by task
+	Reviews []Aggregate  `json:"reviews"` // by others, by task
 	Limit   int          `json:"at_once"` // requests that it may have of us
 }
 
@@ -81,5 +81,5 @@ type Rollback struct {
 type MatrixChange struct {
 	Entries int      `json:"entries"`
 	Hash    string   `json:"hash"`              // of the matrix afterwards
-	Skipped []string `json:"skipped,omitempty"` // what was not taken over from another guild, and why; at most 100
+	Skipped []string `json:"skipped,omitempty"` // entries that were not taken over from another guild, and why; at most 100
 }

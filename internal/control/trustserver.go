@@ -60,7 +60,7 @@ func (s *Server) getMatrix(r *http.Request) (Matrix, error) {
 	return m, nil
 }
 
-// keyOf is the key of a provider that a variable is kept by, if it is kept by one.
+// keyOf returns the key of a provider that a variable is kept by, if it is kept by one.
 func keyOf(name, key string) (nostr.PubKey, bool) {
 	p, err := nostr.PubKeyFromHexCheap(key)
 	return p, err == nil && name == fact.Parallelism
@@ -74,7 +74,7 @@ func (s *Server) trusted(e trust.Entry) TrustEntry {
 	}
 }
 
-// getStandings shows how we stand with the services of a provider.
+// getStandings returns the state here of each service of a provider.
 func (s *Server) getStandings(r *http.Request) ([]Standing, error) {
 	key, err := s.keyStarting(r.PathValue("key"))
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *Server) servicesNamed(key nostr.PubKey, d *string) ([]guild.Service, er
 	return all, nil
 }
 
-// serviceNamed is the one service of a key that is meant: the one named d, the only one, or the only one that does a task
+// serviceNamed returns the service of a key that a request names: the one named d, the only one, or the only one that does a task
 // or is trusted with it. The task may be "".
 func (s *Server) serviceNamed(key nostr.PubKey, d *string, task string) (guild.Service, error) {
 	all, err := s.servicesNamed(key, d)
@@ -165,7 +165,7 @@ func (s *Server) servicesOf(key nostr.PubKey) []guild.Service {
 	return slices.Compact(all)
 }
 
-// standing shows how we stand with a service; the entries are those of its provider.
+// standing returns the state of a service; the entries are those of its provider.
 func (s *Server) standing(service guild.Service, entries []trust.Entry) Standing {
 	p := s.c.Providers.Provider(service)
 	view := Standing{PubKey: service.PubKey.Hex(), Npub: nip19.EncodeNpub(service.PubKey), D: service.D, Name: s.c.Registry.Name(service),
@@ -220,7 +220,7 @@ func (s *Server) postTrust(r *http.Request, set SetTrust) ([]Standing, error) {
 	return s.standings(key, set.D)
 }
 
-// setTrust also returns which service was meant.
+// setTrust also returns the service.
 func (s *Server) setTrust(ctx context.Context, key nostr.PubKey, set SetTrust) (d *string, err error) {
 	if set.Task == "" || !(*set.Trust >= 0 && *set.Trust <= 1) {
 		return nil, wrongUsage("guild trust set npub1… 0.7 --task python", errors.New("trust is set for a task, from 0.1 to 0.9"))
@@ -232,7 +232,7 @@ func (s *Server) setTrust(ctx context.Context, key nostr.PubKey, set SetTrust) (
 	return &service.D, usage(s.c.Learn.Set(ctx, set.Task, service, guild.Trust(*set.Trust*guild.Micro+0.5), set.Reason))
 }
 
-// usage is an error of trust as the refusal that it is, if it says that what was asked for makes no sense.
+// usage makes an error of trust about the request itself wrong usage.
 func usage(err error) error {
 	if wrong, ok := errors.AsType[*trust.UsageError](err); ok {
 		return wrongUsage("", wrong)

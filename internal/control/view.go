@@ -253,7 +253,7 @@ func (s *Server) provider(attempt nostr.ID) guild.Service {
 	return a.Provider
 }
 
-// who names a provider for a person.
+// who returns the name of a provider for a person.
 func (s *Server) who(p guild.Service) string {
 	short := shortNpub(p.PubKey)
 	if name := s.c.Registry.Name(p); name != "" {

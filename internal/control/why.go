@@ -11,7 +11,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// Decision is why one provider was asked: GET /v1/jobs/{id}/choices answers with those of all attempts of a job, in
+// Decision is the choice of one provider: GET /v1/jobs/{id}/choices answers with those of all attempts of a job, in
 // their order. Shares, terms and scores are in millionths of one.
 type Decision struct {
 	At       int64  `json:"at"` // Unix ms
@@ -22,7 +22,7 @@ type Decision struct {
 	Name     string `json:"name,omitempty"`
 	D        string `json:"d"`
 	Bid      int64  `json:"bid_msat"`
-	State    string `json:"state,omitempty"` // what became of it
+	State    string `json:"state,omitempty"` // of its attempt
 	// Choice is absent when the attempt was made before choices were kept.
 	Choice *fact.Choice `json:"choice,omitempty"`
 }
@@ -76,7 +76,7 @@ type Chapter struct {
 	Policy    string   `json:"policy,omitempty"` // hash of the policy that it was decided by
 }
 
-// story tells one fact about a provider. ok is false for what is about another, or says nothing.
+// story tells one fact about a provider. ok is false for a fact about another one, or without news.
 func story(f fact.Fact, key nostr.PubKey) (c Chapter, ok bool) {
 	switch f := f.(type) {
 	case fact.ProviderMoved:
