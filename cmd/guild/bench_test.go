@@ -33,9 +33,9 @@ func theMeeting(ctx context.Context, c *control.Client) (control.Meeting, error)
 	return all[0], nil
 }
 
-// TestAMeetingOutlivesANodeThatIsKilledAgainAndAgain kills the node after every few entries that it writes, from the
+// TestMeetingSurvivesKills kills the node after every few entries that it writes, from the
 // meeting's first to its last: one claim on an effect, and what came of it.
-func TestAMeetingOutlivesANodeThatIsKilledAgainAndAgain(t *testing.T) {
+func TestMeetingSurvivesKills(t *testing.T) {
 	needSandbox(t)
 	t.Parallel()
 	w := newTown(t)

@@ -105,9 +105,9 @@ func runsIn(t *testing.T, file string) worked {
 	return r
 }
 
-// TestACustomerKilledOfEachFactGoesOn kills the customer after each sort of fact that it writes, one death after the
+// TestCustomerSurvivesKillOfEachFact kills the customer after each sort of fact that it writes, one death after the
 // other, on every course.
-func TestACustomerKilledOfEachFactGoesOn(t *testing.T) {
+func TestCustomerSurvivesKillOfEachFact(t *testing.T) {
 	needSandbox(t)
 	t.Parallel()
 	for _, p := range courses() {
@@ -352,7 +352,7 @@ func (p person) answers(ctx context.Context, request nostr.ID, kind nostr.Kind) 
 	return p.pool.Query(ctx, []nostr.Filter{{Kinds: []nostr.Kind{kind}, Tags: nostr.TagMap{"e": {request.Hex()}}}})
 }
 
-func TestAProviderKilledAfterAnyFactAnswersAPlainRequestOnce(t *testing.T) {
+func TestPlainProviderSurvivesKills(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
 	customer := w.person()
@@ -404,10 +404,10 @@ func TestAProviderKilledAfterAnyFactAnswersAPlainRequestOnce(t *testing.T) {
 	}
 }
 
-// TestAServiceKilledAsItIsTurnedKeepsWhatWaits has one job at work and one waiting when the service is told to pause,
+// TestTurnedServiceSurvivesKill has one job at work and one waiting when the service is told to pause,
 // or to drain. It dies of having written that, and again of having written that it is resumed. What waited is done
 // once; who comes meanwhile waits until the service is offered again, and who asks all the same is told to come again.
-func TestAServiceKilledAsItIsTurnedKeepsWhatWaits(t *testing.T) {
+func TestTurnedServiceSurvivesKill(t *testing.T) {
 	needSandbox(t)
 	t.Parallel()
 	tests := []struct {

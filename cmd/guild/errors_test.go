@@ -76,7 +76,7 @@ func TestErrorsEndWithAHint(t *testing.T) {
 	}
 }
 
-func TestErrorsFromElsewhereCannotDriveTheTerminal(t *testing.T) {
+func TestErrorsAreCleaned(t *testing.T) {
 	var b bytes.Buffer
 	(&program{err: &b}).report(cli.WithHint(errors.New("bad\x1b[2J\nguild: fake"), "\x07bell"))
 	if strings.ContainsAny(b.String(), "\x1b\x07") || strings.Count(b.String(), "\n") != 2 {
@@ -84,7 +84,7 @@ func TestErrorsFromElsewhereCannotDriveTheTerminal(t *testing.T) {
 	}
 }
 
-func TestAJobOfSeveralShowsWhichDeliveryCountsAndWhichAgree(t *testing.T) {
+func TestShowJobOfSeveral(t *testing.T) {
 	job := control.Job{ID: "5f21c9aa00", Criticality: guild.High, Ending: guild.JobAccepted, Chosen: "bb00", Reason: "2 of 3 accepted agree",
 		Attempts: []control.Attempt{
 			{ID: "aa00", Npub: "npub1aaaaaaaaaaaaaa", State: "accepted", Agrees: "aa00", Verdict: &guild.Verdict{Outcome: guild.Success}},

@@ -170,7 +170,7 @@ func unpack(t *testing.T, raw []byte, to fstest.MapFS) {
 	}
 }
 
-func TestAHostileBundleGetsNothingFromItsProvider(t *testing.T) {
+func TestHostileBundle(t *testing.T) {
 	needSandbox(t)
 	t.Parallel()
 	v := newVictim(t)

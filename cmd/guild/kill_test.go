@@ -124,7 +124,7 @@ func hire(ctx context.Context, c *control.Client, bundle []byte, task string) (i
 	return job.ID, err == nil
 }
 
-func TestACustomerKilledAfterAnyFactGoesOnWithItsJob(t *testing.T) {
+func TestCustomerSurvivesKills(t *testing.T) {
 	needSandbox(t)
 	t.Parallel()
 	w := newTown(t)
@@ -163,7 +163,7 @@ func TestACustomerKilledAfterAnyFactGoesOnWithItsJob(t *testing.T) {
 	}
 }
 
-func TestAProviderKilledAfterAnyFactStillAnswersOnce(t *testing.T) {
+func TestProviderSurvivesKills(t *testing.T) {
 	needSandbox(t)
 	t.Parallel()
 	w := newTown(t)
@@ -205,7 +205,7 @@ func TestAProviderKilledAfterAnyFactStillAnswersOnce(t *testing.T) {
 }
 
 // A provider whose process is killed while its worker runs starts it again, after the first one has ended.
-func TestAWorkerNeverRunsTwiceAtOnce(t *testing.T) {
+func TestWorkerRunsOnceAtATime(t *testing.T) {
 	needSandbox(t)
 	t.Parallel()
 	w := newTown(t)
@@ -232,7 +232,7 @@ func TestAWorkerNeverRunsTwiceAtOnce(t *testing.T) {
 }
 
 // One that kills its provider's node again and again is given up, and the customer hears why.
-func TestAWorkerThatKillsItsNodeIsGivenUpHonestly(t *testing.T) {
+func TestWorkerThatKillsItsNode(t *testing.T) {
 	needSandbox(t)
 	t.Parallel()
 	w := newTown(t)

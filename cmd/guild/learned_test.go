@@ -16,7 +16,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-func TestWhatMakesNoSenseIsWrongUsage(t *testing.T) {
+func TestWrongUsage(t *testing.T) {
 	for _, c := range []struct{ words, says string }{
 		{"hire nothing --class bogus", `class "bogus": want one of critical-path`},
 		{"hire nothing --urgency bogus", `urgency "bogus": want normal`},
@@ -45,7 +45,7 @@ func TestWhatMakesNoSenseIsWrongUsage(t *testing.T) {
 	}
 }
 
-func TestTheChosenOneWasNotLeftOut(t *testing.T) {
+func TestChosenProviderIsNotExcluded(t *testing.T) {
 	key := func(n byte) nostr.PubKey { return nostr.GetPublicKey(nostr.SecretKey{31: n}) }
 	chosen, other := guild.Service{PubKey: key(2), D: "a"}, guild.Service{PubKey: key(3), D: "b"}
 	reason := "it had 3 of the last 4 requests for the task, and may have 40 % of them"
@@ -78,7 +78,7 @@ func TestTheChosenOneWasNotLeftOut(t *testing.T) {
 	}
 }
 
-func TestAVariableIsShownForAPerson(t *testing.T) {
+func TestDescribeVariable(t *testing.T) {
 	v := control.Variable{Name: fact.Parallelism, Key: strings.Repeat("ab", 32), Npub: npub(nostr.GetPublicKey(nostr.SecretKey{31: 2})),
 		Value: json.RawMessage("2"), Why: "its queue is long"}
 	short := cli.ShortNpub(v.Npub)
@@ -94,7 +94,7 @@ func TestAVariableIsShownForAPerson(t *testing.T) {
 	}
 }
 
-func TestWhyABackupWasMadeEndsWhereItEnds(t *testing.T) {
+func TestWhyBackedUp(t *testing.T) {
 	for _, c := range []struct{ cause, reason, want string }{
 		{"asked for", "", "asked for"}, {"asked for", "no server", "asked for; failed: no server"}, {"", "no server", "failed: no server"}, {"", "", ""},
 	} {

@@ -270,7 +270,7 @@ func ending(t *testing.T, customer *control.Client, id string) control.Job {
 }
 
 // A person leaves a job; it goes on in the node, and can be followed again.
-func TestAnInterruptedHireLeavesTheJobToTheNode(t *testing.T) {
+func TestInterruptedHireLeavesJob(t *testing.T) {
 	needSandbox(t)
 	t.Parallel()
 	w := newTown(t)

@@ -26,7 +26,7 @@ oops
 {"event":"SessionEnd","status":"success","confidence":0.5,"total_tool_calls":1,"total_latency_ms":1500,"t":"2026-11-20T08:00:01Z"}
 `
 
-func TestATrajectoryIsPrintedLineByLine(t *testing.T) {
+func TestTrajectoryLines(t *testing.T) {
 	t.Setenv("TZ", "UTC")
 	var out bytes.Buffer
 	p := &program{in: strings.NewReader(trajectoryText), out: &out, err: io.Discard}
@@ -48,7 +48,7 @@ func TestATrajectoryIsPrintedLineByLine(t *testing.T) {
 	}
 }
 
-func TestWaitsAreCutAndPlayedAtASpeed(t *testing.T) {
+func TestReplayWaits(t *testing.T) {
 	all, err := moments(replay.Read(strings.NewReader(trajectoryText)))
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func played(t *testing.T, ctx context.Context, o replayOptions) (person, screen 
 	return person, screen, over
 }
 
-func TestOnATerminalATrajectoryPlaysToItsEnd(t *testing.T) {
+func TestTerminalReplayToEnd(t *testing.T) {
 	person, _, over := played(t, t.Context(), replayOptions{Speed: 20}) // slow enough for a picture of it
 	shown := read(t, person, "confidence 0.50")
 	go io.Copy(io.Discard, person)
@@ -100,7 +100,7 @@ func TestOnATerminalATrajectoryPlaysToItsEnd(t *testing.T) {
 	}
 }
 
-func TestOnATerminalOneStepsThroughATrajectory(t *testing.T) {
+func TestTerminalReplayByStep(t *testing.T) {
 	person, _, over := played(t, t.Context(), replayOptions{Speed: 1, Step: true})
 	for _, c := range [][2]string{{"space play", "n"}, {"header", "n"}, {"session", "\r"}, {"call", "e"}} {
 		read(t, person, c[0])
@@ -113,7 +113,7 @@ func TestOnATerminalOneStepsThroughATrajectory(t *testing.T) {
 	}
 }
 
-func TestAPlayedTrajectoryIsLeftAndTheTerminalIsWhole(t *testing.T) {
+func TestTerminalReplayIsLeft(t *testing.T) {
 	for key, code := range map[string]int{"q": 0, "\x03": exitInterrupted} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -198,7 +198,7 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 	}
 }
 
-func TestLongParamsAreShownFromWhereTheyDiffer(t *testing.T) {
+func TestDiffOfLongParams(t *testing.T) {
 	same := strings.Repeat("é", 40)
 	if a, b := fromDifference(same+"1", same+"2"); a != "…"+strings.Repeat("é", 16)+"1" || b != "…"+strings.Repeat("é", 16)+"2" {
 		t.Errorf("%s, %s", a, b)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestWhoWaitsIsToldForHowLong(t *testing.T) {
+func TestWaitingShowsTime(t *testing.T) {
 	person, screen := terminal(t)
 	done := (&program{err: screen}).waiting("judging")
 	if shown := read(t, person, "0s"); !strings.Contains(shown, "judging, ") {

@@ -144,7 +144,7 @@ func TestTimelineSurvivesATinyTerminal(t *testing.T) {
 	}
 }
 
-func TestUpdatesOutOfOrderDoNotPanic(t *testing.T) {
+func TestUpdatesOutOfOrder(t *testing.T) {
 	line := timeline{}
 	for _, u := range []control.Update{step(5, "trust", "done", ""), step(1, "nothing", "start", ""), step(-9, "work", "done", ""), {}} {
 		line.apply(u)

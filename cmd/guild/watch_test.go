@@ -50,7 +50,7 @@ func endedAs(ending guild.Ending) []control.Update {
 	return tale(append(begun(), control.Update{At: 4000, Event: "ended", Ended: &job})...)
 }
 
-func TestWatchWithoutATerminalWritesOneLinePerEvent(t *testing.T) {
+func TestWatchWithoutTerminal(t *testing.T) {
 	t.Setenv("TZ", "UTC")
 	var out bytes.Buffer
 	p := &program{out: &out, err: io.Discard}
@@ -88,7 +88,7 @@ func TestWatchWithJSONWritesEachUpdate(t *testing.T) {
 	}
 }
 
-func TestWatchThatLosesItsNodeSaysSo(t *testing.T) {
+func TestWatchLosesNode(t *testing.T) {
 	var updates iter.Seq2[control.Update, error] = func(func(control.Update, error) bool) {}
 	if _, err := writeUpdates(updates, nil); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("got %v", err)
@@ -139,7 +139,7 @@ func read(t *testing.T, person *os.File, until string) string {
 	return seen.String()
 }
 
-func TestOnATerminalQLeavesAndTheJobGoesOn(t *testing.T) {
+func TestTerminalWatchIsLeft(t *testing.T) {
 	for name, key := range map[string]string{"q": "q", "Ctrl-C": "\x03"} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("TERM", "xterm-256color")
@@ -158,7 +158,7 @@ func TestOnATerminalQLeavesAndTheJobGoesOn(t *testing.T) {
 	}
 }
 
-func TestOnATerminalTheTimelineStaysWhenTheJobEnds(t *testing.T) {
+func TestTerminalWatchToEnd(t *testing.T) {
 	t.Setenv("TERM", "xterm-256color")
 	t.Setenv("NO_COLOR", "1")
 	person, screen := terminal(t)

@@ -9,7 +9,7 @@ import (
 	"guild/internal/control"
 )
 
-func TestWhyARequestFailedIsShownWhole(t *testing.T) {
+func TestFailureReasonIsNotCut(t *testing.T) {
 	var out bytes.Buffer
 	p := &program{out: &out, now: time.Now}
 	why := "the worker failed with exit code 7: " + strings.Repeat("no such file; ", 20) + "that is all"

@@ -39,7 +39,7 @@ func FuzzClean(f *testing.F) {
 	})
 }
 
-func TestErrorCodeAndHint(t *testing.T) {
+func TestExitCodesAndHints(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		code int

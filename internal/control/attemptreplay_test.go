@@ -10,7 +10,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-func TestATrajectoryIsFoundByItsAttempt(t *testing.T) {
+func TestTrajectoryByAttempt(t *testing.T) {
 	d := openDesk(t)
 	d.open(guild.JobID{1})
 	job := fact.JobSubject(guild.JobID{1})

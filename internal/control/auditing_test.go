@@ -77,7 +77,7 @@ func (a *archive) wantMissing(err error, says string) {
 	}
 }
 
-func TestAReceiptIsProvenThoughItsEntryIsArchived(t *testing.T) {
+func TestProofOfArchivedReceipt(t *testing.T) {
 	a := openArchive(t)
 	id := guild.JobID{1}
 	const receipt = "r-0123456789abcdef"
@@ -104,7 +104,7 @@ func TestAnEmptyJournalIsNotSealed(t *testing.T) {
 	a.wantMissing(second(control.SealJournal.Call(t.Context(), a.Client)), "the journal is empty")
 }
 
-func TestARequestIsShownThoughItIsArchived(t *testing.T) {
+func TestArchivedRequest(t *testing.T) {
 	a := openArchive(t)
 	first, second := nostr.ID{0xab, 1}, nostr.ID{0xab, 2}
 	for _, id := range []nostr.ID{first, second} {

@@ -61,7 +61,7 @@ func TestNoNode(t *testing.T) {
 	}
 }
 
-func TestHireSendsTheBundleAndItsTerms(t *testing.T) {
+func TestHireSendsBundleAndTerms(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/jobs", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -124,7 +124,7 @@ func TestAProblemKeepsItsHint(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNoProblemStillReads(t *testing.T) {
+func TestErrorWithoutProblem(t *testing.T) {
 	_, err := control.NodeStatus.Call(t.Context(), node(t, http.NotFoundHandler()))
 	if problem, ok := errors.AsType[*control.ProblemError](err); !ok || problem.Error() != "the node answers 404 Not Found" {
 		t.Errorf("%v", err)
@@ -197,7 +197,7 @@ func TestWatchCanBeLeft(t *testing.T) {
 	}
 }
 
-func TestLinesThatAreNoJSONEndTheStream(t *testing.T) {
+func TestBrokenLineEndsStream(t *testing.T) {
 	for name, line := range map[string]string{"words": "hello", "too long": `{"subject":"` + strings.Repeat("a", 2<<20) + `"}`} {
 		var last error
 		for _, err := range control.Entries.Lines(t.Context(), node(t, stream(line)), "1", "job") {

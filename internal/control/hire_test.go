@@ -32,7 +32,7 @@ func packed(t *testing.T, fields string) []byte {
 	return b.Bytes()
 }
 
-func TestHiringOpensAJobOnTheTermsGiven(t *testing.T) {
+func TestHireOpensJobWithTerms(t *testing.T) {
 	d := openDesk(t)
 	npub := nip19.EncodeNpub(alice.PubKey)
 	other := nostr.GetPublicKey(nostr.SecretKey{31: 3})
@@ -56,7 +56,7 @@ func TestHiringOpensAJobOnTheTermsGiven(t *testing.T) {
 	}
 }
 
-func TestTheTaskIsTheOneAskedForElseTheBundles(t *testing.T) {
+func TestTaskOfOrder(t *testing.T) {
 	d := openDesk(t)
 	for _, c := range []struct {
 		query, fields, want string
@@ -78,7 +78,7 @@ func TestTheTaskIsTheOneAskedForElseTheBundles(t *testing.T) {
 	}
 }
 
-func TestATypedJobIsNotHiredAsAnotherTask(t *testing.T) {
+func TestTypedJobOfAnotherTask(t *testing.T) {
 	d := openDesk(t)
 	e, err := oa.DecodeEnvelope([]byte(`{"job_type":"oa.embedding.v1","payload":{"texts":["a"]}}`))
 	if err != nil {
@@ -99,7 +99,7 @@ func TestATypedJobIsNotHiredAsAnotherTask(t *testing.T) {
 	}
 }
 
-func TestAnOrderThatMakesNoSenseOpensNothing(t *testing.T) {
+func TestWrongOrdersOpenNothing(t *testing.T) {
 	d := openDesk(t)
 	offCurve := nip19.EncodeNpub(nostr.PubKey(bytes.Repeat([]byte{0xff}, 32)))
 	for _, query := range []string{
@@ -136,7 +136,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return int(n), nil
 }
 
-func TestABundleOverTheLimitIsRefused(t *testing.T) {
+func TestBundleOverLimit(t *testing.T) {
 	d := openDesk(t)
 	const limit = 64 << 20
 	_, err := d.Hire(t.Context(), &endless{limit + 1<<20}, control.Hire{Task: "python"})
@@ -146,7 +146,7 @@ func TestABundleOverTheLimitIsRefused(t *testing.T) {
 	}
 }
 
-func TestNothingIsHiredWhereNothingCanBeJudged(t *testing.T) {
+func TestHireWithoutSandbox(t *testing.T) {
 	d := openDesk(t)
 	d.unboxed = &sandbox.UnusableError{Remedy: "install podman"}
 	p := d.wantProblem("POST", "/v1/jobs?task=python", bytes.NewReader(packed(t, "")), 503, "unsandboxed")
@@ -155,7 +155,7 @@ func TestNothingIsHiredWhereNothingCanBeJudged(t *testing.T) {
 	}
 }
 
-func TestAClosedJournalIsAProblemOfTheNode(t *testing.T) {
+func TestClosedJournalIsInternal(t *testing.T) {
 	d := openDesk(t)
 	d.open(guild.JobID{1})
 	if err := d.journal.Close(); err != nil {

@@ -37,7 +37,7 @@ func (d *desk) keep(v any) guild.Hash {
 	return h
 }
 
-func TestTheEvidenceOfEachDeliveryIsShownWithItsVerdict(t *testing.T) {
+func TestEvidenceWithVerdict(t *testing.T) {
 	d := openDesk(t)
 	job, judged, waits, asked := guild.JobID{1}, nostr.ID{1}, nostr.ID{2}, nostr.ID{3}
 	d.delivered(job, judged, waits)

@@ -97,7 +97,7 @@ func (s *Server) beginMeeting(ctx context.Context, asked Bench) (Meeting, error)
 	return s.meeting(m), nil
 }
 
-// unoffered lists the tasks that a provider offers, for an error about one that it does not.
+// unoffered returns the error for a benchmark of a task that the provider does not offer. It lists those that it offers.
 func (s *Server) unoffered(key nostr.PubKey, asked Bench, err error) error {
 	var tasks []string
 	for _, o := range s.c.Registry.Offers("", 0) {

@@ -14,7 +14,7 @@ import (
 	"guild/nip89"
 )
 
-func TestAProviderIsNamedByBothEndsOfItsNpub(t *testing.T) {
+func TestProviderByShortNpub(t *testing.T) {
 	d := openDesk(t)
 	key := d.announces(3, nip89.Handler{D: "tests", Kinds: []int{5000}, Tasks: []string{"cobol"}})
 	npub := nip19.EncodeNpub(key)
@@ -53,7 +53,7 @@ func TestAProviderIsNamedByBothEndsOfItsNpub(t *testing.T) {
 	}
 }
 
-func TestWhatCannotComeToAgreementIsWrongUsage(t *testing.T) {
+func TestOrderWithoutQuorumIsUsage(t *testing.T) {
 	d := openDesk(t)
 	for query, says := range map[string]string{
 		"compare=foo":                                     `compare "foo": want hash, json`,
@@ -73,7 +73,7 @@ func TestWhatCannotComeToAgreementIsWrongUsage(t *testing.T) {
 	}
 }
 
-func TestAProviderThatHasLeftIsStillKnownByItsNpub(t *testing.T) {
+func TestDepartedProviderByNpub(t *testing.T) {
 	d := openDesk(t)
 	asked, trusted := nostr.GetPublicKey(nostr.SecretKey{31: 21}), nostr.GetPublicKey(nostr.SecretKey{31: 22})
 	d.asks(guild.JobID{1}, guild.Service{PubKey: asked, D: "tests"}, nostr.ID{1})

@@ -31,7 +31,7 @@ func (d *desk) announces(secret byte, h nip89.Handler) nostr.PubKey {
 	return k.PubKey()
 }
 
-func TestARecommendationNamesOneAnnouncementForEachKind(t *testing.T) {
+func TestRecommendationPerKind(t *testing.T) {
 	type published struct {
 		kind int
 		nip89.Recommended

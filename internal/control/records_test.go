@@ -18,7 +18,7 @@ import (
 	"guild/nip89"
 )
 
-func TestReceiptsAndTrajectoriesComeAsTheyAreStored(t *testing.T) {
+func TestStoredDocumentsAreUnchanged(t *testing.T) {
 	d := openDesk(t)
 	d.open(guild.JobID{1})
 	d.wantProblem("GET", "/v1/receipts/01", nil, 404, "missing")
@@ -45,7 +45,7 @@ func TestReceiptsAndTrajectoriesComeAsTheyAreStored(t *testing.T) {
 	d.wantProblem("GET", "/v1/receipts/03", nil, 500, "internal")
 }
 
-func TestTheJournalIsListedFromASequenceOrATimeOn(t *testing.T) {
+func TestJournalSince(t *testing.T) {
 	d := openDesk(t)
 	d.open(guild.JobID{1})
 	d.open(guild.JobID{2})
@@ -79,7 +79,7 @@ func TestTheJournalIsListedFromASequenceOrATimeOn(t *testing.T) {
 	}
 }
 
-func TestOneEntryIsShownByItsSequence(t *testing.T) {
+func TestEntryBySequence(t *testing.T) {
 	d := openDesk(t)
 	d.open(guild.JobID{1})
 	r, err := control.OneEntry.Call(t.Context(), d.Client, "1")
@@ -94,7 +94,7 @@ func TestOneEntryIsShownByItsSequence(t *testing.T) {
 	d.wantProblem("GET", "/v1/journal/99999999999999999999", nil, 400, "usage")
 }
 
-func TestProvidersAreShownWithHowWeStand(t *testing.T) {
+func TestProvidersWithTrust(t *testing.T) {
 	d := openDesk(t)
 	if all, err := control.Providers.Call(t.Context(), d.Client); err != nil || all == nil || len(all) != 0 {
 		t.Errorf("none: %v, %v", all, err)
@@ -126,7 +126,7 @@ func TestProvidersAreShownWithHowWeStand(t *testing.T) {
 	}
 }
 
-func TestWhatWasTurnedDownIsShownWithItsReason(t *testing.T) {
+func TestRejectedWithReason(t *testing.T) {
 	d := openDesk(t)
 	for _, reason := range []string{"stranger", "late"} {
 		raw, _ := json.Marshal(control.Dropped{From: "wss://a", Event: "{}"})

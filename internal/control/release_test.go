@@ -107,7 +107,7 @@ func TestOnlyCiphertextIsReleased(t *testing.T) {
 	}
 }
 
-func TestABundleThatHoldsItsVaultIsPrivate(t *testing.T) {
+func TestBundleWithVaultIsPrivate(t *testing.T) {
 	d := openDesk(t)
 	manifest := `{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-1","task":{"title":"x"},"credentials":{"vault":"./credentials/vault.enc.json","encryption":"age"}}`
 	for name, tree := range map[string]fstest.MapFS{

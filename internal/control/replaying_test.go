@@ -30,7 +30,7 @@ func (d *desk) decided(id guild.JobID, rule string, other guild.Service) {
 	d.append(fact.JobSubject(id), fact.AttemptJudged{Attempt: attempt, Verdict: guild.Verdict{Outcome: guild.Success, Score: 900_000}})
 }
 
-func TestWhyAProviderWasAskedIsKept(t *testing.T) {
+func TestChoices(t *testing.T) {
 	d := openDesk(t)
 	other := guild.Service{PubKey: nostr.GetPublicKey(nostr.SecretKey{31: 3}), D: "python"}
 	d.decided(guild.JobID{0xab}, "best", other)
@@ -80,7 +80,7 @@ func TestOtherSettingsWouldHaveChosenOtherwise(t *testing.T) {
 	}
 }
 
-func TestSettingsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestWrongRouterSettings(t *testing.T) {
 	d := openDesk(t)
 	const path = "/v1/market/replay"
 	all := bodies(path)

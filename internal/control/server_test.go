@@ -216,7 +216,7 @@ func TestTheSocketIsItsOwnersAlone(t *testing.T) {
 	}
 }
 
-func TestASocketThatADeadNodeLeftIsReplaced(t *testing.T) {
+func TestDeadSocketIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
 	if err != nil {
@@ -283,7 +283,7 @@ func TestStatusIsWhatTheNodeSays(t *testing.T) {
 	}
 }
 
-func TestARouteThatIsNoneIsAProblemToo(t *testing.T) {
+func TestUnknownRouteIsProblem(t *testing.T) {
 	d := openDesk(t)
 	for _, c := range [][2]string{{"GET", "/"}, {"GET", "/v2/status"}, {"GET", "/v1/jobs/"}, {"GET", "/v1/jobs/a/b/c"}} {
 		d.wantProblem(c[0], c[1], nil, 404, "missing")
@@ -306,7 +306,7 @@ func nextMillisecond() {
 	}
 }
 
-func TestAJobIsFoundByAnUnambiguousBeginningOfItsID(t *testing.T) {
+func TestJobByPrefix(t *testing.T) {
 	d := openDesk(t)
 	first, second := guild.JobID{0xab, 1}, guild.JobID{0xab, 2}
 	d.open(first)
@@ -331,7 +331,7 @@ func TestAJobIsFoundByAnUnambiguousBeginningOfItsID(t *testing.T) {
 	}
 }
 
-func TestANodeThatIsOnlyLookedAtDoesNothing(t *testing.T) {
+func TestInspectedNodeDoesNothing(t *testing.T) {
 	d := openDesk(t)
 	d.open(guild.JobID{1})
 	inspected := control.NewServer(d.stopped)

@@ -48,7 +48,7 @@ func TestServicesAreShownPausedAndResumed(t *testing.T) {
 	}
 }
 
-func TestAServiceThatIsNotOfferedIsMissing(t *testing.T) {
+func TestUnofferedServiceIsMissing(t *testing.T) {
 	c := shop(t)
 	if all, err := control.Services.Call(t.Context(), c); err != nil || all == nil || len(all) != 0 {
 		t.Errorf("%v, %v", all, err)

@@ -82,7 +82,7 @@ func TestWhoDidNothingHasAStory(t *testing.T) {
 	}
 }
 
-func TestALongStoryIsOfTheLatestJobs(t *testing.T) {
+func TestLongStoryHasLatestJobs(t *testing.T) {
 	d := openDesk(t)
 	bob := guild.Service{PubKey: nostr.GetPublicKey(nostr.SecretKey{31: 5}), D: "b"}
 	for n := range byte(210) {
@@ -94,7 +94,7 @@ func TestALongStoryIsOfTheLatestJobs(t *testing.T) {
 	}
 }
 
-func TestTheTaskSaysWhichServiceIsMeant(t *testing.T) {
+func TestTaskSelectsService(t *testing.T) {
 	d := openDesk(t)
 	for _, h := range []nip89.Handler{{D: "py", Tasks: []string{"python"}}, {D: "sh", Tasks: []string{"shell"}}, {D: "sh-2", Tasks: []string{"zsh"}}} {
 		h.Kinds = []int{5000}
@@ -122,7 +122,7 @@ func TestTheTaskSaysWhichServiceIsMeant(t *testing.T) {
 	}
 }
 
-func TestAVariableSaysWhoseItIsAndWhy(t *testing.T) {
+func TestVariableWithOwnerAndReason(t *testing.T) {
 	d := openDesk(t)
 	bob := guild.Service{PubKey: nostr.GetPublicKey(nostr.SecretKey{31: 5}), D: "b"}
 	d.asks(guild.JobID{1}, bob, nostr.ID{1})

@@ -227,7 +227,7 @@ func TestThePolicyInForceIsShown(t *testing.T) {
 	}
 }
 
-func TestAProvidersStoryIsToldInOrder(t *testing.T) {
+func TestStoryIsInOrder(t *testing.T) {
 	d := openDesk(t)
 	bob, carol := d.twoProviders()
 	bobs, carols := guild.Service{PubKey: bob, D: "tests"}, guild.Service{PubKey: carol, D: "one"}
@@ -351,8 +351,8 @@ func TestCustomersAreScored(t *testing.T) {
 	}
 }
 
-// TestAStoppedNodeTellsWhatItLearnedAndDoesNothing asks what there is of a node that does not run.
-func TestAStoppedNodeTellsWhatItLearnedAndDoesNothing(t *testing.T) {
+// TestStoppedNodeShowsTrust asks what there is of a node that does not run.
+func TestStoppedNodeShowsTrust(t *testing.T) {
 	d := openDesk(t)
 	bob, _ := d.twoProviders()
 	value := 0.7

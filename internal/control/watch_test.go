@@ -87,7 +87,7 @@ func (d *desk) watch(prefix string) (all []control.Update) {
 	return all
 }
 
-func TestALateWatcherHearsEverythingFromTheStart(t *testing.T) {
+func TestLateWatcherGetsAllUpdates(t *testing.T) {
 	d := openDesk(t)
 	d.open(guild.JobID{1})
 	d.open(guild.JobID{2})
@@ -97,7 +97,7 @@ func TestALateWatcherHearsEverythingFromTheStart(t *testing.T) {
 	d.wantTold(d.watch("01"))
 }
 
-func TestAWatcherHearsEachThingAsItHappens(t *testing.T) {
+func TestWatcherGetsUpdatesLive(t *testing.T) {
 	d := openDesk(t)
 	d.open(guild.JobID{1})
 	heard := make(chan control.Update)
@@ -120,7 +120,7 @@ func TestAWatcherHearsEachThingAsItHappens(t *testing.T) {
 	d.wantTold(updates)
 }
 
-func TestAJobThatEndedWithoutAnyAttemptEndsItsStream(t *testing.T) {
+func TestStreamOfJobWithoutAttempts(t *testing.T) {
 	d := openDesk(t)
 	id := guild.JobID{1}
 	d.open(id)
@@ -131,7 +131,7 @@ func TestAJobThatEndedWithoutAnyAttemptEndsItsStream(t *testing.T) {
 	}
 }
 
-func TestAJobThatIsArchivedIsOverForItsWatcher(t *testing.T) {
+func TestStreamOfArchivedJob(t *testing.T) {
 	d := openDesk(t)
 	d.open(guild.JobID{1})
 	d.life(guild.JobID{1}, func() {})
@@ -148,7 +148,7 @@ func TestAJobThatIsArchivedIsOverForItsWatcher(t *testing.T) {
 	}
 }
 
-func TestAWatcherThatLeavesIsCountedNoLonger(t *testing.T) {
+func TestLeavingWatcherIsNotCounted(t *testing.T) {
 	d := openDesk(t)
 	d.open(guild.JobID{1})
 	ctx, cancel := context.WithCancel(t.Context())

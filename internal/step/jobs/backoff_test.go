@@ -62,7 +62,7 @@ func (w *world) goesTo(p person, over map[person]string) guild.JobID {
 
 func slots(o guild.Offer, n int) guild.Offer { o.Slots = n; return o }
 
-func TestWhoHasAsManyRequestsAsItAnnouncesSlotsIsPassedOver(t *testing.T) {
+func TestFullSlotsArePassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := alice.offers(1)
 		other.Service.D = "docs"
@@ -81,7 +81,7 @@ func TestWhoHasAsManyRequestsAsItAnnouncesSlotsIsPassedOver(t *testing.T) {
 	})
 }
 
-func TestWhoHasNoSlotLeftIsAskedWhereNobodyElseIs(t *testing.T) {
+func TestFullProviderIsAskedAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := told(t, slots(alice.offers(1), 1))
 		w.goesTo(alice, nil)
@@ -93,7 +93,7 @@ func TestWhoHasNoSlotLeftIsAskedWhereNobodyElseIs(t *testing.T) {
 }
 
 // Who had no capacity is left alone for a minute, and twice as long the next time, by all jobs and through a restart.
-func TestWhoHadNoCapacityIsPassedOverByOtherJobs(t *testing.T) {
+func TestBusyProviderIsPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := told(t, alice.offers(1), bob.offers(1))
 		busy := func(id guild.JobID) { w.says(alice, feedback(w.attempt(id).ID, nip90.Error, "at capacity")) }
@@ -163,7 +163,7 @@ func TestWhatAnAnswerSaysOfCapacity(t *testing.T) {
 }
 
 // Alice announces 1 msat and wants 5000 first: for a day she is passed over, and costs what she wanted.
-func TestWhoWantedToBePaidFirstIsPassedOverForADay(t *testing.T) {
+func TestPaymentDemandLastsADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := told(t, alice.offers(1), bob.offers(1000))
 		wants := func(id guild.JobID) {
@@ -196,7 +196,7 @@ func TestWhoWantedToBePaidFirstIsPassedOverForADay(t *testing.T) {
 }
 
 // Who is left with those who want to be paid asks them as before, those without capacity first.
-func TestWhoWantsToBePaidIsAskedLast(t *testing.T) {
+func TestPaymentDemandIsAskedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := told(t, alice.offers(1), slots(bob.offers(1), 1))
 		id := w.goesTo(alice, nil)
@@ -210,7 +210,7 @@ func TestWhoWantsToBePaidIsAskedLast(t *testing.T) {
 	})
 }
 
-func TestACustomersOwnOrderPassesOverWhoHasNoCapacity(t *testing.T) {
+func TestNamedBusyProviderIsAskedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := told(t, alice.offers(1), bob.offers(1))
 		w.says(alice, feedback(w.attempt(w.opens(Order{})).ID, nip90.Error, "busy"))
@@ -230,7 +230,7 @@ func TestACustomersOwnOrderPassesOverWhoHasNoCapacity(t *testing.T) {
 }
 
 // Alice is the only one, and is being tried once more.
-func TestAJobWaitsForWhoIsBeingTriedOnceMore(t *testing.T) {
+func TestJobWaitsForRetriedProvider(t *testing.T) {
 	in := func(s guild.ProviderState) guild.Offer { o := alice.offers(1); o.State = s; return o }
 	for _, c := range []struct {
 		what    string
@@ -275,7 +275,7 @@ func TestAJobWaitsForWhoIsBeingTriedOnceMore(t *testing.T) {
 	}
 }
 
-func TestAnOpenJobWaitsForAnOfferOfWhoIsBeingTriedOnceMore(t *testing.T) {
+func TestOpenJobWaitsForRetriedProvider(t *testing.T) {
 	j := New(Config{
 		Market: offered(func(string, int) []guild.Offer {
 			o := alice.offers(1)

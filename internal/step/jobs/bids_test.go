@@ -27,7 +27,7 @@ func dealt(taken, refused int, amount guild.Msat) market {
 }
 
 // The formula of section 4.1.4 of the partnership protocol, worked out by hand.
-func TestABidIsTheBaseCostByUrgencyQualityAndTheMarket(t *testing.T) {
+func TestBidFactors(t *testing.T) {
 	quiet := dealt(0, 0, 0)
 	for _, c := range []struct {
 		market  market
@@ -66,7 +66,7 @@ func TestABidIsTheBaseCostByUrgencyQualityAndTheMarket(t *testing.T) {
 	}
 }
 
-func TestTheMarketAdjustmentFollowsHowTheLatestBidsWereTaken(t *testing.T) {
+func TestMarketAdjustment(t *testing.T) {
 	for _, c := range []struct {
 		taken, refused int
 		want           guild.Trust
@@ -86,7 +86,7 @@ func TestTheMarketAdjustmentFollowsHowTheLatestBidsWereTaken(t *testing.T) {
 	}
 }
 
-func TestTheBaseCostIsTheMedianOfWhatWasAccepted(t *testing.T) {
+func TestBaseCostIsMedian(t *testing.T) {
 	at := func(amounts ...guild.Msat) (deals []deal) {
 		for _, a := range amounts {
 			deals = append(deals, deal{Amount: a, Taken: true})
@@ -173,7 +173,7 @@ func TestWhatAJobBids(t *testing.T) {
 	}
 }
 
-func TestAnOpenJobBidsWhatWasOffered(t *testing.T) {
+func TestOpenJobBidsTheOffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1))
 		id := w.opens(Order{Open: true, Urgency: "critical"})
@@ -189,7 +189,7 @@ func TestAnOpenJobBidsWhatWasOffered(t *testing.T) {
 	})
 }
 
-func TestHowABidIsTakenIsRemembered(t *testing.T) {
+func TestDealsAreRecorded(t *testing.T) {
 	quote := func(amount guild.Msat) nip90.Feedback {
 		return nip90.Feedback{Customer: customer.key, Status: nip90.PaymentRequired, Amount: amount}
 	}
@@ -235,7 +235,7 @@ func TestHowABidIsTakenIsRemembered(t *testing.T) {
 }
 
 // A quote is what the work costs once the work is accepted, whoever named the bid.
-func TestAQuoteCountsWithTheDeliveryThatIsAccepted(t *testing.T) {
+func TestQuoteCountsWithAcceptedDelivery(t *testing.T) {
 	for _, c := range []struct {
 		what    string
 		opened  fact.JobOpened
@@ -307,7 +307,7 @@ func TestTheNextBidFollowsFromHistory(t *testing.T) {
 	})
 }
 
-func TestAnOrderThatSaysNonsenseOfItsWorthIsRefused(t *testing.T) {
+func TestOrderWithWrongWorthIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1))
 		for _, o := range []Order{

@@ -26,7 +26,7 @@ func date(text string) time.Time {
 	return at
 }
 
-func TestADayAndAMonthAreThoseOfUTC(t *testing.T) {
+func TestPeriodsAreUTC(t *testing.T) {
 	for _, c := range []struct {
 		at      string
 		of      int
@@ -163,7 +163,7 @@ func (w *world) envelope(task string) Envelope {
 	return Envelope{}
 }
 
-func TestABidIsReservedUntilItIsDecided(t *testing.T) {
+func TestBidIsReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spends(t, map[string]Budget{"python": {Daily: 1000, Monthly: 5000}}, alice.offers(0))
 		first, second, third := w.opens(Order{Bid: 400}), w.opens(Order{Bid: 400}), w.opens(Order{Bid: 400})
@@ -196,7 +196,7 @@ func TestABidIsReservedUntilItIsDecided(t *testing.T) {
 	})
 }
 
-func TestAJobThatNoBudgetWillEverAllowEndsAtOnce(t *testing.T) {
+func TestHopelessJobEndsAtOnce(t *testing.T) {
 	const more = "bid less, or raise it under [budget] in the configuration"
 	for _, c := range []struct {
 		what   string
@@ -239,7 +239,7 @@ func TestAJobThatNoBudgetWillEverAllowEndsAtOnce(t *testing.T) {
 }
 
 // A day has 500, of which 400 are spent.
-func TestAJobThatTodaysBudgetDoesNotAllowSaysWhatItWaitsFor(t *testing.T) {
+func TestJobWaitsForBudget(t *testing.T) {
 	for _, c := range []struct {
 		what    string
 		timeout time.Duration
@@ -269,7 +269,7 @@ func TestAJobThatTodaysBudgetDoesNotAllowSaysWhatItWaitsFor(t *testing.T) {
 }
 
 // What others could lend is counted: a day has 500,000 for python and 1,000,000 for docs, of which nothing is spent.
-func TestABidThatOthersCouldLendForWaits(t *testing.T) {
+func TestBidWaitsForLoan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spends(t, map[string]Budget{"python": {Daily: 500_000}, "docs": {Daily: 1_000_000}}, alice.offers(0))
 		id := w.opens(Order{Bid: 1_000_000, Timeout: 24 * time.Hour})
@@ -285,7 +285,7 @@ func TestABidThatOthersCouldLendForWaits(t *testing.T) {
 	})
 }
 
-func TestAJobThatWaitsForTheBudgetOfOthersEndsAtItsDeadline(t *testing.T) {
+func TestWaitForLoanEndsAtDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spends(t, map[string]Budget{"python": {Daily: 500}}, alice.offers(0))
 		w.opens(Order{Bid: 400})
@@ -297,7 +297,7 @@ func TestAJobThatWaitsForTheBudgetOfOthersEndsAtItsDeadline(t *testing.T) {
 	})
 }
 
-func TestTheBudgetOfTomorrowIsNotNeededToday(t *testing.T) {
+func TestTomorrowsBudgetIsNotUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spends(t, map[string]Budget{"python": {Daily: 500}}, alice.offers(0))
 		first := w.opens(Order{Bid: 400})
@@ -311,7 +311,7 @@ func TestTheBudgetOfTomorrowIsNotNeededToday(t *testing.T) {
 	})
 }
 
-func TestABudgetTakesFromOthersAndFromTheVariable(t *testing.T) {
+func TestBudgetLoansAndVariable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spends(t, map[string]Budget{"python": {Monthly: 1000}, "docs": {Monthly: 3100}}, alice.offers(0))
 		w.pass(10*24*time.Hour + time.Minute) // of 31: docs should have spent 1000 and a little
@@ -344,7 +344,7 @@ func TestABudgetTakesFromOthersAndFromTheVariable(t *testing.T) {
 }
 
 // A hundred jobs of two nodes on one journal bid at the same time for a budget that is enough for ten.
-func TestAHundredBidsAtATimeDoNotOverspendABudget(t *testing.T) {
+func TestConcurrentBidsKeepBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spends(t, map[string]Budget{"python": {Daily: 1000, Monthly: 1000}}, alice.offers(0))
 		w.stop()
@@ -381,7 +381,7 @@ func TestAHundredBidsAtATimeDoNotOverspendABudget(t *testing.T) {
 
 // A job of three that borrows, in a process that may die after any fact: nothing stays reserved, and what is spent is
 // what was accepted.
-func TestAProcessThatDiesWhileItBidsLeavesNothingReserved(t *testing.T) {
+func TestKillWhileBidding(t *testing.T) {
 	budgets := map[string]Budget{"python": {Daily: 150}, "docs": {Daily: 10_000}}
 	order := Order{ID: guild.JobID{7}, Criticality: guild.High, Bid: 100}
 	begin := func(t *testing.T) (*world, []person) {
@@ -452,7 +452,7 @@ func (w *world) wantsBalance(id guild.JobID, died fact.Entry) {
 	}
 }
 
-func TestAReservationThatIsTooLittleForWhoIsLeftIsGivenBack(t *testing.T) {
+func TestSmallReservationIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spends(t, map[string]Budget{"python": {Daily: 10_000}}, alice.offers(100))
 		w.stop()
@@ -484,7 +484,7 @@ func (w *world) decides(work due.Work) {
 	}
 }
 
-func TestAJobThatIsTakenBackBeforeAnybodyIsAskedFreesItsBid(t *testing.T) {
+func TestCancelFreesBid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spends(t, map[string]Budget{"python": {Daily: 10_000}}, alice.offers(0))
 		w.stop()

@@ -10,7 +10,7 @@ import (
 	"guild/nip90"
 )
 
-func TestAProviderMaySayHowBusyItIs(t *testing.T) {
+func TestCapacityReports(t *testing.T) {
 	for _, c := range []struct {
 		text, content string
 		want          *fact.Capacity

@@ -60,7 +60,7 @@ func TestWhenFilesAgree(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoBundleIsComparedAsItIs(t *testing.T) {
+func TestPlainDeliveriesAreCompared(t *testing.T) {
 	by := comparer{by: byText}
 	one, other := by.of([]byte("the work"), guild.Verdict{}), by.of([]byte("the  work"), guild.Verdict{})
 	if !by.agree(one, one) || by.agree(one, other) {
@@ -68,7 +68,7 @@ func TestWhatIsNoBundleIsComparedAsItIs(t *testing.T) {
 	}
 }
 
-func TestNumbersAreComparedWithTheFirstOnly(t *testing.T) {
+func TestNumbersAreComparedWithFirstOnly(t *testing.T) {
 	by := comparer{byNumbers, 1}
 	of := func(x string) summary { return by.of(made(t, 1, map[string]string{"a": x}), guild.Verdict{}) }
 	if first := of("1"); !by.agree(first, of("2")) || by.agree(first, of("3")) || !by.agree(of("2"), of("3")) {
@@ -124,7 +124,7 @@ func TestWhenTestsAgree(t *testing.T) {
 	}
 }
 
-func TestTheWholeVerdictIsComparedAndNotItsFirstTests(t *testing.T) {
+func TestWholeVerdictIsCompared(t *testing.T) {
 	for last, want := range map[string]guild.Ending{guild.TestPassed: guild.JobAccepted, guild.TestFailed: guild.Open} {
 		synctest.Test(t, func(t *testing.T) {
 			w, people := trusted(t, 3)

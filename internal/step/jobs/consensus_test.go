@@ -15,7 +15,7 @@ import (
 )
 
 // The table of section 4.1.3 of the partnership protocol.
-func TestAsManyAreAskedAtOnceAsTheCriticalityWants(t *testing.T) {
+func TestReplicasAreAskedAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		level    guild.Criticality
 		replicas int
@@ -105,7 +105,7 @@ func TestHowAnswersAddUp(t *testing.T) {
 	}
 }
 
-func TestWithFewerProvidersThanReplicasAsManyAreAskedAsThereAre(t *testing.T) {
+func TestFewerProvidersThanReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, people := trusted(t, 2)
 		id := w.opens(Order{Criticality: guild.High})
@@ -135,7 +135,7 @@ func TestNothingIsAcceptedBelowTheQuorum(t *testing.T) {
 	})
 }
 
-func TestTooFewWhoAreTrustedAreNotAskedAtAll(t *testing.T) {
+func TestTooFewTrustedProviders(t *testing.T) {
 	conditional := func(o guild.Offer) guild.Offer { o.State = guild.Conditional; return o }
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), conditional(bob.offers(2)), carol.offers(3), mallory.offers(4))
@@ -167,7 +167,7 @@ func TestTooFewWhoAreTrustedAreNotAskedAtAll(t *testing.T) {
 	})
 }
 
-func TestWhoAppearsInTimeIsAskedToo(t *testing.T) {
+func TestProviderAppearsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, people := trusted(t, 3)
 		late := w.offers[2]
@@ -198,7 +198,7 @@ func TestAViolationOutranksDisagreement(t *testing.T) {
 	})
 }
 
-func TestADeliveryThatComesWhenTheOthersAgreeIsJudgedAndChangesNothing(t *testing.T) {
+func TestDeliveryAfterQuorumChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, people := trusted(t, 3)
 		id := w.opens(Order{Criticality: guild.High})
@@ -223,7 +223,7 @@ func TestADeliveryThatComesWhenTheOthersAgreeIsJudgedAndChangesNothing(t *testin
 	})
 }
 
-func TestAJobOfSeveralIsCancelledWithAllOfThem(t *testing.T) {
+func TestCancelTellsAllProviders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, people := trusted(t, 5)
 		id := w.opens(Order{Criticality: guild.Critical})
@@ -239,7 +239,7 @@ func TestAJobOfSeveralIsCancelledWithAllOfThem(t *testing.T) {
 	})
 }
 
-func TestWhatComesAfterTheDeadlineDoesNotMakeAQuorum(t *testing.T) {
+func TestLateDeliveryMakesNoQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, people := trusted(t, 3)
 		id := w.opens(Order{Criticality: guild.High, Timeout: time.Minute})
@@ -253,7 +253,7 @@ func TestWhatComesAfterTheDeadlineDoesNotMakeAQuorum(t *testing.T) {
 	})
 }
 
-func TestAnOrderThatCannotReachItsQuorumIsRefused(t *testing.T) {
+func TestOrderWithoutQuorumIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := trusted(t, 3)
 		for want, o := range map[string]Order{
@@ -271,7 +271,7 @@ func TestAnOrderThatCannotReachItsQuorumIsRefused(t *testing.T) {
 	})
 }
 
-func TestTheBundleMaySayHowItsDeliveriesAreCompared(t *testing.T) {
+func TestBundleNamesItsComparer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, people := trusted(t, 3)
 		id := w.opens(Order{Criticality: guild.High, Bundle: asking(t, "numbers:0.01")})
@@ -287,7 +287,7 @@ func TestTheBundleMaySayHowItsDeliveriesAreCompared(t *testing.T) {
 	})
 }
 
-func TestAnOrderThatIsRepeatedIsOneJob(t *testing.T) {
+func TestRepeatedOrderIsOneJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := trusted(t, 1)
 		name := guild.JobID{7}
@@ -305,7 +305,7 @@ func TestAnOrderThatIsRepeatedIsOneJob(t *testing.T) {
 	})
 }
 
-func TestADeliveryThatIsLostAgreesWithNone(t *testing.T) {
+func TestLostDeliveryAgreesWithNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, people := trusted(t, 5)
 		id := w.opens(Order{Criticality: guild.High})

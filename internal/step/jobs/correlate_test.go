@@ -65,7 +65,7 @@ func TestResultsAreCorrelatedByThreeStrategies(t *testing.T) {
 	}
 }
 
-func TestAReferenceMayStandInsideTheCiphertext(t *testing.T) {
+func TestReferenceInsideCiphertext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := alice.offers(0)
 		reader.Encrypts = true
@@ -84,7 +84,7 @@ func TestAReferenceMayStandInsideTheCiphertext(t *testing.T) {
 	})
 }
 
-func TestWhateverFitsAnAnswerCountsOnlyFromWhoWasAsked(t *testing.T) {
+func TestAnswerCountsOnlyFromAskedProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{})
@@ -99,7 +99,7 @@ func TestWhateverFitsAnAnswerCountsOnlyFromWhoWasAsked(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatNamesAnotherRequestIsNotTakenForOurs(t *testing.T) {
+func TestAnswerToAnotherRequestIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{})
@@ -109,7 +109,7 @@ func TestAnAnswerThatNamesAnotherRequestIsNotTakenForOurs(t *testing.T) {
 	})
 }
 
-func TestWithTwoRequestsWaitingNobodyCanTellWhichWasMeant(t *testing.T) {
+func TestAmbiguousAnswerIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		first, second := w.opens(Order{}), w.opens(Order{})
@@ -127,7 +127,7 @@ func TestWithTwoRequestsWaitingNobodyCanTellWhichWasMeant(t *testing.T) {
 	})
 }
 
-func TestTheTimeTellsWhichRequestIsAnswered(t *testing.T) {
+func TestAnswerIsMatchedByTime(t *testing.T) {
 	at := func(e nostr.Event, d time.Duration) nostr.Event {
 		e.CreatedAt = nostr.Timestamp(time.Now().Add(d).Unix())
 		return e
@@ -158,7 +158,7 @@ func TestTheTimeTellsWhichRequestIsAnswered(t *testing.T) {
 	}
 }
 
-func TestALateAnswerToWhatWasGivenUpIsNotTakenForTheNext(t *testing.T) {
+func TestLateAnswerIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		first := w.opens(Order{})
@@ -179,7 +179,7 @@ func TestALateAnswerToWhatWasGivenUpIsNotTakenForTheNext(t *testing.T) {
 	})
 }
 
-func TestAResultThatARelaySendsAgainIsNotTakenForTheNextJobs(t *testing.T) {
+func TestRepeatedResultIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		first := w.opens(Order{})
@@ -220,7 +220,7 @@ func TestAResultThatARelaySendsAgainIsNotTakenForTheNextJobs(t *testing.T) {
 	})
 }
 
-func TestAWrongKindIsHeldAgainstItsProviderOnceAndEndsNothing(t *testing.T) {
+func TestWrongKindIsFaultOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{})
@@ -244,7 +244,7 @@ func TestAWrongKindIsHeldAgainstItsProviderOnceAndEndsNothing(t *testing.T) {
 	})
 }
 
-func TestAProviderThatOnlyAnswersInTheWrongKindExpiresForThatReason(t *testing.T) {
+func TestWrongKindIsReasonOfExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{})

@@ -32,8 +32,8 @@ func (w *world) asked(p person) (nip90.Request, publication) {
 	return nip90.Request{}, publication{}
 }
 
-// TestWhatAJobBecomesInItsRequest is the table of section 4.1.2 of the partnership protocol.
-func TestWhatAJobBecomesInItsRequest(t *testing.T) {
+// TestRequestParameters is the table of section 4.1.2 of the partnership protocol.
+func TestRequestParameters(t *testing.T) {
 	quality := &fact.Quality{Accuracy: guild.Micro, Limit: 30}
 	for _, c := range []struct {
 		field  string
@@ -79,8 +79,8 @@ func TestWhatAJobBecomesInItsRequest(t *testing.T) {
 	}
 }
 
-// TestABenchmarkIsAskedForAsTheProtocolHasIt is the table of section 2.2.3, with 2.2.2 and 2.2.4 to 2.3.1.
-func TestABenchmarkIsAskedForAsTheProtocolHasIt(t *testing.T) {
+// TestBenchmarkParameters is the table of section 2.2.3, with 2.2.2 and 2.2.4 to 2.3.1.
+func TestBenchmarkParameters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		w.opens(Order{Bid: 1000, Providers: []nostr.PubKey{alice.key}, Meeting: &fact.Benchmark{Meeting: "m", Run: 1, Suite: "std-v3",
@@ -112,7 +112,7 @@ func TestABenchmarkIsAskedForAsTheProtocolHasIt(t *testing.T) {
 	})
 }
 
-func TestTheBundleAndItsInputsStayBelowWhatRelaysTake(t *testing.T) {
+func TestRequestStaysBelowEventLimit(t *testing.T) {
 	for name, encrypts := range map[string]bool{"in clear": false, "encrypted": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestTheBundleAndItsInputsStayBelowWhatRelaysTake(t *testing.T) {
 	}
 }
 
-func TestAnAttemptHasOneKeyFromItsRequestToItsQuote(t *testing.T) {
+func TestAttemptKeepsItsKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(2))
 		id := w.opens(Order{Timeout: 20 * time.Minute})
@@ -174,7 +174,7 @@ func find[T fact.Fact](w *world) (found []T) {
 	return found
 }
 
-func TestAnOrderOfAKindThatIsNoRequestIsRefused(t *testing.T) {
+func TestOrderOfWrongKindIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		for _, kind := range []int{0, 4999, 6000, 7000} {

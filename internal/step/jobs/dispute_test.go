@@ -9,7 +9,7 @@ import (
 	"guild/internal/journal/fold/foldtest"
 )
 
-func TestAVerdictThatIsDoubtedStandsUntilThereIsAnother(t *testing.T) {
+func TestDisputedVerdictStandsUntilNext(t *testing.T) {
 	for _, c := range []struct {
 		first, second guild.Outcome
 		was, is       guild.State
@@ -59,7 +59,7 @@ func TestAVerdictThatIsDoubtedStandsUntilThereIsAnother(t *testing.T) {
 	}
 }
 
-func TestAJobThatGoesOnCountsTheLaterVerdict(t *testing.T) {
+func TestOpenJobCountsLaterVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(2))
 		id := w.opens(Order{})

@@ -76,7 +76,7 @@ func TestFoldRestore(t *testing.T) {
 	})
 }
 
-func TestNoFactLeadsWhereTheTableDoesNot(t *testing.T) {
+func TestOnlyAllowedTransitions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := NewFold()
 		before := map[nostr.ID]guild.State{}
@@ -94,7 +94,7 @@ func TestNoFactLeadsWhereTheTableDoesNot(t *testing.T) {
 	})
 }
 
-func TestAJobThatWasHandedOutNeverChanges(t *testing.T) {
+func TestReturnedJobNeverChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := NewFold()
 		all := history(t)
@@ -131,7 +131,7 @@ func TestFoldRefusesGarbledSnapshots(t *testing.T) {
 	}
 }
 
-func TestOfAJobThatIsOverOnlyWhatPeopleAskForIsKept(t *testing.T) {
+func TestFinishedJobIsSlim(t *testing.T) {
 	f, job, attempt := NewFold(), guild.JobID{1}, nostr.ID{2}
 	event := nostr.Event{ID: attempt, Kind: 5000, PubKey: customer.key, Content: strings.Repeat("x", 60_000)}
 	for i, one := range []fact.Fact{

@@ -11,7 +11,7 @@ import (
 
 // A process that begins knows nobody until relays have told it who offers what. A job that it finds open goes on with
 // whoever is heard of in time, is not given up before, and is not waited for without end.
-func TestWhoIsNotHeardOfYetIsNotMissing(t *testing.T) {
+func TestProvidersHaveTimeToBeHeard(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		order    Order

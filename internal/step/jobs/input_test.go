@@ -19,7 +19,7 @@ func beside(r nip90.Request) []nip90.Input {
 	return slices.DeleteFunc(slices.Clone(r.Inputs), func(in nip90.Input) bool { return in.Marker == nip90.MarkerBundle })
 }
 
-func TestInputsGoBesideTheBundleInTheirOrder(t *testing.T) {
+func TestInputsKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		w.opens(Order{Inputs: []fact.Input{
@@ -44,7 +44,7 @@ func TestInputsGoBesideTheBundleInTheirOrder(t *testing.T) {
 	})
 }
 
-func TestABlobOfThisNodeBecomesTheURLThatItIsPutAt(t *testing.T) {
+func TestBlobInputIsUploaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		hash, err := w.blobs.PutBytes(t.Context(), []byte("data"))
@@ -83,7 +83,7 @@ func (w *world) accepts(o Order, encrypted bool) (guild.JobID, nostr.ID) {
 	return id, request
 }
 
-func TestAJobBuildsOnTheRequestWhoseResultWasAccepted(t *testing.T) {
+func TestInputNamesAcceptedRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		first, request := w.accepts(Order{}, false)
@@ -98,7 +98,7 @@ func TestAJobBuildsOnTheRequestWhoseResultWasAccepted(t *testing.T) {
 	})
 }
 
-func TestWhatOnlyWeCanReadIsSentAlong(t *testing.T) {
+func TestEncryptedResultIsEnclosed(t *testing.T) {
 	for _, marker := range []string{"", "summary"} {
 		synctest.Test(t, func(t *testing.T) {
 			reader := alice.offers(0)
@@ -119,7 +119,7 @@ func TestWhatOnlyWeCanReadIsSentAlong(t *testing.T) {
 	}
 }
 
-func TestAJobWaitsForTheOneThatItBuildsOn(t *testing.T) {
+func TestJobWaitsForItsInputs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0), bob.offers(1))
 		first := w.opens(Order{Timeout: 4 * time.Minute})
@@ -137,7 +137,7 @@ func TestAJobWaitsForTheOneThatItBuildsOn(t *testing.T) {
 	})
 }
 
-func TestAJobThatBuildsOnNothingEndsAndSaysWhy(t *testing.T) {
+func TestJobEndsWithFailedInput(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		happen func(w *world, first guild.JobID)
@@ -184,7 +184,7 @@ func TestACancelledJobDoesNotWait(t *testing.T) {
 	})
 }
 
-func TestInputsAreLookedAtWhenTheyAreOrdered(t *testing.T) {
+func TestWrongInputsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := alice.offers(0)
 		reader.Encrypts = true

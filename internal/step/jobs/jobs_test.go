@@ -19,7 +19,7 @@ import (
 	"guild/nip90"
 )
 
-func TestAJobIsAskedForDeliveredJudgedAndClosed(t *testing.T) {
+func TestJobFromRequestToClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{Bid: 21_000})
@@ -62,7 +62,7 @@ func TestAJobIsAskedForDeliveredJudgedAndClosed(t *testing.T) {
 	})
 }
 
-func TestASilentProviderExpiresAfterItsPatienceAndTheNextIsAsked(t *testing.T) {
+func TestSilentProviderExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(2))
 		id := w.opens(Order{})
@@ -84,7 +84,7 @@ func TestASilentProviderExpiresAfterItsPatienceAndTheNextIsAsked(t *testing.T) {
 	})
 }
 
-func TestFeedbackExtendsThePatienceButNotTheDeadline(t *testing.T) {
+func TestFeedbackExtendsPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{Timeout: 10 * time.Minute})
@@ -121,7 +121,7 @@ func TestFeedbackExtendsThePatienceButNotTheDeadline(t *testing.T) {
 	})
 }
 
-func TestAProviderThatSpokeAndFellSilentExpiresToo(t *testing.T) {
+func TestProviderThatFallsSilentExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{})
@@ -135,7 +135,7 @@ func TestAProviderThatSpokeAndFellSilentExpiresToo(t *testing.T) {
 	})
 }
 
-func TestARequestIsPublishedAgainAsTheSameEvent(t *testing.T) {
+func TestRequestIsRepublishedUnchanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		w.relays(deaf)
@@ -156,7 +156,7 @@ func TestARequestIsPublishedAgainAsTheSameEvent(t *testing.T) {
 	})
 }
 
-func TestTheLadderGoesFromTheBestRelayToAll(t *testing.T) {
+func TestDeliveryLadder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		w.relays(slow)
@@ -173,7 +173,7 @@ func TestTheLadderGoesFromTheBestRelayToAll(t *testing.T) {
 	})
 }
 
-func TestAnEffectIsParkedAfterItsLastTryAndTheNextProviderIsAsked(t *testing.T) {
+func TestParkedRequestAsksNextProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(2))
 		w.relays(func(_ context.Context, e nostr.Event, _ []string) error {
@@ -192,7 +192,7 @@ func TestAnEffectIsParkedAfterItsLastTryAndTheNextProviderIsAsked(t *testing.T) 
 	})
 }
 
-func TestAJobIsParkedWhenNoRelayTakesAnything(t *testing.T) {
+func TestJobIsParkedWithoutRelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		w.relays(deaf)
@@ -202,7 +202,7 @@ func TestAJobIsParkedWhenNoRelayTakesAnything(t *testing.T) {
 	})
 }
 
-func TestAVerdictDecidesWhetherAnotherIsAsked(t *testing.T) {
+func TestVerdictDecidesNextAttempt(t *testing.T) {
 	for outcome, asked := range map[guild.Outcome]bool{
 		guild.Success: false, guild.Partial: true, guild.Failure: true, guild.Error: true, guild.Violation: true,
 	} {
@@ -221,7 +221,7 @@ func TestAVerdictDecidesWhetherAnotherIsAsked(t *testing.T) {
 	}
 }
 
-func TestTheTriesOfAJobAreItsLimit(t *testing.T) {
+func TestTriesAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(2), carol.offers(3))
 		id := w.opens(Order{Tries: 2})
@@ -233,7 +233,7 @@ func TestTheTriesOfAJobAreItsLimit(t *testing.T) {
 	})
 }
 
-func TestAJobThatNobodyOffersIsUnclaimedAfterAWhile(t *testing.T) {
+func TestUnofferedJobIsUnclaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		id := w.opens(Order{})
@@ -246,7 +246,7 @@ func TestAJobThatNobodyOffersIsUnclaimedAfterAWhile(t *testing.T) {
 	})
 }
 
-func TestAProviderThatAppearsMeanwhileIsAskedAtOnce(t *testing.T) {
+func TestAppearingProviderIsAskedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		id := w.opens(Order{})
@@ -260,7 +260,7 @@ func TestAProviderThatAppearsMeanwhileIsAskedAtOnce(t *testing.T) {
 	})
 }
 
-func TestAProviderThatAppearsUnnoticedIsAskedBeforeTheJobIsGivenUp(t *testing.T) {
+func TestUnnoticedProviderIsAskedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		id := w.opens(Order{})
@@ -272,7 +272,7 @@ func TestAProviderThatAppearsUnnoticedIsAskedBeforeTheJobIsGivenUp(t *testing.T)
 	})
 }
 
-func TestADeadlineThatIsPastAtOnceEndsTheJob(t *testing.T) {
+func TestPastDeadlineEndsJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{Timeout: time.Nanosecond})
@@ -284,7 +284,7 @@ func TestADeadlineThatIsPastAtOnceEndsTheJob(t *testing.T) {
 	})
 }
 
-func TestCancelWhileTheRequestIsOnItsWay(t *testing.T) {
+func TestCancelWhilePublishing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(2))
 		w.relays(func(_ context.Context, e nostr.Event, _ []string) error {
@@ -336,7 +336,7 @@ func TestCancelTellsTheProviderOnce(t *testing.T) {
 	})
 }
 
-func TestADeliveryThatIsHereIsJudgedAlthoughTheJobIsCancelled(t *testing.T) {
+func TestDeliveryOfCancelledJobIsJudged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(2))
 		id := w.opens(Order{})
@@ -352,7 +352,7 @@ func TestADeliveryThatIsHereIsJudgedAlthoughTheJobIsCancelled(t *testing.T) {
 	})
 }
 
-func TestAJobThatIsCancelledBeforeAnybodyWasAskedAsksNobody(t *testing.T) {
+func TestCancelBeforeFirstRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		id := w.opens(Order{})
@@ -364,7 +364,7 @@ func TestAJobThatIsCancelledBeforeAnybodyWasAskedAsksNobody(t *testing.T) {
 	})
 }
 
-func TestADeletionThatNoRelayTakesHoldsTheJobUpForAWhileOnly(t *testing.T) {
+func TestUnpublishedDeletionDelaysJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(2))
 		w.relays(func(_ context.Context, e nostr.Event, _ []string) error {
@@ -379,7 +379,7 @@ func TestADeletionThatNoRelayTakesHoldsTheJobUpForAWhileOnly(t *testing.T) {
 	})
 }
 
-func TestARestartGoesOnWhereItStopped(t *testing.T) {
+func TestRestartContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(2))
 		w.relays(deaf)
@@ -407,7 +407,7 @@ func TestARestartGoesOnWhereItStopped(t *testing.T) {
 	})
 }
 
-func TestADeliveryThatWasLostWithThePowerIsTakenFromTheJournal(t *testing.T) {
+func TestLostDeliveryIsRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1))
 		id := w.opens(Order{})
@@ -435,7 +435,7 @@ func TestADeliveryThatWasLostWithThePowerIsTakenFromTheJournal(t *testing.T) {
 	})
 }
 
-func TestTheStateIsTheSameAfterAReplay(t *testing.T) {
+func TestStateAfterReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(2))
 		id := w.opens(Order{})
@@ -468,7 +468,7 @@ func TestTheStateIsTheSameAfterAReplay(t *testing.T) {
 	})
 }
 
-func TestAClosedJournalTakesNoMoreJobs(t *testing.T) {
+func TestClosedJournalTakesNoJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		if err := w.journal.Close(); err != nil {

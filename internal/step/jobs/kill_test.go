@@ -15,7 +15,7 @@ import (
 
 // A job on which much depends, of which a process may die after any fact: three are asked, one fails and is replaced,
 // two agree, and the last one is told that it is not needed.
-func TestAProcessThatDiesAtAnyFactOfAJobOfThreeComesToTheSameEnd(t *testing.T) {
+func TestReplicatedJobSurvivesKills(t *testing.T) {
 	var whole []fact.Entry
 	var order guild.JobID
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"guild/internal/journal/fold/foldtest"
 )
 
-func TestNobodyIsAskedForMoreAtOnceThanTheLimit(t *testing.T) {
+func TestLimitAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1))
 		var jobs []guild.JobID
@@ -47,7 +47,7 @@ func TestNobodyIsAskedForMoreAtOnceThanTheLimit(t *testing.T) {
 	})
 }
 
-func TestNobodyIsAskedMoreInAMinuteThanTheLimit(t *testing.T) {
+func TestLimitPerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1))
 		w.limits = Limits{AtOnce: 100, PerMinute: 3}
@@ -78,7 +78,7 @@ func TestNobodyIsAskedMoreInAMinuteThanTheLimit(t *testing.T) {
 	})
 }
 
-func TestAnotherIsAskedWhenTheBestIsAtItsLimit(t *testing.T) {
+func TestFullProviderIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(2))
 		w.limits = Limits{AtOnce: 1}
@@ -100,7 +100,7 @@ func TestAnotherIsAskedWhenTheBestIsAtItsLimit(t *testing.T) {
 	})
 }
 
-func TestTwoDecisionsAtOneTimeDoNotShareTheLastPlace(t *testing.T) {
+func TestLastPlaceIsGivenOnce(t *testing.T) {
 	j := New(Config{Limits: Limits{AtOnce: 2, PerMinute: 3}}, NewFold())
 	now := time.UnixMilli(1_000_000)
 	plan := func(n byte, p person) fact.AttemptPlanned {
@@ -127,7 +127,7 @@ func TestTwoDecisionsAtOneTimeDoNotShareTheLastPlace(t *testing.T) {
 	}
 }
 
-func TestTheTrafficIsTheSameAfterARestart(t *testing.T) {
+func TestTrafficAfterRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(2))
 		w.limits = Limits{AtOnce: 3}

@@ -16,7 +16,7 @@ import (
 	"guild/nip90"
 )
 
-func TestAProviderThatAnswersHasTheRequestWhateverTheRelaySays(t *testing.T) {
+func TestAnswerProvesTheRequestArrived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		w.relays(deaf)
@@ -38,7 +38,7 @@ func TestAProviderThatAnswersHasTheRequestWhateverTheRelaySays(t *testing.T) {
 	})
 }
 
-func TestAResultMayComeBeforeTheRelaysOK(t *testing.T) {
+func TestResultBeforeRelaysOK(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		w.relays(func(ctx context.Context, _ nostr.Event, _ []string) error { time.Sleep(5 * time.Second); return nil })
@@ -55,7 +55,7 @@ func TestAResultMayComeBeforeTheRelaysOK(t *testing.T) {
 	})
 }
 
-func TestAResultOfAStrangerChangesNothing(t *testing.T) {
+func TestResultOfStranger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{})
@@ -93,7 +93,7 @@ func TestOnlyTheFirstResultCounts(t *testing.T) {
 	})
 }
 
-func TestAResultAfterTheEndIsLate(t *testing.T) {
+func TestResultAfterEndIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{})
@@ -104,7 +104,7 @@ func TestAResultAfterTheEndIsLate(t *testing.T) {
 	})
 }
 
-func TestADeliveryAndAnExpiryAtTheSameInstantAreOneOfTheTwo(t *testing.T) {
+func TestDeliveryRacesExpiry(t *testing.T) {
 	for range 2 {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, alice.offers(0))
@@ -161,7 +161,7 @@ func TestARefusalLeadsToTheNext(t *testing.T) {
 	}
 }
 
-func TestADeliveryThatIsNoneByItsOwnWordIsARefusal(t *testing.T) {
+func TestDecliningDeliveryIsRefusal(t *testing.T) {
 	for _, status := range []string{"blocked", "failed"} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, alice.offers(0))
@@ -223,7 +223,7 @@ func TestWhatFeedbackDoes(t *testing.T) {
 	}
 }
 
-func TestAFloodOfFeedbackIsNotKept(t *testing.T) {
+func TestFloodOfFeedback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{})

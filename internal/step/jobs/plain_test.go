@@ -30,8 +30,8 @@ func task(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// TestAPlainResultIsWrappedForTheJudge shows the graceful degradation of section 2.2.4 of the partnership protocol.
-func TestAPlainResultIsWrappedForTheJudge(t *testing.T) {
+// TestPlainResultIsWrapped shows the graceful degradation of section 2.2.4 of the partnership protocol.
+func TestPlainResultIsWrapped(t *testing.T) {
 	for _, c := range []struct{ name, content, file string }{
 		{"prose", "the answer is 3", "delivery/artifacts/output.txt"},
 		{"2020117: with a newline at the end", "3\n", "delivery/artifacts/output.txt"},
@@ -74,7 +74,7 @@ func TestAPlainResultIsWrappedForTheJudge(t *testing.T) {
 	}
 }
 
-func TestAPlainResultIsWrappedTheSameWayAgain(t *testing.T) {
+func TestWrappingIsDeterministic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{Bundle: task(t)})
@@ -94,7 +94,7 @@ func TestAPlainResultIsWrappedTheSameWayAgain(t *testing.T) {
 	})
 }
 
-func TestAnEncryptedPlainResultIsWrappedToo(t *testing.T) {
+func TestEncryptedPlainResultIsWrapped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := alice.offers(0)
 		reader.Encrypts = true
@@ -112,7 +112,7 @@ func TestAnEncryptedPlainResultIsWrappedToo(t *testing.T) {
 	})
 }
 
-func TestWhatIsMeantAsADeliveryAndIsNoneIsAFault(t *testing.T) {
+func TestBrokenDeliveryIsFault(t *testing.T) {
 	for _, c := range []struct {
 		name, content string
 		encrypts      bool

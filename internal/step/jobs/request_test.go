@@ -87,7 +87,7 @@ func TestWhoIsAskedFirst(t *testing.T) {
 
 func another(o guild.Offer) guild.Offer { o.Service.D = "another"; return o }
 
-func TestAQuarantineIsOverWhenItIsOver(t *testing.T) {
+func TestQuarantineEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		resting := alice.offers(0)
 		resting.Until = time.Now().Add(5 * time.Second).UnixMilli()
@@ -99,7 +99,7 @@ func TestAQuarantineIsOverWhenItIsOver(t *testing.T) {
 	})
 }
 
-func TestTheLessLoadedOfTwoAlikeIsAsked(t *testing.T) {
+func TestLessLoadedProviderIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(1))
 		count := map[nostr.PubKey]int{}
@@ -154,7 +154,7 @@ func opener(p person) nip90.Opener {
 	}
 }
 
-func TestAnAnswerInClearToAnEncryptedRequestIsAFault(t *testing.T) {
+func TestClearAnswerIsFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := alice.offers(1)
 		reader.Encrypts = true
@@ -171,7 +171,7 @@ func TestAnAnswerInClearToAnEncryptedRequestIsAFault(t *testing.T) {
 	})
 }
 
-func TestABundleTooLargeForAnEventIsFetchedByItsProvider(t *testing.T) {
+func TestLargeBundleIsSentByURL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := alice.offers(0)
 		reader.Encrypts = true
@@ -195,7 +195,7 @@ func elsewhere(delivery []byte) nip90.Parcel {
 	return nip90.Parcel{Hash: guild.Sum(delivery), Size: int64(len(delivery)), URL: "https://blob.example/delivery"}
 }
 
-func TestADeliveryTooLargeForAnEventIsFetched(t *testing.T) {
+func TestLargeDeliveryIsFetched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{Timeout: 5 * time.Minute})
@@ -218,7 +218,7 @@ func TestADeliveryTooLargeForAnEventIsFetched(t *testing.T) {
 	})
 }
 
-func TestADeliveryThatIsNotWhatWasPromisedIsNeverJudged(t *testing.T) {
+func TestWrongFetchedDeliveryIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		w.remote["https://blob.example/delivery"] = []byte("other work")
@@ -233,7 +233,7 @@ func TestADeliveryThatIsNotWhatWasPromisedIsNeverJudged(t *testing.T) {
 	})
 }
 
-func TestAFetchedDeliveryThatIsNoneByItsOwnWordIsARefusal(t *testing.T) {
+func TestDecliningFetchedDeliveryIsRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		blocked := delivery(t, "blocked")
@@ -246,7 +246,7 @@ func TestAFetchedDeliveryThatIsNoneByItsOwnWordIsARefusal(t *testing.T) {
 	})
 }
 
-func TestADeliveryTooLargeForAnybodyIsRefusedUnread(t *testing.T) {
+func TestHugeDeliveryIsRefusedUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{})

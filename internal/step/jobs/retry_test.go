@@ -47,7 +47,7 @@ func TestTheRungsOfTheLadder(t *testing.T) {
 }
 
 // Section 2.3.3: at most 3 further attempts after 5, 10 and 20 s ± 20 %, and then quarantine.
-func TestASilentProviderIsSentTheSameRequestThreeTimesMore(t *testing.T) {
+func TestSilentProviderGetsThreeRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{})
@@ -97,7 +97,7 @@ func (w *world) expired(id guild.JobID) (found fact.AttemptExpired) {
 	return found
 }
 
-func TestAProviderThatSaysAnythingIsNotSentTheRequestAgain(t *testing.T) {
+func TestFeedbackEndsRetries(t *testing.T) {
 	for _, s := range []nip90.Status{nip90.Processing, nip90.Partial, nip90.Success, nip90.Other} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, alice.offers(0))
@@ -113,7 +113,7 @@ func TestAProviderThatSaysAnythingIsNotSentTheRequestAgain(t *testing.T) {
 	}
 }
 
-func TestARestartKeepsTheTimesOfTheRetries(t *testing.T) {
+func TestRestartKeepsRetryTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		w.opens(Order{})
@@ -144,7 +144,7 @@ func TestJitterIsAFifthAtMost(t *testing.T) {
 	})
 }
 
-func TestARelayThatRefusesARetryDoesNotHoldUpTheNext(t *testing.T) {
+func TestRefusedRetryDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{})
@@ -214,7 +214,7 @@ func (w *world) stored(p person, delivery []byte) func(nostr.ID) ([]guild.Verifi
 	}
 }
 
-func TestAResultThatMissedUsIsFoundOnTheRelays(t *testing.T) {
+func TestMissedResultIsFoundOnRelays(t *testing.T) {
 	for name, spoke := range map[string]bool{"after its success": true, "after no word at all": false} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, alice.offers(0))
@@ -237,7 +237,7 @@ func TestAResultThatMissedUsIsFoundOnTheRelays(t *testing.T) {
 	}
 }
 
-func TestAWordThatMissedUsIsFoundOnTheRelaysAndCountsOnce(t *testing.T) {
+func TestMissedFeedbackCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		w.look = func(request nostr.ID) ([]guild.Verified, error) {
@@ -259,7 +259,7 @@ func TestAWordThatMissedUsIsFoundOnTheRelaysAndCountsOnce(t *testing.T) {
 	})
 }
 
-func TestWhatARelaySendsAgainGainsNoTime(t *testing.T) {
+func TestRepeatedFeedbackGainsNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{})
@@ -283,7 +283,7 @@ func TestWhatARelaySendsAgainGainsNoTime(t *testing.T) {
 	})
 }
 
-func TestNobodyIsGivenUpWhileNoRelayAnswersUs(t *testing.T) {
+func TestPatienceLastsWhileRelaysAreSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		var back atomic.Bool
@@ -303,7 +303,7 @@ func TestNobodyIsGivenUpWhileNoRelayAnswersUs(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeLookedForEndsAtTheDeadline(t *testing.T) {
+func TestFailedLookEndsAtDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		w.look = func(nostr.ID) ([]guild.Verified, error) { return nil, errors.New("no relay") }
@@ -314,7 +314,7 @@ func TestWhatCannotBeLookedForEndsAtTheDeadline(t *testing.T) {
 	})
 }
 
-func TestPatienceDoesNotRunOutWhileNothingCanReachUs(t *testing.T) {
+func TestPatienceLastsWhileOffline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		var since atomic.Value
@@ -334,7 +334,7 @@ func TestPatienceDoesNotRunOutWhileNothingCanReachUs(t *testing.T) {
 	})
 }
 
-func TestAProviderWithoutCapacityIsAskedAgainWhenNobodyElseIsLeft(t *testing.T) {
+func TestBusyProviderIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(2))
 		id := w.opens(Order{})
@@ -363,7 +363,7 @@ func TestAProviderWithoutCapacityIsAskedAgainWhenNobodyElseIsLeft(t *testing.T) 
 	})
 }
 
-func TestAPauseThatOutlastsTheDeadlineIsNotWaitedFor(t *testing.T) {
+func TestPauseAfterDeadlineIsNotAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1))
 		id := w.opens(Order{Timeout: 50 * time.Second})
@@ -372,7 +372,7 @@ func TestAPauseThatOutlastsTheDeadlineIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-func TestAProviderThatNeverHasCapacityIsNotAskedForEver(t *testing.T) {
+func TestBusyProviderIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1))
 		id := w.opens(Order{Timeout: 24 * time.Hour})

@@ -68,7 +68,7 @@ func TestEveryAttemptSaysWhyItsProvider(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-func TestAnUnmetOneIsUsedAndSaidSoWhereNobodyIsTrusted(t *testing.T) {
+func TestUnmetProviderWithoutTrustedOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1))
 		got := w.chosen(w.opens(Order{}))
@@ -78,7 +78,7 @@ func TestAnUnmetOneIsUsedAndSaidSoWhereNobodyIsTrusted(t *testing.T) {
 	})
 }
 
-func TestOffersAreChosenFromByTheSameScore(t *testing.T) {
+func TestOffersAreScored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0), bob.offers(0))
 		w.trust[alice.service()], w.trust[bob.service()] = 600_000, 600_000
@@ -100,7 +100,7 @@ func TestOffersAreChosenFromByTheSameScore(t *testing.T) {
 
 // Section 3.3.3: no provider gets more than half of a task's requests in an hour, and at least three get some. Three are
 // trusted alike, and one is much cheaper. A hundred jobs are decided at the same time.
-func TestSharesHoldUnderAHundredDecisionsAtOnce(t *testing.T) {
+func TestSharesUnderConcurrentDecisions(t *testing.T) {
 	offers := []guild.Offer{alice.offers(1), bob.offers(1000), carol.offers(1000)}
 	j := New(Config{
 		Market: offered(func(string, int) []guild.Offer { return offers }),
@@ -150,7 +150,7 @@ func TestSharesHoldUnderAHundredDecisionsAtOnce(t *testing.T) {
 }
 
 // With two, neither can have half or less all the time, and there is no third: the rules are skipped, and that is said.
-func TestSharesAreSkippedAndSaidWhereTooFewExist(t *testing.T) {
+func TestSharesNeedEnoughProviders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(1000))
 		w.configures = func(c *Config) { c.Policy = standard }
@@ -169,7 +169,7 @@ func TestSharesAreSkippedAndSaidWhereTooFewExist(t *testing.T) {
 	})
 }
 
-func TestTheShareIsThatOfTheLastHour(t *testing.T) {
+func TestShareWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(1000), carol.offers(1000))
 		w.configures = func(c *Config) {
@@ -195,7 +195,7 @@ func TestTheShareIsThatOfTheLastHour(t *testing.T) {
 }
 
 // A task's own threshold decides who gets its ordinary work, and CONDITIONAL gets none of it.
-func TestATaskMayHaveItsOwnThreshold(t *testing.T) {
+func TestThresholdOfTask(t *testing.T) {
 	for _, c := range []struct {
 		threshold guild.Trust
 		want      int // of two who are trusted 0.45 and 0.65, those that get work that matters
@@ -214,7 +214,7 @@ func TestATaskMayHaveItsOwnThreshold(t *testing.T) {
 }
 
 // Looking at a job that waits must not cost what finding a provider among many costs.
-func TestAJobThatWaitsIsNotRoutedAgainAfterEveryFact(t *testing.T) {
+func TestWaitingJobIsNotRoutedAgain(t *testing.T) {
 	var offers []guild.Offer
 	for n := range 5000 {
 		o := alice.offers(1)
@@ -329,7 +329,7 @@ func TestTheMatrixFollowsTheFacts(t *testing.T) {
 	}
 }
 
-func TestAQueueThatAProviderReportsCounts(t *testing.T) {
+func TestReportedQueueCounts(t *testing.T) {
 	f, id := NewFold(), guild.JobID{1}
 	apply := func(seq uint64, facts ...fact.Fact) {
 		f.Apply(fact.Entry{Seq: seq, At: int64(seq) * 1000, Subject: fact.JobSubject(id), Facts: facts})

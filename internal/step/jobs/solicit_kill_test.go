@@ -11,9 +11,9 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// TestAnOpenJobGoesOnFromWhateverFactItWasKilledAfter: everybody is asked for offers once, one provider for the work
+// TestOpenJobSurvivesKills: everybody is asked for offers once, one provider for the work
 // once, and the solicitation is taken back, whatever fact was the last before the process ended.
-func TestAnOpenJobGoesOnFromWhateverFactItWasKilledAfter(t *testing.T) {
+func TestOpenJobSurvivesKills(t *testing.T) {
 	order := Order{ID: guild.JobID{7}, Open: true, Bundle: []byte("the task")}
 	var whole []fact.Entry
 	synctest.Test(t, func(t *testing.T) {

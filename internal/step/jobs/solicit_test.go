@@ -36,7 +36,7 @@ func offers(request nostr.ID, price guild.Msat) nostr.Event {
 	return f.Event()
 }
 
-func TestEverybodyIsAskedForAnOfferAndTheBestIsAskedForTheWork(t *testing.T) {
+func TestBestOfferGetsTheWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(2), carol.offers(3))
 		id := w.opens(Order{Open: true, Bid: 1000})
@@ -141,7 +141,7 @@ func (removed) Provider(s guild.Service) guild.Provider {
 	return guild.Provider{Service: s, State: guild.Removed}
 }
 
-func TestWhoIsBarredIsNotAskedWhateverItOffers(t *testing.T) {
+func TestExcludedProviderIsNotAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Jobs.c.Market = removed{w.Jobs.c.Market}
@@ -176,7 +176,7 @@ func TestWhatIsNoOfferChangesNothing(t *testing.T) {
 	})
 }
 
-func TestAnOlderOfferDoesNotReplaceALaterOne(t *testing.T) {
+func TestOlderOfferIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1))
 		id := w.opens(Order{Open: true})
@@ -218,7 +218,7 @@ func TestStrangersCannotFillTheOffers(t *testing.T) {
 	})
 }
 
-func TestAnOpenJobThatNobodyWantsSaysSo(t *testing.T) {
+func TestOpenJobWithoutOffers(t *testing.T) {
 	for name, c := range map[string]struct {
 		relay func(context.Context, nostr.Event, []string) error
 		want  string
@@ -244,7 +244,7 @@ func TestAnOpenJobThatNobodyWantsSaysSo(t *testing.T) {
 	}
 }
 
-func TestACancelledOpenJobTakesItsSolicitationBackAtOnce(t *testing.T) {
+func TestCancelWithdrawsSolicitation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1))
 		id := w.opens(Order{Open: true})

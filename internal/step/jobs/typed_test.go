@@ -42,7 +42,7 @@ func (w *world) opensTyped(o Order) guild.JobID {
 	return id
 }
 
-func TestATypedJobTravelsAsOthersKnowIt(t *testing.T) {
+func TestTypedRequest(t *testing.T) {
 	for _, encrypts := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			offer := alice.offers(0)
@@ -75,7 +75,7 @@ func TestATypedJobTravelsAsOthersKnowIt(t *testing.T) {
 	}
 }
 
-func TestATypedJobThatIsTooLargeTravelsAsABundle(t *testing.T) {
+func TestLargeTypedJobIsBundled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		_, packed := embedding(t, strings.Repeat("all work and no play ", 5000))
@@ -94,7 +94,7 @@ func TestATypedJobThatIsTooLargeTravelsAsABundle(t *testing.T) {
 	})
 }
 
-func TestResultsOfATypedJobAgreeAlthoughTheirBytesDiffer(t *testing.T) {
+func TestTypedResultsAgreeByMeaning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, people := trusted(t, 3)
 		_, packed := embedding(t, "one")
@@ -118,7 +118,7 @@ func TestResultsOfATypedJobAgreeAlthoughTheirBytesDiffer(t *testing.T) {
 	})
 }
 
-func TestResultsAreMergedWhereTheOrderSaysSo(t *testing.T) {
+func TestResultsAreMerged(t *testing.T) {
 	for level, n := range map[guild.Criticality]int{guild.Medium: 2, guild.High: 3, guild.Critical: 5} {
 		synctest.Test(t, func(t *testing.T) {
 			w, people := trusted(t, n)
@@ -163,7 +163,7 @@ func TestResultsAreMergedWhereTheOrderSaysSo(t *testing.T) {
 	}
 }
 
-func TestOneResultIsChosenOfAsManyAsTheLevelAsksFor(t *testing.T) {
+func TestOneResultIsChosen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := trusted(t, 3)
 		_, packed := embedding(t, "one")
@@ -189,7 +189,7 @@ func TestOneResultIsChosenOfAsManyAsTheLevelAsksFor(t *testing.T) {
 	})
 }
 
-func TestOnlyTheResultsOfTypedJobsAreLookedAtTogether(t *testing.T) {
+func TestOnlyTypedResultsAreComparedTogether(t *testing.T) {
 	for _, c := range []struct{ task, how, says string }{
 		{"benchmark-task", "judge_model", "typed jobs"},
 		{"", "merge", "typed jobs"},

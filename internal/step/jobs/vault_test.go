@@ -111,7 +111,7 @@ func (w *world) wantSealed(v *nip90.Vault, yes, no keyring) {
 	}
 }
 
-func TestCredentialsAreSealedForTheProviderThatIsAsked(t *testing.T) {
+func TestCredentialsAreSealedForProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newKeyring(t), newKeyring(t)
 		w := newWorld(t, alice.reads(1, a.recipient), bob.reads(2, b.recipient), carol.reads(3, ""))
@@ -153,7 +153,7 @@ func (w *world) wantsNoPassword() {
 	}
 }
 
-func TestWhatWasSealedByThePersonGoesAsItIs(t *testing.T) {
+func TestSealedVaultIsPassedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newKeyring(t), newKeyring(t)
 		w := newWorld(t, alice.reads(1, a.recipient), bob.reads(2, b.recipient))
@@ -169,7 +169,7 @@ func TestWhatWasSealedByThePersonGoesAsItIs(t *testing.T) {
 	})
 }
 
-func TestThePlannedRequestIsSentAgainWithTheSameVault(t *testing.T) {
+func TestRetryKeepsTheVault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newKeyring(t)
 		w := newWorld(t, alice.reads(1, a.recipient))
@@ -190,7 +190,7 @@ func TestThePlannedRequestIsSentAgainWithTheSameVault(t *testing.T) {
 	})
 }
 
-func TestCredentialsThatHaveExpiredGoToNobody(t *testing.T) {
+func TestExpiredCredentialsAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newKeyring(t), newKeyring(t)
 		w := newWorld(t, alice.reads(1, a.recipient), bob.reads(2, b.recipient))
@@ -215,7 +215,7 @@ func TestCredentialsThatHaveExpiredGoToNobody(t *testing.T) {
 	})
 }
 
-func TestAJobWhoseCredentialsAreLostWaitsForAPerson(t *testing.T) {
+func TestLostCredentialsParkTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.reads(1, ""))
 		w.own = newKeyring(t)
@@ -228,7 +228,7 @@ func TestAJobWhoseCredentialsAreLostWaitsForAPerson(t *testing.T) {
 	})
 }
 
-func TestABundleTravelsElsewhereWhenTheVaultTakesItsPlace(t *testing.T) {
+func TestVaultDisplacesBundle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.reads(1, newKeyring(t).recipient))
 		w.own = newKeyring(t)
