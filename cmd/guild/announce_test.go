@@ -18,8 +18,8 @@ import (
 	"guild/nip89"
 )
 
-// announce is a program for the tests: a stranger who announces a service on a relay and never answers. It prints
-// who it is.
+// announce is a program for the tests. It announces a service on a relay, never answers, and prints its
+// npub.
 func announce() {
 	flags := flag.NewFlagSet("announce", flag.ExitOnError)
 	url := flags.String("relay", "", "where")

@@ -11,7 +11,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// solver is a command that solves benchmarks from nothing but what they tell a provider.
+// solver returns a command that solves benchmarks with no more than a provider gets.
 func solver(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.Abs("../../internal/judging/suite/testdata/solver.py")
@@ -21,7 +21,7 @@ func solver(t *testing.T) string {
 	return path + " . $GUILD_DELIVERY"
 }
 
-// theMeeting is the only meeting of a node.
+// theMeeting returns the only meeting of a node.
 func theMeeting(ctx context.Context, c *control.Client) (control.Meeting, error) {
 	all, err := control.Meetings.Call(ctx, c)
 	if err != nil {
@@ -33,8 +33,8 @@ func theMeeting(ctx context.Context, c *control.Client) (control.Meeting, error)
 	return all[0], nil
 }
 
-// TestMeetingSurvivesKills kills the node after every few entries that it writes, from the
-// meeting's first to its last: one claim on an effect, and what came of it.
+// TestMeetingSurvivesKills kills the node after every few entries that it writes, from the meeting's first to its last:
+// each effect has one claim and one result.
 func TestMeetingSurvivesKills(t *testing.T) {
 	needSandbox(t)
 	t.Parallel()
@@ -112,8 +112,8 @@ func TestMeetingSurvivesKills(t *testing.T) {
 	t.Logf("it died %d times", deaths)
 }
 
-// settled reports whether everything has followed from a meeting's end: each of its jobs has its receipt, and the
-// provider is what the meeting made of it.
+// settled reports whether a meeting has had all its effects: each of its jobs has its receipt, and the provider is in the
+// state that the meeting gave it.
 func settled(ctx context.Context, c *control.Client, m control.Meeting) bool {
 	for _, r := range m.Runs {
 		job, err := control.OneJob.Call(ctx, c, r.Job)

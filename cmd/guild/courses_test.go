@@ -23,7 +23,7 @@ import (
 	"guild/nip90"
 )
 
-// course is a way that a job can go, from a customer who is killed again and again.
+// course is one way that a job of a customer that is killed again and again can go.
 type course struct {
 	name   string
 	silent int                                                        // of three providers, those who never deliver
@@ -83,10 +83,10 @@ func courses() []course {
 	}
 }
 
-// worked is what workers noted of their runs, by job.
+// worked returns the notes of workers on their runs, by job.
 type worked map[string][]string
 
-// noting is the beginning of a worker that notes each of its runs in a file.
+// noting returns the beginning of a worker that notes each of its runs in a file.
 func noting(file string) string {
 	return fmt.Sprintf(`echo "$GUILD_JOB with $(ls "${GUILD_INPUTS:-/nowhere}" 2>/dev/null | grep ^01)" >>%s; `, file)
 }
@@ -180,7 +180,7 @@ func (p course) walk(t *testing.T) {
 	t.Logf("it died %d times", deaths)
 }
 
-// three runs three providers of greetings, the last ones of which never deliver.
+// three runs three providers of greetings, the last of which, so many, never deliver.
 func (w *town) three(silent int, file string) (homes, npubs []string) {
 	w.t.Helper()
 	for i := range 3 {
@@ -198,8 +198,8 @@ func (w *town) three(silent int, file string) (homes, npubs []string) {
 	return homes, npubs
 }
 
-// dieUntil starts a mortal node again each time that it has died, until something is true of it. Then it starts one
-// that lives.
+// dieUntil starts a mortal node again each time that it has died, until a condition holds. Then it starts one
+// that is not killed.
 func (w *town) dieUntil(home string, node *process, first int, over func(context.Context) error) (deaths int) {
 	w.t.Helper()
 	for isOver := false; ; deaths++ {
@@ -226,7 +226,7 @@ func (w *town) dieUntil(home string, node *process, first int, over func(context
 	}
 }
 
-// atRest says what is still to be done by a customer of so many jobs.
+// atRest returns what a customer of so many jobs still has to do.
 func atRest(ctx context.Context, c *control.Client, jobs int) error {
 	all, err := control.Jobs.Call(ctx, c)
 	if err != nil {
@@ -248,7 +248,7 @@ func atRest(ctx context.Context, c *control.Client, jobs int) error {
 	return nil
 }
 
-// underWay lists the effects that were begun and are not done.
+// underWay lists the effects that were claimed and are not settled.
 func underWay(all []fact.Entry) []string {
 	begun := map[string]bool{}
 	for _, e := range all {
@@ -266,7 +266,7 @@ func underWay(all []fact.Entry) []string {
 	return slices.Sorted(maps.Keys(begun))
 }
 
-// newest is the job of a customer that is not the one of before.
+// newest returns the customer's job that was not there before.
 func newest(t *testing.T, c *control.Client, before string) control.Job {
 	t.Helper()
 	all, err := control.Jobs.Call(t.Context(), c)
@@ -312,7 +312,7 @@ func askedOnce(ctx context.Context, c *control.Client, job string) error {
 	return nil
 }
 
-// person is a customer who knows NIP-90 and nothing of guild.
+// person is a customer that knows NIP-90 and nothing of guild.
 type person struct {
 	key    *key.Signer
 	pubkey nostr.PubKey
@@ -347,7 +347,7 @@ func (p person) asks(t *testing.T, r nostr.Event) nostr.ID {
 	return v.Event().ID
 }
 
-// answers are the events of a kind that a relay has about a request.
+// answers returns the events of a kind that a relay has about a request.
 func (p person) answers(ctx context.Context, request nostr.ID, kind nostr.Kind) ([]guild.Verified, error) {
 	return p.pool.Query(ctx, []nostr.Filter{{Kinds: []nostr.Kind{kind}, Tags: nostr.TagMap{"e": {request.Hex()}}}})
 }
@@ -404,9 +404,9 @@ func TestPlainProviderSurvivesKills(t *testing.T) {
 	}
 }
 
-// TestTurnedServiceSurvivesKill has one job at work and one waiting when the service is told to pause,
-// or to drain. It dies of having written that, and again of having written that it is resumed. What waited is done
-// once; who comes meanwhile waits until the service is offered again, and who asks all the same is told to come again.
+// In TestTurnedServiceSurvivesKill one job is at work and one waits when the service is told to pause or to drain. The
+// node is killed after it wrote that, and again after it wrote that it resumed. The waiting job is done once; a new
+// customer waits until the service is offered again, and one that asks all the same is refused for now.
 func TestTurnedServiceSurvivesKill(t *testing.T) {
 	needSandbox(t)
 	t.Parallel()
@@ -481,7 +481,7 @@ func TestTurnedServiceSurvivesKill(t *testing.T) {
 	}
 }
 
-// is waits until the only service of a provider is in a state, with so many requests at work and waiting.
+// is waits until the only service of a provider is in a state, with so many requests running and queued.
 func is(t *testing.T, provider *control.Client, state string, running, queued int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("it is %s, with %d at work and %d waiting", state, running, queued), func(ctx context.Context) error {
@@ -493,7 +493,7 @@ func is(t *testing.T, provider *control.Client, state string, running, queued in
 	})
 }
 
-// keyOf is the public key of a node, in hex.
+// keyOf returns the public key of a node, in hex.
 func keyOf(t *testing.T, node *control.Client) string {
 	t.Helper()
 	s, err := control.NodeStatus.Call(t.Context(), node)

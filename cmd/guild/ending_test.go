@@ -32,7 +32,7 @@ func TestANodeThatHangsIsLeft(t *testing.T) {
 	})
 }
 
-// The files of the facts go, and no file can be written any more: the node's journal does not answer, and cannot be
+// The journal's files are removed and no file can be written: the journal does not answer, and cannot be
 // opened again.
 func TestNodeEndsWithoutJournal(t *testing.T) {
 	t.Parallel()

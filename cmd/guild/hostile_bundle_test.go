@@ -29,15 +29,15 @@ import (
 	"guild/nutshell"
 )
 
-// What a provider has that no customer may see.
+// The secrets of the provider.
 const (
 	plantedVariable = "planted-in-the-environment-58b1"
 	plantedFile     = "planted-in-a-file-58b1"
 	shownVariable   = "shownToTheWorker" // a mere word, which the search for secrets passes over
 )
 
-// victim is a provider whose worker does whatever the bundle says, with secrets around it, and a listener on its
-// machine that nobody may reach.
+// victim is a provider whose worker runs the bundle's script, with secrets around it, and a listener on its
+// machine that must not be reached.
 type victim struct {
 	*town
 	home    string // its HOME
@@ -76,7 +76,7 @@ func newVictim(t *testing.T) *victim {
 	return v
 }
 
-// listen counts who calls a port of this machine.
+// listen counts the connections to a port of this machine.
 func (v *victim) listen(t *testing.T) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -97,8 +97,8 @@ func (v *victim) listen(t *testing.T) {
 	}()
 }
 
-// bundle is one whose worker is a script, with configuration for whoever would open it in an agent or an editor.
-// A decent packer leaves some of these files out; a hostile customer has its own.
+// bundle returns a bundle with a script for the worker, and with configuration files for agents and editors.
+// guild's packer leaves some of these files out; a hostile customer has another packer.
 func (v *victim) bundle(t *testing.T, script string) []byte {
 	t.Helper()
 	wanted := append(slices.Clone(v.secrets), filepath.Join(v.home, "guild", "identity"), filepath.Join(v.home, "guild", "journal", "journal.json"),
@@ -211,7 +211,7 @@ func TestHostileBundle(t *testing.T) {
 	}
 }
 
-// mustHaveKeptItsSecrets looks for them in everything that went to the customer.
+// mustHaveKeptItsSecrets looks for the secrets in everything that the customer got.
 func (v *victim) mustHaveKeptItsSecrets(t *testing.T, loot fstest.MapFS) {
 	t.Helper()
 	for what, secret := range map[string]string{
@@ -256,7 +256,7 @@ func (v *victim) mustHaveShownOnlyWhatItMeantTo(t *testing.T, loot fstest.MapFS)
 	}
 }
 
-// mustHaveTried fails the test if the script did not do what it is there for, or was not refused.
+// mustHaveTried fails the test unless the script tried each attack and was refused.
 func mustHaveTried(t *testing.T, loot fstest.MapFS) {
 	t.Helper()
 	refusals := content(t, loot, "report/refusals")
@@ -279,7 +279,7 @@ func content(t *testing.T, loot fstest.MapFS, name string) string {
 	return string(b)
 }
 
-// mustBeAsItWas looks for what the bundle may have left on the machine: processes, files, changes, and calls.
+// mustBeAsItWas looks for traces of the bundle on the machine: processes, files, changes, and connections.
 func (v *victim) mustBeAsItWas(t *testing.T) {
 	t.Helper()
 	for pid, line := range commandLines(t) {

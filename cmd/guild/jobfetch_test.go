@@ -16,7 +16,7 @@ import (
 	"guild/nutshell"
 )
 
-// packedDelivery is a delivery of files, by their paths below its artifacts, as no honest program packs it.
+// packedDelivery returns a delivery of files, by their paths below its artifacts, that guild itself would not pack.
 func packedDelivery(t *testing.T, artifacts ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -47,7 +47,7 @@ func journalOf(ctx context.Context, c *control.Client) (all []fact.Entry, err er
 	return all, nil
 }
 
-// told counts the facts about one job by their type: everything under its own guard, and what trust learned.
+// told counts the facts about one job by their type, with those of trust.
 func told(all []fact.Entry, job string) map[string]int {
 	counts := map[string]int{}
 	for _, e := range all {
@@ -62,13 +62,13 @@ func told(all []fact.Entry, job string) map[string]int {
 	return counts
 }
 
-// once are the facts that a job has exactly one of when its first provider does it well.
+// once lists the facts that a job has exactly once if its first provider succeeds.
 func once() []string {
 	return []string{"job.opened", "attempt.planned", "attempt.delivered", "attempt.judged", "attempt.recorded",
 		"trust.changed", "job.closed"}
 }
 
-// mustBeDoneOnce fails the test unless a job came to its good end in one attempt, and each step happened once.
+// mustBeDoneOnce fails the test unless a job was accepted in one attempt, and each step happened once.
 func mustBeDoneOnce(t *testing.T, all []fact.Entry, job control.Job) {
 	t.Helper()
 	if job.Ending != guild.JobAccepted || len(job.Attempts) != 1 || job.Attempts[0].Receipt == "" {
@@ -108,7 +108,7 @@ func mustBeWorkedOnOnce(t *testing.T, all []fact.Entry, job control.Job) {
 	}
 }
 
-// theJob is the only job of a node.
+// theJob returns the only job of a node.
 func theJob(t *testing.T, c *control.Client) string {
 	t.Helper()
 	jobs, err := control.Jobs.Call(t.Context(), c)
@@ -118,7 +118,7 @@ func theJob(t *testing.T, c *control.Client) string {
 	return jobs[0].ID
 }
 
-// hire opens a job, and reports whether the node lived to say so.
+// hire opens a job, and reports whether the node answered before it died.
 func hire(ctx context.Context, c *control.Client, bundle []byte, task string) (id string, acknowledged bool) {
 	job, err := c.Hire(ctx, strings.NewReader(string(bundle)), control.Hire{Task: task})
 	return job.ID, err == nil
@@ -204,7 +204,7 @@ func TestProviderSurvivesKills(t *testing.T) {
 	}
 }
 
-// A provider whose process is killed while its worker runs starts it again, after the first one has ended.
+// A provider that is killed while its worker runs starts the worker again, after the first one has ended.
 func TestWorkerRunsOnceAtATime(t *testing.T) {
 	needSandbox(t)
 	t.Parallel()
@@ -231,7 +231,7 @@ func TestWorkerRunsOnceAtATime(t *testing.T) {
 	mustBeDoneOnce(t, entries(t, customer), job)
 }
 
-// One that kills its provider's node again and again is given up, and the customer hears why.
+// A worker that kills its provider's node again and again is given up, and the customer is told why.
 func TestWorkerThatKillsItsNode(t *testing.T) {
 	needSandbox(t)
 	t.Parallel()
@@ -280,9 +280,9 @@ func mustRunOnce(t *testing.T, gate string) {
 	})
 }
 
-// running is how many shells of this machine, but their forks, have a text on their command line: those of
-// workers, which run with their own process ids inside and ours outside. One that has ended meanwhile is none: a fork
-// ends before it can be told whose it was.
+// running counts the shells of this machine with a text on their command line, without their forks: those of
+// workers, which have other process ids inside the sandbox. A process that has ended meanwhile does not count, because a
+// fork may end before its parent can be read.
 func running(t *testing.T, text string) (n int) {
 	t.Helper()
 	shells := map[string]bool{}
@@ -297,7 +297,7 @@ func running(t *testing.T, text string) (n int) {
 	return n
 }
 
-// commandLines are those of all processes of this machine that can be read, by process id.
+// commandLines returns the command lines of all readable processes of this machine, by process id.
 func commandLines(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -313,7 +313,7 @@ func commandLines(t *testing.T) map[string]string {
 	return lines
 }
 
-// parentOf returns the parent of a process, or nothing when it has ended.
+// parentOf returns the parent of a process, "" if it has ended.
 func parentOf(pid string) string {
 	b, _ := os.ReadFile("/proc/" + pid + "/status") // it may have ended meanwhile
 	for line := range strings.Lines(string(b)) {
@@ -324,9 +324,9 @@ func parentOf(pid string) string {
 	return ""
 }
 
-// Twenty times the customer is killed at any moment while jobs are opened, twice together with its provider: a third
-// time could be the third death of one worker, which is given up then. What it said that it had written is there, and
-// every job that it took comes to one good end.
+// The customer is killed twenty times at random moments while jobs are opened, twice together with its provider: a third
+// time could be the third death of one worker, which is then given up. Every acknowledged entry is there, and
+// every acknowledged job is accepted once.
 func TestTwentyRandomKillsLoseNothing(t *testing.T) {
 	needSandbox(t)
 	t.Parallel()
@@ -368,7 +368,7 @@ func TestTwentyRandomKillsLoseNothing(t *testing.T) {
 	mustAllBeDoneOnce(t, w, home, provider)
 }
 
-// mostClaims is how often the effect that was cut off most often was begun.
+// mostClaims returns the largest number of claims on one effect.
 func mostClaims(all []fact.Entry) (most int) {
 	claims := map[string]int{}
 	for _, e := range all {
@@ -382,7 +382,7 @@ func mostClaims(all []fact.Entry) (most int) {
 	return most
 }
 
-// hireUntil opens at most so many jobs until the node's life is over, and returns those that it acknowledged.
+// hireUntil opens at most so many jobs until the node dies, and returns those that it acknowledged.
 func hireUntil(t *testing.T, customer *control.Client, bundle []byte, life time.Duration, most int) map[string]bool {
 	ctx, cancel := context.WithTimeout(t.Context(), life)
 	defer cancel()
@@ -401,7 +401,7 @@ func hireUntil(t *testing.T, customer *control.Client, bundle []byte, life time.
 	return opened
 }
 
-// mustAllBeDoneOnce looks at all jobs of a customer that was killed again and again, and at both journals.
+// mustAllBeDoneOnce checks all jobs of a customer that was killed again and again, in both journals.
 func mustAllBeDoneOnce(t *testing.T, w *town, home, provider string) {
 	t.Helper()
 	customer := w.client(home)

@@ -22,13 +22,13 @@ import (
 	"guild/nutshell"
 )
 
-// longest is how long a test waits for what must come.
+// longest is the time that a test waits for an event.
 const longest = 2 * time.Minute
 
-// hasty is how a program under the race detector ends at once, and not a second later.
+// hasty makes a program under the race detector end at once, and not a second later.
 const hasty = "atexit_sleep_ms=0"
 
-// town is where the processes of one test live: a relay, and a home for each node.
+// town holds the processes of one test: a relay, and a home for each node.
 type town struct {
 	t     *testing.T
 	dir   string
@@ -58,7 +58,7 @@ func needSandbox(t *testing.T) {
 	}
 }
 
-// settle makes the home of a node.
+// settle makes a home for a node.
 func (w *town) settle(name string) string {
 	w.t.Helper()
 	home := filepath.Join(w.dir, name)
@@ -71,7 +71,7 @@ func (w *town) settle(name string) string {
 	return home
 }
 
-// client speaks to the node of a home.
+// client returns a client of the node of a home.
 func (w *town) client(home string) *control.Client {
 	return control.Dial(filepath.Join(home, "run", "guild.sock"))
 }
@@ -135,7 +135,7 @@ func (w *town) start(program string, env []string, args ...string) *process {
 	return p
 }
 
-// says waits for a line that begins in a way, and returns it.
+// says waits for a line that begins with a text, and returns it.
 func (p *process) says(t *testing.T, begin string) string {
 	t.Helper()
 	for timeout := time.After(longest); ; {
@@ -152,7 +152,7 @@ func (p *process) says(t *testing.T, begin string) string {
 	}
 }
 
-// kill ends the process as a power cut does.
+// kill kills the process, as a power cut would.
 func (p *process) kill() {
 	p.cmd.Process.Kill()
 	<-p.ended
@@ -194,7 +194,7 @@ func (s *safeBuffer) String() string {
 	return s.b.String()
 }
 
-// greeting is a bundle that asks for a file with "hello" in it, and hello a worker that delivers it.
+// greeting is a bundle that wants a file with "hello" in it; hello is a worker that delivers it.
 func greeting() fstest.MapFS {
 	return fstest.MapFS{
 		"nutshell.json": {Data: []byte(`{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-greeting",
@@ -218,7 +218,7 @@ func pack(t *testing.T, files fstest.MapFS) []byte {
 	return b.Bytes()
 }
 
-// meet waits until the customer knows who offers a task.
+// meet waits until the customer knows a provider of a task.
 func meet(t *testing.T, customer *control.Client, task string) {
 	t.Helper()
 	eventually(t, "a provider of "+task, func(ctx context.Context) error {
@@ -269,7 +269,7 @@ func ending(t *testing.T, customer *control.Client, id string) control.Job {
 	return control.Job{}
 }
 
-// A person leaves a job; it goes on in the node, and can be followed again.
+// A person stops following a job; it goes on in the node, and can be followed again.
 func TestInterruptedHireLeavesJob(t *testing.T) {
 	needSandbox(t)
 	t.Parallel()
@@ -309,7 +309,7 @@ func TestInterruptedHireLeavesJob(t *testing.T) {
 	}
 }
 
-// asked says that a job's provider has not been asked yet.
+// asked returns an error while a job's provider has not been asked.
 func asked(ctx context.Context, customer *control.Client, id string) error {
 	job, err := control.OneJob.Call(ctx, customer, id)
 	if err == nil && (len(job.Attempts) == 0 || job.Attempts[0].State == "planned") {
@@ -318,7 +318,7 @@ func asked(ctx context.Context, customer *control.Client, id string) error {
 	return err
 }
 
-// waitFor is the beginning of a worker that waits until the gate, a directory that it may read, is open.
+// waitFor returns the beginning of a worker that waits until a file is in the gate, a directory that it can read.
 func waitFor(gate string) string {
 	return fmt.Sprintf("until test -e %s/open; do sleep 0.02; done; ", gate)
 }

@@ -19,8 +19,8 @@ import (
 	"guild/internal/node"
 )
 
-// patient is how long a worker may take, and how long its customer waits for its first word: longer than any
-// test lasts.
+// patient bounds the time of a worker, and the wait of its customer for the first feedback. It is longer than any
+// test.
 const patient = 30 * time.Minute
 
 // mortal is a program for the tests: guild up, or guild work if there is a command, that notes each entry of its
@@ -78,7 +78,7 @@ func (p *program) runMortal(relay string, offers []service, appended func(fact.E
 	return node.Run(ctx, n)
 }
 
-// fresher reports whether an entry has one of the first facts of its type. It remembers those of earlier lives.
+// fresher reports whether an entry has one of the first facts of its type, also counting earlier lives.
 func fresher(path string, first int) func(fact.Entry) bool {
 	seen := map[string]int{}
 	before, _ := os.ReadFile(path) // there is none in the first life
@@ -110,8 +110,8 @@ func appendTo(path string) *os.File {
 	return f
 }
 
-// witness notes entries, and kills this process after some of them, after one with a fact of the type last, and
-// after one that it dies of.
+// witness notes entries, and kills this process after so many, after one with a fact of the type last, or
+// after one for which dies is true.
 func witness(path string, after int, last string, dies func(fact.Entry) bool) func(fact.Entry) {
 	notes := appendTo(path)
 	seen := 0
@@ -124,29 +124,30 @@ func witness(path string, after int, last string, dies func(fact.Entry) bool) fu
 			panic(err)
 		}
 		isLast := func(f fact.Fact) bool { return f.Type() == last }
-		if seen++; dies(e) || seen == after || slices.ContainsFunc(e.Facts, isLast) {
+		seen++
+		if dies(e) || seen == after || slices.ContainsFunc(e.Facts, isLast) {
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
 		}
 	}
 }
 
-// notesOf is where the mortal node of a home writes its notes.
+// notesOf returns the file of notes of a home's mortal node.
 func notesOf(home string) string { return home + ".notes" }
 
-// mortalUp runs a customer that lives to see some entries.
+// mortalUp runs a customer that is killed after so many entries.
 func (w *town) mortalUp(home string, after int) *process {
 	w.t.Helper()
 	return w.start("mortal", nil, "-home", home, "-relay", w.relay, "-notes", notesOf(home), "-after", fmt.Sprint(after))
 }
 
-// mortalFresh runs a customer that dies of the first facts of each type.
+// mortalFresh runs a customer that is killed after the first facts of each type.
 func (w *town) mortalFresh(home string, first int) *process {
 	w.t.Helper()
 	return w.start("mortal", nil, "-home", home, "-relay", w.relay, "-notes", notesOf(home), "-fresh", fmt.Sprint(first))
 }
 
-// mortalWork runs a provider that does.
+// mortalWork runs a provider that is killed after so many entries.
 func (w *town) mortalWork(home, task, command string, after int, more ...string) *process {
 	w.t.Helper()
 	args := append([]string{"-home", home, "-relay", w.relay, "-notes", notesOf(home), "-after", fmt.Sprint(after),

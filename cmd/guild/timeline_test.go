@@ -38,7 +38,7 @@ func of(attempt string, u control.Update) control.Update {
 	return u
 }
 
-// toldByFacts is a job as its facts alone tell it: they say what is finished, never what begins.
+// toldByFacts is a job with updates of facts only, which record the end of steps and not their beginning.
 func toldByFacts() []control.Update {
 	return []control.Update{
 		step(0, "bundle", "done", "1.2 KB"), of("a1", step(400, "discover", "done", "able offers python")),
@@ -47,7 +47,7 @@ func toldByFacts() []control.Update {
 	}
 }
 
-// begun is how every tale begins.
+// begun is the beginning of every tale.
 func begun() []control.Update {
 	return []control.Update{
 		step(0, "discover", "start", ""), step(400, "discover", "done", "14 providers, 5 fit python"),

@@ -21,7 +21,7 @@ import (
 	"guild/internal/control"
 )
 
-// watched serves the updates of one job on a socket, and then holds the stream open when they have no end.
+// watched serves the updates of one job on a socket, and keeps the stream open if the job has not ended.
 func watched(t *testing.T, updates []control.Update) *control.Client {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
@@ -95,7 +95,7 @@ func TestWatchLosesNode(t *testing.T) {
 	}
 }
 
-// terminal opens a pseudo-terminal of 100 columns: what is written to person arrives at program.
+// terminal opens a pseudo-terminal of 100 columns with two ends, of the person and of the program.
 func terminal(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)

@@ -21,7 +21,7 @@ import (
 	"guild/internal/step/record"
 )
 
-// archive is a server over a journal, of which all but the end can be put into archive files.
+// archive is a server over a journal whose older entries can be put into archive files.
 type archive struct {
 	*testing.T
 	*control.Client

@@ -21,7 +21,7 @@ import (
 	"guild/oa"
 )
 
-// packed is a request bundle with these fields in its manifest.
+// packed returns a request bundle with these fields in its manifest.
 func packed(t *testing.T, fields string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -124,7 +124,7 @@ func TestWrongOrdersOpenNothing(t *testing.T) {
 	}
 }
 
-// endless is a body that says how long it is and never ends.
+// endless is a body of so many zero bytes.
 type endless struct{ left int64 }
 
 func (e *endless) Read(p []byte) (int, error) {

@@ -15,13 +15,13 @@ import (
 	"guild/nutshell"
 )
 
-// Recipients of age: this node's, and a provider's.
+// The age recipients of this node and of a provider.
 const (
 	ownRecipient   = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
 	aliceRecipient = "age1lggyhqrw2nlhcxprm67z43rta597azn8gknawjehu9d9dl0jq3yqqvfafg"
 )
 
-// sealed looks like a file of age, which is all that the node can tell.
+// sealed looks like an age file; the node cannot check more.
 var sealed = []byte("age-encryption.org/v1\n-> X25519")
 
 func release(recipients ...string) control.Release {

@@ -13,7 +13,7 @@ import (
 	"guild/internal/policy"
 )
 
-// decided writes a job whose one attempt the router gave to alice, who cost more and was trusted more than the other.
+// decided appends a job whose attempt the router gave to alice, who costs more and is trusted more than the other.
 func (d *desk) decided(id guild.JobID, rule string, other guild.Service) {
 	d.Helper()
 	hash, err := policy.Default().Hash()

@@ -63,7 +63,7 @@ type desk struct {
 // alice is a provider.
 var alice = guild.Service{PubKey: nostr.GetPublicKey(nostr.SecretKey{31: 2}), D: "python"}
 
-// offered is a jobs.Market in which only the offers are known.
+// offered is a jobs.Market that only knows the offers.
 type offered struct{ *registry.Registry }
 
 func (offered) Provider(s guild.Service) guild.Provider {
@@ -197,7 +197,7 @@ func (d *desk) ask(method, path string, body io.Reader) (status int, header http
 	return resp.StatusCode, resp.Header, answer
 }
 
-// wantProblem wants an answer to be a problem with a code, and with a hint.
+// wantProblem checks that the answer is a problem with this status and code, and returns it.
 func (d *desk) wantProblem(method, path string, body io.Reader, status int, code string) control.Problem {
 	d.Helper()
 	got, header, answer := d.ask(method, path, body)
@@ -293,13 +293,13 @@ func TestUnknownRouteIsProblem(t *testing.T) {
 	}
 }
 
-// open writes a job as jobs would.
+// open appends a job, as jobs would.
 func (d *desk) open(id guild.JobID) {
 	d.Helper()
 	d.append(fact.JobSubject(id), fact.JobOpened{Job: id, Task: "python", Title: "Sort it", Size: 2048, Tries: 3, Deadline: time.Now().Add(time.Hour).UnixMilli()})
 }
 
-// nextMillisecond returns in another millisecond than it was called in: that is how finely facts are dated.
+// nextMillisecond waits for the next millisecond, so that facts have different times.
 func nextMillisecond() {
 	for began := time.Now().UnixMilli(); time.Now().UnixMilli() == began; {
 		runtime.Gosched()

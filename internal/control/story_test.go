@@ -16,7 +16,7 @@ import (
 	"guild/nip89"
 )
 
-// asks opens a job and asks a provider to do it, which becomes of it as the facts say.
+// asks appends a job with a request to a provider, and the facts that follow.
 func (d *desk) asks(job guild.JobID, p guild.Service, attempt nostr.ID, then ...fact.Fact) {
 	d.Helper()
 	d.open(job)

@@ -28,7 +28,7 @@ type wrong struct {
 	code             string
 }
 
-// refuses wants every request to be refused as it says, and none of them to leave an entry.
+// refuses checks that every request is refused as described, and that none leaves an entry.
 func (d *desk) refuses(all []wrong) {
 	d.Helper()
 	before := d.journal.Last()
@@ -42,7 +42,7 @@ func (d *desk) refuses(all []wrong) {
 	}
 }
 
-// bodies are what no route takes that reads JSON.
+// bodies lists bodies that every route for JSON refuses.
 func bodies(path string) []wrong {
 	return []wrong{
 		{"nothing", path, "", 400, "usage"},
@@ -351,7 +351,7 @@ func TestCustomersAreScored(t *testing.T) {
 	}
 }
 
-// TestStoppedNodeShowsTrust asks what there is of a node that does not run.
+// TestStoppedNodeShowsTrust reads the directory of a stopped node.
 func TestStoppedNodeShowsTrust(t *testing.T) {
 	d := openDesk(t)
 	bob, _ := d.twoProviders()

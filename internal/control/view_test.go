@@ -13,7 +13,7 @@ import (
 	"guild/internal/step/partner"
 )
 
-// Whoever adds a fact about jobs decides here whether people who follow a job read a line about it.
+// A new fact about jobs is listed here, or gets a line for people who follow a job.
 func TestToldFacts(t *testing.T) {
 	untold := []string{
 		"attempt.disputed",  // guild job disputes lists it; the verdict that follows is told

@@ -14,7 +14,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// life writes the life of a job from its first attempt to its end, an entry for each step, and calls after
+// life appends the facts of a job from its first attempt to its end, an entry for each step, and calls after
 // each of them.
 func (d *desk) life(id guild.JobID, after func()) (attempt nostr.ID) {
 	d.Helper()
@@ -46,7 +46,7 @@ func (d *desk) put(text string) guild.Hash {
 	return h
 }
 
-// lifeTold is what a person hears of life.
+// lifeTold lists the updates of life.
 var lifeTold = []string{
 	"bundle done 2.0 KB, ", `discover done `, "request done asked ", "work progress half way", "work done delivery 3.0 MB, 1.5s after the request",
 	"judge done SUCCESS: 3 of 3 passed, score 1.00, strong, namespaces", "record progress the job is accepted", "record done receipt r-0100",

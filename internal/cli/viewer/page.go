@@ -19,7 +19,7 @@ import (
 	"guild/nutshell/vault"
 )
 
-// maxShown is how much of a file is put on a page, in bytes. The raw file is shown whole.
+// maxShown bounds the part of a file that a page shows, in bytes. The raw file is shown whole.
 const maxShown = 1 << 20
 
 // shown is a tree as a page has it.

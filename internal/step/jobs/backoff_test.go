@@ -16,7 +16,7 @@ import (
 	"guild/nip90"
 )
 
-// told is a world whose matrix is told of what changes, and in which alice is the most trusted and bob comes next.
+// told begins a world whose matrix is told of changes. Alice is trusted most, then bob.
 func told(t *testing.T, offers ...guild.Offer) *world {
 	t.Helper()
 	w := newWorld(t, offers...)
@@ -35,7 +35,7 @@ func told(t *testing.T, offers ...guild.Offer) *world {
 	return w
 }
 
-// goesTo opens a job, and wants it to be given to p, and the choice to say why it passed over the others.
+// goesTo opens a job and checks that p gets it, and that the choice says why others were passed over.
 func (w *world) goesTo(p person, over map[person]string) guild.JobID {
 	w.Helper()
 	id := w.opens(Order{})
@@ -92,7 +92,7 @@ func TestFullProviderIsAskedAlone(t *testing.T) {
 	})
 }
 
-// Who had no capacity is left alone for a minute, and twice as long the next time, by all jobs and through a restart.
+// A provider without capacity is passed over for a minute, doubled each time, by all jobs and through a restart.
 func TestBusyProviderIsPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := told(t, alice.offers(1), bob.offers(1))
@@ -162,7 +162,7 @@ func TestWhatAnAnswerSaysOfCapacity(t *testing.T) {
 	}
 }
 
-// Alice announces 1 msat and wants 5000 first: for a day she is passed over, and costs what she wanted.
+// Alice announces 1 msat and wants 5000 first: for a day she is passed over, and counts with that price.
 func TestPaymentDemandLastsADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := told(t, alice.offers(1), bob.offers(1000))
@@ -195,7 +195,7 @@ func TestPaymentDemandLastsADay(t *testing.T) {
 	})
 }
 
-// Who is left with those who want to be paid asks them as before, those without capacity first.
+// If all others want to be paid first, they are asked as before, after those without capacity.
 func TestPaymentDemandIsAskedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := told(t, alice.offers(1), slots(bob.offers(1), 1))
@@ -229,7 +229,7 @@ func TestNamedBusyProviderIsAskedLast(t *testing.T) {
 	})
 }
 
-// Alice is the only one, and is being tried once more.
+// Alice is the only provider, and is being tried once more.
 func TestJobWaitsForRetriedProvider(t *testing.T) {
 	in := func(s guild.ProviderState) guild.Offer { o := alice.offers(1); o.State = s; return o }
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ import (
 	"guild/nip90"
 )
 
-// dealt is a market in which so many of the latest bids were taken, at the amount, and so many not.
+// dealt returns a market in which so many of the latest bids, at the amount, were enough, and so many were not.
 func dealt(taken, refused int, amount guild.Msat) market {
 	m := market{Bids: policy.Default().Bids}
 	for range taken {
@@ -123,7 +123,7 @@ func TestBaseCostIsMedian(t *testing.T) {
 	}
 }
 
-// bidFor opens a job and returns what was bid for it, as the fact and as the request say.
+// bidFor opens a job and returns the bid of its fact and of its request.
 func (w *world) bidFor(o Order) (planned, inside guild.Msat, outside nostr.Tag) {
 	w.Helper()
 	a := w.attempt(w.opens(o))
@@ -234,7 +234,7 @@ func TestDealsAreRecorded(t *testing.T) {
 	}
 }
 
-// A quote is what the work costs once the work is accepted, whoever named the bid.
+// The quote for accepted work counts as its cost, whoever named the bid.
 func TestQuoteCountsWithAcceptedDelivery(t *testing.T) {
 	for _, c := range []struct {
 		what    string

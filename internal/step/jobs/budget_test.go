@@ -48,8 +48,8 @@ func TestPeriodsAreUTC(t *testing.T) {
 	}
 }
 
-// Section 4.1.4 of the partnership protocol: what is out of its budget takes from what has spent less than the time that
-// has passed. Half of the month is over.
+// Section 4.1.4 of the partnership protocol: a task without budget left borrows from tasks that have spent less than their
+// share of the time. Half of the month is over.
 func TestBudgetsThatAreUnderspentLend(t *testing.T) {
 	type loans = map[string]guild.Msat
 	empty := Balance{Limit: 10_000, Spent: 10_000}
@@ -89,7 +89,7 @@ func TestBudgetsThatAreUnderspentLend(t *testing.T) {
 	}
 }
 
-// Whatever is reserved and freed, no budget is overdrawn, and all together spend no more than all of them allow.
+// Whatever is reserved and freed, no budget is overdrawn, and all tasks together spend no more than all budgets.
 func TestAllBudgetsTogetherAreNeverOverspent(t *testing.T) {
 	budgets := map[string]Budget{"a": {Daily: 1000, Monthly: 5000}, "b": {Daily: 500, Monthly: 2000}, "c": {Daily: 2000}, Others: {Monthly: 700}}
 	rapid.Check(t, func(t *rapid.T) {
@@ -141,7 +141,7 @@ func TestAllBudgetsTogetherAreNeverOverspent(t *testing.T) {
 	})
 }
 
-// spends is a world with budgets in which alice is paid for what she does.
+// spends begins a world with budgets in which alice is paid for her work.
 func spends(t *testing.T, budgets map[string]Budget, offers ...guild.Offer) *world {
 	t.Helper()
 	w := newWorld(t, offers...)
@@ -151,7 +151,7 @@ func spends(t *testing.T, budgets map[string]Budget, offers ...guild.Offer) *wor
 	return w
 }
 
-// envelope is the budget of a task.
+// envelope returns the budget of a task.
 func (w *world) envelope(task string) Envelope {
 	w.Helper()
 	for _, e := range w.Budget(time.Now()) {
@@ -268,7 +268,7 @@ func TestJobWaitsForBudget(t *testing.T) {
 	}
 }
 
-// What others could lend is counted: a day has 500,000 for python and 1,000,000 for docs, of which nothing is spent.
+// Loans count: a day has 500,000 for python and 1,000,000 for docs, of which nothing is spent.
 func TestBidWaitsForLoan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spends(t, map[string]Budget{"python": {Daily: 500_000}, "docs": {Daily: 1_000_000}}, alice.offers(0))
@@ -379,8 +379,8 @@ func TestConcurrentBidsKeepBudget(t *testing.T) {
 	})
 }
 
-// A job of three that borrows, in a process that may die after any fact: nothing stays reserved, and what is spent is
-// what was accepted.
+// A job of three that borrows, in a process that may die after any fact: nothing stays reserved, and the accepted bids
+// are spent.
 func TestKillWhileBidding(t *testing.T) {
 	budgets := map[string]Budget{"python": {Daily: 150}, "docs": {Daily: 10_000}}
 	order := Order{ID: guild.JobID{7}, Criticality: guild.High, Bid: 100}
@@ -421,7 +421,7 @@ func TestKillWhileBidding(t *testing.T) {
 	}
 }
 
-// wantsBalance is that every bid of a job was reserved once and freed once, and that what was accepted is spent.
+// wantsBalance checks that every bid of a job was reserved once and freed once, and that the accepted ones are spent.
 func (w *world) wantsBalance(id guild.JobID, died fact.Entry) {
 	w.Helper()
 	last := died.Facts[len(died.Facts)-1].Type()

@@ -14,7 +14,7 @@ import (
 	"guild/nip90"
 )
 
-// answer is a delivery in clear whose tags the test chooses.
+// answer returns a delivery in clear with these tags.
 func answer(t *testing.T, tags nostr.Tags, content string) nostr.Event {
 	t.Helper()
 	e := result(t, nostr.ID{1}, nip90.NewParcel([]byte("the work")))

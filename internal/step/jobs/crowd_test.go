@@ -14,7 +14,7 @@ import (
 	"guild/nutshell"
 )
 
-// crowd is n providers that offer the task, the first the cheapest.
+// crowd returns n providers that offer the task, the cheapest first.
 func crowd(n int) (people []person, offers []guild.Offer) {
 	for i := range n {
 		p := newPerson(byte(10 + i))
@@ -35,7 +35,7 @@ func trusted(t *testing.T, n int) (*world, []person) {
 	return w, people
 }
 
-// waiting returns the first attempt of a job that nobody has answered, and who is to.
+// waiting returns the first unanswered attempt of a job, and its provider.
 func (w *world) waiting(id guild.JobID, people []person) (Attempt, person, bool) {
 	job, _ := w.fold.Job(id)
 	for _, a := range job.Attempts {
@@ -48,8 +48,8 @@ func (w *world) waiting(id guild.JobID, people []person) (Attempt, person, bool)
 	return Attempt{}, person{}, false
 }
 
-// votes has those who were asked answer in the order in which they were: a letter is what one delivers, and a minus
-// a delivery that fails.
+// votes has the providers answer in the order in which they were asked: a letter is a delivery of it, and a minus
+// a failing delivery.
 func (w *world) votes(id guild.JobID, people []person, votes string) {
 	w.Helper()
 	for i, vote := range strings.Split(votes, "") {
@@ -83,7 +83,7 @@ func (w *world) lose(h guild.Hash) {
 	}
 }
 
-// asking is a bundle that names a comparer.
+// asking returns a bundle that names a comparer.
 func asking(t *testing.T, comparer string) []byte {
 	t.Helper()
 	return packed(t, fstest.MapFS{"nutshell.json": {Data: fmt.Appendf(nil,
@@ -99,7 +99,7 @@ func packed(t testing.TB, tree fstest.MapFS) []byte {
 	return b.Bytes()
 }
 
-// made is a delivery of these files. What a delivery says of itself differs each time.
+// made returns a delivery of these files. Its own description differs each time.
 func made(t testing.TB, n int, files map[string]string) []byte {
 	t.Helper()
 	tree := fstest.MapFS{

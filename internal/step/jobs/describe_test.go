@@ -15,7 +15,7 @@ import (
 	"guild/nip90"
 )
 
-// asked reads the latest request that was published for p, with its key.
+// asked reads the latest request to p with the key of p.
 func (w *world) asked(p person) (nip90.Request, publication) {
 	w.Helper()
 	for _, sent := range slices.Backward(w.sent(5000)) {

@@ -12,7 +12,7 @@ import (
 	"guild/internal/journal/fold/foldtest"
 )
 
-// history draws entries about a few jobs, of which not all make sense.
+// history returns random entries about a few jobs. Not all make sense.
 func history(t *rapid.T) (all []fact.Entry) {
 	add := func(job guild.JobID, f fact.Fact) {
 		seq := len(all) + 1

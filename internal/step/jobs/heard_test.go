@@ -9,8 +9,8 @@ import (
 	"guild/nip90"
 )
 
-// A process that begins knows nobody until relays have told it who offers what. A job that it finds open goes on with
-// whoever is heard of in time, is not given up before, and is not waited for without end.
+// A new process knows no provider until relays have sent their announcements. A job that it finds open continues with
+// the providers heard of in time; it is not given up before, and does not wait for ever.
 func TestProvidersHaveTimeToBeHeard(t *testing.T) {
 	for _, c := range []struct {
 		name     string

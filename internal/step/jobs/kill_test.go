@@ -13,8 +13,8 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// A job on which much depends, of which a process may die after any fact: three are asked, one fails and is replaced,
-// two agree, and the last one is told that it is not needed.
+// A job of high criticality whose process may die after any fact: three are asked, one fails and is replaced,
+// two agree, and the last one is cancelled.
 func TestReplicatedJobSurvivesKills(t *testing.T) {
 	var whole []fact.Entry
 	var order guild.JobID
@@ -67,7 +67,7 @@ func (w *world) entries() (all []fact.Entry) {
 	return all
 }
 
-// revive gives a world the history of a process that died, and starts it on that.
+// revive starts a world on the history of a process that died.
 func (w *world) revive(history []fact.Entry, people []person) {
 	w.Helper()
 	w.stop()
@@ -90,7 +90,7 @@ func (w *world) revive(history []fact.Entry, people []person) {
 	w.restart()
 }
 
-// goOn answers and judges what is to be answered and judged, one of each.
+// goOn answers one waiting request and judges one delivery.
 func (w *world) goOn(id guild.JobID, people []person) {
 	w.Helper()
 	w.pass(time.Second)
@@ -105,7 +105,7 @@ func (w *world) goOn(id guild.JobID, people []person) {
 	}
 }
 
-// wantsOneOfEach is that nothing was decided twice: nobody was asked twice, nothing compared or ended twice.
+// wantsOneOfEach checks that nothing was decided twice: no provider asked, no delivery compared, no attempt ended twice.
 func (w *world) wantsOneOfEach(id guild.JobID, died string) {
 	w.Helper()
 	seen := map[string]int{}

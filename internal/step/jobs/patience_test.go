@@ -10,7 +10,7 @@ import (
 	"guild"
 )
 
-// Section 5.3.2 of the partnership protocol: our patience with a silent provider is what is configured by the factor of
+// Section 5.3.2 of the partnership protocol: the patience with a silent provider is the configured one times the factor of
 // the variable, up to the job's deadline.
 func TestPatienceFollowsTheVariable(t *testing.T) {
 	for _, c := range []struct {
@@ -44,7 +44,7 @@ func TestPatienceFollowsTheVariable(t *testing.T) {
 	}
 }
 
-// Section 5.3.3: how much one provider is asked at once, and all together.
+// Section 5.3.3: limits on the requests at once, of one provider and of all.
 func TestParallelismFollowsTheVariable(t *testing.T) {
 	says := func(n int) func(nostr.PubKey) (int, bool) {
 		return func(p nostr.PubKey) (int, bool) { return n, p == alice.key }
@@ -86,7 +86,7 @@ func TestParallelismFollowsTheVariable(t *testing.T) {
 	}
 }
 
-// variables are those that a test sets.
+// variables are Variables that a test sets.
 type variables struct {
 	budget  map[string]guild.Msat
 	timeout map[string]guild.Trust

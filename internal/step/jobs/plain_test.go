@@ -16,7 +16,7 @@ import (
 	"guild/nutshell"
 )
 
-// task is a request bundle.
+// task returns a request bundle.
 func task(t *testing.T) []byte {
 	t.Helper()
 	tree := fstest.MapFS{

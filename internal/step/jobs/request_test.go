@@ -16,7 +16,7 @@ import (
 	"guild/nip90"
 )
 
-// turns lists who would be asked for an order, each time nothing came of the one before.
+// turns lists the providers that are asked for an order, one after the other if each fails.
 func turns(offers []guild.Offer, trust map[guild.Service]guild.Trust, o Order) (keys []nostr.PubKey) {
 	j := New(Config{
 		Market: offered(func(string, int) []guild.Offer { return offers }),
@@ -190,7 +190,7 @@ func TestLargeBundleIsSentByURL(t *testing.T) {
 	})
 }
 
-// elsewhere is a delivery that waits somewhere else.
+// elsewhere is a delivery that is fetched by its URL.
 func elsewhere(delivery []byte) nip90.Parcel {
 	return nip90.Parcel{Hash: guild.Sum(delivery), Size: int64(len(delivery)), URL: "https://blob.example/delivery"}
 }

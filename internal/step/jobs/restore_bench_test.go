@@ -11,7 +11,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// busy is the fold of a node that has had so many jobs, ten facts each, of two hundred providers.
+// busy returns the fold of a node after so many jobs of ten facts each, with two hundred providers.
 func busy(jobs int) *Fold {
 	f := NewFold()
 	seq := uint64(0)

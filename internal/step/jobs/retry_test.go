@@ -19,7 +19,7 @@ import (
 	"guild/nip90"
 )
 
-// The table of section 2.3.2 of the partnership protocol, with what it leaves open: a provider that names one relay,
+// The table of section 2.3.2 of the partnership protocol, and the cases that it leaves open: a provider that names one relay,
 // or none.
 func TestTheRungsOfTheLadder(t *testing.T) {
 	ours := []string{"wss://near", "wss://far"}
@@ -81,7 +81,7 @@ func TestSilentProviderGetsThreeRetries(t *testing.T) {
 	})
 }
 
-// expired is the fact by which the first attempt of a job expired.
+// expired returns the fact by which the first attempt of a job expired.
 func (w *world) expired(id guild.JobID) (found fact.AttemptExpired) {
 	w.Helper()
 	for e, err := range w.journal.Entries(w.Context(), 1) {
@@ -158,7 +158,7 @@ func TestRefusedRetryDelaysNothing(t *testing.T) {
 	})
 }
 
-// The tables of sections 2.3.3 and 3.1.3: which silence lasts how long, and what it means.
+// The tables of sections 2.3.3 and 3.1.3: the length and the meaning of each kind of silence.
 func TestHowLongWeWait(t *testing.T) {
 	type word struct {
 		at time.Duration
@@ -200,7 +200,7 @@ func TestHowLongWeWait(t *testing.T) {
 	}
 }
 
-// stored has the relays hold what a provider answered, which never reached us.
+// stored lets the relays have an answer that never reached us.
 func (w *world) stored(p person, delivery []byte) func(nostr.ID) ([]guild.Verified, error) {
 	return func(request nostr.ID) ([]guild.Verified, error) {
 		e := result(w.T, request, nip90.NewParcel(delivery))

@@ -24,7 +24,7 @@ func standard() (policy.Policy, guild.Hash) {
 	return policy.Default(), guild.Sum([]byte("standard"))
 }
 
-// chosen is the choice that a job's latest attempt was made by.
+// chosen returns the choice of a job's latest attempt.
 func (w *world) chosen(id guild.JobID) *fact.Choice {
 	w.Helper()
 	a := w.attempt(id)
@@ -149,7 +149,7 @@ func TestSharesUnderConcurrentDecisions(t *testing.T) {
 	}
 }
 
-// With two, neither can have half or less all the time, and there is no third: the rules are skipped, and that is said.
+// With two providers a share of at most a half cannot hold, so the rules are skipped, and the choice says so.
 func TestSharesNeedEnoughProviders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(1), bob.offers(1000))
@@ -194,7 +194,7 @@ func TestShareWindow(t *testing.T) {
 	})
 }
 
-// A task's own threshold decides who gets its ordinary work, and CONDITIONAL gets none of it.
+// A task's own threshold decides which providers get its ordinary work. CONDITIONAL ones get none.
 func TestThresholdOfTask(t *testing.T) {
 	for _, c := range []struct {
 		threshold guild.Trust
@@ -213,7 +213,7 @@ func TestThresholdOfTask(t *testing.T) {
 	}
 }
 
-// Looking at a job that waits must not cost what finding a provider among many costs.
+// Looking at a waiting job must not search all providers again.
 func TestWaitingJobIsNotRoutedAgain(t *testing.T) {
 	var offers []guild.Offer
 	for n := range 5000 {
@@ -249,7 +249,7 @@ func TestWaitingJobIsNotRoutedAgain(t *testing.T) {
 	}
 }
 
-// A matrix that is told of changes is never behind the facts: trust, states, requests and announcements.
+// A matrix that is told of changes is never older than the facts: trust, states, requests and announcements.
 func TestTheMatrixFollowsTheFacts(t *testing.T) {
 	offers := map[guild.Service]guild.Offer{}
 	for _, p := range []person{alice, bob, carol} {

@@ -11,7 +11,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// TestOpenJobSurvivesKills: everybody is asked for offers once, one provider for the work
+// In TestOpenJobSurvivesKills all providers are asked for offers once, one provider for the work
 // once, and the solicitation is taken back, whatever fact was the last before the process ended.
 func TestOpenJobSurvivesKills(t *testing.T) {
 	order := Order{ID: guild.JobID{7}, Open: true, Bundle: []byte("the task")}
@@ -59,7 +59,7 @@ func TestOpenJobSurvivesKills(t *testing.T) {
 	}
 }
 
-// plays is what alice does about an open job for a minute: she offers, and delivers when she is asked.
+// plays lets alice act on an open job for a minute: she makes an offer, and delivers when she is asked.
 func (w *world) plays(id guild.JobID) {
 	w.Helper()
 	for range 60 {

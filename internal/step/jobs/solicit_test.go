@@ -15,7 +15,7 @@ import (
 	"guild/nip90"
 )
 
-// solicitation is what was published for offers last.
+// solicitation returns the latest published request for offers.
 func (w *world) solicitation() publication {
 	w.Helper()
 	for _, sent := range slices.Backward(w.sent(5000)) {
@@ -27,7 +27,7 @@ func (w *world) solicitation() publication {
 	return publication{}
 }
 
-// offers is feedback by which a provider makes an offer.
+// offers returns feedback that makes an offer.
 func offers(request nostr.ID, price guild.Msat) nostr.Event {
 	f := nip90.Feedback{Request: request, Customer: customer.key, Status: nip90.Processing, Text: "I would"}
 	if price > 0 {
@@ -134,7 +134,7 @@ func TestWhichOfferIsTaken(t *testing.T) {
 	}
 }
 
-// removed is a market whose owner removed all providers.
+// removed is a market in which all providers are removed.
 type removed struct{ Market }
 
 func (removed) Provider(s guild.Service) guild.Provider {

@@ -16,7 +16,7 @@ import (
 	"guild/oa"
 )
 
-// embedding is a typed job, and the bundle that it is.
+// embedding returns a typed job and its bundle.
 func embedding(t *testing.T, texts ...string) (oa.Envelope, []byte) {
 	t.Helper()
 	e, err := oa.NewEnvelope(oa.EmbeddingRequest{Texts: texts})

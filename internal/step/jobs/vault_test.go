@@ -18,7 +18,7 @@ import (
 	"guild/nutshell/vault/age"
 )
 
-// keyring is somebody's key of age.
+// keyring holds an age key.
 type keyring struct {
 	recipient string
 	*age.Sealer
@@ -56,7 +56,7 @@ const password = "rotated-token-abc123"
 
 var document = vault.NewSecret([]byte(`{"vault_version":"0.2.0","credentials":[{"name":"staging-db","value":"` + password + `"}]}`))
 
-// releases keeps the document, sealed for each of the keys, as a person releases it.
+// releases stores the document sealed for each of the keys, as a person releases it.
 func (w *world) releases(keys ...keyring) *fact.Release {
 	w.Helper()
 	r := &fact.Release{Names: []string{"staging-db"}}
@@ -77,14 +77,14 @@ func (w *world) releases(keys ...keyring) *fact.Release {
 	return r
 }
 
-// reads is what p announces, who reads encrypted requests and credentials sealed for that key.
+// reads returns the offer of p with encrypted requests, and with a key for credentials.
 func (p person) reads(price guild.Msat, recipient string) guild.Offer {
 	o := p.offers(price)
 	o.Encrypts, o.Recipient = true, recipient
 	return o
 }
 
-// vault returns the vault of the latest request that was published, as p reads it.
+// vault returns the vault of the latest published request, as p reads it.
 func (w *world) vault(p person) *nip90.Vault {
 	w.Helper()
 	sent := w.sent(5000)
@@ -99,7 +99,7 @@ func (w *world) vault(p person) *nip90.Vault {
 	return v
 }
 
-// wantSealed wants a vault to be sealed for exactly one of two keys, and to hold the document.
+// wantSealed checks that a vault is sealed for exactly one of two keys, and holds the document.
 func (w *world) wantSealed(v *nip90.Vault, yes, no keyring) {
 	w.Helper()
 	got, err := yes.Open(w.Context(), v.Sealed)
@@ -134,7 +134,7 @@ func TestCredentialsAreSealedForProvider(t *testing.T) {
 	})
 }
 
-// wantsNoPassword looks for the password in everything that is kept and everything that was sent.
+// wantsNoPassword looks for the password in everything that was stored or sent.
 func (w *world) wantsNoPassword() {
 	w.Helper()
 	for e, err := range w.journal.Entries(w.Context(), 1) {

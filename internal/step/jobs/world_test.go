@@ -52,7 +52,7 @@ var (
 
 func (p person) service() guild.Service { return guild.Service{PubKey: p.key, D: "python"} }
 
-// offers is what p announces, for that price.
+// offers returns the offer of p at a price.
 func (p person) offers(price guild.Msat) guild.Offer {
 	return guild.Offer{Service: p.service(), Tasks: []string{"python"}, Kinds: []int{5000}, Price: price, State: guild.Seen, Confidence: 1, Confirmed: true,
 		Relays: []string{"wss://first.example", "wss://second.example"}}
@@ -65,7 +65,7 @@ type publication struct {
 	at     time.Duration // since the world began
 }
 
-// world is a journal with the step at work, between the functions that are the rest of the node to it.
+// world is the step running on a journal, with functions in place of the rest of the node.
 type world struct {
 	*testing.T
 	*Jobs
@@ -92,8 +92,8 @@ type world struct {
 	configures func(*Config) // what else the step is configured with, from the next start on
 }
 
-// orderly are the policy's numbers without what is random or spreads the work: the most trusted is asked first, of those
-// who are alike the cheapest, and of those the one with less to do.
+// orderly is the policy without random choices and shares: the most trusted provider is asked first, of equals the
+// cheapest, and of those the one with fewer requests.
 func orderly() (policy.Policy, guild.Hash) {
 	whole := policy.Default()
 	p := &whole.Routing
@@ -103,7 +103,7 @@ func orderly() (policy.Policy, guild.Hash) {
 	return whole, guild.Sum([]byte("orderly"))
 }
 
-// newWorld begins a world in which these services are offered.
+// newWorld begins a world with these offers.
 func newWorld(t *testing.T, offers ...guild.Offer) *world {
 	t.Helper()
 	w := &world{T: t, dir: journaltest.Dir(t), blobDir: journaltest.Dir(t), began: time.Now(), offers: offers,
@@ -162,7 +162,7 @@ func (w *world) trusted(_ string, s guild.Service) (guild.Trust, bool) {
 	return t, met
 }
 
-// offered is the market of those offers, in which nothing else is known of a provider.
+// offered is a market that only knows these offers.
 type offered func(task string, kind int) []guild.Offer
 
 func (o offered) Offers(task string, kind int) []guild.Offer { return o(task, kind) }
@@ -173,7 +173,7 @@ func (offered) Provider(s guild.Service) guild.Provider {
 
 func (offered) Measured(guild.Service, time.Time) route.Measured { return route.Measured{} }
 
-// network is what relays are to the step in a world.
+// network implements Network in a world.
 type network struct{ *world }
 
 func (network) Relays() []string { return []string{"wss://ours.example"} }
@@ -204,7 +204,7 @@ func (w network) Look(_ context.Context, _ nostr.PubKey, request nostr.ID, kind 
 	return slices.DeleteFunc(stored, func(v guild.Verified) bool { return v.Event().Kind != kind }), err
 }
 
-// relays changes what relays do from now on.
+// relays replaces the behaviour of the relays from now on.
 func (w *world) relays(do func(ctx context.Context, e nostr.Event, relays []string) error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -241,13 +241,13 @@ func (w *world) fetched(_ context.Context, p fact.Place, _ guild.Hash, _ int64) 
 	return io.NopCloser(bytes.NewReader(b)), nil
 }
 
-// pass lets time pass and everything that it brings about happen.
+// pass lets time pass, until nothing more happens.
 func (w *world) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// opens opens a job for the task, and lets happen what it makes due at once.
+// opens opens a job for the task, and waits until nothing more happens at once.
 func (w *world) opens(o Order) guild.JobID {
 	w.Helper()
 	o.Task, o.Title, o.Kind = "python", "Do it", 5000
@@ -275,7 +275,7 @@ func (w *world) wants(id guild.JobID, states ...guild.State) {
 	}
 }
 
-// ends compares what a job came to.
+// ends compares the ending of a job.
 func (w *world) ends(id guild.JobID, want guild.Ending) *Job {
 	w.Helper()
 	job, _ := w.fold.Job(id)
@@ -295,7 +295,7 @@ func (w *world) attempt(id guild.JobID) Attempt {
 	return job.Attempts[len(job.Attempts)-1]
 }
 
-// sent lists what was published of a kind.
+// sent lists the published events of a kind.
 func (w *world) sent(kind nostr.Kind) (all []publication) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -360,7 +360,7 @@ func feedback(request nostr.ID, s nip90.Status, text string) nostr.Event {
 	return nip90.Feedback{Request: request, Customer: customer.key, Status: s, Text: text}.Event()
 }
 
-// judges writes a verdict, as the judge would.
+// judges appends a verdict, as the judge would.
 func (w *world) judges(id guild.JobID, o guild.Outcome) {
 	w.Helper()
 	a := w.attempt(id)
@@ -383,7 +383,7 @@ func wantDrop(t *testing.T, err error, want guild.Reason) {
 	}
 }
 
-// delivery is a delivery bundle whose own word is that status.
+// delivery returns a delivery bundle with that status.
 func delivery(t *testing.T, status string) []byte {
 	t.Helper()
 	tree := fstest.MapFS{
