@@ -25,10 +25,10 @@ import (
 func (p *program) auditCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "audit",
-		Short: "Seal the journal, and prove that nothing in it was changed",
-		Long: `A seal is a signature over everything in the journal so far. What it covers cannot
-be changed, left out or put in another order without that being found: by this node,
-or by anybody who has a copy of the seal. A running node seals every hour
+		Short: "Seal the journal, and prove that it was not changed",
+		Long: `A seal is a signature over all entries of the journal so far. If one of them is
+changed, left out or reordered afterwards, that can be found, by this node or by
+anybody who has a copy of the seal. A running node seals the journal every hour
 (records.seal_every) and when it stops.`,
 		Example: "  guild audit seal --json > seal.json\n  guild audit verify --checkpoint seal.json\n  guild audit prove 42",
 	}, p.auditSealCommand(), p.auditVerifyCommand(), p.auditProveCommand())
@@ -38,9 +38,9 @@ func (p *program) auditSealCommand() *cobra.Command {
 	cmd := call(p, p.acting, control.SealJournal, &cobra.Command{
 		Use:   "seal",
 		Short: "Seal the journal now",
-		Long: `seal signs a checkpoint of the journal as it is now, unless nothing was added since
-the latest one. What --json prints can be kept elsewhere, or given to somebody:
-guild audit verify --checkpoint takes it.`,
+		Long: `seal signs a checkpoint of the journal, unless nothing was added since the latest
+one. Keep the output of --json elsewhere, or give it to somebody: guild audit
+verify --checkpoint reads it.`,
 		Example: "  guild audit seal --json > seal.json",
 	}, func(sealed audit.Sealed) error {
 		_, err := fmt.Fprintf(p.out, "sealed    %s\nroot      %s\nevent     %s\n",
@@ -62,30 +62,30 @@ func (p *program) auditVerifyCommand() *cobra.Command {
 	var o auditVerifyOptions
 	cmd := p.local(&cobra.Command{
 		Use:   "verify",
-		Short: "Check that nothing in the journal was changed since it was sealed",
-		Long: `verify reads all files of the journal, also its archives, and writes nothing; no
-node need run. Every entry must be whole and name the one before it, and all of
-them must be what each seal, and each checkpoint that is given, says that they
-were. What was added after the latest seal is only known to this machine.
+		Short: "Check that the journal was not changed since it was sealed",
+		Long: `verify reads all files of the journal, also its archives, and writes nothing; it
+needs no node. Every entry must be whole and name the one before it, and the
+entries must match each seal and each checkpoint that is given. Entries after the
+latest seal are known to this machine only.
 
-Whoever can change every file here can also cut off the end with its seals. A
-checkpoint that was kept elsewhere finds that too, and so do those that were
-published: with --published the relays are asked for them. Those of other journals
-by the same key are named, and prove nothing of this one. A repair is told as a
-change until a checkpoint from after it is given.
+Somebody who can change every file here can also cut off the end with its seals. A
+checkpoint that was kept elsewhere finds that, and so do published ones: with
+--published the relays are asked for them. Checkpoints of other journals by the
+same key are listed, and prove nothing about this one. A repair counts as a change
+until a checkpoint from after it is given.
 
-Seals count when the key of this node signed them, or the one that --signer names.
-Where there is no key, as beside a copy, whoever signed the first seal counts, and
-nobody vouches for that.
+Seals count if the key of this node signed them, or the one of --signer. Without a
+key, as beside a copy, the signer of the first seal counts, and nobody vouches for
+it.
 
-What a node starts from are snapshots of what it computed from the journal. Only the
-one that says what was sealed is compared here; without the directory snapshot the
-next start computes all of them anew.
+A node starts from snapshots of what it computed from the journal. Only the one
+that records the seals is compared here. If you delete the directory snapshot, the
+next start computes all of them again.
 
-With --proof no journal is read: what guild audit prove wrote, its directory or its
-JSON, is checked as anybody can who is given it.
+With --proof no journal is read. Instead, the output of guild audit prove, a
+directory or JSON, is checked, as its receiver would.
 
-It exits 1 when something was changed, and says which entry is the first.`,
+It exits 1 when something was changed, and names the first such entry.`,
 		Example: "  guild audit verify\n  guild audit verify --published\n  guild audit verify --checkpoint seal.json --json\n" +
 			"  guild audit verify --proof proof --signer npub1…",
 	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) { return p.runAuditVerify(cmd.Context(), o) })

@@ -30,9 +30,10 @@ func (p *program) auditProveCommand() *cobra.Command {
 		Use:   "prove JOB|RECEIPT|ENTRY",
 		Short: "Prove that an entry is in the sealed journal",
 		Long: `prove writes an entry, the hashes that lead from it to the root of the sealed
-journal, and the signed checkpoint with that root: whoever has these three knows
-that the entry was in the journal, and sees no other: guild audit verify --proof
-checks it. Of a job or a receipt it is the entry that names the receipt.`,
+journal, and the signed checkpoint with that root. With these three anybody can
+check, with guild audit verify --proof, that the entry was in the journal, and
+sees no other entry. For a job or a receipt it is the entry that names the
+receipt.`,
 		Example: "  guild audit prove 42\n  guild audit prove r-5f21c9aa --out proof",
 		Args:    cli.OneArg("a job, a receipt, or the number of an entry"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {

@@ -14,7 +14,7 @@ import (
 func (p *program) backupCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "backup",
-		Short:   "Keep what was learned away from this machine, and get it back",
+		Short:   "Back up trust and the states of providers, and restore them",
 		Example: "  guild backup now\n  guild backup ls\n  guild backup restore --from-relays",
 	}, p.backupNowCommand(), p.backupLsCommand(), p.backupRestoreCommand())
 }
@@ -22,8 +22,8 @@ func (p *program) backupCommand() *cobra.Command {
 func (p *program) backupNowCommand() *cobra.Command {
 	return call(p, p.acting, control.MakeBackup, &cobra.Command{
 		Use:   "now",
-		Short: "Back trust and the states of providers up now",
-		Long: `now seals the matrix with a key of its own, puts it on the Blossom servers, and
+		Short: "Back up trust and the states of providers now",
+		Long: `now encrypts the matrix with a key of its own, puts it on the Blossom servers, and
 sends a private message to yourself (NIP-17) that names it. A running node does so
 by itself after significant changes, at most once an hour.`,
 		Example: "  guild backup now",
@@ -59,11 +59,11 @@ func (p *program) backupRestoreCommand() *cobra.Command {
 	var fromRelays, force bool
 	cmd := send(p, p.acting, control.RestoreBackup, &cobra.Command{
 		Use:   "restore --from-relays",
-		Short: "Take over what a lost node had learned",
+		Short: "Restore the backup of a lost node",
 		Long: `restore reads the private messages that a node with this identity sent to itself,
-fetches the newest backup, and takes its trust and states over. Providers that
-nobody announces any more are put in quarantine. It wants a node that has learned
-nothing yet, unless --force is given.`,
+fetches the newest backup, and restores its trust and states. Providers that are
+not announced any more are put in quarantine. The node must not have learned
+anything yet, unless --force is given.`,
 		Example: "  guild init --import < nsec.txt\n  guild backup restore --from-relays",
 	}, func(*cobra.Command, []string) (control.Restore, []string, error) {
 		if !fromRelays {

@@ -31,14 +31,14 @@ func (p *program) benchCommand() *cobra.Command {
 	var o benchOptions
 	cmd := &cobra.Command{
 		Use:   "bench NPUB | --ls",
-		Short: "Try a provider with benchmarks, now",
-		Long: `bench puts benchmarks to a provider, has the judge judge what comes back, and says
-what the provider is from now on: active, conditional or rejected. Three runs
-decide, or five when those do not agree. A node that is up tries new providers by
-itself, within a daily budget (meeting.daily_msat); this is outside of it.
+		Short: "Benchmark a provider now",
+		Long: `bench gives benchmarks to a provider, judges the deliveries, and decides its
+state: active, conditional or rejected. Three runs decide, or five if those do not
+agree. A running node benchmarks new providers by itself, within a daily budget
+(meeting.daily_msat); this verb does not count against it.
 
-Each provider gets exercises of its own, and each run others. Their rules are told,
-the tests that decide are not.
+Each provider gets exercises of its own, and each run others. The provider is told
+their rules, but not the tests that decide.
 
 There are benchmarks for the tasks ` + strings.Join(suite.Tasks(), ", ") + `.
 

@@ -32,7 +32,7 @@ var errUnwell = errors.New("something that guild needs is missing")
 func (p *program) doctorCommand() *cobra.Command {
 	return p.local(&cobra.Command{
 		Use:   "doctor",
-		Short: "Check this machine and say what is missing",
+		Short: "Check this machine for what guild needs",
 		Long: `doctor checks the config, the identity, the journal, the sandbox, the test tools,
 the disk, the clock, the relays and the control socket. It changes nothing, and
 exits 1 when something that guild needs is missing.`,

@@ -13,7 +13,7 @@ func (p *program) eventsCommand() *cobra.Command {
 	rejected := &cobra.Command{
 		Use:   "rejected",
 		Short: "List events that were dropped, and why",
-		Long: `rejected lists the latest events that came from a relay and changed nothing: a bad
+		Long: `rejected lists the latest events from relays that changed nothing: with a bad
 signature, a result from a stranger, a second result. The newest is last.`,
 		Example: "  guild events rejected\n  guild events rejected --json | jq -r .reason | sort | uniq -c",
 		Args:    cli.NoArgs(),

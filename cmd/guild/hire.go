@@ -48,45 +48,46 @@ type hireOptions struct {
 	why    oa.Verification // the request's, where Level follows from it
 }
 
-const hireHelp = `hire packs a task bundle, asks a provider for it, judges the delivery by the
-bundle's own acceptance criteria, and shows what happens until the job ends. It
-talks to the running node, or runs one until no job is open.
+const hireHelp = `hire packs a task bundle, asks a provider to do it, judges the delivery by the
+bundle's own acceptance criteria, and shows the progress until the job ends. It
+uses the running node, or runs one until no job is open.
 
-Tests below tests/hidden of a directory stay on this machine: the bundle has a
+Tests below tests/hidden of a directory stay on this machine. The bundle has a
 commitment to each, and the judge uses exactly those.
 
-A vault travels beside the bundle, and nothing of it unless --release says so: each
-credential by its name, sealed for the providers that --provider names, or by the
-node for the one that it asks. Only providers who read encrypted requests get any.
+A vault is never part of the bundle. --release gives the provider credentials of
+it by name, sealed for the providers of --provider, or by the node for the one
+that it asks. Only providers that read encrypted requests get any.
 
 With --criticality several providers do the job at the same time: medium asks two
-and takes the first accepted delivery, high asks three of which two must agree,
-critical five of which three must. Each is asked for itself, so it costs two, three
-or five times as much; who is still at it when enough agree is told to stop.
+and takes the first accepted delivery; high asks three, two of which must agree;
+critical asks five, three of which must agree. It costs two, three or five times
+as much. Remaining providers are cancelled once a quorum agrees.
 
---open asks everybody for an offer first, without showing the bundle, and then the
-best of those who answered.
+--open first asks everybody for an offer, without showing the bundle, and then
+hires the best of those that answered.
 
 --input gives the provider something beside the bundle: url:https://…,
 event:nevent1…, job:ID (the result of an earlier job), blob:SHA256, text:…, or
 @FILE.
 
-With --type the file is the request of a typed job (guild oa ls), which travels as
-other programs know it. It is checked here first, and the result when it comes: by
-its schema, and by running the commands of oa.sandbox_run.v1 again, or embedding a
-sample again. How many are asked is what its verification says, or --criticality.
-What is accepted is printed, and the rest goes to standard error, or it is written
-to --output. guild job result prints it once more.
+With --type the file is the request of a typed job (guild oa ls), sent in the form
+that other programs know. The request is checked before it is sent, and the result
+when it arrives: by its schema, and for oa.sandbox_run.v1 by running the commands
+again, for embeddings by computing a sample again. Its verification says how many
+providers are asked, or --criticality does. The accepted result is printed, and
+all else goes to standard error; or it is written to --output. guild job result
+prints it again.
 
-When the job is accepted, guild job fetch writes the files that were delivered.
+When the job is accepted, guild job fetch writes the delivered files.
 
 Exit codes:
   0    accepted
   1    rejected, partly done, cancelled or parked (--json tells them apart); or the
-       node that had the job has died, and goes on with it when it is started again
-  2    usage, or there is nothing to hire with yet: no identity or no journal, which
-       guild init makes
-  3    nobody took it
+       node that had the job has died, and continues it when it is started again
+  2    usage, or guild is not set up: no identity or no journal, which guild init
+       makes
+  3    no provider took it
   4    timed out
   5    security violation: the delivery tried to break out of the sandbox
   130  interrupted; the job goes on, guild job watch follows it`
@@ -95,7 +96,7 @@ func (p *program) hireCommand() *cobra.Command {
 	var o hireOptions
 	cmd := &cobra.Command{
 		Use:   "hire DIR|FILE.nut|REQUEST.json",
-		Short: "Have a task bundle done by a provider, and judge what comes back",
+		Short: "Hire a provider for a task bundle, and judge the delivery",
 		Long:  hireHelp,
 		Example: `  guild hire ./fix-the-parser
   guild hire task.nut --timeout 10m --bid 21000

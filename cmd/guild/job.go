@@ -19,12 +19,12 @@ import (
 func (p *program) jobCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "job",
-		Short:   "Look at jobs, watch or cancel them, fetch what was delivered",
+		Short:   "Look at jobs, watch or cancel them, fetch deliveries",
 		Example: "  guild job ls\n  guild job watch 5f21c9aa\n  guild job fetch 5f21c9aa --to work",
 	}, p.jobLsCommand(),
 		call(p, p.reading, control.OneJob, jobVerb("show", "Show one job with its attempts and verdicts"), p.showJob),
 		p.jobWatchCommand(),
-		call(p, p.running, control.CancelJob, jobVerb("cancel", "Cancel a job: nothing more is asked, late results are not judged"),
+		call(p, p.running, control.CancelJob, jobVerb("cancel", "Cancel a job; late results are not judged"),
 			func(job control.Job) error {
 				_, err := fmt.Fprintf(p.out, "job %s: %s\n", short(job.ID), cli.Clean(summary(job)))
 				return err

@@ -29,16 +29,16 @@ func (p *program) jobFetchCommand() *cobra.Command {
 	var o fetchOptions
 	cmd := p.local(&cobra.Command{
 		Use:   "fetch JOB",
-		Short: "Write the files that were delivered for a job",
-		Long: `fetch writes the delivered files into a new directory: those of the delivery
-that was accepted, or of the one that was chosen of several. The directory must be
-empty or not exist; it is there whole or not at all. Without --to it is named after
-the job, in the current directory. The running node is asked, or the journal that
-it left.
+		Short: "Write the delivered files of a job",
+		Long: `fetch writes the delivered files into a new directory: those of the accepted
+delivery, or of the chosen one of several. The directory must be empty or not
+exist. It is written whole or not at all. Without --to it is named after the job,
+in the current directory. It asks the running node, or reads the journal of a
+stopped one.
 
-What was not accepted is only written with --rejected: the latest delivery, or
-that of --attempt. It may be wrong, or meant to do harm. A directory .git is never
-written, since git runs programs that are named there.
+A delivery that was not accepted is only written with --rejected: the latest one,
+or that of --attempt. It may be wrong, or malicious. A directory .git is never
+written, because git runs programs that are named there.
 
 JOB is a job's id or the beginning of one.`,
 		Example: "  guild job fetch 5f21c9aa --to work\n  guild job fetch 5f21c9aa --rejected --json | jq -r '.files[].path'",

@@ -23,9 +23,9 @@ func (p *program) journalCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "journal",
 		Short: "Look at the journal of facts, repair or archive it",
-		Long: `The journal holds every decision of this node, in order; everything else that guild
-shows is computed from it. These verbs ask the running node, or open the journal
-themselves when none runs.`,
+		Long: `The journal holds every decision of this node, in order; everything else that
+guild shows is computed from it. These verbs ask the running node, or open the
+journal themselves if none runs.`,
 		Example: "  guild journal ls --subject job.5f21",
 	}, p.journalLsCommand(), p.journalShowCommand(), p.journalRepairCommand(), p.journalReleaseCommand(), p.journalArchiveCommand())
 }

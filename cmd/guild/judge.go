@@ -18,7 +18,7 @@ import (
 func (p *program) judgeCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "judge",
-		Short: "Judge deliveries by hand, see why a verdict came about, rule where a person must",
+		Short: "Judge deliveries, explain verdicts, decide cases left to a person",
 		Example: "  guild judge run ./my-task ./its-delivery\n" +
 			"  guild judge explain 5f21c9aa\n  guild judge doctor",
 	}, p.judgeRunCommand(), p.judgeExplainCommand(), p.judgeRuleCommand(), p.judgeCompareCommand(), p.judgeDoctorCommand())
@@ -28,10 +28,10 @@ func (p *program) judgeExplainCommand() *cobra.Command {
 	var cmd *cobra.Command
 	cmd = call(p, p.reading, control.Evidence, &cobra.Command{
 		Use:   "explain JOB",
-		Short: "Show what a verdict rests on",
-		Long: `explain shows what the judge kept of each delivery of a job: the tests with what
-they said, what was measured, the walls it ran in, what static analysis found, and
-what the delivery claims of itself. With --json it prints the evidence whole.
+		Short: "Show the grounds of a verdict",
+		Long: `explain shows the judge's record of each delivery of a job: the tests with their
+output, the measurements, the sandbox, the findings of static analysis, and the
+claims of the delivery. --json prints all the evidence.
 
 JOB is a job's id or the beginning of one.`,
 		Example: "  guild judge explain 5f21c9aa\n  guild judge explain 5f21c9aa --json | jq '.[0].evidence.findings'",
@@ -186,9 +186,10 @@ func (p *program) judgeRuleCommand() *cobra.Command {
 	cmd := send(p, p.running, control.RuleJob, &cobra.Command{
 		Use:   "rule JOB accept|partial|reject",
 		Short: "Decide on a delivery whose criteria ask for a person",
-		Long: `rule gives the verdict where no program can: on a delivery whose criteria say
-"auto_verifiable": false, ask for a human review, or are a checklist. What programs
-found stays in the verdict beside the ruling; guild judge explain JOB shows it.`,
+		Long: `rule gives the verdict if no program can: for a delivery whose criteria say
+"auto_verifiable": false, ask for a human review, or are a checklist. The findings
+of programs stay in the verdict beside the ruling; guild judge explain JOB shows
+them.`,
 		Example: "  guild judge rule 5f21c9aa accept\n  guild judge rule 5f21c9aa reject --note 'the third point is missing'",
 		Args:    cli.Arity(cobra.ExactArgs(2), "a job and accept, partial or reject"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {

@@ -32,7 +32,7 @@ func (p *program) judgeCompareCommand() *cobra.Command {
 	var o compareOptions
 	cmd := p.local(&cobra.Command{
 		Use:   "compare REQUEST RESULT...",
-		Short: "Compare several results of a job that no test can decide",
+		Short: "Compare results of a job that no test can decide",
 		Long: `compare adjudicates results of a subjective job, such as a ranking or an analysis.
 REQUEST and each RESULT are JSON files. The ways to adjudicate:
 

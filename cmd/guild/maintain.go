@@ -28,15 +28,15 @@ type archiveOptions struct {
 func (p *program) journalRepairCommand() *cobra.Command {
 	return p.local(&cobra.Command{
 		Use:   "repair",
-		Short: "Rebuild a damaged journal from what is left of it",
+		Short: "Rebuild a damaged journal from its whole entries",
 		Long: `repair keeps a copy of everything, rebuilds the journal from the entries that are
-whole, and says what is lost. What strangers wrote, if damaged, is moved aside,
-and relays are asked for it again. No node may be running.
+whole, and lists those that are lost. Damaged streams of strangers' events are
+moved aside, and relays are asked for them again. No node may be running.
 
-What an entry is about, as one job or the trust for one task, is its guard. A
-guard that lost entries is put into quarantine: all that is left of it is kept and
-shown, and nothing is done or decided for it, because what is lost may have been
-done already. 'guild journal release GUARD' lets it go on.`,
+An entry's guard is its subject, as one job or the trust for one task. A guard
+that lost entries is put into quarantine: its remaining entries are kept and
+shown, but nothing is done or decided for it, because a lost entry may mean that
+it was done already. 'guild journal release GUARD' ends that.`,
 		Example: "  guild journal repair",
 	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) {
 		c, err := p.config()
@@ -62,12 +62,12 @@ func (p *program) journalReleaseCommand() *cobra.Command {
 	all := false
 	cmd := send(p, p.reading, control.ReleaseGuards, &cobra.Command{
 		Use:   "release GUARD...",
-		Short: "Let go on what a repair has put into quarantine",
-		Long: `release ends the quarantine of a guard, as one job or the trust for one task,
-that lost entries when the journal was repaired. From then on guild works on from
-what is left of it, and what was lost may be done again: a job whose request is
-lost may be asked for, judged and paid a second time. 'guild job show' and
-'guild journal ls --subject' show what is left.
+		Short: "End the quarantine after a repair",
+		Long: `release ends the quarantine of a guard, as one job or the trust for one task, that
+lost entries when the journal was repaired. guild then continues from the
+remaining entries, and may repeat what the lost ones recorded: a job whose request
+is lost may be asked for, judged and paid a second time. 'guild job show' and
+'guild journal ls --subject' show the remaining entries.
 
 GUARD is a guard's name, or the beginning of one.`,
 		Example: "  guild journal release job.5f21c9aa\n  guild journal release --all --json",
@@ -104,8 +104,8 @@ func (p *program) journalArchiveCommand() *cobra.Command {
 		Use:   "archive --before AGE",
 		Short: "Move old entries into a signed, compressed archive",
 		Long: `archive signs a checkpoint, moves the entries that are older than AGE into a
-compressed file beside the journal, and notes that in the journal. Nothing that
-guild shows changes. No node may be running.`,
+compressed file beside the journal, and records that in the journal. The output of
+guild does not change. No node may be running.`,
 		Example: "  guild journal archive --before 2160h",
 	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) { return p.runArchive(cmd.Context(), o) })
 	cmd.Flags().DurationVar(&o.Before, "before", 0, "age of the youngest entry that goes, as 720h (required)")

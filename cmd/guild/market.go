@@ -18,7 +18,7 @@ import (
 func (p *program) marketCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "market",
-		Short:   "Look at who offers what, try providers, recommend them",
+		Short:   "List providers, benchmark and recommend them",
 		Example: "  guild market ls --task python\n  guild market show npub1…\n  guild market bench npub1…",
 	}, p.marketLsCommand(), p.marketShowCommand(), p.marketWatchCommand(), p.benchCommand(), p.recommendCommand(), p.whyCommand(), p.rechooseCommand())
 }
@@ -32,11 +32,11 @@ func (p *program) marketLsCommand() *cobra.Command {
 	var o marketOptions
 	cmd := p.local(&cobra.Command{
 		Use:   "ls",
-		Short: "List known providers, what they offer and how far they are trusted",
-		Long: `ls lists the services that were announced. FIT is how sure it is that a provider
-does the task: 1 when it names the task, 0.8 for a synonym, 0.6 when it is inferred.
-DONE is how many of the jobs that it had from this node were accepted. Those whom
-this node has asked before come first.`,
+		Short: "List known providers with their offers and trust",
+		Long: `ls lists the announced services. FIT says how surely a provider does the task: 1
+if it names the task, 0.8 for a synonym, 0.6 if it is inferred. DONE counts its
+accepted jobs of this node, and all of them. Providers that this node has asked
+before come first.`,
 		Example: "  guild market ls\n  guild market ls --task python",
 	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) { return p.runMarketLs(cmd.Context(), o) })
 	cmd.Flags().StringVar(&o.Task, "task", "", "only those who offer this task")
@@ -135,10 +135,10 @@ func describeTrust(v control.Provider) string {
 func (p *program) marketShowCommand() *cobra.Command {
 	cmd := call(p, p.reading, control.Cards, &cobra.Command{
 		Use:   "show PROVIDER",
-		Short: "Show what a provider claims beside what was measured",
-		Long: `show puts what a provider announces beside what this node has measured, and since
-when. A provider is named by its npub, also shortened as market ls shows it or
-by its start alone, its key in hex, or a NIP-05 name.`,
+		Short: "Compare a provider's claims with measurements",
+		Long: `show compares a provider's announcement with this node's measurements, and says
+since when they are made. A provider is named by its npub, also shortened as
+market ls shows it or by its start alone, its key in hex, or a NIP-05 name.`,
 		Example: "  guild market show npub1…\n  guild market show npub1… --d python --json",
 	}, func(cards []control.Card) error {
 		for i, card := range cards {

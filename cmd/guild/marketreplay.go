@@ -26,11 +26,11 @@ func (p *program) rechooseCommand() *cobra.Command {
 	var o rechooseOptions
 	cmd := send(p, p.reading, control.ReplayRouting, &cobra.Command{
 		Use:   "replay",
-		Short: "Tell what the router would have chosen with other settings",
-		Long: `replay makes the routing decisions of the journal again by other settings, and says
-what that would have cost and scored. What the others would have delivered is
-estimated from their own verdicts, and SURE says how much that rests on. A decision
-knows the sixteen best candidates that it had. Nothing is changed by it.`,
+		Short: "Replay routing decisions with other settings",
+		Long: `replay makes the routing decisions of the journal again with other settings, and
+compares their cost and score. The results of providers that were not chosen are
+estimated from their other verdicts, and SURE says how much data that rests on. A
+decision has its sixteen best candidates. Nothing is changed.`,
 		Example: "  guild market replay --epsilon 0\n  guild market replay --weights trust=0.5,cost=0.3,latency=0.2\n  guild market replay --policy measured --task python --since 168h",
 	}, func(cmd *cobra.Command, _ []string) (control.RouterSettings, []string, error) {
 		how, err := p.settings(o, cmd.Flags().Changed("epsilon"))

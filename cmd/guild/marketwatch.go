@@ -15,10 +15,10 @@ import (
 func (p *program) marketWatchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
-		Short: "Follow who comes, changes and goes",
-		Long: `watch prints a line whenever a provider is announced for the first time, changes
-what it says, is taken back, or moves to another state here. It needs a running
-node, and goes on until Ctrl-C.`,
+		Short: "Follow changes of providers",
+		Long: `watch prints a line when a provider is announced for the first time, changes its
+announcement, retracts it, or gets another state here. It needs a running node,
+and goes on until Ctrl-C.`,
 		Example: "  guild market watch\n  guild market watch --json",
 		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runMarketWatch(cmd.Context(), cli.AsJSON(cmd)) },

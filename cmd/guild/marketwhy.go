@@ -20,8 +20,8 @@ func (p *program) whyCommand() *cobra.Command {
 		Use:   "why JOB",
 		Short: "Explain why each provider of a job was asked",
 		Long: `why shows each routing decision of a job as it was made: the candidates with the
-terms of their scores, who was left out and by what, the dice, and the rules that
-could not be kept. A score is the sum of its terms, each already weighed.`,
+terms of their scores, the excluded providers with the rules, the dice, and the
+rules that could not be kept. A score is the sum of its weighted terms.`,
 		Example: "  guild market why 5f21c9aa\n  guild market why 5f21c9aa --json",
 	}, func(all []control.Decision) error {
 		if len(all) == 0 {

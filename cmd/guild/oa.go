@@ -18,11 +18,11 @@ import (
 func (p *program) oaCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "oa",
-		Short: "Look at typed jobs of the OpenAgents surface",
-		Long: `oa shows which types of jobs are known, what their requests and results must look
-like, and what is wrong with one. Beside the four of the surface it knows those that
-the files schemas/*.json beside config.toml describe, in the form that
-'guild oa schema' prints.`,
+		Short: "Describe and check typed jobs of the OpenAgents surface",
+		Long: `oa lists the known types of jobs, describes their requests and results, and checks
+them. Beside the four types of the surface there are those that the files
+schemas/*.json beside config.toml describe, in the form that 'guild oa schema'
+prints.`,
 		Example: "  guild oa ls\n  guild oa check request.json --type oa.embedding.v1",
 	}, p.oaLsCommand(), p.oaSchemaCommand(), p.oaCheckCommand(), p.oaHashCommand())
 }
@@ -68,7 +68,7 @@ func (p *program) completeJobTypes(*cobra.Command, []string, string) ([]string, 
 func (p *program) oaLsCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:     "ls",
-		Short:   "List the job types that are known",
+		Short:   "List the known job types",
 		Example: "  guild oa ls\n  guild oa ls --json",
 	}, func(*cobra.Command, []string) (*cli.Result, error) { return p.runOALs() })
 	cmd.Flag("json").Usage = "print them as JSON"
@@ -163,12 +163,12 @@ func (p *program) oaCheckCommand() *cobra.Command {
 	var o oaCheckOptions
 	cmd := p.local(&cobra.Command{
 		Use:   "check [FILE|-]",
-		Short: "Say what is wrong with a request or a result",
-		Long: `check says what is wrong with the request of a typed job, field by field, and exits
-with 1 if anything is. The file has an envelope, which says its job type, or a bare
+		Short: "Check a request or a result",
+		Long: `check lists the faults of a typed job's request, field by field, and exits 1 if
+there are any. The file has an envelope, which names its job type, or a bare
 payload with --type. With --result it has a result; --request names the request
-that it answers, for what only the two together show. What the provenance of a
-result lacks is listed, and no fault.`,
+for it, for faults that only the two together show. Missing provenance of a result
+is listed, and is no fault.`,
 		Example: "  guild oa check request.json --type oa.sandbox_run.v1\n" +
 			"  guild oa check result.json --type oa.embedding.v1 --result --request r.json",
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
@@ -264,9 +264,9 @@ func (p *program) oaHashCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "hash [FILE|-]",
 		Short: "Print the job hash of a request",
-		Long: `hash prints the hash of a request's payload as it stands there: no default is
-filled in and no number spelled anew. Of an envelope it is the hash of what is
-inside, and another one said in its job_hash is an error.`,
+		Long: `hash prints the hash of a request's payload as it is: no default is filled in and
+no number is rewritten. For an envelope it is the hash of the payload inside, and
+a different job_hash is an error.`,
 		Example: "  guild oa hash request.json\n  guild oa hash --json - < envelope.json",
 	}, func(_ *cobra.Command, args []string) (*cli.Result, error) { return p.runOAHash(append(args, "-")[0]) })
 	cmd.Flag("json").Usage = "print the hash as JSON"

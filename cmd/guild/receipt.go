@@ -26,7 +26,7 @@ func (p *program) receiptCommand() *cobra.Command {
 	cli.JSONFlag(show, "print it on one line, as it was hashed")
 	return cli.Group(&cobra.Command{
 		Use:     "receipt",
-		Short:   "Look at receipts, and hand their evidence on",
+		Short:   "Show receipts and export their evidence",
 		Example: "  guild receipt show 5f21c9aa\n  guild receipt export 5f21c9aa && guild verify receipt-*.zip",
 	}, show, p.receiptExportCommand())
 }

@@ -37,20 +37,20 @@ func (p *program) receiptExportCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "export JOB|RECEIPT",
 		Short: "Write the evidence of a receipt, for guild verify",
-		Long: `export writes what proves one receipt into one file: the signed events, the bundle
-and the delivery, the verdict with the judge's output, the trajectory, the policy,
-the journal's entry with its proof, and the reviews. Whoever has the file can check
-it with guild verify, without a node and offline. docs/VERIFY.md describes it. Of a
-job with several receipts it is the last one that counts; an earlier one is exported
-by its own id. The beginning of an id will do.
+		Long: `export writes everything that proves one receipt into one file: the signed events,
+the bundle and the delivery, the verdict with the judge's output, the trajectory,
+the policy, the journal's entry with its proof, and the reviews. guild verify
+checks the file offline and without a node. docs/VERIFY.md describes it. The last
+receipt of a job counts; name an earlier one by its own id. The beginning of an id
+is enough.
 
 The file shows the whole work, and opens the two messages of the job if they were
-encrypted; no other message can be read with it. Leave out what is nobody's
-business: what is not there is not checked, and everything else is. Without the
-bundle or the delivery, what opens the message that brought it is left out, too; a
-message that was not encrypted shows it all the same.
+encrypted, but no other message. Leave private files out: the checks of missing
+files are skipped, and all others are made. Without the bundle or the delivery,
+the key of the message that brought it is left out, too; a message that was not
+encrypted still shows it.
 
-The exit code is 1 when something in it does not hold; it is written all the same.`,
+The exit code is 1 if a check fails; the file is written all the same.`,
 		Example: "  guild receipt export 5f21c9aa\n  guild receipt export 5f21c9aa --without bundle.nut\n  guild receipt export r-12ab34cd -o - > evidence.zip",
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
 		return p.runReceiptExport(cmd.Context(), args[0], o)

@@ -13,11 +13,11 @@ func (p *program) recommendCommand() *cobra.Command {
 	var asked control.Recommend
 	cmd := send(p, p.acting, control.RecommendProvider, &cobra.Command{
 		Use:   "recommend PROVIDER",
-		Short: "Tell everybody that you recommend a provider",
+		Short: "Publish that you recommend a provider",
 		Long: `recommend publishes, under your key, that you recommend a provider's announcement
-(NIP-89, kind 31989), one event for each kind of request. Who follows you can see
-it, and their nodes may try that provider first. What you recommended before for
-the same kind stays.
+(NIP-89, kind 31989), one event for each kind of request. Your followers can see
+it, and their nodes may try that provider first. Earlier recommendations for the
+same kind stay.
 
 A provider is named by its npub, also shortened as market ls shows it, its key in
 hex, or a NIP-05 name.`,

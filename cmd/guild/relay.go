@@ -21,8 +21,8 @@ func (p *program) relayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "relay",
 		Short: "Run the embedded relay alone",
-		Long: `relay runs the Nostr relay and Blossom server that a node has inside, without a
-node, so that several nodes on this machine can share it. It prints its URL.`,
+		Long: `relay runs the node's embedded Nostr relay and Blossom server without a node, so
+that several nodes on this machine can share them. It prints its URL.`,
 		Example: "  guild relay\n  guild relay --addr 127.0.0.1:0 --dir ./relay",
 		Args:    cli.NoArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runRelay(cmd.Context(), o) },

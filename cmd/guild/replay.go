@@ -38,15 +38,14 @@ func (p *program) replayShowCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use:   "show FILE|JOB|RECEIPT|-",
 		Short: "Play a trajectory, step by step",
-		Long: `show plays a trajectory, REPLAY.jsonl: of a file, of standard input, or what this
-node did for a job; JOB/ATTEMPT is what it did up to the end of one attempt, RECEIPT
-what it had done when that receipt was written. The beginning of an id will do. On a
-terminal it takes the time that it took then, but never waits for more than two
-seconds: space halts it, n shows the next event, + and - change the speed, e plays
-the rest at once and q leaves. Elsewhere all events are printed at once.
-A ReplayBundle is played, too.
+		Long: `show plays a trajectory, REPLAY.jsonl, from a file, from standard input, or of a
+job of this node. JOB/ATTEMPT ends at the end of one attempt, RECEIPT when that
+receipt was written. The beginning of an id is enough. On a terminal it plays at
+the original speed, with pauses of at most two seconds: space pauses, n shows the
+next event, + and - change the speed, e plays the rest at once and q quits.
+Elsewhere all events are printed at once. A ReplayBundle is played, too.
 
-Lines that cannot be read are named and passed over; then the exit code is 1.`,
+Lines that cannot be read are named and skipped; then the exit code is 1.`,
 		Example:           "  guild replay show 5f21c9aa\n  guild replay show REPLAY.jsonl --speed 4\n  guild replay show 5f21c9aa --json > REPLAY.jsonl",
 		Args:              cli.OneArg("a file, a job, a receipt, or -"),
 		ValidArgsFunction: p.completeJobsAndFiles,

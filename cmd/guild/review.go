@@ -13,22 +13,22 @@ import (
 func (p *program) reviewCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "review",
-		Short:   "See and steer what is said in public of providers' work",
+		Short:   "Control your public reviews of providers",
 		Example: "  guild review ls\n  guild review show npub1…\n  guild review hold npub1… --because \"they object\"",
 	}, p.reviewLsCommand(), p.reviewShowCommand(),
 		p.reviewVerb("publish", "Publish a review of a provider now", "publish says now what a provider's work is worth, without waiting a day after its\nbenchmark."),
-		p.reviewVerb("hold", "Publish nothing of a provider for now", "hold keeps reviews of a provider back until guild review resume."),
+		p.reviewVerb("hold", "Hold back reviews of a provider", "hold keeps reviews of a provider back until guild review resume."),
 		p.reviewVerb("resume", "End a hold", "resume ends a hold; what became due meanwhile is published as it is then."),
-		p.reviewVerb("retract", "Take a published review back", "retract asks relays to delete a review of yours (NIP-09)."))
+		p.reviewVerb("retract", "Retract a published review", "retract asks relays to delete a review of yours (NIP-09)."))
 }
 
 func (p *program) reviewLsCommand() *cobra.Command {
 	cmd := call(p, p.reading, control.Reviews, &cobra.Command{
 		Use:   "ls",
 		Short: "List your reviews: published, waiting and held",
-		Long: `ls lists what this node says of providers in public (kinds 2020 and 32020), and what
-it is going to say: a review is published a day after a benchmark, at once when
-trust has moved by 0.2, and never while it is held.`,
+		Long: `ls lists this node's public reviews of providers (kinds 2020 and 32020), and the
+coming ones: a review is published a day after a benchmark, at once when trust has
+moved by 0.2, and never while it is held.`,
 		Example: "  guild review ls\n  guild review ls --task python --json",
 	}, p.showReviews)
 	cmd.Flags().String("task", "", "only this task")
@@ -62,9 +62,9 @@ func (p *program) when(ms int64) string {
 func (p *program) reviewShowCommand() *cobra.Command {
 	cmd := call(p, p.reading, control.ReviewCards, &cobra.Command{
 		Use:   "show PROVIDER",
-		Short: "Show what you and others say of a provider",
-		Long: `show puts your own reviews beside those of others. A review by somebody else counts
-as far as you trust its author, less the older it is, and less without a receipt
+		Short: "Show reviews of a provider, yours and others'",
+		Long: `show lists your own reviews beside those of others. A review by somebody else is
+weighted by your trust in its author, less with age, and less without a receipt
 that verifies. Others' reviews never raise trust by themselves.`,
 		Example: "  guild review show npub1…\n  guild review show npub1… --task python --json",
 	}, func(cards []control.ReviewCard) error {

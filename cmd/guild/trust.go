@@ -15,7 +15,7 @@ import (
 func (p *program) trustCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "trust",
-		Short:   "See and set how far providers are trusted",
+		Short:   "Show and set the trust in providers",
 		Example: "  guild trust ls\n  guild trust history npub1…\n  guild trust set npub1… --task python 0.7 --because \"audited by hand\"",
 	}, p.trustLsCommand(), p.trustShowCommand(), p.trustHistoryCommand(), p.trustSetCommand(), p.trustRollbackCommand(),
 		p.trustExportCommand(), p.trustImportCommand(), p.trustPolicyCommand())
@@ -24,10 +24,10 @@ func (p *program) trustCommand() *cobra.Command {
 func (p *program) trustLsCommand() *cobra.Command {
 	cmd := call(p, p.reading, control.Trust, &cobra.Command{
 		Use:   "ls",
-		Short: "List how far providers are trusted, by task",
+		Short: "List the trust in providers, by task",
 		Long: `ls lists the routing matrix: for each task the services that were judged, the most
-trusted first, with their state. Below it stands what a person should look at, and
-the values beside trust that differ from the configuration.`,
+trusted first, with their state. Below it are alerts, and the values beside trust
+that differ from the configuration.`,
 		Example: "  guild trust ls\n  guild trust ls --task python --json",
 	}, p.showTrust)
 	cmd.Flags().String("task", "", "only this task")
@@ -81,7 +81,7 @@ func describeVariable(v control.Variable) string {
 func (p *program) trustShowCommand() *cobra.Command {
 	cmd := call(p, p.reading, control.Standings, &cobra.Command{
 		Use:     "show PROVIDER",
-		Short:   "Show how you stand with a provider, and what comes next",
+		Short:   "Show trust in a provider, its state, and what comes next",
 		Example: "  guild trust show npub1…\n  guild trust show npub1… --json",
 	}, p.showStandings)
 	cmd.Flags().String("d", "", "only this service")
@@ -125,16 +125,16 @@ func (p *program) trustSetCommand() *cobra.Command {
 	var o trustSetOptions
 	cmd := send(p, p.acting, control.ChangeTrust, &cobra.Command{
 		Use:   "set PROVIDER [TRUST]",
-		Short: "Set trust, or a provider's state, by your own word",
-		Long: `set overrides what was learned: trust for a task (0.1 to 0.9), or a state.
+		Short: "Set trust, or a provider's state, yourself",
+		Long: `set overrides experience: trust for a task (0.1 to 0.9), or a state.
 
-  suspended   gets no work until you say otherwise
+  suspended   gets no work until you set another state
   reinstated  is benchmarked again, and works if it passes; at once with --force
-  removed     is left alone for good, with all services of its key
-  allowed     is no longer removed: it is a stranger again
+  removed     never gets work again, with all services of its key
+  allowed     is no longer removed, and counts as unknown
 
-The reason is kept with the change. What you set is not undone by itself, except by
-an attempt to break out of the sandbox.`,
+The reason is kept with the change. Your setting is only undone by an attempt to
+break out of the sandbox.`,
 		Example: "  guild trust set npub1… 0.7 --task python --because \"audited by hand\"\n  guild trust set npub1… --state suspended --because \"they asked for a pause\"",
 		Args:    cli.Arity(cobra.RangeArgs(1, 2), "a provider, and trust unless --state is given"),
 	}, func(cmd *cobra.Command, args []string) (control.SetTrust, []string, error) {

@@ -16,10 +16,10 @@ func (p *program) trustHistoryCommand() *cobra.Command {
 	whole := false
 	cmd := call(p, p.reading, control.Story, &cobra.Command{
 		Use:   "history PROVIDER",
-		Short: "Tell what happened between you and a provider, and why",
-		Long: `history tells, in order, how a provider came to be known, what its work did to
-trust, how its state changed and for what reason, and what was said of it in public.
---verbose adds the arithmetic of each change.
+		Short: "Tell the history of a provider, with reasons",
+		Long: `history tells, in order, how this node got to know a provider, how its work
+changed trust, how its state changed and why, and its public reviews. --verbose
+adds the arithmetic of each change.
 
 A provider is named by its npub, also shortened as market ls shows it or by its
 start alone, its key in hex, or a NIP-05 name.`,

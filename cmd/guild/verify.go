@@ -28,21 +28,20 @@ func (p *program) verifyCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "verify FILE…|-",
 		Short: "Check the evidence of jobs, offline",
-		Long: `verify checks what guild receipt export wrote: an archive, the directory that it was
-unpacked to, or the receipt.json in it; with - an archive from standard input. It
-needs no node, no network and no home.
+		Long: `verify checks the output of guild receipt export: an archive, the directory that
+it was unpacked to, or the receipt.json in it; with - an archive from standard
+input. It needs no node, no network and no home.
 
 Every check has a line: ✓ it holds, ✗ it does not, and why, – there is nothing to
-check. What the lines mean is in docs/VERIFY.md, with the format, so that anybody
-can write a program of their own that checks the same.
+check. docs/VERIFY.md explains the lines and describes the format, so that anybody
+can write another program that checks the same.
 
-It exits 0 only when nothing failed and each FILE is an export. What is not there
-does not fail: whoever hands evidence on may leave out what is private, and the line
-says so.
+It exits 0 only if no check failed and each FILE is an export. A missing optional
+file is not an error: private files may be left out, and the line says so.
 
-With --page it checks nothing, and writes itself as one web page: whoever opens it
-in a browser can drop an export on it and reads the same lines, without guild and
-without a network. With - it is written to standard output.`,
+With --page it checks nothing, and writes the verifier as a web page: in a
+browser, it reads an export that is dropped on it and shows the same lines,
+without guild and without a network. With - it is written to standard output.`,
 		Example: "  guild receipt export 5f21c9aa -o job.zip && guild verify job.zip\n" +
 			"  guild verify job.zip --json | jq '.[0].checks[] | select(.state == \"failed\")'\n" +
 			"  guild verify --page verify.html",

@@ -26,38 +26,39 @@ func (p *program) workCommand() *cobra.Command {
 	var o workOptions
 	cmd := &cobra.Command{
 		Use:   "work --task TASK --exec 'COMMAND'",
-		Short: "Offer a service: run a command for every job that comes in; look after services",
+		Short: "Offer a service that runs a command for every job; manage services",
 		Long: `work announces a service and runs COMMAND (by /bin/sh -c) for each request, in an
 empty directory with the unpacked bundle, in a sandbox. The command finds
 
   GUILD_BUNDLE    the unpacked bundle; its nutshell.json says what to do
-  GUILD_DELIVERY  an empty directory: what it leaves there is delivered, and a
-                  result.json there is merged into the delivery's own
+  GUILD_DELIVERY  an empty directory: its files are delivered, and a result.json
+                  there is merged into the delivery's own
   GUILD_JOB       the id of the job
-  GUILD_INPUTS    what was given beside the bundle, if anything: inputs.json lists
-                  the files there
+  GUILD_INPUTS    the inputs beside the bundle, if any: inputs.json lists the files
+                  there
   GUILD_VAULT     credentials that came with the job, if any: a JSON file in memory
                   that is gone when the command has ended
-  GUILD_TRACE     the number of a descriptor that takes lines of JSON on what it
-                  does (docs/SESSIONS.md), for the record of its session
+  GUILD_TRACE     the number of a descriptor that takes lines of JSON for the
+                  record of its session (docs/SESSIONS.md)
 
-and nothing else of this environment but what --env names. It starts in the bundle,
-so relative names are the customer's files. A program named by its path is found,
-and sees the directory that it stands in, unless the node's own files are there;
---mount shows it more. Each line that it prints goes to the customer as feedback. It
-fails when it exits with other than 0. What it leaves is not delivered if it holds a
-secret of the credentials, or the value of a variable that --env names. The delivery
-lists by name which credentials it was given.
+and nothing else of this environment but what --env names. It starts in the
+bundle, so relative names are the customer's files. A program with a path can be
+run and sees its own directory, unless the node's files are there; --mount shows
+it more. Each line that it prints goes to the customer as feedback. It fails if it
+exits with another code than 0. Its output is not delivered if it contains a
+secret of the credentials, or the value of a variable that --env names. The
+delivery lists the names of the credentials that it was given.
 
-A customer's text can tell an agent what to do, and what the agent can read it can
-be made to send. Give it a key with a spending limit, and no network that it can do
-without: the search for those values is a net and no wall (docs/SESSIONS.md).
+A customer's text can instruct an agent, and the agent can be made to send
+whatever it can read. Give it a key with a spending limit, and only the network
+that it needs: the search for those values catches mistakes and stops no attacker
+(docs/SESSIONS.md).
 
-Its network is none, or with --network full: a list of hosts or a proxy between
-them is not offered. Who may ask, for what bid, with how much work and how often is
-in the configuration: [work] for every service, [services.NAME] for services of
-their own, which guild up offers all at once. The verbs below look after what a
-running node offers, however it was started.
+Its network is none, or with --network full: a list of hosts or a proxy is not
+offered. Conditions for customers, such as the least bid, proof of work and rates,
+are in the configuration: [work] for every service, [services.NAME] for services
+with their own, all of which guild up offers. The verbs below manage the services
+of a running node, however it was started.
 
 On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 		Example: `  guild work --task python --exec ./agent/solve.sh

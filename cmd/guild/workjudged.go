@@ -13,9 +13,9 @@ import (
 func (p *program) workJudgedCommand() *cobra.Command {
 	return call(p, p.reading, control.Judgements, &cobra.Command{
 		Use:   "judged",
-		Short: "List what customers said of your deliveries",
+		Short: "List the verdicts of customers on your deliveries",
 		Long: `judged lists the verdicts that customers sent you in private messages, the latest
-first. guild work object says that one is wrong.`,
+first. Object to one with guild work object.`,
 		Example: "  guild work judged\n  guild work judged --json",
 	}, p.showJudgements)
 }
@@ -36,10 +36,10 @@ func (p *program) workObjectCommand() *cobra.Command {
 	var because string
 	cmd := send(p, p.running, control.ObjectTo, &cobra.Command{
 		Use:   "object REQUEST",
-		Short: "Tell a customer that its verdict on your delivery is wrong",
+		Short: "Object to a customer's verdict on your delivery",
 		Long: `object answers the customer's verdict in a private message. A customer that runs
 guild judges the delivery again, once, if the objection comes within a day of the
-verdict, and says nothing of it in public until then. REQUEST is the beginning of a
+verdict, and publishes no review of it until then. REQUEST is the beginning of a
 request's id, as guild work judged shows it.`,
 		Example: "  guild work object 5f21c9aa --because \"the test wants Python 3.12\"",
 		Args:    cli.OneArg("one request"),
@@ -57,11 +57,10 @@ func (p *program) jobDisputeCommand() *cobra.Command {
 	var because, attempt string
 	cmd := send(p, p.acting, control.DisputeJob, &cobra.Command{
 		Use:   "dispute JOB",
-		Short: "Have the verdict on a delivery given again",
-		Long: `dispute has a delivery judged again, within a day of its verdict. A verdict that
-comes out otherwise corrects trust, the provider's state and what is said of it in
-public, and has a receipt of its own that names the first. What the job came to
-stays.`,
+		Short: "Have a delivery judged again",
+		Long: `dispute has a delivery judged again, within a day of its verdict. A different
+verdict corrects trust, the provider's state and its public review, and has a
+receipt of its own that names the first. The ending of the job does not change.`,
 		Example: "  guild job dispute 5f21c9aa --because \"the machine was overloaded\"",
 	}, func(_ *cobra.Command, args []string) (control.Reason, []string, error) {
 		if because == "" {

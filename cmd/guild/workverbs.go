@@ -18,21 +18,21 @@ func (p *program) workVerbs() []*cobra.Command {
 	ls := call(p, p.running, control.Services, &cobra.Command{
 		Use:   "ls",
 		Short: "List the services that the running node offers",
-		Long: `ls lists the services that the running node offers. OK is the part of the
-finished requests that was delivered, TIME how long that takes on average, from the
-request to the result.`,
+		Long: `ls lists the services that the running node offers. OK is the share of
+finished requests that were delivered, TIME the average time from the request to the
+result.`,
 		Example: "  guild work ls\n  guild work ls --json",
 	}, p.showServices)
 	return []*cobra.Command{
 		ls, p.workShowCommand(),
 		p.workCustomersCommand(), p.workJudgedCommand(), p.workObjectCommand(),
-		p.turnCommand("pause", "Take nothing new; what waits, waits until the service is resumed", `Requests that come are refused as busy, and the announcement is taken back. What
-runs is finished; what waits is done after guild work resume, or told when its
+		p.turnCommand("pause", "Refuse new requests, and hold waiting ones until resume", `New requests are refused as busy, and the announcement is retracted. Running ones
+are finished; waiting ones are done after guild work resume, or refused when their
 deadline has passed.`, control.PauseService),
-		p.turnCommand("resume", "Take requests again after pause or drain", `What waited goes on, and the service is announced again.`,
+		p.turnCommand("resume", "Take requests again after pause or drain", `Waiting requests go on, and the service is announced again.`,
 			control.ResumeService),
-		p.turnCommand("drain", "Take nothing new; what waits is done", `Requests that come are refused as busy, and the announcement is taken back. What
-runs or waits is done. The node goes on: stop it when guild work ls shows nothing
+		p.turnCommand("drain", "Refuse new requests, and finish waiting ones", `New requests are refused as busy, and the announcement is retracted. Running and
+waiting ones are done. The node goes on: stop it when guild work ls shows nothing
 under way.`, control.DrainService),
 	}
 }
@@ -47,11 +47,11 @@ func (p *program) workShowCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "show SERVICE|REQUEST",
 		Short: "Show a service, or a request and the record of its worker",
-		Long: `show shows a service: its settings, whom it serves and what it has done. SERVICE is
+		Long: `show shows a service: its settings, its customers and its requests so far. SERVICE is
 its name in the configuration or the d of its announcement: its task, unless --d
 said otherwise.
 
-Of a request it shows what came of it, and the hashes of the documents: the bundle,
+For a request it shows the result, and the hashes of the documents: the bundle,
 the delivery, and the record of the worker's session (REPLAY.jsonl and
 RECEIPT.json). REQUEST is the first 8 digits of a request's id, or more; a service
 with such a name comes first.`,
@@ -91,7 +91,7 @@ func (p *program) turnCommand(name, about, more string, turn control.Resource[co
 	return p.local(&cobra.Command{
 		Use:               name + " [SERVICE]",
 		Short:             about,
-		Long:              about + ".\n\n" + more + "\nIt holds through any restart. Without SERVICE it is done to all.",
+		Long:              about + ".\n\n" + more + "\nIt holds through any restart. Without SERVICE it applies to all.",
 		Example:           fmt.Sprintf("  guild work %s python\n  guild work %s --json", name, name),
 		Args:              cli.Arity(cobra.MaximumNArgs(1), "one service, or none for all"),
 		ValidArgsFunction: p.completeServices,
