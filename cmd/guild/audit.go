@@ -205,7 +205,7 @@ func readCheckpoint(name string) (nostr.Event, error) {
 		}
 	}
 	if err != nil {
-		return nostr.Event{}, cli.WithHint(fmt.Errorf("%s is no checkpoint: %w", name, err), "guild audit seal --json prints one")
+		return nostr.Event{}, cli.WithHint(fmt.Errorf("%s is not a checkpoint: %w", name, err), "guild audit seal --json prints one")
 	}
 	return e, nil
 }
@@ -227,7 +227,7 @@ func (p *program) writeAudit(r audit.Report) error {
 		fmt.Fprintln(&b, "sealed    nothing that could be relied on")
 	}
 	if r.Assumed {
-		fmt.Fprintln(&b, "signer    nobody vouches that this is the owner's key: name that with --signer npub1…")
+		fmt.Fprintln(&b, "signer    unconfirmed: name the owner's key with --signer npub1…")
 	}
 	if len(r.Others) > 0 {
 		fmt.Fprintf(&b, "others    this key has published seals of other journals, too: %s\n", cli.Clean(strings.Join(r.Others, ", ")))

@@ -134,7 +134,7 @@ func (p *program) verifyProof(o auditVerifyOptions) (*cli.Result, error) {
 	}
 	proven, err := readProof(o.Proof)
 	if err != nil {
-		return nil, cli.WithHint(fmt.Errorf("%s is no proof: %w", o.Proof, err), "guild audit prove writes one: its directory (--out), or what --json prints")
+		return nil, cli.WithHint(fmt.Errorf("%s is not a proof: %w", o.Proof, err), "guild audit prove writes one: its directory (--out), or what --json prints")
 	}
 	point, err := checkProof(proven)
 	if by := proven.Checkpoint.PubKey; err == nil && signer != nostr.ZeroPK && by != signer {
@@ -158,7 +158,7 @@ func (p *program) writeCheckedProof(proven audit.Proven, checked checkedProof, n
 		return err
 	}
 	if !named {
-		fmt.Fprintln(p.out, "signer    nobody vouches for this key: name the one you expect with --signer npub1…")
+		fmt.Fprintln(p.out, "signer    unconfirmed: name the key that you expect with --signer npub1…")
 	}
 	_, err := fmt.Fprintln(p.out, "✓ the entry is in the journal that was sealed")
 	return err

@@ -82,7 +82,7 @@ func describeEnding(job control.Job) string {
 		guild.JobPartial:   "partly done",
 		guild.JobRejected:  "the delivery was rejected",
 		guild.JobViolated:  "the delivery tried to break out of the sandbox",
-		guild.JobUnclaimed: "nobody took it",
+		guild.JobUnclaimed: "no provider took it",
 		guild.JobDisagreed: "too few deliveries agree",
 	}
 	text, ok := words[job.Ending]

@@ -41,7 +41,7 @@ func (p *program) asTyped(ctx context.Context, o hireOptions) (hireOptions, erro
 		if faults, ok := errors.AsType[oa.Faults](err); ok {
 			err = inFile(faults, at)
 		}
-		err = cli.Usage(fmt.Errorf("%s is no good request: %w", inputName(o.Source), err))
+		err = cli.Usage(fmt.Errorf("%s is not a valid request: %w", inputName(o.Source), err))
 		return o, cli.WithHint(err, "guild oa schema "+s.ID.String()+" shows what it must look like")
 	}
 	v, err := typed.VerificationOf(types, e)

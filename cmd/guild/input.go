@@ -50,7 +50,7 @@ func parseInput(ctx context.Context, client *control.Client, text string) (contr
 func urlInput(text string) (control.Input, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return control.Input{}, fmt.Errorf("%q is no URL that is fetched: want https://host/path", guild.Cut(text, 80))
+		return control.Input{}, fmt.Errorf("%q is not a web URL: want https://host/path", guild.Cut(text, 80))
 	}
 	return control.Input{Data: text, Type: "url"}, nil
 }
@@ -62,7 +62,7 @@ func textInput(file string) (control.Input, error) {
 		return control.Input{}, err
 	}
 	if len(raw) > maxText {
-		return control.Input{}, fmt.Errorf("%s has %d bytes, and %d at most go as an input: put it into the bundle", file, len(raw), maxText)
+		return control.Input{}, fmt.Errorf("%s has %d bytes, at most %d go as an input: put it into the bundle", file, len(raw), maxText)
 	}
 	if !utf8.Valid(raw) {
 		return control.Input{}, fmt.Errorf("%s is not text: put it into the bundle", file)
@@ -75,7 +75,7 @@ func eventInput(text string) (control.Input, error) {
 	if !strings.HasPrefix(text, "nevent1") && !strings.HasPrefix(text, "note1") {
 		id, err := nostr.IDFromHex(text)
 		if err != nil {
-			return control.Input{}, fmt.Errorf("%q is no event: want nevent1…, note1… or 64 hex digits", guild.Cut(text, 80))
+			return control.Input{}, fmt.Errorf("%q is not an event: want nevent1…, note1… or 64 hex digits", guild.Cut(text, 80))
 		}
 		return control.Input{Data: id.Hex(), Type: "event"}, nil
 	}
@@ -85,7 +85,7 @@ func eventInput(text string) (control.Input, error) {
 	}
 	event, ok := value.(nostr.EventPointer)
 	if !ok {
-		return control.Input{}, fmt.Errorf("%s names no event", text)
+		return control.Input{}, fmt.Errorf("%s does not name an event", text)
 	}
 	in := control.Input{Data: event.ID.Hex(), Type: "event"}
 	if len(event.Relays) > 0 {

@@ -136,7 +136,7 @@ func readVerdict(file string) (guild.Verdict, error) {
 		err = json.Unmarshal(raw, &v)
 	}
 	if err == nil && v.Outcome == "" {
-		err = fmt.Errorf("%s is no verdict", file)
+		err = fmt.Errorf("%s is not a verdict", file)
 	}
 	if err != nil {
 		return v, cli.WithHint(cli.Usage(fmt.Errorf("--against: %w", err)), "guild judge run --keep writes a verdict.json")

@@ -62,7 +62,7 @@ func TestChosenProviderIsNotExcluded(t *testing.T) {
 	}
 	got := show(c)
 	for _, want := range []string{
-		"   left out: 1 share, 1 state\n", "     " + cli.ShortNpub(npub(other.PubKey)) + "  " + reason + "\n",
+		"   excluded: 1 share, 1 state\n", "     " + cli.ShortNpub(npub(other.PubKey)) + "  " + reason + "\n",
 		"   not kept: share: " + reason + ", and too few others may be asked\n",
 	} {
 		if !strings.Contains(got, want) {
@@ -73,7 +73,7 @@ func TestChosenProviderIsNotExcluded(t *testing.T) {
 		t.Errorf("the chosen one is left out:\n%s", got)
 	}
 	c.Barred, c.Excluded = map[string]int{"share": 1}, c.Excluded[:1]
-	if got := show(c); strings.Contains(got, "left out") {
+	if got := show(c); strings.Contains(got, "excluded") {
 		t.Errorf("nobody was left out:\n%s", got)
 	}
 }

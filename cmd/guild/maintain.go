@@ -194,7 +194,7 @@ func quarantineLines(r node.Repaired) []string {
 // reportLines describes a repair or an archive in a few lines.
 func reportLines(r journal.Report) []string {
 	if r.Aside == "" && r.File == "" && len(r.Renewed) == 0 {
-		return []string{"there was nothing to do"}
+		return []string{"nothing to do"}
 	}
 	lines := []string{fmt.Sprintf("%d entries kept", r.Kept)}
 	if r.Aside == "" && r.File == "" {

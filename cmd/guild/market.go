@@ -112,12 +112,12 @@ func isKnown(v control.Provider) bool { return v.Observed != nil || len(v.Trust)
 
 func nobodyKnown(task string, live bool) string {
 	if !live && task == "" {
-		return "nobody was known"
+		return "no providers known"
 	}
 	if task == "" {
-		return "nobody has announced anything on the relays yet"
+		return "no provider is announced on the relays yet"
 	}
-	return fmt.Sprintf("nobody offers the task %q; guild market ls lists all that is offered", task)
+	return fmt.Sprintf("no provider offers the task %q; guild market ls lists all that is offered", task)
 }
 
 // describeTrust lists the trust in a provider for each task that it was judged on.

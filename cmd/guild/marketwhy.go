@@ -25,7 +25,7 @@ rules that could not be kept. A score is the sum of its weighted terms.`,
 		Example: "  guild market why 5f21c9aa\n  guild market why 5f21c9aa --json",
 	}, func(all []control.Decision) error {
 		if len(all) == 0 {
-			fmt.Fprintln(p.err, "nobody was asked for this job; guild job show says why, or what it waits for")
+			fmt.Fprintln(p.err, "no provider was asked for this job; guild job show says why, or what it waits for")
 		}
 		for i, d := range all {
 			if i > 0 {
@@ -46,7 +46,7 @@ func showDecision(w io.Writer, turn int, d control.Decision) {
 	fmt.Fprintln(w)
 	c := d.Choice
 	if c == nil {
-		fmt.Fprintln(w, "   it was asked before reasons were kept")
+		fmt.Fprintln(w, "   it was asked before choices were recorded")
 		return
 	}
 	fmt.Fprintf(w, "   %s\n", describeRule(*c))
@@ -78,15 +78,15 @@ func describeRule(c fact.Choice) string {
 	case "best":
 		return fmt.Sprintf("the best of the tier %s (%s; tier by %s)", c.Tier, dice, micro(c.Dice[1]))
 	case "explored":
-		return fmt.Sprintf("to learn more of somebody little known (%s)", dice)
+		return fmt.Sprintf("to learn more about a little-known provider (%s)", dice)
 	case "unmet":
-		return "nobody is qualified: somebody who was never met, for unimportant work"
+		return "no provider is qualified: an unknown one, for a job of low criticality"
 	case "named":
-		return "named by whoever opened the job"
+		return "named by the customer"
 	case "offered":
-		return "the best of the offers that came"
+		return "the best of the offers"
 	case "meeting":
-		return "a benchmark, to get to know it"
+		return "a benchmark"
 	}
 	return c.Rule
 }
@@ -111,7 +111,7 @@ func showExcluded(w io.Writer, c fact.Choice, chosen guild.Service) {
 		}
 	}
 	if len(parts) > 0 {
-		fmt.Fprintf(w, "   left out: %s\n", strings.Join(parts, ", "))
+		fmt.Fprintf(w, "   excluded: %s\n", strings.Join(parts, ", "))
 	}
 	for _, e := range excluded {
 		fmt.Fprintf(w, "     %s  %s\n", cli.ShortNpub(npub(e.Service.PubKey)), cli.Clean(e.Reason))

@@ -219,7 +219,7 @@ func (p *program) runOACheck(o oaCheckOptions) (*cli.Result, error) {
 	checked.Valid, checked.Faults, checked.Unknown = err == nil, inFile(checked.Faults, at), unknownIn(s, sideOf(o.result), e.Payload, at)
 	var bad error
 	if !checked.Valid {
-		bad = fmt.Errorf("%s is no good %s of %s: %s", inputName(o.file), checked.Document, checked.JobType, cli.Count(len(checked.Faults), "fault", "faults"))
+		bad = fmt.Errorf("%s is not a valid %s of %s: %s", inputName(o.file), checked.Document, checked.JobType, cli.Count(len(checked.Faults), "fault", "faults"))
 	}
 	result := &cli.Result{JSON: checked, Show: func() error { return cmp.Or(p.showChecked(o, checked), bad) }}
 	if bad != nil {
@@ -248,7 +248,7 @@ func (p *program) showChecked(o oaCheckOptions, c oaChecked) error {
 		fmt.Fprintln(p.out, cli.Clean(f.String()))
 	}
 	for _, member := range c.Unknown {
-		fmt.Fprintln(p.out, "note:", cli.Clean(member), "is not described: whoever reads it may ignore it")
+		fmt.Fprintln(p.out, "note:", cli.Clean(member), "is not described: a reader may ignore it")
 	}
 	for _, l := range c.Lacks {
 		fmt.Fprintln(p.out, "note:", cli.Clean(l.String()))
@@ -256,7 +256,7 @@ func (p *program) showChecked(o oaCheckOptions, c oaChecked) error {
 	if !c.Valid {
 		return nil
 	}
-	_, err := fmt.Fprintf(p.out, "%s is a good %s of %s: %s\n", cli.Clean(inputName(o.file)), c.Document, c.JobType, c.Hash)
+	_, err := fmt.Fprintf(p.out, "%s is a valid %s of %s: %s\n", cli.Clean(inputName(o.file)), c.Document, c.JobType, c.Hash)
 	return err
 }
 

@@ -141,7 +141,7 @@ func verifyDir(dir string) (verify.Report, error) {
 			return verify.Export(os.DirFS(dir)), nil
 		}
 	}
-	return verify.Report{}, fmt.Errorf("%s is no export: there is no %s in it", dir, verify.FileReceipt)
+	return verify.Report{}, fmt.Errorf("%s is not an export: there is no %s in it", dir, verify.FileReceipt)
 }
 
 // receiptIn returns the name of the receipt in an archive, the outermost if there are several, and "" without one.
@@ -160,14 +160,14 @@ func verifyArchive(name string, from io.Reader) (verify.Report, error) {
 		return verify.Report{}, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(b) > maxArchive {
-		return verify.Report{}, fmt.Errorf("%s is no export: over %s", name, cli.Size(maxArchive))
+		return verify.Report{}, fmt.Errorf("%s is not an export: over %s", name, cli.Size(maxArchive))
 	}
 	z, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
-		return verify.Report{}, fmt.Errorf("%s is no export: %w", name, err)
+		return verify.Report{}, fmt.Errorf("%s is not an export: %w", name, err)
 	}
 	if where := receiptIn(z); !slices.Contains(receiptFiles(), where) {
-		err := fmt.Errorf("%s is no export: there is no %s in it", name, verify.FileReceipt)
+		err := fmt.Errorf("%s is not an export: there is no %s in it", name, verify.FileReceipt)
 		if where != "" {
 			return verify.Report{}, cli.WithHint(err, "the export is in its folder "+path.Dir(where)+": unpack it, and verify that")
 		}

@@ -47,9 +47,9 @@ func (p *program) workShowCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "show SERVICE|REQUEST",
 		Short: "Show a service, or a request and the record of its worker",
-		Long: `show shows a service: its settings, its customers and its requests so far. SERVICE is
-its name in the configuration or the d of its announcement: its task, unless --d
-said otherwise.
+		Long: `show shows a service: its settings, its customers and its requests so far. SERVICE
+is its name in the configuration or the d of its announcement: its task, unless --d
+says otherwise.
 
 For a request it shows the result, and the hashes of the documents: the bundle,
 the delivery, and the record of the worker's session (REPLAY.jsonl and

@@ -112,7 +112,7 @@ func (s *Server) unoffered(key nostr.PubKey, asked Bench, err error) error {
 	case offers == "":
 		return fmt.Errorf("%s: %w", name, meet.ErrUnoffered)
 	case asked.Task == "":
-		return fmt.Errorf("%s offers %s, and there is a benchmark for none of these: %w", name, offers, meet.ErrUnoffered)
+		return fmt.Errorf("%s offers only tasks without a benchmark, %s: %w", name, offers, meet.ErrUnoffered)
 	default:
 		return fmt.Errorf("%w; it offers %s", err, offers)
 	}

@@ -42,7 +42,7 @@ func (r Release) check() error {
 	for _, v := range r.Vaults {
 		switch {
 		case !nip89.IsAgeRecipient(v.For):
-			return fmt.Errorf("%.24q is no recipient of age (X25519)", v.For)
+			return fmt.Errorf("%.24q is not an age recipient (X25519)", v.For)
 		case !nip90.IsSealedVault(v.Sealed):
 			return errors.New("a vault is not sealed with age")
 		case len(v.Sealed) > nip90.MaxVault:
@@ -95,7 +95,7 @@ func (s *Server) release(text string) (*fact.Release, error) {
 	}
 	var release fact.Release
 	if err := json.Unmarshal(raw, &release); err != nil || len(release.Vaults) == 0 {
-		return nil, fmt.Errorf("release %.80q is none", text)
+		return nil, fmt.Errorf("invalid release %.80q", text)
 	}
 	return &release, nil
 }

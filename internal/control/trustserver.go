@@ -206,7 +206,7 @@ func (s *Server) postTrust(r *http.Request, set SetTrust) ([]Standing, error) {
 	}
 	switch {
 	case set.Reason == "":
-		err = wrongUsage("say why, for whoever reads the history", errors.New("there is no reason"))
+		err = wrongUsage("the reason is kept in the history", errors.New("no reason is given"))
 	case set.Trust != nil && set.State != "":
 		err = wrongUsage("set one after the other", errors.New("trust and a state are set together"))
 	case set.Trust != nil:

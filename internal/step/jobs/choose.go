@@ -307,9 +307,9 @@ func nobody(job *Job, offers int, unknown bool, excluded string) string {
 	case offers == 0 && job.Open:
 		return nobodyOffered(job)
 	case offers == 0:
-		return fmt.Sprintf("nobody offers the task %q", job.Task)
+		return fmt.Sprintf("no provider offers the task %q", job.Task)
 	}
-	return fmt.Sprintf("of %d who offer the task %q none is left: %s", offers, job.Task, excluded)
+	return fmt.Sprintf("no eligible provider among %d for the task %q: %s", offers, job.Task, excluded)
 }
 
 // unheard says that none of the providers that the customer named offers the task.

@@ -239,7 +239,7 @@ func (v *view) accounts() string {
 	case v.Compare == byOpinion:
 		reason = "the one that was chosen"
 	case v.Compare == byMerging:
-		reason = fmt.Sprintf("%d were made into one", v.succeeded)
+		reason = fmt.Sprintf("%d were merged into one", v.succeeded)
 	case v.quorum() == 1:
 		reason = "the first that was accepted"
 	}

@@ -129,7 +129,7 @@ func TestNothingIsAcceptedBelowTheQuorum(t *testing.T) {
 		id := w.opens(Order{Criticality: guild.High})
 		w.votes(id, people, "a-")
 		job := w.ends(id, guild.JobDisagreed)
-		if want := `2 must agree, and of 1 accepted 1 do; rejected; of 2 who offer the task "python" none is left: `; !strings.HasPrefix(job.Reason, want) {
+		if want := `2 must agree, and of 1 accepted 1 do; rejected; no eligible provider among 2 for the task "python": `; !strings.HasPrefix(job.Reason, want) {
 			t.Error(job.Reason)
 		}
 	})

@@ -310,7 +310,7 @@ func (j *Jobs) bring(ctx context.Context, a Attempt) (refusal string, err error)
 		return "", err
 	}
 	if hash != a.Delivery {
-		return "", fmt.Errorf("what came is %s, not %s", hash, a.Delivery)
+		return "", fmt.Errorf("the download has the hash %s, want %s", hash, a.Delivery)
 	}
 	bundle, err := j.c.Blobs.ReadAll(hash, maxDelivery)
 	if err != nil {

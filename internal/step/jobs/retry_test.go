@@ -386,7 +386,7 @@ func TestBusyProviderIsGivenUp(t *testing.T) {
 		}
 		w.wants(id, slices.Repeat([]guild.State{guild.Refused}, maxBusy)...)
 		job := w.ends(id, guild.JobUnclaimed)
-		if want := fmt.Sprintf("refused, overload; of 1 who offer the task %q none is left: a provider (%.12s…) was asked already", "python", nip19.EncodeNpub(alice.key)); job.Reason != want {
+		if want := fmt.Sprintf("refused, overload; no eligible provider among 1 for the task %q: a provider (%.12s…) was asked already", "python", nip19.EncodeNpub(alice.key)); job.Reason != want {
 			t.Error(job.Reason)
 		}
 	})

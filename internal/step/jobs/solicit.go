@@ -286,5 +286,5 @@ func nobodyOffered(job *Job) string {
 	if len(job.Offers) > 0 {
 		return fmt.Sprintf("the offers came from providers that are not known, and the job is %s", job.Criticality)
 	}
-	return "nobody made an offer"
+	return "no provider made an offer"
 }

@@ -152,7 +152,7 @@ func TestResultsAreMerged(t *testing.T) {
 			}
 			w.append(id, verdicts...)
 			w.pass(0)
-			if job := w.ends(id, guild.JobAccepted); job.Reason != fmt.Sprintf("%d were made into one", n) {
+			if job := w.ends(id, guild.JobAccepted); job.Reason != fmt.Sprintf("%d were merged into one", n) {
 				t.Errorf("%s: %q", level, job.Reason)
 			}
 			result, err := w.Result(id)
