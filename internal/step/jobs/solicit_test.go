@@ -223,7 +223,7 @@ func TestOpenJobWithoutOffers(t *testing.T) {
 		relay func(context.Context, nostr.Event, []string) error
 		want  string
 	}{
-		"no provider made an offer":                 {nil, "no provider made an offer"},
+		"no provider made an offer":            {nil, "no provider made an offer"},
 		"no relay took the request for offers": {deaf, "no relay took the request for offers"},
 	} {
 		t.Run(name, func(t *testing.T) {
