@@ -108,9 +108,23 @@ func (inv *Invoice) take(kind byte, field []byte) error {
 		inv.Fallbacks = append(inv.Fallbacks, bytes.Clone(field))
 		return nil
 	case fieldFeatures:
-		return inv.takeFeatures(field)
+		for bit := range len(field) * 5 { // bit 0 is the last one
+			if field[len(field)-1-bit/5]>>(bit%5)&1 == 1 {
+				inv.Features = append(inv.Features, bit)
+			}
+		}
+		return checkFeatures(inv.Features)
 	case fieldExpiry, fieldMinFinalCLTV:
-		return inv.takeNumber(kind, field)
+		n, ok := number(field)
+		switch {
+		case !ok, kind == fieldExpiry && (n > maxExpiry || n == 0):
+			return errors.New("the number is too big, or no time at all")
+		case kind == fieldExpiry:
+			inv.Expiry = time.Duration(n) * time.Second
+		default:
+			inv.MinFinalCLTV = n
+		}
+		return nil
 	}
 	b, ok := whole(field)
 	if !ok {
@@ -141,29 +155,6 @@ func (inv *Invoice) take(kind byte, field []byte) error {
 		inv.Routes = append(inv.Routes, b)
 	}
 	return nil
-}
-
-func (inv *Invoice) takeNumber(kind byte, field []byte) error {
-	n, ok := number(field)
-	switch {
-	case !ok, kind == fieldExpiry && (n > maxExpiry || n == 0):
-		return errors.New("the number is too big, or no time at all")
-	case kind == fieldExpiry:
-		inv.Expiry = time.Duration(n) * time.Second
-	default:
-		inv.MinFinalCLTV = n
-	}
-	return nil
-}
-
-// takeFeatures reads the feature bits. Bit 0 is the last one.
-func (inv *Invoice) takeFeatures(field []byte) error {
-	for bit := range len(field) * 5 {
-		if field[len(field)-1-bit/5]>>(bit%5)&1 == 1 {
-			inv.Features = append(inv.Features, bit)
-		}
-	}
-	return checkFeatures(inv.Features)
 }
 
 // checkFeatures refuses unknown required features and missing dependencies. Unknown odd bits are optional and ignored.
@@ -215,17 +206,13 @@ func (inv Invoice) appendFields(data []byte) (_ []byte, err error) {
 		add(fieldRoute, regroup(route, 8, 5))
 	}
 	if len(inv.Features) > 0 {
-		add(fieldFeatures, featureGroups(inv.Features))
+		groups := make([]byte, slices.Max(inv.Features)/5+1)
+		for _, bit := range inv.Features {
+			groups[len(groups)-1-bit/5] |= 1 << (bit % 5)
+		}
+		add(fieldFeatures, groups)
 	}
 	return data, err
-}
-
-func featureGroups(bits []int) []byte {
-	groups := make([]byte, slices.Max(bits)/5+1)
-	for _, bit := range bits {
-		groups[len(groups)-1-bit/5] |= 1 << (bit % 5)
-	}
-	return groups
 }
 
 // checkFields refuses values that would be written as other values or could not be read again.
