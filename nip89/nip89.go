@@ -139,7 +139,9 @@ func (h Handler) Confidence(kind int, task string, synonyms map[string][]string)
 	switch {
 	case slices.Contains(h.Tasks, task):
 		return surest
-	case slices.ContainsFunc(h.Tasks, func(said string) bool { return means(said, task, synonyms[task]) }):
+	case slices.ContainsFunc(h.Tasks, func(said string) bool {
+		return covers(said, task) || slices.ContainsFunc(synonyms[task], func(s string) bool { return Word(s) == said })
+	}):
 		return min(Synonym, surest)
 	case slices.Contains(h.Kinds, kind) && h.PublishesPerformance():
 		return Inferred
@@ -157,11 +159,6 @@ func Synonyms() map[string][]string {
 func (h Handler) PublishesPerformance() bool {
 	_, more := h.Extra["performance"]
 	return more || h.Performance != (Performance{})
-}
-
-// means reports whether a stated word is a synonym of the task, or a pattern that covers it.
-func means(said, task string, synonyms []string) bool {
-	return covers(said, task) || slices.ContainsFunc(synonyms, func(s string) bool { return Word(s) == said })
 }
 
 // covers reports whether a pattern such as "compute-*" covers a task. "*" alone covers nothing, because it carries no

@@ -197,16 +197,6 @@ func wordOf(raw json.RawMessage) (string, bool) {
 	return strconv.FormatUint(n, 10), err == nil
 }
 
-// recipient removes and returns a member that is an age recipient. It leaves any other value.
-func (o object) recipient(name string) string {
-	recipient, ok := stringOf(o[name])
-	if !ok || !IsAgeRecipient(recipient) {
-		return ""
-	}
-	delete(o, name)
-	return recipient
-}
-
 // inside lets read take members out of the object under name, and keeps the members that are left.
 func (o object) inside(name string, read func(object)) {
 	inner := members(o[name])

@@ -71,7 +71,9 @@ func (h *Handler) readTags(tags nostr.Tags) (c claims) {
 		case "t":
 			c.add(tag[1])
 		case "handler", "capability": // OpenAgents
-			c.addWords(tag[1])
+			if _, err := strconv.Atoi(tag[1]); err != nil { // a number is not a kind here
+				c.add(tag[1])
+			}
 		case "relays":
 			h.Relays = addRelays(h.Relays, tag[1:])
 		case "encryption":
@@ -81,13 +83,6 @@ func (h *Handler) readTags(tags nostr.Tags) (c claims) {
 		}
 	}
 	return c
-}
-
-// addWords is add for values that are never kinds.
-func (c *claims) addWords(value string) {
-	if _, err := strconv.Atoi(value); err != nil {
-		c.add(value)
-	}
 }
 
 // readPrice reads a price in text form: a number and optionally its unit, or a phrase.
@@ -121,22 +116,6 @@ func (h *Handler) readContent(content string) (c claims, err error) {
 	if fields == nil {
 		return c, ErrContent
 	}
-	h.readProfile(fields)
-	c = h.readClaims(fields)
-	for _, text := range fields.words("pricing") {
-		h.readPrice([]string{text})
-	}
-	fields.inside("pricing", h.readPricing)
-	fields.inside("capacity", h.readCapacity)
-	fields.inside("stability", h.readStability)
-	fields.inside("performance", func(o object) { take(o, "typical_latency_ms", &h.Performance.TypicalLatencyMs) })
-	if len(fields) > 0 {
-		h.Extra = fields
-	}
-	return c, nil
-}
-
-func (h *Handler) readProfile(fields object) {
 	take(fields, "name", &h.Name)
 	take(fields, "about", &h.About)
 	if h.About == "" {
@@ -146,50 +125,51 @@ func (h *Handler) readProfile(fields object) {
 	take(fields, "supply_class", &h.SupplyClass)
 	h.Encryption = append(h.Encryption, encryptions(fields.words("encryption"))...)
 	h.Relays = addRelays(h.Relays, fields.words("relays"))
-	h.AgeRecipient = fields.recipient("age_recipient")
-}
-
-// readClaims reads the kinds and tasks that the content names. capabilities is a list of words in the partnership
-// protocol and an object in the OpenAgents surface.
-func (h *Handler) readClaims(fields object) (c claims) {
+	if recipient, ok := stringOf(fields["age_recipient"]); ok && IsAgeRecipient(recipient) {
+		h.AgeRecipient = recipient
+		delete(fields, "age_recipient")
+	}
 	for _, name := range []string{"supported_kinds", "supported_jobs", "capabilities"} {
 		for _, value := range fields.words(name) {
 			c.add(value)
 		}
 	}
+	// A list of words in the partnership protocol, an object in the OpenAgents surface.
 	fields.inside("capabilities", func(o object) {
 		for _, value := range o.words("supported_jobs") {
 			c.add(value)
 		}
 		h.Models = o.words("models")
-		o.inside("hardware", h.readHardware)
+		o.inside("hardware", func(o object) {
+			take(o, "memory_gb", &h.Hardware.MemoryGB)
+			take(o, "gpu_type", &h.Hardware.GPU)
+			take(o, "vram_gb", &h.Hardware.VRAMGB)
+		})
 	})
-	return c
-}
-
-func (h *Handler) readHardware(o object) {
-	take(o, "memory_gb", &h.Hardware.MemoryGB)
-	take(o, "gpu_type", &h.Hardware.GPU)
-	take(o, "vram_gb", &h.Hardware.VRAMGB)
-}
-
-func (h *Handler) readPricing(o object) {
-	take(o, "text", &h.PriceText)
-	o.takeMsat("per_job_msats", &h.Price)
-	o.takeMsat("input_tokens_per_1k_msats", &h.Rates.InputPer1k)
-	o.takeMsat("output_tokens_per_1k_msats", &h.Rates.OutputPer1k)
-	o.takeMsat("sandbox_per_minute_msats", &h.Rates.SandboxPerMinute)
-}
-
-func (h *Handler) readCapacity(o object) {
-	o.takeCount("max_concurrent_jobs", &h.MaxConcurrent)
-	o.takeCount("max_context_tokens", &h.MaxContext)
-}
-
-func (h *Handler) readStability(o object) {
-	take(o, "success_rate", &h.Stability.SuccessRate)
-	take(o, "avg_latency_ms", &h.Stability.AvgLatencyMs)
-	take(o, "jobs_completed", &h.Stability.JobsCompleted)
+	for _, text := range fields.words("pricing") {
+		h.readPrice([]string{text})
+	}
+	fields.inside("pricing", func(o object) {
+		take(o, "text", &h.PriceText)
+		o.takeMsat("per_job_msats", &h.Price)
+		o.takeMsat("input_tokens_per_1k_msats", &h.Rates.InputPer1k)
+		o.takeMsat("output_tokens_per_1k_msats", &h.Rates.OutputPer1k)
+		o.takeMsat("sandbox_per_minute_msats", &h.Rates.SandboxPerMinute)
+	})
+	fields.inside("capacity", func(o object) {
+		o.takeCount("max_concurrent_jobs", &h.MaxConcurrent)
+		o.takeCount("max_context_tokens", &h.MaxContext)
+	})
+	fields.inside("stability", func(o object) {
+		take(o, "success_rate", &h.Stability.SuccessRate)
+		take(o, "avg_latency_ms", &h.Stability.AvgLatencyMs)
+		take(o, "jobs_completed", &h.Stability.JobsCompleted)
+	})
+	fields.inside("performance", func(o object) { take(o, "typical_latency_ms", &h.Performance.TypicalLatencyMs) })
+	if len(fields) > 0 {
+		h.Extra = fields
+	}
+	return c, nil
 }
 
 // reconcile merges the claims of tags and content. One source is enough to list a kind or task; both are needed to

@@ -47,7 +47,7 @@ func (r Recommendation) Event() nostr.Event {
 	tags := nostr.Tags{{"d", guild.Clean(r.Handles)}}
 	named := map[string]bool{}
 	for _, h := range r.Handlers {
-		tag := nostr.Tag{"a", h.address()}
+		tag := nostr.Tag{"a", fmt.Sprintf("%d:%s:%s", Kind, h.PubKey.Hex(), guild.Clean(h.D))}
 		if len(tag[1]) > MaxValue || named[tag[1]] || len(named) == MaxWords {
 			continue
 		}
@@ -65,10 +65,6 @@ func (r Recommendation) Event() nostr.Event {
 		tags = append(tags, tag)
 	}
 	return nostr.Event{Kind: KindRecommendation, Tags: tags}
-}
-
-func (h Recommended) address() string {
-	return fmt.Sprintf("%d:%s:%s", Kind, h.PubKey.Hex(), guild.Clean(h.D))
 }
 
 // Service returns the identity of the recommended announcement.

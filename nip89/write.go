@@ -53,8 +53,23 @@ func (h Handler) content() string {
 	fields.put("version", guild.Clean(h.Version))
 	fields.put("supply_class", guild.Clean(h.SupplyClass))
 	fields.put("supported_kinds", union(h.Kinds))
-	fields.put("capabilities", h.capabilities())
-	fields.put("pricing", h.pricing())
+	able := capabilities{SupportedJobs: h.words(), Hardware: hardware(h.Hardware)}
+	for _, model := range h.Models {
+		able.Models = append(able.Models, guild.Clean(model))
+	}
+	fields.put("capabilities", able)
+	price := pricing{
+		PerJob:           h.Price,
+		InputPer1k:       h.Rates.InputPer1k,
+		OutputPer1k:      h.Rates.OutputPer1k,
+		SandboxPerMinute: h.Rates.SandboxPerMinute,
+		Text:             guild.Clean(h.PriceText),
+	}
+	if price == (pricing{Text: price.Text}) { // no numbers: a string, not an object
+		fields.put("pricing", price.Text)
+	} else {
+		fields.put("pricing", price)
+	}
 	fields.put("capacity", capacity{h.MaxConcurrent, h.MaxContext})
 	fields.put("stability", stability{h.Stability.SuccessRate, h.Stability.AvgLatencyMs, h.Stability.JobsCompleted})
 	if IsAgeRecipient(h.AgeRecipient) {
@@ -98,23 +113,6 @@ type stability struct {
 
 type performance struct {
 	TypicalLatencyMs *float64 `json:"typical_latency_ms,omitempty"`
-}
-
-func (h Handler) capabilities() capabilities {
-	c := capabilities{SupportedJobs: h.words(), Hardware: hardware(h.Hardware)}
-	for _, model := range h.Models {
-		c.Models = append(c.Models, guild.Clean(model))
-	}
-	return c
-}
-
-// pricing returns only the text if there are no numbers.
-func (h Handler) pricing() any {
-	p := pricing{PerJob: h.Price, InputPer1k: h.Rates.InputPer1k, OutputPer1k: h.Rates.OutputPer1k, SandboxPerMinute: h.Rates.SandboxPerMinute, Text: guild.Clean(h.PriceText)}
-	if p == (pricing{Text: p.Text}) {
-		return p.Text
-	}
-	return p
 }
 
 // tree is a JSON object under construction.
