@@ -58,41 +58,31 @@ func parseFeedback(e nostr.Event, open Opener) (Feedback, error) {
 		return Feedback{}, err
 	}
 	if w.encrypted != "" {
-		w.openFeedback()
+		// A plaintext that is not a list of tags is the content, also if it is a list of other values.
+		tags, err := decodeTags(w.content)
+		if err == nil && (tags.Has("status") || tags.Has("content")) {
+			w.takeInner(tags)
+		}
 	}
 	f := Feedback{Status: Other, Content: w.content, Encrypted: w.encrypted}
+	// A later status or amount replaces an earlier one; encrypted tags come later.
 	for _, tag := range slices.Concat(w.outer, w.inner) {
-		if err := f.take(tag); err != nil {
-			return Feedback{}, err
+		if len(tag) == 0 || tag[0] == "encrypted" {
+			continue
+		}
+		switch {
+		case len(tag) >= 2 && takeReference(tag, &f.Request, &f.Customer):
+		case len(tag) >= 2 && tag[0] == "status":
+			f.Status, f.RawStatus, f.Text = parseStatus(tag)
+		case len(tag) >= 2 && tag[0] == "amount":
+			if f.Amount, f.Invoice, err = parseAmount(tag); err != nil {
+				return Feedback{}, err
+			}
+		default:
+			f.Extra = append(f.Extra, tag)
 		}
 	}
 	return f, nil
-}
-
-// openFeedback reads the tags of a plaintext that is a list of tags. Any other plaintext, also a list of other values,
-// is the content.
-func (w *wire) openFeedback() {
-	tags, err := decodeTags(w.content)
-	if err == nil && (tags.Has("status") || tags.Has("content")) {
-		w.takeInner(tags)
-	}
-}
-
-// take reads one tag. A later status or amount replaces an earlier one; encrypted tags come later.
-func (f *Feedback) take(tag nostr.Tag) (err error) {
-	if len(tag) == 0 || tag[0] == "encrypted" {
-		return nil
-	}
-	switch {
-	case len(tag) >= 2 && takeReference(tag, &f.Request, &f.Customer):
-	case len(tag) >= 2 && tag[0] == "status":
-		f.Status, f.RawStatus, f.Text = parseStatus(tag)
-	case len(tag) >= 2 && tag[0] == "amount":
-		f.Amount, f.Invoice, err = parseAmount(tag)
-	default:
-		f.Extra = append(f.Extra, tag)
-	}
-	return err
 }
 
 // parseStatus reads ["status", word, text]. Some programs put the text before the word.

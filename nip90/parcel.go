@@ -54,21 +54,16 @@ func (p Parcel) check() error {
 		return fmt.Errorf("size %d: %w", p.Size, ErrMalformed)
 	case (len(p.Inline) > 0) == (p.URL != ""):
 		return fmt.Errorf("neither or both of bytes and URL: %w", ErrMalformed)
+	case p.URL != "" && !isHTTPURL(p.URL):
+		return fmt.Errorf("URL %.80q: %w", p.URL, ErrMalformed)
 	case p.URL != "":
-		return checkURL(p.URL)
+		return nil
 	case p.Key != nil:
 		return fmt.Errorf("a key for bytes that are here: %w", ErrMalformed)
 	case len(p.Inline) > MaxInline:
 		return fmt.Errorf("%d bytes inline: %w", len(p.Inline), ErrTooBig)
 	case int64(len(p.Inline)) != p.Size || guild.Sum(p.Inline) != p.Hash:
 		return fmt.Errorf("the bytes do not match their hash and size: %w", ErrMalformed)
-	}
-	return nil
-}
-
-func checkURL(url string) error {
-	if !isHTTPURL(url) {
-		return fmt.Errorf("URL %.80q: %w", url, ErrMalformed)
 	}
 	return nil
 }
@@ -240,23 +235,13 @@ func (r Request) bundle() (p Parcel, err error) {
 	if err != nil {
 		return Parcel{}, err
 	}
-	if p.Size, err = r.bundleSize(len(p.Inline)); err != nil {
-		return Parcel{}, err
+	p.Size = int64(len(p.Inline))
+	if text := r.Get(ParamBundleSize); text != "" {
+		if p.Size, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return Parcel{}, fmt.Errorf("size %.40q: %w", text, ErrMalformed)
+		}
 	}
 	return p, p.check()
-}
-
-// bundleSize returns the stated size, or the size of the inline bytes if none is stated.
-func (r Request) bundleSize(inline int) (int64, error) {
-	text := r.Get(ParamBundleSize)
-	if text == "" {
-		return int64(inline), nil
-	}
-	size, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("size %.40q: %w", text, ErrMalformed)
-	}
-	return size, nil
 }
 
 // Delivery returns the delivery bundle of r. A key in a result that came in clear is ErrSecret, because everyone could

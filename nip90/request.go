@@ -108,7 +108,15 @@ func (r *Request) take(tag nostr.Tag) error {
 	}
 	switch tag[0] {
 	case "p":
-		return r.takeProvider(tag)
+		p, ok := parsePubKey(tag[1])
+		switch {
+		case !ok:
+			return fmt.Errorf("p tag %.80q: %w", tag[1], ErrMalformed)
+		case r.Provider == nil:
+			r.Provider = &p
+		case *r.Provider != p:
+			r.Extra = append(r.Extra, tag)
+		}
 	case "d":
 		r.Job = cmp.Or(r.Job, tag[1])
 	case "i":
@@ -124,21 +132,13 @@ func (r *Request) take(tag nostr.Tag) error {
 		}
 		r.Bid = bid
 	case "relays":
-		r.Relays = addRelays(r.Relays, tag)
+		for _, url := range tag[1:] {
+			url = strings.TrimSpace(url)
+			if len(r.Relays) < MaxRelays && isRelayURL(url) && !slices.Contains(r.Relays, url) {
+				r.Relays = append(r.Relays, url)
+			}
+		}
 	default:
-		r.Extra = append(r.Extra, tag)
-	}
-	return nil
-}
-
-func (r *Request) takeProvider(tag nostr.Tag) error {
-	p, ok := parsePubKey(tag[1])
-	switch {
-	case !ok:
-		return fmt.Errorf("p tag %.80q: %w", tag[1], ErrMalformed)
-	case r.Provider == nil:
-		r.Provider = &p
-	case *r.Provider != p:
 		r.Extra = append(r.Extra, tag)
 	}
 	return nil
@@ -269,7 +269,16 @@ func (r Request) address() (tags nostr.Tags) {
 // work returns the tags that describe the job. An encrypted request hides them.
 func (r Request) work() (tags nostr.Tags) {
 	for _, in := range r.Inputs {
-		tags = append(tags, in.tag())
+		tag := nostr.Tag{"i", in.Data, cmp.Or(in.Type, "text")}
+		if isRelayURL(in.Relay) {
+			tag = append(tag, in.Relay)
+		} else if in.Marker != "" {
+			tag = append(tag, "")
+		}
+		if in.Marker != "" {
+			tag = append(tag, in.Marker)
+		}
+		tags = append(tags, tag)
 	}
 	for _, p := range r.sortedParams() {
 		tags = append(tags, append(nostr.Tag{"param", p.Key}, p.Values...))
@@ -282,19 +291,6 @@ func (r Request) work() (tags nostr.Tags) {
 
 func (r Request) sortedParams() []Param {
 	return slices.SortedStableFunc(slices.Values(r.Params), func(a, b Param) int { return cmp.Compare(a.Key, b.Key) })
-}
-
-func (in Input) tag() nostr.Tag {
-	tag := nostr.Tag{"i", in.Data, cmp.Or(in.Type, "text")}
-	if isRelayURL(in.Relay) {
-		tag = append(tag, in.Relay)
-	} else if in.Marker != "" {
-		tag = append(tag, "")
-	}
-	if in.Marker != "" {
-		tag = append(tag, in.Marker)
-	}
-	return tag
 }
 
 func (r Request) bid() nostr.Tags {

@@ -44,29 +44,24 @@ func parseResult(e nostr.Event, open Opener) (Result, error) {
 	}
 	r := Result{Kind: int(e.Kind), Content: w.content, Encrypted: w.encrypted}
 	for _, tag := range w.outer {
-		if err := r.take(tag); err != nil {
-			return Result{}, err
+		if len(tag) == 0 || tag[0] == "encrypted" {
+			continue
+		}
+		switch {
+		case len(tag) >= 2 && takeReference(tag, &r.Request, &r.Customer):
+		case len(tag) >= 2 && tag[0] == "request":
+			r.RequestJSON = tag[1]
+		case len(tag) >= 2 && tag[0] == "status":
+			r.Status = tag[1]
+		case len(tag) >= 2 && tag[0] == "amount":
+			if r.Amount, r.Invoice, err = parseAmount(tag); err != nil {
+				return Result{}, err
+			}
+		default:
+			r.Extra = append(r.Extra, tag)
 		}
 	}
 	return r, nil
-}
-
-func (r *Result) take(tag nostr.Tag) (err error) {
-	if len(tag) == 0 || tag[0] == "encrypted" {
-		return nil
-	}
-	switch {
-	case len(tag) >= 2 && takeReference(tag, &r.Request, &r.Customer):
-	case len(tag) >= 2 && tag[0] == "request":
-		r.RequestJSON = tag[1]
-	case len(tag) >= 2 && tag[0] == "status":
-		r.Status = tag[1]
-	case len(tag) >= 2 && tag[0] == "amount":
-		r.Amount, r.Invoice, err = parseAmount(tag)
-	default:
-		r.Extra = append(r.Extra, tag)
-	}
-	return err
 }
 
 // takeReference reads the first valid e tag and the first valid p tag, and reports whether tag was one of them.

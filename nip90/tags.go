@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -33,7 +32,10 @@ func unwrap(e nostr.Event, open Opener) (wire, error) {
 	if open == nil {
 		return wire{}, ErrEncrypted
 	}
-	w.encrypted = encryptionOf(e.Content)
+	w.encrypted = NIP44
+	if strings.Contains(e.Content, "?iv=") {
+		w.encrypted = NIP04
+	}
 	plaintext, err := open(e.PubKey, e.Content)
 	if err != nil {
 		return wire{}, fmt.Errorf("decrypt: %w", err)
@@ -60,13 +62,6 @@ func checkSize(e nostr.Event) error {
 		return fmt.Errorf("%d bytes: %w", size, ErrTooBig)
 	}
 	return nil
-}
-
-func encryptionOf(ciphertext string) string {
-	if strings.Contains(ciphertext, "?iv=") {
-		return NIP04
-	}
-	return NIP44
 }
 
 // takeInner sets the inner tags. A content tag among them sets the content: nostrdvm and guild put the content of a
@@ -204,15 +199,4 @@ func isOneWord(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || r == unicode.ReplacementChar
 	})
-}
-
-// addRelays appends the valid and new relays of a tag.
-func addRelays(relays []string, tag nostr.Tag) []string {
-	for _, url := range tag[1:] {
-		url = strings.TrimSpace(url)
-		if len(relays) < MaxRelays && isRelayURL(url) && !slices.Contains(relays, url) {
-			relays = append(relays, url)
-		}
-	}
-	return relays
 }
