@@ -25,7 +25,11 @@ func readContent(content string) (c Content) {
 	fields.takeList("strengths", &c.Strengths)
 	fields.takeList("weaknesses", &c.Weaknesses)
 	fields.inside("metrics", func(m object) {
-		m.takeScore("test_score", &c.Metrics.TestScore)
+		if micro, ok := parseDecimal(string(m["test_score"])); ok && micro <= guild.Micro {
+			delete(m, "test_score")
+			score := guild.Score(micro)
+			c.Metrics.TestScore = &score
+		}
 		m.takeMs("latency_p50_ms", &c.Metrics.LatencyP50Ms)
 		m.takeMs("latency_p95_ms", &c.Metrics.LatencyP95Ms)
 		c.Metrics.Extra = m.rest()
@@ -87,15 +91,6 @@ func (o object) takeList(name string, to *[]string) {
 				*to = append(*to, s)
 			}
 		}
-	}
-}
-
-// takeScore reads a number from 0 to 1.
-func (o object) takeScore(name string, to **guild.Score) {
-	if micro, ok := parseDecimal(string(o[name])); ok && micro <= guild.Micro {
-		delete(o, name)
-		score := guild.Score(micro)
-		*to = &score
 	}
 }
 

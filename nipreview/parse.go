@@ -40,7 +40,14 @@ func parse(e nostr.Event) (Review, error) {
 	if e.Kind == KindSet {
 		r.D = guild.Cut(guild.Clean(e.Tags.GetD()), MaxValue)
 	}
-	r.Task = guild.Cut(guild.Clean(r.task(e.Tags)), MaxTask)
+	task := value(e.Tags, "task")
+	if e.Tags.Find("task") == nil {
+		task = value(e.Tags, "t")
+		if rest, ok := strings.CutPrefix(r.D, r.Subject.Hex()+":"); ok && task == "" {
+			task = rest
+		}
+	}
+	r.Task = guild.Cut(guild.Clean(task), MaxTask)
 	r.Service = guild.Cut(guild.Clean(value(e.Tags, "service")), MaxTask)
 	if id, err := nostr.IDFromHex(value(e.Tags, "e")); err == nil {
 		r.Request = id
@@ -128,19 +135,4 @@ func readKey(s string) (nostr.PubKey, error) {
 		return nostr.PubKey{}, ErrInvalid
 	}
 	return nostr.PubKeyFromHex(key.Hex())
-}
-
-// task returns the task of the review: from the task tag, else the t tag, else the d tag.
-func (r *Review) task(tags nostr.Tags) string {
-	if tags.Find("task") != nil {
-		return value(tags, "task")
-	}
-	if t := value(tags, "t"); t != "" {
-		return t
-	}
-	task, _ := strings.CutPrefix(r.D, r.Subject.Hex()+":")
-	if task == r.D {
-		return ""
-	}
-	return task
 }

@@ -8,6 +8,7 @@
 package nipreview
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -138,14 +139,8 @@ func (r Review) tags() nostr.Tags {
 
 // alt returns a text for programs that do not know reviews (NIP-31).
 func (r Review) alt() string {
-	return fmt.Sprintf("Review of the provider %s for %s: %s of 5 stars", nip19.EncodeNpub(r.Subject), what(r.Task), r.Stars)
-}
-
-func what(task string) string {
-	if task = guild.Cut(guild.Clean(task), MaxTask); task != "" {
-		return task
-	}
-	return "everything"
+	task := cmp.Or(guild.Cut(guild.Clean(r.Task), MaxTask), "everything")
+	return fmt.Sprintf("Review of the provider %s for %s: %s of 5 stars", nip19.EncodeNpub(r.Subject), task, r.Stars)
 }
 
 // hinted returns a tag, with a relay hint if relay is valid.
