@@ -88,7 +88,12 @@ func isPlainDecimal(fraction []byte, whole, digits int) bool {
 // finite.
 func AppendFloat(dst []byte, f float64) []byte {
 	var buf [32]byte
-	digits, exponent := decimal(strconv.AppendFloat(buf[:0], f, 'e', -1, 64))
+	// strconv writes -1.234e+05. Take the sign and the digits without the point, and the exponent.
+	digits, e, _ := bytes.Cut(strconv.AppendFloat(buf[:0], f, 'e', -1, 64), []byte{'e'})
+	exponent, _ := strconv.Atoi(string(e))
+	if i := bytes.IndexByte(digits, '.'); i >= 0 {
+		digits = append(digits[:i:i], digits[i+1:]...)
+	}
 	if digits[0] == '-' {
 		dst, digits = append(dst, '-'), digits[1:]
 	}
@@ -112,15 +117,4 @@ func AppendFloat(dst []byte, f float64) []byte {
 		dst = append(dst, "0000000000000000"[:point-len(digits)]...)
 		return append(dst, ".0"...)
 	}
-}
-
-// decimal splits the output of strconv in format 'e', such as -1.234e+05, into the sign and digits without a point,
-// and the exponent.
-func decimal(b []byte) (digits []byte, exponent int) {
-	mantissa, e, _ := bytes.Cut(b, []byte{'e'})
-	exponent, _ = strconv.Atoi(string(e))
-	if i := bytes.IndexByte(mantissa, '.'); i >= 0 {
-		mantissa = append(mantissa[:i:i], mantissa[i+1:]...)
-	}
-	return mantissa, exponent
 }
