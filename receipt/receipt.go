@@ -102,24 +102,19 @@ func (r Receipt) Encode() ([]byte, error) {
 	if len(r.Extra) == 0 {
 		return b, nil
 	}
-	if b, err = withExtra(b, r.Extra); err != nil {
+	b = b[:len(b)-1]
+	for _, name := range slices.Sorted(maps.Keys(r.Extra)) {
+		key, err := json.Marshal(name)
+		if err != nil {
+			return nil, fmt.Errorf("receipt %s: %w", r.ID, err)
+		}
+		b = append(append(b, ','), key...)
+		b = append(append(b, ':'), r.Extra[name]...)
+	}
+	if b, err = canon.Canonical(append(b, '}')); err != nil { // refuses a duplicate member
 		return nil, fmt.Errorf("receipt %s: %w", r.ID, err)
 	}
 	return b, nil
-}
-
-// withExtra adds members to an object that is not empty. A duplicate member is an error of canon.
-func withExtra(object []byte, extra map[string]stdjson.RawMessage) ([]byte, error) {
-	object = object[:len(object)-1]
-	for _, name := range slices.Sorted(maps.Keys(extra)) {
-		key, err := json.Marshal(name)
-		if err != nil {
-			return nil, err
-		}
-		object = append(append(object, ','), key...)
-		object = append(append(object, ':'), extra[name]...)
-	}
-	return canon.Canonical(append(object, '}'))
 }
 
 // Decode parses a receipt in any JSON form. It does not validate.

@@ -15,9 +15,7 @@ import (
 
 // Validate returns the first fault in the form of r, or nil. Its errors match ErrInvalid.
 func (r Receipt) Validate() error {
-	for _, check := range []func(Receipt) error{
-		Receipt.checkIdentity, Receipt.checkProvider, Receipt.checkOutcome, Receipt.checkPayment,
-	} {
+	for _, check := range []func(Receipt) error{Receipt.checkIdentity, Receipt.checkOutcome, Receipt.checkPayment} {
 		if err := check(r); err != nil {
 			return fmt.Errorf("receipt %.40s: %w", r.ID, err)
 		}
@@ -48,10 +46,6 @@ func (r Receipt) checkIdentity() error {
 	if _, err := time.Parse(time.RFC3339Nano, r.Timestamp); err != nil {
 		return invalid("timestamp", "%.40q is not ISO 8601", r.Timestamp)
 	}
-	return nil
-}
-
-func (r Receipt) checkProvider() error {
 	if r.ProviderPubKey == (nostr.PubKey{}) {
 		return invalid("provider_pubkey", "is missing")
 	}
@@ -91,24 +85,9 @@ func (r Receipt) checkPayment() error {
 		return invalid("rail, asset_id and payment_proof", "are all null or none is")
 	case !paid && r.Bolt11 != "":
 		return invalid("bolt11", "names an invoice, and nothing was paid")
-	case paid:
-		return r.checkProof()
+	case !paid:
+		return nil
 	}
-	return nil
-}
-
-// qualified matches an asset id: a ticker and its rail.
-var qualified = regexp.MustCompile(`^[A-Z0-9]+_[A-Z0-9_]+(\([^()\s]+\))?$`)
-
-// rails has the type of proof and the form of asset id for each rail.
-var rails = map[string]struct{ proof, asset string }{
-	"lightning":      {"lightning_preimage", `_LN$`},
-	"cashu":          {"cashu_proof", `_CASHU\([^()\s]+\)$`},
-	"onchain":        {"onchain_txid", ``},
-	"taproot_assets": {"taproot_assets_proof", ``},
-}
-
-func (r Receipt) checkProof() error {
 	rail, ok := rails[*r.Rail]
 	if !ok {
 		return invalid("rail", "%.40q is none", *r.Rail)
@@ -122,19 +101,26 @@ func (r Receipt) checkProof() error {
 	if r.Bolt11 != "" && *r.Rail != "lightning" {
 		return invalid("bolt11", "names an invoice, and the rail is %s", *r.Rail)
 	}
-	if !plausible(*r.PaymentProof) {
+	// 32 bytes in hex, or, for ecash and asset proofs, any text.
+	plausible := r.PaymentProof.Value != ""
+	if r.PaymentProof.Type == "lightning_preimage" || r.PaymentProof.Type == "onchain_txid" {
+		plausible = isHex32(r.PaymentProof.Value)
+	}
+	if !plausible {
 		return invalid("payment_proof", "has no value of its type")
 	}
 	return nil
 }
 
-// plausible reports whether the value has the form of its type: 32 bytes in hex, or, for ecash and asset proofs, any
-// text.
-func plausible(p PaymentProof) bool {
-	if p.Type != "lightning_preimage" && p.Type != "onchain_txid" {
-		return p.Value != ""
-	}
-	return isHex32(p.Value)
+// qualified matches an asset id: a ticker and its rail.
+var qualified = regexp.MustCompile(`^[A-Z0-9]+_[A-Z0-9_]+(\([^()\s]+\))?$`)
+
+// rails has the type of proof and the form of asset id for each rail.
+var rails = map[string]struct{ proof, asset string }{
+	"lightning":      {"lightning_preimage", `_LN$`},
+	"cashu":          {"cashu_proof", `_CASHU\([^()\s]+\)$`},
+	"onchain":        {"onchain_txid", ``},
+	"taproot_assets": {"taproot_assets_proof", ``},
 }
 
 func isHex32(s string) bool {
