@@ -36,8 +36,20 @@ func (c Config) check() error {
 	if _, err := policy.Named(c.Trust.Policy); err != nil {
 		return fmt.Errorf("trust.policy: %w", err)
 	}
-	if err := c.checkCounts(); err != nil {
-		return err
+	if err := c.Work.check(); err != nil {
+		return fmt.Errorf("work.%w", err)
+	}
+	switch {
+	case c.Meeting.Daily < 0 || c.Meeting.Count < 0 || c.Meeting.AtOnce < 1:
+		return fmt.Errorf("meeting: daily_msat and count are 0 or more, at_once 1 or more")
+	case c.Limits.AtOnce < 1 || c.Limits.PerMinute < 1:
+		return fmt.Errorf("limits: at_once and per_minute are 1 or more")
+	case c.Budget.Daily < 0 || c.Budget.Monthly < 0:
+		return fmt.Errorf("budget: daily_msat and monthly_msat are 0 or more")
+	case c.Judge.Jobs < 0:
+		return fmt.Errorf("judge.jobs: %d, want 0 or more", c.Judge.Jobs)
+	case c.Judge.Opinion.Cap < 0:
+		return fmt.Errorf("judge.opinion.max_pay_msat: %d, want 0 or more", c.Judge.Opinion.Cap)
 	}
 	if err := c.checkServices(); err != nil {
 		return err
@@ -56,26 +68,6 @@ func (s TaskSet) check() error {
 		return fmt.Errorf("threshold %v is not in 0.1..0.9", s.Threshold)
 	case s.Daily < 0 || s.Monthly < 0 || s.Bid < 0:
 		return fmt.Errorf("bid_msat, daily_msat and monthly_msat are 0 or more")
-	}
-	return nil
-}
-
-// checkCounts rejects numbers outside their ranges.
-func (c Config) checkCounts() error {
-	if err := c.Work.check(); err != nil {
-		return fmt.Errorf("work.%w", err)
-	}
-	switch {
-	case c.Meeting.Daily < 0 || c.Meeting.Count < 0 || c.Meeting.AtOnce < 1:
-		return fmt.Errorf("meeting: daily_msat and count are 0 or more, at_once 1 or more")
-	case c.Limits.AtOnce < 1 || c.Limits.PerMinute < 1:
-		return fmt.Errorf("limits: at_once and per_minute are 1 or more")
-	case c.Budget.Daily < 0 || c.Budget.Monthly < 0:
-		return fmt.Errorf("budget: daily_msat and monthly_msat are 0 or more")
-	case c.Judge.Jobs < 0:
-		return fmt.Errorf("judge.jobs: %d, want 0 or more", c.Judge.Jobs)
-	case c.Judge.Opinion.Cap < 0:
-		return fmt.Errorf("judge.opinion.max_pay_msat: %d, want 0 or more", c.Judge.Opinion.Cap)
 	}
 	return nil
 }

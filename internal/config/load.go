@@ -29,7 +29,8 @@ func (e *UnknownKeyError) Error() string { return fmt.Sprintf("%s: unknown key %
 // Hint names the nearest key, or the right place for a key that is below the wrong table.
 func (e *UnknownKeyError) Hint() string {
 	at := strings.LastIndexByte(e.Key, '.')
-	if at >= 0 && isTop(e.Key[at+1:]) {
+	// A list belongs outside of tables.
+	if t, ok := member(reflect.TypeFor[Config](), e.Key[at+1:]); at >= 0 && ok && t.Kind() == reflect.Slice {
 		return fmt.Sprintf("%s belongs above the first table: where it stands it is part of [%s]", e.Key[at+1:], e.Key[:at])
 	}
 	return fmt.Sprintf("did you mean %q?", e.Near)
@@ -61,16 +62,10 @@ func removed() map[string]string {
 	}
 }
 
-// isTop reports whether a key belongs outside of tables.
-func isTop(key string) bool {
-	t, ok := member(reflect.TypeFor[Config](), key)
-	return ok && t.Kind() == reflect.Slice
-}
-
 // Load returns the defaults, overridden by the config file if there is one, and these overridden by the environment
 // (GUILD_RELAYS, GUILD_TIMEOUTS_SILENCE, … as Variables lists them). environ is os.Environ() except in tests.
 func Load(home string, environ []string) (Config, error) {
-	paths, err := Locate(home, lookup(environ))
+	paths, err := locate(home, lookup(environ))
 	if err != nil {
 		return Config{}, err
 	}
@@ -211,13 +206,9 @@ func envOptions(environ []string) env.Opt {
 		TransformFunc: func(name, value string) (string, any) {
 			l := known[name]
 			if l.list {
-				return l.key, splitList(value)
+				return l.key, strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
 			}
 			return l.key, value
 		},
 	}
-}
-
-func splitList(value string) []string {
-	return strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
 }

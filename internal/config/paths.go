@@ -26,8 +26,8 @@ type Paths struct {
 // maxSocket is the maximum length of a Unix socket's path on Linux, without the final zero byte.
 const maxSocket = 107
 
-// Locate returns the paths. If home is empty, it is GUILD_HOME, or else the XDG directories are used.
-func Locate(home string, getenv func(string) string) (Paths, error) {
+// locate returns the paths. If home is empty, it is GUILD_HOME, or else the XDG directories are used.
+func locate(home string, getenv func(string) string) (Paths, error) {
 	if home == "" {
 		home = getenv("GUILD_HOME")
 	}
