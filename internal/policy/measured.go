@@ -10,33 +10,24 @@ import "guild"
 func measured() Policy {
 	p := Default()
 	p.Name = Measured
-	p.Trust.measured()
-	p.Routing.measured()
-	p.Lifecycle.measured()
-	// A provider that is early remains early with a shorter timeout, but a delivery that is late by that is paid and lost.
-	p.Variables.EarlyChange = 0
-	return p
-}
 
-// measured makes trust fall so fast that a failure has an effect. With 0.15 per failure and half of a change where
-// trust turns round, a provider that fails every other job stays above the threshold for weeks, because its successes
-// compensate: a single provider had 180 jobs. Together with the rule for the rate, this changes waste from 902 to 379
-// with seed 2.
-func (t *Trust) measured() {
+	// Trust falls so fast that a failure has an effect. With 0.15 per failure and half of a change where trust turns
+	// round, a provider that fails every other job stays above the threshold for weeks, because its successes compensate:
+	// a single provider had 180 jobs. Together with the rule for the rate, this changes waste from 902 to 379 with seed 2.
+	t := &p.Trust
 	t.Alpha, t.Oscillating, t.Step = guild.Micro, guild.Micro, 400_000
 	t.Decay["VALIDATION_FAIL"], t.Decay["TIMEOUT"], t.Decay["ERROR"] = 300_000, 300_000, 200_000
 	// Four failures use up 0.3 a day for a task; so do the first successes of a dozen of its providers. Then nothing is
 	// learned until midnight.
 	t.Daily = 100 * guild.Micro
 	t.DailyOf = OfService
-}
 
-// measured chooses by the total cost of a job, and gives no work to providers that are not trusted.
-func (r *Routing) measured() {
-	// Trusted providers differ mainly in price and time. The weight of trust suffices to put a provider that has just
-	// failed behind its equals, and that of the load to send requests to those with free slots. With the protocol's
-	// weights and everything else as here, regret is 5,124. More weight for trust reduces waste and costs regret: from 0.1
-	// to 0.18 they went from 332 and 605 to 318 and 685, and with 0.26 regret was 1,043.
+	// Providers are chosen by the total cost of a job, and those that are not trusted get no work. Trusted providers
+	// differ mainly in price and time. The weight of trust suffices to put a provider that has just failed behind its
+	// equals, and that of the load to send requests to those with free slots. With the protocol's weights and everything
+	// else as here, regret is 5,124. More weight for trust reduces waste and costs regret: from 0.1 to 0.18 they went from
+	// 332 and 605 to 318 and 685, and with 0.26 regret was 1,043.
+	r := &p.Routing
 	r.Weights = Weights{Trust: 140_000, Cost: 590_000, Latency: 175_000, Load: 95_000}
 	// Trust above the threshold says more about how often a provider was asked than about how well it works: with a
 	// quarter of the work for the second tier, a quarter goes to more expensive providers. So all providers above the
@@ -45,12 +36,11 @@ func (r *Routing) measured() {
 	r.Tiers = [3]Tier{{"primary", 500_000, 998_000}, {"secondary", 400_000, 1_000}, {"tertiary", 300_000, 1_000}}
 	// Benchmarks find out the same as exploring with a job, for a thirtieth of the price.
 	r.Epsilon, r.EpsilonFloor = 0, 0
-}
 
-// measured rates providers by the work that they do.
-func (l *Lifecycle) measured() {
-	// With this number of standard errors, four failures of eight to sixteen jobs suspend. With three standard errors
-	// three did, and then one of sixty steady providers is suspended in a fifth of the markets.
+	// Providers are rated by the work that they do. With this number of standard errors, four failures of eight to
+	// sixteen jobs suspend. With three standard errors three did, and then one of sixty steady providers is suspended in a
+	// fifth of the markets.
+	l := &p.Lifecycle
 	l.Sample, l.RateZ = 8, 4_250_000
 	// With fewer than twenty latencies the 95th percentile is the longest one, and one late delivery suspended a steady
 	// provider in a quarter of the small markets. With forty it is the third longest.
@@ -67,4 +57,8 @@ func (l *Lifecycle) measured() {
 	// The first jobs show the same as the second and third success of a meeting, and few of them are lost: three runs with
 	// every provider cost 115, and this about 50. If one failure sufficed as well, steady providers would be rejected.
 	l.Enough = 1
+
+	// A provider that is early remains early with a shorter timeout, but a delivery that is late by that is paid and lost.
+	p.Variables.EarlyChange = 0
+	return p
 }

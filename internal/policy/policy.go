@@ -310,13 +310,13 @@ func (p Policy) Hash() (guild.Hash, error) {
 	return guild.Sum(b), nil
 }
 
-// MaxSize limits a policy that is read, in bytes.
-const MaxSize = 64 << 10
+// maxSize limits a policy that is read, in bytes.
+const maxSize = 64 << 10
 
 // Decode parses a policy that Encode wrote.
 func Decode(b []byte) (Policy, error) {
-	if len(b) > MaxSize {
-		return Policy{}, fmt.Errorf("policy: %d bytes, at most %d", len(b), MaxSize)
+	if len(b) > maxSize {
+		return Policy{}, fmt.Errorf("policy: %d bytes, at most %d", len(b), maxSize)
 	}
 	var p Policy
 	if err := json.Unmarshal(b, &p); err != nil {

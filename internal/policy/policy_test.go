@@ -191,7 +191,7 @@ func TestInvalidPolicyRefused(t *testing.T) {
 		"no JSON":   []byte("{"),
 		"a list":    []byte("[]"),
 		"a word":    []byte(`{"trust":{"alpha_micro":"much"}}`),
-		"too large": append([]byte(`{}`), bytes.Repeat([]byte(" "), MaxSize)...),
+		"too large": append([]byte(`{}`), bytes.Repeat([]byte(" "), maxSize)...),
 	} {
 		if _, err := Decode(b); err == nil {
 			t.Errorf("%s was read", name)
