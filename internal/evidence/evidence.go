@@ -116,9 +116,14 @@ type export struct {
 
 // gather reads the receipt and its facts first, because all other files are found by them.
 func (x *export) gather(ctx context.Context) error {
-	if err := x.read(); err != nil {
+	raw, err := x.c.Blobs.ReadAll(x.stored.Blob, receipt.MaxSize)
+	if err != nil {
 		return err
 	}
+	if x.receipt, err = receipt.Decode(raw); err != nil {
+		return err
+	}
+	x.files[verify.FileReceipt] = raw
 	if err := x.find(ctx); err != nil {
 		return err
 	}
@@ -129,19 +134,6 @@ func (x *export) gather(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// read reads the receipt itself.
-func (x *export) read() error {
-	raw, err := x.c.Blobs.ReadAll(x.stored.Blob, receipt.MaxSize)
-	if err != nil {
-		return err
-	}
-	if x.receipt, err = receipt.Decode(raw); err != nil {
-		return err
-	}
-	x.files[verify.FileReceipt] = raw
 	return nil
 }
 
@@ -225,7 +217,8 @@ func (x *export) sayReceipt(ctx context.Context) error {
 	return x.add(verify.FileReceiptEvent, v.Event())
 }
 
-// addRequest adds the request event and, if it is encrypted, the key that opens it.
+// addRequest adds the request event and, if it is encrypted, the key that opens it. It adds no key if the request came
+// with credentials: they are for the provider only, and the key would open them.
 func (x *export) addRequest(context.Context) error {
 	if !x.wants(verify.FileRequest) {
 		return nil
@@ -239,14 +232,7 @@ func (x *export) addRequest(context.Context) error {
 	if err := x.addKey(verify.FileRequestKey, x.planned.Request.Content); err != nil {
 		return err
 	}
-	return x.keepCredentials()
-}
-
-// keepCredentials removes the key of the request if the request came with credentials. They are for the provider only,
-// and that key would open them.
-//
-// The check needs the decrypted request, so the key is added first and removed if a credential parameter is found.
-func (x *export) keepCredentials() error {
+	// Whether there are credentials is known only now, because the check needs the decrypted request.
 	key, there := x.files[verify.FileRequestKey]
 	if !there {
 		return nil
@@ -409,35 +395,29 @@ func (x *export) addReviews(ctx context.Context) error {
 	return nil
 }
 
-// review adds the reviews of entries.
+// review adds the review events in entries that name the receipt. Mirrors in other kinds are not evidence.
 func (x *export) review(entries iter.Seq2[fact.Entry, error]) error {
 	for e, err := range entries {
 		if err != nil {
 			return err
 		}
 		for _, f := range e.Facts {
-			if d, ok := f.(fact.ReviewDrafted); ok {
-				if err := x.addReview(d); err != nil {
+			d, ok := f.(fact.ReviewDrafted)
+			if !ok {
+				continue
+			}
+			for _, e := range d.Events {
+				if e.Kind != nipreview.Kind && e.Kind != nipreview.KindSet {
+					continue
+				}
+				said, err := nipreview.Parse(e)
+				if err != nil || said.Evidence.Receipt != x.receipt.ID {
+					continue
+				}
+				if err := x.add(verify.DirReviews+"/"+e.ID.Hex()+".json", e); err != nil {
 					return err
 				}
 			}
-		}
-	}
-	return nil
-}
-
-// addReview adds the review events that name the receipt. Mirrors in other kinds are not evidence.
-func (x *export) addReview(d fact.ReviewDrafted) error {
-	for _, e := range d.Events {
-		if e.Kind != nipreview.Kind && e.Kind != nipreview.KindSet {
-			continue
-		}
-		said, err := nipreview.Parse(e)
-		if err != nil || said.Evidence.Receipt != x.receipt.ID {
-			continue
-		}
-		if err := x.add(verify.DirReviews+"/"+e.ID.Hex()+".json", e); err != nil {
-			return err
 		}
 	}
 	return nil
