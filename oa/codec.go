@@ -70,10 +70,15 @@ func Encode[P Payload](p P) (jsontext.Value, error) {
 	return builtin(name).Complete(side, b)
 }
 
-// setDefault sets the one default that depends on other fields.
+// setDefault sets the one default that depends on other fields: how an embedding without a verification is verified.
+// With a pinned model and dimensions, running a sample again is enough; otherwise two providers must agree.
 func (r *EmbeddingRequest) setDefault() {
-	if r.Verification.IsZero() {
-		r.Verification = r.defaultVerification()
+	switch {
+	case !r.Verification.IsZero():
+	case r.Pinned():
+		r.Verification = Verification{Mode: Objective, Redundancy: 1, Adjudication: NoAdjudication}
+	default:
+		r.Verification = Verification{Mode: Subjective, Redundancy: 2, Adjudication: MajorityVote}
 	}
 }
 

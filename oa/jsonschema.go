@@ -85,7 +85,14 @@ func (d Field) node(needed bool) node {
 			n.Enum = append(n.Enum, nil)
 		}
 	}
-	d.bounds(&n)
+	switch { // the range or the pattern that follows from the type and the format
+	case d.Type == "integer":
+		n.Minimum, n.Maximum = cmp.Or(n.Minimum, leastInteger), cmp.Or(n.Maximum, mostInteger)
+	case d.Type == "number" && d.Format == FormatFloat:
+		n.Minimum, n.Maximum = cmp.Or(n.Minimum, "-"+mostFloat), cmp.Or(n.Maximum, mostFloat)
+	case d.Type == "string" && d.Format == FormatSHA256:
+		n.Pattern = "^(sha256:)?[0-9A-Fa-f]{64}$"
+	}
 	for _, name := range slices.Sorted(maps.Keys(d.Properties)) {
 		if n.Properties == nil {
 			n.Properties = map[string]node{}
@@ -104,16 +111,4 @@ func (d Field) node(needed bool) node {
 		n.Items = &items
 	}
 	return n
-}
-
-// bounds sets the range or the pattern that follows from the type and the format.
-func (d Field) bounds(n *node) {
-	switch {
-	case d.Type == "integer":
-		n.Minimum, n.Maximum = cmp.Or(n.Minimum, leastInteger), cmp.Or(n.Maximum, mostInteger)
-	case d.Type == "number" && d.Format == FormatFloat:
-		n.Minimum, n.Maximum = cmp.Or(n.Minimum, "-"+mostFloat), cmp.Or(n.Maximum, mostFloat)
-	case d.Type == "string" && d.Format == FormatSHA256:
-		n.Pattern = "^(sha256:)?[0-9A-Fa-f]{64}$"
-	}
 }

@@ -103,7 +103,7 @@ func ParseID(s string) (ID, error) {
 	}
 	last := len(parts) - 1
 	for _, part := range parts[1:last] {
-		if !isWord(part) {
+		if part == "" || strings.Trim(part, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
 			return ID{}, bad
 		}
 	}
@@ -117,11 +117,6 @@ func ParseID(s string) (ID, error) {
 		name = ours
 	}
 	return ID{Name: name, Version: int(version)}, nil
-}
-
-// isWord reports whether s is one part of a name: lower-case letters, digits, _ and -.
-func isWord(s string) bool {
-	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_-") == ""
 }
 
 // mustID returns the ID of a built-in job type.

@@ -10,15 +10,6 @@ import (
 	"unicode/utf8"
 )
 
-// defaultVerification returns the verification of an embedding without one. With a pinned model and dimensions,
-// running a sample again is enough; otherwise two providers must agree.
-func (r EmbeddingRequest) defaultVerification() Verification {
-	if r.Pinned() {
-		return Verification{Mode: Objective, Redundancy: 1, Adjudication: NoAdjudication}
-	}
-	return Verification{Mode: Subjective, Redundancy: 2, Adjudication: MajorityVote}
-}
-
 // faults adds contradictions between the members.
 func (v Verification) faults(f *Faults) {
 	if v.Adjudication != JudgeModel && v.JudgeModel != "" {
@@ -157,7 +148,7 @@ func (r SandboxRequest) Validate() error {
 	if r.Sandbox.Resources.CPUs != "" && !(r.Sandbox.Resources.CPUs.Float() > 0) {
 		f.add("inputs.sandbox.resources.cpus", "is %.40q, want more than 0", string(r.Sandbox.Resources.CPUs))
 	}
-	if m := r.Repo.MountPath; m != "" && !isAbsolute(m) {
+	if m := r.Repo.MountPath; m != "" && (!path.IsAbs(m) || path.Clean(m) != m || strings.ContainsRune(m, 0)) {
 		f.add("inputs.repo.mount_path", "is %.80q, want a clean absolute path", m)
 	}
 	if len(r.Commands) == 0 {
@@ -177,11 +168,6 @@ func (r SandboxRequest) Validate() error {
 	}
 	r.Verification.faults(&f)
 	return f.err()
-}
-
-// isAbsolute reports whether a path is absolute and clean.
-func isAbsolute(p string) bool {
-	return path.IsAbs(p) && path.Clean(p) == p && !strings.ContainsRune(p, 0)
 }
 
 // Validate returns, as Faults, how a result does not fit its request: another image, runs that differ from the

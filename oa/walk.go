@@ -124,8 +124,13 @@ func (w *walk) object(f Field, path func() string) {
 			d = *f.Values
 		}
 		null := w.d.PeekKind() == 'n'
-		if known && null && !d.Required {
-			w.null(key, start)
+		if known && null && !d.Required { // a null in an optional field means absent
+			if w.fill {
+				w.d.SkipValue()
+				continue
+			}
+			w.key(key, start)
+			w.raw()
 			continue
 		}
 		if known {
@@ -139,16 +144,6 @@ func (w *walk) object(f Field, path func() string) {
 	w.d.ReadToken()
 	w.absent(f, there, start, path)
 	w.out = append(w.out, '}')
-}
-
-// null processes a null in an optional field, which means absent.
-func (w *walk) null(key string, start int) {
-	if w.fill {
-		w.d.SkipValue()
-		return
-	}
-	w.key(key, start)
-	w.raw()
 }
 
 func (w *walk) key(key string, start int) {
