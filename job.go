@@ -92,7 +92,11 @@ var endings = []struct {
 func EndingOf(attempts []Attempt) Ending {
 	for _, e := range endings {
 		for i := range attempts {
-			if attempts[i].Outcome() == e.attempt || settled(attempts[i].Outcome()) && e.job == JobAccepted {
+			outcome := attempts[i].Outcome()
+			if e.job == JobAccepted && (outcome == Paid || outcome == Released) { // money moves only after it was accepted
+				return e.job
+			}
+			if outcome == e.attempt {
 				return e.job
 			}
 		}
@@ -115,6 +119,3 @@ func (c Criticality) EndingOf(attempts []Attempt, agreeing int) Ending {
 	}
 	return JobDisagreed
 }
-
-// settled reports whether money has moved for an attempt. That happens only after it was accepted.
-func settled(s State) bool { return s == Paid || s == Released }
