@@ -85,22 +85,18 @@ func keptEntries(lines []object) []object {
 		entry, err := objectOf(lines[i]["entry"])
 		switch {
 		case err == nil:
-			out = append(out, restored(entry, lines[i]))
+			// Move params back from the line into the entry that they were taken from.
+			data, err := objectOf(entry["data"])
+			if from := text(lines[i]["params_from"]); from != "" && err == nil {
+				data[from] = lines[i]["params"]
+				entry["data"] = jsonOf(data)
+			}
+			out = append(out, entry)
 		case i > 1 && i < len(lines)-1:
 			out = append(out, added)
 		}
 	}
 	return out
-}
-
-// restored moves params from the line back into the entry they were taken from.
-func restored(entry, line object) object {
-	data, err := objectOf(entry["data"])
-	if from := text(line["params_from"]); from != "" && err == nil {
-		data[from] = line["params"]
-		entry["data"] = jsonOf(data)
-	}
-	return entry
 }
 
 // entries converts the lines of a trajectory to entries of a timeline.
@@ -255,7 +251,7 @@ func foreignLines(b object, timeline []object) ([]object, error) {
 		}
 		lines = append(lines, line)
 	}
-	end := SessionEnd{Status: outcome(metadata, receipts), Confidence: Float(fraction(metadata["confidence"])), TotalToolCalls: c.calls,
+	end := SessionEnd{Status: outcome(metadata, receipts), Confidence: Float(max(0, min(1, number(metadata["confidence"])))), TotalToolCalls: c.calls,
 		TotalLatencyMs: c.last, T: Time(c.at(c.last))}
 	last, err := objectOf(jsonOf(end))
 	last["event"] = jsonOf("SessionEnd")
@@ -321,7 +317,7 @@ func (c *conversion) line(entry object) (object, error) {
 }
 
 // call converts a call. It moves the params from the entry into the line, so that they are stored once, and notes
-// their name in params_from. restored reverses this.
+// their name in params_from. keptEntries reverses this.
 func (c *conversion) call(entry, data object, t json.RawMessage, ms int64) (object, error) {
 	c.calls++
 	id := cmp.Or(textOf(data, idNames), fmt.Sprintf("tc_%03d", c.calls))
@@ -369,8 +365,12 @@ func (c *conversion) result(entry, data object, t json.RawMessage, ms int64) (ob
 	if declared, err := digest.Parse(text(data["output_hash"])); err == nil {
 		hash = declared
 	}
+	since := int64(0) // with no call by this id, the result took no time
+	if called, known := c.when[id]; known {
+		since = ms - called
+	}
 	result := ToolResult{
-		ID: id, OutputHash: hash.String(), Preview: preview, StepUtility: utility(data), LatencyMs: latency(data, ms-c.whenOr(id, ms)), T: text(t),
+		ID: id, OutputHash: hash.String(), Preview: preview, StepUtility: utility(data), LatencyMs: latency(data, since), T: text(t),
 	}
 	if code := data["exit_code"]; len(code) > 0 && code[0] != '"' {
 		if n := int(whole(code)); string(jsonOf(n)) == string(code) {
@@ -380,11 +380,4 @@ func (c *conversion) result(entry, data object, t json.RawMessage, ms int64) (ob
 	line, err := objectOf(jsonOf(result))
 	line["event"], line["entry"] = jsonOf("ToolResult"), jsonOf(entry)
 	return line, err
-}
-
-func (c *conversion) whenOr(id string, otherwise int64) int64 {
-	if ms, known := c.when[id]; known {
-		return ms
-	}
-	return otherwise
 }

@@ -199,8 +199,6 @@ func number(raw json.RawMessage) float64 {
 	return f
 }
 
-func fraction(raw json.RawMessage) float64 { return max(0, min(1, number(raw))) }
-
 // whole returns a number of milliseconds, without its fraction, limited to 0 to MaxMs.
 func whole(raw json.RawMessage) int64 { return int64(max(0, min(MaxMs, number(raw)))) }
 

@@ -160,20 +160,18 @@ func align(a, b []Call, keys ...key) (pairs []Pair) {
 }
 
 func beside(a, b *Call) Pair {
+	x, y := a.Result, b.Result
 	switch {
 	case byParams(*a) != byParams(*b):
 		return Pair{OtherParams, a, b}
-	case (a.Result == nil) != (b.Result == nil), a.Result != nil && !sameOutput(a.Result, b.Result):
+	case x == nil && y == nil:
+		return Pair{Same, a, b}
+	case x == nil || y == nil || x.OutputHash != y.OutputHash:
+		return Pair{OtherOutput, a, b}
+	case (x.ExitCode == nil) != (y.ExitCode == nil) || x.ExitCode != nil && *x.ExitCode != *y.ExitCode:
 		return Pair{OtherOutput, a, b}
 	}
 	return Pair{Same, a, b}
-}
-
-func sameOutput(a, b *ToolResult) bool {
-	if (a.ExitCode == nil) != (b.ExitCode == nil) || a.ExitCode != nil && *a.ExitCode != *b.ExitCode {
-		return false
-	}
-	return a.OutputHash == b.OutputHash
 }
 
 // numbered replaces each call by a number. Calls with equal keys get equal numbers.

@@ -46,7 +46,8 @@ func Read(r io.Reader) iter.Seq2[Line, error] {
 			if err == io.EOF {
 				break
 			}
-			if !yield(line, err) || err != nil && !isLineError(err) {
+			_, faulty := errors.AsType[*LineError](err)
+			if !yield(line, err) || err != nil && !faulty {
 				return
 			}
 		}
@@ -54,11 +55,6 @@ func Read(r io.Reader) iter.Seq2[Line, error] {
 			yield(Line{}, &LineError{lines.number + 1, ErrIncomplete})
 		}
 	}
-}
-
-func isLineError(err error) bool {
-	_, ok := errors.AsType[*LineError](err)
-	return ok
 }
 
 // reader splits a file into lines.

@@ -209,13 +209,13 @@ func (r *redaction) object(n node, above class) {
 		clean := redactPlain(m.name)
 		r.name(m, clean, names)
 		c := classify(unmarked(clean))
-		if isPairValue(m.name) && pair.kind != "" {
+		if strings.EqualFold(m.name, "value") && pair.kind != "" {
 			c = pair
 		}
 		if c.kind == "" && above.kind != "" && !describes(m.name) {
 			c = above
 		}
-		if isObjectOrArray(m.value) {
+		if m.value.kind == '{' || m.value.kind == '[' {
 			c.numbers = false // numbers inside a container are bounds and counts, not secrets
 			if c.container {
 				c = class{}
@@ -224,8 +224,6 @@ func (r *redaction) object(n node, above class) {
 		r.value(m.value, m.name, c)
 	}
 }
-
-func isObjectOrArray(n node) bool { return n.kind == '{' || n.kind == '[' }
 
 // names has the member names of one object so far.
 type names struct {
@@ -261,8 +259,6 @@ func (r *redaction) pair(n node) class {
 	}
 	return class{}
 }
-
-func isPairValue(name string) bool { return strings.EqualFold(name, "value") }
 
 // isSchema reports whether an object is a JSON schema, which describes a value and does not contain it.
 func isSchema(n node, r *redaction) bool {

@@ -53,24 +53,21 @@ var (
 func redactShapes(text string) string {
 	lower := strings.ToLower(text)
 	for _, s := range shapes {
-		if strings.Contains(lower, s.hint) {
-			text = s.redact(text)
+		if !strings.Contains(lower, s.hint) {
+			continue
 		}
+		text = splice(text, s.pattern.FindAllStringSubmatchIndex(text, -1), func(at []int) (start, end int, with string) {
+			start, end = at[0], at[1]
+			if len(at) > 2 {
+				start, end = at[2], at[3]
+			}
+			if found := text[start:end]; isMark(found) || s.check != nil && !s.check(found) || isPlaceholder(found) {
+				return start, start, ""
+			}
+			return start, end, mark(s.kind)
+		})
 	}
 	return redactAWS(redactURLs(text), lower)
-}
-
-func (s shape) redact(text string) string {
-	return splice(text, s.pattern.FindAllStringSubmatchIndex(text, -1), func(at []int) (start, end int, with string) {
-		start, end = at[0], at[1]
-		if len(at) > 2 {
-			start, end = at[2], at[3]
-		}
-		if found := text[start:end]; isMark(found) || s.check != nil && !s.check(found) || isPlaceholder(found) {
-			return start, start, ""
-		}
-		return start, end, mark(s.kind)
-	})
 }
 
 // splice replaces parts of text, in order. For each match, by returns the range and its replacement.

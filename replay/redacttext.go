@@ -66,7 +66,10 @@ func assigned(text string, separator int) (c class, start, end int) {
 	for start < len(text) && (text[start] == '=' || text[start] == '>' || text[start] == ' ' || text[start] == '\t') {
 		start++
 	}
-	if start = literal(text, start); strings.HasPrefix(text[start:], "[]") {
+	if before := beforeString.FindString(text[start:min(len(text), start+maxName)]); before != "" {
+		start += len(before) - 1
+	}
+	if strings.HasPrefix(text[start:], "[]") {
 		return class{}, 0, 0 // a type
 	}
 	var quoted bool
@@ -165,14 +168,7 @@ func classifyNearby(text string, separator int, name string) class {
 // line returns the last line of a text.
 func line(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
 
-// literal returns the start of a string literal at a position, after a prefix or conversion: b"x", []byte("x").
-func literal(text string, at int) int {
-	if before := beforeString.FindString(text[at:min(len(text), at+maxName)]); before != "" {
-		return at + len(before) - 1
-	}
-	return at
-}
-
+// beforeString matches the prefix or conversion before a string literal, and its quote: b"x", []byte("x").
 var beforeString = regexp.MustCompile("^(?:[a-zA-Z@$]{1,2}|(?:\\[\\]byte|[sS]tring|str|bytes|SecretStr|Buffer\\.from|new String|Some)\\()[\"'`]")
 
 // valueAt returns the range of the value at a position. A quoted value, whose quotes can be escaped, ends at the

@@ -82,13 +82,6 @@ func checkMs(ms int64) error {
 	return nil
 }
 
-func checkDelta(delta int) error {
-	if delta < -MaxDelta || delta > MaxDelta {
-		return fmt.Errorf("verification_delta %d: %w", delta, ErrValue)
-	}
-	return nil
-}
-
 func checkHash(s string) error {
 	if _, err := digest.Parse(s); err != nil || !strings.HasPrefix(s, "sha256:") {
 		return fmt.Errorf("hash %.80q: %w", s, ErrValue)
