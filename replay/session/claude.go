@@ -72,28 +72,22 @@ func readClaude(canonical []byte) ([]said, error) {
 		return nil, err
 	}
 	switch l.Type {
-	case "system":
-		return l.system()
+	case "system": // about the program itself
+		switch l.Subtype {
+		case "init":
+			return []said{used{model: l.Model}}, nil
+		case "api_retry":
+			text := fmt.Sprintf("attempt %d of %d failed: %d %s", l.Attempt, l.Most+1, l.Code, l.Error)
+			return []said{note{text: text, trouble: true}}, nil
+		case "status", "thinking_tokens", "compact_boundary", "hook_started", "hook_progress", "hook_response",
+			"task_started", "task_progress", "task_updated", "task_notification": // a task is also a call, which has its own lines
+			return nil, nil
+		}
 	case "assistant", "user":
 		return l.message()
 	case "result":
 		return l.result()
 	case "stream_event", "rate_limit_event", "tool_progress", "keep_alive": // partial copies of other lines, and keep-alives
-		return nil, nil
-	}
-	return nil, errUnknown
-}
-
-// system reads a line about the program itself.
-func (l claudeLine) system() ([]said, error) {
-	switch l.Subtype {
-	case "init":
-		return []said{used{model: l.Model}}, nil
-	case "api_retry":
-		text := fmt.Sprintf("attempt %d of %d failed: %d %s", l.Attempt, l.Most+1, l.Code, l.Error)
-		return []said{note{text: text, trouble: true}}, nil
-	case "status", "thinking_tokens", "compact_boundary", "hook_started", "hook_progress", "hook_response",
-		"task_started", "task_progress", "task_updated", "task_notification": // a task is also a call, which has its own lines
 		return nil, nil
 	}
 	return nil, errUnknown

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"guild"
 	"guild/canon"
 	"guild/replay"
 )
@@ -360,5 +361,5 @@ func failedMCP(raw jsontext.Value) bool {
 }
 
 func textOutput(text string) Output {
-	return Output{hashOf(text), head([]byte(text))}
+	return Output{guild.Sum([]byte(text)), head([]byte(text))}
 }

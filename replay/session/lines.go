@@ -210,7 +210,23 @@ func readEvent(name string, canonical []byte) ([]said, error) {
 		params, err := object(jsontext.Value(e.Params))
 		return []said{call{id: e.ID, tool: e.Tool, step: e.StepID, params: params}}, err
 	case "ToolResult":
-		return readResult(canonical)
+		e, err := decode[replay.ToolResult](canonical)
+		if err != nil {
+			return nil, err
+		}
+		h, err := guild.ParseHash(e.OutputHash)
+		if err != nil {
+			return nil, err
+		}
+		// latency_ms is read again as a pointer, because guild measures an absent latency and keeps a stated 0. side_effects
+		// is not part of the format and only goes into the receipt.
+		more, err := decode[struct {
+			Effects   []string `json:"side_effects"`
+			LatencyMs *int64   `json:"latency_ms"`
+		}](canonical)
+		return []said{result{
+			id: e.ID, output: &Output{h, e.Preview}, exit: e.ExitCode, utility: e.StepUtility, latency: more.LatencyMs, effects: more.Effects,
+		}}, err
 	case "PlanStart":
 		e, err := decode[replay.PlanStart](canonical)
 		return []said{begun{e}}, err
@@ -225,26 +241,6 @@ func readEvent(name string, canonical []byte) ([]said, error) {
 		return []said{ended{&e.Confidence, e.Status}}, err
 	}
 	return nil, errUnknown
-}
-
-// readResult reads a ToolResult. It reads latency_ms again as a pointer, because guild measures an absent latency and
-// keeps a stated 0. side_effects is not part of the format and only goes into the receipt.
-func readResult(canonical []byte) ([]said, error) {
-	e, err := decode[replay.ToolResult](canonical)
-	if err != nil {
-		return nil, err
-	}
-	h, err := guild.ParseHash(e.OutputHash)
-	if err != nil {
-		return nil, err
-	}
-	more, err := decode[struct {
-		Effects   []string `json:"side_effects"`
-		LatencyMs *int64   `json:"latency_ms"`
-	}](canonical)
-	return []said{result{
-		id: e.ID, output: &Output{h, e.Preview}, exit: e.ExitCode, utility: e.StepUtility, latency: more.LatencyMs, effects: more.Effects,
-	}}, err
 }
 
 func decode[T any](canonical []byte) (T, error) {

@@ -107,13 +107,7 @@ func (r *Recorder) Line(at time.Time, f Format, line []byte) (text string) {
 		}
 		err = errors.Join(err, one.tell(r, at))
 	}
-	r.count(err)
-	return text
-}
-
-// count counts a faulty line once: as dropped, else as unknown, else as malformed.
-func (r *Recorder) count(err error) {
-	switch {
+	switch { // a faulty line is counted once
 	case err == nil:
 	case errors.Is(err, errDropped):
 		r.report.Dropped++
@@ -125,6 +119,7 @@ func (r *Recorder) count(err error) {
 			r.report.First = guild.Cut(r.shown(guild.Clean(err.Error())), 200)
 		}
 	}
+	return text
 }
 
 // lost counts a line that was too long to keep.
@@ -185,15 +180,13 @@ func (r *Recorder) Calls() int {
 	return r.calls
 }
 
-func (r *Recorder) hide(text string) string {
-	if r.c.Hide == nil {
-		return text
-	}
-	return r.c.Hide(text)
-}
-
 // clean removes from a text the secrets of the job and everything that is a secret by its name or shape.
-func (r *Recorder) clean(text string) string { return replay.RedactText(r.hide(text)) }
+func (r *Recorder) clean(text string) string {
+	if r.c.Hide != nil {
+		text = r.c.Hide(text)
+	}
+	return replay.RedactText(text)
+}
 
 // maxHead limits the bytes of a text that are searched for secrets to make its preview. If the text is longer, the
 // last margin bytes of them are not shown. So a secret shorter than margin that starts before the margin is seen, and
@@ -406,18 +399,13 @@ func (t result) tell(r *Recorder, at time.Time) error {
 		return err
 	}
 	if t.utility >= 0 { // a failed call is assumed to have changed nothing
-		r.affect(o.id, append(o.effects, t.effects...))
-	}
-	return nil
-}
-
-// affect records the side effects of a call.
-func (r *Recorder) affect(id string, effects []string) {
-	for _, effect := range effects {
-		effect = guild.Cut(r.shown(guild.Clean(effect)), MaxID)
-		if len(r.effects[id]) < maxListed && r.bytes < MaxBytes {
-			r.effects[id] = append(r.effects[id], effect)
-			r.bytes += len(effect)
+		for _, effect := range append(o.effects, t.effects...) {
+			effect = guild.Cut(r.shown(guild.Clean(effect)), MaxID)
+			if len(r.effects[o.id]) < maxListed && r.bytes < MaxBytes {
+				r.effects[o.id] = append(r.effects[o.id], effect)
+				r.bytes += len(effect)
+			}
 		}
 	}
+	return nil
 }

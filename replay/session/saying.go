@@ -223,9 +223,6 @@ func isName(in *jsontext.Decoder) bool {
 	return kind == '{' && length%2 == 0
 }
 
-// hashOf returns the hash of a text.
-func hashOf(text string) guild.Hash { return guild.Sum([]byte(text)) }
-
 // unlessOpen is a call that may already have been recorded when it started.
 type unlessOpen struct{ call }
 
