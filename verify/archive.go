@@ -126,10 +126,18 @@ func pack(z *zip.Writer, name string, b []byte) error {
 	} else if int64(len(b)) > most {
 		return fmt.Errorf("%s has %d bytes, at most %d", name, len(b), most)
 	}
-	small, err := deflate(b)
+	var deflated bytes.Buffer
+	c, err := flate.NewWriter(&deflated, flate.DefaultCompression)
+	if err == nil {
+		_, err = c.Write(b)
+	}
+	if err == nil {
+		err = c.Close()
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	small := deflated.Bytes()
 	const firstOf1980 = 1<<5 | 1 // earliest date of the format
 	h := &zip.FileHeader{Name: name, Method: zip.Deflate, CRC32: crc32.ChecksumIEEE(b), UncompressedSize64: uint64(len(b))}
 	h.ModifiedDate = firstOf1980 //lint:ignore SA1019 CreateRaw does not look at Modified
@@ -143,16 +151,4 @@ func pack(z *zip.Writer, name string, b []byte) error {
 		_, err = w.Write(small)
 	}
 	return err
-}
-
-func deflate(b []byte) ([]byte, error) {
-	var out bytes.Buffer
-	w, err := flate.NewWriter(&out, flate.DefaultCompression)
-	if err == nil {
-		_, err = w.Write(b)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	return out.Bytes(), err
 }

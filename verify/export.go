@@ -73,8 +73,8 @@ func read(files contents) *export {
 	if !x.known {
 		return x
 	}
-	x.readRequest()
-	x.readResult()
+	x.request.broken = x.readRequest()
+	x.result.broken = x.readResult()
 	x.verdict, x.unjudged = x.readVerdict()
 	x.hasVerdict = x.unjudged == nil
 	x.trajectory = x.compareTrajectory()
@@ -134,12 +134,13 @@ func (x *export) checkReceipt() (string, error) {
 	if want := receipt.NewID(r.Job, r.Attempt, r.ResultEvent, r.Supersedes); r.ID != want {
 		return "", fmt.Errorf("receipt_id is %.40q; of its job, attempt, result and supersedes it would be %s", r.ID, want)
 	}
+	at, ok := x.receiptTime()
 	switch {
 	case r.Attempt != r.RequestEvent:
 		return "", errors.New("attempt and request_event are not the same")
 	case r.SessionID != r.Job.String():
 		return "", fmt.Errorf("session_id is %.80q, and the job %s", r.SessionID, r.Job)
-	case x.request.broken == nil && x.before(x.request.event.CreatedAt):
+	case x.request.broken == nil && ok && at+clockSlack < int64(x.request.event.CreatedAt):
 		return "", fmt.Errorf("timestamp is %.40q, before the request", r.Timestamp)
 	}
 	return fmt.Sprintf("%s of %s, %s", r.ID, r.Timestamp, guild.Sum(x.stated)), nil
@@ -152,12 +153,6 @@ const clockSlack = 3600
 func (x *export) receiptTime() (int64, bool) {
 	at, err := time.Parse(time.RFC3339Nano, x.receipt.Timestamp)
 	return at.Unix(), err == nil
-}
-
-// before reports whether the receipt is older than an event that must precede it, by more than clockSlack.
-func (x *export) before(other nostr.Timestamp) bool {
-	at, ok := x.receiptTime()
-	return ok && at+clockSlack < int64(other)
 }
 
 // difference names the first field in which two JSON objects differ.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 
 	"guild/receipt"
@@ -127,15 +126,4 @@ func (x *export) checkFiles() (string, error) {
 		return "", errors.New("there are none")
 	}
 	return fmt.Sprintf("%d, of %d bytes, and no other", len(x.files), x.total), nil
-}
-
-// reviews returns the names of the review files, sorted.
-func (c contents) reviews() (names []string) {
-	for name := range c.files {
-		if path.Dir(name) == DirReviews {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }

@@ -34,14 +34,10 @@ func (x *export) opener(e nostr.Event, file, closed string) (opener nip90.Opener
 	return func(_ nostr.PubKey, payload string) (string, error) { return key.Open(payload) }, true, nil
 }
 
-// readRequest reads the request that the receipt names, as far as it is open. Its author is the customer.
-func (x *export) readRequest() {
-	x.request.broken = x.tryRequest()
-}
-
-// tryRequest reads the request and returns the first difference from the receipt, or nil. The task and the idempotency
-// key are encrypted in a sealed request, so they are compared only if it is open.
-func (x *export) tryRequest() error {
+// readRequest reads the request that the receipt names, as far as it is open, and returns the first difference from
+// the receipt, or nil. Its author is the customer. The task and the idempotency key are encrypted in a sealed request,
+// so they are compared only if it is open.
+func (x *export) readRequest() error {
 	v, err := x.event(FileRequest)
 	if err != nil {
 		return err
@@ -125,14 +121,20 @@ func (x *export) whyNoRequest() error {
 	return nil
 }
 
-// checkJobHash computes the job hash from the request and compares it with the receipt and the request.
+// checkJobHash computes the job hash from the request and compares it with the receipt and the request. The hash is
+// that of the payload, or of the parameters that name the bundle.
 func (x *export) checkJobHash() (string, error) {
 	if err := x.whyNoRequest(); err != nil {
 		return "", err
 	}
-	hash, err := x.request.jobHash()
-	if err != nil {
-		return "", err
+	var hash guild.Hash
+	if x.request.payload != nil {
+		hash = guild.Sum(x.request.payload)
+	} else {
+		var err error
+		if hash, err = x.request.order.JobHash(); err != nil {
+			return "", err
+		}
 	}
 	if stated := x.request.order.Get(nip90.ParamJobHash); stated != "" {
 		if said, err := guild.ParseHash(stated); err != nil || said != hash {
@@ -145,12 +147,8 @@ func (x *export) checkJobHash() (string, error) {
 	return hash.String(), nil
 }
 
-func (x *export) readResult() {
-	x.result.broken = x.tryResult()
-}
-
-// tryResult reads the result and returns the first difference from the receipt or the request, or nil.
-func (x *export) tryResult() error {
+// readResult reads the result and returns the first difference from the receipt or the request, or nil.
+func (x *export) readResult() error {
 	if x.receipt.ResultEvent == (nostr.ID{}) {
 		if _, there := x.files[FileResult]; there {
 			return fmt.Errorf("%s is there, and the receipt names no result", FileResult)
@@ -304,16 +302,11 @@ func (x *export) checkPayment() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return said, x.checkInvoice(p.quote)
-}
-
-// checkInvoice checks that the receipt's invoice is the quoted one.
-func (x *export) checkInvoice(quote *nostr.Event) error {
-	if x.receipt.Bolt11 == "" || quote == nil {
-		return nil
+	if x.receipt.Bolt11 == "" || p.quote == nil {
+		return said, nil
 	}
-	if f, err := nip90.ParseFeedback(*quote, nil); err != nil || f.Invoice != x.receipt.Bolt11 {
-		return errors.New("the receipt has another invoice than the quote")
+	if f, err := nip90.ParseFeedback(*p.quote, nil); err != nil || f.Invoice != x.receipt.Bolt11 {
+		return said, errors.New("the receipt has another invoice than the quote")
 	}
-	return nil
+	return said, nil
 }

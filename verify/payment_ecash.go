@@ -51,7 +51,12 @@ func (p payment) cashu() (string, error) {
 	if err := decodeJSON(p.receipt.PaymentProof.Value, &e); err != nil {
 		return "", fmt.Errorf("the ecash cannot be read: %w", err)
 	}
-	if asset, want := e.asset(), p.assetID(); asset != want {
+	ticker := strings.ToUpper(e.Unit)
+	if e.Unit == "sat" || e.Unit == "msat" {
+		ticker = "BTC"
+	}
+	asset := fmt.Sprintf("%s_CASHU(%s)", ticker, e.Mint)
+	if want := p.assetID(); asset != want {
 		return "", fmt.Errorf("the ecash is %.80q, and the receipt has %.80q", asset, want)
 	}
 	signed := 0
@@ -94,15 +99,6 @@ func decodeJSON(text string, v any) error {
 		return err
 	}
 	return json.Unmarshal(canonical, v)
-}
-
-// asset returns the name of the ecash's asset in a receipt.
-func (e ecash) asset() string {
-	ticker := strings.ToUpper(e.Unit)
-	if e.Unit == "sat" || e.Unit == "msat" {
-		ticker = "BTC"
-	}
-	return fmt.Sprintf("%s_CASHU(%s)", ticker, e.Mint)
 }
 
 // amount returns the value of the ecash.

@@ -37,15 +37,6 @@ func payloadOf(r nip90.Request) (jsontext.Value, error) {
 	return nil, errors.New("a typed job, and no payload")
 }
 
-// jobHash returns the hash that identifies the requested work: that of the payload, or of the parameters that name the
-// bundle.
-func (r sealedRequest) jobHash() (guild.Hash, error) {
-	if r.payload != nil {
-		return guild.Sum(r.payload), nil
-	}
-	return r.order.JobHash()
-}
-
 // unpacked checks a bundle that the customer made from data in the event itself. The receipt names the bundle, and
 // same compares its content with the event.
 func (x *export) unpacked(file, event string, stated guild.Hash, same func(*nutshell.Bundle) error) (string, error) {

@@ -3,6 +3,8 @@ package verify
 import (
 	"errors"
 	"fmt"
+	"path"
+	"slices"
 
 	"fiatjaf.com/nostr"
 
@@ -15,31 +17,30 @@ func (x *export) checkReviews() (string, error) {
 	if !x.known {
 		return "", noReceipt
 	}
-	names := x.reviews()
+	var names []string
+	for name := range x.files {
+		if path.Dir(name) == DirReviews {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
 	if len(names) == 0 {
 		return "", absence("there is no review")
 	}
 	for _, name := range names {
-		if err := x.checkReview(name); err != nil {
+		v, err := x.event(name)
+		if err != nil {
 			return "", err
+		}
+		r, err := nipreview.Parse(v.Event())
+		if err == nil {
+			err = x.compareReview(name, r)
+		}
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return fmt.Sprintf("%d of the provider, founded on the receipt", len(names)), nil
-}
-
-func (x *export) checkReview(name string) error {
-	v, err := x.event(name)
-	if err != nil {
-		return err
-	}
-	r, err := nipreview.Parse(v.Event())
-	if err == nil {
-		err = x.compareReview(name, r)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
 }
 
 // compareReview returns the first difference between a review and the receipt, or nil. The review's task was cut when

@@ -395,6 +395,10 @@ func (v verdict) standing() guild.Standing {
 
 // checkPraise checks the speed class and the annotations as far as the verdict determines them. A ruling does not
 // change them, so with a ruling they are not checked.
+//
+// Of the annotations of a success it checks two: efficient means that the memory peak is below 80 % of the limit,
+// thorough that the coverage of lines and of branches is over 90 %. The others depend on latencies, which the verdict
+// does not have.
 func (v verdict) checkPraise() error {
 	tests := v.count().performance
 	ended := v.Outcome == guild.Success || v.Outcome == guild.Partial
@@ -411,13 +415,6 @@ func (v verdict) checkPraise() error {
 	case v.Speed != "" && v.Speed != guild.Slow && tests.passed*100 < tests.expected*80, v.Speed == guild.Fast && !tests.whole():
 		return fmt.Errorf("a speed of %s with %d of %d performance tests", v.Speed, tests.passed, tests.expected)
 	}
-	return v.checkAnnotations()
-}
-
-// checkAnnotations checks two annotations of a success: efficient means that the memory peak is below 80 % of the
-// limit, thorough that the coverage of lines and of branches is over 90 %. The others depend on latencies, which
-// the verdict does not have.
-func (v verdict) checkAnnotations() error {
 	const thoroughFrom = 9 * guild.Micro / 10
 	said := map[string]bool{}
 	for _, a := range v.Annotations {
