@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"testing"
 
 	"github.com/cyberphone/json-canonicalization/go/src/webpki.org/jsoncanonicalizer"
 	"github.com/gowebpki/jcs"
@@ -25,10 +24,6 @@ var contestants = []contestant{
 	{"gowebpki/jcs", func(text []byte) error { _, err := jcs.Transform(text); return err }},
 	{"cyberphone", func(text []byte) error { _, err := jsoncanonicalizer.Transform(text); return err }},
 	{"sha256", func(text []byte) error { sha256.Sum256(text); return nil }},
-}
-
-func allocs(c contestant, text []byte) float64 {
-	return testing.AllocsPerRun(1, func() { _ = c.do(text) }) // measure has checked the error
 }
 
 // document is an input of the contestants.

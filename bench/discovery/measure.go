@@ -59,18 +59,34 @@ func measure(ctx context.Context, o options) (r report, err error) {
 	if err := journal.Init(dir); err != nil {
 		return r, err
 	}
-	r = report{In: o.n, Processors: runtime.GOMAXPROCS(0), Size: size(events)}
+	size := 0
+	for _, e := range events {
+		size += len(e.String())
+	}
+	r = report{In: o.n, Processors: runtime.GOMAXPROCS(0), Size: size / len(events)}
 	for _, part := range []struct {
 		name string
 		do   func(context.Context) error
 	}{
-		{"peer", func(context.Context) (err error) {
-			start := cpu()
-			r.Peer, err = alone(events)
-			r.PeerCPU = cpu() - start
+		// One goroutine checks the events, as clients usually do with events of a relay.
+		{"peer", func(context.Context) error {
+			start, used := time.Now(), cpu()
+			for _, e := range events {
+				if !checks(e) {
+					return fmt.Errorf("event %.8s does not verify", e.ID.Hex())
+				}
+			}
+			r.Peer, r.PeerCPU = time.Since(start).Seconds(), cpu()-used
+			return nil
+		}},
+		// The share of verification in taking the events in.
+		{"verify", func(ctx context.Context) (err error) {
+			r.Verify, err = spread(ctx, events, o.relays, func(_ context.Context, _ string, e nostr.Event) error {
+				_, err := guild.Verify(e)
+				return err
+			})
 			return err
 		}},
-		{"verify", func(ctx context.Context) (err error) { r.Verify, err = verified(ctx, events, o.relays); return err }},
 		{"take in", func(ctx context.Context) error { return r.first(ctx, dir, events, o) }},
 		{"restart", func(ctx context.Context) error { return r.second(ctx, dir) }},
 	} {
@@ -82,33 +98,6 @@ func measure(ctx context.Context, o options) (r report, err error) {
 	}
 	r.Ratio = r.Peer / r.TakeIn
 	return r, nil
-}
-
-func size(events []nostr.Event) int {
-	total := 0
-	for _, e := range events {
-		total += len(e.String())
-	}
-	return total / len(events)
-}
-
-// alone checks the events in one goroutine, as clients usually do with events of a relay.
-func alone(events []nostr.Event) (seconds float64, err error) {
-	start := time.Now()
-	for _, e := range events {
-		if !checks(e) {
-			return 0, fmt.Errorf("event %.8s does not verify", e.ID.Hex())
-		}
-	}
-	return time.Since(start).Seconds(), nil
-}
-
-// verified measures the share of verification in taking the events in.
-func verified(ctx context.Context, events []nostr.Event, relays int) (seconds float64, err error) {
-	return spread(ctx, events, relays, func(_ context.Context, _ string, e nostr.Event) error {
-		_, err := guild.Verify(e)
-		return err
-	})
 }
 
 // spread distributes the events over one goroutine per relay.

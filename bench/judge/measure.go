@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -17,9 +18,15 @@ func (s *stand) measure(ctx context.Context, o options) (*report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pytest: %w: %s", err, version)
 	}
-	r := newReport(o, strings.TrimSpace(string(version)))
 	usable, absent := others(ctx)
-	r.Absent = absent
+	r := &report{
+		Runs:   o.n,
+		Width:  o.c,
+		CPUs:   runtime.NumCPU(),
+		Go:     runtime.Version(),
+		Python: strings.TrimSpace(string(version)),
+		Absent: absent,
+	}
 	for _, h := range []struct {
 		name string
 		all  []contestant
@@ -55,10 +62,11 @@ func (r *report) present(ctx context.Context, all []contestant) []contestant {
 // testers returns the contestants that run the 15 tests.
 func (s *stand) testers(usable map[string]sandbox.Runner) []contestant {
 	args := append([]string{"-m", "pytest"}, append(pytestOptions, "test_solution.py")...)
+	warm := sandbox.Spec{Argv: []string{python, "-B"}, Program: &sandbox.Program{Name: "bench", Setup: setup}, Copies: s.copies()}
 	all := []contestant{
 		{barePytest, func(ctx context.Context) error { return s.bare(ctx, python, args...) }},
 		{ownCold, s.pytest(s.own)},
-		{ownFork, s.forked()},
+		{ownFork, s.sandboxed(s.own, warm)}, // a fork of a warm interpreter
 		{splitJudging, s.split()},
 	}
 	for _, tier := range slices.Sorted(maps.Keys(usable)) {

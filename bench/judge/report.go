@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"runtime"
 	"text/tabwriter"
 )
 
@@ -135,12 +134,6 @@ func (r *report) writeTable(w io.Writer) error {
 		fmt.Fprintf(w, "not measured: %s: %s\n", tier, why)
 	}
 	return nil
-}
-
-func newReport(o options, python string) *report {
-	return &report{
-		Runs: o.n, Width: o.c, CPUs: runtime.NumCPU(), Go: runtime.Version(), Python: python, Absent: map[string]string{},
-	}
 }
 
 func round(f float64) float64 { return math.Round(100*f) / 100 }

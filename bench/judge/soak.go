@@ -104,7 +104,9 @@ func (s *stand) drop(ctx context.Context, i int, earlier string) (string, error)
 	}
 	text := word
 	if earlier != "" {
-		text += " " + backwards(earlier)
+		b := []byte(earlier)
+		slices.Reverse(b)
+		text += " " + string(b)
 	}
 	var stdout, stderr bytes.Buffer
 	res, err := s.own.Run(ctx, spec, sandbox.IO{Stdin: strings.NewReader(text), Stdout: &stdout, Stderr: &stderr})
@@ -115,12 +117,6 @@ func (s *stand) drop(ctx context.Context, i int, earlier string) (string, error)
 		return "", fmt.Errorf("exit %d %s, want %s 0: %s%s", res.Exit, res.Killed, word, stdout.String(), stderr.String())
 	}
 	return word, nil
-}
-
-func backwards(s string) string {
-	b := []byte(s)
-	slices.Reverse(b)
-	return string(b)
 }
 
 // remains returns the resources of this process. A number that grows shows a leak.

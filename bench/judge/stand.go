@@ -134,13 +134,6 @@ func (s *stand) pytest(r sandbox.Runner) func(context.Context) error {
 	return s.sandboxed(r, sandbox.Spec{Argv: argv, Copies: s.copies()})
 }
 
-// forked returns a lap that runs the tests in a fork of a warm interpreter.
-func (s *stand) forked() func(context.Context) error {
-	return s.sandboxed(s.own, sandbox.Spec{
-		Argv: []string{python, "-B"}, Program: &sandbox.Program{Name: "bench", Setup: setup}, Copies: s.copies(),
-	})
-}
-
 func (s *stand) copies() []sandbox.Copy {
 	return []sandbox.Copy{{Host: s.dir, Inside: sandbox.Workspace}}
 }

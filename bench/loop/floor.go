@@ -48,7 +48,7 @@ func openFloor(ctx context.Context, url string, request, result int) (*floor, er
 // run reads events for both until ctx ends.
 func (f *floor) run(ctx context.Context) error {
 	defer f.customer.ws.CloseNow()
-	go f.customer.read(ctx, func(e nostr.Event) error { return f.arrived(e) })
+	go f.customer.read(ctx, f.arrived)
 	err := f.provider.read(ctx, func(e nostr.Event) error { return f.answer(ctx, e) })
 	f.provider.ws.CloseNow()
 	if ctx.Err() != nil {

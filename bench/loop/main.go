@@ -91,7 +91,11 @@ func measure(ctx context.Context, s *stand, o options) ([]*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	results, err := race(ctx, s.contestants(), o)
+	contestants := []contestant{{"floor", s.floor.lap}} // the reference of the others
+	for _, p := range s.pairs {
+		contestants = append(contestants, contestant{p.name, p.lap})
+	}
+	results, err := race(ctx, contestants, o)
 	stopErr := stop()
 	if err == nil {
 		err = stopErr
@@ -120,7 +124,14 @@ func (o options) profile() (stop func() error, err error) {
 	}
 	if o.block != "" && err == nil {
 		runtime.SetBlockProfileRate(1000)
-		ends = append(ends, func() error { return writeBlocks(o.block) })
+		ends = append(ends, func() error {
+			f, err := os.Create(o.block)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			return pprof.Lookup("block").WriteTo(f, 0)
+		})
 	}
 	return stop, err
 }
@@ -133,13 +144,4 @@ func into(path string, ends *[]func() error, start func(io.Writer) error, stop f
 	}
 	*ends = append(*ends, func() error { stop(); return f.Close() })
 	return start(f)
-}
-
-func writeBlocks(path string) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return pprof.Lookup("block").WriteTo(f, 0)
 }

@@ -33,7 +33,8 @@ type pair struct {
 
 // openPair starts both nodes and waits until the customer knows the provider's offer.
 func (s *stand) openPair(ctx, live context.Context, dir string, width int, noSync bool) (*pair, error) {
-	p := &pair{name: "fsync on", task: "bench-on", watch: newStopwatch()}
+	watch := &stopwatch{jobs: map[guild.JobID]*timeline{}, attempts: map[nostr.ID]guild.JobID{}}
+	p := &pair{name: "fsync on", task: "bench-on", watch: watch}
 	if noSync {
 		p.name, p.task = "fsync off", "bench-off"
 	}

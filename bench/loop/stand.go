@@ -97,15 +97,6 @@ func (s *stand) warmUp(ctx context.Context) error {
 	return nil
 }
 
-// contestants returns the floor first, as the reference of the others.
-func (s *stand) contestants() []contestant {
-	all := []contestant{{"floor", s.floor.lap}}
-	for _, p := range s.pairs {
-		all = append(all, contestant{p.name, p.lap})
-	}
-	return all
-}
-
 func quiet() *slog.Logger {
 	return slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1}))
 }

@@ -58,10 +58,6 @@ type timeline struct {
 	closed chan struct{}
 }
 
-func newStopwatch() *stopwatch {
-	return &stopwatch{jobs: map[guild.JobID]*timeline{}, attempts: map[nostr.ID]guild.JobID{}}
-}
-
 // appended records an entry of either node.
 func (s *stopwatch) appended(e fact.Entry) {
 	now := time.Now()
@@ -69,7 +65,14 @@ func (s *stopwatch) appended(e fact.Entry) {
 	defer s.mu.Unlock()
 	for _, one := range e.Facts {
 		if id, ok := s.jobOf(one); ok {
-			s.job(id).note(one, now)
+			t := s.job(id)
+			if _, again := t.at[one.Type()]; !again {
+				t.at[one.Type()] = now
+			}
+			if closed, ok := one.(fact.JobClosed); ok {
+				t.ending = closed.Ending
+				close(t.closed)
+			}
 		}
 	}
 }
@@ -105,16 +108,6 @@ func (s *stopwatch) jobOf(one fact.Fact) (id guild.JobID, ok bool) {
 		return one.Job, true
 	}
 	return id, ok
-}
-
-func (t *timeline) note(one fact.Fact, now time.Time) {
-	if _, again := t.at[one.Type()]; !again {
-		t.at[one.Type()] = now
-	}
-	if closed, ok := one.(fact.JobClosed); ok {
-		t.ending = closed.Ending
-		close(t.closed)
-	}
 }
 
 // lap waits until a job is closed and returns its spans.

@@ -13,12 +13,6 @@ import (
 	"guild/nip90"
 )
 
-// announcement returns a provider's announcement. All providers claim to be good.
-func announcement(p *provider) nip89.Handler {
-	return nip89.Handler{D: p.service().D, Name: fmt.Sprintf("Provider %d", p.n), Kinds: []int{kind}, Tasks: []string{task}, Relays: []string{relay},
-		Price: p.price, MaxConcurrent: p.slots}
-}
-
 // praise returns a colluding provider's recommendation of all colluding providers.
 func (n *node) praise() nip89.Recommendation {
 	r := nip89.Recommendation{Handles: fmt.Sprint(kind)}
@@ -66,7 +60,8 @@ func (n *node) arrives(p *provider, job guild.JobID, bid guild.Msat, now time.Du
 		n.runs[p.n]++
 		o := n.ask(p, 1<<40+n.runs[p.n], now, true)
 		if o.ending != full {
-			n.benched(bid)
+			n.tally.Runs++
+			n.tally.Benched += bid
 		}
 		return o
 	}

@@ -94,9 +94,8 @@ func (p *provider) at(t time.Duration) condition {
 }
 
 // utility returns the expected value, in msat, of asking a provider with a free slot.
-func (p *provider) utility(t time.Duration) float64 { return p.worthOf(p.at(t)) }
-
-func (p *provider) worthOf(c condition) float64 {
+func (p *provider) utility(t time.Duration) float64 {
+	c := p.at(t)
 	answered := c.accept*float64(worth) - cost(c.latency)
 	return (1-c.silent)*answered - c.silent*cost(patience) - float64(p.price)
 }

@@ -21,6 +21,7 @@ import (
 	"guild/internal/step/jobs"
 	"guild/internal/step/meet"
 	"guild/internal/step/partner"
+	"guild/nip89"
 )
 
 const (
@@ -104,7 +105,9 @@ var bundle = []byte("the task")
 func (n *node) demandAll() error {
 	for i, at := range n.market.jobs {
 		time.Sleep(at - n.now())
-		n.count(func() { n.tally.Jobs++ })
+		n.mu.Lock()
+		n.tally.Jobs++
+		n.mu.Unlock()
 		_, err := n.jobs.Open(n.ctx, jobs.Order{ID: jobID(i), Task: task, Kind: kind, Title: "Do it", Bundle: bundle, Bid: worth, Tries: tries})
 		if err != nil {
 			return err
@@ -119,12 +122,6 @@ func (n *node) demandAll() error {
 
 // now returns the time since the market opened.
 func (n *node) now() time.Duration { return time.Since(n.began) }
-
-func (n *node) count(do func()) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	do()
-}
 
 // failed keeps the first error and returns it.
 func (n *node) failed(err error) error {
@@ -148,11 +145,21 @@ func numberOf(id guild.JobID) (n uint64, ok bool) {
 	return n - 1, id == jobID(int(n-1))
 }
 
-// advertise announces a provider's service every six days. Colluding providers also recommend one another.
+// advertise announces a provider's service every six days. All providers claim to be good, and colluding providers
+// also recommend one another.
 func (n *node) advertise(p *provider) {
 	time.Sleep(time.Duration(p.n) * time.Second)
+	announcement := nip89.Handler{
+		D:             p.service().D,
+		Name:          fmt.Sprintf("Provider %d", p.n),
+		Kinds:         []int{kind},
+		Tasks:         []string{task},
+		Relays:        []string{relay},
+		Price:         p.price,
+		MaxConcurrent: p.slots,
+	}
 	for n.ctx.Err() == nil {
-		n.hears(p, announcement(p).Event())
+		n.hears(p, announcement.Event())
 		if p.character == colluding {
 			n.hears(p, n.praise().Event())
 		}
@@ -183,9 +190,6 @@ func (n *node) rest(d time.Duration) {
 	case <-n.ctx.Done():
 	}
 }
-
-// follow passes new entries to the goroutine judge.
-func (n *node) follow(e fact.Entry) { n.appended <- e }
 
 // judge gives verdicts on deliveries and counts decisions about providers.
 func (n *node) judge() {

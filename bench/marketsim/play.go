@@ -59,7 +59,8 @@ func (w *world) advance(r router, o *order) bool {
 func (w *world) idle(o *order) []*provider {
 	idle := make([]*provider, 0, len(o.left))
 	for _, p := range o.left {
-		if w.unanswered(p, o.at) < p.slots {
+		w.waiting[p.n] = slices.DeleteFunc(w.waiting[p.n], func(until time.Duration) bool { return until <= o.at })
+		if len(w.waiting[p.n]) < p.slots {
 			idle = append(idle, p)
 		}
 	}
@@ -67,12 +68,6 @@ func (w *world) idle(o *order) []*provider {
 		return o.left
 	}
 	return idle
-}
-
-// unanswered returns the number of a provider's unanswered requests.
-func (w *world) unanswered(p *provider, t time.Duration) int {
-	w.waiting[p.n] = slices.DeleteFunc(w.waiting[p.n], func(until time.Duration) bool { return until <= t })
-	return len(w.waiting[p.n])
 }
 
 // order is a job in progress.

@@ -52,7 +52,7 @@ func (n *node) open(dir string) error {
 		return err
 	}
 	n.journal, err = journal.Open(n.ctx, journal.Options{
-		Dir: where, Node: name, Now: time.Now, NoSync: true, SnapshotEvery: 1000 * day, Log: log, Appended: n.follow,
+		Dir: where, Node: name, Now: time.Now, NoSync: true, SnapshotEvery: 1000 * day, Log: log, Appended: func(e fact.Entry) { n.appended <- e }, // read by judge
 		Folds: []fold.Fold{f.claims, f.jobs, f.partners, f.trust, f.variables, f.observed, f.meet},
 	})
 	if err != nil {

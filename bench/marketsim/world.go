@@ -16,7 +16,11 @@ type world struct {
 }
 
 func newWorld(m *market) *world {
-	return &world{market: m, taken: make([][]time.Duration, len(m.providers)), waiting: make([][]time.Duration, len(m.providers)), tally: newTally(m)}
+	t := tally{Shares: map[character]int{}, LostBy: map[character]guild.Msat{}, Spells: map[character]spots{}, given: make([][]given, len(m.providers))}
+	for _, p := range m.providers {
+		t.given[p.n] = make([]given, len(p.bad))
+	}
+	return &world{market: m, taken: make([][]time.Duration, len(m.providers)), waiting: make([][]time.Duration, len(m.providers)), tally: t}
 }
 
 // free reports whether a provider has a free slot.
@@ -102,14 +106,6 @@ type given struct {
 // alone is the time without work after which a bad provider counts as noticed.
 const alone = 2 * day
 
-func newTally(m *market) tally {
-	t := tally{Shares: map[character]int{}, LostBy: map[character]guild.Msat{}, Spells: map[character]spots{}, given: make([][]given, len(m.providers))}
-	for _, p := range m.providers {
-		t.given[p.n] = make([]given, len(p.bad))
-	}
-	return t
-}
-
 // asked counts one request for a job.
 func (w *world) asked(p *provider, t time.Duration, o outcome) {
 	if o.ending == full {
@@ -181,12 +177,6 @@ func (w *world) sum() tally {
 		}
 	}
 	return w.tally
-}
-
-// benched counts one benchmark.
-func (w *world) benched(price guild.Msat) {
-	w.tally.Runs++
-	w.tally.Benched += price
 }
 
 // first counts whether the first provider of a job is nearly the best. Call it before the provider is asked.

@@ -164,7 +164,7 @@ func (s *stand) memory(ctx context.Context, processors int) ([]memory, error) {
 // judge compares the results with the goals.
 func (r *report) judge() {
 	const mib = 1 << 20 / 1e6
-	on := func(heat, contestant string) row { return r.row(heat, contestant) }
+	on := r.row
 	r.least("gzip on 2 processors, times as fast as straight-line", 4, on("pack on 2", "pack").Speed)
 	r.least("gzip on 1 processor, times as fast as straight-line", 2.5, on("pack on 1", "pack").Speed)
 	r.most("gzip, size to straight-line", 1.03, on("pack on 2", "pack").Larger)
