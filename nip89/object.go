@@ -178,7 +178,14 @@ func (o object) words(name string) []string {
 	}
 	var words []string
 	for _, item := range list {
-		if word, ok := wordOf(item); ok && len(words) < MaxWords {
+		word, ok := stringOf(item)
+		if ok {
+			ok = len(word) <= MaxValue
+		} else { // a small integer
+			n, err := strconv.ParseUint(string(item), 10, 32)
+			word, ok = strconv.FormatUint(n, 10), err == nil
+		}
+		if ok && len(words) < MaxWords {
 			words = append(words, word)
 		}
 	}
@@ -186,15 +193,6 @@ func (o object) words(name string) []string {
 		delete(o, name)
 	}
 	return words
-}
-
-// wordOf parses a string or a small integer as text.
-func wordOf(raw json.RawMessage) (string, bool) {
-	if s, ok := stringOf(raw); ok {
-		return s, len(s) <= MaxValue
-	}
-	n, err := strconv.ParseUint(string(raw), 10, 32)
-	return strconv.FormatUint(n, 10), err == nil
 }
 
 // inside lets read take members out of the object under name, and keeps the members that are left.

@@ -176,7 +176,7 @@ func (h *Handler) readContent(content string) (c claims, err error) {
 // confirm a kind. If both name kinds (or tasks), each that only one has is a contradiction.
 func (h *Handler) reconcile(tags, content claims) {
 	h.Kinds = union(tags.kinds, content.kinds)
-	h.Confirmed = intersection(tags.kinds, content.kinds)
+	h.Confirmed = slices.DeleteFunc(union(tags.kinds), func(k int) bool { return !slices.Contains(content.kinds, k) })
 	h.Tasks = union(tags.words, content.words)
 	h.Encryption = union(h.Encryption)
 	if len(tags.kinds) > 0 && len(content.kinds) > 0 {

@@ -75,11 +75,6 @@ func union[T int | string](sources ...[]T) []T {
 	return all[:min(len(all), MaxWords)]
 }
 
-// intersection returns the elements that both sources have, sorted, without duplicates.
-func intersection(a, b []int) []int {
-	return slices.DeleteFunc(union(a), func(k int) bool { return !slices.Contains(b, k) })
-}
-
 // without returns the elements of a that b does not have.
 func without[T int | string](a, b []T) []T {
 	return slices.DeleteFunc(union(a), func(x T) bool { return slices.Contains(b, x) })

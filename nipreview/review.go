@@ -163,8 +163,9 @@ func (r Review) JobReview() (e nostr.Event, ok bool) {
 		return nostr.Event{}, false
 	}
 	request, kind := r.Request.Hex(), strconv.Itoa(r.JobKind)
+	whole := int(min(max((r.Stars+star/2)/star, 1), 5)) // rounded half up
 	return nostr.Event{Kind: KindJobReview, Content: guild.Cut(guild.Clean(r.Summary), MaxText), Tags: nostr.Tags{
-		{"d", request}, {"e", request}, hinted("p", r.Subject.Hex(), r.Relay), {"rating", strconv.Itoa(r.Stars.whole())},
+		{"d", request}, {"e", request}, hinted("p", r.Subject.Hex(), r.Relay), {"rating", strconv.Itoa(whole)},
 		{"role", "customer"},
 		{"k", kind}, {"kind", kind}, // programs read one or the other
 		{"alt", r.alt()},

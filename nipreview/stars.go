@@ -27,9 +27,6 @@ func (s Stars) Trust() guild.Trust {
 // String returns the rating as a decimal number without trailing zeros, such as "4.5".
 func (s Stars) String() string { return decimal(int64(s)) }
 
-// whole returns the rating in whole stars, from 1 to 5, rounded half up.
-func (s Stars) whole() int { return int(min(max((s+star/2)/star, 1), 5)) }
-
 // decimal writes millionths as a decimal number.
 func decimal(micro int64) string {
 	sign := ""

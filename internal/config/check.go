@@ -16,8 +16,12 @@ import (
 // check rejects values that would fail later with a less clear error.
 func (c Config) check() error {
 	for _, u := range c.Relays {
-		if err := checkRelay(u); err != nil {
+		if err := checkURL(u, "ws", "wss"); err != nil {
 			return fmt.Errorf("relays: %w", err)
+		}
+		// The relay client refuses unencrypted connections to other machines, too.
+		if parsed, err := url.Parse(u); err != nil || parsed.Scheme == "ws" && !dial.IsLoopback(parsed.Hostname()) {
+			return fmt.Errorf("relays: %q: ws:// is not encrypted and only for this machine: use wss://", u)
 		}
 	}
 	for _, u := range c.Blossom {
@@ -25,8 +29,12 @@ func (c Config) check() error {
 			return fmt.Errorf("blossom: %w", err)
 		}
 	}
-	if err := checkLoopback(c.Relay.Addr); err != nil {
+	host, _, err := net.SplitHostPort(c.Relay.Addr)
+	if err != nil {
 		return fmt.Errorf("relay.addr: %w", err)
+	}
+	if !dial.IsLoopback(host) { // other machines could reach it, which would need TLS and a password
+		return fmt.Errorf("relay.addr: %q: want a loopback address such as 127.0.0.1:7447", c.Relay.Addr)
 	}
 	for task, set := range c.Tasks {
 		if err := set.check(); err != nil {
@@ -72,17 +80,6 @@ func (s TaskSet) check() error {
 	return nil
 }
 
-// checkRelay rejects the URLs that the relay client would reject: unencrypted connections to other machines.
-func checkRelay(text string) error {
-	if err := checkURL(text, "ws", "wss"); err != nil {
-		return err
-	}
-	if u, err := url.Parse(text); err != nil || u.Scheme == "ws" && !dial.IsLoopback(u.Hostname()) {
-		return fmt.Errorf("%q: ws:// is not encrypted and only for this machine: use wss://", text)
-	}
-	return nil
-}
-
 // checkURL rejects a URL without a host or with another scheme.
 func checkURL(text string, schemes ...string) error {
 	u, err := url.Parse(text)
@@ -91,18 +88,6 @@ func checkURL(text string, schemes ...string) error {
 	}
 	if !slices.Contains(schemes, u.Scheme) || u.Host == "" {
 		return fmt.Errorf("%q: want %s://host", text, schemes[len(schemes)-1])
-	}
-	return nil
-}
-
-// checkLoopback rejects addresses that other machines can reach, because that would need TLS and a password.
-func checkLoopback(addr string) error {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return err
-	}
-	if !dial.IsLoopback(host) {
-		return fmt.Errorf("%q: want a loopback address such as 127.0.0.1:7447", addr)
 	}
 	return nil
 }
