@@ -179,9 +179,10 @@ func userinfo(text string, begin int) (start, end int, kind string) {
 		user = authority[:n]
 		password, found = strings.CutPrefix(authority[n:host], ":")
 	}
+	web := strings.HasSuffix(text[:begin], "http://") || strings.HasSuffix(text[:begin], "https://")
 	switch {
 	case strings.ContainsAny(user, "[]") && !isMark(user):
-	case (password == "" || password == "x-oauth-basic") && isWeb(text[:begin]) && isLongToken(user):
+	case (password == "" || password == "x-oauth-basic") && web && isLongToken(user):
 		return begin, begin + len(user), kindToken
 	case found && password != "" && !isMark(password) && !isPlaceholder(password):
 		return begin + host - len(password), begin + host, kindPassword
@@ -212,11 +213,6 @@ func looseUserinfo(text string, begin int, authority string) (start, end int, ki
 		return 0, 0, ""
 	}
 	return start, start + n, kindPassword
-}
-
-// isWeb reports whether a text ends in http:// or https://.
-func isWeb(text string) bool {
-	return strings.HasSuffix(text, "http://") || strings.HasSuffix(text, "https://")
 }
 
 // isLongToken reports whether a user name is a token: at least 16 characters, with letters and digits.

@@ -81,7 +81,9 @@ func assigned(text string, separator int) (c class, start, end int) {
 	if compared && !quoted && path.MatchString(value) && !strings.ContainsAny(value, "0123456789") {
 		return class{}, 0, 0 // compared with a variable
 	}
-	if !c.holds(value) || isMark(value) || isPlaceholder(value) || !quoted && !isCapital(name) && isCode(value) {
+	// A name without small letters is an environment variable, whose value is never an expression.
+	expression := !quoted && strings.ToUpper(name) != name && isCode(value)
+	if !c.holds(value) || isMark(value) || isPlaceholder(value) || expression {
 		return class{}, 0, 0
 	}
 	return c, start, end
@@ -218,10 +220,6 @@ func closing(text string, open, escapes int) int {
 	}
 	return len(text)
 }
-
-// isCapital reports whether a name has no small letters, as environment variables do. Their values are never
-// expressions.
-func isCapital(name string) bool { return strings.ToUpper(name) == name }
 
 // path matches a qualified identifier of a program.
 var path = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z0-9_$]*)*$`)

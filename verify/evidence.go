@@ -242,22 +242,17 @@ func (v verdict) checkPace(e evidence) error {
 		if e.Baseline.Runs < fewest || baseline < noise {
 			return errors.New("the performance is known, and there is no baseline")
 		}
-		if want := pace(v.Usage.WallMs, baseline); d.Value != want {
+		over := v.Usage.WallMs - baseline // in ms
+		var want guild.Score
+		switch {
+		case over <= 0:
+			want = guild.Micro
+		case over < baseline-over:
+			want = guild.Score(guild.Micro - 2*over*guild.Micro/baseline)
+		}
+		if d.Value != want {
 			return fmt.Errorf("the performance is %d, and beside the baseline it would be %d", d.Value, want)
 		}
 	}
 	return nil
-}
-
-// pace returns the performance for a duration and a baseline, both in milliseconds.
-func pace(wallMs, baseline int64) guild.Score {
-	over := wallMs - baseline
-	switch {
-	case over <= 0:
-		return guild.Micro
-	case over >= baseline-over:
-		return 0
-	default:
-		return guild.Score(guild.Micro - 2*over*guild.Micro/baseline)
-	}
 }

@@ -111,9 +111,16 @@ func (x *export) checkEntry() (string, error) {
 	if !hasProof {
 		return "", absence("it names the receipt, but " + FileProof + " is not there")
 	}
-	p, err := decodeProof(proof)
+	p, err := seal.DecodeProof(proof)
 	if err != nil {
 		return "", err
+	}
+	canonical, err := canon.Canonical(proof)
+	if err != nil {
+		return "", err
+	}
+	if again, err := p.Encode(); err != nil || !bytes.Equal(again, canonical) {
+		return "", errors.New("not exactly the fields of a proof")
 	}
 	if x.unsealed != nil {
 		return "", absence("it names the receipt, but there is no checkpoint that holds")
@@ -125,22 +132,6 @@ func (x *export) checkEntry() (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("entry %d of %d", p.Index+1, p.Size), nil
-}
-
-// decodeProof reads a proof and requires the exact fields of package seal.
-func decodeProof(b []byte) (seal.Proof, error) {
-	p, err := seal.DecodeProof(b)
-	if err != nil {
-		return seal.Proof{}, err
-	}
-	canonical, err := canon.Canonical(b)
-	if err != nil {
-		return seal.Proof{}, err
-	}
-	if again, err := p.Encode(); err != nil || !bytes.Equal(again, canonical) {
-		return seal.Proof{}, errors.New("not exactly the fields of a proof")
-	}
-	return p, nil
 }
 
 // findRecorded returns the fact that records a receipt in an entry. An entry is a subject, a newline and the decision

@@ -118,19 +118,15 @@ func (l claudeLine) result() (all []said, err error) {
 		return all, nil
 	}
 	input := u.Input + u.Written + u.Read
-	return append(all, used{input: &input, output: &u.Output, cost: microUSD(l.Cost)}), nil
-}
-
-// microUSD converts a price to millionths of a US dollar. It returns -1 for an invalid price, which used.tell refuses.
-func microUSD(usd *float64) *int64 {
-	if usd == nil {
-		return nil
+	sum := used{input: &input, output: &u.Output}
+	if l.Cost != nil { // in millionths of a US dollar; used.tell refuses the -1 of an invalid price
+		micro := int64(-1)
+		if *l.Cost >= 0 && *l.Cost < 1e9 {
+			micro = int64(math.Round(*l.Cost * 1e6))
+		}
+		sum.cost = &micro
 	}
-	micro := int64(-1)
-	if *usd >= 0 && *usd < 1e9 {
-		micro = int64(math.Round(*usd * 1e6))
-	}
-	return &micro
+	return append(all, sum), nil
 }
 
 // message reads the blocks of a message. A message with an unknown block counts as unknown, but its known blocks are

@@ -57,7 +57,8 @@ func firstOnes(line []byte) ([]byte, error) {
 	in, b := jsontext.NewDecoder(bytes.NewReader(line), jsontext.AllowDuplicateNames(true)), bytes.Buffer{}
 	out := jsontext.NewEncoder(&b) // refuses a duplicate name without changing its state
 	for {
-		name := isName(in)
+		kind, length := in.StackIndex(in.StackDepth())
+		name := kind == '{' && length%2 == 0 // the next token is the name of a member
 		token, err := in.ReadToken()
 		if err == io.EOF {
 			break

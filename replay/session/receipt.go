@@ -86,7 +86,14 @@ func (r *Receipt) take(e replay.Event, places map[string]int, effects Effects) (
 			c.SideEffects = append(c.SideEffects, text)
 		}
 		places[e.ID] = len(r.ToolCalls)
-		c.ParamsHash, err = paramsHash(e)
+		switch {
+		case e.ParamsHash != "":
+			c.ParamsHash, err = guild.ParseHash(e.ParamsHash)
+		case len(e.Params) == 0:
+			c.ParamsHash = guild.Sum([]byte("{}"))
+		default:
+			c.ParamsHash, err = canon.Hash(e.Params)
+		}
 		r.ToolCalls = append(r.ToolCalls, c)
 	case replay.ToolResult:
 		i, ok := places[e.ID]
@@ -104,17 +111,6 @@ func (r *Receipt) take(e replay.Event, places map[string]int, effects Effects) (
 		r.CompletedAt, r.Confidence = e.T, e.Confidence
 	}
 	return err
-}
-
-// paramsHash returns the hash that the event states, or that of its params if it states none.
-func paramsHash(e replay.ToolCall) (guild.Hash, error) {
-	switch {
-	case e.ParamsHash != "":
-		return guild.ParseHash(e.ParamsHash)
-	case len(e.Params) == 0:
-		return guild.Sum([]byte("{}")), nil
-	}
-	return canon.Hash(e.Params)
 }
 
 // Validate returns the first reason why the receipt is invalid.

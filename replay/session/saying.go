@@ -217,12 +217,6 @@ func mapStrings(value []byte, change func(string) string) ([]byte, error) {
 	return canon.Canonical(b.Bytes())
 }
 
-// isName reports whether the decoder's next token is a member name.
-func isName(in *jsontext.Decoder) bool {
-	kind, length := in.StackIndex(in.StackDepth())
-	return kind == '{' && length%2 == 0
-}
-
 // unlessOpen is a call that may already have been recorded when it started.
 type unlessOpen struct{ call }
 
