@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -95,12 +94,6 @@ func (r *report) judge() {
 			add("memory of an idle sandbox in MB", m.PSS, 4, true)
 		}
 	}
-}
-
-func (r *report) writeJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
 }
 
 func (r *report) writeTable(w io.Writer) error {

@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -77,7 +78,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	r := newReport(o, results)
 	if o.json {
-		return r.writeJSON(out)
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
 	}
 	return r.writeTable(out)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -70,12 +69,6 @@ func percentile(sorted []time.Duration, p float64) time.Duration {
 }
 
 func ratio(a, b int64) float64 { return math.Round(100*float64(a)/float64(b)) / 100 }
-
-func (r report) writeJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
 
 func (r report) writeTable(w io.Writer) error {
 	fmt.Fprintf(w, "%d requests each, %d at a time, %d CPUs, %s\n\n", r.Requests, r.Concurrency, r.CPUs, r.Go)

@@ -133,7 +133,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	r := newReport(o, results)
 	if o.json {
-		return r.writeJSON(out)
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
 	}
 	return r.writeTable(out)
 }

@@ -183,7 +183,14 @@ func newProvider(m *market, random *rand.Rand, n int, kind character) *provider 
 	case degrading:
 		p.worsen(days(15, 45), end, poor)
 	case flapping:
-		p.flap(between, end, fine)
+		hours := func(a, b float64) time.Duration { return time.Duration(between(a, b) * float64(time.Hour)) }
+		out := fine
+		out.silent = 0.9
+		for at := hours(24, 96); at < end; at += hours(24, 120) {
+			until := at + hours(6, 24)
+			p.worsen(at, until, out)
+			at = until
+		}
 	case cheating:
 		p.bad = []spell{{0, end}}
 		p.conditions[0].accept, p.conditions[0].violate = 0.95, 0.2
@@ -215,17 +222,6 @@ func (p *provider) worsen(from, to time.Duration, poor condition) {
 	poor.from, fine.from = from, to
 	p.conditions = append(p.conditions, poor, fine)
 	p.bad = append(p.bad, spell{from, to})
-}
-
-// flap makes a provider silent for 6 to 24 hours every few days.
-func (p *provider) flap(between func(a, b float64) float64, end time.Duration, out condition) {
-	hours := func(a, b float64) time.Duration { return time.Duration(between(a, b) * float64(time.Hour)) }
-	out.silent = 0.9
-	for at := hours(24, 96); at < end; at += hours(24, 120) {
-		until := at + hours(6, 24)
-		p.worsen(at, until, out)
-		at = until
-	}
 }
 
 // ending is the result of one request.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -163,12 +162,6 @@ func claims(policy string, bySeed map[uint64][]result) []claim {
 		}
 	}
 	return all
-}
-
-func (r report) writeJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
 }
 
 func (r report) writeTable(w io.Writer) error {

@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -73,7 +74,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if o.json {
-		return r.writeJSON(out)
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
 	}
 	return r.writeTable(out)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -200,12 +199,6 @@ func (r *report) most(name string, want, got float64) {
 }
 
 func round(f float64) float64 { return math.Round(f*1000) / 1000 }
-
-func (r *report) writeJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
 
 func (r *report) writeTable(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
