@@ -207,7 +207,8 @@ func TestImportsGoDown(t *testing.T) {
 				continue
 			}
 			other := strings.TrimPrefix(strings.TrimPrefix(p, module), "/")
-			switch below, known := layers[other]; {
+			below, known := layers[other]
+			switch {
 			case !known:
 				t.Errorf("%s imports %s, which has no layer in arch_test.go: a step needs one there; a package for tests alone has none and is not imported", s.dir, other)
 			case below > layer:

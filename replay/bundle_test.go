@@ -176,7 +176,8 @@ func TestInvalidBundles(t *testing.T) {
 
 // anything returns a random JSON value of a few levels.
 func anything(r *rand.Rand, depth int) any {
-	switch n := r.IntN(9); {
+	n := r.IntN(9)
+	switch {
 	case n == 0:
 		return nil
 	case n == 1:

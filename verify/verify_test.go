@@ -100,7 +100,8 @@ func TestMissingFilesAbsent(t *testing.T) {
 			if line := needed[file]; line != "" {
 				want = append(want, line)
 			}
-			switch _, sealed := good[verify.FileRequestKey]; {
+			_, sealed := good[verify.FileRequestKey]
+			switch {
 			case file == verify.FileEntry:
 				want = append(want, "journal entry") // its proof remains
 			case sealed && (file == verify.FileRequest || file == verify.FileResult):

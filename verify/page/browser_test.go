@@ -102,7 +102,8 @@ func (b *browser) call(t *testing.T, session, method string, params object, resu
 		t.Fatal(err)
 	}
 	for {
-		switch m := b.read(t, method); {
+		m := b.read(t, method)
+		switch {
 		case m.ID != b.calls:
 			b.seen = append(b.seen, m)
 		case m.Error != nil:
