@@ -60,6 +60,7 @@ func attached(text string, i int) (c class, start, end int) {
 	start, end, _ = valueAt(text, start, false)
 	value := text[start:end]
 	before := command(text, i)
+	ports := strings.Contains(value, ":") && strings.Trim(value, "0123456789.:") == "" // 80:80, 127.0.0.1:80:80
 	switch {
 	case flag != "-p":
 		user, password, _ := strings.Cut(value, ":")
@@ -67,7 +68,7 @@ func attached(text string, i int) (c class, start, end int) {
 			return class{}, 0, 0
 		}
 		value, start = password, end-len(password)
-	case isPorts(value) || !isSSHPass(before) && !isMySQL(before):
+	case ports || !isSSHPass(before) && !isMySQL(before):
 		return class{}, 0, 0
 	}
 	if value == "" || isMark(value) || isPlaceholder(value) {
@@ -108,11 +109,6 @@ func isMySQL(before string) bool {
 		}
 	}
 	return false
-}
-
-// isPorts reports whether a value after -p maps ports: 80:80, 127.0.0.1:80:80.
-func isPorts(value string) bool {
-	return strings.Contains(value, ":") && strings.Trim(value, "0123456789.:") == ""
 }
 
 // isUserFlag reports whether the value of a flag is user:password for curl. For other programs, -u takes a user and a

@@ -65,23 +65,6 @@ type sealedResult struct {
 	broken error
 }
 
-// read parses the files, each after the one that authenticates it: the receipt's event vouches for the receipt, the
-// receipt for the request, and the request for the customer.
-func read(files contents) *export {
-	x := &export{contents: files}
-	x.readReceipt()
-	if !x.known {
-		return x
-	}
-	x.request.broken = x.readRequest()
-	x.result.broken = x.readResult()
-	x.verdict, x.unjudged = x.readVerdict()
-	x.hasVerdict = x.unjudged == nil
-	x.trajectory = x.compareTrajectory()
-	x.sealing, x.unsealed = x.checkpoint()
-	return x
-}
-
 func (x *export) readReceipt() {
 	var lying receipt.Receipt
 	file, there := x.files[FileReceipt]

@@ -115,9 +115,19 @@ func Export(files fs.FS) Report {
 	return check(collect(files))
 }
 
-// check returns the report on the files of an export.
+// check returns the report on the files of an export. It first parses each file after the one that authenticates it:
+// the receipt's event vouches for the receipt, the receipt for the request, and the request for the customer.
 func check(files contents) Report {
-	x := read(files)
+	x := &export{contents: files}
+	x.readReceipt()
+	if x.known {
+		x.request.broken = x.readRequest()
+		x.result.broken = x.readResult()
+		x.verdict, x.unjudged = x.readVerdict()
+		x.hasVerdict = x.unjudged == nil
+		x.trajectory = x.compareTrajectory()
+		x.sealing, x.unsealed = x.checkpoint()
+	}
 	report := Report{}
 	if x.known {
 		report.Receipt = x.receipt.ID

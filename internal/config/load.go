@@ -78,7 +78,22 @@ func Load(home string, environ []string) (Config, error) {
 	if err := loadFile(k, paths.Config); err != nil {
 		return Config{}, err
 	}
-	if err := k.Load(env.Provider(".", envOptions(environ)), nil); err != nil {
+	known := map[string]leaf{} // by variable
+	for _, l := range leaves(reflect.TypeFor[Config](), "") {
+		known[variable(l.key)] = l
+	}
+	variables := env.Opt{
+		Prefix:      "GUILD_",
+		EnvironFunc: func() []string { return environ },
+		TransformFunc: func(name, value string) (string, any) {
+			l := known[name]
+			if l.list {
+				return l.key, strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
+			}
+			return l.key, value
+		},
+	}
+	if err := k.Load(env.Provider(".", variables), nil); err != nil {
 		return Config{}, fmt.Errorf("environment: %w", err)
 	}
 	c := Default()
@@ -192,23 +207,4 @@ func Variables() []Variable {
 
 func variable(key string) string {
 	return "GUILD_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
-}
-
-// envOptions returns the options to read the variables that Variables lists.
-func envOptions(environ []string) env.Opt {
-	known := map[string]leaf{}
-	for _, l := range leaves(reflect.TypeFor[Config](), "") {
-		known[variable(l.key)] = l
-	}
-	return env.Opt{
-		Prefix:      "GUILD_",
-		EnvironFunc: func() []string { return environ },
-		TransformFunc: func(name, value string) (string, any) {
-			l := known[name]
-			if l.list {
-				return l.key, strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
-			}
-			return l.key, value
-		},
-	}
 }
