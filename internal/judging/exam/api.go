@@ -230,7 +230,7 @@ func converse(channel io.ReadWriter, cases []apiCase) (t conversation) {
 	return t
 }
 
-// ask sends one request and reads its answer.
+// ask sends one request and reads its answer. It skips informational answers such as 100 Continue, up to four.
 func ask(channel io.Writer, frames *frameReader, req *http.Request) (answer, error) {
 	var raw bytes.Buffer
 	if err := req.Write(&raw); err != nil {
@@ -242,19 +242,7 @@ func ask(channel io.Writer, frames *frameReader, req *http.Request) (answer, err
 	if err := frames.next(); err != nil {
 		return answer{}, err
 	}
-	return readAnswer(frames, req)
-}
-
-// answer is the answer of a service.
-type answer struct {
-	status int
-	header http.Header
-	body   string
-}
-
-// readAnswer reads one answer. It skips informational ones such as 100 Continue, up to four.
-func readAnswer(r io.Reader, req *http.Request) (answer, error) {
-	in := bufio.NewReader(io.LimitReader(r, 2*maxAnswer))
+	in := bufio.NewReader(io.LimitReader(frames, 2*maxAnswer))
 	for range 5 {
 		res, err := http.ReadResponse(in, req)
 		if err != nil {
@@ -273,6 +261,13 @@ func readAnswer(r io.Reader, req *http.Request) (answer, error) {
 		return answer{status: res.StatusCode, header: res.Header, body: string(body)}, nil
 	}
 	return answer{}, errors.New("no answer, only the promise of one")
+}
+
+// answer is the answer of a service.
+type answer struct {
+	status int
+	header http.Header
+	body   string
 }
 
 // lines returns the header as lines.

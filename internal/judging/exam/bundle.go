@@ -70,7 +70,8 @@ func (j *examination) readBundle(ctx context.Context, hiddenDir string) error {
 	return j.addHiddenCriteria()
 }
 
-// readCriteria reads the public criteria. A bundle with only a checklist has no criteria.
+// readCriteria reads the public criteria. A bundle that only lists scripts has one for each of them, and a bundle with
+// only a checklist has none.
 func readCriteria(root *os.Root, a acceptance) (Criteria, error) {
 	file := a.File
 	if file == "" {
@@ -82,7 +83,11 @@ func readCriteria(root *os.Root, a acceptance) (Criteria, error) {
 	case err == nil:
 		return parseCriteria(b)
 	case none && len(a.Scripts) > 0:
-		return scripts(a.Scripts)
+		c := Criteria{Framework: "shell"}
+		for _, s := range a.Scripts {
+			c.Criteria = append(c.Criteria, Entry{Case: Case{caseName: caseName{ID: s}}, Type: "shell", Service: Service{Script: s}})
+		}
+		return c, c.resolve()
 	case none && len(a.Checklist) > 0:
 		return Criteria{TimeLimit: defaultTime}, nil
 	default:
@@ -149,11 +154,7 @@ func (j *examination) person() string {
 	for _, c := range j.criteria.Criteria {
 		add(c.Review, fmt.Sprintf("criterion %s asks for a person's review", c.ID))
 	}
-	return cut(strings.Join(append(why, j.unverifiable()...), "; "))
-}
-
-// unverifiable returns the criteria that no program can judge, grouped by reason.
-func (j *examination) unverifiable() []string {
+	// Criteria that no program can judge are grouped by reason.
 	var reasons []string
 	ids := map[string][]string{}
 	for _, c := range j.criteria.Criteria {
@@ -165,10 +166,10 @@ func (j *examination) unverifiable() []string {
 		}
 		ids[c.Unverifiable] = append(ids[c.Unverifiable], c.ID)
 	}
-	for i, reason := range reasons {
-		reasons[i] = fmt.Sprintf("%s cannot be verified: %s", strings.Join(ids[reason], ", "), reason)
+	for _, reason := range reasons {
+		why = append(why, fmt.Sprintf("%s cannot be verified: %s", strings.Join(ids[reason], ", "), reason))
 	}
-	return reasons
+	return cut(strings.Join(why, "; "))
 }
 
 // claims reads the delivery's own claims about its tests. The file is hostile and decides nothing, so an unreadable one
@@ -201,7 +202,7 @@ func claims(deliveryDir string) *guild.Claims {
 // count limits a number that a stranger wrote to a plausible range.
 func count(n int64) int { return int(min(max(n, 0), 1_000_000)) }
 
-// scratchDir creates a directory on the host for this examination.
+// scratchDir creates a directory on the host for this examination, which removes it at its end.
 func (j *examination) scratchDir(name string) (string, error) {
 	if j.scratch == "" {
 		dir, err := os.MkdirTemp("", "exam-")
@@ -215,12 +216,4 @@ func (j *examination) scratchDir(name string) (string, error) {
 		return "", err
 	}
 	return filepath.Abs(dir)
-}
-
-// clean removes the directories that scratchDir created.
-func (j *examination) clean() error {
-	if j.scratch == "" {
-		return nil
-	}
-	return os.RemoveAll(j.scratch)
 }

@@ -201,15 +201,6 @@ func strict(b []byte, v any) error {
 // timeLimit returns the limit on the processor time of one run.
 func (c Criteria) timeLimit() time.Duration { return time.Duration(c.TimeLimit) * time.Second }
 
-// scripts returns the criteria of a bundle that only lists scripts.
-func scripts(list []string) (Criteria, error) {
-	c := Criteria{Framework: "shell"}
-	for _, s := range list {
-		c.Criteria = append(c.Criteria, Entry{Case: Case{caseName: caseName{ID: s}}, Type: "shell", Service: Service{Script: s}})
-	}
-	return c, c.resolve()
-}
-
 // parseCriteria parses and checks criteria.json. Its errors match ErrUndecided.
 func parseCriteria(b []byte) (Criteria, error) {
 	var c Criteria
@@ -265,8 +256,8 @@ func (e *Entry) resolve(all *Criteria) error {
 		return err
 	}
 	e.Mode = cmp.Or(e.Mode, all.PythonMode, modeSplit)
-	if err := e.pythonMode.check(); err != nil {
-		return err
+	if e.Mode != modeSplit && e.Mode != modeInproc {
+		return fmt.Errorf("mode %q is neither %s nor %s", e.Mode, modeSplit, modeInproc)
 	}
 	if len(e.Cases) > 0 && len(e.Expected.given()) > 0 {
 		return errors.New("expected and cases are mutually exclusive")

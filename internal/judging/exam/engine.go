@@ -29,6 +29,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -81,7 +82,11 @@ func (e *Engine) ExamineHidden(ctx context.Context, bundleDir, deliveryDir, hidd
 			return Report{}, err
 		}
 	}
-	defer func() { err = errors.Join(err, j.clean()) }()
+	defer func() {
+		if j.scratch != "" {
+			err = errors.Join(err, os.RemoveAll(j.scratch))
+		}
+	}()
 	if err := j.readBundle(ctx, hiddenDir); err != nil {
 		return Report{}, err
 	}
@@ -172,24 +177,16 @@ func (j *examination) examineAll(ctx context.Context) ([]Finding, error) {
 		}
 		f.settle(criteria[i])
 		findings[i] = f
-		if stopped == "" {
-			stopped = f.stops()
+		if stopped == "" && len(f.Breaches) > 0 {
+			stopped = "not run: the delivery tried what it must not"
+		}
+		for _, t := range f.Tests {
+			if stopped == "" && t.Layer == guild.LayerSmoke && t.State != guild.TestPassed {
+				stopped = "not run: the smoke test " + t.ID + " did not pass"
+			}
 		}
 	}
 	return findings, nil
-}
-
-// stops returns the reason to run nothing more after a finding, or "".
-func (f Finding) stops() string {
-	if len(f.Breaches) > 0 {
-		return "not run: the delivery tried what it must not"
-	}
-	for _, t := range f.Tests {
-		if t.Layer == guild.LayerSmoke && t.State != guild.TestPassed {
-			return "not run: the smoke test " + t.ID + " did not pass"
-		}
-	}
-	return ""
 }
 
 // examine runs one criterion, unless stopped gives a reason to run nothing more.

@@ -75,7 +75,24 @@ func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 	if err != nil {
 		return err
 	}
-	run, err := j.run(ctx, f, j.goSpec(goroot, cache, packages), "")
+	// A delivered test file could define a TestMain, and a delivered go.work could replace modules.
+	own := func(name string) bool { return strings.HasSuffix(name, "_test.go") || path.Base(name) == "go.work" }
+	copies := append(j.layout.copies(true, own), sandbox.Copy{
+		Host: j.tests, Inside: sandbox.Workspace, Skip: private,
+	})
+	if cache != "" {
+		copies = append(copies, sandbox.Copy{Host: cache, Inside: goCache})
+	}
+	l := j.limits()
+	stop := fmt.Sprintf("-exec=timeout -s KILL %d", j.criteria.TimeLimit) // the judged process would handle go's own -timeout itself
+	argv := []string{goroot + "/bin/go", "test", "-json", "-vet=off", "-count=1", "-timeout=0", stop}
+	l.Wall += buildTime
+	l.CPU += buildTime
+	l.Disk, l.Output = buildDisk, buildOutput
+	run, err := j.run(ctx, f, sandbox.Spec{
+		Argv: append(argv, packages...), Env: goEnvironment(goroot, goCache), Copies: copies,
+		Mounts: gorootMount(goroot), Limits: l,
+	}, "")
 	if err != nil {
 		return err
 	}
@@ -94,28 +111,6 @@ func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 		f.Fault = "the report does not agree with how the run ended"
 	}
 	return nil
-}
-
-// goSpec returns the sandbox for go test on the packages with tests.
-func (j *examination) goSpec(goroot, cache string, packages []string) sandbox.Spec {
-	// A delivered test file could define a TestMain, and a delivered go.work could replace modules.
-	own := func(name string) bool { return strings.HasSuffix(name, "_test.go") || path.Base(name) == "go.work" }
-	copies := append(j.layout.copies(true, own), sandbox.Copy{
-		Host: j.tests, Inside: sandbox.Workspace, Skip: private,
-	})
-	if cache != "" {
-		copies = append(copies, sandbox.Copy{Host: cache, Inside: goCache})
-	}
-	l := j.limits()
-	stop := fmt.Sprintf("-exec=timeout -s KILL %d", j.criteria.TimeLimit) // the judged process would handle go's own -timeout itself
-	argv := []string{goroot + "/bin/go", "test", "-json", "-vet=off", "-count=1", "-timeout=0", stop}
-	l.Wall += buildTime
-	l.CPU += buildTime
-	l.Disk, l.Output = buildDisk, buildOutput
-	return sandbox.Spec{
-		Argv: append(argv, packages...), Env: goEnvironment(goroot, goCache), Copies: copies,
-		Mounts: gorootMount(goroot), Limits: l,
-	}
 }
 
 // goEnvironment prevents the go command from using the network, configuration files and other toolchains.

@@ -122,13 +122,6 @@ type pythonMode struct {
 	Mode string `json:"mode,omitempty"` // of pytest; overrides python_mode
 }
 
-func (m pythonMode) check() error {
-	if m.Mode != modeSplit && m.Mode != modeInproc {
-		return fmt.Errorf("mode %q is neither %s nor %s", m.Mode, modeSplit, modeInproc)
-	}
-	return nil
-}
-
 // pytestCriterion runs the customer's Python tests. Their ids are determined before any submitted code runs, or in a
 // sandbox without it. Only those tests count, and each must be reported as passed.
 type pytestCriterion struct {
@@ -238,41 +231,36 @@ func (c *pytestCriterion) runInproc(ctx context.Context, j *examination, f *Find
 	return readReport(run.Results, o.Word), run, nil
 }
 
-// readReport sorts the records. The word only keeps out code that does not search for it.
+// readReport sorts the records; one that is not allowed at its place counts as forged. The word only keeps out code
+// that does not search for it.
 func readReport(results, word string) report {
 	var rep report
 	lines := bufio.NewScanner(strings.NewReader(results))
 	lines.Buffer(nil, sandbox.DefaultOutput+1)
 	for lines.Scan() {
 		var r record
-		if json.Unmarshal(lines.Bytes(), &r) != nil || r.Word != word || rep.end != nil || !rep.take(r) {
+		switch {
+		case json.Unmarshal(lines.Bytes(), &r) != nil || r.Word != word || rep.end != nil:
+			rep.forged++
+		case r.Kind == "plan" && rep.plan == nil:
+			rep.plan = &r
+		case rep.plan == nil:
+			rep.forged++
+		case r.Kind == "test":
+			rep.tests = append(rep.tests, r)
+		case r.Kind == "broken":
+			rep.broken = append(rep.broken, r)
+		case r.Kind == "item":
+			rep.items = append(rep.items, r.ID)
+		case r.Kind == "ran":
+			rep.ran = cmp.Or(rep.ran, r.Message)
+		case r.Kind == "end":
+			rep.end = &r
+		default:
 			rep.forged++
 		}
 	}
 	return rep
-}
-
-// take stores a record. It returns false if the record is not allowed at this point.
-func (rep *report) take(r record) bool {
-	switch {
-	case r.Kind == "plan" && rep.plan == nil:
-		rep.plan = &r
-	case rep.plan == nil:
-		return false
-	case r.Kind == "test":
-		rep.tests = append(rep.tests, r)
-	case r.Kind == "broken":
-		rep.broken = append(rep.broken, r)
-	case r.Kind == "item":
-		rep.items = append(rep.items, r.ID)
-	case r.Kind == "ran":
-		rep.ran = cmp.Or(rep.ran, r.Message)
-	case r.Kind == "end":
-		rep.end = &r
-	default:
-		return false
-	}
-	return true
 }
 
 // fault returns why a run did not end properly or contradicts its report, or "".
@@ -325,7 +313,7 @@ func function(id string) string {
 	return name
 }
 
-// match compares the reported tests with the expected ones.
+// match compares the reported tests with the expected ones. Those that were not reported come last, as missing.
 func (rep *report) match(expected map[string]int) []guild.Test {
 	states := map[string]*guild.Test{}
 	var tests []*guild.Test
@@ -354,26 +342,21 @@ func (rep *report) match(expected map[string]int) []guild.Test {
 	for _, t := range tests {
 		all = append(all, *t)
 	}
-	return append(all, rep.unreported(expected, found)...)
-}
-
-// unreported returns the expected tests that were not reported.
-func (rep *report) unreported(expected, found map[string]int) []guild.Test {
 	left := map[string]int{}
 	for id, n := range expected {
 		if n = max(n, 1) - found[id]; n > 0 {
 			left[id] = n
 		}
 	}
-	tests := missing(left)
-	for i := range tests {
+	for _, t := range missing(left) {
 		for _, b := range rep.broken {
-			if strings.HasPrefix(tests[i].ID, b.ID) {
-				tests[i].Message = cut(b.Message)
+			if strings.HasPrefix(t.ID, b.ID) {
+				t.Message = cut(b.Message)
 			}
 		}
+		all = append(all, t)
 	}
-	return tests
+	return all
 }
 
 // missing returns missing tests in the order of their ids; count has the number for each id.

@@ -53,12 +53,25 @@ func (c *pytestCriterion) split(ctx context.Context, j *examination, f *Finding)
 	if err != nil {
 		return err
 	}
+	// The sandbox of the tests contains the bundle's files, which tests may read, and nothing of the delivery.
+	l := j.limits()
+	l.Wall += examinerWall
+	l.CPU = min(l.CPU+examinerCPU, sandbox.DefaultCPU)
+	examiner := &half{spec: sandbox.Spec{
+		Argv: j.python(), Program: examinerProgram,
+		Env:    environment("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", places()),
+		Copies: j.layout.copies(false, nil), Limits: l,
+	}}
+	j.showTests(&examiner.spec)
+	// The sandbox of the delivery has an empty directory in place of the tests, for data files that a test passes to it.
 	empty, err := j.writeFiles(nil)
 	if err != nil {
 		return err
 	}
-	examiner := &half{spec: j.examinerSpec()}
-	subject := &half{spec: j.subjectSpec(empty)}
+	subject := &half{spec: sandbox.Spec{
+		Argv: j.python(), Program: subjectProgram, Env: environment(), Limits: j.limits(),
+		Copies: append(j.layout.copies(true, nil), sandbox.Copy{Host: empty, Inside: testsDir}),
+	}}
 	if err := j.runBoth(ctx, examiner, subject, stdin); err != nil {
 		return err
 	}
@@ -205,30 +218,6 @@ func channelPair() (ends [2]*os.File, err error) {
 		ends[i] = os.NewFile(uintptr(fd), "channel")
 	}
 	return ends, nil
-}
-
-// examinerSpec returns the sandbox of the tests. It contains the bundle's files, which tests may read, and nothing of
-// the delivery.
-func (j *examination) examinerSpec() sandbox.Spec {
-	l := j.limits()
-	l.Wall += examinerWall
-	l.CPU = min(l.CPU+examinerCPU, sandbox.DefaultCPU)
-	s := sandbox.Spec{
-		Argv: j.python(), Program: examinerProgram,
-		Env:    environment("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", places()),
-		Copies: j.layout.copies(false, nil), Limits: l,
-	}
-	j.showTests(&s)
-	return s
-}
-
-// subjectSpec returns the sandbox of the delivery, without tests. In their place it has an empty directory, for data
-// files that a test passes to the delivery.
-func (j *examination) subjectSpec(empty string) sandbox.Spec {
-	return sandbox.Spec{
-		Argv: j.python(), Program: subjectProgram, Env: environment(), Limits: j.limits(),
-		Copies: append(j.layout.copies(true, nil), sandbox.Copy{Host: empty, Inside: testsDir}),
-	}
 }
 
 // python returns the interpreter's command line: isolated, and without writing compiled files.

@@ -139,17 +139,35 @@ func (c *sqliteCriterion) planned(*examination) map[string]int { return ids(c.ca
 // there, so a vulnerability in it is confined too.
 func (c *sqliteCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	f.Strength, f.Because = guild.Strong, "the database was asked where nothing of the delivery runs, and the answer compared outside"
-	database, err := c.make(ctx, j, f)
+	argv := []string{"/bin/true"} // the database is a delivered file
+	if !c.service.empty() {
+		var err error
+		if argv, err = j.start(c.service); err != nil {
+			return err
+		}
+	}
+	s := sandbox.Spec{
+		Argv: argv, Copies: j.layout.copies(true, nil), Limits: j.limits(),
+		Env:     environment("DATABASE_URL=sqlite:///"+c.database, "DATABASE="+c.database),
+		Collect: []string{c.database, c.database + "-wal", c.database + "-journal"}, // SQLite may leave the other two
+	}
+	if c.service.Script != "" {
+		j.showTests(&s)
+	}
+	run, left, err := j.runFiles(ctx, f, s, "")
 	if err != nil {
 		return err
 	}
-	last := f.Runs[len(f.Runs)-1]
+	database := map[string]string{}
+	for name, content := range left {
+		database[name] = string(content)
+	}
 	why := f.Fault
 	_, there := database[c.database]
 	switch {
 	case why != "":
-	case last.Result.Exit != 0:
-		why = fmt.Sprintf("what makes the database ended with exit code %d; %s", last.Result.Exit, lastLine(last.Stderr))
+	case run.Result.Exit != 0:
+		why = fmt.Sprintf("what makes the database ended with exit code %d; %s", run.Result.Exit, lastLine(run.Stderr))
 	case !there:
 		why = "there is no database " + c.database
 	}
@@ -164,35 +182,6 @@ func (c *sqliteCriterion) examine(ctx context.Context, j *examination, f *Findin
 	return j.query(ctx, f, c.cases, sqlOrder{Engine: sqlite, Database: c.database}, sandbox.Spec{
 		Copies: []sandbox.Copy{{Host: dir, Inside: sandbox.Workspace}}, Env: environment(), Limits: j.limits(),
 	})
-}
-
-// make runs the program that creates the database, and collects the file with the journals that SQLite may leave beside
-// it.
-func (c *sqliteCriterion) make(ctx context.Context, j *examination, f *Finding) (map[string]string, error) {
-	argv := []string{"/bin/true"} // the database is a delivered file
-	if !c.service.empty() {
-		var err error
-		if argv, err = j.start(c.service); err != nil {
-			return nil, err
-		}
-	}
-	s := sandbox.Spec{
-		Argv: argv, Copies: j.layout.copies(true, nil), Limits: j.limits(),
-		Env:     environment("DATABASE_URL=sqlite:///"+c.database, "DATABASE="+c.database),
-		Collect: []string{c.database, c.database + "-wal", c.database + "-journal"},
-	}
-	if c.service.Script != "" {
-		j.showTests(&s)
-	}
-	_, left, err := j.runFiles(ctx, f, s, "")
-	if err != nil {
-		return nil, err
-	}
-	database := map[string]string{}
-	for name, content := range left {
-		database[name] = string(content)
-	}
-	return database, nil
 }
 
 // query runs the querier with the arguments s.Argv, and compares its answers.

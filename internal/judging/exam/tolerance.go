@@ -13,13 +13,10 @@ import (
 // tolerance is the allowed difference of two numbers that count as equal.
 type tolerance struct{ abs, rel float64 }
 
-// exact reports whether the tolerance is zero.
-func (t tolerance) exact() bool { return t.abs == 0 && t.rel == 0 }
-
 // sameNumber compares two JSON numbers by value. Without a tolerance, integers are compared exactly, however many
-// digits they have.
+// digits they have. NaN equals NaN, and an infinity equals only itself.
 func (t tolerance) sameNumber(want, got string) bool {
-	if isWhole(want) && isWhole(got) && t.exact() {
+	if isWhole(want) && isWhole(got) && t == (tolerance{}) {
 		return wholeDigits(want) == wholeDigits(got)
 	}
 	a, errA := strconv.ParseFloat(want, 64)
@@ -27,18 +24,13 @@ func (t tolerance) sameNumber(want, got string) bool {
 	if errA != nil && !errors.Is(errA, strconv.ErrRange) || errB != nil && !errors.Is(errB, strconv.ErrRange) {
 		return false
 	}
-	return t.near(a, b)
-}
-
-// near reports whether two numbers are equal within the tolerance. NaN equals NaN, and an infinity equals only itself.
-func (t tolerance) near(want, got float64) bool {
-	if want == got || math.IsNaN(want) && math.IsNaN(got) {
+	if a == b || math.IsNaN(a) && math.IsNaN(b) {
 		return true
 	}
-	if math.IsInf(want, 0) || math.IsInf(got, 0) {
+	if math.IsInf(a, 0) || math.IsInf(b, 0) {
 		return false
 	}
-	return math.Abs(want-got) <= max(t.abs, t.rel*math.Abs(want))
+	return math.Abs(a-b) <= max(t.abs, t.rel*math.Abs(a))
 }
 
 // sameWords compares the words between white space; numbers are compared by value.
