@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // number parses a number as the requirements define it: an optional minus and one to nine digits.
@@ -128,7 +129,7 @@ func ranges(d *dice) exercise {
 		solve: func(lines []string) ([]string, bool) {
 			var all [][2]int
 			for _, l := range lines {
-				a, b, ok := split(l, " ")
+				a, b, ok := strings.Cut(l, " ")
 				start, ok1 := number(a)
 				long, ok2 := number(b)
 				if !ok || !ok1 || !ok2 || long < 1 {

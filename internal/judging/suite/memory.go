@@ -7,12 +7,6 @@ import (
 	"strings"
 )
 
-// split cuts a line at its only separator.
-func split(line, sep string) (before, after string, ok bool) {
-	before, after, ok = strings.Cut(line, sep)
-	return before, after, ok && !strings.Contains(after, sep)
-}
-
 // sampleWords draws lines that are words, many of them repeated.
 func sampleWords(d *dice, n int) []string {
 	lines := make([]string, n)
