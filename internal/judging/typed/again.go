@@ -20,7 +20,7 @@ import (
 //
 // A difference from our own run proves a wrong result only if the commands are deterministic. So in case of a
 // difference the commands run a second time, and only parts that are equal in both of our runs count against the
-// provider.
+// provider. If a limit ended one of our runs, a person must decide.
 func (c Checker) checkRun(ctx context.Context, e oa.Envelope, result []byte, dir string, r *Report) error {
 	q, theirs, err := both[oa.SandboxRequest, oa.SandboxResult](e.Payload, result)
 	if err != nil {
@@ -51,9 +51,26 @@ func (c Checker) checkRun(ctx context.Context, e oa.Envelope, result []byte, dir
 	}
 	r.Strength, r.How, r.Ran, r.Again = guild.Strong, "the commands were run again", true, &ours
 	twice := ours
-	if len(theirs.Differences(ours, false)) > 0 {
-		if twice, err = c.runTwice(ctx, q, theirs, ours, limited, r); err != nil {
-			return err
+	switch {
+	case len(theirs.Differences(ours, false)) == 0:
+	case limited && theirs.Status != oa.StatusCancelled:
+		// This machine may be slower or smaller, but a provider whose command never ends could claim the same.
+		r.Person = guild.Cut(fmt.Sprintf("the provider says %s, and our own run came to %s: %s", theirs.Status, ours.Status, ours.Error), 500)
+	default:
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(apart):
+		}
+		again, limited, err := c.Sandbox.run(ctx, q, "")
+		if err != nil {
+			return fmt.Errorf("run the commands a second time: %w", err)
+		}
+		r.Twice = &again
+		if limited {
+			r.Person = guild.Cut(fmt.Sprintf("of our own two runs one came to %s: %s", again.Status, again.Error), 500)
+		} else {
+			twice = again
 		}
 	}
 	r.compare(theirs, ours, twice)
@@ -62,30 +79,6 @@ func (c Checker) checkRun(ctx context.Context, e oa.Envelope, result []byte, dir
 
 // apart is the minimum time between our two runs, because archives store times in steps of two seconds.
 const apart = 2 * time.Second
-
-// runTwice runs the commands a second time and returns the result. If a limit ended one of our runs, a person must
-// decide: this machine may be slower or smaller, but a provider whose command never ends could claim the same.
-func (c Checker) runTwice(ctx context.Context, q oa.SandboxRequest, theirs, ours oa.SandboxResult, limited bool, r *Report) (oa.SandboxResult, error) {
-	if limited && theirs.Status != oa.StatusCancelled {
-		r.Person = guild.Cut(fmt.Sprintf("the provider says %s, and our own run came to %s: %s", theirs.Status, ours.Status, ours.Error), 500)
-		return ours, nil
-	}
-	select {
-	case <-ctx.Done():
-		return ours, ctx.Err()
-	case <-time.After(apart):
-	}
-	twice, limited, err := c.Sandbox.run(ctx, q, "")
-	if err != nil {
-		return ours, fmt.Errorf("run the commands a second time: %w", err)
-	}
-	r.Twice = &twice
-	if limited {
-		r.Person = guild.Cut(fmt.Sprintf("of our own two runs one came to %s: %s", twice.Status, twice.Error), 500)
-		return ours, nil
-	}
-	return twice, nil
-}
 
 // compare turns the differences from our own run into tests. A part that differs between our own two runs, such as
 // random bytes, proves nothing. If nothing else differs, the report is weak.

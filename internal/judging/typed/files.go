@@ -142,17 +142,6 @@ func isFull(dir string, l sandbox.Limits) bool {
 	return full
 }
 
-// look returns the hashes of the files in a directory, by path.
-func look(dir string, l sandbox.Limits) (map[string]guild.Hash, error) {
-	hashes := map[string]guild.Hash{}
-	err := eachFile(dir, l, func(tree fs.FS, name string) error {
-		a, err := artifact(tree, name)
-		hashes[name] = a.SHA256
-		return err
-	})
-	return hashes, err
-}
-
 // eachFile calls visit for every regular file in a directory, in the order of the paths.
 func eachFile(dir string, l sandbox.Limits, visit func(tree fs.FS, name string) error) error {
 	tree, err := workdir.FS(dir, within(l))

@@ -53,7 +53,15 @@ func (m Model) Do(ctx context.Context, e oa.Envelope) ([]byte, error) {
 	}
 	var failed error
 	for _, model := range models {
-		result, err := m.ask(ctx, e, model)
+		var result []byte
+		switch e.JobType.String() {
+		case oa.Embedding:
+			result, err = m.embed(ctx, e, model)
+		case oa.CodeChunkAnalysis, oa.RetrievalRerank:
+			result, err = m.write(ctx, e, model)
+		default:
+			err = fmt.Errorf("a model cannot do %s", e.JobType)
+		}
 		if err == nil {
 			return result, nil
 		}
@@ -66,17 +74,6 @@ func (m Model) Do(ctx context.Context, e oa.Envelope) ([]byte, error) {
 		failed = errors.Join(failed, fmt.Errorf("model %.80q: %w", model, opinion.Discreet(err)))
 	}
 	return nil, failed
-}
-
-// ask does a job with one model.
-func (m Model) ask(ctx context.Context, e oa.Envelope, model string) ([]byte, error) {
-	switch e.JobType.String() {
-	case oa.Embedding:
-		return m.embed(ctx, e, model)
-	case oa.CodeChunkAnalysis, oa.RetrievalRerank:
-		return m.write(ctx, e, model)
-	}
-	return nil, fmt.Errorf("a model cannot do %s", e.JobType)
 }
 
 // embed does an embedding request.

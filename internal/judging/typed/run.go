@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -187,7 +188,12 @@ func (s Sandbox) run(ctx context.Context, q oa.SandboxRequest, leave string) (r 
 		return r, false, fmt.Errorf("inputs.repo.source: %w", err)
 	}
 	limits := s.limits(q.Sandbox.Resources)
-	before, err := look(files, limits)
+	before := map[string]guild.Hash{} // path → hash
+	err = eachFile(files, limits, func(tree fs.FS, name string) error {
+		a, err := artifact(tree, name)
+		before[name] = a.SHA256
+		return err
+	})
 	if err != nil {
 		return r, false, fmt.Errorf("inputs.repo.source: %w", err)
 	}
