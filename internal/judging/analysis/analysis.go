@@ -134,7 +134,22 @@ func combine(jobs []job, answers []answer) Report {
 			r.Unknown[j.tool] = a.unknown
 			continue
 		}
-		r.take(j.tool, a)
+		if j.tool != Coverage { // the delivery may forge coverage's findings
+			for _, n := range a.Findings {
+				n.Tool = j.tool
+				r.Findings = append(r.Findings, n)
+			}
+		}
+		q := r.Quality
+		switch j.tool {
+		case Pylint:
+			q.Pylint, q.Linted = a.Grade, a.Statements > 0
+		case Mypy:
+			q.Types = a.Count
+		case Coverage:
+			q.Covered = a.Statements > 0
+			q.Lines, q.Branches = part(a.Covered, a.Statements), part(a.Taken, a.Branches)
+		}
 	}
 	if !r.Quality.Linted {
 		r.Reason = "pylint: " + cmp.Or(r.Unknown[Pylint], "no statement to grade")
@@ -148,26 +163,6 @@ func combine(jobs []job, answers []answer) Report {
 	})
 	r.Quality.Findings = r.Findings[:min(len(r.Findings), shown)]
 	return r
-}
-
-// take adds a tool's answer to the report.
-func (r *Report) take(tool string, a answer) {
-	q := r.Quality
-	if tool != Coverage { // the delivery may forge coverage's findings
-		for _, n := range a.Findings {
-			n.Tool = tool
-			r.Findings = append(r.Findings, n)
-		}
-	}
-	switch tool {
-	case Pylint:
-		q.Pylint, q.Linted = a.Grade, a.Statements > 0
-	case Mypy:
-		q.Types = a.Count
-	case Coverage:
-		q.Covered = a.Statements > 0
-		q.Lines, q.Branches = part(a.Covered, a.Statements), part(a.Taken, a.Branches)
-	}
 }
 
 // part returns some/all as a score, or 1 if all is 0.
