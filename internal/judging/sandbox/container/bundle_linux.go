@@ -114,7 +114,12 @@ func (r *run) writeBundle(uid int) error {
 // ociMounts returns the mounts of a run. Each writable directory has its own file system here, and gets a part of the
 // disk limit.
 func (r *run) ociMounts(binds []bind) []ociMount {
-	boxes, temp, shm, judged := shares(r.spec.Limits.Disk, r.spec.WritesJudge())
+	disk := r.spec.Limits.Disk
+	shm, temp, judged := disk/8, disk/4, int64(0)
+	if r.spec.WritesJudge() {
+		judged = disk / 8
+	}
+	boxes := disk - shm - temp - judged
 	mount := func(at, kind string, options ...string) ociMount {
 		return ociMount{Destination: at, Type: kind, Source: kind, Options: options}
 	}

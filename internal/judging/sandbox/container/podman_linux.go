@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -101,8 +102,13 @@ func (r *run) podman(ctx context.Context, podman string, env []string) (sandbox.
 	if err != nil {
 		return sandbox.Result{}, err
 	}
-	if err := r.fill(); err != nil {
-		return sandbox.Result{}, err
+	for i, f := range r.child { // podman passes on a range of descriptors, with those that this run does not use
+		if f != nil {
+			continue
+		}
+		if r.child[i], err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
+			return sandbox.Result{}, err
+		}
 	}
 	defer pin()()
 	if err := r.start(argv, env, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}); err != nil {
@@ -146,8 +152,12 @@ func (r *run) podmanCommand(podman, name string) ([]string, error) {
 	if err := os.WriteFile(filepath.Join(root, "etc/sandbox"), []byte(wholeEntry(r.spec, r.streams.Channel != nil)), 0o644); err != nil {
 		return nil, err
 	}
-	filter, err := r.writeSeccomp(engineSeccomp())
+	text, err := json.Marshal(engineSeccomp())
 	if err != nil {
+		return nil, err
+	}
+	filter := filepath.Join(r.dir, "seccomp.json")
+	if err := os.WriteFile(filter, text, 0o644); err != nil {
 		return nil, err
 	}
 	l := r.spec.Limits
@@ -170,23 +180,17 @@ func (r *run) podmanCommand(podman, name string) ([]string, error) {
 	} else {
 		argv = append(argv, fmt.Sprintf("--userns=keep-id:uid=%d,gid=%[1]d", uid))
 	}
-	argv = append(argv, r.podmanMounts(binds)...)
-	return append(argv, "--rootfs", root, "/bin/sh", "/etc/sandbox"), nil
-}
-
-// podmanMounts returns the arguments for the mounts of a run. /dev/shm and a writable /judge get fixed parts of the
-// disk limit, because podman mounts a file system for each.
-func (r *run) podmanMounts(binds []bind) []string {
-	shm, judged := r.spec.Limits.Disk/8, int64(0)
+	// /dev/shm and a writable /judge get fixed parts of the disk limit, because podman mounts a file system for each.
+	shm, judged := l.Disk/8, int64(0)
 	tmpfs := func(at string, size int64) []string {
 		return []string{"--tmpfs", fmt.Sprintf("%s:rw,exec,nosuid,nodev,mode=0777,tmpcopyup,size=%d", at, size)}
 	}
-	argv := []string{"--shm-size", strconv.FormatInt(shm, 10)}
+	argv = append(argv, "--shm-size", strconv.FormatInt(shm, 10))
 	if r.spec.WritesJudge() {
-		judged = r.spec.Limits.Disk / 8
+		judged = l.Disk / 8
 		argv = append(argv, tmpfs(sandbox.Judge, judged)...)
 	}
-	argv = append(argv, tmpfs(sandbox.Box, r.spec.Limits.Disk-shm-judged)...)
+	argv = append(argv, tmpfs(sandbox.Box, l.Disk-shm-judged)...)
 	for _, m := range binds {
 		kind := "true"
 		if m.writable {
@@ -194,25 +198,10 @@ func (r *run) podmanMounts(binds []bind) []string {
 		}
 		argv = append(argv, "--mount", fmt.Sprintf(`type=bind,"src=%s","dst=%s",readonly=%s`, m.host, m.inside, kind))
 	}
-	return argv
+	return append(argv, "--rootfs", root, "/bin/sh", "/etc/sandbox"), nil
 }
 
 func (r *run) pidfile() string { return filepath.Join(r.dir, "pid") }
-
-// fill opens /dev/null for the descriptors that this run does not use, because podman passes on a range.
-func (r *run) fill() error {
-	for i, f := range r.child {
-		if f != nil {
-			continue
-		}
-		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-		if err != nil {
-			return err
-		}
-		r.child[i] = null
-	}
-	return nil
-}
 
 // begin waits until the run's first process waits for its files; then it sets the limits, and sends the files. So the
 // command never runs without limits.

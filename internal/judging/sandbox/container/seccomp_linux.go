@@ -1,9 +1,6 @@
 package container
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"runtime"
 
 	"golang.org/x/sys/unix"
@@ -89,14 +86,4 @@ func engineSeccomp() *seccomp {
 		list = append(list, calls{Names: []string{"socket"}, Action: actKillAll, Args: []arg{{Index: 0, Value: family, Op: opEqual}}})
 	}
 	return newSeccomp(append(list, cloneNamespaces(actKillAll)...))
-}
-
-// writeSeccomp writes a filter to the run's directory and returns its path.
-func (r *run) writeSeccomp(s *seccomp) (string, error) {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(r.dir, "seccomp.json")
-	return path, os.WriteFile(path, text, 0o644)
 }

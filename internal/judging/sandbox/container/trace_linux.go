@@ -102,27 +102,22 @@ type traceSink struct {
 
 const traceConfig = "trace.json"
 
-// writeTraceConfig writes the file that tells runsc which reports to send to which socket.
-func writeTraceConfig(dir, socket string) error {
-	var t traceSession
-	t.Session.Name, t.Session.Lenient = "Default", true
-	about := []string{"process_name"}
-	t.Session.Points = []tracePoint{{"syscall/connect/exit", about}, {"sentry/exit_notify_parent", about}}
-	for number, c := range traced {
-		t.Session.Points = append(t.Session.Points, tracePoint{fmt.Sprintf("syscall/sysno/%d/%s", number, c.when), about})
-	}
-	t.Session.Sinks = []traceSink{{"remote", map[string]any{"endpoint": socket, "retries": 5}}}
-	text, err := json.Marshal(t)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, traceConfig), text, 0o644)
-}
-
-// newTracer listens on a socket in dir, and writes the configuration with which runsc connects to it.
+// newTracer listens on a socket in dir, and writes the file that tells runsc which reports to send to it.
 func newTracer(dir string, network bool) (*tracer, error) {
 	socket := filepath.Join(dir, "trace")
-	if err := writeTraceConfig(dir, socket); err != nil {
+	var session traceSession
+	session.Session.Name, session.Session.Lenient = "Default", true
+	about := []string{"process_name"}
+	session.Session.Points = []tracePoint{{"syscall/connect/exit", about}, {"sentry/exit_notify_parent", about}}
+	for number, c := range traced {
+		session.Session.Points = append(session.Session.Points, tracePoint{fmt.Sprintf("syscall/sysno/%d/%s", number, c.when), about})
+	}
+	session.Session.Sinks = []traceSink{{"remote", map[string]any{"endpoint": socket, "retries": 5}}}
+	text, err := json.Marshal(session)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, traceConfig), text, 0o644); err != nil {
 		return nil, err
 	}
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: socket, Net: "unixpacket"})
@@ -210,19 +205,13 @@ func (t *tracer) take(message []byte) {
 			t.report(guild.Breach{Syscall: "seccomp", Detail: detail}, true)
 		}
 	case messageConnect:
-		t.connect(e)
+		to, ok := address(e.bytes[6])
+		if ok && !t.network && !to.Addr().IsLoopback() && !to.Addr().IsUnspecified() {
+			t.report(guild.Breach{Syscall: "connect", Detail: fmt.Sprintf("%s by %q", to, e.process)}, false)
+		}
 	case messageRawSyscall:
 		t.call(e)
 	}
-}
-
-// connect reports a connect(2) to an outside address.
-func (t *tracer) connect(e event) {
-	to, ok := address(e.bytes[6])
-	if !ok || t.network || to.Addr().IsLoopback() || to.Addr().IsUnspecified() {
-		return
-	}
-	t.report(guild.Breach{Syscall: "connect", Detail: fmt.Sprintf("%s by %q", to, e.process)}, false)
 }
 
 // call reports a system call that gVisor has not decoded: fields 4 to 10 are its number and arguments.

@@ -70,31 +70,21 @@ func (r *run) skeleton(uid int, linked bool) (root string, binds []bind, err err
 			return "", nil, err
 		}
 	}
-	more, err := r.binds()
-	return root, append(binds, more...), err
-}
-
-func exists(p string) bool {
-	_, err := os.Stat(p)
-	return err == nil
-}
-
-// binds returns the mounts of the host's /etc, of the spec and of its read-only copies.
-func (r *run) binds() ([]bind, error) {
-	var binds []bind
 	for _, name := range sandbox.HostEtc(r.spec.Network) {
 		if p := "/etc/" + name; exists(p) {
 			binds = append(binds, bind{host: p, inside: p})
 		}
 	}
-	staged, err := r.readOnly()
-	if err != nil {
-		return nil, err
-	}
 	for _, m := range r.spec.Mounts {
 		binds = append(binds, bind{host: m.Host, inside: path.Clean(m.Inside), writable: m.Writable})
 	}
-	return append(binds, staged...), nil
+	staged, err := r.readOnly()
+	return root, append(binds, staged...), err
+}
+
+func exists(p string) bool {
+	_, err := os.Stat(p)
+	return err == nil
 }
 
 // readOnly copies the read-only copies to directories of the host, one for each place inside, and returns their mounts.
@@ -128,13 +118,4 @@ func (r *run) readOnly() ([]bind, error) {
 		}
 	}
 	return binds, nil
-}
-
-// shares divides a disk limit among the places that have their own file systems here.
-func shares(disk int64, judge bool) (boxes, temp, shm, judged int64) {
-	shm, temp = disk/8, disk/4
-	if judge {
-		judged = disk / 8
-	}
-	return disk - shm - temp - judged, temp, shm, judged
 }
