@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -105,12 +104,6 @@ func (c *cage) filter(program []byte) error {
 		}
 	}
 	return errors.New("seccomp: no user notification")
-}
-
-// start starts a process in the cage.
-func (c *cage) start(argv []string, attr *syscall.ProcAttr) (pid int, err error) {
-	c.do(func() { pid, err = syscall.ForkExec(argv[0], argv, attr) })
-	return pid, err
 }
 
 // killAll sends SIGKILL to every process in the cage at once, if signals are scoped.

@@ -8,8 +8,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-
-	"guild/internal/judging/sandbox/confine"
 )
 
 // mark identifies the processes of one run, whatever their parent is: a process that detaches from its parent would
@@ -20,12 +18,6 @@ func newMark() mark {
 	var b [8]byte
 	rand.Read(b[:])
 	return mark(binary.NativeEndian.Uint64(b[:])>>2 | 1<<40)
-}
-
-// limits adds the mark to a run's resource limits.
-func (m mark) limits(limits map[int]uint64) map[int]uint64 {
-	limits[confine.MarkLimit] = uint64(m)
-	return limits
 }
 
 // has reports whether a process has the mark.

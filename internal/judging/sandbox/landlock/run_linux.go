@@ -142,31 +142,21 @@ func (r *run) connect() error {
 	return nil
 }
 
-// argv returns the command line of the first process.
-func (r *run) argv() []string {
-	step := firstStep
-	if !r.talks {
-		step += " 4<&-"
-	}
-	return slices.Concat([]string{"/bin/sh", "-c", step, "sh"}, r.scratch.translate(r.spec.Command()))
-}
-
-// environment returns the run's environment, with TMPDIR set to the temporary directory that it can use.
-func (r *run) environment() []string {
-	env := r.scratch.translate(r.spec.Env)
-	if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "TMPDIR=") }) {
-		env = append(env, "TMPDIR="+r.scratch.at(sandbox.Temp))
-	}
-	return env
-}
-
 // run runs the command to its end.
 func (r *run) run(ctx context.Context) (sandbox.Result, error) {
 	if err := r.start(); err != nil {
 		return sandbox.Result{}, err
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- r.wait() }()
+	go func() {
+		for {
+			_, err := unix.Wait4(r.watch.First, &r.status, 0, &r.rusage)
+			if err != unix.EINTR {
+				ended <- err
+				return
+			}
+		}
+	}()
 	var killed string
 	err := r.open()
 	if err == nil {
@@ -198,14 +188,25 @@ func (r *run) start() error {
 	if r.spec.Dir != "" {
 		dir = r.spec.Dir
 	}
+	step := firstStep
+	if !r.talks {
+		step += " 4<&-"
+	}
+	argv := slices.Concat([]string{"/bin/sh", "-c", step, "sh"}, r.scratch.translate(r.spec.Command()))
+	env := r.scratch.translate(r.spec.Env)
+	if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "TMPDIR=") }) {
+		env = append(env, "TMPDIR="+r.scratch.at(sandbox.Temp))
+	}
 	attr := &syscall.ProcAttr{
-		Dir: r.scratch.translate([]string{dir})[0], Env: r.environment(),
+		Dir: r.scratch.translate([]string{dir})[0], Env: env,
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}, // sent when the cage's thread ends
 	}
 	for _, f := range r.child {
 		attr.Files = append(attr.Files, f.Fd())
 	}
-	pid, err := r.cage.start(r.argv(), attr)
+	var pid int
+	var err error
+	r.cage.do(func() { pid, err = syscall.ForkExec(argv[0], argv, attr) })
 	r.closeChild()
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
@@ -228,7 +229,8 @@ func (r *run) open() error {
 	if r.watch.Group, err = confine.Enclose(r.watch.First, r.spec.Limits); err != nil {
 		return err
 	}
-	limits := r.mark.limits(confine.Rlimits(r.spec.Limits))
+	limits := confine.Rlimits(r.spec.Limits)
+	limits[confine.MarkLimit] = uint64(r.mark)
 	delete(limits, unix.RLIMIT_NPROC) // it counts all processes of the user here
 	for resource, n := range limits {
 		if err := unix.Prlimit(r.watch.First, resource, &unix.Rlimit{Cur: n, Max: n}, nil); err != nil {
@@ -237,16 +239,6 @@ func (r *run) open() error {
 	}
 	_, err = r.gate.Write([]byte("go\n"))
 	return err
-}
-
-// wait waits for the first process.
-func (r *run) wait() error {
-	for {
-		_, err := unix.Wait4(r.watch.First, &r.status, 0, &r.rusage)
-		if err != unix.EINTR {
-			return err
-		}
-	}
 }
 
 // killAll sends SIGKILL to all processes of the run.

@@ -34,18 +34,8 @@ func (r Runner) Probe(ctx context.Context) sandbox.Caps {
 		return c
 	}
 	c.Usable, c.Remedy, c.MAC = true, "", fmt.Sprintf("landlock %d", version)
-	c.Gaps, c.Lacks = gaps(version), lacks
-	return c
-}
-
-// lacks lists the features that this tier does not have with any version of Landlock.
-var lacks = []sandbox.Feature{
-	sandbox.LimitsShared, sandbox.SharesNetwork, sandbox.OrdinaryUser,
-}
-
-// gaps returns the gaps of this tier, compared with one that has namespaces.
-func gaps(version int) []string {
-	g := []string{
+	c.Lacks = lacks
+	c.Gaps = []string{ // compared with a tier that has namespaces
 		"a run is a process of the user that runs guild, among all others: it sees that files of the host exist, and their names and times, though not their content",
 		"no /proc, no /dev/shm and no temporary directory but TMPDIR: programs that insist on them fail",
 		"no loopback: a program cannot talk to itself over the network, nor listen on a Unix socket",
@@ -55,12 +45,18 @@ func gaps(version int) []string {
 		"the host's /usr is visible, so a run depends on the versions installed here",
 	}
 	if version < 6 {
-		g = append(g, fmt.Sprintf("Landlock %d does not confine signals (version 6 does): the supervisor decides each one, and processes are found by polling", version))
+		c.Gaps = append(c.Gaps, fmt.Sprintf("Landlock %d does not confine signals (version 6 does): the supervisor decides each one, and processes are found by polling", version))
 	}
 	if os.Geteuid() == 0 {
-		g = append(g, "runs share root's user id, without its capabilities; run guild as an ordinary user to avoid that")
+		c.Gaps = append(c.Gaps, "runs share root's user id, without its capabilities; run guild as an ordinary user to avoid that")
 	}
-	return append(g, confine.GroupGaps()...)
+	c.Gaps = append(c.Gaps, confine.GroupGaps()...)
+	return c
+}
+
+// lacks lists the features that this tier does not have with any version of Landlock.
+var lacks = []sandbox.Feature{
+	sandbox.LimitsShared, sandbox.SharesNetwork, sandbox.OrdinaryUser,
 }
 
 // Run implements sandbox.Runner.
