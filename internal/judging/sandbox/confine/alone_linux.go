@@ -90,20 +90,14 @@ func aloneSocketFilter() filter {
 	for _, family := range []uint32{unix.AF_PACKET, unix.AF_VSOCK} {
 		f.when(unix.BPF_JEQ, family, ask)
 	}
-	internet := streamFilter()
+	var internet filter
+	internet.load(offsetArg1)
+	internet.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0, 0, socketKind)
+	internet.when(unix.BPF_JEQ, unix.SOCK_STREAM, unix.SECCOMP_RET_ALLOW)
+	internet.end(ask)
 	f.call(unix.AF_INET, internet)
 	f.call(unix.AF_INET6, internet)
 	f.end(fail(unix.EAFNOSUPPORT))
-	return f
-}
-
-// streamFilter allows stream sockets, and sends every other kind to the supervisor.
-func streamFilter() filter {
-	var f filter
-	f.load(offsetArg1)
-	f.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0, 0, socketKind)
-	f.when(unix.BPF_JEQ, unix.SOCK_STREAM, unix.SECCOMP_RET_ALLOW)
-	f.end(ask)
 	return f
 }
 

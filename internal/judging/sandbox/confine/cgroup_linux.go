@@ -36,11 +36,15 @@ type Cgroup struct {
 // contain no processes. So if this process's group was delegated to it, NewCgroup first moves the process into a child
 // group.
 func NewCgroup(l sandbox.Limits) (*Cgroup, error) {
-	h, err := findHierarchies()
+	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return nil, err
 	}
-	g, err := h.group()
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return nil, err
+	}
+	g, err := parseHierarchies(string(groups), string(mounts)).group()
 	if err != nil {
 		return nil, err
 	}

@@ -32,18 +32,6 @@ func escape(call, detail string) answer {
 	return answer{verb: wait, breach: true, call: call, detail: detail}
 }
 
-// decide returns the answer to a call and records it.
-func (s *Supervisor) decide(n *notification) answer {
-	t := thread{n, s.listener}
-	v := s.answer(n, t)
-	pid := ""
-	if v.breach {
-		pid = t.pidInside()
-	}
-	s.record(n, v, pid)
-	return v
-}
-
 // answer returns the answer to a call.
 func (s *Supervisor) answer(n *notification, t thread) answer {
 	switch {

@@ -103,25 +103,19 @@ func socketFilter(breach uint32) filter {
 	netlink.end(fail(unix.EAFNOSUPPORT))
 	f.call(unix.AF_NETLINK, netlink)
 
-	internet := internetFilter(breach)
+	var internet filter
+	internet.load(offsetArg1)
+	internet.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0, 0, socketKind)
+	for _, kind := range []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM} {
+		internet.when(unix.BPF_JEQ, kind, unix.SECCOMP_RET_ALLOW)
+	}
+	for _, kind := range []uint32{unix.SOCK_RAW, unix.SOCK_PACKET} {
+		internet.when(unix.BPF_JEQ, kind, breach)
+	}
+	internet.end(fail(unix.EPROTONOSUPPORT))
 	f.call(unix.AF_INET, internet)
 	f.call(unix.AF_INET6, internet)
 	f.end(fail(unix.EAFNOSUPPORT))
-	return f
-}
-
-// internetFilter allows TCP and UDP sockets. Raw and packet sockets are a breach.
-func internetFilter(breach uint32) filter {
-	var f filter
-	f.load(offsetArg1)
-	f.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0, 0, socketKind)
-	for _, kind := range []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM} {
-		f.when(unix.BPF_JEQ, kind, unix.SECCOMP_RET_ALLOW)
-	}
-	for _, kind := range []uint32{unix.SOCK_RAW, unix.SOCK_PACKET} {
-		f.when(unix.BPF_JEQ, kind, breach)
-	}
-	f.end(fail(unix.EPROTONOSUPPORT))
 	return f
 }
 

@@ -28,19 +28,6 @@ type hierarchies struct {
 	own    map[string]string // controller, "" for version 2 → this process's group
 }
 
-// findHierarchies reads the hierarchies of this process from /proc.
-func findHierarchies() (hierarchies, error) {
-	groups, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return hierarchies{}, err
-	}
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		return hierarchies{}, err
-	}
-	return parseHierarchies(string(groups), string(mounts)), nil
-}
-
 // parseHierarchies parses /proc/self/cgroup and /proc/self/mounts.
 func parseHierarchies(groups, mounts string) hierarchies {
 	h := hierarchies{mounts: map[string]string{}, own: map[string]string{}}
@@ -238,14 +225,9 @@ func handOn(group string) error {
 	return err
 }
 
-// makeGroup creates the directory of one run below base.
+// makeGroup creates the directory of one run below base. It first removes the groups of processes that were killed,
+// whose runs have ended with them.
 func makeGroup(base string) (string, error) {
-	sweep(base)
-	return os.MkdirTemp(base, fmt.Sprintf("%s%d-", groupPrefix, os.Getpid()))
-}
-
-// sweep removes the groups of processes that were killed. Their runs have ended with them.
-func sweep(base string) {
 	left, _ := filepath.Glob(filepath.Join(base, groupPrefix+"*"))
 	for _, dir := range left {
 		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), groupPrefix), "-")
@@ -256,4 +238,5 @@ func sweep(base string) {
 			unix.Rmdir(dir) // fails while a process is in it
 		}
 	}
+	return os.MkdirTemp(base, fmt.Sprintf("%s%d-", groupPrefix, os.Getpid()))
 }

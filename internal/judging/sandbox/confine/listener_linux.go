@@ -35,28 +35,16 @@ type listener struct {
 	buffer [roomForNotif]byte
 }
 
-// newListener takes ownership of a file.
+// newListener takes ownership of a file. It uses a second descriptor of it, non-blocking so that Go's runtime can poll
+// it.
 func newListener(f *os.File) (*listener, error) {
 	defer f.Close()
-	file, err := duplicate(f)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := file.SyscallConn()
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return &listener{file: file, conn: conn}, nil
-}
-
-// duplicate returns a second descriptor of the same file, non-blocking so that Go's runtime can poll it.
-func duplicate(f *os.File) (*os.File, error) {
-	conn, err := f.SyscallConn()
+	given, err := f.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
 	fd := -1
-	controlled := conn.Control(func(old uintptr) {
+	controlled := given.Control(func(old uintptr) {
 		if fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0); err == nil {
 			err = unix.SetNonblock(fd, true)
 		}
@@ -64,7 +52,12 @@ func duplicate(f *os.File) (*os.File, error) {
 	if controlled != nil || err != nil {
 		return nil, fmt.Errorf("listener: %w", errors.Join(controlled, err))
 	}
-	return os.NewFile(uintptr(fd), "seccomp"), nil
+	file := os.NewFile(uintptr(fd), "seccomp")
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &listener{file: file, conn: conn}, nil
 }
 
 // receive waits for the next call. It returns nil and no error if the process of the call has already ended, and io.EOF
@@ -102,12 +95,7 @@ func (l *listener) read(fd uintptr) *notification {
 	if errno != 0 {
 		return nil
 	}
-	return parseNotification(l.buffer[:sizeNotif])
-}
-
-// parseNotification parses a struct seccomp_notif.
-func parseNotification(b []byte) *notification {
-	order := binary.NativeEndian
+	order, b := binary.NativeEndian, l.buffer[:sizeNotif] // a struct seccomp_notif
 	n := &notification{
 		id: order.Uint64(b), tid: int(int32(order.Uint32(b[8:]))),
 		number: int32(order.Uint32(b[16:])), arch: order.Uint32(b[20:]),

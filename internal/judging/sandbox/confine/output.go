@@ -30,14 +30,6 @@ func (f *Flood) Written() int64 { return f.written.Load() }
 // Cut reports whether a stream was longer than its kept part.
 func (f *Flood) Cut() bool { return f.cut.Load() }
 
-// add counts n more bytes.
-func (f *Flood) add(n int) {
-	now := f.written.Add(int64(n))
-	if now > f.limit && now-int64(n) <= f.limit {
-		close(f.over)
-	}
-}
-
 // Keep returns a writer for one stream that passes on the first bytes to w, or all of them if w is a sandbox.Whole. w
 // may be nil.
 func (f *Flood) Keep(w io.Writer, bytes int64) io.Writer {
@@ -61,7 +53,10 @@ type keep struct {
 
 // Write implements io.Writer. It fails only if the underlying writer fails.
 func (k *keep) Write(p []byte) (int, error) {
-	k.flood.add(len(p))
+	now := k.flood.written.Add(int64(len(p)))
+	if now > k.flood.limit && now-int64(len(p)) <= k.flood.limit {
+		close(k.flood.over)
+	}
 	n := min(int64(len(p)), k.left)
 	if n < int64(len(p)) {
 		k.flood.cut.Store(true)

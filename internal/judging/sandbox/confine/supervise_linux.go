@@ -140,7 +140,13 @@ func (s *Supervisor) serve() {
 		if n == nil {
 			continue // its process was killed meanwhile
 		}
-		v := s.decide(n)
+		t := thread{n, s.listener}
+		v := s.answer(n, t)
+		pid := ""
+		if v.breach {
+			pid = t.pidInside()
+		}
+		s.record(n, v, pid)
 		if v.verb == goOn {
 			s.listener.send(n, v)
 			continue

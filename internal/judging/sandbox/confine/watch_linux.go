@@ -140,9 +140,23 @@ func (w *Watch) look(s *scratch) string {
 	w.disk = max(w.disk, used)
 	var over string
 	if w.Group != nil {
-		over = w.lookAtGroup()
+		w.pids, w.peak = max(w.pids, w.Group.Pids()), max(w.peak, w.Group.Memory())
+		t, counted := w.Group.CPUTime()
+		if !counted {
+			t = w.family().cpu
+		}
+		w.cpu = max(w.cpu, t)
+		over = w.Group.Exceeded()
 	} else {
-		over = w.lookAtFamily(used)
+		l, now := w.Limits, w.family()
+		w.peak, w.cpu = max(w.peak, now.memory), max(w.cpu, now.cpu)
+		w.threads, w.pids = now.threads, max(w.pids, int64(now.threads))
+		switch {
+		case now.threads >= l.Pids:
+			over = sandbox.KilledPids
+		case now.memory+used >= l.Memory && now.proportional()+used >= l.Memory:
+			over = sandbox.KilledMemory
+		}
 	}
 	switch {
 	case over != "":
@@ -156,17 +170,6 @@ func (w *Watch) look(s *scratch) string {
 	}
 }
 
-// lookAtGroup reads the counters of the control group.
-func (w *Watch) lookAtGroup() string {
-	w.pids, w.peak = max(w.pids, w.Group.Pids()), max(w.peak, w.Group.Memory())
-	t, counted := w.Group.CPUTime()
-	if !counted {
-		t = w.family().cpu
-	}
-	w.cpu = max(w.cpu, t)
-	return w.Group.Exceeded()
-}
-
 // family measures the run's processes.
 func (w *Watch) family() family {
 	if w.Members == nil {
@@ -177,21 +180,6 @@ func (w *Watch) family() family {
 		f.look(strconv.Itoa(pid))
 	}
 	return f
-}
-
-// lookAtFamily measures the processes if there is no control group.
-func (w *Watch) lookAtFamily(used int64) string {
-	l, now := w.Limits, w.family()
-	w.peak, w.cpu = max(w.peak, now.memory), max(w.cpu, now.cpu)
-	w.threads, w.pids = now.threads, max(w.pids, int64(now.threads))
-	switch {
-	case now.threads >= l.Pids:
-		return sandbox.KilledPids
-	case now.memory+used >= l.Memory && now.proportional()+used >= l.Memory:
-		return sandbox.KilledMemory
-	default:
-		return ""
-	}
 }
 
 // Exceeded returns a limit that the run reached before a poll noticed. Call it after the end of the run.
