@@ -48,11 +48,16 @@ func Examine(ctx context.Context, r sandbox.Runner) (Report, error) {
 		return report, context.Cause(ctx)
 	}
 	for _, a := range attacks {
-		c, err := a.try(ctx, r)
+		var out, complaints bytes.Buffer // can be trusted, because the programs are ours
+		s := sandbox.Spec{
+			Argv: []string{"/usr/bin/python3", "-I", "-S", "-c", prelude + a.program},
+			Env:  []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"}, Limits: limits,
+		}
+		res, err := r.Run(ctx, s, sandbox.IO{Stdout: &out, Stderr: &complaints})
 		if err != nil {
 			return report, fmt.Errorf("probe: %s: %w", a.name, err)
 		}
-		report.Checks = append(report.Checks, c)
+		report.Checks = append(report.Checks, a.judge(res, strings.TrimSpace(out.String()), strings.TrimSpace(complaints.String())))
 	}
 	return report, nil
 }
@@ -64,20 +69,6 @@ var limits = sandbox.Limits{
 
 // longestDetail limits the kept part of a program's output, in bytes.
 const longestDetail = 200
-
-// try runs one attack. The programs are ours, so their output can be trusted.
-func (a attack) try(ctx context.Context, r sandbox.Runner) (Check, error) {
-	var out, complaints bytes.Buffer
-	s := sandbox.Spec{
-		Argv: []string{"/usr/bin/python3", "-I", "-S", "-c", prelude + a.program},
-		Env:  []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"}, Limits: limits,
-	}
-	res, err := r.Run(ctx, s, sandbox.IO{Stdout: &out, Stderr: &complaints})
-	if err != nil {
-		return Check{}, err
-	}
-	return a.judge(res, strings.TrimSpace(out.String()), strings.TrimSpace(complaints.String())), nil
-}
 
 // judge reads a program's output: one line that begins with a word of the prelude, or nothing if it was killed.
 func (a attack) judge(res sandbox.Result, output, complaint string) Check {

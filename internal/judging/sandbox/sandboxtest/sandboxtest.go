@@ -161,30 +161,27 @@ func streams(t *testing.T, r runner) {
 			t.Errorf("%d bytes, cut %v, killed %q", len(got.stdout), got.Cut, got.Killed)
 		}
 	})
-	t.Run("output arrives while the command runs", func(t *testing.T) { live(t, r) })
-}
-
-// live answers each line that the command prints. The command waits for the answers.
-func live(t *testing.T, r runner) {
-	in, answer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	defer answer.Close()
-	var lines bytes.Buffer
-	out := writerFunc(func(p []byte) (int, error) {
-		lines.Write(p)
-		return answer.Write([]byte("go\n"))
+	t.Run("output arrives while the command runs", func(t *testing.T) {
+		in, answer, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		defer answer.Close()
+		var lines bytes.Buffer
+		out := writerFunc(func(p []byte) (int, error) { // answers each line; the command waits for the answers
+			lines.Write(p)
+			return answer.Write([]byte("go\n"))
+		})
+		s := sandbox.Spec{
+			Argv:   []string{"/bin/sh", "-c", "echo one; read x; echo two; read x"},
+			Limits: sandbox.Limits{Wall: time.Minute},
+		}
+		res, err := r.Run(t.Context(), s, sandbox.IO{Stdin: in, Stdout: out})
+		if err != nil || res.Exit != 0 || lines.String() != "one\ntwo\n" {
+			t.Errorf("%+v %v %q", res, err, lines.String())
+		}
 	})
-	s := sandbox.Spec{
-		Argv:   []string{"/bin/sh", "-c", "echo one; read x; echo two; read x"},
-		Limits: sandbox.Limits{Wall: time.Minute},
-	}
-	res, err := r.Run(t.Context(), s, sandbox.IO{Stdin: in, Stdout: out})
-	if err != nil || res.Exit != 0 || lines.String() != "one\ntwo\n" {
-		t.Errorf("%+v %v %q", res, err, lines.String())
-	}
 }
 
 type writerFunc func([]byte) (int, error)
