@@ -27,17 +27,6 @@ type changes struct {
 	wanted bool     // a list exists, so changes must be kept
 }
 
-// apply records the changes of an entry.
-func (c *changes) apply(seq uint64, of ...change) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if seq > c.latest {
-		c.append(c.fresh...)
-		c.latest, c.fresh = seq, nil
-	}
-	c.fresh = append(c.fresh, of...)
-}
-
 // add records a change that does not come from an entry.
 func (c *changes) add(one change) {
 	c.mu.Lock()
@@ -110,5 +99,12 @@ func (m *Matrix) Applied(seq uint64, services []guild.Service, providers []nostr
 	for _, p := range providers {
 		of = append(of, change{service: guild.Service{PubKey: p}, key: true})
 	}
-	m.changes.apply(seq, of...)
+	c := &m.changes
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if seq > c.latest {
+		c.append(c.fresh...)
+		c.latest, c.fresh = seq, nil
+	}
+	c.fresh = append(c.fresh, of...)
 }

@@ -136,10 +136,17 @@ func (m *Matrix) Given(q Query, rule string, given []Facts) fact.Choice {
 
 // decide starts a decision, with the services that are barred from every job counted.
 func (l *list) decide(q Query) *decision {
-	d := &decision{Query: q, list: l, dice: throw(q.Job, q.Turn), count: l.counts()}
+	d := &decision{Query: q, list: l, dice: throw(q.Job, q.Turn)}
 	d.Choice = fact.Choice{Policy: l.settings.Hash, Rule: Best, Dice: d.Faces, Decided: q.Decided, Epsilon: Epsilon(l.settings.Routing, q.Decided)}
-	for by, n := range d.count.barred() {
-		d.barred(by, n)
+	for _, place := range l.places {
+		if place >= 0 {
+			d.count[place]++
+		}
+	}
+	for i, by := range bars {
+		if n := d.count[tiers+i]; n > 0 {
+			d.barred(by, n)
+		}
 	}
 	return d
 }
@@ -403,7 +410,7 @@ func (d *decision) name(s slot, by string) bool {
 	return len(d.Choice.Excluded) < maxExclusions
 }
 
-// tell records the candidates of the decision, and the rules that were relaxed.
+// tell records the candidates of the decision, and the rules that the choice breaks.
 //
 // The chosen service is always recorded, even if sixteen others rank before it, because Replay needs its terms.
 func (d *decision) tell(chosen slot) {
@@ -419,11 +426,6 @@ func (d *decision) tell(chosen slot) {
 	for _, s := range seen {
 		d.Choice.Candidates = append(d.Choice.Candidates, d.candidate(&d.facts[s]))
 	}
-	d.relaxed(chosen)
-}
-
-// relaxed records the rules that the choice breaks.
-func (d *decision) relaxed(chosen slot) {
 	f := &d.facts[chosen]
 	if by := f.PassedOver(d.Now); by != "" {
 		d.Choice.Relaxed = append(d.Choice.Relaxed, by+": "+f.passedOver(by)+", and there is nobody else")

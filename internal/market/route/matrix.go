@@ -92,24 +92,18 @@ func (m *Matrix) list(s Scope) *list {
 		l = nil
 	}
 	if l == nil {
-		l = m.make(q, s.Settings, s.Now)
+		l = m.empty(q, s.Settings)
+		// The position in the log is taken before the services are read, so a change in between is read twice and not missed.
+		l.next, l.hour = m.changes.begin(), hourOf(s.Now)
+		for _, o := range m.source.All(q.task, q.kind) {
+			l.put(m.source.Facts(q.task, o, s.Now))
+		}
 		m.lists[q] = l
 	}
 	m.uses++
 	l.used = m.uses
 	m.limit(l)
 	l.measure()
-	return l
-}
-
-// make builds the list of a task. It takes its position in the log before it reads the services, so a change in between
-// is read twice and not missed.
-func (m *Matrix) make(q question, s Settings, now time.Time) *list {
-	l := m.empty(q, s)
-	l.next, l.hour = m.changes.begin(), hourOf(now)
-	for _, o := range m.source.All(q.task, q.kind) {
-		l.put(m.source.Facts(q.task, o, now))
-	}
 	return l
 }
 
@@ -141,8 +135,17 @@ func hourOf(t time.Time) int64 { return t.Unix() / int64(time.Hour/time.Second) 
 // follow applies the logged changes. It returns false if some were dropped, so the list must be rebuilt. Latencies that
 // depend on the hour are read again once an hour.
 func (l *list) follow(now time.Time) bool {
-	if l.matrix.source.One == nil {
-		l.compare(now)
+	if l.matrix.source.One == nil { // the source reports no changes, so all services are read again
+		there := map[guild.Service]bool{}
+		for _, o := range l.matrix.source.All(l.task, l.kind) {
+			there[o.Service] = true
+			l.put(l.matrix.source.Facts(l.task, o, now))
+		}
+		for s := range l.facts {
+			if service := l.facts[s].Offer.Service; l.places[s] >= 0 && !there[service] {
+				l.remove(service)
+			}
+		}
 		return true
 	}
 	changed, next, ok := l.matrix.changes.since(l.next)
@@ -181,20 +184,6 @@ func (l *list) look(s guild.Service, now time.Time) {
 	l.put(l.matrix.source.Facts(l.task, o, now))
 }
 
-// compare reads all services again. It is used if the source has no One and so reports no changes.
-func (l *list) compare(now time.Time) {
-	there := map[guild.Service]bool{}
-	for _, o := range l.matrix.source.All(l.task, l.kind) {
-		there[o.Service] = true
-		l.put(l.matrix.source.Facts(l.task, o, now))
-	}
-	for s := range l.facts {
-		if service := l.facts[s].Offer.Service; l.places[s] >= 0 && !there[service] {
-			l.remove(service)
-		}
-	}
-}
-
 // put stores the facts of a service.
 //
 // It updates only this service's score. A change that may move a reference counts in unread, and measure decides when
@@ -204,7 +193,17 @@ func (l *list) put(f Facts) {
 	place := l.settings.placeOf(&f)
 	s, known := l.slots[f.Offer.Service]
 	if !known {
-		s = l.slot(f.Offer.Service)
+		if n := len(l.free); n > 0 {
+			s = l.free[n-1]
+			l.free = l.free[:n-1]
+		} else {
+			s = slot(len(l.facts))
+			l.facts, l.places = append(l.facts, Facts{}), append(l.places, -1)
+			l.ranks, l.tickets = append(l.ranks, rank{}), append(l.tickets, 0)
+		}
+		l.slots[f.Offer.Service] = s
+		l.keys[f.Offer.Service.PubKey] = append(l.keys[f.Offer.Service.PubKey], s)
+		l.ranks[s].order = l.matrix.order(f.Offer.Service)
 	}
 	old := &l.facts[s]
 	if !known || !sameToJobs(&f, old) || place != l.places[s] {
@@ -228,23 +227,6 @@ func sameToJobs(a, b *Facts) bool {
 	x, y := &a.Offer, &b.Offer
 	return a.Met == b.Met && x.State == y.State && x.Until == y.Until && x.Encrypts == y.Encrypts && x.Recipient == y.Recipient &&
 		x.Price == y.Price && x.Confirmed == y.Confirmed
-}
-
-// slot assigns a slot to a service.
-func (l *list) slot(service guild.Service) slot {
-	var s slot
-	if n := len(l.free); n > 0 {
-		s = l.free[n-1]
-		l.free = l.free[:n-1]
-	} else {
-		s = slot(len(l.facts))
-		l.facts, l.places = append(l.facts, Facts{}), append(l.places, -1)
-		l.ranks, l.tickets = append(l.ranks, rank{}), append(l.tickets, 0)
-	}
-	l.slots[service] = s
-	l.keys[service.PubKey] = append(l.keys[service.PubKey], s)
-	l.ranks[s].order = l.matrix.order(service)
-	return s
 }
 
 // remove removes a service from the list.
@@ -336,26 +318,6 @@ func (l *list) outOf(total int) {
 // counts holds the number of services in each place: the tiers, then the reasons of bars.
 type counts [tiers + len(bars)]int
 
-func (l *list) counts() (n counts) {
-	for _, place := range l.places {
-		if place >= 0 {
-			n[place]++
-		}
-	}
-	return n
-}
-
-// barred returns the number of services that each reason bars.
-func (n *counts) barred() map[string]int {
-	barred := map[string]int{}
-	for i, by := range bars {
-		if n[tiers+i] > 0 {
-			barred[by] = n[tiers+i]
-		}
-	}
-	return barred
-}
-
 // walk calls visit for the services of a tier, the best first, until visit returns false. Usually a few suffice, so it
 // first sorts only the best 32, and then eight times as many each time it needs more.
 func (l *list) walk(tier int, visit func(slot) bool) {
@@ -424,9 +386,18 @@ func (m *Matrix) Entries(s Scope, most int) []Entry {
 	l := m.list(s)
 	all := make([]Entry, 0, min(most, len(l.slots)))
 	add := func(s slot) bool {
-		if len(all) < most {
-			all = append(all, l.entry(s))
+		if len(all) >= most {
+			return false
 		}
+		f := l.facts[s]
+		e := Entry{Facts: f, Performance: l.performance(f.Measured.Latency)}
+		if place := l.places[s]; place < tiers {
+			e.Tier = l.settings.Tiers[place].Name
+			_, e.Score = l.settings.weigh(l.settings.terms(&f, &l.references))
+		} else {
+			e.Barred = bars[place-tiers]
+		}
+		all = append(all, e)
 		return len(all) < most
 	}
 	for t := range tiers {
@@ -438,18 +409,6 @@ func (m *Matrix) Entries(s Scope, most int) []Entry {
 		}
 	}
 	return all
-}
-
-func (l *list) entry(s slot) Entry {
-	f := l.facts[s]
-	e := Entry{Facts: f, Performance: l.performance(f.Measured.Latency)}
-	if place := l.places[s]; place < tiers {
-		e.Tier = l.settings.Tiers[place].Name
-		_, e.Score = l.settings.weigh(l.settings.terms(&f, &l.references))
-	} else {
-		e.Barred = bars[place-tiers]
-	}
-	return e
 }
 
 // Tasks lists the tasks that a provider's services do, out of the tasks that have a list.

@@ -76,11 +76,18 @@ func Replay(history []Decision, by policy.Routing) Report {
 	past := record{history: history, byEnd: all.byEnd, own: map[owned]sum{}, tasks: map[string]sum{}}
 	sums := struct{ cost, would, score, wouldScore, wouldThen, sure int64 }{}
 	for i, d := range history {
-		// Then uses the verdicts that existed at the time of the decision, Overall all except the decision's own.
+		// Then uses the verdicts that existed at the time of the decision, Overall all except the decision's own,
+		// so that it is not used to judge itself.
 		one := again(d, by, &r.Exact)
 		past.through(d.At)
-		one.Then, one.Overall = past.expect(d.Task, one.Again.Service), all.without(i).expect(d.Task, one.Again.Service)
-		all.with(i)
+		one.Then = past.expect(d.Task, one.Again.Service)
+		if d.Ended > 0 {
+			all.add(i, -1)
+		}
+		one.Overall = all.expect(d.Task, one.Again.Service)
+		if d.Ended > 0 {
+			all.add(i, 1)
+		}
 		r.Decisions = append(r.Decisions, one)
 		r.Kept += count(one.Kept)
 		r.Changed += count(!one.Same)
@@ -166,7 +173,10 @@ func redraw(d Decision, candidates []fact.Candidate, by policy.Routing) (fact.Ca
 		if tier < 0 {
 			continue
 		}
-		grade := gradeThen(d.Choice, c.Service)
+		grade := gladly
+		if at := slices.IndexFunc(d.Choice.Excluded, func(e fact.Exclusion) bool { return e.Service == c.Service }); at >= 0 {
+			grade = gradeOf(d.Choice.Excluded[at].By)
+		}
 		in[tier][grade] = append(in[tier][grade], c)
 		there[tier] = there[tier] || grade < atLast
 		busy[tier] = true
@@ -192,15 +202,6 @@ func redraw(d Decision, candidates []fact.Candidate, by policy.Routing) (fact.Ca
 		}
 	}
 	return candidates[0], d.Choice.Rule
-}
-
-// gradeThen returns the grade that a candidate had in the recorded decision.
-func gradeThen(c fact.Choice, s guild.Service) int {
-	at := slices.IndexFunc(c.Excluded, func(e fact.Exclusion) bool { return e.Service == s })
-	if at < 0 {
-		return gladly
-	}
-	return gradeOf(c.Excluded[at].By)
 }
 
 // reexplore draws a candidate with few samples.
@@ -261,20 +262,6 @@ func (r *record) through(at int64) {
 	for r.counted < len(r.byEnd) && r.history[r.byEnd[r.counted]].Ended <= at {
 		r.add(r.byEnd[r.counted], 1)
 		r.counted++
-	}
-}
-
-// without subtracts the verdict of one decision, so that a decision is not used to judge itself; with adds it again.
-func (r *record) without(place int) *record {
-	if r.history[place].Ended > 0 {
-		r.add(place, -1)
-	}
-	return r
-}
-
-func (r *record) with(place int) {
-	if r.history[place].Ended > 0 {
-		r.add(place, 1)
 	}
 }
 
