@@ -185,17 +185,3 @@ func (p praise) remove(key praiseKey, e nostr.Event) bool {
 	}
 	return true
 }
-
-// rememberDeletion applies a deletion from SEEN: of recommendations, or of announcements if an old version wrote it,
-// which kept the events themselves.
-func (r *Registry) rememberDeletion(e nostr.Event) {
-	services, praises := r.targets(e)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, t := range services {
-		r.retract(IDOf(t.service), t.until)
-	}
-	for _, key := range praises {
-		r.praise.remove(key, e)
-	}
-}

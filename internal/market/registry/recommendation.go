@@ -128,17 +128,6 @@ func (r *Registry) parsePraise(e nostr.Event) (praiseKey, recommendation, error)
 	return praiseKey{e.PubKey, parsed.Handles}, recommendation{at: e.CreatedAt, id: e.ID, services: services}, nil
 }
 
-// rememberPraise processes a recommendation from SEEN.
-func (r *Registry) rememberPraise(e nostr.Event) {
-	key, one, err := r.parsePraise(e)
-	if err != nil {
-		return // it is no longer followed
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.praise.put(key, one) // on an error it is outdated, or one too many
-}
-
 // Recommenders returns the followed keys that recommend a service.
 func (r *Registry) Recommenders(s guild.Service) []nostr.PubKey {
 	r.mu.RLock()

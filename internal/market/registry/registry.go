@@ -174,13 +174,19 @@ func (r *Registry) announced(ctx context.Context, from string, e nostr.Event) er
 	return r.sweep(ctx)
 }
 
-// replace applies an announcement to memory and to SEEN.
+// replace applies an announcement to memory and to SEEN, and notifies the watchers. It does nothing if the event is known.
 func (r *Registry) replace(ctx context.Context, i ID, c *card, e nostr.Event, from, name string) error {
 	defer r.order(i)()
-	what, err := r.take(i, c, from, name)
-	if err != nil || what == "" {
+	r.mu.Lock()
+	what, err := r.put(i, c, from)
+	if what != "" {
+		r.tell(Change{What: what, Service: c.service(), Name: guild.Cut(name, maxName), At: c.at.Time()})
+	}
+	r.mu.Unlock()
+	if what == "" {
 		return err
 	}
+	r.changed()
 	return r.keep(ctx, i, c, e)
 }
 
@@ -242,21 +248,6 @@ func (r *Registry) current(i ID) (id nostr.ID) {
 	return id
 }
 
-// take applies an announcement to memory and notifies the watchers. It returns the kind of change, or "" if the event
-// was known.
-func (r *Registry) take(i ID, c *card, from, name string) (what What, err error) {
-	r.mu.Lock()
-	what, err = r.put(i, c, from)
-	if what != "" {
-		r.tell(Change{What: what, Service: c.service(), Name: guild.Cut(name, maxName), At: c.at.Time()})
-	}
-	r.mu.Unlock()
-	if what != "" {
-		r.changed()
-	}
-	return what, err
-}
-
 // changed calls Config.Changed.
 func (r *Registry) changed() {
 	if r.c.Changed != nil {
@@ -264,7 +255,8 @@ func (r *Registry) changed() {
 	}
 }
 
-// put applies an announcement to memory. The lock must be held.
+// put applies an announcement to memory. It returns the kind of change, or "" if the event was known or is rejected. The
+// lock must be held.
 //
 // An announcement that is not newer than a known deletion is rejected too, so that a relay cannot bring a deleted
 // service back.

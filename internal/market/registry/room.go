@@ -52,7 +52,12 @@ func (r *Registry) full(c, old *card) bool {
 // own services first.
 func (r *Registry) admit(i ID, c, old *card) error {
 	known := r.partners.Has(i)
-	others := r.strangersOf(c.pubkey, i)
+	others := 0 // services of the same key that no fact is about
+	for _, n := range r.index.keys[c.pubkey] {
+		if other := IDOf(r.index.cards[n].service()); other != i && !r.partners.Has(other) {
+			others++
+		}
+	}
 	if old == nil && !known && others >= mostOfKey {
 		return guild.Drop(guild.Flood, "%d services of %.8s are known already", others, c.pubkey.Hex())
 	}
@@ -73,16 +78,6 @@ func (r *Registry) admit(i ID, c, old *card) error {
 		r.left = append(r.left, leftover{first.service, first.service.place()})
 	}
 	return nil
-}
-
-// strangersOf counts the other services of a key that no fact is about.
-func (r *Registry) strangersOf(key nostr.PubKey, but ID) (count int) {
-	for _, n := range r.index.keys[key] {
-		if i := IDOf(r.index.cards[n].service()); i != but && !r.partners.Has(i) {
-			count++
-		}
-	}
-	return count
 }
 
 // candidate is a service of a stranger that may be dropped to make room.

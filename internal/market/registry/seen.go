@@ -34,13 +34,6 @@ type retraction struct {
 	Until   nostr.Timestamp `json:"until"`
 }
 
-func (r retraction) of() ID {
-	if r.ID == (ID{}) {
-		return IDOf(r.Service)
-	}
-	return r.ID
-}
-
 // encode returns a sighting followed by its event.
 func (s sighting) encode(e nostr.Event) ([]byte, error) {
 	head, err := json.Marshal(s)
@@ -139,8 +132,12 @@ func (r *Registry) remember(m journal.SeenMessage) {
 		return
 	}
 	if s.Gone != nil {
+		i := s.Gone.ID
+		if i == (ID{}) {
+			i = IDOf(s.Gone.Service)
+		}
 		r.mu.Lock()
-		r.retract(s.Gone.of(), s.Gone.Until)
+		r.retract(i, s.Gone.Until)
 		r.mu.Unlock()
 		return
 	}
@@ -155,9 +152,24 @@ func (r *Registry) remember(m journal.SeenMessage) {
 		r.lists.put(e, r.reads(e)) // see pruneLists
 		r.mu.Unlock()
 	case KindRecommendation:
-		r.rememberPraise(e)
+		key, one, err := r.parsePraise(e)
+		if err != nil {
+			return // its author is no longer followed
+		}
+		r.mu.Lock()
+		r.praise.put(key, one) // on an error it is outdated, or one too many
+		r.mu.Unlock()
 	case KindDeletion:
-		r.rememberDeletion(e)
+		// It may be of announcements too: an old version kept the events themselves.
+		services, praises := r.targets(e)
+		r.mu.Lock()
+		for _, t := range services {
+			r.retract(IDOf(t.service), t.until)
+		}
+		for _, key := range praises {
+			r.praise.remove(key, e)
+		}
+		r.mu.Unlock()
 	}
 }
 
