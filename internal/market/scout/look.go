@@ -155,7 +155,11 @@ func (s *Scout) firstTier() []string {
 
 // stay keeps a subscription at a relay until ctx ends.
 func (s *Scout) stay(ctx context.Context, url string) {
-	stop, err := s.c.Pool.Listen(ctx, recentAt(url), recent(s.c.Now()), s.counted(url), url)
+	receive := func(ctx context.Context, from string, v guild.Verified) {
+		s.put(url, func(p *place) { p.came++ })
+		s.c.Receive(ctx, from, v)
+	}
+	stop, err := s.c.Pool.Listen(ctx, recentAt(url), recent(s.c.Now()), receive, url)
 	if err != nil {
 		return // ctx has ended, or the pool
 	}
@@ -171,14 +175,6 @@ func (s *Scout) stay(ctx context.Context, url string) {
 		}
 	}
 	<-ctx.Done()
-}
-
-// counted returns a receiver that counts the events of a relay in the first tier.
-func (s *Scout) counted(url string) func(context.Context, string, guild.Verified) {
-	return func(ctx context.Context, from string, v guild.Verified) {
-		s.put(url, func(p *place) { p.came++ })
-		s.c.Receive(ctx, from, v)
-	}
 }
 
 // lists holds the subscription to the lists of followed people and known providers.

@@ -50,7 +50,16 @@ func (p *place) looked(now time.Time, answered bool, events int) {
 	stable := 0.0
 	if answered {
 		stable = 1
-		p.gave(now, events)
+		// The events of the first look count as those of a day, because the query goes back a day.
+		since := lookBack
+		if p.Looked != 0 {
+			since = min(max(now.Sub(time.UnixMilli(p.Looked)), time.Minute), lookBack)
+		}
+		rate, weight := float64(events)/since.Hours(), 1-math.Exp(-since.Hours()/memory.Hours())
+		if p.Looked == 0 {
+			weight = 1
+		}
+		p.Yield += weight * (rate - p.Yield)
 	}
 	if p.Looked == 0 {
 		p.Stable = stable
@@ -59,20 +68,6 @@ func (p *place) looked(now time.Time, answered bool, events int) {
 	p.Looks++
 	p.Looked = now.UnixMilli()
 	p.due = p.again(now)
-}
-
-// gave adds the events since the previous look to the yield. Those of the first look count as the events of a day,
-// because the query goes back a day.
-func (p *place) gave(now time.Time, events int) {
-	since := lookBack
-	if p.Looked != 0 {
-		since = min(max(now.Sub(time.UnixMilli(p.Looked)), time.Minute), lookBack)
-	}
-	rate, weight := float64(events)/since.Hours(), 1-math.Exp(-since.Hours()/memory.Hours())
-	if p.Looked == 0 {
-		weight = 1
-	}
-	p.Yield += weight * (rate - p.Yield)
 }
 
 // again returns the time of the next look. Looks of the third tier are spread at random, so that they do not all happen
