@@ -161,9 +161,21 @@ func (f *fork) awaitStart() error {
 func (f *fork) finish(ctx context.Context) (sandbox.Result, error) {
 	f.copyStdin()
 	ended := make(chan error, 1)
-	go func() {
-		f.listen()
-		ended <- nil
+	go func() { // reads the report of the first process, which ends after all others of the run
+		for {
+			m, err := receive(f.control)
+			if err != nil {
+				f.watch.Gone()
+				ended <- nil
+				return
+			}
+			last, full := &plan.Message{Kind: plan.Ended}, 0
+			n, _ := fmt.Sscanf(m.text, "s%d %d %d %d %d", &last.Status, &last.CPU, &last.Memory, &last.Disk, &full)
+			if n == 5 {
+				last.Full = full != 0
+				f.last = last
+			}
+		}
 	}()
 	killed, err := f.watch.Wait(ctx, ended)
 	f.stopStdin()
@@ -172,23 +184,6 @@ func (f *fork) finish(ctx context.Context) (sandbox.Result, error) {
 		return sandbox.Result{}, fmt.Errorf("sandbox: %w", err)
 	}
 	return f.result(killed)
-}
-
-// listen reads the first process's report. It returns when that process has ended, and with it all others of the run.
-func (f *fork) listen() {
-	for {
-		m, err := receive(f.control)
-		if err != nil {
-			f.watch.Gone()
-			return
-		}
-		last, full := &plan.Message{Kind: plan.Ended}, 0
-		n, _ := fmt.Sscanf(m.text, "s%d %d %d %d %d", &last.Status, &last.CPU, &last.Memory, &last.Disk, &full)
-		if n == 5 {
-			last.Full = full != 0
-			f.last = last
-		}
-	}
 }
 
 // failure ends a run that did not begin and returns the reason.

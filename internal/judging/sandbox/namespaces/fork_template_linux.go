@@ -55,8 +55,8 @@ func (t *template) start(launch launcher, s sandbox.Spec) error {
 		return err
 	}
 	defer source.Close()
-	theirs, err := t.connect()
-	if err != nil {
+	var theirs *os.File // the template's end of the socket for requests
+	if t.requests, theirs, err = socketpair("requests"); err != nil {
 		return err
 	}
 	defer theirs.Close()
@@ -85,12 +85,6 @@ func (t *template) start(launch launcher, s sandbox.Spec) error {
 		close(t.gone)
 	}()
 	return nil
-}
-
-// connect creates the socket for requests and returns the template's end.
-func (t *template) connect() (theirs *os.File, err error) {
-	t.requests, theirs, err = socketpair("requests")
-	return theirs, err
 }
 
 // awaitUp waits for the message that Program.Setup was executed. Output of Setup is an error, because the runs would
