@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"fiatjaf.com/nostr/nip19"
-	"golang.org/x/sync/errgroup"
 
 	"guild/internal/control"
 	"guild/internal/hand/relay"
@@ -22,19 +21,6 @@ func (n *Node) openControl() {
 	}
 	c.Evidence = n.collector(c.Audit)
 	n.control = control.NewServer(c)
-}
-
-// serveControl serves the control API on the socket, if one is configured.
-func (n *Node) serveControl(ctx context.Context, tasks *errgroup.Group) error {
-	if n.c.Socket == "" {
-		return nil
-	}
-	l, err := control.Listen(n.c.Socket)
-	if err != nil {
-		return err
-	}
-	tasks.Go(func() error { return n.control.Serve(ctx, l) })
-	return nil
 }
 
 // Class returns the class that the configuration gives a task, or "".
@@ -58,7 +44,15 @@ func (n *Node) Status() control.Status {
 		Started: n.started.UnixMilli(), Sandbox: n.caps.Tier,
 		Journal: control.Journal{Dir: n.c.JournalDir, Last: uint64(n.metrics.entries.Values()[""])},
 		Jobs:    map[string]int{}, Seen: int(n.metrics.providers.Values()[""]), Dropped: n.metrics.dropped.Values(),
-		Yields: n.presence.yielding(), Relays: n.relayLines(),
+		Yields: n.presence.yielding(),
+	}
+	links, events := map[string]relay.Status{}, n.metrics.relayEvents.Values()
+	for _, r := range n.pool.Status() {
+		links[r.URL] = r
+	}
+	for _, known := range n.scout.Status() { // our relays, and those that announcements are read from, the best first
+		r := links[known.URL]
+		s.Relays = append(s.Relays, control.Relay{URL: known.URL, Connected: r.Connected, Error: r.LastError, Events: events[known.URL], Tier: int(known.Tier)})
 	}
 	for _, r := range n.journal.Renewed() {
 		s.Journal.Renewed = append(s.Journal.Renewed, r.Aside)
@@ -83,18 +77,4 @@ func (n *Node) Status() control.Status {
 		s.Quarantined = append(s.Quarantined, string(guard))
 	}
 	return s
-}
-
-// relayLines returns our relays, and those that announcements are read from, the best first.
-func (n *Node) relayLines() []control.Relay {
-	links, events := map[string]relay.Status{}, n.metrics.relayEvents.Values()
-	for _, r := range n.pool.Status() {
-		links[r.URL] = r
-	}
-	var lines []control.Relay
-	for _, s := range n.scout.Status() {
-		r := links[s.URL]
-		lines = append(lines, control.Relay{URL: s.URL, Connected: r.Connected, Error: r.LastError, Events: events[s.URL], Tier: int(s.Tier)})
-	}
-	return lines
 }

@@ -6,6 +6,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -229,7 +230,11 @@ func (n *Node) open(ctx context.Context) (err error) {
 		return fmt.Errorf("open the blobs: %w", err)
 	}
 	n.blobs.NoSync = n.c.NoSync
-	if err := n.emptyScratch(); err != nil {
+	// A killed process may have left unpacked bundles.
+	if err := os.RemoveAll(n.scratch()); err != nil {
+		n.c.Log.Warn("files of an earlier run cannot be removed", "err", err)
+	}
+	if err := os.MkdirAll(n.scratch(), 0o700); err != nil {
 		return err
 	}
 	if n.secrets, err = n.secretsDir(); err != nil {
@@ -240,7 +245,11 @@ func (n *Node) open(ctx context.Context) (err error) {
 	}
 	n.connectivity = &connectivity{pool: n.pool, urls: normalized(n.urls), now: n.c.Now, wake: func() { n.runner.Wake() }}
 	n.inbox = &inbox{read: n.readMessage, done: n.taken, log: n.c.Log, added: make(chan struct{}, 1)}
-	n.openPresence()
+	n.presence = &presence{
+		pool: n.pool, keyer: n.keyer, pubkey: n.pubkey, urls: normalized(n.urls), log: n.c.Log, now: n.c.Now, hearing: n.c.Hearing, recheck: 30 * time.Second,
+		questions: make(chan nostr.ID, 16), ask: make(chan struct{}, 1), free: make(chan struct{}, 1),
+		self: process{Instance: rand.Text(), Started: n.started.UnixMilli(), Node: n.name()},
+	}
 	if err := n.openScout(); err != nil {
 		return err
 	}
@@ -248,14 +257,6 @@ func (n *Node) open(ctx context.Context) (err error) {
 }
 
 func (n *Node) scratch() string { return filepath.Join(n.c.Dir, "scratch") }
-
-// emptyScratch removes unpacked bundles that a killed process left.
-func (n *Node) emptyScratch() error {
-	if err := os.RemoveAll(n.scratch()); err != nil {
-		n.c.Log.Warn("files of an earlier run cannot be removed", "err", err)
-	}
-	return os.MkdirAll(n.scratch(), 0o700)
-}
 
 // inspectionWait is the maximum wait for the journal's lock: a command that reads a stopped node holds the lock for a
 // short time.
@@ -330,7 +331,8 @@ func (n *Node) openSteps(ctx context.Context) error {
 	return nil
 }
 
-// run runs everything until ctx ends.
+// run runs everything until ctx ends. The error is an *AnotherError if we offer services and an older process with our
+// key offers them too.
 //
 // It stops in an order: first the services are withdrawn and running work drains, while relays and the runner still
 // work, since both need to publish. Only then base ends. Functions in last run when nothing else does, because the
@@ -350,15 +352,27 @@ func (n *Node) run(ctx context.Context) error {
 			tasks.Go(func() error { return a.run(base) })
 		}
 	}
-	if err := n.serveControl(base, tasks); err != nil {
-		stop()
-		return errors.Join(err, tasks.Wait())
+	if n.c.Socket != "" {
+		l, err := control.Listen(n.c.Socket)
+		if err != nil {
+			stop()
+			return errors.Join(err, tasks.Wait())
+		}
+		tasks.Go(func() error { return n.control.Serve(base, l) })
 	}
 	offering, stopOffering := context.WithCancel(ctx)
 	defer stopOffering()
-	if err := n.claimServices(offering, tasks); err != nil {
-		stop()
-		return errors.Join(err, tasks.Wait())
+	if len(n.c.Workers) > 0 {
+		leave, err := n.presence.begin(offering)
+		if err != nil {
+			stop()
+			return errors.Join(err, tasks.Wait())
+		}
+		tasks.Go(func() error {
+			<-offering.Done()
+			leave()
+			return nil
+		})
 	}
 	n.subscribe()
 	retracted := make(chan struct{})
@@ -415,23 +429,6 @@ func (n *Node) idle(ctx context.Context) <-chan struct{} {
 		close(idle)
 	}()
 	return idle
-}
-
-// claimServices returns an *AnotherError if we offer services and an older process with our key offers them too.
-func (n *Node) claimServices(ctx context.Context, tasks *errgroup.Group) error {
-	if len(n.c.Workers) == 0 {
-		return nil
-	}
-	leave, err := n.presence.begin(ctx)
-	if err != nil {
-		return err
-	}
-	tasks.Go(func() error {
-		<-ctx.Done()
-		leave()
-		return nil
-	})
-	return nil
 }
 
 // announce announces our services until ctx ends, except while another process with our key offers them. It calls Ready

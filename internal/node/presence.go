@@ -88,14 +88,6 @@ type presence struct {
 	retract  context.CancelFunc // stops announcing
 }
 
-func (n *Node) openPresence() {
-	n.presence = &presence{
-		pool: n.pool, keyer: n.keyer, pubkey: n.pubkey, urls: normalized(n.urls), log: n.c.Log, now: n.c.Now, hearing: n.c.Hearing, recheck: 30 * time.Second,
-		questions: make(chan nostr.ID, 16), ask: make(chan struct{}, 1), free: make(chan struct{}, 1),
-		self: process{Instance: rand.Text(), Started: n.started.UnixMilli(), Node: n.name()},
-	}
-}
-
 // begin asks for other processes, and returns an *AnotherError if an older one answers. If no relay is reachable, it
 // returns nil, and run asks as soon as one is. Questions of others are answered until stop is called.
 func (p *presence) begin(ctx context.Context) (stop func(), err error) {

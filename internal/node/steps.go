@@ -115,13 +115,6 @@ func (n *Node) learned(task string) bool {
 	return n.folds.trust.Adopted() != n.folds.trust.Policy() || n.folds.trust.UpToDate(task)
 }
 
-// answers queries relays for a provider's answers to a request.
-func (n *Node) answers(ctx context.Context, provider nostr.PubKey, request nostr.ID, kind nostr.Kind, relays []string) ([]guild.Verified, error) {
-	return n.find(ctx, nostr.Filter{
-		Kinds: []nostr.Kind{kind}, Authors: []nostr.PubKey{provider}, Tags: nostr.TagMap{"e": {request.Hex()}}, Limit: 100,
-	}, relays)
-}
-
 // judgePart makes the step that judges deliveries. It never runs code outside a sandbox; without one, each judgement
 // fails with the reason.
 func (n *Node) judgePart() part {
