@@ -289,7 +289,7 @@ func Named(name string) (Policy, error) {
 	case Measured:
 		return measured(), nil
 	}
-	return Policy{}, fmt.Errorf("policy %.40q: there are %s", name, strings.Join(Names(), ", "))
+	return Policy{}, fmt.Errorf("no policy %.40q: there are %s", name, strings.Join(Names(), ", "))
 }
 
 // Encode returns the policy as canonical JSON.

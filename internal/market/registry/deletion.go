@@ -56,7 +56,7 @@ type target struct {
 func (r *Registry) delete(ctx context.Context, e nostr.Event) error {
 	services, praises := r.targets(e)
 	if len(services) == 0 && len(praises) == 0 {
-		return guild.Drop(guild.Misdirected, "deletion of nothing known")
+		return guild.Drop(guild.Misdirected, "deletion of an unknown event")
 	}
 	changed := false
 	for _, t := range services {

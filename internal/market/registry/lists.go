@@ -66,7 +66,7 @@ func (r *Registry) listed(ctx context.Context, e nostr.Event) error {
 	}
 	if !r.matters(e.PubKey) {
 		r.mu.Unlock()
-		return guild.Drop(guild.Stranger, "relay list of %.8s, who announces nothing", e.PubKey.Hex())
+		return guild.Drop(guild.Stranger, "relay list of %.8s, who has no announcement", e.PubKey.Hex())
 	}
 	err := r.lists.put(e, urls)
 	r.boundLists(e.PubKey)

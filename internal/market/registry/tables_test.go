@@ -160,8 +160,8 @@ func TestRelayRank(t *testing.T) { // sections 1.2.4 and 1.4.3
 		lossy []string
 		want  []string
 	}{
-		{"its preference, then where it was seen, then its list", nil, []string{"wss://b", "wss://a", "wss://seen", "wss://listed"}},
-		{"what loses its requests comes last", []string{"wss://b"}, []string{"wss://a", "wss://seen", "wss://listed", "wss://b"}},
+		{"preferred, then seen, then listed", nil, []string{"wss://b", "wss://a", "wss://seen", "wss://listed"}},
+		{"a relay that loses requests is last", []string{"wss://b"}, []string{"wss://a", "wss://seen", "wss://listed", "wss://b"}},
 		{"in the old order if all do", []string{"wss://listed", "wss://b", "wss://a", "wss://seen"}, []string{"wss://b", "wss://a", "wss://seen", "wss://listed"}},
 	} {
 		if got := rank(advertised, seen, listed, c.lossy); !slices.Equal(got, c.want) {
@@ -185,7 +185,7 @@ func TestRequiredFields(t *testing.T) { // section 1.3.1
 			{"weeks old", nostr.Event{Kind: Kind, CreatedAt: now - 20*86400, Tags: nostr.Tags{{"d", "3"}}}, ""},
 			{"no d and no k", nostr.Event{Kind: Kind, Content: `{"capabilities":["x"]}`}, ""},
 			{"no content", nostr.Event{Kind: Kind, Tags: nostr.Tags{{"d", "4"}, {"k", "5000"}}}, ""},
-			{"content that is no JSON", nostr.Event{Kind: Kind, Content: "hello"}, guild.Malformed},
+			{"content is not JSON", nostr.Event{Kind: Kind, Content: "hello"}, guild.Malformed},
 			{"more than 64 KB", nostr.Event{Kind: Kind, Content: `{"name":"` + strings.Repeat("x", 64<<10) + `"}`}, guild.Malformed},
 		} {
 			err := w.observe(alice, c.event)

@@ -376,9 +376,9 @@ func (f *Facts) passedOver(by string) string {
 	case BySlots:
 		return fmt.Sprintf("it has %d requests of ours, and does %d at a time", f.Given, f.Offer.Slots)
 	case ByRefused:
-		return fmt.Sprintf("it had no capacity for another job, and is left alone until %s", clock(f.Paused))
+		return fmt.Sprintf("it had no capacity for another job and is not asked until %s", clock(f.Paused))
 	}
-	return fmt.Sprintf("it wanted to be paid first, which cannot be done, and is left alone until %s", clock(f.Unpaid))
+	return fmt.Sprintf("it wanted to be paid first, which is not supported, and is not asked until %s", clock(f.Unpaid))
 }
 
 func clock(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }

@@ -24,10 +24,10 @@ func TestSelectionCriteria(t *testing.T) {
 	}{
 		// trust 0.8·0.40 = 0.32; cost 500 of twice 1000 leaves 0.75·0.25 = 0.1875; latency 1000 of 4000 leaves 0.75·0.20 = 0.15;
 		// load 2 of 4 slots and 2 of 8 requests leave 1 - (0.5+0.25)/2 = 0.625·0.10 = 0.0625; 5 samples of 10 leave 0.5·0.05 = 0.025.
-		{"one that is met", Facts{Offer: guild.Offer{Price: 900, Slots: 4}, Trust: 800_000, Met: true, Waiting: 1, Queue: 1, Recent: 2,
+		{"a service that was met", Facts{Offer: guild.Offer{Price: 900, Slots: 4}, Trust: 800_000, Met: true, Waiting: 1, Queue: 1, Recent: 2,
 			Measured: Measured{Cost: 500, Latency: 1000, Samples: 5}}, fact.Terms{Trust: 320_000, Cost: 187_500, Latency: 150_000, Load: 62_500, Exploration: 25_000}, 745_000},
 		// unknown service: 0.3·0.40 = 0.12; half of cost and latency, 0.125 and 0.1; no load; all of exploration.
-		{"one of whom nothing is known", Facts{}, fact.Terms{Trust: 120_000, Cost: 125_000, Latency: 100_000, Load: 100_000, Exploration: 50_000}, 495_000},
+		{"an unknown service", Facts{}, fact.Terms{Trust: 120_000, Cost: 125_000, Latency: 100_000, Load: 100_000, Exploration: 50_000}, 495_000},
 		// 2500 is beyond twice the reference cost, 4000 ms is twice the median, and no slot is free.
 		{"the worst", Facts{Offer: guild.Offer{Price: 2500, Slots: 2}, Met: true, Trust: 300_000, Waiting: 5, Recent: 8,
 			Measured: Measured{Latency: 4000, Samples: 10}}, fact.Terms{Trust: 120_000}, 120_000},
@@ -63,22 +63,22 @@ func TestTiers(t *testing.T) {
 		by        string
 	}{
 		{"0.8 and more", met(1, 800_000), 0, primary, ""},
-		{"below it", met(1, 799_999), 0, secondary, ""},
+		{"below 0.8", met(1, 799_999), 0, secondary, ""},
 		{"0.5", met(1, 500_000), 0, secondary, ""},
-		{"below that", met(1, 499_999), 0, tertiary, ""},
+		{"below 0.5", met(1, 499_999), 0, tertiary, ""},
 		{"0.3", met(1, 300_000), 0, tertiary, ""},
-		{"below 0.3 nothing", met(1, 299_999), 0, tiers, ByTrust},
+		{"below 0.3", met(1, 299_999), 0, tiers, ByTrust},
 		{"unverified", unmet(1), 0, tertiary, ""},
 		{"below the task's own threshold", met(1, 849_999), 850_000, tertiary, ""},
-		{"at it", met(1, 850_000), 850_000, primary, ""},
-		{"at a lower one", met(1, 400_000), 400_000, secondary, ""},
+		{"at the task's own threshold", met(1, 850_000), 850_000, primary, ""},
+		{"at a lower own threshold", met(1, 400_000), 400_000, secondary, ""},
 		{"warned keeps its place", in(met(1, 800_000), guild.Warned), 0, primary, ""},
-		{"reduced too", in(met(1, 800_000), guild.Reduced), 0, primary, ""},
+		{"reduced keeps its place", in(met(1, 800_000), guild.Reduced), 0, primary, ""},
 		{"on probation", in(met(1, 800_000), guild.Conditional), 0, tertiary, ""},
 		{"suspended", in(met(1, 800_000), guild.Suspended), 0, tiers, ByState},
 		{"removed", in(met(1, 800_000), guild.Removed), 0, tiers, ByState},
-		{"being tried once more", in(met(1, 800_000), guild.Benchmarking), 0, tiers, ByAgain},
-		{"being tried", in(unmet(1), guild.Benchmarking), 0, tertiary, ""},
+		{"met, being benchmarked", in(met(1, 800_000), guild.Benchmarking), 0, tiers, ByAgain},
+		{"unmet, being benchmarked", in(unmet(1), guild.Benchmarking), 0, tertiary, ""},
 		{"unconfirmed", unconfirmed(unmet(1)), 0, tiers, ByUnconfirmed},
 		{"unconfirmed, and proven", unconfirmed(met(1, 800_000)), 0, primary, ""},
 	} {

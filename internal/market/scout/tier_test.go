@@ -37,23 +37,23 @@ func TestEarnedTier(t *testing.T) {
 		p    place
 		want Tier
 	}{
-		{"a newcomer has its time in the third tier", place{Tier: Sampled, Looks: 2, Stable: 1, Yield: 100}, Sampled},
+		{"a newcomer has three hours to prove itself", place{Tier: Sampled, Looks: 2, Stable: 1, Yield: 100}, Sampled},
 		{"after three hours a fruitful one is polled", place{Tier: Sampled, Looks: 3, Stable: 0.8, Yield: 0.05}, Polled},
-		{"one with nothing new is not", place{Tier: Sampled, Looks: 99, Stable: 1, Yield: 0.049}, Sampled},
-		{"one that is often away is not", place{Tier: Sampled, Looks: 99, Stable: 0.79, Yield: 100}, Sampled},
-		{"after an hour of polling a fruitful one is stayed with", place{Tier: Polled, Looks: 12, Stable: 0.95, Yield: 0.5}, Persistent},
-		{"but not sooner", place{Tier: Polled, Looks: 11, Stable: 1, Yield: 100}, Polled},
-		{"nor for less", place{Tier: Polled, Looks: 99, Stable: 1, Yield: 0.49}, Polled},
-		{"nor when it misses looks", place{Tier: Polled, Looks: 99, Stable: 0.94, Yield: 100}, Polled},
+		{"one with nothing new stays sampled", place{Tier: Sampled, Looks: 99, Stable: 1, Yield: 0.049}, Sampled},
+		{"one that is often away stays sampled", place{Tier: Sampled, Looks: 99, Stable: 0.79, Yield: 100}, Sampled},
+		{"after an hour a fruitful one is persistent", place{Tier: Polled, Looks: 12, Stable: 0.95, Yield: 0.5}, Persistent},
+		{"not before an hour of polling", place{Tier: Polled, Looks: 11, Stable: 1, Yield: 100}, Polled},
+		{"not for fewer announcements", place{Tier: Polled, Looks: 99, Stable: 1, Yield: 0.49}, Polled},
+		{"not when it misses looks", place{Tier: Polled, Looks: 99, Stable: 0.94, Yield: 100}, Polled},
 		{"what fell below the way up stays in the first tier", place{Tier: Persistent, Looks: 99, Stable: 0.8, Yield: 0.1}, Persistent},
-		{"an unstable one leaves it", place{Tier: Persistent, Looks: 12, Stable: 0.79, Yield: 100}, Polled},
-		{"a fruitless one leaves it", place{Tier: Persistent, Looks: 12, Stable: 1, Yield: 0.09}, Polled},
-		{"but has its time there", place{Tier: Persistent, Looks: 11, Stable: 0, Yield: 0}, Persistent},
+		{"an unstable one leaves the first tier", place{Tier: Persistent, Looks: 12, Stable: 0.79, Yield: 100}, Polled},
+		{"a fruitless one leaves the first tier", place{Tier: Persistent, Looks: 12, Stable: 1, Yield: 0.09}, Polled},
+		{"a new one has an hour there", place{Tier: Persistent, Looks: 11, Stable: 0, Yield: 0}, Persistent},
 		{"what fell below the way up stays in the second tier", place{Tier: Polled, Looks: 99, Stable: 0.5, Yield: 0.01}, Polled},
-		{"an unstable one leaves it", place{Tier: Polled, Looks: 12, Stable: 0.49, Yield: 0.3}, Sampled},
-		{"a fruitless one leaves it", place{Tier: Polled, Looks: 12, Stable: 1, Yield: 0.009}, Sampled},
+		{"an unstable one leaves the second tier", place{Tier: Polled, Looks: 12, Stable: 0.49, Yield: 0.3}, Sampled},
+		{"a fruitless one leaves the second tier", place{Tier: Polled, Looks: 12, Stable: 1, Yield: 0.009}, Sampled},
 		{"the third tier is the last", place{Tier: Sampled, Looks: 99}, Sampled},
-		{"ours are in the first for ever", place{Tier: Persistent, Looks: 999, ours: true}, Persistent},
+		{"our own relays never fall", place{Tier: Persistent, Looks: 999, ours: true}, Persistent},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -90,7 +90,7 @@ func (s *Step) publish(l Sealed) due.Work {
 // records nothing if another node has sealed the journal meanwhile.
 func (s *Step) sign(ctx context.Context) (due.Decision, error) {
 	if s.c.Signer == nil {
-		return nil, fmt.Errorf("seal the journal: nobody can sign: %w", ErrUnsealed)
+		return nil, fmt.Errorf("seal the journal: there is no signer: %w", ErrUnsealed)
 	}
 	size, root, err := s.c.Journal.Tree(ctx)
 	if err != nil {

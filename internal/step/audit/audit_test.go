@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +23,7 @@ import (
 	"guild/internal/journal/fold"
 	"guild/internal/journal/fold/foldtest"
 	"guild/internal/journal/journaltest"
+	"guild/internal/step/steptest"
 	"guild/seal"
 )
 
@@ -68,106 +68,52 @@ func (r *relay) open(open bool) {
 
 // world is a journal with the step.
 type world struct {
-	*testing.T
-	dir     string
-	journal *journal.Journal
-	fold    *Fold
-	claims  *due.Claims
-	relay   *relay // nil if nothing is published
-	step    *Step
-	halt    func()
+	*steptest.World
+	fold  *Fold
+	relay *relay // nil if nothing is published
+	step  *Step
 }
 
 func newWorld(t *testing.T, r *relay) *world {
 	t.Helper()
-	w := &world{T: t, dir: journaltest.Dir(t), relay: r}
-	if err := journal.Init(w.dir); err != nil {
-		t.Fatal(err)
-	}
+	w := &world{World: steptest.New(t), relay: r}
 	w.start()
-	t.Cleanup(func() { w.stop() })
 	return w
 }
 
 // start opens the journal and does due work.
 func (w *world) start() {
 	w.Helper()
-	w.fold, w.claims = NewFold(), due.NewClaims()
-	w.journal = journaltest.Reopen(w.T, w.dir, w.fold, w.claims)
+	w.fold = NewFold()
+	w.OpenJournal(w.fold)
 	w.step = w.another()
-	w.halt = w.run("test", w.step)
+	w.Run(w.step.Due)
 }
 
 func (w *world) another() *Step {
-	c := Config{Journal: w.journal, Signer: us, Now: time.Now}
+	c := Config{Journal: w.Journal, Signer: us, Now: time.Now}
 	if w.relay != nil {
 		c.Publish, c.Relays = w.relay.publish, func() []string { return []string{"wss://a.example"} }
 	}
 	return New(c, w.fold)
 }
 
-func (w *world) run(node string, s *Step) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	r := &due.Runner{Journal: w.journal, Claims: w.claims, Node: node, Now: time.Now, Sources: []due.Source{s.Due}, Log: slog.New(slog.DiscardHandler)}
-	go func() { done <- r.Run(ctx) }()
-	return sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.Error(err)
-		}
-	})
-}
-
-// stop ends the process without time to do anything more.
-func (w *world) stop() {
-	w.halt()
-	if err := w.journal.Close(); err != nil {
-		w.Error(err)
-	}
-}
-
-func (w *world) pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
 // decide records n decisions about jobs.
 func (w *world) decide(n int) {
 	w.Helper()
 	for i := range n {
-		err := w.journal.Do(w.Context(), fact.Subject(fmt.Sprintf("job.%d", i%3)), "", func(tx *journal.Tx) error {
-			tx.Append(fact.JobCancelled{})
-			return nil
-		})
-		if err != nil {
-			w.Fatal(err)
-		}
+		w.Write(fact.Subject(fmt.Sprintf("job.%d", i%3)), fact.JobCancelled{})
 	}
 }
 
-// seals lists the seals in the journal.
+// seals lists the seals in the journal, and counts those that were published.
 func (w *world) seals() (all []fact.JournalSealed, published int) {
-	w.Helper()
-	for e, err := range w.journal.Entries(w.Context(), 1) {
-		if err != nil {
-			w.Fatal(err)
-		}
-		for _, f := range e.Facts {
-			switch f := f.(type) {
-			case fact.JournalSealed:
-				all = append(all, f)
-			case fact.SealPublished:
-				published++
-			}
-		}
-	}
-	return all, published
+	return steptest.Facts[fact.JournalSealed](w), len(steptest.Facts[fact.SealPublished](w))
 }
 
 func (w *world) verify(checkpoints ...nostr.Event) Report {
 	w.Helper()
-	r, err := Verify(w.Context(), VerifyOptions{Dir: w.dir, Signer: pubkey(us), Checkpoints: checkpoints})
+	r, err := Verify(w.Context(), VerifyOptions{Dir: w.Dir, Signer: pubkey(us), Checkpoints: checkpoints})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -177,26 +123,26 @@ func (w *world) verify(checkpoints ...nostr.Event) Report {
 func TestSealInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &relay{})
-		w.pass(24 * time.Hour)
+		w.Pass(24 * time.Hour)
 		if all, _ := w.seals(); len(all) != 0 {
 			t.Fatalf("%d seals of nothing", len(all))
 		}
 		w.decide(5)
-		w.pass(time.Hour - time.Second)
+		w.Pass(time.Hour - time.Second)
 		if all, _ := w.seals(); len(all) != 0 {
 			t.Fatal("sealed too early")
 		}
-		w.pass(2 * time.Second)
+		w.Pass(2 * time.Second)
 		all, published := w.seals()
 		if len(all) != 1 || all[0].Size != 5 || published != 1 || len(w.relay.took) != 1 {
 			t.Fatalf("%d seals, %d published: %+v", len(all), published, all)
 		}
-		w.pass(48 * time.Hour)
+		w.Pass(48 * time.Hour)
 		if again, _ := w.seals(); len(again) != 1 {
 			t.Errorf("%d seals, though only seals were added", len(again))
 		}
 		w.decide(1)
-		w.pass(time.Hour + time.Second)
+		w.Pass(time.Hour + time.Second)
 		if again, _ := w.seals(); len(again) != 2 || again[1].Size <= again[0].Size {
 			t.Errorf("%+v", again)
 		}
@@ -210,7 +156,7 @@ func TestPublishingIsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.decide(5)
-		w.pass(2 * time.Hour)
+		w.Pass(2 * time.Hour)
 		if all, published := w.seals(); len(all) != 1 || published != 0 {
 			t.Errorf("%d seals, %d published", len(all), published)
 		}
@@ -221,18 +167,17 @@ func TestKilledBeforePublishing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &relay{closed: true})
 		w.decide(5)
-		w.pass(time.Hour + time.Second)
+		w.Pass(time.Hour + time.Second)
 		all, published := w.seals()
 		if len(all) != 1 || published != 0 {
 			t.Fatalf("%d seals, %d published", len(all), published)
 		}
 		for range 3 {
-			w.stop()
 			w.start()
-			w.pass(time.Second)
+			w.Pass(time.Second)
 		}
 		w.relay.open(true)
-		w.pass(time.Hour)
+		w.Pass(time.Hour)
 		again, published := w.seals()
 		if len(again) != 1 || published != 1 {
 			t.Errorf("%d seals, %d published", len(again), published)
@@ -253,11 +198,10 @@ func TestRestartKeepsTimer(t *testing.T) {
 		w := newWorld(t, nil)
 		w.decide(5)
 		for range 5 {
-			w.pass(10 * time.Minute)
-			w.stop()
+			w.Pass(10 * time.Minute)
 			w.start()
 		}
-		w.pass(11 * time.Minute)
+		w.Pass(11 * time.Minute)
 		if all, _ := w.seals(); len(all) != 1 {
 			t.Errorf("%d seals", len(all))
 		}
@@ -267,11 +211,11 @@ func TestRestartKeepsTimer(t *testing.T) {
 func TestTwoNodesSealOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &relay{})
-		stop := w.run("second", w.another())
+		stop := w.RunWith(&due.Runner{Node: "second", Sources: []due.Source{w.another().Due}})
 		defer stop()
 		for range 4 {
 			w.decide(10)
-			w.pass(2 * time.Hour)
+			w.Pass(2 * time.Hour)
 		}
 		all, published := w.seals()
 		if len(all) != 4 || published != 4 {
@@ -322,10 +266,10 @@ func TestEntryDuringSealing(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.decide(3)
-		if err := w.journal.Do(t.Context(), fact.SealSubject, "", decided); err != nil {
+		if err := w.Journal.Do(t.Context(), fact.SealSubject, "", decided); err != nil {
 			t.Fatal(err)
 		}
-		w.pass(time.Hour + time.Second)
+		w.Pass(time.Hour + time.Second)
 		all, _ := w.seals()
 		if len(all) != 2 || all[0].Size != 10 || all[1].Size != 14 {
 			t.Errorf("%+v", all)
@@ -350,7 +294,7 @@ func TestProve(t *testing.T) {
 				t.Fatal(err)
 			}
 			point, err := seal.ParseCheckpoint(v)
-			if err != nil || point.Journal != w.journal.ID() {
+			if err != nil || point.Journal != w.Journal.ID() {
 				t.Fatal(point, err)
 			}
 			if err := p.Proof.Check(seal.Leaf([]byte(p.Entry)), point.Root); err != nil || p.Seq != seq {
@@ -364,9 +308,9 @@ func TestProve(t *testing.T) {
 			t.Errorf("the seal itself: %v", err)
 		}
 		w.decide(1)
-		looking := New(Config{Journal: w.journal, Now: time.Now}, w.fold)
+		looking := New(Config{Journal: w.Journal, Now: time.Now}, w.fold)
 		if _, err := looking.Prove(t.Context(), 22); !errors.Is(err, ErrUnsealed) {
-			t.Errorf("nobody can sign: %v", err)
+			t.Errorf("there is no signer: %v", err)
 		}
 		if _, err := w.step.Prove(t.Context(), 22); err != nil {
 			t.Error(err)
@@ -374,21 +318,13 @@ func TestProve(t *testing.T) {
 	})
 }
 
-// forge appends a seal without any check.
-func (w *world) forge(f fact.JournalSealed) {
-	w.Helper()
-	if err := w.journal.Do(w.Context(), fact.SealSubject, "", func(tx *journal.Tx) error { tx.Append(f); return nil }); err != nil {
-		w.Fatal(err)
-	}
-}
-
 func (w *world) point() seal.Checkpoint {
 	w.Helper()
-	size, root, err := w.journal.Tree(w.Context())
+	size, root, err := w.Journal.Tree(w.Context())
 	if err != nil {
 		w.Fatal(err)
 	}
-	return seal.Checkpoint{Journal: w.journal.ID(), Size: size, Root: root}
+	return seal.Checkpoint{Journal: w.Journal.ID(), Size: size, Root: root}
 }
 
 func (w *world) sign(by *key.Signer, c seal.Checkpoint) nostr.Event {
@@ -417,21 +353,21 @@ func TestForeignSealIsFound(t *testing.T) {
 			c.Root[0] ^= 1
 			return fact.JournalSealed{Size: c.Size, Root: c.Root, Event: w.sign(us, c)}
 		}, "are not those of the seal"},
-		"that says something else than its event": {func(w *world, c seal.Checkpoint) fact.JournalSealed {
+		"different from its event": {func(w *world, c seal.Checkpoint) fact.JournalSealed {
 			return fact.JournalSealed{Size: c.Size - 1, Root: c.Root, Event: w.sign(us, c)}
-		}, "something else than its signed event"},
-		"of what comes after it": {func(w *world, c seal.Checkpoint) fact.JournalSealed {
+		}, "differs from its signed event"},
+		"of more entries than there are": {func(w *world, c seal.Checkpoint) fact.JournalSealed {
 			c.Size += 5
 			return fact.JournalSealed{Size: c.Size, Root: c.Root, Event: w.sign(us, c)}
 		}, "are not those of the seal"},
-		"that was there before": {func(w *world, c seal.Checkpoint) fact.JournalSealed {
+		"repeated": {func(w *world, c seal.Checkpoint) fact.JournalSealed {
 			all, _ := w.seals()
 			return all[0]
-		}, "one before it"},
+		}, "an earlier one"},
 		"of another journal": {func(w *world, c seal.Checkpoint) fact.JournalSealed {
 			c.Journal = "ANOTHER"
 			return fact.JournalSealed{Size: c.Size, Root: c.Root, Event: w.sign(us, c)}
-		}, "of the journal ANOTHER"},
+		}, "of journal ANOTHER"},
 		"in another kind of event": {func(w *world, c seal.Checkpoint) fact.JournalSealed {
 			e := c.Event(1)
 			e.Kind = 1
@@ -450,7 +386,7 @@ func TestForeignSealIsFound(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.decide(5)
-				w.forge(c.forge(w, w.point()))
+				w.Write(fact.SealSubject, c.forge(w, w.point()))
 				w.decide(5)
 				r := w.verify()
 				if r.OK() || !slices.ContainsFunc(r.Faults, func(f journal.Fault) bool { return strings.Contains(f.What, c.want) }) {
@@ -469,9 +405,9 @@ func TestRolledBackJournalIsFound(t *testing.T) {
 		if _, err := w.step.Seal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		w.stop()
+		w.CloseJournal()
 		old := t.TempDir()
-		if err := os.CopyFS(old, os.DirFS(w.dir)); err != nil {
+		if err := os.CopyFS(old, os.DirFS(w.Dir)); err != nil {
 			t.Fatal(err)
 		}
 		w.start()
@@ -483,9 +419,9 @@ func TestRolledBackJournalIsFound(t *testing.T) {
 		if r := w.verify(latest.Event); !r.OK() || r.Claims != 3 {
 			t.Errorf("%+v", r)
 		}
-		w.stop()
-		kept := w.dir
-		w.dir = old
+		w.CloseJournal()
+		kept := w.Dir
+		w.Dir = old
 		if r := w.verify(); !r.OK() {
 			t.Errorf("an older journal is one too: %+v", r.Faults)
 		}
@@ -493,7 +429,7 @@ func TestRolledBackJournalIsFound(t *testing.T) {
 		if r.OK() || r.Faults[0].Entry != 12 || r.Faults[0].Through != 21 || !strings.Contains(r.Faults[0].What, "10 missing") {
 			t.Errorf("%+v", r.Faults)
 		}
-		w.dir = kept
+		w.Dir = kept
 		w.start()
 	})
 }
@@ -502,7 +438,7 @@ func TestFoldSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &relay{})
 		w.decide(3)
-		w.pass(2 * time.Hour)
+		w.Pass(2 * time.Hour)
 		w.decide(2)
 		b, err := w.fold.Freeze()()
 		if err != nil {
@@ -530,14 +466,14 @@ func TestPartialSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &relay{closed: true})
 		w.decide(3)
-		w.pass(2 * time.Hour)
+		w.Pass(2 * time.Hour)
 		w.decide(2)
-		w.stop()
-		store, err := fold.OpenStore(filepath.Join(w.dir, snapshotDir))
+		w.CloseJournal()
+		store, err := fold.OpenStore(filepath.Join(w.Dir, snapshotDir))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range []fold.Fold{w.fold, w.claims} {
+		for _, f := range []fold.Fold{w.fold, w.Claims} {
 			whole := foldtest.Snapshot(t, f)
 			for _, partial := range append(foldtest.Partial(t, f), `null`) {
 				found := 0
@@ -549,7 +485,7 @@ func TestPartialSnapshot(t *testing.T) {
 					found++
 				}
 				again := map[string]fold.Fold{"audit": NewFold(), "due": due.NewClaims()}
-				j := journaltest.Reopen(t, w.dir, again["audit"], again["due"])
+				j := journaltest.Reopen(t, w.Dir, again["audit"], again["due"])
 				if got := foldtest.Snapshot(t, again[f.Name()]); found == 0 || got != whole {
 					t.Errorf("%s after %d snapshots %s: %s, want %s", f.Name(), found, partial, got, whole)
 				}

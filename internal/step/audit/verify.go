@@ -69,7 +69,7 @@ func Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 	}
 	for _, id := range v.journals {
 		if found.Journal != "" && id != found.Journal {
-			found.Faults = append(found.Faults, journal.Fault{What: fmt.Sprintf("a checkpoint is of the journal %s, and this is %s", id, found.Journal)})
+			found.Faults = append(found.Faults, journal.Fault{What: fmt.Sprintf("a checkpoint is of journal %s, this is %s", id, found.Journal)})
 		}
 	}
 	found.Faults = slices.Insert(found.Faults, 0, v.faults...)
@@ -141,10 +141,10 @@ func (v *verification) claim(e fact.Entry) (journal.Claim, error) {
 			return journal.Claim{}, err
 		}
 		if point.Size != s.Size || point.Root != s.Root {
-			return journal.Claim{}, errors.New("the seal says something else than its signed event")
+			return journal.Claim{}, errors.New("the seal differs from its signed event")
 		}
 		if point.Size <= v.sealed {
-			return journal.Claim{}, fmt.Errorf("the seal covers %d entries, and one before it %d", point.Size, v.sealed)
+			return journal.Claim{}, fmt.Errorf("the seal covers %d entries, an earlier one %d", point.Size, v.sealed)
 		}
 		v.sealed = point.Size
 		return journal.Claim{Size: point.Size, Root: point.Root, By: by}, nil
@@ -227,7 +227,7 @@ func (v *verification) follow(e fact.Entry, root func() guild.Hash) {
 		got, gotErr := restored.Freeze()()
 		if wantErr == nil && gotErr == nil && !bytes.Equal(want, got) {
 			v.faults = append(v.faults, journal.Fault{File: snapshotDir,
-				What: fmt.Sprintf("the snapshot of what was sealed through entry %d says something else than the entries", snap.Seq)})
+				What: fmt.Sprintf("the snapshot of the seals through entry %d differs from the entries", snap.Seq)})
 		}
 	}
 }

@@ -46,8 +46,8 @@ func TestTwoSignedHistories(t *testing.T) {
 // An attacker that can write to the journal's directory makes the node believe that everything is sealed.
 func TestForgedSnapshotIsFound(t *testing.T) {
 	for name, forge := range map[string]func(s *state){
-		"nothing to seal":     func(s *state) { s.First, s.Since = 0, 0 },
-		"more that is sealed": func(s *state) { last := *s.Last; last.Size++; s.Last = &last },
+		"nothing to seal": func(s *state) { s.First, s.Since = 0, 0 },
+		"more is sealed":  func(s *state) { last := *s.Last; last.Size++; s.Last = &last },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -57,11 +57,11 @@ func TestForgedSnapshotIsFound(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.decide(5)
-				w.stop()
+				w.CloseJournal()
 				if r := w.verify(); !r.OK() {
 					t.Fatalf("%+v", r.Faults)
 				}
-				store, err := fold.OpenStore(filepath.Join(w.dir, snapshotDir))
+				store, err := fold.OpenStore(filepath.Join(w.Dir, snapshotDir))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -80,7 +80,7 @@ func TestForgedSnapshotIsFound(t *testing.T) {
 					}
 					found++
 				}
-				if r := w.verify(); found == 0 || !saying(r.Faults, "the snapshot of what was sealed") {
+				if r := w.verify(); found == 0 || !saying(r.Faults, "the snapshot of the seals") {
 					t.Errorf("%d snapshots: %+v", found, r.Faults)
 				}
 				w.start()
@@ -93,20 +93,20 @@ func TestAssumedSigner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.decide(5)
-		r, err := Verify(t.Context(), VerifyOptions{Dir: w.dir})
+		r, err := Verify(t.Context(), VerifyOptions{Dir: w.Dir})
 		if err != nil || r.Assumed {
 			t.Errorf("nothing is sealed: %+v, %v", r, err)
 		}
 		if _, err := w.step.Seal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := Verify(t.Context(), VerifyOptions{Dir: w.dir}); err != nil || !r.OK() || !r.Assumed || r.Signer != pubkey(us) {
+		if r, err := Verify(t.Context(), VerifyOptions{Dir: w.Dir}); err != nil || !r.OK() || !r.Assumed || r.Signer != pubkey(us) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		if r := w.verify(); r.Assumed {
 			t.Errorf("%+v", r)
 		}
-		if r, err := Verify(t.Context(), VerifyOptions{Dir: w.dir, Signer: pubkey(mallory)}); err != nil || r.OK() {
+		if r, err := Verify(t.Context(), VerifyOptions{Dir: w.Dir, Signer: pubkey(mallory)}); err != nil || r.OK() {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})

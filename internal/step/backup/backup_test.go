@@ -15,11 +15,11 @@ import (
 	"pgregory.net/rapid"
 
 	"guild"
-	"guild/internal/journal"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold/foldtest"
 	"guild/internal/policy"
+	"guild/internal/step/steptest"
 )
 
 // A change is significant if a status changed, or if trust moved by 0.1 or more since the latest backup (section 3.3.4
@@ -62,26 +62,26 @@ func TestSignificantChanges(t *testing.T) {
 func TestBackupDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
-		w.run()
+		w.Run(w.Due)
 		start := time.Now()
 		w.happens(trusted(1, 0, 600_000))
-		w.pass(time.Minute)
+		w.Pass(time.Minute)
 		if n := len(w.cloud.messages()); n != 1 {
 			t.Fatalf("%d messages", n)
 		}
 		w.happens(trusted(1, 600_000, 640_000)) // 0.04 is not significant
-		w.pass(3 * time.Hour)
+		w.Pass(3 * time.Hour)
 		if n := len(w.cloud.messages()); n != 1 {
 			t.Fatalf("%d messages after what is not significant", n)
 		}
 		w.happens(trusted(2, 0, 450_000))
-		w.pass(time.Minute)
+		w.Pass(time.Minute)
 		w.happens(moved(2, guild.Conditional, guild.Suspended), trusted(3, 0, 750_000), trusted(1, 640_000, 800_000))
-		w.pass(59*time.Minute + 30*time.Second)
+		w.Pass(59*time.Minute + 30*time.Second)
 		if n := len(w.cloud.messages()); n != 2 {
 			t.Fatalf("%d messages within the hour", n)
 		}
-		w.pass(time.Minute)
+		w.Pass(time.Minute)
 		list := w.List()
 		if len(list) != 3 || list[0].Sent == 0 || list[0].Made-list[1].Made != time.Hour.Milliseconds() || list[0].Matrix != w.hash() {
 			t.Fatalf("%+v", list)
@@ -89,7 +89,7 @@ func TestBackupDelays(t *testing.T) {
 		if first := list[2]; first.Made-start.UnixMilli() > 61_000 || !strings.HasPrefix(first.Cause, "trust in "+nip19.EncodeNpub(service(1).PubKey)[:10]+"… (") || first.Size == 0 || len(first.URLs) != 1 || !slices.Equal(first.Relays, []string{"wss://relay.example.com"}) {
 			t.Errorf("%+v", first)
 		}
-		w.pass(24 * time.Hour)
+		w.Pass(24 * time.Hour)
 		if n := len(w.cloud.messages()); n != 3 || w.count("effect.claimed") != 6 {
 			t.Errorf("%d messages, %d claims", n, w.count("effect.claimed"))
 		}
@@ -99,9 +99,9 @@ func TestBackupDelays(t *testing.T) {
 func TestNoNeedlessBackup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
-		w.run()
+		w.Run(w.Due)
 		w.happens(fact.VariableChanged{Name: fact.Parallelism}) // no part has a row for it
-		w.pass(2 * time.Hour)
+		w.Pass(2 * time.Hour)
 		if len(w.cloud.messages()) != 0 || w.puts != 0 {
 			t.Error("an empty matrix was backed up")
 		}
@@ -109,15 +109,15 @@ func TestNoNeedlessBackup(t *testing.T) {
 			t.Errorf("asked for: %v", err)
 		}
 		w.happens(moved(1, guild.Seen, guild.Active))
-		w.pass(time.Minute)
+		w.Pass(time.Minute)
 		w.happens(moved(1, guild.Active, guild.Suspended), moved(1, guild.Suspended, guild.Active))
-		w.pass(48 * time.Hour)
+		w.Pass(48 * time.Hour)
 		if n := len(w.cloud.messages()); n != 1 || w.puts != 1 {
 			t.Errorf("%d messages, %d blobs: the matrix is as it was", n, w.puts)
 		}
 		claims := w.count("effect.claimed")
 		w.restart()
-		w.pass(48 * time.Hour)
+		w.Pass(48 * time.Hour)
 		if n := w.count("effect.claimed") - claims; n > 1 || len(w.cloud.messages()) != 1 {
 			t.Errorf("%d tries after a restart", n)
 		}
@@ -130,7 +130,7 @@ func TestOff(t *testing.T) {
 		w.config.Off = true
 		w.restart()
 		w.happens(trusted(1, 0, 600_000))
-		w.pass(3 * time.Hour)
+		w.Pass(3 * time.Hour)
 		if n := len(w.cloud.messages()); n != 0 {
 			t.Fatalf("%d messages", n)
 		}
@@ -144,9 +144,9 @@ func TestOff(t *testing.T) {
 func TestNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
-		w.run()
+		w.Run(w.Due)
 		w.happens(trusted(1, 0, 600_000))
-		w.pass(time.Minute)
+		w.Pass(time.Minute)
 		first := w.List()[0]
 		again, err := w.Now(t.Context())
 		if err != nil || again.ID != first.ID || w.puts != 1 {
@@ -170,20 +170,20 @@ func TestNow(t *testing.T) {
 func TestUploadGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
-		w.run()
+		w.Run(w.Due)
 		w.fails(errors.New("507 Insufficient Storage"), nil)
 		w.happens(trusted(1, 0, 600_000))
-		w.pass(3 * time.Hour)
+		w.Pass(3 * time.Hour)
 		if w.count("backup.failed") != 1 || w.count("backup.made") != 0 {
 			t.Fatalf("%d given up", w.count("backup.failed"))
 		}
 		w.fails(nil, nil)
-		w.pass(3 * time.Hour)
+		w.Pass(3 * time.Hour)
 		if n := len(w.cloud.messages()); n != 0 {
 			t.Fatalf("%d messages without another change", n)
 		}
 		w.happens(trusted(1, 600_000, 610_000)) // since the latest backup, trust has moved by 0.61
-		w.pass(time.Minute)
+		w.Pass(time.Minute)
 		if list := w.List(); len(list) != 1 || list[0].Sent == 0 || list[0].Matrix != w.hash() {
 			t.Errorf("%+v", list)
 		}
@@ -193,17 +193,17 @@ func TestUploadGivesUp(t *testing.T) {
 func TestMessageGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
-		w.run()
+		w.Run(w.Due)
 		w.fails(nil, errors.New("blocked: no gift wraps here"))
 		w.happens(trusted(1, 0, 600_000))
-		w.pass(2 * time.Hour)
+		w.Pass(2 * time.Hour)
 		list := w.List()
 		if len(list) != 1 || list[0].Sent != 0 || !strings.Contains(list[0].Failed, "no gift wraps here") {
 			t.Fatalf("%+v", list)
 		}
 		w.fails(nil, nil)
 		w.happens(moved(1, guild.Active, guild.Suspended))
-		w.pass(time.Minute)
+		w.Pass(time.Minute)
 		if list = w.List(); len(list) != 2 || list[0].Sent == 0 || len(w.cloud.messages()) != 1 {
 			t.Errorf("%+v", list)
 		}
@@ -216,12 +216,12 @@ func TestMessageGivesUp(t *testing.T) {
 func TestMessageWaitsForRelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
-		w.run()
+		w.Run(w.Due)
 		w.fails(nil, fmt.Errorf("%w: no network", due.ErrLater))
 		w.happens(trusted(1, 0, 600_000))
-		w.pass(24 * time.Hour)
+		w.Pass(24 * time.Hour)
 		w.fails(nil, nil)
-		w.pass(time.Minute)
+		w.Pass(time.Minute)
 		if list := w.List(); len(list) != 1 || list[0].Sent == 0 {
 			t.Errorf("%+v", list)
 		}
@@ -246,15 +246,15 @@ func TestChangeDuringBackup(t *testing.T) {
 func TestLargeDifferenceIsLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
-		w.run()
+		w.Run(w.Due)
 		w.happens(trusted(1, 0, 600_000))
-		w.pass(2 * time.Hour)
+		w.Pass(2 * time.Hour)
 		w.happens(trusted(1, 600_000, 900_000), moved(1, "", guild.Active))
-		w.pass(2 * time.Hour)
+		w.Pass(2 * time.Hour)
 		for n := range byte(200) { // some 240 bytes each
 			w.happens(trusted(n+1, 0, 300_000))
 		}
-		w.pass(2 * time.Hour)
+		w.Pass(2 * time.Hour)
 		m := w.opened()
 		if len(m) != 3 {
 			t.Fatalf("%d messages", len(m))
@@ -284,7 +284,6 @@ func TestKilledAtEveryEntry(t *testing.T) {
 		{trusted(2, 0, 450_000), trusted(1, 600_000, 640_000)},
 		{moved(2, "", guild.Conditional), trusted(1, 640_000, 300_000), moved(1, guild.Active, guild.Suspended)},
 	}
-	var whole []fact.Entry
 	var end guild.Hash
 	stored := newCloud()
 	live := func(w *world, from int) {
@@ -295,47 +294,35 @@ func TestKilledAtEveryEntry(t *testing.T) {
 					w.happens(f)
 				}
 			}
-			w.pass(2 * time.Hour)
+			w.Pass(2 * time.Hour)
 		}
 	}
-	synctest.Test(t, func(t *testing.T) {
+	whole := func(t *testing.T) []fact.Entry {
 		w := newWorld(t, stored)
-		w.run()
+		w.Run(w.Due)
 		live(w, 0)
-		whole, end = w.entries(), w.hash()
+		end = w.hash()
 		if w.count("backup.sent") < 3 {
 			t.Fatalf("%d backups", w.count("backup.sent"))
 		}
-	})
-	for died := 1; died <= len(whole); died++ {
-		synctest.Test(t, func(t *testing.T) {
-			time.Sleep(24 * time.Hour) // a process that is started again is started later
-			w := newWorld(t, newCloud())
-			w.blobs = maps.Clone(stored.blobs)
-			acted := 0
-			for _, e := range whole[:died] {
-				for _, f := range e.Facts {
-					switch f.(type) {
-					case fact.TrustChanged, fact.ProviderMoved:
-						acted++
-					case fact.BackupSent:
-						w.wraps = append(w.wraps, stored.wraps[len(w.wraps)])
-					}
-				}
-				if err := w.journal.Do(t.Context(), e.Subject, e.Cause, func(tx *journal.Tx) error { tx.Append(e.Facts...); return nil }); err != nil {
-					t.Fatal(err)
-				}
-			}
-			w.restart()
-			w.pass(2 * time.Hour)
-			live(w, acted)
-			w.agrees(end)
-			r, report, err := restored(t, w.cloud, Options{})
-			if err != nil || r.hash() != end || !report.Exact {
-				t.Errorf("died after entry %d: restored %+v, %v", died, report, err)
-			}
-		})
+		return w.Entries()
 	}
+	steptest.KillAtEachEntry(t, 1, whole, func(t *testing.T, left, _ []fact.Entry) {
+		time.Sleep(24 * time.Hour) // a process that is started again is started later
+		w := newWorld(t, newCloud())
+		w.blobs = maps.Clone(stored.blobs)
+		w.Relive(left)
+		acted := len(steptest.Facts[fact.TrustChanged](w)) + len(steptest.Facts[fact.ProviderMoved](w))
+		w.wraps = slices.Clone(stored.wraps[:w.count("backup.sent")])
+		w.restart()
+		w.Pass(2 * time.Hour)
+		live(w, acted)
+		w.agrees(end)
+		r, report, err := restored(t, w.cloud, Options{})
+		if err != nil || r.hash() != end || !report.Exact {
+			t.Errorf("restored %+v, %v", report, err)
+		}
+	})
 }
 
 // agrees checks the end of a history in which a process died.
@@ -345,13 +332,9 @@ func (w *world) agrees(end guild.Hash) {
 		w.Error("another matrix")
 	}
 	made, matrices := map[string]bool{}, map[guild.Hash]int{}
-	for _, e := range w.entries() {
-		for _, f := range e.Facts {
-			if b, ok := f.(fact.BackupMade); ok {
-				made[b.Message.ID.Hex()] = true
-				matrices[b.Matrix]++
-			}
-		}
+	for _, b := range steptest.Facts[fact.BackupMade](w) {
+		made[b.Message.ID.Hex()] = true
+		matrices[b.Matrix]++
 	}
 	for m, n := range matrices {
 		if n != 1 {

@@ -18,8 +18,8 @@ func TestCauseText(t *testing.T) {
 		f    fact.Fact
 		want string
 	}{
-		{trusted(1, 500_000, 600_000), "trust in " + short + " (" + s.D + ") with python is 0.60 now, and was 0.50"},
-		{moved(1, guild.Active, guild.Suspended), short + " (" + s.D + ") is suspended now, and was active"},
+		{trusted(1, 500_000, 600_000), "trust in " + short + " (" + s.D + ") with python is now 0.60, was 0.50"},
+		{moved(1, guild.Active, guild.Suspended), short + " (" + s.D + ") is now suspended, was active"},
 		{fact.VariableChanged{Name: fact.Parallelism, Key: s.PubKey.Hex()}, "how many requests are made at once of " + short},
 		{fact.VariableChanged{Name: fact.Parallelism}, "how many requests are made at once"},
 		{fact.VariableChanged{Name: fact.CostBudget, Key: "python"}, "the month's budget of python"},

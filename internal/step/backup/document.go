@@ -71,7 +71,7 @@ func (m message) open(stored []byte, us nostr.PubKey) (rows, error) {
 		return nil, err
 	}
 	if len(stored) > maxSealed || guild.Sum(stored) != m.Backup {
-		return nil, errors.New("what is stored there is another blob")
+		return nil, errors.New("the stored blob has another hash")
 	}
 	var packed bytes.Buffer
 	if err := blossom.OpenSealed(bytes.NewReader(stored), &packed, key, m.Plain, maxSealed); err != nil {
@@ -82,7 +82,7 @@ func (m message) open(stored []byte, us nostr.PubKey) (rows, error) {
 		return nil, err
 	}
 	if d.Guild != us.Hex() || d.Made != m.Made || d.Through != m.Through {
-		return nil, errors.New("the snapshot is not the one of the message")
+		return nil, errors.New("the snapshot does not match the message")
 	}
 	return d.Parts, m.check(d.Parts)
 }
@@ -117,7 +117,7 @@ func unpack(packed io.Reader) (document, error) {
 func (m message) check(all rows) error {
 	h, err := all.hash()
 	if err == nil && h != m.Matrix {
-		err = errors.New("the matrix is not the one of the message")
+		err = errors.New("the matrix does not match the message")
 	}
 	return err
 }

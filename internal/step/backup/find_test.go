@@ -73,7 +73,7 @@ func TestNoteCannotBeHidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := lived(t)
 		want, newest := w.hash(), w.opened()[0]
-		w.stop()
+		w.Stop()
 		flooded := func(ctx context.Context, filters []nostr.Filter, _ ...string) ([]guild.Verified, error) {
 			if f := filters[0]; f.Kinds[0] == kindNote {
 				if !f.Matches(w.note.Event()) {
@@ -100,7 +100,7 @@ func TestNoteCannotBeHidden(t *testing.T) {
 func TestNoteOfLatestBackup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newCloud())
-		w.run()
+		w.Run(w.Due)
 		w.happens(trusted(1, 0, 600_000))
 		if _, err := w.Now(t.Context()); err != nil {
 			t.Fatal(err)
@@ -138,9 +138,9 @@ func TestMessageOrNoteSuffices(t *testing.T) {
 				}
 				return w.publish(ctx, v, relays)
 			}
-			w.run()
+			w.Run(w.Due)
 			w.happens(trusted(1, 0, 600_000))
-			w.pass(3 * time.Hour)
+			w.Pass(3 * time.Hour)
 			if list := w.List(); len(list) != 1 || (list[0].Sent != 0) != sent {
 				t.Errorf("without kind %d: %+v", refused, list)
 			}
@@ -158,14 +158,14 @@ func TestNoteWaitsForRelay(t *testing.T) {
 			}
 			return w.publish(ctx, v, relays)
 		}
-		w.run()
+		w.Run(w.Due)
 		w.happens(trusted(1, 0, 600_000))
-		w.pass(time.Hour)
+		w.Pass(time.Hour)
 		if w.count(fact.BackupSent{}.Type()) != 0 {
 			t.Error("the note was forgotten")
 		}
 		back.Store(true)
-		w.pass(time.Hour)
+		w.Pass(time.Hour)
 		if w.count(fact.BackupSent{}.Type()) != 1 || w.note.Event().Kind != kindNote {
 			t.Error("the note was never published")
 		}

@@ -130,7 +130,7 @@ func (s *state) apply(one fact.Fact, e fact.Entry, delta guild.Trust) {
 		}
 	case fact.ProviderMoved:
 		if one.From != one.To && one.Signal != Restoring {
-			s.changed(e, fmt.Sprintf("%s is %s now, and was %s", named(one.Service), one.To, one.From))
+			s.changed(e, fmt.Sprintf("%s is now %s, was %s", named(one.Service), one.To, one.From))
 		}
 	case fact.VariableChanged:
 		if one.Rule != Restoring {
@@ -164,7 +164,7 @@ func (s *state) moved(c fact.TrustChanged, e fact.Entry, delta guild.Trust) {
 	b.Seq = e.Seq
 	s.Bases.Set(entry, b)
 	if max(c.To-b.Trust, b.Trust-c.To) >= delta {
-		s.changed(e, fmt.Sprintf("trust in %s with %s is %s now, and was %s", named(c.Service), guild.Cut(c.Task, 80), c.To, b.Trust))
+		s.changed(e, fmt.Sprintf("trust in %s with %s is now %s, was %s", named(c.Service), guild.Cut(c.Task, 80), c.To, b.Trust))
 	}
 }
 

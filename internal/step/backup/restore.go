@@ -16,8 +16,8 @@ import (
 // The reasons why a backup is not restored.
 var (
 	ErrNone      = errors.New("no backup of this key was found")
-	ErrGone      = errors.New("no snapshot can be had any more")
-	ErrNotEmpty  = errors.New("this node has learned something else already")
+	ErrGone      = errors.New("no snapshot can be found any more")
+	ErrNotEmpty  = errors.New("this node has already learned something else")
 	ErrNewer     = errors.New("a newer program made the backup")
 	ErrRestoring = errors.New("a backup is being restored already")
 )

@@ -24,7 +24,6 @@ import (
 	"guild/internal/hand/dm"
 	"guild/internal/hand/relay"
 	"guild/internal/hand/relayd"
-	"guild/internal/journal"
 	"guild/internal/journal/fact"
 )
 
@@ -40,13 +39,13 @@ func mustSign() nostr.Event {
 func lived(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, newCloud())
-	w.run()
+	w.Run(w.Due)
 	w.happens(trusted(1, 0, 600_000), moved(1, "", guild.Active))
-	w.pass(2 * time.Hour)
+	w.Pass(2 * time.Hour)
 	w.happens(trusted(2, 0, 450_000), trusted(3, 0, 750_000))
-	w.pass(2 * time.Hour)
+	w.Pass(2 * time.Hour)
 	w.happens(trusted(1, 600_000, 300_000), moved(1, guild.Active, guild.Suspended))
-	w.pass(2 * time.Hour)
+	w.Pass(2 * time.Hour)
 	if len(w.opened()) < 3 {
 		t.Fatalf("%d backups", len(w.opened()))
 	}
@@ -87,7 +86,7 @@ func TestRestoreLostNode(t *testing.T) {
 	}
 	lost := newWorld(t, newCloud())
 	connect(lost)
-	lost.run()
+	lost.Run(lost.Due)
 	for n := range byte(100) {
 		lost.happens(trusted(n, 0, guild.Trust(n)*9_000), moved(n, guild.Seen, guild.Active))
 	}
@@ -100,7 +99,7 @@ func TestRestoreLostNode(t *testing.T) {
 		t.Fatalf("%+v, %v", latest, err)
 	}
 	want := lost.hash()
-	lost.stop()
+	lost.Stop()
 
 	fresh := newWorld(t, newCloud())
 	connect(fresh)
@@ -271,7 +270,7 @@ func TestForeignMessages(t *testing.T) {
 			"a message of another key": {evil}, "no message": nil, "a request": {request(t)},
 		} {
 			fresh := newWorld(t, w.cloud)
-			if _, err := fresh.Restore(t.Context(), wraps, Options{}); !errors.Is(err, ErrNone) || len(fresh.entries()) != 0 {
+			if _, err := fresh.Restore(t.Context(), wraps, Options{}); !errors.Is(err, ErrNone) || len(fresh.Entries()) != 0 {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -320,7 +319,7 @@ func TestRestoreNewerBackup(t *testing.T) {
 		w := lived(t)
 		fresh := newWorld(t, w.cloud)
 		fresh.Step.c.Parts = fresh.Step.c.Parts[:1]
-		if _, err := fresh.Restore(t.Context(), w.cloud.messages(), Options{}); !errors.Is(err, ErrNewer) || len(fresh.entries()) != 0 {
+		if _, err := fresh.Restore(t.Context(), w.cloud.messages(), Options{}); !errors.Is(err, ErrNewer) || len(fresh.Entries()) != 0 {
 			t.Errorf("%v", err)
 		}
 	})
@@ -338,7 +337,7 @@ func TestRestoreChecksAnnouncements(t *testing.T) {
 		if err != nil || r.Services != 3 || r.Unclaimed != 1 || !r.Exact {
 			t.Errorf("%+v, %v", r, err)
 		}
-		last := fresh.entries()
+		last := fresh.Entries()
 		if f, ok := last[len(last)-1].Facts[0].(fact.BackupRestored); !ok || f.Unclaimed != 1 || f.Services != 3 || f.Made != r.Made {
 			t.Errorf("%+v", last[len(last)-1].Facts)
 		}
@@ -372,7 +371,7 @@ func TestKilledBeforeRow(t *testing.T) {
 			}
 			if err != nil {
 				fresh.happens(trusted(9, 0, 900_000), moved(9, "", guild.Active))
-				fresh.pass(5 * time.Hour)
+				fresh.Pass(5 * time.Hour)
 				if len(w.cloud.messages()) != sent {
 					t.Error("a part was backed up")
 				}
@@ -380,7 +379,7 @@ func TestKilledBeforeRow(t *testing.T) {
 				if _, err := fresh.Restore(t.Context(), w.cloud.messages(), Options{}); err != nil {
 					t.Fatal(err)
 				}
-				fresh.pass(5 * time.Hour)
+				fresh.Pass(5 * time.Hour)
 				if len(w.cloud.messages()) != sent+1 {
 					t.Error("what was learned since is not backed up")
 				}
@@ -400,21 +399,15 @@ func TestRestoreKilledAtEveryEntry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		history := whole.entries()
+		history := whole.Entries()
 		for died := range history {
 			fresh := newWorld(t, w.cloud)
-			for _, e := range history[:died+1] {
-				if err := fresh.journal.Do(t.Context(), e.Subject, e.Cause, func(tx *journal.Tx) error { tx.Append(e.Facts...); return nil }); err != nil {
-					t.Fatal(err)
-				}
-			}
+			fresh.Relive(history[:died+1])
 			r, err := fresh.Restore(t.Context(), w.cloud.messages(), Options{})
-			if err != nil || !r.Exact || fresh.hash() != whole.hash() || len(fresh.entries()) != len(history) {
+			if err != nil || !r.Exact || fresh.hash() != whole.hash() || len(fresh.Entries()) != len(history) {
 				t.Errorf("died after entry %d of %d: %+v, %v", died+1, len(history), r, err)
 			}
-			if err := fresh.journal.Close(); err != nil {
-				t.Fatal(err)
-			}
+			fresh.CloseJournal()
 		}
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -17,11 +16,10 @@ import (
 	"guild"
 	"guild/internal/hand/key"
 	"guild/internal/journal"
-	"guild/internal/journal/due"
-	"guild/internal/journal/due/duetest"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/journaltest"
 	"guild/internal/policy"
+	"guild/internal/step/steptest"
 )
 
 func TestMain(m *testing.M) { journaltest.Main(m) }
@@ -200,26 +198,19 @@ func (c *cloud) messages() []guild.Verified {
 
 // world is a journal with the step, a matrix and a cloud.
 type world struct {
-	*testing.T
+	*steptest.World
 	*Step
 	*cloud
-	dir     string
-	journal *journal.Journal
-	fold    *Fold
-	matrix  *matrix
-	claims  *due.Claims
-	config  Config
-	dies    func(part string) error // called before a part is restored
-	stop    func()
+	fold   *Fold
+	matrix *matrix
+	config Config
+	dies   func(part string) error // called before a part is restored
 }
 
 // newWorld opens an empty journal. Nothing runs yet.
 func newWorld(t *testing.T, c *cloud) *world {
 	t.Helper()
-	w := &world{T: t, cloud: c, dir: journaltest.Dir(t), stop: func() {}}
-	if err := journal.Init(w.dir); err != nil {
-		t.Fatal(err)
-	}
+	w := &world{World: steptest.New(t), cloud: c}
 	w.open()
 	return w
 }
@@ -228,10 +219,9 @@ func (w *world) open() {
 	w.Helper()
 	p := policy.Default().Backup
 	w.fold, w.matrix = NewFold(p), newMatrix()
-	w.claims = due.NewClaims()
-	w.journal = journaltest.Reopen(w.T, w.dir, w.fold, w.matrix, w.claims)
+	w.OpenJournal(w.fold, w.matrix)
 	c := w.config
-	c.Journal, c.Keyer, c.PubKey, c.Now, c.Policy = w.journal, us, us.key, time.Now, p
+	c.Journal, c.Keyer, c.PubKey, c.Now, c.Policy = w.Journal, us, us.key, time.Now, p
 	c.Upload, c.Fetch, c.Publish = w.upload, w.fetch, w.publish
 	c.Relays = func() []string { return []string{"wss://relay.example.com"} }
 	c.InForce = func() guild.Hash { return guild.Sum([]byte("policy")) }
@@ -240,24 +230,13 @@ func (w *world) open() {
 		{"state", func() map[string]json.RawMessage { return encoded(w.matrix, w.matrix.state) }, w.restoreState},
 	}
 	w.Step = New(c, w.fold)
-	w.stop = func() {}
-}
-
-// run does due work until the test ends or the world is stopped.
-func (w *world) run() {
-	w.Helper()
-	w.stop = duetest.Run(w.T, &due.Runner{Journal: w.journal, Claims: w.claims, Sources: []due.Source{w.Due}})
 }
 
 // restart closes everything and opens it again, as a restarted process does.
 func (w *world) restart() {
 	w.Helper()
-	w.stop()
-	if err := w.journal.Close(); err != nil {
-		w.Fatal(err)
-	}
 	w.open()
-	w.run()
+	w.Run(w.Due)
 }
 
 func (w *world) restoreTrust(ctx context.Context, wanted map[string]json.RawMessage, _ string) error {
@@ -269,7 +248,7 @@ func (w *world) restoreTrust(ctx context.Context, wanted map[string]json.RawMess
 		if err := json.Unmarshal(wanted[k], &row); err != nil {
 			return err
 		}
-		err := w.journal.Do(ctx, fact.TrustSubject("python"), "", func(tx *journal.Tx) error {
+		err := w.Journal.Do(ctx, fact.TrustSubject("python"), "", func(tx *journal.Tx) error {
 			w.matrix.mu.RLock()
 			defer w.matrix.mu.RUnlock()
 			if now := w.matrix.trust[k]; now != row {
@@ -293,7 +272,7 @@ func (w *world) restoreState(ctx context.Context, wanted map[string]json.RawMess
 		if err := json.Unmarshal(wanted[k], &row); err != nil {
 			return err
 		}
-		err := w.journal.Do(ctx, fact.ProviderSubject(row.Service.PubKey), "", func(tx *journal.Tx) error {
+		err := w.Journal.Do(ctx, fact.ProviderSubject(row.Service.PubKey), "", func(tx *journal.Tx) error {
 			w.matrix.mu.RLock()
 			defer w.matrix.mu.RUnlock()
 			if now := w.matrix.state[k]; now != row {
@@ -323,16 +302,8 @@ func (w *world) happens(facts ...fact.Fact) {
 		if m, ok := f.(fact.ProviderMoved); ok {
 			subject = fact.ProviderSubject(m.Service.PubKey)
 		}
-		if err := w.journal.Do(w.Context(), subject, "", func(tx *journal.Tx) error { tx.Append(f); return nil }); err != nil {
-			w.Fatal(err)
-		}
+		w.Write(subject, f)
 	}
-}
-
-// pass lets time pass and waits until due work is done.
-func (w *world) pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
 }
 
 func (w *world) hash() guild.Hash {
@@ -344,25 +315,12 @@ func (w *world) hash() guild.Hash {
 	return h
 }
 
-func (w *world) entries() (all []fact.Entry) {
-	w.Helper()
-	for e, err := range w.journal.Entries(w.Context(), 1) {
-		if err != nil {
-			w.Fatal(err)
-		}
-		all = append(all, e)
-	}
-	return all
-}
-
 // count counts the facts of a type.
 func (w *world) count(kind string) (n int) {
 	w.Helper()
-	for _, e := range w.entries() {
-		for _, f := range e.Facts {
-			if f.Type() == kind {
-				n++
-			}
+	for _, t := range w.FactTypes("") {
+		if t == kind {
+			n++
 		}
 	}
 	return n

@@ -10,7 +10,6 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/journal"
 	"guild/internal/journal/fact"
 	"guild/internal/market/route"
 	"guild/nip90"
@@ -257,13 +256,7 @@ func TestJobWaitsForRetriedProvider(t *testing.T) {
 			w.mu.Lock()
 			w.offers = []guild.Offer{in(c.becomes)}
 			w.mu.Unlock()
-			err := w.journal.Do(t.Context(), fact.ProviderSubject(alice.key), "", func(tx *journal.Tx) error {
-				tx.Append(fact.ProviderMoved{Service: alice.service(), From: guild.Benchmarking, To: c.becomes})
-				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			w.Write(fact.ProviderSubject(alice.key), fact.ProviderMoved{Service: alice.service(), From: guild.Benchmarking, To: c.becomes})
 			w.pass(30 * time.Second)
 			if job := w.ends(id, c.ending); len(job.Attempts) != c.asked {
 				t.Errorf("%s: %d were asked; %s", c.what, len(job.Attempts), job.Reason)

@@ -12,10 +12,10 @@ import (
 	"pgregory.net/rapid"
 
 	"guild"
-	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold"
 	"guild/internal/journal/fold/foldtest"
+	"guild/internal/step/steptest"
 )
 
 func date(text string) time.Time {
@@ -231,7 +231,7 @@ func TestHopelessJobEndsAtOnce(t *testing.T) {
 			if n := len(w.fold.reservations()); n != 0 && c.ending != guild.Open {
 				t.Errorf("%s: %d reservations stay", c.what, n)
 			}
-			if n := len(find[fact.JobSolicited](w)); n > 0 {
+			if n := len(steptest.Facts[fact.JobSolicited](w)); n > 0 {
 				t.Errorf("%s: %d requests for offers", c.what, n)
 			}
 		})
@@ -347,7 +347,7 @@ func TestBudgetLoansAndVariable(t *testing.T) {
 func TestConcurrentBidsKeepBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spends(t, map[string]Budget{"python": {Daily: 1000, Monthly: 1000}}, alice.offers(0))
-		w.stop()
+		w.Stop()
 		nodes := []*Jobs{w.Jobs, New(w.c, w.fold)}
 		var deciding sync.WaitGroup
 		for n := range 100 {
@@ -360,7 +360,7 @@ func TestConcurrentBidsKeepBudget(t *testing.T) {
 				work := nodes[n%2].reserve(job, 100)
 				decide, err := work.Act(t.Context())
 				if err == nil {
-					err = w.journal.Do(t.Context(), work.Guard, "", decide)
+					err = w.Journal.Do(t.Context(), work.Guard, "", decide)
 				}
 				if err != nil {
 					t.Error(err)
@@ -373,7 +373,7 @@ func TestConcurrentBidsKeepBudget(t *testing.T) {
 		}
 		w.restart()
 		w.pass(time.Minute)
-		if n := len(find[fact.AttemptPlanned](w)); n != 10 {
+		if n := len(steptest.Facts[fact.AttemptPlanned](w)); n != 10 {
 			t.Errorf("%d were asked", n)
 		}
 	})
@@ -390,8 +390,7 @@ func TestKillWhileBidding(t *testing.T) {
 		w.restart()
 		return w, people
 	}
-	var whole []fact.Entry
-	synctest.Test(t, func(t *testing.T) {
+	live := func(t *testing.T) []fact.Entry {
 		time.Sleep(12 * time.Hour)
 		w, people := begin(t)
 		w.opens(order)
@@ -399,55 +398,46 @@ func TestKillWhileBidding(t *testing.T) {
 		w.votes(order.ID, people, "b")
 		w.pass(time.Minute)
 		w.ends(order.ID, guild.JobAccepted)
-		whole = w.entries()
 		if e := w.envelope("python"); e.Daily != (Balance{Limit: 150, Spent: 300, Borrowed: 150}) {
 			t.Errorf("%+v", e)
 		}
-	})
-	for died := 1; died <= len(whole); died++ {
-		synctest.Test(t, func(t *testing.T) {
-			time.Sleep(12 * time.Hour)
-			w, people := begin(t)
-			w.revive(whole[:died], people)
-			for range 20 {
-				if job, _ := w.fold.Job(order.ID); job.Ending != guild.Open {
-					break
-				}
-				w.goOn(order.ID, people)
-			}
-			w.pass(time.Minute)
-			w.wantsBalance(order.ID, whole[died-1])
-		})
+		return w.Entries()
 	}
+	steptest.KillAtEachEntry(t, 1, live, func(t *testing.T, left, _ []fact.Entry) {
+		time.Sleep(12 * time.Hour)
+		w, people := begin(t)
+		w.revive(left, people)
+		w.goOn(order.ID, people)
+		w.wantsBalance(order.ID)
+	})
 }
 
 // wantsBalance checks that every bid of a job was reserved once and freed once, and that the accepted ones are spent.
-func (w *world) wantsBalance(id guild.JobID, died fact.Entry) {
+func (w *world) wantsBalance(id guild.JobID) {
 	w.Helper()
-	last := died.Facts[len(died.Facts)-1].Type()
 	job := w.ends(id, guild.JobAccepted)
 	spent := guild.Msat(100 * len(job.successes()))
 	if e := w.envelope("python"); e.Daily.Spent != spent || e.Daily.Reserved != 0 || e.Daily.Borrowed != spent-150 || len(w.fold.reservations()) != 0 {
-		w.Errorf("after %s: %+v, want %s spent", last, e.Daily, spent)
+		w.Errorf("%+v, want %s spent", e.Daily, spent)
 	}
 	if lent := w.envelope("docs").Daily.Lent; lent != spent-150 {
-		w.Errorf("after %s: docs lent %s", last, lent)
+		w.Errorf("docs lent %s", lent)
 	}
 	seen := map[string]int{}
-	for _, f := range find[fact.BidReserved](w) {
+	for _, f := range steptest.Facts[fact.BidReserved](w) {
 		seen[fmt.Sprint("reserved ", f.Turn)]++
 	}
-	for _, f := range find[fact.BidFreed](w) {
+	for _, f := range steptest.Facts[fact.BidFreed](w) {
 		seen[fmt.Sprint("freed ", f.Turn)]++
 	}
 	for what, times := range seen {
 		if times != 1 {
-			w.Errorf("after %s: %s %d times", last, what, times)
+			w.Errorf("%s %d times", what, times)
 		}
 	}
 	for n, a := range job.Attempts {
 		if a.Bid != 100 || seen[fmt.Sprint("freed ", n+1)] != 1 {
-			w.Errorf("after %s: attempt %d bids %s", last, n+1, a.Bid)
+			w.Errorf("attempt %d bids %s", n+1, a.Bid)
 		}
 	}
 }
@@ -455,13 +445,13 @@ func (w *world) wantsBalance(id guild.JobID, died fact.Entry) {
 func TestSmallReservationIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spends(t, map[string]Budget{"python": {Daily: 10_000}}, alice.offers(100))
-		w.stop()
+		w.Stop()
 		id, err := w.Open(t.Context(), Order{Task: "python", Kind: 5000, Bundle: []byte("the task")})
 		if err != nil {
 			t.Fatal(err)
 		}
 		job, _ := w.fold.Job(id)
-		w.decides(w.reserve(job, 100))
+		w.Act(w.reserve(job, 100))
 		w.offers = []guild.Offer{bob.offers(300)}
 		w.restart()
 		if a := w.attempt(id); a.Provider != bob.service() || a.Bid != 300 {
@@ -473,33 +463,22 @@ func TestSmallReservationIsGivenBack(t *testing.T) {
 	})
 }
 
-func (w *world) decides(work due.Work) {
-	w.Helper()
-	decide, err := work.Act(w.Context())
-	if err == nil {
-		err = w.journal.Do(w.Context(), work.Guard, "", decide)
-	}
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
 func TestCancelFreesBid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spends(t, map[string]Budget{"python": {Daily: 10_000}}, alice.offers(0))
-		w.stop()
+		w.Stop()
 		id, err := w.Open(t.Context(), Order{Task: "python", Kind: 5000, Bundle: []byte("the task"), Bid: 100})
 		if err != nil {
 			t.Fatal(err)
 		}
 		job, _ := w.fold.Job(id)
-		w.decides(w.reserve(job, 100))
-		w.decides(w.reserve(job, 100)) // decided once more, nothing comes of it
+		w.Act(w.reserve(job, 100))
+		w.Act(w.reserve(job, 100)) // decided once more, nothing comes of it
 		if err := w.Cancel(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 		w.restart()
-		if e := w.envelope("python"); e.Daily != (Balance{Limit: 10_000}) || len(find[fact.BidReserved](w)) != 1 {
+		if e := w.envelope("python"); e.Daily != (Balance{Limit: 10_000}) || len(steptest.Facts[fact.BidReserved](w)) != 1 {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -509,7 +488,7 @@ func TestWithoutBudgetsNothingIsReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spends(t, map[string]Budget{"docs": {Daily: 1}}, alice.offers(0))
 		w.wants(w.opens(Order{Bid: 1_000_000}), guild.Requested)
-		for _, e := range w.entries() {
+		for _, e := range w.Entries() {
 			if strings.HasPrefix(string(e.Subject), "bid.") {
 				t.Errorf("%v", e.Facts)
 			}

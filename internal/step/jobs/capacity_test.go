@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"guild/internal/journal/fact"
+	"guild/internal/step/steptest"
 	"guild/nip90"
 )
 
@@ -39,7 +40,7 @@ func TestCapacityReports(t *testing.T) {
 				if err := w.says(alice, said.Event()); err != nil {
 					t.Fatal(err)
 				}
-				kept := find[fact.AttemptProgressed](w)[0]
+				kept := steptest.Facts[fact.AttemptProgressed](w)[0]
 				switch got, want := kept.Capacity, c.want; {
 				case status != nip90.Processing:
 					if got != nil {

@@ -12,6 +12,7 @@ import (
 
 	"guild"
 	"guild/internal/journal/fact"
+	"guild/internal/step/steptest"
 )
 
 // The table of section 4.1.3 of the partnership protocol.
@@ -246,7 +247,7 @@ func TestLateDeliveryMakesNoQuorum(t *testing.T) {
 		w.votes(id, people, "a")
 		a, p, _ := w.waiting(id, people)
 		w.pass(2 * time.Minute)
-		wantDrop(t, w.delivers(p, a.ID, made(t, 2, map[string]string{"answer.txt": "a"})), guild.Late)
+		steptest.WantDrop(t, w.delivers(p, a.ID, made(t, 2, map[string]string{"answer.txt": "a"})), guild.Late)
 		if job := w.ends(id, guild.JobDisagreed); job.Reason != "2 must agree, and of 1 accepted 1 do; the deadline passed" {
 			t.Error(job.Reason)
 		}

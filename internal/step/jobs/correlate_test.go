@@ -11,6 +11,7 @@ import (
 
 	"guild"
 	"guild/internal/journal/fact"
+	"guild/internal/step/steptest"
 	"guild/nip90"
 )
 
@@ -89,11 +90,11 @@ func TestAnswerCountsOnlyFromAskedProvider(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{})
 		request := w.attempt(id).ID
-		before := w.journal.Last()
-		wantDrop(t, w.says(mallory, answer(t, nostr.Tags{{"e", request.Hex()}}, "")), guild.Stranger)
-		wantDrop(t, w.says(mallory, answer(t, toUs(), "")), guild.Unrequested)
-		wantDrop(t, w.says(mallory, answer(t, toUs(), `{"request_id":"`+request.Hex()+`"}`)), guild.Stranger)
-		if w.journal.Last() != before {
+		before := w.Journal.Last()
+		steptest.WantDrop(t, w.says(mallory, answer(t, nostr.Tags{{"e", request.Hex()}}, "")), guild.Stranger)
+		steptest.WantDrop(t, w.says(mallory, answer(t, toUs(), "")), guild.Unrequested)
+		steptest.WantDrop(t, w.says(mallory, answer(t, toUs(), `{"request_id":"`+request.Hex()+`"}`)), guild.Stranger)
+		if w.Journal.Last() != before {
 			t.Error("a fact was written")
 		}
 	})
@@ -103,8 +104,8 @@ func TestAnswerToAnotherRequestIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{})
-		wantDrop(t, w.says(alice, answer(t, toUs(nostr.Tag{"e", nostr.ID{9}.Hex()}), "")), guild.Unrequested)
-		wantDrop(t, w.says(alice, answer(t, nostr.Tags{{"p", mallory.key.Hex()}}, "")), guild.Unrequested)
+		steptest.WantDrop(t, w.says(alice, answer(t, toUs(nostr.Tag{"e", nostr.ID{9}.Hex()}), "")), guild.Unrequested)
+		steptest.WantDrop(t, w.says(alice, answer(t, nostr.Tags{{"p", mallory.key.Hex()}}, "")), guild.Unrequested)
 		w.wants(id, guild.Requested)
 	})
 }
@@ -113,10 +114,10 @@ func TestAmbiguousAnswerIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		first, second := w.opens(Order{}), w.opens(Order{})
-		before := w.journal.Last()
+		before := w.Journal.Last()
 		err := w.says(alice, answer(t, toUs(), ""))
-		wantDrop(t, err, guild.Ambiguous)
-		if !strings.Contains(err.Error(), "2 requests") || w.journal.Last() != before {
+		steptest.WantDrop(t, err, guild.Ambiguous)
+		if !strings.Contains(err.Error(), "2 requests") || w.Journal.Last() != before {
 			t.Errorf("%v", err)
 		}
 		if err := w.says(alice, answer(t, toUs(), `{"request_id":"`+w.attempt(second).ID.Hex()+`"}`)); err != nil {
@@ -152,7 +153,7 @@ func TestAnswerIsMatchedByTime(t *testing.T) {
 			case c.want == "" && err != nil:
 				t.Errorf("%s: %v", c.name, err)
 			case c.want != "":
-				wantDrop(t, err, c.want)
+				steptest.WantDrop(t, err, c.want)
 			}
 		})
 	}
@@ -165,7 +166,7 @@ func TestLateAnswerIsDropped(t *testing.T) {
 		w.pass(6 * time.Minute)
 		w.wants(first, guild.Expired)
 		second := w.opens(Order{})
-		wantDrop(t, w.says(alice, answer(t, toUs(), "")), guild.Ambiguous)
+		steptest.WantDrop(t, w.says(alice, answer(t, toUs(), "")), guild.Ambiguous)
 		w.wants(second, guild.Requested)
 		if err := w.delivers(alice, w.attempt(second).ID, []byte("the work")); err != nil {
 			t.Fatal(err)
@@ -228,10 +229,10 @@ func TestWrongKindIsFaultOnce(t *testing.T) {
 		other.Kind = 6001
 		silence := w.attempt(id).Silence
 		for range 3 {
-			wantDrop(t, w.says(alice, other), guild.WrongKind)
+			steptest.WantDrop(t, w.says(alice, other), guild.WrongKind)
 			w.pass(time.Second)
 		}
-		if n := len(find[fact.AttemptProgressed](w)); n != 1 {
+		if n := len(steptest.Facts[fact.AttemptProgressed](w)); n != 1 {
 			t.Errorf("recorded %d times", n)
 		}
 		if a := w.attempt(id); a.Silence != silence || a.State != guild.Requested {
@@ -262,10 +263,10 @@ func TestAZapReceiptIsNeverTrusted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{})
-		before := w.journal.Last()
+		before := w.Journal.Last()
 		zap := nostr.Event{Kind: 9735, Tags: toUs(nostr.Tag{"e", w.attempt(id).ID.Hex()}, nostr.Tag{"bolt11", "lnbc1"})}
-		wantDrop(t, w.says(alice, zap), guild.Unexpected)
-		if w.journal.Last() != before || slices.Contains(w.facts(id), "attempt.progressed") {
+		steptest.WantDrop(t, w.says(alice, zap), guild.Unexpected)
+		if w.Journal.Last() != before || slices.Contains(w.facts(id), "attempt.progressed") {
 			t.Error("a fact was written")
 		}
 	})

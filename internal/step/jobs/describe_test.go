@@ -12,6 +12,7 @@ import (
 
 	"guild"
 	"guild/internal/journal/fact"
+	"guild/internal/step/steptest"
 	"guild/nip90"
 )
 
@@ -147,7 +148,7 @@ func TestAttemptKeepsItsKey(t *testing.T) {
 		if err := w.says(alice, wanted.Event()); err != nil {
 			t.Fatal(err)
 		}
-		quoted := find[fact.AttemptQuoted](w)
+		quoted := steptest.Facts[fact.AttemptQuoted](w)
 		if len(quoted) != 1 || quoted[0].Key != want || quoted[0].Amount != 5000 {
 			t.Errorf("quoted %+v", quoted)
 		}
@@ -156,22 +157,6 @@ func TestAttemptKeepsItsKey(t *testing.T) {
 			t.Errorf("the next provider is asked with the key %s", got)
 		}
 	})
-}
-
-// find lists the facts of one type.
-func find[T fact.Fact](w *world) (found []T) {
-	w.Helper()
-	for e, err := range w.journal.Entries(w.Context(), 1) {
-		if err != nil {
-			w.Fatal(err)
-		}
-		for _, f := range e.Facts {
-			if f, ok := f.(T); ok {
-				found = append(found, f)
-			}
-		}
-	}
-	return found
 }
 
 func TestOrderOfWrongKindIsRefused(t *testing.T) {

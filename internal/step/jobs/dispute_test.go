@@ -7,6 +7,7 @@ import (
 	"guild"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold/foldtest"
+	"guild/internal/step/steptest"
 )
 
 func TestDisputedVerdictStandsUntilNext(t *testing.T) {
@@ -52,7 +53,7 @@ func TestDisputedVerdictStandsUntilNext(t *testing.T) {
 			if now := w.ends(id, c.ending); now.Closed != closed.Closed || now.Chosen != closed.Chosen || len(w.sent(5000)) != 1 {
 				t.Errorf("the job was opened again: %+v", now)
 			}
-			if times := len(find[fact.JobClosed](w)); times != 1 {
+			if times := len(steptest.Facts[fact.JobClosed](w)); times != 1 {
 				t.Errorf("it ended %d times", times)
 			}
 		})

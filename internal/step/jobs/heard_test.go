@@ -35,7 +35,7 @@ func TestProvidersHaveTimeToBeHeard(t *testing.T) {
 				id := w.opens(c.order)
 				w.wantsAsked(id, c.name, c.attempts)
 				w.offers, w.hears = nil, func() time.Time { return w.began.Add(time.Minute) }
-				w.stop()
+				w.Stop()
 				time.Sleep(time.Minute)
 				w.restart()
 				if c.attempts > 0 {

@@ -16,6 +16,7 @@ import (
 	"guild"
 	"guild/internal/journal"
 	"guild/internal/journal/fold/foldtest"
+	"guild/internal/step/steptest"
 	"guild/nip90"
 )
 
@@ -306,7 +307,7 @@ func TestCancelWhilePublishing(t *testing.T) {
 		if deletions := w.sent(5); len(deletions) != 1 {
 			t.Errorf("%d deletions: the relay took the request after all, and nobody takes it back", len(deletions))
 		}
-		wantDrop(t, w.delivers(alice, w.attempt(id).ID, []byte("the work")), guild.Late)
+		steptest.WantDrop(t, w.delivers(alice, w.attempt(id).ID, []byte("the work")), guild.Late)
 	})
 }
 
@@ -449,10 +450,7 @@ func TestStateAfterReplay(t *testing.T) {
 		w.judges(id, guild.Failure)
 		w.pass(time.Hour)
 		replayed := NewFold()
-		for e, err := range w.journal.Entries(t.Context(), 1) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, e := range w.Entries() {
 			replayed.Apply(e)
 		}
 		if live, again := foldtest.Snapshot(t, w.fold), foldtest.Snapshot(t, replayed); live != again {
@@ -471,7 +469,7 @@ func TestStateAfterReplay(t *testing.T) {
 func TestClosedJournalTakesNoJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
-		if err := w.journal.Close(); err != nil {
+		if err := w.Journal.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.Open(t.Context(), Order{Bundle: []byte("x"), Kind: 5000}); !errors.Is(err, journal.ErrClosed) {

@@ -13,6 +13,7 @@ import (
 
 	"guild"
 	"guild/internal/journal/fact"
+	"guild/internal/step/steptest"
 	"guild/nip90"
 )
 
@@ -59,14 +60,14 @@ func TestResultOfStranger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))
 		id := w.opens(Order{})
-		before, request := w.journal.Last(), w.attempt(id).ID
-		wantDrop(t, w.delivers(mallory, request, []byte("the work")), guild.Stranger)
-		wantDrop(t, w.says(mallory, feedback(request, nip90.Error, "no")), guild.Stranger)
-		wantDrop(t, w.delivers(alice, nostr.ID{1}, []byte("the work")), guild.Unrequested)
-		wantDrop(t, w.says(alice, nostr.Event{Kind: 6000}), guild.Unrequested)
-		wantDrop(t, w.says(alice, nostr.Event{Kind: 7000, Tags: nostr.Tags{{"e", request.Hex()}, {"amount", "-1"}}}), guild.Malformed)
+		before, request := w.Journal.Last(), w.attempt(id).ID
+		steptest.WantDrop(t, w.delivers(mallory, request, []byte("the work")), guild.Stranger)
+		steptest.WantDrop(t, w.says(mallory, feedback(request, nip90.Error, "no")), guild.Stranger)
+		steptest.WantDrop(t, w.delivers(alice, nostr.ID{1}, []byte("the work")), guild.Unrequested)
+		steptest.WantDrop(t, w.says(alice, nostr.Event{Kind: 6000}), guild.Unrequested)
+		steptest.WantDrop(t, w.says(alice, nostr.Event{Kind: 7000, Tags: nostr.Tags{{"e", request.Hex()}, {"amount", "-1"}}}), guild.Malformed)
 		w.wants(id, guild.Requested)
-		if w.journal.Last() != before {
+		if w.Journal.Last() != before {
 			t.Error("a fact was written")
 		}
 	})
@@ -80,14 +81,14 @@ func TestOnlyTheFirstResultCounts(t *testing.T) {
 		if err := w.delivers(alice, request, []byte("the work")); err != nil {
 			t.Fatal(err)
 		}
-		before := w.journal.Last()
+		before := w.Journal.Last()
 		if err := w.delivers(alice, request, []byte("the work")); err != nil {
 			t.Errorf("what a relay sends again: %v", err)
 		}
-		wantDrop(t, w.delivers(alice, request, []byte("other work")), guild.Second)
+		steptest.WantDrop(t, w.delivers(alice, request, []byte("other work")), guild.Second)
 		w.pass(time.Second)
-		wantDrop(t, w.says(alice, feedback(request, nip90.Error, "sorry")), guild.Late)
-		if w.journal.Last() != before {
+		steptest.WantDrop(t, w.says(alice, feedback(request, nip90.Error, "sorry")), guild.Late)
+		if w.Journal.Last() != before {
 			t.Error("a fact was written")
 		}
 	})
@@ -99,7 +100,7 @@ func TestResultAfterEndIsLate(t *testing.T) {
 		id := w.opens(Order{})
 		w.pass(300 * time.Second)
 		w.ends(id, guild.JobTimedOut)
-		wantDrop(t, w.delivers(alice, w.attempt(id).ID, []byte("the work")), guild.Late)
+		steptest.WantDrop(t, w.delivers(alice, w.attempt(id).ID, []byte("the work")), guild.Late)
 		w.wants(id, guild.Expired)
 	})
 }
@@ -216,7 +217,7 @@ func TestWhatFeedbackDoes(t *testing.T) {
 			if a := w.attempt(id); a.State != c.state || a.Silence-silence != c.more.Milliseconds() || !slices.Contains(facts, c.last) {
 				t.Errorf("%s: %s, %d ms more, %v", c.said.Status, a.State, a.Silence-silence, facts)
 			}
-			if told := find[fact.AttemptProgressed](w); len(told) > 0 && told[0].Text != c.text {
+			if told := steptest.Facts[fact.AttemptProgressed](w); len(told) > 0 && told[0].Text != c.text {
 				t.Errorf("%s: kept %q, want %q", c.said.Status, told[0].Text, c.text)
 			}
 		})
@@ -235,11 +236,11 @@ func TestFloodOfFeedback(t *testing.T) {
 			}
 		}
 		w.pass(time.Second)
-		before := w.journal.Last()
+		before := w.Journal.Last()
 		for range 20 {
-			wantDrop(t, w.says(alice, feedback(request, nip90.Partial, "more")), guild.Flood)
+			steptest.WantDrop(t, w.says(alice, feedback(request, nip90.Partial, "more")), guild.Flood)
 		}
-		if w.journal.Last() != before {
+		if w.Journal.Last() != before {
 			t.Error("it is kept all the same")
 		}
 		w.pass(slowly)

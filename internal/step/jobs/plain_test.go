@@ -12,6 +12,7 @@ import (
 
 	"guild"
 	"guild/internal/journal/fact"
+	"guild/internal/step/steptest"
 	"guild/nip90"
 	"guild/nutshell"
 )
@@ -67,7 +68,7 @@ func TestPlainResultIsWrapped(t *testing.T) {
 			if err != nil || r.Status != "completed" || b.Manifest().RequestID() != "nut-task-1" {
 				t.Errorf("%s: %+v, %v, answers %s", c.name, r, err, b.Manifest().RequestID())
 			}
-			if d := find[fact.AttemptDelivered](w); len(d) != 1 || !d[0].Plain || d[0].Size != int64(len(raw)) {
+			if d := steptest.Facts[fact.AttemptDelivered](w); len(d) != 1 || !d[0].Plain || d[0].Size != int64(len(raw)) {
 				t.Errorf("%s: %+v", c.name, d)
 			}
 		})
@@ -83,7 +84,7 @@ func TestWrappingIsDeterministic(t *testing.T) {
 			t.Fatal(err)
 		}
 		delivery := w.attempt(id).Delivery
-		w.stop()
+		w.Stop()
 		if err := os.Remove(filepath.Join(w.blobDir, delivery.Hex())); err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +134,7 @@ func TestBrokenDeliveryIsFault(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.wants(id, guild.Refused)
-			if r := find[fact.AttemptRefused](w); len(r) != 1 || !r[0].Fault || r[0].Event == nostr.ZeroID {
+			if r := steptest.Facts[fact.AttemptRefused](w); len(r) != 1 || !r[0].Fault || r[0].Event == nostr.ZeroID {
 				t.Errorf("%s: %+v", c.name, r)
 			}
 		})

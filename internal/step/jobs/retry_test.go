@@ -16,6 +16,7 @@ import (
 
 	"guild"
 	"guild/internal/journal/fact"
+	"guild/internal/step/steptest"
 	"guild/nip90"
 )
 
@@ -84,15 +85,8 @@ func TestSilentProviderGetsThreeRetries(t *testing.T) {
 // expired returns the fact by which the first attempt of a job expired.
 func (w *world) expired(id guild.JobID) (found fact.AttemptExpired) {
 	w.Helper()
-	for e, err := range w.journal.Entries(w.Context(), 1) {
-		if err != nil {
-			w.Fatal(err)
-		}
-		for _, f := range e.Facts {
-			if f, ok := f.(fact.AttemptExpired); ok && found.Attempt == nostr.ZeroID {
-				found = f
-			}
-		}
+	if all := steptest.Facts[fact.AttemptExpired](w); len(all) > 0 {
+		found = all[0]
 	}
 	return found
 }

@@ -12,6 +12,7 @@ import (
 
 	"guild"
 	"guild/internal/journal/fact"
+	"guild/internal/step/steptest"
 	"guild/nip90"
 )
 
@@ -160,19 +161,19 @@ func TestWhatIsNoOfferChangesNothing(t *testing.T) {
 		w := newWorld(t, alice.offers(1))
 		id := w.opens(Order{Open: true})
 		asked := w.solicitation().ID
-		before := w.journal.Last()
-		wantDrop(t, w.delivers(alice, asked, []byte("the work")), guild.Unrequested)
-		wantDrop(t, w.says(alice, feedback(asked, nip90.Error, "no")), guild.Unrequested)
-		wantDrop(t, w.says(alice, feedback(asked, nip90.PaymentRequired, "a lot")), guild.Malformed)
+		before := w.Journal.Last()
+		steptest.WantDrop(t, w.delivers(alice, asked, []byte("the work")), guild.Unrequested)
+		steptest.WantDrop(t, w.says(alice, feedback(asked, nip90.Error, "no")), guild.Unrequested)
+		steptest.WantDrop(t, w.says(alice, feedback(asked, nip90.PaymentRequired, "a lot")), guild.Malformed)
 		declined := nip90.Feedback{Request: asked, Customer: customer.key, Status: nip90.Other, RawStatus: "declined"}
-		wantDrop(t, w.says(alice, declined.Event()), guild.Unrequested)
-		if w.journal.Last() != before {
+		steptest.WantDrop(t, w.says(alice, declined.Event()), guild.Unrequested)
+		if w.Journal.Last() != before {
 			t.Error("a fact was written")
 		}
 		w.says(alice, offers(asked, 5))
 		w.pass(10 * time.Second)
 		w.wants(id, guild.Requested)
-		wantDrop(t, w.says(bob, offers(asked, 1)), guild.Late)
+		steptest.WantDrop(t, w.says(bob, offers(asked, 1)), guild.Late)
 	})
 }
 
@@ -188,7 +189,7 @@ func TestOlderOfferIsDropped(t *testing.T) {
 		}
 		w.pass(time.Second)
 		w.says(alice, offers(w.solicitation().ID, 7))
-		wantDrop(t, w.Observe(t.Context(), first), guild.Outdated)
+		steptest.WantDrop(t, w.Observe(t.Context(), first), guild.Outdated)
 		if job, _ := w.fold.Job(id); len(job.Offers) != 1 || job.Offers[0].Price != 7 {
 			t.Errorf("%+v", job.Offers)
 		}
@@ -205,13 +206,13 @@ func TestStrangersCannotFillTheOffers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		wantDrop(t, w.says(mallory, offers(asked, 1)), guild.Flood)
+		steptest.WantDrop(t, w.says(mallory, offers(asked, 1)), guild.Flood)
 		for i := range maxChanges {
 			if err := w.says(alice, offers(asked, guild.Msat(1+i))); err != nil {
 				t.Errorf("a provider that is known: %v", err)
 			}
 		}
-		wantDrop(t, w.says(alice, offers(asked, 9)), guild.Flood)
+		steptest.WantDrop(t, w.says(alice, offers(asked, 9)), guild.Flood)
 		if job, _ := w.fold.Job(id); len(job.Offers) != maxStrangers+maxChanges {
 			t.Errorf("%d offers", len(job.Offers))
 		}
@@ -274,7 +275,7 @@ func TestAnOpenJobSurvivesARestart(t *testing.T) {
 		w.restart()
 		w.pass(10 * time.Second)
 		w.wants(id, guild.Requested)
-		if n := len(find[fact.JobSolicited](w)); n != 1 || len(w.sent(5)) != 1 {
+		if n := len(steptest.Facts[fact.JobSolicited](w)); n != 1 || len(w.sent(5)) != 1 {
 			t.Errorf("solicited %d times, taken back %d times", n, len(w.sent(5)))
 		}
 		state, err := w.fold.Freeze()()

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
-	"testing/synctest"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -17,13 +16,12 @@ import (
 	"guild"
 	"guild/internal/hand/blob"
 	"guild/internal/hand/key"
-	"guild/internal/journal"
 	"guild/internal/journal/due"
-	"guild/internal/journal/due/duetest"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/journaltest"
 	"guild/internal/market/route"
 	"guild/internal/policy"
+	"guild/internal/step/steptest"
 	"guild/nip90"
 	"guild/nutshell"
 )
@@ -67,15 +65,12 @@ type publication struct {
 
 // world is the step running on a journal, with functions in place of the rest of the node.
 type world struct {
-	*testing.T
+	*steptest.World
 	*Jobs
-	dir     string
 	blobDir string
 	blobs   *blob.Store
-	journal *journal.Journal
 	runner  *due.Runner
 	began   time.Time
-	stop    func()
 
 	mu        sync.Mutex
 	offers    []guild.Offer
@@ -106,13 +101,10 @@ func orderly() (policy.Policy, guild.Hash) {
 // newWorld begins a world with these offers.
 func newWorld(t *testing.T, offers ...guild.Offer) *world {
 	t.Helper()
-	w := &world{T: t, dir: journaltest.Dir(t), blobDir: journaltest.Dir(t), began: time.Now(), offers: offers,
+	w := &world{World: steptest.New(t), blobDir: journaltest.Dir(t), began: time.Now(), offers: offers,
 		trust: map[guild.Service]guild.Trust{}, remote: map[string][]byte{}}
 	var err error
 	if w.blobs, err = blob.Open(w.blobDir); err != nil {
-		t.Fatal(err)
-	}
-	if err := journal.Init(w.dir); err != nil {
 		t.Fatal(err)
 	}
 	w.start()
@@ -122,10 +114,10 @@ func newWorld(t *testing.T, offers ...guild.Offer) *world {
 // start opens the journal and runs the step, until the test ends or stop is called.
 func (w *world) start() {
 	w.Helper()
-	fold, claims := NewFold(), due.NewClaims()
-	w.journal = journaltest.Reopen(w.T, w.dir, fold, claims)
+	fold := NewFold()
+	w.OpenJournal(fold)
 	c := Config{
-		Journal: w.journal, Blobs: w.blobs, Keyer: customer.signer, PubKey: customer.key, Node: "test", Now: time.Now,
+		Journal: w.Journal, Blobs: w.blobs, Keyer: customer.signer, PubKey: customer.key, Node: "test", Now: time.Now,
 		Market: offered(w.offered), Network: network{w}, Trust: w.trusted,
 		Upload: w.upload, Fetch: w.fetched, Unseal: w.unseal, SealFor: sealFor, Patience: w.patience,
 		Limits: w.limits, Policy: orderly,
@@ -134,17 +126,13 @@ func (w *world) start() {
 		w.configures(&c)
 	}
 	w.Jobs = New(c, fold)
-	w.runner = &due.Runner{Journal: w.journal, Claims: claims, Sources: []due.Source{w.Due}}
-	w.stop = duetest.Run(w.T, w.runner)
+	w.runner = &due.Runner{Sources: []due.Source{w.Due}}
+	w.RunWith(w.runner)
 }
 
 // restart stops everything and starts it on the same journal.
 func (w *world) restart() {
 	w.Helper()
-	w.stop()
-	if err := w.journal.Close(); err != nil {
-		w.Fatal(err)
-	}
 	w.start()
 	w.pass(0)
 }
@@ -242,10 +230,7 @@ func (w *world) fetched(_ context.Context, p fact.Place, _ guild.Hash, _ int64) 
 }
 
 // pass lets time pass, until nothing more happens.
-func (w *world) pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
+func (w *world) pass(d time.Duration) { w.Pass(d) }
 
 // opens opens a job for the task, and waits until nothing more happens at once.
 func (w *world) opens(o Order) guild.JobID {
@@ -308,20 +293,7 @@ func (w *world) sent(kind nostr.Kind) (all []publication) {
 }
 
 // facts lists the types of the facts about a job.
-func (w *world) facts(id guild.JobID) (types []string) {
-	w.Helper()
-	for e, err := range w.journal.Entries(w.Context(), 1) {
-		if err != nil {
-			w.Fatal(err)
-		}
-		for _, f := range e.Facts {
-			if e.Subject == fact.JobSubject(id) {
-				types = append(types, f.Type())
-			}
-		}
-	}
-	return types
-}
+func (w *world) facts(id guild.JobID) []string { return w.FactTypes(fact.JobSubject(id)) }
 
 // says has p sign an event and the step observe it.
 func (w *world) says(p person, e nostr.Event) error {
@@ -369,18 +341,8 @@ func (w *world) judges(id guild.JobID, o guild.Outcome) {
 
 func (w *world) append(id guild.JobID, facts ...fact.Fact) {
 	w.Helper()
-	err := w.journal.Do(w.Context(), fact.JobSubject(id), "", func(tx *journal.Tx) error { tx.Append(facts...); return nil })
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.Write(fact.JobSubject(id), facts...)
 	w.pass(0)
-}
-
-func wantDrop(t *testing.T, err error, want guild.Reason) {
-	t.Helper()
-	if dropped, ok := errors.AsType[*guild.DropError](err); !ok || dropped.Reason != want {
-		t.Errorf("got %v, want %q dropped", err, want)
-	}
 }
 
 // delivery returns a delivery bundle with that status.

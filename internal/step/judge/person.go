@@ -21,7 +21,7 @@ type PersonNeeded struct{ Reason string }
 func (e *PersonNeeded) Error() string { return "a person must decide: " + e.Reason }
 
 // ErrNotHeld is returned for a ruling on a delivery that does not wait for one.
-var ErrNotHeld = errors.New("it does not wait for a ruling")
+var ErrNotHeld = errors.New("it is not waiting for a ruling")
 
 // Ruled is a person's ruling on a delivery.
 type Ruled struct {
@@ -35,7 +35,7 @@ func (r Ruled) Check() error {
 	case guild.Success, guild.Partial, guild.Failure:
 		return nil
 	default:
-		return fmt.Errorf("outcome %q: a person rules %s, %s or %s", r.Outcome, guild.Success, guild.Partial, guild.Failure)
+		return fmt.Errorf("outcome %q: want %s, %s or %s", r.Outcome, guild.Success, guild.Partial, guild.Failure)
 	}
 }
 

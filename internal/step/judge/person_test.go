@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -33,7 +32,7 @@ func TestRuling(t *testing.T) {
 		}
 		step := NewStep(StepConfig{Blobs: c.blobs}, c.fold)
 		ruled := Ruled{guild.Partial, guild.Ruling{By: "ab", Note: "the third is missing", At: 7}}
-		if err := step.Rule(t.Context(), c.journal, id, ruled); err != nil {
+		if err := step.Rule(t.Context(), c.Journal, id, ruled); err != nil {
 			t.Fatal(err)
 		}
 		facts := c.written(1)
@@ -47,7 +46,7 @@ func TestRuling(t *testing.T) {
 		if err != nil || json.Unmarshal(whole, &stored) != nil || stored.Ruling == nil {
 			t.Errorf("%+v, %v", stored, err)
 		}
-		if err := step.Rule(t.Context(), c.journal, id, ruled); !errors.Is(err, ErrNotHeld) {
+		if err := step.Rule(t.Context(), c.Journal, id, ruled); !errors.Is(err, ErrNotHeld) {
 			t.Errorf("a second ruling: %v", err)
 		}
 	})
@@ -58,11 +57,11 @@ func TestRulingRefused(t *testing.T) {
 		c := newCourt(t)
 		step := NewStep(StepConfig{Blobs: c.blobs}, c.fold)
 		id := c.delivered(1, c.put(packed(t, "delivery", "delivery/x", "done")), nil)
-		if err := step.Rule(t.Context(), c.journal, id, Ruled{Outcome: guild.Failure}); !errors.Is(err, ErrNotHeld) {
+		if err := step.Rule(t.Context(), c.Journal, id, Ruled{Outcome: guild.Failure}); !errors.Is(err, ErrNotHeld) {
 			t.Errorf("%v", err)
 		}
 		for _, outcome := range []guild.Outcome{guild.Error, guild.Violation, "", "fine"} {
-			if err := step.Rule(t.Context(), c.journal, id, Ruled{Outcome: outcome}); err == nil || errors.Is(err, ErrNotHeld) {
+			if err := step.Rule(t.Context(), c.Journal, id, Ruled{Outcome: outcome}); err == nil || errors.Is(err, ErrNotHeld) {
 				t.Errorf("%q: %v", outcome, err)
 			}
 		}
@@ -77,11 +76,7 @@ func TestJudgesOnTwoNodes(t *testing.T) {
 			return guild.Verdict{Outcome: guild.Success, Strength: guild.Strong}, nil, nil
 		}
 		step := NewStep(StepConfig{Blobs: c.blobs, Scratch: c.scratch, Examine: c.examine}, c.fold)
-		second := due.Runner{Journal: c.journal, Claims: c.claims, Node: "second", Now: time.Now,
-			Limits: map[string]int{Class: 1}, Sources: []due.Source{step.Due}, Log: slog.New(slog.DiscardHandler)}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- second.Run(ctx) }()
+		c.RunWith(&due.Runner{Node: "second", Limits: map[string]int{Class: 1}, Sources: []due.Source{step.Due}})
 		delivery := c.put(packed(t, "delivery", "delivery/x", "done"))
 		for n := range byte(4) {
 			c.delivered(n+1, delivery, nil)
@@ -106,8 +101,6 @@ func TestJudgesOnTwoNodes(t *testing.T) {
 		if c.runs != 4 || nodes["test"] != 2 || nodes["second"] != 2 {
 			t.Errorf("%d runs, claimed by %v", c.runs, nodes)
 		}
-		cancel()
-		<-done
 	})
 }
 

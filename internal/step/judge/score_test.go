@@ -92,7 +92,7 @@ func TestQualityPerPlace(t *testing.T) {
 		{"low", []guild.Notice{notice(analysis.Bandit, "low", 1)}, 980_000},
 		{"two tools about one place", []guild.Notice{notice(analysis.Bandit, "low", 1), notice(analysis.Patterns, "high", 1)}, 800_000},
 		{"two places", []guild.Notice{notice(analysis.Bandit, "high", 1), notice(analysis.Patterns, "medium", 2)}, 700_000},
-		{"what pylint and mypy say is in the grade, or only shown", []guild.Notice{notice(analysis.Pylint, "medium", 1), notice(analysis.Mypy, "low", 2)}, 1_000_000},
+		{"pylint and mypy findings cost nothing", []guild.Notice{notice(analysis.Pylint, "medium", 1), notice(analysis.Mypy, "low", 2)}, 1_000_000},
 	} {
 		q := graded10(10_000)
 		q.Findings = c.found
@@ -193,7 +193,7 @@ func TestOutcomeOrder(t *testing.T) {
 		cause    string
 	}{
 		{"all well", []exam.Finding{passed, passed}, guild.Success, guild.Strong, 1_000_000, guild.StandingActive, ""},
-		{"as weak as the weakest", []exam.Finding{passed, weak}, guild.Success, guild.Weak, 1_000_000, guild.StandingActive, ""},
+		{"one weak finding", []exam.Finding{passed, weak}, guild.Success, guild.Weak, 1_000_000, guild.StandingActive, ""},
 		{"a fault", []exam.Finding{passed, faulty}, guild.Error, guild.Strong, 769_230, guild.StandingConditional, "stopped after 3s"},
 		{"a breach", []exam.Finding{faulty, breached}, guild.Violation, guild.Strong, 0, guild.StandingRejected, "connect: 1 attempt"},
 		{"a smoke test failed", []exam.Finding{smoky, finding(tests("", 15, 15)...)}, guild.Failure, guild.Strong, 961_538, guild.StandingRejected, "a smoke test did not pass: smoke"},

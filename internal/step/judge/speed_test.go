@@ -25,7 +25,7 @@ func TestSpeed(t *testing.T) {
 		{"two of five did not pass", tally{3, 5}, reference{runMs: 1, baselineMs: 100}, guild.Slow},
 		{"no baseline, half of the time limit", tally{5, 5}, reference{runMs: 9000, testsUs: 500_000, limitUs: 1_000_000}, guild.Fast},
 		{"no baseline, more than half of it", tally{5, 5}, reference{testsUs: 500_001, limitUs: 1_000_000}, guild.Steady},
-		{"no baseline, and nobody took the time", tally{5, 5}, reference{testsUs: unknown, limitUs: 1_000_000}, guild.Steady},
+		{"no baseline and no time measured", tally{5, 5}, reference{testsUs: unknown, limitUs: 1_000_000}, guild.Steady},
 	} {
 		if got := speed(c.tests, c.r); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)

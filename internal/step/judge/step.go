@@ -206,7 +206,7 @@ func (s *Step) examine(ctx context.Context, c pending) (guild.Verdict, Evidence,
 		return guild.Verdict{}, nil, fmt.Errorf("the delivery: %w", err)
 	} else if err != nil {
 		v := guild.Verdict{Outcome: guild.Failure, Strength: guild.Strong, Tier: "none",
-			Cause: guild.Cut("the delivery is no bundle: "+err.Error(), 500)}
+			Cause: guild.Cut("the delivery is not a bundle: "+err.Error(), 500)}
 		return v, Evidence(v.Cause), nil
 	}
 	hearing := Case{Bundle: bundle, Delivery: delivery, Task: c.Order.Task, Provider: c.Provider, Latency: time.Duration(c.Latency) * time.Millisecond}

@@ -22,15 +22,14 @@ import (
 	"guild"
 	"guild/canon"
 	"guild/internal/hand/blob"
-	"guild/internal/journal"
 	"guild/internal/journal/due"
-	"guild/internal/journal/due/duetest"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold"
 	"guild/internal/journal/fold/foldtest"
 	"guild/internal/journal/journaltest"
 	"guild/internal/judging/exam"
 	"guild/internal/judging/sandbox"
+	"guild/internal/step/steptest"
 	"guild/nutshell"
 )
 
@@ -38,12 +37,10 @@ func TestMain(m *testing.M) { journaltest.Main(m) }
 
 // court is a journal with the running step, and a function in place of the engine.
 type court struct {
-	*testing.T
+	*steptest.World
 	fold    *Fold
 	step    *Step
-	claims  *due.Claims
 	blobs   *blob.Store
-	journal *journal.Journal
 	scratch string
 
 	mu   sync.Mutex
@@ -53,7 +50,7 @@ type court struct {
 
 func newCourt(t *testing.T) *court {
 	t.Helper()
-	c := &court{T: t, fold: NewFold(), scratch: t.TempDir()}
+	c := &court{World: steptest.New(t), fold: NewFold(), scratch: t.TempDir()}
 	c.does = func(context.Context, Case) (guild.Verdict, Evidence, error) {
 		return guild.Verdict{Outcome: guild.Success, Score: guild.Micro, Strength: guild.Strong, Tier: "none"}, Evidence("fine"), nil
 	}
@@ -61,10 +58,9 @@ func newCourt(t *testing.T) *court {
 	if c.blobs, err = blob.Open(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	c.claims = due.NewClaims()
-	c.journal = journaltest.Open(t, c.claims, c.fold)
+	c.OpenJournal(c.fold)
 	c.step = NewStep(StepConfig{Blobs: c.blobs, Scratch: c.scratch, Examine: c.examine}, c.fold)
-	duetest.Run(t, &due.Runner{Journal: c.journal, Claims: c.claims, Limits: map[string]int{Class: 1}, Sources: []due.Source{c.step.Due}})
+	c.RunWith(&due.Runner{Limits: map[string]int{Class: 1}, Sources: []due.Source{c.step.Due}})
 	return c
 }
 
@@ -115,10 +111,7 @@ func (c *court) delivered(n byte, delivery guild.Hash, away *fact.Place) nostr.I
 
 func (c *court) append(job guild.JobID, facts ...fact.Fact) {
 	c.Helper()
-	err := c.journal.Do(c.Context(), fact.JobSubject(job), "", func(tx *journal.Tx) error { tx.Append(facts...); return nil })
-	if err != nil {
-		c.Fatal(err)
-	}
+	c.Write(fact.JobSubject(job), facts...)
 	synctest.Wait()
 }
 
@@ -126,8 +119,8 @@ func (c *court) append(job guild.JobID, facts ...fact.Fact) {
 func (c *court) written(n byte) (all []fact.Fact) {
 	c.Helper()
 	// The first entry has a request without a key, which cannot be decoded.
-	for seq := uint64(2); seq <= c.journal.Last(); seq++ {
-		e, err := c.journal.Entry(c.Context(), seq)
+	for seq := uint64(2); seq <= c.Journal.Last(); seq++ {
+		e, err := c.Journal.Entry(c.Context(), seq)
 		if err == nil && e.Subject == fact.JobSubject(guild.JobID{n}) {
 			all = append(all, e.Facts...)
 		}
@@ -229,7 +222,7 @@ func TestDeliveryNotABundle(t *testing.T) {
 		c := newCourt(t)
 		c.delivered(1, c.put([]byte("\x7fELF")), nil)
 		judged, ok := c.written(1)[2].(fact.AttemptJudged)
-		if !ok || judged.Verdict.Outcome != guild.Failure || !strings.HasPrefix(judged.Verdict.Cause, "the delivery is no bundle") || c.runs != 0 {
+		if !ok || judged.Verdict.Outcome != guild.Failure || !strings.HasPrefix(judged.Verdict.Cause, "the delivery is not a bundle") || c.runs != 0 {
 			t.Errorf("%+v after %d runs", judged.Verdict, c.runs)
 		}
 	})

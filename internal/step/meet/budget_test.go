@@ -16,13 +16,13 @@ import (
 func (w *world) begin(n byte, runs int, ended bool) {
 	w.Helper()
 	began := w.meeting(service(n), "python")
-	w.write(guild.JobID{n}, began)
+	w.writeEach(guild.JobID{n}, began)
 	for i := range runs {
 		job := jobOf(began.Meeting, i+1)
-		w.write(job, append([]fact.Fact{fact.JobOpened{Job: job, Meeting: &fact.Benchmark{Meeting: began.Meeting, Run: i + 1}}}, life(job, success950())...)...)
+		w.writeEach(job, append([]fact.Fact{fact.JobOpened{Job: job, Meeting: &fact.Benchmark{Meeting: began.Meeting, Run: i + 1}}}, life(job, success950())...)...)
 	}
 	if ended {
-		w.write(guild.JobID{n}, fact.MeetingEnded{Meeting: began.Meeting, Service: service(n), Runs: runs, To: guild.Active})
+		w.writeEach(guild.JobID{n}, fact.MeetingEnded{Meeting: began.Meeting, Service: service(n), Runs: runs, To: guild.Active})
 	}
 }
 
@@ -33,26 +33,26 @@ func TestDailyBudget(t *testing.T) {
 		before func(w *world)
 		want   bool
 	}{
-		{"nothing yet", Config{}, func(*world) {}, true},
+		{"no meetings", Config{}, func(*world) {}, true},
 		{"as many at once as allowed", Config{AtOnce: 1}, func(w *world) { w.begin(1, 1, false) }, false},
-		{"and one less", Config{AtOnce: 2}, func(w *world) { w.begin(1, 1, false) }, true},
+		{"one less at once", Config{AtOnce: 2}, func(w *world) { w.begin(1, 1, false) }, true},
 		{"as many on a day as allowed", Config{Count: 1}, func(w *world) { w.begin(1, 3, true) }, false},
-		{"and one less", Config{Count: 2}, func(w *world) { w.begin(1, 3, true) }, true},
+		{"one less on a day", Config{Count: 2}, func(w *world) { w.begin(1, 3, true) }, true},
 		{"a meeting may come to five runs of 1000 msat", Config{Daily: 4_999}, func(*world) {}, false},
-		{"which is just affordable", Config{Daily: 5_000}, func(*world) {}, true},
-		{"one that ended has cost its runs", Config{Daily: 8_000}, func(w *world) { w.begin(1, 3, true) }, true},
-		{"and no less", Config{Daily: 7_999}, func(w *world) { w.begin(1, 3, true) }, false},
-		{"one that goes on may still cost five", Config{Daily: 9_999}, func(w *world) { w.begin(1, 1, false) }, false},
-		{"what a person asked for is outside of it", Config{Daily: 5_000, Count: 1}, func(w *world) {
+		{"five runs of 1000 msat are affordable", Config{Daily: 5_000}, func(*world) {}, true},
+		{"an ended meeting has cost its runs", Config{Daily: 8_000}, func(w *world) { w.begin(1, 3, true) }, true},
+		{"a millisatoshi less is not enough", Config{Daily: 7_999}, func(w *world) { w.begin(1, 3, true) }, false},
+		{"a meeting under way may cost five runs", Config{Daily: 9_999}, func(w *world) { w.begin(1, 1, false) }, false},
+		{"a person's meeting is not counted", Config{Daily: 5_000, Count: 1}, func(w *world) {
 			began := w.meeting(service(1), "python")
 			began.Asked = true
-			w.write(guild.JobID{1}, began)
+			w.writeEach(guild.JobID{1}, began)
 		}, true},
-		{"the next UTC day has its own", Config{Daily: 5_000, Count: 1}, func(w *world) {
+		{"the next UTC day has its own budget", Config{Daily: 5_000, Count: 1}, func(w *world) {
 			w.begin(1, 3, true)
 			time.Sleep(time.Until(time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)))
 		}, true},
-		{"but not a moment sooner", Config{Daily: 5_000, Count: 1}, func(w *world) {
+		{"a second before the next UTC day", Config{Daily: 5_000, Count: 1}, func(w *world) {
 			w.begin(1, 3, true)
 			time.Sleep(time.Until(time.Now().UTC().Truncate(24*time.Hour).Add(24*time.Hour)) - time.Second)
 		}, false},
@@ -75,7 +75,7 @@ func TestBudgetWithManyCandidates(t *testing.T) {
 		for n := range byte(60) {
 			w.offers["shell"] = append(w.offers["shell"], seen(100+n, 1))
 		}
-		w.run()
+		w.Run(w.Due)
 		began := time.Now().UTC().Truncate(24 * time.Hour)
 		for time.Now().UTC().Before(began.Add(23 * time.Hour)) {
 			synctest.Wait()
@@ -83,7 +83,7 @@ func TestBudgetWithManyCandidates(t *testing.T) {
 				t.Fatalf("%d meetings at once", going)
 			}
 			if r, _, ok := w.pending(); ok {
-				w.write(r.Job, life(r.Job, success950())...)
+				w.writeEach(r.Job, life(r.Job, success950())...)
 			} else {
 				time.Sleep(10 * time.Minute)
 			}
@@ -119,14 +119,14 @@ func TestOneMeetingPerKeyADay(t *testing.T) {
 		for n := range byte(3) {
 			w.offers["shell"] = append(w.offers["shell"], seen(101+n, 0.3))
 		}
-		w.run()
+		w.Run(w.Due)
 		midnight := time.Now().UTC().Truncate(24 * time.Hour)
 		for day := 1; day <= 2; day++ {
 			evening := midnight.Add(time.Duration(day)*24*time.Hour - 15*time.Minute) // the next meeting begins at midnight
 			for time.Now().UTC().Before(evening) {
 				synctest.Wait()
 				if r, _, ok := w.pending(); ok {
-					w.write(r.Job, silence(r.Job)...)
+					w.writeEach(r.Job, silence(r.Job)...)
 				} else {
 					time.Sleep(10 * time.Minute)
 				}
@@ -168,11 +168,11 @@ func TestAskedMeetingBlocksKey(t *testing.T) {
 		w.offers["shell"] = []guild.Offer{other}
 		began := w.meeting(service(1), "python")
 		began.Asked = true
-		w.write(guild.JobID{1}, began)
+		w.writeEach(guild.JobID{1}, began)
 		if c, ok := w.candidate(time.Now()); ok {
 			t.Errorf("%+v is met at the same time", c.Service)
 		}
-		w.write(guild.JobID{1}, fact.MeetingEnded{Meeting: began.Meeting, Service: service(1), To: guild.Active})
+		w.writeEach(guild.JobID{1}, fact.MeetingEnded{Meeting: began.Meeting, Service: service(1), To: guild.Active})
 		if _, ok := w.candidate(time.Now()); !ok {
 			t.Error("not met, although an asked meeting does not count")
 		}
@@ -190,7 +190,7 @@ func TestConcurrentDecisions(t *testing.T) {
 			t.Fatal(err)
 		}
 		ready.Go(func() {
-			if err := w.journal.Do(t.Context(), work.Guard, work.Key, decide); err != nil {
+			if err := w.Journal.Do(t.Context(), work.Guard, work.Key, decide); err != nil {
 				t.Error(err)
 			}
 		})

@@ -58,14 +58,14 @@ func TestLookIsOneRun(t *testing.T) {
 					}
 					return checkups(c.purpose)(now)
 				}
-				w.run()
+				w.Run(w.Due)
 				for range c.runs {
 					synctest.Wait()
 					r, _, ok := w.pending()
 					if !ok {
 						t.Fatal("no run is under way")
 					}
-					w.write(r.Job, life(r.Job, c.verdict)...)
+					w.writeEach(r.Job, life(r.Job, c.verdict)...)
 				}
 				synctest.Wait()
 				m := w.only()
@@ -112,7 +112,7 @@ func TestShareForNewcomers(t *testing.T) {
 				} else if known++; met > 0 {
 					t.Errorf("%s after a newcomer", began.Purpose)
 				}
-				w.write(guild.JobID{}, began, fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service})
+				w.writeEach(guild.JobID{}, began, fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service})
 				// The meeting ends after the largest possible number of runs.
 				w.fold.Change(func(s *state) {
 					s.change(began.Meeting, func(m *Meeting) { m.Runs = make([]Result, runsOf(began.Purpose)) })
@@ -136,11 +136,11 @@ func TestOneLookAtATime(t *testing.T) {
 		if !ok || began.Purpose != guild.PurposeProbe || began.Task != "python" {
 			t.Fatalf("%+v", began)
 		}
-		w.write(guild.JobID{}, began)
+		w.writeEach(guild.JobID{}, began)
 		if _, ok := w.candidate(time.Now()); ok {
 			t.Error("a second meeting while one is under way")
 		}
-		w.write(guild.JobID{}, fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service})
+		w.writeEach(guild.JobID{}, fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service})
 		if _, ok := w.candidate(time.Now()); ok {
 			t.Error("another look right after an inconclusive one")
 		}

@@ -56,7 +56,7 @@ func (m *Meet) next(g *Meeting) (due.Work, bool) {
 	c, over := conclude(g, m.c.Enough)
 	if now := suite.Name(g.Task); !over && now != g.Suite {
 		// Runs of two suites cannot be compared.
-		c, over = Conclusion{Cause: fmt.Sprintf("it was begun with the benchmarks %s, and there are now %s", g.Suite, cmp.Or(now, "none for the task"))}, true
+		c, over = Conclusion{Cause: fmt.Sprintf("begun with the benchmarks %s, which are now %s", g.Suite, cmp.Or(now, "none for the task"))}, true
 	}
 	if over {
 		return m.end(g, c), true

@@ -23,9 +23,9 @@ import (
 
 // The errors of Begin and Find.
 var (
-	ErrUnoffered = errors.New("it announces no such service")
+	ErrUnoffered = errors.New("no such service")
 	ErrRemoved   = errors.New("its key was removed")
-	ErrSelf      = errors.New("it is this node itself")
+	ErrSelf      = errors.New("it is this node")
 )
 
 // Config configures the step.

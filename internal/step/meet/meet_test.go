@@ -15,13 +15,12 @@ import (
 
 	"guild"
 	"guild/internal/journal"
-	"guild/internal/journal/due"
-	"guild/internal/journal/due/duetest"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold"
 	"guild/internal/journal/fold/foldtest"
 	"guild/internal/journal/journaltest"
 	"guild/internal/judging/suite"
+	"guild/internal/step/steptest"
 )
 
 func TestMain(m *testing.M) { journaltest.Main(m) }
@@ -40,13 +39,10 @@ func seen(n byte, confidence float64) guild.Offer {
 
 // world is a journal with the step. It also stands in for the rest of the node: it has offers and opens jobs.
 type world struct {
-	*testing.T
+	*steptest.World
 	*Meet
-	dir     string
-	fold    *Fold
-	claims  *due.Claims
-	journal *journal.Journal
-	config  Config
+	fold   *Fold
+	config Config
 
 	mu     sync.Mutex
 	offers map[string][]guild.Offer // by task
@@ -56,10 +52,7 @@ type world struct {
 
 func newWorld(t *testing.T, c Config) *world {
 	t.Helper()
-	w := &world{T: t, dir: journaltest.Dir(t), config: c, offers: map[string][]guild.Offer{}}
-	if err := journal.Init(w.dir); err != nil {
-		t.Fatal(err)
-	}
+	w := &world{World: steptest.New(t), config: c, offers: map[string][]guild.Offer{}}
 	w.open()
 	return w
 }
@@ -67,10 +60,10 @@ func newWorld(t *testing.T, c Config) *world {
 // open opens the journal and creates the step.
 func (w *world) open() {
 	w.Helper()
-	w.fold, w.claims = NewFold(), due.NewClaims()
-	w.journal = journaltest.Reopen(w.T, w.dir, w.fold, w.claims)
+	w.fold = NewFold()
+	w.OpenJournal(w.fold)
 	c := w.config
-	c.Journal, c.Self, c.Now = w.journal, self, time.Now
+	c.Journal, c.Self, c.Now = w.Journal, self, time.Now
 	if c.Secret == nil {
 		c.Secret = []byte("secret")
 	}
@@ -85,15 +78,6 @@ func (w *world) open() {
 	w.Meet = New(c, w.fold)
 }
 
-// restart closes the journal and opens it anew.
-func (w *world) restart() {
-	w.Helper()
-	if err := w.journal.Close(); err != nil {
-		w.Fatal(err)
-	}
-	w.open()
-}
-
 // looked counts the calls of Offers since its own last call.
 func (w *world) looked() (n int) {
 	w.mu.Lock()
@@ -102,17 +86,12 @@ func (w *world) looked() (n int) {
 	return n
 }
 
-// run does due work until the test ends.
-func (w *world) run() {
-	duetest.Run(w.T, &due.Runner{Journal: w.journal, Claims: w.claims, Sources: []due.Source{w.Due}})
-}
-
 // benchmark opens a job as jobs does: calling it again opens no second one.
 func (w *world) benchmark(ctx context.Context, r Run) error {
 	w.mu.Lock()
 	w.opened = append(w.opened, r)
 	w.mu.Unlock()
-	return w.journal.Do(ctx, fact.JobSubject(r.Job), "", func(tx *journal.Tx) error {
+	return w.Journal.Do(ctx, fact.JobSubject(r.Job), "", func(tx *journal.Tx) error {
 		for _, m := range w.fold.All() {
 			if slices.ContainsFunc(m.Runs, func(known Result) bool { return known.Job == r.Job }) {
 				return nil
@@ -141,14 +120,11 @@ func life(job guild.JobID, v guild.Verdict) []fact.Fact {
 	}
 }
 
-// write appends facts about a job, each as an entry of its own.
-func (w *world) write(job guild.JobID, facts ...fact.Fact) {
+// writeEach appends facts about a job, each as an entry of its own.
+func (w *world) writeEach(job guild.JobID, facts ...fact.Fact) {
 	w.Helper()
 	for _, f := range facts {
-		err := w.journal.Do(w.Context(), fact.JobSubject(job), "", func(tx *journal.Tx) error { tx.Append(f); return nil })
-		if err != nil {
-			w.Fatal(err)
-		}
+		w.Write(fact.JobSubject(job), f)
 	}
 }
 
@@ -179,14 +155,14 @@ func TestMeetCandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{Auto: true})
 		w.offers["python"] = []guild.Offer{seen(1, 1)}
-		w.run()
+		w.Run(w.Due)
 		for range 3 {
 			synctest.Wait()
 			r, _, ok := w.pending()
 			if !ok {
 				t.Fatal("no run is under way")
 			}
-			w.write(r.Job, life(r.Job, success950())...)
+			w.writeEach(r.Job, life(r.Job, success950())...)
 		}
 		synctest.Wait()
 		m := w.only()
@@ -215,7 +191,7 @@ func TestSilenceAfterAnswer(t *testing.T) {
 		end  func(id nostr.ID) []fact.Fact
 		want grade
 	}{
-		{"not one word", func(id nostr.ID) []fact.Fact {
+		{"no answer at all", func(id nostr.ID) []fact.Fact {
 			return []fact.Fact{fact.AttemptExpired{Attempt: id, Silent: true, Reason: "no answer"}}
 		}, nothing},
 		{"it took the work and never delivered", func(id nostr.ID) []fact.Fact {
@@ -270,7 +246,7 @@ func TestSurestComesFirst(t *testing.T) {
 			break
 		}
 		order = append(order, people[began.Service.PubKey])
-		w.write(guild.JobID{}, began, fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service})
+		w.writeEach(guild.JobID{}, began, fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service})
 	}
 	if !slices.Equal(order, []byte{1, 3, 2, 4}) {
 		t.Errorf("met in the order %v", order)
@@ -305,11 +281,11 @@ func TestSuiteChangedMeanwhile(t *testing.T) {
 		for task, name := range map[string]string{"python": "python-v0", "cobol": "cobol-v1"} {
 			began := w.meeting(service(1), task)
 			began.Suite = name
-			w.write(guild.JobID{1}, began)
+			w.writeEach(guild.JobID{1}, began)
 			job := jobOf(began.Meeting, 1)
-			w.write(job, append([]fact.Fact{fact.JobOpened{Job: job, Meeting: &fact.Benchmark{Meeting: began.Meeting, Run: 1}}}, life(job, success950())...)...)
+			w.writeEach(job, append([]fact.Fact{fact.JobOpened{Job: job, Meeting: &fact.Benchmark{Meeting: began.Meeting, Run: 1}}}, life(job, success950())...)...)
 		}
-		w.run()
+		w.Run(w.Due)
 		synctest.Wait()
 		for _, m := range w.fold.All() {
 			if m.Ended == nil || m.Ended.To != "" || m.Ended.Runs != 1 || !strings.Contains(m.Ended.Cause, m.Suite) {
@@ -325,11 +301,11 @@ func TestSuiteChangedMeanwhile(t *testing.T) {
 func TestOffersAreReadRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{Auto: true})
-		w.run()
+		w.Run(w.Due)
 		synctest.Wait()
 		first := w.looked()
 		for n := range 200 {
-			w.write(guild.JobID{byte(n)}, fact.JobCancelled{})
+			w.writeEach(guild.JobID{byte(n)}, fact.JobCancelled{})
 			w.OffersChanged()
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -353,13 +329,13 @@ func TestOffersAreReadRarely(t *testing.T) {
 func TestNewOffersAreReadSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{Auto: true})
-		w.run()
+		w.Run(w.Due)
 		synctest.Wait()
 		w.mu.Lock()
 		w.offers["python"] = []guild.Offer{seen(1, 1)}
 		w.mu.Unlock()
 		w.OffersChanged()
-		w.write(guild.JobID{1}, fact.JobCancelled{}) // any fact wakes the runner
+		w.writeEach(guild.JobID{1}, fact.JobCancelled{}) // any fact wakes the runner
 		time.Sleep(soon + 2*time.Second)
 		synctest.Wait()
 		if len(w.fold.All()) != 1 {
@@ -372,10 +348,10 @@ func TestPauseAfterMeeting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{Auto: true})
 		w.offers["python"] = []guild.Offer{seen(1, 1)}
-		w.run()
+		w.Run(w.Due)
 		synctest.Wait()
 		r, _, _ := w.pending()
-		w.write(r.Job, planned(r.Job), fact.AttemptRefused{Attempt: attempt(r.Job), Later: true, Reason: "busy"},
+		w.writeEach(r.Job, planned(r.Job), fact.AttemptRefused{Attempt: attempt(r.Job), Later: true, Reason: "busy"},
 			fact.JobClosed{Job: r.Job, Ending: guild.JobUnclaimed})
 		synctest.Wait()
 		if m := w.only(); m.Ended == nil || m.Ended.To != "" || m.Ended.Cause != "busy" {
@@ -428,7 +404,7 @@ func TestAutoOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{})
 		w.offers["python"] = []guild.Offer{seen(1, 1)}
-		w.run()
+		w.Run(w.Due)
 		time.Sleep(time.Hour)
 		if n := w.looked(); n != 0 || len(w.fold.All()) != 0 {
 			t.Errorf("looked %d times, %d meetings", n, len(w.fold.All()))
@@ -480,28 +456,6 @@ func TestBegin(t *testing.T) {
 	})
 }
 
-// step does the first due effect, and no other.
-func (w *world) step() bool {
-	w.Helper()
-	for _, work := range w.Due(time.Now()) {
-		if work.Ready.After(time.Now()) {
-			continue
-		}
-		before := w.journal.Last()
-		decide, err := work.Act(w.Context())
-		if err == nil {
-			err = w.journal.Do(w.Context(), work.Guard, work.Key, decide)
-		}
-		if err != nil {
-			w.Fatal(err)
-		}
-		if w.journal.Last() != before {
-			return true
-		}
-	}
-	return false
-}
-
 // TestKilledAtEveryFact restarts after every entry and does all due work twice, as a process does that was killed
 // before it recorded what it did.
 func TestKilledAtEveryFact(t *testing.T) {
@@ -522,15 +476,11 @@ func TestKilledAtEveryFact(t *testing.T) {
 				if entries > 100 {
 					t.Fatal("the meeting does not end")
 				}
-				w.restart()
+				w.open()
 				again := w.Due(time.Now()) // decided before the fact below was applied
-				if w.step() {
+				if _, acted := w.ActOnce(w.Due); acted {
 					for _, work := range again {
-						if decide, err := work.Act(t.Context()); err != nil {
-							t.Fatal(err)
-						} else if err := w.journal.Do(t.Context(), work.Guard, work.Key, decide); err != nil {
-							t.Fatal(err)
-						}
+						w.Act(work)
 					}
 					continue
 				}
@@ -539,10 +489,13 @@ func TestKilledAtEveryFact(t *testing.T) {
 					break
 				}
 				for _, f := range life(r.Job, c.verdicts[n-1]) {
-					w.write(r.Job, f)
-					w.restart()
-					if f.Type() != "job.closed" && w.step() {
-						t.Errorf("something was due after %s", f.Type())
+					w.writeEach(r.Job, f)
+					w.open()
+					if f.Type() == "job.closed" {
+						continue
+					}
+					if work, acted := w.ActOnce(w.Due); acted {
+						t.Errorf("%s was due after %s", work.Key, f.Type())
 					}
 				}
 			}
@@ -557,25 +510,10 @@ func TestKilledAtEveryFact(t *testing.T) {
 				}
 				jobs[r.Job] = r.Bundle
 			}
-			counts := w.facts()
-			if counts["meeting.began"] != 1 || counts["meeting.ended"] != 1 || counts["job.opened"] != len(c.verdicts) {
-				t.Errorf("%v", counts)
+			began, ended, opened := steptest.Facts[fact.MeetingBegan](w), steptest.Facts[fact.MeetingEnded](w), steptest.Facts[fact.JobOpened](w)
+			if len(began) != 1 || len(ended) != 1 || len(opened) != len(c.verdicts) {
+				t.Errorf("%v", w.FactTypes(""))
 			}
 		})
 	}
-}
-
-// facts counts the facts by type.
-func (w *world) facts() map[string]int {
-	w.Helper()
-	counts := map[string]int{}
-	for e, err := range w.journal.Entries(w.Context(), 1) {
-		if err != nil {
-			w.Fatal(err)
-		}
-		for _, f := range e.Facts {
-			counts[f.Type()]++
-		}
-	}
-	return counts
 }

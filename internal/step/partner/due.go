@@ -224,7 +224,7 @@ func (f *Fold) timed(r record, l live) (move, bool) {
 		all = append(all, m)
 	case guild.Suspended:
 		if f.p.Persist > 0 && r.Suspended >= f.p.Persist {
-			return f.move(r, guild.Removed, r.Since, fact.SignalPersistent, "suspended again and again, and nothing accepted between"), true
+			return f.move(r, guild.Removed, r.Since, fact.SignalPersistent, "suspended repeatedly without a success between"), true
 		}
 	case guild.Warned:
 		if r.Asked > r.Since {
@@ -269,7 +269,7 @@ func (f *Fold) aging(r record, l live) (move, bool) {
 		return move{}, false
 	}
 	if last == 0 {
-		return f.move(r, guild.Stale, l.complete, fact.SignalStale, "nobody announces it"), true
+		return f.move(r, guild.Stale, l.complete, fact.SignalStale, "not announced"), true
 	}
 	return f.move(r, guild.Stale, max(l.complete, last+f.p.Silence), fact.SignalStale, "not announced, and "+since), true
 }
@@ -395,7 +395,7 @@ func (p *Partners) Next(s guild.Service) (coming []Coming) {
 	waiting := rec.state() == guild.Unqualified && at == 0
 	switch {
 	case rec.Owner:
-		coming = append(coming, Coming{What: "a person has put it there, and only a violation undoes that"})
+		coming = append(coming, Coming{What: "set by a person; only a violation changes that"})
 	case waiting && rec.Failed == 3:
 		coming = append(coming, Coming{What: "retry, once it announces something else"})
 	case waiting:

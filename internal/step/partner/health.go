@@ -24,13 +24,13 @@ func (f rules) examine(r record, now int64) (signal, cause string) {
 		return fact.SignalTimeouts, fmt.Sprintf("%s%d timeouts in a row", degraded, n)
 	}
 	if done, ends := tally(recent); below(done, ends, f.p) {
-		return fact.SignalRate, fmt.Sprintf("%s%d of %d accepted in %s, and %.0f %% is the least", degraded, done, ends,
+		return fact.SignalRate, fmt.Sprintf("%s%d of %d accepted in %s, at least %.0f %% required", degraded, done, ends,
 			days(f.p.Window), 100*f.p.Rate.Float())
 	}
 	for _, task := range tasksOf(recent) {
 		p95, base, ok := f.slowness(r, recent, task, now)
 		if ok && p95 >= f.p.SlowFrom && p95*guild.Micro > int64(f.p.Slow)*base {
-			return fact.SignalLatency, fmt.Sprintf("%sp95 of %s is %d ms, and %d ms was usual", degraded, guild.Cut(task, maxTask), p95, base)
+			return fact.SignalLatency, fmt.Sprintf("%sp95 of %s is %d ms, usually %d ms", degraded, guild.Cut(task, maxTask), p95, base)
 		}
 	}
 	return "", ""

@@ -10,89 +10,53 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/journal"
-	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
-	"guild/internal/journal/journaltest"
 	"guild/internal/market/registry"
+	"guild/internal/step/steptest"
 )
 
 // mortal is a step whose process can be killed.
 type mortal struct {
-	*testing.T
-	dir     string
-	journal *journal.Journal
-	claims  *due.Claims
-	fold    *Fold
-	step    *Partners
+	*steptest.World
+	fold *Fold
+	step *Partners
 }
 
 func (m *mortal) open() {
 	m.Helper()
-	m.fold, m.claims = newFold(), due.NewClaims()
-	m.journal = journaltest.Reopen(m.T, m.dir, m.fold, m.claims)
-	m.step = New(Config{Journal: m.journal, Now: time.Now, Latest: func(registry.ID) registry.Latest { return registry.Latest{} }}, m.fold)
-}
-
-func (m *mortal) die() {
-	m.Helper()
-	if err := m.journal.Close(); err != nil {
-		m.Fatal(err)
-	}
-	m.open()
+	m.fold = newFold()
+	m.OpenJournal(m.fold)
+	m.step = New(Config{Journal: m.Journal, Now: time.Now, Latest: func(registry.ID) registry.Latest { return registry.Latest{} }}, m.fold)
 }
 
 // decide makes the first due decision, and makes it again, as a process does that was killed after the first time.
 func (m *mortal) decide() bool {
 	m.Helper()
-	for _, w := range m.step.Due(time.Now()) {
-		if w.Ready.After(time.Now()) {
-			continue
-		}
-		decide, err := w.Act(m.Context())
-		if err != nil {
-			m.Fatal(err)
-		}
-		before := m.journal.Last()
-		if err := m.journal.Do(m.Context(), w.Guard, w.Key, decide); err != nil {
-			m.Fatal(err)
-		}
-		if after := m.journal.Last(); after != before {
-			if again, err := w.Act(m.Context()); err != nil {
-				m.Fatal(err)
-			} else if err := m.journal.Do(m.Context(), w.Guard, w.Key, again); err != nil {
-				m.Fatal(err)
-			}
-			return true
-		}
+	work, decided := m.ActOnce(m.step.Due)
+	if decided {
+		m.Act(work)
 	}
-	return false
+	return decided
 }
 
 // lives writes a history and makes the decisions that follow. If dies is set, the process is killed after every entry.
 // It returns the decisions.
 func lives(t *testing.T, history [][]fact.Fact, pauses map[int]time.Duration, dies bool) (rows map[string]string, stories string) {
-	m := &mortal{T: t, dir: journaltest.Dir(t)}
-	if err := journal.Init(m.dir); err != nil {
-		t.Fatal(err)
-	}
+	m := &mortal{World: steptest.New(t)}
 	m.open()
 	rest := func() {
 		for m.decide() {
 			if dies {
-				m.die()
+				m.open()
 			}
 		}
 	}
 	for n, facts := range history {
 		time.Sleep(pauses[n])
 		rest()
-		err := m.journal.Do(t.Context(), fact.MeetingSubject, "", func(tx *journal.Tx) error { tx.Append(facts...); return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		m.Write(fact.MeetingSubject, facts...)
 		if dies {
-			m.die()
+			m.open()
 		}
 		rest()
 	}

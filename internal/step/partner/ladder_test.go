@@ -116,11 +116,11 @@ func TestDegradationTriggers(t *testing.T) {
 			w.sleep(7 * day)
 			w.delivers(s, 9, 9*time.Second)
 		}, guild.Active, ""},
-		{"who has no past is compared with the others of the task", func(w *world, s guild.Service) {
+		{"a newcomer is compared with others", func(w *world, s guild.Service) {
 			w.delivers(w.partner(2), 10, 2*time.Second)
 			w.delivers(s, 10, 4001*time.Millisecond)
 		}, guild.Suspended, fact.SignalLatency},
-		{"and with nobody if there are none", func(w *world, s guild.Service) { w.delivers(s, 20, time.Hour) }, guild.Active, ""},
+		{"without others there is no comparison", func(w *world, s guild.Service) { w.delivers(s, 20, time.Hour) }, guild.Active, ""},
 		{"below a second it is the network", func(w *world, s guild.Service) {
 			w.delivers(s, 10, 100*time.Millisecond)
 			w.sleep(7 * day)
@@ -135,7 +135,7 @@ func TestDegradationTriggers(t *testing.T) {
 			w.promised(s)
 			w.promised(s)
 		}, guild.Reduced, fact.SignalTimeout},
-		{"and a success between them ends the row", func(w *world, s guild.Service) {
+		{"a success between them ends the row", func(w *world, s guild.Service) {
 			w.promised(s)
 			w.works(s, well)
 			w.promised(s)
@@ -301,19 +301,19 @@ func TestLadder(t *testing.T) {
 		{"4: so do 3 suspensions without an accepted job between them", []deeds{
 			work(badly, badly, badly), wait(30 * day), meet(retry, guild.Active, well, well, well),
 			work(badly, badly, badly), wait(30 * day), meet(retry, guild.Active, well, well, well), work(badly, badly, badly)}, guild.Removed, ""},
-		{"4: and not with one", []deeds{
+		{"4: not with an accepted job between them", []deeds{
 			work(badly, badly, badly), wait(30 * day), meet(retry, guild.Active, well, well, well), work(well),
 			work(badly, badly, badly), wait(30 * day), meet(retry, guild.Active, well, well, well), work(badly, badly, badly)}, guild.Suspended, ""},
 		{"4: a violation removes at once", []deeds{work(judged(guild.Violation, 0))}, guild.Removed, ""},
 		{"silence is a quarantine first, and the warning waits", []deeds{work(silent)}, guild.Unresponsive, ""},
-		{"which comes when it is over", []deeds{work(silent), wait(quiet)}, guild.Warned, ""},
+		{"the warning comes when the quarantine ends", []deeds{work(silent), wait(quiet)}, guild.Warned, ""},
 		{"an answer ends it at once", []deeds{work(silent, well)}, guild.Active, ""},
-		{"what is not answered meanwhile is the same silence", []deeds{work(silent, silent), wait(quiet)}, guild.Warned, ""},
-		{"but three in a row suspend", []deeds{work(silent, silent, silent)}, guild.Suspended, ""},
+		{"silence during a quarantine counts once", []deeds{work(silent, silent), wait(quiet)}, guild.Warned, ""},
+		{"three silences in a row suspend", []deeds{work(silent, silent, silent)}, guild.Suspended, ""},
 		{"silence of a warned one is the second signal", []deeds{work(badly, silent), wait(quiet)}, guild.Reduced, reverify},
 		{"three parts in a row make a conditional one", []deeds{work(parted, parted, parted)}, guild.Conditional, ""},
-		{"two do not", []deeds{work(parted, parted)}, guild.Active, ""},
-		{"and three good ones an active one", []deeds{meet("", guild.Conditional, well, badly, badly), work(well, well, well)}, guild.Active, ""},
+		{"two parts in a row change nothing", []deeds{work(parted, parted)}, guild.Active, ""},
+		{"three successes make a conditional one active", []deeds{meet("", guild.Conditional, well, badly, badly), work(well, well, well)}, guild.Active, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newLight(t)
@@ -449,20 +449,20 @@ func TestOverturnedVerdict(t *testing.T) {
 	}{
 		{"a warning", func(w *world, s guild.Service) { w.works(s, badly); again(w, 0, well) }, guild.Active},
 		{"the first of two signals", func(w *world, s guild.Service) { w.works(s, badly, badly); again(w, -1, well) }, guild.Warned},
-		{"one of three", func(w *world, s guild.Service) { w.works(s, badly, badly, badly); again(w, -1, well) }, guild.Reduced},
-		{"all three", func(w *world, s guild.Service) {
+		{"one of three signals", func(w *world, s guild.Service) { w.works(s, badly, badly, badly); again(w, -1, well) }, guild.Reduced},
+		{"all three signals", func(w *world, s guild.Service) {
 			w.works(s, badly, badly, badly)
 			for n := range 3 {
 				again(w, -n, well)
 			}
 		}, guild.Active},
-		{"what made the rate too low", func(w *world, s guild.Service) {
+		{"the failure that made the rate too low", func(w *world, s guild.Service) {
 			w.works(s, append(repeat(16, well), badly, well, badly, well)...)
 			w.wantState(s, guild.Suspended)
 			again(w, -1, well)
 		}, guild.Active},
 		{"a failure for a failure changes nothing", func(w *world, s guild.Service) { w.works(s, badly); again(w, 0, judged(guild.Error, 0)) }, guild.Warned},
-		{"a success that was none is a sign", func(w *world, s guild.Service) { w.works(s, well); again(w, 0, badly) }, guild.Warned},
+		{"a wrong success is a signal", func(w *world, s guild.Service) { w.works(s, well); again(w, 0, badly) }, guild.Warned},
 		{"a violation that was none", func(w *world, s guild.Service) {
 			w.works(s, judged(guild.Violation, 0))
 			w.wantState(newProvider(1).service("other"), guild.Removed)

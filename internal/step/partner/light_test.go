@@ -11,6 +11,7 @@ import (
 	"guild"
 	"guild/internal/journal/fact"
 	"guild/internal/market/registry"
+	"guild/internal/step/steptest"
 	"guild/nip89"
 )
 
@@ -18,7 +19,7 @@ import (
 // applies decisions when they become due.
 func newLight(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, fold: newFold(), clock: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
+	w := &world{World: &steptest.World{T: t}, fold: newFold(), clock: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
 	w.latest = map[registry.ID]registry.Latest{}
 	w.Partners = New(Config{Now: w.now, Latest: func(i registry.ID) registry.Latest { return w.latest[i] },
 		Services: func(nostr.PubKey) []guild.Service { return nil }}, w.fold)
@@ -33,7 +34,7 @@ func (w *world) now() time.Time {
 	return time.Now()
 }
 
-func (w *world) light() bool { return w.journal == nil }
+func (w *world) light() bool { return w.Journal == nil }
 
 // sleep lets time pass, and makes every decision that becomes due meanwhile.
 func (w *world) sleep(d time.Duration) {

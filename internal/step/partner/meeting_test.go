@@ -8,7 +8,6 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/journal"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold/foldtest"
 	"guild/internal/market/registry"
@@ -24,13 +23,7 @@ func (w *world) append(facts ...fact.Fact) {
 		w.settle()
 		return
 	}
-	err := w.journal.Do(w.Context(), fact.MeetingSubject, "", func(tx *journal.Tx) error {
-		tx.Append(facts...)
-		return nil
-	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.Write(fact.MeetingSubject, facts...)
 	synctest.Wait()
 }
 
@@ -199,9 +192,9 @@ func TestStaleAndArchived(t *testing.T) {
 		if _, ok := w.registry.Offer(s); !ok || len(w.registry.Offers("python", 5000)) != 0 {
 			t.Error("an archived service is not kept, or it is offered")
 		}
-		last := w.journal.Last()
+		last := w.Journal.Last()
 		time.Sleep(time.Hour)
-		if w.journal.Last() != last {
+		if w.Journal.Last() != last {
 			t.Error("that it is archived is recorded again")
 		}
 		w.announcedAt(alice, python("alice"), 0)
@@ -220,8 +213,8 @@ func TestStrangersAreNotMoved(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if w.journal.Last() != 0 || len(w.Due(time.Now())) != 0 {
-			t.Errorf("%d entries", w.journal.Last())
+		if w.Journal.Last() != 0 || len(w.Due(time.Now())) != 0 {
+			t.Errorf("%d entries", w.Journal.Last())
 		}
 	})
 }

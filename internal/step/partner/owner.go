@@ -29,9 +29,9 @@ const (
 // The errors of orders.
 var (
 	ErrOrder    = errors.New("unknown order: the orders are suspend, reinstate, force, remove and allow")
-	ErrNobody   = errors.New("no such service is known")
+	ErrNobody   = errors.New("no such service")
 	ErrRemoved  = errors.New("the key is removed: allow it first")
-	ErrArchived = errors.New("it was not heard of for so long that there is nobody to be benchmarked")
+	ErrArchived = errors.New("not heard of for too long to be benchmarked")
 )
 
 // Set carries out a person's order about the service d of a key, or about all known services of the key if d is nil.

@@ -39,8 +39,8 @@ func TestOwnersOrderHolds(t *testing.T) {
 			if last := w.lastTurn(s); last.Signal != fact.SignalOwner || last.Cause != "because" || last.Until != 0 {
 				t.Errorf("%+v", last)
 			}
-			before := w.journal.Last()
-			if _, err := w.Set(t.Context(), alice.key, nil, c.order, "again"); err != nil || w.journal.Last() != before {
+			before := w.Journal.Last()
+			if _, err := w.Set(t.Context(), alice.key, nil, c.order, "again"); err != nil || w.Journal.Last() != before {
 				t.Errorf("an order that changes nothing is recorded: %v", err)
 			}
 			w.works(s, judged(guild.Violation, 0))
@@ -261,8 +261,8 @@ func TestRestoreRows(t *testing.T) {
 			if got := w.fold.Rows(); !maps.EqualFunc(got, rows, func(a, b json.RawMessage) bool { return string(a) == string(b) }) {
 				t.Fatalf("restored %s\nwant %s", got, rows)
 			}
-			if w.journal.Last() != 6 {
-				t.Errorf("%d entries", w.journal.Last())
+			if w.Journal.Last() != 6 {
+				t.Errorf("%d entries", w.Journal.Last())
 			}
 		}
 		w.wantState(newProvider(6).service("another"), guild.Removed)

@@ -12,14 +12,13 @@ import (
 
 	"guild"
 	"guild/internal/hand/key"
-	"guild/internal/journal"
 	"guild/internal/journal/due"
-	"guild/internal/journal/due/duetest"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold/foldtest"
 	"guild/internal/journal/journaltest"
 	"guild/internal/market/registry"
 	"guild/internal/policy"
+	"guild/internal/step/steptest"
 	"guild/nip89"
 )
 
@@ -45,13 +44,11 @@ func python(d string) nip89.Handler {
 
 // world is a journal with a running step, and a registry.
 type world struct {
-	*testing.T
+	*steptest.World // without a journal in a light world
 	*Partners
 	running  atomic.Pointer[Partners] // for the runner, which continues while the test opens another
 	registry *registry.Registry       // nil in a light world
 	fold     *Fold
-	claims   *due.Claims
-	journal  *journal.Journal // nil in a light world
 	observed *Observed
 	hears    func() time.Time // of Config
 	attempts int
@@ -64,10 +61,10 @@ type world struct {
 // newWorld opens a journal in a directory of its own and runs the step on it.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, fold: newFold(), claims: due.NewClaims(), observed: NewObserved()}
-	w.journal = journaltest.Open(t, w.claims, w.fold, w.observed)
+	w := &world{World: steptest.New(t), fold: newFold(), observed: NewObserved()}
+	w.OpenJournal(w.fold, w.observed)
 	w.open()
-	duetest.Run(t, &due.Runner{Journal: w.journal, Claims: w.claims, Sources: []due.Source{func(now time.Time) []due.Work { return w.running.Load().Due(now) }}})
+	w.Run(func(now time.Time) []due.Work { return w.running.Load().Due(now) })
 	return w
 }
 
@@ -85,11 +82,11 @@ func newFold() *Fold { return NewFold(policy.Default()) }
 func (w *world) open() {
 	w.Helper()
 	var err error
-	w.registry, err = registry.Open(w.Context(), registry.Config{Journal: w.journal, Now: time.Now, Observed: w.observed}, w.fold)
+	w.registry, err = registry.Open(w.Context(), registry.Config{Journal: w.Journal, Now: time.Now, Observed: w.observed}, w.fold)
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.Partners = New(Config{Journal: w.journal, Now: time.Now, Latest: w.registry.Latest, Services: w.registry.Services, Hears: w.hears}, w.fold)
+	w.Partners = New(Config{Journal: w.Journal, Now: time.Now, Latest: w.registry.Latest, Services: w.registry.Services, Hears: w.hears}, w.fold)
 	w.running.Store(w.Partners)
 }
 
@@ -138,13 +135,7 @@ func (w *world) attempt(s guild.Service, end func(nostr.ID) fact.Fact) {
 		w.settle()
 		return
 	}
-	err := w.journal.Do(w.Context(), fact.JobSubject(guild.JobID{byte(w.attempts)}), "", func(tx *journal.Tx) error {
-		tx.Append(fact.AttemptPlanned{Attempt: id, Provider: s}, end(id))
-		return nil
-	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.Write(fact.JobSubject(guild.JobID{byte(w.attempts)}), fact.AttemptPlanned{Attempt: id, Provider: s}, end(id))
 	synctest.Wait()
 }
 
@@ -194,9 +185,9 @@ func TestSilenceQuarantine(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		w.wantState(alice.service("alice"), guild.Seen)
-		last := w.journal.Last()
+		last := w.Journal.Last()
 		time.Sleep(time.Hour)
-		if w.journal.Last() != last {
+		if w.Journal.Last() != last {
 			t.Error("the end of the quarantine is recorded again")
 		}
 	})
@@ -218,7 +209,7 @@ func TestVerdictMovesProvider(t *testing.T) {
 		{"a second failure reduces", []func(nostr.ID) fact.Fact{judged(guild.Success, 900_000), judged(guild.Failure, 0), judged(guild.Failure, 0)}, guild.Reduced},
 		{"silence after success is a quarantine", []func(nostr.ID) fact.Fact{judged(guild.Success, 900_000), silent}, guild.Unresponsive},
 		{"a violation is the end", []func(nostr.ID) fact.Fact{judged(guild.Success, 900_000), judged(guild.Violation, 0)}, guild.Removed},
-		{"and nothing comes after it", []func(nostr.ID) fact.Fact{judged(guild.Violation, 0), judged(guild.Success, 900_000), silent}, guild.Removed},
+		{"nothing follows a violation", []func(nostr.ID) fact.Fact{judged(guild.Violation, 0), judged(guild.Success, 900_000), silent}, guild.Removed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -253,7 +244,7 @@ func TestViolationRemovesKey(t *testing.T) {
 		w.attempt(mallory.service("one"), silent) // its quarantine ends later
 		w.attempt(mallory.service("two"), judged(guild.Violation, 0))
 		w.announces(mallory, python("three"))
-		last := w.journal.Last()
+		last := w.Journal.Last()
 		time.Sleep(quiet + time.Minute)
 		synctest.Wait()
 		for _, d := range []string{"one", "two", "three"} {
@@ -262,7 +253,7 @@ func TestViolationRemovesKey(t *testing.T) {
 		if got := w.registry.Offers("python", 5000)[0].State; got != guild.Removed {
 			t.Errorf("offered as %s, want removed", got)
 		}
-		if w.journal.Last() != last || len(w.Due(time.Now())) != 0 {
+		if w.Journal.Last() != last || len(w.Due(time.Now())) != 0 {
 			t.Errorf("%d moves are still due for a removed provider", len(w.Due(time.Now())))
 		}
 	})

@@ -11,6 +11,7 @@ import (
 
 	"guild"
 	"guild/internal/journal/fact"
+	"guild/internal/step/steptest"
 	"guild/receipt"
 )
 
@@ -29,22 +30,6 @@ func (b *board) publish(_ context.Context, v guild.Verified, _ []string) error {
 	return nil
 }
 
-// said lists the facts about published receipts.
-func (a *archive) said() (all []fact.ReceiptPublished) {
-	a.Helper()
-	for e, err := range a.journal.Entries(a.Context(), 1) {
-		if err != nil {
-			a.Fatal(err)
-		}
-		for _, f := range e.Facts {
-			if p, ok := f.(fact.ReceiptPublished); ok {
-				all = append(all, p)
-			}
-		}
-	}
-	return all
-}
-
 func TestReceiptIsPublishedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &board{refusals: 1}
@@ -52,10 +37,6 @@ func TestReceiptIsPublishedOnce(t *testing.T) {
 		id := a.opened(job, 1)
 		a.judged(job, id, guild.Success, 1_000_000)
 		time.Sleep(time.Minute)
-		a.stop()
-		if err := a.journal.Close(); err != nil {
-			t.Fatal(err)
-		}
 		a.start()
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -71,7 +52,7 @@ func TestReceiptIsPublishedOnce(t *testing.T) {
 		if err != nil || got.ID != a.recorded(id).Receipt || v.Event().Content != string(raw) {
 			t.Errorf("%s says %s, %v", v.Event().Content, got.ID, err)
 		}
-		if said := a.said(); len(said) != 1 || said[0].Event != v.Event().ID || said[0].Receipt != got.ID || said[0].Reason != "" {
+		if said := steptest.Facts[fact.ReceiptPublished](a); len(said) != 1 || said[0].Event != v.Event().ID || said[0].Receipt != got.ID || said[0].Reason != "" {
 			t.Errorf("%+v", said)
 		}
 	})
@@ -84,7 +65,7 @@ func TestUnpublishableReceipt(t *testing.T) {
 		a.judged(job, a.opened(job, 1), guild.Success, 1_000_000)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		said := a.said()
+		said := steptest.Facts[fact.ReceiptPublished](a)
 		if len(said) != 1 || said[0].Reason == "" || said[0].Event != (nostr.ID{}) || len(a.fold.unpublished()) != 0 {
 			t.Errorf("%+v, and %d are still to be published", said, len(a.fold.unpublished()))
 		}

@@ -133,7 +133,7 @@ func (r *Record) receipt(s session, trajectory guild.Hash, policy string) (recei
 // replay writes REPLAY.jsonl, with a tool call and its result for each act, and returns its canonical hash.
 func (r *Record) replay(to *bytes.Buffer, s session, policy string) (guild.Hash, error) {
 	if len(s.Acts) == 0 {
-		return guild.Hash{}, errors.New("no acts of the job are known")
+		return guild.Hash{}, errors.New("the job has no recorded acts")
 	}
 	w := replay.NewWriter(to)
 	start := moment(s.Acts[0].At)

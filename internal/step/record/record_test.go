@@ -17,13 +17,11 @@ import (
 	"guild"
 	"guild/internal/hand/blob"
 	"guild/internal/hand/key"
-	"guild/internal/journal"
-	"guild/internal/journal/due"
-	"guild/internal/journal/due/duetest"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold"
 	"guild/internal/journal/fold/foldtest"
 	"guild/internal/journal/journaltest"
+	"guild/internal/step/steptest"
 	"guild/receipt"
 	"guild/replay"
 )
@@ -40,13 +38,10 @@ var (
 
 // archive is a journal with a running step.
 type archive struct {
-	*testing.T
-	fold    *Fold
-	step    *Record
-	blobs   *blob.Store
-	journal *journal.Journal
-	dir     string
-	stop    func()
+	*steptest.World
+	fold  *Fold
+	step  *Record
+	blobs *blob.Store
 
 	publish func(context.Context, guild.Verified, []string) error // if nil, nothing is published
 }
@@ -55,37 +50,29 @@ func newArchive(t *testing.T) *archive { t.Helper(); return newPublicArchive(t, 
 
 func newPublicArchive(t *testing.T, publish func(context.Context, guild.Verified, []string) error) *archive {
 	t.Helper()
-	a := &archive{T: t, dir: t.TempDir(), publish: publish}
+	a := &archive{World: steptest.New(t), publish: publish}
 	var err error
 	if a.blobs, err = blob.Open(t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
-	if err := journal.Init(a.dir); err != nil {
 		t.Fatal(err)
 	}
 	a.start()
 	return a
 }
 
-// start opens the journal and runs the step until the test ends or stop is called.
+// start opens the journal and runs the step.
 func (a *archive) start() {
 	a.Helper()
 	a.fold = NewFold()
-	claims := due.NewClaims()
-	a.journal = journaltest.Reopen(a.T, a.dir, claims, a.fold)
+	a.OpenJournal(a.fold)
 	a.step = New(Config{Blobs: a.blobs, Policy: func() guild.Hash { return policy }, Producer: "guild@test",
 		Publish: a.publish, Signer: signer}, a.fold)
-	a.stop = duetest.Run(a.T, &due.Runner{Journal: a.journal, Claims: claims, Sources: []due.Source{a.step.Due}})
+	a.Run(a.step.Due)
 }
 
 func (a *archive) append(job guild.JobID, facts ...fact.Fact) {
 	a.Helper()
-	err := a.journal.Do(a.Context(), fact.JobSubject(job), "", func(tx *journal.Tx) error { tx.Append(facts...); return nil })
-	if err != nil {
-		a.Fatal(err)
-	}
-	time.Sleep(150 * time.Millisecond)
-	synctest.Wait()
+	a.Write(fact.JobSubject(job), facts...)
+	a.Pass(150 * time.Millisecond)
 }
 
 // opened records a job and its nth attempt up to the relay's OK.
@@ -132,14 +119,9 @@ func (a *archive) replayed(h guild.Hash) (events []replay.Event, hash guild.Hash
 // recorded returns the latest fact about the record of an attempt.
 func (a *archive) recorded(id nostr.ID) (last fact.AttemptRecorded) {
 	a.Helper()
-	for e, err := range a.journal.Entries(a.Context(), 1) {
-		if err != nil {
-			a.Fatal(err)
-		}
-		for _, f := range e.Facts {
-			if r, ok := f.(fact.AttemptRecorded); ok && r.Attempt == id {
-				last = r
-			}
+	for _, r := range steptest.Facts[fact.AttemptRecorded](a) {
+		if r.Attempt == id {
+			last = r
 		}
 	}
 	if last.Attempt != id {
@@ -360,7 +342,7 @@ func TestDocumentsAreDeterministic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, job := newArchive(t), guild.JobID{1}
 		id := a.opened(job, 1)
-		a.stop() // nothing is recorded for now
+		a.Stop() // nothing is recorded for now
 		a.judged(job, id, guild.Success, 1_000_000)
 		var all []fact.AttemptRecorded
 		compute := func() {
@@ -374,19 +356,13 @@ func TestDocumentsAreDeterministic(t *testing.T) {
 		}
 		compute()
 		compute()
-		if err := a.journal.Close(); err != nil {
-			t.Fatal(err)
-		}
 		a.start() // from a snapshot and the journal, which now records it
 		synctest.Wait()
 		all = append(all, a.recorded(id))
 
-		a.stop()
+		a.Stop()
 		again := NewFold() // from the journal alone
-		for e, err := range a.journal.Entries(t.Context(), 1) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, e := range a.Entries() {
 			if _, last := e.Facts[0].(fact.AttemptRecorded); !last {
 				again.Apply(e)
 			}

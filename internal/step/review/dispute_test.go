@@ -17,11 +17,7 @@ import (
 	"guild/internal/hand/blob"
 	"guild/internal/hand/dm"
 	"guild/internal/hand/key"
-	"guild/internal/journal"
-	"guild/internal/journal/due"
-	"guild/internal/journal/due/duetest"
 	"guild/internal/journal/fact"
-	"guild/internal/journal/fold"
 	"guild/internal/journal/journaltest"
 	"guild/internal/market/registry"
 	"guild/internal/policy"
@@ -30,6 +26,7 @@ import (
 	"guild/internal/step/partner"
 	"guild/internal/step/record"
 	"guild/internal/step/review"
+	"guild/internal/step/steptest"
 	"guild/internal/step/trust"
 	"guild/internal/step/work"
 	"guild/nipreview"
@@ -53,12 +50,11 @@ func newParty(n byte) party {
 // court is a customer with every step that handles a verdict, and the provider that it judges. Each has its own
 // journal. What one of them publishes reaches the other at once.
 type court struct {
-	*testing.T
+	*steptest.World    // of the customer
 	customer, provider party
 	service            guild.Service
 	task               guild.Hash // blob: the bundle, which is its own delivery, too
 
-	journal  *journal.Journal // of the customer
 	blobs    *blob.Store
 	jobs     *jobs.Fold
 	partners *partner.Fold
@@ -66,7 +62,7 @@ type court struct {
 	record   *record.Fold
 	mail     *review.Mail
 
-	theirs *journal.Journal // of the provider
+	theirs *steptest.World // of the provider
 	work   *work.Work
 	heard  *work.Judgements
 	scores *work.Customers
@@ -86,7 +82,7 @@ type published struct {
 
 func newCourt(t *testing.T, verdicts ...guild.Verdict) *court {
 	t.Helper()
-	c := &court{T: t, customer: newParty(1), provider: newParty(2), verdicts: verdicts}
+	c := &court{World: steptest.New(t), theirs: steptest.New(t), customer: newParty(1), provider: newParty(2), verdicts: verdicts}
 	c.service = guild.Service{PubKey: c.provider.key, D: "runner"}
 	var b bytes.Buffer
 	tree := fstest.MapFS{"nutshell.json": {Data: []byte(`{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-1","task":{"title":"Echo"}}`)}}
@@ -111,16 +107,16 @@ func (c *court) openCustomer() {
 	if err != nil {
 		c.Fatal(err)
 	}
-	claims, judged, said, letters := due.NewClaims(), judge.NewFold(), review.NewFold(), review.NewLetters()
+	judged, said, letters := judge.NewFold(), review.NewFold(), review.NewLetters()
 	c.jobs, c.partners, c.trust, c.record = jobs.NewFold(), partner.NewFold(policy.Default()), learned, record.NewFold()
-	c.journal = journaltest.Open(c.T, claims, judged, said, letters, c.jobs, c.partners, c.trust, c.record)
-	known, err := registry.Open(c.Context(), registry.Config{Journal: c.journal, Now: time.Now}, c.partners)
+	c.OpenJournal(judged, said, letters, c.jobs, c.partners, c.trust, c.record)
+	known, err := registry.Open(c.Context(), registry.Config{Journal: c.Journal, Now: time.Now}, c.partners)
 	if err != nil {
 		c.Fatal(err)
 	}
-	providers := partner.New(partner.Config{Journal: c.journal, Now: time.Now, Latest: known.Latest, Services: known.Services}, c.partners)
+	providers := partner.New(partner.Config{Journal: c.Journal, Now: time.Now, Latest: known.Latest, Services: known.Services}, c.partners)
 	config := review.Config{
-		Journal: c.journal, Keyer: c.customer.signer, PubKey: c.customer.key, Now: time.Now, Policy: policy.Default, Publish: c.publish,
+		Journal: c.Journal, Keyer: c.customer.signer, PubKey: c.customer.key, Now: time.Now, Policy: policy.Default, Publish: c.publish,
 		Relays: func() []string { return []string{"wss://relay.example"} },
 		Offer:  func(guild.Service) (guild.Offer, bool) { return guild.Offer{}, false },
 	}
@@ -129,26 +125,21 @@ func (c *court) openCustomer() {
 		c.Fatal(err)
 	}
 	c.mail = review.NewMail(config, letters)
-	c.runs(c.journal, claims,
+	c.Run(
 		judge.NewStep(judge.StepConfig{Blobs: c.blobs, Scratch: journaltest.Dir(c.T), Examine: c.examine}, judged).Due,
 		record.New(record.Config{Blobs: c.blobs, Policy: learned.Policy, Producer: "guild@test"}, c.record).Due,
-		trust.New(trust.Config{Journal: c.journal, Now: time.Now}, learned).Due, providers.Due, reviews.Due, c.mail.Due)
+		trust.New(trust.Config{Journal: c.Journal, Now: time.Now}, learned).Due, providers.Due, reviews.Due, c.mail.Due)
 }
 
 func (c *court) openProvider() {
-	claims := due.NewClaims()
 	done := work.NewFold()
 	c.heard, c.scores = work.NewJudgements(), work.NewCustomers(policy.Default())
-	c.theirs = journaltest.Open(c.T, []fold.Fold{claims, done, c.heard, c.scores}...)
+	c.theirs.OpenJournal(done, c.heard, c.scores)
 	c.work = work.New(work.Config{
-		Journal: c.theirs, Keyer: c.provider.signer, PubKey: c.provider.key, Node: "provider", Now: time.Now,
+		Journal: c.theirs.Journal, Keyer: c.provider.signer, PubKey: c.provider.key, Node: "provider", Now: time.Now,
 		Relays: providerRelays{c}, Customers: c.scores, Judgements: c.heard,
 	}, done)
-	c.runs(c.theirs, claims, c.work.Due)
-}
-
-func (c *court) runs(j *journal.Journal, claims *due.Claims, sources ...due.Source) {
-	duetest.Run(c.T, &due.Runner{Journal: j, Claims: claims, Sources: sources})
+	c.theirs.Run(c.work.Due)
 }
 
 // examine stands in for the judge. It returns the next verdict of the test.
@@ -209,33 +200,21 @@ func (c *court) publish(ctx context.Context, v guild.Verified, _ []string) error
 	}
 }
 
-func (c *court) decides(j *journal.Journal, guard fact.Subject, facts ...fact.Fact) {
-	c.Helper()
-	if err := j.Do(c.Context(), guard, "", func(tx *journal.Tx) error { tx.Append(facts...); return nil }); err != nil {
-		c.Fatal(err)
-	}
-}
-
 // delivers has the provider deliver something, and returns the request.
 func (c *court) delivers() nostr.ID {
 	c.Helper()
 	c.attempts++
 	id, job := nostr.ID{0xa, byte(c.attempts)}, guild.JobID{byte(c.attempts)}
 	request := nostr.Event{ID: id, Kind: 5000, PubKey: c.customer.key}
-	c.decides(c.theirs, fact.RequestSubject(id), // at once, so that the provider does not do the work
+	c.theirs.Write(fact.RequestSubject(id), // at once, so that the provider does not do the work
 		fact.RequestReceived{Request: id, Customer: c.customer.key, Task: python, Event: request}, fact.RequestFinished{Request: id, Ending: "delivered"})
 	guard := fact.JobSubject(job)
-	c.decides(c.journal, guard, fact.JobOpened{Job: job, Task: python, Kind: 5000, Bundle: c.task})
-	c.decides(c.journal, guard, fact.AttemptPlanned{Attempt: id, Job: job, Provider: c.service, Request: request, JobHash: guild.Hash{1}})
-	c.decides(c.journal, guard, fact.AttemptRequested{Attempt: id, Relays: []string{"wss://relay.example"}})
-	c.decides(c.journal, guard, fact.AttemptDelivered{Attempt: id, Result: nostr.ID{0xb, byte(c.attempts)}, Delivery: c.task, LatencyMs: 1000})
+	c.Write(guard, fact.JobOpened{Job: job, Task: python, Kind: 5000, Bundle: c.task})
+	c.Write(guard, fact.AttemptPlanned{Attempt: id, Job: job, Provider: c.service, Request: request, JobHash: guild.Hash{1}})
+	c.Write(guard, fact.AttemptRequested{Attempt: id, Relays: []string{"wss://relay.example"}})
+	c.Write(guard, fact.AttemptDelivered{Attempt: id, Result: nostr.ID{0xb, byte(c.attempts)}, Delivery: c.task, LatencyMs: 1000})
 	synctest.Wait()
 	return id
-}
-
-func (c *court) pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
 }
 
 // trusts returns the customer's trust in the provider.
@@ -269,19 +248,9 @@ func (c *court) public() []published {
 }
 
 // changes lists the changes of trust that an attempt caused.
-func (c *court) changes(id nostr.ID) (all []fact.TrustChanged) {
+func (c *court) changes(id nostr.ID) []fact.TrustChanged {
 	c.Helper()
-	for e, err := range c.journal.Entries(c.Context(), 1) {
-		if err != nil {
-			c.Fatal(err)
-		}
-		for _, f := range e.Facts {
-			if f, ok := f.(fact.TrustChanged); ok && f.Attempt == id {
-				all = append(all, f)
-			}
-		}
-	}
-	return all
+	return slices.DeleteFunc(steptest.Facts[fact.TrustChanged](c), func(f fact.TrustChanged) bool { return f.Attempt != id })
 }
 
 var (
@@ -296,10 +265,10 @@ func TestObjectionBeforeReview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t, passed, fails, passed)
 		c.delivers()
-		c.pass(23 * time.Hour)
+		c.Pass(23 * time.Hour)
 		before := c.trusts() // 0.6: a first success with a score below 0.95
 		id := c.delivers()
-		c.pass(30 * time.Minute)
+		c.Pass(30 * time.Minute)
 		if len(c.changes(id)) != 1 || c.trusts() >= before || len(c.receipts(id)) != 1 {
 			t.Fatalf("trust went from %s to %s, %d receipts", before, c.trusts(), len(c.receipts(id)))
 		}
@@ -314,15 +283,15 @@ func TestObjectionBeforeReview(t *testing.T) {
 		if err := c.work.Object(t.Context(), id, "the test wants Python 2"); err != nil {
 			t.Fatal(err)
 		}
-		c.pass(time.Minute)
+		c.Pass(time.Minute)
 		if a, _, _ := c.jobs.Attempt(id); a.State != guild.Disputed {
 			t.Errorf("the attempt is %s", a.State)
 		}
-		c.pass(2*time.Hour - 2*time.Minute)
+		c.Pass(2*time.Hour - 2*time.Minute)
 		if len(c.public()) != 0 {
 			t.Error("something is said in public while a verdict is disputed")
 		}
-		c.pass(10 * time.Minute)
+		c.Pass(10 * time.Minute)
 		c.isCorrected(id, before)
 	})
 }
@@ -359,16 +328,16 @@ func TestCorrectedRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t, passed, violates, passed)
 		c.delivers()
-		c.pass(time.Hour)
+		c.Pass(time.Hour)
 		id := c.delivers()
-		c.pass(time.Hour)
+		c.Pass(time.Hour)
 		if p := c.partners.Provider(c.service); p.State != guild.Removed {
 			t.Fatalf("it is %s", p.State)
 		}
 		if err := c.work.Object(t.Context(), id, "ptrace is what the task asks for"); err != nil {
 			t.Fatal(err)
 		}
-		c.pass(10 * time.Minute)
+		c.Pass(10 * time.Minute)
 		if p := c.partners.Provider(c.service); p.State == guild.Removed {
 			t.Error("it is still removed")
 		}
@@ -389,14 +358,14 @@ func TestVerdictStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt(t, passed, fails)
 		c.delivers()
-		c.pass(23 * time.Hour)
+		c.Pass(23 * time.Hour)
 		id := c.delivers()
-		c.pass(time.Minute)
+		c.Pass(time.Minute)
 		fallen := c.trusts()
 		if err := c.work.Object(t.Context(), id, "no"); err != nil { // the judge has no verdict left
 			t.Fatal(err)
 		}
-		c.pass(3 * time.Hour)
+		c.Pass(3 * time.Hour)
 		if told := c.heard.Latest(); len(told) != 2 || told[0].Outcome != guild.Failure || told[0].Before != guild.Failure {
 			t.Errorf("the provider was told %+v", told)
 		}

@@ -47,25 +47,25 @@ func TestBadLettersSnapshot(t *testing.T) {
 
 func TestDisputeHoldsReview(t *testing.T) {
 	for name, end := range map[string]func(w *world, id nostr.ID){
-		"until it is given again": func(w *world, id nostr.ID) { w.judges(id, guild.Success, 950_000) },
-		"until it is clear that it cannot be": func(w *world, id nostr.ID) {
-			w.decides(jobOf(id), fact.AttemptUndecided{Attempt: id, Reason: "no sandbox"}, fact.AttemptParked{Attempt: id, Reason: "no sandbox"})
+		"judged again": func(w *world, id nostr.ID) { w.judges(id, guild.Success, 950_000) },
+		"cannot be judged again": func(w *world, id nostr.ID) {
+			w.Write(jobOf(id), fact.AttemptUndecided{Attempt: id, Reason: "no sandbox"}, fact.AttemptParked{Attempt: id, Reason: "no sandbox"})
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w, s := newWorld(t, nil), alice.service()
 			id := w.works(s, 600_000)
-			w.decides(jobOf(id), fact.AttemptDisputed{Attempt: id, By: byProvider, Reason: "why"})
+			w.Write(jobOf(id), fact.AttemptDisputed{Attempt: id, By: byProvider, Reason: "why"})
 			for range maxRecent + 1 { // many other jobs meanwhile
 				w.works(s, 600_000)
 			}
-			w.pass(10 * day)
+			w.Pass(10 * day)
 			w.wants(0, "")
 			if l, _ := w.fold.line(lineKey(python, s)); !strings.Contains(l.rest(), "disputed") || len(l.Recent) != maxRecent {
 				t.Errorf("%s: %q, %d are remembered", name, l.rest(), len(l.Recent))
 			}
 			end(w, id)
-			w.pass(day)
+			w.Pass(day)
 			w.wants(1, "3.4")
 		})
 	}

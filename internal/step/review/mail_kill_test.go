@@ -3,64 +3,45 @@ package review
 import (
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/journal"
 	"guild/internal/journal/fact"
+	"guild/internal/step/steptest"
 )
 
 // A verdict is told, objected to, given again and told again. The process dies after each entry of that, and also
 // before it could write that a message was sent.
 func TestMailKilledAtEveryEntry(t *testing.T) {
-	var whole []fact.Entry
 	var want []nostr.ID
-	synctest.Test(t, func(t *testing.T) {
+	live := func(t *testing.T) []fact.Entry {
 		o := newOffice(t, nil)
 		id := o.asks(alice)
-		o.pass(time.Minute)
+		o.Pass(time.Minute)
 		o.judges(id, failed(3, 10))
-		o.pass(time.Hour)
+		o.Pass(time.Hour)
 		if err := o.objects(alice, id, 1); err != nil {
 			t.Fatal(err)
 		}
-		o.pass(time.Minute)
+		o.Pass(time.Minute)
 		o.judges(id, guild.Verdict{Outcome: guild.Success, Score: guild.Micro, Passed: 10, Expected: 10})
-		for e, err := range o.journal.Entries(t.Context(), 1) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			whole = append(whole, e)
+		if want = o.ids(); len(want) != 2 {
+			t.Fatalf("%d messages", len(want))
 		}
-		want = o.ids()
+		return o.Entries()
+	}
+	steptest.KillAtEachEntry(t, 10, live, func(t *testing.T, left, rest []fact.Entry) {
+		o := newOffice(t, nil)
+		o.Stop()
+		o.Relive(left)
+		o.restart()
+		o.goOn(rest)
+		o.Pass(time.Hour)
+		o.endsAlike(want, left)
 	})
-	if len(want) != 2 || len(whole) < 10 {
-		t.Fatalf("%d messages, %d entries", len(want), len(whole))
-	}
-	for died := 1; died <= len(whole); died++ {
-		synctest.Test(t, func(t *testing.T) {
-			o := newOffice(t, nil)
-			o.stop()
-			for _, e := range whole[:died] {
-				o.until(e.At)
-				err := o.journal.Do(t.Context(), e.Subject, e.Cause, func(tx *journal.Tx) error { tx.Append(e.Facts...); return nil })
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			o.restart()
-			o.goOn(whole[died:])
-			o.pass(time.Hour)
-			last := whole[died-1].Facts
-			o.endsAlike(last[len(last)-1].Type(), want, whole[:died])
-		})
-	}
 }
-
-func (o *office) until(at int64) { o.pass(time.Until(time.UnixMilli(at))) }
 
 // ids lists the messages that a provider got, each once.
 func (o *office) ids() (ids []nostr.ID) {
@@ -77,33 +58,33 @@ func (o *office) goOn(rest []fact.Entry) {
 		for _, f := range e.Facts {
 			switch f := f.(type) {
 			case fact.AttemptDisputed:
-				o.until(e.At)
+				o.PassUntil(e.At)
 				if err := o.objects(alice, f.Attempt, 1); err != nil {
 					o.Error(err)
 				}
 			case fact.AttemptTold, fact.EffectClaimed, fact.EffectRenewed, fact.EffectSettled:
 			default:
-				o.until(e.At)
-				o.decides(e.Subject, f)
+				o.PassUntil(e.At)
+				o.Write(e.Subject, f)
 			}
 		}
 	}
-	wantDrop(o.T, o.objects(alice, nostr.ID{0xa, 1}, 1), guild.Repeated)
+	steptest.WantDrop(o.T, o.objects(alice, nostr.ID{0xa, 1}, 1), guild.Repeated)
 }
 
 // endsAlike checks that both verdicts were told in the same messages and that the objection was accepted once.
-func (o *office) endsAlike(died string, want []nostr.ID, before []fact.Entry) {
+func (o *office) endsAlike(want []nostr.ID, before []fact.Entry) {
 	o.Helper()
-	told := o.all("attempt.told")
-	if len(told) != 2 || told[0].(fact.AttemptTold).Message != want[0] || told[1].(fact.AttemptTold).Message != want[1] {
-		o.Errorf("after %s: told %+v", died, told)
+	told := steptest.Facts[fact.AttemptTold](o)
+	if len(told) != 2 || told[0].Message != want[0] || told[1].Message != want[1] {
+		o.Errorf("told %+v", told)
 	}
-	if n := len(o.all("attempt.disputed")); n != 1 {
-		o.Errorf("after %s: %d objections", died, n)
+	if n := len(steptest.Facts[fact.AttemptDisputed](o)); n != 1 {
+		o.Errorf("%d objections", n)
 	}
 	for _, id := range o.ids() {
 		if !slices.Contains(want, id) {
-			o.Errorf("after %s: a message of its own", died)
+			o.Errorf("a message of its own")
 		}
 	}
 	sent := 0 // before it died
@@ -115,6 +96,6 @@ func (o *office) endsAlike(died string, want []nostr.ID, before []fact.Entry) {
 		}
 	}
 	if len(o.ids()) != 2-sent {
-		o.Errorf("after %s: %d messages after %d", died, len(o.ids()), sent)
+		o.Errorf("%d messages after %d", len(o.ids()), sent)
 	}
 }

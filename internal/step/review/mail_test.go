@@ -14,24 +14,18 @@ import (
 
 	"guild"
 	"guild/internal/hand/dm"
-	"guild/internal/journal"
-	"guild/internal/journal/due"
-	"guild/internal/journal/due/duetest"
 	"guild/internal/journal/fact"
-	"guild/internal/journal/journaltest"
 	"guild/internal/policy"
+	"guild/internal/step/steptest"
 	"guild/nip90"
 )
 
 // office is a journal with a running Mail.
 type office struct {
-	*testing.T
+	*steptest.World
 	*Mail
-	dir     string
-	fold    *Letters
-	journal *journal.Journal
-	change  func(*Config)
-	stop    func()
+	fold   *Letters
+	change func(*Config)
 
 	mu       sync.Mutex
 	sent     []guild.Verified
@@ -42,21 +36,17 @@ type office struct {
 
 func newOffice(t *testing.T, change func(*Config)) *office {
 	t.Helper()
-	o := &office{T: t, dir: journaltest.Dir(t), change: change}
-	if err := journal.Init(o.dir); err != nil {
-		t.Fatal(err)
-	}
+	o := &office{World: steptest.New(t), change: change}
 	o.start()
 	return o
 }
 
 func (o *office) start() {
 	o.Helper()
-	claims := due.NewClaims()
 	o.fold = NewLetters()
-	o.journal = journaltest.Reopen(o.T, o.dir, o.fold, claims)
+	o.OpenJournal(o.fold)
 	c := Config{
-		Journal: o.journal, Keyer: owner.signer, PubKey: owner.key, Now: time.Now, Policy: policy.Default, Publish: o.publish,
+		Journal: o.Journal, Keyer: owner.signer, PubKey: owner.key, Now: time.Now, Policy: policy.Default, Publish: o.publish,
 		Relays: func() []string { return []string{"wss://ours.example"} },
 		Offer: func(s guild.Service) (guild.Offer, bool) {
 			return guild.Offer{Service: s, Relays: []string{"wss://theirs.example", "wss://ours.example"}}, true
@@ -66,17 +56,13 @@ func (o *office) start() {
 		o.change(&c)
 	}
 	o.Mail = NewMail(c, o.fold)
-	o.stop = duetest.Run(o.T, &due.Runner{Journal: o.journal, Claims: claims, Sources: []due.Source{o.Due}})
+	o.Run(o.Due)
 }
 
 func (o *office) restart() {
 	o.Helper()
-	o.stop()
-	if err := o.journal.Close(); err != nil {
-		o.Fatal(err)
-	}
 	o.start()
-	o.pass(0)
+	o.Pass(0)
 }
 
 func (o *office) publish(_ context.Context, v guild.Verified, relays []string) error {
@@ -88,25 +74,13 @@ func (o *office) publish(_ context.Context, v guild.Verified, relays []string) e
 	return o.refuses
 }
 
-func (o *office) pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
-func (o *office) decides(guard fact.Subject, facts ...fact.Fact) {
-	o.Helper()
-	if err := o.journal.Do(o.Context(), guard, "", func(tx *journal.Tx) error { tx.Append(facts...); return nil }); err != nil {
-		o.Fatal(err)
-	}
-}
-
 // asks plans an attempt by a provider.
 func (o *office) asks(p person) nostr.ID {
 	o.Helper()
 	o.attempts++
 	id, job := nostr.ID{0xa, byte(o.attempts)}, guild.JobID{byte(o.attempts)}
-	o.decides(fact.JobSubject(job), fact.JobOpened{Job: job, Task: python, Kind: 5000})
-	o.decides(fact.JobSubject(job), fact.AttemptPlanned{Attempt: id, Job: job, Provider: p.service()})
+	o.Write(fact.JobSubject(job), fact.JobOpened{Job: job, Task: python, Kind: 5000})
+	o.Write(fact.JobSubject(job), fact.AttemptPlanned{Attempt: id, Job: job, Provider: p.service()})
 	return id
 }
 
@@ -120,15 +94,15 @@ func failed(passed, expected int) guild.Verdict {
 // judges gives a verdict, and records it.
 func (o *office) judges(attempt nostr.ID, v guild.Verdict) {
 	o.Helper()
-	o.decides(jobOf(attempt), fact.AttemptJudged{Attempt: attempt, Hash: guild.Sum([]byte(v.Outcome)), Verdict: v})
+	o.Write(jobOf(attempt), fact.AttemptJudged{Attempt: attempt, Hash: guild.Sum([]byte(v.Outcome)), Verdict: v})
 	o.records(attempt)
 }
 
 func (o *office) records(attempt nostr.ID) {
 	o.Helper()
 	x, _ := o.fold.of(attempt)
-	o.decides(jobOf(attempt), fact.AttemptRecorded{Attempt: attempt, Receipt: "r-" + string(rune('1'+x.Round)), Stored: guild.Sum(attempt[:])})
-	o.pass(0)
+	o.Write(jobOf(attempt), fact.AttemptRecorded{Attempt: attempt, Receipt: "r-" + string(rune('1'+x.Round)), Stored: guild.Sum(attempt[:])})
+	o.Pass(0)
 }
 
 // inbox returns the messages that a person can read, each once.
@@ -164,21 +138,6 @@ func (o *office) hears(p person, count int) (dm.Verdict, dm.Message) {
 	return v, all[count-1]
 }
 
-func (o *office) all(kind string) (facts []fact.Fact) {
-	o.Helper()
-	for e, err := range o.journal.Entries(o.Context(), 1) {
-		if err != nil {
-			o.Fatal(err)
-		}
-		for _, f := range e.Facts {
-			if f.Type() == kind {
-				facts = append(facts, f)
-			}
-		}
-	}
-	return facts
-}
-
 // objects has a person object to a verdict by guild's own kind of message.
 func (o *office) objects(p person, attempt nostr.ID, event byte) error {
 	o.Helper()
@@ -193,9 +152,9 @@ func TestTellVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t, nil)
 		id := o.asks(alice)
-		o.decides(jobOf(id), fact.AttemptJudged{Attempt: id, Hash: guild.Hash{1}, Verdict: failed(3, 10)})
+		o.Write(jobOf(id), fact.AttemptJudged{Attempt: id, Hash: guild.Hash{1}, Verdict: failed(3, 10)})
 		judged := time.Now()
-		o.pass(time.Minute)
+		o.Pass(time.Minute)
 		if len(o.inbox(alice)) != 0 {
 			t.Fatal("it is told before there is a receipt")
 		}
@@ -217,11 +176,11 @@ func TestTellVerdict(t *testing.T) {
 				t.Errorf("it gives a hidden test away: %s", m.Content)
 			}
 		}
-		told := o.all("attempt.told")
-		if len(told) != 1 || told[0].(fact.AttemptTold) != (fact.AttemptTold{Attempt: id, Message: m.ID}) {
+		told := steptest.Facts[fact.AttemptTold](o)
+		if len(told) != 1 || told[0] != (fact.AttemptTold{Attempt: id, Message: m.ID}) {
 			t.Errorf("%+v", told)
 		}
-		o.pass(3 * 24 * time.Hour)
+		o.Pass(3 * 24 * time.Hour)
 		o.restart()
 		o.hears(alice, 1)
 	})
@@ -235,7 +194,7 @@ func TestCauseText(t *testing.T) {
 		{guild.Verdict{Outcome: guild.Success, Expected: 10, Passed: 10}, ""},
 		{guild.Verdict{Outcome: guild.Partial, Expected: 10, Passed: 9, Cause: "1 of 10 tests did not pass: test_hidden"}, "1 of 10 tests did not pass"},
 		{guild.Verdict{Outcome: guild.Failure, Expected: 10, Passed: 9, Cause: "a smoke test did not pass: test_hidden"}, "1 of 10 tests did not pass"},
-		{guild.Verdict{Outcome: guild.Failure, Cause: "the delivery is no bundle: gzip"}, "nothing in it could be tested"},
+		{guild.Verdict{Outcome: guild.Failure, Cause: "the delivery is not a bundle: gzip"}, "nothing in it could be tested"},
 		{guild.Verdict{Outcome: guild.Failure, Ruling: &guild.Ruling{Note: "I do not like it"}}, "a person has ruled so"},
 		{guild.Verdict{Outcome: guild.Error, Expected: 10, Cause: "AssertionError: 41 != 42"}, "it crashed or ran over a limit"},
 		{guild.Verdict{Outcome: guild.Violation, Cause: "openat: /tests/hidden.py"}, "it tried to do what the sandbox forbids"},
@@ -251,8 +210,8 @@ func TestTellRelays(t *testing.T) {
 		letterbox []string
 		want      []string
 	}{
-		"it says where it reads messages": {[]string{"wss://box.example"}, []string{"wss://box.example"}},
-		"it does not":                     {nil, []string{"wss://theirs.example", "wss://ours.example"}},
+		"with an inbox":    {[]string{"wss://box.example"}, []string{"wss://box.example"}},
+		"without an inbox": {nil, []string{"wss://theirs.example", "wss://ours.example"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			o := newOffice(t, func(c2 *Config) {
@@ -276,25 +235,25 @@ func TestNotTold(t *testing.T) {
 		change func(*Config)
 		what   func(o *office)
 	}{
-		"what we did ourselves":   {nil, func(o *office) { o.judges(o.asks(owner), failed(3, 10)) }},
-		"when we are to be quiet": {func(c *Config) { c.Quiet = true }, func(o *office) { o.judges(o.asks(alice), failed(3, 10)) }},
-		"of what has no verdict": {nil, func(o *office) {
+		"our own work":          {nil, func(o *office) { o.judges(o.asks(owner), failed(3, 10)) }},
+		"when told to be quiet": {func(c *Config) { c.Quiet = true }, func(o *office) { o.judges(o.asks(alice), failed(3, 10)) }},
+		"without a verdict": {nil, func(o *office) {
 			id := o.asks(alice)
-			o.decides(jobOf(id), fact.AttemptExpired{Attempt: id})
-			o.decides(jobOf(id), fact.AttemptRecorded{Attempt: id})
+			o.Write(jobOf(id), fact.AttemptExpired{Attempt: id})
+			o.Write(jobOf(id), fact.AttemptRecorded{Attempt: id})
 		}},
-		"of what is long over": {nil, func(o *office) {
-			o.stop()
+		"long over": {nil, func(o *office) {
+			o.Stop()
 			o.judges(o.asks(alice), failed(3, 10))
-			o.pass(49 * time.Hour)
+			o.Pass(49 * time.Hour)
 			o.restart()
 		}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			o := newOffice(t, c.change)
 			c.what(o)
-			o.pass(time.Minute)
-			if len(o.sent) != 0 || len(o.all("attempt.told")) != 0 {
+			o.Pass(time.Minute)
+			if len(o.sent) != 0 || len(steptest.Facts[fact.AttemptTold](o)) != 0 {
 				t.Errorf("%s: %d messages", name, len(o.sent))
 			}
 		})
@@ -307,9 +266,9 @@ func TestTellGivesUp(t *testing.T) {
 		o.refuses = errNoRelay
 		id := o.asks(alice)
 		o.judges(id, failed(3, 10))
-		o.pass(time.Hour)
-		told := o.all("attempt.told")
-		if len(told) != 1 || !strings.Contains(told[0].(fact.AttemptTold).Given, errNoRelay.Error()) {
+		o.Pass(time.Hour)
+		told := steptest.Facts[fact.AttemptTold](o)
+		if len(told) != 1 || !strings.Contains(told[0].Given, errNoRelay.Error()) {
 			t.Fatalf("%+v", told)
 		}
 		if err := o.objects(alice, id, 1); err != nil { // the provider may have learned of the verdict otherwise
@@ -338,11 +297,11 @@ func TestObjection(t *testing.T) {
 		{"somebody else by a reply", time.Hour, func(o *office, _, message nostr.ID) error {
 			return o.Read(o.Context(), bob.key, nostr.ID{0xe}, message, "it is wrong")
 		}, guild.Stranger},
-		{"about nothing that was asked", time.Hour, func(o *office, _, _ nostr.ID) error { return o.objects(alice, nostr.ID{9}, 1) }, guild.Unrequested},
-		{"no reply", time.Hour, func(o *office, _, _ nostr.ID) error {
+		{"about an unknown request", time.Hour, func(o *office, _, _ nostr.ID) error { return o.objects(alice, nostr.ID{9}, 1) }, guild.Unrequested},
+		{"a message that replies to nothing", time.Hour, func(o *office, _, _ nostr.ID) error {
 			return o.Read(o.Context(), alice.key, nostr.ID{0xe}, nostr.ID{}, "good morning")
 		}, guild.Unrequested},
-		{"a broken one", time.Hour, func(o *office, _, message nostr.ID) error {
+		{"a malformed objection", time.Hour, func(o *office, _, message nostr.ID) error {
 			return o.Read(o.Context(), alice.key, nostr.ID{0xe}, message, `{"type":"guild.objection","version":7}`)
 		}, guild.Malformed},
 	} {
@@ -351,14 +310,14 @@ func TestObjection(t *testing.T) {
 			id := o.asks(alice)
 			o.judges(id, failed(3, 10))
 			_, m := o.hears(alice, 1)
-			o.pass(c.after)
+			o.Pass(c.after)
 			err := c.by(o, id, m.ID)
-			if disputes := o.all("attempt.disputed"); c.want == "" {
-				if err != nil || len(disputes) != 1 || disputes[0].(fact.AttemptDisputed).By != "provider" || disputes[0].(fact.AttemptDisputed).Reason == "" {
+			if disputes := steptest.Facts[fact.AttemptDisputed](o); c.want == "" {
+				if err != nil || len(disputes) != 1 || disputes[0].By != "provider" || disputes[0].Reason == "" {
 					t.Errorf("%s: %v, %+v", c.name, err, disputes)
 				}
 			} else {
-				wantDrop(t, err, c.want)
+				steptest.WantDrop(t, err, c.want)
 				if len(disputes) != 0 {
 					t.Errorf("%s: %+v", c.name, disputes)
 				}
@@ -386,14 +345,14 @@ func TestNoObjection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t, nil)
 		id := o.asks(alice)
-		wantDrop(t, o.says(alice, id, nip90.Error, 0), guild.Unexpected) // a refusal of the request
-		o.pass(time.Hour)
+		steptest.WantDrop(t, o.says(alice, id, nip90.Error, 0), guild.Unexpected) // a refusal of the request
+		o.Pass(time.Hour)
 		o.judges(id, failed(3, 10))
-		wantDrop(t, o.says(alice, id, nip90.Success, 0), guild.Unexpected)
-		wantDrop(t, o.says(bob, id, nip90.Error, 0), guild.Unexpected)
-		wantDrop(t, o.says(alice, nostr.ID{9}, nip90.Error, 0), guild.Unexpected)
-		wantDrop(t, o.says(alice, id, nip90.Error, -time.Minute), guild.Unexpected) // from before the verdict
-		if len(o.all("attempt.disputed")) != 0 {
+		steptest.WantDrop(t, o.says(alice, id, nip90.Success, 0), guild.Unexpected)
+		steptest.WantDrop(t, o.says(bob, id, nip90.Error, 0), guild.Unexpected)
+		steptest.WantDrop(t, o.says(alice, nostr.ID{9}, nip90.Error, 0), guild.Unexpected)
+		steptest.WantDrop(t, o.says(alice, id, nip90.Error, -time.Minute), guild.Unexpected) // from before the verdict
+		if len(steptest.Facts[fact.AttemptDisputed](o)) != 0 {
 			t.Error("it is judged again")
 		}
 		for _, odd := range []nostr.Event{
@@ -418,16 +377,16 @@ func TestOneObjectionPerVerdict(t *testing.T) {
 		if err := o.objects(alice, id, 1); err != nil {
 			t.Fatal(err)
 		}
-		wantDrop(t, o.objects(alice, id, 1), guild.Repeated) // a relay sends it again
-		wantDrop(t, o.objects(alice, id, 2), guild.Repeated)
-		o.pass(time.Hour)
+		steptest.WantDrop(t, o.objects(alice, id, 1), guild.Repeated) // a relay sends it again
+		steptest.WantDrop(t, o.objects(alice, id, 2), guild.Repeated)
+		o.Pass(time.Hour)
 		o.judges(id, failed(4, 10))
-		wantDrop(t, o.objects(alice, id, 3), guild.Repeated)
+		steptest.WantDrop(t, o.objects(alice, id, 3), guild.Repeated)
 		v, _ := o.hears(alice, 2)
 		if v.Passed != 4 || v.Until != 0 || v.Receipt != "r-2" || !strings.Contains(v.Text, "judged again: FAILURE") || !strings.Contains(v.Text, "final") {
 			t.Errorf("%+v", v)
 		}
-		if len(o.all("attempt.disputed")) != 1 {
+		if len(steptest.Facts[fact.AttemptDisputed](o)) != 1 {
 			t.Error("it is judged a third time")
 		}
 	})
@@ -448,16 +407,16 @@ func TestObjectionsPerDay(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		wantDrop(t, o.objects(alice, ids[3], 4), guild.Flood)
+		steptest.WantDrop(t, o.objects(alice, ids[3], 4), guild.Flood)
 		if err := o.objects(bob, other, 5); err != nil {
 			t.Error(err)
 		}
 		o.restart()
-		wantDrop(t, o.objects(alice, ids[3], 4), guild.Flood)
-		o.pass(20 * time.Hour)
+		steptest.WantDrop(t, o.objects(alice, ids[3], 4), guild.Flood)
+		o.Pass(20 * time.Hour)
 		late := o.asks(alice)
 		o.judges(late, failed(3, 10))
-		o.pass(4 * time.Hour)
+		o.Pass(4 * time.Hour)
 		if err := o.objects(alice, late, 6); err != nil { // a day after the first three
 			t.Error(err)
 		}
@@ -475,7 +434,7 @@ func TestConcurrentObjections(t *testing.T) {
 			all.Go(func() { _ = o.objects(alice, nostr.ID{0xa, byte(i + 1)}, byte(i)) })
 		}
 		all.Wait()
-		if n := len(o.all("attempt.disputed")); n != 3 {
+		if n := len(steptest.Facts[fact.AttemptDisputed](o)); n != 3 {
 			t.Errorf("%d are judged again", n)
 		}
 	})
@@ -487,7 +446,7 @@ func TestAnswerToSuccess(t *testing.T) {
 		id := o.asks(alice)
 		o.judges(id, guild.Verdict{Outcome: guild.Success, Score: 850_000, Passed: 10, Expected: 10})
 		_, m := o.hears(alice, 1)
-		wantDrop(t, o.Read(t.Context(), alice.key, nostr.ID{0xe}, m.ID, "thank you"), guild.Unrequested)
+		steptest.WantDrop(t, o.Read(t.Context(), alice.key, nostr.ID{0xe}, m.ID, "thank you"), guild.Unrequested)
 		if err := o.objects(alice, id, 1); err != nil {
 			t.Error(err)
 		}
@@ -508,7 +467,7 @@ func TestOwnerDispute(t *testing.T) {
 		if err := o.Dispute(t.Context(), id, "odd"); !errors.Is(err, ErrDisputed) {
 			t.Error(err)
 		}
-		if d := o.all("attempt.disputed"); len(d) != 1 || d[0].(fact.AttemptDisputed) != (fact.AttemptDisputed{Attempt: id, By: "owner", Reason: "odd"}) {
+		if d := steptest.Facts[fact.AttemptDisputed](o); len(d) != 1 || d[0] != (fact.AttemptDisputed{Attempt: id, By: "owner", Reason: "odd"}) {
 			t.Errorf("%+v", d)
 		}
 		o.judges(id, failed(3, 10))
@@ -516,7 +475,7 @@ func TestOwnerDispute(t *testing.T) {
 			t.Error(err)
 		}
 		o.judges(id, failed(3, 10))
-		o.pass(24 * time.Hour)
+		o.Pass(24 * time.Hour)
 		if err := o.Dispute(t.Context(), id, "odd"); !errors.Is(err, ErrFinal) {
 			t.Error(err)
 		}
@@ -531,7 +490,7 @@ func TestRejudgingFails(t *testing.T) {
 		if err := o.objects(alice, id, 1); err != nil {
 			t.Fatal(err)
 		}
-		o.decides(jobOf(id), fact.AttemptUndecided{Attempt: id, Reason: "no sandbox"}, fact.AttemptParked{Attempt: id, Reason: "no sandbox"})
+		o.Write(jobOf(id), fact.AttemptUndecided{Attempt: id, Reason: "no sandbox"}, fact.AttemptParked{Attempt: id, Reason: "no sandbox"})
 		o.records(id)
 		v, _ := o.hears(alice, 2)
 		if v.Outcome != guild.Failure || v.Passed != 3 || v.Until != 0 || !strings.Contains(v.Text, "could not be judged again") {
@@ -549,9 +508,9 @@ func TestOldVerdictsAreDropped(t *testing.T) {
 		if err := o.objects(bob, doubted, 1); err != nil {
 			t.Fatal(err)
 		}
-		o.pass(49 * time.Hour)
+		o.Pass(49 * time.Hour)
 		o.judges(o.asks(carol), failed(3, 10))
-		wantDrop(t, o.objects(alice, old, 2), guild.Unrequested)
+		steptest.WantDrop(t, o.objects(alice, old, 2), guild.Unrequested)
 		if s := o.fold.Copy(); s.Judged.Len() != 2 || s.Messages.Len() != 2 || s.Open.Len() != 0 || s.Owed.Len() != 0 {
 			t.Errorf("%d attempts, %d messages", s.Judged.Len(), s.Messages.Len())
 		}

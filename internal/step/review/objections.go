@@ -24,8 +24,8 @@ const (
 
 // The reasons why a verdict is not judged again.
 var (
-	ErrNoVerdict = errors.New("there is no recorded verdict that is young enough")
-	ErrDisputed  = errors.New("it is being judged again already")
+	ErrNoVerdict = errors.New("there is no recorded verdict, or it is too old")
+	ErrDisputed  = errors.New("it is already being judged again")
 	ErrFinal     = errors.New("the verdict is final")
 )
 
@@ -140,7 +140,7 @@ func (m *Mail) Dispute(ctx context.Context, attempt nostr.ID, reason string) err
 		return fmt.Errorf("dispute the verdict on %.8s: %w", attempt.Hex(), ErrNoVerdict)
 	}
 	return m.c.Journal.Do(ctx, fact.JobSubject(x.Job), "", func(tx *journal.Tx) error {
-		err := error(nil)
+		var err error
 		now, _ := m.fold.of(attempt)
 		switch {
 		case now.Disputed:

@@ -294,7 +294,7 @@ func (o *others) keep(ctx context.Context, p place, from string, raw []byte) err
 	head, err := json.Marshal(sighting{From: guild.Cut(from, nipreview.MaxValue), Proven: o.by[p] != nil && o.by[p].proven})
 	o.mu.RUnlock()
 	if err != nil {
-		return fmt.Errorf("a review: %w", err)
+		return fmt.Errorf("save a review: %w", err)
 	}
 	return o.c.Journal.See(ctx, p.subject(), append(append(head, '\n'), raw...))
 }
@@ -348,7 +348,7 @@ func (o *others) remember(m journal.SeenMessage) (left []string) {
 func parseSighting(m journal.SeenMessage) (p place, s sighting, e nostr.Event, err error) {
 	digits := strings.TrimPrefix(m.Subject, seenPrefix+".")
 	if len(digits) != hex.EncodedLen(len(p)) {
-		return p, s, e, fmt.Errorf("seen %q: no review", m.Subject)
+		return p, s, e, fmt.Errorf("entry %q is not a review", m.Subject)
 	}
 	if _, err = hex.Decode(p[:], []byte(digits)); err != nil {
 		return p, s, e, err

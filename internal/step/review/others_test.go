@@ -16,6 +16,7 @@ import (
 	"guild"
 	"guild/internal/journal/fact"
 	"guild/internal/policy"
+	"guild/internal/step/steptest"
 	"guild/nipreview"
 	"guild/receipt"
 )
@@ -42,7 +43,7 @@ func (w *world) mustSay(p person, r nipreview.Review, at time.Time) nostr.ID {
 // trusts has this node trust a key as a provider.
 func (w *world) trusts(p person, task string, so guild.Trust) {
 	w.Helper()
-	w.decides(fact.TrustSubject(task), fact.TrustChanged{Task: task, Service: p.service(), To: so})
+	w.Write(fact.TrustSubject(task), fact.TrustChanged{Task: task, Service: p.service(), To: so})
 }
 
 // TestWeights multiplies the trust in the reviewer by the factor for age and by a half if there is no receipt. With a
@@ -150,7 +151,7 @@ func TestUnknownReviewers(t *testing.T) {
 		w := newWorld(t, follows(bob))
 		w.mustSay(bob, of(alice, 250_000), time.Now())
 		before, order := w.About(alice.key, python), w.Order(alice.service())
-		facts := w.journal.Last()
+		facts := w.Journal.Last()
 		for n := range 1000 {
 			w.mustSay(newPerson(1000+n), of(alice, 1_000_000), time.Now())
 		}
@@ -164,8 +165,8 @@ func TestUnknownReviewers(t *testing.T) {
 		if got := w.Order(alice.service()); got != order {
 			t.Errorf("the order was %s and is %s", order, got)
 		}
-		w.pass(time.Hour)
-		if w.fold.Esteem(alice.key) != 0 || w.journal.Last() != facts {
+		w.Pass(time.Hour)
+		if w.fold.Esteem(alice.key) != 0 || w.Journal.Last() != facts {
 			t.Error("strangers moved trust, or wrote facts")
 		}
 		w.wants(0, "")
@@ -176,17 +177,17 @@ func TestDroppedReviews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, now := newWorld(t, nil), time.Now()
 		_, err := w.says(alice, of(alice, 1_000_000), now)
-		wantDrop(t, err, guild.SelfReview)
+		steptest.WantDrop(t, err, guild.SelfReview)
 		_, err = w.says(bob, of(alice, 1_000_000), now.Add(time.Hour+time.Second))
-		wantDrop(t, err, guild.Future)
+		steptest.WantDrop(t, err, guild.Future)
 		_, err = w.hears(bob, nostr.Event{Kind: Kind, CreatedAt: nostr.Timestamp(now.Unix())})
-		wantDrop(t, err, guild.Malformed)
+		steptest.WantDrop(t, err, guild.Malformed)
 		_, err = w.hears(bob, nostr.Event{Kind: 1985, CreatedAt: nostr.Timestamp(now.Unix())})
-		wantDrop(t, err, guild.Unexpected)
+		steptest.WantDrop(t, err, guild.Unexpected)
 		long := of(alice, 1_000_000)
 		long.Summary, long.Recommendation = strings.Repeat("x", 2000), strings.Repeat("y", 2000)
 		_, err = w.says(bob, long, now)
-		wantDrop(t, err, guild.TooLarge)
+		steptest.WantDrop(t, err, guild.TooLarge)
 		if _, err = w.says(owner, of(alice, 0), now); err != nil {
 			t.Errorf("our own: %v", err)
 		}
@@ -195,7 +196,7 @@ func TestDroppedReviews(t *testing.T) {
 		}
 		w.mustSay(bob, of(alice, 500_000), now)
 		_, err = w.says(bob, of(alice, 400_000), now.Add(-time.Second))
-		wantDrop(t, err, guild.Outdated)
+		steptest.WantDrop(t, err, guild.Outdated)
 		w.mustSay(bob, of(alice, 500_000), now) // a relay sends it again
 		set := of(alice, 500_000)
 		set.Kind = KindSet
@@ -221,7 +222,7 @@ func TestNewestReviewCounts(t *testing.T) {
 			}
 			w.restart()
 		}
-		if w.journal.Last() != 0 {
+		if w.Journal.Last() != 0 {
 			t.Error("what strangers wrote became facts")
 		}
 	})
@@ -240,13 +241,13 @@ func TestRetractedByAuthor(t *testing.T) {
 				r := of(alice, 1_000_000)
 				r.Kind = KindSet
 				id := w.mustSay(bob, r, said)
-				w.pass(time.Minute)
+				w.Pass(time.Minute)
 				deletion := nostr.Event{Kind: KindDeletion, CreatedAt: nostr.Timestamp(time.Now().Unix()), Tags: names(id)}
 				if !w.Deletes(nostr.Event{Kind: KindDeletion, PubKey: bob.key, Tags: names(id)}) || !w.Deletes(nostr.Event{Tags: nostr.Tags{{"e", id.Hex()}}}) {
 					t.Error("it is not seen to be about a review")
 				}
 				_, err := w.hears(carol, deletion)
-				wantDrop(t, err, guild.Misdirected)
+				steptest.WantDrop(t, err, guild.Misdirected)
 				if w.known() != 1 {
 					t.Fatal("somebody else took it back")
 				}
@@ -258,10 +259,10 @@ func TestRetractedByAuthor(t *testing.T) {
 						t.Error("it is still there")
 					}
 					_, err = w.says(bob, r, said)
-					wantDrop(t, err, guild.Outdated)
+					steptest.WantDrop(t, err, guild.Outdated)
 					w.restart()
 				}
-				w.pass(time.Minute)
+				w.Pass(time.Minute)
 				w.mustSay(bob, r, time.Now())
 				if w.known() != 1 {
 					t.Error("its author cannot say anything any more")
@@ -281,7 +282,7 @@ func TestReviewsOfOneKey(t *testing.T) {
 			w.mustSay(bob, of(newPerson(100+n), 500_000), time.Now())
 		}
 		_, err := w.says(bob, of(alice, 500_000), time.Now())
-		wantDrop(t, err, guild.Flood)
+		steptest.WantDrop(t, err, guild.Flood)
 		w.mustSay(bob, of(newPerson(100), 600_000), time.Now().Add(time.Second)) // it may replace its own review
 		w.trusts(bob, python, 600_000)
 		w.mustSay(bob, of(alice, 500_000), time.Now())
@@ -297,7 +298,7 @@ func TestStrangersGiveWay(t *testing.T) {
 			w.mustSay(newPerson(10+n), of(alice, 500_000), time.Now().Add(time.Duration(n-10)*time.Minute))
 		}
 		_, err := w.says(newPerson(20), of(alice, 500_000), time.Now().Add(-time.Hour))
-		wantDrop(t, err, guild.Flood) // older than all
+		steptest.WantDrop(t, err, guild.Flood) // older than all
 		w.mustSay(newPerson(21), of(alice, 500_000), time.Now())
 		w.mustSay(bob, of(carol, 500_000), time.Now().Add(-day))
 		for range 2 {
@@ -361,7 +362,7 @@ func TestVerifiedReceipt(t *testing.T) {
 					want = 1_000_000
 				}
 				w.works(carol.service(), 600_000) // anything that changes the journal
-				w.pass(time.Minute)
+				w.Pass(time.Minute)
 				for range 2 {
 					if got := w.About(r.Subject, ""); got.Reviews[0].Proven != c.proves || got.Weight < want-1_000 || got.Weight > want {
 						t.Errorf("%+v", got)
@@ -387,7 +388,7 @@ func TestMissingReceipt(t *testing.T) {
 		w.mustSay(newPerson(10), r, time.Now())
 		w.mustSay(bob, r, time.Now())
 		w.works(carol.service(), 600_000)
-		w.pass(time.Hour)
+		w.Pass(time.Hour)
 		if looked != looks || w.About(alice.key, "").Weight > 500_000 {
 			t.Errorf("looked %d times", looked)
 		}

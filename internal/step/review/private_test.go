@@ -22,9 +22,9 @@ func (w *world) asksFor(s guild.Service, j fact.JobOpened) nostr.ID {
 	w.attempts++
 	id, job := nostr.ID{0xa, byte(w.attempts)}, guild.JobID{byte(w.attempts)}
 	j.Job, j.Task, j.Kind = job, python, 5000
-	w.decides(fact.JobSubject(job), j)
-	w.decides(fact.JobSubject(job), fact.AttemptPlanned{Attempt: id, Job: job, Provider: s, Request: nostr.Event{Kind: 5000}})
-	w.decides(fact.JobSubject(job), fact.AttemptRequested{Attempt: id})
+	w.Write(fact.JobSubject(job), j)
+	w.Write(fact.JobSubject(job), fact.AttemptPlanned{Attempt: id, Job: job, Provider: s, Request: nostr.Event{Kind: 5000}})
+	w.Write(fact.JobSubject(job), fact.AttemptRequested{Attempt: id})
 	return id
 }
 
@@ -44,7 +44,7 @@ func TestPrivateJobIsNotNamed(t *testing.T) {
 		w, s := newWorld(t, func(c *Config) { c.Mirrors = true }), alice.service()
 		open := w.works(s, 600_000)
 		hidden := w.worksInSecret(s, 620_000)
-		w.pass(day + time.Second)
+		w.Pass(day + time.Second)
 		if said := w.wants(1, "3.48"); said.Request != open || said.Evidence.ReceiptHash != guild.Sum(open[:]) {
 			t.Errorf("it names %.8s and %+v, want the job that everybody may know of", said.Request.Hex(), said.Evidence)
 		}
@@ -68,18 +68,18 @@ func TestOnlyPrivateJobs(t *testing.T) {
 				id := w.asksFor(s, j)
 				w.judges(id, guild.Violation, 0)
 				w.worksInSecret(s, 600_000)
-				w.pass(2 * day)
+				w.Pass(2 * day)
 				w.wants(0, "")
 				if ours := w.OursOf(s, python); len(ours) != 1 || ours[0].State != Held || !strings.Contains(ours[0].Reason, "private") {
 					t.Errorf("%+v", ours)
 				}
 				w.restart()
-				w.pass(day)
+				w.Pass(day)
 				w.wants(0, "")
 				if err := w.Publish(t.Context(), s, python); err != nil {
 					t.Fatal(err)
 				}
-				w.pass(0)
+				w.Pass(0)
 				said := w.wants(1, "3.4")
 				if said.Request != nostr.ZeroID || said.JobKind != 0 || said.Evidence.Receipt != "" || !said.Evidence.ReceiptHash.IsZero() || !said.Evidence.VerdictHash.IsZero() {
 					t.Errorf("%+v", said)
@@ -88,7 +88,7 @@ func TestOnlyPrivateJobs(t *testing.T) {
 					t.Errorf("%d receipts are shared, %d mirrors name a job", shared, len(w.sent(nipreview.KindJobReview)))
 				}
 				open := w.works(s, 900_000) // a public job is a reason to publish a review
-				w.pass(time.Second)
+				w.Pass(time.Second)
 				if said := w.wants(2, "4.6"); said.Request != open {
 					t.Errorf("it names %.8s", said.Request.Hex())
 				}
@@ -117,7 +117,7 @@ func TestReceiptBeforeReview(t *testing.T) {
 					}
 				})
 				id := w.works(alice.service(), 600_000)
-				w.pass(day + time.Second)
+				w.Pass(day + time.Second)
 				said := w.wants(1, "3.4")
 				mu.Lock()
 				defer mu.Unlock()

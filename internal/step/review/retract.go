@@ -52,7 +52,7 @@ func (o *others) deleted(ctx context.Context, e nostr.Event) error {
 	defer o.writes.Unlock()
 	targets := o.targets(e)
 	if len(targets) == 0 {
-		return guild.Drop(guild.Misdirected, "deletion of no review that we know")
+		return guild.Drop(guild.Misdirected, "deletion of an unknown review")
 	}
 	counts := o.counts(e.PubKey)
 	for p, until := range targets {
@@ -115,7 +115,7 @@ func (o *others) withdraw(ctx context.Context, p place, until nostr.Timestamp, c
 	}
 	b, err := json.Marshal(sighting{Gone: until})
 	if err != nil {
-		return fmt.Errorf("a review that was taken back: %w", err)
+		return fmt.Errorf("delete a review: %w", err)
 	}
 	return o.c.Journal.See(ctx, p.subject(), b)
 }

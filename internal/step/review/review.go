@@ -35,9 +35,9 @@ const (
 // The reasons why a review cannot be published or retracted.
 var (
 	ErrOff     = errors.New("this node publishes no reviews")
-	ErrNothing = errors.New("nothing is known that could be said")
+	ErrNothing = errors.New("nothing is known to review")
 	ErrHeld    = errors.New("held")
-	ErrUnknown = errors.New("no review of ours that is public")
+	ErrUnknown = errors.New("no published review of ours")
 )
 
 // Config configures the step.
@@ -86,7 +86,7 @@ func Open(ctx context.Context, c Config, f *Fold) (*Review, error) {
 	f.Change(func(s *state) { s.all = true })
 	r.others = newOthers(c, f)
 	if err := r.others.recall(ctx); err != nil {
-		return nil, fmt.Errorf("what was seen of others' reviews: %w", err)
+		return nil, fmt.Errorf("load others' reviews: %w", err)
 	}
 	return r, nil
 }

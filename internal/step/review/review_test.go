@@ -12,6 +12,7 @@ import (
 
 	"guild"
 	"guild/internal/journal/fact"
+	"guild/internal/step/steptest"
 	"guild/nipreview"
 )
 
@@ -24,10 +25,10 @@ func TestBenchmarkReview(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		a := w.works(s, 600_000)
 		w.meets(s, "m1", guild.Active, 900_000)
-		w.pass(day - time.Second)
+		w.Pass(day - time.Second)
 		w.wants(0, "")
 		equal(t, states(w.OursOf(s, python)), Waiting)
-		w.pass(2 * time.Second)
+		w.Pass(2 * time.Second)
 		said := w.wants(1, "3.4") // 1 + 4·0.60
 		if said.Task != python || said.Subject != alice.key || said.Service != "runner" || said.Relay != "wss://theirs.example" ||
 			said.Request != a || said.JobKind != 5000 {
@@ -41,7 +42,7 @@ func TestBenchmarkReview(t *testing.T) {
 		if w.sent(nipreview.KindLabel) != nil || w.sent(nipreview.KindJobReview) != nil {
 			t.Error("mirrors were published that nobody wanted")
 		}
-		w.pass(day + time.Hour)
+		w.Pass(day + time.Hour)
 		w.wants(1, "3.4")
 		equal(t, w.causes(), "benchmark")
 		equal(t, states(w.OursOf(s, python)), Published)
@@ -53,20 +54,20 @@ func TestGreatChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		w.works(s, 600_000)
-		w.pass(day + time.Second)
+		w.Pass(day + time.Second)
 		w.wants(1, "3.4")
 		w.works(s, 700_000)
 		w.works(s, 800_000)
-		w.pass(day + time.Hour)
+		w.Pass(day + time.Hour)
 		w.wants(1, "3.4")
 		w.works(s, 800_001)
-		w.pass(0)
+		w.Pass(0)
 		w.wants(2, "4.200004")
 		w.works(s, 610_000)
-		w.pass(0)
+		w.Pass(0)
 		w.wants(2, "4.200004")
 		w.works(s, 600_000) // measured against the last published rating, not the last change
-		w.pass(0)
+		w.Pass(0)
 		w.wants(3, "3.4")
 		equal(t, w.causes(), "first", "change", "change")
 	})
@@ -77,22 +78,22 @@ func TestViolationAlert(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		w.works(s, 750_000)
 		w.meets(s, "m1", guild.Active, 950_000)
-		w.pass(day + time.Hour)
+		w.Pass(day + time.Hour)
 		w.wants(1, "4")
 		id := w.asks(s)
-		w.decides(jobOf(id), fact.AttemptJudged{Attempt: id, Hash: guild.Sum(id[:]), Verdict: guild.Verdict{Outcome: guild.Violation}})
-		w.pass(time.Second)
+		w.Write(jobOf(id), fact.AttemptJudged{Attempt: id, Hash: guild.Sum(id[:]), Verdict: guild.Verdict{Outcome: guild.Violation}})
+		w.Pass(time.Second)
 		w.wants(1, "4") // waits for the receipt and the change of trust
-		w.decides(jobOf(id), fact.AttemptRecorded{Attempt: id, Receipt: "r-9", Stored: guild.Sum([]byte("r-9"))})
+		w.Write(jobOf(id), fact.AttemptRecorded{Attempt: id, Receipt: "r-9", Stored: guild.Sum([]byte("r-9"))})
 		w.learns(s, id, 600_000)
-		w.pass(0)
+		w.Pass(0)
 		said := w.wants(2, "3.4")
 		if !strings.HasPrefix(said.Summary, "ALERT: security violation") || said.Recommendation != "Not recommended for any work" ||
 			said.Evidence.Receipt != "r-9" || said.Evidence.ReceiptHash != guild.Sum([]byte("r-9")) || said.Evidence.VerdictHash != guild.Sum(id[:]) {
 			t.Errorf("%+v", said)
 		}
-		w.decides(fact.MeetingSubject, fact.MeetingEnded{Meeting: "m2", Service: s, Task: python, To: guild.Removed})
-		w.pass(day + time.Hour)
+		w.Write(fact.MeetingSubject, fact.MeetingEnded{Meeting: "m2", Service: s, Task: python, To: guild.Removed})
+		w.Pass(day + time.Hour)
 		equal(t, w.causes(), "benchmark", "violation")
 	})
 }
@@ -101,28 +102,28 @@ func TestDisputeUntilRejudged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		w.works(s, 600_000)
-		w.pass(day + time.Second)
+		w.Pass(day + time.Second)
 		w.wants(1, "3.4")
 		id := w.asks(s)
 		w.judges(id, guild.Failure, 100_000)
-		w.decides(jobOf(id), fact.AttemptDisputed{Attempt: id, By: "provider", Reason: "the tests are wrong"})
+		w.Write(jobOf(id), fact.AttemptDisputed{Attempt: id, By: "provider", Reason: "the tests are wrong"})
 		w.learns(s, id, 300_000)
-		w.pass(day + time.Hour)
+		w.Pass(day + time.Hour)
 		w.wants(1, "3.4")
 		equal(t, states(w.OursOf(s, python)), Held, Published)
-		w.decides(jobOf(id), fact.AttemptJudged{Attempt: id, Hash: guild.Sum(nil), Verdict: guild.Verdict{Outcome: guild.Success, Score: 950_000}})
-		w.pass(time.Second)
+		w.Write(jobOf(id), fact.AttemptJudged{Attempt: id, Hash: guild.Sum(nil), Verdict: guild.Verdict{Outcome: guild.Success, Score: 950_000}})
+		w.Pass(time.Second)
 		w.wants(1, "3.4") // trust has not followed the verdict yet
-		w.decides(jobOf(id), fact.AttemptRecorded{Attempt: id, Receipt: "r-8", Stored: guild.Sum(nil)})
+		w.Write(jobOf(id), fact.AttemptRecorded{Attempt: id, Receipt: "r-8", Stored: guild.Sum(nil)})
 		w.learns(s, id, 610_000)
-		w.pass(day)
+		w.Pass(day)
 		w.wants(1, "3.4") // nothing to say with the present numbers
 		l, _ := w.fold.line(lineKey(python, s))
 		if l.Tally.Passed != 2 || l.Tally.Failed != 0 || l.Tally.Scores != 1_900_000 {
 			t.Errorf("the verdict that does not stand is counted: %+v", l.Tally)
 		}
 		w.works(s, 840_000)
-		w.pass(0)
+		w.Pass(0)
 		w.wants(2, "4.36") // 1 + 4·0.84
 	})
 }
@@ -131,10 +132,10 @@ func TestUnrecordedVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		id := w.asks(s)
-		w.decides(jobOf(id), fact.AttemptJudged{Attempt: id, Verdict: guild.Verdict{Outcome: guild.Violation}})
-		w.pass(settling - time.Second)
+		w.Write(jobOf(id), fact.AttemptJudged{Attempt: id, Verdict: guild.Verdict{Outcome: guild.Violation}})
+		w.Pass(settling - time.Second)
 		w.wants(0, "")
-		w.pass(2 * time.Second)
+		w.Pass(2 * time.Second)
 		if said := w.wants(1, "1"); said.Evidence.Receipt != "" || said.Request != (nostr.ID{}) {
 			t.Errorf("%+v", said)
 		}
@@ -148,7 +149,7 @@ func TestRatingOfRejected(t *testing.T) {
 			w.judges(w.asks(s), guild.Failure, 300_000)
 		}
 		w.meets(s, "m1", guild.Unqualified, 300_000)
-		w.pass(day + time.Second)
+		w.Pass(day + time.Second)
 		said := w.wants(1, "2.2") // 1 + 4·0.30
 		if *said.Metrics.TestScore != 300_000 || !strings.HasPrefix(said.Summary, "Did not qualify: 0 of 3 deliveries passed every test") {
 			t.Errorf("%+v", said)
@@ -160,7 +161,7 @@ func TestInconclusiveMeeting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		w.meets(s, "m1", "", 0)
-		w.pass(day + time.Hour)
+		w.Pass(day + time.Hour)
 		w.wants(0, "")
 		if err := w.Publish(t.Context(), s, python); !errors.Is(err, ErrNothing) {
 			t.Errorf("%v", err)
@@ -171,14 +172,14 @@ func TestInconclusiveMeeting(t *testing.T) {
 func TestTrustWaitsForMeeting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
-		w.decides(fact.MeetingSubject, fact.MeetingBegan{Meeting: "m1", Service: s, Task: python})
+		w.Write(fact.MeetingSubject, fact.MeetingBegan{Meeting: "m1", Service: s, Task: python})
 		w.works(s, 600_000)
-		w.pass(day + time.Hour) // the runs of the meeting take a while
+		w.Pass(day + time.Hour) // the runs of the meeting take a while
 		w.wants(0, "")
-		w.decides(fact.MeetingSubject, fact.MeetingEnded{Meeting: "m1", Service: s, Task: python, To: guild.Active, Score: 950_000, Runs: 3})
-		w.pass(day - time.Second)
+		w.Write(fact.MeetingSubject, fact.MeetingEnded{Meeting: "m1", Service: s, Task: python, To: guild.Active, Score: 950_000, Runs: 3})
+		w.Pass(day - time.Second)
 		w.wants(0, "")
-		w.pass(2 * time.Second)
+		w.Pass(2 * time.Second)
 		w.wants(1, "3.4")
 		equal(t, w.causes(), "benchmark")
 	})
@@ -189,7 +190,7 @@ func TestSelfAndPrivateNode(t *testing.T) {
 		w := newWorld(t, nil)
 		w.works(owner.service(), 600_000)
 		w.meets(owner.service(), "m1", guild.Active, 900_000)
-		w.pass(day + time.Hour)
+		w.Pass(day + time.Hour)
 		w.wants(0, "")
 		if err := w.Publish(t.Context(), owner.service(), python); !errors.Is(err, ErrNothing) {
 			t.Errorf("of ourselves: %v", err)
@@ -198,7 +199,7 @@ func TestSelfAndPrivateNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *Config) { c.Off = true })
 		w.works(alice.service(), 600_000)
-		w.pass(day + time.Hour)
+		w.Pass(day + time.Hour)
 		w.wants(0, "")
 		if err := w.Publish(t.Context(), alice.service(), python); !errors.Is(err, ErrOff) {
 			t.Errorf("of a private node: %v", err)
@@ -215,7 +216,7 @@ func TestOwnerHoldsAndPublishes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.pass(day + time.Hour)
+		w.Pass(day + time.Hour)
 		w.wants(0, "")
 		if err := w.Publish(t.Context(), s, python); !errors.Is(err, ErrHeld) {
 			t.Errorf("while it is held: %v", err)
@@ -226,20 +227,16 @@ func TestOwnerHoldsAndPublishes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.pass(0)
+		w.Pass(0)
 		w.wants(1, "3.6") // with the trust at that time
 		if err := w.Publish(t.Context(), s, python); err != nil {
 			t.Fatal(err)
 		}
-		w.pass(0)
+		w.Pass(0)
 		w.wants(2, "3.6")
 		equal(t, w.causes(), "first", "owner")
-		count := map[string]int{}
-		for _, f := range w.facts() {
-			count[f.Type()]++
-		}
-		if count["review.held"] != 1 || count["review.resumed"] != 1 {
-			t.Errorf("%v", count)
+		if held, resumed := steptest.Facts[fact.ReviewHeld](w), steptest.Facts[fact.ReviewResumed](w); len(held) != 1 || len(resumed) != 1 {
+			t.Errorf("%+v, %+v", held, resumed)
 		}
 	})
 }
@@ -274,7 +271,7 @@ func TestReviewDatesIncrease(t *testing.T) {
 		if err := w.Publish(t.Context(), s, python); err != nil {
 			t.Fatal(err)
 		}
-		w.pass(0)
+		w.Pass(0)
 		if sets := w.sent(KindSet); sets[len(sets)-1].CreatedAt <= last {
 			t.Error("a restart forgets the date of the last one")
 		}
@@ -291,7 +288,7 @@ func TestOutdatedDraft(t *testing.T) {
 		"a violation":       {func(w *world, s guild.Service) { w.judges(w.asks(s), guild.Violation, 0) }, 1, "3.4"},
 		"it is held":        {func(w *world, s guild.Service) { w.Hold(w.Context(), s, python, "wait") }, 0, ""},
 		"a verdict is doubted": {func(w *world, s guild.Service) {
-			w.decides(jobOf(nostr.ID{0xa, 1}), fact.AttemptDisputed{Attempt: nostr.ID{0xa, 1}, By: "owner"})
+			w.Write(jobOf(nostr.ID{0xa, 1}), fact.AttemptDisputed{Attempt: nostr.ID{0xa, 1}, By: "owner"})
 		}, 0, ""},
 		"the owner publishes": {func(w *world, s guild.Service) { w.Publish(w.Context(), s, python) }, 1, "3.4"},
 		"a small change":      {func(w *world, s guild.Service) { w.works(s, 799_000) }, 1, "3.4"},
@@ -301,15 +298,14 @@ func TestOutdatedDraft(t *testing.T) {
 				w, s := newWorld(t, nil), alice.service()
 				w.works(s, 600_000)
 				w.relays(errNoRelay)
-				w.pass(day + time.Second)
+				w.Pass(day + time.Second)
 				equal(t, states(w.OursOf(s, python)), Drafted)
 				c.happens(w, s)
-				w.pass(0)
+				w.Pass(0)
 				w.relays(nil)
-				w.pass(2 * time.Minute)
+				w.Pass(2 * time.Minute)
 				w.wants(c.count, c.stars)
-				dropped := slices.ContainsFunc(w.facts(), func(f fact.Fact) bool { _, ok := f.(fact.ReviewDropped); return ok })
-				if dropped != (name != "a small change") {
+				if dropped := len(steptest.Facts[fact.ReviewDropped](w)) > 0; dropped != (name != "a small change") {
 					t.Errorf("dropped: %t", dropped)
 				}
 			})
@@ -322,12 +318,12 @@ func TestPublishAgain(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		w.works(s, 600_000)
 		w.relays(errNoRelay)
-		w.pass(day + 10*time.Minute)
+		w.Pass(day + 10*time.Minute)
 		w.relays(nil)
-		w.pass(day - 10*time.Minute)
+		w.Pass(day - 10*time.Minute)
 		w.wants(0, "")
 		w.works(s, 620_000)
-		w.pass(10 * time.Minute)
+		w.Pass(10 * time.Minute)
 		w.wants(1, "3.48")
 		equal(t, w.causes(), "first", "first")
 	})
@@ -337,7 +333,7 @@ func TestMirrorsAndLogs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, func(c *Config) { c.Mirrors, c.CID = true, "QmAbCdEf" }), alice.service()
 		a := w.works(s, 750_000)
-		w.pass(day + time.Hour)
+		w.Pass(day + time.Hour)
 		if said := w.wants(1, "4"); said.Evidence.CID != "QmAbCdEf" {
 			t.Errorf("%+v", said.Evidence)
 		}
@@ -353,18 +349,18 @@ func TestRetract(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, func(c *Config) { c.Mirrors = true }), alice.service()
 		w.works(s, 600_000)
-		w.pass(day + time.Hour)
+		w.Pass(day + time.Hour)
 		first := w.wants(1, "3.4").ID
 		if err := w.Publish(t.Context(), s, python); err != nil {
 			t.Fatal(err)
 		}
-		w.pass(time.Hour)
+		w.Pass(time.Hour)
 		second := w.wants(2, "3.4").ID
 		for _, id := range []nostr.ID{first, second} {
 			if err := w.Retract(t.Context(), id, "wrong"); err != nil {
 				t.Fatal(err)
 			}
-			w.pass(time.Second)
+			w.Pass(time.Second)
 		}
 		deletions := w.sent(KindDeletion)
 		if len(deletions) != 2 {
@@ -391,10 +387,10 @@ func TestRetract(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		}
-		w.pass(day + time.Hour)
+		w.Pass(day + time.Hour)
 		w.wants(2, "3.4") // it is not published again
 		w.works(s, 801_000)
-		w.pass(time.Second)
+		w.Pass(time.Second)
 		w.wants(3, "4.204")
 		if sets := w.sent(KindSet); sets[2].CreatedAt <= deletions[1].CreatedAt {
 			t.Error("the deletion covers what was said after it")
@@ -407,7 +403,7 @@ func TestOurs(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		w.works(s, 600_000)
 		w.works(bob.service(), 450_000)
-		w.pass(day + time.Second)
+		w.Pass(day + time.Second)
 		w.works(carol.service(), 750_000)
 		all := w.Ours("")
 		equal(t, states(all), Waiting, Published, Published)
@@ -435,16 +431,16 @@ func TestTrustFromOtherGuild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t, nil), alice.service()
 		for _, rule := range []string{fact.RuleMerged, fact.RuleRestored} {
-			w.decides(fact.TrustSubject(python), fact.TrustChanged{Task: python, Service: bob.service(), To: 600_000, First: true, Rule: rule})
+			w.Write(fact.TrustSubject(python), fact.TrustChanged{Task: python, Service: bob.service(), To: 600_000, First: true, Rule: rule})
 		}
 		w.works(s, 600_000)
-		w.pass(day + time.Hour)
+		w.Pass(day + time.Hour)
 		w.wants(1, "3.4")
-		w.decides(fact.TrustSubject(python), fact.TrustChanged{Task: python, Service: s, From: 600_000, To: 300_000, Rule: fact.RuleMerged})
-		w.pass(time.Hour)
+		w.Write(fact.TrustSubject(python), fact.TrustChanged{Task: python, Service: s, From: 600_000, To: 300_000, Rule: fact.RuleMerged})
+		w.Pass(time.Hour)
 		w.wants(1, "3.4")
 		w.works(s, 320_000) // now this node has found the same itself
-		w.pass(0)
+		w.Pass(0)
 		w.wants(2, "2.28")
 	})
 }

@@ -46,17 +46,17 @@ func (o *opinion) verify(raw []byte) error {
 	e := o.evidence
 	switch {
 	case err != nil || hash != e.ReceiptHash:
-		return fmt.Errorf("%w: its hash is another", errFalse)
+		return fmt.Errorf("%w: its hash differs", errFalse)
 	case r.ID != e.Receipt:
-		return fmt.Errorf("%w: its id is another", errFalse)
+		return fmt.Errorf("%w: its id differs", errFalse)
 	case r.ProviderPubKey != o.subject:
 		return fmt.Errorf("%w: it is about another provider", errFalse)
 	case nip89.Word(r.Task) != nip89.Word(o.task):
 		return fmt.Errorf("%w: it is about another task", errFalse)
 	case r.VerdictHash.IsZero() || r.VerdictHash != e.VerdictHash:
-		return fmt.Errorf("%w: the verdict is another", errFalse)
+		return fmt.Errorf("%w: the verdict differs", errFalse)
 	case o.request != (nostr.ID{}) && o.request != r.RequestEvent:
-		return fmt.Errorf("%w: the request is another", errFalse)
+		return fmt.Errorf("%w: the request differs", errFalse)
 	}
 	return nil
 }

@@ -7,19 +7,16 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"fiatjaf.com/nostr"
 
 	"guild"
 	"guild/internal/hand/key"
-	"guild/internal/journal"
-	"guild/internal/journal/due"
-	"guild/internal/journal/due/duetest"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/journaltest"
 	"guild/internal/policy"
+	"guild/internal/step/steptest"
 	"guild/nipreview"
 )
 
@@ -57,14 +54,11 @@ type publication struct {
 
 // world is a journal with a running step. Functions of the test stand in for the rest of the node.
 type world struct {
-	*testing.T
+	*steptest.World
 	*Review
-	dir     string
-	fold    *Fold
-	journal *journal.Journal
-	began   time.Time
-	stop    func()
-	change  func(*Config) // before a start
+	fold   *Fold
+	began  time.Time
+	change func(*Config) // before a start
 
 	mu        sync.Mutex
 	published []publication
@@ -76,22 +70,18 @@ type world struct {
 // newWorld starts a world. change, if not nil, changes the configuration.
 func newWorld(t *testing.T, change func(*Config)) *world {
 	t.Helper()
-	w := &world{T: t, dir: journaltest.Dir(t), began: time.Now(), change: change}
-	if err := journal.Init(w.dir); err != nil {
-		t.Fatal(err)
-	}
+	w := &world{World: steptest.New(t), began: time.Now(), change: change}
 	w.start()
 	return w
 }
 
-// start opens the journal and runs the step until the test ends or stop is called.
+// start opens the journal and runs the step.
 func (w *world) start() {
 	w.Helper()
-	claims := due.NewClaims()
 	w.fold = NewFold()
-	w.journal = journaltest.Reopen(w.T, w.dir, w.fold, claims)
+	w.OpenJournal(w.fold)
 	c := Config{
-		Journal: w.journal, Keyer: owner.signer, PubKey: owner.key, Now: time.Now, Policy: policy.Default, Publish: w.publish,
+		Journal: w.Journal, Keyer: owner.signer, PubKey: owner.key, Now: time.Now, Policy: policy.Default, Publish: w.publish,
 		Relays: func() []string { return []string{"wss://ours.example"} },
 		Offer: func(s guild.Service) (guild.Offer, bool) {
 			return guild.Offer{Service: s, Relays: []string{"wss://theirs.example", "wss://ours.example"}}, true
@@ -106,18 +96,14 @@ func (w *world) start() {
 		w.Fatal(err)
 	}
 	w.Review = r
-	w.stop = duetest.Run(w.T, &due.Runner{Journal: w.journal, Claims: claims, Sources: []due.Source{r.Due}})
+	w.Run(r.Due)
 }
 
 // restart stops everything and starts it on the same journal.
 func (w *world) restart() {
 	w.Helper()
-	w.stop()
-	if err := w.journal.Close(); err != nil {
-		w.Fatal(err)
-	}
 	w.start()
-	w.pass(0)
+	w.Pass(0)
 }
 
 func (w *world) publish(_ context.Context, v guild.Verified, relays []string) error {
@@ -138,28 +124,14 @@ func (w *world) relays(say error) {
 
 var errNoRelay = errors.New("no relay")
 
-// pass lets time pass, then waits until all due effects are done.
-func (w *world) pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
-// decides appends facts as another step would.
-func (w *world) decides(guard fact.Subject, facts ...fact.Fact) {
-	w.Helper()
-	if err := w.journal.Do(w.Context(), guard, "", func(tx *journal.Tx) error { tx.Append(facts...); return nil }); err != nil {
-		w.Fatal(err)
-	}
-}
-
 // asks plans an attempt of a service, and returns the attempt.
 func (w *world) asks(s guild.Service) nostr.ID {
 	w.Helper()
 	w.attempts++
 	id, job := nostr.ID{0xa, byte(w.attempts)}, guild.JobID{byte(w.attempts)}
-	w.decides(fact.JobSubject(job), fact.JobOpened{Job: job, Task: python, Kind: 5000})
-	w.decides(fact.JobSubject(job), fact.AttemptPlanned{Attempt: id, Job: job, Provider: s, Request: nostr.Event{Kind: 5000}})
-	w.decides(fact.JobSubject(job), fact.AttemptRequested{Attempt: id})
+	w.Write(fact.JobSubject(job), fact.JobOpened{Job: job, Task: python, Kind: 5000})
+	w.Write(fact.JobSubject(job), fact.AttemptPlanned{Attempt: id, Job: job, Provider: s, Request: nostr.Event{Kind: 5000}})
+	w.Write(fact.JobSubject(job), fact.AttemptRequested{Attempt: id})
 	return id
 }
 
@@ -169,15 +141,15 @@ func jobOf(attempt nostr.ID) fact.Subject { return fact.JobSubject(guild.JobID{a
 func (w *world) judges(attempt nostr.ID, outcome guild.Outcome, score guild.Score) {
 	w.Helper()
 	verdict := guild.Sum(append(attempt[:], outcome...))
-	w.decides(jobOf(attempt), fact.AttemptJudged{Attempt: attempt, Hash: verdict, Verdict: guild.Verdict{Outcome: outcome, Score: score}})
-	w.decides(jobOf(attempt), fact.AttemptRecorded{Attempt: attempt, Receipt: "r-" + attempt.Hex()[:4], Stored: guild.Sum(attempt[:])})
+	w.Write(jobOf(attempt), fact.AttemptJudged{Attempt: attempt, Hash: verdict, Verdict: guild.Verdict{Outcome: outcome, Score: score}})
+	w.Write(jobOf(attempt), fact.AttemptRecorded{Attempt: attempt, Receipt: "r-" + attempt.Hex()[:4], Stored: guild.Sum(attempt[:])})
 }
 
 // learns moves trust because of an attempt.
 func (w *world) learns(s guild.Service, attempt nostr.ID, to guild.Trust) {
 	w.Helper()
 	l, _ := w.fold.line(lineKey(python, s))
-	w.decides(fact.TrustSubject(python), fact.TrustChanged{Task: python, Service: s, From: l.Trust, To: to, First: !l.Met, Attempt: attempt})
+	w.Write(fact.TrustSubject(python), fact.TrustChanged{Task: python, Service: s, From: l.Trust, To: to, First: !l.Met, Attempt: attempt})
 }
 
 // works has an attempt succeed, which moves trust to to.
@@ -192,8 +164,8 @@ func (w *world) works(s guild.Service, to guild.Trust) nostr.ID {
 // meets has a service complete a meeting with the given result.
 func (w *world) meets(s guild.Service, id string, to guild.ProviderState, score guild.Score) {
 	w.Helper()
-	w.decides(fact.MeetingSubject, fact.MeetingBegan{Meeting: id, Service: s, Task: python})
-	w.decides(fact.MeetingSubject, fact.MeetingEnded{Meeting: id, Service: s, Task: python, To: to, Score: score, Runs: 3})
+	w.Write(fact.MeetingSubject, fact.MeetingBegan{Meeting: id, Service: s, Task: python})
+	w.Write(fact.MeetingSubject, fact.MeetingEnded{Meeting: id, Service: s, Task: python, To: to, Score: score, Runs: 3})
 }
 
 // sent lists the events of a kind that relays took.
@@ -242,28 +214,8 @@ func (w *world) wants(count int, stars string) nipreview.Review {
 
 // causes lists the causes of the drafted reviews.
 func (w *world) causes() (all []string) {
-	for _, f := range w.facts() {
-		if d, ok := f.(fact.ReviewDrafted); ok {
-			all = append(all, d.Cause)
-		}
-	}
-	return all
-}
-
-func (w *world) facts() (all []fact.Fact) {
-	for _, e := range w.entries() {
-		all = append(all, e.Facts...)
-	}
-	return all
-}
-
-func (w *world) entries() (all []fact.Entry) {
-	w.Helper()
-	for e, err := range w.journal.Entries(w.Context(), 1) {
-		if err != nil {
-			w.Fatal(err)
-		}
-		all = append(all, e)
+	for _, d := range steptest.Facts[fact.ReviewDrafted](w) {
+		all = append(all, d.Cause)
 	}
 	return all
 }
@@ -299,13 +251,6 @@ func (w *world) hears(p person, e nostr.Event) (nostr.ID, error) {
 // of returns a review of a provider's Python work, without evidence.
 func of(p person, trust guild.Trust) nipreview.Review {
 	return nipreview.Review{Kind: Kind, Subject: p.key, Stars: nipreview.StarsOf(trust), Task: python}
-}
-
-func wantDrop(t *testing.T, err error, want guild.Reason) {
-	t.Helper()
-	if dropped, ok := errors.AsType[*guild.DropError](err); !ok || dropped.Reason != want {
-		t.Errorf("got %v, want %q dropped", err, want)
-	}
 }
 
 func states(all []Ours) (s []string) {

@@ -58,7 +58,7 @@ func TestFormulas(t *testing.T) {
 		{"a success after a failure is not dampened", at(600_000, 0), won(1_000_000), 624_000, 1},
 		// 1 − 0.1·5 = 0.5: raw = 0.6 + 0.08·0.5 = 0.64; 0.3·0.64 + 0.42 = 0.612
 		{"the sixth success in a row counts half", at(600_000, 5), won(1_000_000), 612_000, 6},
-		{"and so does the twentieth", at(600_000, 19), won(1_000_000), 612_000, 20},
+		{"the twentieth success counts half", at(600_000, 19), won(1_000_000), 612_000, 20},
 		// raw = 0.88 + (0.1·0.02 + 0.05)·1 = 0.932; 0.3·0.932 + 0.7·0.88 = 0.8956
 		{"near the ceiling little is left to win", at(880_000, 0), won(1_000_000), 895_600, 1},
 		// raw = 0.95, and 0.3·0.95 + 0.7·0.9 = 0.915, which is over the ceiling
@@ -81,7 +81,7 @@ func TestFormulas(t *testing.T) {
 		{"a crash", at(600_000, 3), lost("ERROR"), 570_000, 0},
 		// raw = 0.52; 0.156 + 0.42
 		{"part of the work", at(600_000, 3), lost("PARTIAL"), 576_000, 0},
-		{"what nobody has a rate for decays as a wrong answer", at(600_000, 3), lost("MOON"), 555_000, 0},
+		{"an unknown pattern decays as a wrong answer", at(600_000, 3), lost("MOON"), 555_000, 0},
 		// raw = max(0.1, 0.12 − 0.2) = 0.1; 0.03 + 0.084 = 0.114
 		{"no formula goes below the floor", at(120_000, 0), lost("TIMEOUT"), 114_000, 0},
 		{"nobody is trusted less than 0.1", at(100_000, 0), lost("SECURITY_VIOLATION"), 100_000, 0},
@@ -89,11 +89,11 @@ func TestFormulas(t *testing.T) {
 		// The average of 0.3·0.3 + 0.7·0.1 = 0.16 is 0.44 away.
 		{"no verdict moves trust by more than 0.2", ahead(600_000, 100_000), lost("SECURITY_VIOLATION"), 400_000, 0},
 		// raw = 0.38; 0.3·0.38 + 0.7·0.9 = 0.744 is 0.444 away.
-		{"nor up", ahead(300_000, 900_000), won(900_000), 500_000, 1},
+		{"no success moves trust up by more than 0.2", ahead(300_000, 900_000), won(900_000), 500_000, 1},
 		// Of 0.3 a day 0.28 are spent, and −0.06 were due.
 		{"no task moves by more than 0.3 a day", spent(280_000, at(600_000, 0)), lost("TIMEOUT"), 580_000, 0},
 		{"a day that is spent moves nothing", spent(300_000, at(600_000, 0)), lost("TIMEOUT"), 600_000, 0},
-		{"nor does one that is overspent", spent(400_000, at(600_000, 0)), won(1_000_000), 600_000, 1},
+		{"an overspent day moves nothing", spent(400_000, at(600_000, 0)), won(1_000_000), 600_000, 1},
 
 		// The average 0.3·0.45 + 0.7·0.8 = 0.695 is above, because a limit held trust back.
 		{"a failure never raises trust", ahead(600_000, 800_000), lost("VALIDATION_FAIL"), 600_000, 0},
@@ -180,7 +180,7 @@ func TestFirstTrust(t *testing.T) {
 		founded bool
 	}{
 		{"a perfect delivery in less than half the time is exceptional", within(499, won(1_000_000)), 750_000, true},
-		{"and so is one of 0.95", within(499, won(950_000)), 750_000, true},
+		{"0.95 in less than half the time is exceptional", within(499, won(950_000)), 750_000, true},
 		{"below 0.95 it is standard, however fast", within(1, won(949_999)), 600_000, true},
 		{"in half the time it is standard", within(500, won(1_000_000)), 600_000, true},
 		{"without a baseline a perfect delivery is standard", won(1_000_000), 600_000, true},
@@ -307,9 +307,9 @@ func TestWrongDirection(t *testing.T) {
 		before int
 		want   int
 	}{
-		{"down from below it", 690_000, lost(failed), 0, 1},
-		{"and again", 690_000, lost(failed), 2, 3},
-		{"down from just there is right", 700_000, lost(failed), 2, 0},
+		{"down from below the average", 690_000, lost(failed), 0, 1},
+		{"down from below the average again", 690_000, lost(failed), 2, 3},
+		{"down from the average is right", 700_000, lost(failed), 2, 0},
 		{"down from above is right", 800_000, lost(failed), 2, 0},
 		// a success makes it eight of ten
 		{"up from below is right", 790_000, won(900_000), 1, 0},
@@ -348,8 +348,8 @@ func TestWrongChangesRestoreMean(t *testing.T) {
 		{"two are not enough", 2, 600_000, 555_000, 650_000, 0},
 		{"the third one up", 3, 600_000, 609_000, 500_000, 500_000},
 		{"a mean further down restores nothing", 3, 600_000, 555_000, 500_000, 0},
-		{"nor does one further up", 3, 600_000, 609_000, 700_000, 0},
-		{"a later one does", 5, 600_000, 555_000, 556_000, 556_000},
+		{"a mean further up restores nothing", 3, 600_000, 609_000, 700_000, 0},
+		{"the fifth one down restores the mean", 5, 600_000, 555_000, 556_000, 556_000},
 	} {
 		s := at(c.from, 0)
 		s.Mean = c.mean
@@ -428,7 +428,7 @@ func TestRationale(t *testing.T) {
 	s := spent(285_000, at(600_000, 1))
 	got := Adjust(s, of("financial", within(499, won(1_000_000))), numbers()).Rationale
 	// (0.03 + 0.05 + 0.03)·1.5·0.9 = 0.1485; 0.3·0.7485 + 0.42 = 0.64455
-	want := "SUCCESS, score 1, 499 ms where 1000 are usual, success 2 in a row: 0.6 + (0.1 × headroom 0.3 + 0.05 for the score + 0.03 for the latency) × 1.5 for financial × damping 0.9 = 0.7485; average 0.3 × 0.7485 + 0.7 × 0.6 = 0.64455; change 0.04455, of 0.3 a day 0.015 left: 0.6 → 0.615"
+	want := "SUCCESS, score 1, 499 ms, usually 1000 ms, success 2 in a row: 0.6 + (0.1 × headroom 0.3 + 0.05 for the score + 0.03 for the latency) × 1.5 for financial × damping 0.9 = 0.7485; average 0.3 × 0.7485 + 0.7 × 0.6 = 0.64455; change 0.04455, of 0.3 a day 0.015 left: 0.6 → 0.615"
 	if got != want {
 		t.Errorf("%s", got)
 	}

@@ -138,7 +138,7 @@ func oscillating(r row, p policy.Trust) (Alert, bool) {
 	}
 	turns := reversals(past[:i], past[i].by(), p.Recent)
 	return Alert{Rule: AlertOscillation, Task: r.Task, Service: r.Service,
-		Text:   fmt.Sprintf("trust in %.12s… for %s turned round %d times in its last %d changes", nip19.EncodeNpub(r.Service.PubKey), r.Task, turns, p.Recent),
+		Text:   fmt.Sprintf("trust in %.12s… for %s reversed %d times in its last %d changes", nip19.EncodeNpub(r.Service.PubKey), r.Task, turns, p.Recent),
 		Means:  "the provider works by turns, or the criteria do not judge the same each time; changes are halved meanwhile",
 		Advice: "judge one delivery twice with guild judge; if the verdicts agree, set trust or suspend the provider with guild trust set",
 	}, turns >= p.Reversals

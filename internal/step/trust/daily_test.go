@@ -16,7 +16,7 @@ func worldWithLimit(t *testing.T, of string) *world {
 	t.Helper()
 	w := stillWorld(t)
 	w.policy.Trust.Daily, w.policy.Trust.DailyOf = 45_000, of
-	w.run()
+	w.Run(w.step.Due)
 	w.attempt(service(1), judged(guild.Success, 900_000))
 	w.attempt(service(2), judged(guild.Success, 900_000))
 	return w
@@ -82,7 +82,7 @@ func TestServiceLimitRefund(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := stillWorld(t)
 		w.policy.Trust.DailyOf = policy.OfService
-		w.run()
+		w.Run(w.step.Due)
 		w.attempt(service(1), judged(guild.Success, 900_000))
 		fell := func(want guild.Trust) {
 			t.Helper()

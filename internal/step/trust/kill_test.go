@@ -1,7 +1,6 @@
 package trust
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -11,8 +10,8 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/internal/journal"
 	"guild/internal/journal/fact"
+	"guild/internal/step/steptest"
 )
 
 // act is one event from outside. It may be done again if the process died during it.
@@ -40,7 +39,8 @@ func acts() (all []act) {
 			for _, f := range life {
 				facts = append(facts, about(id, f))
 			}
-			return w.try(job, append(facts, fact.JobClosed{Job: job})...)
+			w.Write(fact.JobSubject(job), append(facts, fact.JobClosed{Job: job})...)
+			return nil
 		})
 		return id
 	}
@@ -61,7 +61,8 @@ func acts() (all []act) {
 	contested := attempt("go", service(2), bad)
 	job := guild.JobID{3, byte(n)}
 	all = append(all, func(w *world) error {
-		return w.try(job, fact.AttemptDisputed{Attempt: contested}, about(contested, good))
+		w.Write(fact.JobSubject(job), fact.AttemptDisputed{Attempt: contested}, about(contested, good))
+		return nil
 	})
 	all = append(all, func(w *world) error {
 		job := guild.JobID{4}
@@ -71,7 +72,8 @@ func acts() (all []act) {
 			facts = append(facts, fact.AttemptPlanned{Attempt: id, Job: job, Provider: service(k + 1)}, about(id, good),
 				fact.AttemptCompared{Attempt: id, With: nostr.ID{4, k / 2 * 2}})
 		}
-		return w.try(job, append(facts, fact.JobClosed{Job: job, Ending: guild.JobAccepted, Chosen: nostr.ID{4, 0}})...)
+		w.Write(fact.JobSubject(job), append(facts, fact.JobClosed{Job: job, Ending: guild.JobAccepted, Chosen: nostr.ID{4, 0}})...)
+		return nil
 	})
 	all = append(all, func(w *world) error { return w.step.Set(w.Context(), "go", service(3), 800_000, "") })
 	attempt("go", service(3), bad)
@@ -87,37 +89,27 @@ func acts() (all []act) {
 // beginning is the time at which a bubble's clock starts.
 func beginning() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-func (w *world) try(job guild.JobID, facts ...fact.Fact) error {
-	return w.journal.Do(w.Context(), fact.JobSubject(job), "", appends(facts))
-}
-
 // live does the acts that are not done yet, each at its time.
 func (w *world) live(all []act, done int) (l lived) {
 	w.Helper()
 	for i := done; i < len(all); i++ {
 		time.Sleep(time.Until(beginning().Add(time.Duration(i+1) * between)))
-		acted := w.journal.Last()
+		acted := w.Journal.Last()
 		if err := all[i](w); err != nil {
 			w.Fatalf("act %d: %v", i, err)
 		}
 		synctest.Wait()
 		l.ends = append(l.ends, w.own(acted))
 	}
-	for e, err := range w.journal.Entries(context.Background(), 1) {
-		if err != nil {
-			w.Fatal(err)
-		}
-		l.entries = append(l.entries, e)
-	}
-	l.hash, l.rows = w.Hash(), w.Rows()
+	l.entries, l.hash, l.rows = w.Entries(), w.Hash(), w.Rows()
 	return l
 }
 
 // own returns the last entry after the given one that is not a change of trust.
 func (w *world) own(after uint64) (last uint64) {
 	w.Helper()
-	for seq := after + 1; seq <= w.journal.Last(); seq++ {
-		e, err := w.journal.Entry(w.Context(), seq)
+	for seq := after + 1; seq <= w.Journal.Last(); seq++ {
+		e, err := w.Journal.Entry(w.Context(), seq)
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -130,46 +122,36 @@ func (w *world) own(after uint64) (last uint64) {
 
 func TestKilledAtEveryEntry(t *testing.T) {
 	var whole lived
-	synctest.Test(t, func(t *testing.T) { whole = newWorld(t).live(acts(), 0) })
-	rules := map[string]int{}
-	for _, e := range whole.entries {
-		for _, f := range e.Facts {
-			if c, ok := f.(fact.TrustChanged); ok {
-				rules[c.Rule]++
+	live := func(t *testing.T) []fact.Entry {
+		w := newWorld(t)
+		whole = w.live(acts(), 0)
+		rules := map[string]int{}
+		for _, c := range w.changes() {
+			rules[c.Rule]++
+		}
+		for _, rule := range []string{"", fact.RuleContradiction, fact.RuleMean, fact.RuleOwner, fact.RuleRollback, fact.RuleRejudged} {
+			if rules[rule] == 0 {
+				t.Fatalf("nothing was changed by %q: %v", rule, rules)
 			}
 		}
+		return whole.entries
 	}
-	for _, rule := range []string{"", fact.RuleContradiction, fact.RuleMean, fact.RuleOwner, fact.RuleRollback, fact.RuleRejudged} {
-		if rules[rule] == 0 {
-			t.Fatalf("nothing was changed by %q: %v", rule, rules)
+	goesOn := func(t *testing.T, left, _ []fact.Entry) {
+		w := stillWorld(t)
+		w.Relive(left)
+		time.Sleep(90 * time.Second) // then the rest is learned, later than usual
+		w.Run(w.step.Due)
+		synctest.Wait()
+		done := 0
+		for done < len(whole.ends) && whole.ends[done] <= uint64(len(left)) {
+			done++
+		}
+		if l := w.live(acts(), done); l.hash != whole.hash {
+			t.Errorf("%s\nwant\n%s", lines(l.rows), lines(whole.rows))
 		}
 	}
-	for died := range whole.entries {
-		synctest.Test(t, func(t *testing.T) {
-			w := stillWorld(t)
-			for _, e := range whole.entries[:died] {
-				time.Sleep(time.Until(time.UnixMilli(e.At)))
-				if err := w.journal.Do(t.Context(), e.Subject, "", appends(e.Facts)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			time.Sleep(90 * time.Second) // then the rest is learned, later than usual
-			w.run()
-			synctest.Wait()
-			done := 0
-			for done < len(whole.ends) && whole.ends[done] <= uint64(died) {
-				done++
-			}
-			if l := w.live(acts(), done); l.hash != whole.hash {
-				t.Errorf("after %d of %d entries:\n%s\nwant\n%s", died, len(whole.entries), lines(l.rows), lines(whole.rows))
-			}
-		})
-	}
-}
-
-// appends returns the decision that appends facts.
-func appends(facts []fact.Fact) func(*journal.Tx) error {
-	return func(tx *journal.Tx) error { tx.Append(facts...); return nil }
+	steptest.KillAtEachEntry(t, 1, live, goesOn)
+	synctest.Test(t, func(t *testing.T) { goesOn(t, nil, whole.entries) })
 }
 
 func lines(rows map[string]json.RawMessage) (s string) {

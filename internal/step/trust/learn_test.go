@@ -53,7 +53,7 @@ func TestLatencyBaseline(t *testing.T) {
 		w.attempt(service(4), in(999*time.Millisecond), judged(guild.Success, 1_000_000))
 		w.wants(service(4), 750_000)
 		if c := w.lastChange(); c.LatencyMs != 999 || c.BaselineMs != 2000 {
-			t.Errorf("%d ms where %d are usual", c.LatencyMs, c.BaselineMs)
+			t.Errorf("%d ms, usually %d ms", c.LatencyMs, c.BaselineMs)
 		}
 		w.hired(fact.JobOpened{Task: "other"}, service(4), in(time.Millisecond), judged(guild.Success, 1_000_000))
 		if got, _ := w.Trust("other", service(4)); got != 600_000 {
@@ -119,7 +119,7 @@ func TestDayOfEvidence(t *testing.T) {
 		w.attempt(service(1), judged(guild.Success, 900_000))
 		w.attempt(service(1), judged(guild.Failure, 0))
 		time.Sleep(time.Hour) // the node was down
-		w.run()
+		w.Run(w.step.Due)
 		w.attempt(service(2), judged(guild.Success, 900_000))
 		if got := w.inside().Days.Of("python"); got != (day{Day: time.Now().UnixMilli()/dayMs - 1, Spent: 45_000}) {
 			t.Errorf("%+v", got)
@@ -286,17 +286,17 @@ func TestVerdictReplacesFirst(t *testing.T) {
 			return 2, id
 		}, guild.Success, fact.RuleRejudged, 550_800, 70_800},
 		// Without +0.0081 it is 0.6, and a wrong answer takes 0.045.
-		"a success was none": {func(w *world) (int, nostr.ID) {
+		"a success was wrong": {func(w *world) (int, nostr.ID) {
 			w.attempt(service(1), judged(guild.Success, 900_000))
 			return 2, w.attempt(service(1), judged(guild.Success, 900_000))
 		}, guild.Failure, fact.RuleRejudged, 555_000, 45_000},
 		"the first trust is founded anew": {func(w *world) (int, nostr.ID) {
 			return 1, w.attempt(service(1), judged(guild.Success, 900_000))
 		}, guild.Partial, fact.RuleRejudged, 450_000, 0},
-		"or not at all": {func(w *world) (int, nostr.ID) {
+		"the first trust is withdrawn": {func(w *world) (int, nostr.ID) {
 			return 1, w.attempt(service(1), judged(guild.Success, 900_000))
 		}, guild.Failure, fact.RuleRejudged, 0, 0},
-		"where there was none it is founded": {func(w *world) (int, nostr.ID) {
+		"a first trust is founded late": {func(w *world) (int, nostr.ID) {
 			return 1, w.attempt(service(1), judged(guild.Failure, 0))
 		}, guild.Success, fact.RuleRejudged, 600_000, 0},
 		// 0.6 and 0.6081; later changes build on the first, so the failure only takes 0.045.
@@ -306,13 +306,13 @@ func TestVerdictReplacesFirst(t *testing.T) {
 			return 1, id
 		}, guild.Failure, fact.RuleRejudged, 563_100, 53_100},
 		// The success took 0.03 back; without that it is 0.57, and a wrong answer takes 0.045. Both count for the day again.
-		"a success that took back a crash was none": {func(w *world) (int, nostr.ID) {
+		"a success that took back a crash was wrong": {func(w *world) (int, nostr.ID) {
 			w.attempt(service(1), judged(guild.Success, 900_000))
 			w.attempt(service(1), judged(guild.Error, 0))
 			return 3, w.attempt(service(1), judged(guild.Success, 900_000))
 		}, guild.Failure, fact.RuleRejudged, 525_000, 75_000},
 		// It is taken back already: 0.6, and the success adds 0.009.
-		"a crash that was taken back was none": {func(w *world) (int, nostr.ID) {
+		"a crash that was taken back was wrong": {func(w *world) (int, nostr.ID) {
 			w.attempt(service(1), judged(guild.Success, 900_000))
 			id := w.attempt(service(1), judged(guild.Error, 0))
 			w.attempt(service(1), judged(guild.Success, 900_000))
@@ -370,7 +370,7 @@ func TestQueuedVerdictIsReplaced(t *testing.T) {
 		w := stillWorld(t)
 		id := w.attempt(service(1), judged(guild.Failure, 0))
 		w.judgeAgain(1, id, guild.Success)
-		w.run()
+		w.Run(w.step.Due)
 		synctest.Wait()
 		if all := w.changes(); len(all) != 1 || all[0].To != 600_000 || all[0].Rule != "" {
 			t.Errorf("%+v", all)
@@ -422,7 +422,7 @@ func TestDailyLimitOfConcurrentVerdicts(t *testing.T) {
 		for n := range 100 {
 			all.Go(func() {
 				id, job := nostr.ID{7, byte(n)}, guild.JobID{7, byte(n)}
-				err := w.journal.Do(t.Context(), fact.JobSubject(job), "", func(tx *journal.Tx) error {
+				err := w.Journal.Do(t.Context(), fact.JobSubject(job), "", func(tx *journal.Tx) error {
 					tx.Append(fact.JobOpened{Job: job, Task: "python"}, fact.AttemptPlanned{Attempt: id, Job: job, Provider: service(byte(n%10 + 1))},
 						about(id, judged(guild.Failure, 0)), fact.JobClosed{Job: job})
 					return nil

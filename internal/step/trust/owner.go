@@ -27,7 +27,7 @@ func (e *UsageError) Error() string { return e.text }
 // charged to the daily limit. The reason is shown in the history. Set returns a *UsageError for invalid arguments.
 func (t *Trust) Set(ctx context.Context, task string, s guild.Service, value guild.Trust, reason string) error {
 	if p := t.fold.policy.Trust; value < p.Floor || value > p.Ceiling {
-		return &UsageError{fmt.Sprintf("trust of %s: it is %s to %s", value, p.Floor, p.Ceiling)}
+		return &UsageError{fmt.Sprintf("trust %s: want %s to %s", value, p.Floor, p.Ceiling)}
 	}
 	if len(task) > fact.MaxTask || len(s.D) > maxD {
 		return &UsageError{fmt.Sprintf("trust for %.40q: want a task of 1 to %d bytes, and a service named by at most %d", task, fact.MaxTask, maxD)}
@@ -124,7 +124,7 @@ func (t *Trust) decidePut(tx *journal.Tx, all []wanted, rule, reason string) (lo
 // The journal must reach back to that time, because Rollback reads the old values there and not in the archive.
 func (t *Trust) Rollback(ctx context.Context, to time.Time, task string) (changed int, err error) {
 	if to.After(t.c.Now()) {
-		return 0, &UsageError{fmt.Sprintf("trust as it was at %s: that is to come", to.UTC().Format(time.RFC3339))}
+		return 0, &UsageError{fmt.Sprintf("trust as it was at %s: that is in the future", to.UTC().Format(time.RFC3339))}
 	}
 	was, err := t.was(ctx, to.UnixMilli(), task)
 	if err != nil {

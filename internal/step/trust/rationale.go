@@ -25,7 +25,7 @@ func founding(e Evidence) string {
 		s += fmt.Sprintf(", score %s", dec(e.Score))
 	}
 	if e.LatencyMs > 0 && e.BaselineMs > 0 {
-		s += fmt.Sprintf(", %d ms where %d are usual", e.LatencyMs, e.BaselineMs)
+		s += fmt.Sprintf(", %d ms, usually %d ms", e.LatencyMs, e.BaselineMs)
 	}
 	return s
 }
@@ -62,7 +62,7 @@ func limited(s State, by, step, slowed, change, to guild.Trust, p policy.Trust) 
 		said += fmt.Sprintf(", at most %s in one step", dec(p.Step))
 	}
 	if slowed != step {
-		said += fmt.Sprintf(", × %s for going to and fro", dec(p.Oscillating))
+		said += fmt.Sprintf(", × %s for oscillating", dec(p.Oscillating))
 	}
 	if change != slowed {
 		said += fmt.Sprintf(", of %s a day %s left", dec(p.Daily), dec(s.left(slowed, p)))

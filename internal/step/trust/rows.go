@@ -85,7 +85,7 @@ func (t *Trust) readRow(k string, raw json.RawMessage) (wanted, error) {
 	p := t.fold.policy.Trust
 	switch {
 	case k != rowKey(w.Task, w.Service):
-		return wanted{}, fmt.Errorf("it is about %s", rowKey(w.Task, w.Service))
+		return wanted{}, fmt.Errorf("the row is about %s", rowKey(w.Task, w.Service))
 	case w.Task == "" || len(w.Task) > fact.MaxTask:
 		return wanted{}, fmt.Errorf("a task of %d bytes, want 1 to %d", len(w.Task), fact.MaxTask)
 	case w.Trust < p.Floor || w.Trust > p.Ceiling:

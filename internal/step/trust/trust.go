@@ -153,7 +153,7 @@ func (f *Fold) fact(r row, made Proposal, o owed) fact.TrustChanged {
 func (f *Fold) judgedAgain(now *state, r row, s State, o owed) fact.TrustChanged {
 	p := f.policy.Trust
 	undone := effective(now.Judged.Of(o.Attempt.Hex()), r, o.Attempt)
-	why := "nothing of the first verdict is in trust any more; "
+	why := "the first verdict no longer counts; "
 	switch {
 	case !r.Met:
 		why = ""

@@ -10,13 +10,11 @@ import (
 	"pgregory.net/rapid"
 
 	"guild"
-	"guild/internal/journal"
-	"guild/internal/journal/due"
-	"guild/internal/journal/due/duetest"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold/foldtest"
 	"guild/internal/journal/journaltest"
 	"guild/internal/policy"
+	"guild/internal/step/steptest"
 )
 
 func TestMain(m *testing.M) { journaltest.Main(m) }
@@ -42,40 +40,32 @@ func (f *Fold) inside() (now *state) {
 
 // world is a journal with a running step.
 type world struct {
-	*testing.T
+	*steptest.World
 	*Fold
 	step     *Trust
-	journal  *journal.Journal
-	claims   *due.Claims
 	attempts int
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := stillWorld(t)
-	w.run()
+	w.Run(w.step.Due)
 	return w
 }
 
-// stillWorld is a world in which nothing is decided until run is called.
+// stillWorld is a world in which nothing runs yet.
 func stillWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, Fold: newFold(t), claims: due.NewClaims()}
-	w.journal = journaltest.Open(t, w.claims, w.Fold)
-	w.step = New(Config{Journal: w.journal, Now: time.Now}, w.Fold)
+	w := &world{World: steptest.New(t), Fold: newFold(t)}
+	w.OpenJournal(w.Fold)
+	w.step = New(Config{Journal: w.Journal, Now: time.Now}, w.Fold)
 	return w
-}
-
-func (w *world) run() {
-	duetest.Run(w.T, &due.Runner{Journal: w.journal, Claims: w.claims, Sources: []due.Source{w.step.Due}})
 }
 
 // do appends facts in one decision, and waits until trust has followed.
 func (w *world) do(guard fact.Subject, facts ...fact.Fact) {
 	w.Helper()
-	if err := w.journal.Do(w.Context(), guard, "", func(tx *journal.Tx) error { tx.Append(facts...); return nil }); err != nil {
-		w.Fatal(err)
-	}
+	w.Write(guard, facts...)
 	synctest.Wait()
 }
 
@@ -105,20 +95,7 @@ func attemptID(n int) nostr.ID { return nostr.ID{1, byte(n), byte(n >> 8)} }
 func jobID(n int) guild.JobID { return guild.JobID{byte(n), byte(n >> 8)} }
 
 // changes lists all changes of trust in the journal.
-func (w *world) changes() (all []fact.TrustChanged) {
-	w.Helper()
-	for e, err := range w.journal.Entries(w.Context(), 1) {
-		if err != nil {
-			w.Fatal(err)
-		}
-		for _, f := range e.Facts {
-			if c, ok := f.(fact.TrustChanged); ok {
-				all = append(all, c)
-			}
-		}
-	}
-	return all
-}
+func (w *world) changes() []fact.TrustChanged { return steptest.Facts[fact.TrustChanged](w) }
 
 // lastChange returns the latest change of trust.
 func (w *world) lastChange() fact.TrustChanged {
@@ -203,7 +180,7 @@ func TestOneChangePerAttempt(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if last := w.journal.Last(); last != 7 {
+		if last := w.Journal.Last(); last != 7 {
 			t.Errorf("%d entries, want one for the policy, one for each attempt and one for each change", last)
 		}
 	})
@@ -216,9 +193,9 @@ func TestPolicyAdoptedFirst(t *testing.T) {
 		if !w.Adopted().IsZero() || w.UpToDate("python") {
 			t.Error("something is decided that nobody decided")
 		}
-		w.run()
+		w.Run(w.step.Due)
 		synctest.Wait()
-		e, err := w.journal.Entry(t.Context(), 2)
+		e, err := w.Journal.Entry(t.Context(), 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,13 +216,10 @@ func TestPolicyAdoptedFirst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for e, err := range w.journal.Entries(t.Context(), 1) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, e := range w.Entries() {
 			next.Apply(e)
 		}
-		step := New(Config{Journal: w.journal, Now: time.Now}, next)
+		step := New(Config{Journal: w.Journal, Now: time.Now}, next)
 		if work := step.Due(time.Now()); len(work) != 1 || work[0].Guard != fact.PolicySubject {
 			t.Errorf("another policy is not adopted: %+v", work)
 		}

@@ -12,6 +12,7 @@ import (
 	"fiatjaf.com/nostr/nip13"
 
 	"guild"
+	"guild/internal/step/steptest"
 	"guild/nip90"
 )
 
@@ -51,7 +52,7 @@ func TestRefusalByTerms(t *testing.T) {
 						send = w.sendsSealed
 					}
 					id, err := send(customer, r)
-					wantDrop(t, err, c.reason)
+					steptest.WantDrop(t, err, c.reason)
 					told := w.told(customer, id)
 					if len(told) != 1 || told[0].Status != nip90.Error || !strings.HasPrefix(told[0].Text, c.says) || told[0].Amount != c.amount {
 						t.Errorf("told %+v", told)
@@ -59,7 +60,7 @@ func TestRefusalByTerms(t *testing.T) {
 					if sealed && (told[0].Encrypted == "" || strings.Contains(w.sent(nip90.KindFeedback, id)[0].String(), c.says)) {
 						t.Error("an encrypted request was answered in clear")
 					}
-					if w.journal.Last() != 0 {
+					if w.Journal.Last() != 0 {
 						t.Error("a fact was written")
 					}
 				})
@@ -127,12 +128,12 @@ func TestTooLittleWorkIsNotDecrypted(t *testing.T) {
 			t.Errorf("%d bits", got)
 		}
 		id, err := w.says(customer, nostr.Event{Kind: 5000, Tags: nostr.Tags{{"p", us.key.Hex()}, {"encrypted"}}, Content: "no ciphertext at all"})
-		wantDrop(t, err, lowWork)
+		steptest.WantDrop(t, err, lowWork)
 		if len(w.told(customer, id)) != 1 {
 			t.Error("it was not told so")
 		}
 		_, err = w.says(customer, nostr.Event{Kind: 5000, Tags: nostr.Tags{{"p", mallory.key.Hex()}}, Content: "for somebody else"})
-		if wantDrop(t, err, guild.Misdirected); len(w.published) != 1 {
+		if steptest.WantDrop(t, err, guild.Misdirected); len(w.published) != 1 {
 			t.Errorf("%d events on what is not for us", len(w.published))
 		}
 	})
@@ -144,7 +145,7 @@ func TestRequestsPerMinute(t *testing.T) {
 		w.many(customer, "fast", 3) // a second apart
 		r := task(t, bundle(t, nil))
 		id, err := w.sends(customer, r)
-		wantDrop(t, err, guild.Flood)
+		steptest.WantDrop(t, err, guild.Flood)
 		if told := w.told(customer, id); len(told) != 1 || !told[0].Busy() || told[0].Text != "busy: 3 requests of one customer in a minute, try again later" {
 			t.Errorf("told %+v", told)
 		}
@@ -173,7 +174,7 @@ func TestNewcomersAreLimited(t *testing.T) {
 			if _, err := w.sends(newPerson(byte(n%200+20)), r); err == nil {
 				taken++
 			} else {
-				wantDrop(t, err, guild.Flood)
+				steptest.WantDrop(t, err, guild.Flood)
 			}
 		}
 		if taken != newcomersBurst {
@@ -202,19 +203,19 @@ func TestRefusalsAreLimited(t *testing.T) {
 			r := task(t, packed)
 			r.Job = fmt.Sprint(n)
 			_, err := w.sends(mallory, r)
-			wantDrop(t, err, lowBid)
+			steptest.WantDrop(t, err, lowBid)
 		}
 		if n := len(w.published); n != answersOneBurst {
 			t.Errorf("one customer was told %d times", n)
 		}
 		for n := range 500 {
 			_, err := w.sends(newPerson(byte(n%200+20)), task(t, packed))
-			wantDrop(t, err, lowBid)
+			steptest.WantDrop(t, err, lowBid)
 		}
 		if n := len(w.published); n > answersAllBurst {
 			t.Errorf("%d events", n)
 		}
-		if w.journal.Last() != 0 {
+		if w.Journal.Last() != 0 {
 			t.Error("strangers filled the journal")
 		}
 		w.pass(time.Minute)
@@ -255,17 +256,17 @@ func TestRepetitionsAndWithdrawalsAreLimited(t *testing.T) {
 			r := once(t, fmt.Sprint("back ", n), "")
 			id, err := w.sends(mallory, r)
 			if err != nil {
-				wantDrop(t, err, guild.Flood)
+				steptest.WantDrop(t, err, guild.Flood)
 				continue
 			}
 			if _, err := w.says(mallory, nostr.Event{Kind: 5, Tags: nostr.Tags{{"e", id.Hex()}}}); err == nil {
 				taken++
 			} else {
-				wantDrop(t, err, guild.Flood)
+				steptest.WantDrop(t, err, guild.Flood)
 			}
 		}
-		if taken != idleOneBurst || w.journal.Last() > 400 {
-			t.Errorf("%d were taken back, %d entries", taken, w.journal.Last())
+		if taken != idleOneBurst || w.Journal.Last() > 400 {
+			t.Errorf("%d were taken back, %d entries", taken, w.Journal.Last())
 		}
 		w.asks(customer, once(t, "first", "k1"))
 		repeated := 0

@@ -15,12 +15,13 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/step/steptest"
 	"guild/nip89"
 )
 
 // newPublic begins a world without a journal. Announcements are not recorded.
 func newPublic(t *testing.T, services ...Service) *world {
-	w := &world{T: t, began: time.Now()}
+	w := &world{World: &steptest.World{T: t}, began: time.Now()}
 	w.Work = New(Config{
 		Keyer: us.signer, PubKey: us.key, Node: "test", Now: time.Now, Services: services,
 		Relays: relays{w, []string{"wss://ours.example"}}, Log: slog.New(slog.DiscardHandler),

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"guild"
+	"guild/internal/step/steptest"
 )
 
 // many sends n requests of a person, a second apart. Their jobs are named name and a number.
@@ -147,7 +148,7 @@ func TestQueueLimitOfCustomer(t *testing.T) {
 		r := task(t, bundle(t, nil))
 		r.Job = "one too many"
 		id, err := w.sends(customer, r)
-		wantDrop(t, err, guild.Flood)
+		steptest.WantDrop(t, err, guild.Flood)
 		told := w.told(customer, id)
 		if len(told) != 1 || !told[0].Busy() || !strings.Contains(told[0].Text, "5 of your requests") {
 			t.Errorf("told %+v", told)

@@ -22,6 +22,7 @@ import (
 	"guild/internal/hand/dial"
 	"guild/internal/hand/fetch"
 	"guild/internal/judging/sandbox/tiers"
+	"guild/internal/step/steptest"
 	"guild/nip90"
 )
 
@@ -178,9 +179,9 @@ func TestImpossibleInputIsRefused(t *testing.T) {
 				r := task(t, bundle(t, nil))
 				r.Inputs = append(r.Inputs, c.inputs...)
 				id, err := w.sends(customer, r)
-				wantDrop(t, err, guild.Malformed)
+				steptest.WantDrop(t, err, guild.Malformed)
 				w.wantError(id, c.says)
-				if w.journal.Last() != 0 {
+				if w.Journal.Last() != 0 {
 					t.Error("a fact was written")
 				}
 			})

@@ -14,9 +14,9 @@ import (
 
 	"guild"
 	"guild/internal/hand/dm"
-	"guild/internal/journal"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold/foldtest"
+	"guild/internal/step/steptest"
 )
 
 // works makes a delivery to a customer.
@@ -97,18 +97,18 @@ func TestVerdictsThatAreDropped(t *testing.T) {
 		r := task(t, bundle(t, []byte("slow")))
 		r.Set("job_type", "never")
 		going := w.asks(customer, r)
-		wantDrop(t, w.tells(mallory, id, 1, guild.Success), guild.Stranger)
-		wantDrop(t, w.tells(customer, nostr.ID{9}, 1, guild.Success), guild.Unrequested)
-		wantDrop(t, w.tells(customer, going, 1, guild.Success), guild.Unrequested)
-		wantDrop(t, w.Judged(t.Context(), dm.Message{From: customer.key, ID: nostr.ID{1}, Content: "well done"}), guild.Malformed)
+		steptest.WantDrop(t, w.tells(mallory, id, 1, guild.Success), guild.Stranger)
+		steptest.WantDrop(t, w.tells(customer, nostr.ID{9}, 1, guild.Success), guild.Unrequested)
+		steptest.WantDrop(t, w.tells(customer, going, 1, guild.Success), guild.Unrequested)
+		steptest.WantDrop(t, w.Judged(t.Context(), dm.Message{From: customer.key, ID: nostr.ID{1}, Content: "well done"}), guild.Malformed)
 		for message := range byte(2) {
 			if err := w.tells(customer, id, 1+message, guild.Success); err != nil {
 				t.Error(err)
 			}
 		}
-		wantDrop(t, w.tells(customer, id, 2, guild.Success), guild.Repeated)
+		steptest.WantDrop(t, w.tells(customer, id, 2, guild.Success), guild.Repeated)
 		for message := range 50 {
-			wantDrop(t, w.tells(customer, id, byte(3+message), guild.Success), guild.Flood)
+			steptest.WantDrop(t, w.tells(customer, id, byte(3+message), guild.Success), guild.Flood)
 		}
 		if n := w.count(id, "request.judged"); n != 2 {
 			t.Errorf("%d facts", n)
@@ -210,10 +210,9 @@ func TestUnsentObjectionIsParked(t *testing.T) {
 }
 
 func TestObjectionAfterRestart(t *testing.T) {
-	var whole []fact.Entry
 	var want []dm.Message
 	var id nostr.ID
-	synctest.Test(t, func(t *testing.T) {
+	live := func(t *testing.T) []fact.Entry {
 		w := newWorld(t, python(echo))
 		id = w.works(customer)
 		if err := w.tells(customer, id, 1, guild.Failure); err != nil {
@@ -223,41 +222,30 @@ func TestObjectionAfterRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.pass(time.Second)
-		want = w.letters(customer)
-		for e, err := range w.journal.Entries(t.Context(), 1) {
-			if err != nil {
-				t.Fatal(err)
+		if want = w.letters(customer); len(want) != 1 {
+			t.Fatalf("%d messages", len(want))
+		}
+		return w.Entries()
+	}
+	steptest.KillAtEachEntry(t, 1, live, func(t *testing.T, left, _ []fact.Entry) {
+		w := newWorld(t, python(echo))
+		w.Stop()
+		w.Relive(left)
+		facts := 0
+		if w.count(id, "request.objected") > 0 {
+			facts = 2
+		}
+		w.restart()
+		w.pass(time.Hour)
+		for _, m := range w.letters(customer) {
+			if m.ID != want[0].ID {
+				t.Error("it is another message")
 			}
-			whole = append(whole, e)
+		}
+		if n := w.count(id, "request.objected"); n != facts || n > 0 && !w.heard.Latest()[0].Sent {
+			t.Errorf("%d facts, want %d", n, facts)
 		}
 	})
-	first := slices.IndexFunc(whole, func(e fact.Entry) bool { return e.Facts[0].Type() == "request.objected" })
-	if len(want) != 1 || first < 0 {
-		t.Fatalf("%d messages, %d entries", len(want), len(whole))
-	}
-	for died := first + 1; died <= len(whole); died++ {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, python(echo))
-			w.stop()
-			for _, e := range whole[:died] {
-				w.pass(time.Until(time.UnixMilli(e.At)))
-				err := w.journal.Do(t.Context(), e.Subject, e.Cause, func(tx *journal.Tx) error { tx.Append(e.Facts...); return nil })
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			w.restart()
-			w.pass(time.Hour)
-			for _, m := range w.letters(customer) {
-				if m.ID != want[0].ID {
-					t.Errorf("after %d entries it is another message", died)
-				}
-			}
-			if n := w.count(id, "request.objected"); n != 2 || !w.heard.Latest()[0].Sent {
-				t.Errorf("after %d entries: %d facts", died, n)
-			}
-		})
-	}
 }
 
 func TestInboxList(t *testing.T) {

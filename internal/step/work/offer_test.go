@@ -9,6 +9,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/step/steptest"
 	"guild/nip90"
 )
 
@@ -52,8 +53,8 @@ func TestOfferAndNoWork(t *testing.T) {
 				if tag := w.sent(7000, id)[0].Tags.Find("amount"); c.want.Amount == 0 && tag != nil {
 					t.Errorf("an offer for nothing says %v", tag)
 				}
-				if len(worker.list()) != 0 || w.journal.Last() != 0 {
-					t.Errorf("%d runs, %d entries", len(worker.list()), w.journal.Last())
+				if len(worker.list()) != 0 || w.Journal.Last() != 0 {
+					t.Errorf("%d runs, %d entries", len(worker.list()), w.Journal.Last())
 				}
 			})
 		})
@@ -116,11 +117,11 @@ func TestNoRefusalOfOpenRequest(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				last := w.journal.Last()
+				last := w.Journal.Last()
 				id, err := w.says(customer, c.event)
-				wantDrop(t, err, c.want)
+				steptest.WantDrop(t, err, c.want)
 				w.pass(time.Minute)
-				if told := w.told(customer, id); len(told) != 0 || w.journal.Last() != last {
+				if told := w.told(customer, id); len(told) != 0 || w.Journal.Last() != last {
 					t.Errorf("told %v", told)
 				}
 			})
@@ -145,7 +146,7 @@ func TestOffersAreLimited(t *testing.T) {
 		if n := offers(100); n != offersPerMinute {
 			t.Errorf("%d offers in the next minute", n)
 		}
-		if w.journal.Last() != 0 {
+		if w.Journal.Last() != 0 {
 			t.Error("facts were written")
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/step/steptest"
 )
 
 // busy begins a world in which one request runs for a minute and another one waits.
@@ -39,7 +40,7 @@ func (w *world) wantBusy(says string) {
 	r := task(w.T, bundle(w.T, nil))
 	r.Job = "new"
 	id, err := w.sends(mallory, r)
-	wantDrop(w.T, err, guild.Flood)
+	steptest.WantDrop(w.T, err, guild.Flood)
 	if told := w.told(mallory, id); len(told) != 1 || !told[0].Busy() || !strings.Contains(told[0].Text, says) {
 		w.Errorf("told %+v", told)
 	}
@@ -115,7 +116,7 @@ func TestStateIsRecordedOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := w.journal.Last(); n != 1 {
+		if n := w.Journal.Last(); n != 1 {
 			t.Errorf("%d facts", n)
 		}
 		select {
@@ -134,7 +135,7 @@ func TestStateIsRecordedOnce(t *testing.T) {
 		if err := w.Resume(t.Context(), "cobol"); !errors.Is(err, ErrNoService) {
 			t.Errorf("a service that there is not: %v", err)
 		}
-		if n := w.journal.Last(); n != 2 {
+		if n := w.Journal.Last(); n != 2 {
 			t.Errorf("%d facts", n)
 		}
 	})

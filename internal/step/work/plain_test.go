@@ -17,6 +17,7 @@ import (
 
 	"guild"
 	"guild/internal/journal/fact"
+	"guild/internal/step/steptest"
 	"guild/nip90"
 	"guild/nutshell"
 )
@@ -185,14 +186,9 @@ func TestPlainAnswer(t *testing.T) {
 				if _, err := r.Delivery(); c.want == parcel && err != nil || c.want != parcel && r.Content != c.want {
 					t.Errorf("%.100q, as a bundle %v", r.Content, err)
 				}
-				for e, err := range w.journal.Entries(t.Context(), 1) {
-					if err != nil {
-						t.Fatal(err)
-					}
-					for _, f := range e.Facts {
-						if f, ok := f.(fact.RequestFinished); ok && (!w.blobs.Has(f.Delivery) || !w.blobs.Has(f.Bundle)) {
-							t.Error("what was asked and what was delivered is not kept")
-						}
+				for _, f := range steptest.Facts[fact.RequestFinished](w) {
+					if !w.blobs.Has(f.Delivery) || !w.blobs.Has(f.Bundle) {
+						t.Error("what was asked and what was delivered is not kept")
 					}
 				}
 			})
@@ -267,7 +263,7 @@ func TestEncryptedPlainRequest(t *testing.T) {
 				}
 
 				failing, err := w.says(customer, encrypted(t, encrypt, nil, nostr.Tags{{"param", "model", "small"}}))
-				wantDrop(t, err, guild.Malformed)
+				steptest.WantDrop(t, err, guild.Malformed)
 				if told := w.told(customer, failing); len(told) != 1 || told[0].Encrypted == "" || told[0].Status != nip90.Error {
 					t.Errorf("a refusal: %+v", told)
 				}
@@ -331,7 +327,7 @@ func TestServiceOfRequest(t *testing.T) {
 				id, err := w.says(customer, e)
 				w.pass(time.Minute)
 				if c.want == "" {
-					wantDrop(t, err, guild.Misdirected)
+					steptest.WantDrop(t, err, guild.Misdirected)
 					if told := w.told(customer, id); len(told) != 1 || told[0].Status != nip90.Error {
 						t.Errorf("told %v", told)
 					}
@@ -365,7 +361,7 @@ func TestUnreadableRequest(t *testing.T) {
 			plainEvent(nostr.Tag{"bid", "a lot"}),
 		} {
 			id, err := w.says(customer, e)
-			wantDrop(t, err, guild.Malformed)
+			steptest.WantDrop(t, err, guild.Malformed)
 			told := w.told(customer, id)
 			if len(told) != 1 || told[0].Status != nip90.Error || !strings.HasPrefix(told[0].Text+told[0].Content, "this request cannot be read") ||
 				(told[0].Encrypted != "") != e.Tags.Has("encrypted") {

@@ -2,17 +2,15 @@ package work
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"fiatjaf.com/nostr"
 
-	"guild/internal/journal"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
+	"guild/internal/step/steptest"
 	"guild/nip90"
 )
 
@@ -113,46 +111,23 @@ func mortal(t *testing.T) *world {
 func TestRestartAfterAnyEntry(t *testing.T) {
 	for name, live := range lives() {
 		t.Run(name, func(t *testing.T) {
-			var whole []fact.Entry
-			synctest.Test(t, func(t *testing.T) {
+			steptest.KillAtEachEntry(t, 3, func(t *testing.T) []fact.Entry {
 				w := mortal(t)
 				live(w)
-				whole = w.entries()
-			})
-			if len(whole) < 3 {
-				t.Fatalf("a life of %d entries", len(whole))
-			}
-			for n := range whole {
-				t.Run(fmt.Sprint("entry ", n+1, " ", whole[n].Facts[0].Type()), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { mortal(t).goesOnAfter(whole[:n+1]) })
-				})
-			}
+				return w.Entries()
+			}, func(t *testing.T, left, _ []fact.Entry) { mortal(t).goesOnAfter(left) })
 		})
 	}
-}
-
-func (w *world) entries() (all []fact.Entry) {
-	w.Helper()
-	for e, err := range w.journal.Entries(w.Context(), 1) {
-		if err != nil {
-			w.Fatal(err)
-		}
-		all = append(all, e)
-	}
-	return all
 }
 
 // goesOnAfter starts the node on a journal of these entries, and wants every request to end.
 func (w *world) goesOnAfter(before []fact.Entry) {
 	w.Helper()
-	w.stop()
+	w.Stop()
+	w.Relive(before)
 	began, ended, silent := map[nostr.ID]fact.RequestReceived{}, map[nostr.ID]bool{}, map[nostr.ID]bool{}
 	told := map[string]bool{}
 	for _, e := range before {
-		err := w.journal.Do(w.Context(), e.Subject, e.Cause, func(tx *journal.Tx) error { tx.Append(e.Facts...); return nil })
-		if err != nil {
-			w.Fatal(err)
-		}
 		for _, f := range e.Facts {
 			switch f := f.(type) {
 			case fact.RequestReceived:
@@ -194,11 +169,9 @@ func (w *world) goesOnAfter(before []fact.Entry) {
 func (w *world) wantEnd(id nostr.ID, told map[string]bool) {
 	w.Helper()
 	var ends []fact.RequestFinished
-	for _, e := range w.entries() {
-		for _, f := range e.Facts {
-			if f, ok := f.(fact.RequestFinished); ok && f.Request == id {
-				ends = append(ends, f)
-			}
+	for _, f := range steptest.Facts[fact.RequestFinished](w) {
+		if f.Request == id {
+			ends = append(ends, f)
 		}
 	}
 	if len(ends) != 1 || len(ends[0].Answers) == 0 {

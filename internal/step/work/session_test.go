@@ -21,6 +21,7 @@ import (
 	"guild/internal/journal/fact"
 	"guild/internal/judging/sandbox"
 	"guild/internal/judging/sandbox/tiers"
+	"guild/internal/step/steptest"
 	"guild/replay"
 	"guild/replay/session"
 )
@@ -207,11 +208,9 @@ END`})
 // finishedBy returns the fact that ended a request.
 func (w *world) finishedBy(id nostr.ID) (found fact.RequestFinished) {
 	w.Helper()
-	for _, e := range w.entries() {
-		for _, f := range e.Facts {
-			if f, ok := f.(fact.RequestFinished); ok && f.Request == id {
-				found = f
-			}
+	for _, f := range steptest.Facts[fact.RequestFinished](w) {
+		if f.Request == id {
+			found = f
 		}
 	}
 	return found

@@ -12,6 +12,7 @@ import (
 
 	"guild"
 	"guild/internal/judging/typed"
+	"guild/internal/step/steptest"
 	"guild/nip90"
 	"guild/oa"
 )
@@ -115,7 +116,7 @@ func TestInvalidTypedRequest(t *testing.T) {
 				r.Unset(nip90.ParamJobHash)
 			}
 			id, err := w.sends(customer, r)
-			wantDrop(t, err, guild.Malformed)
+			steptest.WantDrop(t, err, guild.Malformed)
 			w.pass(time.Second)
 			if told := w.told(customer, id); len(told) != 1 || told[0].Status != nip90.Error || !strings.Contains(told[0].Text, want) {
 				t.Errorf("told %+v, want %q", told, want)

@@ -18,6 +18,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/step/steptest"
 	"guild/nip89"
 	"guild/nip90"
 	"guild/nutshell"
@@ -84,9 +85,9 @@ func (w *world) seals(k keyring, document vault.Secret) nip90.Vault {
 // keepsNothing searches the journal, the blobs and the directories for the password and for files with credentials.
 func (w *world) keepsNothing() {
 	w.Helper()
-	for e, err := range w.journal.Entries(w.Context(), 1) {
-		raw, encoding := json.Marshal(e)
-		if err := errors.Join(err, encoding); err != nil {
+	for _, e := range w.Entries() {
+		raw, err := json.Marshal(e)
+		if err != nil {
 			w.Fatal(err)
 		}
 		if bytes.Contains(raw, []byte(password)) {
@@ -206,8 +207,8 @@ func TestVaultInClear(t *testing.T) {
 		}
 		e.Tags = append(e.Tags, nostr.Tag{"param", "vault", "nip44", "e30="})
 		_, err = w.says(customer, e)
-		wantDrop(t, err, guild.Malformed)
-		if w.journal.Last() != 0 {
+		steptest.WantDrop(t, err, guild.Malformed)
+		if w.Journal.Last() != 0 {
 			t.Error("it is a fact")
 		}
 	})

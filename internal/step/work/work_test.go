@@ -16,6 +16,7 @@ import (
 
 	"guild"
 	"guild/internal/journal/fold/foldtest"
+	"guild/internal/step/steptest"
 	"guild/nip90"
 )
 
@@ -58,12 +59,12 @@ func TestSameRequestAgain(t *testing.T) {
 		w := newWorld(t, python(worker.do))
 		r := task(t, bundle(t, nil))
 		w.asks(customer, r)
-		last := w.journal.Last()
+		last := w.Journal.Last()
 		w.asks(customer, r)
 		w.restart()
 		w.asks(customer, r)
-		if n := len(worker.list()); n != 1 || w.journal.Last() != last {
-			t.Errorf("done %d times, entry %d after %d", n, w.journal.Last(), last)
+		if n := len(worker.list()); n != 1 || w.Journal.Last() != last {
+			t.Errorf("done %d times, entry %d after %d", n, w.Journal.Last(), last)
 		}
 	})
 }
@@ -75,17 +76,17 @@ func TestForeignRequestsAreDropped(t *testing.T) {
 		foreign := task(t, packed)
 		foreign.Provider = &mallory.key
 		_, err := w.sends(customer, foreign)
-		wantDrop(t, err, guild.Misdirected)
+		steptest.WantDrop(t, err, guild.Misdirected)
 		past := task(t, packed)
 		past.Set(nip90.ParamDeadline, fmt.Sprint(time.Now().Unix()))
 		_, err = w.sends(customer, past)
-		wantDrop(t, err, guild.Late)
+		steptest.WantDrop(t, err, guild.Late)
 		_, err = w.says(customer, nostr.Event{Kind: 5000, CreatedAt: nostr.Timestamp(time.Now().Add(-oldest).Unix()), Tags: nostr.Tags{{"p", us.key.Hex()}}})
-		wantDrop(t, err, guild.Late)
+		steptest.WantDrop(t, err, guild.Late)
 		_, err = w.says(customer, nostr.Event{Kind: 5000, Tags: nostr.Tags{{"bid", "x"}}})
-		wantDrop(t, err, guild.Malformed)
-		if w.journal.Last() != 0 || len(w.published) != 0 {
-			t.Errorf("%d entries, %d answers", w.journal.Last(), len(w.published))
+		steptest.WantDrop(t, err, guild.Malformed)
+		if w.Journal.Last() != 0 || len(w.published) != 0 {
+			t.Errorf("%d entries, %d answers", w.Journal.Last(), len(w.published))
 		}
 	})
 }
@@ -94,7 +95,7 @@ func TestRequestWithoutServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		_, err := w.sends(customer, task(t, bundle(t, nil)))
-		wantDrop(t, err, guild.Misdirected)
+		steptest.WantDrop(t, err, guild.Misdirected)
 	})
 }
 
@@ -116,9 +117,9 @@ func TestRefusalIsNoFact(t *testing.T) {
 				r := task(t, bundle(t, nil))
 				c.change(&r)
 				id, err := w.sends(customer, r)
-				wantDrop(t, err, c.want)
+				steptest.WantDrop(t, err, c.want)
 				w.wantError(id, c.says)
-				if w.journal.Last() != 0 {
+				if w.Journal.Last() != 0 {
 					t.Error("a fact was written")
 				}
 			})
@@ -174,7 +175,7 @@ func TestSlotsAndQueue(t *testing.T) {
 			t.Errorf("%d running, %d queued", got.Running, got.Queued)
 		}
 		id, err := ask(5, 0)
-		wantDrop(t, err, guild.Flood)
+		steptest.WantDrop(t, err, guild.Flood)
 		told := w.told(customer, id)
 		if len(told) != 1 || !told[0].Busy() {
 			t.Errorf("told %v", told)
@@ -193,7 +194,7 @@ func TestWithdrawalWhileRunning(t *testing.T) {
 		id := w.asks(customer, task(t, bundle(t, nil)))
 		deletion := nostr.Event{Kind: 5, Tags: nostr.Tags{{"e", "x"}, {"e"}, {"e", id.Hex()}, {"k", "5000"}}}
 		_, err := w.says(mallory, deletion)
-		wantDrop(t, err, guild.Misdirected)
+		steptest.WantDrop(t, err, guild.Misdirected)
 		if worker.interrupted != 0 {
 			t.Fatal("a stranger withdrew it")
 		}
@@ -208,7 +209,7 @@ func TestWithdrawalWhileRunning(t *testing.T) {
 			t.Errorf("facts %v", w.facts(id))
 		}
 		_, err = w.says(customer, deletion)
-		wantDrop(t, err, guild.Misdirected)
+		steptest.WantDrop(t, err, guild.Misdirected)
 		w.restart()
 		if _, err := w.sends(customer, task(t, bundle(t, nil))); err != nil {
 			t.Fatal(err)
@@ -415,7 +416,7 @@ func TestDrainNode(t *testing.T) {
 		late := task(t, bundle(t, nil))
 		late.Job = "late"
 		id, err := w.sends(customer, late)
-		wantDrop(t, err, guild.Flood)
+		steptest.WantDrop(t, err, guild.Flood)
 		if told := w.told(customer, id); len(told) != 1 || !told[0].Busy() {
 			t.Errorf("a request while the node closes was told %v", told)
 		}
@@ -530,10 +531,7 @@ func TestReplayEqualsLive(t *testing.T) {
 		w.asks(customer, r)
 		w.pass(time.Minute)
 		replayed := NewFold()
-		for e, err := range w.journal.Entries(t.Context(), 1) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, e := range w.Entries() {
 			replayed.Apply(e)
 		}
 		if live, again := foldtest.Snapshot(t, w.fold), foldtest.Snapshot(t, replayed); live != again {

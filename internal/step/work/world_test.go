@@ -12,7 +12,6 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
-	"testing/synctest"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -20,10 +19,10 @@ import (
 	"guild"
 	"guild/internal/hand/blob"
 	"guild/internal/hand/key"
-	"guild/internal/journal"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/journaltest"
+	"guild/internal/step/steptest"
 	"guild/nip90"
 	"guild/nutshell"
 )
@@ -64,16 +63,13 @@ type publication struct {
 
 // world is a journal with the step at work, and the Relays and Payloads that are the rest of the node to it.
 type world struct {
-	*testing.T
+	*steptest.World
 	*Work
-	dir      string
 	blobs    *blob.Store
-	journal  *journal.Journal
 	services []Service
 	keys     keyring // for credentials
 	secrets  string  // where they are opened
 	began    time.Time
-	stop     func()
 	worker   *runs // where a test needs to know it
 	heard    *Judgements
 
@@ -89,46 +85,33 @@ type world struct {
 // newWorld begins a world in which we offer these services.
 func newWorld(t *testing.T, services ...Service) *world {
 	t.Helper()
-	w := &world{T: t, dir: journaltest.Dir(t), began: time.Now(), services: services, keys: newKeyring(t), secrets: journaltest.Dir(t), remote: map[string][]byte{}}
+	w := &world{World: steptest.New(t), began: time.Now(), services: services, keys: newKeyring(t), secrets: journaltest.Dir(t), remote: map[string][]byte{}}
 	var err error
 	if w.blobs, err = blob.Open(journaltest.Dir(t)); err != nil {
-		t.Fatal(err)
-	}
-	if err := journal.Init(w.dir); err != nil {
 		t.Fatal(err)
 	}
 	w.start()
 	return w
 }
 
-// start opens the journal and runs the step, until the test ends or stop is called.
+// start opens the journal and runs the step.
 func (w *world) start() {
 	w.Helper()
-	fold, claims := NewFold(), due.NewClaims()
+	fold := NewFold()
 	w.heard = NewJudgements()
-	w.journal = journaltest.Reopen(w.T, w.dir, fold, claims, w.heard)
+	w.OpenJournal(fold, w.heard)
 	w.Work = New(Config{
-		Journal: w.journal, Blobs: w.blobs, Keyer: us.signer, PubKey: us.key, Node: "test", Now: time.Now,
+		Journal: w.Journal, Blobs: w.blobs, Keyer: us.signer, PubKey: us.key, Node: "test", Now: time.Now,
 		Services: w.services, Scratch: journaltest.Dir(w.T), Secrets: w.secrets, Relays: relays{w, []string{"wss://ours.example"}}, Payloads: payloads{w},
 		Judgements: w.heard, Recipient: w.keys.recipient, Unseal: w.keys.Open, Log: slog.New(slog.DiscardHandler),
 	}, fold)
-	runner := due.Runner{Journal: w.journal, Claims: claims, Node: "test", Now: time.Now, Limits: w.Classes(),
-		Sources: []due.Source{w.Due}, Log: slog.New(slog.DiscardHandler)}
-	ctx, cancel := context.WithCancel(w.Context())
-	var running sync.WaitGroup
-	running.Go(func() { runner.Run(ctx) })
-	running.Go(func() { w.Talk(ctx) })
-	w.stop = func() { cancel(); running.Wait() }
-	w.Cleanup(w.stop)
+	w.RunWith(&due.Runner{Limits: w.Classes(), Sources: []due.Source{w.Due}})
+	w.Go(w.Talk)
 }
 
 // restart stops everything and starts it on the same journal.
 func (w *world) restart() {
 	w.Helper()
-	w.stop()
-	if err := w.journal.Close(); err != nil {
-		w.Fatal(err)
-	}
 	w.start()
 	w.pass(0)
 }
@@ -191,10 +174,7 @@ func (w payloads) Fetch(_ context.Context, p fact.Place, _ guild.Hash, _ int64) 
 }
 
 // pass waits for d, and until all goroutines wait again.
-func (w *world) pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
+func (w *world) pass(d time.Duration) { w.Pass(d) }
 
 // task returns a request to us for the task "python", to be changed and sent.
 func task(t *testing.T, bundle []byte) nip90.Request {
@@ -316,20 +296,7 @@ func (w *world) opened(p person, id nostr.ID) *nutshell.Bundle {
 }
 
 // facts lists the types of the facts about a request.
-func (w *world) facts(id nostr.ID) (types []string) {
-	w.Helper()
-	for e, err := range w.journal.Entries(w.Context(), 1) {
-		if err != nil {
-			w.Fatal(err)
-		}
-		for _, f := range e.Facts {
-			if e.Subject == fact.RequestSubject(id) {
-				types = append(types, f.Type())
-			}
-		}
-	}
-	return types
-}
+func (w *world) facts(id nostr.ID) []string { return w.FactTypes(fact.RequestSubject(id)) }
 
 func (w *world) count(id nostr.ID, fact string) (n int) {
 	for _, f := range w.facts(id) {
@@ -338,13 +305,6 @@ func (w *world) count(id nostr.ID, fact string) (n int) {
 		}
 	}
 	return n
-}
-
-func wantDrop(t *testing.T, err error, want guild.Reason) {
-	t.Helper()
-	if dropped, ok := errors.AsType[*guild.DropError](err); !ok || dropped.Reason != want {
-		t.Errorf("got %v, want %q dropped", err, want)
-	}
 }
 
 // bundle returns a packed request bundle.

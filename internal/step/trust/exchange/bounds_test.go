@@ -33,8 +33,8 @@ func TestClockCountLimit(t *testing.T) {
 				o := newOther(t, 1)
 				if c.before {
 					o.trusts("go", 1, 500_000, "")
-					o.append(fact.VariableSubject(fact.TimeoutConfig), fact.VariableChanged{Name: fact.TimeoutConfig, Key: "go", To: fact.Number(1_200_000)})
-					o.append(fact.VariableSubject(fact.Parallelism), fact.VariableChanged{Name: fact.Parallelism, Key: service(1).PubKey.Hex(), To: fact.Number(5)})
+					o.Write(fact.VariableSubject(fact.TimeoutConfig), fact.VariableChanged{Name: fact.TimeoutConfig, Key: "go", To: fact.Number(1_200_000)})
+					o.Write(fact.VariableSubject(fact.Parallelism), fact.VariableChanged{Name: fact.Parallelism, Key: service(1).PubKey.Hex(), To: fact.Number(5)})
 				}
 				d := documentOf(trustOf("go", 1, says(c.value, c.count, 1)))
 				d.Timeouts = []TimeoutEntry{{"go", []fact.VariableSibling{says(1_500_000, c.count, 1)}}}
@@ -65,7 +65,7 @@ func (o *other) isRead(t *testing.T) Document {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := o.RestoreRows(t.Context(), o.journal, rows); err != nil {
+	if err := o.RestoreRows(t.Context(), o.Journal, rows); err != nil {
 		t.Errorf("its own backup: %v", err)
 	}
 	return d
@@ -82,13 +82,13 @@ func TestExportCanBeRead(t *testing.T) {
 			"as many guilds as a clock has": crowd.Clock,
 		} {
 			o := newOther(t, 1)
-			o.append(fact.TrustSubject("go"), fact.TrustChanged{Task: "go", Service: service(1), To: 500_000, Rule: fact.RuleMerged,
+			o.Write(fact.TrustSubject("go"), fact.TrustChanged{Task: "go", Service: service(1), To: 500_000, Rule: fact.RuleMerged,
 				Siblings: []fact.Sibling{{Trust: 500_000, Clock: maps.Clone(clock)}}})
-			o.append(fact.VariableSubject(fact.Parallelism), fact.VariableChanged{Name: fact.Parallelism, Key: service(1).PubKey.Hex(), To: fact.Number(3),
+			o.Write(fact.VariableSubject(fact.Parallelism), fact.VariableChanged{Name: fact.Parallelism, Key: service(1).PubKey.Hex(), To: fact.Number(3),
 				Siblings: []fact.VariableSibling{{Value: 3, Clock: maps.Clone(clock)}}})
-			o.append(fact.VariableSubject(fact.Parallelism), fact.VariableChanged{Name: fact.Parallelism, Key: "somebody", To: fact.Number(3)})
+			o.Write(fact.VariableSubject(fact.Parallelism), fact.VariableChanged{Name: fact.Parallelism, Key: "somebody", To: fact.Number(3)})
 			o.trusts("go", 1, 600_000, "")
-			o.append(fact.VariableSubject(fact.Parallelism), fact.VariableChanged{Name: fact.Parallelism, Key: service(1).PubKey.Hex(), To: fact.Number(4)})
+			o.Write(fact.VariableSubject(fact.Parallelism), fact.VariableChanged{Name: fact.Parallelism, Key: service(1).PubKey.Hex(), To: fact.Number(4)})
 			o.trusts("python", 2, 600_000, "")
 			if d := o.isRead(t); len(d.Entries) == 0 {
 				t.Errorf("%s: nothing is exported", name)
@@ -102,11 +102,11 @@ func TestExportCanBeRead(t *testing.T) {
 }
 
 func TestReservedClockKey(t *testing.T) {
-	nobody := fact.VariableSibling{Value: 500_000, Clock: map[string]uint64{ourselves: maxCount}}
-	d := documentOf(trustOf("go", 1, nobody))
+	reserved := fact.VariableSibling{Value: 500_000, Clock: map[string]uint64{ourselves: maxCount}}
+	d := documentOf(trustOf("go", 1, reserved))
 	if b, err := d.Encode(); err != nil {
 		t.Fatal(err)
-	} else if _, err := Decode(b); err == nil || !strings.Contains(err.Error(), "nobody") {
+	} else if _, err := Decode(b); err == nil || !strings.Contains(err.Error(), "reserved key") {
 		t.Errorf("%v: after a backup it would be a clock of ours", err)
 	}
 }

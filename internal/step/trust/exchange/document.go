@@ -231,7 +231,7 @@ func decode(b []byte) (Document, error) {
 	case max(len(d.Entries), len(d.Timeouts), len(d.Parallelism)) > maxEntries:
 		return Document{}, fmt.Errorf("more than %d entries", maxEntries)
 	case !ascending(d.Entries, TrustEntry.compare), !ascending(d.Timeouts, TimeoutEntry.compare), !ascending(d.Parallelism, ParallelismEntry.compare):
-		return Document{}, errors.New("its entries are not in order, or one is there twice")
+		return Document{}, errors.New("entries out of order or repeated")
 	}
 	for i, e := range d.Entries {
 		if err := errors.Join(e.check(), checkForeign(e.Siblings)); err != nil {
@@ -268,7 +268,7 @@ func (e ParallelismEntry) check() error {
 func checkForeign(all []fact.VariableSibling) error {
 	for _, s := range all {
 		if _, ok := s.Clock[ourselves]; ok {
-			return errors.New("a clock names a guild that is nobody")
+			return errors.New("a clock names the reserved key")
 		}
 	}
 	return nil
@@ -287,7 +287,7 @@ func ascending[E any](all []E, compare func(E, E) int) bool {
 // checkProvider refuses an entry without a provider. JSON decoding has refused anything else that is not a key.
 func checkProvider(p nostr.PubKey) error {
 	if p == (nostr.PubKey{}) {
-		return errors.New("it names no provider")
+		return errors.New("no provider")
 	}
 	return nil
 }
@@ -312,7 +312,7 @@ func checkSiblings(all []fact.VariableSibling, least, most int64) error {
 		}
 		for g, n := range s.Clock {
 			if !isGuild(g) || n == 0 || n > maxCount {
-				return fmt.Errorf("a clock says %d for %.80q", n, g)
+				return fmt.Errorf("clock value %d for %.80q", n, g)
 			}
 		}
 	}

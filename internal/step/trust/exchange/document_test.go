@@ -207,7 +207,7 @@ func TestDocumentLimits(t *testing.T) {
 		"a clock of too many":           func(d *Document) { d.Entries[0].Siblings[0].Clock = maps.Clone(crowd) },
 		"a clock that counts to zero":   func(d *Document) { d.Entries[0].Siblings[0].Clock = map[string]uint64{guildKey(1).Hex(): 0} },
 		"a clock that counts too far":   func(d *Document) { d.Entries[0].Siblings[0].Clock = map[string]uint64{guildKey(1).Hex(): maxCount + 1} },
-		"a clock of nobody":             func(d *Document) { d.Entries[0].Siblings[0].Clock = map[string]uint64{"": 1} },
+		"a clock with an empty key":     func(d *Document) { d.Entries[0].Siblings[0].Clock = map[string]uint64{"": 1} },
 		"a task without a name":         func(d *Document) { d.Entries[0].Task = "" },
 		"a task with too long a name":   func(d *Document) { d.Entries[1].Task = "z" + long },
 		"a service with too long a d":   func(d *Document) { d.Entries[1].D = string(make([]byte, maxD+1)) },

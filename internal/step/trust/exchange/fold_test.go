@@ -13,41 +13,35 @@ import (
 	"pgregory.net/rapid"
 
 	"guild"
-	"guild/internal/journal"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold/foldtest"
 	"guild/internal/journal/journaltest"
 	"guild/internal/policy"
+	"guild/internal/step/steptest"
 )
 
 func TestMain(m *testing.M) { journaltest.Main(m) }
 
 // other is one of several guilds, with its own journal.
 type other struct {
-	*testing.T
+	*steptest.World
 	*Fold
-	journal *journal.Journal
 }
 
 func newOther(t *testing.T, n byte) *other {
 	t.Helper()
 	x := NewFold(policy.Default())
 	x.Become(guildKey(n))
-	return &other{t, x, journaltest.Open(t, x)}
+	o := &other{World: steptest.New(t), Fold: x}
+	o.OpenJournal(x)
+	return o
 }
 
 // trusts changes trust by a verdict of the guild's own, or by the given rule.
 func (o *other) trusts(task string, n byte, to guild.Trust, rule string) {
 	o.Helper()
 	before := o.inForce(task, n)
-	o.append(fact.TrustSubject(task), fact.TrustChanged{Task: task, Service: service(n), From: before, To: to, EMA: to, Runs: 2, First: before == 0, Rule: rule})
-}
-
-func (o *other) append(guard fact.Subject, f fact.Fact) {
-	o.Helper()
-	if err := o.journal.Do(o.Context(), guard, "", func(tx *journal.Tx) error { tx.Append(f); return nil }); err != nil {
-		o.Fatal(err)
-	}
+	o.Write(fact.TrustSubject(task), fact.TrustChanged{Task: task, Service: service(n), From: before, To: to, EMA: to, Runs: 2, First: before == 0, Rule: rule})
 }
 
 func (o *other) inForce(task string, n byte) guild.Trust {
@@ -70,7 +64,7 @@ func (o *other) hears(from *other) Imported {
 
 func (o *other) takes(d Document) Imported {
 	o.Helper()
-	sum, err := o.Import(o.Context(), o.journal, d)
+	sum, err := o.Import(o.Context(), o.Journal, d)
 	if err != nil {
 		o.Fatal(err)
 	}
@@ -103,8 +97,8 @@ func TestExchangeOrder(t *testing.T) {
 			for i, g := range guilds {
 				g.trusts("go", 1, guild.Trust(800_000-100_000*i), "")
 				g.trusts("go", 2, 500_000, "")
-				g.append(fact.VariableSubject(fact.TimeoutConfig), fact.VariableChanged{Name: fact.TimeoutConfig, Key: "go", To: fact.Number(int64(800_000 + 250_000*i))})
-				g.append(fact.VariableSubject(fact.Parallelism), fact.VariableChanged{Name: fact.Parallelism, Key: service(1).PubKey.Hex(), To: fact.Number(int64(7 - i))})
+				g.Write(fact.VariableSubject(fact.TimeoutConfig), fact.VariableChanged{Name: fact.TimeoutConfig, Key: "go", To: fact.Number(int64(800_000 + 250_000*i))})
+				g.Write(fact.VariableSubject(fact.Parallelism), fact.VariableChanged{Name: fact.Parallelism, Key: service(1).PubKey.Hex(), To: fact.Number(int64(7 - i))})
 			}
 			guilds[2].trusts("python", 3, 550_000, "")
 			for _, o := range order {
@@ -142,9 +136,9 @@ func TestKnownValuesAppendNothing(t *testing.T) {
 		if sum := b.hears(a); sum.Changed != 1 || sum.Same != 0 {
 			t.Errorf("%+v", sum)
 		}
-		last := b.journal.Last()
-		if sum := b.hears(a); sum.Changed != 0 || sum.Noted != 0 || sum.Same != 1 || b.journal.Last() != last {
-			t.Errorf("%+v, %d entries after %d", sum, b.journal.Last(), last)
+		last := b.Journal.Last()
+		if sum := b.hears(a); sum.Changed != 0 || sum.Noted != 0 || sum.Same != 1 || b.Journal.Last() != last {
+			t.Errorf("%+v, %d entries after %d", sum, b.Journal.Last(), last)
 		}
 		if sum := a.hears(b); sum.Same != 1 {
 			t.Errorf("a guild learns from its own word: %+v", sum)
@@ -215,8 +209,8 @@ func TestImport(t *testing.T) {
 				if got := strings.Join(sum.Skipped, "; "); (got == "") != (c.skipped == "") || !strings.Contains(got, c.skipped) {
 					t.Errorf("skipped for %q, want %q", got, c.skipped)
 				}
-				last := o.journal.Last()
-				if o.takes(d); o.journal.Last() != last {
+				last := o.Journal.Last()
+				if o.takes(d); o.Journal.Last() != last {
 					t.Error("the same document changes something again")
 				}
 			})
@@ -230,7 +224,7 @@ func TestImportReport(t *testing.T) {
 		a.trusts("go", 1, 500_000, "")
 		b.trusts("go", 1, 700_000, "")
 		b.hears(a)
-		e, err := b.journal.Entry(t.Context(), 2)
+		e, err := b.Journal.Entry(t.Context(), 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +236,7 @@ func TestImportReport(t *testing.T) {
 		if sum := a.hears(b); sum.Noted != 1 { // the lower one is a's own
 			t.Errorf("%+v", sum)
 		}
-		e, err = a.journal.Entry(t.Context(), 2)
+		e, err = a.Journal.Entry(t.Context(), 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,7 +251,7 @@ func TestWithdrawnTrust(t *testing.T) {
 		a, b := newOther(t, 1), newOther(t, 2)
 		a.trusts("go", 1, 450_000, "")
 		b.trusts("go", 1, 600_000, "")
-		a.append(fact.TrustSubject("go"), fact.TrustChanged{Task: "go", Service: service(1), From: 450_000, Unfounded: true, Rule: fact.RuleRejudged})
+		a.Write(fact.TrustSubject("go"), fact.TrustChanged{Task: "go", Service: service(1), From: 450_000, Unfounded: true, Rule: fact.RuleRejudged})
 		if got := a.inForce("go", 1); got != 0 {
 			t.Errorf("%s is in force", got)
 		}
@@ -287,12 +281,12 @@ func TestRestoredGuildIsHeard(t *testing.T) {
 		again.trusts("go", 1, 700_000, fact.RuleRestored)
 		rows["something else"] = []byte("7")
 		for range 2 {
-			if err := again.RestoreRows(t.Context(), again.journal, rows); err != nil {
+			if err := again.RestoreRows(t.Context(), again.Journal, rows); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if again.tells() != a.tells() || again.journal.Last() != 2 {
-			t.Errorf("after %d entries:\n%s\n%s", again.journal.Last(), again.tells(), a.tells())
+		if again.tells() != a.tells() || again.Journal.Last() != 2 {
+			t.Errorf("after %d entries:\n%s\n%s", again.Journal.Last(), again.tells(), a.tells())
 		}
 		again.trusts("go", 1, 750_000, "")
 		b.hears(again)
@@ -304,7 +298,7 @@ func TestRestoredGuildIsHeard(t *testing.T) {
 		}
 		good := clockRow("go", service(1))
 		for _, row := range [][2]string{{good, "{"}, {good, "[]"}, {good, `[{"value":1,"clock":{"x":1}}]`}, {"clock/x/python/go", "[]"}, {"clock/", "[]"}, {good + "%zz", "[]"}} {
-			if err := again.RestoreRows(t.Context(), again.journal, map[string]json.RawMessage{row[0]: []byte(row[1])}); err == nil {
+			if err := again.RestoreRows(t.Context(), again.Journal, map[string]json.RawMessage{row[0]: []byte(row[1])}); err == nil {
 				t.Errorf("%s is restored", row)
 			}
 		}
@@ -323,14 +317,10 @@ func TestLargeImport(t *testing.T) {
 		if sum := o.takes(d); sum.Changed != 400 {
 			t.Fatalf("%+v", sum)
 		}
-		if n := o.journal.Last(); n < 5 || n > 50 {
+		if n := o.Journal.Last(); n < 5 || n > 50 {
 			t.Errorf("%d decisions", n)
 		}
-		for seq := uint64(1); seq <= o.journal.Last(); seq++ {
-			e, err := o.journal.Entry(t.Context(), seq)
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, e := range o.Entries() {
 			if b, err := e.Encode(); err != nil || len(b) > 110<<10 {
 				t.Errorf("a decision of %d bytes: %v", len(b), err)
 			}

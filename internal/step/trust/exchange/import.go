@@ -33,9 +33,9 @@ func (i *Imported) skip(what string, err error) {
 
 // The reasons why an entry is not imported.
 var (
-	errOwner   = errors.New("the owner of this guild set it, and another guild does not raise it")
-	errFuture  = errors.New("it knows changes of this guild that were never made, and would raise it")
-	errAhead   = errors.New("it claims to know more changes of this guild than there can have been")
+	errOwner   = errors.New("the owner of this guild set it, so another guild cannot raise it")
+	errFuture  = errors.New("it claims changes that this guild never made, and would raise it")
+	errAhead   = errors.New("it claims more changes of this guild than there can have been")
 	errTooMany = errors.New("too many guilds disagree")
 )
 
@@ -190,7 +190,7 @@ func (f *Fold) takeTrust(e TrustEntry, sum *Imported) (fact.TrustChanged, bool) 
 	c := fact.TrustChanged{
 		Task: e.Task, Service: s, From: r.Trust, To: to, EMA: to, Runs: r.Runs, First: !known,
 		Rule: fact.RuleMerged, Siblings: trustSiblings(merged),
-		Rationale: fmt.Sprintf("%d guilds that do not know of each other's values come to %s; it was %s", len(merged), to, r.Trust),
+		Rationale: fmt.Sprintf("values of %d guilds that had not seen each other's merge to %s; it was %s", len(merged), to, r.Trust),
 	}
 	if known && to == r.Trust {
 		c.EMA = r.EMA

@@ -119,7 +119,7 @@ func (s *Variables) parallelism(state *folded) []fact.VariableChanged {
 		to, rule := adjustParallelism(p, now, said.Capacity)
 		if to != now {
 			changes = append(changes, fact.VariableChanged{Key: provider, To: fact.Number(int64(to)), Rule: rule,
-				Rationale: fmt.Sprintf("it says that %d requests wait and that it could begin %d: %d to %d at once", said.Queue, said.Idle, now, to)})
+				Rationale: fmt.Sprintf("it reports %d waiting requests and room for %d: %d to %d at once", said.Queue, said.Idle, now, to)})
 		}
 	}
 	return changes

@@ -187,7 +187,7 @@ func (s *Variables) checkValue(name, key string, raw json.RawMessage) error {
 	case fact.ModelPreference:
 		names, ok := readNames(raw)
 		if !ok || len(names) > maxModels || slices.ContainsFunc(names, func(m string) bool { return modelName(m) != m || m == "" }) {
-			return fmt.Errorf("%.80q is no list of at most %d models", raw, maxModels)
+			return fmt.Errorf("%.80q is not a list of at most %d models", raw, maxModels)
 		}
 		return nil
 	case fact.TimeoutConfig:
@@ -197,10 +197,10 @@ func (s *Variables) checkValue(name, key string, raw json.RawMessage) error {
 	case fact.CostBudget:
 		least, most = -maxDelta, maxDelta
 	default:
-		return fmt.Errorf("no variable of that name")
+		return fmt.Errorf("unknown variable")
 	}
 	if !isNumber || n < least || n > most {
-		return fmt.Errorf("%.80q is no number from %d to %d", raw, least, most)
+		return fmt.Errorf("%.80q is not a number from %d to %d", raw, least, most)
 	}
 	return nil
 }

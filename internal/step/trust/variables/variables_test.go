@@ -15,12 +15,11 @@ import (
 
 	"guild"
 	"guild/internal/journal"
-	"guild/internal/journal/due"
-	"guild/internal/journal/due/duetest"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold/foldtest"
 	"guild/internal/journal/journaltest"
 	"guild/internal/policy"
+	"guild/internal/step/steptest"
 )
 
 func TestMain(m *testing.M) { journaltest.Main(m) }
@@ -38,34 +37,29 @@ func (f *Fold) inside() (now *folded) {
 
 // market is a journal with attempts and a running step.
 type market struct {
-	*testing.T
+	*steptest.World
 	*Fold
 	step     *Variables
-	journal  *journal.Journal
 	attempts int
 }
 
 func newMarket(t *testing.T, c Config) *market {
 	t.Helper()
-	m := &market{T: t, Fold: NewFold(policy.Default())}
-	claims := due.NewClaims()
-	m.journal = journaltest.Open(t, claims, m.Fold)
-	c.Journal = m.journal
+	m := &market{World: steptest.New(t), Fold: NewFold(policy.Default())}
+	m.OpenJournal(m.Fold)
+	c.Journal = m.Journal
 	step, err := New(c, m.Fold)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.step = step
-	duetest.Run(t, &due.Runner{Journal: m.journal, Claims: claims, Sources: []due.Source{step.Due}})
+	m.Run(step.Due)
 	return m
 }
 
 func (m *market) append(facts ...fact.Fact) {
 	m.Helper()
-	err := m.journal.Do(m.Context(), fact.JobSubject(guild.JobID{}), "", func(tx *journal.Tx) error { tx.Append(facts...); return nil })
-	if err != nil {
-		m.Fatal(err)
-	}
+	m.Write(fact.JobSubject(guild.JobID{}), facts...)
 }
 
 // limit is the time that a provider has for its first answer in these tests.
@@ -111,11 +105,7 @@ func (m *market) settle() {
 // changes lists the facts about one variable.
 func (m *market) changes(name string) (all []fact.VariableChanged) {
 	m.Helper()
-	for seq := uint64(1); seq <= m.journal.Last(); seq++ {
-		e, err := m.journal.Entry(m.Context(), seq)
-		if err != nil {
-			m.Fatal(err)
-		}
+	for _, e := range m.Entries() {
 		for _, f := range e.Facts {
 			if c, ok := f.(fact.VariableChanged); ok && c.Name == name {
 				all = append(all, c)
@@ -232,18 +222,18 @@ func TestEarlierTimeoutIsIgnored(t *testing.T) {
 
 func TestNoTimeoutEvidence(t *testing.T) {
 	for name, life := range map[string]func(m *market){
-		"somebody who is to be met and is dead": func(m *market) { m.isSilent(1, fact.JobOpened{Meeting: &fact.Benchmark{}}) },
+		"silence in a benchmark": func(m *market) { m.isSilent(1, fact.JobOpened{Meeting: &fact.Benchmark{}}) },
 		"a job's deadline": func(m *market) {
 			id := m.asks(1, fact.JobOpened{})
 			m.append(fact.AttemptExpired{Attempt: id, Silent: true})
 		},
-		"that we could hear nothing": func(m *market) {
+		"an expiry while we heard nothing": func(m *market) {
 			id := m.asks(1, fact.JobOpened{})
 			time.Sleep(limit)
 			m.append(fact.AttemptExpired{Attempt: id})
 		},
-		"our own change of mind":   func(m *market) { m.append(fact.AttemptCancelled{Attempt: m.asks(1, fact.JobOpened{})}) },
-		"a refusal without a word": func(m *market) { m.append(fact.AttemptRefused{Attempt: m.asks(1, fact.JobOpened{})}) },
+		"our own cancellation":       func(m *market) { m.append(fact.AttemptCancelled{Attempt: m.asks(1, fact.JobOpened{})}) },
+		"a refusal without an event": func(m *market) { m.append(fact.AttemptRefused{Attempt: m.asks(1, fact.JobOpened{})}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -319,8 +309,8 @@ func TestParallelismTable(t *testing.T) {
 		{"idle capacity: one more", 8, fact.Capacity{Idle: 1}, 9, ruleIdle},
 		{"never above ten", 10, fact.Capacity{Idle: 99}, 10, ruleIdle},
 		{"more than ten is configured", 20, fact.Capacity{Idle: 99}, 20, ruleIdle},
-		{"both at once", 8, fact.Capacity{Queue: 11, Idle: 5}, 7, ruleQueue},
-		{"neither", 8, fact.Capacity{}, 8, ""},
+		{"a queue and idle capacity", 8, fact.Capacity{Queue: 11, Idle: 5}, 7, ruleQueue},
+		{"no queue and nothing idle", 8, fact.Capacity{}, 8, ""},
 	} {
 		if to, rule := adjustParallelism(policy.Default().Variables, c.now, c.said); to != c.want || rule != c.rule {
 			t.Errorf("%s: %d by %q, want %d by %q", c.name, to, rule, c.want, c.rule)
@@ -548,7 +538,7 @@ func TestUnrecordedDecisionIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMarket(t, Config{})
 		f := NewFold(policy.Default())
-		s, err := New(Config{Journal: m.journal}, f)
+		s, err := New(Config{Journal: m.Journal}, f)
 		if err != nil {
 			t.Fatal(err)
 		}
