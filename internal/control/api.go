@@ -205,5 +205,5 @@ type Dropped struct {
 type Problem struct {
 	Error string `json:"error"`
 	Hint  string `json:"hint,omitempty"`
-	Code  string `json:"code,omitempty"` // usage, missing, ambiguous, full, unsandboxed, internal
+	Code  string `json:"code,omitempty"` // the reason in one word, such as usage or missing; docs/API.md lists them
 }
