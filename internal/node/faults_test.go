@@ -272,9 +272,9 @@ func mild(f faulttest.Fault) float64 {
 // TestFaultyRelays runs each fault alone, and all of them together.
 func TestFaultyRelays(t *testing.T) {
 	t.Parallel()
-	base, jobs := seed(t), 80
+	base, jobs, each := seed(t), 80, 20
 	if soaking() {
-		jobs = 200
+		jobs, each = 200, 40
 	}
 	var mu sync.Mutex
 	rows := map[string]string{}
@@ -307,9 +307,9 @@ func TestFaultyRelays(t *testing.T) {
 	var tries errgroup.Group // the runs mostly wait, so more of them run at once than there are processors
 	tries.SetLimit(6)
 	tries.Go(func() error { try(t, "all", jobs, all); return nil })
-	tries.Go(func() error { try(t, "none", 40, nil); return nil })
+	tries.Go(func() error { try(t, "none", each, nil); return nil })
 	for _, f := range faulttest.All() {
-		tries.Go(func() error { try(t, string(f), 40, faulttest.Mix{f: harsh(f)}); return nil })
+		tries.Go(func() error { try(t, string(f), each, faulttest.Mix{f: harsh(f)}); return nil })
 	}
 	if err := tries.Wait(); err != nil {
 		t.Fatal(err)
