@@ -67,7 +67,7 @@ func (inv *Invoice) takeFields(groups []byte) error {
 			continue
 		}
 		if seen[kind] && kind != fieldFallback && kind != fieldRoute {
-			return fmt.Errorf("field %q: stands twice", charset[kind])
+			return fmt.Errorf("duplicate field %q", charset[kind])
 		}
 		seen[kind] = true
 		if err := inv.take(kind, field); err != nil {
@@ -118,7 +118,7 @@ func (inv *Invoice) take(kind byte, field []byte) error {
 		n, ok := number(field)
 		switch {
 		case !ok, kind == fieldExpiry && (n > maxExpiry || n == 0):
-			return errors.New("the number is too big, or no time at all")
+			return errors.New("the number is 0 or too large for a time")
 		case kind == fieldExpiry:
 			inv.Expiry = time.Duration(n) * time.Second
 		default:
@@ -150,7 +150,7 @@ func (inv *Invoice) take(kind byte, field []byte) error {
 		inv.Metadata = append(inv.Metadata, b...) // an empty value is the same as none
 	case fieldRoute:
 		if len(b) == 0 || len(b)%hopSize != 0 {
-			return fmt.Errorf("%d bytes are no list of hops", len(b))
+			return fmt.Errorf("%d bytes are not a list of hops", len(b))
 		}
 		inv.Routes = append(inv.Routes, b)
 	}
@@ -165,7 +165,7 @@ func checkFeatures(bits []int) error {
 		case !known && bit%2 == 0:
 			return fmt.Errorf("feature %d is demanded, and not known", bit)
 		case known && needs > 0 && !slices.Contains(bits, needs) && !slices.Contains(bits, needs+1):
-			return fmt.Errorf("feature %d is nothing without feature %d", bit, needs)
+			return fmt.Errorf("feature %d requires feature %d", bit, needs)
 		}
 	}
 	return nil
@@ -232,12 +232,12 @@ func (inv Invoice) checkFields() error {
 	}
 	for _, fallback := range inv.Fallbacks {
 		if isSkipped(fieldFallback, fallback) || slices.Max(fallback) > 31 {
-			return errors.New("a fallback that is none")
+			return errors.New("invalid fallback")
 		}
 	}
 	for _, route := range inv.Routes {
 		if len(route) == 0 || len(route)%hopSize != 0 {
-			return fmt.Errorf("a route of %d bytes is no list of hops", len(route))
+			return fmt.Errorf("a route of %d bytes is not a list of hops", len(route))
 		}
 	}
 	return checkFeatures(inv.Features)

@@ -205,7 +205,7 @@ func TestRequestsRefused(t *testing.T) {
 		want  error
 	}{
 		{"a result", nostr.Event{Kind: 6000}, nip90.ErrKind},
-		{"a bid that is no number", nostr.Event{Kind: 5000, Tags: nostr.Tags{{"bid", "1e3"}}}, nip90.ErrMalformed},
+		{"a bid that is not a number", nostr.Event{Kind: 5000, Tags: nostr.Tags{{"bid", "1e3"}}}, nip90.ErrMalformed},
 		{"a negative bid", nostr.Event{Kind: 5000, Tags: nostr.Tags{{"bid", "-1"}}}, nip90.ErrMalformed},
 		{"a bid over int64", nostr.Event{Kind: 5000, Tags: nostr.Tags{{"bid", "9223372036854775808"}}}, nip90.ErrMalformed},
 		{"a provider that is no key", nostr.Event{Kind: 5000, Tags: nostr.Tags{{"p", "npub1x"}}}, nip90.ErrMalformed},
@@ -314,7 +314,7 @@ func TestResultDialects(t *testing.T) {
 		t.Errorf("feedback is no result: %v", err)
 	}
 	if _, err := nip90.ParseResult(nostr.Event{Kind: 6000, Tags: nostr.Tags{{"amount", "a lot"}}}, nil); !errors.Is(err, nip90.ErrMalformed) {
-		t.Errorf("an amount that is no number: %v", err)
+		t.Errorf("an amount that is not a number: %v", err)
 	}
 }
 

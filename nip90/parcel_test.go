@@ -180,7 +180,7 @@ func TestBundlesRefused(t *testing.T) {
 		{"no hash", nostr.Tags{in("text", "eA==")}, nip90.ErrMalformed},
 		{"bytes of another hash", nostr.Tags{in("text", "eQ=="), digest}, nip90.ErrMalformed},
 		{"bytes of another size", nostr.Tags{in("text", "eA=="), digest, {"param", "bundle_size", "2"}}, nip90.ErrMalformed},
-		{"a size that is no number", nostr.Tags{in("text", "eA=="), digest, {"param", "bundle_size", "1kB"}}, nip90.ErrMalformed},
+		{"a size that is not a number", nostr.Tags{in("text", "eA=="), digest, {"param", "bundle_size", "1kB"}}, nip90.ErrMalformed},
 		{"a URL without a size", nostr.Tags{in("url", "https://x"), digest}, nip90.ErrMalformed},
 		{"an event", nostr.Tags{in("event", sum), digest}, nip90.ErrMalformed},
 		{"too much inline", nostr.Tags{in("text", base64.StdEncoding.EncodeToString(make([]byte, nip90.MaxInline+3))), digest}, nip90.ErrTooBig},

@@ -162,7 +162,7 @@ func parseMsat(s string) (guild.Msat, error) {
 	}
 	n, err := strconv.ParseUint(s, 10, 63)
 	if err != nil {
-		return 0, fmt.Errorf("%.40q is no amount: %w", s, ErrMalformed)
+		return 0, fmt.Errorf("%.40q is not an amount: %w", s, ErrMalformed)
 	}
 	return guild.Msat(n), nil
 }

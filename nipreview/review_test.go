@@ -186,7 +186,7 @@ func TestDialects(t *testing.T) {
 			}},
 		{"bare hashes", event(`{"evidence":{"receipt_hash":"`+guild.Sum(nil).Hex()+`"}}`, nostr.Tag{"subject", alice.Hex()}, nostr.Tag{"rating", "4"}),
 			func(r nipreview.Review) bool { return r.Evidence.ReceiptHash == guild.Sum(nil) }},
-		{"a relay that is none", event("", nostr.Tag{"subject", alice.Hex(), "https://a.example"}, nostr.Tag{"rating", "4"}),
+		{"invalid relay", event("", nostr.Tag{"subject", alice.Hex(), "https://a.example"}, nostr.Tag{"rating", "4"}),
 			func(r nipreview.Review) bool { return r.Relay == "" }},
 		{"long texts are cut", event(`{"summary":"`+strings.Repeat("ä", 2000)+`","weaknesses":[`+strings.Repeat(`"x",`, 30)+`"x"]}`,
 			nostr.Tag{"subject", alice.Hex()}, nostr.Tag{"rating", "4"}),
@@ -214,7 +214,7 @@ func TestInvalidReviews(t *testing.T) {
 	}{
 		"another kind":                {other, nipreview.ErrKind},
 		"no subject":                  {event("", good), nipreview.ErrInvalid},
-		"a subject that is none":      {event("", nostr.Tag{"subject", "alice"}, good), nipreview.ErrInvalid},
+		"invalid subject":             {event("", nostr.Tag{"subject", "alice"}, good), nipreview.ErrInvalid},
 		"a key off the curve":         {event("", nostr.Tag{"subject", strings.Repeat("ff", 32)}, good), nipreview.ErrInvalid},
 		"a note for a subject":        {event("", nostr.Tag{"subject", "npub1qqqq"}, good), nipreview.ErrInvalid},
 		"several keys and no subject": {event("", nostr.Tag{"p", alice.Hex()}, nostr.Tag{"p", bob.Hex()}, good), nipreview.ErrInvalid},

@@ -40,7 +40,7 @@ func checkListing(list Files, files []Entry) (warnings []string, err error) {
 		return nil, &SizeError{Want: n, Got: there}
 	}
 	if !hashed && there > 0 {
-		warnings = append(warnings, "files.tree has no hashes: nothing vouches for the content of the files")
+		warnings = append(warnings, "files.tree has no hashes: the content of the files cannot be verified")
 	}
 	if !hashed && missing > 0 {
 		warnings = append(warnings, fmt.Sprintf("files.tree lists %d files that are not in the archive", missing))

@@ -40,7 +40,7 @@ func ExampleRerankResult_Validate() {
 	request := oa.RerankRequest{K: 2, Candidates: []oa.Candidate{{ID: "a"}, {ID: "b"}}}
 	result := oa.RerankResult{TopK: []oa.Ranked{{Rank: 1, ID: "b"}, {Rank: 3, ID: "c"}}}
 	fmt.Println(result.Validate(request))
-	// Output: outputs.topk[1].rank is 3, want 1 to 2 without gaps; outputs.topk[1].id is "c", which is no candidate
+	// Output: outputs.topk[1].rank is 3, want 1 to 2 without gaps; outputs.topk[1].id is "c", which is not a candidate
 }
 
 func ExampleSandboxResult_Differences() {

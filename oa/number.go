@@ -29,7 +29,7 @@ func (n Number) Float() float64 {
 // MarshalJSON writes the number with its spelling.
 func (n Number) MarshalJSON() ([]byte, error) {
 	if jsontext.Value(n).Kind() != '0' || !jsontext.Value(n).IsValid() {
-		return nil, fmt.Errorf("%.40q is no number", string(n))
+		return nil, fmt.Errorf("%.40q is not a number", string(n))
 	}
 	return []byte(n), nil
 }
@@ -37,7 +37,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads a number.
 func (n *Number) UnmarshalJSON(b []byte) error {
 	if jsontext.Value(b).Kind() != '0' {
-		return fmt.Errorf("%.40q is no number", b)
+		return fmt.Errorf("%.40q is not a number", b)
 	}
 	*n = Number(b)
 	return nil

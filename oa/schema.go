@@ -137,7 +137,7 @@ func (fs Fields) faults(path string, f *Faults) {
 // faults adds the faults of the description of one field.
 func (d Field) faults(path string, f *Faults) {
 	if !slices.Contains([]string{"", "object", "array", "string", "integer", "number", "boolean"}, d.Type) {
-		f.add(path+".type", "is %.40q, which is no type", d.Type)
+		f.add(path+".type", "is %.40q, which is not a type", d.Type)
 		return
 	}
 	for _, part := range []struct {

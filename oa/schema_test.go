@@ -398,10 +398,10 @@ func TestInvalidDescriptions(t *testing.T) {
 		"no members":                {`{}`, "schema_id is missing; inputs is missing; outputs is missing; verification_mode is"},
 		"a bad name":                {`{"schema_id":"x"}`, "schema_id"},
 		"inputs that are a list":    {`{"schema_id":"oa.x.v1","inputs":[]}`, "/inputs"},
-		"a mode that is none":       {`{"schema_id":"oa.x.v1","inputs":{},"outputs":{},"verification_mode":"maybe"}`, `verification_mode is "maybe"`},
+		"invalid mode":              {`{"schema_id":"oa.x.v1","inputs":{},"outputs":{},"verification_mode":"maybe"}`, `verification_mode is "maybe"`},
 		"another hash":              {`{"schema_id":"oa.x.v1","inputs":{},"outputs":{},"verification_mode":"objective","hash_rules":{"algorithm":"md5","canonicalization":"json_canonical","scope":"full_output"}}`, `hash_rules.algorithm is "md5", want sha256`},
-		"a rule that is none":       {`{"schema_id":"oa.x.v1","inputs":{},"outputs":{},"verification_mode":"objective","provenance":{"model":"maybe"}}`, `provenance.model is "maybe"`},
-		"a type that is none":       {with(`{"type":"strng"}`), `inputs.f.type is "strng"`},
+		"invalid rule":              {`{"schema_id":"oa.x.v1","inputs":{},"outputs":{},"verification_mode":"objective","provenance":{"model":"maybe"}}`, `provenance.model is "maybe"`},
+		"invalid type":              {with(`{"type":"strng"}`), `inputs.f.type is "strng"`},
 		"a type below":              {with(`{"type":"array","items":{"type":"object","properties":{"g":{"type":"int"}}}}`), `inputs.f.items.properties.g.type is "int"`},
 		"items of a string":         {with(`{"type":"string","items":{}}`), `inputs.f.items is there, and the type is "string"`},
 		"an enum of numbers":        {with(`{"type":"integer","enum":["1"]}`), "inputs.f.enum is there"},
@@ -422,7 +422,7 @@ func TestInvalidDescriptions(t *testing.T) {
 		dir  fstest.MapFS
 		want string
 	}{
-		"a bad file":             {fstest.MapFS{"bad.json": {Data: []byte(with(`{"type":"strng"}`))}}, `bad.json: not a description: inputs.f.type is "strng", which is no type`},
+		"a bad file":             {fstest.MapFS{"bad.json": {Data: []byte(with(`{"type":"strng"}`))}}, `bad.json: not a description: inputs.f.type is "strng", which is not a type`},
 		"one of the four":        {fstest.MapFS{"e.json": {Data: []byte(strings.Replace(with(`{}`), "oa.x.v1", "oa.embeddings.v1", 1))}}, "e.json: schema_id: oa.embedding.v1 is described already"},
 		"a job type twice":       {fstest.MapFS{"a.json": {Data: []byte(own)}, "b.json": {Data: []byte(own)}}, "b.json: schema_id: oa.text.translate.v1 is described already"},
 		"a file that never ends": {fstest.MapFS{"a.json": {Data: bytes.Repeat([]byte(" "), 10*oa.MaxSchema)}}, "a.json: not a description: 65537 bytes: over the size limit"},

@@ -132,7 +132,7 @@ func (r RerankResult) Validate(of RerankRequest) error {
 		}
 		switch {
 		case !asked[one.ID]:
-			f.add(at+".id", "is %.40q, which is no candidate", one.ID)
+			f.add(at+".id", "is %.40q, which is not a candidate", one.ID)
 		case ids[one.ID]:
 			f.add(at+".id", "is %.40q a second time", one.ID)
 		}
@@ -163,7 +163,7 @@ func (r SandboxRequest) Validate() error {
 	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
 		value := r.Env[name]
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
-			f.add(member("inputs.env", name), "is no environment variable")
+			f.add(member("inputs.env", name), "is not an environment variable")
 		}
 	}
 	r.Verification.faults(&f)

@@ -108,7 +108,7 @@ func TestRerankResults(t *testing.T) {
 		"ranks from 0":       {[]oa.Ranked{{Rank: 0, ID: "c"}, {Rank: 1, ID: "a"}}, "outputs.topk[0].rank is 0, want 1 to 2 without gaps"},
 		"a gap":              {[]oa.Ranked{{Rank: 1, ID: "c"}, {Rank: 3, ID: "a"}}, "outputs.topk[1].rank is 3, want 1 to 2 without gaps"},
 		"a rank twice":       {[]oa.Ranked{{Rank: 1, ID: "c"}, {Rank: 1, ID: "a"}}, "outputs.topk[1].rank is 1 a second time"},
-		"a stranger":         {[]oa.Ranked{{Rank: 1, ID: "c"}, {Rank: 2, ID: "x"}}, `outputs.topk[1].id is "x", which is no candidate`},
+		"a stranger":         {[]oa.Ranked{{Rank: 1, ID: "c"}, {Rank: 2, ID: "x"}}, `outputs.topk[1].id is "x", which is not a candidate`},
 		"a candidate twice":  {[]oa.Ranked{{Rank: 1, ID: "c"}, {Rank: 2, ID: "c"}}, `outputs.topk[1].id is "c" a second time`},
 		"more than k":        {[]oa.Ranked{{Rank: 1, ID: "c"}, {Rank: 2, ID: "b"}, {Rank: 3, ID: "a"}}, "outputs.topk has 3 elements, and k is 2"},
 		"a rank of the moon": {[]oa.Ranked{{Rank: math.MaxInt, ID: "c"}}, "outputs.topk[0].rank is 9223372036854775807, want 1 to 1 without gaps"},
@@ -133,8 +133,8 @@ func TestSandboxRequests(t *testing.T) {
 		"a command with a NUL":      {func(r *oa.SandboxRequest) { r.Commands[1].Cmd = "a\x00b" }, "inputs.commands[1].cmd has a NUL in it"},
 		"a mount point to the side": {func(r *oa.SandboxRequest) { r.Repo.MountPath = "/work/../etc" }, `inputs.repo.mount_path is "/work/../etc", want a clean absolute path`},
 		"no processor":              {func(r *oa.SandboxRequest) { r.Sandbox.Resources.CPUs = "0.0" }, `inputs.sandbox.resources.cpus is "0.0", want more than 0`},
-		"two faulty variables":      {func(r *oa.SandboxRequest) { r.Env = map[string]string{"B=": "", "A=": ""} }, `inputs.env."A=" is no environment variable; inputs.env."B=" is no environment variable`},
-		"a variable that is none":   {func(r *oa.SandboxRequest) { r.Env = map[string]string{"A=B": ""} }, `inputs.env."A=B" is no environment variable`},
+		"two faulty variables":      {func(r *oa.SandboxRequest) { r.Env = map[string]string{"B=": "", "A=": ""} }, `inputs.env."A=" is not an environment variable; inputs.env."B=" is not an environment variable`},
+		"invalid variable":          {func(r *oa.SandboxRequest) { r.Env = map[string]string{"A=B": ""} }, `inputs.env."A=B" is not an environment variable`},
 	} {
 		r := sandboxRequest()
 		c.change(&r)

@@ -63,7 +63,7 @@ func (r Receipt) checkOutcome() error {
 	case r.Outcome == "" && r.VerdictHash.IsZero():
 		return nil
 	case !slices.Contains(outcomes, r.Outcome):
-		return invalid("outcome", "%.40q is none", r.Outcome)
+		return invalid("outcome", "%.40q is not an outcome", r.Outcome)
 	case r.VerdictHash.IsZero():
 		return invalid("verdict_hash", "is missing beside an outcome")
 	case r.ResultEvent == (nostr.ID{}):
@@ -90,10 +90,10 @@ func (r Receipt) checkPayment() error {
 	}
 	rail, ok := rails[*r.Rail]
 	if !ok {
-		return invalid("rail", "%.40q is none", *r.Rail)
+		return invalid("rail", "%.40q is not a rail", *r.Rail)
 	}
 	if match, _ := regexp.MatchString(rail.asset, *r.AssetID); !match || !qualified.MatchString(*r.AssetID) {
-		return invalid("asset_id", "%.80q is no asset on the rail %s", *r.AssetID, *r.Rail)
+		return invalid("asset_id", "%.80q is not an asset on the rail %s", *r.AssetID, *r.Rail)
 	}
 	if r.PaymentProof.Type != rail.proof {
 		return invalid("payment_proof", "of type %.40q is not of the rail %s", r.PaymentProof.Type, *r.Rail)

@@ -147,8 +147,8 @@ func TestChangedBundleKept(t *testing.T) {
 
 func TestInvalidBundles(t *testing.T) {
 	for name, text := range map[string]string{
-		"nothing": "", "an array": "[]", "no timeline": "{}", "null": "null", "a timeline that is none": `{"timeline":{}}`, "an entry that is none": `{"timeline":[1]}`,
-		"steps that are none": `{"steps":"a"}`, "a step that is none": `{"steps":[[]]}`, "a key twice": `{"timeline":[],"timeline":[]}`,
+		"nothing": "", "an array": "[]", "no timeline": "{}", "null": "null", "invalid timeline": `{"timeline":{}}`, "invalid entry": `{"timeline":[1]}`,
+		"invalid steps": `{"steps":"a"}`, "invalid step": `{"steps":[[]]}`, "a key twice": `{"timeline":[],"timeline":[]}`,
 		"a trajectory without an end": `{"timeline":[{"data":{"event":"ReplayHeader","replay_version":1}}]}`,
 		"data without an event":       `{"timeline":[{"data":{"event":"ReplayHeader","replay_version":1}},{"data":{}}]}`,
 		"a call that has no form":     `{"timeline":[{"data":{"event":"ReplayHeader","replay_version":1}},{"data":{"event":"SessionStart"}},{"data":{"event":"ToolCall","id":1}}]}`,

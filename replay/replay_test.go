@@ -149,21 +149,21 @@ func TestWriterEnforcesTheOrder(t *testing.T) {
 
 func TestWriterRefusesValues(t *testing.T) {
 	for name, e := range map[string]replay.Event{
-		"a time in words":                replay.PlanStart{PlanHash: digest, T: "now"},
-		"a bare hash":                    replay.PlanStart{PlanHash: strings.TrimPrefix(digest, "sha256:"), T: at},
-		"no hash of an output":           replay.ToolResult{T: at},
-		"a status of the other sort":     replay.StepComplete{Status: replay.Timeout, T: at},
-		"a session that was skipped":     replay.SessionEnd{Status: replay.Skipped, T: at},
-		"a command without a code":       replay.Verification{Commands: []string{"a"}, T: at},
-		"params that are not JSON":       replay.ToolCall{Params: json.RawMessage(`{`), T: at},
-		"params with a key twice":        replay.ToolCall{Params: json.RawMessage(`{"a":1,"a":2}`), T: at},
-		"an id that is not UTF-8":        replay.ToolCall{ID: "\xff", T: at},
-		"an event of an unknown type":    replay.Unknown{Name: "Thought"},
-		"a version that is not ours":     replay.ReplayHeader{Version: 2, CreatedAt: at},
-		"a result after a million years": replay.ToolResult{OutputHash: digest, LatencyMs: 1 << 55, T: at},
-		"an end after a million years":   replay.SessionEnd{Status: replay.Success, TotalLatencyMs: 1 << 55, T: at},
-		"a delta that sums overflow by":  replay.Verification{Delta: replay.MaxDelta + 1, T: at},
-		"a confidence that is no number": replay.SessionEnd{Status: replay.Success, Confidence: replay.Float(nan()), T: at},
+		"a time in words":                   replay.PlanStart{PlanHash: digest, T: "now"},
+		"a bare hash":                       replay.PlanStart{PlanHash: strings.TrimPrefix(digest, "sha256:"), T: at},
+		"no hash of an output":              replay.ToolResult{T: at},
+		"a status of the other sort":        replay.StepComplete{Status: replay.Timeout, T: at},
+		"a session that was skipped":        replay.SessionEnd{Status: replay.Skipped, T: at},
+		"a command without a code":          replay.Verification{Commands: []string{"a"}, T: at},
+		"params that are not JSON":          replay.ToolCall{Params: json.RawMessage(`{`), T: at},
+		"params with a key twice":           replay.ToolCall{Params: json.RawMessage(`{"a":1,"a":2}`), T: at},
+		"an id that is not UTF-8":           replay.ToolCall{ID: "\xff", T: at},
+		"an event of an unknown type":       replay.Unknown{Name: "Thought"},
+		"a version that is not ours":        replay.ReplayHeader{Version: 2, CreatedAt: at},
+		"a result after a million years":    replay.ToolResult{OutputHash: digest, LatencyMs: 1 << 55, T: at},
+		"an end after a million years":      replay.SessionEnd{Status: replay.Success, TotalLatencyMs: 1 << 55, T: at},
+		"a delta that sums overflow by":     replay.Verification{Delta: replay.MaxDelta + 1, T: at},
+		"a confidence that is not a number": replay.SessionEnd{Status: replay.Success, Confidence: replay.Float(nan()), T: at},
 	} {
 		var b bytes.Buffer
 		if err := replay.NewWriter(&b).Write(e); err == nil || b.Len() > 0 {

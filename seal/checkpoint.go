@@ -40,7 +40,7 @@ func (c Checkpoint) Event(at int64) nostr.Event {
 func ParseCheckpoint(v guild.Verified) (Checkpoint, error) {
 	e := v.Event()
 	if e.Kind != Kind {
-		return Checkpoint{}, fmt.Errorf("event %.8s of kind %d is no checkpoint: %w", e.ID.Hex(), e.Kind, ErrInvalid)
+		return Checkpoint{}, fmt.Errorf("event %.8s of kind %d is not a checkpoint: %w", e.ID.Hex(), e.Kind, ErrInvalid)
 	}
 	var c Checkpoint
 	if err := decode([]byte(e.Content), maxContent, &c); err != nil {

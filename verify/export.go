@@ -142,7 +142,7 @@ func (x *export) receiptTime() (int64, bool) {
 func difference(is, was []byte) string {
 	var a, b map[string]jsontext.Value
 	if json.Unmarshal(is, &a) != nil || json.Unmarshal(was, &b) != nil {
-		return "it is no object"
+		return "it is not an object"
 	}
 	names := maps.Clone(a)
 	maps.Copy(names, b)

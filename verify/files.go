@@ -40,7 +40,7 @@ func limitOf(name string) (int64, error) {
 	if id, ok := strings.CutSuffix(path.Base(name), ".json"); ok && path.Dir(name) == DirReviews && isHex(id, 32) {
 		return maxSmall, nil
 	}
-	return 0, fmt.Errorf("%.100q is no file of an export", name)
+	return 0, fmt.Errorf("%.100q is not a file of an export", name)
 }
 
 // contents holds the files that were read, and the faults of the others.
@@ -123,7 +123,7 @@ func (x *export) checkFiles() (string, error) {
 		return "", x.faults[0]
 	}
 	if len(x.files) == 0 {
-		return "", errors.New("there are none")
+		return "", errors.New("the export has no files")
 	}
 	return fmt.Sprintf("%d, of %d bytes, and no other", len(x.files), x.total), nil
 }

@@ -77,10 +77,10 @@ func (o Opening) Open(payload string) (string, error) {
 // decodeSealed decodes a payload and checks everything that needs no key.
 func decodeSealed(payload string) ([]byte, error) {
 	if len(payload) < minSealed || len(payload) > maxSealed {
-		return nil, fmt.Errorf("a payload of %d characters is none of NIP-44", len(payload))
+		return nil, fmt.Errorf("a payload of %d characters is not a NIP-44 payload", len(payload))
 	}
 	if strings.ContainsAny(payload, "\r\n") { // the decoder ignores them
-		return nil, errors.New("a payload with line breaks is none of NIP-44")
+		return nil, errors.New("a payload with line breaks is not a NIP-44 payload")
 	}
 	b, err := base64.StdEncoding.Strict().DecodeString(payload)
 	if err != nil {
@@ -90,7 +90,7 @@ func decodeSealed(payload string) ([]byte, error) {
 		return nil, fmt.Errorf("the payload is of version %d, not of %d", b[0], sealedVersion)
 	}
 	if len(b) < sealedHead+minPadded+sealedMAC {
-		return nil, fmt.Errorf("a payload of %d bytes is none of NIP-44", len(b))
+		return nil, fmt.Errorf("a payload of %d bytes is not a NIP-44 payload", len(b))
 	}
 	return b, nil
 }

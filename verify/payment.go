@@ -48,7 +48,7 @@ func (p payment) prove() (string, error) {
 	case "taproot_assets_proof":
 		return "", absence("a payment in Taproot Assets is not checked by this program")
 	}
-	return "", fmt.Errorf("a proof of type %.40q is none", proof.Type)
+	return "", fmt.Errorf("%.40q is not a type of proof", proof.Type)
 }
 
 // bid returns the maximal price that the request offers. The bid tag is clear text even if the request is sealed. As

@@ -38,7 +38,7 @@ func (k ecashKeyset) deriveID() (string, error) {
 	for amount, key := range k.Keys {
 		n, err := strconv.ParseUint(amount, 10, 64)
 		if err != nil || strconv.FormatUint(n, 10) != amount {
-			return "", fmt.Errorf("keyset: %.30q is no amount", amount)
+			return "", fmt.Errorf("keyset: %.30q is not an amount", amount)
 		}
 		if _, err := parsePoint(key); err != nil {
 			return "", fmt.Errorf("keyset: the key for %s: %w", amount, err)
@@ -96,7 +96,7 @@ func (d dleq) verify(key, secret, c string) (bool, error) {
 	for i, s := range []string{d.E, d.S, d.R} {
 		b, err := hex.DecodeString(s)
 		if err != nil || len(b) != 32 || scalars[i].SetByteSlice(b) {
-			return false, fmt.Errorf("DLEQ proof: %.70q is no scalar", s)
+			return false, fmt.Errorf("DLEQ proof: %.70q is not a scalar", s)
 		}
 	}
 	e, s, r := &scalars[0], &scalars[1], &scalars[2]
@@ -146,7 +146,7 @@ func hashToCurve(secret string) (btcec.JacobianPoint, error) {
 func parsePoint(s string) (btcec.JacobianPoint, error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != btcec.PubKeyBytesLenCompressed {
-		return btcec.JacobianPoint{}, fmt.Errorf("%.80q is no compressed point", s)
+		return btcec.JacobianPoint{}, fmt.Errorf("%.80q is not a compressed point", s)
 	}
 	key, err := btcec.ParsePubKey(b)
 	if err != nil {

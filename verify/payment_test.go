@@ -154,7 +154,7 @@ func TestLightningContradictions(t *testing.T) {
 		"an open invoice":        {func(p *paid) { p.invoice.Amount = 0 }, "the invoice is over 0 msat"},
 		"more than the bid":      {func(p *paid) { p.request.Bid = 20_999 }, "offered 20999 msat at most"},
 		"a quote by another":     {func(p *paid) { p.seller = other }, "not by the provider"},
-		"a quote that is none":   {func(p *paid) { p.quote.Status = nip90.Processing }, "asks for no payment"},
+		"invalid quote":          {func(p *paid) { p.quote.Status = nip90.Processing }, "asks for no payment"},
 		"a quote elsewhere":      {func(p *paid) { p.quote.Request = nostr.ID{1} }, "another request"},
 		"a quote for another":    {func(p *paid) { p.quote.Customer = other.pub() }, "another customer"},
 		"a quote of another key": {func(p *paid) { p.quote.Extra = nostr.Tags{{"param", "idempotency_key", "x"}} }, "another idempotency key"},
@@ -165,7 +165,7 @@ func TestLightningContradictions(t *testing.T) {
 		"a quote of another kind": {func(p *paid) {
 			p.quoted = func(quote *nostr.Event) { quote.Kind = 1; *quote = *payee.sign(t, *quote) }
 		}, "cannot be read"},
-		"an unknown proof": {func(p *paid) { p.kind = "promise" }, `type "promise" is none`},
+		"an unknown proof": {func(p *paid) { p.kind = "promise" }, `"promise" is not a type of proof`},
 		"no proof":         {func(p *paid) { p.kind = "" }, "has no proof"},
 		"no amount":        {func(p *paid) { p.amount = 0 }, "says that nothing was paid"},
 	} {
@@ -430,12 +430,12 @@ func TestEcashContradictions(t *testing.T) {
 		"a changed witness":       {func(e *ecash) { e.Proofs[2].Witness = json.RawMessage(`"{"`) }, "witness"},
 		"a changed secret":        {func(e *ecash) { e.Proofs[0].Secret = strings.Replace(e.Proofs[0].Secret, "nonce", "once", 1) }, "not the provider's"},
 		"another signature":       {func(e *ecash) { e.Proofs[0].C = e.Proofs[1].C }, "the mint did not sign it"},
-		"a signature of none":     {func(e *ecash) { e.Proofs[0].C = "02" }, "no compressed point"},
+		"a signature of none":     {func(e *ecash) { e.Proofs[0].C = "02" }, "not a compressed point"},
 		"another key":             {func(e *ecash) { e.Proofs[0].Amount, e.Proofs[1].Amount = 4, 16 }, "the mint did not sign it"},
 		"an amount of no key":     {func(e *ecash) { e.Proofs[0].Amount = 17 }, "has no key for an amount of 17"},
 		"other keys":              {func(e *ecash) { e.Keysets[0].Keys["1"] = e.Keysets[0].Keys["4"] }, "not those that its id was made of"},
-		"a key for no amount":     {func(e *ecash) { e.Keysets[0].Keys["01"] = e.Keysets[0].Keys["4"] }, "is no amount"},
-		"a key that is none":      {func(e *ecash) { e.Keysets[0].Keys["1"] = "00" }, "no compressed point"},
+		"a key for no amount":     {func(e *ecash) { e.Keysets[0].Keys["01"] = e.Keysets[0].Keys["4"] }, "is not an amount"},
+		"invalid key":             {func(e *ecash) { e.Keysets[0].Keys["1"] = "00" }, "not a compressed point"},
 		"keys of another unit":    {func(e *ecash) { e.Keysets[0].Unit = "usd" }, "for another unit"},
 	} {
 		t.Run(name, func(t *testing.T) { inEcash(t, "00", c.change).wants(t, Failed, c.words) })

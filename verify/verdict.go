@@ -202,7 +202,7 @@ func (v verdict) checkOutcome() error {
 	case guild.Success, guild.Partial, guild.Failure:
 	case guild.Error, guild.Violation:
 		if v.Ruling != nil || v.Opinion != nil {
-			return fmt.Errorf("nobody can rule %.40s", v.Outcome)
+			return fmt.Errorf("a verdict %.40s cannot be a ruling", v.Outcome)
 		}
 		return nil
 	default:

@@ -46,7 +46,7 @@ func resolveProvider(ctx context.Context, text string) (string, error) {
 	}
 	k, err := nostr.PubKeyFromHex(text)
 	if err != nil {
-		return "", fmt.Errorf("%q is no public key: want npub1…, 64 hex digits or name@domain", text)
+		return "", fmt.Errorf("%q is not a public key: want npub1…, 64 hex digits or name@domain", text)
 	}
 	return k.Hex(), nil
 }

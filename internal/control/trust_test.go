@@ -269,7 +269,7 @@ func TestReviewsAreSteered(t *testing.T) {
 	bob, carol := d.twoProviders()
 	bobs, carols := "/v1/reviews/"+bob.Hex(), "/v1/reviews/"+carol.Hex()
 	d.refuses(append(bodies(bobs+"/hold"), []wrong{
-		{"an act that is none", bobs + "/praise", `{"task":"python"}`, 404, "missing"},
+		{"invalid act", bobs + "/praise", `{"task":"python"}`, 404, "missing"},
 		{"no task, and none is known", bobs + "/publish", `{}`, 409, "ambiguous"},
 		{"nothing is known", bobs + "/publish", `{"task":"python"}`, 404, "missing"},
 		{"nothing is public", bobs + "/retract", `{"task":"python"}`, 404, "missing"},

@@ -202,7 +202,7 @@ func recorded(f fact.AttemptRecorded) string {
 func moved(f fact.TrustChanged) string {
 	switch {
 	case f.Unfounded:
-		return "founds no trust: " + f.Reason
+		return "does not change trust: " + f.Reason
 	case f.First:
 		return "now trusted " + f.To.String()
 	}

@@ -307,7 +307,7 @@ func TestStrangersEventsAreDropped(t *testing.T) {
 		{"result from a stranger", func() guild.Verified { return s.sign(s.result(r.request)) }, guild.Stranger},
 		{"feedback from a stranger", func() guild.Verified { return s.sign(s.feedback(r.request, nostr.Tag{"status", "error"})) }, guild.Stranger},
 		{"result for a request that never was", func() guild.Verified { return p.sign(p.result(other)) }, guild.Unrequested},
-		{"result with an amount that is no number", func() guild.Verified {
+		{"result with an amount that is not a number", func() guild.Verified {
 			e := p.result(r.request)
 			e.Tags = append(e.Tags, nostr.Tag{"amount", "much"})
 			return p.sign(e)
@@ -317,7 +317,7 @@ func TestStrangersEventsAreDropped(t *testing.T) {
 			e.Tags, e.Content = append(e.Tags, nostr.Tag{"encrypted"}), "AgAA"
 			return p.sign(e)
 		}, guild.Malformed},
-		{"feedback with an amount that is no number", func() guild.Verified {
+		{"feedback with an amount that is not a number", func() guild.Verified {
 			return p.sign(p.feedback(r.request, nostr.Tag{"status", "processing"}, nostr.Tag{"amount", "-1"}))
 		}, guild.Malformed},
 		{"feedback of too many tags", func() guild.Verified {

@@ -144,7 +144,7 @@ var cases = []struct {
 		missing: []string{"apis.endpoints_spec"},
 	},
 	{
-		name: "a document that is none", manifest: task(`"apis":{"endpoints_spec":"e.json"}`), files: []string{"e.json={]"},
+		name: "invalid document", manifest: task(`"apis":{"endpoints_spec":"e.json"}`), files: []string{"e.json={]"},
 		want:    []string{"✗ e.json: cannot be used: is not JSON at byte 1: invalid character ']' at start of value"},
 		fixes:   []string{"Correct e.json"},
 		missing: []string{"apis.endpoints_spec"},

@@ -229,7 +229,7 @@ func TestInvalidBundles(t *testing.T) {
 		want     []string
 	}{
 		"nothing, where only advice is due": {`{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-1","task":{"title":"T"}}`, nil, nil},
-		"a manifest that is none":           {"[]", nil, []string{"✗ nutshell.json: is not a JSON object"}},
+		"invalid manifest":                  {"[]", nil, []string{"✗ nutshell.json: is not a JSON object"}},
 		"a member of the wrong type":        {`{"task":3}`, nil, []string{"✗ nutshell.json: task: must not be a JSON number"}},
 		"a version that nobody knows":       {strings.Replace(task(""), "0.2.0", "1.0.0", 1), nil, []string{`✗ nutshell_version: "1.0.0" is not known, only 0.x`}},
 		"a deadline that has passed":        {task(`"expires_at":"2026-03-21T10:00:00Z"`), nil, []string{"✗ expires_at: passed on 2026-03-21 — agent would come too late"}},

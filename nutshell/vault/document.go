@@ -102,7 +102,7 @@ func (v *Vault) read(raw []byte) error {
 	case !strings.HasPrefix(d.Version, "0."):
 		return vaultText.problem("vault_version", "is not 0.x")
 	case !isTime(d.ExpiresAt):
-		return vaultText.problem("expires_at", "is no time in RFC 3339")
+		return vaultText.problem("expires_at", "is not a time in RFC 3339")
 	case len(d.Credentials) > MaxCredentials:
 		return &nutshell.LimitError{What: "credentials of a vault", Limit: MaxCredentials}
 	}
@@ -114,7 +114,7 @@ func (v *Vault) read(raw []byte) error {
 			return err
 		}
 		if seen[c.Name] {
-			return vaultText.problem(fmt.Sprintf("credentials.%d.name", i), "stands there twice")
+			return vaultText.problem(fmt.Sprintf("credentials.%d.name", i), "duplicate name")
 		}
 		seen[c.Name] = true
 		v.entries = append(v.entries, c)
@@ -149,7 +149,7 @@ func (c Credential) problem() (field, reason string) {
 	case len(c.Restrictions) > 0 && !isObject(jsontext.Value(c.Restrictions)):
 		return "restrictions", "must be a JSON object"
 	case !isTime(c.ExpiresAt):
-		return "expires_at", "is no time in RFC 3339"
+		return "expires_at", "is not a time in RFC 3339"
 	}
 	return "", ""
 }

@@ -122,7 +122,7 @@ func (p Plan) Validate() error {
 			return fmt.Errorf("plan: step %d, %.40q: %w", i+1, s.ID, err)
 		}
 		if _, twice := places[s.ID]; twice {
-			return fmt.Errorf("plan: step id %.40q stands twice: %w", s.ID, ErrInvalid)
+			return fmt.Errorf("plan: duplicate step id %.40q: %w", s.ID, ErrInvalid)
 		}
 		places[s.ID] = i
 	}
@@ -151,7 +151,7 @@ func (p Plan) checkOrder(places map[string]int) error {
 		for _, id := range s.DependsOn {
 			at, ok := places[id]
 			if !ok {
-				return fmt.Errorf("plan: step %.40q depends on %.40q, which is no step: %w", s.ID, id, ErrInvalid)
+				return fmt.Errorf("plan: step %.40q depends on %.40q, which is not a step: %w", s.ID, id, ErrInvalid)
 			}
 			waits[i]++
 			after[at] = append(after[at], i)

@@ -98,7 +98,7 @@ func (r *Receipt) take(e replay.Event, places map[string]int, effects Effects) (
 	case replay.ToolResult:
 		i, ok := places[e.ID]
 		if !ok {
-			return fmt.Errorf("result of %.40q, which is no call: %w", e.ID, ErrInvalid)
+			return fmt.Errorf("result of %.40q, which is not a call: %w", e.ID, ErrInvalid)
 		}
 		c := &r.ToolCalls[i]
 		c.StepUtility, c.LatencyMs = e.StepUtility, e.LatencyMs
@@ -140,7 +140,7 @@ func (r Receipt) Validate() error {
 	for _, c := range r.ToolCalls {
 		switch {
 		case c.ID == "" || ids[c.ID]:
-			return bad("tool_calls: id %.40q is empty or stands twice", c.ID)
+			return bad("tool_calls: empty or duplicate id %.40q", c.ID)
 		case c.Tool == "" || c.ParamsHash.IsZero():
 			return bad("tool_calls: %.40q without a tool or a params_hash", c.ID)
 		case c.StepUtility < -1 || c.StepUtility > 1 || c.LatencyMs < 0:

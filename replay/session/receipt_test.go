@@ -131,7 +131,7 @@ func TestInvalidReceipts(t *testing.T) {
 func TestDecodeReceiptErrors(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing": "", "an array": "[]", "null": "null", "a member twice": `{"session_id":"a","session_id":"b"}`,
-		"a hash that is none": `{"plan_hash":"abc"}`, "not UTF-8": "{\"session_id\":\"\xff\"}",
+		"invalid hash": `{"plan_hash":"abc"}`, "not UTF-8": "{\"session_id\":\"\xff\"}",
 	} {
 		if r, err := session.DecodeReceipt([]byte(text)); err == nil {
 			t.Errorf("%s: read as %+v", name, r)

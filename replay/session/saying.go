@@ -137,7 +137,7 @@ func (u used) tell(r *Recorder, _ time.Time) error {
 		return fmt.Errorf("model %.40q or its tokens: %w", r.shown(guild.Clean(u.model)), ErrInvalid)
 	}
 	if u.cost != nil && *u.cost < 0 {
-		return fmt.Errorf("a cost that is none: %w", ErrInvalid)
+		return fmt.Errorf("negative cost: %w", ErrInvalid)
 	}
 	if u.model != "" {
 		r.provenance.Model = r.clean(guild.Clean(u.model))

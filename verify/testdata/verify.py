@@ -58,7 +58,7 @@ MAX_DEPTH = 127
 def object_of(pairs):
     d = dict(pairs)
     if len(d) != len(pairs):
-        raise Failed("a name stands twice in an object")
+        raise Failed("duplicate name in an object")
     return d
 
 
@@ -421,7 +421,7 @@ class Request:
             if len(t) < 2 or t[0] == "encrypted":
                 continue
             if t[0] == "p":
-                want(any_hex(t[1], 32), "a p tag that is none")
+                want(any_hex(t[1], 32), "invalid p tag")
                 self.providers.append(t[1].lower() if not self.providers else t[1])
             elif t[0] == "d":
                 self.job = self.job or t[1]
@@ -532,7 +532,7 @@ def delivery(content, sealed):
         return ""
     w = shape(w, {"v": int, "delivery_sha256": str, "size": int, "bundle": str, "url": str, "key": str})
     digits = parse_hash(w["delivery_sha256"])
-    want(w["v"] == 1 and digits and (w["key"] == "" or any_hex(w["key"], 32)), "a delivery that is none")
+    want(w["v"] == 1 and digits and (w["key"] == "" or any_hex(w["key"], 32)), "invalid delivery")
     want(w["key"] == "" or sealed, "a key in clear")
     return check_parcel(digits, w["size"], inline_bytes(w["bundle"]), w["url"], w["key"])
 
@@ -651,7 +651,7 @@ def read_receipt(b):
 def receipt_event(r):
     """The tags and the date of the event that says a receipt."""
     at = moment(r["timestamp"])
-    want(at is not None, "a timestamp that is none")
+    want(at is not None, "invalid timestamp")
     tags = [["d", r["receipt_id"]], ["p", r.get("provider_pubkey", "0" * 64)], ["e", r.get("request_event", "0" * 64), "", "request"]]
     if "result_event" in r:
         tags.append(["e", r["result_event"], "", "result"])
@@ -667,14 +667,14 @@ def check_form(r):
     want(moment(r["timestamp"]) is not None, "timestamp is not ISO 8601")
     want(r["provider_id"] == npub(r["provider_pubkey"]), "provider_id is not the npub of provider_pubkey")
     if "outcome" in r or "verdict_hash" in r:
-        want(r.get("outcome") in ("SUCCESS", "PARTIAL", "FAILURE", "ERROR", "SECURITY_VIOLATION"), "outcome is none")
+        want(r.get("outcome") in ("SUCCESS", "PARTIAL", "FAILURE", "ERROR", "SECURITY_VIOLATION"), "invalid outcome")
         want("verdict_hash" in r and "result_event" in r, "an outcome without a verdict or a result")
     paid, amount = r["payment_proof"] is not None, int(r["amount_msats"])
     want(amount >= 0 and paid == (amount > 0), "payment_proof and amount_msats do not fit")
     want(paid == (r["rail"] is not None) and paid == (r["asset_id"] is not None), "rail, asset_id and payment_proof are all null or none is")
     want(paid or "bolt11" not in r, "an invoice, and nothing was paid")
     if paid:
-        want(r["rail"] in RAILS, "rail is none")
+        want(r["rail"] in RAILS, "invalid rail")
         kind, asset = RAILS[r["rail"]]
         want(re.search(asset, r["asset_id"]) and re.fullmatch(r"[A-Z0-9]+_[A-Z0-9_]+(\([^()\s]+\))?", r["asset_id"]), "no asset of the rail")
         proof = r["payment_proof"]
@@ -744,7 +744,7 @@ def check_verdict(v):
     outcome, ruled = v["outcome"], v["ruling"] is not None or v["opinion"] is not None
     want((outcome == "SUCCESS") == (v["cause"] == ""), "a cause, and a success")
     want((outcome == "SECURITY_VIOLATION") == bool(v["violations"]), "violations, and another outcome")
-    want(outcome in ("SUCCESS", "PARTIAL", "FAILURE", "ERROR", "SECURITY_VIOLATION"), "an outcome that is none")
+    want(outcome in ("SUCCESS", "PARTIAL", "FAILURE", "ERROR", "SECURITY_VIOLATION"), "invalid outcome")
     if outcome in ("ERROR", "SECURITY_VIOLATION"):
         want(not ruled, "nobody can rule that")
     elif not ruled:
@@ -763,7 +763,7 @@ def check_score(v, t, ruled):
     dims = v["dimensions"]
     want(len(dims) in (0, 1 if v["opinion"] is not None or v["whole"] else 4), "not the dimensions that there are")
     for d, (name, weight) in zip(dims, names):
-        want(d["name"] == name and d["weight"] == weight and 0 <= d["value_micro"] <= ONE, "a dimension that is none")
+        want(d["name"] == name and d["weight"] == weight and 0 <= d["value_micro"] <= ONE, "invalid dimension")
         value, known = d["value_micro"], d["known"]
         if name == "correctness":
             passed, expected = t["functional"]
@@ -796,7 +796,7 @@ def check_score(v, t, ruled):
 
 
 def check_praise(v, t):
-    want(v["speed"] in ("FAST", "STANDARD", "SLOW", ""), "a speed that is none")
+    want(v["speed"] in ("FAST", "STANDARD", "SLOW", ""), "invalid speed")
     if v["ruling"] is not None:
         return
     passed, expected = t["performance"]
@@ -919,7 +919,7 @@ def read_proof(b):
             path.append(base64.b64decode(h.encode(), validate=True))
         except (ValueError, binascii.Error):
             raise Failed("a hash that is not base64")
-        want(len(path[-1]) == 32 and base64.b64encode(path[-1]).decode() == h, "a hash that is none")
+        want(len(path[-1]) == 32 and base64.b64encode(path[-1]).decode() == h, "invalid hash")
     return {"index": p["index"], "size": p["size"], "path": path}
 
 
@@ -952,7 +952,7 @@ def check_review(e, r, customer):
     ratings = [t for t in e.tags if len(t) >= 2 and t[0] == "rating"]
     rating = next((t[1] for t in ratings if len(t) == 2 or t[2] == ""), value("rating"))
     given, of = decimal(rating), decimal(value("denom") or value("max_rating") or "5")
-    want(given is not None and of and given <= of, "a rating that is none")
+    want(given is not None and of and given <= of, "invalid rating")
     want(customer is None or e.author == customer, "it is by somebody else")
     named = lambda name: any(len(t) >= 2 and t[0] == name for t in e.tags)
     task = value("task") if named("task") else value("t")
@@ -1087,7 +1087,7 @@ def bolt11(s):
     digest = int.from_bytes(sha(prefix.encode() + bytes(regroup(signed, 5, 8))), "big")
     b = bytes(regroup(signature, 5, 8))
     r, t = int.from_bytes(b[:32], "big"), int.from_bytes(b[32:64], "big")
-    want(b[64] <= 3 and 0 < r < N and 0 < t < N, "a signature that is none")
+    want(b[64] <= 3 and 0 < r < N and 0 < t < N, "invalid signature")
     if 19 in fields:
         key = fields[19]
         point = lift_x(int.from_bytes(key[1:], "big"), key[0] == 3) if key[0] in (2, 3) else None
@@ -1113,7 +1113,7 @@ def invoice_fields(groups):
         field, groups = groups[3:3 + size], groups[3 + size:]
         if kind in exact and size != exact[kind] or kind == 9 and (not field or field[0] > 18) or kind not in (1, 3, 5, 6, 9, 13, 16, 19, 23, 24, 27):
             continue
-        want(kind not in fields or kind in repeated, "a field stands twice")
+        want(kind not in fields or kind in repeated, "duplicate field")
         if kind == 9:
             value = field
         elif kind in (6, 24):
@@ -1130,8 +1130,8 @@ def invoice_fields(groups):
                     value.decode("utf-8")
                 except UnicodeDecodeError:
                     raise Failed("a description that is not UTF-8")
-            want(kind != 3 or value and len(value) % 51 == 0, "a route that is none")
-            want(kind != 19 or any(value), "a payee that is none")
+            want(kind != 3 or value and len(value) % 51 == 0, "invalid route")
+            want(kind != 19 or any(value), "invalid payee")
         fields[kind] = value
     want(1 in fields and 16 in fields and (13 in fields) != (23 in fields), "an invoice without what every invoice has")
     return fields
@@ -1143,7 +1143,7 @@ def features(field):
     for bit in bits:
         need = needs.get(bit & ~1)
         want(need is not None or bit % 2, "a feature that is not known")
-        want(not need or need in bits or need + 1 in bits, "a feature that is nothing without another")
+        want(not need or need in bits or need + 1 in bits, "a feature without the one that it requires")
 
 
 class Bytes:
@@ -1197,7 +1197,7 @@ def transaction(b):
 
 
 def point_of(s):
-    want(any_hex(s, 33), "no compressed point")
+    want(any_hex(s, 33), "not a compressed point")
     b = bytes.fromhex(s)
     point = lift_x(int.from_bytes(b[1:], "big"), b[0] == 3) if b[0] in (2, 3) else None
     want(point, "no point of the curve")
@@ -1235,7 +1235,7 @@ def check_coin(coin, owner, keysets, unit):
 def check_mint(coin, k, unit):
     """NUT-02 and NUT-12: the key of the keyset for the amount signed the coin."""
     keys = k["keys"] or {}
-    want(isinstance(keys, dict) and all(re.fullmatch("0|[1-9][0-9]*", a) and int(a) < 2**64 and is_text(v) for a, v in keys.items()), "keys that are none")
+    want(isinstance(keys, dict) and all(re.fullmatch("0|[1-9][0-9]*", a) and int(a) < 2**64 and is_text(v) for a, v in keys.items()), "invalid keys")
     for v in keys.values():
         point_of(v)
     amounts = sorted(keys, key=int)
@@ -1284,7 +1284,7 @@ MAX_FILES, MAX_TOTAL, MAX_RATIO = 200, 256 * MIB, 200
 def limit_of(name):
     if name in LIMITS:
         return LIMITS[name]
-    want(re.fullmatch(r"reviews/[0-9a-f]{64}\.json", name), "%r is no file of an export" % name[:100])
+    want(re.fullmatch(r"reviews/[0-9a-f]{64}\.json", name), "%r is not a file of an export" % name[:100])
     return MIB >> 2
 
 
@@ -1491,7 +1491,7 @@ class Export:
 
     def check_files(self):
         want(not self.faults, self.faults[0] if self.faults else "")
-        want(self.files, "there are none")
+        want(self.files, "the export has no files")
         return "%d, of %d bytes" % (len(self.files), self.total)
 
     def check_receipt(self):

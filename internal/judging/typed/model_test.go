@@ -163,7 +163,7 @@ func TestAnswerRepairedOnce(t *testing.T) {
 		if asked++; asked == 1 {
 			return says(`{"topk": [{"rank": 1, "id": "nobody", "score": 1}]}`)
 		}
-		if !strings.Contains(q.Messages[1].Content, "which is no candidate") {
+		if !strings.Contains(q.Messages[1].Content, "which is not a candidate") {
 			t.Errorf("%s", q.Messages[1].Content)
 		}
 		return says(ranked)

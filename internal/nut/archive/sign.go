@@ -28,7 +28,7 @@ func (p program) signCommand() *cobra.Command {
 	var o signOptions
 	cmd := &cobra.Command{
 		Use:   "sign FILE.nut",
-		Short: "Vouch for a bundle with your Nostr key",
+		Short: "Sign a bundle with your Nostr key",
 		Long: `Sign the hash of a bundle's file with your Nostr key. The signature goes into
 FILE.nut.sig and is added to those of others that are there. Each line of it is a
 Nostr event (kind 1063, NIP-94), which any Nostr program can check and publish;

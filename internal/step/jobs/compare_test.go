@@ -186,7 +186,7 @@ func FuzzCompare(f *testing.F) {
 		}
 		for _, x := range p.numbers {
 			if math.IsNaN(x) || math.IsInf(x, 0) {
-				t.Fatalf("%v is no number", x)
+				t.Fatalf("%v is not a number", x)
 			}
 		}
 	})

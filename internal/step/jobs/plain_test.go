@@ -119,7 +119,7 @@ func TestBrokenDeliveryIsFault(t *testing.T) {
 		encrypts      bool
 	}{
 		{"nothing", " \n", false},
-		{"a hash that is none", `{"v":1,"delivery_sha256":"zz"}`, false},
+		{"invalid hash", `{"v":1,"delivery_sha256":"zz"}`, false},
 		{"a version that nobody knows", `{"v":9,"delivery_sha256":"` + guild.Sum(nil).Hex() + `"}`, false},
 		{"one that was cut off", `{"v":1,"delivery_sha256":"` + guild.Sum(nil).Hex() + `","bundle":"AAA`, false},
 		{"a plain result in clear to an encrypted request", "the answer is 3", true},

@@ -202,10 +202,10 @@ func (j *Jobs) observeOffer(ctx context.Context, e nostr.Event, open nip90.Opene
 	case nip90.Processing:
 	case nip90.Other: // an unknown status may mean no: only a price makes it an offer
 		if f.Amount == 0 {
-			return guild.Drop(guild.Unrequested, "%.40q without a price is no offer", f.RawStatus)
+			return guild.Drop(guild.Unrequested, "%.40q without a price is not an offer", f.RawStatus)
 		}
 	default:
-		return guild.Drop(guild.Unrequested, "%s is no offer", f.Status)
+		return guild.Drop(guild.Unrequested, "%s is not an offer", f.Status)
 	}
 	offer := fact.JobOffered{Job: job.Job, Provider: e.PubKey, Event: e.ID, Price: f.Amount,
 		Text: guild.Cut(wordsOf(f), 500), Said: int64(e.CreatedAt)}

@@ -92,7 +92,7 @@ func first(s State, e Evidence, p policy.Trust) Proposal {
 		i = 2
 	}
 	if i < 0 || e.Pattern != success && e.Pattern != partial {
-		return Proposal{Rationale: founding(e) + " founds no trust", Action: action(Proposal{}, 0, e, p)}
+		return Proposal{Rationale: founding(e) + " does not change trust", Action: action(Proposal{}, 0, e, p)}
 	}
 	next := Standing{Trust: p.Initial[i], EMA: p.Initial[i], Met: true, Samples: s.Samples + 1}
 	if e.Pattern == success {

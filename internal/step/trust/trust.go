@@ -159,7 +159,7 @@ func (f *Fold) judgedAgain(now *state, r row, s State, o owed) fact.TrustChanged
 		why = ""
 	case undone.First:
 		s.Standing = Standing{Samples: max(0, s.Samples-1)}
-		why = "the first trust " + dec(r.Trust) + " is founded anew; "
+		why = "the first trust " + dec(r.Trust) + " is computed again; "
 	case undone.Delta != 0:
 		s.Trust = clamp(r.Trust-undone.Delta, p.Floor, p.Ceiling)
 		why = "without the first verdict " + dec(r.Trust) + " would be " + dec(s.Trust) + "; "

@@ -135,7 +135,7 @@ func TestInvalidTypedResult(t *testing.T) {
 		if all := w.sent(6050, id); len(all) > 0 {
 			t.Errorf("%v is sent", all)
 		}
-		w.wantError(id, `the result is not one of oa.retrieval_rerank.v1: outputs.topk[0].id is "c", which is no candidate`)
+		w.wantError(id, `the result is not one of oa.retrieval_rerank.v1: outputs.topk[0].id is "c", which is not a candidate`)
 		if r, _ := w.Work.fold.request(id); r.Ending != failed {
 			t.Errorf("%+v", r.Ending)
 		}

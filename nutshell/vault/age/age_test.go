@@ -295,7 +295,7 @@ func TestInvalidIdentityFiles(t *testing.T) {
 	secret := string(bytes.TrimSpace(k.Text.Reveal()[bytes.Index(k.Text.Reveal(), []byte("AGE-SECRET")):]))
 	for name, c := range map[string]struct{ text, says string }{
 		"nothing":          {"# a comment\n\n", "k: holds no key"},
-		"words":            {"# a\nhello\n", "k: line 2 is no age key"},
+		"words":            {"# a\nhello\n", "k: line 2 is not an age key"},
 		"half a key":       {secret[:40], "k: line 1 is not a whole age key"},
 		"half a pq key":    {"AGE-SECRET-KEY-PQ-1QQQQ", "k: line 1 is not a whole age key"},
 		"half a plugin's":  {"AGE-PLUGIN-YUBIKEY-1QQ", "k: line 1 is not a whole age key"},

@@ -141,7 +141,7 @@ func parseKey(line string, ui UI) (k opener, reason string) {
 	case strings.HasPrefix(line, "age1"):
 		return nil, "is a recipient, not the key that opens"
 	}
-	return nil, "is no age key"
+	return nil, "is not an age key"
 }
 
 // native is a key that opens vaults without asking anybody.

@@ -222,7 +222,7 @@ func TestServerErrorsHaveHints(t *testing.T) {
 			status int
 			hint   string
 		}{
-			"a token that is none":     {transit.Options{Token: "wrong"}, sealed, vault.ErrNotFor, 403, "transit/decrypt/app"},
+			"invalid token":            {transit.Options{Token: "wrong"}, sealed, vault.ErrNotFor, 403, "transit/decrypt/app"},
 			"a token for another path": {transit.Options{Token: s.token(t, "other", "transit/decrypt/other")}, sealed, vault.ErrNotFor, 403, "vault login"},
 			"a key that is not there":  {transit.Options{}, renamed("missing"), vault.ErrNotFor, 400, ""},
 			"an engine that is not":    {transit.Options{Mount: "gone"}, bytes.Replace(sealed, []byte(`"transit"`), []byte(`"gone"`), 1), vault.ErrNotFor, 404, "-path=gone"},

@@ -46,7 +46,7 @@ func Test(t *testing.T, sealers func(t *testing.T) (owner, stranger vault.Sealer
 	t.Run("what is sealed opens again", s.opens)
 	t.Run("both say their form", s.form)
 	t.Run("large documents are bounded", s.bounds)
-	t.Run("what is no vault is refused", s.foreign)
+	t.Run("something else than a vault is refused", s.foreign)
 	t.Run("a cancelled context ends it", s.cancelled)
 	t.Run("many may use it at once", s.concurrent)
 	if s.plain {

@@ -130,7 +130,7 @@ class Arrival(Codec):
         cls, args, own = self.decode(cls, depth), tuple(self.values(args, depth)), _is(self.decode(own, depth), dict)
         text = self.decode(text)
         if not _is_class(cls) or not issubclass(cls, BaseException):
-            raise Malformed("an exception that is none")
+            raise Malformed("invalid exception")
         if cls in NAMED or cls in self.library:
             e = self.passing[number] = self.library_exception(cls, args, own)
             self.released.append(number)

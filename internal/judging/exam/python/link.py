@@ -81,7 +81,7 @@ class Link(Arrival):
             self.receive(frame[3])
             value = self.take(frame[2])
             if frame[0] == RAISED and not isinstance(value, BaseException):
-                raise Malformed("an exception that is none")
+                raise Malformed("invalid exception")
         except Malformed as e:
             self.channel.close("the protocol was broken: %s" % e)
             raise Gone(self.channel.closed)
