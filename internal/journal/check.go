@@ -314,6 +314,7 @@ func (c *checking) place(s scanned) error {
 		return nil
 	case deleted:
 		if s.seq > c.found.Archived {
+			s.data = nil // or the whole block would stay in memory
 			c.erased = append(c.erased, s)
 		}
 		return nil

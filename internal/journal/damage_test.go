@@ -190,6 +190,13 @@ func repaired(t *testing.T, o journal.Options, n int) journal.Report {
 	return report
 }
 
+// markUnknownArchive changes what the mark says of the archive, and leaves how far the journal got.
+func markUnknownArchive(t *testing.T, dir string) {
+	edit(t, filepath.Join(dir, "high"), func(b []byte) []byte {
+		return bytes.Replace(b, []byte(`"archived":0`), []byte(`"archived":3`), 1)
+	})
+}
+
 func TestDamageIsFoundAndRepaired(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -234,11 +241,11 @@ func TestDamageIsFoundAndRepaired(t *testing.T) {
 		{"a missing high-water mark", func(t *testing.T, dir string) {
 			remove(t, filepath.Join(dir, "high"))
 		}, 700},
-		{"a mark of an archive that it does not know", func(t *testing.T, dir string) {
-			edit(t, filepath.Join(dir, "high"), func(b []byte) []byte {
-				return bytes.Replace(b, []byte(`"archived":0`), []byte(`"archived":3`), 1)
-			})
-		}, 700},
+		{"a mark of an archive that it does not know", markUnknownArchive, 700},
+		{"such a mark and a truncated block", func(t *testing.T, dir string) {
+			markUnknownArchive(t, dir)
+			edit(t, stream(dir, "msgs", "1.blk"), cut(0.5))
+		}, 340},
 		{"a mark of another journal", func(t *testing.T, dir string) {
 			other := filled(t, 1)
 			edit(t, filepath.Join(dir, "high"), func([]byte) []byte { return read(t, filepath.Join(other, "high")) })

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -100,6 +102,24 @@ func sealed(b block, seq uint64, subject, data string) []byte {
 	sum.Write(rec[4:20])
 	sum.Write(rec[recordHead:])
 	return sum.Sum(rec)
+}
+
+func TestFirstSequenceOfBlock(t *testing.T) {
+	for name, c := range map[string]struct {
+		seq, want uint64
+	}{
+		"an entry":              {7, 7},
+		"a deletion":            {7 | 1<<62, 0},
+		"an entry that is gone": {7 | 1<<63, 0},
+	} {
+		b := block{path: filepath.Join(t.TempDir(), "2.blk"), stream: factsStream, index: 2}
+		if err := os.WriteFile(b.path, sealed(b, c.seq, "fact.job.1", "{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := b.begins(); err != nil || got != c.want {
+			t.Errorf("%s: got %d, %v, want %d", name, got, err, c.want)
+		}
+	}
 }
 
 func FuzzABlockIsReadToItsEnd(f *testing.F) {

@@ -304,7 +304,8 @@ func (f files) scan(from, archived uint64, visit func(scanned) error) error {
 	return scanEntries(all[max(first, 0):], max(from-1, archived), withLeaf, visit)
 }
 
-// begins returns the sequence of the block's first record, 0 if there is none.
+// begins returns the sequence of the block's first record, 0 if there is none. It also returns 0 for a deletion: when entries
+// are archived, the server may note that at the start of a new block, with the sequence of a much older entry.
 func (b block) begins() (uint64, error) {
 	f, err := os.Open(b.path)
 	if err != nil {
@@ -319,5 +320,9 @@ func (b block) begins() (uint64, error) {
 	case err != nil:
 		return 0, err
 	}
-	return binary.LittleEndian.Uint64(head[4:]) &^ erasedBits, nil
+	seq := binary.LittleEndian.Uint64(head[4:])
+	if seq&erasedBits != 0 {
+		return 0, nil
+	}
+	return seq, nil
 }

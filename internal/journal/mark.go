@@ -32,16 +32,20 @@ type high struct {
 	Peaks []guild.Hash `json:"peaks,omitempty"` // the right edge of the tree over the archived entries
 }
 
-// readHigh reads a mark. If there is no file, the error matches fs.ErrNotExist.
+// readHigh reads a mark. If there is no file, the error matches fs.ErrNotExist. If only what it says of the archive is wrong, it
+// returns the rest with the error: repair still learns from it how far the journal got.
 func readHigh(path string) (high, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return high{}, err
 	}
 	var h high
-	err = json.Unmarshal(b, &h)
-	if err != nil || len(h.Peaks) != bits.OnesCount64(h.Archived) { // a full subtree for each bit
+	if err := json.Unmarshal(b, &h); err != nil {
 		return high{}, damaged("its high-water mark %s cannot be read", path)
+	}
+	if len(h.Peaks) != bits.OnesCount64(h.Archived) { // a full subtree for each bit
+		h.Archived, h.Peaks = 0, nil
+		return h, damaged("its high-water mark %s cannot be read", path)
 	}
 	return h, nil
 }

@@ -113,7 +113,7 @@ func (f files) remembered(outside string) (high, error) {
 	best := high{Journal: id}
 	for _, path := range []string{f.high(), outside} {
 		h, err := readHigh(path)
-		if err != nil || id != "" && h.Journal != id {
+		if err != nil && h.Journal == "" || id != "" && h.Journal != id {
 			continue
 		}
 		if h.Seq >= best.Seq {

@@ -108,10 +108,13 @@ func scanBlocks(all []block, digest digest, visit func(scanned) error) error {
 		if err := reading.Wait(); err != nil {
 			return err
 		}
-		for _, s := range slices.Concat(found...) {
-			if err := visit(s); err != nil {
-				return err
+		for i := range found {
+			for _, s := range found[i] {
+				if err := visit(s); err != nil {
+					return err
+				}
 			}
+			found[i] = nil // its bytes are not needed while the next ones are visited
 		}
 	}
 	return nil

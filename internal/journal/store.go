@@ -73,17 +73,18 @@ func guardOf(subject string) fact.Subject {
 // ends with a *DamagedError.
 func (s *store) history(ctx context.Context, from, through uint64) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
+		next := from
 		for m, err := range s.found(ctx, from, through) {
-			if err == nil && m.seq != from {
+			if err == nil && m.seq != next {
 				break
 			}
 			if !yield(m, err) || err != nil {
 				return
 			}
-			from++
+			next++
 		}
-		if from <= through {
-			yield(message{}, damaged("entry %d cannot be read", from))
+		if next <= through {
+			yield(message{}, damaged("entry %d cannot be read", next))
 		}
 	}
 }
