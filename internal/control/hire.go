@@ -37,6 +37,10 @@ func (s *Server) postJob(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) open(ctx context.Context, order jobs.Order) (Job, error) {
+	// Nothing is looked up at relays for an order that is refused anyway.
+	if faults := order.Check(); len(faults) > 0 {
+		return Job{}, wrongUsage(HintFor(faults), faults)
+	}
 	if err := s.c.Sandbox(ctx); err != nil {
 		hint := ""
 		if unusable, ok := errors.AsType[*sandbox.UnusableError](err); ok {
@@ -165,7 +169,7 @@ func (q *params) target() guild.Trust {
 		return 0
 	}
 	t, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(t >= 0 && t <= 1) {
+	if err != nil || !(t >= 0.1 && t <= 0.9) { // NaN is neither
 		q.add(fmt.Errorf("target %.20q: want trust from 0.1 to 0.9", text))
 		return 0
 	}

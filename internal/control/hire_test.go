@@ -106,7 +106,7 @@ func TestWrongOrdersOpenNothing(t *testing.T) {
 		"?timeout_ms=soon", "?timeout_ms=-1", "?timeout_ms=9223372036854775807", "?bid_msat=1.5", "?bid_msat=99999999999999999999", "?tries=-1",
 		"?tries=1e3", "?tries=1000000000", "?kind=4999", "?kind=6000", "?kind=x", "?provider=alice", "?provider=npub1x", "?provider=" + offCurve,
 		"?provider=" + strings.Repeat("f", 64), "?provider=" + strings.Repeat("0", 64), "?task=%ff",
-		"?class=urgent", "?urgency=very", "?target=0.95", "?target=NaN", "?free=true&bid_msat=1",
+		"?class=urgent", "?urgency=very", "?target=0.95", "?target=0", "?target=0.0000001", "?target=NaN", "?free=true&bid_msat=1",
 	} {
 		if !strings.Contains(query, "task") {
 			query += "&task=python"
