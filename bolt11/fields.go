@@ -118,7 +118,7 @@ func (inv *Invoice) take(kind byte, field []byte) error {
 		n, ok := number(field)
 		switch {
 		case !ok, kind == fieldExpiry && (n > maxExpiry || n == 0):
-			return errors.New("the number is 0 or too large for a time")
+			return errors.New("the number is 0 or too large")
 		case kind == fieldExpiry:
 			inv.Expiry = time.Duration(n) * time.Second
 		default:
