@@ -164,5 +164,5 @@ func TestSchemaAgreesWithReader(t *testing.T) {
 
 // beyond reports whether a reader complains about an invalid time, which the schemas do not check.
 func beyond(err error) bool {
-	return err != nil && strings.Contains(fmt.Sprint(err), "no time in RFC 3339")
+	return err != nil && strings.Contains(fmt.Sprint(err), "not a time in RFC 3339")
 }
