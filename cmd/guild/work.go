@@ -54,11 +54,11 @@ whatever it can read. Give it a key with a spending limit, and only the network
 that it needs: the search for those values catches mistakes and stops no attacker
 (docs/SESSIONS.md).
 
-Its network is none, or with --network full: a list of hosts or a proxy is not
-offered. Conditions for customers, such as the least bid, proof of work and rates,
-are in the configuration: [work] for every service, [services.NAME] for services
-with their own, all of which guild up offers. The verbs below manage the services
-of a running node, however it was started.
+The command has no network, or all of it with --network full; a list of hosts or
+a proxy is not offered. Conditions for customers, such as the least bid, proof of
+work and rates, are in the configuration: [work] for every service,
+[services.NAME] for services with their own, all of which guild up offers. The
+verbs below manage the services of a running node, however it was started.
 
 On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 		Example: `  guild work --task python --exec ./agent/solve.sh

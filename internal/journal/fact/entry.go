@@ -24,8 +24,8 @@ var ErrUnknown = errors.New("unknown type of fact")
 // Fact is part of a decision. Type returns the stored name of its type, "noun.verbed".
 type Fact interface{ Type() string }
 
-// Subject is a noun and an id, such as "job.5f21…". It is what the facts of an entry are about, and the guard under which they
-// were decided. The entry is stored under "fact." + Subject.
+// Subject names what the facts of an entry are about, by a noun and an id: "job.5f21…". It is also their guard: of two
+// decisions under one subject, the second sees the first. The entry is stored under "fact." + Subject.
 type Subject string
 
 // Noun returns the part before the first dot.
