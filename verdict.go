@@ -12,14 +12,37 @@ const (
 	Violation Outcome = "SECURITY_VIOLATION" // the judged code tried to escape or to reach the network
 )
 
-// Strength tells how hard it is for the judged code to forge its verdict.
+// Strength tells what a verdict rests on. docs/JUDGE.md has the rule.
 type Strength string
 
-// A strong verdict compares results outside the process that ran the judged code. A weak one ran the tests in the same
-// process, which the code could manipulate; it alone is never enough for a payout.
+// Strengths, the best first. A test is strong if an answer of the delivery matters in it by a decision that was made
+// outside the delivery's process, and no lie of the table passes it. Only a strong verdict permits a payout by itself.
 const (
-	Strong Strength = "strong"
-	Weak   Strength = "weak"
+	Strong     Strength = "strong"
+	Mixed      Strength = "mixed"      // of a verdict: only some of its criteria have strong tests
+	Weak       Strength = "weak"       // a delivery that does not do the work could have passed
+	Unverified Strength = "unverified" // nothing was run that could tell right from wrong
+)
+
+// Exposure tells what a provider could know of a test.
+type Exposure string
+
+// Exposures of tests.
+const (
+	Visible Exposure = "visible" // the provider had the test: a table of its answers would pass it
+	Hidden  Exposure = "hidden"  // the provider had only its commitment
+	Drawn   Exposure = "drawn"   // its inputs were chosen after the delivery's hash was fixed
+)
+
+// Blame tells whose fault it is that a test did not pass. Only the delivery's faults affect trust and money.
+type Blame string
+
+// Who can be blamed for a test that did not pass.
+const (
+	BlameDelivery Blame = "delivery"
+	BlameTests    Blame = "tests"   // the customer's: it does not pass without the delivery either, or cannot
+	BlameJudge    Blame = "judge"   // it needs what the judge cannot do
+	BlameMachine  Blame = "machine" // a tool or library is missing here
 )
 
 // Test states.
@@ -48,6 +71,11 @@ type Test struct {
 	Layer   string `json:"layer,omitempty"`   // one of the Layer constants
 	Micros  int64  `json:"us,omitempty"`      // duration in microseconds, by the judge's clock
 	Decided int    `json:"decided,omitempty"` // questions in it that only the delivery's own objects could answer
+
+	Strength Strength `json:"strength,omitempty"` // of a test that passed; empty in verdicts made before strength was found for each test
+	Exposure Exposure `json:"exposure,omitempty"` // as for strength
+	Blame    Blame    `json:"blame,omitempty"`    // of a test that did not pass
+	Because  string   `json:"because,omitempty"`  // reason for the strength or the blame, cut to 500 bytes
 }
 
 // Breach is one observed attempt of judged code to do something forbidden.
@@ -99,10 +127,12 @@ type Verdict struct {
 	Speed       Speed       `json:"speed,omitempty"`       // from the performance tests
 	Annotations []string    `json:"annotations,omitempty"` // fast, reliable, efficient, thorough
 	Quality     *Quality    `json:"quality,omitempty"`
-	Decided     int         `json:"decided,omitempty"` // sum over all tests; see Test
-	Claims      *Claims     `json:"claims,omitempty"`  // stated by the delivery itself; does not affect the verdict
-	Ruling      *Ruling     `json:"ruling,omitempty"`  // a person's decision, if the criteria ask for one
-	Opinion     *Opinion    `json:"opinion,omitempty"` // of a subjective job
+	Decided     int         `json:"decided,omitempty"`   // sum over all tests; see Test
+	Strengths   *Strengths  `json:"strengths,omitempty"` // of the functional tests
+	Unproven    []string    `json:"unproven,omitempty"`  // delivered names that a lie can answer for, sorted
+	Claims      *Claims     `json:"claims,omitempty"`    // stated by the delivery itself; does not affect the verdict
+	Ruling      *Ruling     `json:"ruling,omitempty"`    // a person's decision, if the criteria ask for one
+	Opinion     *Opinion    `json:"opinion,omitempty"`   // of a subjective job
 
 	Box    *Box         `json:"box,omitempty"`    // limits and isolation of the runs
 	Tools  []Tool       `json:"tools,omitempty"`  // programs used for judging
@@ -112,6 +142,16 @@ type Verdict struct {
 	Breaches []Breach `json:"violations,omitempty"`
 	Usage    Usage    `json:"usage"`
 	Evidence Hash     `json:"evidence,omitzero"` // blob with the judge's full output
+}
+
+// Strengths counts the functional tests that passed, by strength and by exposure.
+type Strengths struct {
+	Strong  int `json:"strong"`
+	Mixed   int `json:"mixed"`
+	Weak    int `json:"weak"`
+	Visible int `json:"visible"`
+	Hidden  int `json:"hidden"`
+	Drawn   int `json:"drawn"`
 }
 
 // Standing is the provider's state by a verdict's score alone (the partnership protocol, section 3.2.1).
