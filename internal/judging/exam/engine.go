@@ -153,7 +153,10 @@ type Finding struct {
 	Tools     map[string]string `json:"tools,omitempty"`    // name → version
 	Warnings  []string          `json:"warnings,omitempty"` // warnings of the sandboxes
 	Decided   int               `json:"decided,omitempty"`  // sum of guild.Test.Decided, see there
+	Unproven  []string          `json:"unproven,omitempty"` // delivered names that a lie can answer for, each with the lie
 	Runs      []RunRecord       `json:"runs"`
+
+	carried func(ids []string) (guild.Strength, string) // the strength from some of the tests; nil if each has that of the finding
 }
 
 // examineAll runs the criteria, those of the smoke layer first. After a failed smoke test or a breach it runs nothing

@@ -106,7 +106,8 @@ def all(paths): return [lines(p) for p in paths]
 def beside(path): return sorted(os.listdir(os.path.dirname(path)))
 `})
 	f := examined(t, bundle, delivery).Findings[0]
-	if Passed(f.Tests) != 8 || f.Strength != guild.Strong {
+	if Passed(f.Tests) != 8 {
+		t.Errorf("%d of 8 passed", Passed(f.Tests))
 		unpassed(t, f)
 	}
 }

@@ -40,4 +40,16 @@ func (f *Finding) settle(e Entry) {
 		file, _, _ := strings.Cut(t.ID, "::")
 		t.Layer = cmp.Or(t.Layer, e.layer(), layerOf(file), guild.LayerCorrectness)
 	}
+	if f.carried == nil {
+		return
+	}
+	var functional []string
+	for _, t := range f.Tests {
+		if t.State == guild.TestPassed && (t.Layer == guild.LayerSmoke || t.Layer == guild.LayerCorrectness) {
+			functional = append(functional, t.ID)
+		}
+	}
+	if len(functional) > 0 {
+		f.Strength, f.Because = f.carried(functional)
+	}
 }

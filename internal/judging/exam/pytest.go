@@ -39,10 +39,10 @@ var (
 	arrivalSource string
 	//go:embed python/link.py
 	linkSource string
+	//go:embed python/twins.py
+	twinsSource string
 	//go:embed python/modules.py
 	modulesSource string
-	//go:embed python/asserts.py
-	assertsSource string
 	//go:embed python/running.py
 	runningSource string
 	//go:embed python/split.py
@@ -57,7 +57,7 @@ var (
 	examinerProgram = &sandbox.Program{
 		Name: "examiner.py",
 		Setup: planSource + wireSource + valuesSource + mirrorSource + sharingSource + proxiesSource + lendingSource +
-			arrivalSource + linkSource + modulesSource + assertsSource + runningSource + splitSource,
+			arrivalSource + twinsSource + linkSource + modulesSource + runningSource + splitSource,
 	}
 	subjectProgram = &sandbox.Program{Name: "subject.py", Setup: wireSource + valuesSource + mirrorSource + subjectSource}
 )
@@ -74,6 +74,9 @@ type order struct {
 	Script     string `json:"script"`
 	Descriptor int    `json:"descriptor"` // where it hides the descriptor of the results
 	Collect    bool   `json:"collect"`    // only list the tests
+	First      bool   `json:"first"`      // find the classes of values, for the run with twins
+
+	Twins map[string][]string `json:"twins"` // classes of values, see twins.py
 }
 
 // record is one line of the examiner's report.
@@ -98,6 +101,8 @@ type record struct {
 	Reported int      `json:"reported"`
 	Notes    []string `json:"notes"`  // what the examiner could not do
 	Closed   string   `json:"closed"` // why the subject could no longer be asked
+
+	Twins map[string][]string `json:"twins"` // classes of values that were found
 }
 
 // report holds the accepted records of an examiner.
@@ -200,7 +205,9 @@ func (c *pytestCriterion) newOrder(collect bool) (order, []byte, error) {
 	if err != nil {
 		return order{}, nil, err
 	}
-	o := order{Word: rand.Text(), Script: c.script, Descriptor: 100 + int(n.Int64()), Collect: collect}
+	o := order{
+		Word: rand.Text(), Script: c.script, Descriptor: 100 + int(n.Int64()), Collect: collect, First: !collect, Twins: map[string][]string{},
+	}
 	stdin, err := json.Marshal(o)
 	return o, stdin, err
 }

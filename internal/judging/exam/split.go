@@ -14,6 +14,7 @@ import (
 
 	"guild"
 	"guild/internal/judging/sandbox"
+	"guild/internal/judging/strength"
 )
 
 // grace is the time that the subject may continue after the examiner has ended. The other two are how much more the
@@ -43,12 +44,9 @@ func (h *half) record(name string) RunRecord {
 // split runs the customer's tests in one sandbox and the delivery in another, connected by a socket. The tests call the
 // delivery through proxies.
 //
-// So a finding can be strong: no delivered code runs in the process that writes the results, so it cannot forge them;
-// and none can read the expected values, so it cannot return them without computing them. What remains is a test that
-// asks the delivery's own objects, for example whether two of them are equal: weaken handles that.
+// So no delivered code runs in the process that writes the results, and none can read the expected values. A test can
+// still prove nothing, for example if it asks the delivery's own objects whether they are equal: prove finds that out.
 func (c *pytestCriterion) split(ctx context.Context, j *examination, f *Finding) error {
-	f.Strength = guild.Strong
-	f.Because = "the tests ran in a sandbox of their own, and what decides was compared there"
 	o, stdin, err := c.newOrder(false)
 	if err != nil {
 		return err
@@ -72,7 +70,8 @@ func (c *pytestCriterion) split(ctx context.Context, j *examination, f *Finding)
 		Argv: j.python(), Program: subjectProgram, Env: environment(), Limits: j.limits(),
 		Copies: append(j.layout.copies(true, nil), sandbox.Copy{Host: empty, Inside: testsDir}),
 	}}
-	if err := j.runBoth(ctx, examiner, subject, stdin); err != nil {
+	recording, err := j.runBoth(ctx, examiner, subject, stdin)
+	if err != nil {
 		return err
 	}
 	f.Runs = append(f.Runs, examiner.record(examinerProgram.Name), subject.record(subjectProgram.Name))
@@ -86,11 +85,15 @@ func (c *pytestCriterion) split(ctx context.Context, j *examination, f *Finding)
 	if err := c.believe(ctx, j, f, &rep, &examiner.result, examiner.stderr.String()); err != nil {
 		return err
 	}
-	rep.weaken(f)
 	if f.Fault == "" {
 		f.Fault, f.OverLimit = splitFault(&rep, examiner, subject)
 	}
-	return nil
+	if rep.ran != "" {
+		f.Strength, f.Decided = guild.Weak, max(f.Decided, 1)
+		f.Because = "what the delivery may have made ran beside the tests: " + cut(rep.ran)
+		return nil
+	}
+	return c.prove(ctx, j, f, &rep, recording, examiner.spec, subject.spec)
 }
 
 // blame determines the cause of breaches in the tests' sandbox. Breaches that also happen without the delivery are
@@ -113,31 +116,6 @@ func (c *pytestCriterion) blame(ctx context.Context, j *examination, f *Finding,
 		f.Breaches = append(f.Breaches, b)
 	}
 	return nil
-}
-
-// weaken makes a finding weak if it relies on the delivery's own answers: in a test that passed, or in code shared by
-// tests, the delivery was asked about its own objects, for example whether they are equal; or the tests ran code that
-// may be the delivery's.
-func (rep *report) weaken(f *Finding) {
-	if rep.ran != "" {
-		f.Strength, f.Decided = guild.Weak, max(f.Decided, 1)
-		f.Because = "what the delivery may have made ran beside the tests: " + cut(rep.ran)
-		return
-	}
-	if f.Decided == 0 || Passed(f.Tests) == 0 {
-		return
-	}
-	n := 0
-	for _, t := range f.Tests {
-		if t.State == guild.TestPassed && t.Decided > 0 {
-			n++
-		}
-	}
-	f.Strength = guild.Weak
-	f.Because = fmt.Sprintf("%d of the tests passed by what the delivery says of its own objects", n)
-	if n == 0 {
-		f.Because = "the delivery said of its own objects what tests may share"
-	}
 }
 
 // splitFault returns why the two halves did not end properly. The subject's reasons come first, because a failure of
@@ -166,24 +144,35 @@ func splitFault(rep *report, examiner, subject *half) (fault string, limit bool)
 // errLingers is the cause of stopping a subject that continues after the examiner has ended.
 var errLingers = errors.New("the examination is over")
 
-// runBoth runs the two sandboxes concurrently, each with one end of a socket, until both have ended.
-func (j *examination) runBoth(ctx context.Context, examiner, subject *half, stdin []byte) error {
-	ends, err := channelPair()
+// runBoth runs the two sandboxes concurrently until both have ended, and records what they say to each other.
+func (j *examination) runBoth(ctx context.Context, examiner, subject *half, stdin []byte) (*strength.Recording, error) {
+	asking, err := channelPair()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	asked, err := channelPair()
+	if err != nil {
+		return nil, errors.Join(err, asking[0].Close(), asking[1].Close())
+	}
+	var recording *strength.Recording
+	var relayed error
+	recorded := make(chan struct{})
+	go func() {
+		defer close(recorded)
+		recording, relayed = strength.Record(asking[1], asked[1])
+	}()
 	bounded, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		subject.result, subject.err = j.engine.Runner.Run(bounded, subject.spec, sandbox.IO{
-			Stdout: &subject.stdout, Stderr: &subject.stderr, Channel: ends[1],
+			Stdout: &subject.stdout, Stderr: &subject.stderr, Channel: asked[0],
 		})
 	}()
 	examiner.result, examiner.err = j.engine.Runner.Run(ctx, examiner.spec, sandbox.IO{
 		Stdin: bytes.NewReader(stdin), Stdout: &examiner.stdout, Stderr: &examiner.stderr, Results: &examiner.results,
-		Channel: ends[0],
+		Channel: asking[0],
 	})
 	// The subject reads the end of its socket and should end by itself.
 	late := time.AfterFunc(grace, func() { stop(errLingers) })
@@ -192,14 +181,15 @@ func (j *examination) runBoth(ctx context.Context, examiner, subject *half, stdi
 	}
 	<-done
 	late.Stop()
+	<-recorded
 	if subject.err != nil && errors.Is(context.Cause(bounded), errLingers) && ctx.Err() == nil {
 		subject.err = errLingers
-		return examiner.err
+		return recording, errors.Join(examiner.err, relayed)
 	}
 	if examiner.err != nil {
-		return examiner.err // that also stopped the subject
+		return nil, examiner.err // that also stopped the subject
 	}
-	return subject.err
+	return recording, errors.Join(subject.err, relayed)
 }
 
 // channelPair returns the two ends of a stream socket. A runner closes the end that it receives.

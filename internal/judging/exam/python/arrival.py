@@ -26,10 +26,8 @@ class Arrival(Codec):
         if "__doc__" not in vars(cls) or vars(cls)["__doc__"] is None:
             type.__setattr__(cls, "__doc__", cls_doc if type(cls_doc) is str else None)
         type.__setattr__(cls, "__qualname__", qualname.encode("utf-8", "replace").decode())
-        self.about[cls] = about
+        self.about[cls], about.name = about, module + "." + qualname
         self.keep(number, cls)
-        if any(b in self.named for b in above):
-            self.named.add(cls)
         for abstract in ("Mapping", "Sequence", "Set", "MutableMapping", "Generator", "Coroutine"):
             if abstract in about.abstract(name, module):
                 ABSTRACT[abstract].register(cls)
@@ -66,7 +64,7 @@ class Arrival(Codec):
             members.update({n: _derived(n, base, True) for n in about.operations if n in COMPARED})
             for method in about.methods:
                 if hasattr(base, method):
-                    members[method] = _overridden(method, base)
+                    members[method] = _overridden(method)
             if base not in KIND:
                 members["__hash__"] = base.__hash__
         else:
@@ -96,7 +94,7 @@ class Arrival(Codec):
         if number in self.released:
             self.released.remove(number)
         self.classes[number] = cls
-        return self.thing(number, cls, _is(more, dict), depth)
+        return self.twins.arrived(self.thing(number, cls, _is(more, dict), depth))
 
     def thing(self, number, cls, more=None, depth=0):
         """Make the proxy of an object."""

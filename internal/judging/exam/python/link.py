@@ -4,9 +4,10 @@
 class Link(Arrival):
     """The examiner's side of the examination."""
 
-    def __init__(self, tests):
+    def __init__(self, tests, twins):
+        """twins has the classes of values that are known, as class Twins takes them."""
         super().__init__(-1)
-        self.tests = tests
+        self.tests, self.twins = tests, Twins(self, twins)
         self.here = threading.local()
         self.channel = Channel(4, self.serve, self.stray, MOST)
         self.alive = weakref.WeakValueDictionary()  # number → what stands for it
@@ -16,16 +17,11 @@ class Link(Arrival):
         self.passing = {}  # exceptions of the library that came with the last message
         self.library = set()  # exceptions of the library, beside the built-in ones
         self.released = []
-        self.named = set()  # classes that the tests name
         self.lent = set()  # numbers of what the submission may ask of
         self.shapes = {}  # class of the library's → the number that describes it
         self.decided = 0
-        self.members = {}  # number of what was an attribute of an object and is called → whose, and by what name
-        self.answers = 0  # what methods and operations have said
-        self.mutated = 0  # containers of the test's that the submission has changed
         self.printed = 0  # characters that it has printed
         self.calls = 0
-        self.spelled = None  # names that the tests use as classes
         self.refused = None  # why the running test cannot be believed
         self.notes = []  # what split examination could not do
         self.told = {"threads": False}  # the environment and the like, as last told
@@ -123,7 +119,6 @@ class Link(Arrival):
             for number, payload in _is(extra.get("u", []), list):
                 if number in self.shared:
                     self.refill(number, payload)
-                    self.mutated += number % 2 == self.last % 2
                 elif type(number) is not int or number in self.objects or number in self.classes:
                     raise Malformed("a change of what is not shared")
             if "f" in extra:
@@ -289,33 +284,17 @@ class Link(Arrival):
             raise AttributeError("%r object has no attribute %r" % (type(o).__name__, name))
         if not isinstance(o, (Remote, RemoteClass, RemoteModule, Method)):
             return getattr(o, name)  # the test's own, which it has put in a place of the submission's
-        if name.startswith("assert_"):
-            self.decided += 1  # asked as a mock is, which it is not
         if not whole and isinstance(o, Remote) and not isinstance(o, type):
             about = self.about.get(type(o))
             if about and name in about.methods:
                 return Method(o, name)
+        self.twins.join(o)
+        if type(o) is RemoteClass and self.twins.enumerates(o) and name.isupper():
+            return self.twins.member(o, name)
         value = self.ask("get", lambda: [self.encode(o), name])
-        if _is_class(value) and value in self.about and (name.lstrip("_")[:1].isupper() or name in self.classes_named()):
-            self.named.add(value)
-        if isinstance(o, Remote) and not isinstance(o, type) and isinstance(value, (Remote, RemoteClass)):
-            self.members[self.number(value)] = type(o), name
+        if type(o) is RemoteClass and type(value) is o:
+            self.twins.named.setdefault(o, set()).add(name)
         return value
-
-    def number(self, o):
-        """The number of a class or object of the submission's."""
-        return self.about[o].number if isinstance(o, type) else o._remote
-
-    def classes_named(self):
-        """The names that the tests' own text uses as classes."""
-        if self.spelled is None:
-            self.spelled = classes_of(self.tests)
-        return self.spelled
-
-    def known(self, o):
-        """Whether the tests know an object's class, or one above it: they have asked for it by a name that is
-        spelled or used like a class's. A class in the place of a function is not what they expect."""
-        return any(c in self.named for c in (o.__mro__ if isinstance(o, type) else type(o).__mro__))
 
     def set(self, o, name, value):
         if name in OWN and isinstance(o, BaseException):
@@ -323,6 +302,7 @@ class Link(Arrival):
         self.assign(o, name, value)
 
     def assign(self, o, name, value):
+        self.twins.join([o, value])
         self.ask("set", lambda: [self.encode(o), name, self.encode(value)])
 
     def delete(self, o, name):
@@ -330,70 +310,52 @@ class Link(Arrival):
 
     def call(self, f, args, kwargs):
         self.calls += 1
-        value = self.ask("call", lambda: [self.encode(f), *self.arguments(args, kwargs)])
-        if self.members and self.number(f) in self.members:
-            self.weigh(*self.members[self.number(f)], args or kwargs, value)
-        return value
+        return self.twins.make(f, args, kwargs) or self.call_now(f, args, kwargs)
+
+    def call_now(self, f, args, kwargs):
+        self.twins.join([f, args, kwargs])
+        return self.ask("call", lambda: [self.encode(f), *self.arguments(args, kwargs)])
 
     def method(self, o, name, args, kwargs):
         self.calls += 1
-        value = self.ask("method", lambda: [self.encode(o), name, *self.arguments(args, kwargs)])
-        self.weigh(type(o), name, args or kwargs, value)
-        return value
-
-    def weigh(self, cls, name, given, value):
-        """Counts what a method decides: it says yes or no, a text has it, too, or it is of an object whose class the
-        tests do not know, and was given something. What else a method says is plain data, which is compared here, or
-        another object. Whether it is used as a yes or no is seen where an assertion does."""
-        if value is True or value is False or name in PLAIN or given and not self.known(cls):
-            self.decided += 1
-        self.answers += 1
+        self.twins.join([o, args, kwargs])
+        return self.ask("method", lambda: [self.encode(o), name, *self.arguments(args, kwargs)])
 
     def arguments(self, args, kwargs):
         return [self.encode(a) for a in args], {k: self.encode(v) for k, v in kwargs.items()}
 
     def operate(self, name, *args):
-        """Asks for an operation of an object's, and counts one that decides."""
-        item = name in ("__getitem__", "__missing__")
-        given = item and type(args[1]) not in (int, slice)
-        self.decided += name in DECIDING or given and not self.known(args[0])
-        self.answers += 1
-        value = self.ask("op", lambda: [name] + [self.encode(a) for a in args])
-        self.decided += item and (value is True or value is False)
-        if name == "__exit__" and value or name == "__aexit__":
-            self.decided += args[1:2] not in ((), (None,))  # what it says may hide that the test has failed
-        return value
+        """Asks for an operation of an object's, and counts one by which the submission decides."""
+        if name in ("__eq__", "__ne__"):
+            equal = self.twins.equal(*args)
+            if equal is not None:
+                return equal is (name == "__eq__")
+        self.twins.join(args)
+        self.decided += name in DECIDING
+        return self.ask("op", lambda: [name] + [self.encode(a) for a in args])
+
+    def mark(self, op, *args):
+        """Tells the judge about a test, and returns its answer. The submission never sees this."""
+        number, thread = self.channel.number(), self.thread()
+        self.channel.send([REQUEST, number, thread, op, list(args), {}])
+        return self.channel.wait(number, thread)[2]
 
     def lib(self, library, function, *args, **kwargs):
+        self.twins.join([args, kwargs])
         return self.ask("lib", lambda: [library, function, *self.arguments(args, kwargs)])
 
     def ask_back(self, op, o):
+        self.twins.join(o)
         return self.ask(op, lambda: [self.encode(o)])
 
     def binary(self, name, o, other):
+        """An operator of an object. It never learns by `==` which plain value the test expects."""
         ours = isinstance(other, Remote) or _is_class(other) and other in self.about
-        if name in ("__eq__", "__ne__"):
-            if ours:
-                return self.operate(name, o, other)
-            if self.known(o) and other is not None:
+        if name in ("__eq__", "__ne__") and not ours:
+            if other is not None:
                 self.note("%s was compared with plain data, and not asked whether it is equal" % type(o).__name__)
             return NotImplemented
-        if not ours and not self.known(o):
-            self.note("an object of class %s, which the tests do not use as a class, was not asked to compute: "
-                      "needs mode inproc" % type(o).__name__)
-            return NotImplemented
         return self.operate(name, o, other)
-
-    def contains(self, o, value):
-        """Whether something is in an object. One that the tests do not know is gone through here."""
-        if self.known(o) or isinstance(value, Remote):
-            return self.operate("__contains__", o, value)
-        for n, found in enumerate(o):
-            if found is value or found == value:
-                return True
-            if n > 100_000:
-                raise self.unsupported("a test looks into an endless object")
-        return False
 
     def hash(self, o):
         """The hash of an object, by which a set or dict may find that two are not equal."""

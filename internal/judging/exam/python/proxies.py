@@ -206,8 +206,7 @@ def _call(self, *a, **k):
 
 
 def _binary(name):
-    """Make an operator. The submission sees the other operand only if that is its own or the test knows the class: an
-    unexpected object must not learn what it is compared with."""
+    """Make an operator."""
     def operation(self, other):
         return LINK[0].binary(name, self, other)
     return operation
@@ -230,10 +229,6 @@ def _len(self):
     return LINK[0].operate("__len__", self)  # a number, which is compared here
 
 
-def _contains(self, value):
-    return LINK[0].contains(self, value)
-
-
 def _iter(self):
     return LINK[0].operate("__iter__", self)
 
@@ -252,13 +247,13 @@ def _coroutine_throw(self, *a):
 
 MEMBERS = {name: _operation(name) for name in OPERATIONS}
 MEMBERS.update({"__call__": _call, "__hash__": _hash, "__bool__": _bool, "__len__": _len,
-                "__contains__": _contains, "__await__": _await, "__iter__": _iter})
+                "__await__": _await, "__iter__": _iter})
 for _name in COMPARISONS + tuple("__%s__" % n for n in ARITHMETIC + ("divmod",)) + tuple(
         "__r%s__" % n for n in ARITHMETIC + ("divmod",)):
     MEMBERS[_name] = _binary(_name)
 # Operators and predicates: what the submission says to them is counted, whatever it is.
 DECIDING = set(COMPARISONS) | {"__%s%s__" % (side, n) for side in ("", "i", "r") for n in ARITHMETIC + ("divmod",)} | set(
-    "__bool__ __contains__ __abs__ __neg__ __pos__ __invert__ __round__ __trunc__ __floor__ __ceil__ __int__ "
+    "__bool__ __contains__ __exit__ __aexit__ __abs__ __neg__ __pos__ __invert__ __round__ __trunc__ __floor__ __ceil__ __int__ "
     "__float__ __complex__ __index__ __fspath__".split())
 CLASSES = {  # types of the library that an object may say it is, for inspect and isinstance
     ("builtins", "generator"): types.GeneratorType, ("builtins", "function"): types.FunctionType,
@@ -273,6 +268,7 @@ class Description:
     def __init__(self, number, operations, methods, base, meta):
         self.number, self.methods, self.base = number, frozenset(methods), base
         self.all, self.meta, self.hashes = frozenset(operations), meta, {}
+        self.name = ""  # with its module
         self.derives = ()  # classes of the library's that it says it is derived from
         self.operations = [n for n in operations if n in MEMBERS]
 
@@ -293,31 +289,21 @@ COMPARED = set(COMPARISONS) | {"__%s__" % n for n in ARITHMETIC} | {
 
 
 def _derived(name, base, own):
-    """An operation of a class of derived data. One that the class has of its own is asked of the submission between
-    two of its objects, and with plain data only where the tests know the class; equality with that is the plain
-    value's. Two plain values that are both the submission's are compared here, but the submission decided."""
+    """An operation of a class of derived data. The submission is asked where the class has one of its own or both sides
+    are the submission's, but never whether its data equals plain data."""
     native = getattr(base, name, None)
 
     def operation(self, *a):
-        link = LINK[0]
         remote = bool(a) and isinstance(a[0], Remote)
-        compares = name in COMPARISONS
-        if own and (remote if name in ("__eq__", "__ne__") else remote or link.known(self)):
-            link.decided += name == "__len__"
-            return link.operate(name, self, *a)
-        link.decided += remote and compares
+        if remote and name in COMPARISONS or own and name not in ("__eq__", "__ne__"):
+            return LINK[0].operate(name, self, *a)
         return native(self, *a) if native else NotImplemented
     return operation
 
 
-def _overridden(name, base):
-    """A method that a class of derived data has in place of the plain one. It is the submission's where the tests
-    know the class."""
-    native = getattr(base, name)
-
-    def method(self):
-        return Method(self, name) if LINK[0].known(self) else native.__get__(self)
-    return property(method)
+def _overridden(name):
+    """A method that a class of derived data has in place of the plain one."""
+    return property(lambda self: Method(self, name))
 
 
 def _inside(module, name, original):

@@ -2,15 +2,20 @@
 
 No code of the submission runs in this process, so pytest's results here are those of the tests.
 """
-import fcntl
+import signal
 import time
+import unittest.case
 
 import pytest
-from _pytest.assertion import rewrite
+from _pytest.assertion import rewrite, util as assertion
 from _pytest.config import get_config
+from _pytest.runner import runtestprotocol
 
 LAYERS = ("smoke", "correctness", "edge", "performance", "security")
 ARGUMENTS = ["-c", os.devnull, "-p", "no:cacheprovider", "-p", "no:faulthandler", "--no-header", "--color=no", "-q"]
+
+
+LONGEST = 2  # seconds that a test may take when it is run apart
 
 
 class Reporter:
@@ -19,18 +24,40 @@ class Reporter:
     def __init__(self, link, emit, collect):
         self.link, self.emit, self.reported, self.decided = link, emit, 0, 0
         self.quiet = set()  # tests whose call raised nothing
-        self.micros, self.asserts = {}, Asserts(link)
+        self.micros = {}
         self.causes = {}  # module of tests → why it cannot be imported
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item):
-        """Count for the running test what the subject decided, and what could not be asked."""
+    def pytest_runtest_protocol(self, item, nextitem):
+        """Count for the running test what the subject decided, and what could not be asked. The judge is told which
+        test it is, and may have it run in processes of its own before."""
         self.link.fresh = True
         self.link.files.clear()
         self.link.refused, self.link.hint = None, None
         self.decided = self.link.decided
-        self.asserts.begin()
+        self.link.mark("test", item.nodeid)
+        while threading.active_count() == 1 and self.link.mark("again", item.nodeid):
+            passed, clean = self.run_apart(item, nextitem)
+            self.link.mark("done", item.nodeid, passed, clean)
         yield
+
+    def run_apart(self, item, nextitem):
+        """Run a test in a process of its own; return whether it passed, and whether it came to its end."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                signal.alarm(LONGEST)
+                # Nobody reads why a test fails, and to say it takes longer than the test and asks the submission.
+                item.repr_failure = lambda *a, **k: ""
+                assertion._reprcompare = None
+                rewrite._saferepr = rewrite._format_assertmsg = unittest.case.safe_repr = lambda *a, **k: ""
+                reports = runtestprotocol(item, log=False, nextitem=nextitem)
+                passed = all(r.outcome == "passed" and not hasattr(r, "wasxfail") for r in reports)
+                os._exit(2 if self.link.channel.closed or self.link.refused else 0 if passed and item.nodeid in self.quiet else 1)
+            finally:
+                os._exit(2)
+        _, status = os.waitpid(pid, 0)
+        return status == 0, os.WIFEXITED(status) and os.WEXITSTATUS(status) < 2
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_setup(self, item):
@@ -57,7 +84,7 @@ class Reporter:
     def pytest_runtest_logreport(self, report):
         if report.when != "call" and report.outcome == "passed":
             return
-        state, message = report.outcome, without_notes(explain(report))
+        state, message = report.outcome, explain(report)
         if state == "passed" and (report.nodeid not in self.quiet or hasattr(report, "wasxfail")):
             state = "failed"
         if self.link.refused and state == "passed":
@@ -96,6 +123,13 @@ def fail_only(outcome):
         outcome._excinfo = (RuntimeError, failure, outcome.excinfo[2])
 
 
+def rewrite_all(rewrite, tests):
+    """Have pytest rewrite all modules of the tests, so that the helpers' assertions say why they fail, too."""
+    own = {os.path.basename(tests)} | {
+        n.partition(".")[0] for _, directories, files in os.walk(tests) for n in directories + files} - STANDARD
+    rewrite.AssertionRewritingHook._is_marked_for_rewrite = lambda hook, name, state: name.partition(".")[0] in own
+
+
 def layer(item):
     """Return the layer of a test, by its marker or else by its directory below tests/."""
     for mark in item.iter_markers():
@@ -122,19 +156,26 @@ def main():
     emit(kind="plan", tests=tests, certain=certain, python=sys.version.split()[0], pytest=pytest.__version__)
     sys.path += path
     sys.argv[:] = ["pytest"]
-    link = Link(os.path.join(root, "tests"))
+    link = Link(os.path.join(root, "tests"), order["twins"])
     sys.meta_path.append(Finder(link))
     link.watch()
     link.look_inside()
     watch_programs(link)
     watch_enums(link)
     reporter = Reporter(link, emit, False)
-    reporter.asserts.install(rewrite)
+    rewrite_all(rewrite, link.tests)
     sys.addaudithook(Running(link, lambda what: emit(kind="ran", message=what)))
     code = int(pytest.main(ARGUMENTS + ["--rootdir", root, "--confcutdir", root, os.path.join(root, script)],
                            plugins=[reporter]))
+    twins = {}
+    if order["first"] and not link.channel.closed:
+        link.mark("test", "")
+        try:
+            twins = link.twins.found()
+        except Exception:
+            pass  # a class that cannot be tried is no class of values
     emit(kind="end", code=code, reported=reporter.reported, decided=link.decided, notes=link.notes,
-         closed=link.channel.closed or "")
+         closed=link.channel.closed or "", twins=twins)
     os._exit(code)
 
 

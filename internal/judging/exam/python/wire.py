@@ -18,7 +18,7 @@ import threading
 
 FRAME = 16 << 20  # bytes of one frame
 DEPTH = 120  # how deeply values may be nested
-REQUEST, ANSWER, RAISED = 0, 1, 2
+REQUEST, ANSWER, RAISED, OVER = 0, 1, 2, 3
 NOBODY = -1  # the thread of a request that no thread of the other side waits for
 _SMALL = 1 << 62
 _ATOMS = {int, str, float, bool, type(None)}
@@ -122,8 +122,8 @@ class Channel:
         stray = False
         with self._changed:
             self._reading = False
-            if frame is None:
-                self.closed = self.closed or why
+            if frame is None or frame[0] == OVER:
+                self.closed = self.closed or why or "this run is over"
             elif frame[0] == REQUEST:
                 stray = frame[2] not in self._requests
                 if not stray:
@@ -175,7 +175,7 @@ def parse(data):
     if type(frame) is not list or not frame or type(frame[0]) is not int:
         raise Malformed("a message of no known kind")
     shape = [int, int, int, str, list, dict] if frame[0] == REQUEST else [int, int, object, dict]
-    if frame[0] not in (REQUEST, ANSWER, RAISED) or len(frame) != len(shape):
+    if frame[0] not in (REQUEST, ANSWER, RAISED, OVER) or len(frame) != len(shape):
         raise Malformed("a message of no known kind")
     for part, want in zip(frame, shape):
         if want is not object and type(part) is not want:

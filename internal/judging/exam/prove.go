@@ -1,0 +1,96 @@
+package exam
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"guild"
+	"guild/internal/judging/sandbox"
+	"guild/internal/judging/strength"
+)
+
+// Limits of running the tests again.
+const (
+	againWall   = 60 * time.Second
+	againOutput = 8 << 20
+)
+
+// prove finds the strength of the tests that passed. Where the delivery has classes of values, they run once more with
+// twins of these (python/twins.py), which shows more.
+func (c *pytestCriterion) prove(ctx context.Context, j *examination, f *Finding, rep *report, first *strength.Recording, examiner, subject sandbox.Spec) error {
+	passed := passedTests(f.Tests)
+	if len(passed) == 0 {
+		f.Strength, f.Because = guild.Strong, "no test passed in a sandbox of its own"
+		return nil
+	}
+	o, stdin, err := c.newOrder(false)
+	if err != nil {
+		return err
+	}
+	res, err := j.examineAgain(ctx, first, passed, examiner, stdin)
+	if err != nil {
+		return err
+	}
+
+	if rep.end != nil && len(rep.end.Twins) > 0 {
+		o.First, o.Twins = false, rep.end.Twins
+		if stdin, err = json.Marshal(o); err != nil {
+			return err
+		}
+		e, s := &half{spec: examiner}, &half{spec: subject}
+		recording, err := j.runBoth(ctx, e, s, stdin)
+		if err != nil && !errors.Is(s.err, errLingers) {
+			return err
+		}
+		with, err := j.examineAgain(ctx, recording, passed, examiner, stdin)
+		if err != nil {
+			return err
+		}
+		res = res.Or(with)
+	}
+	for i := range f.Tests {
+		t := &f.Tests[i]
+		if t.State == guild.TestPassed {
+			t.Strength, t.Because = res.Tests[t.ID].Strength, cut(res.Tests[t.ID].Because)
+		}
+	}
+	f.Unproven, f.carried = res.Unproven, res.Carried
+	f.Strength, f.Because = res.Carried(passed)
+	return nil
+}
+
+// passedTests returns the ids of the tests that passed.
+func passedTests(tests []guild.Test) []string {
+	var ids []string
+	for _, t := range tests {
+		if t.State == guild.TestPassed {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids
+}
+
+// examineAgain runs the tests without the delivery: the examiner is answered as recorded, with changes and with lies.
+func (j *examination) examineAgain(ctx context.Context, recording *strength.Recording, passed []string, spec sandbox.Spec, stdin []byte) (strength.Result, error) {
+	ends, err := channelPair()
+	if err != nil {
+		return strength.Result{}, err
+	}
+	x := strength.New(recording, passed)
+	var served error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		served = errors.Join(x.Serve(ends[1]), ends[1].Close())
+	}()
+	spec.Limits.Wall, spec.Limits.CPU, spec.Limits.Output = againWall, sandbox.DefaultCPU, againOutput
+	var ignored bytes.Buffer
+	_, err = j.engine.Runner.Run(ctx, spec, sandbox.IO{
+		Stdin: bytes.NewReader(stdin), Stdout: &ignored, Stderr: &ignored, Results: &ignored, Channel: ends[0],
+	})
+	<-done
+	return x.Result(), errors.Join(err, served)
+}

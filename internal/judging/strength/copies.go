@@ -1,0 +1,252 @@
+package strength
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A copy is a lie that needs no run: a name whose every answer was at the same place in what the tests had given the
+// delivery before. Whoever repeats that passes the same tests.
+
+// told is one thing that the tests gave: the arguments of a call, a value that they set, the answer of a function of
+// theirs.
+type told struct {
+	value any
+	set   bool // it was set, or the operand of an object's, and not passed to a function
+}
+
+// hears notes what a frame of the examiner's gives to the delivery.
+func hears(f frame) []told {
+	var all []told
+	for _, name := range []string{"e", "g", "f"} {
+		if v, there := f.extra[name]; there {
+			all = append(all, told{decoded(name, v), true})
+		}
+	}
+	switch f.op {
+	case "call", "method":
+		first := 1
+		if f.op == "method" {
+			first = 2
+		}
+		given, _ := at(f.args, first).([]any)
+		named, _ := at(f.args, first+1).(map[string]any)
+		if len(given)+len(named) > 0 {
+			all = append(all, told{value: []any{given, named}})
+		}
+	case "op":
+		if len(f.args) > 2 {
+			all = append(all, told{[]any{f.args[2:]}, true})
+		}
+	case "set":
+		all = append(all, told{at(f.args, 2), true})
+	case "":
+		all = append(all, told{value: f.value}) // the answer of a function of the tests'
+	}
+	return all
+}
+
+// decoded returns what came beside a request as values: the environment, or the contents of files.
+func decoded(name string, v any) any {
+	if name == "e" {
+		return v
+	}
+	list, _ := v.([]any)
+	var contents []any
+	for _, pair := range list {
+		parts, _ := pair.([]any)
+		if data, ok := at(parts, 1).(string); ok {
+			if b, err := base64.StdEncoding.DecodeString(data); err == nil {
+				contents = append(contents, string(b))
+			}
+		}
+	}
+	return contents
+}
+
+// Limits of a search for copies.
+const (
+	mostPlaces = 400 // in one thing that was told
+	depth      = 5
+	ends       = 4 // items from both ends of a list
+)
+
+var numberIn = regexp.MustCompile(`-?\d+(\.\d+)?`)
+
+// places calls found with each value in v and where it is: the value itself, its length, a number in a text.
+func places(v any, found func(place, value string)) {
+	left := mostPlaces
+	var visit func(v any, place string, level int)
+	put := func(place string, v any) {
+		if left--; left > 0 {
+			found(place, text(bare(v)))
+		}
+	}
+	items := func(list []any, place string, level int) {
+		put(place+" length", literal(int64(len(list))))
+		for i := range list {
+			if i < ends {
+				visit(list[i], fmt.Sprintf("%s item %d", place, i), level+1)
+			}
+			if back := len(list) - i; back <= ends {
+				visit(list[i], fmt.Sprintf("%s item -%d", place, back), level+1)
+			}
+		}
+	}
+	visit = func(v any, place string, level int) {
+		if left <= 0 || level > depth {
+			return
+		}
+		switch v := v.(type) {
+		case string:
+			put(place, v)
+			put(place+" length", literal(int64(len([]rune(v)))))
+			if len(v) > 10_000 {
+				return
+			}
+			if numbers := numberIn.FindAllString(v, -1); numbers != nil {
+				put(place+" first number", json.Number(numbers[0]))
+				put(place+" last number", json.Number(strings.TrimLeft(numbers[len(numbers)-1], "-")))
+				put(place+" last number, signed", json.Number(numbers[len(numbers)-1]))
+			}
+		case []any:
+			items(v, place, level)
+		case map[string]any:
+			tag, payload := tagged(v)
+			parts, isList := payload.([]any)
+			inner, _ := at(parts, 1).([]any)
+			switch {
+			case strings.Contains("t z", tag) && isList:
+				put(place, v)
+				items(parts, place, level)
+			case strings.Contains("L S Q", tag) && isList && tag != "":
+				put(place, v)
+				items(inner, place, level)
+			case strings.Contains("D O N", tag) && isList && tag != "":
+				put(place, v)
+				put(place+" length", literal(int64(len(inner)/2)))
+				for i := 0; i+1 < len(inner); i += 2 {
+					visit(inner[i+1], place+" key "+text(bare(inner[i])), level+1)
+				}
+				if len(inner) >= 2 {
+					visit(inner[len(inner)-1], place+" last value", level+1)
+				}
+			case tag == "i" || tag == "f" || tag == "b" || tag == "v" || tag == "s" || tag == "c" || tag == "k":
+				put(place, v)
+			case tag == "" || !isList:
+				for _, name := range sortedKeys(v) {
+					visit(v[name], place+" named "+name, level+1)
+				}
+				if len(v) == 1 {
+					for _, only := range v {
+						visit(only, place+" the named one", level+1)
+					}
+				}
+			}
+		default:
+			put(place, v)
+		}
+	}
+	visit(v, "", 0)
+}
+
+func sortedKeys(m map[string]any) []string {
+	var names []string
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// bare returns a value without the numbers of containers, so that it can be compared.
+func bare(v any) any {
+	tag, payload := tagged(v)
+	parts, _ := payload.([]any)
+	switch {
+	case strings.Contains("L S Q D O N", tag) && tag != "" && len(parts) >= 2:
+		inner, _ := parts[1].([]any)
+		return map[string]any{tag: bares(inner)}
+	case tag == "t" || tag == "z":
+		return map[string]any{tag: bares(parts)}
+	}
+	if n, ok := v.(json.Number); ok && strings.Contains(n.String(), ".") {
+		return json.Number(strings.TrimSuffix(strings.TrimRight(n.String(), "0"), "."))
+	}
+	return v
+}
+
+func bares(list []any) []any {
+	all := make([]any, len(list))
+	for i, v := range list {
+		all[i] = bare(v)
+	}
+	return all
+}
+
+// recent has the names of the things told last, and of the first ones of a test, by where a copy can be from.
+func recent(list []told, alone bool) map[string]any {
+	from := map[string]any{}
+	for back := range min(3, len(list)) {
+		if item := list[len(list)-1-back]; back == 0 || !alone || item.set {
+			from[fmt.Sprintf("told %d before", back)] = item.value
+		}
+	}
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].set {
+			from["set last"] = list[i].value
+			break
+		}
+	}
+	if !alone && len(list) > 0 {
+		from["told first"] = list[0].value
+		if len(list) > 1 {
+			from["told second"] = list[1].value
+		}
+	}
+	return from
+}
+
+// repeats returns the names whose answers are all copies, each with the place.
+func (s *script) repeats() map[string]string {
+	answers := map[string][]*exchange{}
+	for _, x := range s.exchanges {
+		if x.test > 0 && (x.kind == plain || x.kind == predicate) && len(x.steps) > 0 {
+			answers[x.name] = append(answers[x.name], x)
+		}
+	}
+	found := map[string]string{}
+	for name, list := range answers {
+		var left map[string]bool
+		for i, x := range list {
+			f := x.steps[len(x.steps)-1]
+			if f.kind != answer {
+				left = nil
+				break
+			}
+			want, here := text(bare(f.value)), map[string]bool{}
+			for from, v := range recent(x.told, len(list) == 1) {
+				places(v, func(place, value string) {
+					if value == want && (i == 0 || left[from+place]) {
+						here[from+place] = true
+					}
+				})
+			}
+			if left = here; len(left) == 0 {
+				break
+			}
+		}
+		if len(left) > 0 {
+			var all []string
+			for place := range left {
+				all = append(all, place)
+			}
+			found[name] = "a copy of what it was " + slices.Min(all)
+		}
+	}
+	return found
+}
