@@ -1,0 +1,129 @@
+package exam
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"guild"
+)
+
+var update = flag.Bool("update", false, "rewrite the table of idioms in docs/JUDGE.md")
+
+const (
+	judgePage   = "../../../docs/JUDGE.md"
+	idiomsBegin = "| idiom | tests | strong | mixed | weak |\n|---|---|---|---|---|\n"
+	idiomsEnd   = "\n\n"
+)
+
+// TestIdioms examines the honest suites of testdata/idioms_*.txtar, which must pass, and compares their strength with
+// the table in docs/JUDGE.md.
+func TestIdioms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs a hundred sandboxes")
+	}
+	archives, err := filepath.Glob("testdata/idioms_*.txtar")
+	if err != nil || len(archives) == 0 {
+		t.Fatal("no idioms", err)
+	}
+	documented := idiomRows(t)
+	rows := map[string]string{}
+	var mu sync.Mutex
+	e := quick(t)
+	wait, done := some()
+	t.Run("suites", func(t *testing.T) {
+		for _, archive := range archives {
+			for name, files := range programs(t, filepath.Base(archive)) {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					wait()
+					defer done()
+					row := documented[name]
+					if installed(t, files["needs"]) {
+						row = idiom(t, e, name, files)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					if rows[name] != "" {
+						t.Errorf("two idioms have the name %s", name)
+					}
+					if row != "" {
+						rows[name] = row
+					}
+				})
+			}
+		}
+	})
+	if *update {
+		writeIdioms(t, rows)
+	} else if !t.Failed() && !maps.Equal(rows, documented) {
+		t.Errorf("the table of idioms in docs/JUDGE.md is not up to date: run this test with -update\n%s", strings.Join(slices.Sorted(maps.Values(rows)), "\n"))
+	}
+}
+
+// installed reports whether the machine's Python has a module. Without a name nothing is needed.
+func installed(t *testing.T, module string) bool {
+	module = strings.TrimSpace(module)
+	return module == "" || exec.CommandContext(t.Context(), "/usr/bin/python3", "-c", "import "+module).Run() == nil
+}
+
+// idiom examines an honest suite and returns its row of the table.
+func idiom(t *testing.T, e *Engine, name string, files map[string]string) string {
+	f := found(t, e, under(files, "t", "tests/"), under(files, "honest", ""))
+	if len(f.Tests) < 2 || Passed(f.Tests) != len(f.Tests) || f.Fault != "" || len(f.Breaches) > 0 {
+		t.Errorf("%d of %d passed, %q, %v", Passed(f.Tests), len(f.Tests), f.Fault, f.Breaches)
+		unpassed(t, f)
+	}
+	want, _, _ := strings.Cut(files["expected"], "\n")
+	if weighed(f) && f.Strength != guild.Strength(want) {
+		t.Errorf("%s (%s), want %s", f.Strength, f.Because, files["expected"])
+	}
+	t.Logf("%s, want %s: %s", f.Strength, want, f.Because)
+	counts := map[guild.Strength]int{}
+	for _, test := range f.Tests {
+		counts[cmp.Or(test.Strength, f.Strength)]++
+	}
+	return fmt.Sprintf("| %s | %d | %d | %d | %d |", strings.ReplaceAll(name, "_", " "),
+		len(f.Tests), counts[guild.Strong], counts[guild.Mixed], counts[guild.Weak])
+}
+
+// idiomRows reads the rows of the table in docs/JUDGE.md by the names of the idioms.
+func idiomRows(t *testing.T) map[string]string {
+	t.Helper()
+	page, err := os.ReadFile(judgePage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), idiomsBegin)
+	text, _, found := strings.Cut(rest, idiomsEnd)
+	if !found {
+		t.Fatal("docs/JUDGE.md has no table of idioms")
+	}
+	rows := map[string]string{}
+	for line := range strings.Lines(text) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+		rows[strings.ReplaceAll(name, " ", "_")] = strings.TrimSuffix(line, "\n")
+	}
+	return rows
+}
+
+func writeIdioms(t *testing.T, rows map[string]string) {
+	t.Helper()
+	page, err := os.ReadFile(judgePage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(page), idiomsBegin)
+	_, after, _ := strings.Cut(rest, idiomsEnd)
+	if err := os.WriteFile(judgePage, []byte(before+idiomsBegin+strings.Join(slices.Sorted(maps.Values(rows)), "\n")+idiomsEnd+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
