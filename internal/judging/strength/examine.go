@@ -38,6 +38,7 @@ type examined struct {
 	played  bool // the recording was played unchanged
 	repeats bool // and the test passed
 	done    bool
+	alone   bool // each trial needs a process of its own
 	groups  []*group
 	liars   []string // names to lie about
 	current int      // next of groups, then of liars
@@ -191,12 +192,49 @@ func (x *Examination) learn(t *examined, tried trial, passed, strayed, told bool
 	}
 }
 
-// Serve answers an examiner that runs the tests once more, until it closes the connection. The examiner asks before each
-// test whether to run it again, in a process of its own.
+// batch is a series of trials of one test in one process of the examiner's.
+type batch struct {
+	test     *examined
+	from     state // before each trial
+	busy     bool  // a trial is under way
+	checking bool  // the trial is the last one, which changes nothing
+	undo     func()
+}
+
+// begin returns a batch, with a way to forget what it finds: if the test does not pass unchanged at the end of the batch,
+// the trials have influenced one another.
+func (x *Examination) begin(t *examined, from state) batch {
+	before, alive, told := *t, maps.Clone(x.alive), maps.Clone(x.told)
+	groups := make([]group, len(t.groups))
+	for i, g := range t.groups {
+		groups[i] = *g
+	}
+	return batch{test: t, from: from, undo: func() {
+		*t, x.alive, x.told = before, alive, told
+		for i, g := range groups {
+			*t.groups[i] = g
+		}
+		t.alone = true
+	}}
+}
+
+// more returns whether a batch goes on, after it has begun the next trial.
+func (x *Examination) more(b *batch, r *replay) bool {
+	if b.checking || b.test.alone {
+		return false
+	}
+	tried, ok := x.next(b.test)
+	b.checking, b.busy = !ok, true
+	r.begin(b.from, tried)
+	return true
+}
+
+// Serve answers an examiner that runs the tests once more, until it closes the connection. Before each test the examiner
+// asks whether to run it in a process of its own, and that process asks whether to run it again.
 func (x *Examination) Serve(conn io.ReadWriter) error {
 	r := newReplay(x.script, conn)
 	var t *examined
-	var before state
+	var b batch
 	begun := 0
 	for {
 		raw, err := readFrame(conn)
@@ -207,38 +245,49 @@ func (x *Examination) Serve(conn io.ReadWriter) error {
 		if err != nil {
 			return fmt.Errorf("the examiner: %w", err)
 		}
-		if f.kind != request || f.op != opTest && f.op != opAgain && f.op != opDone {
-			if err := r.take(f); err != nil {
-				return nil
-			}
-			continue
-		}
 		id, _ := at(f.args, 0).(string)
-		value := any(nil)
-		switch f.op {
-		case opTest:
+		value := false
+		switch {
+		case f.kind != request:
+			err = r.take(f)
+		case f.op == opTest:
 			t = x.tests[id]
 			if i := slices.Index(x.script.tests[begun+1:], id); i >= 0 {
 				begun += i + 1
 			}
-			r.test = begun
-			r.trial = trial{}
-		case opAgain:
-			tried, more := x.next(t)
-			value = more
-			r.trial, r.strayed, r.told = tried, false, false
-			if more {
-				before = r.state
-				r.state = before.clone()
+			r.test, r.trial = begun, trial{}
+		case f.op == opAgain:
+			var tried trial
+			if tried, value = x.next(t); value {
+				b = x.begin(t, r.state)
+				b.busy = true
+				r.begin(b.from, tried)
 			}
-		case opDone:
+		case f.op == opDone:
 			passed, _ := at(f.args, 1).(bool)
 			clean, _ := at(f.args, 2).(bool)
-			x.learn(t, r.trial, passed, r.strayed || !clean, r.told)
-			r.state, r.trial = before, trial{}
-			clear(r.open)
+			b.busy = false
+			switch {
+			case !b.checking:
+				x.learn(t, r.trial, passed, r.strayed || !clean, r.told)
+			case !passed || r.strayed || !clean:
+				b.undo()
+			}
+		case f.op == opMore:
+			value = x.more(&b, r)
+		case f.op == opDied:
+			if b.busy && !b.checking {
+				x.learn(t, r.trial, false, true, r.told)
+			}
+			r.begin(b.from, trial{})
+			b.busy = false
+		default:
+			err = r.take(f)
 		}
-		if err := r.reply(f, frame{kind: answer, value: value}); err != nil {
+		if f.kind == request && (f.op == opTest || f.op == opAgain || f.op == opDone || f.op == opMore || f.op == opDied) {
+			err = r.reply(f, frame{kind: answer, value: value})
+		}
+		if err != nil {
 			return nil
 		}
 	}

@@ -63,9 +63,7 @@ func lies(s *script) []*lie {
 	}
 	for words, tag := range map[string]string{"list": "L", "dict": "D", "set": "S"} {
 		table = append(table, &lie{says: "an empty " + words, tell: func(r *replay, _ frame) frame {
-			n := r.fresh()
-			r.known[n] = true
-			return says(map[string]any{tag: []any{literal(n), []any{}}})
+			return says(map[string]any{tag: []any{literal(r.fresh()), []any{}}})
 		}})
 	}
 	slices.SortFunc(table[len(constants):], func(a, b *lie) int { return strings.Compare(a.says, b.says) })
@@ -133,9 +131,7 @@ var constants = []word{
 
 // list makes a list.
 func (r *replay) list(items ...any) any {
-	n := r.fresh()
-	r.known[n] = true
-	return map[string]any{"L": []any{literal(n), append([]any{}, items...)}}
+	return map[string]any{"L": []any{literal(r.fresh()), append([]any{}, items...)}}
 }
 
 // item returns an item of the first argument, from its end if i is negative.
@@ -241,7 +237,6 @@ func objects(s *script) []*lie {
 func (r *replay) object(l liar) any {
 	n, class := r.fresh(), r.fresh()
 	r.liars[n] = &l
-	r.known[n], r.known[class] = true, true
 	operations := make([]any, 0, len(answering))
 	for _, o := range answering {
 		operations = append(operations, o)

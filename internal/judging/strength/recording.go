@@ -110,8 +110,10 @@ func (r *Recording) keep(raw []byte, subject bool) {
 // Requests that mark the tests.
 const (
 	opTest  = "test"  // a test begins
-	opAgain = "again" // may it run once more before it runs?
-	opDone  = "done"  // it has run once more
+	opAgain = "again" // may a process run it before it runs?
+	opDone  = "done"  // the process has run it
+	opMore  = "more"  // may the process run it once more?
+	opDied  = "died"  // the process has ended, perhaps too early
 )
 
 // mark returns the number of a request that only the judge answers. It reads no more of a frame than it must.
@@ -124,7 +126,7 @@ func mark(raw []byte) (number int64, ok bool) {
 		return 0, false
 	}
 	switch parts[3] {
-	case `"` + opTest + `"`, `"` + opAgain + `"`, `"` + opDone + `"`:
+	case `"` + opTest + `"`, `"` + opAgain + `"`, `"` + opDone + `"`, `"` + opMore + `"`, `"` + opDied + `"`:
 		number, ok = integer(json.Number(parts[1]))
 	}
 	return number, ok
@@ -198,7 +200,7 @@ func (r *Recording) understand() *script {
 				s.tests = append(s.tests, id)
 				heard = nil
 			}
-		case !p.subject && f.kind == request && (f.op == opAgain || f.op == opDone):
+		case !p.subject && f.kind == request && f.op == opAgain:
 		case !p.subject && f.kind != request:
 			give(given, f)
 			heard = append(heard, hears(f)...)

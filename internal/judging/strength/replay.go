@@ -12,28 +12,37 @@ type replay struct {
 	state
 	open    map[int64]*running // number of our request → what waits for its answer
 	number  int64              // of our last request
+	last    int64              // the largest number of ours; none is used twice
 	trial   trial
 	told    bool // the lie was told
 	strayed bool // something was asked that was never recorded
 }
 
-// state is what the examiner and we both know. It is copied when the examiner forks.
+// state is what the examiner and we both know. A trial begins with a copy of it.
 type state struct {
 	test    int                    // index of the running test
 	queues  map[string][]*exchange // test and key → what is left of the recorded answers
-	known   map[int64]bool         // numbers that the examiner can follow
+	names   map[int64]int64        // a number of the subject's in the recording → in this run
+	back    map[int64]int64        // and the other way round
+	known   map[int64]bool         // the examiner's numbers in this run
 	aliases map[int64]int64        // a number of the examiner's in the recording → in this run
 	liars   map[int64]*liar        // objects that lie
-	last    int64                  // the largest number of ours
 	calls   [][]any                // arguments of earlier calls
 	tokens  map[string]any         // token → what was given for it
 }
 
 func (s state) clone() state {
 	s.queues, s.known, s.aliases = maps.Clone(s.queues), maps.Clone(s.known), maps.Clone(s.aliases)
+	s.names, s.back = maps.Clone(s.names), maps.Clone(s.back)
 	s.liars, s.tokens = maps.Clone(s.liars), maps.Clone(s.tokens)
 	s.calls = s.calls[:len(s.calls):len(s.calls)]
 	return s
+}
+
+// begin starts a trial.
+func (r *replay) begin(from state, tried trial) {
+	r.state, r.trial, r.strayed, r.told = from.clone(), tried, false, false
+	clear(r.open)
 }
 
 // trial is what one run of a test tries. The zero value tries whether the recording can be played at all.
@@ -53,9 +62,10 @@ type running struct {
 
 func newReplay(s *script, conn io.ReadWriter) *replay {
 	r := &replay{script: s, conn: conn, open: map[int64]*running{}}
+	r.last = s.last
 	r.state = state{
-		queues: map[string][]*exchange{}, known: map[int64]bool{}, aliases: map[int64]int64{}, liars: map[int64]*liar{},
-		last: s.last, tokens: map[string]any{},
+		queues: map[string][]*exchange{}, names: map[int64]int64{}, back: map[int64]int64{}, known: map[int64]bool{},
+		aliases: map[int64]int64{}, liars: map[int64]*liar{}, tokens: map[string]any{},
 	}
 	for _, x := range s.exchanges {
 		k := queue(x.test, x.key)
@@ -78,17 +88,18 @@ func (r *replay) take(f frame) error {
 		w.step++
 		return r.advance(w)
 	}
-	f.args, _ = r.originals(f.args).([]any)
 	if n, _, ok := numbered(target(f)); ok && r.liars[n] != nil {
 		return r.reply(f, r.liars[n].answer(r, f))
 	}
-	k := queue(r.test, key(f))
+	was := f // as it was in the recording
+	was.args, _ = r.originals(f.args).([]any)
+	k := queue(r.test, key(was))
 	left := r.queues[k]
 	var recorded *exchange
 	if len(left) > 0 {
 		recorded = left[0]
 	}
-	if l := r.trial.lie; l != nil && l.covers(r.trial.about, f, r.script.nameOf(f), recorded) {
+	if l := r.trial.lie; l != nil && l.covers(r.trial.about, f, r.script.nameOf(was), recorded) {
 		to := l.tell(r, f)
 		r.told = true
 		if len(left) > 1 {
@@ -125,27 +136,30 @@ func describes(f frame) bool {
 	return false
 }
 
-// originals returns arguments with objects in place of their copies.
+// originals returns arguments with the subject's numbers of the recording.
 func (r *replay) originals(v any) any {
-	if r.trial.change == nil || len(r.script.copies) == 0 {
-		return v
-	}
 	switch v := v.(type) {
 	case []any:
-		for i := range v {
-			v[i] = r.originals(v[i])
+		list := make([]any, len(v))
+		for i, x := range v {
+			list[i] = r.originals(x)
 		}
+		return list
 	case map[string]any:
 		if n, defines, ok := numbered(v); ok && !defines {
-			if original, there := r.script.copies[n]; there {
-				return known(original)
+			if was, there := r.back[n]; there {
+				return known(was)
 			}
+			return v
 		}
-		for name := range v {
-			v[name] = r.originals(v[name])
+		m := make(map[string]any, len(v))
+		for name, x := range v {
+			m[name] = r.originals(x)
 		}
+		return m
+	default:
+		return v
 	}
-	return v
 }
 
 // remember keeps the arguments of a call, for lies that use those of an earlier one.
@@ -267,8 +281,8 @@ func (r *replay) align(recorded, now any) {
 	}
 }
 
-// now returns a recorded value as the examiner can read it now: what it has not seen is defined, what it has seen is
-// only named. It reports false for what there is not in this run.
+// now returns a recorded value as the examiner can read it in this run: what it has not seen is defined, with a new
+// number, and what it has seen is only named. It reports false for what there is not in this run.
 func (r *replay) now(v any) (any, bool) {
 	switch v := v.(type) {
 	case []any:
@@ -282,26 +296,31 @@ func (r *replay) now(v any) (any, bool) {
 		return list, true
 	case map[string]any:
 		n, defines, ok := numbered(v)
+		is, seen := r.names[n]
+		tag, payload := tagged(v)
 		switch {
 		case !ok:
 			return r.members(v)
 		case n%2 != 0:
 			n = r.alias(n)
 			return known(n), r.known[n]
-		case r.known[n]:
-			if tag, _ := tagged(v); defines && tag == "E" {
-				return r.again(v)
-			}
-			return known(n), true
+		case seen && (!defines || tag != "E"): // an exception that was raised does not come back
+			return known(is), true
+		case !defines && r.script.definitions[n] != nil:
+			return r.now(r.script.definitions[n])
 		case !defines:
-			definition := r.script.definitions[n]
-			if definition == nil {
-				return nil, false
-			}
-			return r.now(definition)
+			return nil, false
 		}
-		r.known[n] = true
-		return r.members(v)
+		is = r.fresh()
+		was := n
+		if original, there := r.script.copies[n]; there {
+			was = original
+		}
+		r.names[n], r.back[is] = is, was
+		parts, _ := payload.([]any)
+		rest, ok := r.now(parts[1:])
+		list, _ := rest.([]any)
+		return map[string]any{tag: append([]any{literal(is)}, list...)}, ok
 	default:
 		return v, true
 	}
@@ -316,14 +335,6 @@ func (r *replay) members(v map[string]any) (any, bool) {
 		}
 	}
 	return m, true
-}
-
-// again returns an exception with a new number: one that was raised does not come back.
-func (r *replay) again(v map[string]any) (any, bool) {
-	_, payload := tagged(v)
-	parts, _ := payload.([]any)
-	fresh := append([]any{literal(r.fresh())}, parts[1:]...)
-	return r.now(map[string]any{"E": fresh})
 }
 
 // fresh returns a new number of ours.
@@ -354,17 +365,19 @@ func (r *replay) extra(recorded map[string]any) (map[string]any, bool) {
 		if !ok {
 			return nil, false
 		}
+		is, seen := r.names[n]
 		if n%2 != 0 {
-			n = r.alias(n)
+			is = r.alias(n)
+			seen = r.known[is]
 		}
-		if !r.known[n] {
+		if !seen {
 			continue
 		}
 		contents, ok := r.now(at(pair, 1))
 		if !ok {
 			return nil, false
 		}
-		updates = append(updates, []any{literal(n), contents})
+		updates = append(updates, []any{literal(is), contents})
 	}
 	if list != nil {
 		extra["u"] = updates

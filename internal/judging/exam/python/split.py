@@ -18,6 +18,16 @@ ARGUMENTS = ["-c", os.devnull, "-p", "no:cacheprovider", "-p", "no:faulthandler"
 LONGEST = 2  # seconds that a test may take when it is run apart
 
 
+class Beside:
+    """A test that comes after another in the same class, so that only what is the other's alone is torn down."""
+
+    def __init__(self, item):
+        self.above = item.listchain()[:-1]
+
+    def listchain(self):
+        return self.above + [self]
+
+
 class Reporter:
     """A pytest plugin that sends what happens to each test."""
 
@@ -37,27 +47,37 @@ class Reporter:
         self.decided = self.link.decided
         self.link.mark("test", item.nodeid)
         while threading.active_count() == 1 and self.link.mark("again", item.nodeid):
-            passed, clean = self.run_apart(item, nextitem)
-            self.link.mark("done", item.nodeid, passed, clean)
+            pid = os.fork()
+            if pid == 0:
+                self.run_apart(item)
+            os.waitpid(pid, 0)
+            self.link.mark("died", item.nodeid)
         yield
 
-    def run_apart(self, item, nextitem):
-        """Run a test in a process of its own; return whether it passed, and whether it came to its end."""
-        pid = os.fork()
-        if pid == 0:
-            try:
+    def run_apart(self, item):
+        """Run a test in this process alone as often as the judge likes, and tell it each time whether the test passed,
+        and whether it came to its end."""
+        # Nobody reads why a test fails, and to say it takes longer than the test and asks the submission.
+        item.repr_failure = lambda *a, **k: ""
+        assertion._reprcompare = None
+        rewrite._saferepr = rewrite._format_assertmsg = unittest.case.safe_repr = lambda *a, **k: ""
+        channel = self.link.channel
+        try:
+            more = True
+            while more:
                 signal.alarm(LONGEST)
-                # Nobody reads why a test fails, and to say it takes longer than the test and asks the submission.
-                item.repr_failure = lambda *a, **k: ""
-                assertion._reprcompare = None
-                rewrite._saferepr = rewrite._format_assertmsg = unittest.case.safe_repr = lambda *a, **k: ""
-                reports = runtestprotocol(item, log=False, nextitem=nextitem)
+                self.quiet.discard(item.nodeid)
+                self.link.refused = None
+                self.link.files.clear()
+                reports = runtestprotocol(item, log=False, nextitem=Beside(item))
                 passed = all(r.outcome == "passed" and not hasattr(r, "wasxfail") for r in reports)
-                os._exit(2 if self.link.channel.closed or self.link.refused else 0 if passed and item.nodeid in self.quiet else 1)
-            finally:
-                os._exit(2)
-        _, status = os.waitpid(pid, 0)
-        return status == 0, os.WIFEXITED(status) and os.WEXITSTATUS(status) < 2
+                clean = channel.closed is None and self.link.refused is None
+                if channel.closed == STOPPED:
+                    channel.closed = None
+                self.link.mark("done", item.nodeid, passed and item.nodeid in self.quiet, clean)
+                more = self.link.mark("more", item.nodeid)
+        finally:
+            os._exit(0)
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_setup(self, item):

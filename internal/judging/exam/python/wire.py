@@ -19,6 +19,7 @@ import threading
 FRAME = 16 << 20  # bytes of one frame
 DEPTH = 120  # how deeply values may be nested
 REQUEST, ANSWER, RAISED, OVER = 0, 1, 2, 3
+STOPPED = "this run is over"  # why a conversation is closed that the judge has ended
 NOBODY = -1  # the thread of a request that no thread of the other side waits for
 _SMALL = 1 << 62
 _ATOMS = {int, str, float, bool, type(None)}
@@ -123,7 +124,7 @@ class Channel:
         with self._changed:
             self._reading = False
             if frame is None or frame[0] == OVER:
-                self.closed = self.closed or why or "this run is over"
+                self.closed = self.closed or why or STOPPED
             elif frame[0] == REQUEST:
                 stray = frame[2] not in self._requests
                 if not stray:
