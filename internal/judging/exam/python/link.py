@@ -336,6 +336,8 @@ class Link(Arrival):
 
     def mark(self, op, *args):
         """Tells the judge about a test, and returns its answer. The submission never sees this."""
+        if self.channel.closed:
+            raise Gone(self.channel.closed)
         number, thread = self.channel.number(), self.thread()
         self.channel.send([REQUEST, number, thread, op, list(args), {}])
         return self.channel.wait(number, thread)[2]

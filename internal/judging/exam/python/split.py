@@ -51,7 +51,7 @@ class Reporter:
             if pid == 0:
                 self.run_apart(item)
             os.waitpid(pid, 0)
-            self.link.mark("died", item.nodeid)
+            self.link.channel.drain([REQUEST, self.link.channel.number(), 0, "died", [item.nodeid], {}])
         yield
 
     def run_apart(self, item):
@@ -62,6 +62,7 @@ class Reporter:
         assertion._reprcompare = None
         rewrite._saferepr = rewrite._format_assertmsg = unittest.case.safe_repr = lambda *a, **k: ""
         channel = self.link.channel
+        channel.part()
         try:
             more = True
             while more:

@@ -19,6 +19,7 @@ import threading
 FRAME = 16 << 20  # bytes of one frame
 DEPTH = 120  # how deeply values may be nested
 REQUEST, ANSWER, RAISED, OVER = 0, 1, 2, 3
+APART = 1 << 40
 STOPPED = "this run is over"  # why a conversation is closed that the judge has ended
 NOBODY = -1  # the thread of a request that no thread of the other side waits for
 _SMALL = 1 << 62
@@ -65,6 +66,16 @@ class Channel:
             self._last += 1
             self._asked.add(self._last)
             return self._last
+
+    def part(self):
+        """Lets this process, which another has forked, number its requests apart from the other's."""
+        self._last += APART
+
+    def drain(self, frame):
+        """Sends a request, and waits for its answer past those that another process was to read and has not."""
+        self.send(frame)
+        while self._receive()[1] != frame[1]:
+            pass
 
     def send(self, frame):
         """Writes one frame."""
