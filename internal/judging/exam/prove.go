@@ -49,7 +49,7 @@ func (c *pytestCriterion) prove(ctx context.Context, j *examination, f *Finding,
 		if err != nil {
 			return err
 		}
-		res = res.Or(with)
+		res = res.With(with)
 	}
 	for i := range f.Tests {
 		t := &f.Tests[i]

@@ -298,6 +298,7 @@ type Proof struct {
 	Strength guild.Strength
 	Because  string // why it is not strong
 
+	repeats       bool     // it passes when it is answered as recorded
 	looked, shows []string // names of modules whose answers it looks at, and that it shows to be right
 }
 
@@ -383,14 +384,14 @@ func (x *Examination) prove(t *examined) Proof {
 	case !t.repeats:
 		return Proof{Strength: guild.Weak, Because: "it does not end in the same way when the same answers are given again"}
 	}
-	p := Proof{Strength: guild.Strong}
+	p := Proof{Strength: guild.Strong, repeats: true}
 	var lied, claimed, kept string
 	for _, g := range t.groups {
 		if !g.used {
 			continue
 		}
 		top := root(g.name)
-		if g.kind == plain && x.keeps(g.name) {
+		if g.kind == plain && x.keeps(g.name) || x.script.raises[g.name] {
 			kept = g.name
 			continue
 		}
@@ -415,7 +416,7 @@ func (x *Examination) prove(t *examined) Proof {
 	p.looked, p.shows = compact(p.looked), compact(p.shows)
 	switch {
 	case len(p.looked) == 0 && kept != "":
-		p.Strength, p.Because = guild.Weak, "it only reads back what it has passed: "+kept
+		p.Strength, p.Because = guild.Weak, "it only reads back what it has passed, or expects an exception whatever it passes: "+kept
 	case len(p.looked) == 0:
 		p.Strength, p.Because = guild.Weak, "it passes whatever the delivery answers"
 	case lied != "" && len(p.shows) == 0:
@@ -447,21 +448,26 @@ func compact(list []string) []string {
 	return slices.Compact(list)
 }
 
-// Or returns what two examinations of the same tests have found together: the better proof of each test.
-func (r Result) Or(other Result) Result {
+// With returns the result with that of a run that shows more of some tests, such as one in which the examiner compares
+// objects itself. A test that does not pass there, or not twice, keeps its proof.
+func (r Result) With(more Result) Result {
 	better := Result{Tests: maps.Clone(r.Tests), broken: r.broken}
-	order := []guild.Strength{guild.Weak, guild.Mixed, guild.Strong}
-	for id, p := range other.Tests {
-		if slices.Index(order, p.Strength) > slices.Index(order, r.Tests[id].Strength) {
+	for id, p := range more.Tests {
+		if p.repeats && p.rank() >= r.Tests[id].rank() {
 			better.Tests[id] = p
 		}
 	}
 	for _, name := range r.Unproven {
-		if slices.Contains(other.Unproven, name) {
+		if slices.Contains(more.Unproven, name) {
 			better.Unproven = append(better.Unproven, name)
 		}
 	}
 	return better
+}
+
+// rank orders proofs by strength.
+func (p Proof) rank() int {
+	return slices.Index([]guild.Strength{guild.Weak, guild.Mixed, guild.Strong}, p.Strength)
 }
 
 // Carried returns the strength of a criterion from those of its tests that passed and count: strong if each delivered

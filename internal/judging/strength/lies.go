@@ -10,9 +10,10 @@ import (
 type lie struct {
 	says  string // in words, for the customer
 	tell  func(*replay, frame) frame
-	empty bool // only for calls that are given a container
+	empty bool // it empties containers that it is given, and shows nothing where it is given none
 	keeps bool // an argument of an earlier call
 	joint bool // several names may tell it together
+	ends  bool // only where something is gone through
 }
 
 // covers reports whether the lie answers a request that is about a name. about is a name, or "*" and how it ends. A lie
@@ -20,13 +21,17 @@ type lie struct {
 func (l *lie) covers(about string, f frame, name string, recorded *exchange) bool {
 	switch f.op {
 	case "call", "method", "op", "await":
-		if l.empty && len(containers(f)) == 0 {
-			return false
+		operation, _ := at(f.args, 0).(string)
+		if next := operation == "__next__" || operation == "__anext__"; l.ends {
+			return f.op == "op" && next && name == about
 		}
-		if operation, _ := at(f.args, 0).(string); f.op == "op" && (operation == "__iter__" || operation == "__aiter__") {
+		if f.op == "op" && (operation == "__iter__" || operation == "__aiter__") {
 			return false
 		}
 	case "get":
+		if l.ends {
+			return false
+		}
 		// Only what is known to be data is replaced: a function must stay one to be called.
 		if l.empty || recorded != nil && !recorded.evident() {
 			return false
@@ -87,6 +92,13 @@ func lies(s *script) []*lie {
 		&lie{says: "an argument of the first call", keeps: true, tell: func(r *replay, f frame) frame { return says(r.earlier(0, true)) }},
 		&lie{says: "what it was given for a token", joint: true, tell: byToken},
 	)
+	table = append(table, &lie{says: "nothing to go through", ends: true, tell: func(r *replay, f frame) frame {
+		class := "builtins.StopIteration"
+		if at(f.args, 0) == any("__anext__") {
+			class = "builtins.StopAsyncIteration"
+		}
+		return frame{kind: raised, value: r.exception(class)}
+	}})
 	for _, e := range s.raised {
 		table = append(table, &lie{says: "an exception that the tests expect", tell: func(r *replay, f frame) frame {
 			v, ok := r.now(e)
@@ -154,6 +166,14 @@ func item(f frame, i int) any {
 	return back(list[i])
 }
 
+// exception makes one of the library's, without arguments.
+func (r *replay) exception(class string) any {
+	return map[string]any{"E": []any{
+		literal(r.fresh()), map[string]any{"g": class}, []any{}, "", nil, nil,
+		map[string]any{"D": []any{literal(r.fresh()), []any{}}},
+	}}
+}
+
 // byToken hands out a token for what it is given, and gives that back for the token.
 func byToken(r *replay, f frame) frame {
 	given := at(arguments(f), 0)
@@ -212,93 +232,4 @@ func containers(f frame) []int64 {
 		}
 	})
 	return found
-}
-
-// liar is an object of no class that the tests know, which answers everything.
-type liar struct {
-	constant any
-	itself   bool
-}
-
-// objects returns the lies that answer with such objects: what is asked of them is themselves, or a constant.
-func objects(s *script) []*lie {
-	var table []*lie
-	add := func(words string, l liar) {
-		table = append(table, &lie{says: words, tell: func(r *replay, _ frame) frame { return says(r.object(l)) }})
-	}
-	add("an object that agrees to everything", liar{itself: true})
-	for _, c := range constants {
-		add("an object whose methods return "+c.words, liar{constant: c.value})
-	}
-	return table
-}
-
-// object makes a lying object.
-func (r *replay) object(l liar) any {
-	n, class := r.fresh(), r.fresh()
-	r.liars[n] = &l
-	operations := make([]any, 0, len(answering))
-	for _, o := range answering {
-		operations = append(operations, o)
-	}
-	methods := make([]any, 0, len(r.script.methods))
-	for m := range r.script.methods {
-		if !strings.HasPrefix(m, "__") {
-			methods = append(methods, m)
-		}
-	}
-	description := []any{literal(class), "Liar", "liar", "Liar", []any{}, nil, operations, methods, nil, []any{}, []any{}}
-	return map[string]any{"h": []any{literal(n), map[string]any{"C": description}, map[string]any{}}}
-}
-
-// answering has the operations of a lying object.
-var answering = strings.Fields("__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __bool__ __contains__ __len__ __iter__ __next__ __getitem__ " +
-	"__call__ __enter__ __exit__ __hash__ __add__ __sub__ __mul__ __truediv__ __mod__ __radd__ __rsub__ __abs__ __round__ __neg__ " +
-	"__int__ __float__ __index__ __str__ __repr__ __aenter__ __aexit__ __await__")
-
-// answer returns what the object says.
-func (l *liar) answer(r *replay, f frame) frame {
-	self, _, _ := numbered(target(f))
-	value := l.constant
-	if l.itself {
-		value = known(self)
-	}
-	operation, _ := at(f.args, 0).(string)
-	if f.op != "op" {
-		if f.op == "get" && !l.itself {
-			if name, _ := at(f.args, 1).(string); strings.HasPrefix(name, "__") {
-				return says(nil)
-			}
-		}
-		return says(value)
-	}
-	switch operation {
-	case "__eq__", "__le__", "__ge__", "__bool__", "__contains__":
-		return says(true)
-	case "__ne__", "__exit__", "__aexit__":
-		return says(false)
-	case "__lt__", "__gt__":
-		return says(l.itself)
-	case "__len__", "__hash__", "__int__", "__index__":
-		if n, ok := l.constant.(json.Number); ok && !strings.Contains(n.String(), ".") && n != "-1" {
-			return says(n)
-		}
-		return says(json.Number("1"))
-	case "__float__":
-		return says(json.Number("0.0"))
-	case "__str__", "__repr__":
-		return says("")
-	case "__enter__", "__iter__", "__aenter__":
-		return says(known(self))
-	case "__next__":
-		n := r.fresh()
-		return frame{kind: raised, value: map[string]any{"E": []any{
-			literal(n), map[string]any{"g": "builtins.StopIteration"}, []any{}, "", nil, nil,
-			map[string]any{"D": []any{literal(r.fresh()), []any{}}},
-		}}}
-	case "__getitem__", "__await__":
-		return says(value)
-	default:
-		return says(known(self))
-	}
 }

@@ -163,7 +163,7 @@ type script struct {
 	definitions map[int64]any // number of the subject's → the value that defines it
 	origins     map[int64]string
 	modules     map[int64]bool
-	methods     map[string]bool // names of methods that tests called on objects
+	raises      map[string]bool // names whose every answer is an exception
 	raised      []any           // an exception of each class that the subject raised
 	last        int64           // the largest number of the subject's
 	copies      map[int64]int64 // number of an object that we pass for another → the other
@@ -176,7 +176,7 @@ var errLong = errors.New("the tests and the delivery said more than can be kept"
 func (r *Recording) understand() *script {
 	s := &script{
 		tests: []string{""}, definitions: map[int64]any{}, origins: map[int64]string{}, modules: map[int64]bool{},
-		methods: map[string]bool{}, copies: map[int64]int64{},
+		copies: map[int64]int64{}, raises: map[string]bool{},
 	}
 	if r.size > maxRecording {
 		s.broken = errLong
@@ -212,11 +212,6 @@ func (r *Recording) understand() *script {
 			open[f.number] = x
 			asking[f.thread] = append(asking[f.thread], x)
 			s.exchanges = append(s.exchanges, x)
-			if f.op == "method" {
-				if name, ok := at(f.args, 1).(string); ok {
-					s.methods[name] = true
-				}
-			}
 		case p.subject && f.kind == request:
 			waiting := asking[f.thread]
 			if len(waiting) == 0 {
@@ -243,6 +238,9 @@ func (r *Recording) understand() *script {
 			x.told = append(x.told, heard[max(len(x.told), len(heard)-6):]...)
 			s.define(x, f.value)
 			s.classify(x, f, offered)
+			if before, there := s.raises[x.name]; !there || before {
+				s.raises[x.name] = f.kind == raised
+			}
 			if f.kind == raised {
 				if class := exceptionClass(f.value); class != "" && !classes[class] && len(s.raised) < 4 {
 					classes[class] = true
@@ -312,7 +310,11 @@ func (s *script) classify(x *exchange, f frame, offered map[string]bool) {
 		x.kind = structure
 	case "op":
 		x.kind = plain
-		if deciding[operation] {
+		spec, _ := at(x.args, 2).(string)
+		switch {
+		case strings.HasSuffix(operation, "exit__") && (f.value == nil || f.value == false):
+			x.kind = structure // what lets an exception pass hides nothing
+		case deciding[operation] || operation == "__format__" && spec != "":
 			x.kind = operator
 			for _, v := range x.args[min(2, len(x.args)):] {
 				each(v, func(v any) {
@@ -321,7 +323,7 @@ func (s *script) classify(x *exchange, f frame, offered map[string]bool) {
 					}
 				})
 			}
-		} else if isBool {
+		case isBool:
 			x.kind = predicate
 		}
 	case "get":

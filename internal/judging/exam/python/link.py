@@ -288,6 +288,12 @@ class Link(Arrival):
             about = self.about.get(type(o))
             if about and name in about.methods:
                 return Method(o, name)
+        if self.twins.holds(o):
+            values = self.twins.apart[id(o)][1]
+            if name in values:
+                return values[name]
+            if name.startswith("__"):
+                raise AttributeError(name)
         self.twins.join(o)
         if type(o) is RemoteClass and self.twins.enumerates(o) and name.isupper():
             return self.twins.member(o, name)
@@ -361,6 +367,9 @@ class Link(Arrival):
 
     def hash(self, o):
         """The hash of an object, by which a set or dict may find that two are not equal."""
+        names = self.twins.fields(type(o))
+        if names is not None:
+            return hash(tuple(self.twins.value(o, n) for n in names))
         self.decided += 1
         hashes = self.about[type(o)].hashes
         if o._remote not in hashes:

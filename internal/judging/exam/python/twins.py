@@ -54,6 +54,10 @@ class Twins:
         self.apart[id(twin)] = twin, values, make
         return twin
 
+    def holds(self, v):
+        """Report whether something is a twin that the submission has not seen."""
+        return id(v) in self.apart and self.apart[id(v)][0] is v
+
     def member(self, cls, name):
         """Return the twin of a member of an enumeration, by the name that a test uses or an object has."""
         twin = self.members.get((cls, name))
@@ -64,13 +68,13 @@ class Twins:
 
     def arrived(self, found):
         """Return the twin of a member that the submission answers with, by the name that it has."""
-        if not self.enumerates(type(found)) or id(found) in self.apart:
+        if not self.enumerates(type(found)) or self.holds(found):
             return found
         name = self.link.ask("get", lambda: [self.link.encode(found), "name"])
         if type(name) is not str:
             return found
         twin = self.members.setdefault((type(found), name), found)
-        if id(twin) in self.apart:
+        if self.holds(twin):
             self.bind(twin, found)
         return twin
 
@@ -87,7 +91,7 @@ class Twins:
 
     def join(self, v, depth=0):
         """Have the submission make the twins in a value, because it is going to see them."""
-        if id(v) in self.apart and self.apart[id(v)][0] is v:
+        if self.holds(v):
             made = self.apart[id(v)][2]()
             if type(made) is not type(v):
                 raise self.link.unsupported("a class makes an object of another")
@@ -100,15 +104,14 @@ class Twins:
     def equal(self, o, other):
         """Report whether two objects have equal fields, None where the submission must say."""
         names = self.fields(type(o))
-        if names is None or type(o) is not type(other) or not (id(o) in self.apart or id(other) in self.apart):
+        if names is None or type(o) is not type(other) or not (self.holds(o) or self.holds(other)):
             if type(o) in self.first or type(other) in self.first:
                 self.compared.add(type(o) if type(o) in self.first else type(other))
             return None
         return all(self.value(o, n) == self.value(other, n) for n in names)
 
     def value(self, o, name):
-        apart = self.apart.get(id(o))
-        return apart[1][name] if apart else self.link.ask("get", lambda: [self.link.encode(o), name])
+        return self.apart[id(o)][1][name] if self.holds(o) else self.link.ask("get", lambda: [self.link.encode(o), name])
 
     def found(self):
         """Return the classes of values among those that the tests have used, as known has them. Each is tried: an
