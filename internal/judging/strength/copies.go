@@ -82,7 +82,8 @@ func places(v any, found func(place, value string)) {
 	left := mostPlaces
 	var visit func(v any, place string, level int)
 	put := func(place string, v any) {
-		if left--; left > 0 {
+		left--
+		if left > 0 {
 			found(place, text(bare(v)))
 		}
 	}

@@ -22,8 +22,8 @@ func (l *lie) covers(about string, f frame, name string, recorded *exchange) boo
 	switch f.op {
 	case "call", "method", "op", "await":
 		operation, _ := at(f.args, 0).(string)
-		if next := operation == "__next__" || operation == "__anext__"; l.ends {
-			return f.op == "op" && next && name == about
+		if l.ends {
+			return f.op == "op" && (operation == "__next__" || operation == "__anext__") && name == about
 		}
 		if f.op == "op" && (operation == "__iter__" || operation == "__aiter__") {
 			return false
