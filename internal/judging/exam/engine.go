@@ -173,8 +173,9 @@ func (j *examination) examineAll(ctx context.Context) ([]Finding, error) {
 	}
 	findings := make([]Finding, len(criteria))
 	stopped := ""
+	var because guild.Test // the test that stopped the examination
 	for _, i := range append(smoke, others...) {
-		f, err := j.examine(ctx, criteria[i], stopped)
+		f, err := j.examine(ctx, criteria[i], stopped, because)
 		if err != nil {
 			return nil, fmt.Errorf("criterion %s: %w", criteria[i].ID, err)
 		}
@@ -185,31 +186,35 @@ func (j *examination) examineAll(ctx context.Context) ([]Finding, error) {
 		}
 		for _, t := range f.Tests {
 			if stopped == "" && t.Layer == guild.LayerSmoke && t.State != guild.TestPassed {
-				stopped = "not run: the smoke test " + t.ID + " did not pass"
+				stopped, because = "not run: the smoke test "+t.ID+" did not pass", t
 			}
 		}
 	}
 	return findings, nil
 }
 
-// examine runs one criterion, unless stopped gives a reason to run nothing more.
-func (j *examination) examine(ctx context.Context, e Entry, stopped string) (Finding, error) {
+// examine runs one criterion, unless stopped gives a reason to run nothing more. because is the test that stopped the
+// examination, if one did; its blame is that of the tests that are not run.
+func (j *examination) examine(ctx context.Context, e Entry, stopped string, because guild.Test) (Finding, error) {
 	f := Finding{Criterion: e.ID, Framework: e.Framework, Strength: guild.Weak}
 	switch {
 	case j.layout.fault != "":
 		f.Fault, stopped = j.layout.fault, j.layout.fault
 	case e.Unverifiable != "":
-		stopped = "this criterion cannot be verified: " + e.Unverifiable
+		stopped, because = "this criterion cannot be verified: "+e.Unverifiable, guild.Test{Blame: guild.BlameJudge, Because: e.Unverifiable}
 	}
 	if stopped == "" {
 		err := e.criterion.examine(ctx, j, &f)
+		f.blameRest()
 		return f, err
 	}
 	f.Strength, f.Because = guild.Strong, stopped // strong, because no code ran that could have forged it
 	f.Tests = missing(e.criterion.planned(j))
 	for i := range f.Tests {
 		f.Tests[i].Message = cut(stopped)
+		f.Tests[i].Blame, f.Tests[i].Because = because.Blame, because.Because
 	}
+	f.blameRest()
 	return f, nil
 }
 

@@ -140,6 +140,7 @@ func (c *ioCriterion) run(ctx context.Context, j *examination, one ioCase, f *Fi
 		return err
 	}
 	f.Tests = append(f.Tests, one.judge(run, f, cmp.Or(one.output.differs(run), one.files.differs(left))))
+	f.blameProgram(run)
 	return nil
 }
 

@@ -113,9 +113,11 @@ func (c *programCriterion) examine(ctx context.Context, j *examination, f *Findi
 	}
 	if c.tap == 0 {
 		f.Tests = append(f.Tests, c.judge(run, f, c.differs(run)))
+		f.blameProgram(run)
 		return nil
 	}
 	f.Tests = readTAP(run.Stdout, c.ID, c.tap)
+	f.blameProgram(run)
 	f.distrust(run.Result)
 	return nil
 }

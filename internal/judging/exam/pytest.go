@@ -23,6 +23,8 @@ var (
 	planSource string
 	//go:embed python/examiner.py
 	inprocSource string
+	//go:embed python/alone.py
+	aloneSource string
 	//go:embed python/wire.py
 	wireSource string
 	//go:embed python/values.py
@@ -53,7 +55,7 @@ var (
 
 // The programs, composed of the parts. A runner that forks keeps one warm interpreter for each program.
 var (
-	inprocProgram   = &sandbox.Program{Name: "inproc.py", Setup: planSource + inprocSource}
+	inprocProgram   = &sandbox.Program{Name: "inproc.py", Setup: planSource + aloneSource + inprocSource}
 	examinerProgram = &sandbox.Program{
 		Name: "examiner.py",
 		Setup: planSource + wireSource + valuesSource + mirrorSource + sharingSource + proxiesSource + lendingSource +
@@ -76,17 +78,19 @@ type order struct {
 	Collect    bool   `json:"collect"`    // only list the tests
 	First      bool   `json:"first"`      // find the classes of values, for the run with twins
 
-	Twins map[string][]string `json:"twins"` // classes of values, see twins.py
+	Twins  map[string][]string `json:"twins"`  // classes of values, see twins.py
+	Absent []string            `json:"absent"` // modules of the delivery, which is absent, for which there are stand-ins
 }
 
 // record is one line of the examiner's report.
 type record struct {
 	Word string `json:"word"`
-	Kind string `json:"kind"` // plan, test, broken, item, ran, end
+	Kind string `json:"kind"` // plan, test, broken, item, ran, touched, end
 
 	ID      string `json:"id"`
 	State   string `json:"state"`
 	Message string `json:"message"`
+	Judge   string `json:"judge"` // what a test or a module of tests needs that the judge cannot do
 
 	Tests   map[string]int `json:"tests"` // test → number of its cases, 0 if the source does not show it
 	Certain bool           `json:"certain"`
@@ -111,7 +115,8 @@ type report struct {
 	tests  []record
 	broken []record
 	items  []string
-	ran    string // code that may be the delivery's and ran among the tests
+	ran    string   // code that may be the delivery's and ran among the tests
+	used   []string // tests, and modules of tests, that used a stand-in
 	end    *record
 	forged int // lines that the examiner did not write, or that came after its last record
 }
@@ -164,7 +169,7 @@ func (c *pytestCriterion) examine(ctx context.Context, j *examination, f *Findin
 	if f.Fault == "" {
 		f.Fault = rep.fault(run.Result)
 	}
-	return nil
+	return c.blameTests(ctx, j, f, &rep, "")
 }
 
 // believe adds the examiner's report on the expected tests to the finding.
@@ -261,6 +266,8 @@ func readReport(results, word string) report {
 			rep.items = append(rep.items, r.ID)
 		case r.Kind == "ran":
 			rep.ran = cmp.Or(rep.ran, r.Message)
+		case r.Kind == "touched":
+			rep.used = append(rep.used, r.ID)
 		case r.Kind == "end":
 			rep.end = &r
 		default:

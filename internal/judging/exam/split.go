@@ -88,6 +88,9 @@ func (c *pytestCriterion) split(ctx context.Context, j *examination, f *Finding)
 	if f.Fault == "" {
 		f.Fault, f.OverLimit = splitFault(&rep, examiner, subject)
 	}
+	if err := c.blameTests(ctx, j, f, &rep, idle(examiner.result, subject.result)); err != nil {
+		return err
+	}
 	if rep.ran != "" {
 		f.Strength, f.Decided = guild.Weak, max(f.Decided, 1)
 		f.Because = "what the delivery may have made ran beside the tests: " + cut(rep.ran)

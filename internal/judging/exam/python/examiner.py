@@ -35,7 +35,7 @@ def reporter(emit, numbers):
                 causes[report.nodeid] = cause(call.excinfo.value, report.nodeid)
 
         def pytest_collectreport(self, report):
-            if report.outcome == "failed":
+            if report.outcome != "passed":
                 message = causes.get(report.nodeid) or explain(report)
                 emit(kind="broken", id=report.nodeid, message=message)
 
@@ -70,8 +70,11 @@ def main():
                  "-p", "no:faulthandler", "--no-header", "--color=no", "-q", os.path.join(root, script)]
     if order["collect"]:
         arguments.append("--collect-only")
+    plugins = [reporter(emit, numbers)]
+    if order["absent"] is not None:
+        plugins.append(stand_in(emit, order["absent"]))
     del order
-    code = int(pytest.main(arguments, plugins=[reporter(emit, numbers)]))
+    code = int(pytest.main(arguments, plugins=plugins))
     emit(kind="end", code=code, reported=numbers["reported"])
     leave(code)
 

@@ -274,7 +274,7 @@ class Link(Arrival):
             self.notes.append(text)
 
     def unsupported(self, what):
-        self.refused = "needs mode inproc: " + what
+        self.refused = INPROC + what
         self.note(self.refused)
         return Unsupported(self.refused)
 
@@ -577,6 +577,7 @@ class Link(Arrival):
 
 
 PLAIN = frozenset(dir(str)) | {n for t in _VALUES for n in dir(t) if n.startswith("is")}  # methods of plain data
+INPROC = "needs mode inproc: "  # before what only a test in one process with the submission can do
 GIVING = ("call", "method", "set")  # requests whose arguments the submission is meant to use
 SERVED = {"call": Link.serve_call, "get": Link.serve_get, "set": Link.serve_set, "del": Link.serve_del,
           "op": Link.serve_op, "stdin": Link.serve_stdin}

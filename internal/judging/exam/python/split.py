@@ -12,6 +12,7 @@ from _pytest.config import get_config
 from _pytest.runner import runtestprotocol
 
 LAYERS = ("smoke", "correctness", "edge", "performance", "security")
+LOGS = "needs mode inproc: the test reads the log of the delivery, which is in another process"
 ARGUMENTS = ["-c", os.devnull, "-p", "no:cacheprovider", "-p", "no:faulthandler", "--no-header", "--color=no", "-q"]
 
 
@@ -43,7 +44,7 @@ class Reporter:
         test it is, and may have it run in processes of its own before."""
         self.link.fresh = True
         self.link.files.clear()
-        self.link.refused, self.link.hint = None, None
+        self.link.refused, self.link.hint = None, LOGS if "caplog" in getattr(item, "fixturenames", ()) else None
         self.decided = self.link.decided
         self.link.mark("test", item.nodeid)
         while threading.active_count() == 1 and self.link.mark("again", item.nodeid):
@@ -115,22 +116,31 @@ class Reporter:
             message = self.link.hint + "\n" + message
         self.reported += 1
         self.emit(kind="test", id=report.nodeid, state=state, when=report.when, message=message, layer=report.layer,
-                  us=self.micros.get(report.nodeid, 0), decided=self.link.decided - self.decided)
+                  us=self.micros.get(report.nodeid, 0), decided=self.link.decided - self.decided,
+                  judge=beyond(self.link) if state == "failed" else "")
 
     def pytest_exception_interact(self, node, call, report):
         if isinstance(node, pytest.Collector):
             self.causes[report.nodeid] = cause(call.excinfo.value, report.nodeid)
 
     def pytest_collectreport(self, report):
-        if report.outcome == "failed":
+        if report.outcome != "passed":
             message = self.causes.get(report.nodeid) or explain(report)
-            self.emit(kind="broken", id=report.nodeid, message=message)
+            self.emit(kind="broken", id=report.nodeid, message=message, judge=beyond(self.link))
+        self.link.refused = None
 
     def pytest_collection_finish(self, session):
         for item in session.items:
             self.emit(kind="item", id=item.nodeid)
         if self.link.calls:
             self.link.note("the delivery was asked %d times while the tests were listed" % self.link.calls)
+
+
+def beyond(link):
+    """Return what a test needs that split examination cannot do, or no text."""
+    if link.refused and link.refused.startswith(INPROC):
+        return link.refused
+    return link.hint or ""
 
 
 def fail_only(outcome):

@@ -1,0 +1,312 @@
+package exam
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"guild"
+	"guild/internal/judging/sandbox"
+)
+
+// Blamed reports whether a test counts against the delivery: it did not pass, and neither the tests, the judge nor this
+// machine is at fault. A test of a verdict without blame counts.
+func Blamed(t guild.Test) bool {
+	return t.State != guild.TestPassed && (t.Blame == "" || t.Blame == guild.BlameDelivery)
+}
+
+// Excused reports whether a test did not pass by no fault of the delivery.
+func Excused(t guild.Test) bool { return t.State != guild.TestPassed && !Blamed(t) }
+
+// AtFault reports whether the fault of a finding is the delivery's. It is not if all tests that did not pass are
+// excused.
+func (f *Finding) AtFault() bool {
+	return f.Fault != "" && (slices.ContainsFunc(f.Tests, Blamed) || !slices.ContainsFunc(f.Tests, Excused))
+}
+
+// excuse sets the blame of the tests that did not pass and have none yet, if is returns true for them.
+func (f *Finding) excuse(who guild.Blame, because string, is func(guild.Test) bool) {
+	for i := range f.Tests {
+		if t := &f.Tests[i]; t.State != guild.TestPassed && t.Blame == "" && is(*t) {
+			t.Blame, t.Because = who, cut(because)
+		}
+	}
+}
+
+// open reports whether there is a test that did not pass and has no blame yet.
+func (f *Finding) open() bool {
+	return slices.ContainsFunc(f.Tests, func(t guild.Test) bool { return t.State != guild.TestPassed && t.Blame == "" })
+}
+
+func every(guild.Test) bool { return true }
+
+// blameRest blames the delivery for all tests that did not pass and have no blame yet.
+func (f *Finding) blameRest() { f.excuse(guild.BlameDelivery, "", every) }
+
+// blameTests finds out whose fault it is that tests did not pass. Where the tests' own sandbox cannot tell, the tests
+// run again without the delivery: a test that fails in the same way, and does not use the delivery before it fails, is
+// at fault itself. idle is the reason why the tests, and not the delivery, used up the time, or "".
+//
+// In one process with the delivery, its report can be forged. It is used only for what must also be true without it.
+func (c *pytestCriterion) blameTests(ctx context.Context, j *examination, f *Finding, rep *report, idle string) error {
+	if len(f.Breaches) > 0 || !f.open() {
+		return nil
+	}
+	if !c.inproc {
+		for _, r := range slices.Concat(rep.tests, rep.broken) {
+			if r.Judge != "" {
+				f.excuse(guild.BlameJudge, r.Judge, func(t guild.Test) bool { return t.ID == r.ID || inside(r.ID, t.ID) })
+			}
+		}
+	}
+	j.blameMachine(f)
+	if idle != "" {
+		f.excuse(guild.BlameTests, idle, func(t guild.Test) bool { return t.State == guild.TestMissing })
+	}
+	if !f.open() {
+		return nil
+	}
+	alone, run, err := c.runAlone(ctx, j)
+	if err != nil {
+		return err
+	}
+	f.Runs = append(f.Runs, *run)
+	count := map[string]int{}
+	for _, t := range f.Tests {
+		count[function(t.ID)]++
+	}
+	without := map[string]guild.Test{}
+	for _, t := range alone.match(count) {
+		without[t.ID] = t
+	}
+	f.excuse(guild.BlameTests, "it fails in the same way without the delivery", func(t guild.Test) bool {
+		other, known := without[t.ID]
+		used := slices.ContainsFunc(alone.used, func(id string) bool { return id == t.ID || inside(id, t.ID) })
+		return known && !used && alone.end != nil && other.State == t.State && sameFailure(other.Message, t.Message)
+	})
+	if f.OverLimit && run.Result.Killed != "" {
+		f.excuse(guild.BlameTests, "the tests exceed the limit without the delivery, too", func(t guild.Test) bool {
+			return t.State == guild.TestMissing && without[t.ID].State == guild.TestMissing
+		})
+	}
+	return nil
+}
+
+// inside reports whether a test is in a module or class of tests.
+func inside(module, test string) bool { return strings.HasPrefix(test, module+"::") }
+
+// number matches the parts of a message that differ from run to run.
+var number = regexp.MustCompile(`0x[0-9a-f]+|[0-9]+`)
+
+// sameFailure compares messages without their numbers. A failed import says nothing, because the delivery may be what
+// cannot be imported.
+func sameFailure(a, b string) bool {
+	return number.ReplaceAllString(a, "0") == number.ReplaceAllString(b, "0") && !absentModule.MatchString(a)
+}
+
+// idle returns the reason if the tests, and not the delivery, used up the time of a split examination, or "". The
+// delivery's sandbox is stopped first if both are stopped, because its limit on wall time is lower.
+func idle(examiner, subject sandbox.Result) string {
+	const share = 10 // the delivery is idle if it uses less than this part of the tests' processor time
+	stopped := examiner.Killed == sandbox.KilledCPU || examiner.Killed == sandbox.KilledWall || subject.Killed == sandbox.KilledWall
+	tests, delivery := examiner.Usage.CPUMs, subject.Usage.CPUMs
+	if !stopped || tests < busy.Milliseconds() || delivery*share > tests {
+		return ""
+	}
+	return fmt.Sprintf("the tests used %d ms of processor time while the delivery used %d ms", tests, delivery)
+}
+
+// busy is the processor time from which on tests are taken for busy rather than waiting.
+const busy = 2 * time.Second
+
+// runAlone runs the tests with stand-ins for all modules of the workspace.
+func (c *pytestCriterion) runAlone(ctx context.Context, j *examination) (report, *RunRecord, error) {
+	o, _, err := c.newOrder(false)
+	if err != nil {
+		return report{}, nil, err
+	}
+	o.Absent = j.layout.modules()
+	stdin, err := json.Marshal(o)
+	if err != nil {
+		return report{}, nil, err
+	}
+	s := sandbox.Spec{
+		Argv: j.python(), Program: inprocProgram, Env: environment("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", places()),
+		Copies: j.layout.copies(false, nil), Limits: j.limits(),
+	}
+	j.showTests(&s)
+	var f Finding
+	run, err := j.run(ctx, &f, s, string(stdin))
+	if err != nil {
+		return report{}, nil, err
+	}
+	run.Argv = append(j.python(), "-c", inprocProgram.Name)
+	return readReport(run.Results, o.Word), run, nil
+}
+
+// modules returns the names of the Python modules of the workspace, without those inside of packages.
+func (l layout) modules() []string {
+	names := []string{}
+	for name := range l.seen {
+		top, _, inside := strings.Cut(strings.TrimPrefix(filepath.ToSlash(name), "src/"), "/")
+		module, end, _ := strings.Cut(top, ".")
+		if inside || strings.HasSuffix(end, "py") || strings.HasSuffix(end, "so") {
+			names = append(names, module)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// absentModule matches Python's messages about a module that is not found.
+var absentModule = regexp.MustCompile(`(?:No module named|could not import) '([A-Za-z_][A-Za-z_0-9]*)`)
+
+// blameMachine blames this machine for the tests that lack a Python package. A module that is neither delivered nor
+// installed is a package if the bundle requires it by a requirements.txt, or if it is well known and the tests import
+// it. Any other may be what was to be delivered.
+func (j *examination) blameMachine(f *Finding) {
+	required := j.requirements()
+	source := ""
+	for i := range f.Tests {
+		t := &f.Tests[i]
+		found := absentModule.FindStringSubmatch(t.Message)
+		if found == nil || t.State == guild.TestPassed || t.Blame != "" {
+			continue
+		}
+		name := found[1]
+		if !required[strings.ToLower(name)] {
+			if !slices.Contains(wellKnown(), name) {
+				continue
+			}
+			source = cmp.Or(source, sourceOf(j.tests))
+			if !regexp.MustCompile(`\b(import|from|importorskip\(["'])\s*` + name + `\b`).MatchString(source) {
+				continue
+			}
+		}
+		t.Blame, t.Because = guild.BlameMachine, "the Python package "+name+" is not installed here"
+	}
+}
+
+//go:embed python/packages.txt
+var packages string
+
+// wellKnown returns the import names of packages that tests often use and nobody is asked to write.
+func wellKnown() []string { return strings.Fields(packages) }
+
+// requirement matches the name at the start of a line of a requirements.txt.
+var requirement = regexp.MustCompile(`(?m)^[A-Za-z][A-Za-z0-9._-]*`)
+
+// requirements returns the packages that the bundle requires, as import names in lower case.
+func (j *examination) requirements() map[string]bool {
+	names := map[string]bool{}
+	for _, dir := range []string{j.tests, j.layout.files} {
+		root, err := os.OpenRoot(cmp.Or(dir, "/nonexistent"))
+		if err != nil {
+			continue
+		}
+		text, err := readSome(root, "requirements.txt")
+		root.Close()
+		if err == nil {
+			for _, name := range requirement.FindAllString(string(text), -1) {
+				names[strings.ToLower(strings.NewReplacer("-", "_", ".", "_").Replace(name))] = true
+			}
+		}
+	}
+	return names
+}
+
+// sourceOf returns the text of all Python files below a directory, up to a limit.
+func sourceOf(dir string) string {
+	var all strings.Builder
+	root, err := os.OpenRoot(cmp.Or(dir, "/nonexistent"))
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	_ = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || path.Ext(name) != ".py" || all.Len() > maxCriteriaFile {
+			return nil
+		}
+		if text, err := readSome(root, name); err == nil {
+			all.Write(text)
+		}
+		return nil
+	}) // the function returns no error
+	return all.String()
+}
+
+// blameGo blames the tests where the compiler rejects them for a reason that no delivery can change.
+func (f *Finding) blameGo(output string) {
+	for line := range strings.Lines(output) {
+		if why := goTestFault.FindString(strings.TrimSpace(line)); why != "" {
+			f.excuse(guild.BlameTests, "the tests do not compile, whatever is delivered: "+why, func(t guild.Test) bool {
+				return t.State == guild.TestMissing
+			})
+		}
+	}
+}
+
+// goTestFault matches the compiler's messages about test files that do not depend on other files.
+var goTestFault = regexp.MustCompile(`[\w./-]*_test\.go:\d+:\d+: (declared and not used: .*|".*" imported and not used.*|missing return|` +
+	`label .* defined and not used|no required module provides package .*|cannot find module providing package .*)`)
+
+// blameNode blames the tests where they load a package that is neither in the bundle nor installed.
+func (j *examination) blameNode(f *Finding, output string) {
+	found := absentPackage.FindStringSubmatch(output)
+	if found == nil || j.layout.seen["node_modules/"+found[1]] || !importsPackage(j.tests, found[1]) {
+		return
+	}
+	f.excuse(guild.BlameTests, "the tests load the package "+found[1]+", which is not in files/node_modules", func(t guild.Test) bool {
+		return t.State == guild.TestMissing
+	})
+}
+
+// absentPackage matches Node's and jest's messages about a package, whose name begins with neither a point nor a slash.
+var absentPackage = regexp.MustCompile(`Cannot find (?:module|package) '([^'./][^']*)'`)
+
+// importsPackage reports whether a file below a directory of tests names a JavaScript package.
+func importsPackage(tests, name string) bool {
+	found := false
+	root, err := os.OpenRoot(cmp.Or(tests, "/nonexistent"))
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	_ = fs.WalkDir(root.FS(), ".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || found {
+			return nil
+		}
+		text, err := readSome(root, file)
+		found = err == nil && (strings.Contains(string(text), `"`+name+`"`) || strings.Contains(string(text), "'"+name+"'"))
+		return nil
+	}) // the function returns no error
+	return found
+}
+
+// notFound is a shell's exit code for a program that is not found.
+const notFound = 127
+
+// blameProgram blames this machine if the program of a run is one of the system's and is not installed.
+func (f *Finding) blameProgram(run *RunRecord) {
+	name := run.Argv[0]
+	if run.Result.Exit != notFound || strings.Contains(name, "/") {
+		return
+	}
+	for _, dir := range []string{"/usr/local/bin", "/usr/bin", "/bin"} {
+		if _, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return
+		}
+	}
+	f.excuse(guild.BlameMachine, fmt.Sprintf("the program %.100s is not installed here", name), every)
+}

@@ -1,0 +1,108 @@
+package exam
+
+import (
+	"strings"
+	"testing"
+
+	"guild"
+)
+
+// blamed returns "test blame" for each test that did not pass, without the file's name.
+func blamed(f Finding) string {
+	var lines []string
+	for _, t := range f.Tests {
+		if t.State != guild.TestPassed {
+			_, name, _ := strings.Cut(t.ID, "::")
+			lines = append(lines, name+" "+string(t.Blame))
+		}
+	}
+	return strings.Join(lines, ", ")
+}
+
+// blames are suites that a right delivery does not pass, and whose fault it is. The delivery is m.py with f, which
+// doubles, and what the case adds.
+var blames = map[string]struct {
+	tests, more string
+	inproc      bool
+	want        string // in the form of blamed
+	because     string // a part of the reason for the first one
+}{
+	"wrong answer":       {tests: "from m import f\ndef test_a(): assert f(1) == 3", want: "test_a delivery"},
+	"wrong in process":   {tests: "from m import f\ndef test_a(): assert f(1) == 3", inproc: true, want: "test_a delivery"},
+	"wrong constant":     {tests: "from m import N\ndef test_a(): assert N == 3", more: "N = 4", want: "test_a delivery"},
+	"wrong type":         {tests: "from m import N\ndef test_a(): assert type(N) is int", more: "N = ''", want: "test_a delivery"},
+	"wrong at import":    {tests: "import m\nN = m.f(1)\ndef test_a(): assert N == 3", want: "test_a delivery"},
+	"wrong in fixture":   {tests: "import m, pytest\n@pytest.fixture(scope='module')\ndef n(): return m.f('')[5]\ndef test_a(n): pass\ndef test_b(n): pass", want: "test_a delivery, test_b delivery"},
+	"name not delivered": {tests: "from m import g\ndef test_a(): assert g(1) == 3", want: "test_a delivery"},
+	"module not there":   {tests: "import other\ndef test_a(): assert other.g(1) == 3", want: "test_a delivery"},
+	"numpy delivered":    {tests: "import m\ndef test_a(): assert m.f(1) == 2", more: "import numpy", want: "test_a delivery"},
+	"lying about numpy":  {tests: "import m\ndef test_a(): assert m.f(1) == 2", more: "raise ModuleNotFoundError(\"No module named 'numpy'\")", want: "test_a delivery"},
+	"scaffold delivered": {tests: "import m\ndef test_a(): m.g()", more: "def g(): raise NotImplementedError", want: "test_a delivery"},
+	"call in process":    {tests: "import m\ndef test_a(): m.g()", more: "def g(): raise NotImplementedError", inproc: true, want: "test_a delivery"},
+	"loop of delivery":   {tests: "import m\ndef test_a(): m.g()", more: "def g():\n    while True: pass", want: "test_a delivery"},
+
+	"numpy imported": {tests: "import numpy as np\nfrom m import f\ndef test_a(): assert f(1) == np.int8(2)",
+		want: "test_a machine", because: "numpy is not installed"},
+	"numpy in one test": {tests: "from m import f\ndef test_a():\n    import numpy.linalg\n    assert f(1) == 2\ndef test_b(): assert f(1) == 3",
+		want: "test_a machine, test_b delivery"},
+	"numpy or skip": {tests: "import pytest\nnumpy = pytest.importorskip('numpy')\ndef test_a(): pass", want: "test_a machine"},
+	"numpy in process": {tests: "import numpy\nfrom m import f\ndef test_a(): assert f(1) == 2", inproc: true,
+		want: "test_a machine", because: "numpy"},
+	"required package": {tests: "import strange_thing\ndef test_a(): pass", want: "test_a machine", because: "strange_thing"},
+
+	"derived class": {tests: "import m\nclass Own(m.C): pass\ndef test_a(): assert Own().g() == 1", more: "class C:\n    def g(self): return 1",
+		want: "test_a judge", because: "derived from"},
+	"derived in a test": {tests: "import m\ndef test_a():\n    class Own(m.C): pass\n    assert Own().g() == 1\ndef test_b(): assert m.f(1) == 2",
+		more: "class C:\n    def g(self): return 1", want: "test_a judge", because: "derived from"},
+	"program started": {tests: "import subprocess, sys\ndef test_a(): assert subprocess.run([sys.executable, '-m', 'm'], capture_output=True).stdout == b'2\\n'",
+		more: "print(2)", want: "test_a judge", because: "starts"},
+	"log read": {tests: "import m\ndef test_a(caplog):\n    m.g()\n    assert 'careful' in caplog.text",
+		more: "import logging\ndef g(): logging.warning('careful')", want: "test_a judge", because: "log"},
+
+	"endless test": {tests: "import m\ndef test_a(): assert m.f(1) == 2\ndef test_b():\n    while True: pass",
+		want: "test_b tests", because: "processor time"},
+	"endless in process": {tests: "import m\ndef test_a():\n    while True: pass", inproc: true, want: "test_a tests", because: "without the delivery"},
+	"wrong test":         {tests: "import m\ndef test_a(): assert 1 == 2\ndef test_b(): assert m.f(1) == 2", want: "test_a tests", because: "same way"},
+	"name not defined":   {tests: "import m\nX = undefined\ndef test_a(): assert m.f(1) == 2", want: "test_a tests", because: "same way"},
+	"no such fixture":    {tests: "import m\ndef test_a(mocker): assert m.f(1) == 2", want: "test_a tests"},
+	"skipped":            {tests: "import m, pytest\n@pytest.mark.skip\ndef test_a(): assert m.f(1) == 2", want: "test_a tests"},
+	"file not there":     {tests: "import m\ndef test_a():\n    text = open('/judge/tests/no').read()\n    assert m.f(text)", want: "test_a tests"},
+	"wrong in one process": {tests: "import m\ndef test_a(): assert 1 == 2\ndef test_b(): assert m.f(1) == 2", inproc: true,
+		want: "test_a tests"},
+}
+
+func TestBlame(t *testing.T) {
+	e := newEngine(t)
+	wait, done := some()
+	for name, one := range blames {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wait()
+			defer done()
+			mode := modeSplit
+			if one.inproc {
+				mode = modeInproc
+			}
+			bundle := request(t, map[string]string{
+				"tests/criteria.json": `{"test_framework": "pytest", "python_mode": "` + mode + `", "time_limit_seconds": 2, "criteria": [{"id": "a"}]}`,
+				"tests/test_m.py":     one.tests, "tests/requirements.txt": "pytest>=7\nStrange-Thing==1.0 # why\n",
+				"files/m.py": "def f(n): raise NotImplementedError\ndef g(): raise NotImplementedError\n",
+			})
+			r, err := e.Examine(t.Context(), bundle, deliver(t, map[string]string{"m.py": "def f(n): return 2 * n\n" + one.more}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := r.Findings[0]
+			because := ""
+			for _, test := range f.Tests {
+				because += test.Because
+			}
+			if got := blamed(f); got != one.want || !strings.Contains(because, one.because) {
+				t.Errorf("%s because %q, want %s\n%+v\n%s", got, because, one.want, f.Tests, f.Fault)
+			}
+			if (f.Fault != "") && f.AtFault() != strings.Contains(one.want, "delivery") {
+				t.Errorf("at fault: %v, %s", f.AtFault(), f.Fault)
+			}
+		})
+	}
+}
