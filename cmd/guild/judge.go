@@ -108,6 +108,9 @@ func writeTest(w io.Writer, t guild.Test, colour palette) {
 		if t.Message != "" {
 			text += ": " + cli.Cut(cli.Clean(firstOf(t.Message)), 100)
 		}
+		if t.Blame != "" && t.Blame != guild.BlameDelivery {
+			text += fmt.Sprintf(" [at fault: %s, %s]", t.Blame, cli.Cut(cli.Clean(t.Because), 200))
+		}
 	}
 	line(w, "%s", text)
 }

@@ -90,8 +90,7 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	done()
 	person, held := errors.AsType[*judge.PersonNeeded](err)
 	if errors.Is(err, exam.ErrUndecided) && !held {
-		nothing := func() error { return nil } // the error says it
-		return &cli.Result{JSON: judged{Cause: err.Error(), Violations: []guild.Breach{}}, Show: nothing}, err
+		return p.undecidedResult(v, err), err
 	}
 	if err != nil && !held {
 		return nil, err
@@ -236,6 +235,21 @@ func (p *program) judgedResult(v guild.Verdict, person *judge.PersonNeeded, kept
 		}
 		return nil
 	}}
+}
+
+// undecidedResult shows the tests of a verdict without an outcome, if any were run. The error says why there is none.
+func (p *program) undecidedResult(v guild.Verdict, err error) *cli.Result {
+	r := p.judgedResult(v, nil, "")
+	r.Show = func() error {
+		for _, t := range v.Tests {
+			writeTest(p.out, t, colours())
+		}
+		return nil
+	}
+	out := r.JSON.(judged)
+	out.Cause = err.Error()
+	r.JSON = out
+	return r
 }
 
 // judgedError returns the exit code for a verdict that is not SUCCESS. The verdict itself was printed.

@@ -246,8 +246,16 @@ func sourceOf(dir string) string {
 	return all.String()
 }
 
-// blameGo blames the tests where the compiler rejects them for a reason that no delivery can change.
-func (f *Finding) blameGo(output string) {
+// blameGo blames the tests where the compiler rejects them for a reason that no delivery can change. Only the compiler
+// writes the events of a build, and only the go command writes to its standard error.
+func (f *Finding) blameGo(run *RunRecord) {
+	output := run.Stderr
+	for line := range strings.Lines(run.Stdout) {
+		var e struct{ Action, Output string }
+		if json.Unmarshal([]byte(line), &e) == nil && e.Action == "build-output" {
+			output += e.Output
+		}
+	}
 	for line := range strings.Lines(output) {
 		if why := goTestFault.FindString(strings.TrimSpace(line)); why != "" {
 			f.excuse(guild.BlameTests, "the tests do not compile, whatever is delivered: "+why, func(t guild.Test) bool {
@@ -258,41 +266,8 @@ func (f *Finding) blameGo(output string) {
 }
 
 // goTestFault matches the compiler's messages about test files that do not depend on other files.
-var goTestFault = regexp.MustCompile(`[\w./-]*_test\.go:\d+:\d+: (declared and not used: .*|".*" imported and not used.*|missing return|` +
+var goTestFault = regexp.MustCompile(`^[\w./-]*_test\.go:\d+:\d+: (declared and not used: .*|".*" imported and not used.*|missing return|` +
 	`label .* defined and not used|no required module provides package .*|cannot find module providing package .*)`)
-
-// blameNode blames the tests where they load a package that is neither in the bundle nor installed.
-func (j *examination) blameNode(f *Finding, output string) {
-	found := absentPackage.FindStringSubmatch(output)
-	if found == nil || j.layout.seen["node_modules/"+found[1]] || !importsPackage(j.tests, found[1]) {
-		return
-	}
-	f.excuse(guild.BlameTests, "the tests load the package "+found[1]+", which is not in files/node_modules", func(t guild.Test) bool {
-		return t.State == guild.TestMissing
-	})
-}
-
-// absentPackage matches Node's and jest's messages about a package, whose name begins with neither a point nor a slash.
-var absentPackage = regexp.MustCompile(`Cannot find (?:module|package) '([^'./][^']*)'`)
-
-// importsPackage reports whether a file below a directory of tests names a JavaScript package.
-func importsPackage(tests, name string) bool {
-	found := false
-	root, err := os.OpenRoot(cmp.Or(tests, "/nonexistent"))
-	if err != nil {
-		return false
-	}
-	defer root.Close()
-	_ = fs.WalkDir(root.FS(), ".", func(file string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || found {
-			return nil
-		}
-		text, err := readSome(root, file)
-		found = err == nil && (strings.Contains(string(text), `"`+name+`"`) || strings.Contains(string(text), "'"+name+"'"))
-		return nil
-	}) // the function returns no error
-	return found
-}
 
 // notFound is a shell's exit code for a program that is not found.
 const notFound = 127

@@ -106,3 +106,55 @@ func TestBlame(t *testing.T) {
 		})
 	}
 }
+
+func TestBlameOfPrograms(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  guild.Blame
+	}{
+		"program not installed": {map[string]string{"tests/criteria.json": `{"criteria": [{"type": "io", "command": ["no-such-program"], "expected": {"stdout": "a"}}]}`},
+			guild.BlameMachine},
+		"interpreter not installed": {map[string]string{"tests/criteria.json": `{"criteria": [{"type": "shell", "script": "tests/a"}]}`,
+			"tests/a": "#!no-such-shell\n"}, guild.BlameMachine},
+		"script not found": {map[string]string{"tests/criteria.json": `{"criteria": [{"type": "io", "command": ["sh", "run.sh"], "expected": {"stdout": "a"}}]}`},
+			guild.BlameDelivery},
+		"program not delivered": {map[string]string{"tests/criteria.json": `{"criteria": [{"type": "io", "command": ["./run"], "expected": {"stdout": "a"}}]}`},
+			guild.BlameDelivery},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := examined(t, request(t, c.files), deliver(t, map[string]string{"run.sh": "exit 127\n"})).Findings[0]
+			if len(f.Tests) != 1 || f.Tests[0].Blame != c.want {
+				t.Errorf("want %s: %+v", c.want, f)
+			}
+		})
+	}
+}
+
+func TestBlameOfCompiler(t *testing.T) {
+	forged := Finding{Tests: []guild.Test{{ID: "TestA", State: guild.TestMissing}}}
+	forged.blameGo(&RunRecord{Stdout: `{"Action":"output","Output":"./a_test.go:2:9: declared and not used: x\n"}`})
+	if forged.Tests[0].Blame != "" {
+		t.Errorf("%+v", forged.Tests)
+	}
+	built := Finding{Tests: []guild.Test{{ID: "TestA", State: guild.TestMissing}}}
+	built.blameGo(&RunRecord{Stdout: `{"Action":"build-output","Output":"./a_test.go:2:9: declared and not used: x\n"}`})
+	if built.Tests[0].Blame != guild.BlameTests {
+		t.Errorf("%+v", built.Tests)
+	}
+	for output, want := range map[string]guild.Blame{
+		"# task [task.test]\n./a_test.go:2:9: \"os\" imported and not used\n":                         guild.BlameTests,
+		"# task [task.test]\n./b/a_test.go:4:2: declared and not used: x\n":                           guild.BlameTests,
+		"a_test.go:2:9: no required module provides package example.com/x; to add it:\n\tgo get it\n": guild.BlameTests,
+		"# task [task.test]\n./a_test.go:3:27: undefined: B\n":                                        guild.BlameDelivery,
+		"# task\n./a.go:3:5: declared and not used: x\n":                                              guild.BlameDelivery,
+		"a.go:2:9: no required module provides package example.com/x; to add it:\n\tgo get it\n":      guild.BlameDelivery,
+		"--- FAIL: TestA\n    a_test.go:7:1: declared and not used: x\n":                              guild.BlameDelivery,
+	} {
+		f := Finding{Tests: []guild.Test{{ID: "TestA", State: guild.TestMissing}, {ID: "TestB", State: guild.TestPassed}}}
+		f.blameGo(&RunRecord{Stderr: output})
+		f.blameRest()
+		if f.Tests[0].Blame != want || f.Tests[1].Blame != "" {
+			t.Errorf("%q: %+v, want %s", output, f.Tests, want)
+		}
+	}
+}

@@ -98,7 +98,7 @@ func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 	}
 	states, failure := readGoEvents(run.Stdout)
 	f.Tests = goMatch(expected, states, failure)
-	f.blameGo(failure + run.Stderr)
+	f.blameGo(run)
 	for i := range f.Tests {
 		f.Tests[i].Layer = layerOf(strings.TrimSuffix(f.Tests[i].ID, "."+bareName(f.Tests[i].ID)) + "/")
 	}

@@ -94,7 +94,6 @@ func (c *nodeCriterion) examine(ctx context.Context, j *examination, f *Finding)
 	} else {
 		f.Tests = nodeMatch(reports, expected)
 	}
-	j.blameNode(f, run.Stdout+run.Stderr+run.Results)
 	f.distrust(run.Result)
 	return nil
 }

@@ -41,7 +41,9 @@ func (j *Judge) Judge(ctx context.Context, bundleDir, deliveryDir string) (guild
 }
 
 // Hear judges a case. It returns the errors of exam.Engine.ExamineHidden, or a *PersonNeeded together with the verdict
-// so far and its evidence. A delivery that tried to escape the sandbox needs no person.
+// so far and its evidence. A delivery that tried to escape the sandbox needs no person. If functional tests did not
+// pass, and none by the delivery's fault, the error matches exam.ErrUndecided and the verdict, which has no outcome,
+// tells whose fault it was.
 func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, error) {
 	if v, evidence, ok, err := j.checkTyped(ctx, c); ok || err != nil {
 		return v, evidence, err
@@ -55,6 +57,10 @@ func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, erro
 		return guild.Verdict{}, nil, err
 	}
 	v := j.verdict(c, report, read)
+	undecided := excused(v)
+	if undecided != nil && report.Person == "" {
+		v.Outcome, v.Standing, v.Cause = "", "", undecided.Error()
+	}
 	evidence, err := json.Marshal(struct {
 		Format   string          `json:"format"`
 		Verdict  guild.Verdict   `json:"verdict"`
@@ -68,7 +74,7 @@ func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, erro
 	if report.Person != "" && v.Outcome != guild.Violation {
 		return v, evidence, &PersonNeeded{Reason: report.Person}
 	}
-	return v, evidence, nil
+	return v, evidence, undecided
 }
 
 // read analyses the delivered code. It runs after the examination, so that it does not slow that down. A delivery that

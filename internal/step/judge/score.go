@@ -3,10 +3,12 @@ package judge
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"guild"
 	"guild/internal/judging/analysis"
+	"guild/internal/judging/exam"
 )
 
 // The dimensions of a score and their weights in percent (the partnership protocol, section 3.2.1).
@@ -45,14 +47,25 @@ type tallies struct {
 	functional  tally // smoke and correctness
 	side        tally // edge and security
 	performance tally
+
+	excused int // functional tests that did not pass by no fault of the delivery; they count nowhere else
 }
 
 // count counts the tests by layer. If no test is functional, all of them count as functional, because otherwise nothing
-// would decide.
+// would decide. A test that did not pass by no fault of the delivery is not counted.
 func count(tests []guild.Test) tallies {
 	var t tallies
 	var all tally
+	beside := 0 // excused tests that are not functional
 	for _, test := range tests {
+		if exam.Excused(test) {
+			if functional(test) {
+				t.excused++
+			} else {
+				beside++
+			}
+			continue
+		}
 		into := []*tally{&all}
 		switch test.Layer {
 		case guild.LayerSmoke:
@@ -71,10 +84,15 @@ func count(tests []guild.Test) tallies {
 			}
 		}
 	}
-	if t.functional.expected == 0 {
-		t.functional = all
+	if t.functional.expected == 0 && t.excused == 0 {
+		t.functional, t.excused = all, beside
 	}
 	return t
+}
+
+// functional reports whether a test is functional.
+func functional(t guild.Test) bool {
+	return !slices.Contains([]string{guild.LayerEdge, guild.LayerPerformance, guild.LayerSecurity}, t.Layer)
 }
 
 // smokeFailed reports whether a smoke test did not pass, which rejects the delivery at once.

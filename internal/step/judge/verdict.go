@@ -44,7 +44,7 @@ type findings struct {
 }
 
 // add sums up findings. One weak finding makes all of them weak, because the weakest part is where a verdict can be
-// forged. The first fault is kept.
+// forged. The delivery's first fault is kept.
 func add(list []exam.Finding) findings {
 	sum := findings{strength: guild.Strong, tools: map[string]string{}}
 	for _, f := range list {
@@ -53,13 +53,13 @@ func add(list []exam.Finding) findings {
 		sum.warnings = append(sum.warnings, f.Warnings...)
 		sum.decided += f.Decided
 		sum.usage = sum.usage.Add(f.Usage)
-		sum.overLimit = sum.overLimit || f.OverLimit
+		sum.overLimit = sum.overLimit || f.OverLimit && f.AtFault()
 		sum.ran = sum.ran || len(f.Runs) > 0
 		maps.Copy(sum.tools, f.Tools)
 		if f.Strength != guild.Strong {
 			sum.strength = guild.Weak
 		}
-		if sum.fault == "" {
+		if sum.fault == "" && f.AtFault() {
 			sum.fault = f.Fault
 		}
 	}
@@ -149,12 +149,11 @@ func rescored(v guild.Verdict) guild.Verdict {
 	return v
 }
 
-// unpassed names the first three tests that did not pass: those of a layer or, if layer is empty, those that decide.
+// unpassed names the first three tests that count against the delivery: those of a layer or, if layer is empty, those that decide.
 func unpassed(tests []guild.Test, layer string) []string {
 	var names []string
 	for _, t := range tests {
-		beside := t.Layer == guild.LayerEdge || t.Layer == guild.LayerPerformance || t.Layer == guild.LayerSecurity
-		if t.State != guild.TestPassed && (t.Layer == layer || layer == "" && !beside) && len(names) < 3 {
+		if exam.Blamed(t) && (t.Layer == layer || layer == "" && functional(t)) && len(names) < 3 {
 			names = append(names, t.ID)
 		}
 	}
