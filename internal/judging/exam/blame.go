@@ -257,7 +257,7 @@ func (f *Finding) blameGo(run *RunRecord) {
 		}
 	}
 	for line := range strings.Lines(output) {
-		if why := goTestFault.FindString(strings.TrimSpace(line)); why != "" {
+		if why := goTestFault.FindString(strings.TrimRight(line, "\r\n")); why != "" {
 			f.excuse(guild.BlameTests, "the tests do not compile, whatever is delivered: "+why, func(t guild.Test) bool {
 				return t.State == guild.TestMissing
 			})
