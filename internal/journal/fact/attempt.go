@@ -177,8 +177,8 @@ type AttemptExpired struct {
 	Deletion *nostr.Event `json:"deletion,omitempty"` // the signed kind 5 event to publish, if the request was published
 }
 
-// AttemptCancelled says that the customer has withdrawn the request. Deletion is the signed kind 5 event to publish. Written by
-// jobs.
+// AttemptCancelled says that the customer has withdrawn the request. Deletion is the signed kind 5 event to publish; there is
+// none if the provider has delivered. Written by jobs.
 type AttemptCancelled struct {
 	Attempt  nostr.ID     `json:"attempt"`
 	Deletion *nostr.Event `json:"deletion,omitempty"`

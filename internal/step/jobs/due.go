@@ -60,6 +60,8 @@ func (j *Jobs) dueForAttempt(work []due.Work, job *Job, a Attempt, stops bool) [
 		work = j.giveUp(work, job, a)
 	case a.State == guild.Delivered && a.Away != nil:
 		work = append(work, j.fetch(job, a), j.abandon(job, a, stops))
+	case job.Cancelled && a.live():
+		work = append(work, j.drop(job, a))
 	}
 	if a.Answer != nil && j.isOld(job, a) {
 		work = append(work, j.restore(job, a))
@@ -233,6 +235,17 @@ func (j *Jobs) cancel(job *Job, a Attempt) due.Work {
 			}, nil
 		},
 	}
+}
+
+// drop ends an attempt whose delivery is here and gets no verdict any more, because the customer has cancelled the job.
+// There is no deletion, because the provider has nothing left to do.
+func (j *Jobs) drop(job *Job, a Attempt) due.Work {
+	return due.Decide("drop "+a.ID.Hex(), fact.JobSubject(job.Job), time.Time{}, func(tx *journal.Tx) error {
+		if now, job, ok := j.fold.Attempt(a.ID); ok && job.Cancelled && now.live() && !now.State.Waiting() {
+			tx.Append(fact.AttemptCancelled{Attempt: a.ID})
+		}
+		return nil
+	})
 }
 
 // withdraw publishes the kind 5 event that tells the provider to stop.

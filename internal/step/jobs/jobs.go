@@ -160,8 +160,8 @@ func defaultPolicy() func() (policy.Policy, guild.Hash) {
 	return func() (policy.Policy, guild.Hash) { return p, hash }
 }
 
-// Cancel ends a job: its providers are told to stop by a kind 5. What they still send is kept, but not judged and not
-// paid. A job that has ended does not change.
+// Cancel ends a job. Its providers are told to stop by a kind 5; what they still send is kept, but not judged and not
+// paid. A delivery that is being judged or waits for a person gets no verdict. A job that has ended does not change.
 func (j *Jobs) Cancel(ctx context.Context, id guild.JobID) error {
 	err := j.c.Journal.Do(ctx, fact.JobSubject(id), "", func(tx *journal.Tx) error {
 		if job, ok := j.fold.Job(id); ok && job.Ending == guild.Open && !job.Cancelled {

@@ -15,6 +15,7 @@ import (
 
 	"guild"
 	"guild/internal/journal"
+	"guild/internal/journal/fact"
 	"guild/internal/journal/fold/foldtest"
 	"guild/internal/step/steptest"
 	"guild/nip90"
@@ -337,20 +338,27 @@ func TestCancelTellsTheProviderOnce(t *testing.T) {
 	})
 }
 
-func TestDeliveryOfCancelledJobIsJudged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, alice.offers(1), bob.offers(2))
-		id := w.opens(Order{})
-		w.delivers(alice, w.attempt(id).ID, []byte("the work"))
-		if err := w.Cancel(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
-		w.pass(0)
-		w.ends(id, guild.Open)
-		w.judges(id, guild.Failure)
-		w.ends(id, guild.JobCancelled)
-		w.wants(id, guild.Rejected)
-	})
+func TestCancelWhileJudging(t *testing.T) {
+	for _, state := range []guild.State{guild.Delivered, guild.Undecided} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, alice.offers(1), bob.offers(2))
+			id := w.opens(Order{})
+			attempt := w.attempt(id).ID
+			w.delivers(alice, attempt, []byte("the work"))
+			if state == guild.Undecided {
+				w.append(id, fact.AttemptUndecided{Attempt: attempt, Reason: "a checklist", Held: guild.Hash{1}})
+			}
+			w.wants(id, state)
+			if err := w.Cancel(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			w.pass(0)
+			w.ends(id, guild.JobCancelled)
+			w.wants(id, guild.Cancelled)
+			w.append(id, fact.AttemptJudged{Attempt: attempt, Verdict: guild.Verdict{Outcome: guild.Success}})
+			w.wants(id, guild.Cancelled) // a verdict that comes too late changes nothing
+		})
+	}
 }
 
 func TestCancelBeforeFirstRequest(t *testing.T) {
