@@ -66,6 +66,7 @@ func (p *program) explain(e control.Exam) {
 	if json.Unmarshal(e.Evidence, &whole) == nil && whole.Verdict.Outcome != "" {
 		whole.Verdict.Ruling = v.Ruling
 		whole.Verdict.Outcome, whole.Verdict.Cause = v.Outcome, v.Cause
+		whole.Verdict.Score, whole.Verdict.Dimensions, whole.Verdict.Standing = v.Score, v.Dimensions, v.Standing
 		v = whole.Verdict
 	}
 	writeVerdict(p.out, v, colours())

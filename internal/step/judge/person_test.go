@@ -38,7 +38,7 @@ func TestRuling(t *testing.T) {
 		facts := c.written(1)
 		judged, ok := facts[len(facts)-1].(fact.AttemptJudged)
 		v := judged.Verdict
-		if !ok || v.Outcome != guild.Partial || v.Ruling == nil || *v.Ruling != ruled.Ruling || v.Passed != 2 {
+		if !ok || v.Outcome != guild.Partial || v.Score != guild.Micro/2 || v.Ruling == nil || *v.Ruling != ruled.Ruling || v.Passed != 2 {
 			t.Errorf("%v: %+v", types(facts), v)
 		}
 		whole, err := c.blobs.ReadAll(judged.Stored, 1<<20)

@@ -128,22 +128,24 @@ func decide(sum findings, tests tallies) (guild.Outcome, string) {
 }
 
 // rescored returns a verdict with a person's ruling as its outcome. The ruling becomes the correctness, and the other
-// dimensions stay as measured.
+// dimensions stay as measured. For PARTIAL it is the share of the tests that passed, or a half without tests.
 func rescored(v guild.Verdict) guild.Verdict {
-	v.Dimensions = slices.Clone(v.Dimensions)
-	for i := range v.Dimensions {
-		d := &v.Dimensions[i]
-		if d.Name != correctness {
-			continue
-		}
-		d.Known, d.Reason = true, "a person's ruling"
-		switch v.Outcome {
-		case guild.Success:
-			d.Value = guild.Micro
-		case guild.Failure:
-			d.Value = 0
-		}
+	d := guild.Dimension{Name: correctness, Weight: correctnessWeight}
+	rest := slices.Clone(v.Dimensions)
+	if i := slices.IndexFunc(rest, func(d guild.Dimension) bool { return d.Name == correctness }); i >= 0 {
+		d = rest[i]
+		rest = slices.Delete(rest, i, i+1)
 	}
+	switch {
+	case v.Outcome == guild.Success:
+		d.Value = guild.Micro
+	case v.Outcome == guild.Failure:
+		d.Value = 0
+	case !d.Known:
+		d.Value = guild.Micro / 2
+	}
+	d.Known, d.Reason = true, "a person's ruling"
+	v.Dimensions = append([]guild.Dimension{d}, rest...)
 	v.Score = composite(v.Dimensions)
 	v.Standing = StandingOf(v.Score, v.Outcome == guild.Success)
 	return v
