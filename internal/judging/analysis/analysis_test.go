@@ -327,3 +327,17 @@ func FuzzToolAnswer(f *testing.F) {
 		}
 	})
 }
+
+func TestShortAnswersKeepTheirGrade(t *testing.T) {
+	for source, want := range map[string][2]int64{
+		"def double(number):\n    return 2 * number":                                         {10_000, 10_000},
+		"def double(number): return 2 * number":                                              {9_000, 9_999},
+		"import os\n\ndef double(number):\n    return 2 * number\n":                          {9_000, 9_000}, // an unused import
+		"def double(number):\n    return 2 * numbr\n":                                        {4_000, 5_000}, // an error
+		"def f(x):\n    eval(x)\n    global y\n    return z\n" + strings.Repeat("f(w)\n", 3): {0, 0},
+	} {
+		if got := told(t, Pylint, map[string]string{"a.py": source}); got.Grade < want[0] || got.Grade > want[1] {
+			t.Errorf("%q: grade %d, want %d to %d: %+v", source, got.Grade, want[0], want[1], got.Findings)
+		}
+	}
+}

@@ -16,8 +16,12 @@ try:
 except ImportError:
     pylint = None
 
+# A grade is a share of the statements. So that a short file is not graded down for being short, a file counts as ten
+# statements at least, and what says nothing of the code itself does not count.
+GRADE = "max(0, 0 if fatal else 10 - 10 * (5 * error + warning + refactor + convention) / max(statement, 10))"
+UNCOUNTED = "missing-module-docstring,missing-class-docstring,missing-function-docstring,missing-final-newline,trailing-newlines"
 ARGUMENTS = ["--rcfile=" + os.devnull, "--load-plugins=", "--jobs=1", "--persistent=n", "--reports=n", "--score=y",
-             "--disable=import-error,no-name-in-module", "--unsafe-load-any-extension=n"]
+             "--evaluation=" + GRADE, "--disable=import-error,no-name-in-module," + UNCOUNTED, "--unsafe-load-any-extension=n"]
 
 
 def unsilence(path):
