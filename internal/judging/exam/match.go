@@ -64,6 +64,11 @@ func (m *Match) UnmarshalJSON(b []byte) error {
 	if !(m.Abs >= 0) || !(m.Rel >= 0) {
 		return errors.New("negative abs or rel")
 	}
+	if m.JSON != nil {
+		if _, err := decodeJSON(m.JSON); err != nil {
+			return fmt.Errorf("json: %w", err)
+		}
+	}
 	if len(m.Matches) > maxPattern {
 		return fmt.Errorf("the pattern is longer than %d bytes", maxPattern)
 	}
@@ -93,6 +98,9 @@ func (m *Match) differs(what, got string) string {
 	case m.Numbers != nil && !within.sameWords(*m.Numbers, got):
 		return fmt.Sprintf("%s %s, want %s within %g or %g of it", what, quote(got), quote(*m.Numbers), m.Abs, m.Rel)
 	case m.JSON != nil && !within.sameJSON(m.JSON, []byte(got)):
+		if _, err := decodeJSON([]byte(got)); errors.Is(err, errRepeated) {
+			return fmt.Sprintf("%s %s: %v", what, quote(got), err)
+		}
 		return fmt.Sprintf("%s %s, want the JSON %s", what, quote(got), quote(string(m.JSON)))
 	}
 	return m.Contains.missing(what, got)

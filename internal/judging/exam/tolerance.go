@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -13,24 +14,35 @@ import (
 // tolerance is the allowed difference of two numbers that count as equal.
 type tolerance struct{ abs, rel float64 }
 
-// sameNumber compares two JSON numbers by value. Without a tolerance, integers are compared exactly, however many
-// digits they have. NaN equals NaN, and an infinity equals only itself.
+// sameNumber compares two JSON numbers by value. Integers, and numbers that a double cannot hold, are compared by all of
+// their digits; of others, different digits of one double are equal. NaN equals NaN, and an infinity equals only itself.
 func (t tolerance) sameNumber(want, got string) bool {
-	if isWhole(want) && isWhole(got) && t == (tolerance{}) {
-		return wholeDigits(want) == wholeDigits(got)
+	a, okA := parseDecimal(want)
+	b, okB := parseDecimal(got)
+	if !okA || !okB {
+		return sameSpecial(want, got)
+	}
+	if a == b || !(a.whole() && b.whole()) && sameDouble(want, got) {
+		return true
+	}
+	return t != (tolerance{}) && t.within(a, b)
+}
+
+// sameDouble reports whether two texts are digits of one double other than zero.
+func sameDouble(want, got string) bool {
+	a, errA := strconv.ParseFloat(want, 64)
+	b, errB := strconv.ParseFloat(got, 64)
+	return errA == nil && errB == nil && a == b && a != 0
+}
+
+// sameSpecial compares texts of which one at least is no finite number, or has an exponent that is not calculated with.
+func sameSpecial(want, got string) bool {
+	if want == got {
+		return true
 	}
 	a, errA := strconv.ParseFloat(want, 64)
 	b, errB := strconv.ParseFloat(got, 64)
-	if errA != nil && !errors.Is(errA, strconv.ErrRange) || errB != nil && !errors.Is(errB, strconv.ErrRange) {
-		return false
-	}
-	if a == b || math.IsNaN(a) && math.IsNaN(b) {
-		return true
-	}
-	if math.IsInf(a, 0) || math.IsInf(b, 0) {
-		return false
-	}
-	return math.Abs(a-b) <= max(t.abs, t.rel*math.Abs(a))
+	return errA == nil && errB == nil && (math.IsNaN(a) && math.IsNaN(b) || math.IsInf(a, 0) && a == b)
 }
 
 // sameWords compares the words between white space; numbers are compared by value.
@@ -55,24 +67,6 @@ func isNumber(word string) bool {
 	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-func isWhole(s string) bool {
-	digits := strings.TrimPrefix(s, "-")
-	return digits != "" && strings.Trim(digits, "0123456789") == ""
-}
-
-// wholeDigits returns the normal form of an integer.
-func wholeDigits(s string) string {
-	digits, negative := strings.CutPrefix(s, "-")
-	digits = strings.TrimLeft(digits, "0")
-	if digits == "" {
-		return "0"
-	}
-	if negative {
-		return "-" + digits
-	}
-	return digits
-}
-
 // sameJSON compares two JSON texts by value: the order of members is ignored, that of elements is not.
 func (t tolerance) sameJSON(want, got []byte) bool {
 	a, errA := decodeJSON(want)
@@ -80,7 +74,8 @@ func (t tolerance) sameJSON(want, got []byte) bool {
 	return errA == nil && errB == nil && t.sameValue(a, b)
 }
 
-// decodeJSON decodes exactly one JSON value. Numbers keep all digits.
+// decodeJSON decodes exactly one JSON value. Numbers keep all digits. An object with two members of one name is an
+// error, because programs differ in which of them they take.
 func decodeJSON(b []byte) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
@@ -90,7 +85,49 @@ func decodeJSON(b []byte) (v any, err error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("more than one JSON value")
 	}
+	if name, twice := repeatedMember(b); twice {
+		return nil, fmt.Errorf("%w: %s", errRepeated, quote(name))
+	}
 	return v, nil
+}
+
+var errRepeated = errors.New("a member is there twice")
+
+// repeatedMember returns the name of a member that an object of a valid JSON text has twice.
+func repeatedMember(b []byte) (name string, twice bool) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	type level struct {
+		names map[string]bool // of an object; nil for an array
+		value bool            // the next token of an object is a value
+	}
+	var levels []level
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return "", false
+		}
+		if token == json.Delim('}') || token == json.Delim(']') {
+			levels = levels[:len(levels)-1]
+			continue
+		}
+		if n := len(levels); n > 0 && levels[n-1].names != nil {
+			top := &levels[n-1]
+			if text, isText := token.(string); isText && !top.value {
+				if top.names[text] {
+					return text, true
+				}
+				top.names[text], top.value = true, true
+				continue
+			}
+			top.value = false
+		}
+		switch token {
+		case json.Delim('{'):
+			levels = append(levels, level{names: map[string]bool{}})
+		case json.Delim('['):
+			levels = append(levels, level{})
+		}
+	}
 }
 
 // sameValue compares decoded JSON values. Numbers are compared by value, members without regard to order.
