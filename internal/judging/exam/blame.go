@@ -63,6 +63,7 @@ func (c *pytestCriterion) blameTests(ctx context.Context, j *examination, f *Fin
 	if len(f.Breaches) > 0 || !f.open() {
 		return nil
 	}
+	f.explainStop()
 	if !c.inproc {
 		for _, r := range slices.Concat(rep.tests, rep.broken) {
 			if r.Judge != "" {
@@ -77,6 +78,17 @@ func (c *pytestCriterion) blameTests(ctx context.Context, j *examination, f *Fin
 	if !f.open() {
 		return nil
 	}
+	if err := c.blameAlone(ctx, j, f); err != nil {
+		return err
+	}
+	if smoke := f.failedSmoke(); smoke != nil {
+		f.excuse(cmp.Or(smoke.Blame, guild.BlameDelivery), smoke.Because, notRun)
+	}
+	return nil
+}
+
+// blameAlone runs the tests without the delivery, and blames them for what fails in the same way then.
+func (c *pytestCriterion) blameAlone(ctx context.Context, j *examination, f *Finding) error {
 	alone, run, err := c.runAlone(ctx, j)
 	if err != nil {
 		return err
@@ -93,7 +105,7 @@ func (c *pytestCriterion) blameTests(ctx context.Context, j *examination, f *Fin
 	f.excuse(guild.BlameTests, "it fails in the same way without the delivery", func(t guild.Test) bool {
 		other, known := without[t.ID]
 		used := slices.ContainsFunc(alone.used, func(id string) bool { return id == t.ID || inside(id, t.ID) })
-		return known && !used && alone.end != nil && other.State == t.State && sameFailure(other.Message, t.Message)
+		return known && !used && !notRun(t) && alone.end != nil && other.State == t.State && sameFailure(other.Message, t.Message)
 	})
 	if f.OverLimit && run.Result.Killed != "" {
 		f.excuse(guild.BlameTests, "the tests exceed the limit without the delivery, too", func(t guild.Test) bool {
@@ -101,6 +113,36 @@ func (c *pytestCriterion) blameTests(ctx context.Context, j *examination, f *Fin
 		})
 	}
 	return nil
+}
+
+// notRunPrefix begins the message of a test that was not run.
+const notRunPrefix = "not run: "
+
+// notRun reports whether a test was not run because of another.
+func notRun(t guild.Test) bool {
+	return t.State == guild.TestMissing && strings.HasPrefix(t.Message, notRunPrefix)
+}
+
+// failedSmoke returns the first smoke test that did not pass, or nil.
+func (f *Finding) failedSmoke() *guild.Test {
+	i := slices.IndexFunc(f.Tests, func(t guild.Test) bool { return t.Layer == guild.LayerSmoke && t.State != guild.TestPassed })
+	if i < 0 {
+		return nil
+	}
+	return &f.Tests[i]
+}
+
+// explainStop sets the message of the tests that were not run because a smoke test of their criterion did not pass.
+func (f *Finding) explainStop() {
+	smoke := f.failedSmoke()
+	if smoke == nil {
+		return
+	}
+	for i := range f.Tests {
+		if t := &f.Tests[i]; t.State == guild.TestMissing && t.Message == "" {
+			t.Message = cut(notRunPrefix + "the smoke test " + smoke.ID + " did not pass")
+		}
+	}
 }
 
 // inside reports whether a test is in a module or class of tests.

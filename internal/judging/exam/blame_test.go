@@ -41,6 +41,11 @@ var blames = map[string]struct {
 	"call in process":    {tests: "import m\ndef test_a(): m.g()", more: "def g(): raise NotImplementedError", inproc: true, want: "test_a delivery"},
 	"loop of delivery":   {tests: "import m\ndef test_a(): m.g()", more: "def g():\n    while True: pass", want: "test_a delivery"},
 
+	"smoke test failed": {tests: "import m, pytest\ndef test_a(): assert m.f(1) == 2\n@pytest.mark.smoke\ndef test_b(): assert m.f(1) == 3\ndef test_c(): pass",
+		want: "test_b delivery, test_a delivery, test_c delivery"},
+	"smoke test is wrong": {tests: "import m, pytest\ndef test_a(): assert m.f(1) == 2\n@pytest.mark.smoke\ndef test_b(): assert 1 == 3\ndef test_c(): pass",
+		want: "test_b tests, test_a tests, test_c tests", because: "same way"},
+
 	"numpy imported": {tests: "import numpy as np\nfrom m import f\ndef test_a(): assert f(1) == np.int8(2)",
 		want: "test_a machine", because: "numpy is not installed"},
 	"numpy in one test": {tests: "from m import f\ndef test_a():\n    import numpy.linalg\n    assert f(1) == 2\ndef test_b(): assert f(1) == 3",

@@ -128,6 +128,30 @@ func hiddenBundle(t *testing.T) (own, public string) {
 	return own, public
 }
 
+func TestSmokeMarkers(t *testing.T) {
+	bundle := bundleOf(t, map[string]string{
+		"tests/smoke/test_there.py": "import m\ndef test_there(): assert m.f(1) == 2\n",
+		"tests/test_m.py": `
+import m, pytest
+def test_a(): assert m.f(2) == 4
+@pytest.mark.smoke
+@pytest.mark.parametrize("n", [1, 2])
+def test_b(n): assert m.f(n) == 2 * n
+class TestC:
+    def test_c(self): assert m.f(3) == 6
+`}, nil, modeSplit)
+	examined(t, bundle, deliver(t, map[string]string{"m.py": "def f(n): return 2 * n"})).wants(t, guild.Strong,
+		"tests/test_m.py::test_b[1] passed", "tests/test_m.py::test_b[2] passed", "tests/smoke/test_there.py::test_there passed",
+		"tests/test_m.py::test_a passed", "tests/test_m.py::TestC::test_c passed")
+	r := examined(t, bundle, deliver(t, map[string]string{"m.py": "def f(n): return 2"}))
+	r.wants(t, guild.Strong,
+		"tests/test_m.py::test_b[1] passed", "tests/test_m.py::test_b[2] failed", "tests/smoke/test_there.py::test_there passed",
+		"tests/test_m.py::TestC::test_c missing", "tests/test_m.py::test_a missing")
+	if got := r.Findings[0].Tests[3]; got.Message != "not run: the smoke test tests/test_m.py::test_b[2] did not pass" {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestHiddenTests(t *testing.T) {
 	own, public := hiddenBundle(t)
 	right := deliver(t, map[string]string{"a": "x", "b": "y"})

@@ -182,11 +182,11 @@ func (j *examination) examineAll(ctx context.Context) ([]Finding, error) {
 		f.settle(criteria[i])
 		findings[i] = f
 		if stopped == "" && len(f.Breaches) > 0 {
-			stopped = "not run: the delivery tried what it must not"
+			stopped = notRunPrefix + "the delivery tried what it must not"
 		}
 		for _, t := range f.Tests {
 			if stopped == "" && t.Layer == guild.LayerSmoke && t.State != guild.TestPassed {
-				stopped, because = "not run: the smoke test "+t.ID+" did not pass", t
+				stopped, because = notRunPrefix+"the smoke test "+t.ID+" did not pass", t
 			}
 		}
 	}

@@ -106,7 +106,7 @@ func (c *ioCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 			if len(f.Breaches) > 0 {
 				why = "the delivery tried what it must not"
 			}
-			f.Tests = append(f.Tests, tests(c.cases[i:], guild.TestMissing, "not run: "+why)...)
+			f.Tests = append(f.Tests, tests(c.cases[i:], guild.TestMissing, notRunPrefix+why)...)
 			break
 		}
 		if err := c.run(ctx, j, one, f); err != nil {

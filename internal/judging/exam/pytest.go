@@ -47,6 +47,8 @@ var (
 	modulesSource string
 	//go:embed python/running.py
 	runningSource string
+	//go:embed python/smoke.py
+	smokeSource string
 	//go:embed python/split.py
 	splitSource string
 	//go:embed python/subject.py
@@ -59,7 +61,7 @@ var (
 	examinerProgram = &sandbox.Program{
 		Name: "examiner.py",
 		Setup: planSource + wireSource + valuesSource + mirrorSource + sharingSource + proxiesSource + lendingSource +
-			arrivalSource + twinsSource + linkSource + modulesSource + runningSource + splitSource,
+			arrivalSource + twinsSource + linkSource + modulesSource + runningSource + smokeSource + splitSource,
 	}
 	subjectProgram = &sandbox.Program{Name: "subject.py", Setup: wireSource + valuesSource + mirrorSource + subjectSource}
 )

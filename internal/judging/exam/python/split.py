@@ -197,7 +197,7 @@ def main():
     rewrite_all(rewrite, link.tests)
     sys.addaudithook(Running(link, lambda what: emit(kind="ran", message=what)))
     code = int(pytest.main(ARGUMENTS + ["--rootdir", root, "--confcutdir", root, os.path.join(root, script)],
-                           plugins=[reporter]))
+                           plugins=[reporter, Smoke()]))
     twins = {}
     if order["first"] and not link.channel.closed:
         link.mark("test", "")
