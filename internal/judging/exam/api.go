@@ -143,7 +143,7 @@ func (c *apiCriterion) examine(ctx context.Context, j *examination, f *Finding) 
 		Env:  environment("PORT=" + port), Copies: j.layout.copies(true, nil), Limits: j.limits(),
 	}
 	if c.service.Script != "" {
-		j.showTests(&s)
+		j.showTestsBeside(&s)
 	}
 	channel, theirs, err := newChannel()
 	if err != nil {

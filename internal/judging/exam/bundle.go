@@ -120,6 +120,7 @@ func (j *examination) addHiddenCriteria() error {
 		if slices.ContainsFunc(j.criteria.Criteria, func(other Entry) bool { return other.ID == c.ID }) {
 			return undecided("hidden criteria: duplicate id %s", c.ID)
 		}
+		c.hidden = true
 		j.criteria.Criteria = append(j.criteria.Criteria, c)
 	}
 	return nil

@@ -240,3 +240,24 @@ func TestOpen(t *testing.T) {
 		t.Errorf("%v", left)
 	}
 }
+
+func TestHiddenTestsOutOfReach(t *testing.T) {
+	seen := "import os; print(os.path.exists('/judge/tests/hidden/key'))"
+	bundle := request(t, map[string]string{
+		"tests/criteria.json": `{"criteria": [
+			{"id": "shell", "type": "shell", "script": "tests/run.sh", "expected": {"stdout": "False\n"}},
+			{"id": "custom", "type": "custom", "command": ["python3", "seen.py"], "expected": {"stdout": "False\n"}},
+			{"id": "api", "type": "api_test", "script": "tests/print.sh", "expected": {"body_contains": "False"}},
+			{"id": "pytest", "type": "pytest", "mode": "inproc", "script": "tests/test_seen.py"}]}`,
+		"tests/run.sh":               "python3 seen.py",
+		"tests/print.sh":             "echo 'HTTP/1.1 200 OK'; echo; python3 seen.py",
+		"tests/test_seen.py":         "import os\ndef test_hidden(): assert not os.path.exists('/judge/tests/hidden')",
+		"tests/hidden/key":           "42",
+		"tests/hidden/run.sh":        "python3 seen.py",
+		"tests/hidden/criteria.json": `{"criteria": [{"id": "own", "type": "shell", "script": "tests/hidden/run.sh", "expected": {"stdout": "True\n"}}]}`,
+	})
+	r := examined(t, bundle, deliver(t, map[string]string{"seen.py": seen}))
+	if got, want := states(r), "shell passed\ncustom passed\napi passed\ntests/test_seen.py::test_hidden passed\nown passed"; got != want {
+		t.Errorf("%s\nwant:\n%s\n%+v", got, want, r.Findings)
+	}
+}

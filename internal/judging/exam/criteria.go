@@ -91,6 +91,7 @@ type Entry struct {
 	Unverifiable string `json:"-"` // why no program can judge it; empty if one can
 
 	criterion criterion
+	hidden    bool // from tests/hidden/criteria.json
 }
 
 // Service is a command, or a script of the bundle, that starts a service on a port.

@@ -135,6 +135,7 @@ type examination struct {
 	scratch    string // directory on the host for this examination; created on first use
 
 	hidden      []guild.Commitment // hidden tests that are used
+	hiddenShown bool               // the runs of the current criterion may see them beside the delivery
 	uncommitted bool               // some are used without a commitment
 	warnings    []string
 }
@@ -204,6 +205,7 @@ func (j *examination) examine(ctx context.Context, e Entry, stopped string, beca
 		stopped, because = "this criterion cannot be verified: "+e.Unverifiable, guild.Test{Blame: guild.BlameJudge, Because: e.Unverifiable}
 	}
 	if stopped == "" {
+		j.hiddenShown = e.showsHidden()
 		err := e.criterion.examine(ctx, j, &f)
 		f.blameRest()
 		return f, err

@@ -78,7 +78,7 @@ func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 	// A delivered test file could define a TestMain, and a delivered go.work could replace modules.
 	own := func(name string) bool { return strings.HasSuffix(name, "_test.go") || path.Base(name) == "go.work" }
 	copies := append(j.layout.copies(true, own), sandbox.Copy{
-		Host: j.tests, Inside: sandbox.Workspace, Skip: private,
+		Host: j.tests, Inside: sandbox.Workspace, Skip: j.privateBeside,
 	})
 	if cache != "" {
 		copies = append(copies, sandbox.Copy{Host: cache, Inside: goCache})

@@ -148,6 +148,26 @@ func (j *examination) showTests(s *sandbox.Spec) {
 	}
 }
 
+// showTestsBeside does the same for a run that the delivery is part of. Such a run sees tests/hidden only if its criterion
+// is hidden itself, or runs all tests.
+func (j *examination) showTestsBeside(s *sandbox.Spec) {
+	if j.tests != "" {
+		s.Copies = append(s.Copies, sandbox.Copy{Host: j.tests, Inside: testsDir, ReadOnly: true, Skip: j.privateBeside})
+	}
+}
+
+// privateBeside reports whether a file below tests/ is hidden from the runs that the delivery is part of.
+func (j *examination) privateBeside(name string) bool {
+	return private(name) || name == hiddenName && !j.hiddenShown
+}
+
+// showsHidden reports whether a criterion's runs beside the delivery need tests/hidden.
+func (e Entry) showsHidden() bool {
+	file, _, _ := strings.Cut(e.Script, "::")
+	all := (file == "" || file == "tests") && slices.Contains([]string{"pytest", "go-test", "node-test", "jest"}, e.Framework)
+	return e.hidden || all || file == "tests/"+hiddenName || strings.HasPrefix(file, "tests/"+hiddenName+"/")
+}
+
 // copies returns the copies for the workspace: the request's files and, if delivered is set, the delivery's files over
 // them, except those that skip selects.
 func (l layout) copies(delivered bool, skip func(string) bool) []sandbox.Copy {

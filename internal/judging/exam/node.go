@@ -125,7 +125,7 @@ func (c *nodeCriterion) list(ctx context.Context, j *examination, files []string
 func (j *examination) nodeSpec(delivered bool) sandbox.Spec {
 	s := sandbox.Spec{
 		Env:    environment("NODE_ENV=test", "CI=1"),
-		Copies: append(j.layout.copies(delivered, j.notNode), sandbox.Copy{Host: j.tests, Inside: nodeTests, Skip: private}),
+		Copies: append(j.layout.copies(delivered, j.notNode), sandbox.Copy{Host: j.tests, Inside: nodeTests, Skip: j.privateBeside}),
 		Limits: j.limits(),
 	}
 	s.Limits.Output = buildOutput

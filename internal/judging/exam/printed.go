@@ -37,7 +37,7 @@ func (c *printedCriterion) examine(ctx context.Context, j *examination, f *Findi
 		Argv: argv, Env: environment("PORT=" + strconv.Itoa(c.service.Port)),
 		Copies: j.layout.copies(true, nil), Limits: j.limits(),
 	}
-	j.showTests(&s)
+	j.showTestsBeside(&s)
 	run, err := j.run(ctx, f, s, "")
 	if err != nil {
 		return err

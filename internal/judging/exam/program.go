@@ -106,7 +106,7 @@ func (c *programCriterion) examine(ctx context.Context, j *examination, f *Findi
 		return err
 	}
 	s := sandbox.Spec{Argv: argv, Env: environment(), Copies: j.layout.copies(true, nil), Limits: j.limits()}
-	j.showTests(&s)
+	j.showTestsBeside(&s)
 	run, err := j.run(ctx, f, s, c.stdin)
 	if err != nil {
 		return err

@@ -236,7 +236,11 @@ func (c *pytestCriterion) runInproc(ctx context.Context, j *examination, f *Find
 		Env:    environment("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", places(sandbox.Workspace, sandbox.Workspace+"/src")),
 		Copies: j.layout.copies(!collect, nil), Limits: j.limits(),
 	}
-	j.showTests(&s)
+	if collect {
+		j.showTests(&s)
+	} else {
+		j.showTestsBeside(&s)
+	}
 	run, err := j.run(ctx, f, s, string(stdin))
 	if err != nil {
 		return report{}, nil, err

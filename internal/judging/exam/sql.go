@@ -152,7 +152,7 @@ func (c *sqliteCriterion) examine(ctx context.Context, j *examination, f *Findin
 		Collect: []string{c.database, c.database + "-wal", c.database + "-journal"}, // SQLite may leave the other two
 	}
 	if c.service.Script != "" {
-		j.showTests(&s)
+		j.showTestsBeside(&s)
 	}
 	run, left, err := j.runFiles(ctx, f, s, "")
 	if err != nil {
@@ -291,7 +291,7 @@ func (c *postgresCriterion) examine(ctx context.Context, j *examination, f *Find
 	s.Limits.CPU += postgresTime
 	s.Limits.Disk = postgresDisk
 	if c.service.Script != "" {
-		j.showTests(&s)
+		j.showTestsBeside(&s)
 	}
 	return j.query(ctx, f, c.cases, sqlOrder{Engine: postgres, Programs: programs}, s)
 }
