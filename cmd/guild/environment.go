@@ -20,6 +20,7 @@ func environmentTopic() *cobra.Command {
   NO_COLOR            no colours
   XDG_CONFIG_HOME, XDG_DATA_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR
                       where files live without a home
+  XDG_CACHE_HOME      where the judge keeps what makes it faster, below guild/judge
 
 These override a key of the config file. Lists are separated by commas.
 

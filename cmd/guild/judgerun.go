@@ -158,11 +158,17 @@ func (p *program) openJudge(ctx context.Context, tier string) (*judge.Judge, err
 	if err != nil {
 		return nil, err
 	}
-	cache, err := os.UserCacheDir() // "" if there is no home; then nothing is cached
-	if err == nil {
-		cache = filepath.Join(cache, "guild", "judge")
+	return judge.Open(ctx, judge.Config{Tier: cmp.Or(tier, c.Judge.Tier), Analysis: c.Judge.Analysis, Cache: judgeCache()})
+}
+
+// judgeCache returns the directory for what makes judging faster, which all homes of a user share. It is empty if the
+// user has no directory for caches.
+func judgeCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
 	}
-	return judge.Open(ctx, judge.Config{Tier: cmp.Or(tier, c.Judge.Tier), Analysis: c.Judge.Analysis, Cache: cache})
+	return filepath.Join(dir, "guild", "judge")
 }
 
 // keepVerdict writes the verdict and its evidence.

@@ -49,7 +49,7 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 			Patience: patience(c.Timeouts), Limits: jobs.Limits(c.Limits), Kinds: kinds(c.Tasks), Synonyms: synonyms(c.Synonyms), Follow: followed,
 		},
 		Judging: node.Judging{
-			AtOnce: c.Judge.Jobs, Tier: c.Judge.Tier, Analysis: c.Judge.Analysis,
+			AtOnce: c.Judge.Jobs, Tier: c.Judge.Tier, Analysis: c.Judge.Analysis, Cache: judgeCache(),
 			Vectors: vectorsAt(c.Judge.Opinion), Opinion: opinionOf(c.Judge.Opinion),
 		},
 		Learning: learning(c), Records: node.Records(c.Records),

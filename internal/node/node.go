@@ -106,6 +106,7 @@ type Judging struct {
 	AtOnce   int               // concurrent judgements; the number of CPUs if zero
 	Tier     string            // sandbox for the judge and the workers; the best available if empty
 	Analysis bool              // run linters on deliveries
+	Cache    string            // directory for what makes judging faster; may be shared by nodes; Dir/judge if empty
 	Vectors  *opinion.Endpoint // endpoint that recomputes samples of embeddings; nil skips that check
 	Opinion  opinion.Opinion   // chooses between results that no test decides; nil leaves it to a person
 }

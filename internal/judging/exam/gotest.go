@@ -153,7 +153,8 @@ func (e *Engine) goroot() (dir, version string, err error) {
 var usual = []string{"testing", "testing/internal/testdeps", "encoding/json", "math/big", "os/exec", "maps", "slices"}
 
 // goCache prepares a build cache of the standard library, once for each version of Go, and returns its directory; runs
-// get a copy. Without Engine.Cache there is no cache, and each run compiles all packages that it needs.
+// get a copy. Without Engine.Cache, or if nothing can be written there, there is no cache, and each run compiles all
+// packages that it needs.
 func (e *Engine) goCache(ctx context.Context, goroot, version string) (string, error) {
 	if e.Cache == "" {
 		return "", nil
@@ -165,11 +166,11 @@ func (e *Engine) goCache(ctx context.Context, goroot, version string) (string, e
 		return dir, nil
 	}
 	if err := os.MkdirAll(e.Cache, 0o700); err != nil {
-		return "", err
+		return "", nil
 	}
 	fresh, err := os.MkdirTemp(e.Cache, "preparing-")
 	if err != nil {
-		return "", err
+		return "", nil
 	}
 	defer os.RemoveAll(fresh)
 	const inside = "/cache"
