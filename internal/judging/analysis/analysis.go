@@ -16,8 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"guild"
 	"guild/internal/judging/sandbox"
 )
@@ -35,7 +33,6 @@ const (
 const (
 	defaultTime = 2 * time.Minute
 	spare       = 10 * time.Second // for coverage, in addition to a multiple of the tests' duration
-	atOnce      = 2                // tools that run concurrently
 	shown       = 50               // findings in a verdict; the report has all
 )
 
@@ -47,6 +44,9 @@ type Analyst struct {
 	Time   time.Duration // for all tools together; two minutes if zero
 	Cache  string        // directory for mypy's cache; no cache if empty
 
+	// Progress is called, possibly concurrently, when a tool begins and when it has ended; optional.
+	Progress func(tool string, over bool)
+
 	learning sync.Mutex // held while Cache is filled
 	gaveUp   bool       // filling it failed and is not retried; guarded by learning
 }
@@ -56,8 +56,6 @@ type Subject struct {
 	Bundle   string   // directory of the unpacked request bundle
 	Delivery string   // directory of the unpacked delivery; hostile
 	Scripts  []string // scripts for pytest, as "tests/test_x.py"; if empty, coverage is not measured
-
-	Took time.Duration // duration of the tests; coverage may take a multiple of it
 }
 
 // Report holds the findings of the tools.
@@ -70,35 +68,93 @@ type Report struct {
 	Usage    guild.Usage       `json:"usage"`              // of all tools
 }
 
-// Analyse runs every tool on the delivery. A tool that is not installed, fails or takes too long leaves its part
-// unknown; the only error is that of ctx.
+// Analysis is an analysis that runs. Either Wait or Stop must be called.
+type Analysis struct {
+	ctx       context.Context // the caller's
+	stop      func()
+	stopTests func() // stops the run for coverage, which runs the tests
+	ended     chan struct{}
+
+	reason  string // why there is nothing to analyse
+	jobs    []job
+	answers []answer
+}
+
+// Start runs every tool on the delivery, all at once, beside the tests. A tool that is not installed, fails or takes
+// too long leaves its part unknown.
 //
 // A missing part must not be counted as a bad one: otherwise a provider's score would depend on the customer's machine.
-func (a *Analyst) Analyse(ctx context.Context, s Subject) (Report, error) {
+func (a *Analyst) Start(ctx context.Context, s Subject) *Analysis {
+	r := &Analysis{ctx: ctx, ended: make(chan struct{}), stop: func() {}, stopTests: func() {}}
 	files, err := survey(s.Delivery)
 	switch {
 	case err != nil:
-		return Report{Reason: err.Error()}, ctx.Err()
+		r.reason = err.Error()
 	case len(files.python) == 0:
-		return Report{Reason: "there is no Python in it"}, ctx.Err()
+		r.reason = "there is no Python in it"
 	}
-	limited, cancel := context.WithTimeout(ctx, cmp.Or(a.Time, defaultTime))
-	defer cancel()
-	jobs := a.jobs(s, files)
-	answers := make([]answer, len(jobs))
-	crew := new(errgroup.Group)
-	crew.SetLimit(atOnce)
-	for i, j := range jobs {
-		crew.Go(func() error {
-			answers[i] = a.ask(limited, j, files)
-			return nil
+	if r.reason != "" {
+		close(r.ended)
+		return r
+	}
+	limited, stop := context.WithTimeout(ctx, cmp.Or(a.Time, defaultTime))
+	tests, stopTests := context.WithCancel(limited)
+	r.stop, r.stopTests = stop, stopTests
+	r.jobs = a.jobs(s, files)
+	r.answers = make([]answer, len(r.jobs))
+	var crew sync.WaitGroup
+	for i, j := range r.jobs {
+		crew.Go(func() {
+			ctx := limited
+			if j.tool == Coverage {
+				ctx = tests
+			}
+			if a.Progress != nil {
+				a.Progress(j.tool, false)
+				defer a.Progress(j.tool, true)
+			}
+			r.answers[i] = a.ask(ctx, j, files)
 		})
 	}
-	_ = crew.Wait() // jobs return no errors, only answers
-	if err := ctx.Err(); err != nil {
+	go func() {
+		crew.Wait()
+		close(r.ended)
+	}()
+	return r
+}
+
+// Stop ends the tools and drops what they found.
+func (r *Analysis) Stop() {
+	r.stop()
+	<-r.ended
+}
+
+// Wait returns the findings of the tools. took is the duration of the tests: coverage may take a multiple of it. If it
+// is negative, because the tests did not pass, coverage is not measured: it would not decide anything. The only error is
+// that of the context.
+func (r *Analysis) Wait(took time.Duration) (Report, error) {
+	defer r.Stop()
+	if took < 0 {
+		r.stopTests()
+	} else {
+		late := time.AfterFunc(5*took+spare, r.stopTests)
+		defer late.Stop()
+	}
+	<-r.ended
+	if err := r.ctx.Err(); err != nil {
 		return Report{}, fmt.Errorf("analysis: %w", err)
 	}
-	return combine(jobs, answers), nil
+	if r.reason != "" {
+		return Report{Reason: r.reason}, nil
+	}
+	if took < 0 {
+		for i, j := range r.jobs {
+			if j.tool == Coverage {
+				r.answers[i] = answer{unknown: "the tests did not pass"}
+			}
+		}
+	}
+	return combine(r.jobs, r.answers), nil
 }
 
 // jobs returns the tools to run, with their tasks.
@@ -118,7 +174,7 @@ func (a *Analyst) jobs(s Subject, f files) []job {
 	for _, script := range s.Scripts {
 		order.Scripts = append(order.Scripts, sandbox.Judge+"/"+cmp.Or(script, "tests"))
 	}
-	return append(list, job{tool: Coverage, source: coverageSource, order: order, bundle: s.Bundle, most: 5*s.Took + spare})
+	return append(list, job{tool: Coverage, source: coverageSource, order: order, bundle: s.Bundle})
 }
 
 // combine makes one report from the answers.

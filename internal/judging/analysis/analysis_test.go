@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"guild"
 	"guild/internal/judging/sandbox"
@@ -50,7 +51,7 @@ func delivery(t testing.TB, artifacts map[string]string) string {
 // analysed analyses a delivery and expects no error.
 func analysed(t *testing.T, s Subject) Report {
 	t.Helper()
-	r, err := analyst(t).Analyse(t.Context(), s)
+	r, err := analyst(t).Start(t.Context(), s).Wait(time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +299,7 @@ func TestMypyCache(t *testing.T) {
 func TestAnalysisCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := analyst(t).Analyse(ctx, Subject{Delivery: delivery(t, map[string]string{"a.py": clean})})
+	_, err := analyst(t).Start(ctx, Subject{Delivery: delivery(t, map[string]string{"a.py": clean})}).Wait(0)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}

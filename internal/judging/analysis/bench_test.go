@@ -21,7 +21,7 @@ func BenchmarkAnalysis(b *testing.B) {
 	}
 	b.Run("all", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := a.Analyse(b.Context(), s); err != nil {
+			if _, err := a.Start(b.Context(), s).Wait(0); err != nil {
 				b.Fatal(err)
 			}
 		}

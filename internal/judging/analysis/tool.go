@@ -38,8 +38,6 @@ type job struct {
 	source string
 	order  order
 	bundle string // directory of the bundle whose files and tests are copied too; "" for none
-
-	most time.Duration // limit; zero means that of all tools together
 }
 
 // order is a tool's task, passed on standard input.
@@ -85,9 +83,6 @@ func (a *Analyst) spec(j job) sandbox.Spec {
 			"PYTEST_DISABLE_PLUGIN_AUTOLOAD=1",
 		},
 		Limits: sandbox.Limits{Wall: cmp.Or(a.Time, defaultTime), CPU: 20 * time.Second, Memory: 1 << 30},
-	}
-	if j.most > 0 {
-		s.Limits.Wall = min(s.Limits.Wall, j.most)
 	}
 	if j.order.Kept != "" {
 		s.Copies = []sandbox.Copy{{Host: a.kept(), Inside: keptInside, ReadOnly: true}}

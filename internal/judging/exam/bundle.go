@@ -50,6 +50,20 @@ func (j *examination) readBundle(ctx context.Context, hiddenDir string) error {
 		return err
 	}
 	defer root.Close()
+	if j.acceptance, err = readAcceptance(root); err != nil {
+		return err
+	}
+	if err := j.stage(ctx, hiddenDir); err != nil {
+		return err
+	}
+	if j.criteria, err = readCriteria(root, j.acceptance); err != nil {
+		return err
+	}
+	return j.addHiddenCriteria()
+}
+
+// readAcceptance reads what the manifest says of the acceptance.
+func readAcceptance(root *os.Root) (acceptance, error) {
 	var manifest struct {
 		Acceptance acceptance `json:"acceptance"`
 	}
@@ -58,16 +72,23 @@ func (j *examination) readBundle(ctx context.Context, hiddenDir string) error {
 		err = json.Unmarshal(b, &manifest)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return undecided("nutshell.json: %w", err)
+		return acceptance{}, undecided("nutshell.json: %w", err)
 	}
-	j.acceptance = manifest.Acceptance
-	if err := j.stage(ctx, hiddenDir); err != nil {
-		return err
+	return manifest.Acceptance, nil
+}
+
+// Read reads the public criteria of a request bundle that is unpacked in bundleDir.
+func Read(bundleDir string) (Criteria, error) {
+	root, err := os.OpenRoot(bundleDir)
+	if err != nil {
+		return Criteria{}, err
 	}
-	if j.criteria, err = readCriteria(root, j.acceptance); err != nil {
-		return err
+	defer root.Close()
+	a, err := readAcceptance(root)
+	if err != nil {
+		return Criteria{}, err
 	}
-	return j.addHiddenCriteria()
+	return readCriteria(root, a)
 }
 
 // readCriteria reads the public criteria. A bundle that only lists scripts has one for each of them, and a bundle with

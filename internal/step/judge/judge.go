@@ -48,11 +48,15 @@ func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, erro
 	if v, evidence, ok, err := j.checkTyped(ctx, c); ok || err != nil {
 		return v, evidence, err
 	}
+	reading := j.startReading(ctx, c)
 	report, err := j.Exam.ExamineHidden(ctx, c.Bundle, c.Delivery, c.Hidden)
 	if err != nil {
+		if reading != nil {
+			reading.Stop()
+		}
 		return guild.Verdict{}, nil, err
 	}
-	read, err := j.read(ctx, c, report)
+	read, err := endReading(reading, report)
 	if err != nil {
 		return guild.Verdict{}, nil, err
 	}
@@ -77,28 +81,44 @@ func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, erro
 	return v, evidence, undecided
 }
 
-// read analyses the delivered code. It runs after the examination, so that it does not slow that down. A delivery that
-// tried to escape is not touched again.
+// startReading begins to analyse the delivered code, beside the examination. It returns nil without an analyst.
 //
-// Linters read the code in sandboxes of their own and never execute it. Only the coverage run executes it again, with
-// the bundle's own pytest tests.
-func (j *Judge) read(ctx context.Context, c Case, r exam.Report) (analysis.Report, error) {
-	sum := add(r.Findings)
-	switch {
-	case j.Analysis == nil:
-		return analysis.Report{Reason: "analysis is switched off"}, nil
-	case len(sum.breaches) > 0:
-		return analysis.Report{Reason: "it tried to break out"}, nil
-	case !sum.ran:
-		return analysis.Report{Reason: "nothing was run"}, nil
+// Linters read the code in sandboxes of their own and never execute it. Only the coverage run executes it, with the
+// bundle's own pytest tests.
+func (j *Judge) startReading(ctx context.Context, c Case) *analysis.Analysis {
+	if j.Analysis == nil {
+		return nil
 	}
-	var scripts []string
-	for _, criterion := range r.Criteria.Criteria {
-		// A delivery that fails or does not end is not run again, because its coverage would not decide anything.
-		if criterion.Framework == "pytest" && sum.fault == "" && exam.Passed(sum.tests) == len(sum.tests) {
-			scripts = append(scripts, criterion.Script)
+	s := analysis.Subject{Bundle: c.Bundle, Delivery: c.Delivery}
+	criteria, err := exam.Read(c.Bundle)
+	if err != nil {
+		criteria = exam.Criteria{} // the examination will say why
+	}
+	for _, criterion := range criteria.Criteria {
+		if criterion.Framework == "pytest" {
+			s.Scripts = append(s.Scripts, criterion.Script)
 		}
 	}
-	return j.Analysis.Analyse(ctx, analysis.Subject{Bundle: c.Bundle, Delivery: c.Delivery, Scripts: scripts,
-		Took: time.Duration(sum.usage.WallMs) * time.Millisecond})
+	return j.Analysis.Start(ctx, s)
+}
+
+// endReading waits for the analysis, unless the examination shows that it says nothing.
+func endReading(reading *analysis.Analysis, r exam.Report) (analysis.Report, error) {
+	if reading == nil {
+		return analysis.Report{Reason: "analysis is switched off"}, nil
+	}
+	sum := add(r.Findings)
+	switch {
+	case len(sum.breaches) > 0:
+		reading.Stop()
+		return analysis.Report{Reason: "it tried to break out"}, nil
+	case !sum.ran:
+		reading.Stop()
+		return analysis.Report{Reason: "nothing was run"}, nil
+	}
+	took := time.Duration(sum.usage.WallMs) * time.Millisecond
+	if sum.fault != "" || exam.Passed(sum.tests) < len(sum.tests) {
+		took = -1
+	}
+	return reading.Wait(took)
 }
