@@ -132,7 +132,7 @@ func (n *Node) judgePart() part {
 				}
 			default:
 				examine = judge.On(n.runnerBox, n.caps, judge.Config{
-					Cache: cmp.Or(n.c.Judging.Cache, filepath.Join(n.c.Dir, "judge")), Analysis: n.c.Judging.Analysis, Typed: n.checker(),
+					Cache: cmp.Or(n.c.Judging.Cache, filepath.Join(n.c.Dir, "judge")), Analysis: n.c.Judging.Analysis, Warm: true, Typed: n.checker(),
 				}).Hear
 			}
 			step = judge.NewStep(judge.StepConfig{

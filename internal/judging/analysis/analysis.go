@@ -43,6 +43,7 @@ type Analyst struct {
 	Python string        // the real interpreter, not a wrapper script; /usr/bin/python3 if empty
 	Time   time.Duration // for all tools together; two minutes if zero
 	Cache  string        // directory for mypy's cache; no cache if empty
+	Warm   bool          // tools prepare themselves for many deliveries, where Runner keeps them warm; their start takes longer
 
 	// Progress is called, possibly concurrently, when a tool begins and when it has ended; optional.
 	Progress func(tool string, over bool)

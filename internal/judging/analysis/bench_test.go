@@ -4,7 +4,7 @@ import "testing"
 
 func BenchmarkAnalysis(b *testing.B) {
 	a := analyst(b)
-	a.Cache = b.TempDir()
+	a.Warm = true
 	s := Subject{Delivery: delivery(b, map[string]string{"total.py": clean})}
 	files, err := survey(s.Delivery)
 	if err != nil {

@@ -16,6 +16,7 @@ type Config struct {
 	Tier     string // name of the sandbox; the best one that works if empty
 	Cache    string // directory for data that makes judging faster; nothing is kept if empty
 	Analysis bool   // analyse the delivered code with linters
+	Warm     bool   // the judge lives long: tools may take longer to start if they are then faster
 
 	Typed typed.Checker // checks the results of typed jobs; the zero value cannot run anything again
 }
@@ -33,7 +34,7 @@ func Open(ctx context.Context, c Config) (*Judge, error) {
 func On(runner sandbox.Runner, caps sandbox.Caps, c Config) *Judge {
 	j := &Judge{Exam: &exam.Engine{Runner: runner, Cache: c.Cache}, Caps: caps, ProfileHash: profileHash, Typed: c.Typed}
 	if c.Analysis {
-		j.Analysis = &analysis.Analyst{Runner: runner, Cache: c.Cache}
+		j.Analysis = &analysis.Analyst{Runner: runner, Cache: c.Cache, Warm: c.Warm && caps.Forks}
 	}
 	return j
 }

@@ -1,27 +1,61 @@
 """Mypy without a configuration or plugins.
 
-Most of what it does is to read the library's types, which are the same each time. So it is run once without any
-delivery, and what it has learnt is kept: a line that says which mypy and which Python it is of, and mypy's own
-cache, compressed. It is used where both are still the same.
+Most of what it does is to read the library's types, which are the same each time. An interpreter that is kept warm
+reads them once, before it forks. For one that is not, mypy is run once without any delivery, and what it has learnt
+is kept: a line that says which mypy and which Python it is of, and mypy's own cache, compressed. It is used where both
+are still the same.
 """
+import gc
 import re
 import zlib
 
 try:
     import mypy.api
+    import mypy.dmypy_server
+    import mypy.errors
+    import mypy.find_sources
     import mypy.main
+    import mypy.modulefinder
     from mypy.version import __version__ as mypy_version
 except ImportError:
     mypy = None
 
 CACHE = "/tmp/mypy"
-ARGUMENTS = ["--config-file=", "--cache-dir=" + CACHE, "--sqlite-cache", "--ignore-missing-imports",
+CACHING = ["--cache-dir=" + CACHE, "--sqlite-cache"]
+ARGUMENTS = ["--config-file=", "--ignore-missing-imports", "--local-partial-types", "--show-absolute-path",
              "--explicit-package-bases", "--namespace-packages", "--no-error-summary", "--hide-error-context",
              "--no-color-output", "--no-pretty", "--show-error-codes", "--follow-imports=silent",
              "--python-executable=" + sys.executable]
 LINE = re.compile(r"^(.+?):(\d+): (error|note): (.*?)(?:  \[([\w-]+)\])?$")
 COMMON = "import collections, dataclasses, datetime, enum, functools, itertools, json, math, os, pathlib, random, re, " \
          "string, sys, threading, time, typing"
+warm = []  # mypy's server and its options, once the library's types are read
+
+
+def ahead():
+    """Reads the library's types, so that a fork of this interpreter need not. What it uses of mypy is not meant for
+    others; if a version has something else there, each fork reads the types."""
+    if mypy is None:
+        return
+    try:
+        _, options = mypy.main.process_options(ARGUMENTS + ["--cache-dir=" + os.devnull, "-c", COMMON], server_options=True)
+        server = mypy.dmypy_server.Server(options, os.devnull)
+        server.check([mypy.modulefinder.BuildSource(None, None, COMMON)], False, False, 80)
+        server.previous_sources = []  # so that it does not look for the file of that text
+    except Exception:
+        return
+    warm[:] = server, options
+    gc.collect()
+    gc.freeze()
+
+
+def check(files):
+    """What mypy says of the files, what went wrong, and its exit code."""
+    if not warm:
+        return mypy.api.run(ARGUMENTS + CACHING + files)
+    server, options = warm
+    said = server.check(mypy.find_sources.create_source_list(files, options), False, False, 80)
+    return said.get("out", ""), said.get("error") or said.get("err", ""), said.get("status", 2)
 
 
 def database():
@@ -36,7 +70,7 @@ def stamp():
 
 def learn():
     """Reads the library's types and tells what is to be kept of that."""
-    mypy.api.run(ARGUMENTS + ["-c", COMMON])
+    mypy.api.run(ARGUMENTS + CACHING + ["-c", COMMON])
     with open(database(), "rb") as f:
         return stamp() + b"\n" + zlib.compress(f.read(), 1)
 
@@ -72,12 +106,15 @@ def read(order):
     files = [path for path in order["files"] if nameable(path)]
     if not files:
         return {"version": mypy_version, "failed": "no file has a module's name"}
-    out, err, code = mypy.api.run(ARGUMENTS + files)
-    if code not in (0, 1):
-        return {"version": mypy_version, "failed": (err or out)[-LONGEST:]}
+    try:
+        out, err, code = check(files)
+    except (SystemExit, mypy.errors.CompileError, mypy.find_sources.InvalidSourceList) as e:
+        return {"version": mypy_version, "failed": str(e)[-LONGEST:]}
     found = []
-    for line in out.splitlines():
+    for line in (out + err).splitlines():  # of a file that does not parse, mypy says so among its own errors
         match = LINE.match(line)
         if match and match[3] == "error":
             found.append(finding(match[5] or "error", "low", match[1], match[2], match[4]))
+    if code not in (0, 1) and not found:
+        return {"version": mypy_version, "failed": (err or out)[-LONGEST:]}
     return {"version": mypy_version, "count": len(found), "findings": found[:MOST], "stale": stale}
