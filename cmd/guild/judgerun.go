@@ -23,6 +23,7 @@ type judgeOptions struct {
 	against string
 	hidden  string
 	keep    bool
+	quiet   bool // no progress is shown
 }
 
 func (p *program) judgeRunCommand() *cobra.Command {
@@ -45,6 +46,7 @@ is then empty, and so_far has the outcome by programs).`,
 			"  guild judge run task.nut delivery.nut --json | jq .outcome",
 		Args: cli.Arity(cobra.ExactArgs(2), "a bundle and a delivery"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
+		o.quiet = cli.AsJSON(cmd)
 		return p.runJudge(cmd.Context(), args[0], args[1], o)
 	})
 	cmd.Flags().StringVar(&o.tier, "tier", "", "the sandbox to use (default: the best that works; guild judge doctor lists them)")
@@ -77,7 +79,8 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	if hearing.Delivery, err = opened(ctx, delivery, scratch); err != nil {
 		return nil, err
 	}
-	j, err := p.openJudge(ctx, o.tier)
+	shown := activity{now: p.now}
+	j, err := p.openJudge(ctx, o.tier, shown.note)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +88,10 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	if err := p.readyForTyped(ctx, j, hearing.Bundle, scratch); err != nil {
 		return nil, err
 	}
-	done := p.waiting("judging")
+	done := func() {}
+	if !o.quiet {
+		done = p.waiting(shown.text)
+	}
 	v, evidence, err := j.Hear(ctx, hearing)
 	done()
 	person, held := errors.AsType[*judge.PersonNeeded](err)
@@ -153,12 +159,13 @@ func opened(ctx context.Context, path, scratch string) (string, error) {
 }
 
 // openJudge opens the judge that the configuration of this home describes, or the default one.
-func (p *program) openJudge(ctx context.Context, tier string) (*judge.Judge, error) {
+// It tells note what it is at, if that is not nil.
+func (p *program) openJudge(ctx context.Context, tier string, note func(step, test string, over bool)) (*judge.Judge, error) {
 	c, err := p.config()
 	if err != nil {
 		return nil, err
 	}
-	return judge.Open(ctx, judge.Config{Tier: cmp.Or(tier, c.Judge.Tier), Analysis: c.Judge.Analysis, Cache: judgeCache()})
+	return judge.Open(ctx, judge.Config{Tier: cmp.Or(tier, c.Judge.Tier), Analysis: c.Judge.Analysis, Cache: judgeCache(), Progress: note})
 }
 
 // judgeCache returns the directory for what makes judging faster, which all homes of a user share. It is empty if the

@@ -16,8 +16,9 @@ func short(id string) string { return id[:min(8, len(id))] }
 // npub returns a public key as an npub.
 func npub(k nostr.PubKey) string { return nip19.EncodeNpub(k) }
 
-// waiting shows on a terminal what is being done, and for how long already, until done is called.
-func (p *program) waiting(what string) (done func()) {
+// waiting shows on a terminal what is being done, and for how long already, until done is called. what is asked again
+// each second.
+func (p *program) waiting(what func() string) (done func()) {
 	if !cli.IsTerminal(p.err) {
 		return func() {}
 	}
@@ -25,7 +26,7 @@ func (p *program) waiting(what string) (done func()) {
 	go func() {
 		defer close(gone)
 		for {
-			fmt.Fprintf(p.err, "\r%s, %s\x1b[K", what, time.Since(began).Truncate(time.Second))
+			fmt.Fprintf(p.err, "\r%s, %s\x1b[K", cli.Cut(cli.Clean(what()), 100), time.Since(began).Truncate(time.Second))
 			select {
 			case <-over:
 				fmt.Fprint(p.err, "\r\x1b[K")

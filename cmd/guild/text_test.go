@@ -8,7 +8,7 @@ import (
 
 func TestWaitingShowsTime(t *testing.T) {
 	person, screen := terminal(t)
-	done := (&program{err: screen}).waiting("judging")
+	done := (&program{err: screen}).waiting(func() string { return "judging" })
 	if shown := read(t, person, "0s"); !strings.Contains(shown, "judging, ") {
 		t.Errorf("%q", shown)
 	}

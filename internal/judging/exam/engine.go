@@ -46,6 +46,10 @@ type Engine struct {
 	Go     string // the Go installation; the one on PATH or /usr/local/go if empty
 	Cache  string // directory for a build cache of Go's standard library; no cache if empty
 
+	// Progress is called when a criterion begins, with no test, when it has come to a test or finished one, and when it is
+	// over; possibly concurrently. The name of the test may be forged. Optional.
+	Progress func(criterion, test string, over bool)
+
 	preparing sync.Mutex // held while Cache is filled
 }
 
@@ -138,6 +142,7 @@ type examination struct {
 	hiddenShown bool               // the runs of the current criterion may see them beside the delivery
 	uncommitted bool               // some are used without a commitment
 	warnings    []string
+	current     string // the id of the criterion that runs
 }
 
 // Finding is the result of one criterion.
@@ -205,7 +210,11 @@ func (j *examination) examine(ctx context.Context, e Entry, stopped string, beca
 		stopped, because = "this criterion cannot be verified: "+e.Unverifiable, guild.Test{Blame: guild.BlameJudge, Because: e.Unverifiable}
 	}
 	if stopped == "" {
-		j.hiddenShown = e.showsHidden()
+		j.hiddenShown, j.current = e.showsHidden(), e.ID
+		if j.engine.Progress != nil {
+			j.begins("")
+			defer j.engine.Progress(e.ID, "", true)
+		}
 		err := e.criterion.examine(ctx, j, &f)
 		f.blameRest()
 		return f, err

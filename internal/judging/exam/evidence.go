@@ -42,7 +42,7 @@ func (j *examination) runFiles(ctx context.Context, f *Finding, s sandbox.Spec, 
 // A killed run is a fault of the finding and not an error, because the delivery caused it.
 func (j *examination) runWith(ctx context.Context, f *Finding, s sandbox.Spec, streams sandbox.IO) (*RunRecord, error) {
 	var stdout, stderr, results bytes.Buffer
-	streams.Stdout, streams.Stderr, streams.Results = &stdout, &stderr, &results
+	streams.Stdout, streams.Stderr, streams.Results = &stdout, &stderr, j.seen(&results)
 	res, err := j.engine.Runner.Run(ctx, s, streams)
 	if err != nil {
 		return nil, err

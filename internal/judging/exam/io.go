@@ -109,6 +109,7 @@ func (c *ioCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 			f.Tests = append(f.Tests, tests(c.cases[i:], guild.TestMissing, notRunPrefix+why)...)
 			break
 		}
+		j.begins(one.ID)
 		if err := c.run(ctx, j, one, f); err != nil {
 			return err
 		}

@@ -174,7 +174,7 @@ func (j *examination) runBoth(ctx context.Context, examiner, subject *half, stdi
 		})
 	}()
 	examiner.result, examiner.err = j.engine.Runner.Run(ctx, examiner.spec, sandbox.IO{
-		Stdin: bytes.NewReader(stdin), Stdout: &examiner.stdout, Stderr: &examiner.stderr, Results: &examiner.results,
+		Stdin: bytes.NewReader(stdin), Stdout: &examiner.stdout, Stderr: &examiner.stderr, Results: j.seen(&examiner.results),
 		Channel: asking[0],
 	})
 	// The subject reads the end of its socket and should end by itself.
