@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"guild"
+	"guild/internal/judging/sandbox"
 )
 
 // blamed returns "test blame" for each test that did not pass, without the file's name.
@@ -65,7 +66,7 @@ var blames = map[string]struct {
 		more: "import logging\ndef g(): logging.warning('careful')", want: "test_a judge", because: "log"},
 
 	"endless test": {tests: "import m\ndef test_a(): assert m.f(1) == 2\ndef test_b():\n    while True: pass",
-		want: "test_b tests", because: "processor time"},
+		want: "test_b tests"},
 	"endless in process": {tests: "import m\ndef test_a():\n    while True: pass", inproc: true, want: "test_a tests", because: "without the delivery"},
 	"wrong test":         {tests: "import m\ndef test_a(): assert 1 == 2\ndef test_b(): assert m.f(1) == 2", want: "test_a tests", because: "same way"},
 	"name not defined":   {tests: "import m\nX = undefined\ndef test_a(): assert m.f(1) == 2", want: "test_a tests", because: "same way"},
@@ -109,6 +110,27 @@ func TestBlame(t *testing.T) {
 				t.Errorf("at fault: %v, %s", f.AtFault(), f.Fault)
 			}
 		})
+	}
+}
+
+func TestIdleDelivery(t *testing.T) {
+	ended := func(cpu int64, killed string) sandbox.Result {
+		return sandbox.Result{Killed: killed, Usage: guild.Usage{CPUMs: cpu}}
+	}
+	for _, c := range []struct {
+		tests, delivery sandbox.Result
+		idle            bool
+	}{
+		{ended(7000, sandbox.KilledCPU), ended(20, ""), true},
+		{ended(7000, sandbox.KilledWall), ended(20, sandbox.KilledWall), true},
+		{ended(7000, sandbox.KilledCPU), ended(900, ""), false},
+		{ended(300, ""), ended(20, sandbox.KilledWall), false}, // the delivery sleeps
+		{ended(300, ""), ended(7000, sandbox.KilledCPU), false},
+		{ended(7000, ""), ended(20, ""), false},
+	} {
+		if got := idle(c.tests, c.delivery); (got != "") != c.idle {
+			t.Errorf("%+v and %+v: %q", c.tests, c.delivery, got)
+		}
 	}
 }
 
