@@ -184,19 +184,23 @@ type Dimension struct {
 	Reason string `json:"reason,omitempty"` // why it is not known, or why it is lower
 }
 
+// Counts reports whether a verdict tells something about the provider: unless nothing was verified and no person ruled.
+// Other verdicts move neither trust nor standing.
+func (v Verdict) Counts() bool { return v.Strength != Unverified || v.Ruling != nil }
+
 // MayPay reports whether a verdict alone permits a payout of amount. Only a SUCCESS does. With a strong verdict or a
-// person's ruling any agreed amount is permitted. A weak verdict, which the judged code could have forged, and an
-// opinion permit at most the owner's cap, which is 0 by default.
+// person's ruling any agreed amount is permitted. A mixed or weak verdict, which the judged code could have forged, and
+// an opinion permit at most the owner's cap, which is 0 by default. An unverified verdict permits none.
 func (v Verdict) MayPay(amount, cap Msat) bool {
 	switch {
 	case v.Outcome != Success || len(v.Breaches) > 0 || amount < 0:
 		return false
 	case v.Ruling != nil:
 		return true
-	case v.Opinion != nil || v.Strength != Strong:
+	case v.Opinion != nil || v.Strength == Mixed || v.Strength == Weak:
 		return amount <= cap
 	default:
-		return true
+		return v.Strength == Strong
 	}
 }
 

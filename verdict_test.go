@@ -9,7 +9,9 @@ import (
 func TestMayPay(t *testing.T) {
 	strong := guild.Verdict{Outcome: guild.Success, Strength: guild.Strong}
 	weak := guild.Verdict{Outcome: guild.Success, Strength: guild.Weak}
-	opinion := guild.Verdict{Outcome: guild.Success, Strength: guild.Strong, Opinion: &guild.Opinion{Adjudication: "majority_vote"}}
+	mixed := guild.Verdict{Outcome: guild.Success, Strength: guild.Mixed}
+	unverified := guild.Verdict{Outcome: guild.Success, Strength: guild.Unverified}
+	opinion := guild.Verdict{Outcome: guild.Success, Strength: guild.Unverified, Opinion: &guild.Opinion{Adjudication: "majority_vote"}}
 	ruled := guild.Verdict{Outcome: guild.Success, Strength: guild.Weak, Ruling: &guild.Ruling{By: "aa"}}
 	breached := guild.Verdict{Outcome: guild.Success, Strength: guild.Strong, Breaches: []guild.Breach{{Syscall: "connect"}}}
 	for _, c := range []struct {
@@ -22,6 +24,10 @@ func TestMayPay(t *testing.T) {
 		{"weak, nothing set", weak, 1, 0, false},
 		{"weak, up to the cap", weak, 1000, 1000, true},
 		{"weak, above the cap", weak, 1001, 1000, false},
+		{"mixed, up to the cap", mixed, 1000, 1000, true},
+		{"mixed, above the cap", mixed, 1001, 1000, false},
+		{"unverified, up to the cap", unverified, 1, 1000, false},
+		{"a strength that is not known", guild.Verdict{Outcome: guild.Success, Strength: "certain"}, 1, 1000, false},
 		{"an opinion, up to the cap", opinion, 1000, 1000, true},
 		{"an opinion, above the cap, however many agree", opinion, 1001, 1000, false},
 		{"ruled by a person", ruled, 1001, 1000, true},

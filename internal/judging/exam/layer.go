@@ -31,7 +31,7 @@ func layerOf(file string) string {
 }
 
 // settle assigns a layer to every test of a finding: its own (from a marker or a case), else that of its criterion,
-// else that of its directory, else correctness.
+// else that of its directory, else correctness. A test that passed gets the strength of the finding unless it has one.
 //
 // Every test needs a layer, because the layers decide how it counts in the score.
 func (f *Finding) settle(e Entry) {
@@ -39,6 +39,9 @@ func (f *Finding) settle(e Entry) {
 		t := &f.Tests[i]
 		file, _, _ := strings.Cut(t.ID, "::")
 		t.Layer = cmp.Or(t.Layer, e.layer(), layerOf(file), guild.LayerCorrectness)
+		if t.State == guild.TestPassed {
+			t.Strength = cmp.Or(t.Strength, f.Strength)
+		}
 	}
 	if f.carried == nil {
 		return

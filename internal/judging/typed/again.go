@@ -32,7 +32,6 @@ func (c Checker) checkRun(ctx context.Context, e oa.Envelope, result []byte, dir
 		r.How = fmt.Sprintf("by its schema, and by hashing %d artifacts", travelled)
 	}
 	if len(wrong) > 0 {
-		r.Strength = guild.Strong
 		return nil
 	}
 	if c.Sandbox == nil {

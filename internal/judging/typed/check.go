@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"unicode"
 
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
@@ -21,8 +22,8 @@ import (
 // sampled is the number of texts that are embedded again.
 const sampled = 8
 
-// Checker checks the results of others. A result that it cannot recompute is checked only by its schema, and that
-// report is weak.
+// Checker checks the results of others. A result that it cannot recompute is checked only by its schema, and if it fits,
+// the report is unverified.
 type Checker struct {
 	Types   oa.Registry       // known job types
 	Sandbox *Sandbox          // runs commands again; may be nil
@@ -67,29 +68,52 @@ func (c Checker) Check(ctx context.Context, e oa.Envelope, dir string, by nostr.
 	if err := c.Types.CheckRequest(e.JobType, e.Payload); err != nil {
 		return Report{}, fmt.Errorf("our own request: %w", err)
 	}
-	r := Report{Strength: guild.Weak, How: "by its schema"}
+	r := Report{Strength: guild.Unverified, How: "by its schema"}
+	err := c.check(ctx, e, dir, by, &r)
+	r.weigh()
+	return r, err
+}
+
+// check adds the tests of a delivery to a report.
+func (c Checker) check(ctx context.Context, e oa.Envelope, dir string, by nostr.PubKey, r *Report) error {
 	result, err := Result(dir)
 	if err == nil {
 		err = c.Types.CheckResult(e.JobType, e.Payload, result)
 	}
 	if err != nil {
 		r.test("schema", err.Error())
-		r.Strength = guild.Strong // the schema alone proves it
-		return r, nil
+		return nil
 	}
 	r.test("schema")
 	if another := r.provenance(c.Types, e, result, by); another != "" {
 		r.test("provenance", another)
-		r.Strength, r.How = guild.Strong, "by the provider that it names"
-		return r, nil
+		r.How = "by the provider that it names"
+		return nil
 	}
 	switch e.JobType.String() {
 	case oa.SandboxRun:
-		err = c.checkRun(ctx, e, result, dir, &r)
+		return c.checkRun(ctx, e, result, dir, r)
 	case oa.Embedding:
-		err = c.checkVectors(ctx, e, result, &r)
+		return c.checkVectors(ctx, e, result, r)
 	}
-	return r, err
+	return nil
+}
+
+// weigh sets the strength of a report with all its tests, and that of the tests that passed. A failed test is weak by
+// the rule of all verdicts. If a person must decide, nothing is verified yet.
+func (r *Report) weigh() {
+	switch {
+	case !r.Passed():
+		r.Strength = guild.Weak
+	case r.Person != "":
+		r.Strength = guild.Unverified
+	}
+	for i := range r.Tests {
+		r.Tests[i].Exposure = guild.Visible // the provider had the whole request
+		if r.Tests[i].State == guild.TestPassed {
+			r.Tests[i].Strength = r.Strength
+		}
+	}
 }
 
 // provenance adds warnings about missing or wrong parts of a result's provenance. They decide nothing. The exception is
@@ -140,7 +164,8 @@ func keyOf(text string) (nostr.PubKey, error) {
 	return nostr.PubKeyFromHex(strings.ToLower(text))
 }
 
-// checkVectors embeds a random sample of the texts again, if the request names the model.
+// checkVectors refuses equal vectors for different texts, and embeds a random sample of the texts again, if the request
+// names the model.
 //
 // Vectors of different models cannot be compared. If our endpoint does not answer, or has no such model, the report has
 // a warning and no failed test: that is not the provider's fault.
@@ -148,6 +173,11 @@ func (c Checker) checkVectors(ctx context.Context, e oa.Envelope, result []byte,
 	q, theirs, err := both[oa.EmbeddingRequest, oa.EmbeddingResult](e.Payload, result)
 	if err != nil {
 		return err
+	}
+	if faults := equalVectors(q.Texts, theirs.Embeddings); len(faults) > 0 {
+		r.test("different vectors", faults...)
+		r.How = "by comparing its vectors with each other"
+		return nil
 	}
 	if !q.Pinned() || c.Vectors == nil {
 		r.Warnings = append(r.Warnings, "nothing was embedded again: that needs a model and dimensions in the request, and an endpoint here")
@@ -186,4 +216,39 @@ func (c Checker) checkVectors(ctx context.Context, e oa.Envelope, result []byte,
 	r.test("vectors", faults...)
 	r.Strength, r.How = guild.Strong, fmt.Sprintf("%d of %d texts were embedded again", len(sample), len(q.Texts))
 	return nil
+}
+
+// compared limits the letters of a text that are compared, because a model ignores the rest of a long text.
+const compared = 200
+
+// equalVectors returns where different texts have the same vector. Texts are different if their letters and digits are,
+// regardless of case: a model may ignore the rest.
+func equalVectors(texts []string, vectors [][]float32) (faults []string) {
+	first := map[string]int{} // vector → index of its first text
+	for i, v := range vectors[:min(len(vectors), len(texts))] {
+		key := fmt.Sprint(v)
+		at, known := first[key]
+		if !known {
+			first[key] = i
+			continue
+		}
+		if essence(texts[at]) != essence(texts[i]) {
+			faults = append(faults, fmt.Sprintf("outputs.embeddings[%d] equals outputs.embeddings[%d], and the texts differ", i, at))
+		}
+	}
+	return faults
+}
+
+// essence returns the letters and digits of a text in lower case, at most compared of them.
+func essence(text string) string {
+	var kept []rune
+	for _, r := range text {
+		if len(kept) == compared {
+			break
+		}
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			kept = append(kept, unicode.ToLower(r))
+		}
+	}
+	return string(kept)
 }

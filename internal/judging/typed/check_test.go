@@ -3,6 +3,7 @@ package typed_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -81,7 +82,7 @@ func TestCheckRun(t *testing.T) {
 	cheat := strings.Replace(honest, `"exit_code":1`, `"exit_code":0`, 1)
 	cheat = strings.Replace(cheat, `"status":"failed"`, `"status":"success"`, 1)
 	r := checked(t, c, e, left(t, cheat, nil))
-	if r.Passed() || r.Strength != guild.Strong || r.Again == nil {
+	if r.Passed() || r.Strength != guild.Weak || r.Again == nil {
 		t.Errorf("%+v", r)
 	}
 	for id, where := range map[string]string{"status": "outputs.status is success, and failed", "exit codes": "outputs.runs[1].exit_code is 0, and 1"} {
@@ -96,7 +97,7 @@ func TestCheckRun(t *testing.T) {
 
 	hash := guild.Sum([]byte("x\n")).Hex()
 	cheat = strings.Replace(honest, hash, strings.Repeat("0a", 32), 1)
-	wants(t, checked(t, c, e, left(t, cheat, nil)), guild.Strong, "artifacts", "outputs.artifacts.f is 0a0a0a0a…, and 73cb3858… when we run it")
+	wants(t, checked(t, c, e, left(t, cheat, nil)), guild.Weak, "artifacts", "outputs.artifacts.f is 0a0a0a0a…, and 73cb3858… when we run it")
 }
 
 func TestCheckRunNondeterministic(t *testing.T) {
@@ -112,12 +113,12 @@ func TestCheckRunNondeterministic(t *testing.T) {
 		}
 		cheat := strings.Replace(honest, `"exit_code":0`, `"exit_code":1`, 1)
 		cheat = strings.Replace(cheat, `"status":"success"`, `"status":"failed"`, 1)
-		if r := checked(t, c, e, left(t, cheat, nil)); r.Passed() || r.Strength != guild.Strong {
+		if r := checked(t, c, e, left(t, cheat, nil)); r.Passed() || r.Strength != guild.Weak {
 			t.Errorf("%q hides a lie: %+v", random, r)
 		}
 		if strings.Contains(random, ">f") {
 			cheat = strings.Replace(honest, guild.Sum([]byte("x\n")).Hex(), strings.Repeat("0a", 32), 1)
-			wants(t, checked(t, c, e, left(t, cheat, nil)), guild.Strong, "artifacts", "outputs.artifacts.g is 0a0a0a0a")
+			wants(t, checked(t, c, e, left(t, cheat, nil)), guild.Weak, "artifacts", "outputs.artifacts.g is 0a0a0a0a")
 		}
 	}
 }
@@ -131,13 +132,13 @@ func TestCheckRunMixed(t *testing.T) {
 	wants(t, checked(t, c, e, left(t, honest, nil)), guild.Weak, "", "")
 	lie := strings.Replace(honest, `"exit_code":0`, `"exit_code":1`, 1)
 	lie = strings.Replace(lie, `"status":"success"`, `"status":"failed"`, 1)
-	if r := checked(t, c, e, left(t, lie, nil)); r.Passed() || r.Strength != guild.Strong {
+	if r := checked(t, c, e, left(t, lie, nil)); r.Passed() || r.Strength != guild.Weak {
 		t.Errorf("a false exit code: %+v", r)
 	}
 	z := guild.Sum([]byte("x\n")).Hex()
-	wants(t, checked(t, c, e, left(t, strings.Replace(honest, z, strings.Repeat("0a", 32), 1), nil)), guild.Strong, "artifacts", "outputs.artifacts.z is 0a0a0a0a")
+	wants(t, checked(t, c, e, left(t, strings.Replace(honest, z, strings.Repeat("0a", 32), 1), nil)), guild.Weak, "artifacts", "outputs.artifacts.z is 0a0a0a0a")
 	without := regexp.MustCompile(`,?\{[^{}]*"path":"z"[^{}]*\}`).ReplaceAllString(honest, "")
-	wants(t, checked(t, c, e, left(t, without, nil)), guild.Strong, "artifacts", "outputs.artifacts.z is only there when we run it")
+	wants(t, checked(t, c, e, left(t, without, nil)), guild.Weak, "artifacts", "outputs.artifacts.z is only there when we run it")
 }
 
 // Archives and clocks have a resolution of seconds, and a short command ends within one.
@@ -156,7 +157,7 @@ func TestCheckArtifactHash(t *testing.T) {
 	e := envelope(t, commands("echo x >f"))
 	honest := answered(t, e, s.Do)
 	r := checked(t, c, e, left(t, honest, map[string]string{"f": "y\n"}))
-	if r.Passed() || r.Strength != guild.Strong || r.Again != nil {
+	if r.Passed() || r.Strength != guild.Weak || r.Again != nil {
 		t.Errorf("%+v", r)
 	}
 }
@@ -201,15 +202,15 @@ func TestCopiedResultFails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := guild.Weak
+		want := guild.Unverified
 		if one.failed != "" {
-			want = guild.Strong
+			want = guild.Weak
 		}
 		wants(t, r, want, one.failed, "outputs.provenance.provider_pubkey is "+maker.Hex()[:8])
 	}
 }
 
-func TestWrongResultFailsStrong(t *testing.T) {
+func TestWrongResultFails(t *testing.T) {
 	e := envelope(t, commands("true"))
 	for where, result := range map[string]string{
 		"not JSON":                  `nothing`,
@@ -217,14 +218,14 @@ func TestWrongResultFailsStrong(t *testing.T) {
 		"outputs.runs has 0":        `{"env_info": {"image_digest": "host"}, "runs": [], "artifacts": [], "status": "success"}`,
 		"outputs.env_info.image_di": `{"env_info": {"image_digest": "sha256:1"}, "runs": [], "artifacts": [], "status": "timeout"}`,
 	} {
-		wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, result, nil)), guild.Strong, "schema", where)
+		wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, result, nil)), guild.Weak, "schema", where)
 	}
-	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, t.TempDir()), guild.Strong, "schema", "no file output.json")
+	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, t.TempDir()), guild.Weak, "schema", "no file output.json")
 	prose := t.TempDir()
 	if err := os.WriteFile(filepath.Join(prose, "output.txt"), []byte("Done!"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, prose), guild.Strong, "schema", "outputs is not JSON")
+	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, prose), guild.Weak, "schema", "outputs is not JSON")
 }
 
 func TestCheckWithoutSandbox(t *testing.T) {
@@ -234,25 +235,25 @@ func TestCheckWithoutSandbox(t *testing.T) {
 	other := typed.Sandbox{Images: map[string]sandbox.Runner{"sha256:01": nil}}
 	for _, c := range []typed.Checker{{Types: oa.Known()}, {Types: oa.Known(), Sandbox: &other}} {
 		r := checked(t, c, e, left(t, honest, nil))
-		wants(t, r, guild.Weak, "", "")
+		wants(t, r, guild.Unverified, "", "")
 		if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "not run again") {
 			t.Errorf("%q", r.Warnings)
 		}
 	}
-	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, honest, map[string]string{"f": "x\n"})), guild.Weak, "", "")
+	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, honest, map[string]string{"f": "x\n"})), guild.Unverified, "", "")
 	larger := strings.Replace(honest, `"size_bytes":2`, `"size_bytes":3`, 1)
-	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, larger, map[string]string{"f": "x\n"})), guild.Strong,
+	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, larger, map[string]string{"f": "x\n"})), guild.Weak,
 		"artifacts that travelled", "outputs.artifacts[0].size_bytes is 3, and the file has 2")
 	nothing := `{"env_info": {"image_digest": "host"}, "runs": [], "artifacts": [], "status": "timeout"}`
-	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, nothing, nil)), guild.Strong, "schema", "no command ran over its time")
-	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, honest, map[string]string{"f": "x\n", "g": "z\n"})), guild.Strong,
+	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, nothing, nil)), guild.Weak, "schema", "no command ran over its time")
+	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, honest, map[string]string{"f": "x\n", "g": "z\n"})), guild.Weak,
 		"artifacts that travelled", "outputs.artifacts[1].sha256 is 3bb2abb6…, and the file's is c865f6c5…")
 }
 
 func TestIncompleteProvenance(t *testing.T) {
 	e := envelope(t, candidates())
 	r := checked(t, typed.Checker{Types: oa.Known()}, e, left(t, ranked, nil))
-	wants(t, r, guild.Weak, "", "")
+	wants(t, r, guild.Unverified, "", "")
 	if text := strings.Join(r.Warnings, "\n"); !strings.Contains(text, "provenance.model is missing, and required") || !strings.Contains(text, "provenance.provider_id is missing") {
 		t.Errorf("%q", r.Warnings)
 	}
@@ -274,17 +275,43 @@ func TestCheckVectors(t *testing.T) {
 	honest := answered(t, e, m.Do)
 	c := typed.Checker{Types: oa.Known(), Vectors: &m.Endpoint}
 	wants(t, checked(t, c, e, left(t, honest, nil)), guild.Strong, "", "")
-	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, honest, nil)), guild.Weak, "", "")
+	wants(t, checked(t, typed.Checker{Types: oa.Known()}, e, left(t, honest, nil)), guild.Unverified, "", "")
 
 	invented := func(context.Context, oa.Envelope) ([]byte, error) {
 		return []byte(`{"embeddings": [[1, 0, 0], [0, 1, 0], [0, 0, 1]], "model_id": "embedder", "dimensions": 3}`), nil
 	}
-	wants(t, checked(t, c, e, left(t, answered(t, e, invented), nil)), guild.Strong, "vectors", "outputs.embeddings[0] has the cosine")
+	wants(t, checked(t, c, e, left(t, answered(t, e, invented), nil)), guild.Weak, "vectors", "outputs.embeddings[0] has the cosine")
 
 	unpinned := envelope(t, texts(false, "one"))
-	wants(t, checked(t, c, unpinned, left(t, answered(t, unpinned, m.Do), nil)), guild.Weak, "", "")
+	wants(t, checked(t, c, unpinned, left(t, answered(t, unpinned, m.Do), nil)), guild.Unverified, "", "")
 	down := opinion.Endpoint{URL: "http://127.0.0.1:1/v1"}
-	wants(t, checked(t, typed.Checker{Types: oa.Known(), Vectors: &down}, e, left(t, honest, nil)), guild.Weak, "", "")
+	wants(t, checked(t, typed.Checker{Types: oa.Known(), Vectors: &down}, e, left(t, honest, nil)), guild.Unverified, "", "")
+}
+
+func TestEqualVectorsRefused(t *testing.T) {
+	c := typed.Checker{Types: oa.Known()}
+	long := strings.Repeat("the same beginning ", 20)
+	for _, one := range []struct {
+		name, vectors string
+		texts         []string
+		failed        string
+	}{
+		{"one vector for all", `[[0.1,0.1,0.1],[0.1,0.1,0.1],[0.1,0.1,0.1]]`, []string{"one", "three", "fifteen"}, "different vectors"},
+		{"two of three", `[[0.1,0.1,0.1],[0.2,0.1,0.1],[0.1,0.1,0.1]]`, []string{"one", "three", "fifteen"}, "different vectors"},
+		{"each its own", `[[0.1,0.1,0.1],[0.2,0.1,0.1],[0.3,0.1,0.1]]`, []string{"one", "three", "fifteen"}, ""},
+		{"the same text", `[[0.1,0.1,0.1],[0.1,0.1,0.1]]`, []string{"One, two", " one TWO!"}, ""},
+		{"the same beginning", `[[0.1,0.1,0.1],[0.1,0.1,0.1]]`, []string{long + "a", long + "b"}, ""},
+	} {
+		e := envelope(t, texts(false, one.texts...))
+		result := fmt.Sprintf(`{"embeddings": %s, "model_id": "m", "dimensions": 3}`, one.vectors)
+		strength := guild.Unverified
+		if one.failed != "" {
+			strength = guild.Weak
+		}
+		t.Run(one.name, func(t *testing.T) {
+			wants(t, checked(t, c, e, left(t, result, nil)), strength, one.failed, "")
+		})
+	}
 }
 
 func TestCheckVectorDimensions(t *testing.T) {
@@ -297,7 +324,7 @@ func TestCheckVectorDimensions(t *testing.T) {
 	} {
 		other := model(t, "embedder", func(_ string, q question) any { return ours(q) })
 		r := checked(t, typed.Checker{Types: oa.Known(), Vectors: &other.Endpoint}, e, left(t, honest, nil))
-		wants(t, r, guild.Weak, "", "")
+		wants(t, r, guild.Unverified, "", "")
 		if text := strings.Join(r.Warnings, "\n"); !strings.Contains(text, "no vectors of") {
 			t.Errorf("%s: %q", name, r.Warnings)
 		}

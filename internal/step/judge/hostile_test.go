@@ -159,7 +159,11 @@ func (s submission) check(t *testing.T, caps sandbox.Caps, v guild.Verdict, evid
 	case v.Outcome == guild.Violation && len(v.Breaches) == 0:
 		t.Error("a violation of nothing")
 	}
-	if weak := v.Strength == guild.Weak; weak != s.isInproc() && (!weak || v.Decided == 0) {
+	weak := v.Strength == guild.Weak
+	switch {
+	case v.Passed < v.Expected && v.Strength == guild.Strong:
+		t.Errorf("%s is strong", v.Outcome)
+	case v.Outcome == guild.Success && weak != s.isInproc() && (!weak || v.Decided == 0):
 		t.Errorf("the verdict is %s", v.Strength)
 	}
 }

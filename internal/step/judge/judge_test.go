@@ -55,7 +55,7 @@ func TestIOCriterion(t *testing.T) {
 
 	bad := deliver(t, map[string]string{"double.py": "import os\nprint(42)\nprint(os.path.exists('/judge/tests'))"})
 	v, _ = judged(t, e, bundle, bad)
-	wants(t, v, guild.Failure, guild.Strong, 0, 2)
+	wants(t, v, guild.Failure, guild.Weak, 0, 2)
 	if !strings.Contains(v.Tests[0].Message, `42\nFalse`) {
 		t.Errorf("%+v", v.Tests)
 	}
@@ -137,7 +137,7 @@ func TestUncountedTestsListed(t *testing.T) {
 	v, _ := judged(t, e, bundle, deliver(t, map[string]string{"solution.py": "def square(n): return n * n"}))
 	wants(t, v, guild.Success, guild.Strong, 5, 5)
 	v, _ = judged(t, e, bundle, deliver(t, map[string]string{"solution.py": "import os; os._exit(0)"}))
-	wants(t, v, guild.Error, guild.Strong, 0, 5)
+	wants(t, v, guild.Error, guild.Weak, 0, 5)
 }
 
 func TestUndecided(t *testing.T) {

@@ -193,11 +193,11 @@ func TestOutcomeOrder(t *testing.T) {
 		cause    string
 	}{
 		{"all well", []exam.Finding{passed, passed}, guild.Success, guild.Strong, 1_000_000, guild.StandingActive, ""},
-		{"one weak finding", []exam.Finding{passed, weak}, guild.Success, guild.Weak, 1_000_000, guild.StandingActive, ""},
+		{"one weak finding", []exam.Finding{passed, weak}, guild.Success, guild.Mixed, 1_000_000, guild.StandingActive, ""},
 		{"a fault", []exam.Finding{passed, faulty}, guild.Error, guild.Strong, 769_230, guild.StandingConditional, "stopped after 3s"},
 		{"a breach", []exam.Finding{faulty, breached}, guild.Violation, guild.Strong, 0, guild.StandingRejected, "connect: 1 attempt"},
-		{"a smoke test failed", []exam.Finding{smoky, finding(tests("", 15, 15)...)}, guild.Failure, guild.Strong, 961_538, guild.StandingRejected, "a smoke test did not pass: smoke"},
-		{"nothing was found", nil, guild.Failure, guild.Weak, 0, guild.StandingRejected, "nothing was run: there is no test"},
+		{"a smoke test failed", []exam.Finding{smoky, finding(tests("", 15, 15)...)}, guild.Failure, guild.Mixed, 961_538, guild.StandingRejected, "a smoke test did not pass: smoke"},
+		{"nothing was found", nil, guild.Failure, guild.Unverified, 0, guild.StandingRejected, "nothing was run: there is no test"},
 	} {
 		v := (&Judge{Caps: sandbox.Caps{Tier: "namespaces"}}).verdict(Case{}, exam.Report{Findings: c.findings}, analysis.Report{})
 		if v.Outcome != c.want || v.Strength != c.strength || v.Score != c.score || v.Standing != c.standing || v.Cause != c.cause || v.Tier != "namespaces" {

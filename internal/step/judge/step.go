@@ -205,7 +205,7 @@ func (s *Step) examine(ctx context.Context, c pending) (guild.Verdict, Evidence,
 	if err := s.unpack(ctx, c.Delivery, delivery); ours(err) {
 		return guild.Verdict{}, nil, fmt.Errorf("the delivery: %w", err)
 	} else if err != nil {
-		v := guild.Verdict{Outcome: guild.Failure, Strength: guild.Strong, Tier: "none",
+		v := guild.Verdict{Outcome: guild.Failure, Strength: guild.Weak, Strengths: &guild.Strengths{}, Tier: "none",
 			Cause: guild.Cut("the delivery is not a bundle: "+err.Error(), 500)}
 		return v, Evidence(v.Cause), nil
 	}

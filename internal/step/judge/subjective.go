@@ -15,7 +15,7 @@ const (
 )
 
 // Opine returns a verdict on each of n results of a subjective job, in their order, according to the choice of an
-// opinion. All are weak; see MayPay for what may be paid on them. It also returns a *PersonNeeded if the opinion is
+// opinion. All are unverified; see MayPay for what may be paid on them. It also returns a *PersonNeeded if the opinion is
 // undecided.
 func Opine(adjudication oa.Adjudication, n int, c opinion.Choice) ([]guild.Verdict, error) {
 	verdicts := make([]guild.Verdict, n)
@@ -30,7 +30,7 @@ func Opine(adjudication oa.Adjudication, n int, c opinion.Choice) ([]guild.Verdi
 
 // opined returns the verdict on one result.
 func opined(adjudication oa.Adjudication, c opinion.Choice, best bool) guild.Verdict {
-	test := guild.Test{ID: string(adjudication), State: guild.TestPassed, Layer: guild.LayerCorrectness}
+	test := guild.Test{ID: string(adjudication), State: guild.TestPassed, Layer: guild.LayerCorrectness, Strength: guild.Unverified}
 	v := guild.Verdict{Outcome: guild.Success, Score: guild.Micro, Passed: 1}
 	switch {
 	case best:
@@ -40,9 +40,9 @@ func opined(adjudication oa.Adjudication, c opinion.Choice, best bool) guild.Ver
 		v = guild.Verdict{Outcome: guild.Failure, Score: outvote, Cause: guild.Cut("not chosen: "+c.Reason, maxCause)}
 	}
 	if !best {
-		test.State, test.Message = guild.TestFailed, v.Cause
+		test.State, test.Message, test.Strength = guild.TestFailed, v.Cause, ""
 	}
-	v.Strength, v.Tier, v.Expected, v.Tests = guild.Weak, "none", 1, []guild.Test{test}
+	v.Strength, v.Strengths, v.Tier, v.Expected, v.Tests = guild.Unverified, &guild.Strengths{}, "none", 1, []guild.Test{test}
 	v.Dimensions = []guild.Dimension{{Name: correctness, Weight: correctnessWeight, Value: v.Score, Known: true, Reason: "an opinion: " + c.Reason}}
 	v.Standing = StandingOf(v.Score, best)
 	v.Opinion = c.Record(adjudication)

@@ -27,7 +27,7 @@ func TestOpine(t *testing.T) {
 			t.Fatalf("%s: %v", c.adjudication, err)
 		}
 		for i, v := range verdicts {
-			if v.Outcome != c.want[i] || v.Strength != guild.Weak || v.Opinion.Adjudication != string(c.adjudication) || (v.Cause == "") != (v.Outcome == guild.Success) {
+			if v.Outcome != c.want[i] || v.Strength != guild.Unverified || v.Opinion.Adjudication != string(c.adjudication) || (v.Cause == "") != (v.Outcome == guild.Success) {
 				t.Errorf("%s, result %d: %+v", c.adjudication, i, v)
 			}
 			if v.MayPay(1001, 1000) || v.MayPay(1000, 1000) != (v.Outcome == guild.Success) {

@@ -161,6 +161,7 @@ func (s *Step) choose(ctx context.Context, all []pending, sound []int) ([]guild.
 // weighed returns an opinion's verdict on a result, combined with the verdict on the result alone.
 func weighed(v, opined guild.Verdict) guild.Verdict {
 	opined.Tests = append(v.Tests[:len(v.Tests):len(v.Tests)], opined.Tests...)
+	opined.Strengths, opined.Unproven = strengths(opined.Tests), v.Unproven
 	opined.Expected, opined.Passed = v.Expected+opined.Expected, v.Passed+opined.Passed
 	opined.Warnings = append(v.Warnings[:len(v.Warnings):len(v.Warnings)], opined.Warnings...)
 	opined.Usage, opined.Box, opined.Evidence = v.Usage, v.Box, v.Evidence

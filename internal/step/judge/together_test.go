@@ -107,7 +107,7 @@ func TestOpinionWaitsForAll(t *testing.T) {
 		}
 		c.ranks(b, other)
 		got := c.outcomes()
-		if got[a].Outcome != guild.Partial || got[b].Outcome != guild.Success || got[b].Opinion == nil || got[b].Passed != 2 || got[b].Strength != guild.Weak || who.asked != 1 {
+		if got[a].Outcome != guild.Partial || got[b].Outcome != guild.Success || got[b].Opinion == nil || got[b].Passed != 2 || got[b].Strength != guild.Unverified || who.asked != 1 {
 			t.Errorf("%+v", got)
 		}
 	})

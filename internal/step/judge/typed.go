@@ -24,7 +24,7 @@ func (j *Judge) checkTyped(ctx context.Context, c Case) (v guild.Verdict, eviden
 	}
 	report, err := j.Typed.Check(ctx, e, filepath.Join(c.Delivery, nutshell.ArtifactsDir), c.Provider)
 	if errors.Is(err, oa.ErrUnknown) { // the owner may describe the type later, so the provider must not lose its work
-		v = guild.Verdict{Outcome: guild.Failure, Strength: guild.Weak, Tier: "none", Cause: guild.Cut(err.Error(), maxCause)}
+		v = guild.Verdict{Outcome: guild.Failure, Strength: guild.Unverified, Strengths: &guild.Strengths{}, Tier: "none", Cause: guild.Cut(err.Error(), maxCause)}
 		return v, Evidence(v.Cause), true, &PersonNeeded{Reason: v.Cause}
 	}
 	if errors.Is(err, oa.ErrInvalid) { // an error in our own request: another try is useless
@@ -52,7 +52,7 @@ func (j *Judge) checkTyped(ctx context.Context, c Case) (v guild.Verdict, eviden
 // checked returns the verdict for the report of a check.
 func (j *Judge) checked(r typed.Report) guild.Verdict {
 	v := guild.Verdict{
-		Outcome: guild.Success, Score: guild.Micro, Strength: r.Strength, Tier: "none",
+		Outcome: guild.Success, Score: guild.Micro, Strength: r.Strength, Strengths: strengths(r.Tests), Tier: "none",
 		Expected: len(r.Tests), Passed: exam.Passed(r.Tests), Tests: r.Tests, Warnings: r.Warnings,
 	}
 	if r.Ran {

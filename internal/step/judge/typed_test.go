@@ -59,7 +59,7 @@ func TestTypedJob(t *testing.T) {
 	cheat := strings.Replace(string(honest), `"exit_code":0`, `"exit_code":1`, 1)
 	cheat = strings.Replace(cheat, `"status":"success"`, `"status":"failed"`, 1)
 	v, _ = judged(t, j, bundle, deliver(t, map[string]string{typed.ResultFile: cheat}))
-	wants(t, v, guild.Failure, guild.Strong, 2, 4)
+	wants(t, v, guild.Failure, guild.Weak, 2, 4)
 	if v.Score != 0 || !strings.Contains(v.Cause, "outputs.status is failed, and success when we run it") || v.MayPay(0, 0) {
 		t.Errorf("%+v", v)
 	}
@@ -78,9 +78,9 @@ func TestTypedJob(t *testing.T) {
 
 	j.Typed = typed.Checker{Types: oa.Known()}
 	v, _ = judged(t, j, bundle, deliver(t, map[string]string{typed.ResultFile: cheat}))
-	wants(t, v, guild.Success, guild.Weak, 2, 2)
-	if v.MayPay(1000, 0) {
-		t.Error("what nobody repeated is paid without a cap")
+	wants(t, v, guild.Success, guild.Unverified, 2, 2)
+	if v.MayPay(1000, 1000) || v.Counts() {
+		t.Error("a run that was not repeated counts, or is paid")
 	}
 }
 

@@ -37,16 +37,15 @@ type findings struct {
 	usage     guild.Usage
 	tools     map[string]string
 	decided   int
-	strength  guild.Strength
+	unproven  []string
 	fault     string
 	overLimit bool
 	ran       bool
 }
 
-// add sums up findings. One weak finding makes all of them weak, because the weakest part is where a verdict can be
-// forged. The delivery's first fault is kept.
+// add sums up findings. The delivery's first fault is kept.
 func add(list []exam.Finding) findings {
-	sum := findings{strength: guild.Strong, tools: map[string]string{}}
+	sum := findings{tools: map[string]string{}}
 	for _, f := range list {
 		sum.tests = append(sum.tests, f.Tests...)
 		sum.breaches = append(sum.breaches, f.Breaches...)
@@ -56,16 +55,13 @@ func add(list []exam.Finding) findings {
 		sum.overLimit = sum.overLimit || f.OverLimit && f.AtFault()
 		sum.ran = sum.ran || len(f.Runs) > 0
 		maps.Copy(sum.tools, f.Tools)
-		if f.Strength != guild.Strong {
-			sum.strength = guild.Weak
-		}
+		sum.unproven = append(sum.unproven, f.Unproven...)
 		if sum.fault == "" && f.AtFault() {
 			sum.fault = f.Fault
 		}
 	}
-	if len(list) == 0 {
-		sum.strength = guild.Weak // there is no result that could be strong
-	}
+	slices.Sort(sum.unproven)
+	sum.unproven = slices.Compact(sum.unproven)
 	return sum
 }
 
@@ -75,7 +71,7 @@ func (j *Judge) verdict(c Case, r exam.Report, read analysis.Report) guild.Verdi
 	sum := add(r.Findings)
 	tests := count(sum.tests)
 	v := guild.Verdict{
-		Strength: sum.strength, Tier: j.Caps.Tier,
+		Strength: strengthOf(r.Findings), Strengths: strengths(sum.tests), Unproven: sum.unproven, Tier: j.Caps.Tier,
 		Expected: len(sum.tests), Passed: exam.Passed(sum.tests), Tests: sum.tests,
 		Quality: read.Quality, Decided: sum.decided, Claims: r.Claims, Hidden: r.Hidden,
 		Warnings: slices.Compact(sum.warnings), Breaches: sum.breaches, Usage: sum.usage,
