@@ -67,6 +67,8 @@ type Trust struct {
 
 	Alphas map[string]guild.Trust `json:"alphas_micro,omitempty"` // instead of Alpha, by the class of a task
 
+	Strengths map[string]guild.Trust `json:"strengths_micro,omitempty"` // share of an increase that a verdict of this strength makes; all if absent
+
 	DailyOf string `json:"daily_of,omitempty"` // limit that decreases count against: OfTask (if empty) or OfService
 }
 
@@ -243,6 +245,9 @@ func Default() Policy {
 			Multipliers: map[string]guild.Trust{
 				guild.ClassBenchmark: 1_000_000, guild.ClassCriticalPath: 1_500_000, guild.ClassExperimental: 600_000,
 				guild.ClassBackground: 800_000, guild.ClassFinancial: 1_500_000,
+			},
+			Strengths: map[string]guild.Trust{
+				string(guild.Mixed): 500_000, string(guild.Weak): 250_000, string(guild.Unverified): 0,
 			},
 			Reversals: 3, Recent: 10, Oscillating: 500_000,
 			Contradicted: []string{"TIMEOUT", "ERROR"}, WrongWay: 3, Mean: ms(7 * day),

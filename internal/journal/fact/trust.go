@@ -33,22 +33,23 @@ type TrustChanged struct {
 	Attempt   nostr.ID      `json:"attempt"` // the reason; a rule is applied once to each attempt
 	Reason    string        `json:"reason"`
 
-	Rule        string      `json:"rule,omitempty"`             // one of the constants Rule…, "" for the formulas of section 5.2
-	Pattern     string      `json:"pattern,omitempty"`          // SUCCESS, or one of section 5.2.2
-	Score       guild.Score `json:"score_micro,omitempty"`      // of the verdict
-	Class       string      `json:"class,omitempty"`            // of the task, which has a multiplier
-	Confidence  guild.Trust `json:"confidence_micro,omitempty"` // of the change (section 5.1.2)
-	Action      string      `json:"action,omitempty"`           // AUTO_MERGE, REVIEW or ALERT
-	Rationale   string      `json:"rationale,omitempty"`        // the computation, for a person
-	Oscillates  bool        `json:"oscillates,omitempty"`       // the change was reduced, because trust oscillates
-	Suspends    bool        `json:"suspends,omitempty"`         // trust reached the floor
-	Reverts     nostr.ID    `json:"reverts,omitzero"`           // the attempt whose change is undone
-	Siblings    []Sibling   `json:"siblings,omitempty"`         // concurrent statements of guilds (section 5.5.2)
-	LatencyMs   int64       `json:"latency_ms,omitempty"`
-	BaselineMs  int64       `json:"baseline_ms,omitempty"`
-	Consecutive int         `json:"consecutive,omitempty"` // changes in the wrong direction so far
-	Samples     int         `json:"samples,omitempty"`     // pieces of evidence so far with this one; 0 if unchanged
-	Held        guild.Trust `json:"held_micro,omitempty"`  // part of a decrease that exceeds the daily limit
+	Rule        string         `json:"rule,omitempty"`             // one of the constants Rule…, "" for the formulas of section 5.2
+	Pattern     string         `json:"pattern,omitempty"`          // SUCCESS, or one of section 5.2.2
+	Score       guild.Score    `json:"score_micro,omitempty"`      // of the verdict
+	Class       string         `json:"class,omitempty"`            // of the task, which has a multiplier
+	Strength    guild.Strength `json:"strength,omitempty"`         // of the verdict; an increase by less than a strong one is smaller
+	Confidence  guild.Trust    `json:"confidence_micro,omitempty"` // of the change (section 5.1.2)
+	Action      string         `json:"action,omitempty"`           // AUTO_MERGE, REVIEW or ALERT
+	Rationale   string         `json:"rationale,omitempty"`        // the computation, for a person
+	Oscillates  bool           `json:"oscillates,omitempty"`       // the change was reduced, because trust oscillates
+	Suspends    bool           `json:"suspends,omitempty"`         // trust reached the floor
+	Reverts     nostr.ID       `json:"reverts,omitzero"`           // the attempt whose change is undone
+	Siblings    []Sibling      `json:"siblings,omitempty"`         // concurrent statements of guilds (section 5.5.2)
+	LatencyMs   int64          `json:"latency_ms,omitempty"`
+	BaselineMs  int64          `json:"baseline_ms,omitempty"`
+	Consecutive int            `json:"consecutive,omitempty"` // changes in the wrong direction so far
+	Samples     int            `json:"samples,omitempty"`     // pieces of evidence so far with this one; 0 if unchanged
+	Held        guild.Trust    `json:"held_micro,omitempty"`  // part of a decrease that exceeds the daily limit
 }
 
 // Reasons to change trust, other than the formulas.

@@ -138,7 +138,7 @@ func (h *memory) apply(one fact.Fact) {
 			h.Attempts.Set(one.Attempt.Hex(), a)
 		}
 	case fact.AttemptJudged:
-		if a, ok := h.Attempts.Get(one.Attempt.Hex()); ok && a.Task != "" && one.Verdict.Outcome == guild.Success {
+		if a, ok := h.Attempts.Get(one.Attempt.Hex()); ok && a.Task != "" && one.Verdict.Outcome == guild.Success && one.Verdict.Counts() {
 			h.remember(a, one.Verdict.Usage)
 		}
 		h.Attempts.Delete(one.Attempt.Hex()) // a second verdict does not count again

@@ -69,6 +69,15 @@ func TestBaselineKnown(t *testing.T) {
 	}
 }
 
+func TestUnverifiedIsNoBaseline(t *testing.T) {
+	j := &told{b: NewBaselines()}
+	j.tell(fact.JobOpened{Job: guild.JobID{1}, Task: "code"}, fact.AttemptPlanned{Job: guild.JobID{1}, Attempt: nostr.ID{1}},
+		fact.AttemptJudged{Attempt: nostr.ID{1}, Verdict: guild.Verdict{Outcome: guild.Success, Strength: guild.Unverified}})
+	if got := j.b.Baseline("code"); got.Runs != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestEndedAttemptsForgotten(t *testing.T) {
 	j := &told{b: NewBaselines()}
 	for i, end := range []func(nostr.ID) fact.Fact{

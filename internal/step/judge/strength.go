@@ -7,8 +7,8 @@ import (
 	"guild/internal/judging/exam"
 )
 
-// functional returns the tests that decide: those of the layers smoke and correctness, or all of them if there are none.
-func functional(tests []guild.Test) []guild.Test {
+// deciding returns the tests that decide: those of the layers smoke and correctness, or all of them if there are none.
+func deciding(tests []guild.Test) []guild.Test {
 	list := slices.DeleteFunc(slices.Clone(tests), func(t guild.Test) bool { return beside(t.Layer) })
 	if len(list) == 0 {
 		return tests
@@ -24,7 +24,7 @@ func beside(layer string) bool {
 // strengths counts the functional tests that passed, by strength and by exposure.
 func strengths(tests []guild.Test) *guild.Strengths {
 	var s guild.Strengths
-	for _, t := range functional(tests) {
+	for _, t := range deciding(tests) {
 		if t.State != guild.TestPassed {
 			continue
 		}
@@ -55,9 +55,9 @@ func strengthOf(list []exam.Finding) guild.Strength {
 	if !tried {
 		return guild.Unverified
 	}
-	deciding := functional(tests)
-	all := slices.ContainsFunc(deciding, func(t guild.Test) bool { return beside(t.Layer) }) // of every layer
-	strong, some := exam.Passed(deciding) == len(deciding), false
+	decide := deciding(tests)
+	all := slices.ContainsFunc(decide, func(t guild.Test) bool { return beside(t.Layer) }) // of every layer
+	strong, some := exam.Passed(decide) == len(decide), false
 	for _, f := range list {
 		own := f.Tests
 		if !all {

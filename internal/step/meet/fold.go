@@ -218,6 +218,9 @@ func (s *state) applyToAttempt(one fact.Fact) {
 	case fact.AttemptJudged:
 		s.changeAttempt(one.Attempt, func(r *Result) {
 			r.Outcome, r.Score, r.Heard, r.Cause = one.Verdict.Outcome, one.Verdict.Score, true, one.Verdict.Cause
+			if !one.Verdict.Counts() {
+				r.Outcome, r.Score, r.Cause = "", 0, "nothing in it was verified"
+			}
 		})
 	case fact.AttemptRefused:
 		s.changeAttempt(one.Attempt, func(r *Result) { r.Heard, r.Failed, r.Cause = true, one.Fault, one.Reason })

@@ -185,6 +185,26 @@ func TestMeetCandidate(t *testing.T) {
 	})
 }
 
+func TestUnverifiedRunTeachesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{Auto: true})
+		w.offers["python"] = []guild.Offer{seen(1, 1)}
+		w.Run(w.Due)
+		synctest.Wait()
+		r, _, ok := w.pending()
+		if !ok {
+			t.Fatal("no run is under way")
+		}
+		v := success950()
+		v.Strength = guild.Unverified
+		w.writeEach(r.Job, life(r.Job, v)...)
+		synctest.Wait()
+		if m := w.only(); m.Ended == nil || m.Ended.To != "" || m.Ended.Score != 0 {
+			t.Errorf("%+v", m.Ended)
+		}
+	})
+}
+
 func TestSilenceAfterAnswer(t *testing.T) {
 	for _, c := range []struct {
 		name string

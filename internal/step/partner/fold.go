@@ -325,8 +325,13 @@ func gradeOf(v guild.Verdict) kind {
 	return failed
 }
 
-// judged records a verdict. If the attempt has ended before, this is a second verdict on it.
+// judged records a verdict. If the attempt has ended before, this is a second verdict on it. A verdict that tells nothing
+// about the provider only ends the attempt.
 func (f rules) judged(j fact.AttemptJudged, at int64) {
+	if !j.Verdict.Counts() {
+		f.state.Asked.Delete(short(j.Attempt))
+		return
+	}
 	v, grade := j.Verdict, gradeOf(j.Verdict)
 	cause := "score " + v.Score.String()
 	switch grade {

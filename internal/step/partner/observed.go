@@ -187,9 +187,11 @@ func (o *Observed) apply(st *observed, one fact.Fact, at int64) {
 		o.expired(st, one, at)
 	case fact.AttemptJudged:
 		st.edit(one.Attempt.Hex(), func(l *ledger, _ *request) {
-			l.Accepted += count(one.Verdict.Outcome == guild.Success)
 			l.Judged = at
-			l.ended(at, one.Verdict.Outcome == guild.Success)
+			if one.Verdict.Counts() {
+				l.Accepted += count(one.Verdict.Outcome == guild.Success)
+				l.ended(at, one.Verdict.Outcome == guild.Success)
+			}
 		})
 		st.Open.Delete(one.Attempt.Hex())
 	case fact.AttemptCancelled:

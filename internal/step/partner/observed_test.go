@@ -85,6 +85,18 @@ func TestMeasured(t *testing.T) {
 	}
 }
 
+func TestUnverifiedIsNotMeasured(t *testing.T) {
+	o, s := NewObserved(), newProvider(1).service("a")
+	asks(o, 1, s, false, nil, judged(guild.Success, 900_000))
+	want, _ := o.Of(s)
+	asks(o, 2, s, false, nil, func(id nostr.ID) fact.Fact {
+		return fact.AttemptJudged{Attempt: id, Verdict: guild.Verdict{Outcome: guild.Success, Strength: guild.Unverified}}
+	})
+	if got, _ := o.Of(s); got.Ended != want.Ended || got.Accepted != want.Accepted {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 func TestMeasuredIsBounded(t *testing.T) {
 	o, alice := NewObserved(), newProvider(1).service("a")
 	for n := range 3000 {

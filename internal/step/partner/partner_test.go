@@ -226,6 +226,23 @@ func TestVerdictMovesProvider(t *testing.T) {
 	}
 }
 
+func TestUnverifiedMovesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.partner(1)
+		before := len(w.fold.Story(s))
+		for _, o := range []guild.Outcome{guild.Success, guild.Partial, guild.Failure} {
+			w.attempt(s, func(id nostr.ID) fact.Fact {
+				return fact.AttemptJudged{Attempt: id, Verdict: guild.Verdict{Outcome: o, Strength: guild.Unverified}}
+			})
+		}
+		w.wantState(s, guild.Active)
+		if got := len(w.fold.Story(s)); got != before || w.leftover() != 0 {
+			t.Errorf("%d transitions, want %d", got, before)
+		}
+	})
+}
+
 func TestRejectedIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)

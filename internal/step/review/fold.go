@@ -299,20 +299,24 @@ func (s *state) over(id nostr.ID, count func(attempt, *line)) {
 }
 
 // judged applies a verdict. A second verdict on the same delivery replaces the first one in the tally and ends a
-// dispute.
+// dispute. A verdict that tells nothing about the provider is not in the tally.
 func (s *state) judged(j fact.AttemptJudged, e fact.Entry) {
 	id := j.Attempt.Hex()
 	a, ok := s.Attempts.Get(id)
 	if !ok {
 		return
 	}
+	outcome := j.Verdict.Outcome
+	if !j.Verdict.Counts() {
+		outcome = ""
+	}
 	s.changeKnown(a.Line, func(l *line) {
 		l.Tally.count(a.Outcome, a.Score, -1)
-		l.Tally.count(j.Verdict.Outcome, j.Verdict.Score, 1)
+		l.Tally.count(outcome, j.Verdict.Score, 1)
 		l.Disputed = slices.DeleteFunc(slices.Clone(l.Disputed), func(d string) bool { return d == id })
 		l.Latest = latest{Attempt: j.Attempt, At: e.At}
 		l.Open = l.Open || !a.Private
-		if j.Verdict.Outcome == guild.Violation && a.Outcome != guild.Violation {
+		if outcome == guild.Violation && a.Outcome != guild.Violation {
 			l.Alarm = &cause{Why: causeViolation, At: e.At, Seq: e.Seq}
 		}
 		if l.Tally.Violated == 0 && a.Outcome == guild.Violation { // the verdict that raised the alarm was overturned
@@ -331,7 +335,7 @@ func (s *state) judged(j fact.AttemptJudged, e fact.Entry) {
 			l.Recent = slices.Delete(l.Recent, oldest, oldest+1)
 		}
 	})
-	a.Outcome, a.Score, a.Verdict = j.Verdict.Outcome, j.Verdict.Score, j.Hash
+	a.Outcome, a.Score, a.Verdict = outcome, j.Verdict.Score, j.Hash
 	s.Attempts.Set(id, a)
 }
 

@@ -32,12 +32,13 @@ type State struct {
 
 // Evidence is one finished attempt as the arithmetic sees it, the input of the hook of section 5.1.1.
 type Evidence struct {
-	Pattern    string      `json:"pattern"` // SUCCESS or one of policy.Trust.Decay
-	Score      guild.Score `json:"score"`
-	Class      string      `json:"class,omitempty"`       // of the task, section 5.2.3
-	LatencyMs  int64       `json:"latency_ms,omitempty"`  // request → result; 0 if there was none
-	BaselineMs int64       `json:"baseline_ms,omitempty"` // usual for the task; 0 if unknown
-	At         int64       `json:"at"`                    // Unix ms: when the attempt ended
+	Pattern    string         `json:"pattern"` // SUCCESS or one of policy.Trust.Decay
+	Score      guild.Score    `json:"score"`
+	Class      string         `json:"class,omitempty"`       // of the task, section 5.2.3
+	Strength   guild.Strength `json:"strength,omitempty"`    // of the verdict; empty if a person ruled, or nothing was judged
+	LatencyMs  int64          `json:"latency_ms,omitempty"`  // request → result; 0 if there was none
+	BaselineMs int64          `json:"baseline_ms,omitempty"` // usual for the task; 0 if unknown
+	At         int64          `json:"at"`                    // Unix ms: when the attempt ended
 }
 
 // Proposal is the change that a piece of evidence should make to a standing (the partnership protocol, section 5.1.2).
@@ -82,16 +83,30 @@ func Adjust(s State, e Evidence, p policy.Trust) Proposal {
 	return moved(s, e, p)
 }
 
-// first applies section 3.3.2 of the partnership protocol, the first trust of a provider. A failure sets none.
+// share returns how much of a change counts: of an increase what the policy gives for the strength of the verdict, and
+// of a decrease all. What is unverified counts in neither direction.
+//
+// Hostile code can forge its success in a weak test, and never its failure.
+func share(e Evidence, p policy.Trust) guild.Trust {
+	part, ok := p.Strengths[string(e.Strength)]
+	if !ok || e.Pattern != success && part > 0 {
+		return guild.Micro
+	}
+	return part
+}
+
+// first applies section 3.3.2 of the partnership protocol, the first trust of a provider. A failure sets none, and only
+// a strong verdict more than the conditional one.
 func first(s State, e Evidence, p policy.Trust) Proposal {
 	i := slices.IndexFunc(p.InitialFrom[:], func(from guild.Score) bool { return e.Score >= from })
 	if i == 0 && !fast(e, p) {
 		i = 1
 	}
-	if i >= 0 && e.Pattern == partial {
+	part := share(e, p)
+	if i >= 0 && (e.Pattern == partial || part < guild.Micro) {
 		i = 2
 	}
-	if i < 0 || e.Pattern != success && e.Pattern != partial {
+	if i < 0 || part == 0 || e.Pattern != success && e.Pattern != partial {
 		return Proposal{Rationale: founding(e) + " does not change trust", Action: action(Proposal{}, 0, e, p)}
 	}
 	next := Standing{Trust: p.Initial[i], EMA: p.Initial[i], Met: true, Samples: s.Samples + 1}
@@ -176,7 +191,7 @@ func grown(s State, e Evidence, runs int, p policy.Trust) (guild.Trust, string) 
 		terms += " + " + dec(p.Fast) + " for the latency"
 	}
 	damping := max(p.Dampest, guild.Micro-p.Damping*guild.Trust(runs-1))
-	raw := s.Trust + mul(mul(increment, multiplier(e.Class, p)), damping)
+	raw := s.Trust + mul(mul(mul(increment, multiplier(e.Class, p)), damping), share(e, p))
 	return raw, increased(s, e, runs, terms, damping, raw, p)
 }
 
@@ -186,7 +201,7 @@ func decayed(s State, e Evidence, p policy.Trust) (guild.Trust, string) {
 	if !ok {
 		rate = p.Decay[failed]
 	}
-	raw := max(p.Floor, s.Trust-mul(rate, multiplier(e.Class, p)))
+	raw := max(p.Floor, s.Trust-mul(mul(rate, multiplier(e.Class, p)), share(e, p)))
 	return raw, decreased(s, e, rate, raw, p)
 }
 
@@ -251,7 +266,7 @@ func action(made Proposal, by guild.Trust, e Evidence, p policy.Trust) string {
 // policy's patterns, silence and crashes, are taken back. Otherwise a provider could alternate wrong answers with good
 // ones and lose no trust.
 func contradicts(s State, e Evidence, p policy.Trust) bool {
-	if e.Pattern != success || len(s.Past) == 0 {
+	if e.Pattern != success || share(e, p) == 0 || len(s.Past) == 0 {
 		return false
 	}
 	last := s.Past[len(s.Past)-1]

@@ -201,6 +201,40 @@ func TestFirstTrust(t *testing.T) {
 	}
 }
 
+func resting(s guild.Strength, e Evidence) Evidence { e.Strength = s; return e }
+
+// The formula of a success of 0.97 from 0.6 is 0.1·0.3 + 0.05 = 0.08, and trust moves by 0.3 of what counts of it.
+func TestStrengthMovesTrust(t *testing.T) {
+	for _, c := range []struct {
+		strength guild.Strength
+		by       Evidence
+		want     guild.Trust
+		first    guild.Trust
+	}{
+		{"", won(970_000), 624_000, 600_000},
+		{guild.Strong, won(970_000), 624_000, 600_000},
+		{guild.Mixed, won(970_000), 612_000, 450_000},
+		{guild.Weak, won(970_000), 606_000, 450_000},
+		{guild.Unverified, won(970_000), 600_000, 0},
+		{guild.Strong, lost(failed), 555_000, 0},
+		{guild.Mixed, lost(failed), 555_000, 0},
+		{guild.Weak, lost(failed), 555_000, 0},
+		{guild.Unverified, lost(failed), 600_000, 0},
+	} {
+		e := resting(c.strength, c.by)
+		got := Adjust(at(600_000, 0), e, numbers())
+		first := Adjust(State{}, e, numbers())
+		if got.Next.Trust != c.want || first.Next.Trust != c.first || first.Founded != (c.first > 0) {
+			t.Errorf("%s %s: from 0.6 to %d, at first %d: %s", c.by.Pattern, c.strength, got.Next.Trust, first.Next.Trust, got.Rationale)
+		}
+	}
+	got := Adjust(at(600_000, 0), resting(guild.Weak, won(900_000)), numbers()).Rationale
+	want := "SUCCESS, score 0.9, weak, success 1 in a row: 0.6 + (0.1 × headroom 0.3) × damping 1 × 0.25 for weak = 0.6075; average 0.3 × 0.6075 + 0.7 × 0.6 = 0.60225; change 0.00225: 0.6 → 0.60225"
+	if got != want {
+		t.Errorf("%s", got)
+	}
+}
+
 // moves returns past changes by verdicts, each of 0.01 up or down, from 0.6.
 func moves(signs string) (past []Past) {
 	now := guild.Trust(600_000)
@@ -447,6 +481,7 @@ func evidence() *rapid.Generator[Evidence] {
 			Class:      rapid.SampledFrom([]string{"", "benchmark", "critical-path", "experimental", "background", "financial"}).Draw(t, "class"),
 			LatencyMs:  rapid.Int64Range(0, 2000).Draw(t, "latency"),
 			BaselineMs: rapid.Int64Range(0, 2000).Draw(t, "baseline"),
+			Strength:   rapid.SampledFrom([]guild.Strength{"", guild.Strong, guild.Mixed, guild.Weak, guild.Unverified, "other"}).Draw(t, "strength"),
 		}
 	})
 }

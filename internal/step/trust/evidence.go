@@ -187,7 +187,8 @@ func (s *state) judge(v fact.AttemptJudged, at int64, p *policy.Policy) {
 			j.Held = append(slices.Clip(j.Held), id)
 			s.Jobs.Set(a.Job, j)
 		}
-		v.Verdict = guild.Verdict{Outcome: v.Verdict.Outcome, Score: v.Verdict.Score}
+		v.Verdict = guild.Verdict{Outcome: v.Verdict.Outcome, Score: v.Verdict.Score, Strength: v.Verdict.Strength,
+			Strengths: v.Verdict.Strengths, Ruling: v.Verdict.Ruling}
 		a.Held = &v
 		s.Asked.Set(id, a)
 		return
@@ -195,11 +196,16 @@ func (s *state) judge(v fact.AttemptJudged, at int64, p *policy.Policy) {
 	s.conclude(v, a, s.evidence(v, j.Task, j.Class, a.LatencyMs, at, p), said(v), p)
 }
 
-// conclude queues the evidence of a verdict and keeps the verdict for as long as it can be disputed.
+// conclude queues the evidence of a verdict, unless nothing was verified, and keeps the verdict for as long as it can be
+// disputed.
 func (s *state) conclude(v fact.AttemptJudged, a asked, e Evidence, reason string, p *policy.Policy) {
 	j := s.Jobs.Of(a.Job)
 	s.contestable(v.Attempt.Hex(), verdict{Job: a.Job, Task: j.Task, Service: a.Service, Class: j.Class, LatencyMs: a.LatencyMs,
 		Outcome: v.Verdict.Outcome}, e.At, p)
+	if e.Strength == guild.Unverified {
+		s.end(v.Attempt)
+		return
+	}
 	if e.Pattern == success && e.LatencyMs > 0 {
 		ms := s.Latencies.Of(j.Task)
 		s.Latencies.Set(j.Task, append(ms[max(0, len(ms)+1-mostLatencies):], e.LatencyMs))
@@ -224,8 +230,13 @@ func (s *state) close(c fact.JobClosed, at int64, p *policy.Policy) {
 	for _, id := range j.Held {
 		a := s.Asked.Of(id)
 		e, reason := s.evidence(*a.Held, j.Task, j.Class, a.LatencyMs, at, p), said(*a.Held)
-		if agreed != "" && a.Agrees != "" && a.Agrees != agreed {
-			e.Pattern, reason = failed, reason+", but the others agree on another answer"
+		if agreed != "" && a.Agrees != "" {
+			if a.Agrees != agreed {
+				e.Pattern, reason = failed, reason+", but the others agree on another answer"
+			}
+			if e.Strength == guild.Unverified { // the others' answers are a check of it, although they may all be wrong
+				e.Strength = guild.Weak
+			}
 		}
 		s.conclude(*a.Held, a, e, reason, p)
 	}
@@ -234,11 +245,25 @@ func (s *state) close(c fact.JobClosed, at int64, p *policy.Policy) {
 // evidence returns the evidence of a verdict, with the usual latency of the task at that time.
 func (s *state) evidence(v fact.AttemptJudged, task, class string, latency, at int64, p *policy.Policy) Evidence {
 	return Evidence{Pattern: pattern(v.Verdict.Outcome), Score: v.Verdict.Score, Class: class,
-		LatencyMs: latency, BaselineMs: baseline(s.Latencies.Of(task), p.Trust), At: at}
+		LatencyMs: latency, BaselineMs: baseline(s.Latencies.Of(task), p.Trust), At: at, Strength: strength(v.Verdict)}
+}
+
+// strength returns the strength of a verdict as evidence. It is empty, which counts like a strong one, if a person ruled,
+// and for verdicts from before strengths were counted: trust has followed these without regard to their strength, and a
+// journal must replay to the same trust.
+func strength(v guild.Verdict) guild.Strength {
+	if v.Ruling != nil || v.Strengths == nil {
+		return ""
+	}
+	return v.Strength
 }
 
 func said(v fact.AttemptJudged) string {
-	return fmt.Sprintf("%s, score %s", v.Verdict.Outcome, v.Verdict.Score)
+	text := fmt.Sprintf("%s, score %s", v.Verdict.Outcome, v.Verdict.Score)
+	if s := strength(v.Verdict); s != "" {
+		text += ", " + string(s)
+	}
+	return text
 }
 
 // pattern returns the name of an outcome in the partnership protocol, section 5.2.2.

@@ -202,6 +202,72 @@ func (w *world) voting(c guild.Criticality, chosen int, votes ...vote) []nostr.I
 	return ids
 }
 
+// rests returns a verdict of today, which counts its strengths.
+func rests(o guild.Outcome, score guild.Score, s guild.Strength) fact.Fact {
+	return fact.AttemptJudged{Verdict: guild.Verdict{Outcome: o, Score: score, Strength: s, Strengths: &guild.Strengths{}}}
+}
+
+func TestLearnFromStrength(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.attempt(service(1), rests(guild.Success, 900_000, guild.Unverified))
+		w.wants(service(1), 0)
+		w.attempt(service(1), rests(guild.Success, 900_000, guild.Strong))
+		w.wants(service(1), 600_000)
+		n := len(w.changes())
+		for _, o := range []guild.Outcome{guild.Success, guild.Partial, guild.Failure} {
+			w.attempt(service(1), rests(o, 900_000, guild.Unverified))
+		}
+		w.wants(service(1), 600_000)
+		if len(w.changes()) != n {
+			t.Errorf("an unverified verdict is a change of trust: %+v", w.lastChange())
+		}
+		w.attempt(service(1), rests(guild.Success, 900_000, guild.Weak))
+		w.wants(service(1), 602_025) // 0.03·0.9·0.25·0.3
+		if c := w.lastChange(); c.Strength != guild.Weak || c.Reason != "SUCCESS, score 0.90, weak" {
+			t.Errorf("%+v", c)
+		}
+		ruled := rests(guild.Success, 900_000, guild.Unverified).(fact.AttemptJudged)
+		ruled.Verdict.Ruling = &guild.Ruling{By: "us"}
+		w.attempt(service(2), ruled)
+		w.wants(service(2), 600_000)
+		w.attempt(service(3), judged(guild.Success, 900_000)) // from before strengths were counted
+		w.wants(service(3), 600_000)
+	})
+}
+
+func TestAgreementIsWeakEvidence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, agree := range []bool{true, false} {
+			w := newWorld(t)
+			id := func(n int) nostr.ID { return nostr.ID{2, 1, byte(n)} }
+			facts := []fact.Fact{fact.JobOpened{Job: jobID(1), Task: "python", Criticality: guild.High}}
+			for n := range 3 {
+				facts = append(facts, fact.AttemptPlanned{Attempt: id(n), Job: jobID(1), Provider: service(byte(n + 1))},
+					about(id(n), rests(guild.Success, 900_000, guild.Unverified)))
+				if agree {
+					facts = append(facts, fact.AttemptCompared{Attempt: id(n), With: id(n / 2 * 2)}) // 0 and 1 agree
+				}
+			}
+			w.do(fact.JobSubject(jobID(1)), facts...)
+			closed := fact.JobClosed{Job: jobID(1), Ending: guild.JobRejected}
+			if agree {
+				closed = fact.JobClosed{Job: jobID(1), Ending: guild.JobAccepted, Chosen: id(0)}
+			}
+			w.do(fact.JobSubject(jobID(1)), closed)
+			if !agree {
+				w.wants(service(1), 0)
+				continue
+			}
+			w.wants(service(1), 450_000)
+			w.wants(service(2), 450_000)
+			if c := w.lastChange(); c.Pattern != failed || c.Strength != guild.Weak {
+				t.Errorf("the minority: %+v", c)
+			}
+		}
+	})
+}
+
 func TestMinorityWasWrong(t *testing.T) {
 	yes, no := guild.Success, guild.Failure
 	for name, c := range map[string]struct {

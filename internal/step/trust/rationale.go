@@ -24,6 +24,9 @@ func founding(e Evidence) string {
 	if e.Pattern == success || e.Pattern == partial {
 		s += fmt.Sprintf(", score %s", dec(e.Score))
 	}
+	if e.Strength != "" {
+		s += ", " + string(e.Strength)
+	}
 	if e.LatencyMs > 0 && e.BaselineMs > 0 {
 		s += fmt.Sprintf(", %d ms, usually %d ms", e.LatencyMs, e.BaselineMs)
 	}
@@ -38,9 +41,17 @@ func classed(class string, p policy.Trust) string {
 	return ""
 }
 
+// shared describes the effect of a verdict's strength on a change, if it has one.
+func shared(e Evidence, p policy.Trust) string {
+	if part := share(e, p); part != guild.Micro {
+		return " × " + dec(part) + " for " + string(e.Strength)
+	}
+	return ""
+}
+
 func increased(s State, e Evidence, runs int, terms string, damping, raw guild.Trust, p policy.Trust) string {
-	return fmt.Sprintf("%s, success %d in a row: %s + (%s)%s × damping %s = %s", founding(e), runs, dec(s.Trust), terms,
-		classed(e.Class, p), dec(damping), dec(raw))
+	return fmt.Sprintf("%s, success %d in a row: %s + (%s)%s × damping %s%s = %s", founding(e), runs, dec(s.Trust), terms,
+		classed(e.Class, p), dec(damping), shared(e, p), dec(raw))
 }
 
 func decreased(s State, e Evidence, rate, raw guild.Trust, p policy.Trust) string {
@@ -48,7 +59,7 @@ func decreased(s State, e Evidence, rate, raw guild.Trust, p policy.Trust) strin
 	if raw <= p.Floor {
 		floor = ", the floor, which suspends"
 	}
-	return fmt.Sprintf("%s: %s − %s%s = %s%s", founding(e), dec(s.Trust), dec(rate), classed(e.Class, p), dec(raw), floor)
+	return fmt.Sprintf("%s: %s − %s%s%s = %s%s", founding(e), dec(s.Trust), dec(rate), classed(e.Class, p), shared(e, p), dec(raw), floor)
 }
 
 func averaged(s State, raw, alpha, ema guild.Trust) string {

@@ -139,7 +139,7 @@ func (f *Fold) fact(r row, made Proposal, o owed) fact.TrustChanged {
 	return fact.TrustChanged{
 		Task: o.Task, Service: o.Service, From: r.Trust, To: made.Next.Trust, EMA: made.Next.EMA, Runs: made.Next.Runs,
 		First: !r.Met && made.Founded, Unfounded: !made.Founded, Policy: f.hash, Job: o.Job, Attempt: o.Attempt, Reason: o.Reason,
-		Rule: made.Rule, Pattern: o.Pattern, Score: o.Score, Class: o.Class, Confidence: made.Confidence, Action: made.Action,
+		Rule: made.Rule, Pattern: o.Pattern, Score: o.Score, Class: o.Class, Strength: o.Strength, Confidence: made.Confidence, Action: made.Action,
 		Rationale: made.Rationale, Oscillates: made.Oscillates, Suspends: made.Suspends, Reverts: made.Reverts,
 		LatencyMs: o.LatencyMs, BaselineMs: o.BaselineMs, Consecutive: made.Next.Wrong, Samples: made.Next.Samples, Held: made.Held,
 	}

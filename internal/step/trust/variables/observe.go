@@ -192,9 +192,11 @@ func (s *folded) judged(one fact.AttemptJudged, e fact.Entry) {
 	if !ok {
 		return
 	}
-	key := scoreKey(a.Task, a.Service)
-	s.Scores.Set(key, lastFew(s.Scores.Of(key), scored{e.Seq, one.Verdict.Score}, maxScores))
-	s.News.Set(fact.ModelPreference, e.Seq)
+	if one.Verdict.Counts() {
+		key := scoreKey(a.Task, a.Service)
+		s.Scores.Set(key, lastFew(s.Scores.Of(key), scored{e.Seq, one.Verdict.Score}, maxScores))
+		s.News.Set(fact.ModelPreference, e.Seq)
+	}
 	if one.Verdict.Outcome == guild.Success && !a.Meeting {
 		s.Done.Set(a.Task, lastFew(s.Done.Of(a.Task), doneWork{e.Seq, e.At, a.Cost == 0}, maxDone))
 		s.News.Set(fact.CostBudget, e.Seq)
