@@ -268,9 +268,10 @@ type Tool struct {
 	Version string `json:"version"`
 }
 
-// Commitment is the salted hash of a hidden test, as in the request, with its salt.
+// Commitment is the salted hash of a hidden test, as in the request. In verdicts it has no salt: with the salt a guess of
+// the test could be confirmed.
 type Commitment struct {
 	Path string `json:"path"`
 	Hash Hash   `json:"hash"` // of the salt followed by the file
-	Salt string `json:"salt"` // hex
+	Salt string `json:"salt,omitempty"` // hex
 }

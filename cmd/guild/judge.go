@@ -61,15 +61,20 @@ func (p *program) explain(e control.Exam) {
 	if e.Held {
 		fmt.Fprintf(p.out, "waits       for a person: guild judge rule JOB accept|partial|reject\n")
 	}
-	v := *e.Verdict
+	writeVerdict(p.out, unabridged(*e.Verdict, e.Evidence), colours())
+}
+
+// unabridged returns a verdict with the parts that only its evidence has: all tests, and what hidden tests showed. The
+// decision stays that of the verdict.
+func unabridged(v guild.Verdict, evidence json.RawMessage) guild.Verdict {
 	var whole struct{ Verdict guild.Verdict }
-	if json.Unmarshal(e.Evidence, &whole) == nil && whole.Verdict.Outcome != "" {
-		whole.Verdict.Ruling = v.Ruling
-		whole.Verdict.Outcome, whole.Verdict.Cause = v.Outcome, v.Cause
-		whole.Verdict.Score, whole.Verdict.Dimensions, whole.Verdict.Standing = v.Score, v.Dimensions, v.Standing
-		v = whole.Verdict
+	if json.Unmarshal(evidence, &whole) != nil || whole.Verdict.Outcome == "" {
+		return v
 	}
-	writeVerdict(p.out, v, colours())
+	whole.Verdict.Ruling = v.Ruling
+	whole.Verdict.Outcome, whole.Verdict.Cause = v.Outcome, v.Cause
+	whole.Verdict.Score, whole.Verdict.Dimensions, whole.Verdict.Standing = v.Score, v.Dimensions, v.Standing
+	return whole.Verdict
 }
 
 // writeVerdict prints a verdict for a person: the outcome, the tests, the score, and the grounds.
@@ -79,6 +84,7 @@ func writeVerdict(w io.Writer, v guild.Verdict, colour palette) {
 		mark = colour.good.Render("✓")
 	}
 	line(w, "%s %s, %d of %d passed, score %s, %s, in %s", mark, v.Outcome, v.Passed, v.Expected, v.Score, v.Strength, v.Tier)
+	writeStrengths(w, v)
 	if v.Cause != "" {
 		line(w, "  cause       %s", cli.Clean(v.Cause))
 	}
@@ -92,6 +98,38 @@ func writeVerdict(w io.Writer, v guild.Verdict, colour palette) {
 	writeGrounds(w, v)
 }
 
+// writeStrengths prints what the verdict rests on.
+func writeStrengths(w io.Writer, v guild.Verdict) {
+	if v.Strengths != nil {
+		line(w, "  rests on    %s", restsOn(*v.Strengths))
+	}
+	if len(v.Unproven) > 0 {
+		line(w, "  unproven    %s", cli.Clean(strings.Join(v.Unproven, ", ")))
+	}
+}
+
+// restsOn describes the functional tests that passed.
+func restsOn(s guild.Strengths) string {
+	list := func(words ...any) string {
+		var parts []string
+		for i := 0; i < len(words); i += 2 {
+			if words[i] != 0 {
+				parts = append(parts, fmt.Sprintf("%d %s", words[i], words[i+1]))
+			}
+		}
+		return strings.Join(parts, ", ")
+	}
+	strengths := list(s.Strong, guild.Strong, s.Mixed, guild.Mixed, s.Weak, guild.Weak)
+	exposures := list(s.Visible, guild.Visible, s.Hidden, guild.Hidden, s.Drawn, guild.Drawn)
+	switch {
+	case strengths == "":
+		return "no test that could tell right from wrong"
+	case exposures == "":
+		return strengths
+	}
+	return strengths + "; " + exposures
+}
+
 func writeTest(w io.Writer, t guild.Test, colour palette) {
 	mark := colour.bad.Render(testMark(t.State))
 	if t.State == guild.TestPassed {
@@ -100,6 +138,12 @@ func writeTest(w io.Writer, t guild.Test, colour palette) {
 	text := "  " + mark + " " + cli.Clean(t.ID)
 	if t.Layer != "" && t.Layer != guild.LayerCorrectness {
 		text += " (" + t.Layer + ")"
+	}
+	if t.Strength != "" && t.Strength != guild.Strong {
+		text += " [" + string(t.Strength) + "]"
+	}
+	if t.Exposure != "" && t.Exposure != guild.Visible {
+		text += " [" + string(t.Exposure) + "]"
 	}
 	if t.Decided > 0 {
 		text += fmt.Sprintf(" [%d decided by the delivery]", t.Decided)

@@ -72,7 +72,8 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 			os.RemoveAll(scratch)
 		}
 	}()
-	hearing := judge.Case{Hidden: o.hidden}
+	var whole judge.Evidence
+	hearing := judge.Case{Hidden: o.hidden, Whole: func(e judge.Evidence) { whole = e }}
 	if hearing.Bundle, err = opened(ctx, bundle, scratch); err != nil {
 		return nil, err
 	}
@@ -103,12 +104,12 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	}
 	kept := ""
 	if o.keep {
-		if kept, err = scratch, keepVerdict(scratch, v, evidence); err != nil {
+		if kept, err = scratch, keepVerdict(scratch, v, evidence, whole); err != nil {
 			o.keep = false // nothing half-written stays
 			return nil, cli.WithHint(fmt.Errorf("keep the verdict: %w", err), "TMPDIR says where it is kept")
 		}
 	}
-	result := p.judgedResult(v, person, kept)
+	result := p.judgedResult(v, whole, person, kept)
 	if o.against != "" {
 		return result, compare(o.against, v)
 	}
@@ -178,32 +179,40 @@ func judgeCache() string {
 	return filepath.Join(dir, "guild", "judge")
 }
 
-// keepVerdict writes the verdict and its evidence.
-func keepVerdict(dir string, v guild.Verdict, evidence judge.Evidence) error {
+// keepVerdict writes the verdict and its evidence, and beside them the evidence with what hidden tests showed, if there
+// are any.
+func keepVerdict(dir string, v guild.Verdict, evidence, whole judge.Evidence) error {
 	raw, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	return errors.Join(
+	err = errors.Join(
 		os.WriteFile(filepath.Join(dir, "verdict.json"), append(raw, '\n'), 0o600),
 		os.WriteFile(filepath.Join(dir, "evidence.json"), evidence, 0o600),
 	)
+	if whole != nil {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, "evidence-hidden.json"), whole, 0o600))
+	}
+	return err
 }
 
 // judged is the output of judge run --json.
 type judged struct {
-	Outcome    guild.Outcome  `json:"outcome"`
-	Cause      string         `json:"cause"`
-	Score      float64        `json:"score"` // 0 to 1
-	Strength   guild.Strength `json:"strength"`
-	Tier       string         `json:"tier"`
-	Tests      testCounts     `json:"tests"`
-	Violations []guild.Breach `json:"violations"`
-	Metrics    guild.Usage    `json:"metrics"`
-	Person     string         `json:"person,omitempty"` // why a person must decide; then there is no outcome
-	SoFar      guild.Outcome  `json:"so_far,omitempty"` // outcome by programs, if a person must decide
-	Kept       string         `json:"kept,omitempty"`   // directory
-	Verdict    guild.Verdict  `json:"verdict"`          // all of it, as it is hashed and kept
+	Outcome    guild.Outcome    `json:"outcome"`
+	Cause      string           `json:"cause"`
+	Score      float64          `json:"score"` // 0 to 1
+	Strength   guild.Strength   `json:"strength"`
+	Strengths  *guild.Strengths `json:"strengths,omitempty"` // functional tests that passed
+	Unproven   []string         `json:"unproven,omitempty"`
+	Decided    int              `json:"decided"` // questions that only the delivery's own objects answered
+	Tier       string           `json:"tier"`
+	Tests      testCounts       `json:"tests"`
+	Violations []guild.Breach   `json:"violations"`
+	Metrics    guild.Usage      `json:"metrics"`
+	Person     string           `json:"person,omitempty"` // why a person must decide; then there is no outcome
+	SoFar      guild.Outcome    `json:"so_far,omitempty"` // outcome by programs, if a person must decide
+	Kept       string           `json:"kept,omitempty"`   // directory
+	Verdict    guild.Verdict    `json:"verdict"`          // all of it, as it is hashed and kept
 }
 
 // testCounts are the tests of a verdict by their states.
@@ -230,10 +239,12 @@ func countTests(v guild.Verdict) testCounts {
 	return c
 }
 
-func (p *program) judgedResult(v guild.Verdict, person *judge.PersonNeeded, kept string) *cli.Result {
+// judgedResult shows a verdict: a person sees it with what hidden tests showed, the JSON has it as it is stored.
+func (p *program) judgedResult(v guild.Verdict, whole judge.Evidence, person *judge.PersonNeeded, kept string) *cli.Result {
 	out := judged{
 		Outcome: v.Outcome, Cause: v.Cause, Score: v.Score.Float(), Strength: v.Strength, Tier: v.Tier,
 		Tests: countTests(v), Violations: v.Breaches, Metrics: v.Usage, Kept: kept, Verdict: v,
+		Strengths: v.Strengths, Unproven: v.Unproven, Decided: v.Decided,
 	}
 	if out.Violations == nil {
 		out.Violations = []guild.Breach{}
@@ -242,7 +253,7 @@ func (p *program) judgedResult(v guild.Verdict, person *judge.PersonNeeded, kept
 		out.Person, out.Outcome, out.SoFar = person.Reason, "", v.Outcome
 	}
 	return &cli.Result{JSON: out, Show: func() error {
-		writeVerdict(p.out, v, colours())
+		writeVerdict(p.out, unabridged(v, json.RawMessage(whole)), colours())
 		if kept != "" {
 			fmt.Fprintf(p.out, "kept in %s\n", kept)
 		}

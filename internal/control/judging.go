@@ -2,6 +2,7 @@ package control
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,10 +54,14 @@ func (s *Server) exam(a jobs.Attempt) (e Exam, ok bool, err error) {
 	if e.Verdict == nil {
 		return e, a.State == guild.Undecided || a.State == guild.Parked, nil
 	}
-	if e.Verdict.Evidence.IsZero() {
+	evidence := e.Verdict.Evidence
+	if whole := cmp.Or(a.Whole, s.c.Judging.Whole(a.ID)); !whole.IsZero() {
+		evidence = whole // the owner also sees what hidden tests showed
+	}
+	if evidence.IsZero() {
 		return e, true, nil
 	}
-	raw, err := s.c.Blobs.ReadAll(e.Verdict.Evidence, maxDocument)
+	raw, err := s.c.Blobs.ReadAll(evidence, maxDocument)
 	if err != nil {
 		return e, false, err
 	}

@@ -140,6 +140,8 @@ type AttemptJudged struct {
 	Verdict guild.Verdict `json:"verdict"` // without the list of tests if that is large; Hash covers it
 	Hash    guild.Hash    `json:"hash"`    // canonical hash of the whole verdict
 	Stored  guild.Hash    `json:"stored"`  // blob: the whole verdict
+
+	Whole guild.Hash `json:"whole,omitzero"` // blob: the evidence with what hidden tests showed; never exported
 }
 
 // AttemptCompared names the first accepted delivery of the job that an accepted delivery agrees with, which may be itself.
@@ -155,7 +157,8 @@ type AttemptCompared struct {
 type AttemptUndecided struct {
 	Attempt nostr.ID   `json:"attempt"`
 	Reason  string     `json:"reason"`
-	Held    guild.Hash `json:"held,omitzero"` // blob: the verdict so far, for the person
+	Held    guild.Hash `json:"held,omitzero"`  // blob: the verdict so far, for the person
+	Whole   guild.Hash `json:"whole,omitzero"` // as in AttemptJudged
 }
 
 // AttemptRefused says that the provider refused the request, or that we refused to pay first. Written by jobs.

@@ -163,6 +163,8 @@ type Finding struct {
 	Runs      []RunRecord       `json:"runs"`
 
 	carried func(ids []string) (guild.Strength, string) // the strength from some of the tests; nil if each has that of the finding
+	closed bool   // others must not see what its tests showed; see Report.Public
+	hidden []bool // which of the tests are hidden
 }
 
 // examineAll runs the criteria, those of the smoke layer first. After a failed smoke test or a breach it runs nothing
@@ -186,6 +188,7 @@ func (j *examination) examineAll(ctx context.Context) ([]Finding, error) {
 			return nil, fmt.Errorf("criterion %s: %w", criteria[i].ID, err)
 		}
 		f.settle(criteria[i])
+		j.expose(criteria[i], &f)
 		findings[i] = f
 		if stopped == "" && len(f.Breaches) > 0 {
 			stopped = notRunPrefix + "the delivery tried what it must not"

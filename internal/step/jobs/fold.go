@@ -118,6 +118,7 @@ type Attempt struct {
 	Withdrawn bool                 `json:"withdrawn,omitempty"` // the deletion was published, or given up
 	Verdict   *guild.Verdict       `json:"verdict,omitempty"`
 	Stored    guild.Hash           `json:"stored,omitzero"`    // blob: the whole verdict
+	Whole     guild.Hash           `json:"whole,omitzero"`     // blob: the evidence with what hidden tests showed; never exported
 	Agrees    nostr.ID             `json:"agrees,omitzero"`    // the first accepted attempt of the job that it agrees with
 	Later     bool                 `json:"later,omitempty"`    // it was refused for want of capacity
 	Bid       guild.Msat           `json:"bid,omitempty"`      // of the request

@@ -72,7 +72,7 @@ func (s *state) applyToAttempt(one fact.Fact, at int64) {
 	case fact.AttemptJudged:
 		s.changeAttempt(one.Attempt, func(a *Attempt) {
 			if a.end(guild.StateFor(one.Verdict.Outcome), one.Verdict.Cause, at) == nil {
-				a.Verdict, a.Stored = short(one.Verdict), one.Stored
+				a.Verdict, a.Stored, a.Whole = short(one.Verdict), one.Stored, one.Whole
 			}
 		})
 	case fact.AttemptDisputed:

@@ -31,8 +31,8 @@ type Judge struct {
 	ProfileHash func(sandbox.Profile) string
 }
 
-// Evidence is the judge's full output as JSON, which is stored as a blob. With the bundle and the delivery, anybody can
-// judge again and compare.
+// Evidence is the judge's output as JSON, which is stored as a blob. With the bundle and the delivery, anybody can judge
+// again and compare.
 type Evidence []byte
 
 // Judge judges a delivery of which only the files are known. It is otherwise like Hear.
@@ -43,7 +43,7 @@ func (j *Judge) Judge(ctx context.Context, bundleDir, deliveryDir string) (guild
 // Hear judges a case. It returns the errors of exam.Engine.ExamineHidden, or a *PersonNeeded together with the verdict
 // so far and its evidence. A delivery that tried to escape the sandbox needs no person. If functional tests did not
 // pass, and none by the delivery's fault, the error matches exam.ErrUndecided and the verdict, which has no outcome,
-// tells whose fault it was.
+// tells whose fault it was. Neither the verdict nor the evidence tells what hidden tests showed; c.Whole receives that.
 func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, error) {
 	if v, evidence, ok, err := j.checkTyped(ctx, c); ok || err != nil {
 		return v, evidence, err
@@ -60,6 +60,23 @@ func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, erro
 	if err != nil {
 		return guild.Verdict{}, nil, err
 	}
+	public, less := report.Public()
+	if less && c.Whole != nil {
+		_, whole, err := j.conclude(c, report, read)
+		if whole == nil {
+			return guild.Verdict{}, nil, err
+		}
+		c.Whole(whole)
+	}
+	v, evidence, err := j.conclude(c, public, read)
+	if evidence != nil && report.Person != "" && v.Outcome != guild.Violation {
+		return v, evidence, &PersonNeeded{Reason: report.Person}
+	}
+	return v, evidence, err
+}
+
+// conclude returns the verdict on a report, and its evidence. They come with an error if the delivery is not at fault.
+func (j *Judge) conclude(c Case, report exam.Report, read analysis.Report) (guild.Verdict, Evidence, error) {
 	v := j.verdict(c, report, read)
 	undecided := excused(v)
 	if undecided != nil && report.Person == "" {
@@ -74,9 +91,6 @@ func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, erro
 	}{Format: "guild judge evidence 1", Verdict: v, Baseline: c.Baseline, Analysis: read, Report: report})
 	if err != nil {
 		return guild.Verdict{}, nil, fmt.Errorf("evidence: %w", err)
-	}
-	if report.Person != "" && v.Outcome != guild.Violation {
-		return v, evidence, &PersonNeeded{Reason: report.Person}
 	}
 	return v, evidence, undecided
 }

@@ -53,7 +53,7 @@ func (s *Step) Rule(ctx context.Context, j *journal.Journal, attempt nostr.ID, r
 	if err != nil {
 		return fmt.Errorf("rule on attempt %.8s: %w", attempt.Hex(), err)
 	}
-	judged, err := s.keep(ctx, attempt, r.apply(v))
+	kept, err := s.keep(ctx, attempt, judged{r.apply(v), held.Whole})
 	if err != nil {
 		return fmt.Errorf("rule on attempt %.8s: %w", attempt.Hex(), err)
 	}
@@ -61,7 +61,7 @@ func (s *Step) Rule(ctx context.Context, j *journal.Journal, attempt nostr.ID, r
 		if _, still := s.fold.held(attempt); !still {
 			return fmt.Errorf("attempt %.8s: %w", attempt.Hex(), ErrNotHeld)
 		}
-		tx.Append(judged)
+		tx.Append(kept)
 		return nil
 	})
 }

@@ -128,9 +128,15 @@ func (s *Step) park(tx *journal.Tx, c pending, reason string) {
 	}
 }
 
+// judged is a verdict with the evidence that is kept beside it.
+type judged struct {
+	guild.Verdict
+	whole guild.Hash // blob of the evidence with what hidden tests showed; zero if there are none
+}
+
 // hold leaves a delivery to a person, with the results of the programs.
-func (s *Step) hold(ctx context.Context, c pending, v guild.Verdict, reason string) (due.Decision, error) {
-	raw, err := json.Marshal(v)
+func (s *Step) hold(ctx context.Context, c pending, v judged, reason string) (due.Decision, error) {
+	raw, err := json.Marshal(v.Verdict)
 	if err != nil {
 		return nil, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
 	}
@@ -140,29 +146,36 @@ func (s *Step) hold(ctx context.Context, c pending, v guild.Verdict, reason stri
 	}
 	return func(tx *journal.Tx) error {
 		if s.fold.waits(c.Attempt) {
-			tx.Append(fact.AttemptUndecided{Attempt: c.Attempt, Reason: guild.Cut(reason, maxCause), Held: held})
+			tx.Append(fact.AttemptUndecided{Attempt: c.Attempt, Reason: guild.Cut(reason, maxCause), Held: held, Whole: v.whole})
 		}
 		return nil
 	}, nil
 }
 
 // verdict judges a delivery and stores the evidence as a blob. It returns a verdict also with a *PersonNeeded.
-func (s *Step) verdict(ctx context.Context, c pending) (guild.Verdict, error) {
-	v, evidence, judged := s.examine(ctx, c)
-	if _, person := errors.AsType[*PersonNeeded](judged); judged != nil && !person {
-		return guild.Verdict{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), judged)
+func (s *Step) verdict(ctx context.Context, c pending) (judged, error) {
+	var whole Evidence
+	v, evidence, answer := s.examine(ctx, c, func(e Evidence) { whole = e })
+	if _, person := errors.AsType[*PersonNeeded](answer); answer != nil && !person {
+		return judged{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), answer)
 	}
 	var err error
 	if v.Evidence, err = s.c.Blobs.PutBytes(ctx, evidence); err != nil {
-		return guild.Verdict{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
+		return judged{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
 	}
-	return v, judged
+	j := judged{Verdict: v}
+	if whole != nil {
+		if j.whole, err = s.c.Blobs.PutBytes(ctx, whole); err != nil {
+			return judged{}, fmt.Errorf("judge attempt %.8s: %w", c.Attempt.Hex(), err)
+		}
+	}
+	return j, answer
 }
 
 // keep stores the whole verdict as a blob, and returns the fact that names it. The blob is stored before the fact is
 // recorded, so that no fact names a missing blob after a crash.
-func (s *Step) keep(ctx context.Context, attempt nostr.ID, v guild.Verdict) (fact.AttemptJudged, error) {
-	raw, err := json.Marshal(v)
+func (s *Step) keep(ctx context.Context, attempt nostr.ID, v judged) (fact.AttemptJudged, error) {
+	raw, err := json.Marshal(v.Verdict)
 	if err != nil {
 		return fact.AttemptJudged{}, err
 	}
@@ -174,7 +187,7 @@ func (s *Step) keep(ctx context.Context, attempt nostr.ID, v guild.Verdict) (fac
 	if err != nil {
 		return fact.AttemptJudged{}, err
 	}
-	return fact.AttemptJudged{Attempt: attempt, Verdict: brief(v), Hash: hash, Stored: stored}, nil
+	return fact.AttemptJudged{Attempt: attempt, Verdict: brief(v.Verdict), Hash: hash, Stored: stored, Whole: v.whole}, nil
 }
 
 // brief returns the verdict in the form of the fact, with shortened lists.
@@ -192,7 +205,8 @@ func brief(v guild.Verdict) guild.Verdict {
 }
 
 // examine unpacks both bundles and judges the delivery. A delivery that is not a bundle is a failure of the provider.
-func (s *Step) examine(ctx context.Context, c pending) (guild.Verdict, Evidence, error) {
+// whole is Case.Whole.
+func (s *Step) examine(ctx context.Context, c pending, whole func(Evidence)) (guild.Verdict, Evidence, error) {
 	dir, err := os.MkdirTemp(s.c.Scratch, "judge-")
 	if err != nil {
 		return guild.Verdict{}, nil, err
@@ -209,7 +223,7 @@ func (s *Step) examine(ctx context.Context, c pending) (guild.Verdict, Evidence,
 			Cause: guild.Cut("the delivery is not a bundle: "+err.Error(), 500)}
 		return v, Evidence(v.Cause), nil
 	}
-	hearing := Case{Bundle: bundle, Delivery: delivery, Task: c.Order.Task, Provider: c.Provider, Latency: time.Duration(c.Latency) * time.Millisecond}
+	hearing := Case{Bundle: bundle, Delivery: delivery, Task: c.Order.Task, Provider: c.Provider, Latency: time.Duration(c.Latency) * time.Millisecond, Whole: whole}
 	if s.c.Baseline != nil {
 		hearing.Baseline = s.c.Baseline(c.Order.Task)
 	}
@@ -274,9 +288,10 @@ type pending struct {
 	Provider nostr.PubKey `json:"provider"`
 	Order    order        `json:"order"`
 	Delivery guild.Hash   `json:"delivery"`
-	Latency  int64        `json:"latency_ms"`    // ms from the request to its result
-	Here     bool         `json:"here"`          // the delivery is stored here
-	Held     guild.Hash   `json:"held,omitzero"` // blob of the verdict so far, if a person must rule
+	Latency  int64        `json:"latency_ms"`     // ms from the request to its result
+	Here     bool         `json:"here"`           // the delivery is stored here
+	Held     guild.Hash   `json:"held,omitzero"`  // blob of the verdict so far, if a person must rule
+	Whole    guild.Hash   `json:"whole,omitzero"` // as in fact.AttemptJudged, of that verdict
 	At       int64        `json:"at"`
 	Over     int64        `json:"over,omitempty"`  // Unix ms of the verdict
 	Again    int          `json:"again,omitempty"` // number of disputes
@@ -332,6 +347,10 @@ func (f *Fold) Held(attempt nostr.ID) (guild.Hash, bool) {
 	return c.Held, ok
 }
 
+// Whole returns the blob of the evidence with what hidden tests showed, for a delivery that waits for a person; zero if
+// there are none.
+func (f *Fold) Whole(attempt nostr.ID) guild.Hash { return f.of(attempt).Whole }
+
 // held returns a delivery that waits for a person.
 func (f *Fold) held(attempt nostr.ID) (pending, bool) {
 	c := f.of(attempt)
@@ -365,7 +384,7 @@ func (s *state) apply(one fact.Fact, at int64) {
 	case fact.AttemptFetched:
 		s.change(one.Attempt, func(c *pending) { c.Here = true })
 	case fact.AttemptUndecided:
-		s.change(one.Attempt, func(c *pending) { c.Held = one.Held })
+		s.change(one.Attempt, func(c *pending) { c.Held, c.Whole = one.Held, one.Whole })
 	case fact.AttemptJudged:
 		s.heard(one.Attempt, at)
 	case fact.AttemptDisputed:
@@ -388,7 +407,7 @@ func (s *state) heard(attempt nostr.ID, at int64) {
 		s.Order = s.Order[1:]
 	}
 	if c, ok := s.Cases.Get(attempt.Hex()); ok {
-		c.Over, c.Held = at, guild.Hash{}
+		c.Over, c.Held, c.Whole = at, guild.Hash{}, guild.Hash{}
 		s.Heard.Set(attempt.Hex(), c)
 		s.Order = append(s.Order, attempt.Hex())
 	}

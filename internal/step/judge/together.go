@@ -50,7 +50,7 @@ func (s *Step) parkAll(tx *journal.Tx, all []pending, reason string) {
 // adjudicate judges each delivery by itself, and then has an opinion choose one of the successful ones or merge them.
 func (s *Step) adjudicate(ctx context.Context, all []pending) (due.Decision, error) {
 	var sound []int // indices in all
-	verdicts := make([]guild.Verdict, len(all))
+	verdicts := make([]judged, len(all))
 	persons := make([]*PersonNeeded, len(all))
 	for i, c := range all {
 		v, err := s.verdict(ctx, c)
@@ -71,7 +71,7 @@ func (s *Step) adjudicate(ctx context.Context, all []pending) (due.Decision, err
 	for k, i := range sound {
 		persons[i] = person
 		if len(chosen) > 0 {
-			verdicts[i] = weighed(verdicts[i], chosen[k])
+			verdicts[i].Verdict = weighed(verdicts[i].Verdict, chosen[k])
 		}
 	}
 	var decisions []due.Decision
@@ -94,7 +94,7 @@ func (s *Step) adjudicate(ctx context.Context, all []pending) (due.Decision, err
 
 // decide returns the decision that records the verdict on one delivery or, if a person is needed, that it waits for
 // one.
-func (s *Step) decide(ctx context.Context, c pending, v guild.Verdict, person *PersonNeeded) (due.Decision, error) {
+func (s *Step) decide(ctx context.Context, c pending, v judged, person *PersonNeeded) (due.Decision, error) {
 	if person != nil {
 		return s.hold(ctx, c, v, person.Reason)
 	}

@@ -27,6 +27,9 @@ type Case struct {
 	Provider nostr.PubKey  // the provider; zero if unknown
 	Latency  time.Duration // from the request to its result; 0 if unknown
 	Baseline Baseline      // of the task; zero if there is none
+
+	// Whole receives the evidence with what hidden tests showed, if there are any; optional. It must not be exported.
+	Whole func(Evidence)
 }
 
 // findings is the sum of the findings of an examination.
