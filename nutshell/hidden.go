@@ -134,15 +134,15 @@ func ParseSalts(b []byte) ([]guild.Commitment, error) {
 		return nil, &ManifestError{File: SaltsFile, Reason: err.Error()}
 	}
 	for i, c := range file.Hidden {
-		if !isHidden(c.Path) {
+		if !IsHidden(c.Path) {
 			return nil, &ManifestError{SaltsFile, fmt.Sprintf("hidden_tests.%d.path", i), "is not below " + HiddenDir}
 		}
 	}
 	return file.Hidden, nil
 }
 
-// isHidden reports whether a path is that of a file or folder that stays with the customer.
-func isHidden(p string) bool {
+// IsHidden reports whether a path is that of a file or folder that stays with the customer.
+func IsHidden(p string) bool {
 	return strings.HasPrefix(p, HiddenDir+"/") && path.Clean(p) == p && unsafePath(p) == ""
 }
 
@@ -185,7 +185,7 @@ func (m *Manifest) withoutHidden() error {
 	}
 	kept := make([]json.RawMessage, 0, len(lines))
 	for i, line := range lines {
-		if !isHidden(m.read.Files.Tree[i].Path) {
+		if !IsHidden(m.read.Files.Tree[i].Path) {
 			kept = append(kept, line)
 		}
 	}

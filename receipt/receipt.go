@@ -61,6 +61,11 @@ type Receipt struct {
 	Bolt11         string        `json:"bolt11,omitempty"`          // the paid invoice; lightning only
 	Supersedes     string        `json:"supersedes,omitempty"`      // id of the receipt that this one replaces after a dispute
 
+	// The verdict's own, all three or none. Receipts from before tests had strengths have none.
+	Score     *guild.Score     `json:"score_micro,omitempty"`
+	Strength  guild.Strength   `json:"strength,omitempty"`
+	Strengths *guild.Strengths `json:"strengths,omitempty"` // functional tests that passed, by strength and by exposure
+
 	Extra map[string]stdjson.RawMessage `json:"-"` // unknown fields, kept
 }
 
@@ -69,7 +74,7 @@ var names = []string{
 	"receipt_id", "session_id", "trajectory_hash", "policy_bundle_id", "job_hash", "payment_proof", "rail", "asset_id",
 	"amount_msats", "provider_id", "approval_rule_id", "timestamp", "provider_pubkey", "task", "job", "attempt",
 	"request_event", "result_event", "bundle_hash", "delivery_hash", "outcome", "verdict_hash", "idempotency_key",
-	"quote_event", "bolt11", "supersedes",
+	"quote_event", "bolt11", "supersedes", "score_micro", "strength", "strengths",
 }
 
 // PaymentProof proves a payment.

@@ -15,7 +15,7 @@ import (
 
 // Validate returns the first fault in the form of r, or nil. Its errors match ErrInvalid.
 func (r Receipt) Validate() error {
-	for _, check := range []func(Receipt) error{Receipt.checkIdentity, Receipt.checkOutcome, Receipt.checkPayment} {
+	for _, check := range []func(Receipt) error{Receipt.checkIdentity, Receipt.checkOutcome, Receipt.checkStrength, Receipt.checkPayment} {
 		if err := check(r); err != nil {
 			return fmt.Errorf("receipt %.40s: %w", r.ID, err)
 		}
@@ -68,6 +68,28 @@ func (r Receipt) checkOutcome() error {
 		return invalid("verdict_hash", "is missing beside an outcome")
 	case r.ResultEvent == (nostr.ID{}):
 		return invalid("result_event", "is missing beside an outcome")
+	}
+	return nil
+}
+
+// checkStrength checks that score, strength and counts are all there or none, and only beside an outcome.
+func (r Receipt) checkStrength() error {
+	set := r.Strength != ""
+	switch {
+	case set != (r.Score != nil) || set != (r.Strengths != nil):
+		return invalid("score_micro, strength and strengths", "are all there or none is")
+	case !set:
+		return nil
+	case r.Outcome == "":
+		return invalid("strength", "is there without an outcome")
+	case !slices.Contains([]guild.Strength{guild.Strong, guild.Mixed, guild.Weak, guild.Unverified}, r.Strength):
+		return invalid("strength", "%.40q is not a strength", r.Strength)
+	case *r.Score < 0 || *r.Score > guild.Micro:
+		return invalid("score_micro", "is %d", *r.Score)
+	}
+	n := *r.Strengths
+	if min(n.Strong, n.Mixed, n.Weak, n.Visible, n.Hidden, n.Drawn) < 0 {
+		return invalid("strengths", "has a negative count")
 	}
 	return nil
 }

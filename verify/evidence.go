@@ -43,6 +43,8 @@ type evidence struct {
 
 type finding struct {
 	Strength guild.Strength `json:"strength"`
+	Fault    string         `json:"fault"`
+	Runs     few[struct{}]  `json:"runs"`
 	Tests    few[test]      `json:"tests"`
 	Breaches few[struct{}]  `json:"violations"`
 }
@@ -140,7 +142,7 @@ var ruled = []string{"outcome", "cause", "score_micro", "dimensions", "standing"
 
 // opined are the fields that an opinion replaces. An opinion compares a result with others after the result was judged
 // by itself; it adds a test.
-var opined = []string{"outcome", "cause", "score_micro", "dimensions", "standing", "strength", "tier", "expected", "passed", "tests", "warnings",
+var opined = []string{"outcome", "cause", "score_micro", "dimensions", "standing", "strength", "strengths", "tier", "expected", "passed", "tests", "warnings",
 	"speed", "annotations", "quality", "opinion"}
 
 // sameVerdict checks that the verdict in the evidence equals verdict.json. It ignores the field that names the
@@ -179,19 +181,17 @@ func (x *export) sameVerdict(e evidence) error {
 	return nil
 }
 
-// sameTests checks that the verdict has the tests of the findings, and is as strong as the weakest finding.
+// sameTests checks that the verdict has the tests of the findings, and the strength that follows from them.
 func (v verdict) sameTests(e evidence) error {
 	var tests []test
-	breaches, strength := 0, guild.Strong
+	breaches := 0
 	for _, f := range e.Findings {
 		tests = append(tests, f.Tests...)
 		breaches += len(f.Breaches)
-		if f.Strength != guild.Strong {
-			strength = guild.Weak
-		}
 	}
-	if len(e.Findings) == 0 {
-		strength = guild.Weak
+	strength := weakest(e.Findings)
+	if v.Strengths != nil {
+		strength = strengthOf(e.Findings)
 	}
 	own, asFound := v.judged()
 	switch {

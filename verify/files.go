@@ -29,7 +29,7 @@ var limits = map[string]int64{
 	FileBundle: maxFile, FileDelivery: maxFile,
 	FileVerdict: maxVerdict, FileEvidence: maxFile, FileReplay: maxFile, FilePolicy: maxSmall,
 	FileEntry: maxEntry, FileProof: maxSmall, FileCheckpoint: maxEvent,
-	FileTransaction: maxVerdict,
+	FileTransaction: maxVerdict, FileHidden: maxFile,
 }
 
 // limitOf returns the maximal size of a file in bytes, or an error if an export may not have the file.

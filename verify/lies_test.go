@@ -97,6 +97,56 @@ func lies() map[string]struct {
 		"invalid violation":               judges(func(v map[string]any) { v["violations"] = []any{map[string]any{"syscall": "ptrace"}} }, "verdict"),
 		"a better pace":                   judges(func(v map[string]any) { dimension(v, 1)["value_micro"] = 1_000_000; v["score_micro"] = 944_000 }, "evidence"),
 
+		"a strength without counts": judges(func(v map[string]any) { v["strength"] = "mixed" }, "verdict", "evidence"),
+		"more strong tests than there are": judges(func(v map[string]any) {
+			proven(v)
+			v["strengths"].(map[string]any)["strong"] = 3
+		}, "verdict"),
+		"more hidden tests than there are": judges(func(v map[string]any) {
+			proven(v)
+			v["strengths"].(map[string]any)["hidden"] = 3
+		}, "verdict"),
+		"strong without a strong test": judges(func(v map[string]any) {
+			proven(v)
+			for _, t := range v["tests"].([]any) {
+				if t := t.(map[string]any); t["strength"] == "strong" && t["layer"] != "performance" {
+					t["strength"] = "weak"
+				}
+			}
+			v["strengths"] = map[string]any{"strong": 0, "mixed": 1, "weak": 2, "visible": 1, "hidden": 2, "drawn": 0}
+		}, "verdict"),
+		"unverified with strong tests": judges(func(v map[string]any) { proven(v); v["strength"] = "unverified" }, "verdict", "evidence"),
+		"invalid strength":             judges(func(v map[string]any) { proven(v); v["strength"] = "certain" }, "receipt", "verdict", "evidence"),
+		"invalid exposure":             judges(func(v map[string]any) { firstTest(v)["exposure"] = "secret" }, "verdict"),
+		"invalid blame":                judges(func(v map[string]any) { v["tests"].([]any)[4].(map[string]any)["blame"] = "the weather" }, "verdict"),
+		"a blame of what passed":       judges(func(v map[string]any) { firstTest(v)["blame"] = "delivery" }, "verdict"),
+		"a strength of what failed":    judges(func(v map[string]any) { v["tests"].([]any)[4].(map[string]any)["strength"] = "weak" }, "verdict"),
+		"a failure excused": judges(func(v map[string]any) {
+			firstTest(v)["state"], firstTest(v)["blame"] = "failed", "machine"
+			v["passed"], v["outcome"], v["cause"] = 4, "FAILURE", "x"
+		}, "verdict"),
+		"weaker findings than the verdict": {story{verdict: proven, evidence: func(e map[string]any) { e["findings"].([]any)[0].(map[string]any)["strength"] = "mixed" }},
+			[]string{"evidence"}},
+		"findings that were not tried": {story{verdict: proven, evidence: func(e map[string]any) {
+			f := e["findings"].([]any)[0].(map[string]any)
+			f["strength"] = "weak"
+			delete(f, "runs")
+		}}, []string{"evidence"}},
+		"another strength in the receipt": {story{verdict: proven, receipt: func(r *receipt.Receipt) { r.Strength = guild.Mixed }}, []string{"verdict"}},
+		"another score in the receipt":    {story{verdict: proven, receipt: func(r *receipt.Receipt) { s := guild.Score(1); r.Score = &s }}, []string{"verdict"}},
+		"other counts in the receipt":     {story{verdict: proven, receipt: func(r *receipt.Receipt) { r.Strengths = &guild.Strengths{} }}, []string{"verdict"}},
+		"a strength alone in the receipt": {story{verdict: proven, receipt: func(r *receipt.Receipt) { r.Score = nil }}, []string{"receipt", "verdict"}},
+		"a strength of an old verdict": says(func(r *receipt.Receipt) {
+			s := guild.Score(894_000)
+			r.Score, r.Strength, r.Strengths = &s, guild.Strong, &guild.Strengths{}
+		}, "verdict"),
+		"other hidden tests": {story{reveals: true, verdict: func(v map[string]any) {
+			proven(v)
+			v["hidden"].([]any)[1].(map[string]any)["path"] = "tests/hidden/other.py"
+		}}, []string{"hidden tests"}},
+		"fewer hidden tests":      {story{reveals: true, verdict: func(v map[string]any) { proven(v); v["hidden"] = v["hidden"].([]any)[:1] }}, []string{"hidden tests"}},
+		"hidden tests of nothing": {story{reveals: true}, []string{"hidden tests"}},
+
 		"evidence of another verdict": {story{evidence: func(e map[string]any) { e["verdict"].(map[string]any)["tier"] = "x" }}, []string{"evidence"}},
 		"evidence of other tests": {story{evidence: func(e map[string]any) {
 			f := e["findings"].([]any)[0].(map[string]any)

@@ -24,6 +24,7 @@ func about(file string) string {
 		verify.FileQuote: "payment", verify.FileTransaction: "payment", verify.FileBundle: "bundle", verify.FileDelivery: "delivery",
 		verify.FileVerdict: "verdict", verify.FileEvidence: "evidence", verify.FileReplay: "trajectory", verify.FilePolicy: "policy",
 		verify.FileEntry: "journal entry", verify.FileProof: "journal entry", verify.FileCheckpoint: "checkpoint",
+		verify.FileHidden: "hidden tests",
 	}[file]
 }
 

@@ -17,6 +17,8 @@ type verdict struct {
 	Cause       string               `json:"cause"`
 	Score       guild.Score          `json:"score_micro"`
 	Strength    guild.Strength       `json:"strength"`
+	Strengths   *strengths           `json:"strengths"`
+	Hidden      few[commitment]      `json:"hidden"`
 	Expected    int64                `json:"expected"`
 	Passed      int64                `json:"passed"`
 	Tests       few[test]            `json:"tests"`
@@ -39,6 +41,16 @@ type test struct {
 	ID    string `json:"id"`
 	State string `json:"state"`
 	Layer string `json:"layer"`
+
+	Strength guild.Strength `json:"strength"`
+	Exposure guild.Exposure `json:"exposure"`
+	Blame    guild.Blame    `json:"blame"`
+}
+
+// commitment is the hash that a hidden test was promised by.
+type commitment struct {
+	Path string `json:"path"`
+	Hash string `json:"hash"`
 }
 
 type quality struct {
@@ -109,8 +121,11 @@ func (x *export) checkVerdict() (string, error) {
 	if v.Outcome != x.receipt.Outcome {
 		return "", fmt.Errorf("its outcome is %.40s, and the receipt's %.40s", v.Outcome, x.receipt.Outcome)
 	}
+	if err := v.sameInReceipt(x.receipt); err != nil {
+		return "", err
+	}
 	for _, rule := range []func(verdict) error{
-		verdict.checkCounts, verdict.checkOutcome, verdict.checkDimensions, verdict.checkScore, verdict.checkPraise,
+		verdict.checkCounts, verdict.checkStrength, verdict.checkOutcome, verdict.checkDimensions, verdict.checkScore, verdict.checkPraise,
 	} {
 		if err := rule(v); err != nil {
 			return "", err
@@ -143,10 +158,16 @@ func (t tally) share() guild.Score {
 type tallies struct{ smoke, functional, side, performance tally }
 
 // count sorts the tests by layer. If none is functional, all count as functional; so do those of a verdict that lists
-// no tests.
+// no tests. A test that did not pass by no fault of the delivery does not count.
 func (v verdict) count() (t tallies) {
 	all := tally{v.Passed, v.Expected}
+	excused := false // a functional test
 	for _, one := range v.Tests {
+		if one.excused() {
+			all.expected--
+			excused = excused || !one.beside()
+			continue
+		}
 		into := []*tally{&t.functional}
 		switch one.Layer {
 		case guild.LayerSmoke:
@@ -163,7 +184,7 @@ func (v verdict) count() (t tallies) {
 			}
 		}
 	}
-	if t.functional.expected == 0 {
+	if t.functional.expected == 0 && !excused {
 		t.functional = all
 	}
 	return t
@@ -261,6 +282,9 @@ func (v verdict) checkDimensions() error {
 		switch d.Name {
 		case "correctness":
 			value, known = v.correctness(tests)
+			if v.Ruling != nil && v.Outcome == guild.Partial && tests.functional.expected == 0 && d.Value == guild.Micro/2 {
+				value = d.Value // a part of what no test measured
+			}
 		case "performance":
 			value = d.Value
 		case "resources":

@@ -32,6 +32,7 @@ const (
 	FileCheckpoint   = "journal/checkpoint.event.json"
 	DirReviews       = "reviews" // one file <event id>.json per review
 	FileTransaction  = "payment/transaction"
+	FileHidden       = "hidden.json" // only in an export that reveals the hidden tests
 )
 
 // State is the result of a check.
@@ -87,6 +88,7 @@ func lines() []line {
 		{"delivery", (*export).checkDelivery},
 		{"verdict", (*export).checkVerdict},
 		{"evidence", (*export).checkEvidence},
+		{"hidden tests", (*export).checkHidden},
 		{"trajectory", (*export).checkTrajectory},
 		{"policy", (*export).checkPolicy},
 		{"payment", (*export).checkPayment},

@@ -54,6 +54,8 @@ func stories() map[string]story {
 		"typed, and ruled":      {typed: true, verdict: ruledPartial},
 		"typed, sealed":         {typed: true, sealed: true},
 		"answered in plain":     {plain: "42"},
+		"with strengths":        {verdict: proven},
+		"with hidden tests":     {verdict: proven, reveals: true},
 	}
 }
 
@@ -75,6 +77,9 @@ func TestValidExports(t *testing.T) {
 		want := []string{}
 		if s.closed {
 			want = append(want, "job hash")
+		}
+		if !s.reveals {
+			want = append(want, "hidden tests")
 		}
 		if s.rail == "" || s.rail == "onchain" {
 			want = append(want, "payment")
@@ -170,7 +175,7 @@ func FuzzExport(f *testing.F) {
 			return
 		}
 		r := verify.Export(dir(files{verify.FileReceipt: base, name: b})) // without the other files, because their signatures take long
-		if len(r.Checks) != 17 {
+		if len(r.Checks) != 18 {
 			t.Fatalf("%v", r)
 		}
 		for _, c := range r.Checks {

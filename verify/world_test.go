@@ -81,6 +81,7 @@ func (p person) seal(t testing.TB, with person) nip90.Sealer {
 type story struct {
 	sealed, closed bool // sealed: request and result are encrypted; closed: the export has no keys
 	unjudged       bool
+	reveals        bool // the export has the hidden tests
 	superseding    bool
 	typed          bool   // a typed job: request and result travel in the events themselves
 	plain          string // the result of a provider without bundles
@@ -115,6 +116,9 @@ func (s story) export(t testing.TB) files {
 		delivery = nut(t, typedManifest, map[string]string{"delivery/artifacts/output.txt": s.plain})
 	}
 	out[verify.FileBundle], out[verify.FileDelivery] = bundle, delivery
+	if s.reveals {
+		out[verify.FileHidden] = must[[]byte](t)(verify.EncodeHidden(hiddenTests()))
+	}
 
 	request, order := s.asked(t, out, job, bundle)
 	result := s.answered(t, out, request, delivery)
@@ -222,6 +226,15 @@ func (s story) stated(t testing.TB, out files, job guild.JobID, request nostr.Ev
 	r.SetProvider(provider().public)
 	if !s.unjudged {
 		r.Outcome, r.VerdictHash = s.judged(t, out)
+		var v struct {
+			Score     guild.Score      `json:"score_micro"`
+			Strength  guild.Strength   `json:"strength"`
+			Strengths *guild.Strengths `json:"strengths"`
+		}
+		ok(t, json.Unmarshal(out[verify.FileVerdict], &v))
+		if v.Strengths != nil {
+			r.Score, r.Strength, r.Strengths = &v.Score, v.Strength, v.Strengths
+		}
 	}
 	r.TrajectoryHash = trajectory(t, out, r)
 	return r
@@ -262,6 +275,37 @@ func (s story) judged(t testing.TB, out files) (guild.Outcome, guild.Hash) {
 	v["evidence"] = guild.Sum(raw).String()
 	out[verify.FileVerdict] = must[[]byte](t)(canon.Marshal(v))
 	return guild.Outcome(fmt.Sprint(v["outcome"])), guild.Sum(out[verify.FileVerdict])
+}
+
+// hiddenTests returns two hidden tests with their commitments.
+func hiddenTests() []verify.RevealedTest {
+	var tests []verify.RevealedTest
+	for i, content := range []string{"def test_b(): assert f(2) == 4\n", "def test_c(): assert f(3) == 9\n"} {
+		salt := guild.Sum([]byte(content))
+		tests = append(tests, verify.RevealedTest{
+			Path: fmt.Sprintf("tests/hidden/test_%d.py", i), Hash: guild.Sum(append(salt[:], content...)), Salt: salt.Hex(), Content: []byte(content),
+		})
+	}
+	return tests
+}
+
+// proven adds to the verdict of verdictText what its tests are worth, and the hidden tests.
+func proven(v map[string]any) {
+	for i, worth := range [][2]string{{"strong", "visible"}, {"strong", "hidden"}, {"mixed", "hidden"}, {"weak", "visible"}, {"", "visible"}, {"strong", "visible"}} {
+		test := v["tests"].([]any)[i].(map[string]any)
+		test["exposure"], test["because"] = worth[1], "a changed answer makes it fail"
+		if test["strength"] = worth[0]; worth[0] == "" {
+			delete(test, "strength")
+			test["blame"] = "delivery"
+		}
+	}
+	v["strengths"] = map[string]any{"strong": 2, "mixed": 1, "weak": 0, "visible": 1, "hidden": 2, "drawn": 0}
+	v["unproven"] = []any{"g"}
+	var hidden []any
+	for _, t := range hiddenTests() {
+		hidden = append(hidden, map[string]any{"path": t.Path, "hash": t.Hash.String()})
+	}
+	v["hidden"] = hidden
 }
 
 // verdictText is the verdict on a good delivery that fails one edge test and is a little slow.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,8 @@ import (
 	"guild/internal/cli"
 	"guild/internal/judging/exam"
 	"guild/internal/step/judge"
+	"guild/nutshell"
+	"guild/verify"
 )
 
 // judgeOptions are the flags of judge run.
@@ -50,7 +53,7 @@ is then empty, and so_far has the outcome by programs).`,
 		return p.runJudge(cmd.Context(), args[0], args[1], o)
 	})
 	cmd.Flags().StringVar(&o.tier, "tier", "", "the sandbox to use (default: the best that works; guild judge doctor lists them)")
-	cmd.Flags().StringVar(&o.hidden, "hidden", "", "directory of the hidden tests (default: the bundle's tests/hidden)")
+	cmd.Flags().StringVar(&o.hidden, "hidden", "", "directory of the hidden tests, or hidden.json of an export (default: the bundle's tests/hidden)")
 	cmd.Flags().StringVar(&o.against, "against", "", "a verdict.json to compare with")
 	cmd.Flags().BoolVar(&o.keep, "keep", false, "keep the verdict, the evidence and what was unpacked")
 	return cmd
@@ -73,7 +76,11 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 		}
 	}()
 	var whole judge.Evidence
-	hearing := judge.Case{Hidden: o.hidden, Whole: func(e judge.Evidence) { whole = e }}
+	hidden, err := revealedTests(o.hidden, scratch)
+	if err != nil {
+		return nil, err
+	}
+	hearing := judge.Case{Hidden: hidden, Whole: func(e judge.Evidence) { whole = e }}
 	if hearing.Bundle, err = opened(ctx, bundle, scratch); err != nil {
 		return nil, err
 	}
@@ -119,11 +126,7 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 // check checks the files that the flags name, before anything is judged.
 func (o judgeOptions) check() error {
 	if o.hidden != "" {
-		info, err := os.Stat(o.hidden)
-		if err == nil && !info.IsDir() {
-			err = fmt.Errorf("%s is not a directory", o.hidden)
-		}
-		if err != nil {
+		if _, err := os.Stat(o.hidden); err != nil {
 			return cli.Usage(fmt.Errorf("--hidden: %w", err))
 		}
 	}
@@ -132,6 +135,42 @@ func (o judgeOptions) check() error {
 		return err
 	}
 	return nil
+}
+
+// revealedTests returns the directory of the hidden tests. Those in the hidden.json of an export are unpacked below
+// scratch.
+func revealedTests(name, scratch string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	if info, err := os.Stat(name); err != nil || info.IsDir() {
+		return name, err
+	}
+	wrong := func(err error) error {
+		return cli.WithHint(cli.Usage(fmt.Errorf("--hidden: %s: %w", name, err)), "give a directory, or hidden.json of an export with --reveal")
+	}
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return "", wrong(err)
+	}
+	tests, err := verify.ParseHidden(raw)
+	if err != nil {
+		return "", wrong(err)
+	}
+	dir := filepath.Join(scratch, "hidden")
+	var commitments []guild.Commitment
+	for _, t := range tests {
+		file := filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(t.Path, nutshell.HiddenDir)))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, t.Content, 0o600)); err != nil {
+			return "", err
+		}
+		commitments = append(commitments, guild.Commitment{Path: t.Path, Hash: t.Hash, Salt: t.Salt})
+	}
+	salts, err := nutshell.Salts(commitments)
+	if err != nil {
+		return "", err
+	}
+	return dir, os.WriteFile(filepath.Join(dir, filepath.Base(nutshell.SaltsFile)), salts, 0o600)
 }
 
 // readVerdict reads a verdict that judge run kept.

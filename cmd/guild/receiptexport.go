@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,6 +30,7 @@ type exporting struct {
 	file    string
 	dir     string
 	without []string
+	reveal  bool
 	force   bool
 }
 
@@ -50,6 +52,9 @@ files are skipped, and all others are made. Without the bundle or the delivery,
 the key of the message that brought it is left out, too; a message that was not
 encrypted still shows it.
 
+Nothing in the file tells what hidden tests expect. With --reveal it has these tests,
+and anybody can check that they are the promised ones, and judge again.
+
 The exit code is 1 if a check fails; the file is written all the same.`,
 		Example: "  guild receipt export 5f21c9aa\n  guild receipt export 5f21c9aa --without bundle.nut\n  guild receipt export r-12ab34cd -o - > evidence.zip",
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
@@ -59,6 +64,7 @@ The exit code is 1 if a check fails; the file is written all the same.`,
 	flags.StringVarP(&o.file, "output", "o", "", "file to write, - for standard output (default receipt-ID.zip)")
 	flags.StringVar(&o.dir, "dir", "", "write a directory instead of one file")
 	flags.StringArrayVar(&o.without, "without", nil, "leave a file out, as bundle.nut; reviews for all of them")
+	flags.BoolVar(&o.reveal, "reveal", false, "show the hidden tests, so that others can judge again")
 	flags.BoolVar(&o.force, "force", false, "replace the export that is there, as a whole")
 	cmd.Flag("json").Usage = "print what was written and how its checks come out as JSON"
 	cli.Exclusive(cmd, "output", "dir")
@@ -69,7 +75,7 @@ The exit code is 1 if a check fails; the file is written all the same.`,
 func (p *program) runReceiptExport(ctx context.Context, id string, o exporting) (*cli.Result, error) {
 	var packed []byte
 	err := p.inspecting(ctx, p.identity, node.Inspect, func(client *control.Client, _ bool) (err error) {
-		packed, err = control.ReceiptExport.Call(ctx, client, append([]string{id}, o.without...)...)
+		packed, err = control.ReceiptExport.Call(ctx, client, append([]string{id, strconv.FormatBool(o.reveal)}, o.without...)...)
 		return err
 	})
 	if err != nil {

@@ -22,11 +22,26 @@ func (s *Server) getReceiptExport(r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := s.c.Evidence.Of(r.Context(), job, stored, evidence.Options{Without: r.URL.Query()["without"]})
+	reveal, err := revealing(r.URL.Query().Get("reveal"))
+	if err != nil {
+		return nil, err
+	}
+	files, err := s.c.Evidence.Of(r.Context(), job, stored, evidence.Options{Without: r.URL.Query()["without"], Reveal: reveal})
 	if err != nil {
 		return nil, exportProblem(err)
 	}
 	return verify.Pack(files)
+}
+
+// revealing parses the parameter reveal.
+func revealing(text string) (bool, error) {
+	switch text {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	}
+	return false, wrongUsage("reveal is true or false", fmt.Errorf("reveal %.40q", text))
 }
 
 // exportProblem adds a hint how to make the export possible.

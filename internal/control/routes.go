@@ -22,7 +22,7 @@ var (
 	NodeRecipient = resource("GET /v1/recipient", (*Server).getRecipient)
 
 	Receipt       = document("GET /v1/receipts/{id}", "application/json", (*Server).getReceipt)
-	ReceiptExport = document("GET /v1/receipts/{id}/export?without", "application/zip", (*Server).getReceiptExport)
+	ReceiptExport = document("GET /v1/receipts/{id}/export?reveal&without", "application/zip", (*Server).getReceiptExport)
 	Replay        = document("GET /v1/replays/{id}?attempt", "application/x-ndjson", (*Server).getReplay)
 
 	Providers         = resource("GET /v1/providers?task", (*Server).getProviders)

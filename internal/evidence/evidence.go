@@ -4,6 +4,7 @@
 package evidence
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"fiatjaf.com/nostr"
 
@@ -22,6 +24,7 @@ import (
 	"guild/internal/step/record"
 	"guild/nip90"
 	"guild/nipreview"
+	"guild/nutshell"
 	"guild/receipt"
 	"guild/seal"
 	"guild/verify"
@@ -49,9 +52,10 @@ type Config struct {
 	Prove func(ctx context.Context, seq uint64) (entry []byte, proof seal.Proof, checkpoint nostr.Event, err error)
 }
 
-// Options selects what an export omits.
+// Options selects what an export omits, and what it reveals.
 type Options struct {
 	Without []string // names of files that Optional lists
+	Reveal  bool     // the hidden tests too, so that others can judge again
 }
 
 // Optional lists the files that an export can omit: all except the receipt. All reviews have one name, "reviews". A
@@ -91,7 +95,7 @@ func (c *Collector) Of(ctx context.Context, job guild.JobID, s record.Stored, o 
 			return nil, fmt.Errorf("%.80q: %w", name, ErrNoFile)
 		}
 	}
-	x := export{c: c.c, job: job, stored: s, without: o.Without, files: map[string][]byte{}}
+	x := export{c: c.c, job: job, stored: s, without: o.Without, reveal: o.Reveal, files: map[string][]byte{}}
 	if err := x.gather(ctx); err != nil {
 		return nil, fmt.Errorf("export of receipt %s: %w", s.Receipt, err)
 	}
@@ -104,9 +108,11 @@ type export struct {
 	job     guild.JobID
 	stored  record.Stored
 	without []string
+	reveal  bool
 	receipt receipt.Receipt
 	files   map[string][]byte
 
+	hidden    guild.Hash // blob of the hidden tests, as a bundle
 	planned   *fact.AttemptPlanned
 	delivered *fact.AttemptDelivered
 	judged    *fact.AttemptJudged // the verdict that the receipt refers to
@@ -128,7 +134,7 @@ func (x *export) gather(ctx context.Context) error {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		x.sayReceipt, x.addRequest, x.addResult, x.addDocuments, x.addPolicy, x.addProof, x.addReviews,
+		x.sayReceipt, x.addRequest, x.addResult, x.addDocuments, x.addHidden, x.addPolicy, x.addProof, x.addReviews,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -179,6 +185,8 @@ func (x *export) search(entries iter.Seq2[fact.Entry, error]) error {
 // have several after a dispute.
 func (x *export) take(f fact.Fact, seq uint64) {
 	switch f := f.(type) {
+	case fact.JobOpened:
+		x.hidden = f.Hidden
 	case fact.AttemptPlanned:
 		if f.Attempt == x.stored.Attempt {
 			x.planned = &f
@@ -318,6 +326,59 @@ func (x *export) addDocuments(context.Context) error {
 		x.files[b.name] = raw
 	}
 	return nil
+}
+
+// addHidden adds the hidden tests that the verdict names, with what opens the commitments to them, if they are to be
+// revealed.
+func (x *export) addHidden(context.Context) error {
+	if !x.reveal || x.hidden.IsZero() || x.judged == nil {
+		return nil
+	}
+	raw, err := x.c.Blobs.ReadAll(x.hidden, maxDocument)
+	if err != nil {
+		return &Error{verify.FileHidden, err}
+	}
+	bundle, err := nutshell.Open(bytes.NewReader(raw), int64(len(raw)), nutshell.DefaultLimits())
+	if err != nil {
+		return &Error{verify.FileHidden, err}
+	}
+	inBundle := func(name string) ([]byte, error) {
+		return bundle.ReadFile("files" + strings.TrimPrefix(name, nutshell.HiddenDir))
+	}
+	text, err := inBundle(nutshell.SaltsFile)
+	if err != nil {
+		return &Error{verify.FileHidden, err}
+	}
+	salts, err := nutshell.ParseSalts(text)
+	if err != nil {
+		return &Error{verify.FileHidden, err}
+	}
+	whole, err := x.verdict()
+	if err != nil {
+		return &Error{verify.FileHidden, err}
+	}
+	var tests []verify.RevealedTest
+	for _, c := range whole.Hidden {
+		t := verify.RevealedTest{Path: c.Path, Hash: c.Hash}
+		if i := slices.IndexFunc(salts, func(s guild.Commitment) bool { return s.Path == c.Path }); i >= 0 {
+			t.Salt = salts[i].Salt
+		}
+		if t.Content, err = inBundle(c.Path); err != nil {
+			return &Error{verify.FileHidden, err}
+		}
+		tests = append(tests, t)
+	}
+	x.files[verify.FileHidden], err = verify.EncodeHidden(tests)
+	return err
+}
+
+// verdict reads the whole verdict; the fact has only the beginning of its lists.
+func (x *export) verdict() (v guild.Verdict, err error) {
+	raw, err := x.c.Blobs.ReadAll(x.judged.Stored, maxVerdict)
+	if err == nil {
+		err = json.Unmarshal(raw, &v)
+	}
+	return v, err
 }
 
 // addPolicy adds the policy that the receipt names. The policy is in an archive file more often than the job is. It is

@@ -110,7 +110,7 @@ func TestExportVerifiesOffline(t *testing.T) {
 	if err != nil || !whole.OK() {
 		t.Fatalf("%s\n%v", states(whole), err)
 	}
-	packed, err = control.ReceiptExport.Call(t.Context(), customer, job.ID, verify.FileBundle, verify.FileDelivery, verify.DirReviews)
+	packed, err = control.ReceiptExport.Call(t.Context(), customer, job.ID, "", verify.FileBundle, verify.FileDelivery, verify.DirReviews)
 	if err != nil {
 		t.Fatal(err)
 	}

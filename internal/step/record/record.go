@@ -127,6 +127,10 @@ func (r *Record) receipt(s session, trajectory guild.Hash, policy string) (recei
 		BundleHash: s.Bundle, DeliveryHash: s.Delivery,
 		Outcome: v.Verdict.Outcome, VerdictHash: v.Hash, IdempotencyKey: s.Key,
 	}
+	if v.Verdict.Strengths != nil {
+		score := v.Verdict.Score
+		document.Score, document.Strength, document.Strengths = &score, v.Verdict.Strength, v.Verdict.Strengths
+	}
 	return document, document.Validate()
 }
 
