@@ -32,6 +32,13 @@ func unpaid() receipt.Receipt {
 	return r
 }
 
+// proven adds to a receipt what its verdict rests on.
+func proven(r receipt.Receipt) receipt.Receipt {
+	score := guild.Score(0)
+	r.Score, r.Strength, r.Strengths = &score, guild.Mixed, &guild.Strengths{Strong: 3, Weak: 1, Visible: 2, Hidden: 2}
+	return r
+}
+
 func paid(rail, asset, proof, value string) receipt.Receipt {
 	r := unpaid()
 	r.AmountMsats, r.Rail, r.AssetID = 1000, &rail, &asset
@@ -64,7 +71,7 @@ func TestEncodedForm(t *testing.T) {
 func TestReceiptRoundTrip(t *testing.T) {
 	proof := paid("lightning", "BTC_LN", "lightning_preimage", strings.Repeat("ab", 32))
 	proof.Extra = map[string]json.RawMessage{"x": json.RawMessage(`{"y":1.0}`)}
-	for name, want := range map[string]receipt.Receipt{"unpaid": unpaid(), "paid, with more": proof} {
+	for name, want := range map[string]receipt.Receipt{"unpaid": unpaid(), "paid, with more": proof, "with a strength": proven(unpaid())} {
 		b, err := want.Encode()
 		if err != nil {
 			t.Fatal(err)
@@ -83,6 +90,7 @@ func TestReceiptRoundTrip(t *testing.T) {
 // A field that is missing in the list of names would be kept as an extra and written twice.
 func TestEveryFieldIsKnown(t *testing.T) {
 	whole := paid("lightning", "BTC_LN", "lightning_preimage", strings.Repeat("ab", 32))
+	whole = proven(whole)
 	whole.Supersedes, whole.QuoteEvent, whole.Bolt11 = "r-0123456789abcdef", nostr.ID{7}, "lnbc1"
 	b, err := whole.Encode()
 	if err != nil {
@@ -158,6 +166,13 @@ func TestValidate(t *testing.T) {
 		{"a time in words", change(func(r *receipt.Receipt) { r.Timestamp = "yesterday" }), "timestamp"},
 		{"no provider", change(func(r *receipt.Receipt) { r.ProviderPubKey = nostr.PubKey{} }), "provider_pubkey"},
 		{"another npub", change(func(r *receipt.Receipt) { r.ProviderID = "npub1x" }), "provider_id"},
+		{"with a strength", proven(unpaid()), ""},
+		{"a strength without a score", change(func(r *receipt.Receipt) { *r = proven(*r); r.Score = nil }), "score_micro, strength and strengths"},
+		{"counts without a strength", change(func(r *receipt.Receipt) { *r = proven(*r); r.Strength = "" }), "score_micro, strength and strengths"},
+		{"a strength without an outcome", change(func(r *receipt.Receipt) { *r = proven(*r); r.Outcome, r.VerdictHash = "", guild.Hash{} }), "strength"},
+		{"invalid strength", change(func(r *receipt.Receipt) { *r = proven(*r); r.Strength = "certain" }), "strength"},
+		{"a score over one", change(func(r *receipt.Receipt) { *r = proven(*r); *r.Score = guild.Micro + 1 }), "score_micro"},
+		{"a negative count", change(func(r *receipt.Receipt) { *r = proven(*r); r.Strengths.Drawn = -1 }), "strengths"},
 		{"invalid outcome", change(func(r *receipt.Receipt) { r.Outcome = "GREAT" }), "outcome"},
 		{"a verdict without an outcome", change(func(r *receipt.Receipt) { r.Outcome = "" }), "outcome"},
 		{"an outcome without a verdict", change(func(r *receipt.Receipt) { r.VerdictHash = guild.Hash{} }), "verdict_hash"},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
@@ -48,6 +49,16 @@ func (p *program) asTyped(ctx context.Context, o hireOptions) (hireOptions, erro
 	if err != nil {
 		return o, err
 	}
+	if o.Level == "" && len(o.Providers) == 0 && v.Redundancy <= 1 && !verifiedAs(e) {
+		checks, err := p.checks(e)
+		if err != nil {
+			return o, err
+		}
+		if !checks {
+			v = oa.Verification{Mode: oa.Subjective, Redundancy: 2, Adjudication: oa.MajorityVote}
+			fmt.Fprintln(p.err, "note: this node cannot check the result, so several providers are asked, of which two must agree; --criticality low asks one")
+		}
+	}
 	if o.Level == "" {
 		level, err := typed.CriticalityOf(v)
 		if err != nil {
@@ -61,6 +72,35 @@ func (p *program) asTyped(ctx context.Context, o hireOptions) (hireOptions, erro
 	o.Task = s.ID.String()
 	o.packed, err = typed.Bundle(ctx, e)
 	return o, err
+}
+
+// verifiedAs reports whether a request says how its result is verified.
+func verifiedAs(e oa.Envelope) bool {
+	var inputs struct {
+		Verification jsontext.Value `json:"verification"`
+	}
+	return json.Unmarshal(e.Payload, &inputs) == nil && len(inputs.Verification) > 0 && inputs.Verification.Kind() != 'n'
+}
+
+// checks reports whether a node with this configuration can check the result of a typed job by doing it again.
+func (p *program) checks(e oa.Envelope) (bool, error) {
+	c, err := p.config()
+	if err != nil {
+		return false, err
+	}
+	switch e.JobType.String() {
+	case oa.SandboxRun:
+		q, err := oa.Decode[oa.SandboxRequest](e.Payload)
+		if err != nil {
+			return false, err
+		}
+		_, known := c.Images[q.Sandbox.ImageDigest]
+		return known || q.Sandbox.ImageDigest == typed.Host, nil
+	case oa.Embedding:
+		q, err := oa.Decode[oa.EmbeddingRequest](e.Payload)
+		return q.Pinned() && vectorsAt(c.Judge.Opinion) != nil, err
+	}
+	return false, nil
 }
 
 // checkOutput returns why a file cannot be written, before a result for it is bought.
@@ -99,7 +139,7 @@ func (o hireOptions) explained(err error, job control.Job) error {
 		err = fmt.Errorf("%w; the request's verification is %s of %d, which asks %d providers", err, o.why.Adjudication, o.why.Redundancy, level.Replicas())
 		hint := "--criticality low asks one, and takes its result alone"
 		if o.Task == oa.Embedding {
-			hint += "; with model_hint and dimensions in the request one is enough"
+			hint += "; with model_hint and dimensions in the request, and an endpoint in [judge.opinion], one is enough"
 		}
 		return cli.WithHint(err, hint)
 	}

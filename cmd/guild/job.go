@@ -121,8 +121,15 @@ func (p *program) showAttempt(job control.Job, a control.Attempt) {
 	}
 	if v := a.Verdict; v != nil {
 		fmt.Fprintf(p.out, "verdict  %s, score %s, %d of %d passed, %s in %s\n", v.Outcome, v.Score, v.Passed, v.Expected, v.Strength, v.Tier)
+		if v.Strengths != nil {
+			fmt.Fprintf(p.out, "rests on %s\n", restsOn(*v.Strengths))
+		}
 		for _, t := range v.Tests {
-			fmt.Fprintf(p.out, "  %s %s %s\n", testMark(t.State), cli.Clean(t.ID), cli.Cut(cli.Clean(t.Message), 100))
+			fault := ""
+			if t.Blame != "" && t.Blame != guild.BlameDelivery {
+				fault = fmt.Sprintf(" [at fault: %s]", t.Blame)
+			}
+			fmt.Fprintf(p.out, "  %s %s %s%s\n", testMark(t.State), cli.Clean(t.ID), cli.Cut(cli.Clean(t.Message), 100), fault)
 		}
 		for _, b := range v.Breaches {
 			fmt.Fprintf(p.out, "  ✗ violation: %s %s\n", cli.Clean(b.Syscall), cli.Clean(b.Detail))

@@ -69,6 +69,14 @@ func (j *Job) count() count {
 	return c
 }
 
+// important reports whether a job is only for providers that are trusted with it. Where several are asked for a typed job,
+// their answers are compared because they cannot be checked otherwise: nobody earns trust with such a task, so that would
+// leave no one to ask.
+func (j *Job) important() bool {
+	_, err := oa.ParseID(j.Task)
+	return j.Criticality.Replicas() > 1 && err != nil
+}
+
 // quorum returns the number of accepted deliveries that must agree.
 func (j *Job) quorum() int { return oa.Adjudication(j.Compare).Quorum(j.Criticality) }
 
@@ -141,7 +149,7 @@ func (v *view) lost() (why string, lost bool) {
 			why += ": " + excluded
 		}
 	}
-	if len(v.Attempts) == 0 && v.Criticality.Replicas() > 1 && v.field().offers > 0 {
+	if len(v.Attempts) == 0 && v.important() && v.field().offers > 0 {
 		return fmt.Sprintf("a job of %s criticality needs %d providers that are trusted with it; %s", v.Criticality, quorum, why), true
 	}
 	if last := v.last(""); last != "" {

@@ -179,7 +179,7 @@ func (j *Jobs) bars(job *Job, f *route.Facts, now time.Time) string {
 	if by := s.Bars(f); by != "" {
 		return by
 	}
-	if job.Criticality.Replicas() > 1 && !s.Qualifies(f) {
+	if job.important() && !s.Qualifies(f) {
 		return route.ByCriticality
 	}
 	return ""

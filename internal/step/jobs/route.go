@@ -117,7 +117,7 @@ func (f *Fold) allotments(task string, since time.Time, but map[nostr.PubKey]int
 
 // scope returns the part of the matrix that a job is about.
 func (j *Jobs) scope(job *Job, now time.Time) route.Scope {
-	return route.Scope{Task: job.Task, Kind: job.Kind, Settings: j.settings(job.Task), Now: now, Low: job.Criticality.Replicas() == 1}
+	return route.Scope{Task: job.Task, Kind: job.Kind, Settings: j.settings(job.Task), Now: now, Low: !job.important()}
 }
 
 // query returns the question to the router for the next request of a job.
