@@ -129,7 +129,7 @@ type Verdict struct {
 	Quality     *Quality    `json:"quality,omitempty"`
 	Decided     int         `json:"decided,omitempty"`   // sum over all tests; see Test
 	Strengths   *Strengths  `json:"strengths,omitempty"` // of the functional tests
-	Unproven    []string    `json:"unproven,omitempty"`  // delivered names that a lie can answer for, sorted
+	Unproven    []string    `json:"unproven,omitempty"`  // delivered names that a lie can answer for, each with the lie, sorted
 	Claims      *Claims     `json:"claims,omitempty"`    // stated by the delivery itself; does not affect the verdict
 	Ruling      *Ruling     `json:"ruling,omitempty"`    // a person's decision, if the criteria ask for one
 	Opinion     *Opinion    `json:"opinion,omitempty"`   // of a subjective job

@@ -163,8 +163,8 @@ type Finding struct {
 	Runs      []RunRecord       `json:"runs"`
 
 	carried func(ids []string) (guild.Strength, string) // the strength from some of the tests; nil if each has that of the finding
-	closed bool   // others must not see what its tests showed; see Report.Public
-	hidden []bool // which of the tests are hidden
+	closed  bool                                        // others must not see what its tests showed; see Report.Public
+	hidden  []bool                                      // which of the tests are hidden
 }
 
 // examineAll runs the criteria, those of the smoke layer first. After a failed smoke test or a breach it runs nothing

@@ -81,6 +81,10 @@ func (f Finding) public(criterion string, tests *int) Finding {
 	if f.Because != "" {
 		f.Because = kept
 	}
+	f.Unproven = slices.Clone(f.Unproven)
+	for i := range f.Unproven {
+		f.Unproven[i], _, _ = strings.Cut(f.Unproven[i], ":") // the name without the lie, which may be a value of a test
+	}
 	f.Tests = slices.Clone(f.Tests)
 	for i := range f.Tests {
 		t := &f.Tests[i]
