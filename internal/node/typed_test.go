@@ -56,12 +56,13 @@ func hireTyped[Q oa.Payload](t *testing.T, c *control.Client, request Q) control
 
 func TestEmbeddingsAreRepeated(t *testing.T) {
 	for name, c := range map[string]struct {
-		turned float64
-		want   guild.Ending
-		failed string
+		turned   float64
+		want     guild.Ending
+		strength guild.Strength
+		failed   string
 	}{
-		"honest":        {0, guild.JobAccepted, ""},
-		"another's own": {0.1, guild.JobRejected, "vectors"},
+		"honest":        {0, guild.JobAccepted, guild.Strong, ""},
+		"another's own": {0.1, guild.JobRejected, guild.Weak, "vectors"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := startRelay(t)
@@ -78,7 +79,7 @@ func TestEmbeddingsAreRepeated(t *testing.T) {
 				t.Fatalf("%+v", job)
 			}
 			v := job.Attempts[0].Verdict
-			if v == nil || v.Strength != guild.Strong || !strings.HasPrefix(v.Cause, c.failed) || (v.Cause == "") != (c.failed == "") {
+			if v == nil || v.Strength != c.strength || !strings.HasPrefix(v.Cause, c.failed) || (v.Cause == "") != (c.failed == "") {
 				t.Errorf("%+v", v)
 			}
 			result, err := control.TypedResult.Call(t.Context(), client, job.ID)
@@ -99,8 +100,8 @@ func TestSandboxImages(t *testing.T) {
 	client, _ := start(t, url, func(o *Config) { o.Examine = nil })
 	job := hireTyped(t, client, oa.SandboxRequest{Sandbox: oa.Sandbox{ImageDigest: image}, Commands: []oa.Command{{Cmd: "echo x >f"}}})
 	v := job.Attempts[0].Verdict
-	if job.Ending != guild.JobAccepted || v.Strength != guild.Weak || len(v.Warnings) != 1 || !strings.Contains(v.Warnings[0], "not run again") {
-		t.Errorf("who does not have the image believes it no more than weakly: %+v", v)
+	if job.Ending != guild.JobAccepted || v.Strength != guild.Unverified || len(v.Warnings) != 1 || !strings.Contains(v.Warnings[0], "not run again") {
+		t.Errorf("without the image nothing is verified: %+v", v)
 	}
 	result, err := control.TypedResult.Call(t.Context(), client, job.ID)
 	if err != nil || !strings.Contains(string(result), guild.Sum([]byte("x\n")).Hex()) {
