@@ -272,6 +272,6 @@ type Tool struct {
 // the test could be confirmed.
 type Commitment struct {
 	Path string `json:"path"`
-	Hash Hash   `json:"hash"` // of the salt followed by the file
+	Hash Hash   `json:"hash"`           // of the salt followed by the file
 	Salt string `json:"salt,omitempty"` // hex
 }
