@@ -1,0 +1,362 @@
+// The examiner's side of the conversation: it sends what tests do, and answers what the submission asks. No code of the
+// submission runs in this process.
+"use strict";
+const fs = require("node:fs");
+const path = require("node:path");
+const { types } = require("node:util");
+const { Malformed, NOBODY } = require("./channel.cjs");
+const { check, entries, isObject } = require("./codec.cjs");
+const { Side } = require("./side.cjs");
+
+// UNASKED lists the extension points by which test libraries would let an object decide. No object of the submission has
+// them here.
+const UNASKED = new Set(["asymmetricMatch", "$$typeof", "nodeType", "nodeName", "tagName", "isEqualNode", "__proto__", "@@__IMMUTABLE_ITERABLE__@@",
+  "@@__IMMUTABLE_KEYED__@@", "@@__IMMUTABLE_LIST__@@", "@@__IMMUTABLE_ORDERED__@@", "@@__IMMUTABLE_RECORD__@@", "_isMockFunction",
+  Symbol.for("nodejs.util.inspect.custom"), Symbol.for("nodejs.util.promisify.custom"), Symbol.isConcatSpreadable, Symbol.species,
+  Symbol.match, Symbol.matchAll, Symbol.replace, Symbol.search, Symbol.split, Symbol.unscopables, Symbol.hasInstance]);
+// CLAIMED lists those that are asked. What the submission answers is its own word.
+const CLAIMED = new Set(["toJSON", "then", Symbol.toStringTag]);
+// SIFTED lists the keys under which no function of the submission may lie in a plain object here.
+const SIFTED = new Set([...UNASKED, ...CLAIMED, "toString", "valueOf", "constructor", "equals", Symbol.toPrimitive, Symbol.iterator, Symbol.asyncIterator]);
+// KEPT lists what the submission may not reach of the test's own things: they lead to the classes behind them.
+const KEPT = new Set(["constructor", "prototype", "__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__",
+  "caller", "callee", "arguments"]);
+// WATCHED lists the global functions that tests replace, and the submission calls.
+const WATCHED = ["Math.random", "Date.now", "performance.now", "fetch", "setTimeout", "clearTimeout", "setInterval", "clearInterval", "setImmediate",
+  "clearImmediate", "queueMicrotask", "Date"];
+const LIBRARY = ["fs", "fs/promises", "path", "os", "util", "events", "url", "querystring", "crypto", "timers/promises", "assert"];
+const PRINTING = ["log", "info", "warn", "error", "debug"];
+const PRINTED = 4 << 20; // characters that the submission may print
+const NAME = /^[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]{0,200}$/u;
+const MODULE = /\.(?:[cm]?[jt]s|[jt]sx|json)$/;
+
+// real returns an object of the realm in which this file was loaded by name.
+const named = (name) => name.split(".").reduce((o, part) => o?.[part], globalThis);
+
+// Link is the examiner's side. report writes a record of the results.
+class Link extends Side {
+  constructor({ root, report, marks }) {
+    super(-1, 4, 256 << 20);
+    Object.assign(this, { root, report, marks });
+    this.decided = 0; // what the submission has said of its own objects
+    this.printed = 0;
+    this.refused = ""; // why the running test cannot be believed
+    this.hint = ""; // what the running test did that may be why it fails
+    this.modules = new Map(); // name and kind → exports
+    this.setters = new Map(); // exports of an ES module → name → function that sets its stub's variable
+    this.running = []; // the tests that run: id, and decided when it began
+    this.environment = { ...process.env };
+    this.originals = new Map(WATCHED.map((name) => [name, named(name)]));
+    this.replaced = new Map();
+    this.idleAt = 0;
+    this.channel.onclose = (why) => report({ type: "guild:closed", message: why });
+  }
+
+  thread() {
+    return 0;
+  }
+
+  // busy reports whether a request must wait until the running code of the test is done: nothing here waits for it.
+  busy(frame) {
+    return frame[2] === NOBODY && this.channel.waiting > 0;
+  }
+
+  // Surroundings.
+
+  extra() {
+    const extra = super.extra();
+    const changed = {};
+    for (const name of new Set([...Object.keys(process.env), ...Object.keys(this.environment)])) {
+      if (process.env[name] === this.environment[name]) continue;
+      changed[name] = process.env[name] ?? null;
+    }
+    if (Object.keys(changed).length > 0) {
+      extra.e = changed;
+      this.environment = { ...process.env };
+    }
+    for (const [name, original] of this.originals) {
+      const now = named(name);
+      if (now === (this.replaced.get(name) ?? original)) continue;
+      this.replaced.set(name, now);
+      const given = name === "Date" ? () => Date.now() : now;
+      (extra.p ??= []).push([name, now === original || now === undefined ? null : this.encode(given)]);
+    }
+    return extra;
+  }
+
+  receive(extra) {
+    super.receive(extra);
+    for (const change of extra.m ?? []) {
+      check(Array.isArray(change) && change.length === 3, "a wrong change of a module");
+      const set = this.setters.get(this.objects.get(change[0]))?.get(change[1]);
+      const value = this.decode(change[2]);
+      if (set) set(value);
+    }
+  }
+
+  // Promises keep this process alive until they settle, or until the submission has nothing more to do.
+
+  later(op, build, resolve, reject) {
+    const ended = (f) => (v) => {
+      if (--this.pending === 0) this.channel.port.unref();
+      f(v);
+    };
+    this.pending = (this.pending ?? 0) + 1;
+    this.channel.port.ref();
+    super.later(op, build, ended(resolve), ended(reject));
+  }
+
+  request(op, build, waiter, thread) {
+    if (this.pending > 0) this.channel.port.ref();
+    return super.request(op, build, waiter, thread);
+  }
+
+  get served() {
+    const served = super.served;
+    return {
+      ...served,
+      set: (o, name, value) => {
+        if (SIFTED.has(this.decode(name)) && isObject(value) && !("k" in value && this.ours.has(value.k))) throw new Malformed("a property that would decide");
+        return served.set(o, name, value);
+      },
+      idle: (heard) => () => {
+        if (heard === this.channel.last) this.channel.port.unref();
+      },
+      print: (method, args) => {
+        const list = this.values(args);
+        for (const v of list) this.printed += typeof v === "string" ? v.length : 10;
+        check(this.printed < PRINTED, "too much text");
+        if (PRINTING.includes(method)) return () => { console[method](...list); };
+        check((method === "stdout" || method === "stderr") && typeof list[0] === "string", "a wrong stream");
+        return () => { process[method].write(list[0]); };
+      },
+    };
+  }
+
+  // owned returns something that was lent to the submission.
+  owned(o) {
+    check(isObject(o) && this.ours.has(o.k), "a request about what was not lent");
+    return this.objects.get(o.k);
+  }
+
+  reach(v, key) {
+    if (KEPT.has(key) || typeof v === "function" && !(Object.hasOwn(v, key) && typeof v[key] !== "function")) {
+      throw new TypeError("the test keeps " + String(key));
+    }
+    return key;
+  }
+
+  // Values.
+
+  encode(v, depth) {
+    if (typeof v === "string" && v[0] === "/" && v.length < 4096 && !this.hint && fs.existsSync(v)) {
+      this.hint = "needs mode inproc: the tests pass the delivery the file or directory " + v;
+    }
+    return super.encode(v, depth);
+  }
+
+  // named returns the name of a function or module of the library that a test passes.
+  named(v) {
+    if (!this.library) {
+      this.library = new Map();
+      const add = (v, name) => {
+        if (v !== null && (typeof v === "object" || typeof v === "function") && !this.library.has(v)) this.library.set(v, name);
+      };
+      const within = (o, name) => {
+        for (const [key, d] of Object.entries(Object.getOwnPropertyDescriptors(o))) {
+          if (typeof d.value === "function" && key !== "constructor") add(d.value, name + "!" + key);
+        }
+      };
+      for (const name of Object.getOwnPropertyNames(globalThis)) {
+        const v = Object.getOwnPropertyDescriptor(globalThis, name).value;
+        if (typeof v !== "function" && !["Math", "JSON", "Reflect", "console", "process"].includes(name)) continue;
+        if (typeof v === "function" && !Function.prototype.toString.call(v).includes("[native code]") && this.originals.get(name) !== v) continue;
+        add(v, "!" + name);
+        within(v, "!" + name);
+        if (typeof v === "function" && v.prototype) within(v.prototype, "!" + name + "!prototype");
+      }
+      for (const name of LIBRARY) {
+        const v = require("node:" + name);
+        add(v, "node:" + name);
+        within(v, "node:" + name);
+      }
+    }
+    return this.library.get(v);
+  }
+
+  sift(flat) {
+    for (let i = flat.length - 2; i >= 0; i -= 2) {
+      if (!SIFTED.has(flat[i]) || !["function", "object"].includes(typeof flat[i + 1]) || !this.remotes.has(flat[i + 1])) continue;
+      flat.splice(i, 2);
+      this.decided++;
+    }
+  }
+
+  read(number, key) {
+    if (UNASKED.has(key)) return undefined;
+    if (key === Symbol.toPrimitive) {
+      return (hint) => {
+        this.decided++;
+        const found = this.ask("op", () => ["toPrimitive", { k: number }, String(hint)]);
+        if (found !== null && ["object", "function"].includes(typeof found)) throw new TypeError("Cannot convert object to primitive value");
+        return found;
+      };
+    }
+    const found = super.read(number, key);
+    if (CLAIMED.has(key) && found !== undefined) this.decided++;
+    if (key === Symbol.toStringTag && typeof found !== "string") return undefined;
+    return found;
+  }
+
+  stub(entry, key) {
+    if (UNASKED.has(key)) return undefined;
+    const f = super.stub(entry, key);
+    if (CLAIMED.has(key)) this.decided++;
+    return f;
+  }
+
+  // asked counts a method of an object of the submission's that says yes or no.
+  ask(op, build) {
+    const found = super.ask(op, build);
+    if (typeof found === "boolean" && op === "method") this.decided++;
+    return found;
+  }
+
+  hasKey(number, key) {
+    const found = super.hasKey(number, key);
+    if (found) this.decided++;
+    return found;
+  }
+
+  functionTraps(number, target) {
+    const traps = super.functionTraps(number, target), { get } = traps;
+    const instance = (v) => {
+      const found = Function.prototype[Symbol.hasInstance].call(this.objects.get(number), v);
+      if (found && this.isRemote(v)) this.decided++;
+      return found;
+    };
+    return { ...traps, get: (_, key, receiver) => key === Symbol.hasInstance ? instance : get(_, key, receiver) };
+  }
+
+  unsupported(what) {
+    this.refused ||= "needs mode inproc: " + what;
+    return new TypeError(this.refused);
+  }
+
+  // Modules.
+
+  // name returns the name of a file relative to the workspace.
+  name(file) {
+    return path.relative(this.root, file).split(path.sep).join("/");
+  }
+
+  // require returns what a delivered module exports. again loads it anew.
+  require(file, again) {
+    const name = this.name(file);
+    return this.ask("import", () => [name, Boolean(again), "cjs"]);
+  }
+
+  // source returns the text of the stub of an ES module: its names are checked, and nothing else in it is the
+  // submission's. JSON is read again here, as data.
+  source(file, query = "") {
+    const name = this.name(file) + query;
+    if (file.endsWith(".json")) return { format: "json", source: JSON.stringify(this.require(file)) ?? "null" };
+    let exports = this.modules.get(name);
+    if (!exports) {
+      exports = this.ask("import", () => [name, false, "esm"]);
+      check(this.remotes.has(exports), "a module that is no object");
+      this.modules.set(name, exports);
+    }
+    const names = Reflect.ownKeys(exports).filter((n) => typeof n === "string" && NAME.test(n)).slice(0, 10000);
+    return { format: "module", source: stub(name, names) };
+  }
+
+  // stub returns what the stub of an ES module exports, and takes the functions by which its variables are set.
+  exporting(name) {
+    const exports = this.modules.get(name);
+    const setters = new Map();
+    this.setters.set(exports, setters);
+    return { exports, set: (n, f) => setters.set(n, f) };
+  }
+
+  // stubs makes a file for each module that the submission has built, so that a path of it can be resolved, and
+  // returns their names.
+  stubs() {
+    const names = this.ask("modules", () => []);
+    check(Array.isArray(names) && names.length <= 20000, "wrong names of modules");
+    return names.filter((name) => {
+      check(typeof name === "string" && name.length < 500, "a wrong name of a module");
+      const parts = name.split("/");
+      if (!MODULE.test(name) || parts.some((p) => p === "" || p.startsWith(".") || p === "node_modules") || parts[0] === "tests" || parts.length < 2) return false;
+      const file = path.join(this.root, name);
+      fs.mkdirSync(path.dirname(file), { recursive: true });
+      fs.writeFileSync(file, "// The delivery has this module in another sandbox.\n");
+      return true;
+    });
+  }
+
+  // Tests.
+
+  begin(id) {
+    this.refused = this.hint = "";
+    this.running.push({ id, decided: this.decided });
+    if (this.marks) this.ask("test", () => [id]);
+  }
+
+  end(id, passed) {
+    const at = this.running.findLastIndex((t) => t.id === id);
+    if (at < 0) return;
+    const [{ decided }] = this.running.splice(at);
+    this.report({ type: "guild:test", name: id, decided: this.decided - decided, message: this.refused || (passed ? "" : this.hint), refused: this.refused !== "" });
+    if (this.marks && !this.channel.closed) this.ask("done", () => [id, passed]);
+  }
+
+  // isRemote reports whether a value is the submission's.
+  isRemote(v) {
+    return v !== null && ["object", "function"].includes(typeof v) && this.remotes.has(v);
+  }
+
+  // holds reports whether a value is the submission's, or plain data that holds such.
+  holds(v, depth = 0) {
+    if (this.isRemote(v)) return true;
+    if (depth > 3 || v === null || typeof v !== "object") return false;
+    const parts = Array.isArray(v) ? v : types.isMap(v) ? [...v].flat() : types.isSet(v) ? [...v] : entries(v) ?? [];
+    return parts.slice(0, 1000).some((part) => this.holds(part, depth + 1));
+  }
+
+  // watch counts what assertions leave to objects of the submission: whether one is there, and whether two are the same.
+  watch(library) {
+    for (const name of ["ok", "equal", "strictEqual", "deepEqual", "deepStrictEqual", "partialDeepStrictEqual"]) {
+      const original = library[name];
+      if (typeof original !== "function") continue;
+      const link = this;
+      library[name] = function (...args) {
+        if (name === "ok" ? link.isRemote(args[0]) : link.holds(args[0]) && link.holds(args[1])) link.decided++;
+        return original.apply(this, args);
+      };
+    }
+    // A delivered class must not judge what was thrown: only what it is an instance of counts.
+    for (const name of ["throws", "rejects"]) {
+      const original = library[name];
+      const link = this;
+      library[name] = function (code, expected, ...rest) {
+        if (!link.isRemote(expected)) return original.call(this, code, expected, ...rest);
+        return original.call(this, code, (e) => {
+          if (e instanceof expected) return true;
+          throw e;
+        }, ...rest);
+      };
+    }
+  }
+}
+
+// stub returns the text of an ES module that exports what the examiner has for these names.
+function stub(name, names) {
+  const lines = ["const { exports, set } = globalThis[Symbol.for(\"guild.split\")].exporting(" + JSON.stringify(name) + ");"];
+  names.forEach((n, i) => {
+    lines.push(`let _${i} = exports[${JSON.stringify(n)}];`, `set(${JSON.stringify(n)}, (v) => { _${i} = v; });`, `export { _${i} as ${n} };`);
+  });
+  return lines.join("\n") + "\n";
+}
+
+module.exports = { Link, NAME, UNASKED, stub };

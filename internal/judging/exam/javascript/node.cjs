@@ -1,0 +1,118 @@
+// Loaded by node before a file of tests: lets it import the submission, which runs in another sandbox, and reports what
+// each test left to the submission on descriptor 3. Without that sandbox (GUILD_BLANK), what stands for the submission
+// answers everything with itself, so that the tests can be listed.
+"use strict";
+const fs = require("node:fs");
+const Module = require("node:module");
+const path = require("node:path");
+const { fileURLToPath } = require("node:url");
+const { MessageChannel, isMainThread } = require("node:worker_threads");
+
+const HOOKS = `
+let port, last = 0;
+const waiting = new Map();
+export async function initialize(data) {
+  port = data.port;
+  port.on("message", ({ id, ...found }) => {
+    waiting.get(id)?.(found);
+    waiting.delete(id);
+  });
+  port.unref();
+}
+export async function load(url, context, next) {
+  if (!url.startsWith("file:")) return next(url, context);
+  const id = ++last;
+  const found = await new Promise((resolve) => {
+    const late = setTimeout(resolve, 60000, { error: "needs mode inproc: the delivery is imported by a module that a test requires" });
+    waiting.set(id, (found) => {
+      clearTimeout(late);
+      port.unref();
+      resolve(found);
+    });
+    port.ref();
+    port.postMessage({ id, url });
+  });
+  if (found.error) throw new Error(found.error);
+  if (found.source) return { ...found, shortCircuit: true };
+  const loaded = await next(url, context);
+  return loaded.format === "commonjs" ? { ...loaded, source: null } : loaded;
+}
+`;
+
+// report writes a record on descriptor 3.
+function report(record) {
+  let rest = Buffer.from(JSON.stringify(record) + "\n");
+  while (rest.length > 0) {
+    try {
+      rest = rest.subarray(fs.writeSync(3, rest));
+    } catch (e) {
+      if (e.code !== "EAGAIN") throw e;
+    }
+  }
+}
+
+// order returns the judge's order, and removes it from the environment of the tests.
+function order() {
+  const read = JSON.parse(fs.readFileSync(path.join(process.env.GUILD_SPLIT, "order.json")));
+  const found = { ...read, root: process.cwd(), blank: "GUILD_BLANK" in process.env, marks: process.env.GUILD_MARKS === "1" };
+  for (const name of Object.keys(process.env)) if (name.startsWith("GUILD_")) delete process.env[name];
+  return found;
+}
+
+function main() {
+  const { modules, root, blank, build, marks } = order();
+  const { Link } = require("./examiner.cjs");
+  const { Blank } = require("./blank.cjs");
+  const link = blank ? new Blank(root) : new Link({ root, report, marks });
+  if (build && !blank) {
+    modules.push(...link.stubs());
+    report({ type: "guild:modules", modules });
+  }
+  const delivered = new Set(modules.map((name) => path.join(root, name)));
+  hookRequire(link, delivered);
+  hookImport(link, delivered);
+  globalThis[Symbol.for("guild.split")] = link;
+  const test = require("node:test");
+  test.beforeEach((t) => link.begin(t.fullName ?? t.name));
+  test.afterEach((t) => link.end(t.fullName ?? t.name, t.passed !== false));
+  link.watch(require("node:assert"));
+  link.watch(require("node:assert").strict);
+  Module.syncBuiltinESMExports();
+}
+
+// hookRequire answers require() of a delivered module. One that the test has removed from require.cache is loaded anew.
+function hookRequire(link, delivered) {
+  const load = Module._load, loaded = new Set();
+  Module._load = function (request, parent, isMain) {
+    if (Module.isBuiltin(request)) return load.call(this, request, parent, isMain);
+    const file = Module._resolveFilename(request, parent, isMain);
+    if (!delivered.has(file)) return load.call(this, request, parent, isMain);
+    if (Module._cache[file]) return Module._cache[file].exports;
+    const exports = link.require(file, loaded.has(file));
+    loaded.add(file);
+    const module = new Module(file, parent);
+    module.exports = exports;
+    module.loaded = true;
+    Module._cache[file] = module;
+    return exports;
+  };
+}
+
+// hookImport answers import of a delivered module with its stub. The loader has a thread of its own, which asks here.
+function hookImport(link, delivered) {
+  const { port1, port2 } = new MessageChannel();
+  port1.on("message", ({ id, url }) => {
+    let found = {};
+    try {
+      const file = fileURLToPath(url);
+      if (delivered.has(file)) found = link.source(file, new URL(url).search);
+    } catch (e) {
+      found = { error: String(e?.stack ?? e) };
+    }
+    port1.postMessage({ id, ...found });
+  });
+  port1.unref();
+  Module.register("data:text/javascript," + encodeURIComponent(HOOKS), { data: { port: port2 }, transferList: [port2] });
+}
+
+if (isMainThread) main();
