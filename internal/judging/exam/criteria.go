@@ -81,6 +81,7 @@ type Entry struct {
 
 	Type string `json:"type"`
 	pythonMode
+	nodeFields
 	Review bool `json:"human_review_required,omitempty"`
 
 	Service // its script is relative to the bundle

@@ -15,7 +15,7 @@ import (
 // jestConfigs lists the names of jest's configuration files, in the order of the search.
 var jestConfigs = []string{"jest.config.js", "jest.config.cjs", "jest.config.mjs", "jest.config.json"}
 
-func readJest(e *Entry, _ *Criteria) (criterion, error) { return readNode(e, runJest) }
+func readJest(e *Entry, _ *Criteria) (criterion, error) { return readNode(e, runJest, true) }
 
 // runJest runs jest, which writes its results to a file.
 func runJest(ctx context.Context, j *examination, f *Finding, s sandbox.Spec, files []string) ([]nodeReport, *RunRecord, error) {
@@ -24,8 +24,7 @@ func runJest(ctx context.Context, j *examination, f *Finding, s sandbox.Spec, fi
 		return nil, nil, err
 	}
 	results := "jest-" + rand.Text() + ".json" // random, so that no other file has the name
-	s.Argv = append([]string{"node", program, "--ci", "--runInBand", "--rootDir", sandbox.Workspace, "--config", config,
-		"--json", "--outputFile=" + sandbox.Workspace + "/" + results, "--runTestsByPath"}, files...)
+	s.Argv = append(jestCommand(program, config, "--json", "--outputFile="+sandbox.Workspace+"/"+results, "--runTestsByPath"), files...)
 	s.Collect = []string{results}
 	run, left, err := j.runFiles(ctx, f, s, "")
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 
 // reporter is a reporter for node --test that writes one line of JSON for each test.
 //
-//go:embed reporter.mjs
+//go:embed javascript/reporter.mjs
 var reporter string
 
 // nodeTests is the directory of the customer's tests in the workspace, so that they can import the delivery as
@@ -39,6 +39,8 @@ type nodeReport struct {
 	ID      string // "tests/a.test.js::group > name"
 	State   string
 	Message string
+	Micros  int64
+	Decided int // as in guild.Test
 }
 
 // nodeRunner runs test files in the sandbox s and returns the tests that the runner reports.
@@ -48,17 +50,29 @@ type nodeRunner func(ctx context.Context, j *examination, f *Finding, s sandbox.
 // are those that the same runner reports without the delivery, or the number that the criterion gives.
 type nodeCriterion struct {
 	id, script string
-	tests      int // number of tests; 0 means that they must be listed
-	run        nodeRunner
+	tests      int      // number of tests; 0 means that they must be listed
+	build      []string // command that builds the delivery's modules, or nothing
+	inproc     bool
+	jest       bool
+	run        nodeRunner // for inproc
 }
 
-func readNodeTest(e *Entry, _ *Criteria) (criterion, error) { return readNode(e, runNode) }
+// nodeFields has the fields of a criterion for JavaScript.
+type nodeFields struct {
+	Build []string `json:"build,omitempty"` // command that builds the delivery before the tests, in mode split
+}
 
-func readNode(e *Entry, run nodeRunner) (criterion, error) {
+func readNodeTest(e *Entry, _ *Criteria) (criterion, error) { return readNode(e, runNode, false) }
+
+func readNode(e *Entry, run nodeRunner, jest bool) (criterion, error) {
 	if err := e.noCases(); err != nil {
 		return nil, err
 	}
-	return &nodeCriterion{id: e.ID, script: e.Script, tests: e.Tests, run: run}, e.only()
+	inproc := e.Mode == modeInproc
+	if inproc && len(e.Build) > 0 {
+		return nil, errors.New("mode inproc builds nothing")
+	}
+	return &nodeCriterion{id: e.ID, script: e.Script, tests: e.Tests, build: e.Build, inproc: inproc, jest: jest, run: run}, e.only()
 }
 
 func (c *nodeCriterion) planned(*examination) map[string]int { return map[string]int{c.id: 1} }
@@ -66,7 +80,6 @@ func (c *nodeCriterion) planned(*examination) map[string]int { return map[string
 // examine first lists the tests without the delivery, unless their number is given: a hostile delivery could otherwise
 // remove tests from the list.
 func (c *nodeCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
-	f.Because = "the tests ran in the process of the code that they test"
 	files, err := nodeFiles(j.tests, c.script)
 	if err != nil {
 		return undecided("%w", err)
@@ -79,6 +92,10 @@ func (c *nodeCriterion) examine(ctx context.Context, j *examination, f *Finding)
 		f.Tests = missing(map[string]int{c.id: max(1, c.tests)})
 		return nil
 	}
+	if !c.inproc {
+		return c.split(ctx, j, f, files)
+	}
+	f.Because = "the tests ran in the process of the code that they test"
 	var expected map[string]int
 	if c.tests == 0 {
 		if expected, err = c.list(ctx, j, files); err != nil {
@@ -193,6 +210,7 @@ func nodeReports(results string) []nodeReport {
 			Type, Name, File, Message string
 			Nesting                   int
 			Suite, Skip               bool
+			Micros                    int64 `json:"us"`
 		}
 		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Nesting < 0 || e.Nesting > len(above[e.File]) || e.Nesting > 50 {
 			continue
@@ -203,7 +221,7 @@ func nodeReports(results string) []nodeReport {
 			above[e.File] = names
 		case e.Suite || e.Name == e.File || e.Type != "test:pass" && e.Type != "test:fail":
 		default:
-			r := nodeReport{ID: relative(e.File) + "::" + strings.Join(names, " > "), State: guild.TestFailed, Message: e.Message}
+			r := nodeReport{ID: relative(e.File) + "::" + strings.Join(names, " > "), State: guild.TestFailed, Message: e.Message, Micros: e.Micros}
 			if e.Skip {
 				r.State = guild.TestSkipped
 			} else if e.Type == "test:pass" {
@@ -238,7 +256,8 @@ func nodeMatch(reports []nodeReport, expected map[string]int) []guild.Test {
 			case len(got[id]) > expected[id]:
 				list[i].State, list[i].Message = guild.TestFailed, "it was reported more often than it exists"
 			case i < len(got[id]):
-				list[i].State, list[i].Message = got[id][i].State, cut(got[id][i].Message)
+				r := got[id][i]
+				list[i].State, list[i].Message, list[i].Micros, list[i].Decided = r.State, cut(r.Message), r.Micros, r.Decided
 			}
 		}
 		tests = append(tests, list...)
@@ -255,7 +274,8 @@ func nodeCount(reports []nodeReport, id string, n int) []guild.Test {
 	slices.SortStableFunc(reports, func(a, b nodeReport) int { return cmp.Compare(worst(a), worst(b)) })
 	tests := missing(map[string]int{id: n})
 	for i := range min(n, len(reports)) {
-		tests[i] = guild.Test{ID: fmt.Sprintf("%s[%d] %s", id, i, cut(reports[i].ID)), State: reports[i].State, Message: cut(reports[i].Message)}
+		r := reports[i]
+		tests[i] = guild.Test{ID: fmt.Sprintf("%s[%d] %s", id, i, cut(r.ID)), State: r.State, Message: cut(r.Message), Micros: r.Micros, Decided: r.Decided}
 	}
 	return tests
 }

@@ -29,6 +29,7 @@ const blank = new Proxy(function () {}, {
 class Blank {
   constructor(root) {
     this.root = root;
+    this.isBlank = true;
   }
 
   require() {
@@ -45,6 +46,8 @@ class Blank {
   exporting() {
     return { exports: blank, set() {} };
   }
+
+  loads() {}
 
   begin() {}
 

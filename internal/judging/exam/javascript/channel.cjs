@@ -4,6 +4,7 @@
 // A thread of its own reads and writes the socket. So the main thread can block until an answer comes (Atomics.wait),
 // and can also receive what comes while it is idle, such as an answer to a promise.
 "use strict";
+const { setImmediate } = require("node:timers");
 const { MessageChannel, Worker, receiveMessageOnPort } = require("node:worker_threads");
 
 const FRAME = 16 << 20; // bytes of one frame

@@ -3,6 +3,7 @@
 "use strict";
 const fs = require("node:fs");
 const path = require("node:path");
+const { setImmediate } = require("node:timers"); // that of the tests may be replaced
 const { types } = require("node:util");
 const { Malformed, NOBODY } = require("./channel.cjs");
 const { check, entries, isObject } = require("./codec.cjs");
@@ -44,11 +45,11 @@ class Link extends Side {
     this.hint = ""; // what the running test did that may be why it fails
     this.modules = new Map(); // name and kind → exports
     this.setters = new Map(); // exports of an ES module → name → function that sets its stub's variable
-    this.running = []; // the tests that run: id, and decided when it began
+    this.reported = 0; // how much of decided was reported with a test
     this.environment = { ...process.env };
     this.originals = new Map(WATCHED.map((name) => [name, named(name)]));
     this.replaced = new Map();
-    this.idleAt = 0;
+    this.began = Date.now();
     this.channel.onclose = (why) => report({ type: "guild:closed", message: why });
   }
 
@@ -94,21 +95,26 @@ class Link extends Side {
     }
   }
 
-  // Promises keep this process alive until they settle, or until the submission has nothing more to do.
-
-  later(op, build, resolve, reject) {
-    const ended = (f) => (v) => {
-      if (--this.pending === 0) this.channel.port.unref();
-      f(v);
-    };
-    this.pending = (this.pending ?? 0) + 1;
-    this.channel.port.ref();
-    super.later(op, build, ended(resolve), ended(reject));
+  // request keeps this process alive until the submission has nothing more to do: it may still settle a promise, or call
+  // what a test has given it.
+  request(op, build, waiter, thread) {
+    const number = super.request(op, build, waiter, thread);
+    if (!this.watching && !this.channel.closed) {
+      this.watching = true;
+      this.channel.port.ref();
+      setImmediate(() => this.outlast());
+    }
+    return number;
   }
 
-  request(op, build, waiter, thread) {
-    if (this.pending > 0) this.channel.port.ref();
-    return super.request(op, build, waiter, thread);
+  outlast() {
+    const asked = this.channel.last + 1;
+    const ended = () => {
+      if (this.channel.last > asked && !this.channel.closed) return this.outlast();
+      this.watching = false;
+      this.channel.port.unref();
+    };
+    this.later("idle", () => [], ended, ended);
   }
 
   get served() {
@@ -118,9 +124,6 @@ class Link extends Side {
       set: (o, name, value) => {
         if (SIFTED.has(this.decode(name)) && isObject(value) && !("k" in value && this.ours.has(value.k))) throw new Malformed("a property that would decide");
         return served.set(o, name, value);
-      },
-      idle: (heard) => () => {
-        if (heard === this.channel.last) this.channel.port.unref();
       },
       print: (method, args) => {
         const list = this.values(args);
@@ -169,7 +172,7 @@ class Link extends Side {
       };
       for (const name of Object.getOwnPropertyNames(globalThis)) {
         const v = Object.getOwnPropertyDescriptor(globalThis, name).value;
-        if (typeof v !== "function" && !["Math", "JSON", "Reflect", "console", "process"].includes(name)) continue;
+        if (v === undefined || v === null || typeof v !== "function" && !["Math", "JSON", "Reflect", "console", "process"].includes(name)) continue;
         if (typeof v === "function" && !Function.prototype.toString.call(v).includes("[native code]") && this.originals.get(name) !== v) continue;
         add(v, "!" + name);
         within(v, "!" + name);
@@ -299,16 +302,31 @@ class Link extends Side {
 
   begin(id) {
     this.refused = this.hint = "";
-    this.running.push({ id, decided: this.decided });
     if (this.marks) this.ask("test", () => [id]);
   }
 
   end(id, passed) {
-    const at = this.running.findLastIndex((t) => t.id === id);
-    if (at < 0) return;
-    const [{ decided }] = this.running.splice(at);
-    this.report({ type: "guild:test", name: id, decided: this.decided - decided, message: this.refused || (passed ? "" : this.hint), refused: this.refused !== "" });
+    const decided = this.decided - this.reported;
+    this.reported = this.decided;
+    this.report({ type: "guild:test", name: id, decided, message: this.refused || (passed ? "" : this.hint), refused: this.refused !== "" });
     if (this.marks && !this.channel.closed) this.ask("done", () => [id, passed]);
+  }
+
+  // ran reports that a text or a program may run here that may be the submission's.
+  ran(what) {
+    if (!this.told) this.report({ type: "guild:ran", message: what });
+    this.told = true;
+  }
+
+  // loads reports a module that was written while the tests ran, or comes as a text.
+  loads(file) {
+    let time = Infinity;
+    try {
+      if (file) time = fs.statSync(file).ctimeMs;
+    } catch {
+      return; // it cannot be loaded
+    }
+    if (time > this.began) this.ran("a new module ran");
   }
 
   // isRemote reports whether a value is the submission's.

@@ -9,18 +9,26 @@ const { fileURLToPath } = require("node:url");
 const { MessageChannel, isMainThread } = require("node:worker_threads");
 
 const HOOKS = `
-let port, last = 0;
+let port, blank, last = 0;
 const waiting = new Map();
 export async function initialize(data) {
-  port = data.port;
+  ({ port, blank } = data);
   port.on("message", ({ id, ...found }) => {
     waiting.get(id)?.(found);
     waiting.delete(id);
   });
   port.unref();
 }
+export async function resolve(specifier, context, next) {
+  try {
+    return await next(specifier, context);
+  } catch (e) {
+    if (!blank || !/^\\.{1,2}\\//.test(specifier)) throw e;
+    return { url: new URL(specifier, context.parentURL).href, format: "module", shortCircuit: true };
+  }
+}
 export async function load(url, context, next) {
-  if (!url.startsWith("file:")) return next(url, context);
+  if (!url.startsWith("file:") && !url.startsWith("data:")) return next(url, context);
   const id = ++last;
   const found = await new Promise((resolve) => {
     const late = setTimeout(resolve, 60000, { error: "needs mode inproc: the delivery is imported by a module that a test requires" });
@@ -39,23 +47,11 @@ export async function load(url, context, next) {
 }
 `;
 
-// report writes a record on descriptor 3.
-function report(record) {
-  let rest = Buffer.from(JSON.stringify(record) + "\n");
-  while (rest.length > 0) {
-    try {
-      rest = rest.subarray(fs.writeSync(3, rest));
-    } catch (e) {
-      if (e.code !== "EAGAIN") throw e;
-    }
-  }
-}
-
 // order returns the judge's order, and removes it from the environment of the tests.
 function order() {
   const read = JSON.parse(fs.readFileSync(path.join(process.env.GUILD_SPLIT, "order.json")));
   const found = { ...read, root: process.cwd(), blank: "GUILD_BLANK" in process.env, marks: process.env.GUILD_MARKS === "1" };
-  for (const name of Object.keys(process.env)) if (name.startsWith("GUILD_")) delete process.env[name];
+  for (const name of ["GUILD_SPLIT", "GUILD_BLANK", "GUILD_MARKS"]) delete process.env[name];
   return found;
 }
 
@@ -63,6 +59,8 @@ function main() {
   const { modules, root, blank, build, marks } = order();
   const { Link } = require("./examiner.cjs");
   const { Blank } = require("./blank.cjs");
+  const { report } = require("./report.cjs");
+  const { watchTexts } = require("./running.cjs");
   const link = blank ? new Blank(root) : new Link({ root, report, marks });
   if (build && !blank) {
     modules.push(...link.stubs());
@@ -77,6 +75,7 @@ function main() {
   test.afterEach((t) => link.end(t.fullName ?? t.name, t.passed !== false));
   link.watch(require("node:assert"));
   link.watch(require("node:assert").strict);
+  if (!blank) watchTexts(link);
   Module.syncBuiltinESMExports();
 }
 
@@ -85,8 +84,17 @@ function hookRequire(link, delivered) {
   const load = Module._load, loaded = new Set();
   Module._load = function (request, parent, isMain) {
     if (Module.isBuiltin(request)) return load.call(this, request, parent, isMain);
-    const file = Module._resolveFilename(request, parent, isMain);
-    if (!delivered.has(file)) return load.call(this, request, parent, isMain);
+    let file;
+    try {
+      file = Module._resolveFilename(request, parent, isMain);
+    } catch (e) {
+      if (!link.isBlank || !/^\.{1,2}\//.test(request)) throw e;
+      return link.require();
+    }
+    if (!delivered.has(file)) {
+      link.loads(file);
+      return load.call(this, request, parent, isMain);
+    }
     if (Module._cache[file]) return Module._cache[file].exports;
     const exports = link.require(file, loaded.has(file));
     loaded.add(file);
@@ -104,15 +112,16 @@ function hookImport(link, delivered) {
   port1.on("message", ({ id, url }) => {
     let found = {};
     try {
-      const file = fileURLToPath(url);
-      if (delivered.has(file)) found = link.source(file, new URL(url).search);
+      const file = url.startsWith("file:") ? fileURLToPath(url) : "";
+      if (delivered.has(file) || link.isBlank && file !== "" && !fs.existsSync(file)) found = link.source(file, new URL(url).search);
+      else link.loads(file);
     } catch (e) {
       found = { error: String(e?.stack ?? e) };
     }
     port1.postMessage({ id, ...found });
   });
   port1.unref();
-  Module.register("data:text/javascript," + encodeURIComponent(HOOKS), { data: { port: port2 }, transferList: [port2] });
+  Module.register("data:text/javascript," + encodeURIComponent(HOOKS), { data: { port: port2, blank: link.isBlank }, transferList: [port2] });
 }
 
 if (isMainThread) main();

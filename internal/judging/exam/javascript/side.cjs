@@ -212,7 +212,9 @@ class Side extends Codec {
         if (key === "constructor") return Reflect.get(target, key, receiver);
         if (OBJECT.has(key) && !entry.methods.has(key)) return Reflect.get(target, key, receiver);
         if (entry.methods.has(key)) return this.stub(entry, key);
-        const known = receiver !== this.objects.get(number) && this.numbers.get(receiver);
+        const inherited = receiver !== this.objects.get(number); // an exception here, which has its own properties
+        if (inherited && key === Symbol.toPrimitive) return undefined;
+        const known = inherited && this.numbers.get(receiver);
         return this.read(known || number, key);
       },
       has: (_, key) => OBJECT.has(key) || this.hasKey(number, key),

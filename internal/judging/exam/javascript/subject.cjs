@@ -6,6 +6,7 @@
 const { spawnSync } = require("node:child_process");
 const fs = require("node:fs");
 const path = require("node:path");
+const { setImmediate } = require("node:timers"); // a test may replace that of the submission
 const { pathToFileURL } = require("node:url");
 const { types } = require("node:util");
 const { NOBODY } = require("./channel.cjs");
@@ -22,7 +23,7 @@ class Subject extends Side {
     this.root = root;
     this.originals = new Map(); // name of a global function → what it was before a test replaced it
     this.live = new Map(); // exports of an ES module → name → value as last told
-    this.awaited = 0;
+    this.idlers = []; // what to call when nothing is left to do here
     this.told = 0;
   }
 
@@ -76,14 +77,7 @@ class Subject extends Side {
       ...super.served,
       import: (name, again, kind) => () => this.import(name, again, kind),
       modules: () => () => modules(this.root),
-      await: (o) => {
-        const v = this.owned(o), ended = () => { this.awaited--; };
-        return () => {
-          this.awaited++;
-          Promise.resolve(v).then(ended, ended);
-          return new Later(v);
-        };
-      },
+      idle: () => () => new Later(new Promise((resolve) => { this.idlers.push(resolve); })),
     };
   }
 
@@ -119,14 +113,12 @@ class Subject extends Side {
     return parts.reduce((o, part) => o[part], from === "" ? globalThis : require(from));
   }
 
-  // sitOut serves requests while nothing else is left to do here, and says so if somebody waits for a promise.
+  // sitOut serves one request when nothing else is left to do here.
   sitOut() {
     if (this.channel.closed) process.exit(0);
-    if (this.awaited > 0 && this.idleAt !== this.channel.heard) {
-      this.idleAt = this.channel.heard;
-      this.later("idle", () => [this.channel.heard], () => {}, () => {});
-    }
-    this.channel.block();
+    const idlers = this.idlers.splice(0);
+    for (const resolve of idlers) resolve();
+    if (idlers.length === 0) this.channel.block();
     setImmediate(() => {});
   }
 

@@ -10,6 +10,7 @@ export default async function* report(source) {
       file: data.file ?? "",
       nesting: data.nesting,
       suite: data.details?.type === "suite",
+      us: Math.round((data.details?.duration_ms ?? 0) * 1000),
       skip: data.skip !== undefined || data.todo !== undefined,
       message: String(data.details?.error?.cause?.message ?? data.details?.error?.message ?? "").slice(0, 1000),
     }) + "\n");

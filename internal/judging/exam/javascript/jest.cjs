@@ -1,0 +1,85 @@
+// Loaded by the stub of a delivered module in a context of jest: lets the tests of a file use the submission, which runs
+// in another sandbox. All of it is loaded in that context, so that the values are of its classes.
+"use strict";
+const fs = require("node:fs");
+const path = require("node:path");
+const { report } = require("./report.cjs");
+
+const KEY = Symbol.for("guild.split");
+const MOCKS = /\bjest\s*\.\s*(?:mock|doMock|setMock|unstable_mockModule|requireActual|createMockFromModule)\s*\(\s*["'`]([^"'`]+)/g;
+
+function begin() {
+  const dir = process.env.GUILD_SPLIT;
+  const { modules } = JSON.parse(fs.readFileSync(path.join(dir, "order.json"), "utf8"));
+  const blank = "GUILD_BLANK" in process.env, marks = process.env.GUILD_MARKS === "1";
+  const root = process.cwd();
+  if (blank) return new (require("./blank.cjs").Blank)(root);
+  const { Link } = require("./examiner.cjs");
+  const link = new Link({ root, report, marks });
+  const names = () => {
+    const state = globalThis[Object.getOwnPropertySymbols(globalThis).find((s) => s.description === "JEST_STATE_SYMBOL")];
+    const found = [];
+    for (let t = state?.currentlyRunningTest; t?.parent; t = t.parent) found.unshift(t.name);
+    return { id: found.join(" > "), passed: !(state?.currentlyRunningTest?.errors.length > 0) };
+  };
+  const mocked = mocks(root, new Set(modules.map((name) => path.join(root, name))));
+  try {
+    beforeEach(() => {
+      link.begin(names().id);
+      if (mocked) link.unsupported("jest mocks the delivered module " + mocked);
+    });
+    afterEach(() => {
+      const { id, passed } = names();
+      link.end(id, passed);
+    });
+  } catch {
+    // The first import is within a test, where no hook can be added: what the delivery decides cannot be counted.
+    link.ran("the delivery is imported within a test");
+  }
+  globalThis.expect = watched(globalThis.expect, link);
+  require("./running.cjs").watchTexts(link);
+  return link;
+}
+
+// mocks returns the delivered module that the tests' file mocks, or "".
+function mocks(root, delivered) {
+  const file = expect.getState().testPath;
+  for (const [, name] of fs.readFileSync(file, "utf8").matchAll(MOCKS)) {
+    if (!name.startsWith(".")) continue;
+    const at = path.resolve(path.dirname(file), name);
+    for (const end of ["", ".js", ".cjs", ".json", ".ts", ".jsx", ".tsx", "/index.js", "/index.ts"]) {
+      if (delivered.has(at + end)) return path.relative(root, at + end);
+    }
+  }
+  return "";
+}
+
+// watched returns expect, which counts what matchers leave to objects of the submission.
+function watched(original, link) {
+  const TRUTH = new Set(["toBeTruthy", "toBeDefined"]);
+  const matchers = (found, actual) => new Proxy(found, {
+    get(target, key) {
+      const v = target[key];
+      if (key === "not" || key === "resolves" || key === "rejects") return matchers(v, key === "not" ? actual : undefined);
+      if (typeof v !== "function") return v;
+      return (...args) => {
+        if (TRUTH.has(key) ? link.isRemote(actual) : link.holds(actual) && args.some((a) => link.holds(a))) link.decided++;
+        return v.apply(target, args);
+      };
+    },
+  });
+  return new Proxy(original, { apply: (target, self, args) => matchers(Reflect.apply(target, self, args), args[0]) });
+}
+
+if (!globalThis[KEY]) {
+  const link = begin();
+  const loaded = new Set();
+  // A stub that runs again does so because jest has reset its modules.
+  globalThis[KEY] = (file) => {
+    const again = loaded.has(file);
+    loaded.add(file);
+    return link.require(file, again);
+  };
+}
+
+module.exports = globalThis[KEY];

@@ -1,0 +1,141 @@
+package exam
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"guild"
+)
+
+// jestModules returns the directory with jest that scripts/needs installs.
+func jestModules(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../../../.cache/jest/node_modules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !isDir(dir) {
+		t.Fatal("no jest: scripts/needs test")
+	}
+	return dir
+}
+
+// scriptBundle creates a request bundle of JavaScript tests and files.
+func scriptBundle(t *testing.T, framework, mode string, parts ...map[string]string) string {
+	t.Helper()
+	all := map[string]string{"tests/criteria.json": fmt.Sprintf(
+		`{"time_limit_seconds": 20, "criteria": [{"id": "AC-1", "type": %q, "mode": %q}]}`, framework, mode)}
+	for _, m := range parts {
+		for name, content := range m {
+			all[name] = content
+		}
+	}
+	bundle := request(t, all)
+	if framework == "jest" {
+		if err := os.CopyFS(filepath.Join(bundle, "files", "node_modules"), os.DirFS(jestModules(t))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return bundle
+}
+
+// TestHonestScripts runs the programs of scripts.txtar in mode split, and those that do not need what split mode
+// cannot do must pass. A program with NAME/inproc needs it; the file has the message that says so. One with NAME/weak
+// asks for the delivery's own word. Those with NAME/jest are for jest.
+func TestHonestScripts(t *testing.T) {
+	needNode(t)
+	if testing.Short() {
+		t.Skip("runs a hundred sandboxes")
+	}
+	all := programs(t, "scripts.txtar")
+	delete(all, "")
+	if len(all) < 40 {
+		t.Fatalf("only %d programs", len(all))
+	}
+	wait, done := some()
+	for name, files := range all {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wait()
+			defer done()
+			framework := "node-test"
+			if _, is := files["jest"]; is {
+				framework = "jest"
+			}
+			bundle := scriptBundle(t, framework, modeSplit, under(files, "t", "tests/"), under(files, "f", "files/"))
+			f := examined(t, bundle, deliver(t, under(files, "a", ""))).Findings[0]
+			if want, is := files["inproc"]; is {
+				inprocNeeded(t, f, strings.TrimSpace(want))
+				return
+			}
+			_, weak := files["weak"]
+			want := guild.Strong
+			if weak {
+				want = guild.Weak
+			}
+			if len(f.Tests) == 0 || Passed(f.Tests) != len(f.Tests) || f.Strength != want || f.Fault != "" || len(f.Breaches) > 0 {
+				unpassed(t, f)
+				t.Errorf("%s because %q, %d decided; fault %q, violations %v", f.Strength, f.Because, f.Decided, f.Fault, f.Breaches)
+			}
+		})
+	}
+}
+
+// inprocNeeded checks that a finding has a test that did not pass, and that each such test says why.
+func inprocNeeded(t *testing.T, f Finding, want string) {
+	t.Helper()
+	if Passed(f.Tests) == len(f.Tests) {
+		t.Error("all tests passed: it does not need mode inproc")
+	}
+	for _, test := range f.Tests {
+		if test.State != guild.TestPassed && !strings.Contains(test.Message, want) {
+			t.Errorf("%s: %s, without %q", test.ID, test.Message, want)
+		}
+	}
+}
+
+// TestForgedScripts runs deliveries that compute nothing. None may have a strong test that it did not earn: not all
+// tests pass, or the finding is weak.
+func TestForgedScripts(t *testing.T) {
+	needNode(t)
+	if testing.Short() {
+		t.Skip("runs a hundred sandboxes")
+	}
+	all := programs(t, "forgedscripts.txtar")
+	tests := under(all["tests"], "node", "tests/")
+	jest := under(all["tests"], "jest", "tests/")
+	delete(all, "tests")
+	delete(all, "")
+	wait, done := some()
+	for name, files := range all {
+		for framework, given := range map[string]map[string]string{"node-test": tests, "jest": jest} {
+			if framework == "jest" && !slices.Contains([]string{"honest", "asymmetric_match", "thenable", "patched_assert"}, name) {
+				continue
+			}
+			t.Run(name+"/"+framework, func(t *testing.T) {
+				t.Parallel()
+				wait()
+				defer done()
+				f := examined(t, scriptBundle(t, framework, modeSplit, given), deliver(t, files)).Findings[0]
+				passed := len(f.Tests) > 0 && Passed(f.Tests) == len(f.Tests) && f.Fault == ""
+				switch {
+				case name == "honest" && (!passed || f.Strength != guild.Strong):
+					unpassed(t, f)
+					t.Errorf("%s, %s", f.Strength, f.Fault)
+				case name != "honest" && passed && f.Strength != guild.Weak:
+					t.Errorf("all %d tests passed, and it is %s", len(f.Tests), f.Strength)
+				case name != "honest" && f.Strength != guild.Weak && Passed(f.Tests) > 0:
+					for _, test := range f.Tests {
+						if test.State == guild.TestPassed {
+							t.Errorf("%s passed", test.ID)
+						}
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,404 @@
+package exam
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"guild"
+	"guild/internal/judging/sandbox"
+)
+
+// nodePrograms are the programs of JavaScript examinations. Their own comments say what they guarantee.
+//
+//go:embed javascript/*.cjs javascript/reporter.mjs
+var nodePrograms embed.FS
+
+// nodePlace is the directory of the programs in a sandbox.
+const nodePlace = judgeDir + "/split"
+
+// nodeModule matches names of modules that the tests may import of a delivery.
+var nodeModule = regexp.MustCompile(`\.([cm]?[jt]s|[jt]sx|json)$`)
+
+// nodeStub is the text of the file in the place of a delivered module. node never reads it; jest runs it, once in each
+// of its contexts.
+const nodeStub = `// @ts-nocheck
+// The delivery has this module in another sandbox. A test that reads or starts this file needs mode inproc.
+const key = Symbol.for("guild.split");
+module.exports = (globalThis[key] || require(process.env.GUILD_SPLIT + "/jest.cjs"))(__filename);
+`
+
+// nodeRecord is one line of the report of a split examination.
+type nodeRecord struct {
+	Type    string `json:"type"` // guild:test, guild:closed, guild:ran, guild:broken, or of a runner
+	Name    string `json:"name"`
+	Message string `json:"message"`
+	Decided int    `json:"decided"` // as in guild.Test
+	Refused bool   `json:"refused"` // split mode cannot do what the test did
+	Status  string `json:"status"`  // of jest
+	Micros  int64  `json:"us"`
+}
+
+// nodeParts are what the runs of a split examination have in common.
+type nodeParts struct {
+	programs string   // host directory of the programs and the order
+	stubs    string   // host directory of the stubs
+	modules  []string // names of the modules of the delivery
+	config   string   // of jest
+	jest     string   // jest's program; empty for node --test
+}
+
+// split runs each file of the customer's tests in one sandbox and the delivery in another, as the Python examination
+// does. What is strong and weak is the same; see pytestCriterion.split.
+//
+// A file has sandboxes of its own, since a runner gives each file fresh modules, too.
+func (c *nodeCriterion) split(ctx context.Context, j *examination, f *Finding, files []string) error {
+	f.Strength = guild.Strong
+	f.Because = "the tests ran in a sandbox of their own, and what decides was compared there"
+	p, err := c.parts(j)
+	if err != nil {
+		return err
+	}
+	var expected map[string]int
+	if c.tests == 0 {
+		if expected, err = c.listSplit(ctx, j, p, files); err != nil {
+			return err
+		}
+	}
+	var reports []nodeReport
+	broken, ran := map[string]string{}, ""
+	for _, file := range files {
+		examiner, subject, err := c.pair(ctx, j, p, file)
+		if err != nil {
+			return err
+		}
+		f.Runs = append(f.Runs, examiner.record(file), subject.record("delivery"))
+		f.Usage = f.Usage.Add(subject.result.Usage)
+		f.Breaches = append(f.Breaches, subject.result.Breaches...)
+		f.Warnings = append(f.Warnings, subject.result.Warnings...)
+		if err := c.blame(ctx, j, f, p, file, examiner.result.Breaches); err != nil {
+			return err
+		}
+		got, records := nodeSplitReports(examiner.results.String(), file)
+		reports = append(reports, got...)
+		broken[file] = nodeCause(records, examiner.stderr.String())
+		for _, r := range records {
+			if r.Type == "guild:ran" {
+				ran = cmp.Or(ran, r.Message+" in "+file)
+			}
+		}
+		if f.Fault == "" {
+			f.Fault, f.OverLimit = nodeFault(got, records, examiner, subject)
+		}
+	}
+	if c.tests > 0 {
+		f.Tests = nodeCount(reports, c.id, c.tests)
+	} else {
+		f.Tests = nodeMatch(reports, expected)
+	}
+	for i := range f.Tests {
+		t := &f.Tests[i]
+		f.Decided += t.Decided
+		file, _, _ := strings.Cut(t.ID, "::")
+		if t.State == guild.TestMissing && t.Message == "" {
+			t.Message = cut(broken[file])
+		}
+	}
+	rep := report{ran: ran}
+	rep.weaken(f)
+	return nil
+}
+
+// parts prepares what the runs have in common.
+func (c *nodeCriterion) parts(j *examination) (p nodeParts, err error) {
+	if c.jest {
+		if p.jest, p.config, err = j.findJest(); err != nil {
+			return p, err
+		}
+	}
+	stubs := map[string]string{}
+	for _, dir := range append([]string{j.layout.files}, j.layout.artifacts...) {
+		if dir == "" {
+			continue
+		}
+		names, err := survey(dir, map[string]bool{})
+		if err != nil {
+			return p, undecided("%w", err)
+		}
+		for _, name := range names {
+			if text, ok := j.nodeStub(dir, filepath.ToSlash(name)); ok {
+				stubs[name] = text
+			}
+		}
+	}
+	for name := range stubs {
+		if filepath.Base(name) != "package.json" {
+			p.modules = append(p.modules, filepath.ToSlash(name))
+		}
+	}
+	slices.Sort(p.modules)
+	if p.stubs, err = j.writeFiles(stubs); err != nil {
+		return p, err
+	}
+	programs := map[string]string{}
+	entries, err := nodePrograms.ReadDir("javascript")
+	if err != nil {
+		return p, err
+	}
+	for _, e := range entries {
+		text, err := nodePrograms.ReadFile("javascript/" + e.Name())
+		if err != nil {
+			return p, err
+		}
+		programs[e.Name()] = string(text)
+	}
+	order, err := json.Marshal(map[string]any{"modules": append([]string{}, p.modules...), "build": len(c.build) > 0})
+	if err != nil {
+		return p, err
+	}
+	programs["order.json"] = string(order)
+	p.programs, err = j.writeFiles(programs)
+	return p, err
+}
+
+// nodeStub returns what the tests' sandbox has in the place of a file of the workspace. The customer's own files there
+// stay as they are if nothing replaces them and they are at the top, where runners are configured, or packages. Of a
+// delivered package.json, only how its modules are loaded is taken over: it could give others to the tests.
+func (j *examination) nodeStub(dir, name string) (text string, ok bool) {
+	base := filepath.Base(name)
+	top, _, nested := strings.Cut(name, "/")
+	delivered := dir != j.layout.files
+	switch {
+	case strings.Contains("/"+name, "/node_modules/"), top == "tests", strings.Contains("/"+name, "/__mocks__/"):
+		return "", false
+	case base == "package.json":
+		if !delivered || j.layout.files != "" && isFile(filepath.Join(j.layout.files, name)) {
+			return "", false
+		}
+		return nodePackage(filepath.Join(dir, name))
+	case !nodeModule.MatchString(name), strings.Contains(base, ".config."), base == "package-lock.json", strings.HasPrefix(base, "tsconfig"):
+		return "", false
+	}
+	return nodeStub, delivered || nested
+}
+
+// nodePackage returns the part of a delivered package.json that says how its modules are loaded.
+func nodePackage(name string) (text string, ok bool) {
+	b, err := os.ReadFile(name)
+	var p struct {
+		Type string `json:"type,omitempty"`
+		Main string `json:"main,omitempty"`
+	}
+	if err != nil || json.Unmarshal(b, &p) != nil {
+		return "", false
+	}
+	if p.Type != "module" {
+		p.Type = ""
+	}
+	if !local(strings.TrimPrefix(p.Main, "./")) {
+		p.Main = ""
+	}
+	b, err = json.Marshal(p)
+	return string(b), err == nil
+}
+
+// spec returns the sandbox in which a file of the tests runs, without the delivery.
+func (c *nodeCriterion) spec(j *examination, p nodeParts, file string) sandbox.Spec {
+	s := j.nodeSpec(false)
+	s.Env = append(s.Env, "GUILD_SPLIT="+nodePlace)
+	tests := s.Copies[len(s.Copies)-1]
+	s.Copies = append(s.Copies[:len(s.Copies)-1:len(s.Copies)-1],
+		sandbox.Copy{Host: p.stubs, Inside: sandbox.Workspace}, tests,
+		sandbox.Copy{Host: p.programs, Inside: nodePlace, ReadOnly: true})
+	if c.jest {
+		s.Argv = jestCommand(p.jest, p.config, "--reporters", nodePlace+"/jest-reporter.cjs", "--runTestsByPath", file)
+	} else {
+		s.Argv = []string{"node", "--require", nodePlace + "/node.cjs", "--test-reporter-destination=stdout",
+			"--test-reporter", nodePlace + "/reporter.mjs", file}
+	}
+	return s
+}
+
+// pair runs one file of the tests, and the delivery.
+func (c *nodeCriterion) pair(ctx context.Context, j *examination, p nodeParts, file string) (examiner, subject *half, err error) {
+	examiner = &half{spec: c.spec(j, p, file)}
+	examiner.spec.Limits.Wall += examinerWall
+	examiner.spec.Limits.CPU = min(examiner.spec.Limits.CPU+examinerCPU, sandbox.DefaultCPU)
+	if marks := os.Getenv("GUILD_MARKS"); marks != "" {
+		examiner.spec.Env = append(examiner.spec.Env, "GUILD_MARKS="+marks)
+	}
+	subject = &half{spec: j.nodeSpec(true)}
+	subject.spec.Copies[len(subject.spec.Copies)-1] = sandbox.Copy{Host: p.programs, Inside: nodePlace, ReadOnly: true}
+	subject.spec.Argv = []string{"node", nodePlace + "/subject.cjs"}
+	if len(c.build) > 0 {
+		build, err := json.Marshal(c.build)
+		if err != nil {
+			return nil, nil, err
+		}
+		subject.spec.Env = append(subject.spec.Env, "GUILD_BUILD="+string(build))
+	}
+	return examiner, subject, j.runBoth(ctx, examiner, subject, nil)
+}
+
+// alone runs one file of the tests with something in the place of the delivery that answers everything with itself.
+func (c *nodeCriterion) alone(ctx context.Context, j *examination, p nodeParts, file string) ([]nodeReport, *Finding, error) {
+	s := c.spec(j, p, file)
+	s.Env = append(s.Env, "GUILD_BLANK=1")
+	var f Finding
+	run, err := j.run(ctx, &f, s, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	reports, records := nodeSplitReports(run.Results, file)
+	f.Fault = nodeCause(records, run.Stderr)
+	return reports, &f, nil
+}
+
+// listSplit returns the tests by running them without the delivery.
+func (c *nodeCriterion) listSplit(ctx context.Context, j *examination, p nodeParts, files []string) (map[string]int, error) {
+	expected := map[string]int{}
+	for _, file := range files {
+		reports, f, err := c.alone(ctx, j, p, file)
+		if err != nil {
+			return nil, err
+		}
+		if len(reports) == 0 {
+			return nil, undecided("the tests of %s cannot be listed without the delivery: say how many tests there are (%q): %s",
+				file, "tests", cut(f.Fault))
+		}
+		for _, r := range reports {
+			expected[r.ID]++
+		}
+	}
+	return expected, nil
+}
+
+// blame determines the cause of breaches in the tests' sandbox, as that of a Python criterion does.
+func (c *nodeCriterion) blame(ctx context.Context, j *examination, f *Finding, p nodeParts, file string, breaches []guild.Breach) error {
+	if len(breaches) == 0 {
+		return nil
+	}
+	_, alone, err := c.alone(ctx, j, p, file)
+	if err != nil {
+		return err
+	}
+	for _, b := range breaches {
+		if slices.ContainsFunc(alone.Breaches, func(own guild.Breach) bool { return own.Syscall == b.Syscall }) {
+			f.Warnings = append(f.Warnings, "the tests themselves: "+b.Syscall+": "+b.Detail)
+			continue
+		}
+		b.Detail = "in the tests, with what the delivery answered: " + b.Detail
+		f.Breaches = append(f.Breaches, b)
+	}
+	return nil
+}
+
+// nodeSplitReports returns the tests in the report of an examiner, and its own records.
+func nodeSplitReports(results, file string) ([]nodeReport, []nodeRecord) {
+	var records []nodeRecord
+	var reports []nodeReport
+	told := map[string][]nodeRecord{}
+	lines := bufio.NewScanner(strings.NewReader(results))
+	lines.Buffer(nil, buildOutput)
+	for lines.Scan() {
+		var r nodeRecord
+		if json.Unmarshal(bytes.TrimSpace(lines.Bytes()), &r) != nil {
+			continue
+		}
+		switch {
+		case r.Type == "guild:test":
+			told[r.Name] = append(told[r.Name], r)
+		case strings.HasPrefix(r.Type, "guild:"):
+			records = append(records, r)
+		case r.Type == "jest:test":
+			state := map[string]string{"passed": guild.TestPassed, "failed": guild.TestFailed}[r.Status]
+			reports = append(reports, nodeReport{ID: r.Name, State: cmp.Or(state, guild.TestSkipped), Message: r.Message, Micros: r.Micros})
+		}
+	}
+	if len(reports) == 0 {
+		reports = nodeReports(results)
+		for i := range reports {
+			_, reports[i].ID, _ = strings.Cut(reports[i].ID, "::")
+		}
+	}
+	for i := range reports {
+		r := &reports[i]
+		if of := told[r.ID]; len(of) > 0 {
+			r.Decided = of[0].Decided
+			if of[0].Refused && r.State == guild.TestPassed {
+				r.State = guild.TestFailed
+			}
+			if of[0].Message != "" && r.State == guild.TestFailed {
+				r.Message = strings.TrimSpace(of[0].Message + "\n" + r.Message)
+			}
+			told[r.ID] = of[1:]
+		}
+		r.ID = file + "::" + r.ID
+	}
+	return reports, records
+}
+
+// nodeError matches the line of an uncaught error.
+var nodeError = regexp.MustCompile(`(?m)^\s*(?:\w*Error\b.*: .*|.*needs mode inproc.*)$`)
+
+// nodeCause returns why a file of tests broke off, or "".
+func nodeCause(records []nodeRecord, stderr string) string {
+	for _, r := range records {
+		if r.Type == "guild:broken" {
+			return r.Message
+		}
+	}
+	return strings.TrimSpace(cmp.Or(nodeError.FindString(stderr), lastLine(stderr)))
+}
+
+// nodeFault returns why the two halves did not end properly. The subject's reasons come first, because a failure of the
+// subject makes the examiner fail too.
+func nodeFault(reports []nodeReport, records []nodeRecord, examiner, subject *half) (fault string, limit bool) {
+	closed := ""
+	for _, r := range records {
+		if r.Type == "guild:closed" {
+			closed = cmp.Or(closed, r.Message)
+		}
+	}
+	res := subject.result
+	switch {
+	case res.Killed != "":
+		return overLimit(res, subject.spec.Limits.WithDefaults()), true
+	case errors.Is(subject.err, errLingers):
+		return "the delivery's process did not end", true
+	case closed != "" && res.Signal != "":
+		return "the delivery's process was ended by " + res.Signal, false
+	case strings.HasPrefix(closed, "the connection"):
+		return fmt.Sprintf("the delivery's process ended, exit code %d", res.Exit), false
+	case closed != "":
+		return "the delivery's answers cannot be read: " + cut(closed), false
+	}
+	res = examiner.result
+	failed := slices.ContainsFunc(reports, func(r nodeReport) bool { return r.State != guild.TestPassed })
+	switch {
+	case res.Killed != "":
+		return "the tests, with what the delivery answered: " + overLimit(res, examiner.spec.Limits.WithDefaults()), true
+	case res.Signal != "":
+		return "ended by " + res.Signal, false
+	case res.Cut:
+		return "the report is too long", false
+	case res.Exit != 0 && !failed && len(reports) > 0:
+		return "the report does not agree with how the run ended", false
+	}
+	return "", false
+}
+
+// jestCommand returns jest's command line.
+func jestCommand(program, config string, more ...string) []string {
+	return append([]string{"node", program, "--ci", "--runInBand", "--rootDir", sandbox.Workspace, "--config", config}, more...)
+}
