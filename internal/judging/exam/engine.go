@@ -44,6 +44,7 @@ type Engine struct {
 
 	Python string // the real interpreter, not a wrapper script; /usr/bin/python3 if empty
 	Go     string // the Go installation; the one on PATH or /usr/local/go if empty
+	Jest   string // directory whose node_modules has jest, for bundles without it; the one that is installed if empty
 	Cache  string // directory for a build cache of Go's standard library; no cache if empty
 
 	// Progress is called when a criterion begins, with no test, when it has come to a test or finished one, and when it is

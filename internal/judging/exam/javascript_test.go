@@ -2,7 +2,6 @@ package exam
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,17 +10,29 @@ import (
 	"guild"
 )
 
-// jestModules returns the directory with jest that scripts/needs installs.
-func jestModules(t *testing.T) string {
+// jestDir returns the directory with jest that scripts/needs installs.
+func jestDir(t *testing.T) string {
 	t.Helper()
-	dir, err := filepath.Abs("../../../.cache/jest/node_modules")
+	dir, err := filepath.Abs("../../../.cache/jest")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !isDir(dir) {
+	if !isDir(filepath.Join(dir, "node_modules", "jest")) {
 		t.Fatal("no jest: scripts/needs test")
 	}
 	return dir
+}
+
+// scriptExamined runs JavaScript criteria, with jest.
+func scriptExamined(t *testing.T, bundle, delivery string) Finding {
+	t.Helper()
+	e := newEngine(t)
+	e.Jest = jestDir(t)
+	r, err := e.Examine(t.Context(), bundle, delivery)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Findings[0]
 }
 
 // scriptBundle creates a request bundle of JavaScript tests and files.
@@ -34,13 +45,7 @@ func scriptBundle(t *testing.T, framework, mode string, parts ...map[string]stri
 			all[name] = content
 		}
 	}
-	bundle := request(t, all)
-	if framework == "jest" {
-		if err := os.CopyFS(filepath.Join(bundle, "files", "node_modules"), os.DirFS(jestModules(t))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return bundle
+	return request(t, all)
 }
 
 // TestHonestScripts runs the programs of scripts.txtar in mode split, and those that do not need what split mode
@@ -67,7 +72,7 @@ func TestHonestScripts(t *testing.T) {
 				framework = "jest"
 			}
 			bundle := scriptBundle(t, framework, modeSplit, under(files, "t", "tests/"), under(files, "f", "files/"))
-			f := examined(t, bundle, deliver(t, under(files, "a", ""))).Findings[0]
+			f := scriptExamined(t, bundle, deliver(t, under(files, "a", "")))
 			if want, is := files["inproc"]; is {
 				inprocNeeded(t, f, strings.TrimSpace(want))
 				return
@@ -120,7 +125,7 @@ func TestForgedScripts(t *testing.T) {
 				t.Parallel()
 				wait()
 				defer done()
-				f := examined(t, scriptBundle(t, framework, modeSplit, given), deliver(t, files)).Findings[0]
+				f := scriptExamined(t, scriptBundle(t, framework, modeSplit, given), deliver(t, files))
 				passed := len(f.Tests) > 0 && Passed(f.Tests) == len(f.Tests) && f.Fault == ""
 				switch {
 				case name == "honest" && (!passed || f.Strength != guild.Strong):

@@ -15,6 +15,9 @@ import (
 // jestConfigs lists the names of jest's configuration files, in the order of the search.
 var jestConfigs = []string{"jest.config.js", "jest.config.cjs", "jest.config.mjs", "jest.config.json"}
 
+// jestPlace is where a sandbox has Engine.Jest.
+const jestPlace = judgeDir + "/jest"
+
 func readJest(e *Entry, _ *Criteria) (criterion, error) { return readNode(e, runJest, true) }
 
 // runJest runs jest, which writes its results to a file.
@@ -33,7 +36,7 @@ func runJest(ctx context.Context, j *examination, f *Finding, s sandbox.Spec, fi
 	return jestReports(left[results]), run, nil
 }
 
-// findJest returns jest's program, from the bundle's files or this machine, and its configuration.
+// findJest returns jest's program, from the bundle's files, the engine's settings or this machine, and its configuration.
 func (j *examination) findJest() (program, config string, err error) {
 	config = `{"testEnvironment":"node","testMatch":["**/*"]}`
 	for _, name := range slices.Backward(jestConfigs) {
@@ -44,6 +47,9 @@ func (j *examination) findJest() (program, config string, err error) {
 	const in = "node_modules/jest/bin/jest.js"
 	if j.layout.files != "" && isFile(filepath.Join(j.layout.files, in)) {
 		return sandbox.Workspace + "/" + in, config, nil
+	}
+	if j.engine.Jest != "" {
+		return jestPlace + "/" + in, config, nil
 	}
 	for _, dir := range []string{"/usr/local/lib/", "/usr/lib/", "/usr/share/nodejs/"} {
 		for _, p := range []string{dir + in, dir + strings.TrimPrefix(in, "node_modules/")} {

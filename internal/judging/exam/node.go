@@ -145,6 +145,9 @@ func (j *examination) nodeSpec(delivered bool) sandbox.Spec {
 		Copies: append(j.layout.copies(delivered, j.notNode), sandbox.Copy{Host: j.tests, Inside: nodeTests, Skip: j.privateBeside}),
 		Limits: j.limits(),
 	}
+	if j.engine.Jest != "" {
+		s.Mounts = []sandbox.Mount{{Host: j.engine.Jest, Inside: jestPlace}}
+	}
 	s.Limits.Output = buildOutput
 	return s
 }

@@ -33,7 +33,7 @@ func TestNodeTests(t *testing.T) {
 	needNode(t)
 	const adds, takes, done = "tests/add.test.js::adds", "tests/add.test.js::edges > takes # nothing", "tests/add.test.js::edges > is not done"
 	bundle := request(t, map[string]string{
-		"tests/criteria.json": `{"criteria": [{"id": "n", "type": "node-test"}]}`,
+		"tests/criteria.json": `{"criteria": [{"id": "n", "type": "node-test", "mode": "inproc"}]}`,
 		"tests/add.test.js":   sums,
 		"files/src/add.js":    "exports.add = () => undefined",
 	})
@@ -61,7 +61,7 @@ func TestNodeTests(t *testing.T) {
 func TestUnlistedNodeTests(t *testing.T) {
 	needNode(t)
 	files := map[string]string{
-		"tests/criteria.json": `{"criteria": [{"id": "n", "type": "node-test", "script": "tests/add.test.js"}]}`,
+		"tests/criteria.json": `{"criteria": [{"id": "n", "type": "node-test", "script": "tests/add.test.js", "mode": "inproc"}]}`,
 		"tests/add.test.js":   sums,
 	}
 	delivery := deliver(t, map[string]string{"src/add.js": "exports.add = (a = 0, b = 0) => a + b"})
@@ -90,19 +90,15 @@ func FuzzNodeReports(f *testing.F) {
 	})
 }
 
-// TestJest needs GUILD_JEST: a directory with jest in its node_modules, as "npm install jest" creates it.
 func TestJest(t *testing.T) {
-	installed := os.Getenv("GUILD_JEST")
-	if installed == "" {
-		t.Skip("GUILD_JEST names no directory with jest")
-	}
+	needNode(t)
 	bundle := request(t, map[string]string{
-		"tests/criteria.json": `{"test_framework": "jest", "criteria": [{"id": "j", "type": "jest"}]}`,
+		"tests/criteria.json": `{"test_framework": "jest", "criteria": [{"id": "j", "type": "jest", "mode": "inproc"}]}`,
 		"tests/add.test.js": "const { add } = require('../src/add.js');\ntest('adds', () => expect(add(1, 2)).toBe(3));\n" +
 			"describe('edges', () => { it('takes nothing', () => expect(add()).toBe(0)); });\n",
 		"files/src/add.js": "exports.add = () => undefined",
 	})
-	if err := os.CopyFS(filepath.Join(bundle, "files", "node_modules"), os.DirFS(filepath.Join(installed, "node_modules"))); err != nil {
+	if err := os.CopyFS(filepath.Join(bundle, "files", "node_modules"), os.DirFS(filepath.Join(jestDir(t), "node_modules"))); err != nil {
 		t.Fatal(err)
 	}
 	for source, want := range map[string][2]string{

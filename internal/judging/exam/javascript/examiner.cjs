@@ -26,6 +26,7 @@ const KEPT = new Set(["constructor", "prototype", "__proto__", "__defineGetter__
 const WATCHED = ["Math.random", "Date.now", "performance.now", "fetch", "setTimeout", "clearTimeout", "setInterval", "clearInterval", "setImmediate",
   "clearImmediate", "queueMicrotask", "Date"];
 const LIBRARY = ["fs", "fs/promises", "path", "os", "util", "events", "url", "querystring", "crypto", "timers/promises", "assert"];
+const OBJECTS = ["Math", "JSON", "Reflect", "console", "process"];
 const PRINTING = ["log", "info", "warn", "error", "debug"];
 const PRINTED = 4 << 20; // characters that the submission may print
 const NAME = /^[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]{0,200}$/u;
@@ -50,6 +51,8 @@ class Link extends Side {
     this.originals = new Map(WATCHED.map((name) => [name, named(name)]));
     this.replaced = new Map();
     this.began = Date.now();
+    this.sent = 0; // frames, but for questions whether the submission is idle
+    this.library = library();
     this.channel.onclose = (why) => report({ type: "guild:closed", message: why });
   }
 
@@ -95,22 +98,31 @@ class Link extends Side {
     }
   }
 
-  // request keeps this process alive until the submission has nothing more to do: it may still settle a promise, or call
-  // what a test has given it.
   request(op, build, waiter, thread) {
     const number = super.request(op, build, waiter, thread);
-    if (!this.watching && !this.channel.closed) {
-      this.watching = true;
-      this.channel.port.ref();
-      setImmediate(() => this.outlast());
-    }
+    if (op !== "idle") this.outlive();
     return number;
   }
 
-  outlast() {
-    const asked = this.channel.last + 1;
+  answer(kind, number, value) {
+    super.answer(kind, number, value);
+    this.outlive();
+  }
+
+  // outlive keeps this process alive until the submission has nothing more to do with what was sent: it may still settle
+  // a promise, or call what a test has given it.
+  outlive() {
+    this.sent++;
+    if (this.watching || this.channel.closed) return;
+    this.watching = true;
+    this.channel.port.ref();
+    setImmediate(() => this.askIdle());
+  }
+
+  askIdle() {
+    const at = this.sent;
     const ended = () => {
-      if (this.channel.last > asked && !this.channel.closed) return this.outlast();
+      if (this.sent !== at && !this.channel.closed) return this.askIdle();
       this.watching = false;
       this.channel.port.unref();
     };
@@ -160,30 +172,6 @@ class Link extends Side {
 
   // named returns the name of a function or module of the library that a test passes.
   named(v) {
-    if (!this.library) {
-      this.library = new Map();
-      const add = (v, name) => {
-        if (v !== null && (typeof v === "object" || typeof v === "function") && !this.library.has(v)) this.library.set(v, name);
-      };
-      const within = (o, name) => {
-        for (const [key, d] of Object.entries(Object.getOwnPropertyDescriptors(o))) {
-          if (typeof d.value === "function" && key !== "constructor") add(d.value, name + "!" + key);
-        }
-      };
-      for (const name of Object.getOwnPropertyNames(globalThis)) {
-        const v = Object.getOwnPropertyDescriptor(globalThis, name).value;
-        if (v === undefined || v === null || typeof v !== "function" && !["Math", "JSON", "Reflect", "console", "process"].includes(name)) continue;
-        if (typeof v === "function" && !Function.prototype.toString.call(v).includes("[native code]") && this.originals.get(name) !== v) continue;
-        add(v, "!" + name);
-        within(v, "!" + name);
-        if (typeof v === "function" && v.prototype) within(v.prototype, "!" + name + "!prototype");
-      }
-      for (const name of LIBRARY) {
-        const v = require("node:" + name);
-        add(v, "node:" + name);
-        within(v, "node:" + name);
-      }
-    }
     return this.library.get(v);
   }
 
@@ -366,6 +354,32 @@ class Link extends Side {
       };
     }
   }
+}
+
+// library returns the names of what is the same on both sides and not a class: "!Math!max", "node:fs!readFileSync".
+function library() {
+  const names = new Map();
+  const add = (v, name) => {
+    if (!names.has(v)) names.set(v, name);
+  };
+  const within = (o, name) => {
+    for (const [key, d] of Object.entries(Object.getOwnPropertyDescriptors(o))) {
+      if (typeof d.value === "function" && key !== "constructor") add(d.value, name + "!" + key);
+    }
+  };
+  for (const name of Object.getOwnPropertyNames(globalThis)) {
+    const v = OBJECTS.includes(name) ? globalThis[name] : Object.getOwnPropertyDescriptor(globalThis, name).value;
+    if (typeof v === "function" ? !Function.prototype.toString.call(v).includes("[native code]") && !WATCHED.includes(name) : !OBJECTS.includes(name)) continue;
+    add(v, "!" + name);
+    within(v, "!" + name);
+    if (typeof v === "function" && v.prototype) within(v.prototype, "!" + name + "!prototype");
+  }
+  for (const name of LIBRARY) {
+    const v = require("node:" + name);
+    add(v, "node:" + name);
+    within(v, "node:" + name);
+  }
+  return names;
 }
 
 // stub returns the text of an ES module that exports what the examiner has for these names.

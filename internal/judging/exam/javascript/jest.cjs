@@ -16,29 +16,28 @@ function begin() {
   if (blank) return new (require("./blank.cjs").Blank)(root);
   const { Link } = require("./examiner.cjs");
   const link = new Link({ root, report, marks });
-  const names = () => {
-    const state = globalThis[Object.getOwnPropertySymbols(globalThis).find((s) => s.description === "JEST_STATE_SYMBOL")];
-    const found = [];
-    for (let t = state?.currentlyRunningTest; t?.parent; t = t.parent) found.unshift(t.name);
-    return { id: found.join(" > "), passed: !(state?.currentlyRunningTest?.errors.length > 0) };
-  };
   const mocked = mocks(root, new Set(modules.map((name) => path.join(root, name))));
-  try {
-    beforeEach(() => {
-      link.begin(names().id);
+  const handlers = globalThis[Symbol.for("EVENT_HANDLERS")];
+  // Without the events of jest's runner, what the delivery decides cannot be counted.
+  if (!Array.isArray(handlers)) link.ran("this version of jest does not say which test runs, and what the delivery decides");
+  else handlers.push(({ name, test }) => {
+    if (name === "test_start") {
+      link.begin(id(test));
       if (mocked) link.unsupported("jest mocks the delivered module " + mocked);
-    });
-    afterEach(() => {
-      const { id, passed } = names();
-      link.end(id, passed);
-    });
-  } catch {
-    // The first import is within a test, where no hook can be added: what the delivery decides cannot be counted.
-    link.ran("the delivery is imported within a test");
-  }
+    } else if (name === "test_done") {
+      link.end(id(test), test.errors.length === 0);
+    }
+  });
   globalThis.expect = watched(globalThis.expect, link);
   require("./running.cjs").watchTexts(link);
   return link;
+}
+
+// id returns the names of a test and of the suites around it.
+function id(test) {
+  const names = [];
+  for (; test?.parent; test = test.parent) names.unshift(test.name);
+  return names.join(" > ");
 }
 
 // mocks returns the delivered module that the tests' file mocks, or "".
