@@ -2,6 +2,7 @@ package exam
 
 import (
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -143,4 +144,70 @@ func TestForgedScripts(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestScriptWire(t *testing.T) {
+	needNode(t)
+	out, err := exec.CommandContext(t.Context(), "node", "--test-reporter=tap", "testdata/wire_test.cjs").CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestBuiltScripts judges a delivery in TypeScript that the bundle's command builds.
+func TestBuiltScripts(t *testing.T) {
+	needNode(t)
+	bundle := request(t, map[string]string{
+		"tests/criteria.json": `{"criteria": [{"id": "b", "type": "node-test", "build": ["node", "build.cjs"]}]}`,
+		"tests/m.test.mjs": `import { test } from "node:test";
+import assert from "node:assert/strict";
+import { add } from "../dist/m.mjs";
+test("adds", () => assert.equal(add(1, 2), 3));
+`,
+		"tests/n.test.cjs": `const { test } = require("node:test"), assert = require("node:assert/strict"), { add } = require("../dist/m.cjs");
+test("adds", () => assert.equal(add(1, 2), 3));
+`,
+		"files/build.cjs": `const fs = require("fs");
+const text = fs.readFileSync("src/m.ts", "utf8").replace(/: number/g, "");
+fs.mkdirSync("dist");
+fs.writeFileSync("dist/m.mjs", text);
+fs.writeFileSync("dist/m.cjs", text.replace("export const add", "exports.add"));
+`,
+	})
+	for source, want := range map[string]string{
+		"export const add = (a: number, b: number): number => a + b;": "passed",
+		"export const add = (a: number, b: number): number => a - b;": "failed",
+		"export const add = (a: number, b:":                           "missing",
+	} {
+		r := examined(t, bundle, deliver(t, map[string]string{"src/m.ts": source}))
+		r.wants(t, guild.Strong, "tests/m.test.mjs::adds "+want, "tests/n.test.cjs::adds "+want)
+	}
+	r := examined(t, bundle, deliver(t, map[string]string{"other.ts": ""}))
+	r.wants(t, guild.Strong, "tests/m.test.mjs::adds missing", "tests/n.test.cjs::adds missing")
+	if fault := r.Findings[0].Fault; fault != "the delivery's process ended, exit code 1" {
+		t.Error(fault)
+	}
+}
+
+// TestDeliveredPackage checks that a delivery cannot give the tests a package in the place of the customer's.
+func TestDeliveredPackage(t *testing.T) {
+	needNode(t)
+	bundle := request(t, map[string]string{
+		"tests/criteria.json": `{"criteria": [{"id": "p", "type": "node-test"}]}`,
+		"tests/m.test.mjs": `import { test } from "node:test";
+import { same } from "checks";
+import { add } from "../m.mjs";
+test("adds", () => same(add(1, 2), 3));
+`,
+		"files/node_modules/checks/package.json": `{"name": "checks", "main": "index.js"}`,
+		"files/node_modules/checks/index.js":     `exports.same = (a, b) => { if (a !== b) throw new Error(a + " is not " + b); };`,
+	})
+	r := examined(t, bundle, deliver(t, map[string]string{
+		"m.mjs":                              "export const add = () => 4;",
+		"own.mjs":                            "export const same = () => {};",
+		"package.json":                       `{"name": "checks", "exports": "./own.mjs", "imports": {"#x": "./own.mjs"}}`,
+		"node_modules/checks/index.js":       "exports.same = () => {};",
+		"tests/node_modules/checks/index.js": "exports.same = () => {};",
+	}))
+	r.wants(t, guild.Strong, "tests/m.test.mjs::adds failed")
 }

@@ -24,8 +24,8 @@ import (
 //go:embed javascript/*.cjs javascript/reporter.mjs
 var nodePrograms embed.FS
 
-// nodePlace is the directory of the programs in a sandbox.
-const nodePlace = judgeDir + "/split"
+// nodePlace is the directory of the programs in a sandbox. jest does not transform what is below node_modules.
+const nodePlace = judgeDir + "/node_modules/guild"
 
 // nodeModule matches names of modules that the tests may import of a delivery.
 var nodeModule = regexp.MustCompile(`\.([cm]?[jt]s|[jt]sx|json)$`)
@@ -82,7 +82,11 @@ func (c *nodeCriterion) split(ctx context.Context, j *examination, f *Finding, f
 		if err != nil {
 			return err
 		}
-		f.Runs = append(f.Runs, examiner.record(file), subject.record("delivery"))
+		for _, h := range []*half{examiner, subject} {
+			run := h.record("")
+			run.Argv = h.spec.Argv
+			f.Runs = append(f.Runs, run)
+		}
 		f.Usage = f.Usage.Add(subject.result.Usage)
 		f.Breaches = append(f.Breaches, subject.result.Breaches...)
 		f.Warnings = append(f.Warnings, subject.result.Warnings...)
@@ -234,9 +238,6 @@ func (c *nodeCriterion) pair(ctx context.Context, j *examination, p nodeParts, f
 	examiner = &half{spec: c.spec(j, p, file)}
 	examiner.spec.Limits.Wall += examinerWall
 	examiner.spec.Limits.CPU = min(examiner.spec.Limits.CPU+examinerCPU, sandbox.DefaultCPU)
-	if marks := os.Getenv("GUILD_MARKS"); marks != "" {
-		examiner.spec.Env = append(examiner.spec.Env, "GUILD_MARKS="+marks)
-	}
 	subject = &half{spec: j.nodeSpec(true)}
 	subject.spec.Copies[len(subject.spec.Copies)-1] = sandbox.Copy{Host: p.programs, Inside: nodePlace, ReadOnly: true}
 	subject.spec.Argv = []string{"node", nodePlace + "/subject.cjs"}

@@ -78,7 +78,7 @@ port.on("message", (frame) => {
 // Channel is one end of the socket. serve answers a request. busy reports whether a request that nobody there waits for
 // must be left until this side is idle. most limits the bytes that may arrive in all.
 class Channel {
-  constructor(descriptor, { serve, busy, take, most = 1 << 30 }) {
+  constructor(descriptor, { serve, busy, take, most = 256 << 20 }) {
     this.serve = serve;
     this.busy = busy;
     this.takeExtra = take; // receives a frame before its waiter does

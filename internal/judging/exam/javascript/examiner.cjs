@@ -37,8 +37,8 @@ const named = (name) => name.split(".").reduce((o, part) => o?.[part], globalThi
 
 // Link is the examiner's side. report writes a record of the results.
 class Link extends Side {
-  constructor({ root, report, marks }) {
-    super(-1, 4, 256 << 20);
+  constructor({ root, report, marks, connect }) {
+    super(-1, connect);
     Object.assign(this, { root, report, marks });
     this.decided = 0; // what the submission has said of its own objects
     this.printed = 0;
@@ -52,7 +52,6 @@ class Link extends Side {
     this.replaced = new Map();
     this.began = Date.now();
     this.sent = 0; // frames, but for questions whether the submission is idle
-    this.library = library();
     this.channel.onclose = (why) => report({ type: "guild:closed", message: why });
   }
 
@@ -172,7 +171,7 @@ class Link extends Side {
 
   // named returns the name of a function or module of the library that a test passes.
   named(v) {
-    return this.library.get(v);
+    return NAMED.get(v);
   }
 
   sift(flat) {
@@ -381,6 +380,8 @@ function library() {
   }
   return names;
 }
+
+const NAMED = library();
 
 // stub returns the text of an ES module that exports what the examiner has for these names.
 function stub(name, names) {

@@ -9,11 +9,11 @@ const OBJECT = new Set(Reflect.ownKeys(Object.prototype));
 
 // Side is one end of the conversation.
 class Side extends Codec {
-  constructor(first, descriptor, most) {
+  constructor(first, connect = (handlers) => new Channel(4, handlers)) {
     super(first);
     this.depth = 0; // requests of the other side that are being served
-    this.channel = new Channel(descriptor, {
-      most, serve: (frame) => this.serve(frame), busy: (frame) => this.busy(frame), take: (frame) => this.take(frame),
+    this.channel = connect({
+      serve: (frame) => this.serve(frame), busy: (frame) => this.busy(frame), take: (frame) => this.take(frame),
     });
   }
 

@@ -18,8 +18,8 @@ const TOLD = 1 << 20; // characters of output that are passed on
 const MODULE = /\.([cm]?[jt]s|[jt]sx|json)$/;
 
 class Subject extends Side {
-  constructor(root) {
-    super(0, 4, Number.MAX_SAFE_INTEGER);
+  constructor(root, connect) {
+    super(0, connect);
     this.root = root;
     this.originals = new Map(); // name of a global function → what it was before a test replaced it
     this.live = new Map(); // exports of an ES module → name → value as last told
