@@ -21,6 +21,9 @@ CLASSES.set("EventEmitter", require("node:events"));
 CLASSES.set("AssertionError", require("node:assert").AssertionError);
 const NAMES = new Map([...CLASSES].map(([name, value]) => [value, name]));
 
+// BASES lists those whose prototype a class of the other side may have here.
+const BASES = new Set([...CLASSES.keys()].filter((name) => name.endsWith("Error")).concat("Object", "EventEmitter", "URL", "URLSearchParams"));
+
 const SYMBOLS = new Map(Object.getOwnPropertyNames(Symbol).filter((n) => typeof Symbol[n] === "symbol").map((n) => [Symbol[n], n]));
 const ARRAYS = ["Int8Array", "Uint8Array", "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array",
   "Float32Array", "Float64Array", "BigInt64Array", "BigUint64Array", "Buffer"];
@@ -373,6 +376,8 @@ class Codec {
     this.refill(entry, p[1], depth);
     if (p[3] !== undefined) {
       const named = this.values(p[3], depth);
+      check(named.length % 2 === 0, "a key without a value");
+      this.sift(named, v);
       for (let i = 0; i + 1 < named.length; i += 2) if (typeof named[i] === "string" && named[i] !== "length") define(v, named[i], named[i + 1]);
     }
     if (p[2] === 1 && tag !== "T") {
@@ -388,13 +393,13 @@ class Codec {
     if (entry.kind.pairs) {
       check(contents.length % 2 === 0, "a key without a value");
       for (let i = 0; i < contents.length; i += 2) check(["string", "symbol"].includes(typeof contents[i]), "a wrong key");
-      this.sift(contents);
+      this.sift(contents, entry.o);
     }
     entry.kind.fill(entry.o, contents);
     entry.before = entry.kind.read(entry.o) ?? [];
   }
 
-  // sift removes what must not be a property here.
+  // sift removes what must not become a property of o from [key, value, …].
   sift() {}
 
   takeChanges(list) {
@@ -416,11 +421,15 @@ class Codec {
     return promise;
   }
 
-  // prototype returns what a class gives its instances.
-  prototype(c) {
-    if (c === null) return null;
+  // base returns what a class gives its instances: their prototype and the names of their methods. A class of the
+  // library gives its prototype only if nobody takes an object for plain data because of it.
+  base(c) {
+    if (c === null) return { proto: null, methods: new Set() };
     check(typeof c === "function", "an object of no class");
-    return this.remotes.get(c)?.prototype ?? c.prototype;
+    const entry = this.remotes.get(c);
+    if (!entry) return { proto: BASES.has(NAMES.get(c)) ? c.prototype : Object.prototype, methods: new Set(builtinMethods(c.prototype)) };
+    check(entry.prototype, "a class without instances");
+    return { proto: entry.prototype, methods: this.remotes.get(entry.prototype).methods };
   }
 
   takeError(p, depth) {
@@ -431,15 +440,13 @@ class Codec {
     delete e.stack;
     define(e, "stack", typeof stack === "string" ? stack : "", false);
     if (typeof message === "string") define(e, "message", message, false);
-    const proto = this.prototype(this.decode(ref, depth));
-    check(proto === null || Object.prototype.isPrototypeOf.call(Error.prototype, proto) || proto === Error.prototype || proto === CLASSES.get("Object").prototype || this.remotes.has(proto), "an exception of no class");
-    Object.setPrototypeOf(e, proto);
+    Object.setPrototypeOf(e, this.base(this.decode(ref, depth)).proto);
     const pairs = [];
     for (let i = 0; i + 2 < own.length; i += 3) pairs.push([this.decode(own[i], depth), this.decode(own[i + 1], depth), own[i + 2] === true]);
     for (const [key, value, enumerable] of pairs) {
       check(["string", "symbol"].includes(typeof key), "a wrong key");
       const flat = [key, value];
-      this.sift(flat);
+      this.sift(flat, e);
       if (flat.length > 0 && key !== "stack" && key !== "message") define(e, key, value, enumerable);
     }
     if (cause.length > 0) define(e, "cause", this.decode(cause[0], depth), false);
@@ -456,10 +463,8 @@ class Codec {
     const entry = { number, prototype: undefined, methods: new Set() };
     this.remotes.set(f, entry);
     if (kind !== 0) {
-      const parent = above === null ? Object : this.decode(above, depth);
-      const proto = this.prototype(parent);
-      check(proto !== undefined, "a class without instances");
-      entry.prototype = this.object(prototype, proto, this.methods(methods, proto));
+      const base = this.base(above === null ? Object : this.decode(above, depth));
+      entry.prototype = this.object(prototype, base.proto, this.methods(methods, base.methods));
       define(this.remotes.get(entry.prototype).target, "constructor", f, false);
       this.remotes.get(entry.prototype).class = true;
       target.prototype = entry.prototype;
@@ -467,9 +472,9 @@ class Codec {
     return f;
   }
 
-  // methods returns the names of the methods of a class and those above it.
-  methods(list, proto) {
-    const all = new Set(this.remotes.get(proto)?.methods ?? builtinMethods(proto));
+  // methods adds the names in a list to those of the class above.
+  methods(list, above) {
+    const all = new Set(above);
     for (const name of this.values(list)) {
       check(["string", "symbol"].includes(typeof name) && all.size < 10000, "a wrong method");
       if (name !== "constructor" && name !== "__proto__") all.add(name);
@@ -479,11 +484,8 @@ class Codec {
 
   takeHandle(p, depth) {
     check(Array.isArray(p) && p.length === 3, "a wrong object");
-    const c = this.decode(p[1], depth);
-    const proto = this.prototype(c);
-    check(proto !== undefined, "a class without instances");
-    const above = this.remotes.get(proto)?.methods;
-    return this.object(p[0], proto, above && p[2]?.length === 0 ? above : this.methods(p[2], proto));
+    const { proto, methods } = this.base(this.decode(p[1], depth));
+    return this.object(p[0], proto, p[2]?.length === 0 ? methods : this.methods(p[2], methods));
   }
 
   // object returns a proxy for an object of the other side.

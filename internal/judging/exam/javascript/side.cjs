@@ -152,6 +152,7 @@ class Side extends Codec {
         const list = this.values(operands);
         switch (operator) {
           case "has": return this.reaching(o, operands[0], (v, key) => key in v);
+          case "get": return this.reaching(o, operands[0], (v, key) => v[key]);
           case "own": return this.reaching(o, operands[0], (v, key) => Object.getOwnPropertyDescriptor(v, key)?.enumerable ?? null);
         }
         const v = this.owned(o);

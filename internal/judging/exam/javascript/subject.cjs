@@ -85,6 +85,9 @@ class Subject extends Side {
   import(name, again, kind) {
     const [plain, query] = name.split("?"), file = path.join(this.root, plain);
     if (kind === "esm") return new Later(import(pathToFileURL(file).href + (query ? "?" + query : "")).then((namespace) => this.module(namespace)));
+    if (/\.([cm]?ts|[jt]sx)$/.test(file) && !process.features.typescript) {
+      throw new Error("needs mode inproc, or a build: this Node.js does not load " + name);
+    }
     if (again) delete require.cache[file];
     const found = require(file);
     return types.isModuleNamespaceObject(found) || isObject(found) && !file.endsWith(".json") ? this.module(found) : found;

@@ -182,6 +182,29 @@ test("no extension point lies in plain data", () => {
   const e = side.decode({ E: [14, { g: "Error" }, "m", "s", ["asymmetricMatch", f(16), true, "code", 5, true]] });
   assert.equal(Object.hasOwn(e, "asymmetricMatch"), false);
   assert.equal(e.code, 5);
+  const list = side.decode({ L: [18, [1], 0, ["asymmetricMatch", { g: "Boolean" }, "toJSON", f(20), "index", 3]] });
+  assert.deepEqual(Object.keys(list), ["0", "index"]);
+  const other = side.decode({ D: [22, ["asymmetricMatch", { g: "Boolean" }], 0] });
+  assert.deepEqual(Reflect.ownKeys(other), []);
+});
+
+test("no object is taken for plain data", () => {
+  const side = link();
+  const o = side.decode({ h: [2, { g: "Map" }, []] });
+  assert.equal(o instanceof Map, false);
+  const derived = side.decode({ h: [4, { F: [6, "Own", 0, 2, { g: "Array" }, [], 8] }, []] });
+  assert.equal(derived instanceof Array, false);
+});
+
+test("expected values are not shown", () => {
+  const side = link();
+  for (const fails of [() => assert.equal(1, 4711), () => { throw Object.assign(new Error("want 4711"), { matcherResult: { expected: 4711 } }); }]) {
+    try {
+      fails();
+    } catch (e) {
+      assert.ok(!JSON.stringify(side.encode(e)).includes("4711"));
+    }
+  }
 });
 
 test("subjects only fail", () => {
