@@ -11,7 +11,7 @@ const FRAME = 16 << 20; // bytes of one frame
 const DEPTH = 100; // requests within requests
 const REQUEST = 0, ANSWER = 1, RAISED = 2;
 const NOBODY = -1; // the thread of a request that nobody waits for
-const REPLAYED = 3; // from the judge: what this run of a test finds does not count
+const ENDED = 3; // from the judge, in the place of an answer: what this run of a test finds does not count
 
 // Gone is thrown when the other side has ended or broke the protocol.
 class Gone extends Error {}
@@ -163,7 +163,7 @@ class Channel {
     try {
       frame = parse(message);
       if (frame[0] === REQUEST) this.request(frame);
-      else if (frame[0] !== REPLAYED) this.answer(frame);
+      else this.answer(frame);
     } catch (e) {
       if (!(e instanceof Malformed)) throw e;
       this.close("the protocol was broken: " + e.message);
@@ -208,9 +208,9 @@ function parse(text) {
   const object = (v) => v !== null && typeof v === "object" && !Array.isArray(v);
   const good = Array.isArray(frame) && Number.isSafeInteger(frame[1]) && (frame[0] === REQUEST
     ? frame.length === 6 && Number.isSafeInteger(frame[2]) && typeof frame[3] === "string" && Array.isArray(frame[4]) && object(frame[5])
-    : [ANSWER, RAISED, REPLAYED].includes(frame[0]) && frame.length === 4 && object(frame[3]));
+    : [ANSWER, RAISED, ENDED].includes(frame[0]) && frame.length === 4 && object(frame[3]));
   if (!good) throw new Malformed("a message of no known form");
   return frame;
 }
 
-module.exports = { Channel, Deep, Gone, Malformed, NOBODY, ANSWER, RAISED, REQUEST, parse };
+module.exports = { Channel, Deep, Gone, Malformed, NOBODY, ANSWER, ENDED, RAISED, REQUEST, parse };

@@ -5,7 +5,7 @@ const fs = require("node:fs");
 const path = require("node:path");
 const { setImmediate } = require("node:timers"); // that of the tests may be replaced
 const { types } = require("node:util");
-const { NOBODY, RAISED } = require("./channel.cjs");
+const { Gone, NOBODY, RAISED } = require("./channel.cjs");
 const { check, entries, isObject } = require("./codec.cjs");
 const { Side } = require("./side.cjs");
 
@@ -51,6 +51,7 @@ class Link extends Side {
     this.originals = new Map(WATCHED.map((name) => [name, named(name)]));
     this.replaced = new Map();
     this.began = Date.now();
+    this.over = undefined; // why nothing more is asked in the running test
     this.sent = 0; // frames, but for questions whether the submission is idle
     this.channel.onclose = (why) => report({ type: "guild:closed", message: why });
   }
@@ -98,6 +99,7 @@ class Link extends Side {
   }
 
   request(op, build, waiter, thread) {
+    if (this.over && op !== "idle") throw this.over;
     const number = super.request(op, build, waiter, thread);
     if (op !== "idle") this.outlive();
     return number;
@@ -108,6 +110,11 @@ class Link extends Side {
     if (kind === RAISED && isAssertion(value)) this.decided++;
     super.answer(kind, number, value);
     this.outlive();
+  }
+
+  ended() {
+    this.over = new Gone("the judge has ended this run of the test");
+    return this.over;
   }
 
   // outlive keeps this process alive until the submission has nothing more to do with what was sent: it may still settle
@@ -306,6 +313,7 @@ class Link extends Side {
   // Tests.
 
   begin(id) {
+    this.over = undefined;
     this.refused = this.hint = "";
     if (this.marks) this.ask("test", () => [id]);
   }
@@ -314,6 +322,7 @@ class Link extends Side {
     const decided = this.decided - this.reported;
     this.reported = this.decided;
     this.report({ type: "guild:test", name: id, decided, message: this.refused || (passed ? "" : this.hint), refused: this.refused !== "" });
+    this.over = undefined;
     if (this.marks && !this.channel.closed) this.ask("done", () => [id, passed]);
   }
 

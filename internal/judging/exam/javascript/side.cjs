@@ -1,6 +1,6 @@
 // What examiner and subject have in common: asking, answering, and the proxies for what the other side has.
 "use strict";
-const { ANSWER, Channel, Deep, Gone, Malformed, NOBODY, RAISED, REQUEST } = require("./channel.cjs");
+const { ANSWER, Channel, Deep, ENDED, Gone, Malformed, NOBODY, RAISED, REQUEST } = require("./channel.cjs");
 const { Codec, check } = require("./codec.cjs");
 
 // OWN lists what every function has and a proxy answers itself.
@@ -50,6 +50,11 @@ class Side extends Codec {
     }
   }
 
+  // ended returns what a request throws that the judge does not answer.
+  ended() {
+    throw new Malformed("an end that is not for this side");
+  }
+
   unsupported(what) {
     return new TypeError(what);
   }
@@ -85,6 +90,7 @@ class Side extends Codec {
   // take reads an answer.
   take(frame) {
     return this.guarded(() => {
+      if (frame[0] === ENDED) return { raised: this.ended() };
       this.receive(frame[3]);
       const value = this.decode(frame[2]);
       return frame[0] === RAISED ? { raised: value } : { value };

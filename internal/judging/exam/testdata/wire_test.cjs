@@ -247,6 +247,19 @@ test("marks surround a test", () => {
   }
 });
 
+test("the judge can end a test", () => {
+  const connect = () => Object.assign(silent(), { wait: () => side.take([3, 1, null, {}]) });
+  const side = new Link({ root: "/", report() {}, connect });
+  side.begin("a");
+  assert.throws(() => side.require("/m.js"), /ended this run/);
+  assert.throws(() => side.require("/m.js"), /ended this run/);
+  assert.equal(side.channel.sent.filter(([, , , op]) => op !== "idle").length, 1);
+  side.begin("b");
+  side.channel.wait = () => ({ value: 5 });
+  assert.equal(side.require("/m.js"), 5);
+  assert.throws(() => subject().take([3, 1, null, {}]), /not for this side/);
+});
+
 test("stubs have only checked names", async () => {
   const text = stub("m.mjs", ["a", "default", "\u00e9"]);
   assert.match(text, /export \{ _1 as default \};/);
