@@ -1,6 +1,7 @@
 package exam
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"guild"
+	"guild/internal/judging/sandbox/landlock"
+	"guild/internal/judging/sandbox/tiers"
 )
 
 // jestDir returns the directory with jest that scripts/needs installs.
@@ -210,4 +213,68 @@ test("adds", () => same(add(1, 2), 3));
 		"tests/node_modules/checks/index.js": "exports.same = () => {};",
 	}))
 	r.wants(t, guild.Strong, "tests/m.test.mjs::adds failed")
+}
+
+// TestScriptFaults checks what is said of deliveries that do not answer.
+func TestScriptFaults(t *testing.T) {
+	needNode(t)
+	bundle := request(t, map[string]string{
+		"tests/criteria.json": `{"time_limit_seconds": 2, "criteria": [{"id": "n", "type": "node-test"}]}`,
+		"tests/add.test.js":   sums,
+	})
+	const loops = "a limit" // of processor time, or of wall time on a busy machine
+	for name, c := range map[string]struct{ source, adds, fault string }{
+		"right":         {"exports.add = (a = 0, b = 0) => a + b", "passed", ""},
+		"wrong":         {"exports.add = (a, b) => a - b", "failed", ""},
+		"throws":        {"throw new Error('no')", "missing", ""},
+		"does not read": {"exports.add = (a, b) =>", "missing", ""},
+		"exits":         {"process.exit(3)", "missing", "the delivery's process ended, exit code 3"},
+		"exits later":   {"exports.add = () => process.exit(0)", "failed", "the delivery's process ended, exit code 0"},
+		"fails later":   {"exports.add = (a, b) => a + b; setTimeout(() => { throw new Error('late'); }, 1); const end = Date.now() + 50; while (Date.now() < end);", "failed", "the delivery's process ended, exit code 1"},
+		"loops":         {"exports.add = () => { for (;;); }", "missing", loops},
+		"breaks frames": {"require('fs').writeSync(4, Buffer.alloc(4, 255)); exports.add = () => 3", "missing", "the delivery's answers cannot be read: the protocol was broken: a message of 4294967295 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := scriptExamined(t, bundle, deliver(t, map[string]string{"src/add.js": c.source}))
+			adds := f.Tests[slices.IndexFunc(f.Tests, func(t guild.Test) bool { return strings.HasSuffix(t.ID, "::adds") })]
+			if c.fault == loops && f.OverLimit {
+				f.Fault = loops
+			}
+			if f.Fault != c.fault || adds.State != c.adds && c.fault == "" || adds.State == guild.TestPassed && c.adds != guild.TestPassed {
+				t.Errorf("%s, fault %q: %+v", adds.State, f.Fault, f.Tests)
+			}
+			if adds.State != guild.TestPassed && c.fault == "" && adds.Message == "" {
+				t.Error("no message")
+			}
+		})
+	}
+}
+
+func TestUnlistedScripts(t *testing.T) {
+	needNode(t)
+	bundle := scriptBundle(t, "node-test", modeSplit, map[string]string{"tests/a.test.js": "throw new Error('of the customer')"})
+	_, err := newEngine(t).Examine(t.Context(), bundle, deliver(t, map[string]string{"m.js": ""}))
+	if !errors.Is(err, ErrUndecided) || !strings.Contains(err.Error(), "Error: of the customer") {
+		t.Error(err)
+	}
+}
+
+// TestScriptTiers runs both frameworks in a sandbox with other directory names.
+func TestScriptTiers(t *testing.T) {
+	needNode(t)
+	runner, _, err := tiers.Pick(t.Context(), landlock.Tier)
+	if err != nil {
+		t.Skip(err)
+	}
+	for framework, tests := range map[string]string{
+		"node-test": "require('node:test')('adds', () => require('node:assert').equal(require('../src/m').add(1, 2), 3));",
+		"jest":      "test('adds', () => expect(require('../src/m').add(1, 2)).toBe(3));",
+	} {
+		bundle := scriptBundle(t, framework, modeSplit, map[string]string{"tests/m.test.js": tests})
+		e := &Engine{Runner: runner, Jest: jestDir(t)}
+		r, err := e.Examine(t.Context(), bundle, deliver(t, map[string]string{"src/m.js": "exports.add = (a, b) => a + b"}))
+		if err != nil || Passed(r.Findings[0].Tests) != 1 {
+			t.Errorf("%s: %v, %+v", framework, err, r.Findings)
+		}
+	}
 }
