@@ -14,13 +14,14 @@ func finishCriteria(root *node) {
 	root.describe([][2]string{
 		{"time_limit_seconds", "Judge: processor time of each run, from 1 to 3600; 10 if absent."},
 		{"human_review_required", "Judge: true if a person looks at it in any case."},
-		{"python_mode", "Judge: split or inproc, for criteria of type pytest."},
+		{"python_mode", "Judge: split or inproc, for criteria of type pytest, node-test and jest."},
 		{"service", "Judge: command or script, and port, for api_test criteria that have none."},
 	})
 	root.at("criteria").Items.describe([][2]string{
 		{"layer", "Judge: smoke, correctness, edge, performance or security."},
 		{"human_review_required", "Judge: true if a person looks at it in any case."},
 		{"mode", "Judge: split or inproc, instead of python_mode."},
+		{"build", "Judge, node-test: a command, run with the delivery before the tests."},
 		{"command", "Judge: a program with its arguments, as a list, started in the workspace."},
 		{"port", "Judge, api_test: where the service listens; 8080 if absent."},
 		{"args", "Judge, io: more arguments of the command."},
