@@ -59,7 +59,9 @@ type nodeParts struct {
 }
 
 // split runs each file of the customer's tests in one sandbox and the delivery in another, as the Python examination
-// does. What is strong and weak is the same; see pytestCriterion.split.
+// does. So no delivered code runs in the process that writes the results, and none can read the expected values. What
+// remains is a test that asks the delivery's own objects, for example whether two of them are equal: weaken handles
+// that.
 //
 // A file has sandboxes of its own, since a runner gives each file fresh modules, too.
 func (c *nodeCriterion) split(ctx context.Context, j *examination, f *Finding, files []string) error {
@@ -118,9 +120,29 @@ func (c *nodeCriterion) split(ctx context.Context, j *examination, f *Finding, f
 			t.Message = cut(broken[file])
 		}
 	}
-	rep := report{ran: ran}
-	rep.weaken(f)
+	f.weaken(ran)
 	return nil
+}
+
+// weaken makes a finding weak if it relies on the delivery's own answers: in a test that passed, or in code shared by
+// tests, the delivery was asked about its own objects, for example whether they are equal; or the tests ran something
+// that may be the delivery's.
+func (f *Finding) weaken(ran string) {
+	if ran != "" {
+		f.Strength, f.Decided = guild.Weak, max(f.Decided, 1)
+		f.Because = "what the delivery may have made ran beside the tests: " + cut(ran)
+		return
+	}
+	n := 0
+	for _, t := range f.Tests {
+		if t.State == guild.TestPassed && t.Decided > 0 {
+			n++
+		}
+	}
+	if n > 0 {
+		f.Strength = guild.Weak
+		f.Because = fmt.Sprintf("%d of the tests passed by what the delivery says of its own objects", n)
+	}
 }
 
 // parts prepares what the runs have in common.
@@ -248,7 +270,8 @@ func (c *nodeCriterion) pair(ctx context.Context, j *examination, p nodeParts, f
 		}
 		subject.spec.Env = append(subject.spec.Env, "GUILD_BUILD="+string(build))
 	}
-	return examiner, subject, j.runBoth(ctx, examiner, subject, nil)
+	_, err = j.runBoth(ctx, examiner, subject, nil)
+	return examiner, subject, err
 }
 
 // alone runs one file of the tests with something in the place of the delivery that answers everything with itself.
