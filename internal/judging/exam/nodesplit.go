@@ -71,11 +71,9 @@ func (c *nodeCriterion) split(ctx context.Context, j *examination, f *Finding, f
 	if err != nil {
 		return err
 	}
-	var expected map[string]int
-	if c.tests == 0 {
-		if expected, err = c.listSplit(ctx, j, p, files); err != nil {
-			return err
-		}
+	expected, vacuous, err := c.listSplit(ctx, j, p, files)
+	if err != nil {
+		return err
 	}
 	var reports []nodeReport
 	broken, ran := map[string]string{}, ""
@@ -115,33 +113,48 @@ func (c *nodeCriterion) split(ctx context.Context, j *examination, f *Finding, f
 	for i := range f.Tests {
 		t := &f.Tests[i]
 		f.Decided += t.Decided
+		_, name, counted := strings.Cut(t.ID, "] ") // of one of a number of tests
+		switch {
+		case t.State != guild.TestPassed:
+		case t.Decided > 0:
+			t.Strength, t.Because = guild.Weak, "the delivery decides it"
+		case vacuous[t.ID] || counted && vacuous[name]:
+			t.Strength, t.Because = guild.Weak, "it passes with something that computes nothing"
+		default:
+			t.Strength = guild.Strong
+		}
 		file, _, _ := strings.Cut(t.ID, "::")
 		if t.State == guild.TestMissing && t.Message == "" {
 			t.Message = cut(broken[file])
 		}
 	}
-	f.weaken(ran)
+	f.carried = f.strongTests
+	if ran != "" {
+		f.carried, f.Strength, f.Decided = nil, guild.Weak, max(f.Decided, 1)
+		f.Because = "what the delivery may have made ran beside the tests: " + cut(ran)
+		for i := range f.Tests {
+			f.Tests[i].Strength, f.Tests[i].Because = "", ""
+		}
+	}
 	return nil
 }
 
-// weaken makes a finding weak if it relies on the delivery's own answers: in a test that passed, or in code shared by
-// tests, the delivery was asked about its own objects, for example whether they are equal; or the tests ran something
-// that may be the delivery's.
-func (f *Finding) weaken(ran string) {
-	if ran != "" {
-		f.Strength, f.Decided = guild.Weak, max(f.Decided, 1)
-		f.Because = "what the delivery may have made ran beside the tests: " + cut(ran)
-		return
-	}
-	n := 0
+// strongTests returns the strength of a criterion from those of its tests that passed and count.
+func (f *Finding) strongTests(ids []string) (guild.Strength, string) {
+	strong := 0
 	for _, t := range f.Tests {
-		if t.State == guild.TestPassed && t.Decided > 0 {
-			n++
+		if t.Strength == guild.Strong && slices.Contains(ids, t.ID) {
+			strong++
 		}
 	}
-	if n > 0 {
-		f.Strength = guild.Weak
-		f.Because = fmt.Sprintf("%d of the tests passed by what the delivery says of its own objects", n)
+	counts := fmt.Sprintf("%d of %d tests are strong", strong, len(ids))
+	switch strong {
+	case len(ids):
+		return guild.Strong, counts
+	case 0:
+		return guild.Weak, counts
+	default:
+		return guild.Mixed, counts
 	}
 }
 
@@ -288,23 +301,27 @@ func (c *nodeCriterion) alone(ctx context.Context, j *examination, p nodeParts, 
 	return reports, &f, nil
 }
 
-// listSplit returns the tests by running them without the delivery.
-func (c *nodeCriterion) listSplit(ctx context.Context, j *examination, p nodeParts, files []string) (map[string]int, error) {
-	expected := map[string]int{}
+// listSplit runs the tests without the delivery, and returns them with their number, and those that passed: they prove
+// nothing.
+func (c *nodeCriterion) listSplit(ctx context.Context, j *examination, p nodeParts, files []string) (expected map[string]int, vacuous map[string]bool, err error) {
+	expected, vacuous = map[string]int{}, map[string]bool{}
 	for _, file := range files {
 		reports, f, err := c.alone(ctx, j, p, file)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if len(reports) == 0 {
-			return nil, undecided("the tests of %s cannot be listed without the delivery: say how many tests there are (%q): %s",
+		if len(reports) == 0 && c.tests == 0 {
+			return nil, nil, undecided("the tests of %s cannot be listed without the delivery: say how many tests there are (%q): %s",
 				file, "tests", cut(f.Fault))
 		}
 		for _, r := range reports {
 			expected[r.ID]++
+			if r.State == guild.TestPassed {
+				vacuous[r.ID] = true
+			}
 		}
 	}
-	return expected, nil
+	return expected, vacuous, nil
 }
 
 // blame determines the cause of breaches in the tests' sandbox, as that of a Python criterion does.
