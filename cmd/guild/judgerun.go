@@ -302,7 +302,7 @@ func (p *program) judgedResult(v guild.Verdict, whole judge.Evidence, person *ju
 
 // undecidedResult shows the tests of a verdict without an outcome, if any were run. The error says why there is none.
 func (p *program) undecidedResult(v guild.Verdict, err error) *cli.Result {
-	r := p.judgedResult(v, nil, "")
+	r := p.judgedResult(v, nil, nil, "")
 	r.Show = func() error {
 		for _, t := range v.Tests {
 			writeTest(p.out, t, colours())
