@@ -2,11 +2,13 @@ package exam
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -20,6 +22,7 @@ import (
 	"time"
 
 	"guild"
+	"guild/internal/judging/exam/gostub"
 	"guild/internal/judging/sandbox"
 )
 
@@ -33,9 +36,10 @@ const (
 // goCache is the directory of the build cache inside a sandbox.
 const goCache = sandbox.Home + "/.cache"
 
-// goCriterion compiles the customer's tests with the delivery and runs them, in one sandbox. The delivery's own test
-// files are omitted, because they could define a TestMain that reports anything. The expected tests are read from the
-// customer's source.
+// goCriterion runs the customer's Go tests. Those of an external test package that use of the delivery only what can be
+// asked over a socket run in a sandbox of their own; the others are compiled with the delivery and run in one process.
+// The delivery's own test files are omitted, because they could define a TestMain that reports anything. The expected
+// tests are read from the customer's source.
 type goCriterion struct{ id, script string }
 
 func readGoTest(e *Entry, _ *Criteria) (criterion, error) {
@@ -52,15 +56,14 @@ func (c *goCriterion) planned(j *examination) map[string]int {
 	return map[string]int{c.id: 1}
 }
 
-// examine runs go test once for all packages. go itself reports only that a test failed, so a run that timeout(1) has
-// killed is recognised by its exit code in go's output.
+// examine runs the tests that can be split, and then in one process those that cannot. It also runs there again what
+// failed, because a test may rely on what does not cross a socket; it is then weak.
 func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	goroot, version, err := j.engine.goroot()
 	if err != nil {
 		return err
 	}
 	f.Tools = map[string]string{"go": version}
-	f.Because = "the tests ran in the process of the code that they test"
 	expected, packages, err := goTests(j.tests, c.script)
 	if err != nil {
 		return undecided("%w", err)
@@ -71,47 +74,184 @@ func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 		f.Tests = missing(expected)
 		return nil
 	}
-	cache, err := j.engine.goCache(ctx, goroot, version)
+	tool, err := goTool(j)
 	if err != nil {
 		return err
 	}
-	// A delivered test file could define a TestMain, and a delivered go.work could replace modules.
-	own := func(name string) bool { return strings.HasSuffix(name, "_test.go") || path.Base(name) == "go.work" }
-	copies := append(j.layout.copies(true, own), sandbox.Copy{
-		Host: j.tests, Inside: sandbox.Workspace, Skip: j.privateBeside,
-	})
-	if cache != "" {
-		copies = append(copies, sandbox.Copy{Host: cache, Inside: goCache})
+	cache, err := j.engine.goCache(ctx, goroot, version, tool)
+	if err != nil {
+		return err
 	}
-	l := j.limits()
-	stop := fmt.Sprintf("-exec=timeout -s KILL %d", j.criteria.TimeLimit) // the judged process would handle go's own -timeout itself
-	argv := []string{goroot + "/bin/go", "test", "-json", "-vet=off", "-count=1", "-timeout=0", stop}
+	s := &goSplit{examination: j, f: f, goroot: goroot, cache: cache, tool: tool}
+	for _, p := range packages {
+		s.packages = append(s.packages, path.Clean(p))
+	}
+	split, err := c.splitGo(ctx, j, f, s)
+	if err != nil {
+		return err
+	}
+	f.Strength = guild.Strong
+	rest := map[string]int{}
+	for id := range expected {
+		if t, ran := split.tests[id]; f.Fault == "" && (!ran || t.State != guild.TestPassed && t.State != guild.TestSkipped) {
+			rest[id] = 1
+		}
+	}
+	var alone map[string]guild.Test
+	if len(rest) > 0 {
+		if alone, err = s.inproc(ctx, expected, rest); err != nil {
+			return err
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(expected)) {
+		f.Tests = append(f.Tests, goTest(id, split, alone))
+	}
+	if s.alone != nil {
+		f.blameGo(s.alone)
+	}
+	goStrength(f)
+	return nil
+}
+
+// goTest returns the result of one test.
+func goTest(id string, split *goOutcome, alone map[string]guild.Test) guild.Test {
+	t, ran := split.tests[id]
+	again, both := alone[id]
+	why := cmp.Or(split.because[id], "it was not run beside a stub of the delivery")
+	switch {
+	case !ran && !both:
+		t = guild.Test{ID: id, State: guild.TestMissing}
+	case !ran:
+		t = again
+	case both && again.State == guild.TestPassed:
+		t, why = again, "it passed only in one process with the delivery"
+	case both:
+		t.Message = again.Message
+	}
+	t.Layer = layerOf(strings.TrimSuffix(t.ID, "."+bareName(t.ID)) + "/")
+	if t.State != guild.TestPassed {
+		return t
+	}
+	t.Strength = guild.Strong
+	switch {
+	case !ran || both:
+		t.Strength, t.Because = guild.Weak, cut(why)
+	case t.Decided > 0:
+		t.Strength, t.Because = guild.Weak, "the delivery decides in it"
+	}
+	return t
+}
+
+// goStrength makes a finding weak if a test is.
+func goStrength(f *Finding) {
+	f.Strength, f.Because = guild.Strong, "the tests ran in a sandbox of their own, and what decides was compared there"
+	for _, t := range f.Tests {
+		f.Decided += t.Decided
+		if t.Strength == guild.Weak && f.Strength == guild.Strong {
+			f.Strength, f.Because = guild.Weak, cut(t.ID+": "+t.Because)
+		}
+	}
+}
+
+// inproc runs tests with the delivery, in one process for each package. go itself reports only that a test failed, so a
+// run that timeout(1) has killed is recognised by its exit code in go's output.
+//
+// One more test, whose name nobody knows before, comes last in each package. If it is not reported, the tests' own main
+// function has not ended by itself.
+func (s *goSplit) inproc(ctx context.Context, expected, rest map[string]int) (map[string]guild.Test, error) {
+	word := "TestEnds" + rand.Text()
+	var packages, names []string
+	for id := range rest {
+		packages = append(packages, "./"+goDir(id))
+		names = append(names, bareName(id))
+	}
+	slices.Sort(packages)
+	packages = slices.Compact(packages)
+	slices.Sort(names)
+	names = slices.Compact(names)
+	last, err := s.lastTests(packages, word)
+	if err != nil {
+		return nil, err
+	}
+	copies := append(s.layout.copies(true, ownGo),
+		sandbox.Copy{Host: s.tests, Inside: sandbox.Workspace, Skip: s.privateBeside}, sandbox.Copy{Host: last, Inside: sandbox.Workspace})
+	if s.cache != "" {
+		copies = append(copies, sandbox.Copy{Host: s.cache, Inside: goCache})
+	}
+	l := s.limits()
+	stop := fmt.Sprintf("-exec=timeout -s KILL %d", s.criteria.TimeLimit) // the judged process would handle go's own -timeout itself
+	argv := []string{s.goroot + "/bin/go", "test", "-json", "-vet=off", "-count=1", "-timeout=0", stop,
+		"-run=^(" + strings.Join(append(names, word), "|") + ")$"}
 	l.Wall += buildTime
 	l.CPU += buildTime
 	l.Disk, l.Output = buildDisk, buildOutput
-	run, err := j.run(ctx, f, sandbox.Spec{
-		Argv: append(argv, packages...), Env: goEnvironment(goroot, goCache), Copies: copies,
-		Mounts: gorootMount(goroot), Limits: l,
+	run, err := s.run(ctx, s.f, sandbox.Spec{
+		Argv: append(argv, packages...), Env: goEnvironment(s.goroot, goCache), Copies: copies,
+		Mounts: gorootMount(s.goroot), Limits: l,
 	}, "")
 	if err != nil {
-		return err
+		return nil, err
 	}
+	// Tests of the same name in several packages are reported together.
+	ran := map[string]int{}
+	for id := range expected {
+		if slices.Contains(packages, "./"+goDir(id)) && slices.Contains(names, bareName(id)) {
+			ran[id] = 1
+		}
+	}
+	s.alone = run
 	states, failure := readGoEvents(run.Stdout)
-	f.Tests = goMatch(expected, states, failure)
-	f.blameGo(run)
-	for i := range f.Tests {
-		f.Tests[i].Layer = layerOf(strings.TrimSuffix(f.Tests[i].ID, "."+bareName(f.Tests[i].ID)) + "/")
+	tests := goMatch(ran, states, failure)
+	passed := map[string]guild.Test{}
+	for _, t := range tests {
+		if rest[t.ID] > 0 {
+			passed[t.ID] = t
+		}
 	}
+	f := s.f
 	switch {
 	case f.Fault != "":
 	case strings.Contains(run.Stdout, "signal: killed") || strings.Contains(run.Stdout, "exit status 137"):
-		f.Fault, f.OverLimit = fmt.Sprintf("stopped after %v", j.criteria.timeLimit()), true
+		f.Fault, f.OverLimit = fmt.Sprintf("stopped after %v", s.criteria.timeLimit()), true
 	case run.Result.Exit > 1 || run.Result.Cut:
 		f.Fault = "go test failed: " + cut(lastLine(run.Stderr))
-	case run.Result.Exit == 1 && Passed(f.Tests) == len(f.Tests):
+	case run.Result.Exit == 1 && Passed(tests) == len(tests):
 		f.Fault = "the report does not agree with how the run ended"
+	case run.Result.Exit == 0 && len(states[word]) != len(packages):
+		f.Fault = "the run ended before its tests did"
+		for id, t := range passed {
+			t.State = guild.TestMissing
+			passed[id] = t
+		}
 	}
-	return nil
+	return passed, nil
+}
+
+// lastTests returns a directory with a file for each package that has the test called word.
+func (s *goSplit) lastTests(packages []string, word string) (dir string, err error) {
+	files := map[string]string{}
+	for _, p := range packages {
+		name, err := goPackage(filepath.Join(s.tests, p))
+		if err != nil {
+			return "", err
+		}
+		text := fmt.Sprintf("package %s_test\n\nimport \"testing\"\n\nfunc %s(*testing.T) {}\n", name, word)
+		files[path.Join(p, "zzz_"+strings.ToLower(word)+"_test.go")] = text
+	}
+	return s.writeFiles(files)
+}
+
+// goPackage returns the name of the package in a directory of tests.
+func goPackage(dir string) (string, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil || len(names) == 0 {
+		return "", fmt.Errorf("no tests in %s: %w", dir, err)
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), names[0], nil, parser.PackageClauseOnly)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(file.Name.Name, "_test"), nil
 }
 
 // goEnvironment prevents the go command from using the network, configuration files and other toolchains.
@@ -119,6 +259,15 @@ func goEnvironment(goroot, cache string) []string {
 	return environment("GOROOT="+goroot, "GOCACHE="+cache, "GOPATH="+sandbox.Home+"/go", "GOENV=off", "GOWORK=off",
 		"GOPROXY=off", "GOSUMDB=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOFLAGS=-mod=mod", "CGO_ENABLED=0",
 		"GOMAXPROCS=2")
+}
+
+// goTool returns a directory with the source of the tool that describes deliveries.
+func goTool(j *examination) (dir string, err error) {
+	files, err := gostub.Tool()
+	if err != nil {
+		return "", err
+	}
+	return j.writeFiles(files)
 }
 
 // gorootMount mounts the Go installation, unless it is below /usr, which every run sees.
@@ -152,16 +301,16 @@ func (e *Engine) goroot() (dir, version string, err error) {
 // usual lists packages of the standard library which, with their imports, most tests need.
 var usual = []string{"testing", "testing/internal/testdeps", "encoding/json", "math/big", "os/exec", "maps", "slices"}
 
-// goCache prepares a build cache of the standard library, once for each version of Go, and returns its directory; runs
-// get a copy. Without Engine.Cache, or if nothing can be written there, there is no cache, and each run compiles all
-// packages that it needs.
-func (e *Engine) goCache(ctx context.Context, goroot, version string) (string, error) {
+// goCache prepares a build cache of the standard library with the tool, once for each version of both, and returns its
+// directory; runs get a copy. Without Engine.Cache, or if nothing can be written there, there is no cache, and each run
+// compiles all packages that it needs.
+func (e *Engine) goCache(ctx context.Context, goroot, version, tool string) (string, error) {
 	if e.Cache == "" {
 		return "", nil
 	}
 	e.preparing.Lock()
 	defer e.preparing.Unlock()
-	dir := filepath.Join(e.Cache, "go-build-"+version)
+	dir := filepath.Join(e.Cache, "go-build-"+version+"-"+gostub.Version())
 	if isDir(dir) {
 		return dir, nil
 	}
@@ -174,17 +323,21 @@ func (e *Engine) goCache(ctx context.Context, goroot, version string) (string, e
 	}
 	defer os.RemoveAll(fresh)
 	const inside = "/cache"
+	var stderr bytes.Buffer
+	script := fmt.Sprintf("cd %s\n%s/bin/go build -o %s/%s .\nexec %s/bin/go build %s",
+		toolDir, goroot, inside, toolName, goroot, strings.Join(usual, " "))
 	res, err := e.Runner.Run(ctx, sandbox.Spec{
-		Argv:   append([]string{goroot + "/bin/go", "build"}, usual...),
+		Argv:   []string{"/bin/sh", "-ec", script},
 		Env:    goEnvironment(goroot, inside),
+		Copies: []sandbox.Copy{{Host: tool, Inside: toolDir}},
 		Mounts: append(gorootMount(goroot), sandbox.Mount{Host: fresh, Inside: inside, Writable: true}),
 		Limits: sandbox.Limits{Wall: 2 * buildTime, CPU: 2 * buildTime, Disk: buildDisk},
-	}, sandbox.IO{})
+	}, sandbox.IO{Stderr: &stderr})
 	if err != nil {
 		return "", err
 	}
 	if res.Exit != 0 {
-		return "", fmt.Errorf("prepare Go's build cache: exit code %d %s", res.Exit, res.Killed)
+		return "", fmt.Errorf("prepare Go's build cache: exit code %d %s: %s", res.Exit, res.Killed, cut(stderr.String()))
 	}
 	if err := os.Rename(fresh, dir); err != nil && !isDir(dir) { // another process may have been faster
 		return "", err
@@ -213,7 +366,7 @@ func goTests(tests, script string) (expected map[string]int, packages []string, 
 			return err
 		}
 		for _, decl := range file.Decls {
-			if name := testName(decl); name != "" {
+			if name := gostub.TestName(decl); name != "" {
 				expected[strings.TrimPrefix(filepath.ToSlash(dir)+"."+name, "..")] = 1
 				packages = append(packages, "./"+filepath.ToSlash(dir))
 			}
@@ -225,19 +378,6 @@ func goTests(tests, script string) (expected map[string]int, packages []string, 
 	}
 	slices.Sort(packages)
 	return expected, slices.Compact(packages), err
-}
-
-// testName returns the name of a test function by the rules of go test, or "" for any other declaration.
-func testName(d ast.Decl) string {
-	f, ok := d.(*ast.FuncDecl)
-	if !ok || f.Recv != nil || f.Name.Name == "TestMain" || len(f.Type.Params.List) != 1 {
-		return ""
-	}
-	rest, isTest := strings.CutPrefix(f.Name.Name, "Test")
-	if !isTest || rest != "" && rest[0] >= 'a' && rest[0] <= 'z' {
-		return ""
-	}
-	return f.Name.Name
 }
 
 // readGoEvents parses the output of go test -json. It returns the states of each test by its bare name, and the

@@ -1,0 +1,68 @@
+package exam
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"guild"
+)
+
+// goEngine returns an engine with a cache that survives the tests, because preparing it takes longer than everything else.
+func goEngine(t *testing.T) *Engine {
+	t.Helper()
+	e := quick(t)
+	if cache, err := os.UserCacheDir(); err == nil {
+		e.Cache = filepath.Join(cache, "guild-judge-test")
+	}
+	return e
+}
+
+// foundGo examines a delivery with Go tests and returns the finding.
+func foundGo(t *testing.T, e *Engine, files map[string]string, delivery string) Finding {
+	t.Helper()
+	all := map[string]string{
+		"tests/criteria.json": `{"time_limit_seconds": 20, "criteria": [{"id": "AC-1", "type": "go-test"}]}`,
+		"files/go.mod":        "module task\n\ngo 1.24\n",
+	}
+	maps.Copy(all, under(files, "t", "tests/"))
+	maps.Copy(all, under(files, "f", "files/"))
+	r, err := e.Examine(t.Context(), request(t, all), deliver(t, under(files, delivery, "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Findings[0]
+}
+
+func TestHonestGoProgramsPass(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles many programs")
+	}
+	e := goEngine(t)
+	wait, done := some()
+	for name, files := range programs(t, "gohonest.txtar") {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wait()
+			defer done()
+			want := guild.Strong
+			if reason, weak := files["weak"]; weak {
+				t.Logf("weak: %s", strings.TrimSpace(reason))
+				want = guild.Weak
+			}
+			f := foundGo(t, e, files, "a")
+			if len(f.Tests) == 0 || Passed(f.Tests) != len(f.Tests) || f.Fault != "" || len(f.Breaches) > 0 || f.Strength != want {
+				t.Errorf("%s (%s), %d of %d, %q, %v", f.Strength, f.Because, Passed(f.Tests), len(f.Tests), f.Fault, f.Breaches)
+				unpassed(t, f)
+				for _, run := range f.Runs {
+					t.Logf("%s: exit %d\n%s%s%.300s", run.Argv, run.Result.Exit, run.Stdout, run.Stderr, run.Results)
+				}
+			}
+			if reason := strings.TrimSpace(files["weak"]); f.Strength == guild.Weak && !strings.Contains(f.Because, reason) {
+				t.Errorf("because %q, want %q", f.Because, reason)
+			}
+		})
+	}
+}

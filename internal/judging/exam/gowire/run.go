@@ -1,0 +1,48 @@
+package gowire
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+)
+
+// shared counts the decisions that were made before the first test, which all tests may use.
+var shared = sync.OnceValue(func() int { return program().Decided() })
+
+// Run runs a test function and reports its result. id is its name in the verdict, and decided is how often its source
+// lets the delivery decide.
+func Run(t *testing.T, id string, decided int, test func(*testing.T)) {
+	p := program()
+	decided += shared()
+	before := p.Decided()
+	marks := os.Getenv("GUILD_MARKS") == "1"
+	if marks {
+		p.mark("test", id, "")
+	}
+	finished := false
+	// The first to be registered runs last: after the test's own, and after its parallel subtests.
+	t.Cleanup(func() {
+		state := "fail"
+		switch {
+		case t.Failed():
+		case t.Skipped():
+			state = "skip"
+		case finished:
+			state = "pass"
+		}
+		report(map[string]any{"kind": "test", "id": id, "state": state, "decided": decided + p.Decided() - before})
+		if marks {
+			p.mark("done", id, fmt.Sprint(",", state == "pass"))
+		}
+	})
+	test(t)
+	finished = true
+}
+
+// mark tells the judge that a test begins or has ended.
+func (p *Peer) mark(op, id, more string) {
+	p.ask(op, func(e *encoder) []byte {
+		return fmt.Appendf(nil, "[%s%s]", e.part(func() { e.text(id) }), more)
+	}, func(frame) {})
+}

@@ -1,0 +1,343 @@
+// Package gowire connects the two halves of a split examination of Go tests. It is compiled into both: into the tests,
+// whose calls of generated stubs it sends, and into the delivery, whose functions it calls for them. The protocol is in
+// docs/adr/0031-strength-by-running.md.
+//
+// Values are encoded and decoded by the static types of the declarations, which both sides have. What does not fit its
+// type ends the conversation, as do frames that nobody asked for.
+package gowire
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"runtime"
+	"strconv"
+	"sync"
+)
+
+// Limits on what arrives.
+const (
+	maxFrame   = 16 << 20 // bytes of one frame
+	maxTotal   = 1 << 30  // bytes of all frames
+	maxNesting = 120
+	maxStrays  = 100     // requests served at a time for threads that nobody waits in
+	maxObjects = 1 << 20 // numbered things
+)
+
+// Kinds of frames.
+const (
+	request = 0
+	answer  = 1
+	raised  = 2
+	over    = 3  // the judge ends this run
+	nobody  = -1 // the thread of a request that no thread of the other side waits for
+)
+
+// malformed is the panic of a frame that the protocol does not allow.
+type malformed string
+
+// frame is one message, decoded but for its values.
+type frame struct {
+	kind, number, thread int
+	op                   string
+	args                 []any
+	value                any
+	extra                map[string]any
+}
+
+// parse reads a frame from its bytes.
+func parse(b []byte) (frame, error) {
+	if err := nesting(b); err != nil {
+		return frame{}, err
+	}
+	var parts []any
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(&parts); err != nil || len(parts) < 4 {
+		return frame{}, errors.New("a message that is not a frame")
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return frame{}, errors.New("a message with an end too many")
+	}
+	var f frame
+	var ok, fine [3]bool
+	f.kind, ok[0] = small(parts[0])
+	f.number, ok[1] = small(parts[1])
+	f.extra, ok[2] = parts[len(parts)-1].(map[string]any)
+	switch {
+	case f.kind == request && len(parts) == 6:
+		f.thread, fine[0] = small(parts[2])
+		f.op, fine[1] = parts[3].(string)
+		f.args, fine[2] = parts[4].([]any)
+	case f.kind > request && f.kind <= over && len(parts) == 4:
+		f.value, fine = parts[2], [3]bool{true, true, true}
+	}
+	if all := [3]bool{true, true, true}; ok != all || fine != all {
+		return frame{}, errors.New("a message of no known kind")
+	}
+	return f, nil
+}
+
+// nesting refuses JSON that is nested too deeply, before it is decoded.
+func nesting(b []byte) error {
+	depth, text := 0, false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '[' || c == '{':
+			if depth++; depth > 2*maxNesting {
+				return errors.New("a message is nested too deeply")
+			}
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return nil
+}
+
+// small reads an integer that a number of a frame or thing may be.
+func small(v any) (int, bool) {
+	n, ok := v.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	i, err := strconv.ParseInt(string(n), 10, 48)
+	return int(i), err == nil && i >= nobody
+}
+
+// waiter is a goroutine that waits for an answer, and serves requests for its thread meanwhile.
+type waiter struct {
+	number int
+	frames chan frame
+}
+
+func (w *waiter) give(f frame) string {
+	select {
+	case w.frames <- f:
+		return ""
+	default:
+		return "too many requests for one thread"
+	}
+}
+
+// Peer is one end of the connection, with what both sides know by number or by name.
+type Peer struct {
+	out    io.Writer
+	end    func(why string) // called once when nothing can be asked any more; does not return in a program
+	tests  bool             // this is the side of the tests
+	module string           // import path of the module, by which the tests' own functions are recognised
+
+	mu       sync.Mutex // guards all below, and writing
+	closed   bool
+	last     int             // number of our last request
+	asked    map[int]bool    // numbers of our requests without an answer
+	waiting  map[int]*waiter // thread → who waits in it
+	threads  map[int]int     // goroutine → the thread that it serves
+	parallel bool            // several goroutines of the tests have asked at a time
+	strays   int
+	goroutines int // of this side before it was asked anything
+	objects  *objects
+	types    map[string]reflect.Type // name of a type → the type
+	names    map[reflect.Type]string
+	handles  map[reflect.Type]bool
+	proxies  map[reflect.Type]func(Handle) any // interface → makes what stands in for one of the other side's
+	offered  map[string]reflect.Value          // functions and pointers to variables, by name
+	errors   map[string]error                  // sentinel errors, by name
+	named    map[error]string
+	decided  int // decisions that were the delivery's
+	received int // bytes
+}
+
+// NewPeer returns an end that has not begun to read.
+func NewPeer(out io.Writer, tests bool, module string, end func(why string)) *Peer {
+	p := &Peer{
+		out: out, end: end, tests: tests, module: module, asked: map[int]bool{}, waiting: map[int]*waiter{},
+		threads: map[int]int{}, types: map[string]reflect.Type{}, names: map[reflect.Type]string{},
+		handles: map[reflect.Type]bool{}, proxies: map[reflect.Type]func(Handle) any{},
+		offered: map[string]reflect.Value{}, errors: map[string]error{}, named: map[error]string{},
+	}
+	p.objects = newObjects(tests)
+	p.addLibrary()
+	return p
+}
+
+// Read reads frames until the other side ends or breaks the protocol, and returns why.
+func (p *Peer) Read(in io.Reader) string {
+	why := p.read(bufio.NewReaderSize(in, 64<<10))
+	p.close(why)
+	return why
+}
+
+func (p *Peer) read(in *bufio.Reader) string {
+	for {
+		var head [4]byte
+		if _, err := io.ReadFull(in, head[:]); err != nil {
+			return "the connection was closed"
+		}
+		size := binary.BigEndian.Uint32(head[:])
+		if size > maxFrame {
+			return fmt.Sprintf("a message of %d bytes", size)
+		}
+		if p.received += int(size); p.received > maxTotal {
+			return "the messages are too much altogether"
+		}
+		b := make([]byte, size)
+		if _, err := io.ReadFull(in, b); err != nil {
+			return "the connection was closed"
+		}
+		f, err := parse(b)
+		if err != nil {
+			return err.Error()
+		}
+		if why := p.route(f); why != "" {
+			return why
+		}
+	}
+}
+
+// route gives a frame to who waits for it.
+func (p *Peer) route(f frame) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if f.kind == over {
+		return "the judge has ended this run"
+	}
+	if f.kind == request {
+		if w := p.waiting[f.thread]; w != nil && f.thread != nobody {
+			return w.give(f)
+		}
+		p.parallel = p.parallel || p.tests
+		if p.strays++; p.strays > maxStrays {
+			return "too many threads ask at once"
+		}
+		go func() {
+			p.serve(f)
+			p.mu.Lock()
+			p.strays--
+			p.mu.Unlock()
+		}()
+		return ""
+	}
+	if !p.asked[f.number] {
+		return "an answer to nothing that was asked"
+	}
+	delete(p.asked, f.number)
+	for _, w := range p.waiting {
+		if w.number == f.number {
+			return w.give(f)
+		}
+	}
+	return "" // who asked has ended meanwhile
+}
+
+func (p *Peer) close(why string) {
+	p.mu.Lock()
+	done := p.closed
+	p.closed = true
+	p.mu.Unlock()
+	if !done {
+		p.end(why)
+	}
+}
+
+// send writes a frame whose parts are JSON already. p.mu is held.
+func (p *Peer) send(parts ...[]byte) {
+	b := append([]byte{0, 0, 0, 0, '['}, bytes.Join(parts, []byte{','})...)
+	b = append(b, ']')
+	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+	if len(b)-4 > maxFrame {
+		panic(tooLarge{})
+	}
+	_, _ = p.out.Write(b) // a closed connection is noticed by who reads
+}
+
+// tooLarge is the panic of a value that does not fit into one frame.
+type tooLarge struct{}
+
+// goroutine returns the number of the running goroutine, which the runtime tells only in its traces.
+func goroutine() int {
+	var buf [64]byte
+	text := buf[:runtime.Stack(buf[:], false)]
+	text, _, _ = bytes.Cut(bytes.TrimPrefix(text, []byte("goroutine ")), []byte(" "))
+	n, _ := strconv.Atoi(string(text))
+	return n
+}
+
+// ask sends a request, waits for its answer and gives it to take while the tables are locked. Requests for the same
+// thread that arrive before are served here.
+func (p *Peer) ask(op string, args func(*encoder) []byte, take func(frame)) {
+	w, thread, key := &waiter{frames: make(chan frame, 4)}, nobody, 0
+	var before *waiter
+	here := goroutine()
+	p.encode(func(e *encoder) {
+		p.last++
+		w.number = p.last
+		served, nested := p.threads[here]
+		switch {
+		case p.tests:
+			thread = w.number
+			p.parallel = p.parallel || len(p.waiting) > 0 && !nested
+		case nested:
+			thread = served
+		}
+		extra := e.extra(nil)
+		name, _ := json.Marshal(op)
+		p.send(digits(request), digits(w.number), digits(thread), name, args(e), extra)
+		p.asked[w.number] = true
+		if key = thread; thread == nobody {
+			key = -1 - w.number // no request names it
+		}
+		before = p.waiting[key]
+		p.waiting[key] = w
+	}, func() { p.last-- })
+	defer func() {
+		p.mu.Lock()
+		delete(p.waiting, key)
+		if before != nil {
+			p.waiting[key] = before
+		}
+		p.mu.Unlock()
+	}()
+	for f := range w.frames {
+		if f.kind == request {
+			p.serve(f)
+			continue
+		}
+		p.locked(func() {
+			p.apply(f.extra)
+			take(f)
+			p.objects.settle(p)
+		})
+		return
+	}
+}
+
+func digits(n int) []byte { return strconv.AppendInt(nil, int64(n), 10) }
+
+// locked runs f, which decodes what arrived, with the tables. What does not fit ends the conversation and the goroutine.
+func (p *Peer) locked(f func()) {
+	why := ""
+	func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		defer func() {
+			if v := recover(); v != nil {
+				why = fmt.Sprint("a message that does not fit: ", v)
+			}
+		}()
+		f()
+	}()
+	if why != "" {
+		p.close(why)
+		runtime.Goexit()
+	}
+}
