@@ -1,6 +1,7 @@
 package gostub
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/constant"
@@ -87,8 +88,13 @@ func (d *describer) pkg(dir string, p *types.Package) Package {
 				out.Consts = append(out.Consts, k)
 			}
 		case *types.Var:
-			if why = d.reason(o.Type()); why == "" {
+			why = d.reason(o.Type())
+			switch {
+			case why == "":
 				out.Vars = append(out.Vars, Var{Name: name, Type: d.typ(o.Type())})
+			case types.AssignableTo(o.Type(), types.Universe.Lookup("error").Type()):
+				// A sentinel error of an unexported type is compared by its identity.
+				out.Vars, why = append(out.Vars, Var{Name: name, Type: Type{Kind: kindBasic, Name: "error"}}), ""
 			}
 		case *types.Func:
 			if why = d.reason(o.Type()); why == "" {
@@ -353,7 +359,8 @@ func (d *describer) judge(t *types.Named) string {
 func (d *describer) typ(t types.Type) Type {
 	switch t := types.Unalias(t).(type) {
 	case *types.Basic:
-		return Type{Kind: kindBasic, Name: types.Default(t).String()}
+		name := types.Default(t).String()
+		return Type{Kind: kindBasic, Name: cmp.Or(map[string]string{"byte": "uint8", "rune": "int32"}[name], name)}
 	case *types.Named:
 		if t.Obj().Pkg() == nil {
 			return Type{Kind: kindBasic, Name: t.Obj().Name()}

@@ -239,7 +239,9 @@ func (c *checker) name(s string) error {
 	return nil
 }
 
-func isName(s string) bool { return len(s) <= maxName && token.IsIdentifier(s) && s != "_" && s != "init" }
+func isName(s string) bool {
+	return len(s) <= maxName && token.IsIdentifier(s) && s != "_" && s != "init"
+}
 
 func (c *checker) function(f Func) error {
 	if f.Type.Kind != kindFunc {

@@ -49,7 +49,8 @@ func (w *file) wire() string { return w.use(w.d.Path(WireDir)) }
 // source returns the finished file.
 func (w *file) source(name string) (string, error) {
 	var head strings.Builder
-	fmt.Fprintf(&head, "package %s\n\nimport (\n", name)
+	// The module may be of an older version of the language than what is written here.
+	fmt.Fprintf(&head, "//go:build go1.24\n\npackage %s\n\nimport (\n", name)
 	for _, p := range slices.Sorted(maps.Keys(w.aliases)) {
 		fmt.Fprintf(&head, "%s %q\n", w.aliases[p], p)
 	}
@@ -92,7 +93,9 @@ func (d *Description) foreign(files map[string]string, tests bool) error {
 	return err
 }
 
-func proxyName(t Named) string { return strings.NewReplacer("/", "_", ".", "_", "-", "_").Replace(t.Path) + "_" + t.Name }
+func proxyName(t Named) string {
+	return strings.NewReplacer("/", "_", ".", "_", "-", "_").Replace(t.Path) + "_" + t.Name
+}
 
 func (w *file) stub(p Package) {
 	self := w.d.Path(p.Dir)

@@ -162,7 +162,7 @@ func (s *selector) copied(t types.Type) bool {
 		return false
 	}
 	if s.isHandle(t) {
-		return true
+		return s.mutable(types.Unalias(t).(*types.Named))
 	}
 	switch u := t.Underlying().(type) {
 	case *types.Array:
@@ -170,6 +170,27 @@ func (s *selector) copied(t types.Type) bool {
 	case *types.Struct:
 		for f := range u.Fields() {
 			if s.copied(f.Type()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mutable reports whether the delivery may change a variable of a type: it has a method on a pointer, or a function
+// takes one. A copy of one that cannot change is the same.
+func (s *selector) mutable(t *types.Named) bool {
+	if types.NewMethodSet(types.NewPointer(t)).Len() > types.NewMethodSet(t).Len() {
+		return true
+	}
+	scope := t.Obj().Pkg().Scope()
+	for _, name := range scope.Names() {
+		f, ok := scope.Lookup(name).(*types.Func)
+		if !ok {
+			continue
+		}
+		for v := range f.Signature().Params().Variables() {
+			if p, ok := v.Type().Underlying().(*types.Pointer); ok && types.Identical(p.Elem(), t) {
 				return true
 			}
 		}
@@ -223,7 +244,7 @@ var writes = []string{"Log", "Logf", "Error", "Errorf", "Fatal", "Fatalf", "Skip
 // call refuses to hand an object of the delivery's to something that would look at the stub's.
 func (s *selector) call(d *declaration, c *ast.CallExpr, refuse func(string, ...any)) {
 	fun := s.info.Types[c.Fun]
-	if fun.IsType() || fun.IsBuiltin() || s.ofStub(c.Fun) {
+	if fun.Type == nil || fun.IsType() || fun.IsBuiltin() || s.ofStub(c.Fun) {
 		return
 	}
 	sig, ok := types.Unalias(fun.Type).Underlying().(*types.Signature)

@@ -354,8 +354,14 @@ func (p *Peer) get(name string, variable any) func() []reflect.Value {
 		x := p.objects.arrive(count(variable), o)
 		x.shared, x.pinned = true, true
 		p.objects.pinned = append(p.objects.pinned, x)
+		return func() []reflect.Value { return []reflect.Value{o.Elem()} }
 	}
-	return func() []reflect.Value { return []reflect.Value{o.Elem()} }
+	if !o.Type().Elem().Implements(errorType) {
+		panic(malformed("a variable that is not an error"))
+	}
+	err := reflect.New(errorType).Elem()
+	err.Set(o.Elem())
+	return func() []reflect.Value { return []reflect.Value{err} }
 }
 
 // know makes an error one that both sides know by its name.

@@ -34,6 +34,9 @@ func ended(why string) {
 	os.Exit(0)
 }
 
+// results is kept open: the descriptor of a file that is no longer used is closed.
+var results = sync.OnceValue(func() *os.File { return os.NewFile(resultsFD, "results") })
+
 var reporting sync.Mutex
 
 // report writes one line of the results.
@@ -41,7 +44,7 @@ func report(record map[string]any) {
 	reporting.Lock()
 	defer reporting.Unlock()
 	b, _ := json.Marshal(record)
-	_, _ = os.NewFile(resultsFD, "results").Write(append(b, '\n'))
+	_, _ = results().Write(append(b, '\n'))
 }
 
 // Type registers a type of the delivery's that travels by its name. The values of a handle stay with the delivery.

@@ -8,12 +8,15 @@ var both embed.FS
 //go:embed run.go
 var ofTests string
 
+// language raises the version of the language, which is that of the module otherwise.
+const language = "//go:build go1.24\n\n"
+
 // Sources returns the files of this package for one side, by their names, but for the generated foreign.go. Only the
 // side of the tests can report results.
 func Sources(tests bool) (map[string]string, error) {
 	files := map[string]string{}
 	if tests {
-		files["run.go"] = ofTests
+		files["run.go"] = language + ofTests
 	}
 	entries, err := both.ReadDir(".")
 	if err != nil {
@@ -24,7 +27,7 @@ func Sources(tests bool) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		files[e.Name()] = string(b)
+		files[e.Name()] = language + string(b)
 	}
 	return files, nil
 }

@@ -136,25 +136,25 @@ type Peer struct {
 	tests  bool             // this is the side of the tests
 	module string           // import path of the module, by which the tests' own functions are recognised
 
-	mu       sync.Mutex // guards all below, and writing
-	closed   bool
-	last     int             // number of our last request
-	asked    map[int]bool    // numbers of our requests without an answer
-	waiting  map[int]*waiter // thread → who waits in it
-	threads  map[int]int     // goroutine → the thread that it serves
-	parallel bool            // several goroutines of the tests have asked at a time
-	strays   int
+	mu         sync.Mutex // guards all below, and writing
+	closed     bool
+	last       int             // number of our last request
+	asked      map[int]bool    // numbers of our requests without an answer
+	waiting    map[int]*waiter // thread → who waits in it
+	threads    map[int]int     // goroutine → the thread that it serves
+	parallel   bool            // several goroutines of the tests have asked at a time
+	strays     int
 	goroutines int // of this side before it was asked anything
-	objects  *objects
-	types    map[string]reflect.Type // name of a type → the type
-	names    map[reflect.Type]string
-	handles  map[reflect.Type]bool
-	proxies  map[reflect.Type]func(Handle) any // interface → makes what stands in for one of the other side's
-	offered  map[string]reflect.Value          // functions and pointers to variables, by name
-	errors   map[string]error                  // sentinel errors, by name
-	named    map[error]string
-	decided  int // decisions that were the delivery's
-	received int // bytes
+	objects    *objects
+	types      map[string]reflect.Type // name of a type → the type
+	names      map[reflect.Type]string
+	handles    map[reflect.Type]bool
+	proxies    map[reflect.Type]func(Handle) any // interface → makes what stands in for one of the other side's
+	offered    map[string]reflect.Value          // functions and pointers to variables, by name
+	errors     map[string]error                  // sentinel errors, by name
+	named      map[error]string
+	decided    int // decisions that were the delivery's
+	received   int // bytes
 }
 
 // NewPeer returns an end that has not begun to read.
