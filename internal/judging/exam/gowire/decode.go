@@ -108,12 +108,21 @@ func (p *Peer) value(t reflect.Type, v any, depth int) reflect.Value {
 	return into
 }
 
+// nilable are the kinds of types that have nil.
+var nilable = map[reflect.Kind]bool{
+	reflect.Interface: true, reflect.Pointer: true, reflect.Map: true, reflect.Slice: true, reflect.Func: true,
+}
+
 // into decodes a value into a variable.
 func (p *Peer) into(into reflect.Value, v any, depth int) {
 	if depth > maxNesting {
 		panic(malformed("a value that is nested too deeply"))
 	}
 	t := into.Type()
+	if nilable[t.Kind()] && v == nil {
+		into.SetZero()
+		return
+	}
 	switch t.Kind() {
 	case reflect.Bool:
 		b, ok := v.(bool)
@@ -152,13 +161,9 @@ func (p *Peer) into(into reflect.Value, v any, depth int) {
 	case reflect.Array:
 		p.fill(into, v, depth)
 	case reflect.Interface:
-		if v != nil {
-			into.Set(p.dynamic(t, v, depth))
-		}
+		into.Set(p.dynamic(t, v, depth))
 	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Func:
-		if v != nil {
-			into.Set(p.reference(t, v, depth))
-		}
+		into.Set(p.reference(t, v, depth))
 	default:
 		panic(malformed("a value of another type"))
 	}
@@ -291,7 +296,7 @@ func (p *Peer) reference(t reflect.Type, v any, depth int) reflect.Value {
 	case reflect.Map:
 		o = reflect.MakeMap(t)
 	default:
-		size := len(str2(pair[1]))
+		size := len(elements(pair[1]))
 		o = reflect.MakeSlice(t, size, size)
 	}
 	if n != 0 || t.Kind() != reflect.Slice || o.Len() > 0 {
@@ -303,8 +308,8 @@ func (p *Peer) reference(t reflect.Type, v any, depth int) reflect.Value {
 	return o
 }
 
-// str2 returns as many elements as the contents of a slice have.
-func str2(v any) []any {
+// elements returns as many elements as the contents of a slice have.
+func elements(v any) []any {
 	if s, ok := v.(string); ok {
 		return make([]any, len(s)/2)
 	}

@@ -99,6 +99,9 @@ func (o *objects) add(n int, v reflect.Value) *object {
 	if len(o.by) >= maxObjects {
 		panic(malformed("too many things"))
 	}
+	if v.CanAddr() {
+		v = reflect.ValueOf(v.Interface()) // the value, not the variable that has it now
+	}
 	x := &object{number: n, v: v}
 	if key, ok := identify(v); ok {
 		x.key = key
