@@ -66,3 +66,30 @@ func TestHonestGoProgramsPass(t *testing.T) {
 		})
 	}
 }
+
+func TestForgedGoProgramsAreNotStrong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles many programs")
+	}
+	e := goEngine(t)
+	wait, done := some()
+	for name, files := range programs(t, "goforgeries.txtar") {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wait()
+			defer done()
+			f := foundGo(t, e, files, "a")
+			passed := Passed(f.Tests) == len(f.Tests) && f.Fault == ""
+			if passed && f.Strength == guild.Strong {
+				t.Errorf("passed, strong (%s)", f.Because)
+			}
+			why := strings.TrimSpace(files["why"])
+			if !strings.Contains(f.Fault, why) && !strings.Contains(f.Because, why) {
+				t.Errorf("fault %q, %s because %q, want %q", f.Fault, f.Strength, f.Because, why)
+			}
+			if why == "" && passed {
+				t.Error("passed")
+			}
+		})
+	}
+}

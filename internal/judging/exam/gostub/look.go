@@ -44,7 +44,10 @@ func (s *selector) look(d *declaration) {
 				refuse("the address of the variable %s", v.Name())
 			}
 		case *ast.AssignStmt:
-			for _, x := range n.Lhs {
+			for i, x := range n.Lhs {
+				if len(n.Lhs) == len(n.Rhs) {
+					s.box(s.typeOf(x), n.Rhs[i], refuse)
+				}
 				if v := s.variable(x); v != nil && s.isHandleOrError(v.Type()) {
 					refuse("an assignment to the variable %s", v.Name())
 				}
@@ -59,6 +62,12 @@ func (s *selector) look(d *declaration) {
 					refuse("a copy of %s", types.TypeString(t, types.RelativeTo(nil)))
 				}
 			}
+		case *ast.IndexExpr:
+			if m, ok := s.underlying(n.X).(*types.Map); ok && s.keeps(m.Key(), nil) {
+				d.decided++
+			}
+		case *ast.CompositeLit:
+			s.literal(n, refuse)
 		case *ast.CallExpr:
 			s.call(d, n, refuse)
 		}
@@ -273,13 +282,80 @@ func (s *selector) call(d *declaration, c *ast.CallExpr, refuse func(string, ...
 		default:
 			continue
 		}
-		if iface, ok := want.Underlying().(*types.Interface); ok && iface.NumMethods() == 0 && !types.IsInterface(t) {
-			if s.prints(c, t) {
-				continue
-			}
-			refuse("%s, whose fields are not exported, is compared or looked at by value", s.short(t))
+		if !s.prints(c, t) {
+			s.box(want, arg, refuse)
+		}
+		if !types.IsInterface(want) && s.ofLibrary(c.Fun) {
+			d.decided++ // slices.Contains and the like find out which objects are the same
 		}
 	}
+}
+
+// box refuses to make an interface without methods of an object of the delivery's: what looks at it would see the
+// stub's.
+func (s *selector) box(want types.Type, x ast.Expr, refuse func(string, ...any)) {
+	t := s.typeOf(x)
+	if want == nil || t == nil || types.IsInterface(t) || !s.keeps(t, nil) {
+		return
+	}
+	if iface, ok := want.Underlying().(*types.Interface); ok && iface.NumMethods() == 0 {
+		refuse("%s, whose fields are not exported, is compared or looked at by value", s.short(t))
+	}
+}
+
+// literal looks at what the elements of a literal become.
+func (s *selector) literal(c *ast.CompositeLit, refuse func(string, ...any)) {
+	for i, e := range c.Elts {
+		kv, keyed := e.(*ast.KeyValueExpr)
+		value := e
+		if keyed {
+			value = kv.Value
+		}
+		switch u := s.underlying(c).(type) {
+		case *types.Slice:
+			s.box(u.Elem(), value, refuse)
+		case *types.Array:
+			s.box(u.Elem(), value, refuse)
+		case *types.Map:
+			s.box(u.Elem(), value, refuse)
+			if keyed {
+				s.box(u.Key(), kv.Key, refuse)
+			}
+		case *types.Struct:
+			field := i
+			for j := range u.NumFields() {
+				if id, ok := e.(*ast.KeyValueExpr); ok {
+					if key, ok := id.Key.(*ast.Ident); ok && u.Field(j).Name() == key.Name {
+						field = j
+					}
+				}
+			}
+			if field < u.NumFields() {
+				s.box(u.Field(field).Type(), value, refuse)
+			}
+		}
+	}
+}
+
+func (s *selector) underlying(x ast.Expr) types.Type {
+	t := s.typeOf(x)
+	if t == nil {
+		return nil
+	}
+	return t.Underlying()
+}
+
+// ofLibrary reports whether a function expression names a function of the standard library.
+func (s *selector) ofLibrary(f ast.Expr) bool {
+	if index, ok := ast.Unparen(f).(*ast.IndexExpr); ok {
+		f = index.X
+	}
+	sel, ok := ast.Unparen(f).(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	o := s.info.Uses[sel.Sel]
+	return o != nil && o.Pkg() != nil && standard(o.Pkg().Path())
 }
 
 // prints reports whether a call of package fmt writes a value by the value's own method.

@@ -31,6 +31,10 @@ func ended(why string) {
 		report(map[string]any{"kind": "closed", "message": why})
 		os.Exit(86)
 	}
+	if why != gone {
+		fmt.Fprintln(os.Stderr, why)
+		os.Exit(1)
+	}
 	os.Exit(0)
 }
 

@@ -38,6 +38,9 @@ const (
 	nobody  = -1 // the thread of a request that no thread of the other side waits for
 )
 
+// gone says that the other side has ended.
+const gone = "the connection was closed"
+
 // malformed is the panic of a frame that the protocol does not allow.
 type malformed string
 
@@ -181,7 +184,7 @@ func (p *Peer) read(in *bufio.Reader) string {
 	for {
 		var head [4]byte
 		if _, err := io.ReadFull(in, head[:]); err != nil {
-			return "the connection was closed"
+			return gone
 		}
 		size := binary.BigEndian.Uint32(head[:])
 		if size > maxFrame {
@@ -192,7 +195,7 @@ func (p *Peer) read(in *bufio.Reader) string {
 		}
 		b := make([]byte, size)
 		if _, err := io.ReadFull(in, b); err != nil {
-			return "the connection was closed"
+			return gone
 		}
 		f, err := parse(b)
 		if err != nil {
