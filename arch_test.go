@@ -64,7 +64,7 @@ var layers = map[string]int{
 	"internal/judging/sandbox": 4, "internal/judging/sandbox/confine": 4, "internal/judging/sandbox/namespaces": 4,
 	"internal/judging/sandbox/namespaces/plan": 4, "internal/judging/sandbox/boxinit": 4,
 	"internal/judging/sandbox/container": 4, "internal/judging/sandbox/landlock": 4,
-	"internal/judging/sandbox/probe": 4, "internal/judging/sandbox/tiers": 4, "internal/judging/exam": 4, "internal/judging/strength": 4, "internal/judging/analysis": 4, "internal/judging/opinion": 4,
+	"internal/judging/sandbox/probe": 4, "internal/judging/sandbox/tiers": 4, "internal/judging/exam": 4, "internal/judging/exam/gostub": 4, "internal/judging/exam/gowire": 4, "internal/judging/strength": 4, "internal/judging/analysis": 4, "internal/judging/opinion": 4,
 
 	"internal/step/jobs": stepLayer, "internal/step/judge": stepLayer, "internal/step/record": stepLayer,
 	"internal/step/meet": stepLayer, "internal/step/partner": stepLayer, "internal/step/trust": stepLayer, "internal/step/work": stepLayer,

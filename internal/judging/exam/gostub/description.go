@@ -230,7 +230,8 @@ func (c *checker) all(errs ...error) error {
 
 // name accepts an exported name, and counts it.
 func (c *checker) name(s string) error {
-	if c.names++; c.names > maxNames {
+	c.names++
+	if c.names > maxNames {
 		return errors.New("too many declarations")
 	}
 	if !isName(s) || !ast.IsExported(s) {

@@ -452,7 +452,8 @@ func (p *Peer) exception(value any, depth int) error {
 		e.is = append(e.is, str(name))
 	}
 	var err error
-	switch class := str(parts[1]); {
+	class := str(parts[1])
+	switch {
 	case class == classPlain && len(chain) == 0:
 		err = &e
 	case class == classWrap && len(chain) == 1:

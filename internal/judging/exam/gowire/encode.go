@@ -167,7 +167,8 @@ func (e *encoder) float(f float64) {
 const smallInt = 1 << 62
 
 func (e *encoder) put(v reflect.Value) {
-	if e.depth++; e.depth > maxNesting {
+	e.depth++
+	if e.depth > maxNesting {
 		panic(tooLarge{})
 	}
 	defer func() { e.depth-- }()

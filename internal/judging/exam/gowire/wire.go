@@ -90,14 +90,16 @@ func parse(b []byte) (frame, error) {
 func nesting(b []byte) error {
 	depth, text := 0, false
 	for i := 0; i < len(b); i++ {
-		switch c := b[i]; {
+		c := b[i]
+		switch {
 		case text && c == '\\':
 			i++
 		case c == '"':
 			text = !text
 		case text:
 		case c == '[' || c == '{':
-			if depth++; depth > 2*maxNesting {
+			depth++
+			if depth > 2*maxNesting {
 				return errors.New("a message is nested too deeply")
 			}
 		case c == ']' || c == '}':
@@ -190,7 +192,8 @@ func (p *Peer) read(in *bufio.Reader) string {
 		if size > maxFrame {
 			return fmt.Sprintf("a message of %d bytes", size)
 		}
-		if p.received += int(size); p.received > maxTotal {
+		p.received += int(size)
+		if p.received > maxTotal {
 			return "the messages are too much altogether"
 		}
 		b := make([]byte, size)
@@ -211,6 +214,9 @@ func (p *Peer) read(in *bufio.Reader) string {
 func (p *Peer) route(f frame) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closed {
+		return gone
+	}
 	if f.kind == over {
 		return "the judge has ended this run"
 	}
@@ -219,7 +225,8 @@ func (p *Peer) route(f frame) string {
 			return w.give(f)
 		}
 		p.parallel = p.parallel || p.tests
-		if p.strays++; p.strays > maxStrays {
+		p.strays++
+		if p.strays > maxStrays {
 			return "too many threads ask at once"
 		}
 		go func() {
@@ -246,6 +253,10 @@ func (p *Peer) close(why string) {
 	p.mu.Lock()
 	done := p.closed
 	p.closed = true
+	for _, w := range p.waiting {
+		close(w.frames)
+	}
+	clear(p.waiting)
 	p.mu.Unlock()
 	if !done {
 		p.end(why)
@@ -296,8 +307,13 @@ func (p *Peer) ask(op string, args func(*encoder) []byte, take func(frame)) {
 		name, _ := json.Marshal(op)
 		p.send(digits(request), digits(w.number), digits(thread), name, args(e), extra)
 		p.asked[w.number] = true
-		if key = thread; thread == nobody {
+		key = thread
+		if thread == nobody {
 			key = -1 - w.number // no request names it
+		}
+		if p.closed {
+			close(w.frames)
+			return
 		}
 		before = p.waiting[key]
 		p.waiting[key] = w
@@ -305,7 +321,7 @@ func (p *Peer) ask(op string, args func(*encoder) []byte, take func(frame)) {
 	defer func() {
 		p.mu.Lock()
 		delete(p.waiting, key)
-		if before != nil {
+		if before != nil && !p.closed {
 			p.waiting[key] = before
 		}
 		p.mu.Unlock()
@@ -322,6 +338,7 @@ func (p *Peer) ask(op string, args func(*encoder) []byte, take func(frame)) {
 		})
 		return
 	}
+	runtime.Goexit() // nothing more can be asked
 }
 
 func digits(n int) []byte { return strconv.AppendInt(nil, int64(n), 10) }
