@@ -137,6 +137,10 @@ func (d *Description) Check() error {
 	if len(d.Module) > maxName || !modulePath.MatchString(d.Module) || slices.Contains(strings.Split(d.Module, "/"), "..") {
 		return errors.New("the module's path is not one")
 	}
+	// A package of the module could pass for one of the library.
+	if first, _, _ := strings.Cut(d.Module, "/"); slices.Contains(stdlib, first) {
+		return errors.New("the module has the path of a package of the standard library")
+	}
 	if !goVersion.MatchString(d.Go) {
 		return errors.New("the language version is not one")
 	}
