@@ -14,10 +14,10 @@
 // # Strength of a finding
 //
 // A finding is strong if everything was decided outside the process that ran the delivery: by a comparison with values
-// that the delivery could not see (io, api_test, sql_check of a file), or by tests in their own sandbox (pytest,
-// node-test, jest) that did not ask the delivery about its own objects. It is weak if tests ran in the process of the
-// judged code (go-test) or beside it (shell, custom), because hostile code can forge their results. A verdict is as weak as
-// its weakest criterion. docs/CRITERIA.md has the complete list.
+// A finding is strong if what its tests prove was decided outside the process that ran the delivery: by a comparison with
+// values that the delivery could not see (io, api_test, sql_check of a file), or by tests in their own sandbox (pytest,
+// node-test, jest, external Go tests). It is weak if tests ran in the process of the judged code (other Go tests, mode
+// inproc) or beside it (shell, custom), because hostile code can forge their results. docs/JUDGE.md has the whole rule.
 //
 // # Frameworks
 //
