@@ -30,8 +30,8 @@ import (
 // modules are small packages with external tests and without dependencies that those need.
 var modules = []string{
 	"dario.cat/mergo@v1.0.2",
+	"github.com/agnivade/levenshtein@v1.2.0",
 	"github.com/clipperhouse/uax29/v2@v2.7.0",
-	"github.com/creachadair/mds@v0.32.0",
 	"github.com/expr-lang/expr@v1.17.8",
 	"github.com/hexops/gotextdiff@v1.0.3",
 	"github.com/itchyny/timefmt-go@v0.1.9",

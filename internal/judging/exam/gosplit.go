@@ -56,9 +56,11 @@ type goOutcome struct {
 // delivery in another one. A package whose stub or tests cannot be made is not an error; the tests are then not split.
 func (c *goCriterion) splitGo(ctx context.Context, j *examination, f *Finding, s *goSplit) (*goOutcome, error) {
 	out := &goOutcome{tests: map[string]guild.Test{}, because: map[string]string{}}
-	why, err := s.describe(ctx)
-	if err == nil && why == "" {
-		why, err = s.build(ctx)
+	why, err := s.unsplit()
+	for _, step := range []func(context.Context) (string, error){s.describe, s.build} {
+		if err == nil && why == "" {
+			why, err = step(ctx)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -89,6 +91,18 @@ func (c *goCriterion) splitGo(ctx context.Context, j *examination, f *Finding, s
 		}
 	}
 	return out, nil
+}
+
+// unsplit returns why no test can be split, if none is in an external test package.
+func (s *goSplit) unsplit() (why string, err error) {
+	for _, dir := range s.packages {
+		name, external, err := goPackage(filepath.Join(s.tests, dir))
+		if err != nil || external {
+			return "", err
+		}
+		why = fmt.Sprintf("it is in package %s, not %s_test", name, name)
+	}
+	return why, nil
 }
 
 // goDir returns the directory of a test's package.

@@ -90,7 +90,6 @@ func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 	if err != nil {
 		return err
 	}
-	f.Strength = guild.Strong
 	rest := map[string]int{}
 	for id := range expected {
 		if t, ran := split.tests[id]; f.Fault == "" && (!ran || t.State != guild.TestPassed && t.State != guild.TestSkipped) {
@@ -109,7 +108,7 @@ func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 	if s.alone != nil {
 		f.blameGo(s.alone)
 	}
-	goStrength(f)
+	s.strength(split)
 	return nil
 }
 
@@ -142,13 +141,18 @@ func goTest(id string, split *goOutcome, alone map[string]guild.Test) guild.Test
 	return t
 }
 
-// goStrength makes a finding weak if a test is.
-func goStrength(f *Finding) {
+// strength makes a finding weak if a test was not run apart from the delivery, or passed by what the delivery says.
+func (s *goSplit) strength(split *goOutcome) {
+	f := s.f
 	f.Strength, f.Because = guild.Strong, "the tests ran in a sandbox of their own, and what decides was compared there"
 	for _, t := range f.Tests {
 		f.Decided += t.Decided
-		if t.Strength == guild.Weak && f.Strength == guild.Strong {
-			f.Strength, f.Because = guild.Weak, cut(t.ID+": "+t.Because)
+		why := t.Because
+		if _, ran := split.tests[t.ID]; !ran {
+			why = cmp.Or(split.because[t.ID], why)
+		}
+		if why != "" && f.Strength == guild.Strong {
+			f.Strength, f.Because = guild.Weak, cut(t.ID+": "+why)
 		}
 	}
 }
@@ -231,7 +235,7 @@ func (s *goSplit) inproc(ctx context.Context, expected, rest map[string]int) (ma
 func (s *goSplit) lastTests(packages []string, word string) (dir string, err error) {
 	files := map[string]string{}
 	for _, p := range packages {
-		name, err := goPackage(filepath.Join(s.tests, p))
+		name, _, err := goPackage(filepath.Join(s.tests, p))
 		if err != nil {
 			return "", err
 		}
@@ -241,17 +245,22 @@ func (s *goSplit) lastTests(packages []string, word string) (dir string, err err
 	return s.writeFiles(files)
 }
 
-// goPackage returns the name of the package in a directory of tests.
-func goPackage(dir string) (string, error) {
+// goPackage returns the name of the package that a directory of tests is for, and whether some of them are in an external
+// test package.
+func goPackage(dir string) (name string, external bool, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil || len(names) == 0 {
-		return "", fmt.Errorf("no tests in %s: %w", dir, err)
+		return "", false, fmt.Errorf("no tests in %s: %w", dir, err)
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), names[0], nil, parser.PackageClauseOnly)
-	if err != nil {
-		return "", err
+	for _, one := range names {
+		file, err := parser.ParseFile(token.NewFileSet(), one, nil, parser.PackageClauseOnly)
+		if err != nil {
+			return "", false, err
+		}
+		base, isExternal := strings.CutSuffix(file.Name.Name, "_test")
+		name, external = base, external || isExternal
 	}
-	return strings.TrimSuffix(file.Name.Name, "_test"), nil
+	return name, external, nil
 }
 
 // goEnvironment prevents the go command from using the network, configuration files and other toolchains.

@@ -107,7 +107,7 @@ func TestGoCriterion(t *testing.T) {
 		"right":          {"func Add(a, b int) int { return a + b }", guild.Success, 2},
 		"wrong":          {"func Add(a, b int) int { return a - b }", guild.Failure, 1},
 		"does not build": {"func Add(a, b int) string { return 0 }", guild.Failure, 0},
-		"exits early":    {"import \"os\"\n\nfunc init() { os.Exit(0) }\n\nfunc Add(a, b int) int { return 0 }", guild.Failure, 0},
+		"exits early":    {"import \"os\"\n\nfunc init() { os.Exit(0) }\n\nfunc Add(a, b int) int { return 0 }", guild.Error, 0},
 		"endless":        {"func Add(a, b int) int { for { } }", guild.Error, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,6 +26,11 @@ func (s *selector) look(d *declaration) {
 		parents = append(parents, n)
 		switch n := n.(type) {
 		case *ast.Ident:
+			if p, ok := s.info.Uses[n].(*types.PkgName); ok {
+				if _, err := s.Import(p.Imported().Path()); err != nil {
+					refuse("the package %s is not beside the tests", p.Imported().Path())
+				}
+			}
 			if u := s.owner[s.info.Uses[n]]; u != nil && u != d && s.info.Uses[n].Parent() == s.info.Uses[n].Pkg().Scope() {
 				d.uses[u] = true
 			}
