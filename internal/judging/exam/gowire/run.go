@@ -36,6 +36,12 @@ func Run(t *testing.T, id string, decided int, test func(*testing.T)) {
 			p.mark("done", id, fmt.Sprint(",", state == "pass"))
 		}
 	})
+	// A panic ends one test, not all that come after it: what fails here runs once more in one process.
+	defer func() {
+		if v := recover(); v != nil {
+			t.Errorf("panic: %v", v)
+		}
+	}()
 	test(t)
 	finished = true
 }

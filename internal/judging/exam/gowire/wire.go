@@ -141,7 +141,9 @@ type Peer struct {
 	tests  bool             // this is the side of the tests
 	module string           // import path of the module, by which the tests' own functions are recognised
 
-	mu         sync.Mutex // guards all below, and writing
+	mu         sync.Mutex // guards all below
+	ready      sync.Cond  // there is something in the queue, or the end has come
+	queue      [][]byte   // frames to be written
 	closed     bool
 	last       int             // number of our last request
 	asked      map[int]bool    // numbers of our requests without an answer
@@ -171,7 +173,9 @@ func NewPeer(out io.Writer, tests bool, module string, end func(why string)) *Pe
 		offered: map[string]reflect.Value{}, errors: map[string]error{}, named: map[error]string{},
 	}
 	p.objects = newObjects(tests)
+	p.ready.L = &p.mu
 	p.addLibrary()
+	go p.write()
 	return p
 }
 
@@ -257,13 +261,14 @@ func (p *Peer) close(why string) {
 		close(w.frames)
 	}
 	clear(p.waiting)
+	p.ready.Signal()
 	p.mu.Unlock()
 	if !done {
 		p.end(why)
 	}
 }
 
-// send writes a frame whose parts are JSON already. p.mu is held.
+// send queues a frame whose parts are JSON already. p.mu is held.
 func (p *Peer) send(parts ...[]byte) {
 	b := append([]byte{0, 0, 0, 0, '['}, bytes.Join(parts, []byte{','})...)
 	b = append(b, ']')
@@ -271,7 +276,30 @@ func (p *Peer) send(parts ...[]byte) {
 	if len(b)-4 > maxFrame {
 		panic(tooLarge{})
 	}
-	_, _ = p.out.Write(b) // a closed connection is noticed by who reads
+	p.queue = append(p.queue, b)
+	p.ready.Signal()
+}
+
+// write writes what is sent. It holds no lock meanwhile: both sides may be writing more than the connection takes, and
+// each must go on reading.
+func (p *Peer) write() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		for len(p.queue) == 0 {
+			if p.closed {
+				return
+			}
+			p.ready.Wait()
+		}
+		queue := p.queue
+		p.queue = nil
+		p.mu.Unlock()
+		for _, b := range queue {
+			_, _ = p.out.Write(b) // a closed connection is noticed by who reads
+		}
+		p.mu.Lock()
+	}
 }
 
 // tooLarge is the panic of a value that does not fit into one frame.

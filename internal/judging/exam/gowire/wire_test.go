@@ -1,9 +1,14 @@
 package gowire
 
 import (
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"reflect"
+	"runtime"
+	"sync"
 	"testing"
 )
 
@@ -84,5 +89,116 @@ func TestChangesTravelBack(t *testing.T) {
 	tests.Call("p.Kept", nil, []any{&got})
 	if got != *p || kept == p {
 		t.Error(got)
+	}
+}
+
+func TestMarksAreAnswered(t *testing.T) {
+	ours, judge := net.Pipe()
+	p := NewPeer(ours, true, "none", func(string) {})
+	go p.Read(ours)
+	got := make(chan string, 2)
+	go func() {
+		for range 2 {
+			var head [4]byte
+			if _, err := io.ReadFull(judge, head[:]); err != nil {
+				t.Error(err)
+			}
+			b := make([]byte, binary.BigEndian.Uint32(head[:]))
+			if _, err := io.ReadFull(judge, b); err != nil {
+				t.Error(err)
+			}
+			got <- string(b)
+			one, err := parse(b)
+			if err != nil {
+				t.Error(err)
+			}
+			if _, err := judge.Write(frames(fmt.Sprintf(`[1,%d,null,{}]`, one.number))); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	p.mark("test", "a.TestX", "")
+	p.mark("done", "a.TestX", ",true")
+	for _, want := range []string{`[0,1,1,"test",["a.TestX"],{}]`, `[0,2,2,"done",["a.TestX",true],{}]`} {
+		if text := <-got; text != want {
+			t.Errorf("%s, want %s", text, want)
+		}
+	}
+}
+
+func TestCallbackMayEndItsGoroutine(t *testing.T) {
+	tests, delivery := pair(t)
+	cleaned := make(chan bool, 1)
+	delivery.AddOffer("p.Each", func(f func(int)) {
+		defer func() { cleaned <- true }()
+		f(1)
+		t.Error("the delivery went on")
+	})
+	ended := make(chan bool)
+	go func() {
+		defer close(ended)
+		f := func(int) { runtime.Goexit() }
+		tests.Call("p.Each", []any{&f}, nil)
+		t.Error("the test went on")
+	}()
+	<-ended
+	<-cleaned
+	var n int
+	delivery.AddOffer("p.Two", func() int { return 2 })
+	tests.Call("p.Two", nil, []any{&n})
+	if n != 2 {
+		t.Error(n)
+	}
+}
+
+func TestThreadsDoNotMix(t *testing.T) {
+	tests, delivery := pair(t)
+	delivery.AddOffer("p.Twice", func(f func(int) int, n int) int { return f(n) + f(n) })
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			f, got := func(n int) int { return n * 10 }, 0
+			tests.Call("p.Twice", []any{&f, &i}, []any{&got})
+			if got != 20*i {
+				t.Errorf("%d: %d", i, got)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestPanicKeepsItsValue(t *testing.T) {
+	tests, delivery := pair(t)
+	delivery.AddOffer("p.Panic", func(v any) { panic(v) })
+	mine := errors.New("mine")
+	for _, v := range []any{"text", 3, mine} {
+		func() {
+			defer func() {
+				if got := recover(); got != v {
+					t.Errorf("%v, want %v", got, v)
+				}
+			}()
+			tests.Call("p.Panic", []any{&v}, nil)
+		}()
+	}
+}
+
+func TestManySlicesAreForgotten(t *testing.T) {
+	tests, delivery := pair(t)
+	delivery.AddOffer("p.Sum", func(xs []int) (n int) {
+		for _, x := range xs {
+			n += x
+		}
+		return n
+	})
+	for i := range 500 {
+		xs, got := []int{i, i}, 0
+		tests.Call("p.Sum", []any{&xs}, []any{&got})
+		if got != 2*i {
+			t.Fatal(got)
+		}
+	}
+	if n := len(delivery.objects.by); n > 2*maxRecent {
+		t.Errorf("%d slices are kept", n)
 	}
 }
