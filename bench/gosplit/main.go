@@ -32,7 +32,7 @@ var modules = []string{
 	"dario.cat/mergo@v1.0.2",
 	"github.com/agnivade/levenshtein@v1.2.0",
 	"github.com/clipperhouse/uax29/v2@v2.7.0",
-	"github.com/expr-lang/expr@v1.17.8",
+	"github.com/google/go-cmp@v0.7.0",
 	"github.com/hexops/gotextdiff@v1.0.3",
 	"github.com/itchyny/timefmt-go@v0.1.9",
 	"github.com/montanaflynn/stats@v0.14.0",

@@ -312,10 +312,6 @@ func (s *goSplit) runPackage(ctx context.Context, dir string, number int, out *g
 	if !isDir(binary) {
 		return fmt.Errorf("the tests of %s were not made", dir)
 	}
-	var dirs []string
-	for _, p := range s.description.Packages {
-		dirs = append(dirs, p.Dir)
-	}
 	copies := append(s.layout.copies(false, nil), sandbox.Copy{Host: s.tests, Inside: sandbox.Workspace, Skip: private},
 		sandbox.Copy{Host: binary, Inside: binaryDir})
 	l := s.limits()

@@ -5,8 +5,8 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 )
@@ -26,12 +26,22 @@ func module(t testing.TB, files map[string]string) string {
 	return dir
 }
 
+// goroot returns the Go installation.
+func goroot(t testing.TB) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
 const goMod = "module task\n\ngo 1.24\n"
 
 // described describes a package with the given source.
 func described(t testing.TB, source string) *Description {
 	t.Helper()
-	d, err := Describe(module(t, map[string]string{"go.mod": goMod, "task.go": source}), runtime.GOROOT(), []string{"."})
+	d, err := Describe(module(t, map[string]string{"go.mod": goMod, "task.go": source}), goroot(t), []string{"."})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +105,7 @@ func selected(t *testing.T, source, test string) (because map[string]string, fil
 	files[WireDir+"/wire.go"] = "package gowire\n\ntype Handle struct{ N int }\nfunc Type[T any](string, bool) {}\n" +
 		"func Call(string, []any, []any) {}\nfunc Method(any, string, []any, []any) {}\nfunc Sentinel(string) error { return nil }\n" +
 		"func Variable(string, any) {}\n"
-	s, err := Select(module(t, files), runtime.GOROOT(), d, []string{"."})
+	s, err := Select(module(t, files), goroot(t), d, []string{"."})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,8 @@ func (s *selector) isHandle(t types.Type) bool {
 	return ok && st.NumFields() == 2 && st.Field(1).Name() == "GuildHandle"
 }
 
-// keeps reports whether something of a type is or contains an object that stays with the delivery, or a pointer to one.
+// keeps reports whether something of a type is or contains an object that stays with the delivery, a pointer to one, or
+// an interface of the delivery's, which may have one.
 func (s *selector) keeps(t types.Type, seen []types.Type) bool {
 	if t == nil || slices.Contains(seen, t) || len(seen) > maxDepth {
 		return false
@@ -152,6 +153,9 @@ func (s *selector) keeps(t types.Type, seen []types.Type) bool {
 	}
 	seen = append(seen, t)
 	switch u := t.Underlying().(type) {
+	case *types.Interface:
+		n, ok := types.Unalias(t).(*types.Named)
+		return ok && s.isStub(n.Obj().Pkg())
 	case *types.Pointer:
 		return s.keeps(u.Elem(), seen)
 	case *types.Slice:
@@ -258,7 +262,16 @@ var writes = []string{"Log", "Logf", "Error", "Errorf", "Fatal", "Fatalf", "Skip
 // call refuses to hand an object of the delivery's to something that would look at the stub's.
 func (s *selector) call(d *declaration, c *ast.CallExpr, refuse func(string, ...any)) {
 	fun := s.info.Types[c.Fun]
-	if fun.Type == nil || fun.IsType() || fun.IsBuiltin() || s.ofStub(c.Fun) {
+	if fun.Type == nil {
+		return
+	}
+	if s.ofStub(c.Fun) || fun.IsType() {
+		for _, arg := range c.Args {
+			s.lend(arg, refuse)
+		}
+		return
+	}
+	if fun.IsBuiltin() {
 		return
 	}
 	sig, ok := types.Unalias(fun.Type).Underlying().(*types.Signature)
@@ -290,9 +303,57 @@ func (s *selector) call(d *declaration, c *ast.CallExpr, refuse func(string, ...
 		if !s.prints(c, t) {
 			s.box(want, arg, refuse)
 		}
-		if !types.IsInterface(want) && s.ofLibrary(c.Fun) {
+		if !types.IsInterface(want) && s.ofLibrary(c.Fun) || s.compares(c.Fun) {
 			d.decided++ // slices.Contains and the like find out which objects are the same
 		}
+	}
+}
+
+// compares reports whether a function expression names a generic function of the tests that does something with values
+// of a type parameter, but to return them.
+func (s *selector) compares(f ast.Expr) bool {
+	if index, ok := ast.Unparen(f).(*ast.IndexExpr); ok {
+		f = index.X
+	}
+	id, ok := ast.Unparen(f).(*ast.Ident)
+	if !ok || s.owner[s.info.Uses[id]] == nil {
+		return false
+	}
+	generic := func(x ast.Expr) bool {
+		_, ok := types.Unalias(s.typeOf(x)).(*types.TypeParam)
+		return ok
+	}
+	found := false
+	ast.Inspect(s.owner[s.info.Uses[id]].node, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BinaryExpr:
+			found = found || generic(n.X)
+		case *ast.IndexExpr:
+			found = found || generic(n.Index)
+		case *ast.CallExpr:
+			found = found || slices.ContainsFunc(n.Args, generic)
+		}
+		return !found
+	})
+	return found
+}
+
+// lend refuses to hand the delivery what reports a test's result: it would then decide.
+func (s *selector) lend(x ast.Expr, refuse func(string, ...any)) {
+	t := s.typeOf(x)
+	if sel, ok := ast.Unparen(x).(*ast.SelectorExpr); ok {
+		if f, ok := s.info.Uses[sel.Sel].(*types.Func); ok && f.Pkg() != nil && f.Pkg().Path() == "testing" {
+			t = s.typeOf(sel.X) // a method of it
+		}
+	}
+	if t == nil {
+		return
+	}
+	if p, ok := t.(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	if n, ok := t.(*types.Named); ok && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == "testing" {
+		refuse("the delivery is given testing.%s", n.Obj().Name())
 	}
 }
 
@@ -300,7 +361,7 @@ func (s *selector) call(d *declaration, c *ast.CallExpr, refuse func(string, ...
 // stub's.
 func (s *selector) box(want types.Type, x ast.Expr, refuse func(string, ...any)) {
 	t := s.typeOf(x)
-	if want == nil || t == nil || types.IsInterface(t) || !s.keeps(t, nil) {
+	if want == nil || t == nil || !s.keeps(t, nil) {
 		return
 	}
 	if iface, ok := want.Underlying().(*types.Interface); ok && iface.NumMethods() == 0 {
@@ -316,6 +377,7 @@ func (s *selector) literal(c *ast.CompositeLit, refuse func(string, ...any)) {
 		if keyed {
 			value = kv.Value
 		}
+		s.lend(value, refuse)
 		switch u := s.underlying(c).(type) {
 		case *types.Slice:
 			s.box(u.Elem(), value, refuse)

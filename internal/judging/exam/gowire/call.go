@@ -136,8 +136,9 @@ func (p *Peer) typeOf(name string, depth int) reflect.Type {
 	}
 	if rest, ok := strings.CutPrefix(name, "["); ok {
 		length, rest, _ := strings.Cut(rest, "]")
-		if n, err := strconv.Atoi(length); err == nil && n >= 0 && n <= 1<<16 {
-			return reflect.ArrayOf(n, p.typeOf(rest, depth+1))
+		elem := p.typeOf(rest, depth+1)
+		if n, err := strconv.Atoi(length); err == nil && n >= 0 && n <= 1<<16 && elem.Size() <= 1<<8 {
+			return reflect.ArrayOf(n, elem)
 		}
 	}
 	panic(malformed("a type that is not known"))
