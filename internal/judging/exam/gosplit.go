@@ -142,7 +142,7 @@ func (s *goSplit) spec(script string, vendored bool, copies ...sandbox.Copy) san
 	}
 	return sandbox.Spec{
 		Argv: []string{"/bin/sh", "-ec", script}, Env: env, Copies: copies, Mounts: gorootMount(s.goroot),
-		Limits: sandbox.Limits{Wall: buildTime, CPU: buildTime, Disk: buildDisk, Output: maxDescription},
+		Limits: sandbox.Limits{Wall: 2 * buildTime, CPU: buildTime, Disk: buildDisk, Output: maxDescription},
 	}
 }
 
