@@ -328,7 +328,7 @@ func (s *goSplit) runPackage(ctx context.Context, dir string, number int, out *g
 		Env:  environment("GOMAXPROCS=2"), Limits: s.limits(),
 		Copies: append(s.layout.copies(true, ownGo), sandbox.Copy{Host: filepath.Join(s.binaries, "guild-subject"), Inside: binaryDir}),
 	}}
-	if err := s.runBoth(ctx, examiner, subject, nil); err != nil {
+	if _, err := s.runBoth(ctx, examiner, subject, nil); err != nil {
 		return err
 	}
 	s.f.Runs = append(s.f.Runs, examiner.record("tests of "+dir), subject.record("delivery"))
