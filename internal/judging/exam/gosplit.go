@@ -42,8 +42,9 @@ type goSplit struct {
 	packages    []string
 	description gostub.Description
 	selected    []gostub.Selected
-	binaries    string     // directory of the built programs
 	alone       *RunRecord // the run in one process, if there was one
+	compiler    string     // messages of the compiler about the tests
+	binaries    string     // directory of the built programs
 }
 
 // goOutcome is what became of the tests that were split.
@@ -231,8 +232,10 @@ func (s *goSplit) build(ctx context.Context) (why string, err error) {
 	}
 	copies = append(copies, sandbox.Copy{Host: s.tests, Inside: sandbox.Workspace, Skip: private},
 		sandbox.Copy{Host: stubDir, Inside: sandbox.Workspace}, sandbox.Copy{Host: s.tool, Inside: toolDir})
+	// A package whose tests cannot be made does not keep others from being split.
 	script := s.prepareTool() + fmt.Sprintf("$tool select %s %s \"$@\"\ncd %s\nn=0\nfor dir in \"$@\"; do\n"+
-		"%s/bin/go test -c -vet=off -ldflags='-s -w' -o guild-$n.test ./$dir\nn=$((n+1))\ndone\n", sandbox.Workspace, s.goroot, sandbox.Workspace, s.goroot)
+		"if ls $dir/*_test.go >/dev/null 2>&1; then\n%s/bin/go test -c -vet=off -ldflags='-s -w' -o guild-$n.test ./$dir || true\nfi\n"+
+		"n=$((n+1))\ndone\n", sandbox.Workspace, s.goroot, sandbox.Workspace, s.goroot)
 	examiner := &half{spec: s.spec(script, false, copies...)}
 	examiner.spec.Argv = append(append(examiner.spec.Argv, "sh"), s.packages...)
 	for i := range s.packages {
@@ -284,7 +287,7 @@ func (s *goSplit) buildBoth(ctx context.Context, examiner, subject *half, descri
 	if err := json.Unmarshal(examiner.results.Bytes(), &selection); err != nil {
 		return "", fmt.Errorf("select the tests: %w", err)
 	}
-	s.selected = selection.Tests
+	s.selected, s.compiler = selection.Tests, examiner.stderr.String()
 	if s.binaries, err = s.scratchDir("binaries"); err != nil {
 		return "", err
 	}
@@ -310,7 +313,12 @@ func (s *goSplit) buildBoth(ctx context.Context, examiner, subject *half, descri
 func (s *goSplit) runPackage(ctx context.Context, dir string, number int, out *goOutcome) error {
 	binary := filepath.Join(s.binaries, fmt.Sprintf("guild-%d.test", number))
 	if !isDir(binary) {
-		return fmt.Errorf("the tests of %s were not made", dir)
+		for _, t := range s.selected {
+			if goDir(t.ID) == dir {
+				out.because[t.ID] = cmp.Or(t.Because, "the tests do not compile beside a stub: "+cut(s.compiler))
+			}
+		}
+		return nil
 	}
 	copies := append(s.layout.copies(false, nil), sandbox.Copy{Host: s.tests, Inside: sandbox.Workspace, Skip: private},
 		sandbox.Copy{Host: binary, Inside: binaryDir})
