@@ -144,6 +144,7 @@ type Peer struct {
 	mu         sync.Mutex // guards all below
 	ready      sync.Cond  // there is something in the queue, or the end has come
 	queue      [][]byte   // frames to be written
+	ending     sync.Once
 	closed     bool
 	last       int             // number of our last request
 	asked      map[int]bool    // numbers of our requests without an answer
@@ -253,19 +254,20 @@ func (p *Peer) route(f frame) string {
 	return "" // who asked has ended meanwhile
 }
 
+// close ends the conversation, once. In a program end does not return, and so neither does close: a test whose goroutine
+// went on or ended could pass.
 func (p *Peer) close(why string) {
-	p.mu.Lock()
-	done := p.closed
-	p.closed = true
-	for _, w := range p.waiting {
-		close(w.frames)
-	}
-	clear(p.waiting)
-	p.ready.Signal()
-	p.mu.Unlock()
-	if !done {
+	p.ending.Do(func() {
 		p.end(why)
-	}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.closed = true
+		for _, w := range p.waiting {
+			close(w.frames)
+		}
+		clear(p.waiting)
+		p.ready.Signal()
+	})
 }
 
 // send queues a frame whose parts are JSON already. p.mu is held.
@@ -366,6 +368,7 @@ func (p *Peer) ask(op string, args func(*encoder) []byte, take func(frame)) {
 		})
 		return
 	}
+	p.close(gone)
 	runtime.Goexit() // nothing more can be asked
 }
 
