@@ -2,6 +2,7 @@ package exam
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,8 +26,7 @@ func found(t *testing.T, e *Engine, tests, delivery map[string]string) Finding {
 	return r.Findings[0]
 }
 
-// TestForgedDecisionsNotStrong examines deliveries that pass by their own answers, with tests in which an honest delivery
-// is strong unless NAME/honest is not.
+// TestForgedDecisionsNotStrong examines deliveries that pass by their own answers, and honest ones with the same tests.
 func TestForgedDecisionsNotStrong(t *testing.T) {
 	archive, e := programs(t, "strength.txtar"), quick(t)
 	wait, done := some()
@@ -35,8 +35,35 @@ func TestForgedDecisionsNotStrong(t *testing.T) {
 			t.Parallel()
 			wait()
 			defer done()
-			attack(t, e, files)
+			tests := under(files, "t", "tests/")
+			forged := found(t, e, tests, under(files, "forged", ""))
+			if Passed(forged.Tests) != len(forged.Tests) || forged.Strength == guild.Strong {
+				t.Errorf("forged: %d of %d passed, %s (%s), want all, and not strong",
+					Passed(forged.Tests), len(forged.Tests), forged.Strength, forged.Because)
+				unpassed(t, forged)
+			}
+			honest := under(files, "honest", "")
+			if len(honest) == 0 {
+				return
+			}
+			f := found(t, e, tests, honest)
+			if Passed(f.Tests) != len(f.Tests) || f.Strength != guild.Strong {
+				t.Errorf("honest: %d of %d passed, %s (%s), want all, strong", Passed(f.Tests), len(f.Tests), f.Strength, f.Because)
+				unpassed(t, f)
+			}
 		})
+	}
+}
+
+// TestKnownLimits examines deliveries that the table of lies does not exclude, as docs/JUDGE.md says. One that is no longer
+// strong belongs among the attacks.
+func TestKnownLimits(t *testing.T) {
+	e := quick(t)
+	for name, files := range programs(t, "beyond.txtar") {
+		f := found(t, e, under(files, "t", "tests/"), under(files, "forged", ""))
+		if !slices.ContainsFunc(f.Tests, func(test guild.Test) bool { return test.Strength == guild.Strong }) {
+			t.Errorf("%s: %s (%s), no test is strong any more", name, f.Strength, f.Because)
+		}
 	}
 }
 
