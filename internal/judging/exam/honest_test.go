@@ -79,7 +79,7 @@ func TestFrameworkWithoutType(t *testing.T) {
 		"tests/test_m.py":     "import m\ndef test_f(): assert m.f() == 1",
 	})
 	delivery := deliver(t, map[string]string{"m.py": "def f(): return 1"})
-	examined(t, bundle, delivery).wants(t, guild.Strong, "tests/test_m.py::test_f passed")
+	examined(t, bundle, delivery).wants(t, guild.Weak, "tests/test_m.py::test_f passed")
 }
 
 func TestDataFilesSeen(t *testing.T) {

@@ -225,8 +225,8 @@ func (s *script) repeats() map[string]string {
 		var left map[string]bool
 		for i, x := range list {
 			f := x.steps[len(x.steps)-1]
-			if f.kind != answer {
-				left = nil
+			if f.kind != answer || f.extra["u"] != nil || f.extra["w"] != nil || f.extra["f"] != nil {
+				left = nil // it also did something
 				break
 			}
 			want, here := text(bare(f.value)), map[string]bool{}

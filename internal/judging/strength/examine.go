@@ -260,7 +260,7 @@ func (x *Examination) Serve(conn io.ReadWriter) error {
 			var tried trial
 			if tried, value = x.next(t); value {
 				b = x.begin(t, r.state)
-				b.busy = true
+				b.busy, r.gone = true, nil
 				r.begin(b.from, tried)
 			}
 		case f.op == opDone:
@@ -279,8 +279,8 @@ func (x *Examination) Serve(conn io.ReadWriter) error {
 			if b.busy && !b.checking {
 				x.learn(t, r.trial, false, true, r.told)
 			}
+			b.busy, r.gone = false, nil
 			r.begin(b.from, trial{})
-			b.busy = false
 		default:
 			err = r.take(f)
 		}

@@ -22,8 +22,9 @@ func (l *lie) covers(about string, f frame, name string, recorded *exchange) boo
 	switch f.op {
 	case "call", "method", "op", "await":
 		operation, _ := at(f.args, 0).(string)
-		if l.ends {
-			return f.op == "op" && (operation == "__next__" || operation == "__anext__") && name == about
+		next := f.op == "op" && (operation == "__next__" || operation == "__anext__")
+		if l.ends || next { // any other lie would never come to an end
+			return l.ends && next && name == about
 		}
 		if f.op == "op" && (operation == "__iter__" || operation == "__aiter__") {
 			return false

@@ -163,11 +163,12 @@ type script struct {
 	definitions map[int64]any // number of the subject's → the value that defines it
 	origins     map[int64]string
 	modules     map[int64]bool
-	raises      map[string]bool // names whose every answer is an exception
-	raised      []any           // an exception of each class that the subject raised
-	last        int64           // the largest number of the subject's
-	copies      map[int64]int64 // number of an object that we pass for another → the other
-	broken      error           // why it cannot be played
+	attributes  map[string]*exchange // key → how an attribute was asked for last, in any test
+	raises      map[string]bool      // names whose every answer is an exception
+	raised      []any                // an exception of each class that the subject raised
+	last        int64                // the largest number of the subject's
+	copies      map[int64]int64      // number of an object that we pass for another → the other
+	broken      error                // why it cannot be played
 }
 
 var errLong = errors.New("the tests and the delivery said more than can be kept")
@@ -177,6 +178,7 @@ func (r *Recording) understand() *script {
 	s := &script{
 		tests: []string{""}, definitions: map[int64]any{}, origins: map[int64]string{}, modules: map[int64]bool{},
 		copies: map[int64]int64{}, raises: map[string]bool{},
+		attributes: map[string]*exchange{},
 	}
 	if r.size > maxRecording {
 		s.broken = errLong
@@ -209,6 +211,9 @@ func (r *Recording) understand() *script {
 			heard = append(heard, hears(f)...)
 			x := &exchange{given: given, test: len(s.tests) - 1, op: f.op, args: f.args, key: key(f)}
 			x.name = s.nameOf(f)
+			if f.op == "get" {
+				s.attributes[x.key] = x
+			}
 			open[f.number] = x
 			asking[f.thread] = append(asking[f.thread], x)
 			s.exchanges = append(s.exchanges, x)
@@ -244,7 +249,7 @@ func (r *Recording) understand() *script {
 			if f.kind == raised {
 				if class := exceptionClass(f.value); class != "" && !classes[class] && len(s.raised) < 4 {
 					classes[class] = true
-					s.raised = append(s.raised, f.value)
+					s.raised = append(s.raised, alone(f.value))
 				}
 			}
 		}
@@ -456,6 +461,27 @@ func isPlain(v any) bool {
 	default:
 		return true
 	}
+}
+
+// alone returns an exception without what it refers to, so that it can be raised anywhere.
+func alone(v any) any {
+	tag, payload := tagged(v)
+	parts := slices.Clone(payload.([]any))
+	refers := false
+	each(at(parts, 2), func(v any) {
+		_, _, ok := numbered(v)
+		refers = refers || ok
+	})
+	if refers {
+		parts[2] = []any{}
+	}
+	for i := 4; i < len(parts)-1; i++ {
+		parts[i] = nil
+	}
+	if last := len(parts) - 1; last > 5 {
+		parts[last] = map[string]any{"D": []any{json.Number("0"), []any{}}}
+	}
+	return map[string]any{tag: parts}
 }
 
 // exceptionClass returns the class of an exception as text.

@@ -13,6 +13,7 @@ type replay struct {
 	open    map[int64]*running // number of our request → what waits for its answer
 	number  int64              // of our last request
 	last    int64              // the largest number of ours; none is used twice
+	gone    []int64            // numbers that the process of the examiner's has let go of
 	trial   trial
 	told    bool // the lie was told
 	strayed bool // something was asked that was never recorded
@@ -41,6 +42,9 @@ func (s state) clone() state {
 // begin starts a trial.
 func (r *replay) begin(from state, tried trial) {
 	r.state, r.trial, r.strayed, r.told = from.clone(), tried, false, false
+	for _, n := range r.gone {
+		r.forget(n)
+	}
 	clear(r.open)
 }
 
@@ -91,6 +95,9 @@ func (r *replay) take(f frame) error {
 	was.args, _ = r.originals(f.args).([]any)
 	k := queue(r.test, key(was))
 	left := r.queues[k]
+	if same := r.script.attributes[key(was)]; len(left) == 0 && same != nil {
+		left = []*exchange{same} // it was asked for in another test
+	}
 	var recorded *exchange
 	if len(left) > 0 {
 		recorded = left[0]
@@ -243,9 +250,19 @@ func (r *replay) learn(f frame) {
 	gone, _ := f.extra["r"].([]any)
 	for _, v := range gone {
 		if n, ok := integer(v); ok {
-			delete(r.known, n)
+			r.gone = append(r.gone, n)
+			r.forget(n)
 		}
 	}
+}
+
+// forget takes a number out of the state, because the examiner has let go of it.
+func (r *replay) forget(n int64) {
+	delete(r.known, n)
+	if was, there := r.back[n]; there && r.names[was] == n {
+		delete(r.names, was)
+	}
+	delete(r.back, n)
 }
 
 // align finds what the examiner's numbers in the recording are in this run, from arguments at the same place.

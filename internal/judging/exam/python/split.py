@@ -16,7 +16,7 @@ LOGS = "needs mode inproc: the test reads the log of the delivery, which is in a
 ARGUMENTS = ["-c", os.devnull, "-p", "no:cacheprovider", "-p", "no:faulthandler", "--no-header", "--color=no", "-q"]
 
 
-LONGEST = 2  # seconds that a test may take when it is run apart
+LONGEST = 5  # seconds that a test may take when it is run apart
 
 
 class Beside:

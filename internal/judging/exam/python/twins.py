@@ -116,8 +116,10 @@ class Twins:
     def found(self):
         """Return the classes of values among those that the tests have used, as known has them. Each is tried: an
         object is made once more, and must have all that it is made with under its name."""
-        found = {}
-        for cls in self.compared:
+        found, classes = {}, list(self.compared)
+        for cls in classes:  # with those of their fields
+            args, kwargs = self.first[cls]
+            classes += {type(v) for v in (*args, *kwargs.values())} & self.first.keys() - set(classes)
             names = self.try_class(cls)
             if names:
                 found[self.name(cls)] = names
