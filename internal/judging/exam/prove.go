@@ -87,10 +87,7 @@ func (j *examination) examineAgain(ctx context.Context, recording *strength.Reco
 		served = errors.Join(x.Serve(ends[1]), ends[1].Close())
 	}()
 	spec.Limits.Wall, spec.Limits.CPU, spec.Limits.Output = againWall, sandbox.DefaultCPU, againOutput
-	var ignored bytes.Buffer
-	_, err = j.engine.Runner.Run(ctx, spec, sandbox.IO{
-		Stdin: bytes.NewReader(stdin), Stdout: &ignored, Stderr: &ignored, Results: &ignored, Channel: ends[0],
-	})
+	_, err = j.engine.Runner.Run(ctx, spec, sandbox.IO{Stdin: bytes.NewReader(stdin), Channel: ends[0]})
 	<-done
 	return x.Result(), errors.Join(err, served)
 }

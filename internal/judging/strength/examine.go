@@ -379,6 +379,8 @@ func (x *Examination) prove(t *examined) Proof {
 	switch {
 	case x.script.broken != nil:
 		return Proof{Strength: guild.Weak, Because: x.script.broken.Error()}
+	case !t.played && x.runs < mostRuns:
+		return Proof{Strength: guild.Weak, Because: "it could not be run again"}
 	case !t.played:
 		return Proof{Strength: guild.Weak, Because: fmt.Sprintf("not examined: %d runs were not enough", mostRuns)}
 	case !t.repeats:

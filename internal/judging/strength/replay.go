@@ -3,6 +3,7 @@ package strength
 import (
 	"io"
 	"maps"
+	"strconv"
 )
 
 // replay answers an examiner in place of the subject: as recorded, but for one change or one lie.
@@ -77,7 +78,7 @@ func newReplay(s *script, conn io.ReadWriter) *replay {
 	return r
 }
 
-func queue(test int, key string) string { return string(rune(test)) + key }
+func queue(test int, key string) string { return strconv.Itoa(test) + key }
 
 // take serves one frame of the examiner's that is not a mark.
 func (r *replay) take(f frame) error {

@@ -233,6 +233,17 @@ func TestStrengthByRunning(t *testing.T) {
 	}
 }
 
+func TestMarksOfAnyLength(t *testing.T) {
+	for _, id := range []string{"a", "a,b", strings.Repeat("x", 10_000)} {
+		for op, want := range map[string]bool{opTest: true, opAgain: true, opDone: true, opMore: true, opDied: true, "call": false, "xtest": false} {
+			raw, err := frame{number: 1 << 40, op: op, args: []any{id}}.encode()
+			if number, ok := mark(raw); err != nil || ok != want || ok && number != 1<<40 {
+				t.Errorf("%s %.10s: %d, %t, %v, want %t", op, id, number, ok, err, want)
+			}
+		}
+	}
+}
+
 func TestLiesAreDistinct(t *testing.T) {
 	seen := map[string]bool{}
 	for _, l := range lies(&script{raised: []any{value(t, `{"E":[4,{"g":"builtins.ValueError"},[],"",null,null,{}]}`)}}) {
