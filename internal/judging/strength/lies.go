@@ -193,11 +193,15 @@ func (r *replay) earlier(call int, last bool) any {
 	if call < 0 || call >= len(r.calls) {
 		return nil
 	}
-	given := r.calls[call]
+	given := back(r.calls[call][0])
 	if last {
-		return back(given[len(given)-1])
+		given = back(r.calls[call][len(r.calls[call])-1])
 	}
-	return back(given[0])
+	n, _, ok := numbered(given)
+	if _, theirs := r.back[n]; ok && !theirs && !r.known[n] {
+		return nil // the examiner has let go of it
+	}
+	return given
 }
 
 // back returns an argument as it is sent back: what the examiner has is named by its number.
