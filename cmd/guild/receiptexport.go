@@ -52,8 +52,9 @@ files are skipped, and all others are made. Without the bundle or the delivery,
 the key of the message that brought it is left out, too; a message that was not
 encrypted still shows it.
 
-Nothing in the file tells what hidden tests expect. With --reveal it has these tests,
-and anybody can check that they are the promised ones, and judge again.
+Nothing in the file tells what hidden tests expect. With --reveal it has
+these tests, and anybody can check that they are the promised ones, and judge
+again.
 
 The exit code is 1 if a check fails; the file is written all the same.`,
 		Example: "  guild receipt export 5f21c9aa\n  guild receipt export 5f21c9aa --without bundle.nut\n  guild receipt export r-12ab34cd -o - > evidence.zip",
