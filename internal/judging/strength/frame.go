@@ -37,12 +37,17 @@ func readFrame(r io.Reader) ([]byte, error) {
 	}
 	n := binary.BigEndian.Uint32(size[:])
 	if n > maxFrame {
-		return nil, fmt.Errorf("a message of %d bytes", n)
+		return nil, longError(n)
 	}
 	raw := make([]byte, n)
 	_, err := io.ReadFull(r, raw)
 	return raw, err
 }
+
+// longError is the length of a frame that is too long, in bytes.
+type longError uint32
+
+func (e longError) Error() string { return fmt.Sprintf("a message of %d bytes", uint32(e)) }
 
 func writeFrame(w io.Writer, raw []byte) error {
 	_, err := w.Write(append(binary.BigEndian.AppendUint32(make([]byte, 0, len(raw)+4), uint32(len(raw))), raw...))

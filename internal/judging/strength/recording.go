@@ -2,6 +2,7 @@ package strength
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"net"
@@ -68,11 +69,17 @@ func Record(examiner, subject *os.File) (*Recording, error) {
 				break
 			}
 		}
-		_ = s.CloseWrite() // the subject ends when it reads the end
+		_ = s.Close() // the subject ends when it reads the end, or cannot write
 	})
 	both.Go(func() {
 		for {
 			raw, err := readFrame(s)
+			var long longError
+			if errors.As(err, &long) { // the examiner shall say so
+				toExaminer.Lock()
+				_, _ = e.Write(binary.BigEndian.AppendUint32(nil, uint32(long)))
+				toExaminer.Unlock()
+			}
 			if err != nil {
 				break
 			}
@@ -85,6 +92,7 @@ func Record(examiner, subject *os.File) (*Recording, error) {
 			}
 		}
 		_ = e.CloseWrite()
+		_ = s.CloseRead()
 	})
 	both.Wait()
 	return r, nil
