@@ -20,13 +20,14 @@ const (
 
 // prove finds the strength of the tests that passed. Where the delivery has classes of values, they run once more with
 // twins of these (python/twins.py), which shows more.
-func (c *pytestCriterion) prove(ctx context.Context, j *examination, f *Finding, rep *report, first *strength.Recording, examiner, subject sandbox.Spec) error {
+func (j *examination) prove(ctx context.Context, f *Finding, rep *report, o order, first *strength.Recording, examiner, subject sandbox.Spec) error {
 	passed := passedTests(f.Tests)
 	if len(passed) == 0 {
 		f.Strength, f.Because = guild.Strong, "no test passed in a sandbox of its own"
 		return nil
 	}
-	o, stdin, err := c.newOrder(false)
+	o.First = false
+	stdin, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
@@ -36,7 +37,7 @@ func (c *pytestCriterion) prove(ctx context.Context, j *examination, f *Finding,
 	}
 
 	if rep.end != nil && len(rep.end.Twins) > 0 {
-		o.First, o.Twins = false, rep.end.Twins
+		o.Twins = rep.end.Twins
 		if stdin, err = json.Marshal(o); err != nil {
 			return err
 		}

@@ -96,7 +96,7 @@ func (c *pytestCriterion) split(ctx context.Context, j *examination, f *Finding)
 		f.Because = "what the delivery may have made ran beside the tests: " + cut(rep.ran)
 		return nil
 	}
-	return c.prove(ctx, j, f, &rep, recording, examiner.spec, subject.spec)
+	return j.prove(ctx, f, &rep, o, recording, examiner.spec, subject.spec)
 }
 
 // blame determines the cause of breaches in the tests' sandbox. Breaches that also happen without the delivery are

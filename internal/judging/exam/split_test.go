@@ -243,7 +243,13 @@ func nothingForged(t *testing.T, e *Engine, all map[string]map[string]string) {
 				t.Fatal(err)
 			}
 			f := r.Findings[0]
-			if Passed(f.Tests) > want.passed || len(f.Tests) != 6 ||
+			strong := 0
+			for _, test := range f.Tests {
+				if test.Strength == guild.Strong {
+					strong++
+				}
+			}
+			if strong > want.passed || len(f.Tests) != 6 ||
 				want.fault != "*" && ((f.Fault == "") != (want.fault == "") || !strings.Contains(f.Fault, want.fault)) {
 				t.Errorf("%d of %d passed, %q, want at most %d, %q", Passed(f.Tests), len(f.Tests), f.Fault, want.passed, want.fault)
 				unpassed(t, f)
@@ -275,8 +281,10 @@ func TestLowercaseClasses(t *testing.T) {
 		" def push(self, n): pass\n def __contains__(self, n): return True\n def __add__(self, n): return 4\n" +
 		"class add:\n def __init__(self, *a): pass\n def __add__(self, n): return 4\n" +
 		"class odd(add): pass\nclass make: depth = odd()\n"})).Findings[0]
-	if Passed(f.Tests) != 1 || f.Tests[0].State != guild.TestPassed || !strings.Contains(fmt.Sprint(f.Warnings), "needs mode inproc") {
-		t.Errorf("%+v, %v", f.Tests, f.Warnings)
+	for _, test := range f.Tests {
+		if test.State != guild.TestPassed || test.Strength == guild.Strong {
+			t.Errorf("%+v, want one that passed and is not strong", test)
+		}
 	}
 }
 

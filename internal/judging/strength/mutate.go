@@ -28,7 +28,11 @@ func (x *exchange) changes() []change {
 		last := i == len(x.steps)-1
 		switch {
 		case f.kind == answer && last:
-			for _, v := range others(f.value) {
+			value := f.value
+			if x.gives != nil {
+				value = x.gives
+			}
+			for _, v := range others(value) {
 				g := f
 				g.value = v
 				put(i, g)

@@ -149,6 +149,7 @@ type exchange struct {
 	op    string
 	args  []any
 	steps []frame      // callbacks, and at last the answer
+	gives any          // the test's own container that it answers with, as it was passed, with a number of ours
 	given map[any]bool // contents of files, in base64, that the delivery had been given
 	told  []told       // the last things that the test gave before the answer, and its first two
 }
@@ -250,6 +251,7 @@ func (r *Recording) understand() *script {
 			x.told = slices.Clone(heard[:min(2, len(heard))])
 			x.told = append(x.told, heard[max(len(x.told), len(heard)-6):]...)
 			s.define(x, f.value)
+			x.gives = s.givenBack(x, f.value)
 			s.classify(x, f, offered)
 			if before, there := s.raises[x.name]; !there || before {
 				s.raises[x.name] = f.kind == raised
@@ -263,6 +265,24 @@ func (r *Recording) understand() *script {
 		}
 	}
 	return s
+}
+
+// givenBack returns a container of the test's that an exchange passes and gets back.
+func (s *script) givenBack(x *exchange, v any) (found any) {
+	back, defines, ok := numbered(v)
+	if !ok || defines || back%2 == 0 {
+		return nil
+	}
+	each(any(x.args), func(v any) {
+		n, defines, ok := numbered(v)
+		tag, payload := tagged(v)
+		if !ok || !defines || n != back || !strings.Contains("L D S O N Q", tag) {
+			return
+		}
+		s.last += 2
+		found = map[string]any{tag: append([]any{literal(s.last)}, payload.([]any)[1:]...)}
+	})
+	return found
 }
 
 // give notes the files that come with a frame of the examiner's.

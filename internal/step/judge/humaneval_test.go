@@ -60,6 +60,12 @@ var faults = []struct {
 	{"an early exit", "\ndef %s(*a, **k): import os; os._exit(0)\n", guild.Error},
 }
 
+// fooled has the problems whose tests a lie passes: they ask one delivered function whether another is right.
+var fooled = map[string]string{
+	"HumanEval/32": "poly says 0 of every root", "HumanEval/38": "decode repeats what encode was given",
+	"HumanEval/50": "decode repeats what encode was given",
+}
+
 func TestHumanEval(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs 328 sandboxes")
@@ -72,7 +78,11 @@ func TestHumanEval(t *testing.T) {
 			bundle := request(t, p.files())
 			right := p.Prompt + p.Solution
 			v, evidence := judged(t, e, bundle, deliver(t, map[string]string{"solution.py": right}))
-			if v.Outcome != guild.Success || v.Strength != guild.Strong {
+			want := guild.Strong
+			if _, ok := fooled[p.ID]; ok {
+				want = guild.Weak
+			}
+			if v.Outcome != guild.Success || v.Strength != want {
 				t.Errorf("the canonical solution: %s %s (%s) %.2000s", v.Strength, v.Outcome, v.Cause, evidence)
 			}
 			wrong := right + fmt.Sprintf(fault.code, p.Function)

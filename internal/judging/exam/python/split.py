@@ -2,6 +2,7 @@
 
 No code of the submission runs in this process, so pytest's results here are those of the tests.
 """
+import random
 import signal
 import time
 import unittest.case
@@ -32,8 +33,8 @@ class Beside:
 class Reporter:
     """A pytest plugin that sends what happens to each test."""
 
-    def __init__(self, link, emit, collect):
-        self.link, self.emit, self.reported, self.decided = link, emit, 0, 0
+    def __init__(self, link, emit, seed):
+        self.link, self.emit, self.seed, self.reported, self.decided = link, emit, seed, 0, 0
         self.quiet = set()  # tests whose call raised nothing
         self.micros = {}
         self.causes = {}  # module of tests → why it cannot be imported
@@ -47,6 +48,7 @@ class Reporter:
         self.link.refused, self.link.hint = None, LOGS if "caplog" in getattr(item, "fixturenames", ()) else None
         self.decided = self.link.decided
         self.link.mark("test", item.nodeid)
+        self.draw(item)
         while threading.active_count() == 1 and self.link.mark("again", item.nodeid):
             pid = os.fork()
             if pid == 0:
@@ -54,6 +56,10 @@ class Reporter:
             os.waitpid(pid, 0)
             self.link.channel.drain([REQUEST, self.link.channel.number(), 0, "died", [item.nodeid], {}])
         yield
+
+    def draw(self, item):
+        """Let a test draw the same random numbers whenever it runs. Nobody else knows the seed."""
+        random._inst.seed(self.seed + item.nodeid)
 
     def run_apart(self, item):
         """Run a test in this process alone as often as the judge likes, and tell it each time whether the test passed,
@@ -71,6 +77,7 @@ class Reporter:
                 self.quiet.discard(item.nodeid)
                 self.link.refused = None
                 self.link.files.clear()
+                self.draw(item)
                 reports = runtestprotocol(item, log=False, nextitem=Beside(item))
                 passed = all(r.outcome == "passed" and not hasattr(r, "wasxfail") for r in reports)
                 clean = channel.closed is None and self.link.refused is None
@@ -193,9 +200,10 @@ def main():
     link.look_inside()
     watch_programs(link)
     watch_enums(link)
-    reporter = Reporter(link, emit, False)
+    reporter = Reporter(link, emit, order["seed"])
     rewrite_all(rewrite, link.tests)
     sys.addaudithook(Running(link, lambda what: emit(kind="ran", message=what)))
+    random._inst.seed(order["seed"])
     code = int(pytest.main(ARGUMENTS + ["--rootdir", root, "--confcutdir", root, os.path.join(root, script)],
                            plugins=[reporter, Smoke()]))
     twins = {}

@@ -22,14 +22,14 @@ def load(*names):
     return space
 
 
-EXAMINER = load("plan", "wire", "values", "mirror", "sharing", "proxies", "lending", "arrival", "link", "modules")
+EXAMINER = load("plan", "wire", "values", "mirror", "sharing", "proxies", "lending", "arrival", "twins", "link", "modules")
 SUBJECT = load("wire", "values", "mirror", "subject")
 ALLOWED = (int, str, float, bool, type(None), list, dict, tuple, set, frozenset, bytes, bytearray, complex, range, slice,
            type(Ellipsis), type(NotImplemented), type, BaseException)
 
 
 def link():
-    return EXAMINER["Link"]("/judge/tests")
+    return EXAMINER["Link"]("/judge/tests", {})
 
 
 def through(value):
