@@ -47,7 +47,7 @@ var modules = []string{
 	"golang.org/x/time@v0.6.0",
 }
 
-// share is what was measured for one module.
+// share has the counts of one module.
 type share struct {
 	external, split, passed, decided int
 	because                          map[string]int

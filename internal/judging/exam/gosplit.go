@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -47,7 +46,7 @@ type goSplit struct {
 	binaries    string     // directory of the built programs
 }
 
-// goOutcome is what became of the tests that were split.
+// goOutcome has the results of the tests that were split.
 type goOutcome struct {
 	tests   map[string]guild.Test // those with a result
 	because map[string]string     // test → why it was not split
@@ -421,24 +420,11 @@ func readGoResults(b []byte) (tests map[string]goRecord, closed string) {
 
 // goSplitFault returns why the two halves did not end properly.
 func goSplitFault(closed string, examiner, subject *half) (fault string, limit bool) {
-	res := subject.result
-	switch {
-	case res.Killed != "":
-		return overLimit(res, subject.spec.Limits.WithDefaults()), true
-	case errors.Is(subject.err, errLingers):
-		return "the delivery's process did not end", true
-	case closed != "" && res.Signal != "":
-		return "the delivery's process was ended by " + res.Signal, false
-	case strings.HasPrefix(closed, "the connection"):
-		text := cut(firstLine(subject.stderr.String()))
-		return strings.TrimSuffix(fmt.Sprintf("the delivery's process ended, exit code %d: %s", res.Exit, text), ": "), false
-	case closed != "":
-		return "the delivery's answers cannot be read: " + cut(closed), false
+	fault, limit = halvesFault(closed, false, examiner, subject)
+	if strings.HasPrefix(fault, "the delivery's process ended, exit code") {
+		fault = strings.TrimSuffix(fault+": "+cut(firstLine(subject.stderr.String())), ": ") // what it panicked with
 	}
-	if res := examiner.result; res.Killed != "" {
-		return "the tests, with what the delivery answered: " + overLimit(res, examiner.spec.Limits.WithDefaults()), true
-	}
-	return "", false
+	return fault, limit
 }
 
 func firstLine(s string) string {

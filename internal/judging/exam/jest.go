@@ -15,7 +15,7 @@ import (
 // jestConfigs lists the names of jest's configuration files, in the order of the search.
 var jestConfigs = []string{"jest.config.js", "jest.config.cjs", "jest.config.mjs", "jest.config.json"}
 
-// jestPlace is where a sandbox has Engine.Jest.
+// jestPlace is the directory of Engine.Jest in a sandbox.
 const jestPlace = judgeDir + "/jest"
 
 func readJest(e *Entry, _ *Criteria) (criterion, error) { return readNode(e, runJest, true) }

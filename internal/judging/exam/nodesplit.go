@@ -7,7 +7,6 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -49,7 +48,7 @@ type nodeRecord struct {
 	Micros  int64  `json:"us"`
 }
 
-// nodeParts are what the runs of a split examination have in common.
+// nodeParts has the common parts of the runs of a split examination.
 type nodeParts struct {
 	programs string   // host directory of the programs and the order
 	stubs    string   // host directory of the stubs
@@ -333,14 +332,7 @@ func (c *nodeCriterion) blame(ctx context.Context, j *examination, f *Finding, p
 	if err != nil {
 		return err
 	}
-	for _, b := range breaches {
-		if slices.ContainsFunc(alone.Breaches, func(own guild.Breach) bool { return own.Syscall == b.Syscall }) {
-			f.Warnings = append(f.Warnings, "the tests themselves: "+b.Syscall+": "+b.Detail)
-			continue
-		}
-		b.Detail = "in the tests, with what the delivery answered: " + b.Detail
-		f.Breaches = append(f.Breaches, b)
-	}
+	f.attribute(breaches, alone.Breaches)
 	return nil
 }
 
@@ -402,8 +394,7 @@ func nodeCause(records []nodeRecord, stderr string) string {
 	return strings.TrimSpace(cmp.Or(nodeError.FindString(stderr), lastLine(stderr)))
 }
 
-// nodeFault returns why the two halves did not end properly. The subject's reasons come first, because a failure of the
-// subject makes the examiner fail too.
+// nodeFault returns why the two halves did not end properly.
 func nodeFault(reports []nodeReport, records []nodeRecord, examiner, subject *half) (fault string, limit bool) {
 	closed := ""
 	for _, r := range records {
@@ -411,24 +402,12 @@ func nodeFault(reports []nodeReport, records []nodeRecord, examiner, subject *ha
 			closed = cmp.Or(closed, r.Message)
 		}
 	}
-	res := subject.result
-	switch {
-	case res.Killed != "":
-		return overLimit(res, subject.spec.Limits.WithDefaults()), true
-	case errors.Is(subject.err, errLingers):
-		return "the delivery's process did not end", true
-	case closed != "" && res.Signal != "":
-		return "the delivery's process was ended by " + res.Signal, false
-	case strings.HasPrefix(closed, "the connection"):
-		return fmt.Sprintf("the delivery's process ended, exit code %d", res.Exit), false
-	case closed != "":
-		return "the delivery's answers cannot be read: " + cut(closed), false
+	if fault, limit = halvesFault(closed, false, examiner, subject); fault != "" {
+		return fault, limit
 	}
-	res = examiner.result
+	res := examiner.result
 	failed := slices.ContainsFunc(reports, func(r nodeReport) bool { return r.State != guild.TestPassed })
 	switch {
-	case res.Killed != "":
-		return "the tests, with what the delivery answered: " + overLimit(res, examiner.spec.Limits.WithDefaults()), true
 	case res.Signal != "":
 		return "ended by " + res.Signal, false
 	case res.Cut:

@@ -110,38 +110,54 @@ func (c *pytestCriterion) blame(ctx context.Context, j *examination, f *Finding,
 	if _, _, err := c.runInproc(ctx, j, &alone, true); err != nil {
 		return err
 	}
+	f.attribute(breaches, alone.Breaches)
+	return nil
+}
+
+// attribute adds the breaches of the tests' sandbox to a finding: as a warning if the tests alone cause it, too.
+func (f *Finding) attribute(breaches, alone []guild.Breach) {
 	for _, b := range breaches {
-		if slices.ContainsFunc(alone.Breaches, func(own guild.Breach) bool { return own.Syscall == b.Syscall }) {
+		if slices.ContainsFunc(alone, func(own guild.Breach) bool { return own.Syscall == b.Syscall }) {
 			f.Warnings = append(f.Warnings, "the tests themselves: "+b.Syscall+": "+b.Detail)
 			continue
 		}
 		b.Detail = "in the tests, with what the delivery answered: " + b.Detail
 		f.Breaches = append(f.Breaches, b)
 	}
-	return nil
 }
 
-// splitFault returns why the two halves did not end properly. The subject's reasons come first, because a failure of
-// the subject makes the examiner fail too.
+// splitFault returns why the two halves did not end properly.
 func splitFault(rep *report, examiner, subject *half) (fault string, limit bool) {
-	closed := rep.end == nil || rep.end.Closed != ""
+	closed := ""
+	if rep.end != nil {
+		closed = rep.end.Closed
+	}
+	if fault, limit = halvesFault(closed, rep.end == nil, examiner, subject); fault != "" {
+		return fault, limit
+	}
+	return rep.fault(examiner.result), false
+}
+
+// halvesFault returns why two halves did not end properly, in any language. The subject's reasons come first, because a
+// failure of the subject makes the examiner fail too. closed is the examiner's reason for asking no more, and unended
+// means that it has not reported its end.
+func halvesFault(closed string, unended bool, examiner, subject *half) (fault string, limit bool) {
 	res := subject.result
 	switch {
 	case res.Killed != "":
 		return overLimit(res, subject.spec.Limits.WithDefaults()), true
 	case errors.Is(subject.err, errLingers):
 		return "the delivery's process did not end", true
-	case closed && res.Signal != "":
+	case (unended || closed != "") && res.Signal != "":
 		return "the delivery's process was ended by " + res.Signal, false
-	case rep.end != nil && strings.HasPrefix(rep.end.Closed, "the connection"):
+	case strings.HasPrefix(closed, "the connection"):
 		return fmt.Sprintf("the delivery's process ended, exit code %d", res.Exit), false
-	case rep.end != nil && rep.end.Closed != "":
-		return "the delivery's answers cannot be read: " + cut(rep.end.Closed), false
+	case closed != "":
+		return "the delivery's answers cannot be read: " + cut(closed), false
+	case examiner.result.Killed != "":
+		return "the tests, with what the delivery answered: " + overLimit(examiner.result, examiner.spec.Limits.WithDefaults()), true
 	}
-	if res := examiner.result; res.Killed != "" {
-		return "the tests, with what the delivery answered: " + overLimit(res, examiner.spec.Limits.WithDefaults()), true
-	}
-	return rep.fault(examiner.result), false
+	return "", false
 }
 
 // errLingers is the cause of stopping a subject that continues after the examiner has ended.

@@ -302,7 +302,7 @@ type Proof struct {
 	looked, shows []string // names of modules whose answers it looks at, and that it shows to be right
 }
 
-// Result is what an examination has found.
+// Result has the proof of each test, and the names that a lie can answer for.
 type Result struct {
 	Tests    map[string]Proof
 	Unproven []string // names that a lie can answer for, each with the lie

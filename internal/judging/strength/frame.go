@@ -20,7 +20,7 @@ const (
 )
 
 // frame is one message between examiner and subject. A request has thread, op and args, the others have a value. Values
-// are what encoding/json makes of them, with numbers as json.Number.
+// have the types of encoding/json, with numbers as json.Number.
 type frame struct {
 	kind, number, thread int64
 	op                   string

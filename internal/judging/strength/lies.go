@@ -136,7 +136,7 @@ type word struct {
 	value any
 }
 
-// constants are what a function can always return without looking at anything.
+// constants are values that a function can return without looking at anything.
 var constants = []word{
 	{"True", true}, {"False", false}, {"0", json.Number("0")}, {"1", json.Number("1")}, {"-1", json.Number("-1")},
 	{"0.0", json.Number("0.0")}, {`""`, ""}, {"None", nil},

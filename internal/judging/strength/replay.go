@@ -20,7 +20,7 @@ type replay struct {
 	strayed bool // something was asked that was never recorded
 }
 
-// state is what the examiner and we both know. A trial begins with a copy of it.
+// state has the numbers that both sides know, and the answers that are left. A trial begins with a copy of it.
 type state struct {
 	test    int                    // index of the running test
 	queues  map[string][]*exchange // test and key → what is left of the recorded answers
@@ -49,7 +49,7 @@ func (r *replay) begin(from state, tried trial) {
 	clear(r.open)
 }
 
-// trial is what one run of a test tries. The zero value tries whether the recording can be played at all.
+// trial is one run of a test with a change or a lie. The zero value tries whether the recording can be played at all.
 type trial struct {
 	change *change
 	lie    *lie

@@ -46,7 +46,7 @@ type encoder struct {
 	undo  []func()
 }
 
-// said is what an error says of itself. Its methods may ask the other side, so they run while the tables are free.
+// said has the words and the chain of an error. Its methods may ask the other side, so they run while the tables are free.
 type said struct {
 	text string
 	is   []string // names of sentinel errors that its method Is accepts
