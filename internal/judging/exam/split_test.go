@@ -272,6 +272,35 @@ func TestDecidedCounted(t *testing.T) {
 	}
 }
 
+func TestDecidedIsWeak(t *testing.T) {
+	for asserts, want := range map[string]guild.Strength{
+		"    assert Box() == Box()\n":                                           guild.Weak,
+		"    assert Box() == Box()\n    assert Box().value == 1\n":              guild.Weak,
+		"    assert Box() == Box() and Box().value == 1\n":                      guild.Weak,
+		"    n = [2, 1]\n    assert emptied(n) == sorted(n)\n":                  guild.Weak,
+		"    n = [2, 1]\n    emptied(n)\n    assert n == []\n":                  guild.Weak,
+		"    assert double(4) == 8\n":                                           guild.Strong,
+		"    n = [2, 3]\n    doubled(n)\n    assert n == [4, 6]\n":              guild.Strong,
+		"    assert text().startswith('a')\n":                                   guild.Weak,
+		"    assert odd().startswith('a')\n":                                    guild.Weak,
+		"    assert odd().valid('a')\n":                                         guild.Weak,
+		"    assert Box().startswith('a')\n":                                    guild.Weak,
+		"    from unittest import TestCase\n    TestCase().assertEqual(1, 1)\n": guild.Weak,
+	} {
+		bundle := bundleOf(t, map[string]string{"tests/test_solution.py": "from solution import *\ndef test_it():\n" + asserts}, nil, "")
+		f := examined(t, bundle, deliver(t, map[string]string{"solution.py": "class Box:\n value = 1\n" +
+			" def __eq__(self, o): return True\n def startswith(self, o): return True\n" +
+			"class Yes:\n def __call__(self, *a): return True\nclass no:\n def __new__(self, *a): return True\n" +
+			"class Odd:\n startswith, valid = Yes(), no\ndef odd(): return Odd()\n" +
+			"def emptied(n):\n n.clear()\n return []\ndef text(): return Box()\n" +
+			"def double(n): return 2 * n\ndef doubled(n): n[:] = map(double, n)\n"})).Findings[0]
+		if Passed(f.Tests) != 1 || f.Strength != want {
+			t.Errorf("%s%d passed, %s, decided %d: %s, want %s", asserts, Passed(f.Tests), f.Strength, f.Decided, f.Because, want)
+			unpassed(t, f)
+		}
+	}
+}
+
 func TestLowercaseClasses(t *testing.T) {
 	tests := map[string]string{"tests/test_solution.py": "from solution import stack, add, make\n" +
 		"def test_stack():\n    s = stack()\n    s.push(3)\n    assert 3 in s and s + 1 == 4 and s.size == 1\n" +

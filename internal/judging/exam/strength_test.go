@@ -207,6 +207,23 @@ def test_mock():
 	}
 }
 
+func TestDecisionOutsideTests(t *testing.T) {
+	delivery := map[string]string{"solution.py": "class Box:\n value = 1\n def __eq__(self, o): return True\n"}
+	e := quick(t)
+	for name, tests := range map[string]map[string]string{
+		"collected": {"tests/test_solution.py": "from solution import Box\nSAME = Box() == Box()\ndef test_it(): assert SAME\n"},
+		"fixture": {"tests/test_solution.py": "import pytest\nfrom solution import Box\n" +
+			"@pytest.fixture(scope='module')\ndef same(): return Box() == Box()\n" +
+			"def test_first(same): assert Box().value == 2\ndef test_second(same): assert same\n"},
+	} {
+		f := found(t, e, tests, delivery)
+		if Passed(f.Tests) != 1 || f.Strength != guild.Weak || f.Decided == 0 {
+			t.Errorf("%s: %d passed, %s, %d decided, want 1, weak", name, Passed(f.Tests), f.Strength, f.Decided)
+			unpassed(t, f)
+		}
+	}
+}
+
 func TestFailureMessages(t *testing.T) {
 	tests := map[string]string{"tests/test_solution.py": "from solution import is_even, items\n" +
 		"def test_truth(): assert is_even(2)\ndef test_found(): assert is_even(2) in items()\n"}
