@@ -230,7 +230,7 @@ func TestScriptFaults(t *testing.T) {
 		"exits later":   {"exports.add = () => process.exit(0)", "failed", "the delivery's process ended, exit code 0"},
 		"fails later":   {"exports.add = (a, b) => a + b; setTimeout(() => { throw new Error('late'); }, 1); const end = Date.now() + 50; while (Date.now() < end);", "failed", "the delivery's process ended, exit code 1"},
 		"loops":         {"exports.add = () => { for (;;); }", "missing", loops},
-		"breaks frames": {"require('fs').writeSync(4, Buffer.alloc(4, 255)); exports.add = () => 3", "missing", "the delivery's process ended, exit code 0"},
+		"breaks frames": {"require('fs').writeSync(4, Buffer.alloc(4, 255)); exports.add = () => 3", "missing", "the delivery's answers cannot be read: the protocol was broken: a message of 4294967295 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := scriptExamined(t, bundle, deliver(t, map[string]string{"src/add.js": c.source}))
