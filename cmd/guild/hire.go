@@ -42,6 +42,8 @@ type hireOptions struct {
 	Type      string   // of a typed job, whose request Source is
 	Output    string   // file for the result of a typed job
 	Release   releaseOptions
+	KeepGreen bool // of vetOptions
+	Unvetted  bool // the tests are not vetted
 	asJSON    bool
 
 	packed []byte          // the bundle, if Source is not one
@@ -51,6 +53,9 @@ type hireOptions struct {
 const hireHelp = `hire packs a task bundle, asks a provider to do it, judges the delivery by the
 bundle's own acceptance criteria, and shows the progress until the job ends. It
 uses the running node, or runs one until no job is open.
+
+First it vets the tests, as guild judge vet does, and sends nothing if they are not
+fit to judge by. --keep-green and --unvetted say otherwise.
 
 Tests below tests/hidden of a directory stay on this machine. The bundle has a
 commitment to each, and the judge uses exactly those.
@@ -129,12 +134,15 @@ func (p *program) hireCommand() *cobra.Command {
 	f.BoolVar(&o.Release.AllowExpired, "allow-expired", false, "release credentials that have expired, too")
 	f.BoolVar(&o.Release.Insecure, "insecure-plaintext", false, "release from a vault that is not encrypted; the provider gets it sealed")
 	f.StringVar(&o.Level, "criticality", "", "low, medium, high or critical: how many do it, and how many must agree (default low)")
+	f.BoolVar(&o.KeepGreen, "keep-green", false, "the work must only not break what passes now: no test needs to fail")
+	f.BoolVar(&o.Unvetted, "unvetted", false, "do not vet the tests")
 	f.StringVar(&o.Compare, "compare", "", "how deliveries are compared: hash, json, text, numbers:TOLERANCE or tests (default: the bundle's)")
 	f.BoolVar(&o.Open, "open", false, "ask everybody for an offer first")
 	f.StringArrayVar(&o.Inputs, "input", nil, "something to work on beside the bundle (repeatable)")
 	f.StringVar(&o.Type, "type", "", "the job type, as oa.sandbox_run.v1: the file is its request")
 	f.StringVarP(&o.Output, "output", "o", "", "with --type: file for the result that is accepted")
 	cli.Exclusive(cmd, "bid", "free")
+	cli.Exclusive(cmd, "keep-green", "unvetted")
 	cli.Exclusive(cmd, "type", "task")
 	cli.Exclusive(cmd, "type", "compare")
 	_ = cmd.RegisterFlagCompletionFunc("type", p.completeJobTypes) // it is there
@@ -168,7 +176,10 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 		return err
 	}
 	var job control.Job
-	if providers, err = fullKeys(ctx, client, providers, own != nil); err == nil {
+	if providers, err = fullKeys(ctx, client, providers, own != nil); err == nil && o.packed == nil && !o.Unvetted {
+		err = p.vetBundle(ctx, o, load.bundle)
+	}
+	if err == nil {
 		job, err = p.order(ctx, client, o, providers, load)
 	}
 	if err == nil {

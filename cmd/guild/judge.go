@@ -21,7 +21,7 @@ func (p *program) judgeCommand() *cobra.Command {
 		Short: "Judge deliveries, explain verdicts, decide cases left to a person",
 		Example: "  guild judge run ./my-task ./its-delivery\n" +
 			"  guild judge explain 5f21c9aa\n  guild judge doctor",
-	}, p.judgeRunCommand(), p.judgeExplainCommand(), p.judgeRuleCommand(), p.judgeCompareCommand(), p.judgeDoctorCommand())
+	}, p.judgeRunCommand(), p.judgeVetCommand(), p.judgeExplainCommand(), p.judgeRuleCommand(), p.judgeCompareCommand(), p.judgeDoctorCommand())
 }
 
 func (p *program) judgeExplainCommand() *cobra.Command {

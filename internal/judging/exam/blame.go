@@ -89,7 +89,7 @@ func (c *pytestCriterion) blameTests(ctx context.Context, j *examination, f *Fin
 
 // blameAlone runs the tests without the delivery, and blames them for what fails in the same way then.
 func (c *pytestCriterion) blameAlone(ctx context.Context, j *examination, f *Finding) error {
-	alone, run, err := c.runAlone(ctx, j)
+	alone, run, err := c.runAlone(ctx, j, j.layout.modules())
 	if err != nil {
 		return err
 	}
@@ -172,13 +172,13 @@ func idle(examiner, subject sandbox.Result) string {
 // busy is the processor time from which on tests are taken for busy rather than waiting.
 const busy = 2 * time.Second
 
-// runAlone runs the tests with stand-ins for all modules of the workspace.
-func (c *pytestCriterion) runAlone(ctx context.Context, j *examination) (report, *RunRecord, error) {
+// runAlone runs the tests with stand-ins for modules of the delivery.
+func (c *pytestCriterion) runAlone(ctx context.Context, j *examination, absent []string) (report, *RunRecord, error) {
 	o, _, err := c.newOrder(false)
 	if err != nil {
 		return report{}, nil, err
 	}
-	o.Absent = j.layout.modules()
+	o.Absent = absent
 	stdin, err := json.Marshal(o)
 	if err != nil {
 		return report{}, nil, err

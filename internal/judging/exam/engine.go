@@ -13,7 +13,6 @@
 //
 // # Strength of a finding
 //
-// A finding is strong if everything was decided outside the process that ran the delivery: by a comparison with values
 // A finding is strong if what its tests prove was decided outside the process that ran the delivery: by a comparison with
 // values that the delivery could not see (io, api_test, sql_check of a file), or by tests in their own sandbox (pytest,
 // node-test, jest, external Go tests). It is weak if tests ran in the process of the judged code (other Go tests, mode
@@ -76,10 +75,7 @@ func (e *Engine) Examine(ctx context.Context, bundleDir, deliveryDir string) (Re
 // delivery.
 func (e *Engine) ExamineHidden(ctx context.Context, bundleDir, deliveryDir, hiddenDir string) (r Report, err error) {
 	if e.Runner == nil {
-		return Report{}, &sandbox.UnusableError{
-			Reason: "the judge has no sandbox",
-			Remedy: "guild doctor says what to install",
-		}
+		return Report{}, errNoSandbox
 	}
 	j := &examination{engine: e}
 	for dir, given := range map[*string]string{&j.bundle: bundleDir, &deliveryDir: deliveryDir} {
@@ -87,24 +83,14 @@ func (e *Engine) ExamineHidden(ctx context.Context, bundleDir, deliveryDir, hidd
 			return Report{}, err
 		}
 	}
-	defer func() {
-		if j.scratch != "" {
-			err = errors.Join(err, os.RemoveAll(j.scratch))
-		}
-	}()
+	defer func() { err = errors.Join(err, j.clean()) }()
 	if err := j.readBundle(ctx, hiddenDir); err != nil {
 		return Report{}, err
 	}
 	if err := j.layOut(deliveryDir); err != nil {
 		return Report{}, err
 	}
-	for i := range j.criteria.Criteria {
-		e := &j.criteria.Criteria[i]
-		// Whether these can be verified depends on the delivered files.
-		if late, ok := e.criterion.(interface{ unverifiable(layout) string }); ok {
-			e.Unverifiable = late.unverifiable(j.layout)
-		}
-	}
+	j.unverifiable()
 	r = Report{
 		Criteria: j.criteria, Delivered: j.layout.Delivered,
 		Claims: claims(deliveryDir), Person: j.person(), Hidden: j.hidden,
@@ -116,6 +102,26 @@ func (e *Engine) ExamineHidden(ctx context.Context, bundleDir, deliveryDir, hidd
 		r.Findings[0].Warnings = append(r.Findings[0].Warnings, j.warnings...)
 	}
 	return r, nil
+}
+
+var errNoSandbox = &sandbox.UnusableError{Reason: "the judge has no sandbox", Remedy: "guild doctor says what to install"}
+
+// unverifiable notes which criteria cannot be verified, where that depends on the files.
+func (j *examination) unverifiable() {
+	for i := range j.criteria.Criteria {
+		e := &j.criteria.Criteria[i]
+		if late, ok := e.criterion.(interface{ unverifiable(layout) string }); ok {
+			e.Unverifiable = late.unverifiable(j.layout)
+		}
+	}
+}
+
+// clean removes what the examination wrote on the host.
+func (j *examination) clean() error {
+	if j.scratch == "" {
+		return nil
+	}
+	return os.RemoveAll(j.scratch)
 }
 
 // Report is the result of an examination.

@@ -1,7 +1,6 @@
 package exam
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,19 +75,7 @@ func passedTests(tests []guild.Test) []string {
 
 // examineAgain runs the tests without the delivery: the examiner is answered as recorded, with changes and with lies.
 func (j *examination) examineAgain(ctx context.Context, recording *strength.Recording, passed []string, spec sandbox.Spec, stdin []byte) (strength.Result, error) {
-	ends, err := channelPair()
-	if err != nil {
-		return strength.Result{}, err
-	}
 	x := strength.New(recording, passed)
-	var served error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		served = errors.Join(x.Serve(ends[1]), ends[1].Close())
-	}()
-	spec.Limits.Wall, spec.Limits.CPU, spec.Limits.Output = againWall, sandbox.DefaultCPU, againOutput
-	_, err = j.engine.Runner.Run(ctx, spec, sandbox.IO{Stdin: bytes.NewReader(stdin), Channel: ends[0]})
-	<-done
-	return x.Result(), errors.Join(err, served)
+	err := j.serve(ctx, x, spec, stdin)
+	return x.Result(), err
 }

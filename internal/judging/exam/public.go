@@ -39,9 +39,12 @@ func (j *examination) expose(e Entry, f *Finding) {
 		}
 		f.hidden[i] = used && strings.HasPrefix(file, nutshell.HiddenDir+"/")
 		f.closed = f.closed || f.hidden[i]
-		t.Exposure = guild.Visible
-		if f.hidden[i] && committed(file) {
+		switch {
+		case apart && t.Exposure == guild.Drawn:
+		case f.hidden[i] && committed(file):
 			t.Exposure = guild.Hidden
+		default:
+			t.Exposure = guild.Visible
 		}
 	}
 }

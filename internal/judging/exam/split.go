@@ -51,16 +51,7 @@ func (c *pytestCriterion) split(ctx context.Context, j *examination, f *Finding)
 	if err != nil {
 		return err
 	}
-	// The sandbox of the tests contains the bundle's files, which tests may read, and nothing of the delivery.
-	l := j.limits()
-	l.Wall += examinerWall
-	l.CPU = min(l.CPU+examinerCPU, sandbox.DefaultCPU)
-	examiner := &half{spec: sandbox.Spec{
-		Argv: j.python(), Program: examinerProgram,
-		Env:    environment("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", places()),
-		Copies: j.layout.copies(false, nil), Limits: l,
-	}}
-	j.showTests(&examiner.spec)
+	examiner := &half{spec: j.examinerSpec()}
 	// The sandbox of the delivery has an empty directory in place of the tests, for data files that a test passes to it.
 	empty, err := j.writeFiles(nil)
 	if err != nil {
@@ -97,6 +88,21 @@ func (c *pytestCriterion) split(ctx context.Context, j *examination, f *Finding)
 		return nil
 	}
 	return j.prove(ctx, f, &rep, o, recording, examiner.spec, subject.spec)
+}
+
+// examinerSpec returns the sandbox of the tests. It contains the bundle's files, which tests may read, and nothing of the
+// delivery.
+func (j *examination) examinerSpec() sandbox.Spec {
+	l := j.limits()
+	l.Wall += examinerWall
+	l.CPU = min(l.CPU+examinerCPU, sandbox.DefaultCPU)
+	s := sandbox.Spec{
+		Argv: j.python(), Program: examinerProgram,
+		Env:    environment("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", places()),
+		Copies: j.layout.copies(false, nil), Limits: l,
+	}
+	j.showTests(&s)
+	return s
 }
 
 // blame determines the cause of breaches in the tests' sandbox. Breaches that also happen without the delivery are

@@ -27,6 +27,7 @@ class Link(Arrival):
         self.told = {"threads": False}  # the environment and the like, as last told
         self.watched = []
         self.seeds = []
+        self.steered = False  # the running test seeded its random numbers itself, or the submission made it draw some
         self.fresh = True
         self.files, self.given = Shared(), Given(tests)
         self.hint = None  # what the running test did that may be why it fails
@@ -178,6 +179,7 @@ class Link(Arrival):
         def noticed(*a, **k):
             seed(*a, **k)
             LINK[0].seeds.append(a)
+            LINK[0].steered = True
         random.seed = noticed
         start = threading.Thread.start
         self.start_thread = start
@@ -520,6 +522,7 @@ class Link(Arrival):
         except Exception as e:
             self.channel.close("the protocol was broken: %s" % e)
             raise Gone(self.channel.closed)
+        drawn = random_state()
         try:
             kind, value = ANSWER, work(self, *args)
         except (Gone, Unsupported):
@@ -527,6 +530,7 @@ class Link(Arrival):
         except BaseException as e:
             self.overhear(e)
             kind, value = RAISED, e
+        self.steered = self.steered or random_state() != drawn
         with self.channel.sending:
             extra = self.extra()
             self.channel.send([kind, number, self.encode(value), extra])
@@ -576,6 +580,11 @@ class Link(Arrival):
 
     def serve_stdin(self, name, size):
         return {"read": sys.stdin.read, "readline": sys.stdin.readline}[name](_is(size, int))
+
+
+def random_state():
+    """Return the state of the random numbers that tests draw."""
+    return sys.modules["random"]._inst.getstate()
 
 
 PLAIN = frozenset(dir(str)) | {n for t in _VALUES for n in dir(t) if n.startswith("is")}  # methods of plain data

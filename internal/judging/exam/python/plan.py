@@ -33,7 +33,7 @@ def outline(text):
                 certain = False
         elif isinstance(node, ast.ClassDef):
             bases = [ast.unparse(b) for b in node.bases]
-            plain = all(b in ("object", "unittest.TestCase", "TestCase") for b in bases)
+            plain = all(b == "object" or b.rpartition(".")[2] in ("TestCase", "IsolatedAsyncioTestCase") for b in bases)
             if not plain or node.keywords or node.decorator_list and node.name.startswith("Test"):
                 certain = False
             elif bases and "object" not in bases or node.name.startswith("Test"):

@@ -37,6 +37,7 @@ class Reporter:
         self.link, self.emit, self.seed, self.reported, self.decided = link, emit, seed, 0, 0
         self.quiet = set()  # tests whose call raised nothing
         self.micros = {}
+        self.drew = set()  # tests that drew random numbers
         self.causes = {}  # module of tests → why it cannot be imported
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -90,6 +91,7 @@ class Reporter:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_setup(self, item):
+        self.before, self.link.steered = random_state(), False
         fail_only((yield))
 
     @pytest.hookimpl(hookwrapper=True)
@@ -101,6 +103,8 @@ class Reporter:
         start = time.perf_counter()
         outcome = yield
         fail_only(outcome)
+        if random_state() != self.before and not self.link.steered:
+            self.drew.add(item.nodeid)
         self.micros[item.nodeid] = int((time.perf_counter() - start) * 1e6)
         if outcome.excinfo is None:
             self.quiet.add(item.nodeid)
@@ -123,7 +127,7 @@ class Reporter:
             message = self.link.hint + "\n" + message
         self.reported += 1
         self.emit(kind="test", id=report.nodeid, state=state, when=report.when, message=message, layer=report.layer,
-                  us=self.micros.get(report.nodeid, 0), decided=self.link.decided - self.decided,
+                  drawn=report.nodeid in self.drew, us=self.micros.get(report.nodeid, 0), decided=self.link.decided - self.decided,
                   judge=beyond(self.link) if state == "failed" else "")
 
     def pytest_exception_interact(self, node, call, report):

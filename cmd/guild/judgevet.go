@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"guild"
+	"guild/internal/cli"
+	"guild/internal/judging/exam"
+	"guild/internal/judging/sandbox"
+	"guild/nutshell"
+)
+
+// vetOptions are the flags of judge vet.
+type vetOptions struct {
+	tier, hidden string
+	keepGreen    bool
+}
+
+func (p *program) judgeVetCommand() *cobra.Command {
+	var o vetOptions
+	cmd := p.local(&cobra.Command{
+		Use:   "vet BUNDLE",
+		Short: "Find what a bundle's tests can show, before anybody is hired",
+		Long: `vet runs the acceptance criteria of a request bundle without a delivery: on the
+bundle's own files, where at least one test must fail, and, for Python tests that
+run apart, on deliveries that compute nothing. It names the tests that pass even so,
+and says how strong a verdict can become. guild hire does the same before it sends
+anything.
+
+With --keep-green the work must only not break what passes now, and no test needs to
+fail.
+
+Exit codes: 0 the tests are fit, 1 they are not, or cannot be run here, 2 wrong
+usage.`,
+		Example: "  guild judge vet ./my-task\n  guild judge vet ./my-task --json | jq .strength",
+		Args:    cli.OneArg("a bundle"),
+	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
+		done := func() {}
+		if !cli.AsJSON(cmd) {
+			done = p.waiting(func() string { return "vetting" })
+		}
+		v, err := p.vet(cmd.Context(), args[0], o)
+		done()
+		if err != nil {
+			return nil, err
+		}
+		return &cli.Result{JSON: v, Show: func() error { p.showVetting(v); return nil }}, unfit(v)
+	})
+	cmd.Flags().StringVar(&o.tier, "tier", "", "the sandbox to use (default: the best that works; guild judge doctor lists them)")
+	cmd.Flags().StringVar(&o.hidden, "hidden", "", "directory of the hidden tests (default: the bundle's tests/hidden)")
+	cmd.Flags().BoolVar(&o.keepGreen, "keep-green", false, "no test needs to fail on the bundle's own files")
+	return cmd
+}
+
+// vet vets the criteria of a bundle, which is a directory or a .nut file.
+func (p *program) vet(ctx context.Context, bundle string, o vetOptions) (exam.Vetting, error) {
+	scratch, err := os.MkdirTemp("", "guild-vet-")
+	if err != nil {
+		return exam.Vetting{}, err
+	}
+	defer os.RemoveAll(scratch)
+	dir, err := opened(ctx, bundle, scratch)
+	if err != nil {
+		return exam.Vetting{}, err
+	}
+	kept := &exam.Engine{Cache: judgeCache()}
+	v, err := kept.Vet(ctx, dir, o.hidden, o.keepGreen)
+	if _, unknown := errors.AsType[*sandbox.UnusableError](err); !unknown {
+		return v, err
+	}
+	j, err := p.openJudge(ctx, o.tier, nil)
+	if err != nil {
+		return exam.Vetting{}, err
+	}
+	defer j.Close()
+	return j.Exam.Vet(ctx, dir, o.hidden, o.keepGreen)
+}
+
+// unfit returns why nobody should be judged by the tests, nil if they are fit.
+func unfit(v exam.Vetting) error {
+	if len(v.Problems) == 0 {
+		return nil
+	}
+	return cli.WithCode(errors.New("the tests are not fit to judge by: "+strings.Join(v.Problems, "; ")), exitFailed)
+}
+
+func (p *program) showVetting(v exam.Vetting) {
+	colour := colours()
+	mark := colour.good.Render("✓")
+	if len(v.Problems) > 0 {
+		mark = colour.bad.Render("✗")
+	}
+	line(p.out, "%s a verdict can become %s", mark, v.Strength)
+	for _, c := range v.Criteria {
+		text := fmt.Sprintf("  %s (%s) %s", cli.Clean(c.ID), c.Framework, c.Strength)
+		if c.Because != "" {
+			text += ": " + cli.Clean(c.Because)
+		}
+		line(p.out, "%s", text)
+		for _, t := range c.Tests {
+			p.showVetted(t, colour)
+		}
+	}
+	for _, text := range v.Hints {
+		line(p.out, "  hint: %s", text)
+	}
+}
+
+func (p *program) showVetted(t exam.VettedTest, colour palette) {
+	now := "fails on the bundle's own files"
+	if t.State == guild.TestPassed {
+		now = "passes on the bundle's own files"
+	}
+	if t.Nothing {
+		line(p.out, "    %s %s shows nothing: %s", colour.bad.Render("✗"), cli.Clean(t.ID), cli.Clean(t.Because))
+		return
+	}
+	line(p.out, "    %s %s %s", colour.good.Render("✓"), cli.Clean(t.ID), now)
+}
+
+// vetBundle vets the packed bundle of a job, before anybody is hired, and says what a verdict can become.
+func (p *program) vetBundle(ctx context.Context, o hireOptions, packed []byte) error {
+	scratch, err := os.MkdirTemp("", "guild-vet-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	file := filepath.Join(scratch, "bundle.nut")
+	if err := os.WriteFile(file, packed, 0o600); err != nil {
+		return err
+	}
+	vet := vetOptions{keepGreen: o.KeepGreen}
+	hidden := filepath.Join(o.Source, nutshell.HiddenDir)
+	if info, err := os.Stat(hidden); err == nil && info.IsDir() {
+		vet.hidden = hidden
+	}
+	done := func() {}
+	if !o.asJSON {
+		done = p.waiting(func() string { return "vetting the tests" })
+	}
+	v, err := p.vet(ctx, file, vet)
+	done()
+	if errors.Is(err, exam.ErrUndecided) {
+		return cli.WithHint(fmt.Errorf("a delivery could not be judged: %w", err), "correct the bundle; --unvetted sends it all the same")
+	}
+	if err != nil {
+		return err
+	}
+	if err := unfit(v); err != nil {
+		return cli.WithHint(err, "guild judge vet shows each test; --keep-green if the work must only not break them, --unvetted sends it all the same")
+	}
+	if !o.asJSON && v.Strength != guild.Strong && v.Strength != guild.Unverified {
+		fmt.Fprintf(p.err, "guild: a verdict on this can become %s at most; guild judge vet says why\n", v.Strength)
+	}
+	return nil
+}

@@ -1,0 +1,377 @@
+package exam
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"guild"
+	"guild/internal/judging/sandbox"
+	"guild/internal/judging/strength"
+)
+
+// vetVersion is part of the name under which a vetting is kept. It changes with the table of lies.
+const vetVersion = "1"
+
+// Vetting says what the criteria of a request bundle can show, found before there is a delivery.
+type Vetting struct {
+	Strength guild.Strength    `json:"strength"` // the strongest that a verdict can become
+	Criteria []VettedCriterion `json:"criteria"`
+	Problems []string          `json:"problems"` // why a delivery should not be judged by them
+	Hints    []string          `json:"hints"`    // what would make them show more
+}
+
+// VettedCriterion is what one criterion can show.
+type VettedCriterion struct {
+	ID        string         `json:"id"`
+	Framework string         `json:"framework"`
+	Strength  guild.Strength `json:"strength"`
+	Because   string         `json:"because,omitempty"`  // why it is not strong
+	Unproven  []string       `json:"unproven,omitempty"` // delivered names that a lie can answer for, each with the lie
+	Tests     []VettedTest   `json:"tests"`
+}
+
+// VettedTest is what one test can show.
+type VettedTest struct {
+	ID       string         `json:"id"`
+	Layer    string         `json:"layer"`
+	Exposure guild.Exposure `json:"exposure"`
+	State    string         `json:"state"` // with the bundle's own files, as in guild.Test
+	Nothing  bool           `json:"nothing,omitempty"`
+	Because  string         `json:"because,omitempty"` // why it shows nothing
+}
+
+// Vet finds what the criteria of the request bundle unpacked in bundleDir can show, without a delivery: it runs them on
+// the bundle's own files, and runs Python tests on deliveries that lie. hiddenDir is as for ExamineHidden. keepGreen
+// says that the work must only not break what passes, so that no test needs to fail now.
+//
+// An error means that the criteria cannot be run: it matches ErrUndecided, or is a *sandbox.UnusableError. A Vetting is
+// kept in the engine's cache, by the hash of all that it depends on.
+func (e *Engine) Vet(ctx context.Context, bundleDir, hiddenDir string, keepGreen bool) (Vetting, error) {
+	kept, err := e.keptVetting(bundleDir, hiddenDir)
+	if err != nil {
+		return Vetting{}, err
+	}
+	var v Vetting
+	raw, err := os.ReadFile(cmp.Or(kept, "/nonexistent"))
+	if err != nil || json.Unmarshal(raw, &v) != nil {
+		if v, err = e.vet(ctx, bundleDir, hiddenDir); err != nil {
+			return Vetting{}, err
+		}
+		if raw, err = json.Marshal(v); err == nil && kept != "" {
+			_ = errors.Join(os.MkdirAll(filepath.Dir(kept), 0o700), os.WriteFile(kept, raw, 0o600)) // it is only for speed
+		}
+	}
+	if !keepGreen && v.green() {
+		v.Problems = append(v.Problems, "every test passes on the bundle's own files already, so a delivery of nothing would be accepted")
+	}
+	return v, nil
+}
+
+// green reports whether every functional test passes on the bundle's own files.
+func (v Vetting) green() bool {
+	tests := 0
+	for _, c := range v.Criteria {
+		for _, t := range c.Tests {
+			if functional(t.Layer) && t.State != guild.TestPassed {
+				return false
+			}
+			tests++
+		}
+	}
+	return tests > 0
+}
+
+func functional(layer string) bool {
+	return layer == guild.LayerSmoke || layer == guild.LayerCorrectness
+}
+
+// keptVetting returns the file for a vetting, named by the tests, the bundle's files, what the manifest says of the
+// acceptance, and the tools. It returns "" without a cache.
+func (e *Engine) keptVetting(bundleDir, hiddenDir string) (string, error) {
+	if e.Cache == "" {
+		return "", nil
+	}
+	root, err := os.OpenRoot(bundleDir)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	a, err := readAcceptance(root)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	said, err := json.Marshal(a)
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintf(h, "%s %s\n", vetVersion, said)
+	for _, tool := range []string{cmp.Or(e.Python, "/usr/bin/python3"), "/usr/bin/node", cmp.Or(e.Go, "/usr/local/go") + "/VERSION"} {
+		if info, err := os.Stat(tool); err == nil {
+			fmt.Fprintln(h, tool, info.Size(), info.ModTime())
+		}
+	}
+	for _, dir := range []string{filepath.Join(bundleDir, "tests"), filepath.Join(bundleDir, "files"), hiddenDir} {
+		fmt.Fprintln(h, isDir(dir))
+		if !isDir(dir) {
+			continue
+		}
+		if err := hashTree(h, dir); err != nil {
+			return "", undecided("%w", err)
+		}
+	}
+	return filepath.Join(e.Cache, "vet", hex.EncodeToString(h.Sum(nil))+".json"), nil
+}
+
+// hashTree writes the names and the hashes of the files of a tree to h.
+func hashTree(h io.Writer, dir string) error {
+	names, err := survey(dir, map[string]bool{})
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		file, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		sum := sha256.New()
+		_, err = io.Copy(sum, file)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return err
+		}
+		fmt.Fprintf(h, "%q %x\n", name, sum.Sum(nil))
+	}
+	return nil
+}
+
+func (e *Engine) vet(ctx context.Context, bundleDir, hiddenDir string) (v Vetting, err error) {
+	if e.Runner == nil {
+		return Vetting{}, errNoSandbox
+	}
+	j := &examination{engine: e}
+	if j.bundle, err = filepath.Abs(bundleDir); err != nil {
+		return Vetting{}, err
+	}
+	defer func() { err = errors.Join(err, j.clean()) }()
+	if err := j.readBundle(ctx, hiddenDir); err != nil {
+		return Vetting{}, err
+	}
+	nothing, err := j.scratchDir("nothing")
+	if err != nil {
+		return Vetting{}, err
+	}
+	if err := j.layOut(nothing); err != nil {
+		return Vetting{}, err
+	}
+	j.layout.fault = "" // that nothing is delivered
+	j.unverifiable()
+	findings, err := j.examineAll(ctx)
+	if err != nil {
+		return Vetting{}, err
+	}
+	v = Vetting{Strength: guild.Unverified, Criteria: []VettedCriterion{}, Problems: []string{}, Hints: []string{}}
+	for i, f := range findings {
+		c, problems, err := j.vetCriterion(ctx, j.criteria.Criteria[i], f)
+		if err != nil {
+			return Vetting{}, fmt.Errorf("criterion %s: %w", f.Criterion, err)
+		}
+		v.Criteria = append(v.Criteria, c)
+		v.Problems = append(v.Problems, problems...)
+	}
+	v.sum()
+	return v, nil
+}
+
+// vetCriterion says what a criterion can show, from its finding on the bundle's own files.
+func (j *examination) vetCriterion(ctx context.Context, e Entry, f Finding) (c VettedCriterion, problems []string, err error) {
+	c = VettedCriterion{ID: f.Criterion, Framework: f.Framework, Strength: guild.Strong, Tests: []VettedTest{}}
+	apart := f.Strength != guild.Weak || f.carried != nil
+	var proves map[string]strength.Proves
+	if p, ok := e.criterion.(*pytestCriterion); ok && !p.inproc {
+		if proves, c.Unproven, problems, err = p.vet(ctx, j); err != nil {
+			return c, nil, err
+		}
+	}
+	for _, t := range f.Tests {
+		if t.State != guild.TestPassed && t.Blame != "" && t.Blame != guild.BlameDelivery {
+			problems = append(problems, fmt.Sprintf("%s cannot pass, by a fault of the %s: %s", t.ID, t.Blame, t.Because))
+		}
+	}
+	counts, shows := 0, 0
+	for _, t := range listed(f.Tests, proves) {
+		got := VettedTest{ID: t.ID, Layer: t.Layer, Exposure: t.Exposure, State: t.State}
+		p := proves[t.ID]
+		switch {
+		case p.Nothing:
+			got.Nothing, got.Because = true, p.Because
+		case apart && t.State == guild.TestPassed && t.Strength == guild.Weak:
+			got.Nothing, got.Because = true, t.Because
+		}
+		c.Tests = append(c.Tests, got)
+		if functional(t.Layer) {
+			counts++
+			if !got.Nothing {
+				shows++
+			}
+		}
+	}
+	switch {
+	case !apart:
+		c.Strength, c.Because = guild.Weak, f.Because
+	case counts > 0 && shows == 0:
+		c.Strength, c.Because = guild.Weak, "none of its tests shows anything"
+		problems = append(problems, fmt.Sprintf("criterion %s proves nothing: a delivery that computes nothing passes it", c.ID))
+	case len(c.Unproven) > 0:
+		c.Strength, c.Because = guild.Mixed, "a lie can answer for "+strings.Join(c.Unproven, ", ")
+	}
+	return c, problems, nil
+}
+
+// listed returns the tests of a finding. Where the bundle's own files are not enough to import them, a test stands for all
+// its cases there, which the run on a delivery that lies has found.
+func listed(tests []guild.Test, proves map[string]strength.Proves) []guild.Test {
+	var all []guild.Test
+	for _, t := range tests {
+		var cases []string
+		for id := range proves {
+			if t.State == guild.TestMissing && id != t.ID && function(id) == function(t.ID) {
+				cases = append(cases, id)
+			}
+		}
+		slices.Sort(cases)
+		for _, id := range cases {
+			if !slices.ContainsFunc(all, func(t guild.Test) bool { return t.ID == id }) {
+				one := t
+				one.ID = id
+				all = append(all, one)
+			}
+		}
+		if cases == nil {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// sum finds the strongest that a verdict can become, and what would make the tests show more.
+func (v *Vetting) sum() {
+	strong, some, all, open := true, false, 0, 0
+	nothing := 0
+	for _, c := range v.Criteria {
+		counts := false
+		for _, t := range c.Tests {
+			counts = counts || functional(t.Layer)
+			all++
+			if t.Exposure == guild.Visible {
+				open++
+			}
+			if t.Nothing {
+				nothing++
+			}
+		}
+		if counts {
+			strong = strong && c.Strength == guild.Strong
+			some = some || c.Strength != guild.Weak
+			v.Strength = guild.Weak
+		}
+	}
+	switch {
+	case v.Strength == guild.Weak && strong:
+		v.Strength = guild.Strong
+	case some:
+		v.Strength = guild.Mixed
+	}
+	if nothing > 0 {
+		v.Hints = append(v.Hints, "let the tests that show nothing compare an answer with what it must be")
+	}
+	if all > 0 && open == all {
+		v.Hints = append(v.Hints, "every test is visible to the provider, who could answer from a table: put some into tests/hidden, "+
+			"or draw the inputs of Python tests with random")
+	}
+}
+
+// What the source of Python tests says about names.
+var (
+	calledName  = regexp.MustCompile(`([A-Za-z_]\w*)\s*\(`)
+	awaitedName = regexp.MustCompile(`(?:await|asyncio\.run\(|run_until_complete\(|gather\(|create_task\()\s*(?:\w+\.)*(\w+)\(`)
+	raisedName  = regexp.MustCompile(`(?:raises|assertRaises|assertRaisesRegex)\(\s*\(?\s*(?:\w+\.)*([A-Z]\w*)`)
+)
+
+// mostRaised limits the exceptions that are tried.
+const mostRaised = 8
+
+// vet runs the tests on deliveries that lie: see strength.Vetting. Then it runs them with stand-ins for what they import,
+// and returns as problems those that fail before they use one.
+func (c *pytestCriterion) vet(ctx context.Context, j *examination) (tests map[string]strength.Proves, unproven, problems []string, err error) {
+	o, _, err := c.newOrder(false)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	o.First = false
+	stdin, err := json.Marshal(o)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	source := sourceOf(j.tests)
+	w := strength.Words{Absent: map[string]bool{}, Called: map[string]bool{}, Awaited: map[string]bool{}}
+	for _, name := range wellKnown() {
+		w.Absent[name] = true
+	}
+	for _, name := range calledName.FindAllStringSubmatch(source, -1) {
+		w.Called[name[1]] = true
+	}
+	for _, name := range awaitedName.FindAllStringSubmatch(source, -1) {
+		w.Awaited[name[1]] = true
+	}
+	for _, name := range raisedName.FindAllStringSubmatch(source, -1) {
+		if !slices.Contains(w.Raised, name[1]) && len(w.Raised) < mostRaised {
+			w.Raised = append(w.Raised, name[1])
+		}
+	}
+	v := strength.NewVetting(w)
+	if err := j.serve(ctx, v, j.examinerSpec(), stdin); err != nil {
+		return nil, nil, nil, err
+	}
+	alone, _, err := c.runAlone(ctx, j, v.Modules())
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for _, r := range alone.tests {
+		used := slices.ContainsFunc(alone.used, func(id string) bool { return id == r.ID || inside(id, r.ID) })
+		if r.State == guild.TestFailed && !used && alone.end != nil {
+			problems = append(problems, fmt.Sprintf("%s fails whatever is delivered: %s", r.ID, cut(r.Message)))
+		}
+	}
+	tests, unproven = v.Result()
+	return tests, unproven, problems, nil
+}
+
+// serve runs the tests without the delivery, and lets something else answer them.
+func (j *examination) serve(ctx context.Context, answers interface{ Serve(io.ReadWriter) error }, spec sandbox.Spec, stdin []byte) error {
+	ends, err := channelPair()
+	if err != nil {
+		return err
+	}
+	var served error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		served = errors.Join(answers.Serve(ends[1]), ends[1].Close())
+	}()
+	spec.Limits.Wall, spec.Limits.CPU, spec.Limits.Output = againWall, sandbox.DefaultCPU, againOutput
+	_, err = j.engine.Runner.Run(ctx, spec, sandbox.IO{Stdin: bytes.NewReader(stdin), Channel: ends[0]})
+	<-done
+	return errors.Join(err, served)
+}
