@@ -66,6 +66,9 @@ func New(r *Recording, passed []string) *Examination {
 	return x
 }
 
+// Broken reports whether the recording cannot be played, so that nothing can be found.
+func (x *Examination) Broken() bool { return x.script.broken != nil }
+
 // prepare lists what can be tried with a test.
 func (x *Examination) prepare(index int) *examined {
 	t := &examined{index: index}

@@ -193,7 +193,7 @@ func arguments(f frame) []any {
 // advance plays the next step of an exchange.
 func (r *replay) advance(w *running) error {
 	if w.step >= len(w.at.steps) {
-		return nil
+		return r.over(w.number) // the delivery has never answered it
 	}
 	f := w.at.steps[w.step]
 	if c := r.trial.change; c != nil && c.at == w.at && c.step == w.step {
