@@ -81,6 +81,8 @@ type order struct {
 	First      bool   `json:"first"`      // find the classes of values, for the run with twins
 	Seed       string `json:"seed"`       // of what the tests draw at random, the same when they run again
 
+	Without []string `json:"without"` // tests that are not run
+
 	Twins  map[string][]string `json:"twins"`  // classes of values, see twins.py
 	Absent []string            `json:"absent"` // modules of the delivery, which is absent, for which there are stand-ins
 }
@@ -218,7 +220,7 @@ func (c *pytestCriterion) newOrder(collect bool) (order, []byte, error) {
 		return order{}, nil, err
 	}
 	o := order{
-		Word: rand.Text(), Script: c.script, Descriptor: 100 + int(n.Int64()), Collect: collect, First: !collect, Seed: rand.Text(), Twins: map[string][]string{},
+		Word: rand.Text(), Script: c.script, Descriptor: 100 + int(n.Int64()), Collect: collect, First: !collect, Seed: rand.Text(), Without: []string{}, Twins: map[string][]string{},
 	}
 	stdin, err := json.Marshal(o)
 	return o, stdin, err

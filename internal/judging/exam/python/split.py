@@ -33,8 +33,9 @@ class Beside:
 class Reporter:
     """A pytest plugin that sends what happens to each test."""
 
-    def __init__(self, link, emit, seed):
-        self.link, self.emit, self.seed, self.reported, self.decided = link, emit, seed, 0, 0
+    def __init__(self, link, emit, order):
+        self.link, self.emit, self.seed, self.reported, self.decided = link, emit, order["seed"], 0, 0
+        self.without = set(order["without"])
         self.quiet = set()  # tests whose call raised nothing
         self.micros = {}
         self.drew = set()  # tests that drew random numbers
@@ -140,6 +141,9 @@ class Reporter:
             self.emit(kind="broken", id=report.nodeid, message=message, judge=beyond(self.link))
         self.link.refused = None
 
+    def pytest_collection_modifyitems(self, items):
+        items[:] = [item for item in items if item.nodeid not in self.without]
+
     def pytest_collection_finish(self, session):
         for item in session.items:
             self.emit(kind="item", id=item.nodeid)
@@ -204,7 +208,7 @@ def main():
     link.look_inside()
     watch_programs(link)
     watch_enums(link)
-    reporter = Reporter(link, emit, order["seed"])
+    reporter = Reporter(link, emit, order)
     rewrite_all(rewrite, link.tests)
     sys.addaudithook(Running(link, lambda what: emit(kind="ran", message=what)))
     random._inst.seed(order["seed"])
