@@ -90,6 +90,7 @@ func TestProvidersGetWhatTheyDeserve(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			vetted(t, engine.Exam, bundle)
 			for worker, want := range deserved {
 				v, _, err := engine.Judge(t.Context(), bundle, deliver(t, worker, bundle))
 				if err != nil {
@@ -103,6 +104,28 @@ func TestProvidersGetWhatTheyDeserve(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// vetted checks that every test of a bundle shows something, and that some fail on its own files.
+func vetted(t *testing.T, e *exam.Engine, bundle string) {
+	t.Helper()
+	v, err := e.Vet(t.Context(), bundle, "", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Problems) > 0 {
+		t.Errorf("problems %q", v.Problems)
+	}
+	for _, c := range v.Criteria {
+		if c.Strength != guild.Strong && c.Framework != "go-test" { // Go tests are not tried on lies
+			t.Errorf("%s can become %s: %s", c.ID, c.Strength, c.Because)
+		}
+		for _, test := range c.Tests {
+			if test.Nothing {
+				t.Errorf("%s shows nothing: %s", test.ID, test.Because)
+			}
+		}
 	}
 }
 

@@ -172,9 +172,15 @@ func (c *apiCriterion) examine(ctx context.Context, j *examination, f *Finding) 
 	}
 	run.Channel = talk.transcript.String()
 	f.Tests = talk.tests(c.cases, f.Fault)
-	f.proveCases("the service", c.lies(talk.answers), c.idle)
+	f.proveCases(theService, c.lies(talk.answers), c.idle)
 	return nil
 }
+
+// prove says what the cases can show if the service passes all.
+func (c *apiCriterion) prove() Finding { return proven(theService, c.cases, c.lies(nil), c.idle) }
+
+// theService is the name of what answers requests.
+const theService = "the service"
 
 // idle reports whether a case passes whatever the service answers with status code 200.
 func (c *apiCriterion) idle(i int) bool {

@@ -123,6 +123,9 @@ func (c *ioCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 	return nil
 }
 
+// prove says what the cases can show if the program passes all.
+func (c *ioCriterion) prove() Finding { return proven("the program", c.cases, c.lies(nil), c.idle) }
+
 // ioAnswer is what a program has printed and left in a case.
 type ioAnswer struct {
 	run   *RunRecord // nil if the case did not pass

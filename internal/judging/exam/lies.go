@@ -61,7 +61,7 @@ func (f *Finding) proveCases(name string, parts iter.Seq[part], idle func(i int)
 		t := &f.Tests[i]
 		switch {
 		case idle(i):
-			t.Strength, t.Because = guild.Weak, "it passes whatever "+name+" answers"
+			t.Strength, t.Because = guild.Weak, cut("it passes whatever "+name+" answers")
 		case says != "":
 			t.Strength, t.Because = guild.Weak, cut(name+" can lie: "+says)
 		default:
@@ -83,6 +83,15 @@ func (f *Finding) proveCases(name string, parts iter.Seq[part], idle func(i int)
 		return guild.Weak, because
 	}
 	f.Strength, f.Because = f.carried(passedTests(f.Tests))
+}
+
+// proven returns what cases can show if all of them pass, before there is an answer.
+func proven[C interface {
+	test(state, message string) guild.Test
+}](name string, cases []C, parts iter.Seq[part], idle func(i int) bool) Finding {
+	f := Finding{Strength: guild.Strong, Tests: tests(cases, guild.TestPassed, "")}
+	f.proveCases(name, parts, idle)
+	return f
 }
 
 // rule makes a text from what the judge gives in a case; ok is false if there is nothing to make it from.

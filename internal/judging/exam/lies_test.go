@@ -81,3 +81,18 @@ func TestLyingProgramsNotStrong(t *testing.T) {
 		t.Errorf("%d lies and %d honest deliveries", lies, honest)
 	}
 }
+
+// TestVetKnowsLies vets the criteria of the deliveries above: those without an honest one that is strong show nothing.
+func TestVetKnowsLies(t *testing.T) {
+	e := quick(t)
+	for name, files := range programs(t, "lies.txtar") {
+		v := vetted(t, e, request(t, map[string]string{"tests/criteria.json": files["criteria.json"]}), false)
+		want := guild.Weak
+		if len(under(files, "honest", "")) > 0 {
+			want = guild.Strong
+		}
+		if v.Strength != want || (len(v.Problems) > 0) != (want == guild.Weak) {
+			t.Errorf("%s: %s, want %s: %q, %+v", name, v.Strength, want, v.Problems, v.Criteria)
+		}
+	}
+}
