@@ -90,6 +90,7 @@ func TestProvidersGetWhatTheyDeserve(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			vetted(t, engine.Exam, bundle)
 			for worker, want := range deserved {
 				v, _, err := engine.Judge(t.Context(), bundle, deliver(t, worker, bundle))
 				if err != nil {
@@ -98,8 +99,76 @@ func TestProvidersGetWhatTheyDeserve(t *testing.T) {
 				if !slices.Contains(want, v.Outcome) {
 					t.Errorf("%s: %s (%d of %d tests, %s), want one of %v", worker, v.Outcome, v.Passed, v.Expected, v.Cause, want)
 				}
+				if worker == "able" {
+					allStrong(t, v)
+				}
 			}
 		})
+	}
+}
+
+// vetted checks that every test of a bundle shows something, and that some fail on its own files.
+func vetted(t *testing.T, e *exam.Engine, bundle string) {
+	t.Helper()
+	v, err := e.Vet(t.Context(), bundle, "", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Problems) > 0 {
+		t.Errorf("problems %q", v.Problems)
+	}
+	for _, c := range v.Criteria {
+		if c.Strength != guild.Strong && c.Framework != "go-test" { // Go tests are not tried on lies
+			t.Errorf("%s can become %s: %s", c.ID, c.Strength, c.Because)
+		}
+		for _, test := range c.Tests {
+			if test.Nothing {
+				t.Errorf("%s shows nothing: %s", test.ID, test.Because)
+			}
+		}
+	}
+}
+
+// allStrong checks that every test of a verdict is strong, so that the bundle has none that proves nothing.
+func allStrong(t *testing.T, v guild.Verdict) {
+	t.Helper()
+	if v.Strength != guild.Strong {
+		t.Errorf("the verdict is %s", v.Strength)
+	}
+	for _, test := range v.Tests {
+		if test.Strength != guild.Strong {
+			t.Errorf("%s is %s: %s", test.ID, test.Strength, test.Because)
+		}
+	}
+}
+
+// TestLyingProgramsNotStrong judges programs that compute nothing.
+func TestLyingProgramsNotStrong(t *testing.T) {
+	runner, caps, err := tiers.Best(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := &judge.Judge{Exam: &exam.Engine{Runner: runner}, Caps: caps}
+	bundle, err := filepath.Abs("top-words")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{"exit 0", "exit 1", "exit 2", "cat", `echo "$@"`, "echo 'two 2\none 1'", "echo usage >&2; exit 2"} {
+		delivery := t.TempDir()
+		artifacts := filepath.Join(delivery, "delivery", "artifacts")
+		if err := os.MkdirAll(artifacts, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(artifacts, "top-words.sh"), []byte(program), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		v, _, err := engine.Judge(t.Context(), bundle, delivery)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Outcome == guild.Success || v.Strength == guild.Strong || v.Strengths.Strong > 0 {
+			t.Errorf("%s: %s, %s, %+v", program, v.Outcome, v.Strength, *v.Strengths)
+		}
 	}
 }
 

@@ -10,8 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -169,7 +172,138 @@ func (c *apiCriterion) examine(ctx context.Context, j *examination, f *Finding) 
 	}
 	run.Channel = talk.transcript.String()
 	f.Tests = talk.tests(c.cases, f.Fault)
+	f.proveCases(theService, c.lies(talk.answers), c.idle)
 	return nil
+}
+
+// prove says what the cases can show if the service passes all.
+func (c *apiCriterion) prove() Finding { return proven(theService, c.cases, c.lies(nil), c.idle) }
+
+// theService is the name of what answers requests.
+const theService = "the service"
+
+// idle reports whether a case passes whatever the service answers with status code 200.
+func (c *apiCriterion) idle(i int) bool {
+	e := c.cases[i].answerExpected
+	return e.differs(answer{status: http.StatusOK}, nil) == "" && e.differs(answer{status: http.StatusOK, body: odd}, nil) == ""
+}
+
+// lies returns what lies say about the status code, the body and the header. got has the answers of the service in the
+// cases that passed.
+func (c *apiCriterion) lies(got []answer) iter.Seq[part] {
+	var bodies, expected []string
+	headers := []http.Header{{}, {"Content-Type": {"application/json"}}, {"Content-Type": {"text/plain; charset=utf-8"}}, {"Content-Type": {"text/html"}}}
+	for _, a := range got {
+		bodies = append(bodies, a.body)
+	}
+	for _, one := range c.cases {
+		expected = append(expected, one.Body.sample(), strings.Join(one.BodyContains, "\n"))
+	}
+	if len(c.cases) > 1 {
+		headers = append(headers, sameHeaders(got, c.cases)...)
+	}
+	return func(yield func(part) bool) {
+		var header part
+		for _, h := range headers {
+			header = append(header, lie{"", func(i int) bool {
+				e := answerExpected{HeaderContains: c.cases[i].HeaderContains, Headers: c.cases[i].Headers}
+				return e.differs(answer{status: http.StatusOK, header: h}, nil) == ""
+			}})
+		}
+		_ = yield(c.statuses()) && yield(header) &&
+			yield(texts("body", slices.Concat(c.sent(), same(len(c.cases), bodies, expected)), func(i int, text string) bool {
+				e := answerExpected{Body: c.cases[i].Body, BodyContains: c.cases[i].BodyContains}
+				return e.differs(answer{status: http.StatusOK, body: text}, nil) == ""
+			}))
+	}
+}
+
+// sameHeaders returns headers that may be the same in all answers: those of the first answers, and one with all that the
+// cases expect.
+func sameHeaders(got []answer, cases []apiCase) []http.Header {
+	var list []http.Header
+	all := http.Header{}
+	for _, a := range got {
+		if len(list) < mostSame {
+			list = append(list, a.header)
+		}
+		maps.Copy(all, a.header)
+	}
+	for i, one := range cases {
+		for name, match := range one.Headers {
+			all.Set(name, match.sample())
+		}
+		for k, text := range one.HeaderContains {
+			if name, value, ok := strings.Cut(text, ":"); ok {
+				all.Set(name, strings.TrimSpace(value))
+			} else {
+				all.Set(fmt.Sprintf("X-%d-%d", i, k), text)
+			}
+		}
+	}
+	return append(list, all)
+}
+
+// statuses returns what lies say about the status code: always the same, or the usual one of the method.
+func (c *apiCriterion) statuses() part {
+	codes := []int{http.StatusOK, http.StatusNotFound, http.StatusInternalServerError}
+	for _, one := range c.cases {
+		if !slices.Contains(codes, one.StatusCode) && one.StatusCode != 0 {
+			codes = append(codes, one.StatusCode)
+		}
+	}
+	passes := func(i, code int) bool {
+		return answerExpected{StatusCode: c.cases[i].StatusCode}.differs(answer{status: code}, nil) == ""
+	}
+	var p part
+	for _, code := range codes {
+		p = append(p, lie{fmt.Sprintf("always status code %d", code), func(i int) bool { return passes(i, code) }})
+	}
+	usual := map[string]int{http.MethodPost: http.StatusCreated, http.MethodPut: http.StatusOK, http.MethodDelete: http.StatusNoContent}
+	return append(p, lie{"the usual status code of the method", func(i int) bool {
+		return passes(i, cmp.Or(usual[c.cases[i].request.Method], http.StatusOK))
+	}})
+}
+
+// sent returns the rules that repeat what the judge sends, in this request or an earlier one.
+func (c *apiCriterion) sent() []rule {
+	var own, last []string // bodies of the requests; and the last one of those so far
+	first := ""
+	for i, one := range c.cases {
+		own = append(own, body(one.request))
+		last = append(last, own[i])
+		if i > 0 && own[i] == "" {
+			last[i] = last[i-1]
+		}
+		first = cmp.Or(first, last[i])
+	}
+	target := func(i int) *url.URL { return c.cases[i].request.URL }
+	repeats := func(says string, text func(i int) string) rule {
+		return rule{says, func(i int) (string, bool) { return text(i), true }}
+	}
+	return []rule{
+		repeats("that of the request", func(i int) string { return own[i] }),
+		repeats("the one sent last", func(i int) string { return last[i] }),
+		repeats("the one sent last, in a list", func(i int) string { return "[" + last[i] + "]" }),
+		repeats("the one sent first", func(int) string { return first }),
+		repeats("the path", func(i int) string { return target(i).Path }),
+		repeats("the last part of the path", func(i int) string { return path.Base(target(i).Path) }),
+		repeats("the query", func(i int) string { return target(i).RawQuery }),
+		repeats("the last value of the query", func(i int) string {
+			value, _ := url.QueryUnescape(target(i).RawQuery[strings.LastIndexByte(target(i).RawQuery, '=')+1:])
+			return value
+		}),
+	}
+}
+
+// body returns the body of a request that the judge sends.
+func body(r *http.Request) string {
+	b, err := r.GetBody()
+	if err != nil {
+		return ""
+	}
+	text, _ := io.ReadAll(b) // from memory
+	return string(text)
 }
 
 // python returns the interpreter that runs the judge's own programs.
@@ -180,6 +314,7 @@ type conversation struct {
 	closed     string // why no service can listen, if the forwarder reported that before the delivery ran
 	up         string // why the service did not listen; empty if it did
 	list       []guild.Test
+	answers    []answer // of the cases that passed
 	transcript strings.Builder
 }
 
@@ -219,6 +354,8 @@ func converse(channel io.ReadWriter, cases []apiCase) (t conversation) {
 		test := one.test(guild.TestPassed, "")
 		if why := one.differs(a, err); why != "" {
 			test = one.test(guild.TestFailed, why)
+		} else {
+			t.answers = append(t.answers, a)
 		}
 		test.Micros = time.Since(start).Microseconds()
 		t.list = append(t.list, test)

@@ -74,7 +74,7 @@ func TestSharedService(t *testing.T) {
 	bundle := request(t, map[string]string{
 		"tests/criteria.json": `{"service": {"script": "tests/start.sh", "port": 9000}, "criteria": [
 			{"id": "a", "type": "api_test", "endpoint": "POST http://localhost:9000/users", "body": "{}", "expected": {"status_code": 201, "body_contains": ["id", "1"]}},
-			{"id": "b", "type": "api_test", "endpoint": "POST /users", "body": {}, "expected": {"status_code": 201, "body_contains": "1"}}]}`,
+			{"id": "b", "type": "api_test", "endpoint": "POST /users", "body": {}, "expected": {"status_code": 201, "body": {"json": {"id": 1}}}}]}`,
 		"tests/start.sh": "mkfifo ready; python3 server.py & cat ready",
 	})
 	// It starts listening after its parent process has ended, when nothing else is left running.

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"guild"
 	"guild/internal/judging/sandbox"
@@ -97,10 +99,8 @@ func (c *ioCriterion) planned(*examination) map[string]int { return ids(c.cases)
 // limit or a breach it stops: each further case would cost as much again.
 func (c *ioCriterion) examine(ctx context.Context, j *examination, f *Finding) error {
 	f.Strength, f.Because = guild.Strong, "what the program printed and wrote was compared outside of its sandbox"
+	var done []ioAnswer
 	for i, one := range c.cases {
-		if e := one.output; e.Stdout == nil && len(e.StdoutContains) == 0 && e.Stderr == nil && len(one.files.Files) == 0 {
-			f.Strength, f.Because = guild.Weak, "an exit code alone is soon guessed"
-		}
 		if f.OverLimit || len(f.Breaches) > 0 {
 			why := f.Fault
 			if len(f.Breaches) > 0 {
@@ -110,19 +110,34 @@ func (c *ioCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 			break
 		}
 		j.begins(one.ID)
-		if err := c.run(ctx, j, one, f); err != nil {
+		answer, err := c.run(ctx, j, one, f)
+		if err != nil {
 			return err
 		}
+		if f.Tests[i].State != guild.TestPassed {
+			answer = ioAnswer{}
+		}
+		done = append(done, answer)
 	}
+	f.proveCases(j.programName(c.command), c.lies(done), c.idle)
 	return nil
 }
 
+// prove says what the cases can show if the program passes all.
+func (c *ioCriterion) prove() Finding { return proven("the program", c.cases, c.lies(nil), c.idle) }
+
+// ioAnswer is what a program has printed and left in a case.
+type ioAnswer struct {
+	run   *RunRecord // nil if the case did not pass
+	files map[string][]byte
+}
+
 // run runs one case.
-func (c *ioCriterion) run(ctx context.Context, j *examination, one ioCase, f *Finding) error {
+func (c *ioCriterion) run(ctx context.Context, j *examination, one ioCase, f *Finding) (ioAnswer, error) {
 	if name := j.collision(one.Files); name != "" {
 		message := "the delivery has a directory or a file in the way of the case's file " + name
 		f.Tests = append(f.Tests, one.test(guild.TestFailed, message))
-		return nil
+		return ioAnswer{}, nil
 	}
 	s := sandbox.Spec{
 		Argv: slices.Concat(c.command, one.Args), Env: environment(), Limits: j.limits(),
@@ -132,17 +147,130 @@ func (c *ioCriterion) run(ctx context.Context, j *examination, one ioCase, f *Fi
 	if len(one.Files) > 0 {
 		dir, err := j.writeFiles(one.Files)
 		if err != nil {
-			return err
+			return ioAnswer{}, err
 		}
 		s.Copies = append(s.Copies, sandbox.Copy{Host: dir, Inside: sandbox.Workspace})
 	}
 	run, left, err := j.runFiles(ctx, f, s, one.Stdin)
 	if err != nil {
-		return err
+		return ioAnswer{}, err
 	}
 	f.Tests = append(f.Tests, one.judge(run, f, cmp.Or(one.output.differs(run), one.files.differs(left))))
 	f.blameProgram(run)
-	return nil
+	return ioAnswer{run, left}, nil
+}
+
+// programName returns the file of the workspace that a command runs.
+func (j *examination) programName(command []string) string {
+	for _, word := range command {
+		if isDir, there := j.layout.seen[filepath.Clean(word)]; there && !isDir {
+			return filepath.Clean(word)
+		}
+	}
+	return "the program"
+}
+
+// idle reports whether a case passes whatever the program does, as long as it ends with exit code 0.
+func (c *ioCriterion) idle(i int) bool {
+	e := c.cases[i].output
+	return len(c.cases[i].files.Files) == 0 && e.differs(&RunRecord{}) == "" && e.differs(&RunRecord{Stdout: odd, Stderr: odd}) == ""
+}
+
+// lies returns what lies say about the exit code, the output and the files. done has what the program has answered in
+// the cases that passed.
+func (c *ioCriterion) lies(done []ioAnswer) iter.Seq[part] {
+	var stdout, stderr, wantOut, wantErr []string
+	for _, one := range c.cases {
+		wantOut = append(wantOut, one.output.Stdout.sample(), strings.Join(one.output.StdoutContains, "\n"))
+		wantErr = append(wantErr, one.output.Stderr.sample())
+	}
+	for _, a := range done {
+		if a.run != nil {
+			stdout, stderr = append(stdout, a.run.Stdout), append(stderr, a.run.Stderr)
+		}
+	}
+	given := c.given()
+	return func(yield func(part) bool) {
+		more := yield(c.exits()) &&
+			yield(texts("standard output", slices.Concat(given, same(len(c.cases), stdout, wantOut)), func(i int, text string) bool {
+				e := outputExpected{Stdout: c.cases[i].output.Stdout, StdoutContains: c.cases[i].output.StdoutContains}
+				return e.differs(&RunRecord{Stdout: text}) == ""
+			})) &&
+			yield(texts("standard error", slices.Concat(given, same(len(c.cases), stderr, wantErr)), func(i int, text string) bool {
+				return outputExpected{Stderr: c.cases[i].output.Stderr}.differs(&RunRecord{Stderr: text}) == ""
+			}))
+		for _, name := range c.leaves() {
+			more = more && yield(c.file(name, given, done))
+		}
+	}
+}
+
+// file returns what lies say about a file that the program leaves.
+func (c *ioCriterion) file(name string, given []rule, done []ioAnswer) part {
+	var got, expected []string
+	for i, one := range c.cases {
+		match, expects := one.files.Files[name]
+		if !expects {
+			continue
+		}
+		expected = append(expected, match.sample())
+		if i < len(done) && done[i].run != nil {
+			got = append(got, string(done[i].files[name]))
+		}
+	}
+	kept := rule{"as it was given", func(i int) (string, bool) {
+		text, ok := c.cases[i].Files[name]
+		return text, ok
+	}}
+	return texts(name, slices.Concat([]rule{kept}, given, same(len(c.cases), got, expected)), func(i int, text string) bool {
+		match, expects := c.cases[i].files.Files[name]
+		return !expects || match.differs(name, text) == ""
+	})
+}
+
+// exits returns what lies say about the exit code: always one that a case expects, or the most usual ones.
+func (c *ioCriterion) exits() part {
+	codes := []int{0, 1, 2}
+	for _, one := range c.cases {
+		if e := one.output; e.ExitCode != nil && !slices.Contains(codes, *e.ExitCode) {
+			codes = append(codes, *e.ExitCode)
+		}
+	}
+	var p part
+	for _, code := range codes {
+		p = append(p, lie{fmt.Sprintf("always exit code %d", code), func(i int) bool {
+			e := outputExpected{ExitCode: c.cases[i].output.ExitCode}
+			return e.differs(&RunRecord{Result: sandbox.Result{Exit: code}}) == ""
+		}})
+	}
+	return p
+}
+
+// given returns the rules that repeat what the cases give the program.
+func (c *ioCriterion) given() []rule {
+	files := func(i int) []string {
+		var contents []string
+		for _, name := range slices.Sorted(maps.Keys(c.cases[i].Files)) {
+			contents = append(contents, c.cases[i].Files[name])
+		}
+		return contents
+	}
+	return slices.Concat(
+		pieces("its standard input", func(i int) string { return c.cases[i].Stdin }),
+		items("its arguments", func(i int) []string { return slices.Concat(c.command[1:], c.cases[i].Args) }),
+		items("its files", files),
+	)
+}
+
+// leaves returns the names of the files that cases expect.
+func (c *ioCriterion) leaves() []string {
+	all := map[string]bool{}
+	for _, one := range c.cases {
+		for name := range one.files.Files {
+			all[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 // writeFiles writes files to a host directory, from which they are copied into a sandbox.

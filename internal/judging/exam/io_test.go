@@ -30,9 +30,9 @@ else: print('no', a[0], file=sys.stderr); sys.exit(2)
 		t.Errorf("%+v", tests)
 	}
 
-	// A program that always prints the answer to one case passes only that case.
+	// A program that always prints the answer to one case passes only that case, which shows nothing then.
 	r = examined(t, bundle, deliver(t, map[string]string{"wc.py": "print(2)"}))
-	r.wants(t, guild.Strong, "wc/lines passed", "wc/json failed", "wc/file failed", "wc/refuses failed")
+	r.wants(t, guild.Weak, "wc/lines passed", "wc/json failed", "wc/file failed", "wc/refuses failed")
 }
 
 func TestDeliveryInTheWay(t *testing.T) {
@@ -41,7 +41,7 @@ func TestDeliveryInTheWay(t *testing.T) {
 	for _, files := range []map[string]string{{"a/b/c": ""}, {"a": ""}} {
 		examined(t, bundle, deliver(t, files)).wants(t, guild.Strong, "c failed")
 	}
-	examined(t, bundle, deliver(t, map[string]string{"a/b": "y", "z": ""})).wants(t, guild.Strong, "c passed")
+	examined(t, bundle, deliver(t, map[string]string{"a/b": "y", "z": ""})).wants(t, guild.Weak, "c passed")
 }
 
 func TestHostileLeftFiles(t *testing.T) {

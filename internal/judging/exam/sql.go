@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -210,6 +212,7 @@ func (j *examination) query(ctx context.Context, f *Finding, cases []sqlCase, o 
 		return undecided("%s has no sqlite3 module", s.Argv[0])
 	}
 	answers := strings.Split(results, "\n")
+	var got []sqlAnswer // of the cases that passed
 	for i, one := range cases {
 		t := one.test(guild.TestFailed, "")
 		var a sqlAnswer
@@ -222,11 +225,96 @@ func (j *examination) query(ctx context.Context, f *Finding, cases []sqlCase, o 
 			t.Message = cut(one.differs(a))
 			if t.Message == "" {
 				t.State = guild.TestPassed
+				got = append(got, a)
 			}
 		}
 		f.Tests = append(f.Tests, t)
 	}
+	if o.Engine == sqlite {
+		f.proveCases(o.Database, queries(cases).lies(got), queries(cases).idle)
+	}
 	return nil
+}
+
+// prove says what the cases can show if the database passes all.
+func (c *sqliteCriterion) prove() Finding {
+	return proven(c.database, c.cases, queries(c.cases).lies(nil), queries(c.cases).idle)
+}
+
+// queries are the cases of a criterion.
+type queries []sqlCase
+
+// looks matches queries that look at a database.
+var looks = regexp.MustCompile(`(?i)\bFROM\b|^\s*PRAGMA\b`)
+
+// idle reports whether the answer to a query does not depend on the database.
+func (q queries) idle(i int) bool { return !looks.MatchString(q[i].Query) }
+
+// quoted matches a text in a query.
+var quoted = regexp.MustCompile(`'([^']*)'`)
+
+// lies returns what lies say about the rows. got has the answers in the cases that passed.
+func (q queries) lies(got []sqlAnswer) iter.Seq[part] {
+	one := func(value string) sqlAnswer {
+		return sqlAnswer{Rows: []json.RawMessage{json.RawMessage("[" + value + "]")}}
+	}
+	always := func(says string, a sqlAnswer) lie {
+		return lie{says, func(i int) bool { return q[i].differs(a) == "" }}
+	}
+	p := part{
+		{"tables without rows", func(i int) bool {
+			return q[i].differs(sqlAnswer{}) == "" || q[i].differs(q[i].ofNothing()) == ""
+		}},
+		{"the text in the query", func(i int) bool {
+			return slices.ContainsFunc(quoted.FindAllStringSubmatch(q[i].Query, -1), func(found []string) bool {
+				value, err := json.Marshal(found[1])
+				return err == nil && q[i].differs(one(string(value))) == ""
+			})
+		}},
+	}
+	for _, value := range []string{"0", "1", "-1", "0.0", "null", `""`} {
+		p = append(p, always("always "+value, one(value)))
+	}
+	if len(q) > 1 {
+		for _, a := range got[:min(len(got), mostSame)] {
+			p = append(p, always("always "+quote(rowsText(a.Rows)), a))
+		}
+		for _, one := range q[:min(len(q), mostSame)] {
+			p = append(p, always("always the same", one.sample()))
+		}
+	}
+	return slices.Values([]part{p})
+}
+
+// sample returns an answer that is as expected.
+func (e rowsExpected) sample() sqlAnswer {
+	if e.Result != nil {
+		return sqlAnswer{Rows: []json.RawMessage{slices.Concat([]byte("["), e.Result, []byte("]"))}}
+	}
+	return sqlAnswer{Rows: e.Rows}
+}
+
+// ofNothing returns the row that a query for sums and counts answers where there is nothing to sum up or count: NULL and
+// 0, in the order in which they are expected.
+func (e rowsExpected) ofNothing() sqlAnswer {
+	a := e.sample()
+	if len(a.Rows) != 1 {
+		return sqlAnswer{}
+	}
+	var row []json.RawMessage
+	if json.Unmarshal(a.Rows[0], &row) != nil {
+		return sqlAnswer{}
+	}
+	for i, value := range row {
+		if string(value) != "null" {
+			row[i] = json.RawMessage("0")
+		}
+	}
+	b, err := json.Marshal(row)
+	if err != nil {
+		return sqlAnswer{}
+	}
+	return sqlAnswer{Rows: []json.RawMessage{b}}
 }
 
 // differs returns how an answer differs from the expected one, or "".

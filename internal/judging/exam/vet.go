@@ -22,7 +22,7 @@ import (
 )
 
 // vetVersion is part of the name under which a vetting is kept. It changes with the table of lies.
-const vetVersion = "1"
+const vetVersion = "2"
 
 // Vetting says what the criteria of a request bundle can show, found before there is a delivery.
 type Vetting struct {
@@ -204,6 +204,14 @@ func (j *examination) vetCriterion(ctx context.Context, e Entry, f Finding) (c V
 			return c, nil, err
 		}
 	}
+	known, cases := e.criterion.(interface{ prove() Finding })
+	if cases {
+		all := known.prove()
+		c.Unproven, proves = all.Unproven, map[string]strength.Proves{}
+		for _, t := range all.Tests {
+			proves[t.ID] = strength.Proves{Nothing: t.Strength == guild.Weak, Because: t.Because}
+		}
+	}
 	for _, t := range f.Tests {
 		if t.State != guild.TestPassed && t.Blame != "" && t.Blame != guild.BlameDelivery {
 			problems = append(problems, fmt.Sprintf("%s cannot pass, by a fault of the %s: %s", t.ID, t.Blame, t.Because))
@@ -216,7 +224,7 @@ func (j *examination) vetCriterion(ctx context.Context, e Entry, f Finding) (c V
 		switch {
 		case p.Nothing:
 			got.Nothing, got.Because = true, p.Because
-		case apart && t.State == guild.TestPassed && t.Strength == guild.Weak:
+		case !cases && apart && t.State == guild.TestPassed && t.Strength == guild.Weak:
 			got.Nothing, got.Because = true, t.Because
 		}
 		c.Tests = append(c.Tests, got)

@@ -103,18 +103,29 @@ func (b *benchmark) checks(d *dice, e exercise) []check {
 	p := plans[b.variant]
 	share := func(n int) int { return (n + exercises - 1) / exercises }
 	var all []check
-	add := func(layer string, inputs ...[]string) {
-		for i, in := range inputs {
-			out, ok := e.solve(in)
-			all = append(all, check{exercise: e.name, layer: layer, number: i + 1, in: in, out: out, refused: !ok})
-		}
-	}
+	add := func(layer string, inputs ...[]string) { all = append(all, d.tests(e, layer, inputs)...) }
 	add(guild.LayerSmoke, d.samples(e, share(p.smoke), 3, 6)...)
 	add(guild.LayerCorrectness, d.samples(e, share(p.correctness), 8, 60)...)
 	add(guild.LayerEdge, d.edges(e, share(p.edge))...)
 	add(guild.LayerSecurity, d.attacks(e, share(p.security))...)
 	add(guild.LayerPerformance, b.large(d, e, share(p.performance), e.size*p.percent/100)...)
 	return all
+}
+
+// tests returns the tests of a layer with these inputs. It adds ordinary ones as long as a lie passes all.
+func (d *dice) tests(e exercise, layer string, inputs [][]string) []check {
+	var own []check
+	for len(own) < len(inputs) || passedByLie(own) {
+		var in []string
+		if len(own) < len(inputs) {
+			in = inputs[len(own)]
+		} else {
+			in = e.sample(d, d.between(8, 20))
+		}
+		out, ok := e.solve(in)
+		own = append(own, check{exercise: e.name, layer: layer, number: len(own) + 1, in: in, out: out, refused: !ok})
+	}
+	return own
 }
 
 // samples draws valid inputs of least to most lines.
@@ -178,9 +189,10 @@ func length(lines []string) int {
 }
 
 // attacks lists words that a program must treat like any other: as text where text is allowed, and as an error where a
-// number is required.
+// number is required. None leads out of a directory: the judge takes an answer that does for an attempt to have the tests
+// read their own files.
 var attacks = []string{
-	"$(touch,pwned)", "`id`", "__import__('os').getpid()", "../../../../../../etc/passwd", ";cat</etc/passwd", "%s%s%n%d",
+	"$(touch,pwned)", "`id`", "__import__('os').getpid()", "/etc/passwd", ";cat</etc/passwd", "%s%s%n%d",
 	"{0.__class__}", "$HOME", "*", "~root", "a[$(id)]", "'||id||'", "2*3", "0x1f", "1e3", "1_000", "$((1+2))", "len('abc')",
 	"&&exit", "|wc", "-n", "--help", "\\x41\\n", "http://127.0.0.1:1/", "file:///etc/passwd", "<!--#exec-->", "!!", "{1..9}",
 }

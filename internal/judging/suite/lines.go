@@ -171,7 +171,7 @@ func disguise(d *dice) exercise {
 // paths resolves paths without looking at any file.
 func paths(d *dice) exercise {
 	denied, root := pick(d, []string{"denied", "outside", "no", "!"}), pick(d, []string{"/", ".", "root", "top"})
-	joiner := pick(d, []string{"/", ".", ">", " "})
+	joiner := pick(d, []string{":", ".", ">", " "}) // not "/": a part may end in "..", see attacks
 	return exercise{
 		text: fmt.Sprintf("Resolves paths. Each line is a path, and no file of that name is ever looked at. Its parts have `/` between them. One begins at the root: an empty part "+
 			"and the part `.` change nothing, the part `..` leads one level up, and every other part one level down into what it names. A path that leads up from the "+

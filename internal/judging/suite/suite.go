@@ -3,8 +3,8 @@
 // answers are computed in advance. The package hires no provider and judges nothing.
 //
 // A benchmark has six exercises. Each turns lines of text into lines of text by rules whose names and numbers are drawn
-// from a seed, so that a delivery for another provider or an earlier run is wrong. The rules and two examples of each
-// exercise are public; the tests are not.
+// from a seed, so that a delivery for another provider or an earlier run is wrong. The rules and at least two examples
+// of each exercise are public; the tests are not.
 package suite
 
 import (
@@ -97,7 +97,7 @@ func Name(task string) string {
 	if !slices.Contains(Tasks(), task) {
 		return ""
 	}
-	return task + "-v1"
+	return task + "-v2"
 }
 
 // Check sets a missing variant and missing modules, and sorts the modules. Its error matches ErrUnknown.

@@ -68,7 +68,7 @@ func TestSuiteDeterministic(t *testing.T) {
 				t.Errorf("%s: seed %d, run %d gives the same: %v", task, other.Seed[0], other.Run, err)
 			}
 		}
-		if made := first; made.Name != task+"-v1" || len(made.Bundle) > 30<<10 {
+		if made := first; made.Name != task+"-v2" || len(made.Bundle) > 30<<10 {
 			t.Errorf("%q is %d bytes, which hardly fit into a request", made.Name, len(made.Bundle))
 		}
 	}
@@ -78,7 +78,7 @@ func TestSuiteDeterministic(t *testing.T) {
 // began with the old one end.
 func TestSuiteVersionStable(t *testing.T) {
 	for _, c := range []struct{ task, version, sum string }{
-		{"python", "python-v1", "a17217b73de7d14d"}, {"benchmark-task", "benchmark-task-v1", "d6b99e7d81127417"}, {"shell", "shell-v1", "22c7d0af2ea0685c"},
+		{"python", "python-v2", "2cee1ba36e877030"}, {"benchmark-task", "benchmark-task-v2", "3dfc0c93802233c1"}, {"shell", "shell-v2", "4fcb74c85101a762"},
 	} {
 		b := drawn(t, spec(c.task, 1))
 		h := sha256.New()
@@ -339,6 +339,14 @@ func TestSolverPassesHidden(t *testing.T) {
 			if len(v.Hidden) == 0 {
 				t.Error("the hidden tests were not used")
 			}
+			for _, one := range v.Tests {
+				if one.Strength != guild.Strong {
+					t.Errorf("%s of layer %s is %s: %s", one.ID, one.Layer, one.Strength, one.Because)
+				}
+			}
+			if len(v.Unproven) > 0 {
+				t.Errorf("lies pass: %q", v.Unproven)
+			}
 			layers := map[string]int{}
 			for _, one := range v.Tests {
 				layers[one.Layer]++
@@ -533,7 +541,7 @@ func TestManifestTags(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := m.Extensions.Guild
-	if m.Type != "request" || g.Task != "shell" || g.Benchmark.Suite != "shell-v1" || g.Benchmark.Type != "stress" || g.Benchmark.Iterations != 5 ||
+	if m.Type != "request" || g.Task != "shell" || g.Benchmark.Suite != "shell-v2" || g.Benchmark.Type != "stress" || g.Benchmark.Iterations != 5 ||
 		!slices.Equal(g.Benchmark.Modules, []string{"memory"}) {
 		t.Errorf("%+v", m)
 	}

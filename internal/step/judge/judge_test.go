@@ -45,9 +45,9 @@ func wants(t *testing.T, v guild.Verdict, outcome guild.Outcome, strength guild.
 
 func TestIOCriterion(t *testing.T) {
 	bundle := request(t, map[string]string{"tests/criteria.json": `{"criteria": [
-		{"id": "double", "type": "io", "command": ["/usr/bin/python3", "double.py"], "stdin": "21\n", "expected": {"stdout": "42\n"}},
-		{"id": "refuse", "type": "io", "command": ["/usr/bin/python3", "double.py"], "stdin": "x\n",
-		 "expected": {"exit_code": 2, "stdout_contains": "no number"}}]}`})
+		{"id": "double", "type": "io", "command": ["/usr/bin/python3", "double.py"], "cases": [
+			{"id": "number", "stdin": "21\n", "expected": {"stdout": "42\n"}},
+			{"id": "word", "stdin": "x\n", "expected": {"exit_code": 2, "stdout_contains": "no number"}}]}]}`})
 	e := newEngine(t)
 	good := deliver(t, map[string]string{"double.py": "import sys\ntry: print(2*int(input()))\nexcept ValueError: print('no number'); sys.exit(2)"})
 	v, _ := judged(t, e, bundle, good)

@@ -169,7 +169,7 @@ func TestMeetCandidate(t *testing.T) {
 		if m.Ended == nil || m.Ended.To != guild.Active || m.Ended.Score != 950_000 || m.Ended.Runs != 3 || m.Asked {
 			t.Errorf("%+v", m.Ended)
 		}
-		if m.Bid != 1000 || m.Task != "python" || m.Kind != 5000 || m.Suite != "python-v1" || m.Variant != "standard" ||
+		if m.Bid != 1000 || m.Task != "python" || m.Kind != 5000 || m.Suite != "python-v2" || m.Variant != "standard" ||
 			!slices.Equal(m.Modules, suite.Modules) || m.Service != service(1) {
 			t.Errorf("%+v", m.MeetingBegan)
 		}
