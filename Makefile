@@ -53,8 +53,8 @@ check: lint ## what must be clean before a commit
 fuzz: ## every fuzz target for FUZZTIME each
 	scripts/fuzz
 
-# What takes longer than the tests may: every wrong solution of HumanEval and the vetting of its tasks, every lie, a death after every entry, relays with more
-# jobs, 2,000 sandboxes, twenty markets.
+# What takes longer than the tests may: every wrong solution of HumanEval and the vetting of its tasks, every lie, a death
+# after every entry, relays with more jobs, 2,000 sandboxes, twenty markets.
 soak:
 	@scripts/needs test
 	{ date -u +%F; GUILD_SOAK=1 go test -timeout 2h -count 1 -v -run '^(TestHumanEval|TestKillAtEveryFact|TestFaultyRelays)$$' ./internal/node; \
