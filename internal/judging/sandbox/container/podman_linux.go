@@ -162,7 +162,8 @@ func (r *run) podmanCommand(podman, name string) ([]string, error) {
 	}
 	l := r.spec.Limits
 	argv := []string{
-		podman, "run", "--interactive", "--rm", "--name", name, "--pidfile", r.pidfile(), "--log-driver", "none",
+		podman, "--log-level", "error", // its warnings would be in the run's standard error
+		"run", "--interactive", "--rm", "--name", name, "--pidfile", r.pidfile(), "--log-driver", "none",
 		"--read-only", "--read-only-tmpfs=false", "--cap-drop", "ALL", "--hostname", "box", "--no-hosts", "--passwd=false",
 		"--security-opt", "no-new-privileges", "--security-opt", "seccomp=" + filter, "--security-opt", "mask=/sys",
 		"--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096", "--ulimit", "core=0:0",
