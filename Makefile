@@ -61,9 +61,9 @@ soak:
 	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^(TestVetTrustsHonestTests|TestNoLiePasses)$$' ./internal/judging/exam ./internal/judging/suite; \
 	go run -C bench ./judge -soak 2000; go run -C bench ./marketsim -seeds 20; } 2>&1 | tee .cache/soak.log
 
-stand: ## the tests that a real HashiCorp Vault answers; building it takes 12 minutes the first time
-	go build -C stand -o ../.cache/bin/vault github.com/hashicorp/vault
-	GUILD_VAULT_SERVER=$(CURDIR)/.cache/bin/vault go test -count 1 ./nutshell/vault/transit
+stand: ## the tests that need gVisor, podman, control groups of version 2 or a real HashiCorp Vault; PART=podman runs one part
+	@scripts/needs stand
+	scripts/stand $(PART)
 
 # Each program and each package ends within BENCHLIMIT. More of a package: make bench BENCHTIME=1s COUNT=10.
 BENCHTIME = 100ms

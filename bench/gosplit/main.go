@@ -27,9 +27,11 @@ import (
 	"guild/internal/judging/sandbox/namespaces"
 )
 
-// modules are small packages with external tests and without dependencies that those need.
+// modules are 20 small ones with external tests that need no other module. They were chosen before any was measured, and
+// none was taken out.
 var modules = []string{
 	"dario.cat/mergo@v1.0.2",
+	"github.com/BurntSushi/toml@v1.4.0",
 	"github.com/agnivade/levenshtein@v1.2.0",
 	"github.com/clipperhouse/uax29/v2@v2.7.0",
 	"github.com/google/go-cmp@v0.7.0",
@@ -38,13 +40,16 @@ var modules = []string{
 	"github.com/montanaflynn/stats@v0.14.0",
 	"github.com/ncruces/go-strftime@v1.1.0",
 	"github.com/oklog/run@v1.2.0",
+	"github.com/oklog/ulid/v2@v2.1.0",
 	"github.com/soniakeys/quant@v1.0.0",
 	"github.com/teris-io/shortid@v0.0.0-20220617161101-71ec9f2aa569",
 	"github.com/vmihailenco/tagparser/v2@v2.0.0",
 	"github.com/xo/terminfo@v1.3.1",
 	"github.com/yuin/goldmark@v1.7.4",
 	"golang.org/x/mod@v0.20.0",
+	"golang.org/x/sync@v0.8.0",
 	"golang.org/x/time@v0.6.0",
+	"golang.org/x/xerrors@v0.0.0-20240903120638-7835f813f4da",
 }
 
 // share has the counts of one module.
@@ -57,28 +62,35 @@ func main() {
 	log.SetFlags(0)
 	verbose := flag.Bool("v", false, "print why tests were not split, and which did not pass")
 	flag.Parse()
+	list := flag.Args()
+	if len(list) == 0 {
+		list = modules
+	}
+	if err := table(context.Background(), list, *verbose); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// table measures the modules and prints the table. A module that cannot be measured ends it: without that one it would
+// say less than it seems to.
+func table(ctx context.Context, list []string, verbose bool) error {
 	runner := &namespaces.Runner{}
 	defer runner.Close()
 	engine := &exam.Engine{Runner: runner}
 	if cache, err := os.UserCacheDir(); err == nil {
 		engine.Cache = filepath.Join(cache, "guild-judge-test")
 	}
-	list := flag.Args()
-	if len(list) == 0 {
-		list = modules
-	}
 	fmt.Println("| module | external tests | run apart | of these passed | decided by the delivery |\n|---|---|---|---|---|")
 	var all share
 	for _, m := range list {
-		s, err := measure(context.Background(), engine, m, *verbose)
+		s, err := measure(ctx, engine, m, verbose)
 		if err != nil {
-			log.Printf("%s: %v", m, err)
-			continue
+			return fmt.Errorf("%s: %w", m, err)
 		}
 		s.print("`" + m + "`")
 		all.external, all.split = all.external+s.external, all.split+s.split
 		all.passed, all.decided = all.passed+s.passed, all.decided+s.decided
-		if *verbose {
+		if verbose {
 			for _, why := range slices.SortedFunc(func(yield func(string) bool) {
 				for why := range s.because {
 					if !yield(why) {
@@ -91,6 +103,7 @@ func main() {
 		}
 	}
 	all.print("all")
+	return nil
 }
 
 func (s share) print(name string) {

@@ -19,9 +19,11 @@ func (s *stand) measure(ctx context.Context, o options) (*report, error) {
 		return nil, fmt.Errorf("pytest: %w: %s", err, version)
 	}
 	usable, absent := others(ctx)
+	caps := s.own.Probe(ctx)
 	r := &report{
 		Runs:   o.n,
 		Width:  o.c,
+		Rounds: o.rounds,
 		CPUs:   runtime.NumCPU(),
 		Go:     runtime.Version(),
 		Python: strings.TrimSpace(string(version)),
@@ -30,7 +32,7 @@ func (s *stand) measure(ctx context.Context, o options) (*report, error) {
 	for _, h := range []struct {
 		name string
 		all  []contestant
-	}{{"15 tests", s.testers(usable)}, {"true", s.starters(usable)}} {
+	}{{"15 tests", s.testers(usable)}, {"true", s.starters(usable)}, {"one test", s.judges(caps)}} {
 		all := r.present(ctx, h.all)
 		results, err := race(ctx, all, o)
 		if err != nil {
@@ -38,10 +40,13 @@ func (s *stand) measure(ctx context.Context, o options) (*report, error) {
 		}
 		r.Heats = append(r.Heats, newHeat(h.name, results))
 	}
-	if r.Memory, err = s.idle(ctx); err != nil {
+	if r.Memory, err = s.idle(ctx, o.rounds); err != nil {
 		return nil, err
 	}
-	for _, gap := range s.own.Probe(ctx).Gaps {
+	if r.Calls, err = s.calls(ctx, o.rounds, r.Absent); err != nil {
+		return nil, err
+	}
+	for _, gap := range caps.Gaps {
 		r.Absent["own runtime"] += gap + "; "
 	}
 	r.judge()

@@ -16,22 +16,27 @@ import (
 // idlers is the number of sandboxes that wait while their memory is measured.
 const idlers = 10
 
-// idle measures the memory of one of guild's own sandboxes in which a program waits for input, cold and forked.
-func (s *stand) idle(ctx context.Context) ([]memory, error) {
+// idle measures the memory of one of guild's own sandboxes in which a program waits for input, cold and forked, as many
+// times as there are rounds.
+func (s *stand) idle(ctx context.Context, rounds int) ([]spread, error) {
 	waiting := sandbox.Spec{Argv: []string{"/bin/cat"}}
 	warm := sandbox.Spec{
 		Argv: []string{python, "-B"}, Program: &sandbox.Program{Name: "bench", Setup: setup + "\n\ndef main():\n    print('up', flush=True)\n    sys.stdin.read()\n    os._exit(0)\n"},
 	}
-	var found []memory
+	var found []spread
 	for _, one := range []struct {
 		name string
 		spec sandbox.Spec
 	}{{ownCold, waiting}, {ownFork, warm}} {
-		bytes, err := idleMemory(ctx, s.own, one.spec)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", one.name, err)
+		var all []float64
+		for range rounds {
+			bytes, err := idleMemory(ctx, s.own, one.spec)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", one.name, err)
+			}
+			all = append(all, float64(bytes)/(1<<20))
 		}
-		found = append(found, memory{one.name, round(float64(bytes) / (1 << 20))})
+		found = append(found, newSpread(one.name, all))
 	}
 	return found, nil
 }

@@ -15,12 +15,16 @@ type contestant struct {
 	lap  func(ctx context.Context) error // returns when all work for it has ended
 }
 
-// result has the laps of a contestant over all turns.
+// result has the turns of a contestant.
 type result struct {
-	name string
+	name  string
+	turns []turn
+}
+
+// turn has the laps of one turn.
+type turn struct {
 	laps []time.Duration // run one at a time
-	many int             // number of laps run several at a time
-	took time.Duration   // total time of these
+	took time.Duration   // total time of as many laps, run several at a time
 }
 
 // race lets the contestants take turns: A B C A B C and so on. It first warms up each of them.
@@ -45,12 +49,13 @@ func race(ctx context.Context, all []contestant, o options) ([]*result, error) {
 
 // turn runs n laps one at a time, then n laps width at a time.
 func (r *result) turn(ctx context.Context, c contestant, n, width int) error {
+	var t turn
 	for range n {
 		start := time.Now()
 		if err := c.lap(ctx); err != nil {
 			return err
 		}
-		r.laps = append(r.laps, time.Since(start))
+		t.laps = append(t.laps, time.Since(start))
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(width)
@@ -61,15 +66,45 @@ func (r *result) turn(ctx context.Context, c contestant, n, width int) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	r.took += time.Since(start)
-	r.many += n
+	t.took = time.Since(start)
+	r.turns = append(r.turns, t)
 	return nil
 }
 
-// median returns the median of the laps that ran one at a time.
-func (r *result) median() time.Duration {
-	all := slices.Sorted(slices.Values(r.laps))
-	return all[len(all)/2]
+// times returns the laps of all turns that ran one at a time, in milliseconds.
+func (r *result) times() []float64 {
+	var all []float64
+	for _, t := range r.turns {
+		for _, lap := range t.laps {
+			all = append(all, float64(lap.Microseconds())/1000)
+		}
+	}
+	return all
 }
 
-func (r *result) perSecond() float64 { return float64(r.many) / r.took.Seconds() }
+// median returns the median of the turn's laps that ran one at a time.
+func (t turn) median() float64 {
+	all := slices.Sorted(slices.Values(t.laps))
+	return all[len(all)/2].Seconds()
+}
+
+// perSecond returns the laps in a second when several ran at a time.
+func (t turn) perSecond() float64 { return float64(len(t.laps)) / t.took.Seconds() }
+
+// each returns a figure of each turn.
+func (r *result) each(of func(turn) float64) []float64 {
+	all := make([]float64, len(r.turns))
+	for i, t := range r.turns {
+		all[i] = of(t)
+	}
+	return all
+}
+
+// beside returns the ratios of a figure to the floor's, turn by turn.
+func (r *result) beside(floor *result, of func(turn) float64) []float64 {
+	all := r.each(of)
+	for i := range all {
+		all[i] /= of(floor.turns[i])
+	}
+	return all
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"text/tabwriter"
 )
 
@@ -11,15 +12,32 @@ import (
 type report struct {
 	Runs   int    `json:"runs"`
 	Width  int    `json:"width"`
+	Rounds int    `json:"rounds"`
 	CPUs   int    `json:"cpus"`
 	Go     string `json:"go"`
 	Python string `json:"python"`
 
 	Heats  []heat            `json:"heats"`
-	Memory []memory          `json:"memory"`
+	Memory []spread          `json:"memory_mb"` // of one idle sandbox; each shared page counts once
+	Calls  []spread          `json:"calls_us"`  // of one call in mode split, by language
 	Goals  []goal            `json:"goals"`
 	Absent map[string]string `json:"absent"` // reason by tier that was not measured
 }
+
+// spread is a figure that was measured several times.
+type spread struct {
+	Name   string  `json:"name,omitempty"`
+	Median float64 `json:"median"`
+	Least  float64 `json:"least"`
+	Most   float64 `json:"most"`
+}
+
+func newSpread(name string, all []float64) spread {
+	sorted := slices.Sorted(slices.Values(all))
+	return spread{name, round(sorted[len(sorted)/2]), round(sorted[0]), round(sorted[len(sorted)-1])}
+}
+
+func (s spread) String() string { return fmt.Sprintf("%.2f (%.2f–%.2f)", s.Median, s.Least, s.Most) }
 
 // heat is a comparison of contestants that do the same work.
 type heat struct {
@@ -27,19 +45,13 @@ type heat struct {
 	Rows []row  `json:"rows"` // the first is the reference
 }
 
-// row is the result of one contestant. Ratios are relative to the first row of the heat.
+// row is the result of one contestant. Ratios are relative to the first row of the heat, and of each turn.
 type row struct {
-	Contestant string  `json:"contestant"`
-	Median     float64 `json:"median_ms"`
-	PerSecond  float64 `json:"per_second"` // Width at a time
-	Time       float64 `json:"time_ratio"`
-	Throughput float64 `json:"throughput_ratio"`
-}
-
-// memory is the memory of one idle sandbox, in megabytes; each shared page counts once.
-type memory struct {
-	Contestant string  `json:"contestant"`
-	PSS        float64 `json:"pss_mb"`
+	Contestant string `json:"contestant"`
+	Millis     spread `json:"ms"`
+	PerSecond  spread `json:"per_second"` // Width at a time
+	Time       spread `json:"time_ratio"`
+	Throughput spread `json:"throughput_ratio"`
 }
 
 // goal is a limit for a ratio or size, with the result.
@@ -47,8 +59,8 @@ type goal struct {
 	Name string  `json:"name"`
 	Want float64 `json:"want"`
 	Most bool    `json:"most"` // Want is an upper limit, otherwise a lower one
-	Got  float64 `json:"got"`
-	Met  bool    `json:"met"`
+	Got  spread  `json:"got"`
+	Met  bool    `json:"met"` // by the median
 }
 
 func newHeat(name string, results []*result) heat {
@@ -57,10 +69,10 @@ func newHeat(name string, results []*result) heat {
 	for _, r := range results {
 		h.Rows = append(h.Rows, row{
 			Contestant: r.name,
-			Median:     round(float64(r.median().Microseconds()) / 1000),
-			PerSecond:  round(r.perSecond()),
-			Time:       round(float64(r.median()) / float64(floor.median())),
-			Throughput: round(r.perSecond() / floor.perSecond()),
+			Millis:     newSpread("", r.times()),
+			PerSecond:  newSpread("", r.each(turn.perSecond)),
+			Time:       newSpread("", r.beside(floor, turn.median)),
+			Throughput: newSpread("", r.beside(floor, turn.perSecond)),
 		})
 	}
 	return h
@@ -78,36 +90,40 @@ func (h heat) row(contestant string) row {
 
 // judge compares the results with the goals.
 func (r *report) judge() {
-	add := func(name string, got, want float64, most bool) {
-		met := got > 0 && (most && got <= want || !most && got >= want)
+	add := func(name string, got spread, want float64, most bool) {
+		met := got.Median > 0 && (most && got.Median <= want || !most && got.Median >= want)
 		r.Goals = append(r.Goals, goal{Name: name, Want: want, Most: most, Got: got, Met: met})
 	}
-	tests, empty := r.Heats[0], r.Heats[1]
+	tests, empty, one := r.Heats[0], r.Heats[1], r.Heats[2]
 	add("own runtime, cold: time beside bare pytest", tests.row(ownCold).Time, 1.15, true)
 	add("fork server: throughput beside bare pytest", tests.row(ownFork).Throughput, 3, false)
 	add("split judging: throughput beside bare pytest", tests.row(splitJudging).Throughput, 1.3, false)
 	if empty.row(bareBwrap).Contestant != "" { // otherwise bwrap is not installed, and the reference differs
 		add("start of a sandbox for true: time beside bare bwrap", empty.row(ownCold).Time, 1.5, true)
 	}
+	add("whole run of one test: time beside the tests alone", one.row(wholeRun).Time, 1.5, true)
 	for _, m := range r.Memory {
-		if m.Contestant == ownCold {
-			add("memory of an idle sandbox in MB", m.PSS, 4, true)
-		}
+		add("memory of an idle sandbox in MB: "+m.Name, m, 4, true)
 	}
 }
 
 func (r *report) writeTable(w io.Writer) error {
-	fmt.Fprintf(w, "%d runs each, throughput with %d at a time, %d CPUs, %s, %s\n", r.Runs, r.Width, r.CPUs, r.Go, r.Python)
+	fmt.Fprintf(w, "%d runs each in %d turns, throughput with %d at a time, %d CPUs, %s, %s; median (least–most)\n",
+		r.Runs, r.Rounds, r.Width, r.CPUs, r.Go, r.Python)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, h := range r.Heats {
-		fmt.Fprintf(t, "\n%s\tmedian\truns/s\ttime/floor\truns/floor\t\n", h.Name)
+		fmt.Fprintf(t, "\n%s\tms\truns/s\ttime/floor\truns/floor\t\n", h.Name)
 		for _, row := range h.Rows {
-			fmt.Fprintf(t, "%s\t%.1f ms\t%.1f\t%.2f\t%.2f\t\n", row.Contestant, row.Median, row.PerSecond, row.Time, row.Throughput)
+			fmt.Fprintf(t, "%s\t%v\t%v\t%v\t%v\t\n", row.Contestant, row.Millis, row.PerSecond, row.Time, row.Throughput)
 		}
 	}
-	fmt.Fprintf(t, "\nmemory of an idle sandbox\tPSS\t\n")
+	fmt.Fprintf(t, "\nmemory of an idle sandbox\tMB\t\n")
 	for _, m := range r.Memory {
-		fmt.Fprintf(t, "%s\t%.1f MB\t\n", m.Contestant, m.PSS)
+		fmt.Fprintf(t, "%s\t%v\t\n", m.Name, m)
+	}
+	fmt.Fprintf(t, "\none call in mode split\tµs\t\n")
+	for _, c := range r.Calls {
+		fmt.Fprintf(t, "%s\t%v\t\n", c.Name, c)
 	}
 	fmt.Fprintf(t, "\ngoal\twant\tgot\t\t\n")
 	for _, g := range r.Goals {
@@ -118,7 +134,7 @@ func (r *report) writeTable(w io.Writer) error {
 		if g.Met {
 			verdict = "met"
 		}
-		fmt.Fprintf(t, "%s\t%s %.2f\t%.2f\t%s\t\n", g.Name, sign, g.Want, g.Got, verdict)
+		fmt.Fprintf(t, "%s\t%s %.2f\t%v\t%s\t\n", g.Name, sign, g.Want, g.Got, verdict)
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -25,6 +25,8 @@ const (
 	ownCold      = "own runtime, cold"
 	ownFork      = "own runtime, fork server"
 	splitJudging = "split judging"
+	testsAlone   = "tests alone"
+	wholeRun     = "whole run"
 )
 
 // python is the real interpreter. The shim of a version manager can start three times slower.

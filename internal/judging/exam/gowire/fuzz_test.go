@@ -9,7 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 )
 
 type shape interface{ Area() float64 }
@@ -59,18 +59,12 @@ func frames(text string) []byte {
 	return b
 }
 
-// settled waits until a peer serves nothing any more.
-func settled(t *testing.T, p *Peer) {
-	for range 10_000 {
-		p.mu.Lock()
-		done := p.strays == 0 || p.closed
-		p.mu.Unlock()
-		if done {
-			return
-		}
-		time.Sleep(time.Millisecond)
+// hear has a peer read what the other side sends, and end. In a bubble the test ends only if all goroutines of the peer do.
+func hear(t *testing.T, p *Peer, data []byte) {
+	if why := p.read(bufio.NewReader(bytes.NewReader(data))); why == "" {
+		t.Error("no reason")
 	}
-	t.Error("a request was not answered")
+	p.close(gone)
 }
 
 func FuzzHostileTests(f *testing.F) {
@@ -80,14 +74,12 @@ func FuzzHostileTests(f *testing.F) {
 	f.Add(frames(`[0,1,1,"op",["Is",{"E":[1,"wrap",null,"x",[{"g":"io.EOF"}],["io.EOF"]]},[null]],{"r":[1]}]`))
 	f.Add(frames(`[0,1,1,"call",[{"g":"p.Sum"},[{"h":[1,"p.Kept",{}]},{"L":[3,[1]]},{"D":[5,["a",{"t":[1,2]}]]},{"x":[7,"f"]},{"x":[9,"o"]},{"T":["map[string]any",{"D":[11,[]]}]},null],{}],{}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p := NewPeer(io.Discard, false, "none", func(string) {})
-		prepare(p)
-		p.goroutines = 1 << 20
-		if why := p.read(bufio.NewReader(bytes.NewReader(data))); why == "" {
-			t.Error("no reason")
-		}
-		p.close(gone)
-		settled(t, p)
+		synctest.Test(t, func(t *testing.T) {
+			p := NewPeer(io.Discard, false, "none", func(string) {})
+			prepare(p)
+			p.goroutines = 1 << 20
+			hear(t, p, data)
+		})
 	})
 }
 
@@ -98,33 +90,24 @@ func FuzzHostileDelivery(f *testing.F) {
 	f.Add(frames(`[1,1,{"t":[{"h":[2,"",{}]},{"k":9}]},{}]`))
 	f.Add(frames(`[3,1,null,{}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p := NewPeer(io.Discard, true, "none", func(string) {})
-		prepare(p)
-		asking := make(chan struct{})
-		go func() {
-			defer close(asking)
-			defer func() { _ = recover() }()
-			k, xs, m := &stub{}, []int{1}, map[string]point{"a": {1, 2}}
-			double, s := func(n int) int { return 2 * n }, shape(square{2})
-			v, err := any("text"), errors.New("mine")
-			var got any
-			var failed error
-			p.Call("p.Sum", []any{&k, &xs, &m, &double, &s, &v, &err}, []any{&got, &failed})
-			if failed != nil {
-				_ = failed.Error()
-			}
-		}()
-		for asked := false; !asked; {
-			p.mu.Lock()
-			asked = len(p.asked) > 0
-			p.mu.Unlock()
-		}
-		if why := p.read(bufio.NewReader(bytes.NewReader(data))); why == "" {
-			t.Error("no reason")
-		}
-		p.close(gone)
-		<-asking
-		settled(t, p)
+		synctest.Test(t, func(t *testing.T) {
+			p := NewPeer(io.Discard, true, "none", func(string) {})
+			prepare(p)
+			go func() {
+				defer func() { _ = recover() }()
+				k, xs, m := &stub{}, []int{1}, map[string]point{"a": {1, 2}}
+				double, s := func(n int) int { return 2 * n }, shape(square{2})
+				v, err := any("text"), errors.New("mine")
+				var got any
+				var failed error
+				p.Call("p.Sum", []any{&k, &xs, &m, &double, &s, &v, &err}, []any{&got, &failed})
+				if failed != nil {
+					_ = failed.Error()
+				}
+			}()
+			synctest.Wait()
+			hear(t, p, data)
+		})
 	})
 }
 

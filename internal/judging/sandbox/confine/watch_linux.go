@@ -72,6 +72,9 @@ func (w *Watch) Gone() {
 	}
 }
 
+// Begin measures the run while its first process waits to start the command. A short run may end before Wait polls.
+func (w *Watch) Begin() { w.look(&scratch{}) }
+
 // Wait waits for the end of the run. It kills the run when it exceeds a limit, when Breach is closed, or when ctx ends.
 // It returns the exceeded limit, if any. The error is ctx's cause or that of ended, unless the latter is only the exit
 // code.

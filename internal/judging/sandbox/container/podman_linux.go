@@ -33,9 +33,10 @@ type Podman struct {
 
 const podmanRemedy = "install podman: apt-get install podman crun"
 
-// Limits on the time that podman takes to start a run and to remove one.
+// Limits on the time that podman takes to start a run, to say why it did not, and to remove one.
 const (
 	podmanStarts = time.Minute
+	podmanSays   = 5 * time.Second
 	podmanClears = 30 * time.Second
 )
 
@@ -115,8 +116,11 @@ func (r *run) podman(ctx context.Context, podman string, env []string) (sandbox.
 		return sandbox.Result{}, err
 	}
 	if err := r.begin(ctx); err != nil {
-		r.cmd.Process.Kill()
+		kill := time.AfterFunc(podmanSays, func() { r.cmd.Process.Kill() })
+		stop := context.AfterFunc(ctx, func() { r.cmd.Process.Kill() })
 		r.cmd.Wait()
+		kill.Stop()
+		stop()
 		remove(podman, env, name)
 		return sandbox.Result{}, fmt.Errorf("%w: %s", err, complaint(r.stderr.String()))
 	}
@@ -162,7 +166,8 @@ func (r *run) podmanCommand(podman, name string) ([]string, error) {
 	}
 	l := r.spec.Limits
 	argv := []string{
-		podman, "run", "--interactive", "--rm", "--name", name, "--pidfile", r.pidfile(), "--log-driver", "none",
+		podman, "--log-level", "error", // its warnings would be in the run's standard error
+		"run", "--interactive", "--rm", "--name", name, "--pidfile", r.pidfile(), "--log-driver", "none",
 		"--read-only", "--read-only-tmpfs=false", "--cap-drop", "ALL", "--hostname", "box", "--no-hosts", "--passwd=false",
 		"--security-opt", "no-new-privileges", "--security-opt", "seccomp=" + filter, "--security-opt", "mask=/sys",
 		"--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096", "--ulimit", "core=0:0",

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"guild/internal/judging/sandbox"
 )
 
 func TestGivesRange(t *testing.T) {
@@ -54,5 +56,17 @@ func TestPodmanProbeLeavesNothing(t *testing.T) {
 func TestPodmanComplaint(t *testing.T) {
 	if got := complaint("level=warning x\nError: no ids: %!w(<nil>)\n"); got != "no ids" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestPodmanSaysWhy(t *testing.T) {
+	podman := filepath.Join(t.TempDir(), "podman")
+	late := "#!/bin/sh\nexec 3>&- 5<&- 6>&- 7>&-\nls -R /etc >/dev/null 2>&1\necho 'Error: no ids' >&2\nexit 126\n"
+	if err := os.WriteFile(podman, []byte(late), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Podman{Path: podman}.Run(t.Context(), sandbox.Spec{Argv: []string{"/bin/true"}}, sandbox.IO{})
+	if err == nil || !strings.Contains(err.Error(), "no ids") {
+		t.Errorf("got %v", err)
 	}
 }

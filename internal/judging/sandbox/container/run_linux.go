@@ -203,6 +203,7 @@ func (r *run) hold(number []byte, l sandbox.Limits) error {
 	}
 	r.watch = confine.Watch{First: first, Pidfd: fd, Limits: l, Flood: r.flood}
 	r.watch.Group, err = confine.Enclose(first, l)
+	r.watch.Begin()
 	return err
 }
 

@@ -22,8 +22,8 @@ import (
 var templateSource []byte
 
 // hook executes templateSource from descriptor 4. It replaces the blank line before main() in Program.Source, so line
-// numbers in tracebacks are the same as in a cold run.
-const hook = `exec(__import__("posix").read(4, 1<<20), {})`
+// numbers in tracebacks are the same as in a cold run. Without compile, each run would free the syntax tree.
+const hook = `exec(compile(__import__("posix").read(4, 1<<20), "<string>", "exec"), {})`
 
 // templatePatience limits the time in which an interpreter must execute Program.Setup, and later fork.
 const templatePatience = 20 * time.Second

@@ -10,11 +10,11 @@ import (
 	"guild/internal/judging/sandbox"
 	"guild/internal/judging/sandbox/confine"
 	"guild/internal/judging/sandbox/landlock"
-	"guild/internal/judging/sandbox/namespaces"
+	"guild/internal/judging/sandbox/tiers"
 )
 
 func TestExamineRunners(t *testing.T) {
-	for _, r := range []sandbox.Runner{&namespaces.Runner{}, landlock.Runner{}} {
+	for _, r := range tiers.All() {
 		report, err := Examine(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
