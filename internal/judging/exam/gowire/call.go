@@ -192,14 +192,8 @@ func (p *Peer) callback(t reflect.Type, n int, args []reflect.Value) []reflect.V
 }
 
 // serve answers a request.
-func (p *Peer) serve(f frame) {
-	var run func() []reflect.Value
-	var touched []*object
-	p.locked(func() {
-		p.apply(f.extra)
-		run = p.prepare(f)
-		touched = p.objects.settle(p)
-	})
+func (p *Peer) serve(a arrival) {
+	f, touched := a.frame, a.touched
 	here := goroutine()
 	p.mu.Lock()
 	before, nested := p.threads[here]
@@ -225,7 +219,7 @@ func (p *Peer) serve(f frame) {
 				kind, results = raised, []reflect.Value{reflect.ValueOf(&v).Elem()}
 			}
 		}()
-		results = run()
+		results = a.run()
 		done = true
 	}()
 	p.answer(f, kind, results, touched)

@@ -122,10 +122,18 @@ func small(v any) (int, bool) {
 // waiter is a goroutine that waits for an answer, and serves requests for its thread meanwhile.
 type waiter struct {
 	number int
-	frames chan frame
+	take   func(frame) // decodes the answer
+	frames chan arrival
 }
 
-func (w *waiter) give(f frame) string {
+// arrival is a frame that has been decoded.
+type arrival struct {
+	frame
+	run     func() []reflect.Value // what a request asks for
+	touched []*object
+}
+
+func (w *waiter) give(f arrival) string {
 	select {
 	case w.frames <- f:
 		return ""
@@ -226,8 +234,12 @@ func (p *Peer) route(f frame) string {
 		return "the judge has ended this run"
 	}
 	if f.kind == request {
+		a, why := p.arrive(f, nil)
+		if why != "" {
+			return why
+		}
 		if w := p.waiting[f.thread]; w != nil && f.thread != nobody {
-			return w.give(f)
+			return w.give(a)
 		}
 		p.parallel = p.parallel || p.tests
 		p.strays++
@@ -235,7 +247,7 @@ func (p *Peer) route(f frame) string {
 			return "too many threads ask at once"
 		}
 		go func() {
-			p.serve(f)
+			p.serve(a)
 			p.mu.Lock()
 			p.strays--
 			p.mu.Unlock()
@@ -248,10 +260,30 @@ func (p *Peer) route(f frame) string {
 	delete(p.asked, f.number)
 	for _, w := range p.waiting {
 		if w.number == f.number {
-			return w.give(f)
+			a, why := p.arrive(f, w.take)
+			if why != "" {
+				return why
+			}
+			return w.give(a)
 		}
 	}
 	return "" // who asked has ended meanwhile
+}
+
+// arrive decodes a frame, an answer by take; p.mu is held. Frames are decoded in the order in which they come, for a later
+// one may name what an earlier one for another goroutine defines.
+func (p *Peer) arrive(f frame, take func(frame)) (a arrival, why string) {
+	a.frame = f
+	why = fitting(func() {
+		p.apply(f.extra)
+		if f.kind == request {
+			a.run = p.prepare(f)
+		} else {
+			take(f)
+		}
+		a.touched = p.objects.settle(p)
+	})
+	return a, why
 }
 
 // close ends the conversation, once. In a program end does not return, and so neither does close: a test whose goroutine
@@ -316,10 +348,10 @@ func goroutine() int {
 	return n
 }
 
-// ask sends a request, waits for its answer and gives it to take while the tables are locked. Requests for the same
+// ask sends a request, and waits until its answer has been given to take while the tables are locked. Requests for the same
 // thread that arrive before are served here.
 func (p *Peer) ask(op string, args func(*encoder) []byte, take func(frame)) {
-	w, thread, key := &waiter{frames: make(chan frame, 4)}, nobody, 0
+	w, thread, key := &waiter{take: take, frames: make(chan arrival, 4)}, nobody, 0
 	var before *waiter
 	here := goroutine()
 	p.encode(func(e *encoder) {
@@ -361,11 +393,6 @@ func (p *Peer) ask(op string, args func(*encoder) []byte, take func(frame)) {
 			p.serve(f)
 			continue
 		}
-		p.locked(func() {
-			p.apply(f.extra)
-			take(f)
-			p.objects.settle(p)
-		})
 		return
 	}
 	p.close(gone)
@@ -380,15 +407,21 @@ func (p *Peer) locked(f func()) {
 	func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		defer func() {
-			if v := recover(); v != nil {
-				why = fmt.Sprint("a message that does not fit: ", v)
-			}
-		}()
-		f()
+		why = fitting(f)
 	}()
 	if why != "" {
 		p.close(why)
 		runtime.Goexit()
 	}
+}
+
+// fitting runs f, which decodes what arrived, and returns what does not fit.
+func fitting(f func()) (why string) {
+	defer func() {
+		if v := recover(); v != nil {
+			why = fmt.Sprint("a message that does not fit: ", v)
+		}
+	}()
+	f()
+	return ""
 }
