@@ -216,11 +216,11 @@ def main():
                            plugins=[reporter, Smoke()]))
     twins = {}
     if order["first"] and not link.channel.closed:
-        link.mark("test", "")
         try:
+            link.mark("test", "")
             twins = link.twins.found()
-        except Exception:
-            pass  # a class that cannot be tried is no class of values
+        except (Exception, Gone):
+            pass  # a class that cannot be tried is no class of values; why there is nobody to ask is told below
     emit(kind="end", code=code, reported=reporter.reported, decided=link.decided, notes=link.notes,
          closed=link.channel.closed or "", twins=twins)
     os._exit(code)
