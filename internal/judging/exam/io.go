@@ -126,7 +126,7 @@ func (c *ioCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 // prove says what the cases can show if the program passes all.
 func (c *ioCriterion) prove() Finding { return proven("the program", c.cases, c.lies(nil), c.idle) }
 
-// ioAnswer is what a program has printed and left in a case.
+// ioAnswer holds the output, the exit code and the files of a program in one case.
 type ioAnswer struct {
 	run   *RunRecord // nil if the case did not pass
 	files map[string][]byte

@@ -14,7 +14,7 @@ import (
 // answer, such as the exit code and the output of a program. Whether a case passes with it needs no run: the judge has
 // the input and the expectation. docs/JUDGE.md lists the lies.
 
-// lie is what a lie says about one part of the answers.
+// lie answers one part of a case by a rule.
 type lie struct {
 	says   string
 	passes func(i int) bool // whether case i accepts this part of it
@@ -40,7 +40,7 @@ func liar(parts iter.Seq[part], cases []int) string {
 }
 
 // proveCases sets the strength of the cases that passed, and of their criterion. f.Tests has the tests of the cases, in
-// order. name is what answered them. idle reports whether a case passes whatever the answer is.
+// order. name names the program or service that answered. idle reports whether a case passes whatever the answer is.
 //
 // Only the cases that passed count: a delivery that is itself a lie fails the others, and must not gain by that.
 func (f *Finding) proveCases(name string, parts iter.Seq[part], idle func(i int) bool) {
@@ -111,7 +111,7 @@ const (
 
 // same returns rules that answer all cases of a criterion with one text: one that a case has got from the delivery or
 // expects, or all of these together. One case has no other in which such an answer could be wrong: it is a table of
-// answers, and these are what guild.Exposure is about.
+// answers, which guild.Exposure tells about.
 func same(cases int, got, expected []string) []rule {
 	if cases < 2 {
 		return nil

@@ -32,7 +32,7 @@ type Vetting struct {
 	Hints    []string          `json:"hints"`    // what would make them show more
 }
 
-// VettedCriterion is what one criterion can show.
+// VettedCriterion says how strong one criterion can become.
 type VettedCriterion struct {
 	ID        string         `json:"id"`
 	Framework string         `json:"framework"`
@@ -42,7 +42,7 @@ type VettedCriterion struct {
 	Tests     []VettedTest   `json:"tests"`
 }
 
-// VettedTest is what one test can show.
+// VettedTest says whether one test shows anything.
 type VettedTest struct {
 	ID       string         `json:"id"`
 	Layer    string         `json:"layer"`

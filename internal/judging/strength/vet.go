@@ -210,7 +210,7 @@ type liar struct {
 	asked  map[string]bool
 }
 
-// thing is what the liar has shown under a number.
+// thing describes something that the liar has numbered.
 type thing struct {
 	kind byte   // module, function, class, exception, object, awaited: their first letters
 	root string // the name of a module at which it begins
@@ -358,7 +358,7 @@ func (l *liar) failure(class any) any {
 	return e
 }
 
-// operations are what can be asked of every object of the liar's. An operator would decide in the place of the test,
+// operations lists the special methods of every object of the liar's. An operator would decide in the place of the test,
 // which is another matter than a test that shows nothing.
 var operations = strings.Fields("__call__ __len__ __iter__ __next__ __aiter__ __anext__ __contains__ __getitem__ __setitem__ __delitem__ " +
 	"__enter__ __exit__ __str__ __repr__")

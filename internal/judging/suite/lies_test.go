@@ -10,7 +10,7 @@ import (
 	"guild"
 )
 
-// answer is what a lie answers, and whether it refuses the lines.
+// answer holds the lines that a lie prints, or says that it refuses its input.
 type answer struct {
 	out     []string
 	refused bool
