@@ -26,15 +26,15 @@ func TestAttacksAreNotStrong(t *testing.T) {
 				t.Parallel()
 				wait()
 				defer done()
-				attack(t, e, files)
+				tests := under(files, "t", "tests/")
+				attack(t, files, func(delivery map[string]string) Finding { return found(t, e, tests, delivery) })
 			})
 		}
 	}
 }
 
-func attack(t *testing.T, e *Engine, files map[string]string) {
-	tests := under(files, "t", "tests/")
-	forged := found(t, e, tests, under(files, "forged", ""))
+func attack(t *testing.T, files map[string]string, found func(delivery map[string]string) Finding) {
+	forged := found(under(files, "forged", ""))
 	reason, refused := files["refused"]
 	t.Logf("forged: %d of %d passed, %s: %s", Passed(forged.Tests), len(forged.Tests), forged.Strength, forged.Because)
 	if passes := Passed(forged.Tests) == len(forged.Tests); len(forged.Tests) == 0 || passes == refused {
@@ -50,7 +50,7 @@ func attack(t *testing.T, e *Engine, files map[string]string) {
 	if len(honest) == 0 {
 		return
 	}
-	f := found(t, e, tests, honest)
+	f := found(honest)
 	t.Logf("honest: %d of %d passed, %s: %s", Passed(f.Tests), len(f.Tests), f.Strength, f.Because)
 	if Passed(f.Tests) != len(f.Tests) || weighed(f) && f.Strength != guild.Strong {
 		t.Errorf("honest: %d of %d passed, %s (%s), want all, strong", Passed(f.Tests), len(f.Tests), f.Strength, f.Because)

@@ -19,6 +19,7 @@ import (
 	"guild/internal/judging/exam/gostub"
 	"guild/internal/judging/exam/gowire"
 	"guild/internal/judging/sandbox"
+	"guild/internal/judging/strength"
 )
 
 // Places in the sandboxes of split Go tests.
@@ -50,6 +51,7 @@ type goSplit struct {
 type goOutcome struct {
 	tests   map[string]guild.Test // those with a result
 	because map[string]string     // test → why it was not split
+	again   []rerun
 }
 
 // splitGo runs the tests that can be split: in a sandbox with stubs in place of the delivered packages, which ask the
@@ -327,7 +329,7 @@ func (s *goSplit) runPackage(ctx context.Context, dir string, number int, out *g
 	l.Output = maxDescription
 	work := path.Join(sandbox.Workspace, dir)
 	examiner := &half{spec: sandbox.Spec{
-		Argv: []string{binaryDir + "/program", "-test.paniconexit0", "-test.timeout=0"}, Env: environment("GOMAXPROCS=2"),
+		Argv: []string{binaryDir + "/program", "-test.paniconexit0", "-test.timeout=0"}, Env: environment("GOMAXPROCS=2", "GUILD_MARKS=1"),
 		Copies: copies, Dir: work, Limits: l,
 	}}
 	subject := &half{spec: sandbox.Spec{
@@ -335,9 +337,13 @@ func (s *goSplit) runPackage(ctx context.Context, dir string, number int, out *g
 		Env:  environment("GOMAXPROCS=2"), Limits: s.limits(),
 		Copies: append(s.layout.copies(true, ownGo), sandbox.Copy{Host: filepath.Join(s.binaries, "guild-subject"), Inside: binaryDir}),
 	}}
-	if _, err := s.runBoth(ctx, examiner, subject, nil); err != nil {
+	recording, err := s.runBoth(ctx, examiner, subject, nil)
+	if err != nil {
 		return err
 	}
+	spec := examiner.spec
+	spec.Argv = append(slices.Clip(spec.Argv), "-test.count=1000000") // until the judge ends it
+	out.again = append(out.again, rerun{strength.Run{Recording: recording}, spec})
 	s.f.Runs = append(s.f.Runs, examiner.record("tests of "+dir), subject.record("delivery"))
 	s.f.Usage = s.f.Usage.Add(examiner.result.Usage).Add(subject.result.Usage)
 	s.f.Breaches = append(s.f.Breaches, subject.result.Breaches...)

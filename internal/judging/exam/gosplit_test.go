@@ -48,9 +48,11 @@ func TestHonestGoProgramsPass(t *testing.T) {
 			wait()
 			defer done()
 			want := guild.Strong
-			if reason, weak := files["weak"]; weak {
-				t.Logf("weak: %s", strings.TrimSpace(reason))
-				want = guild.Weak
+			reason := ""
+			for _, s := range []guild.Strength{guild.Mixed, guild.Weak} {
+				if text, is := files[string(s)]; is {
+					want, reason = s, strings.TrimSpace(text)
+				}
 			}
 			f := foundGo(t, e, files, "a")
 			if len(f.Tests) == 0 || Passed(f.Tests) != len(f.Tests) || f.Fault != "" || len(f.Breaches) > 0 || f.Strength != want {
@@ -60,10 +62,39 @@ func TestHonestGoProgramsPass(t *testing.T) {
 					t.Logf("%s: exit %d\n%s%s%.300s", run.Argv, run.Result.Exit, run.Stdout, run.Stderr, run.Results)
 				}
 			}
-			if reason := strings.TrimSpace(files["weak"]); f.Strength == guild.Weak && !strings.Contains(f.Because, reason) {
+			if !strings.Contains(f.Because, reason) {
 				t.Errorf("because %q, want %q", f.Because, reason)
 			}
 		})
+	}
+}
+
+// goFiles returns the files of an archive that is one program.
+func goFiles(t *testing.T, archive string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for dir, inside := range programs(t, archive) {
+		for name, text := range inside {
+			files[dir+"/"+name] = text
+		}
+	}
+	return files
+}
+
+// TestGoAttacksAreNotStrong examines a delivery that passes all tests without solving any task.
+func TestGoAttacksAreNotStrong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a program")
+	}
+	f := foundGo(t, goEngine(t), goFiles(t, "goattacks.txtar"), "a")
+	if len(f.Tests) < 12 || Passed(f.Tests) != len(f.Tests) {
+		t.Errorf("%d of %d passed, want all of 12 at least", Passed(f.Tests), len(f.Tests))
+		unpassed(t, f)
+	}
+	for _, test := range f.Tests {
+		if test.Strength != guild.Weak {
+			t.Errorf("%s is %s (%s), want weak", test.ID, test.Strength, test.Because)
+		}
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"guild"
 	"guild/internal/judging/exam/gostub"
 	"guild/internal/judging/sandbox"
+	"guild/internal/judging/strength"
 )
 
 // Additions to the limits of a judged run, for compiling.
@@ -108,8 +109,7 @@ func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 	if s.alone != nil {
 		f.blameGo(s.alone)
 	}
-	s.strength(split)
-	return nil
+	return s.strength(ctx, split, alone)
 }
 
 // goTest returns the result of one test.
@@ -131,30 +131,62 @@ func goTest(id string, split *goOutcome, alone map[string]guild.Test) guild.Test
 	if t.State != guild.TestPassed {
 		return t
 	}
-	t.Strength = guild.Strong
-	switch {
-	case !ran || both:
+	if !ran || both {
 		t.Strength, t.Because = guild.Weak, cut(why)
-	case t.Decided > 0:
-		t.Strength, t.Because = guild.Weak, "the delivery decides in it"
 	}
 	return t
 }
 
-// strength makes a finding weak if a test was not run apart from the delivery, or passed by what the delivery says.
-func (s *goSplit) strength(split *goOutcome) {
-	f := s.f
-	f.Strength, f.Because = guild.Strong, "the tests ran in a sandbox of their own, and what decides was compared there"
+// strength finds the strength of the tests that passed apart from the delivery. The others are weak, and with one of them
+// the criterion is not strong.
+func (s *goSplit) strength(ctx context.Context, split *goOutcome, alone map[string]guild.Test) error {
+	f, apart := s.f, map[string]bool{}
+	because := map[string]string{}
+	var passed []string
 	for _, t := range f.Tests {
 		f.Decided += t.Decided
-		why := t.Because
-		if _, ran := split.tests[t.ID]; !ran {
-			why = cmp.Or(split.because[t.ID], why)
-		}
-		if why != "" && f.Strength == guild.Strong {
-			f.Strength, f.Because = guild.Weak, cut(t.ID+": "+why)
+		_, both := alone[t.ID]
+		_, ran := split.tests[t.ID]
+		apart[t.ID] = ran && !both
+		because[t.ID] = cmp.Or(t.Because, split.because[t.ID])
+		if t.State == guild.TestPassed && apart[t.ID] {
+			passed = append(passed, t.ID)
 		}
 	}
+	if err := s.proveRounds(ctx, f, strength.Go, split.again, passed, func(id string) string { return id }); err != nil {
+		return err
+	}
+	carried := f.carried
+	f.carried = func(ids []string) (guild.Strength, string) {
+		var known []string
+		why := ""
+		for _, id := range ids {
+			if apart[id] {
+				known = append(known, id)
+			} else {
+				why = cmp.Or(why, cut(id+": "+because[id]))
+			}
+		}
+		if len(known) == 0 && why != "" {
+			return guild.Weak, why
+		}
+		if carried == nil {
+			return guild.Strong, f.Because
+		}
+		found, counts := carried(known)
+		if found == guild.Strong && why != "" {
+			return guild.Mixed, why
+		}
+		return found, counts
+	}
+	var ids []string
+	for _, t := range f.Tests {
+		if t.State == guild.TestPassed || !apart[t.ID] {
+			ids = append(ids, t.ID)
+		}
+	}
+	f.Strength, f.Because = f.carried(ids)
+	return nil
 }
 
 // inproc runs tests with the delivery, in one process for each package. go itself reports only that a test failed, so a

@@ -24,13 +24,14 @@ const (
 	idiomsEnd   = "\n\n"
 )
 
-// TestIdioms examines the honest suites of testdata/idioms_*.txtar, which must pass, and compares their strength with
+// TestIdioms examines the honest suites of testdata/*idioms*.txtar, which must pass, and compares their strength with
 // the table in docs/JUDGE.md.
 func TestIdioms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a hundred sandboxes")
 	}
-	archives, err := filepath.Glob("testdata/idioms_*.txtar")
+	archives, err := filepath.Glob("testdata/*idioms*.txtar")
+	archives = slices.DeleteFunc(archives, func(name string) bool { return filepath.Base(name) == "goidioms.txtar" })
 	if err != nil || len(archives) == 0 {
 		t.Fatal("no idioms", err)
 	}
@@ -68,11 +69,38 @@ func TestIdioms(t *testing.T) {
 			})
 		}
 	})
+	for name, row := range goIdioms(t) {
+		rows[name] = row
+	}
 	if *update {
 		writeIdioms(t, rows)
 	} else if !t.Failed() && !maps.Equal(rows, documented) {
 		t.Errorf("the table of idioms in docs/JUDGE.md is not up to date: run this test with -update\n%s", strings.Join(slices.Sorted(maps.Values(rows)), "\n"))
 	}
+}
+
+// goIdioms examines the honest suites in Go, which are packages of one module, and returns their rows of the table.
+func goIdioms(t *testing.T) map[string]string {
+	f := foundGo(t, goEngine(t), goFiles(t, "goidioms.txtar"), "a")
+	if len(f.Tests) < 15 || Passed(f.Tests) != len(f.Tests) || f.Fault != "" {
+		t.Errorf("%d of %d passed, %q", Passed(f.Tests), len(f.Tests), f.Fault)
+		unpassed(t, f)
+	}
+	counts := map[string]map[guild.Strength]int{}
+	for _, test := range f.Tests {
+		t.Logf("%s: %s %s", test.ID, test.Strength, test.Because)
+		name := "go_" + goDir(test.ID)
+		if counts[name] == nil {
+			counts[name] = map[guild.Strength]int{}
+		}
+		counts[name][test.Strength]++
+	}
+	rows := map[string]string{}
+	for name, n := range counts {
+		rows[name] = fmt.Sprintf("| %s | %d | %d | %d | %d |", strings.ReplaceAll(name, "_", " "),
+			n[guild.Strong]+n[guild.Mixed]+n[guild.Weak], n[guild.Strong], n[guild.Mixed], n[guild.Weak])
+	}
+	return rows
 }
 
 // installed reports whether the machine's Python has a module. Without a name nothing is needed.
@@ -83,7 +111,14 @@ func installed(t *testing.T, module string) bool {
 
 // idiom examines an honest suite and returns its row of the table.
 func idiom(t *testing.T, e *Engine, name string, files map[string]string) string {
-	f := found(t, e, under(files, "t", "tests/"), under(files, "honest", ""))
+	var f Finding
+	honest := under(files, "honest", "")
+	if strings.HasPrefix(name, "javascript_") || strings.HasPrefix(name, "jest_") {
+		needNode(t)
+		f = foundScript(t, files, honest)
+	} else {
+		f = found(t, e, under(files, "t", "tests/"), honest)
+	}
 	if len(f.Tests) < 2 || Passed(f.Tests) != len(f.Tests) || f.Fault != "" || len(f.Breaches) > 0 {
 		t.Errorf("%d of %d passed, %q, %v", Passed(f.Tests), len(f.Tests), f.Fault, f.Breaches)
 		unpassed(t, f)

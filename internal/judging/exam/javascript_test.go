@@ -54,7 +54,7 @@ func scriptBundle(t *testing.T, framework, mode string, parts ...map[string]stri
 
 // TestHonestScripts runs the programs of scripts.txtar in mode split, and those that do not need what split mode
 // cannot do must pass, strongly. A program with NAME/inproc needs it; the file has the message that says so. One with
-// NAME/weak asks for the delivery's own word. Those with NAME/jest are for jest.
+// NAME/weak or NAME/mixed has that strength; the file says why. Those with NAME/jest are for jest.
 func TestHonestScripts(t *testing.T) {
 	needNode(t)
 	if testing.Short() {
@@ -81,8 +81,14 @@ func TestHonestScripts(t *testing.T) {
 				inprocNeeded(t, f, strings.TrimSpace(want))
 				return
 			}
-			_, weak := files["weak"]
-			if len(f.Tests) == 0 || Passed(f.Tests) != len(f.Tests) || (f.Strength == guild.Strong) == weak || f.Fault != "" || len(f.Breaches) > 0 {
+			want := guild.Strong
+			for _, s := range []guild.Strength{guild.Mixed, guild.Weak} {
+				if reason, is := files[string(s)]; is {
+					t.Logf("%s: %s", s, strings.TrimSpace(reason))
+					want = s
+				}
+			}
+			if len(f.Tests) == 0 || Passed(f.Tests) != len(f.Tests) || f.Strength != want || f.Fault != "" || len(f.Breaches) > 0 {
 				unpassed(t, f)
 				t.Errorf("%s because %q, %d decided; fault %q, violations %v", f.Strength, f.Because, f.Decided, f.Fault, f.Breaches)
 			}
@@ -145,6 +151,33 @@ func TestForgedScripts(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestScriptAttacksAreNotStrong examines deliveries that pass without solving the task, as TestAttacksAreNotStrong does.
+func TestScriptAttacksAreNotStrong(t *testing.T) {
+	needNode(t)
+	if testing.Short() {
+		t.Skip("runs many sandboxes")
+	}
+	wait, done := some()
+	for name, files := range programs(t, "scriptattacks.txtar") {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wait()
+			defer done()
+			attack(t, files, func(delivery map[string]string) Finding { return foundScript(t, files, delivery) })
+		})
+	}
+}
+
+// foundScript examines a delivery with the tests of a program in JavaScript.
+func foundScript(t *testing.T, files, delivery map[string]string) Finding {
+	t.Helper()
+	framework := "node-test"
+	if _, is := files["jest"]; is {
+		framework = "jest"
+	}
+	return scriptExamined(t, scriptBundle(t, framework, modeSplit, under(files, "t", "tests/")), deliver(t, delivery))
 }
 
 func TestScriptWire(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,11 +15,12 @@ import (
 
 	"guild"
 	"guild/internal/judging/sandbox"
+	"guild/internal/judging/strength"
 )
 
 // nodePrograms are the programs of JavaScript examinations. Their own comments say what they guarantee.
 //
-//go:embed javascript/*.cjs javascript/reporter.mjs
+//go:embed javascript/*.cjs javascript/*.mjs
 var nodePrograms embed.FS
 
 // nodePlace is the directory of the programs in a sandbox. jest does not transform what is below node_modules.
@@ -64,23 +64,23 @@ type nodeParts struct {
 //
 // A file has sandboxes of its own, since a runner gives each file fresh modules, too.
 func (c *nodeCriterion) split(ctx context.Context, j *examination, f *Finding, files []string) error {
-	f.Strength = guild.Strong
-	f.Because = "the tests ran in a sandbox of their own, and what decides was compared there"
 	p, err := c.parts(j)
 	if err != nil {
 		return err
 	}
-	expected, vacuous, err := c.listSplit(ctx, j, p, files)
+	expected, err := c.listSplit(ctx, j, p, files)
 	if err != nil {
 		return err
 	}
+	var again []rerun
 	var reports []nodeReport
 	broken, ran := map[string]string{}, ""
 	for _, file := range files {
-		examiner, subject, err := c.pair(ctx, j, p, file)
+		examiner, subject, recording, err := c.pair(ctx, j, p, file)
 		if err != nil {
 			return err
 		}
+		again = append(again, rerun{strength.Run{Recording: recording, Prefix: file + "::"}, c.again(j, p, file)})
 		for _, h := range []*half{examiner, subject} {
 			run := h.record("")
 			run.Argv = h.spec.Argv
@@ -112,49 +112,23 @@ func (c *nodeCriterion) split(ctx context.Context, j *examination, f *Finding, f
 	for i := range f.Tests {
 		t := &f.Tests[i]
 		f.Decided += t.Decided
-		_, name, counted := strings.Cut(t.ID, "] ") // of one of a number of tests
-		switch {
-		case t.State != guild.TestPassed:
-		case t.Decided > 0:
-			t.Strength, t.Because = guild.Weak, "the delivery decides it"
-		case vacuous[t.ID] || counted && vacuous[name]:
-			t.Strength, t.Because = guild.Weak, "it passes with something that computes nothing"
-		default:
-			t.Strength = guild.Strong
-		}
 		file, _, _ := strings.Cut(t.ID, "::")
 		if t.State == guild.TestMissing && t.Message == "" {
 			t.Message = cut(broken[file])
 		}
 	}
-	f.carried = f.strongTests
 	if ran != "" {
-		f.carried, f.Strength, f.Decided = nil, guild.Weak, max(f.Decided, 1)
+		f.Strength, f.Decided = guild.Weak, max(f.Decided, 1)
 		f.Because = "what the delivery may have made ran beside the tests: " + cut(ran)
-		for i := range f.Tests {
-			f.Tests[i].Strength, f.Tests[i].Because = "", ""
+		return nil
+	}
+	// The runner names a test as the report does, without what stands before the names of a number of tests.
+	return j.proveRounds(ctx, f, strength.JavaScript, again, passedTests(f.Tests), func(id string) string {
+		if _, name, counted := strings.Cut(id, "] "); counted && c.tests > 0 {
+			return name
 		}
-	}
-	return nil
-}
-
-// strongTests returns the strength of a criterion from those of its tests that passed and count.
-func (f *Finding) strongTests(ids []string) (guild.Strength, string) {
-	strong := 0
-	for _, t := range f.Tests {
-		if t.Strength == guild.Strong && slices.Contains(ids, t.ID) {
-			strong++
-		}
-	}
-	counts := fmt.Sprintf("%d of %d tests are strong", strong, len(ids))
-	switch strong {
-	case len(ids):
-		return guild.Strong, counts
-	case 0:
-		return guild.Weak, counts
-	default:
-		return guild.Mixed, counts
-	}
+		return id
+	})
 }
 
 // parts prepares what the runs have in common.
@@ -162,6 +136,10 @@ func (c *nodeCriterion) parts(j *examination) (p nodeParts, err error) {
 	if c.jest {
 		if p.jest, p.config, err = j.findJest(); err != nil {
 			return p, err
+		}
+		// Else the tests' side begins with the first module of the delivery, perhaps within a test.
+		if rest, own := strings.CutPrefix(p.config, "{"); own {
+			p.config = `{"setupFilesAfterEnv":["` + nodePlace + `/jest-setup.cjs"],` + rest
 		}
 	}
 	stubs := map[string]string{}
@@ -268,8 +246,9 @@ func (c *nodeCriterion) spec(j *examination, p nodeParts, file string) sandbox.S
 }
 
 // pair runs one file of the tests, and the delivery.
-func (c *nodeCriterion) pair(ctx context.Context, j *examination, p nodeParts, file string) (examiner, subject *half, err error) {
+func (c *nodeCriterion) pair(ctx context.Context, j *examination, p nodeParts, file string) (examiner, subject *half, recording *strength.Recording, err error) {
 	examiner = &half{spec: c.spec(j, p, file)}
+	examiner.spec.Env = append(examiner.spec.Env, "GUILD_MARKS=1")
 	examiner.spec.Limits.Wall += examinerWall
 	examiner.spec.Limits.CPU = min(examiner.spec.Limits.CPU+examinerCPU, sandbox.DefaultCPU)
 	subject = &half{spec: j.nodeSpec(true)}
@@ -278,12 +257,26 @@ func (c *nodeCriterion) pair(ctx context.Context, j *examination, p nodeParts, f
 	if len(c.build) > 0 {
 		build, err := json.Marshal(c.build)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		subject.spec.Env = append(subject.spec.Env, "GUILD_BUILD="+string(build))
 	}
-	_, err = j.runBoth(ctx, examiner, subject, nil)
-	return examiner, subject, err
+	recording, err = j.runBoth(ctx, examiner, subject, nil)
+	return examiner, subject, recording, err
+}
+
+// again returns the sandbox in which a file of the tests runs again, answered by the judge.
+func (c *nodeCriterion) again(j *examination, p nodeParts, file string) sandbox.Spec {
+	s := c.spec(j, p, file)
+	s.Env = append(s.Env, "GUILD_MARKS=1", "GUILD_AGAIN=1")
+	if c.jest {
+		s.Argv = append(s.Argv, "--testTimeout=2000")
+	} else {
+		s.Argv = []string{"node", "--require", nodePlace + "/node.cjs", "--test-reporter-destination=stdout",
+			"--test-reporter=data:text/javascript,export default async function* (all) { for await (const one of all); }",
+			nodePlace + "/rounds.mjs", file}
+	}
+	return s
 }
 
 // alone runs one file of the tests with something in the place of the delivery that answers everything with itself.
@@ -300,27 +293,23 @@ func (c *nodeCriterion) alone(ctx context.Context, j *examination, p nodeParts, 
 	return reports, &f, nil
 }
 
-// listSplit runs the tests without the delivery, and returns them with their number, and those that passed: they prove
-// nothing.
-func (c *nodeCriterion) listSplit(ctx context.Context, j *examination, p nodeParts, files []string) (expected map[string]int, vacuous map[string]bool, err error) {
-	expected, vacuous = map[string]int{}, map[string]bool{}
+// listSplit runs the tests without the delivery, and returns them with their number.
+func (c *nodeCriterion) listSplit(ctx context.Context, j *examination, p nodeParts, files []string) (map[string]int, error) {
+	expected := map[string]int{}
 	for _, file := range files {
 		reports, f, err := c.alone(ctx, j, p, file)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if len(reports) == 0 && c.tests == 0 {
-			return nil, nil, undecided("the tests of %s cannot be listed without the delivery: say how many tests there are (%q): %s",
+			return nil, undecided("the tests of %s cannot be listed without the delivery: say how many tests there are (%q): %s",
 				file, "tests", cut(f.Fault))
 		}
 		for _, r := range reports {
 			expected[r.ID]++
-			if r.State == guild.TestPassed {
-				vacuous[r.ID] = true
-			}
 		}
 	}
-	return expected, vacuous, nil
+	return expected, nil
 }
 
 // blame determines the cause of breaches in the tests' sandbox, as that of a Python criterion does.

@@ -213,11 +213,13 @@ func recent(list []told, alone bool) map[string]any {
 }
 
 // repeats returns the names whose answers are all copies, each with the place.
-func (s *script) repeats() map[string]string {
+func repeats(scripts []*script) map[string]string {
 	answers := map[string][]*exchange{}
-	for _, x := range s.exchanges {
-		if x.test > 0 && (x.kind == plain || x.kind == predicate) && len(x.steps) > 0 {
-			answers[x.name] = append(answers[x.name], x)
+	for _, s := range scripts {
+		for _, x := range s.exchanges {
+			if x.test > 0 && (x.kind == plain || x.kind == predicate) && len(x.steps) > 0 && !x.promises() {
+				answers[x.name] = append(answers[x.name], x)
+			}
 		}
 	}
 	found := map[string]string{}

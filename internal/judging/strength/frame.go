@@ -139,6 +139,10 @@ func numbered(v any) (number int64, defines, ok bool) {
 		number, ok = integer(payload)
 		return number, false, ok
 	}
+	if tag == "p" {
+		number, ok = integer(payload)
+		return number, true, ok
+	}
 	parts, isList := payload.([]any)
 	if !isList || len(parts) == 0 || tag == "t" || tag == "z" || tag == "c" || tag == "r" || tag == "l" || tag == "v" || tag == "a" {
 		return 0, false, false

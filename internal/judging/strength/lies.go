@@ -8,138 +8,257 @@ import (
 
 // lie is a rule by which a name is answered for, whatever it is asked.
 type lie struct {
-	says  string // in words, for the customer
-	tell  func(*replay, frame) frame
-	empty bool // it empties containers that it is given, and shows nothing where it is given none
-	keeps bool // an argument of an earlier call
-	joint bool // several names may tell it together
-	ends  bool // only where something is gone through
+	says  string                             // in words, for the customer
+	tell  func(*replay, frame) (frame, bool) // false if it has no answer of the right type
+	empty bool                               // it empties containers that it is given, and shows nothing where it is given none
+	keeps bool                               // an argument of an earlier call
+	joint bool                               // several names may tell it together
+	ends  bool                               // only where something is gone through
+	needs func(s *script, x *exchange) bool  // what a recorded exchange must have for it to differ from the others; nil for nothing
+}
+
+// Needs of lies. One that has nothing to give back is as good as a constant.
+func needsArgument(i int) func(*script, *exchange) bool {
+	return func(_ *script, x *exchange) bool { return len(arguments(x.request)) > i }
+}
+
+func needsItems(s *script, x *exchange) bool {
+	first := at(arguments(x.request), 0)
+	_, isText := first.(string)
+	tag, _ := tagged(first)
+	return isText || tag == "t" || s.lang.container(tag)
+}
+
+func needsContainers(s *script, x *exchange) bool { return len(s.containers(x.request)) > 0 }
+
+func needsStep(s *script, x *exchange) bool { return s.stepping(x.request) }
+
+// needsTag is the need of a lie that is a value of a type: an answer of such a type.
+func needsTag(tags string) func(*script, *exchange) bool {
+	return func(_ *script, x *exchange) bool {
+		if len(x.steps) == 0 {
+			return false
+		}
+		value := x.steps[len(x.steps)-1].value
+		tag, _ := tagged(value)
+		if _, isNumber := value.(json.Number); isNumber {
+			tag = "number"
+		}
+		return hasTag(tags, tag)
+	}
 }
 
 // covers reports whether the lie answers a request that is about a name. about is a name, or "*" and how it ends. A lie
 // about all names leaves alone what only hangs things together, such as the making of objects.
-func (l *lie) covers(about string, f frame, name string, recorded *exchange) bool {
+func (l *lie) covers(about string, f frame, s *script, recorded *exchange) bool {
+	name := s.nameOf(f)
 	switch f.op {
 	case "call", "method", "op", "await":
-		operation, _ := at(f.args, 0).(string)
-		next := f.op == "op" && (operation == "__next__" || operation == "__anext__")
-		if l.ends || next { // any other lie would never come to an end
-			return l.ends && next && name == about
+		if next := s.stepping(f); l.ends || next { // any other lie would never come to an end
+			return l.ends && next && name == about && (recorded == nil || !recorded.promises() || f.op == "await")
 		}
-		if f.op == "op" && (operation == "__iter__" || operation == "__aiter__") {
+		operation, _ := at(f.args, 0).(string)
+		symbol, _ := tagged(at(f.args, 1))
+		if f.op == "op" && operation == "own" && l.says == "always true" { // that is what an honest object says
 			return false
+		}
+		if f.op == "op" && (operation == "__iter__" || operation == "__aiter__") || f.op == "method" && symbol == "y" {
+			return false
+		}
+		if recorded != nil && recorded.promises() && f.op != "await" {
+			return false // what the promise brings is lied about
 		}
 	case "get":
 		if l.ends {
 			return false
 		}
 		// Only what is known to be data is replaced: a function must stay one to be called.
-		if l.empty || recorded != nil && !recorded.evident() {
+		if l.empty || recorded != nil && !recorded.evident(s.lang) {
 			return false
 		}
 	default:
 		return false
 	}
 	if end, joint := strings.CutPrefix(about, "*"); joint {
-		return strings.HasSuffix(name, end) && recorded != nil && recorded.evident()
+		return strings.HasSuffix(name, end) && recorded != nil && recorded.evident(s.lang)
 	}
 	return name == about
 }
 
 // evident reports whether an answer is data that the examiner can look at.
-func (x *exchange) evident() bool {
+func (x *exchange) evident(l *Language) bool {
 	last := len(x.steps) - 1
-	if (x.kind != plain && x.kind != predicate && x.kind != shown) || last < 0 {
+	if (!x.kind.judged() && x.kind != shown) || last < 0 {
+		return false
+	}
+	value := x.steps[last].value
+	tag, _ := tagged(value)
+	found := hasTag(l.opaque, tag)
+	if l.typed {
+		each(value, func(v any) {
+			tag, _ := tagged(v)
+			found = found || hasTag(l.opaque, tag)
+		})
+	}
+	return !found
+}
+
+// promises reports whether an answer is a promise of JavaScript's.
+func (x *exchange) promises() bool {
+	last := len(x.steps) - 1
+	if last < 0 {
 		return false
 	}
 	tag, _ := tagged(x.steps[last].value)
-	return tag != "h" && tag != "k" && tag != "C" && tag != "E"
+	return tag == "p"
 }
 
-func says(v any) frame { return frame{kind: answer, value: v} }
+func says(v any) (frame, bool) { return say(v), true }
 
-// lies returns the table, for a recording. docs/JUDGE.md lists it.
-func lies(s *script) []*lie {
-	var table []*lie
-	constant := func(words string, v any) {
-		table = append(table, &lie{says: words, joint: true, tell: func(*replay, frame) frame { return says(v) }})
+func say(v any) frame { return frame{kind: answer, value: v} }
+
+// pythonLies returns the table of Python.
+func pythonLies(thrown, _ []any) []*lie {
+	table := constant(pythonConstants)
+	for _, c := range []struct{ words, tag string }{{"an empty dict", "D"}, {"an empty list", "L"}, {"an empty set", "S"}} {
+		table = append(table, empty(c.words, c.tag))
 	}
-	for _, c := range constants {
-		constant("always "+c.words, c.value)
-	}
-	for words, tag := range map[string]string{"list": "L", "dict": "D", "set": "S"} {
-		table = append(table, &lie{says: "an empty " + words, tell: func(r *replay, _ frame) frame {
-			return says(map[string]any{tag: []any{literal(r.fresh()), []any{}}})
-		}})
-	}
-	slices.SortFunc(table[len(constants):], func(a, b *lie) int { return strings.Compare(a.says, b.says) })
 	table = append(table,
-		&lie{says: "an empty tuple", tell: func(*replay, frame) frame { return says(map[string]any{"t": []any{}}) }},
-		&lie{says: "two empty lists", tell: func(r *replay, _ frame) frame {
+		&lie{says: "an empty tuple", tell: func(*replay, frame) (frame, bool) { return says(map[string]any{"t": []any{}}) }},
+		&lie{says: "two empty lists", tell: func(r *replay, _ frame) (frame, bool) {
 			return says(map[string]any{"t": []any{r.list(), r.list()}})
-		}},
-		&lie{says: "a list of its first argument", tell: func(r *replay, f frame) frame {
-			return says(r.list(back(at(arguments(f), 0))))
-		}},
-		&lie{says: "the first item of its first argument", tell: func(r *replay, f frame) frame { return says(item(f, 0)) }},
-		&lie{says: "the last item of its first argument", tell: func(r *replay, f frame) frame { return says(item(f, -1)) }},
-	)
-	for i, words := range []string{"its first argument", "its second argument"} {
-		table = append(table, &lie{says: words, tell: func(_ *replay, f frame) frame { return says(back(at(arguments(f), i))) }})
-	}
-	table = append(table,
-		&lie{says: "the last argument of the call before", keeps: true, tell: func(r *replay, f frame) frame { return says(r.earlier(len(r.calls)-1, true)) }},
-		&lie{says: "the first argument of the call before", keeps: true, tell: func(r *replay, f frame) frame { return says(r.earlier(len(r.calls)-1, false)) }},
-		&lie{says: "an argument of the first call", keeps: true, tell: func(r *replay, f frame) frame { return says(r.earlier(0, true)) }},
-		&lie{says: "what it was given for a token", joint: true, tell: byToken},
-	)
-	table = append(table, &lie{says: "nothing to go through", ends: true, tell: func(r *replay, f frame) frame {
+		}})
+	table = append(table, given()...)
+	table = append(table, &lie{says: "nothing to go through", ends: true, needs: needsStep, tell: func(r *replay, f frame) (frame, bool) {
 		class := "builtins.StopIteration"
 		if at(f.args, 0) == any("__anext__") {
 			class = "builtins.StopAsyncIteration"
 		}
-		return frame{kind: raised, value: r.exception(class)}
+		return frame{kind: raised, value: r.exception(class)}, true
 	}})
-	for _, e := range s.raised {
-		table = append(table, &lie{says: "an exception that the tests expect", tell: func(r *replay, f frame) frame {
+	table = append(table, exceptions(thrown)...)
+	return append(table, emptied(table, "an empty list", "an empty dict", "always None", "its first argument", "always 0", "always True")...)
+}
+
+// scriptLies returns the table of JavaScript.
+func scriptLies(thrown, _ []any) []*lie {
+	table := constant(scriptConstants)
+	for _, c := range []struct{ words, tag string }{{"an empty array", "L"}, {"an empty object", "D"}, {"an empty map", "P"}, {"an empty set", "S"}} {
+		l := empty(c.words, c.tag)
+		l.needs = needsTag("L D G P S")
+		table = append(table, l)
+	}
+	table = append(table, &lie{says: "two empty arrays", needs: needsTag("L D G P S"), tell: func(r *replay, _ frame) (frame, bool) {
+		return says(r.list(r.list(), r.list()))
+	}})
+	for _, l := range table {
+		switch l.says {
+		case "always NaN", "always -1":
+			l.needs = needsTag("number f")
+		case "always 0n":
+			l.needs = needsTag("i")
+		}
+	}
+	table = append(table, given()...)
+	table = append(table,
+		&lie{says: "itself", tell: func(_ *replay, f frame) (frame, bool) {
+			n, _, ok := numbered(at(f.args, 0))
+			return frame{kind: answer, value: known(n)}, ok && f.op == "method"
+		}},
+		&lie{says: "nothing to go through", ends: true, needs: needsStep, tell: func(r *replay, _ frame) (frame, bool) {
+			return says(map[string]any{"D": []any{literal(r.fresh()), []any{"value", undefined, "done", true}}})
+		}})
+	table = append(table, exceptions(thrown)...)
+	return append(table, emptied(table, "an empty array", "an empty object", "always undefined", "its first argument", "always 0", "always true")...)
+}
+
+// constant returns the lies that are one value.
+func constant(list []word) []*lie {
+	var table []*lie
+	for _, c := range list {
+		table = append(table, &lie{says: "always " + c.words, joint: true, tell: func(*replay, frame) (frame, bool) { return says(c.value) }})
+	}
+	return table
+}
+
+func empty(words, tag string) *lie {
+	return &lie{says: words, tell: func(r *replay, _ frame) (frame, bool) {
+		return says(map[string]any{tag: []any{literal(r.fresh()), []any{}}})
+	}}
+}
+
+// given returns the lies that give something back that was given.
+func given() []*lie {
+	table := []*lie{
+		{says: "a list of its first argument", needs: needsArgument(0), tell: func(r *replay, f frame) (frame, bool) {
+			return says(r.list(back(at(arguments(f), 0))))
+		}},
+		{says: "the first item of its first argument", needs: needsItems, tell: func(_ *replay, f frame) (frame, bool) { return says(item(f, 0)) }},
+		{says: "the last item of its first argument", needs: needsItems, tell: func(_ *replay, f frame) (frame, bool) { return says(item(f, -1)) }},
+	}
+	for i, words := range []string{"its first argument", "its second argument"} {
+		table = append(table, &lie{says: words, needs: needsArgument(i), tell: func(_ *replay, f frame) (frame, bool) { return says(back(at(arguments(f), i))) }})
+	}
+	return append(table,
+		&lie{says: "the last argument of the call before", keeps: true, tell: func(r *replay, f frame) (frame, bool) { return says(r.earlier(len(r.calls)-1, true)) }},
+		&lie{says: "the first argument of the call before", keeps: true, tell: func(r *replay, f frame) (frame, bool) { return says(r.earlier(len(r.calls)-1, false)) }},
+		&lie{says: "an argument of the first call", keeps: true, tell: func(r *replay, f frame) (frame, bool) { return says(r.earlier(0, true)) }},
+		&lie{says: "what it was given for a token", joint: true, needs: needsArgument(0), tell: byToken},
+	)
+}
+
+// exceptions returns the lies that raise what the tests have seen.
+func exceptions(seen []any) []*lie {
+	var table []*lie
+	for _, e := range seen {
+		table = append(table, &lie{says: "an exception that the tests expect", tell: func(r *replay, f frame) (frame, bool) {
 			v, ok := r.now(e)
 			if !ok {
 				return says(nil)
 			}
-			return frame{kind: raised, value: v}
+			return frame{kind: raised, value: v}, true
 		}})
 	}
-	// A container that is emptied first makes a loop over it check nothing.
-	var emptied []*lie
-	for _, l := range table {
-		if slices.Contains(afterEmptying, l.says) {
-			emptied = append(emptied, &lie{says: l.says + ", and it empties what it is given", empty: true, tell: func(r *replay, f frame) frame {
-				to := l.tell(r, f)
-				var updates []any
-				for _, n := range containers(f) {
-					updates = append(updates, []any{literal(n), []any{}})
-				}
-				if updates != nil {
-					to.extra = map[string]any{"u": updates}
-				}
-				return to
-			}})
-		}
-	}
-	return append(table, emptied...)
+	return table
 }
 
-var afterEmptying = []string{"an empty list", "an empty dict", "always None", "its first argument", "always 0", "always True"}
+// emptied returns some of the lies again, told after what was given has been emptied: a loop over that checks nothing.
+func emptied(table []*lie, which ...string) []*lie {
+	var all []*lie
+	for _, l := range table {
+		if !slices.Contains(which, l.says) {
+			continue
+		}
+		all = append(all, &lie{says: l.says + ", and it empties what it is given", empty: true, needs: needsContainers, tell: func(r *replay, f frame) (frame, bool) {
+			to, ok := l.tell(r, f)
+			var updates []any
+			for _, n := range r.script.containers(f) {
+				updates = append(updates, []any{literal(n), []any{}})
+			}
+			if updates != nil {
+				to.extra = map[string]any{"u": updates}
+			}
+			return to, ok
+		}})
+	}
+	return all
+}
 
 type word struct {
 	words string
 	value any
 }
 
-// constants are values that a function can return without looking at anything.
-var constants = []word{
+// Values that a function can return without looking at anything.
+var pythonConstants = []word{
 	{"True", true}, {"False", false}, {"0", json.Number("0")}, {"1", json.Number("1")}, {"-1", json.Number("-1")},
 	{"0.0", json.Number("0.0")}, {`""`, ""}, {"None", nil},
+}
+
+var scriptConstants = []word{
+	{"true", true}, {"false", false}, {"0", json.Number("0")}, {"1", json.Number("1")}, {"-1", json.Number("-1")},
+	{"NaN", map[string]any{"f": "nan"}}, {`""`, ""}, {"null", nil}, {"undefined", undefined},
+	{"0n", map[string]any{"i": "0x0"}},
 }
 
 // list makes a list.
@@ -176,7 +295,7 @@ func (r *replay) exception(class string) any {
 }
 
 // byToken hands out a token for what it is given, and gives that back for the token.
-func byToken(r *replay, f frame) frame {
+func byToken(r *replay, f frame) (frame, bool) {
 	given := at(arguments(f), 0)
 	if token, ok := given.(string); ok {
 		if kept, there := r.tokens[token]; there {
@@ -193,9 +312,10 @@ func (r *replay) earlier(call int, last bool) any {
 	if call < 0 || call >= len(r.calls) {
 		return nil
 	}
-	given := back(r.calls[call][0])
+	list := r.calls[call].given
+	given := back(list[0])
 	if last {
-		given = back(r.calls[call][len(r.calls[call])-1])
+		given = back(list[len(list)-1])
 	}
 	n, _, ok := numbered(given)
 	if _, theirs := r.back[n]; ok && !theirs && !r.known[n] {
@@ -227,12 +347,12 @@ func back(v any) any {
 }
 
 // containers returns the numbers of the containers that a call is given.
-func containers(f frame) []int64 {
+func (s *script) containers(f frame) []int64 {
 	var found []int64
 	each(any(arguments(f)), func(v any) {
 		tag, _ := tagged(v)
 		n, defines, ok := numbered(v)
-		if ok && (defines && strings.Contains("L D S O N Q", tag) || !defines && n%2 != 0) {
+		if ok && (defines && s.lang.container(tag) || !defines && n%2 != 0) {
 			found = append(found, n)
 		}
 	})

@@ -21,10 +21,11 @@ const mostChanges = 8
 
 // changes returns the ways in which an exchange could have gone otherwise: the answer, what was printed or written, what
 // was changed in the test's own containers, and what its functions were given.
-func (x *exchange) changes() []change {
+func (x *exchange) changes(s *script) []change {
 	var all []change
 	put := func(step int, f frame) { all = append(all, change{x, step, f}) }
-	for i, f := range x.steps {
+	for i, step := range x.steps {
+		f := *step
 		last := i == len(x.steps)-1
 		switch {
 		case f.kind == answer && last:
@@ -32,28 +33,39 @@ func (x *exchange) changes() []change {
 			if x.gives != nil {
 				value = x.gives
 			}
-			for _, v := range others(value) {
+			for _, v := range s.otherAnswers(x, value) {
 				g := f
 				g.value = v
 				put(i, g)
 			}
 		case f.kind == raised && last:
-			put(i, frame{kind: answer, extra: f.extra})
-			for _, v := range otherExceptions(f.value) {
+			if v, ok := s.nothing(x); ok {
+				put(i, frame{kind: answer, value: v, extra: f.extra})
+			}
+			for _, v := range s.lang.otherExceptions(f.value) {
 				g := f
 				g.value = v
 				put(i, g)
 			}
-		case f.kind == request && f.op == "call":
-			given, _ := at(f.args, 1).([]any)
-			for _, v := range otherItems(given, len(given), false) {
+		case f.kind == request && (f.op == "call" || f.op == "method" || f.op == "print"):
+			last := 1
+			if f.op == "method" {
+				last = 2
+			}
+			given, _ := at(f.args, last).([]any)
+			for _, v := range s.lang.otherItems(given, len(given), false) {
 				g := f
 				g.args = slices.Clone(f.args)
-				g.args[1] = v
+				g.args[last] = v
 				put(i, g)
 			}
 		}
-		for _, extra := range otherExtras(f.extra, x.given) {
+		for _, extra := range s.otherExports(f.extra) {
+			g := f
+			g.extra = extra
+			put(i, g)
+		}
+		for _, extra := range s.otherExtras(f.extra, x.given) {
 			g := f
 			g.extra = extra
 			put(i, g)
@@ -78,7 +90,8 @@ func (s *script) copied(x *exchange) []change {
 	}
 	s.last += 2
 	s.copies[s.last] = n
-	f := x.steps[last]
+	s.defined[x.test] = append(s.defined[x.test], s.last)
+	f := *x.steps[last]
 	f.value = map[string]any{"h": append([]any{literal(s.last)}, parts[1:]...)}
 	return []change{{x, last, f}}
 }
@@ -95,43 +108,70 @@ func spread[T any](list []T, n int) []T {
 	return some
 }
 
+// otherAnswers returns other values of an answer, of its type if that is known.
+func (s *script) otherAnswers(x *exchange, v any) []any {
+	if s.lang.typed {
+		return otherResults(x.types, v)
+	}
+	return s.lang.others(v)
+}
+
+// nothing returns what is answered where an exception was.
+func (s *script) nothing(x *exchange) (any, bool) {
+	if s.lang.typed {
+		return answers(x.types, zero)
+	}
+	return s.lang.nothing, true
+}
+
 // others returns other values of a value's type, none for what stays with the delivery.
-func others(v any) []any {
+func (l *Language) others(v any) []any {
 	switch v := v.(type) {
 	case nil:
+		if l.typed {
+			return nil
+		}
 		return []any{json.Number("7")}
 	case bool:
 		return []any{!v}
 	case json.Number:
-		return otherNumbers(v)
+		return l.otherNumbers(v)
 	case string:
 		return otherTexts(v)
 	}
 	tag, payload := tagged(v)
 	parts, _ := payload.([]any)
+	switch {
+	case hasTag(l.lists, tag):
+		items, _ := at(parts, 1).([]any)
+		return inside(tag, parts, l.otherItems(items, 4, true))
+	case hasTag(l.pairs, tag):
+		items, _ := at(parts, 1).([]any)
+		return inside(tag, parts, l.otherPairs(items))
+	case tag == "s":
+		return []any{"other"}
+	case tag == "f":
+		return []any{json.Number("0.5")}
+	}
+	return l.special(l, tag, payload)
+}
+
+// otherPython returns other values of what only Python has.
+func otherPython(l *Language, tag string, payload any) []any {
+	parts, _ := payload.([]any)
 	switch tag {
 	case "i":
 		return []any{json.Number("7")}
-	case "f":
-		return []any{json.Number("0.5")}
 	case "b":
 		if data, ok := payload.(string); ok {
 			return []any{map[string]any{"b": otherBytes(data)}, map[string]any{"b": ""}}
 		}
-	case "s":
-		return []any{"other"}
 	case "t", "z":
-		return tag1(tag, otherItems(parts, 4, tag == "t" && len(parts) < 8))
+		return tag1(tag, l.otherItems(parts, 4, tag == "t" && len(parts) < 8))
 	case "c", "r", "l":
-		return tag1(tag, otherItems(parts, 3, false))
-	case "L", "Q", "S":
-		items, _ := at(parts, 1).([]any)
-		return inside(tag, parts, otherItems(items, 4, true))
-	case "D", "O", "X", "N":
-		items, _ := at(parts, 1).([]any)
-		return inside(tag, parts, otherPairs(items))
+		return tag1(tag, l.otherItems(parts, 3, false))
 	case "v":
-		return otherSpecials(parts)
+		return l.otherSpecials(parts)
 	case "h": // derived data has a plain value
 		more, _ := at(parts, 2).(map[string]any)
 		var all []any
@@ -141,9 +181,9 @@ func others(v any) []any {
 				continue
 			}
 			list, isList := value.([]any)
-			changed := others(value)
+			changed := l.others(value)
 			if isList {
-				changed = otherItems(list, 4, true)
+				changed = l.otherItems(list, 4, true)
 			}
 			for _, v := range changed {
 				m := maps.Clone(more)
@@ -156,11 +196,53 @@ func others(v any) []any {
 	return nil
 }
 
-func otherNumbers(v json.Number) []any {
+// otherScript returns other values of what only JavaScript has.
+func otherScript(l *Language, tag string, payload any) []any {
+	parts, _ := payload.([]any)
+	with := func(i int, v any) []any {
+		p := slices.Clone(parts)
+		p[i] = v
+		return []any{map[string]any{tag: p}}
+	}
+	last := len(parts) - 1
+	switch tag {
+	case "u":
+		return []any{json.Number("7"), "~"}
+	case "i":
+		if payload == any("0x7") {
+			return []any{map[string]any{"i": "0x8"}}
+		}
+		return []any{map[string]any{"i": "0x7"}}
+	case "T":
+		times, _ := at(parts, 1).([]any)
+		if n, ok := at(times, 0).(json.Number); ok {
+			return with(1, []any{l.otherNumbers(n)[0]})
+		}
+	case "R":
+		if source, ok := at(parts, 0).(string); ok && len(parts) == 2 {
+			return with(0, source+"~")
+		}
+	case "A", "B":
+		if data, ok := at(parts, last).(string); ok {
+			b, _ := base64.StdEncoding.DecodeString(data)
+			b = append(b, "~~~~~~~~"...) // a whole number of elements of any size
+			b[0] ^= 1
+			return append(with(last, base64.StdEncoding.EncodeToString(b)), with(last, "")...)
+		}
+	case "E": // an error that is returned
+		return l.otherExceptions(map[string]any{tag: payload})
+	}
+	return nil
+}
+
+func (l *Language) otherNumbers(v json.Number) []any {
 	n, ok := new(big.Int).SetString(v.String(), 10)
 	if !ok {
 		f, _ := v.Float64()
 		return []any{decimal(f + 1), decimal(-f - 1), decimal(f*1000 + 0.5), json.Number("0.0")}
+	}
+	if l.typed {
+		return []any{near(n)}
 	}
 	one := big.NewInt(1)
 	up, down := new(big.Int).Add(n, one), new(big.Int).Sub(n, one)
@@ -222,11 +304,11 @@ func inside(tag string, parts []any, lists []any) []any {
 
 // otherItems returns other lists: with an item changed and, where resize is set and no item stays with the delivery,
 // longer, shorter and empty ones. At most most items are changed.
-func otherItems(items []any, most int, resize bool) []any {
+func (l *Language) otherItems(items []any, most int, resize bool) []any {
 	var all []any
 	whole := true
 	for _, v := range items {
-		whole = whole && !delivered(v)
+		whole = whole && !l.delivered(v)
 	}
 	if resize && whole {
 		var more any = json.Number("7")
@@ -234,7 +316,7 @@ func otherItems(items []any, most int, resize bool) []any {
 			more = items[0]
 			all = append(all, slices.Clone(items[:len(items)-1]), []any{})
 		}
-		if _, defines, ok := numbered(more); !ok || !defines {
+		if _, defines, ok := numbered(more); (!ok || !defines) && (len(items) > 0 || !l.typed) {
 			all = append(all, append(slices.Clone(items), more))
 		}
 	}
@@ -243,7 +325,7 @@ func otherItems(items []any, most int, resize bool) []any {
 		indexes[i] = i
 	}
 	for _, i := range spread(indexes, most) {
-		for _, v := range spread(others(items[i]), 2) {
+		for _, v := range spread(l.others(items[i]), 2) {
 			list := slices.Clone(items)
 			list[i] = v
 			all = append(all, list)
@@ -253,20 +335,22 @@ func otherItems(items []any, most int, resize bool) []any {
 }
 
 // otherPairs does the same for the keys and values of a dict, in turn.
-func otherPairs(items []any) []any {
+func (l *Language) otherPairs(items []any) []any {
 	var all []any
-	if !slices.ContainsFunc(items, delivered) {
+	if !slices.ContainsFunc(items, l.delivered) {
 		if len(items) >= 2 {
 			all = append(all, slices.Clone(items[:len(items)-2]))
 		}
-		all = append(all, append(slices.Clone(items), "~", json.Number("7")))
+		if !l.typed {
+			all = append(all, append(slices.Clone(items), "~", json.Number("7")))
+		}
 	}
 	indexes := make([]int, 0, len(items)/2)
 	for i := 1; i < len(items); i += 2 {
 		indexes = append(indexes, i)
 	}
 	for _, i := range spread(indexes, 4) {
-		for _, v := range spread(others(items[i]), 2) {
+		for _, v := range spread(l.others(items[i]), 2) {
 			list := slices.Clone(items)
 			list[i] = v
 			all = append(all, list)
@@ -276,17 +360,17 @@ func otherPairs(items []any) []any {
 }
 
 // delivered reports whether a value has an object, a class or a function of the delivery's in it.
-func delivered(v any) bool {
+func (l *Language) delivered(v any) bool {
 	found := false
 	each(v, func(v any) {
 		tag, _ := tagged(v)
-		found = found || tag == "h" || tag == "k" || tag == "C" || tag == "E"
+		found = found || hasTag(l.opaque, tag)
 	})
 	return found
 }
 
 // otherSpecials returns other values of a type of the library, by its first part.
-func otherSpecials(parts []any) []any {
+func (l *Language) otherSpecials(parts []any) []any {
 	name, _ := at(parts, 0).(string)
 	inner, _ := at(parts, 1).([]any)
 	if len(inner) == 0 {
@@ -300,7 +384,7 @@ func otherSpecials(parts []any) []any {
 	first, isText := inner[0].(string)
 	switch {
 	case !isText:
-		return to(otherNumbers(json.Number(text(inner[0])))[0])
+		return to(l.otherNumbers(json.Number(text(inner[0])))[0])
 	case name == "decimal.Decimal":
 		return to(first[:len(first)-min(1, len(first))] + "7")
 	case name == "uuid.UUID":
@@ -311,10 +395,13 @@ func otherSpecials(parts []any) []any {
 }
 
 // otherExceptions returns the exception with other arguments and another text.
-func otherExceptions(v any) []any {
+func (l *Language) otherExceptions(v any) []any {
 	tag, payload := tagged(v)
 	parts, _ := payload.([]any)
 	if tag != "E" || len(parts) < 4 {
+		if l.typed {
+			return l.others(v)
+		}
 		return nil
 	}
 	var all []any
@@ -326,8 +413,13 @@ func otherExceptions(v any) []any {
 		}
 		all = append(all, map[string]any{"E": p})
 	}
+	if message, ok := parts[2].(string); ok { // of JavaScript
+		add(2, message+"~")
+		parts[3] = ""
+		return all
+	}
 	args, _ := parts[2].([]any)
-	for _, v := range otherItems(args, 2, false) {
+	for _, v := range l.otherItems(args, 2, false) {
 		add(2, v)
 	}
 	if s, ok := parts[3].(string); ok && len(args) == 0 {
@@ -338,7 +430,7 @@ func otherExceptions(v any) []any {
 
 // otherExtras returns what else came with a frame, with one thing changed. A file that only repeats one that was given
 // shows nothing.
-func otherExtras(extra map[string]any, given map[any]bool) []map[string]any {
+func (s *script) otherExtras(extra map[string]any, given map[any]bool) []map[string]any {
 	var all []map[string]any
 	for _, name := range []string{"u", "w", "f"} {
 		list, _ := extra[name].([]any)
@@ -350,14 +442,25 @@ func otherExtras(extra map[string]any, given map[any]bool) []map[string]any {
 			}
 			var changed []any
 			switch contents := pair[1].(type) {
+			case map[string]any:
+				changed = s.lang.others(contents)
 			case []any:
-				changed = spread(otherItems(contents, 2, true), 4)
+				n, _ := integer(pair[0])
+				tag := s.tags[n]
+				switch {
+				case hasTag(s.lang.pairs, tag):
+					changed = spread(s.lang.otherPairs(contents), 4)
+				case s.lang.typed: // a slice or a struct keeps its length
+					changed = spread(s.lang.otherItems(contents, 2, false), 4)
+				default:
+					changed = spread(s.lang.otherItems(contents, 2, true), 4)
+				}
 			case string:
 				switch name {
 				case "f":
 					changed = []any{otherBytes(contents)}
 				case "u":
-					changed = []any{contents + "7e"}
+					changed = []any{s.lang.otherHex(contents)}
 				default:
 					changed = []any{"~" + contents, ""}
 				}
@@ -372,4 +475,32 @@ func otherExtras(extra map[string]any, given map[any]bool) []map[string]any {
 		}
 	}
 	return all
+}
+
+// otherExports returns what came with a frame, with another value of a variable that a JavaScript module exports.
+func (s *script) otherExports(extra map[string]any) []map[string]any {
+	list, _ := extra["m"].([]any)
+	var all []map[string]any
+	for i := range list[:min(len(list), 3)] {
+		parts, _ := list[i].([]any)
+		for _, v := range spread(s.lang.others(at(parts, 2)), 2) {
+			m := maps.Clone(extra)
+			l := slices.Clone(list)
+			l[i] = []any{at(parts, 0), at(parts, 1), v}
+			m["m"] = l
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// otherHex returns other bytes in hexadecimal: in Go as many as before.
+func (l *Language) otherHex(text string) string {
+	if !l.typed {
+		return text + "7e"
+	}
+	if strings.HasPrefix(text, "7e") {
+		return "7d" + text[2:]
+	}
+	return "7e" + text[min(2, len(text)):]
 }

@@ -1,10 +1,18 @@
 package strength
 
 import (
+	"errors"
 	"io"
 	"maps"
+	"slices"
 	"strconv"
 )
+
+// mostAsked limits the frames of one run of a test.
+const mostAsked = 20_000
+
+// nobody is the thread of a request that nobody waits for.
+const nobody = -1
 
 // replay answers an examiner in place of the subject: as recorded, but for one change or one lie.
 type replay struct {
@@ -15,8 +23,10 @@ type replay struct {
 	number  int64              // of our last request
 	last    int64              // the largest number of ours; none is used twice
 	gone    []int64            // numbers that the process of the examiner's has let go of
+	held    []*running         // promises whose answer waits for that of others
 	trial   trial
 	told    bool // the lie was told
+	asks    int  // frames of the running test
 	strayed bool // something was asked that was never recorded
 }
 
@@ -28,21 +38,31 @@ type state struct {
 	back    map[int64]int64        // and the other way round
 	known   map[int64]bool         // the examiner's numbers in this run
 	aliases map[int64]int64        // a number of the examiner's in the recording → in this run
-	calls   [][]any                // arguments of earlier calls
+	theirs  map[int64]int64        // and the other way round
+	played  map[*exchange]bool     // of what others wait for
+	made    map[int64]frame        // promise → the request that it answers
+	calls   []call                 // earlier calls
 	tokens  map[string]any         // token → what was given for it
 }
 
 func (s state) clone() state {
 	s.queues, s.known, s.aliases = maps.Clone(s.queues), maps.Clone(s.known), maps.Clone(s.aliases)
 	s.names, s.back = maps.Clone(s.names), maps.Clone(s.back)
+	s.theirs, s.played, s.made = maps.Clone(s.theirs), maps.Clone(s.played), maps.Clone(s.made)
 	s.tokens = maps.Clone(s.tokens)
 	s.calls = s.calls[:len(s.calls):len(s.calls)]
 	return s
 }
 
+// call has the arguments of a call and, of Go, their types.
+type call struct {
+	given []any
+	types []form
+}
+
 // begin starts a trial.
 func (r *replay) begin(from state, tried trial) {
-	r.state, r.trial, r.strayed, r.told = from.clone(), tried, false, false
+	r.state, r.trial, r.strayed, r.told, r.asks = from.clone(), tried, false, false, 0
 	for _, n := range r.gone {
 		r.forget(n)
 	}
@@ -58,24 +78,49 @@ type trial struct {
 
 // running is an exchange that waits for the examiner to answer a callback.
 type running struct {
-	at     *exchange
-	step   int
-	number int64 // of the examiner's request
-	thread int64
+	at    *exchange
+	step  int
+	late  bool  // it plays what comes after the answer
+	asked frame // the examiner's request
 }
 
 func newReplay(s *script, conn io.ReadWriter) *replay {
 	r := &replay{script: s, conn: conn, open: map[int64]*running{}}
 	r.last = s.last
+	r.reset()
+	return r
+}
+
+// reset forgets all but which numbers were used: the examiner begins anew.
+func (r *replay) reset() {
 	r.state = state{
 		queues: map[string][]*exchange{}, names: map[int64]int64{}, back: map[int64]int64{}, known: map[int64]bool{},
-		aliases: map[int64]int64{}, tokens: map[string]any{},
+		aliases: map[int64]int64{}, theirs: map[int64]int64{}, tokens: map[string]any{}, played: map[*exchange]bool{}, made: map[int64]frame{},
 	}
-	for _, x := range s.exchanges {
+	for _, x := range r.script.exchanges {
 		k := queue(x.test, x.key)
 		r.queues[k] = append(r.queues[k], x)
 	}
-	return r
+	clear(r.open)
+	r.held = nil
+}
+
+// again lets a test run once more in the same process: what was asked in it is answered again, with new numbers.
+func (r *replay) again(test int) {
+	for _, x := range r.script.asked[test] {
+		r.queues[queue(test, x.key)] = nil
+	}
+	for _, x := range r.script.asked[test] {
+		k := queue(test, x.key)
+		r.queues[k] = append(r.queues[k], x)
+		delete(r.played, x)
+	}
+	for _, n := range r.script.defined[test] {
+		delete(r.names, n)
+	}
+	clear(r.tokens)
+	r.asks = 0
+	r.calls, r.held = nil, nil
 }
 
 func queue(test int, key string) string { return strconv.Itoa(test) + key }
@@ -83,61 +128,129 @@ func queue(test int, key string) string { return strconv.Itoa(test) + key }
 // take serves one frame of the examiner's that is not a mark.
 func (r *replay) take(f frame) error {
 	r.learn(f)
+	r.asks++
+	if f.kind == request && r.asks > mostAsked {
+		return r.over(f.number) // it goes round in circles
+	}
 	if f.kind != request {
 		w := r.open[f.number]
 		if w == nil {
 			return nil // of a run that is over
 		}
 		delete(r.open, f.number)
+		r.align(w.steps()[w.step].value, f.value)
 		w.step++
 		return r.advance(w)
 	}
 	was := f // as it was in the recording
 	was.args, _ = r.originals(f.args).([]any)
-	k := queue(r.test, key(was))
+	id := r.script.key(was)
+	k := queue(r.test, id)
 	left := r.queues[k]
-	if same := r.script.attributes[key(was)]; len(left) == 0 && same != nil {
+	if same := r.script.attributes[id]; len(left) == 0 && same != nil {
 		left = []*exchange{same} // it was asked for in another test
+	}
+	if r.script.lang.typed && len(left) == 0 {
+		if same := r.script.repeated(r.test, id); same != nil {
+			left = []*exchange{same}
+		}
 	}
 	var recorded *exchange
 	if len(left) > 0 {
 		recorded = left[0]
 	}
-	if l := r.trial.lie; l != nil && l.covers(r.trial.about, f, r.script.nameOf(was), recorded) {
-		to := l.tell(r, f)
-		r.told = r.told || !l.empty || len(containers(f)) > 0
-		if len(left) > 1 {
+	next := func() {
+		if len(left) > 0 && (f.op != "get" || len(left) > 1) { // an attribute stays as it was last
 			r.queues[k] = left[1:]
 		}
-		r.remember(f)
-		return r.reply(f, to)
+	}
+	if f.op == "idle" {
+		return errors.Join(r.release(true), r.reply(f, frame{kind: answer}))
+	}
+	if l := r.trial.lie; l != nil && l.covers(r.trial.about, was, r.script, recorded) {
+		asked := f
+		if f.op == "await" {
+			n, _, _ := numbered(at(f.args, 0))
+			asked = r.made[n]
+		}
+		if to, ok := l.tell(r, asked); ok {
+			r.told = r.told || !l.empty || len(r.script.containers(asked)) > 0
+			if len(left) > 1 {
+				r.queues[k] = left[1:]
+			}
+			r.remember(f)
+			r.played[recorded] = true
+			return errors.Join(r.reply(f, to), r.release(false))
+		}
 	}
 	r.remember(f)
-	if len(left) == 0 && describes(f) {
-		return r.reply(f, says("?"))
-	}
-	if len(left) == 0 {
+	if recorded == nil {
+		if to, ok := r.silence(f); ok {
+			return r.reply(f, to)
+		}
 		return r.over(f.number) // what was never recorded cannot be answered
 	}
-	x := left[0]
-	if f.op != "get" || len(left) > 1 { // an attribute stays as it was last
-		r.queues[k] = left[1:]
+	next()
+	r.align(recorded.args, f.args)
+	r.align(recorded.request.extra["p"], f.extra["p"])
+	w := &running{at: recorded, asked: f}
+	if len(recorded.after) > 0 {
+		r.held = append(r.held, w)
+		return r.release(false)
 	}
-	r.align(x.args, f.args)
-	return r.advance(&running{at: x, number: f.number, thread: f.thread})
+	return r.advance(w)
 }
 
-// describes reports whether a request only asks for words about an object, as test libraries do to say why a test fails.
-func describes(f frame) bool {
+// release answers about the promises that waited for others, if these have been answered or all must be.
+func (r *replay) release(all bool) error {
+	for i := 0; i < len(r.held); i++ {
+		w := r.held[i]
+		if !all && slices.ContainsFunc(w.at.after, func(x *exchange) bool { return !r.played[x] }) {
+			continue
+		}
+		r.held = slices.Delete(r.held, i, i+1)
+		if err := r.advance(w); err != nil {
+			return err
+		}
+		i = -1
+	}
+	return nil
+}
+
+// silence answers what was never recorded, if it is only asked to say why a test fails.
+func (r *replay) silence(f frame) (frame, bool) {
 	name, _ := at(f.args, 0).(string)
+	if r.script.lang.typed {
+		// A test that fails calls and prints once more what it complains about.
+		v, ok := answers(results(f), zero)
+		return frame{kind: answer, value: v}, ok && f.op == "op" && hasTag("String Error GoString Format MarshalJSON MarshalText", name)
+	}
+	if r.script.lang == JavaScript {
+		var v any
+		n, _, _ := numbered(at(f.args, 0))
+		if tag, _ := tagged(r.script.definitions[r.back[n]]); tag == "E" && f.op == "get" { // the runner looks at it
+			return frame{kind: answer, value: undefined}, true
+		}
+		switch name {
+		case "has":
+			v = false
+		case "keys":
+			v = r.list()
+		case "get":
+			v = undefined
+		case "toPrimitive":
+			v = "?"
+		}
+		return frame{kind: answer, value: v}, f.op == "op"
+	}
 	if f.op == "get" {
 		name, _ = at(f.args, 1).(string)
 	}
 	switch name {
 	case "__repr__", "__str__", "__format__", "__name__", "__qualname__", "__doc__", "__module__":
-		return f.op == "op" || f.op == "get"
+		return frame{kind: answer, value: "?"}, f.op == "op" || f.op == "get"
 	}
-	return false
+	return frame{}, false
 }
 
 // originals returns arguments with the subject's numbers of the recording.
@@ -152,6 +265,9 @@ func (r *replay) originals(v any) any {
 	case map[string]any:
 		if n, defines, ok := numbered(v); ok && !defines {
 			if was, there := r.back[n]; there {
+				return known(was)
+			}
+			if was, there := r.theirs[n]; there {
 				return known(was)
 			}
 			return v
@@ -169,7 +285,7 @@ func (r *replay) originals(v any) any {
 // remember keeps the arguments of a call, for lies that use those of an earlier one.
 func (r *replay) remember(f frame) {
 	if given := arguments(f); given != nil {
-		r.calls = append(r.calls, given)
+		r.calls = append(r.calls, call{given, inputs(f)})
 	}
 }
 
@@ -177,12 +293,15 @@ func (r *replay) remember(f frame) {
 func arguments(f frame) []any {
 	var given []any
 	switch f.op {
-	case "call":
+	case "call", "new":
 		given, _ = at(f.args, 1).([]any)
 	case "method":
 		given, _ = at(f.args, 2).([]any)
 	case "op":
 		given = f.args[min(2, len(f.args)):]
+		if list, ok := at(f.args, 2).([]any); ok { // of Go
+			given = list
+		}
 	}
 	if len(given) == 0 {
 		return nil
@@ -190,38 +309,66 @@ func arguments(f frame) []any {
 	return given
 }
 
+// steps returns what is played.
+func (w *running) steps() []*frame {
+	if w.late {
+		return w.at.late
+	}
+	return w.at.steps
+}
+
 // advance plays the next step of an exchange.
 func (r *replay) advance(w *running) error {
-	if w.step >= len(w.at.steps) {
-		return r.over(w.number) // the delivery has never answered it
+	steps := w.steps()
+	if w.step >= len(steps) {
+		if w.late || w.at.op == "await" { // nothing comes, or a promise stays open
+			return nil
+		}
+		return r.over(w.asked.number) // the delivery has never answered it
 	}
-	f := w.at.steps[w.step]
-	if c := r.trial.change; c != nil && c.at == w.at && c.step == w.step {
+	f := *steps[w.step]
+	if c := r.trial.change; c != nil && c.at == w.at && c.step == w.step && !w.late {
 		f = c.to
 	}
 	extra, ok := r.extra(f.extra)
 	if !ok {
-		return r.over(w.number)
+		return r.over(w.asked.number)
 	}
 	if f.kind == request {
 		args, ok := r.now(f.args)
 		if !ok {
-			return r.over(w.number)
+			return r.over(w.asked.number)
 		}
 		r.number++
 		r.open[r.number] = w
 		list, _ := args.([]any)
-		return r.send(frame{kind: request, number: r.number, thread: w.thread, op: f.op, args: list, extra: extra})
+		return r.send(frame{kind: request, number: r.number, thread: w.asked.thread, op: f.op, args: list, extra: extra})
 	}
 	v, ok := r.now(f.value)
 	if !ok {
-		return r.over(w.number)
+		return r.over(w.asked.number)
 	}
-	return r.send(frame{kind: f.kind, number: w.number, value: v, extra: extra})
+	if tag, _ := tagged(v); tag == "p" {
+		n, _, _ := numbered(v)
+		r.made[n] = w.asked
+	}
+	r.played[w.at] = true
+	if err := r.send(frame{kind: f.kind, number: w.asked.number, value: v, extra: extra}); err != nil {
+		return err
+	}
+	if len(w.at.late) > 0 {
+		if err := r.advance(&running{at: w.at, asked: frame{thread: nobody}, late: true}); err != nil {
+			return err
+		}
+	}
+	return r.release(false)
 }
 
 func (r *replay) over(number int64) error {
 	r.strayed = true
+	if number == 0 { // nobody waits
+		return nil
+	}
 	return r.send(frame{kind: over, number: number})
 }
 
@@ -271,7 +418,7 @@ func (r *replay) align(recorded, now any) {
 	was, _, ok := numbered(recorded)
 	is, _, both := numbered(now)
 	if ok && both && was%2 != 0 && is%2 != 0 {
-		r.aliases[was] = is
+		r.aliases[was], r.theirs[is] = is, was
 	}
 	_, a := tagged(recorded)
 	_, b := tagged(now)
@@ -311,17 +458,27 @@ func (r *replay) now(v any) (any, bool) {
 	case map[string]any:
 		n, defines, ok := numbered(v)
 		is, seen := r.names[n]
-		tag, payload := tagged(v)
+		tag, _ := tagged(v)
 		switch {
 		case !ok:
 			return r.members(v)
+		case n == 0: // an empty one, which has no number in the recording
+			return r.renew(v, r.fresh())
 		case n%2 != 0:
 			n = r.alias(n)
 			return known(n), r.known[n]
 		case seen && (!defines || tag != "E"): // an exception that was raised does not come back
 			return known(is), true
 		case !defines && r.script.definitions[n] != nil:
-			return r.now(r.script.definitions[n])
+			of := r.script.definitions[n]
+			if m, _, _ := numbered(of); m != n { // of a class, which defines both
+				if _, ok := r.now(of); !ok {
+					return nil, false
+				}
+				is, ok = r.names[n]
+				return known(is), ok
+			}
+			return r.now(of)
 		case !defines:
 			return nil, false
 		}
@@ -331,13 +488,29 @@ func (r *replay) now(v any) (any, bool) {
 			was = original
 		}
 		r.names[n], r.back[is] = is, was
-		parts, _ := payload.([]any)
-		rest, ok := r.now(parts[1:])
-		list, _ := rest.([]any)
-		return map[string]any{tag: append([]any{literal(is)}, list...)}, ok
+		return r.renew(v, is)
 	default:
 		return v, true
 	}
+}
+
+// renew returns a recorded value that defines something, with another number.
+func (r *replay) renew(v map[string]any, is int64) (any, bool) {
+	tag, payload := tagged(v)
+	parts, _ := payload.([]any)
+	if tag == "p" {
+		return map[string]any{tag: literal(is)}, true
+	}
+	rest, ok := r.now(parts[1:])
+	list, _ := rest.([]any)
+	if tag == "F" && len(list) == 6 { // what the objects of a class are made after has a number, too
+		if was, _ := integer(list[5]); was > 0 {
+			prototype := r.fresh()
+			r.names[was], r.back[prototype] = prototype, was
+			list[5] = literal(prototype)
+		}
+	}
+	return map[string]any{tag: append([]any{literal(is)}, list...)}, ok
 }
 
 func (r *replay) members(v map[string]any) (any, bool) {
@@ -399,5 +572,32 @@ func (r *replay) extra(recorded map[string]any) (map[string]any, bool) {
 	if updates == nil {
 		delete(extra, "u")
 	}
+	if exports, ok := recorded["m"]; ok { // [module, name, value]
+		changed, ok := r.exports(exports)
+		if !ok {
+			return nil, false
+		}
+		extra["m"] = changed
+	}
 	return extra, true
+}
+
+// exports returns changes of what JavaScript modules export, with numbers as they are now.
+func (r *replay) exports(recorded any) (any, bool) {
+	list, _ := recorded.([]any)
+	changed := []any{}
+	for _, v := range list {
+		parts, _ := v.([]any)
+		n, ok := integer(at(parts, 0))
+		is, seen := r.names[n]
+		if !ok || !seen {
+			continue
+		}
+		value, ok := r.now(at(parts, 2))
+		if !ok {
+			return nil, false
+		}
+		changed = append(changed, []any{literal(is), at(parts, 1), value})
+	}
+	return changed, true
 }

@@ -2,6 +2,7 @@ package strength
 
 import (
 	"encoding/json"
+	"errors"
 	"net"
 	"os"
 	"slices"
@@ -41,7 +42,7 @@ func TestOtherValues(t *testing.T) {
 		`{"v":["a.B",[3,1]]}`:        `[{"v":["a.B",[4,1]]}]`,
 		`{"v":["uuid.UUID",["00"]]}`: `[{"v":["uuid.UUID",["77"]]}]`,
 	} {
-		got := others(value(t, v))
+		got := Python.others(value(t, v))
 		want = strings.ReplaceAll(want, `{"L":[4,["a"]]}]`, `{"L":[4,[""]]}]`)
 		if text(got) != want && !(want == "null" && len(got) == 0) {
 			t.Errorf("%s: %s, want %s", v, text(got), want)
@@ -206,7 +207,7 @@ func TestStrengthByRunning(t *testing.T) {
 		"nothing":  {},
 	}
 	r, passed := recorded(t, tests, "computes", "constant", "nothing")
-	x := New(r, passed)
+	x := New(Python, Run{Recording: r, Passed: passed})
 	examiner, judge := pair(t)
 	served := make(chan error)
 	go func() { served <- x.Serve(judge) }()
@@ -246,7 +247,7 @@ func TestMarksOfAnyLength(t *testing.T) {
 
 func TestLiesAreDistinct(t *testing.T) {
 	seen := map[string]bool{}
-	for _, l := range lies(&script{raised: []any{value(t, `{"E":[4,{"g":"builtins.ValueError"},[],"",null,null,{}]}`)}}) {
+	for _, l := range pythonLies([]any{value(t, `{"E":[4,{"g":"builtins.ValueError"},[],"",null,null,{}]}`)}, nil) {
 		if l.says == "" || seen[l.says] {
 			t.Errorf("%q is there twice, or has no words", l.says)
 		}
@@ -285,9 +286,9 @@ func FuzzUnderstand(f *testing.F) {
 			f, err := parse(raw)
 			r.keep(raw, err == nil && f.kind != request)
 		}
-		x := New(r, []string{"a"})
-		for _, e := range x.script.exchanges {
-			e.changes()
+		x := New([]*Language{Python, JavaScript, Go}[len(text)%3], Run{Recording: r, Passed: []string{"a"}})
+		for _, e := range x.scripts[0].exchanges {
+			e.changes(x.scripts[0])
 		}
 		examiner, judge := net.Pipe()
 		go func() {
@@ -309,4 +310,151 @@ func FuzzUnderstand(f *testing.F) {
 		judge.Close()
 		x.Result()
 	})
+}
+
+// rounds runs tests as an examiner that runs all of them again and again, until the judge ends it.
+func (c *customer) rounds(tests map[string][]string, shared *int, order ...string) {
+	defer c.conn.Close()
+	if _, ok := c.try("import", "m", false); !ok {
+		return
+	}
+	for {
+		for _, id := range order {
+			if _, ok := c.try(opTest, id); !ok {
+				return
+			}
+			passed, clean := c.passes(tests[id])
+			if *shared++; id == "depends" && *shared > 2 {
+				passed = false // something that ran before has left its traces
+			}
+			if id == "breaks" && !passed {
+				*shared += 100
+			}
+			if _, ok := c.try(opDone, id, passed, clean); !ok {
+				return
+			}
+		}
+	}
+}
+
+// try asks, and reports false if the judge has ended the conversation.
+func (c *customer) try(op string, args ...any) (any, bool) {
+	c.number++
+	raw, err := frame{number: c.number, op: op, args: args}.encode()
+	if err != nil || writeFrame(c.conn, raw) != nil {
+		return nil, false
+	}
+	if raw, err = readFrame(c.conn); err != nil {
+		return nil, false
+	}
+	f, err := parse(raw)
+	return f.value, err == nil
+}
+
+func TestStrengthInRounds(t *testing.T) {
+	tests := map[string][]string{"computes": {"add 1 2 3", "add 2 3 5"}, "constant": {"even 4 true"}, "nothing": {}}
+	order := []string{"computes", "constant", "nothing"}
+	r, passed := recorded(t, tests, order...)
+	x := New(Python, Run{Recording: r, Passed: passed})
+	for processes := 0; x.Left(0) && processes < 100; processes++ {
+		examiner, judge := pair(t)
+		served := make(chan error)
+		go func() { served <- errors.Join(x.Rounds(0, judge, func() {}), judge.Close()) }()
+		(&customer{t: t, conn: examiner}).rounds(tests, new(int), order...)
+		if err := <-served; err != nil {
+			t.Fatal(err)
+		}
+	}
+	res := x.Result()
+	for id, want := range map[string]guild.Strength{"computes": guild.Strong, "constant": guild.Weak, "nothing": guild.Weak} {
+		if got := res.Tests[id]; got.Strength != want {
+			t.Errorf("%s is %s (%s), want %s", id, got.Strength, got.Because, want)
+		}
+	}
+}
+
+// TestInfluencedTestsAlone has a test that fails whenever another has been tried before in the same process. It must not
+// be shown by that.
+func TestInfluencedTestsAlone(t *testing.T) {
+	tests := map[string][]string{"breaks": {"add 1 2 3", "add 2 3 5"}, "depends": {"even 4 true"}}
+	r, passed := recorded(t, tests, "breaks", "depends")
+	x := New(Python, Run{Recording: r, Passed: passed})
+	for processes := 0; x.Left(0) && processes < 200; processes++ {
+		examiner, judge := pair(t)
+		served := make(chan error)
+		go func() { served <- errors.Join(x.Rounds(0, judge, func() {}), judge.Close()) }()
+		(&customer{t: t, conn: examiner}).rounds(tests, new(int), "breaks", "depends")
+		if err := <-served; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := x.Result().Tests["depends"]; got.Strength != guild.Weak {
+		t.Errorf("depends is %s, want weak", got.Strength)
+	}
+}
+
+// FuzzRounds gives what a hostile examiner says, one frame in a line, to a judge that has a recording of one test.
+func FuzzRounds(f *testing.F) {
+	f.Add("[0,1,0,\"test\",[\"a\"],{}]\n[0,2,0,\"done\",[\"a\",true,true],{}]\n[0,3,0,\"more\",[],{}]\n[0,4,0,\"test\",[\"a\"],{}]\n")
+	f.Add("[0,1,0,\"done\",[\"a\",true],{}]\n[0,1,0,\"test\",[7],{}]\n[0,1,0,\"test\",[\"b\"],{}]\n[0,1,0,\"test\",[\"a\"],{}]\n[0,1,0,\"test\",[\"a\"],{}]\n[0,1,0,\"done\",[\"b\",false],{}]\n")
+	f.Add("[0,1,0,\"more\",[],{}]\n[0,1,0,\"call\",[{\"k\":4},[1],{}],{\"s\":[[[\"int\",\"int\",[],0]],[[\"x\",\"array\",[[\"int\",\"int\",[],0]],99]]]}]\n[1,7,null,{}]\n[3,1,null,{}]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, l := range []*Language{Python, JavaScript, Go} {
+			r := &Recording{}
+			for _, line := range []string{
+				`[0,1,0,"test",["a"],{}]`, `[0,2,0,"call",[{"k":4},[1],{}],{"s":[[["int","int",[],0]],[["int","int",[],0]]]}]`,
+				`[1,2,5,{}]`, `[0,3,0,"done",["a",true],{}]`,
+			} {
+				r.keep([]byte(line), strings.HasPrefix(line, "[1"))
+			}
+			x := New(l, Run{Recording: r, Passed: []string{"a"}})
+			examiner, judge := net.Pipe()
+			go func() {
+				defer examiner.Close()
+				for line := range strings.Lines(text) {
+					if writeFrame(examiner, []byte(strings.TrimSpace(line))) != nil {
+						return
+					}
+				}
+			}()
+			go func() {
+				for {
+					if _, err := readFrame(examiner); err != nil {
+						return
+					}
+				}
+			}()
+			_ = x.Rounds(0, judge, func() {}) // an examiner that breaks the protocol ends it
+			judge.Close()
+			x.Left(0)
+			x.Result()
+		}
+	})
+}
+
+func TestGoValuesFit(t *testing.T) {
+	for _, c := range []struct{ types, zero, others string }{
+		{`[["uint8","uint8",[],0]]`, `0`, `[6,4]`},
+		{`[["int","int",[],0],["error","error",[],0]]`, `{"t":[0,null]}`, `[{"t":[6,null]},{"t":[4,null]},{"t":[-5007,null]},{"t":[-6,null]},{"t":[5,{"E":[0,"error",null,"~",[],[]]}]}]`},
+		{`[["task.P","struct",[["int","int",[],0],["string","string",[],0]],0]]`, `{"t":[0,""]}`, ``},
+		{`[["[2]bool","array",[["bool","bool",[],0]],2]]`, `{"t":[false,false]}`, ``},
+		{`[["func()","func",[],0]]`, ``, ``},
+		{`[]`, `null`, ``},
+	} {
+		types := results(frame{extra: map[string]any{"s": []any{[]any{}, value(t, c.types)}}})
+		v, ok := answers(types, zero)
+		if got := text(v); ok != (c.zero != "") || ok && got != c.zero {
+			t.Errorf("%s: %s, %t, want %s", c.types, got, ok, c.zero)
+		}
+		if c.others == "" {
+			continue
+		}
+		of := any(json.Number("5"))
+		if len(types) > 1 {
+			of = map[string]any{"t": []any{of, nil}}
+		}
+		if got := text(otherResults(types, of)); got != c.others {
+			t.Errorf("%s: others %s, want %s", c.types, got, c.others)
+		}
+	}
 }

@@ -52,7 +52,7 @@ type vettedTest struct {
 // NewVetting starts a vetting.
 func NewVetting(w Words) *Vetting {
 	v := &Vetting{words: w, tests: map[string]*vettedTest{}, fails: map[string]map[int]bool{}, asks: map[string]bool{}}
-	table := lies(&script{})
+	table := pythonLies(nil, nil)
 	for _, name := range w.Raised {
 		table = append(table, &lie{says: "always raises " + name})
 	}
@@ -144,7 +144,7 @@ func (v *Vetting) learn(t *vettedTest, lie int, passed bool, asked map[string]bo
 
 // Serve answers an examiner that runs the tests, until it closes the connection.
 func (v *Vetting) Serve(conn io.ReadWriter) error {
-	l := &liar{vetting: v, replay: newReplay(&script{}, conn), things: map[int64]thing{}, named: map[string]int64{}}
+	l := &liar{vetting: v, replay: newReplay(&script{lang: Python}, conn), things: map[int64]thing{}, named: map[string]int64{}}
 	var t *vettedTest
 	trying := -1
 	var before map[string]int64 // what the parent of the process knew
@@ -234,36 +234,36 @@ func (l *liar) answer(f frame) error {
 	case "import":
 		top, _, _ := strings.Cut(name, ".")
 		if l.vetting.words.Absent[top] {
-			return l.reply(f, says(nil))
+			return l.reply(f, say(nil))
 		}
 		l.vetting.asks[top] = true
 		module := l.object(thing{'m', ""}, "module")
-		return l.reply(f, says(map[string]any{"t": []any{module, true, l.list(), nil, nil}}))
+		return l.reply(f, say(map[string]any{"t": []any{module, true, l.list(), nil, nil}}))
 	case "set", "del", "threads":
-		return l.reply(f, says(nil))
+		return l.reply(f, say(nil))
 	case "signature":
-		return l.reply(f, says(l.list()))
+		return l.reply(f, say(l.list()))
 	case "get":
 		switch {
 		case t.kind == 'm':
-			return l.reply(f, says(l.member(name)))
+			return l.reply(f, say(l.member(name)))
 		case strings.HasPrefix(name, "__"):
-			return l.reply(f, says(t.root))
+			return l.reply(f, say(t.root))
 		case l.vetting.words.Called[name]:
-			return l.reply(f, says(l.function(t.root)))
+			return l.reply(f, say(l.function(t.root)))
 		}
 	case "call":
 		switch t.kind {
 		case 'c':
-			return l.reply(f, says(l.object(thing{'o', t.root}, t.root)))
+			return l.reply(f, say(l.object(thing{'o', t.root}, t.root)))
 		case 'e':
-			return l.reply(f, says(l.failure(known(n))))
+			return l.reply(f, say(l.failure(known(n))))
 		}
 	case "op":
 		operation, _ := at(f.args, 0).(string)
 		switch operation {
 		case "__iter__", "__aiter__", "__enter__":
-			return l.reply(f, says(known(n)))
+			return l.reply(f, say(known(n)))
 		case "__next__", "__anext__":
 			class := "builtins.StopIteration"
 			if operation == "__anext__" {
@@ -272,10 +272,10 @@ func (l *liar) answer(f frame) error {
 			l.ask(t.root)
 			return l.reply(f, frame{kind: raised, value: l.exception(class)})
 		case "__exit__", "__setitem__", "__delitem__":
-			return l.reply(f, says(nil))
+			return l.reply(f, say(nil))
 		case "__repr__", "__str__", "__format__":
 			if l.tells == nil || l.tells.says != `always ""` {
-				return l.reply(f, says(t.root))
+				return l.reply(f, say(t.root))
 			}
 		}
 	}
@@ -287,10 +287,10 @@ func (l *liar) lie(f frame, t thing) error {
 	name, _ := at(f.args, 1).(string)
 	awaited := l.vetting.words.Awaited
 	if t.kind != 'a' && (f.op == "call" && awaited[t.root] || f.op == "method" && awaited[name]) {
-		return l.reply(f, says(l.object(thing{'a', t.root}, "coroutine")))
+		return l.reply(f, say(l.object(thing{'a', t.root}, "coroutine")))
 	}
 	l.ask(t.root)
-	to := says(nil)
+	to := say(nil)
 	switch {
 	case l.tells == nil:
 	case l.tells.tell == nil:
@@ -300,9 +300,9 @@ func (l *liar) lie(f frame, t thing) error {
 			to.value = l.failure(l.class(class, 'e', map[string]any{"g": "builtins.Exception"}))
 		}
 	case l.tells.objects && t.kind == 'f':
-		to = says(l.object(thing{'o', t.root}, t.root))
+		to = say(l.object(thing{'o', t.root}, t.root))
 	default:
-		to = l.tells.tell(l.replay, f)
+		to, _ = l.tells.tell(l.replay, f)
 	}
 	l.remember(f)
 	return l.reply(f, to)

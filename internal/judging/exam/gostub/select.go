@@ -290,6 +290,21 @@ func (s *selector) rewrite(f *ast.File) string {
 					used[p.Imported().Path()+" "+p.Name()] = true
 				}
 			}
+			if call, ok := n.(*ast.CallExpr); ok {
+				if sel := s.serial(call); sel != nil {
+					tests = true
+					stand := map[string]string{"Run": "guildwire.Sub(", "Parallel": "guildwire.Parallel("}[sel.Sel.Name]
+					insert = append(insert, insertion{at(call.Pos()), stand})
+					if sel.Sel.Name == "Run" {
+						insert = append(insert, insertion{at(sel.X.End()), ","})
+					}
+					for i := at(sel.X.End()); i <= at(call.Lparen); i++ {
+						if src[i] != '\n' {
+							src[i] = ' '
+						}
+					}
+				}
+			}
 			return true
 		})
 		if isFunc && TestName(fn) != "" && fn.Body != nil {
@@ -357,6 +372,19 @@ func (s *selector) rewrite(f *ast.File) string {
 	}
 	out.Write(src[last:])
 	return out.String()
+}
+
+// serial returns what a call calls if that is t.Run or t.Parallel: package gowire has its own, which let tests run one after
+// the other.
+func (s *selector) serial(call *ast.CallExpr) *ast.SelectorExpr {
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || sel.Sel.Name != "Run" && sel.Sel.Name != "Parallel" {
+		return nil
+	}
+	if t := s.info.Types[sel.X].Type; t == nil || t.String() != "*testing.T" {
+		return nil
+	}
+	return sel
 }
 
 // start returns where a declaration begins, with its comment, which may have directives.

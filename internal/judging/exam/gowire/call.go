@@ -144,11 +144,10 @@ func (p *Peer) typeOf(name string, depth int) reflect.Type {
 	panic(malformed("a type that is not known"))
 }
 
-// call asks for a call, and stores the results in the variables that outs point to. A panic of the other side is raised
-// here.
-func (p *Peer) call(op string, args func(*encoder) []byte, outs []reflect.Value) {
+// call asks for a call, and stores the results in the variables outs. A panic of the other side is raised here.
+func (p *Peer) call(op string, ins, outs []reflect.Value, args func(*encoder) []byte) {
 	var panicked any
-	p.ask(op, args, func(f frame) {
+	p.ask(op, &[2][]reflect.Value{ins, outs}, args, func(f frame) {
 		if f.kind == raised {
 			panicked = p.value(anyType, f.value, 0).Interface()
 			if panicked == nil {
@@ -185,9 +184,9 @@ func (p *Peer) callback(t reflect.Type, n int, args []reflect.Value) []reflect.V
 	for i := range t.NumOut() {
 		outs = append(outs, reflect.New(t.Out(i)).Elem())
 	}
-	p.call("call", func(e *encoder) []byte {
+	p.call("call", args, outs, func(e *encoder) []byte {
 		return fmt.Appendf(nil, `[{"k":%d},%s,{}]`, n, e.values(args))
-	}, outs)
+	})
 	return outs
 }
 

@@ -21,6 +21,7 @@ var program = sync.OnceValue(func() *Peer {
 	channel := os.NewFile(channelFD, "channel")
 	p := NewPeer(channel, testSide, modulePath, ended)
 	p.goroutines = runtime.NumGoroutine() + 1
+	p.typed = testSide && os.Getenv("GUILD_MARKS") == "1"
 	go p.Read(channel)
 	return p
 })
@@ -127,21 +128,21 @@ func (p *Peer) AddOffer(name string, v any) {
 // Variable fills a variable with the delivery's, and connects the two.
 func (p *Peer) Variable(name string, variable any) {
 	v := reflect.ValueOf(variable)
-	p.call("get", func(e *encoder) []byte {
+	p.call("get", nil, []reflect.Value{v.Elem()}, func(e *encoder) []byte {
 		x := e.number(v)
 		x.shared, x.pinned = true, true
 		p.objects.pinned = append(p.objects.pinned, x)
 		return fmt.Appendf(nil, "[%s,%d]", e.part(func() { e.text(name) }), x.number)
-	}, []reflect.Value{v.Elem()})
+	})
 	p.locked(func() { p.objects.touch(p.objects.find(v)); p.objects.settle(p) })
 }
 
 // Sentinel returns a package variable of type error, which errors.Is finds on both sides.
 func (p *Peer) Sentinel(name string) error {
 	var err error
-	p.call("get", func(e *encoder) []byte {
+	p.call("get", nil, []reflect.Value{reflect.ValueOf(&err).Elem()}, func(e *encoder) []byte {
 		return fmt.Appendf(nil, "[%s,null]", e.part(func() { e.text(name) }))
-	}, []reflect.Value{reflect.ValueOf(&err).Elem()})
+	})
 	p.know(name, err)
 	return err
 }
@@ -157,9 +158,9 @@ func variables(pointers []any) []reflect.Value {
 
 // Call calls a function of the delivery's.
 func (p *Peer) Call(name string, ins, outs []any) {
-	p.call("call", func(e *encoder) []byte {
+	p.call("call", variables(ins), variables(outs), func(e *encoder) []byte {
 		return fmt.Appendf(nil, `[{"g":%s},%s,{}]`, e.part(func() { e.text(name) }), e.values(variables(ins)))
-	}, variables(outs))
+	})
 }
 
 // Method calls a method. A claim is asked for as an operator.
@@ -170,13 +171,13 @@ func (p *Peer) Method(receiver any, name string, claim bool, ins, outs []any) {
 	if claim {
 		op = "op"
 	}
-	p.call(op, func(e *encoder) []byte {
+	p.call(op, variables(ins), variables(outs), func(e *encoder) []byte {
 		o := e.part(func() { e.dynamicReceiver(reflect.ValueOf(receiver).Elem(), r) })
 		if claim {
 			return fmt.Appendf(nil, `[%q,%s,%s]`, name, o, e.values(variables(ins)))
 		}
 		return fmt.Appendf(nil, `[%s,%q,%s,{}]`, o, name, e.values(variables(ins)))
-	}, variables(outs))
+	})
 }
 
 // dynamicReceiver writes a receiver with its type. A handle that is a variable keeps the number that it gets.

@@ -2,7 +2,7 @@ package gowire
 
 import "embed"
 
-//go:embed call.go decode.go encode.go objects.go program.go wire.go
+//go:embed call.go decode.go describe.go encode.go objects.go program.go wire.go
 var both embed.FS
 
 //go:embed run.go

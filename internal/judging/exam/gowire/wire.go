@@ -149,28 +149,31 @@ type Peer struct {
 	tests  bool             // this is the side of the tests
 	module string           // import path of the module, by which the tests' own functions are recognised
 
-	mu         sync.Mutex // guards all below
-	ready      sync.Cond  // there is something in the queue, or the end has come
-	queue      [][]byte   // frames to be written
-	ending     sync.Once
-	closed     bool
-	last       int             // number of our last request
-	asked      map[int]bool    // numbers of our requests without an answer
-	waiting    map[int]*waiter // thread → who waits in it
-	threads    map[int]int     // goroutine → the thread that it serves
-	parallel   bool            // several goroutines of the tests have asked at a time
-	strays     int
-	goroutines int // of this side before it was asked anything
-	objects    *objects
-	types      map[string]reflect.Type // name of a type → the type
-	names      map[reflect.Type]string
-	handles    map[reflect.Type]bool
-	proxies    map[reflect.Type]func(Handle) any // interface → makes what stands in for one of the other side's
-	offered    map[string]reflect.Value          // functions and pointers to variables, by name
-	errors     map[string]error                  // sentinel errors, by name
-	named      map[error]string
-	decided    int // decisions that were the delivery's
-	received   int // bytes
+	mu           sync.Mutex // guards all below
+	ready        sync.Cond  // there is something in the queue, or the end has come
+	queue        [][]byte   // frames to be written
+	ending       sync.Once
+	closed       bool
+	last         int             // number of our last request
+	asked        map[int]bool    // numbers of our requests without an answer
+	waiting      map[int]*waiter // thread → who waits in it
+	threads      map[int]int     // goroutine → the thread that it serves
+	parallel     bool            // several goroutines of the tests have asked at a time
+	strays       int
+	goroutines   int // of this side before it was asked anything
+	objects      *objects
+	types        map[string]reflect.Type // name of a type → the type
+	names        map[reflect.Type]string
+	handles      map[reflect.Type]bool
+	proxies      map[reflect.Type]func(Handle) any // interface → makes what stands in for one of the other side's
+	offered      map[string]reflect.Value          // functions and pointers to variables, by name
+	errors       map[string]error                  // sentinel errors, by name
+	named        map[error]string
+	decided      int                     // decisions that were the delivery's
+	typed        bool                    // the types of arguments and results go with each request, for the judge
+	descriptions map[reflect.Type][]byte // type → its description
+	stopped      bool                    // the judge answers nothing more in the running test
+	received     int                     // bytes
 }
 
 // NewPeer returns an end that has not begun to read.
@@ -179,7 +182,7 @@ func NewPeer(out io.Writer, tests bool, module string, end func(why string)) *Pe
 		out: out, end: end, tests: tests, module: module, asked: map[int]bool{}, waiting: map[int]*waiter{},
 		threads: map[int]int{}, types: map[string]reflect.Type{}, names: map[reflect.Type]string{},
 		handles: map[reflect.Type]bool{}, proxies: map[reflect.Type]func(Handle) any{},
-		offered: map[string]reflect.Value{}, errors: map[string]error{}, named: map[error]string{},
+		descriptions: map[reflect.Type][]byte{}, offered: map[string]reflect.Value{}, errors: map[string]error{}, named: map[error]string{},
 	}
 	p.objects = newObjects(tests)
 	p.ready.L = &p.mu
@@ -230,8 +233,8 @@ func (p *Peer) route(f frame) string {
 	if p.closed {
 		return gone
 	}
-	if f.kind == over {
-		return "the judge has ended this run"
+	if f.kind == over && !p.tests {
+		return "an end that is not for this side"
 	}
 	if f.kind == request {
 		a, why := p.arrive(f, nil)
@@ -276,9 +279,10 @@ func (p *Peer) arrive(f frame, take func(frame)) (a arrival, why string) {
 	a.frame = f
 	why = fitting(func() {
 		p.apply(f.extra)
-		if f.kind == request {
+		switch f.kind {
+		case request:
 			a.run = p.prepare(f)
-		} else {
+		case answer, raised:
 			take(f)
 		}
 		a.touched = p.objects.settle(p)
@@ -350,10 +354,17 @@ func goroutine() int {
 
 // ask sends a request, and waits until its answer has been given to take while the tables are locked. Requests for the same
 // thread that arrive before are served here.
-func (p *Peer) ask(op string, args func(*encoder) []byte, take func(frame)) {
+func (p *Peer) ask(op string, types *[2][]reflect.Value, args func(*encoder) []byte, take func(frame)) {
 	w, thread, key := &waiter{take: take, frames: make(chan arrival, 4)}, nobody, 0
 	var before *waiter
 	here := goroutine()
+	p.mu.Lock()
+	mark := op == "test" || op == "done" // the judge alone reads these
+	stopped := p.stopped && !mark
+	p.mu.Unlock()
+	if stopped {
+		return
+	}
 	p.encode(func(e *encoder) {
 		p.last++
 		w.number = p.last
@@ -365,7 +376,13 @@ func (p *Peer) ask(op string, args func(*encoder) []byte, take func(frame)) {
 		case nested:
 			thread = served
 		}
-		extra := e.extra(nil)
+		extra := []byte("{}")
+		if !mark {
+			extra = e.extra(nil)
+		}
+		if p.typed && types != nil {
+			extra = p.signature(extra, types)
+		}
 		name, _ := json.Marshal(op)
 		p.send(digits(request), digits(w.number), digits(thread), name, args(e), extra)
 		p.asked[w.number] = true
@@ -392,6 +409,12 @@ func (p *Peer) ask(op string, args func(*encoder) []byte, take func(frame)) {
 		if f.kind == request {
 			p.serve(f)
 			continue
+		}
+		if f.kind == over { // what the test finds does not count any more
+			p.mu.Lock()
+			p.stopped = true
+			p.mu.Unlock()
+			return
 		}
 		return
 	}

@@ -30,6 +30,7 @@ const OBJECTS = ["Math", "JSON", "Reflect", "console", "process"];
 const PRINTING = ["log", "info", "warn", "error", "debug"];
 const PRINTED = 4 << 20; // characters that the submission may print
 const NAME = /^[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]{0,200}$/u;
+const ROUND = /[?&]guild=\d+/; // in the URL of a module
 const MODULE = /\.(?:[cm]?[jt]s|[jt]sx|json)$/;
 
 // real returns an object of the realm in which this file was loaded by name.
@@ -51,6 +52,7 @@ class Link extends Side {
     this.originals = new Map(WATCHED.map((name) => [name, named(name)]));
     this.replaced = new Map();
     this.began = Date.now();
+    this.running = []; // ids of the tests that have begun
     this.over = undefined; // why nothing more is asked in the running test
     this.sent = 0; // frames, but for questions whether the submission is idle
     this.channel.onclose = (why) => report({ type: "guild:closed", message: why });
@@ -207,7 +209,7 @@ class Link extends Side {
   }
 
   read(number, key) {
-    if (UNASKED.has(key)) return undefined;
+    if (UNASKED.has(key) || this.over) return undefined;
     if (key === Symbol.toPrimitive) {
       return (hint) => {
         this.decided++;
@@ -274,11 +276,12 @@ class Link extends Side {
   // source returns the text of the stub of an ES module: its names are checked, and nothing else in it is the
   // submission's. JSON is read again here, as data.
   source(file, query = "") {
-    const name = this.name(file) + query;
+    const asked = this.name(file) + query.replace(ROUND, "").replace(/^&/, "?");
+    const name = this.name(file) + query; // each round has its own
     if (file.endsWith(".json")) return { format: "json", source: JSON.stringify(this.require(file)) ?? "null" };
     let exports = this.modules.get(name);
     if (!exports) {
-      exports = this.ask("import", () => [name, false, "esm"]);
+      exports = this.ask("import", () => [asked, false, "esm"]);
       check(this.remotes.has(exports), "a module that is no object");
       this.modules.set(name, exports);
     }
@@ -315,15 +318,28 @@ class Link extends Side {
   begin(id) {
     this.over = undefined;
     this.refused = this.hint = "";
-    if (this.marks) this.ask("test", () => [id]);
+    this.running.push(id);
+    if (this.marks) this.mark("test", [id]);
   }
 
   end(id, passed) {
+    this.running = this.running.filter((one) => one !== id);
     const decided = this.decided - this.reported;
     this.reported = this.decided;
     this.report({ type: "guild:test", name: id, decided, message: this.refused || (passed ? "" : this.hint), refused: this.refused !== "" });
+    const clean = this.refused === "" && !this.over;
     this.over = undefined;
-    if (this.marks && !this.channel.closed) this.ask("done", () => [id, passed]);
+    return this.marks && !this.channel.closed && this.mark("done", [id, passed, clean]);
+  }
+
+  // giveUp ends the tests that wait for what never comes.
+  giveUp() {
+    for (const id of this.running.reverse()) this.end(id, false);
+  }
+
+  // mark asks the judge something that the submission does not learn of.
+  mark(op, args) {
+    return this.channel.mark(op, args);
   }
 
   // ran reports that a text or a program may run here that may be the submission's.

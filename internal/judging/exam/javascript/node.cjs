@@ -1,6 +1,7 @@
 // Loaded by node before a file of tests: lets it import the submission, which runs in another sandbox, and reports what
 // each test left to the submission on descriptor 3. Without that sandbox (GUILD_BLANK), what stands for the submission
-// answers everything with itself, so that the tests can be listed.
+// answers everything with itself, so that the tests can be listed. Where the judge runs the tests again (GUILD_AGAIN),
+// rounds.mjs evaluates the file anew for each round.
 "use strict";
 const fs = require("node:fs");
 const Module = require("node:module");
@@ -19,9 +20,17 @@ export async function initialize(data) {
   });
   port.unref();
 }
+// renewed gives a module of the workspace the round of the module that imports it, so that it is evaluated anew.
+function renewed(found, parent) {
+  const round = parent?.startsWith("file:") && new URL(parent).searchParams.get("guild");
+  if (!round || !found.url.startsWith("file:") || found.url.includes("/node_modules/")) return found;
+  const url = new URL(found.url);
+  url.searchParams.set("guild", round);
+  return { ...found, url: url.href };
+}
 export async function resolve(specifier, context, next) {
   try {
-    return await next(specifier, context);
+    return renewed(await next(specifier, context), context.parentURL);
   } catch (e) {
     if (!blank || !/^\\.{1,2}\\//.test(specifier)) throw e;
     return { url: new URL(specifier, context.parentURL).href, format: "module", shortCircuit: true };
@@ -50,33 +59,53 @@ export async function load(url, context, next) {
 // order returns the judge's order, and removes it from the environment of the tests.
 function order() {
   const read = JSON.parse(fs.readFileSync(path.join(process.env.GUILD_SPLIT, "order.json")));
-  const found = { ...read, root: process.cwd(), blank: "GUILD_BLANK" in process.env, marks: process.env.GUILD_MARKS === "1" };
-  for (const name of ["GUILD_SPLIT", "GUILD_BLANK", "GUILD_MARKS"]) delete process.env[name];
+  const found = { ...read, root: process.cwd(), blank: "GUILD_BLANK" in process.env, marks: process.env.GUILD_MARKS === "1", again: "GUILD_AGAIN" in process.env };
+  for (const name of ["GUILD_SPLIT", "GUILD_BLANK", "GUILD_MARKS", "GUILD_AGAIN"]) delete process.env[name];
   return found;
 }
 
 function main() {
-  const { modules, root, blank, build, marks } = order();
+  const { modules, root, blank, build, marks, again } = order();
+  const { Direct } = require("./channel.cjs");
   const { Link } = require("./examiner.cjs");
   const { Blank } = require("./blank.cjs");
   const { report } = require("./report.cjs");
   const { watchTexts } = require("./running.cjs");
-  const link = blank ? new Blank(root) : new Link({ root, report, marks });
+  const link = blank ? new Blank(root) : new Link({ root, report, marks, connect: again ? (handlers) => new Direct(4, handlers) : undefined });
   if (build && !blank) {
     modules.push(...link.stubs());
     report({ type: "guild:modules", modules });
   }
   const delivered = new Set(modules.map((name) => path.join(root, name)));
-  hookRequire(link, delivered);
+  const loaded = hookRequire(link, delivered);
   hookImport(link, delivered);
   globalThis[Symbol.for("guild.split")] = link;
   const test = require("node:test");
-  test.beforeEach((t) => link.begin(t.fullName ?? t.name));
-  test.afterEach((t) => link.end(t.fullName ?? t.name, t.passed !== false));
+  const id = (t) => again ? t.fullName.replace(ROUND + " > ", "") : t.fullName ?? t.name;
+  test.beforeEach((t) => { if (id(t) !== END) link.begin(id(t)); });
+  test.afterEach((t) => { if (id(t) !== END) link.end(id(t), t.passed !== false); });
+  if (again) globalThis[Symbol.for("guild.rounds")] = rounds(link, loaded);
   link.watch(require("node:assert"));
   link.watch(require("node:assert").strict);
   if (!blank) watchTexts(link);
   Module.syncBuiltinESMExports();
+}
+
+// ROUND is the suite of what a file registers in a round, and END the test after it.
+const ROUND = "a round of the judge's", END = "the end of a round of the judge's";
+
+// rounds returns what evaluates the tests again: a function that says whether the judge wants one more round.
+function rounds(link, loaded) {
+  return {
+    ROUND, END,
+    more() {
+      for (const file of Object.keys(Module._cache)) {
+        if (!file.includes("/node_modules/")) delete Module._cache[file];
+      }
+      loaded.clear();
+      return link.mark("more", []);
+    },
+  };
 }
 
 // hookRequire answers require() of a delivered module. One that the test has removed from require.cache is loaded anew.
@@ -104,6 +133,7 @@ function hookRequire(link, delivered) {
     Module._cache[file] = module;
     return exports;
   };
+  return loaded;
 }
 
 // hookImport answers import of a delivered module with its stub. The loader has a thread of its own, which asks here.

@@ -238,8 +238,11 @@ test("frames only fail", () => {
 });
 
 test("marks surround a test", () => {
-  const connect = () => Object.assign(silent(), { wait: () => ({ value: null }) });
-  for (const [marks, want] of [[true, [["test", ["g > a"]], ["done", ["g > a", true]]]], [false, []]]) {
+  const connect = () => {
+    const channel = silent();
+    return Object.assign(channel, { mark: (op, args) => { channel.sent.push([0, 0, 0, op, args, {}]); } });
+  };
+  for (const [marks, want] of [[true, [["test", ["g > a"]], ["done", ["g > a", true, true]]]], [false, []]]) {
     const side = new Link({ root: "/", report() {}, marks, connect });
     side.begin("g > a");
     side.end("g > a", true);

@@ -1,0 +1,3 @@
+// Begins the tests' side in a context of jest before the file of tests does.
+"use strict";
+require("./jest.cjs");

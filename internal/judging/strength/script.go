@@ -1,0 +1,509 @@
+package strength
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// exchange is one question of the examiner's with all that the subject said until it was answered.
+type exchange struct {
+	test    int    // index of the test that asked; 0 for what was asked before the first
+	key     string // what was asked of what, whatever its arguments were
+	name    string // whose answer this is: "add()", "Stack().pop()"
+	kind    kind
+	op      string
+	args    []any
+	request frame        // as it came
+	types   []form       // of the results, in Go
+	late    []*frame     // callbacks after the answer, by what nobody waits for
+	steps   []*frame     // callbacks, and at last the answer
+	gives   any          // the test's own container that it answers with, as it was passed, with a number of ours
+	given   map[any]bool // contents of files, in base64, that the delivery had been given
+	told    []told       // the last things that the test gave before the answer, and its first two
+	after   []*exchange  // what was asked later and answered earlier: promises settle in this order
+
+	asked, answered int // positions in the recording
+}
+
+// kind says what an answer can show.
+type kind int
+
+const (
+	structure kind = iota // how things hang together: modules, classes, functions
+	plain                 // an answer that the examiner looks at itself
+	predicate             // yes or no of a delivered object
+	listing               // what a delivered object says that it has
+	operator              // a delivered object's operator or identity: the delivery decides
+	shown                 // a value that the delivery had been shown as an operand
+)
+
+// judged reports whether lies tell what an answer is worth.
+func (k kind) judged() bool { return k == plain || k == predicate || k == listing }
+
+// script is a recording that has been understood.
+type script struct {
+	lang        *Language
+	tests       []string // ids by index; the first is empty
+	index       map[string]int
+	above       map[int]int    // a test → the one that it is a part of
+	unfit       map[int]string // tests that cannot be run again → why
+	exchanges   []*exchange
+	asked       map[int][]*exchange // the same by the test that asked
+	definitions map[int64]any       // number of the subject's → the value that defines it
+	defined     map[int][]int64     // test → what it defines
+	origins     map[int64]string
+	modules     map[int64]bool
+	owners      map[string]string    // name of a module's → the module that had it first
+	tags        map[int64]string     // of containers, by their numbers
+	iterators   map[int64]bool       // of JavaScript, and promises of their items
+	attributes  map[string]*exchange // key → how an attribute was asked for last, in any test
+	raises      map[string]bool      // names whose every answer is an exception
+	raised      []any                // an exception of each class that the subject raised
+	errors      []any                // of Go: errors that it returned, of each text one
+	last        int64                // the largest number of the subject's
+	copies      map[int64]int64      // number of an object that we pass for another → the other
+	broken      error                // why it cannot be played
+}
+
+// mostErrors limits how many errors of Go, and classes of exceptions, the lies raise.
+const mostErrors = 4
+
+var errLong = errors.New("the tests and the delivery said more than can be kept")
+
+// reader is how far a recording has been read.
+type reader struct {
+	*script
+	running []int                 // the tests that have begun and not ended, those around others first
+	current int                   // test that what is asked belongs to
+	open    map[int64]*exchange   // number of the examiner's request → its exchange
+	asking  map[int64][]*exchange // thread → its open exchanges
+	offered map[string]bool       // values that were shown as operands
+	classes map[string]bool       // of exceptions
+	given   map[any]bool
+	heard   []told           // by the delivery, in the running test
+	calls   map[int64]*frame // number of the subject's request → the request
+}
+
+// understand sorts a recording into exchanges. owners has the names that other recordings of the same delivery have used.
+func (r *Recording) understand(l *Language, owners map[string]string) *script {
+	s := &script{
+		lang: l, tests: []string{""}, index: map[string]int{}, above: map[int]int{}, unfit: map[int]string{},
+		asked: map[int][]*exchange{}, definitions: map[int64]any{}, defined: map[int][]int64{}, origins: map[int64]string{}, modules: map[int64]bool{},
+		owners: owners, tags: map[int64]string{}, iterators: map[int64]bool{}, copies: map[int64]int64{}, raises: map[string]bool{},
+		attributes: map[string]*exchange{},
+	}
+	if r.size > maxRecording {
+		s.broken = errLong
+		return s
+	}
+	in := &reader{
+		script: s, open: map[int64]*exchange{}, asking: map[int64][]*exchange{}, offered: map[string]bool{},
+		classes: map[string]bool{}, given: map[any]bool{}, calls: map[int64]*frame{},
+	}
+	for i, p := range r.frames {
+		f, err := parse(p.raw)
+		if err == nil {
+			err = in.read(i, f, p.subject)
+		}
+		if err != nil {
+			s.broken = err
+			return s
+		}
+	}
+	s.order()
+	return s
+}
+
+// read takes one frame.
+func (in *reader) read(i int, f frame, subject bool) error {
+	switch {
+	case !subject && f.kind == request && marks[f.op]:
+		in.mark(f)
+	case !subject:
+		give(in.given, f)
+		in.heard = append(in.heard, hears(f)...)
+		if f.kind == request {
+			in.ask(i, f)
+		} else if step := in.calls[f.number]; step != nil {
+			step.value = f.value // what the test's function answered
+		}
+	case f.kind == request:
+		in.callback(f)
+	default:
+		x := in.open[f.number]
+		if x == nil {
+			return errors.New("an answer to nothing")
+		}
+		in.answer(i, x, f)
+	}
+	return nil
+}
+
+// mark notes that a test begins or ends.
+func (in *reader) mark(f frame) {
+	id, ok := at(f.args, 0).(string)
+	switch {
+	case f.op == opTest && ok:
+		in.tests = append(in.tests, id)
+		in.current = len(in.tests) - 1
+		in.heard = nil
+		if _, there := in.index[id]; there {
+			in.unfit[in.current], in.unfit[in.index[id]] = "another test has the same name", "another test has the same name"
+		} else {
+			in.index[id] = in.current
+		}
+		if !in.lang.ends {
+			return
+		}
+		for _, other := range in.running {
+			if strings.HasPrefix(id, in.tests[other]+" > ") {
+				in.above[in.current] = other
+				continue
+			}
+			in.unfit[in.current], in.unfit[other] = "it ran beside other tests", "it ran beside other tests"
+		}
+		in.running = append(in.running, in.current)
+	case f.op == opDone && ok:
+		in.running = slices.DeleteFunc(in.running, func(i int) bool { return in.tests[i] == id })
+		if n := len(in.running); n > 0 {
+			in.current = in.running[n-1]
+		}
+	}
+}
+
+// ask begins an exchange.
+func (in *reader) ask(i int, f frame) {
+	s := in.script
+	s.receivers(f)
+	each(any(f.args), func(v any) {
+		if tag, _ := tagged(v); s.lang.container(tag) {
+			n, _, _ := numbered(v)
+			s.tags[n] = tag
+		}
+	})
+	x := &exchange{given: in.given, test: in.current, op: f.op, args: f.args, key: s.key(f), asked: i, types: results(f), request: f}
+	x.name = s.nameOf(f)
+	if f.op == "get" {
+		s.attributes[x.key] = x
+	}
+	in.open[f.number] = x
+	if f.op != "idle" {
+		in.asking[f.thread] = append(in.asking[f.thread], x)
+	}
+	s.exchanges = append(s.exchanges, x)
+	s.asked[x.test] = append(s.asked[x.test], x)
+}
+
+// callback adds what the subject asks to the exchange in which it does. If nobody there waits for anything, that is the
+// last one of the test.
+func (in *reader) callback(f frame) {
+	if waiting := in.asking[f.thread]; len(waiting) > 0 {
+		x := waiting[len(waiting)-1]
+		x.steps = append(x.steps, &f)
+		in.calls[f.number] = &f
+		in.define(x, f.args)
+		return
+	}
+	before := in.script.asked[in.current]
+	for _, x := range slices.Backward(before) {
+		if x.answered > 0 && x.op != "idle" && in.lang == JavaScript {
+			x.late = append(x.late, &f)
+			in.calls[f.number] = &f
+			in.define(x, f.args)
+			return
+		}
+	}
+	in.unfit[in.current] = "the delivery's threads asked for themselves"
+}
+
+// answer ends an exchange.
+func (in *reader) answer(i int, x *exchange, f frame) {
+	s := in.script
+	delete(in.open, f.number)
+	for thread, waiting := range in.asking {
+		in.asking[thread] = slices.DeleteFunc(waiting, func(w *exchange) bool { return w == x })
+	}
+	x.steps, x.answered = append(x.steps, &f), i
+	x.told = slices.Clone(in.heard[:min(2, len(in.heard))])
+	x.told = append(x.told, in.heard[max(len(x.told), len(in.heard)-6):]...)
+	s.define(x, f.value)
+	x.gives = s.givenBack(x, f.value)
+	s.classify(x, f, in.offered)
+	if before, there := s.raises[x.name]; (!there || before) && !x.promises() {
+		s.raises[x.name] = f.kind == raised
+	}
+	if s.lang.typed {
+		s.returned(f.value)
+	}
+	if class := exceptionClass(f.value); f.kind == raised && class != "" && !in.classes[class] && len(s.raised) < mostErrors {
+		in.classes[class] = true
+		s.raised = append(s.raised, s.alone(f.value))
+	}
+}
+
+// returned keeps the errors that a Go function has returned.
+func (s *script) returned(v any) {
+	each(v, func(v any) {
+		tag, payload := tagged(v)
+		parts, _ := payload.([]any)
+		says := func(v any) string {
+			_, payload := tagged(v)
+			parts, _ := payload.([]any)
+			return text(at(parts, 3))
+		}
+		if tag == "E" && len(parts) == 6 && len(s.errors) < mostErrors && !slices.ContainsFunc(s.errors, func(e any) bool { return says(e) == says(v) }) ||
+			tag == "g" && len(s.errors) < mostErrors && !slices.ContainsFunc(s.errors, func(e any) bool { return text(e) == text(v) }) {
+			s.errors = append(s.errors, v)
+		}
+	})
+}
+
+// order finds which promises were asked about before others and settled later.
+func (s *script) order() {
+	last := map[int][]*exchange{}
+	for _, x := range s.exchanges {
+		if x.op != "await" || x.answered == 0 {
+			continue
+		}
+		for _, y := range last[x.test] {
+			if y.answered > x.answered {
+				y.after = append(y.after, x)
+			}
+		}
+		last[x.test] = append(last[x.test], x)
+		if len(last[x.test]) > 50 {
+			last[x.test] = last[x.test][1:]
+		}
+	}
+}
+
+// givenBack returns a container of the test's that an exchange passes and gets back.
+func (s *script) givenBack(x *exchange, v any) (found any) {
+	back, defines, ok := numbered(v)
+	if !ok || defines || back%2 == 0 {
+		return nil
+	}
+	each(any(x.args), func(v any) {
+		n, defines, ok := numbered(v)
+		tag, payload := tagged(v)
+		if !ok || !defines || n != back || !s.lang.container(tag) {
+			return
+		}
+		s.last += 2
+		s.defined[x.test] = append(s.defined[x.test], s.last)
+		found = map[string]any{tag: append([]any{literal(s.last)}, payload.([]any)[1:]...)}
+	})
+	return found
+}
+
+// give notes the files that come with a frame of the examiner's.
+func give(given map[any]bool, f frame) {
+	for _, name := range []string{"f", "g"} {
+		list, _ := f.extra[name].([]any)
+		for _, pair := range list {
+			parts, _ := pair.([]any)
+			given[at(parts, 1)] = true
+		}
+	}
+}
+
+// define keeps what a value of the subject's defines, with where it came from.
+func (s *script) define(x *exchange, v any) {
+	each(v, func(v any) {
+		tag, payload := tagged(v)
+		n, defines, ok := numbered(v)
+		if defines && s.lang.container(tag) {
+			s.tags[n] = tag
+		}
+		if !ok || n%2 != 0 {
+			return
+		}
+		s.last = max(s.last, n)
+		if x.op == "method" && s.lang == JavaScript && x.iterates(s) {
+			s.iterators[n] = true
+		}
+		if parts, _ := payload.([]any); tag == "F" && len(parts) == 7 { // the class, and what its objects are made after
+			if prototype, ok := integer(parts[6]); ok && prototype > 0 {
+				s.keep(x, prototype, v)
+			}
+		}
+		if defines {
+			s.keep(x, n, v)
+		}
+		if tag == "h" && x.op == "import" {
+			s.modules[n] = true
+		}
+	})
+}
+
+func (s *script) keep(x *exchange, n int64, v any) {
+	s.last = max(s.last, n)
+	if _, there := s.definitions[n]; n == 0 || there {
+		return
+	}
+	s.definitions[n], s.origins[n] = v, x.name
+	s.defined[x.test] = append(s.defined[x.test], n)
+}
+
+// iterates reports whether a method returns an iterator, or an item of one.
+func (x *exchange) iterates(s *script) bool {
+	name, _ := tagged(at(x.args, 1))
+	n, _, _ := numbered(at(x.args, 0))
+	return name == "y" || s.iterators[n] && at(x.args, 1) == any("next")
+}
+
+// stepping reports whether a request asks for the next of what is gone through. Such an answer has a form of its own.
+func (s *script) stepping(f frame) bool {
+	operation, _ := at(f.args, 0).(string)
+	n, _, _ := numbered(target(f))
+	switch f.op {
+	case "op":
+		return operation == "__next__" || operation == "__anext__"
+	case "method":
+		return s.iterators[n] && at(f.args, 1) == any("next")
+	case "await":
+		return s.iterators[n]
+	}
+	return false
+}
+
+// classify says what an answer can show, and keeps the operands that the delivery has seen.
+func (s *script) classify(x *exchange, f frame, offered map[string]bool) {
+	_, isBool := f.value.(bool)
+	operation, _ := at(x.args, 0).(string)
+	n, _, isObject := numbered(target(frame{op: x.op, args: x.args}))
+	isObject = isObject && !s.modules[n]
+	switch x.op {
+	case "import", "set", "del", "signature", "threads", "idle", "modules":
+		x.kind = structure
+	case "op":
+		x.kind = plain
+		spec, _ := at(x.args, 2).(string)
+		switch {
+		case strings.HasSuffix(operation, "exit__") && (f.value == nil || f.value == false):
+			x.kind = structure // what lets an exception pass hides nothing
+		case operation == "get" && isUndefined(f.value):
+			x.kind = structure // the object claims nothing
+		case s.lang.listing[operation]:
+			x.kind = listing
+		case s.lang.typed || s.lang.deciding[operation] || operation == "__format__" && spec != "":
+			x.kind = operator
+			for _, v := range x.args[min(2, len(x.args)):] {
+				each(v, func(v any) {
+					if isPlain(v) {
+						offered[text(v)] = true
+					}
+				})
+			}
+		case isBool:
+			x.kind = predicate
+		}
+	case "get":
+		x.kind = plain
+		if isBool && isObject {
+			x.kind = predicate
+		}
+	case "method":
+		x.kind = plain
+		name, _ := at(x.args, 1).(string)
+		if s.lang.deciding[name] || strings.Contains(x.name, converts) {
+			x.kind = operator
+		} else if _, number := receiverClass(at(x.args, 0)); isBool && (!s.lang.typed || isObject || number != 0) {
+			x.kind = predicate
+		}
+	default:
+		x.kind = plain
+		if strings.Contains(x.name, converts) {
+			x.kind = operator
+		} else if isBool && strings.Contains(strings.TrimSuffix(x.name, "()"), ".") {
+			x.kind = predicate // what is called was got from an object
+		}
+	}
+	if x.kind == plain && f.kind == answer && (offered[text(f.value)] || pointsAtTests(f.value)) {
+		x.kind = shown
+	}
+}
+
+// repeated returns how a function without callbacks was last asked in a test. A Go test that fails calls once more what
+// it complains about.
+func (s *script) repeated(test int, key string) *exchange {
+	for _, x := range slices.Backward(s.asked[test]) {
+		if x.key == key && len(x.steps) == 1 {
+			return x
+		}
+	}
+	return nil
+}
+
+// pointsAtTests reports whether a value has a path that leads to the examiner's own files, or out of a directory.
+func pointsAtTests(v any) bool {
+	found := false
+	each(v, func(v any) {
+		s, ok := v.(string)
+		found = found || ok && len(s) < 4096 && (strings.Contains(s, "/judge/") || strings.Contains(s, "../") || s == "..")
+	})
+	return found
+}
+
+func at(list []any, i int) any {
+	if i < len(list) {
+		return list[i]
+	}
+	return nil
+}
+
+func isUndefined(v any) bool {
+	tag, payload := tagged(v)
+	return tag == "u" && text(payload) == "0"
+}
+
+func isPlain(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	default:
+		return true
+	}
+}
+
+// alone returns an exception without what it refers to, so that it can be raised anywhere.
+func (s *script) alone(v any) any {
+	tag, payload := tagged(v)
+	parts := slices.Clone(payload.([]any))
+	switch {
+	case s.lang.typed:
+		return v
+	case s.lang == JavaScript: // number, class, message, stack, properties
+		return map[string]any{tag: append(slices.Clone(parts[:min(3, len(parts))]), "", []any{})}
+	}
+	refers := false
+	each(at(parts, 2), func(v any) {
+		_, _, ok := numbered(v)
+		refers = refers || ok
+	})
+	if refers {
+		parts[2] = []any{}
+	}
+	for i := 4; i < len(parts)-1; i++ {
+		parts[i] = nil
+	}
+	if last := len(parts) - 1; last > 5 {
+		parts[last] = map[string]any{"D": []any{json.Number("0"), []any{}}}
+	}
+	return map[string]any{tag: parts}
+}
+
+// exceptionClass returns the class of an exception as text.
+func exceptionClass(v any) string {
+	tag, payload := tagged(v)
+	parts, _ := payload.([]any)
+	if tag != "E" || len(parts) < 2 {
+		return ""
+	}
+	if n, _, ok := numbered(parts[1]); ok {
+		return text(known(n))
+	}
+	return text(parts[1])
+}
