@@ -8,8 +8,11 @@ import (
 	"strconv"
 )
 
-// mostAsked limits the frames of one run of a test.
-const mostAsked = 20_000
+// A run of a test may ask for so much more than the recorded one: this often as much, and this many questions besides.
+const (
+	timesAsked = 4
+	moreAsked  = 500
+)
 
 // nobody is the thread of a request that nobody waits for.
 const nobody = -1
@@ -26,7 +29,7 @@ type replay struct {
 	held    []*running         // promises whose answer waits for that of others
 	trial   trial
 	told    bool // the lie was told
-	asks    int  // frames of the running test
+	asks    int  // questions of the running test
 	strayed bool // something was asked that was never recorded
 }
 
@@ -128,10 +131,6 @@ func queue(test int, key string) string { return strconv.Itoa(test) + key }
 // take serves one frame of the examiner's that is not a mark.
 func (r *replay) take(f frame) error {
 	r.learn(f)
-	r.asks++
-	if f.kind == request && r.asks > mostAsked {
-		return r.over(f.number) // it goes round in circles
-	}
 	if f.kind != request {
 		w := r.open[f.number]
 		if w == nil {
@@ -141,6 +140,10 @@ func (r *replay) take(f frame) error {
 		r.align(w.steps()[w.step].value, f.value)
 		w.step++
 		return r.advance(w)
+	}
+	r.asks++
+	if r.asks > timesAsked*len(r.script.asked[r.test])+moreAsked {
+		return r.over(f.number) // it goes round in circles
 	}
 	was := f // as it was in the recording
 	was.args, _ = r.originals(f.args).([]any)
