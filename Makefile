@@ -58,7 +58,7 @@ fuzz: ## every fuzz target for FUZZTIME each
 soak:
 	@scripts/needs test
 	{ date -u +%F; GUILD_SOAK=1 go test -timeout 2h -count 1 -v -run '^(TestHumanEval|TestKillAtEveryFact|TestFaultyRelays)$$' ./internal/node; \
-	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^(TestVetTrustsHonestTests|TestNoLiePasses)$$' ./internal/judging/exam ./internal/judging/suite; \
+	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^(TestVetTrustsHonestTests|TestNoLiePasses|TestHonestProgramsPass)$$' ./internal/judging/exam ./internal/judging/suite; \
 	go run -C bench ./judge -soak 2000; go run -C bench ./marketsim -seeds 20; } 2>&1 | tee .cache/soak.log
 
 stand: ## the tests that need gVisor, podman, control groups of version 2 or a real HashiCorp Vault; PART=podman runs one part

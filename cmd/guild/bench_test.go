@@ -97,7 +97,7 @@ func TestMeetingSurvivesKills(t *testing.T) {
 	if deaths < 8 {
 		t.Errorf("it died %d times only: %v", deaths, counts)
 	}
-	mustHoldWhatWasNoted(t, home, all)
+	mustHoldWhatWasNoted(t, customer, home)
 	worked := 0
 	for _, e := range entries(t, w.client(provider)) {
 		for _, f := range e.Facts {

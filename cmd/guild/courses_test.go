@@ -159,7 +159,7 @@ func (p course) walk(t *testing.T) {
 	if counts["attempt.expired"]+counts["attempt.refused"]+counts["attempt.parked"] > 0 {
 		t.Errorf("%v", counts)
 	}
-	mustHoldWhatWasNoted(t, home, all)
+	mustHoldWhatWasNoted(t, customer, home)
 	ran := runsIn(t, file)
 	if got := len(ran[job.ID]); got != p.want["attempt.planned"] {
 		t.Errorf("workers ran %d times: %q", got, ran[job.ID])
@@ -399,7 +399,7 @@ func TestPlainProviderSurvivesKills(t *testing.T) {
 			} else if all := slices.Concat(slices.Collect(maps.Values(ran))...); len(all) != 1 {
 				t.Errorf("its worker ran %d times", len(all))
 			}
-			mustHoldWhatWasNoted(t, home, entries(t, provider))
+			mustHoldWhatWasNoted(t, provider, home)
 		})
 	}
 }
@@ -476,7 +476,7 @@ func TestTurnedServiceSurvivesKill(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			mustHoldWhatWasNoted(t, home, entries(t, provider))
+			mustHoldWhatWasNoted(t, provider, home)
 		})
 	}
 }

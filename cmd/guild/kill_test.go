@@ -157,7 +157,7 @@ func TestCustomerSurvivesKills(t *testing.T) {
 			job := ending(t, customer, theJob(t, customer))
 			all := entries(t, customer)
 			mustBeDoneOnce(t, all, job)
-			mustHoldWhatWasNoted(t, home, all)
+			mustHoldWhatWasNoted(t, customer, home)
 			mustBeWorkedOnOnce(t, entries(t, w.client(provider)), job)
 		})
 	}
@@ -199,7 +199,7 @@ func TestProviderSurvivesKills(t *testing.T) {
 				return nil
 			})
 			mustBeWorkedOnOnce(t, entries(t, w.client(provider)), job)
-			mustHoldWhatWasNoted(t, provider, entries(t, w.client(provider)))
+			mustHoldWhatWasNoted(t, w.client(provider), provider)
 		})
 	}
 }
@@ -414,8 +414,8 @@ func mustAllBeDoneOnce(t *testing.T, w *town, home, provider string) {
 		mustBeDoneOnce(t, all, job)
 		mustBeWorkedOnOnce(t, theirs, job)
 	}
-	mustHoldWhatWasNoted(t, home, all)
-	mustHoldWhatWasNoted(t, provider, theirs)
+	mustHoldWhatWasNoted(t, customer, home)
+	mustHoldWhatWasNoted(t, w.client(provider), provider)
 	if status, err := control.NodeStatus.Call(t.Context(), customer); err != nil || len(status.Parked) != 0 {
 		t.Errorf("parked %v, %v", status.Parked, err)
 	}

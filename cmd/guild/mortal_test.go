@@ -180,21 +180,21 @@ func (p *process) awaitDeath(t *testing.T, c *control.Client) {
 	})
 }
 
-// mustHoldWhatWasNoted fails the test unless every entry that a mortal node noted is in its journal, unchanged.
-func mustHoldWhatWasNoted(t *testing.T, home string, all []fact.Entry) {
+// mustHoldWhatWasNoted fails the test unless every entry that a mortal node has noted so far is in its journal, unchanged.
+func mustHoldWhatWasNoted(t *testing.T, c *control.Client, home string) {
 	t.Helper()
+	notes, err := os.ReadFile(notesOf(home)) // before the journal, which may still grow
+	if err != nil {
+		t.Fatal(err)
+	}
 	held, there := map[string]bool{}, map[string]string{}
-	for _, e := range all {
+	for _, e := range entries(t, c) {
 		raw, err := json.Marshal(e)
 		if err != nil {
 			t.Fatal(err)
 		}
 		held[fmt.Sprintf("%d %x", e.Seq, sha256.Sum256(raw))] = true
 		there[fmt.Sprint(e.Seq)] = string(raw)
-	}
-	notes, err := os.ReadFile(notesOf(home))
-	if err != nil {
-		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(notes)) {
 		if !held[strings.TrimSpace(line)] {

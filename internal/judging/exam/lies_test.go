@@ -86,13 +86,16 @@ func TestLyingProgramsNotStrong(t *testing.T) {
 func TestVetKnowsLies(t *testing.T) {
 	e := quick(t)
 	for name, files := range programs(t, "lies.txtar") {
-		v := vetted(t, e, request(t, map[string]string{"tests/criteria.json": files["criteria.json"]}), false)
-		want := guild.Weak
-		if len(under(files, "honest", "")) > 0 {
-			want = guild.Strong
-		}
-		if v.Strength != want || (len(v.Problems) > 0) != (want == guild.Weak) {
-			t.Errorf("%s: %s, want %s: %q, %+v", name, v.Strength, want, v.Problems, v.Criteria)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := vetted(t, e, request(t, map[string]string{"tests/criteria.json": files["criteria.json"]}), false)
+			want := guild.Weak
+			if len(under(files, "honest", "")) > 0 {
+				want = guild.Strong
+			}
+			if v.Strength != want || (len(v.Problems) > 0) != (want == guild.Weak) {
+				t.Errorf("%s, want %s: %q, %+v", v.Strength, want, v.Problems, v.Criteria)
+			}
+		})
 	}
 }
