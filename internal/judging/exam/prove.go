@@ -19,6 +19,7 @@ const (
 	againOutput = 8 << 20
 
 	roundsWall   = 120 * time.Second // of a criterion's rounds together
+	roundStart   = 30 * time.Second  // of an examiner, until its first test
 	roundSilence = 5 * time.Second   // of one run of a test
 )
 
@@ -141,7 +142,7 @@ func (j *examination) rounds(ctx context.Context, x *strength.Examination, run i
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		late := time.AfterFunc(roundSilence, func() { cancel(errLingers) })
+		late := time.AfterFunc(roundStart, func() { cancel(errLingers) })
 		served = errors.Join(x.Rounds(run, ends[1], func() { late.Reset(roundSilence) }), ends[1].Close())
 		late.Stop()
 		cancel(errLingers) // what it still does is for nobody
