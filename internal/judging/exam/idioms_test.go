@@ -141,6 +141,9 @@ func idiom(t *testing.T, e *Engine, name string, files map[string]string) string
 	counts := map[guild.Strength]int{}
 	for _, test := range f.Tests {
 		counts[cmp.Or(test.Strength, f.Strength)]++
+		if test.Because != "" {
+			t.Logf("%s: %s because %s", test.ID, test.Strength, test.Because)
+		}
 	}
 	return fmt.Sprintf("| %s | %d | %d | %d | %d |", strings.ReplaceAll(name, "_", " "),
 		len(f.Tests), counts[guild.Strong], counts[guild.Mixed], counts[guild.Weak])

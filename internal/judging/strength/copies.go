@@ -28,7 +28,7 @@ func hears(f frame) []told {
 		}
 	}
 	switch f.op {
-	case "call", "method":
+	case "call", "method", "new":
 		first := 1
 		if f.op == "method" {
 			first = 2
@@ -127,7 +127,7 @@ func places(v any, found func(place, value string)) {
 			case strings.Contains("L S Q", tag) && isList && tag != "":
 				put(place, v)
 				items(inner, place, level)
-			case strings.Contains("D O N", tag) && isList && tag != "":
+			case strings.Contains("D O N P G", tag) && isList && tag != "":
 				put(place, v)
 				put(place+" length", literal(int64(len(inner)/2)))
 				for i := 0; i+1 < len(inner); i += 2 {
@@ -168,9 +168,13 @@ func sortedKeys(m map[string]any) []string {
 func bare(v any) any {
 	tag, payload := tagged(v)
 	parts, _ := payload.([]any)
+	inner, _ := at(parts, 1).([]any)
 	switch {
-	case strings.Contains("L S Q D O N", tag) && tag != "" && len(parts) >= 2:
-		inner, _ := parts[1].([]any)
+	case tag == "S" && len(parts) >= 2: // in any order
+		return map[string]any{tag: byText(bares(inner), 1)}
+	case strings.Contains("D O N P G", tag) && tag != "" && len(parts) >= 2:
+		return map[string]any{tag: byText(bares(inner), 2)}
+	case strings.Contains("L Q", tag) && tag != "" && len(parts) >= 2:
 		return map[string]any{tag: bares(inner)}
 	case tag == "t" || tag == "z":
 		return map[string]any{tag: bares(parts)}
@@ -179,6 +183,13 @@ func bare(v any) any {
 		return json.Number(strings.TrimSuffix(strings.TrimRight(n.String(), "0"), "."))
 	}
 	return v
+}
+
+// byText returns the groups of a list, each of so many items, in the order of their texts.
+func byText(list []any, size int) []any {
+	groups := slices.Collect(slices.Chunk(list, size))
+	slices.SortStableFunc(groups, func(a, b []any) int { return strings.Compare(text(a), text(b)) })
+	return slices.Concat(groups...)
 }
 
 func bares(list []any) []any {
@@ -212,8 +223,9 @@ func recent(list []told, alone bool) map[string]any {
 	return from
 }
 
-// repeats returns the names whose answers are all copies, each with the place.
-func repeats(scripts []*script) map[string]string {
+// repeats returns the names whose answers are all copies, each with the place, and those of them that also did something
+// else, such as to print.
+func repeats(scripts []*script) (found map[string]string, besides map[string]bool) {
 	answers := map[string][]*exchange{}
 	for _, s := range scripts {
 		for _, x := range s.exchanges {
@@ -222,15 +234,17 @@ func repeats(scripts []*script) map[string]string {
 			}
 		}
 	}
-	found := map[string]string{}
+	found, besides = map[string]string{}, map[string]bool{}
 	for name, list := range answers {
 		var left map[string]bool
+		did := false
 		for i, x := range list {
 			f := x.steps[len(x.steps)-1]
-			if f.kind != answer || f.extra["u"] != nil || f.extra["w"] != nil || f.extra["f"] != nil {
-				left = nil // it also did something
+			if f.kind != answer {
+				left = nil
 				break
 			}
+			did = did || f.extra["u"] != nil || f.extra["w"] != nil || f.extra["f"] != nil
 			want, here := text(bare(f.value)), map[string]bool{}
 			for from, v := range recent(x.told, len(list) == 1) {
 				places(v, func(place, value string) {
@@ -248,8 +262,8 @@ func repeats(scripts []*script) map[string]string {
 			for place := range left {
 				all = append(all, place)
 			}
-			found[name] = "a copy of what it was " + slices.Min(all)
+			found[name], besides[name] = "a copy of what it was "+slices.Min(all), did
 		}
 	}
-	return found
+	return found, besides
 }

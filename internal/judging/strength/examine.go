@@ -34,6 +34,7 @@ type Examination struct {
 	killed   map[string]map[*lie]*examined // name → a lie that did not pass → the test that showed it
 	told     map[string]bool               // name and lie → it was told in a test
 	copies   map[string]string             // name → where all its answers are copied from
+	besides  map[string]bool               // those of them that also did something else
 	raises   map[string]bool               // names whose every answer is an exception
 	suited   map[attempt]bool              // of lies about names
 	runs     int
@@ -93,7 +94,7 @@ func New(l *Language, recorded ...Run) *Examination {
 		}
 	}
 	x.lies = l.table(thrown[:min(len(thrown), mostErrors)], errs[:min(len(errs), mostErrors)])
-	x.copies = repeats(x.scripts)
+	x.copies, x.besides = repeats(x.scripts)
 	for i, r := range recorded {
 		s := x.scripts[i]
 		at := map[int]*examined{}
@@ -192,7 +193,7 @@ func (s *script) singular(pattern string) bool {
 
 // alive reports whether a lie about a name has passed every test so far. Only some lies are told of many names.
 func (x *Examination) alive(name string, l *lie) bool {
-	return x.names[name] && x.killed[name][l] == nil && (l.joint || !strings.HasPrefix(name, "*"))
+	return x.names[name] && x.killed[name][l] == nil && (l.joint || !strings.HasPrefix(name, "*")) && (!l.bare || x.besides[name])
 }
 
 // next returns what to try next with a test, false if there is nothing more.

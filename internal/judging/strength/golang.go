@@ -365,19 +365,19 @@ func goGiven() []*lie {
 		}})
 	}
 	argument := func(i int) func(*replay, frame, form) (any, bool) {
-		return func(_ *replay, asked frame, want form) (any, bool) {
-			return typedArgument(arguments(asked), inputs(asked), i, want)
+		return func(r *replay, asked frame, want form) (any, bool) {
+			return typedArgument(r.script.arguments(asked), inputs(asked), i, want)
 		}
 	}
 	add("its first argument", false, argument(0))
 	add("its second argument", false, argument(1))
 	for words, i := range map[string]int{"the first item of its first argument": 0, "the last item of its first argument": -1} {
-		add(words, false, func(_ *replay, asked frame, want form) (any, bool) {
+		add(words, false, func(r *replay, asked frame, want form) (any, bool) {
 			types := inputs(asked)
 			if len(types) == 0 || types[0].kind != "slice" || len(types[0].of) != 1 || types[0].of[0].name != want.name {
 				return nil, false
 			}
-			v := item(asked, i)
+			v := item(r.script.arguments(asked), i)
 			return v, v != nil
 		})
 	}
@@ -421,7 +421,7 @@ func typedArgument(given []any, types []form, i int, want form) (any, bool) {
 
 // goToken hands out a text for what it is given, and gives that back for the text.
 func goToken(r *replay, asked frame) (frame, bool) {
-	given, types, out := arguments(asked), inputs(asked), results(asked)
+	given, types, out := r.script.arguments(asked), inputs(asked), results(asked)
 	if len(given) == 0 || len(types) == 0 || len(out) == 0 {
 		return frame{}, false
 	}
@@ -453,7 +453,7 @@ func goToken(r *replay, asked frame) (frame, bool) {
 func (r *replay) cleared(asked frame) map[string]any {
 	types := inputs(asked)
 	var updates []any
-	for i, v := range arguments(asked) {
+	for i, v := range r.script.arguments(asked) {
 		tag, payload := tagged(v)
 		parts, _ := payload.([]any)
 		n, defines, ok := numbered(v)

@@ -15,6 +15,7 @@ type Language struct {
 	pairs    string          // tags of containers of keys and values
 	opaque   string          // tags of what has no data, such as an object that stays with the delivery
 	ends     bool            // the examiner says when a test has ended
+	named    bool            // calls have arguments by name, after the others
 	typed    bool            // a value must have its declared type, which comes with each request
 	nothing  any             // the answer of what returns nothing
 
@@ -27,7 +28,7 @@ type Language struct {
 var (
 	Python = &Language{
 		deciding: words("asymmetricMatch toJSON then valueOf toString toPrimitive equals Equal Is As Unwrap Compare Less", pythonOperators()...),
-		lists:    "L Q S", pairs: "D O X N", opaque: "h k C E", table: pythonLies, special: otherPython, name: pythonName,
+		lists:    "L Q S", pairs: "D O X N", opaque: "h k C E", named: true, table: pythonLies, special: otherPython, name: pythonName,
 	}
 	JavaScript = &Language{
 		deciding: words("toPrimitive get toJSON asymmetricMatch equals"), listing: words("has keys own"),

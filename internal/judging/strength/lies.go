@@ -13,17 +13,19 @@ type lie struct {
 	empty bool                               // it empties containers that it is given, and shows nothing where it is given none
 	keeps bool                               // an argument of an earlier call
 	joint bool                               // several names may tell it together
+	again bool                               // it answers with what was recorded
+	bare  bool                               // only of names whose answers are copies and that do something else besides
 	ends  bool                               // only where something is gone through
 	needs func(s *script, x *exchange) bool  // what a recorded exchange must have for it to differ from the others; nil for nothing
 }
 
 // Needs of lies. One that has nothing to give back is as good as a constant.
 func needsArgument(i int) func(*script, *exchange) bool {
-	return func(_ *script, x *exchange) bool { return len(arguments(x.request)) > i }
+	return func(s *script, x *exchange) bool { return len(s.arguments(x.request)) > i }
 }
 
 func needsItems(s *script, x *exchange) bool {
-	first := at(arguments(x.request), 0)
+	first := at(s.arguments(x.request), 0)
 	_, isText := first.(string)
 	tag, _ := tagged(first)
 	return isText || tag == "t" || s.lang.container(tag)
@@ -55,6 +57,9 @@ func (l *lie) covers(about string, f frame, s *script, recorded *exchange) bool 
 	switch f.op {
 	case "call", "method", "op", "await":
 		if next := s.stepping(f); l.ends || next { // any other lie would never come to an end
+			if l.again && recorded != nil {
+				return name == about && recorded.item()
+			}
 			return l.ends && next && name == about && (recorded == nil || !recorded.promises() || f.op == "await")
 		}
 		operation, _ := at(f.args, 0).(string)
@@ -136,8 +141,13 @@ func pythonLies(thrown, _ []any) []*lie {
 		}
 		return frame{kind: raised, value: r.exception(class)}, true
 	}})
+	table = append(table, recalled()...)
 	table = append(table, exceptions(thrown)...)
-	return append(table, emptied(table, "an empty list", "an empty dict", "always None", "its first argument", "always 0", "always True")...)
+	table = append(table, &lie{says: "always raises StopIteration", tell: func(r *replay, _ frame) (frame, bool) {
+		return frame{kind: raised, value: r.exception("builtins.StopIteration")}, true
+	}})
+	table = append(table, emptied(table, "an empty list", "an empty dict", "always None", "its first argument", "always 0", "always True")...)
+	return append(table, shortened(table, "its first argument", "the first item of its first argument", "always 0", "always True")...)
 }
 
 // scriptLies returns the table of JavaScript.
@@ -153,7 +163,7 @@ func scriptLies(thrown, _ []any) []*lie {
 	}})
 	for _, l := range table {
 		switch l.says {
-		case "always NaN", "always -1":
+		case "always NaN", "always Infinity":
 			l.needs = needsTag("number f")
 		case "always 0n":
 			l.needs = needsTag("i")
@@ -168,8 +178,10 @@ func scriptLies(thrown, _ []any) []*lie {
 		&lie{says: "nothing to go through", ends: true, needs: needsStep, tell: func(r *replay, _ frame) (frame, bool) {
 			return says(map[string]any{"D": []any{literal(r.fresh()), []any{"value", undefined, "done", true}}})
 		}})
+	table = append(table, recalled()...)
 	table = append(table, exceptions(thrown)...)
-	return append(table, emptied(table, "an empty array", "an empty object", "always undefined", "its first argument", "always 0", "always true")...)
+	table = append(table, emptied(table, "an empty array", "an empty object", "always undefined", "its first argument", "always 0", "always true")...)
+	return append(table, shortened(table, "its first argument", "the first item of its first argument", "always 0", "always true")...)
 }
 
 // constant returns the lies that are one value.
@@ -191,13 +203,13 @@ func empty(words, tag string) *lie {
 func given() []*lie {
 	table := []*lie{
 		{says: "a list of its first argument", needs: needsArgument(0), tell: func(r *replay, f frame) (frame, bool) {
-			return says(r.list(back(at(arguments(f), 0))))
+			return says(r.list(back(at(r.script.arguments(f), 0))))
 		}},
-		{says: "the first item of its first argument", needs: needsItems, tell: func(_ *replay, f frame) (frame, bool) { return says(item(f, 0)) }},
-		{says: "the last item of its first argument", needs: needsItems, tell: func(_ *replay, f frame) (frame, bool) { return says(item(f, -1)) }},
+		{says: "the first item of its first argument", needs: needsItems, tell: func(r *replay, f frame) (frame, bool) { return says(item(r.script.arguments(f), 0)) }},
+		{says: "the last item of its first argument", needs: needsItems, tell: func(r *replay, f frame) (frame, bool) { return says(item(r.script.arguments(f), -1)) }},
 	}
 	for i, words := range []string{"its first argument", "its second argument"} {
-		table = append(table, &lie{says: words, needs: needsArgument(i), tell: func(_ *replay, f frame) (frame, bool) { return says(back(at(arguments(f), i))) }})
+		table = append(table, &lie{says: words, needs: needsArgument(i), tell: func(r *replay, f frame) (frame, bool) { return says(back(at(r.script.arguments(f), i))) }})
 	}
 	return append(table,
 		&lie{says: "the last argument of the call before", keeps: true, tell: func(r *replay, f frame) (frame, bool) { return says(r.earlier(len(r.calls)-1, true)) }},
@@ -244,6 +256,132 @@ func emptied(table []*lie, which ...string) []*lie {
 	return all
 }
 
+// shortened returns some of the lies again, told after the lists that were given have kept one item, or have become as many
+// zeros: a test that computes its expectation from them afterwards.
+func shortened(table []*lie, which ...string) []*lie {
+	var all []*lie
+	for _, l := range table {
+		if !slices.Contains(which, l.says) {
+			continue
+		}
+		for words, left := range map[string]func(items []any) []any{
+			"leaves one item of what it is given": func(items []any) []any { return []any{back(items[0])} },
+			"overwrites what it is given with 0":  func(items []any) []any { return slices.Repeat([]any{json.Number("0")}, len(items)) },
+		} {
+			all = append(all, &lie{says: l.says + ", and it " + words, empty: true, needs: needsList, tell: func(r *replay, f frame) (frame, bool) {
+				to, ok := l.tell(r, f)
+				var updates []any
+				each(any(r.script.arguments(f)), func(v any) {
+					if n, items := aList(v); len(items) > 1 {
+						updates = append(updates, []any{literal(n), left(items)})
+					}
+				})
+				if updates != nil {
+					to.extra = map[string]any{"u": updates}
+				}
+				return to, ok
+			}})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *lie) int { return strings.Compare(a.says, b.says) })
+	return all
+}
+
+// needsList is the need of a lie that changes a list of several items.
+func needsList(s *script, x *exchange) (found bool) {
+	each(any(s.arguments(x.request)), func(v any) {
+		_, items := aList(v)
+		found = found || len(items) > 1
+	})
+	return found
+}
+
+// aList returns the number and the items of a list that is passed for the first time.
+func aList(v any) (number int64, items []any) {
+	n, defines, ok := numbered(v)
+	if tag, payload := tagged(v); ok && defines && tag == "L" {
+		parts, _ := payload.([]any)
+		items, _ = at(parts, 1).([]any)
+		number = n
+	}
+	return number, items
+}
+
+// recalled returns the lies that give one of the recorded answers of a name to all that is asked of it. They are told of
+// what is asked with several arguments, or of iterations of several items.
+func recalled() []*lie {
+	var table []*lie
+	for words, last := range map[string]bool{"what it answered first": false, "what it answered last": true} {
+		table = append(table, &lie{says: "always " + words, again: true,
+			needs: func(s *script, x *exchange) bool { return s.varied(x.name) },
+			tell: func(r *replay, _ frame) (frame, bool) {
+				x := r.script.answered(r.trial.about, last)
+				if x == nil {
+					return frame{}, false
+				}
+				v, ok := r.now(x.steps[len(x.steps)-1].value)
+				return frame{kind: answer, value: v}, ok
+			}})
+	}
+	slices.SortFunc(table, func(a, b *lie) int { return strings.Compare(a.says, b.says) })
+	return append(table, &lie{says: "a copy, and nothing else", again: true, bare: true, tell: func(r *replay, _ frame) (frame, bool) {
+		x := r.recorded
+		v, ok := r.now(x.steps[len(x.steps)-1].value)
+		return frame{kind: answer, value: v}, ok
+	}})
+}
+
+// item reports whether an exchange gave an item of what is gone through, and not its end.
+func (x *exchange) item() bool {
+	last := len(x.steps) - 1
+	if last < 0 || x.steps[last].kind != answer {
+		return false
+	}
+	tag, payload := tagged(x.steps[last].value)
+	parts, _ := payload.([]any)
+	members, _ := at(parts, 1).([]any)
+	for i := 0; tag == "D" && i+1 < len(members); i += 2 {
+		if members[i] == any("done") && members[i+1] == any(true) {
+			return false
+		}
+	}
+	return true
+}
+
+// varied reports whether a name was asked with three different arguments, or for three items of one iteration; two are
+// enough if their answers are equal. With fewer, one of the recorded answers is as good as the table of all.
+func (s *script) varied(name string) bool {
+	given, answers, items, most := map[string]bool{}, map[string]bool{}, map[int]int{}, 0
+	for _, x := range s.exchanges {
+		if x.name != name || !x.item() {
+			continue
+		}
+		args := s.arguments(x.request)
+		switch {
+		case s.stepping(x.request):
+			items[x.test]++
+			most = max(most, items[x.test])
+		case args != nil:
+			given[text(bares(args))] = true
+		default:
+			continue
+		}
+		answers[text(bare(x.steps[len(x.steps)-1].value))] = true
+	}
+	most = max(most, len(given))
+	return most > 2 || most == 2 && len(answers) == 1
+}
+
+// answered returns the first or the last exchange of a name that was answered with data, or nil.
+func (s *script) answered(name string, last bool) (found *exchange) {
+	for _, x := range s.exchanges {
+		if x.name == name && x.evident(s.lang) && x.item() && len(x.steps) > 0 && (found == nil || last) {
+			found = x
+		}
+	}
+	return found
+}
+
 type word struct {
 	words string
 	value any
@@ -252,12 +390,12 @@ type word struct {
 // Values that a function can return without looking at anything.
 var pythonConstants = []word{
 	{"True", true}, {"False", false}, {"0", json.Number("0")}, {"1", json.Number("1")}, {"-1", json.Number("-1")},
-	{"0.0", json.Number("0.0")}, {`""`, ""}, {"None", nil},
+	{"0.0", json.Number("0.0")}, {"nan", map[string]any{"f": "nan"}}, {"inf", map[string]any{"f": "inf"}}, {`""`, ""}, {"None", nil},
 }
 
 var scriptConstants = []word{
 	{"true", true}, {"false", false}, {"0", json.Number("0")}, {"1", json.Number("1")}, {"-1", json.Number("-1")},
-	{"NaN", map[string]any{"f": "nan"}}, {`""`, ""}, {"null", nil}, {"undefined", undefined},
+	{"NaN", map[string]any{"f": "nan"}}, {"Infinity", map[string]any{"f": "inf"}}, {`""`, ""}, {"null", nil}, {"undefined", undefined},
 	{"0n", map[string]any{"i": "0x0"}},
 }
 
@@ -267,12 +405,12 @@ func (r *replay) list(items ...any) any {
 }
 
 // item returns an item of the first argument, from its end if i is negative.
-func item(f frame, i int) any {
-	tag, payload := tagged(at(arguments(f), 0))
+func item(given []any, i int) any {
+	tag, payload := tagged(at(given, 0))
 	list, _ := payload.([]any)
 	if tag == "L" || tag == "Q" || tag == "S" {
 		list, _ = at(list, 1).([]any)
-	} else if s, ok := at(arguments(f), 0).(string); ok {
+	} else if s, ok := at(given, 0).(string); ok {
 		for _, r := range s {
 			list = append(list, string(r))
 		}
@@ -296,7 +434,7 @@ func (r *replay) exception(class string) any {
 
 // byToken hands out a token for what it is given, and gives that back for the token.
 func byToken(r *replay, f frame) (frame, bool) {
-	given := at(arguments(f), 0)
+	given := at(r.script.arguments(f), 0)
 	if token, ok := given.(string); ok {
 		if kept, there := r.tokens[token]; there {
 			return says(kept)
@@ -349,7 +487,7 @@ func back(v any) any {
 // containers returns the numbers of the containers that a call is given.
 func (s *script) containers(f frame) []int64 {
 	var found []int64
-	each(any(arguments(f)), func(v any) {
+	each(any(s.arguments(f)), func(v any) {
 		tag, _ := tagged(v)
 		n, defines, ok := numbered(v)
 		if ok && (defines && s.lang.container(tag) || !defines && n%2 != 0) {

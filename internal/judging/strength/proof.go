@@ -50,11 +50,12 @@ func (x *Examination) passing(name string) []*lie {
 
 // unproven returns the first lie that passes for a name, if there is one.
 func (x *Examination) unproven(name string) (says string, ok bool) {
-	if left := x.passing(name); len(left) > 0 {
-		return left[0].says, true
-	}
-	if says, ok = x.copies[name]; ok {
+	left := x.passing(name)
+	if says, ok = x.copies[name]; ok && (!x.besides[name] || slices.ContainsFunc(left, func(l *lie) bool { return l.bare })) {
 		return says, true
+	}
+	if len(left) > 0 {
+		return left[0].says, true
 	}
 	for _, pattern := range joint(name) {
 		if left := x.passing(pattern); len(left) > 0 {

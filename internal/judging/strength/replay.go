@@ -22,15 +22,16 @@ type replay struct {
 	script *script
 	conn   io.ReadWriter
 	state
-	open    map[int64]*running // number of our request → what waits for its answer
-	number  int64              // of our last request
-	last    int64              // the largest number of ours; none is used twice
-	gone    []int64            // numbers that the process of the examiner's has let go of
-	held    []*running         // promises whose answer waits for that of others
-	trial   trial
-	told    bool // the lie was told
-	asks    int  // questions of the running test
-	strayed bool // something was asked that was never recorded
+	open     map[int64]*running // number of our request → what waits for its answer
+	number   int64              // of our last request
+	last     int64              // the largest number of ours; none is used twice
+	gone     []int64            // numbers that the process of the examiner's has let go of
+	held     []*running         // promises whose answer waits for that of others
+	trial    trial
+	told     bool      // the lie was told
+	recorded *exchange // what is lied about
+	asks     int       // questions of the running test
+	strayed  bool      // something was asked that was never recorded
 }
 
 // state has the numbers that both sides know, and the answers that are left. A trial begins with a copy of it.
@@ -177,6 +178,7 @@ func (r *replay) take(f frame) error {
 			n, _, _ := numbered(at(f.args, 0))
 			asked = r.made[n]
 		}
+		r.recorded = recorded
 		if to, ok := l.tell(r, asked); ok {
 			r.told = r.told || !l.empty || len(r.script.containers(asked)) > 0
 			if len(left) > 1 {
@@ -305,23 +307,31 @@ func (r *replay) originals(v any) any {
 
 // remember keeps the arguments of a call, for lies that use those of an earlier one.
 func (r *replay) remember(f frame) {
-	if given := arguments(f); given != nil {
+	if given := r.script.arguments(f); given != nil {
 		r.calls = append(r.calls, call{given, inputs(f)})
 	}
 }
 
 // arguments returns what a call passes, nil for other requests and if it passes nothing.
-func arguments(f frame) []any {
+func (s *script) arguments(f frame) []any {
 	var given []any
+	first := 1
 	switch f.op {
 	case "call", "new":
 		given, _ = at(f.args, 1).([]any)
 	case "method":
 		given, _ = at(f.args, 2).([]any)
+		first = 2
 	case "op":
 		given = f.args[min(2, len(f.args)):]
 		if list, ok := at(f.args, 2).([]any); ok { // of Go
 			given = list
+		}
+	}
+	if named, ok := at(f.args, first+1).(map[string]any); ok && s.lang.named && f.op != "op" {
+		given = slices.Clone(given)
+		for _, name := range sortedKeys(named) {
+			given = append(given, named[name])
 		}
 	}
 	if len(given) == 0 {

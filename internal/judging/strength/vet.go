@@ -57,7 +57,7 @@ func NewVetting(w Words) *Vetting {
 		table = append(table, &lie{says: "always raises " + name})
 	}
 	for _, l := range table {
-		if l.ends { // here nothing that is gone through ever has an item
+		if l.ends || l.again { // here nothing that is gone through ever has an item, and nothing is recorded
 			continue
 		}
 		v.lies = append(v.lies, vetted{lie: l})
