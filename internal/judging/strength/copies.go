@@ -229,7 +229,7 @@ func repeats(scripts []*script) (found map[string]string, besides map[string]boo
 	answers := map[string][]*exchange{}
 	for _, s := range scripts {
 		for _, x := range s.exchanges {
-			if x.test > 0 && (x.kind == plain || x.kind == predicate) && len(x.steps) > 0 && !x.promises() {
+			if x.test > 0 && (x.kind == plain || x.kind == predicate) && len(x.steps) > 0 && !s.promises(x) {
 				answers[x.name] = append(answers[x.name], x)
 			}
 		}

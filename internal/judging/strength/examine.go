@@ -180,10 +180,10 @@ func (s *script) singular(pattern string) bool {
 	}
 	only := ""
 	for _, x := range s.exchanges {
-		if !strings.HasSuffix(x.name, end) || x.kind == structure || x.promises() {
+		if !strings.HasSuffix(x.name, end) || x.kind == structure || s.promises(x) {
 			continue
 		}
-		if only != "" && only != x.name || !x.evident(s.lang) {
+		if only != "" && only != x.name || !s.evident(x) {
 			return false
 		}
 		only = x.name

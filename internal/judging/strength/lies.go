@@ -1,7 +1,9 @@
 package strength
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -14,6 +16,7 @@ type lie struct {
 	keeps bool                               // an argument of an earlier call
 	joint bool                               // several names may tell it together
 	again bool                               // it answers with what was recorded
+	steps bool                               // it may also stand for each item of what is gone through
 	bare  bool                               // only of names whose answers are copies and that do something else besides
 	ends  bool                               // only where something is gone through
 	needs func(s *script, x *exchange) bool  // what a recorded exchange must have for it to differ from the others; nil for nothing
@@ -57,10 +60,10 @@ func (l *lie) covers(about string, f frame, s *script, recorded *exchange) bool 
 	switch f.op {
 	case "call", "method", "op", "await":
 		if next := s.stepping(f); l.ends || next { // any other lie would never come to an end
-			if l.again && recorded != nil {
+			if (l.again || l.steps) && recorded != nil {
 				return name == about && recorded.item()
 			}
-			return l.ends && next && name == about && (recorded == nil || !recorded.promises() || f.op == "await")
+			return l.ends && next && name == about && (recorded == nil || !s.promises(recorded) || f.op == "await")
 		}
 		operation, _ := at(f.args, 0).(string)
 		symbol, _ := tagged(at(f.args, 1))
@@ -70,35 +73,42 @@ func (l *lie) covers(about string, f frame, s *script, recorded *exchange) bool 
 		if f.op == "op" && (operation == "__iter__" || operation == "__aiter__") || f.op == "method" && symbol == "y" {
 			return false
 		}
-		if recorded != nil && recorded.promises() && f.op != "await" {
+		if recorded != nil && s.promises(recorded) && !(f.op == "await" || s.settles(f) && recorded.itself()) {
 			return false // what the promise brings is lied about
+		}
+		if recorded != nil && (l.again || l.steps) && s.stepped[recorded.number()] {
+			return false // and so are the items
 		}
 	case "get":
 		if l.ends {
 			return false
 		}
 		// Only what is known to be data is replaced: a function must stay one to be called.
-		if l.empty || recorded != nil && !recorded.evident(s.lang) {
+		if l.empty || recorded != nil && !s.evident(recorded) || s.lang.named && inner.MatchString(text(at(f.args, 1))) {
 			return false
 		}
 	default:
 		return false
 	}
 	if end, joint := strings.CutPrefix(about, "*"); joint {
-		return strings.HasSuffix(name, end) && recorded != nil && recorded.evident(s.lang)
+		return strings.HasSuffix(name, end) && recorded != nil && s.evident(recorded)
 	}
 	return name == about
 }
 
-// evident reports whether an answer is data that the examiner can look at.
-func (x *exchange) evident(l *Language) bool {
+// inner matches attributes of coroutines and generators, which Python's library looks at.
+var inner = regexp.MustCompile(`^"(cr|gi|ag)_`)
+
+// evident reports whether an answer is data that the examiner can look at, or an object that only operators look at.
+func (s *script) evident(x *exchange) bool {
+	l := s.lang
 	last := len(x.steps) - 1
 	if (!x.kind.judged() && x.kind != shown) || last < 0 {
 		return false
 	}
 	value := x.steps[last].value
 	tag, _ := tagged(value)
-	found := hasTag(l.opaque, tag)
+	found := hasTag(l.opaque, tag) && !(l.named && tag == "h" && !s.handled[x.number()])
 	if l.typed {
 		each(value, func(v any) {
 			tag, _ := tagged(v)
@@ -108,14 +118,35 @@ func (x *exchange) evident(l *Language) bool {
 	return !found
 }
 
-// promises reports whether an answer is a promise of JavaScript's.
-func (x *exchange) promises() bool {
+// promises reports whether an answer is a promise of JavaScript's, or what Python's tests await or enter.
+func (s *script) promises(x *exchange) bool {
 	last := len(x.steps) - 1
 	if last < 0 {
 		return false
 	}
 	tag, _ := tagged(x.steps[last].value)
-	return tag == "p"
+	return tag == "p" || s.promised[x.number()]
+}
+
+// number returns the number of the object that an exchange was answered with, 0 if it was none of the subject's.
+func (x *exchange) number() int64 {
+	if len(x.steps) == 0 {
+		return 0
+	}
+	n, _, _ := numbered(x.steps[len(x.steps)-1].value)
+	return n
+}
+
+// itself reports whether an object has answered with itself.
+func (x *exchange) itself() bool {
+	n, _, ok := numbered(target(x.request))
+	return ok && (x.number() == 0 || n == x.number())
+}
+
+// settles reports whether a request is for what an object stands for: what it brings when it is awaited or entered.
+func (s *script) settles(f frame) bool {
+	operation, _ := at(f.args, 0).(string)
+	return f.op == "await" || f.op == "op" && s.lang.named && hasTag("__await__ __enter__ __aenter__", operation)
 }
 
 func says(v any) (frame, bool) { return say(v), true }
@@ -125,6 +156,9 @@ func say(v any) frame { return frame{kind: answer, value: v} }
 // pythonLies returns the table of Python.
 func pythonLies(thrown, _ []any) []*lie {
 	table := constant(pythonConstants)
+	for _, l := range table {
+		l.steps = true
+	}
 	for _, c := range []struct{ words, tag string }{{"an empty dict", "D"}, {"an empty list", "L"}, {"an empty set", "S"}} {
 		table = append(table, empty(c.words, c.tag))
 	}
@@ -216,6 +250,7 @@ func given() []*lie {
 		&lie{says: "the first argument of the call before", keeps: true, tell: func(r *replay, f frame) (frame, bool) { return says(r.earlier(len(r.calls)-1, false)) }},
 		&lie{says: "an argument of the first call", keeps: true, tell: func(r *replay, f frame) (frame, bool) { return says(r.earlier(0, true)) }},
 		&lie{says: "what it was given for a token", joint: true, needs: needsArgument(0), tell: byToken},
+		&lie{says: "what it was given for a token of bytes", joint: true, needs: needsTag("b"), tell: byBytes},
 	)
 }
 
@@ -245,7 +280,11 @@ func emptied(table []*lie, which ...string) []*lie {
 			to, ok := l.tell(r, f)
 			var updates []any
 			for _, n := range r.script.containers(f) {
-				updates = append(updates, []any{literal(n), []any{}})
+				var left any = []any{}
+				if r.script.tags[n] == "Y" {
+					left = ""
+				}
+				updates = append(updates, []any{literal(n), left})
 			}
 			if updates != nil {
 				to.extra = map[string]any{"u": updates}
@@ -375,7 +414,7 @@ func (s *script) varied(name string) bool {
 // answered returns the first or the last exchange of a name that was answered with data, or nil.
 func (s *script) answered(name string, last bool) (found *exchange) {
 	for _, x := range s.exchanges {
-		if x.name == name && x.evident(s.lang) && x.item() && len(x.steps) > 0 && (found == nil || last) {
+		if x.name == name && s.evident(x) && x.item() && len(x.steps) > 0 && (found == nil || last) {
 			found = x
 		}
 	}
@@ -445,6 +484,17 @@ func byToken(r *replay, f frame) (frame, bool) {
 	return says(token)
 }
 
+// byBytes does so with bytes.
+func byBytes(r *replay, f frame) (frame, bool) {
+	given := at(r.script.arguments(f), 0)
+	if kept, there := r.tokens[text(given)]; there {
+		return says(kept)
+	}
+	token := map[string]any{"b": base64.StdEncoding.EncodeToString([]byte("token" + text(len(r.tokens))))}
+	r.tokens[text(token)] = back(given)
+	return says(token)
+}
+
 // earlier returns an argument of an earlier call of this test.
 func (r *replay) earlier(call int, last bool) any {
 	if call < 0 || call >= len(r.calls) {
@@ -490,7 +540,7 @@ func (s *script) containers(f frame) []int64 {
 	each(any(s.arguments(f)), func(v any) {
 		tag, _ := tagged(v)
 		n, defines, ok := numbered(v)
-		if ok && (defines && s.lang.container(tag) || !defines && n%2 != 0) {
+		if ok && (defines && (s.lang.container(tag) || tag == "Y") || !defines && n%2 != 0) {
 			found = append(found, n)
 		}
 	})

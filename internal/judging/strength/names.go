@@ -64,8 +64,8 @@ func (s *script) nameOf(f frame) string {
 	member := func(name any) string {
 		text, _ := name.(string)
 		if s.modules[n] {
-			if owner, there := s.owners[text]; there && owner != of && s.lang == JavaScript {
-				return of + "/" + text // another module has it, too
+			if owner, there := s.owners[text]; there && owner != of && !s.lang.typed {
+				return strings.ReplaceAll(of, ".", "/") + "/" + text // another module has it, too
 			}
 			s.owners[text] = of
 			return text

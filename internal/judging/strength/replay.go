@@ -174,9 +174,9 @@ func (r *replay) take(f frame) error {
 	}
 	if l := r.trial.lie; l != nil && l.covers(r.trial.about, was, r.script, recorded) {
 		asked := f
-		if f.op == "await" {
-			n, _, _ := numbered(at(f.args, 0))
-			asked = r.made[n]
+		n, _, _ := numbered(target(f))
+		if made, there := r.made[n]; f.op == "await" || there && r.script.settles(f) {
+			asked = made
 		}
 		r.recorded = recorded
 		if to, ok := l.tell(r, asked); ok {
@@ -379,7 +379,7 @@ func (r *replay) advance(w *running) error {
 	if !ok {
 		return r.over(w.asked.number)
 	}
-	if tag, _ := tagged(v); tag == "p" {
+	if tag, _ := tagged(v); tag == "p" || r.script.promised[w.at.number()] {
 		n, _, _ := numbered(v)
 		r.made[n] = w.asked
 	}

@@ -58,6 +58,10 @@ type script struct {
 	owners      map[string]string    // name of a module's → the module that had it first
 	tags        map[int64]string     // of containers, by their numbers
 	iterators   map[int64]bool       // of JavaScript, and promises of their items
+	promised    map[int64]bool       // what Python's tests await or enter
+	stepped     map[int64]bool       // what they go through
+	handled     map[int64]bool       // what they do something with but compare it
+	makers      map[int64]*exchange  // number of the subject's → the exchange that brought it
 	attributes  map[string]*exchange // key → how an attribute was asked for last, in any test
 	raises      map[string]bool      // names whose every answer is an exception
 	raised      []any                // an exception of each class that the subject raised
@@ -92,7 +96,7 @@ func (r *Recording) understand(l *Language, owners map[string]string) *script {
 		lang: l, tests: []string{""}, index: map[string]int{}, above: map[int]int{}, unfit: map[int]string{},
 		asked: map[int][]*exchange{}, definitions: map[int64]any{}, defined: map[int][]int64{}, origins: map[int64]string{}, modules: map[int64]bool{},
 		owners: owners, tags: map[int64]string{}, iterators: map[int64]bool{}, copies: map[int64]int64{}, raises: map[string]bool{},
-		attributes: map[string]*exchange{},
+		attributes: map[string]*exchange{}, promised: map[int64]bool{}, stepped: map[int64]bool{}, handled: map[int64]bool{}, makers: map[int64]*exchange{},
 	}
 	if r.size > maxRecording {
 		s.broken = errLong
@@ -178,11 +182,12 @@ func (in *reader) ask(i int, f frame) {
 	s := in.script
 	s.receivers(f)
 	each(any(f.args), func(v any) {
-		if tag, _ := tagged(v); s.lang.container(tag) {
+		if tag, _ := tagged(v); s.lang.container(tag) || tag == "Y" {
 			n, _, _ := numbered(v)
 			s.tags[n] = tag
 		}
 	})
+	s.handle(f)
 	x := &exchange{given: in.given, test: in.current, op: f.op, args: f.args, key: s.key(f), asked: i, types: results(f), request: f}
 	x.name = s.nameOf(f)
 	if f.op == "get" {
@@ -194,6 +199,24 @@ func (in *reader) ask(i int, f frame) {
 	}
 	s.exchanges = append(s.exchanges, x)
 	s.asked[x.test] = append(s.asked[x.test], x)
+}
+
+// handle notes what the tests do with an object of Python's.
+func (s *script) handle(f frame) {
+	n, _, ok := numbered(target(f))
+	if !ok || !s.lang.named {
+		return
+	}
+	operation, _ := at(f.args, 0).(string)
+	switch {
+	case s.settles(f):
+		s.promised[n] = true
+	case f.op == "op" && hasTag("__iter__ __aiter__ __next__ __anext__", operation):
+		s.stepped[n] = true
+	}
+	if f.op != "op" || !s.lang.deciding[operation] && !hasTag("__repr__ __str__ __format__", operation) {
+		s.handled[n] = true
+	}
 }
 
 // callback adds what the subject asks to the exchange in which it does. If nobody there waits for anything, that is the
@@ -228,10 +251,14 @@ func (in *reader) answer(i int, x *exchange, f frame) {
 	x.steps, x.answered = append(x.steps, &f), i
 	x.told = slices.Clone(in.heard[:min(2, len(in.heard))])
 	x.told = append(x.told, in.heard[max(len(x.told), len(in.heard)-6):]...)
+	n, _, _ := numbered(target(x.request))
+	if maker := s.makers[n]; maker != nil && s.settles(x.request) { // what was told before the promise was made
+		x.told = maker.told
+	}
 	s.define(x, f.value)
 	x.gives = s.givenBack(x, f.value)
 	s.classify(x, f, in.offered)
-	if before, there := s.raises[x.name]; (!there || before) && !x.promises() {
+	if before, there := s.raises[x.name]; (!there || before) && !s.promises(x) {
 		s.raises[x.name] = f.kind == raised
 	}
 	if s.lang.typed {
@@ -343,7 +370,7 @@ func (s *script) keep(x *exchange, n int64, v any) {
 	if _, there := s.definitions[n]; n == 0 || there {
 		return
 	}
-	s.definitions[n], s.origins[n] = v, x.name
+	s.definitions[n], s.origins[n], s.makers[n] = v, x.name, x
 	s.defined[x.test] = append(s.defined[x.test], n)
 }
 
