@@ -205,6 +205,9 @@ func otherScript(l *Language, tag string, payload any) []any {
 		return []any{map[string]any{tag: p}}
 	}
 	last := len(parts) - 1
+	if last < 0 && hasTag("T R A B", tag) {
+		return nil
+	}
 	switch tag {
 	case "u":
 		return []any{json.Number("7"), "~"}
@@ -215,7 +218,7 @@ func otherScript(l *Language, tag string, payload any) []any {
 		return []any{map[string]any{"i": "0x7"}}
 	case "T":
 		times, _ := at(parts, 1).([]any)
-		if n, ok := at(times, 0).(json.Number); ok {
+		if n, ok := at(times, 0).(json.Number); ok && last > 0 {
 			return with(1, []any{l.otherNumbers(n)[0]})
 		}
 	case "R":
@@ -235,7 +238,13 @@ func otherScript(l *Language, tag string, payload any) []any {
 	return nil
 }
 
+// mostDigits limits the numbers with which is counted.
+const mostDigits = 400
+
 func (l *Language) otherNumbers(v json.Number) []any {
+	if len(v) > mostDigits {
+		return []any{json.Number("7")}
+	}
 	n, ok := new(big.Int).SetString(v.String(), 10)
 	if !ok {
 		f, _ := v.Float64()
@@ -294,6 +303,9 @@ func tag1(tag string, lists []any) []any {
 }
 
 func inside(tag string, parts []any, lists []any) []any {
+	if len(parts) < 2 {
+		return nil
+	}
 	for i, l := range lists {
 		p := slices.Clone(parts)
 		p[1] = l

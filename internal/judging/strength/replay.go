@@ -532,6 +532,9 @@ func (r *replay) renew(v map[string]any, is int64) (any, bool) {
 	if tag == "p" {
 		return map[string]any{tag: literal(is)}, true
 	}
+	if len(parts) == 0 {
+		return v, false
+	}
 	rest, ok := r.now(parts[1:])
 	list, _ := rest.([]any)
 	if tag == "F" && len(list) == 6 { // what the objects of a class are made after has a number, too

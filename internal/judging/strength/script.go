@@ -475,7 +475,7 @@ func pointsAtTests(v any) bool {
 }
 
 func at(list []any, i int) any {
-	if i < len(list) {
+	if 0 <= i && i < len(list) {
 		return list[i]
 	}
 	return nil
@@ -498,8 +498,11 @@ func isPlain(v any) bool {
 // alone returns an exception without what it refers to, so that it can be raised anywhere.
 func (s *script) alone(v any) any {
 	tag, payload := tagged(v)
-	parts := slices.Clone(payload.([]any))
+	list, _ := payload.([]any)
+	parts := slices.Clone(list)
 	switch {
+	case len(parts) < 3:
+		return v
 	case s.lang.typed:
 		return v
 	case s.lang == JavaScript: // number, class, message, stack, properties
