@@ -442,14 +442,17 @@ func (l *Language) otherExceptions(v any) []any {
 
 // otherExtras returns what else came with a frame, with one thing changed. A file that only repeats one that was given
 // shows nothing.
-func (s *script) otherExtras(extra map[string]any, given map[any]bool) []map[string]any {
+func (s *script) otherExtras(extra map[string]any, given map[string]bool) []map[string]any {
 	var all []map[string]any
 	for _, name := range []string{"u", "w", "f"} {
 		list, _ := extra[name].([]any)
 		for i := range spread(list, 3) {
 			i = i * len(list) / min(3, len(list))
 			pair, _ := list[i].([]any)
-			if len(pair) != 2 || name == "f" && given[pair[1]] {
+			if len(pair) != 2 {
+				continue
+			}
+			if data, ok := pair[1].(string); ok && name == "f" && given[data] {
 				continue
 			}
 			var changed []any

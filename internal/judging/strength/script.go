@@ -20,7 +20,7 @@ type exchange struct {
 	late    []*frame     // callbacks after the answer, by what nobody waits for
 	steps   []*frame     // callbacks, and at last the answer
 	gives   any          // the test's own container that it answers with, as it was passed, with a number of ours
-	given   map[any]bool // contents of files, in base64, that the delivery had been given
+	given   map[string]bool // contents of files, in base64, that the delivery had been given
 	told    []told       // the last things that the test gave before the answer, and its first two
 	after   []*exchange  // what was asked later and answered earlier: promises settle in this order
 
@@ -85,7 +85,7 @@ type reader struct {
 	asking  map[int64][]*exchange // thread → its open exchanges
 	offered map[string]bool       // values that were shown as operands
 	classes map[string]bool       // of exceptions
-	given   map[any]bool
+	given   map[string]bool
 	heard   []told           // by the delivery, in the running test
 	calls   map[int64]*frame // number of the subject's request → the request
 }
@@ -104,7 +104,7 @@ func (r *Recording) understand(l *Language, owners map[string]string) *script {
 	}
 	in := &reader{
 		script: s, open: map[int64]*exchange{}, asking: map[int64][]*exchange{}, offered: map[string]bool{},
-		classes: map[string]bool{}, given: map[any]bool{}, calls: map[int64]*frame{},
+		classes: map[string]bool{}, given: map[string]bool{}, calls: map[int64]*frame{},
 	}
 	for i, p := range r.frames {
 		f, err := parse(p.raw)
@@ -326,12 +326,14 @@ func (s *script) givenBack(x *exchange, v any) (found any) {
 }
 
 // give notes the files that come with a frame of the examiner's.
-func give(given map[any]bool, f frame) {
+func give(given map[string]bool, f frame) {
 	for _, name := range []string{"f", "g"} {
 		list, _ := f.extra[name].([]any)
 		for _, pair := range list {
 			parts, _ := pair.([]any)
-			given[at(parts, 1)] = true
+			if data, ok := at(parts, 1).(string); ok {
+				given[data] = true
+			}
 		}
 	}
 }
