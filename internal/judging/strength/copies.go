@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -22,7 +23,7 @@ type told struct {
 // hears notes what a frame of the examiner's gives to the delivery.
 func hears(f frame) []told {
 	var all []told
-	for _, name := range []string{"e", "g", "f"} {
+	for _, name := range []string{"e", "g", "f", "u"} {
 		if v, there := f.extra[name]; there {
 			all = append(all, told{decoded(name, v), true})
 		}
@@ -50,7 +51,8 @@ func hears(f frame) []told {
 	return all
 }
 
-// decoded returns what came beside a request as values: the environment, or the contents of files.
+// decoded returns what came beside a request as values: the environment, or the contents of files and of containers that
+// were passed before.
 func decoded(name string, v any) any {
 	if name == "e" {
 		return v
@@ -59,6 +61,10 @@ func decoded(name string, v any) any {
 	var contents []any
 	for _, pair := range list {
 		parts, _ := pair.([]any)
+		if name == "u" {
+			contents = append(contents, at(parts, 1))
+			continue
+		}
 		if data, ok := at(parts, 1).(string); ok {
 			if b, err := base64.StdEncoding.DecodeString(data); err == nil {
 				contents = append(contents, string(b))
@@ -179,8 +185,10 @@ func bare(v any) any {
 	case tag == "t" || tag == "z":
 		return map[string]any{tag: bares(parts)}
 	}
-	if n, ok := v.(json.Number); ok && strings.Contains(n.String(), ".") {
-		return json.Number(strings.TrimSuffix(strings.TrimRight(n.String(), "0"), "."))
+	if n, ok := v.(json.Number); ok && len(n) < mostDigits && strings.ContainsAny(n.String(), ".eE") {
+		if f, err := n.Float64(); err == nil {
+			return json.Number(strconv.FormatFloat(f, 'f', -1, 64))
+		}
 	}
 	return v
 }
@@ -237,30 +245,35 @@ func repeats(scripts []*script) (found map[string]string, besides map[string]boo
 	found, besides = map[string]string{}, map[string]bool{}
 	for name, list := range answers {
 		var left map[string]bool
-		did := false
-		for i, x := range list {
+		did, refuses := false, false
+		for _, x := range list {
 			f := x.steps[len(x.steps)-1]
 			if f.kind != answer {
-				left = nil
-				break
+				refuses = true
+				continue
 			}
 			did = did || f.extra["u"] != nil || f.extra["w"] != nil || f.extra["f"] != nil
 			want, here := text(bare(f.value)), map[string]bool{}
 			for from, v := range recent(x.told, len(list) == 1) {
 				places(v, func(place, value string) {
-					if value == want && (i == 0 || left[from+place]) {
+					if value == want && (left == nil || left[from+place]) {
 						here[from+place] = true
 					}
 				})
 			}
-			if left = here; len(left) == 0 {
+			if left = here; len(left) == 0 { // none of the places is that of all answers
 				break
 			}
 		}
 		if len(left) > 0 {
 			var all []string
 			for place := range left {
-				all = append(all, place)
+				if !refuses || strings.Contains(place, " key ") { // many functions refuse what they do not give back
+					all = append(all, place)
+				}
+			}
+			if len(all) == 0 {
+				continue
 			}
 			found[name], besides[name] = "a copy of what it was "+slices.Min(all), did
 		}

@@ -3,6 +3,7 @@ package strength
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -279,9 +280,10 @@ func emptied(table []*lie, which ...string) []*lie {
 		all = append(all, &lie{says: l.says + ", and it empties what it is given", empty: true, needs: needsContainers, tell: func(r *replay, f frame) (frame, bool) {
 			to, ok := l.tell(r, f)
 			var updates []any
-			for _, n := range r.script.containers(f) {
+			given := r.script.containers(f)
+			for _, n := range slices.Sorted(maps.Keys(given)) {
 				var left any = []any{}
-				if r.script.tags[n] == "Y" {
+				if given[n] == "Y" {
 					left = ""
 				}
 				updates = append(updates, []any{literal(n), left})
@@ -303,16 +305,27 @@ func shortened(table []*lie, which ...string) []*lie {
 		if !slices.Contains(which, l.says) {
 			continue
 		}
-		for words, left := range map[string]func(items []any) []any{
-			"leaves one item of what it is given": func(items []any) []any { return []any{back(items[0])} },
-			"overwrites what it is given with 0":  func(items []any) []any { return slices.Repeat([]any{json.Number("0")}, len(items)) },
+		for words, left := range map[string]func(tag string, items []any) []any{
+			"leaves one item of what it is given": func(tag string, items []any) []any {
+				if tag == "D" {
+					return []any{items[0], back(items[1])}
+				}
+				return []any{back(items[0])}
+			},
+			"overwrites what it is given with 0": func(tag string, items []any) []any {
+				zeros := slices.Repeat([]any{json.Number("0")}, len(items))
+				for i := 0; tag == "D" && i < len(items); i += 2 {
+					zeros[i] = items[i]
+				}
+				return zeros
+			},
 		} {
 			all = append(all, &lie{says: l.says + ", and it " + words, empty: true, needs: needsList, tell: func(r *replay, f frame) (frame, bool) {
 				to, ok := l.tell(r, f)
 				var updates []any
 				each(any(r.script.arguments(f)), func(v any) {
-					if n, items := aList(v); len(items) > 1 {
-						updates = append(updates, []any{literal(n), left(items)})
+					if n, tag, items := contents(v); len(items) > 1 {
+						updates = append(updates, []any{literal(n), left(tag, items)})
 					}
 				})
 				if updates != nil {
@@ -326,24 +339,29 @@ func shortened(table []*lie, which ...string) []*lie {
 	return all
 }
 
-// needsList is the need of a lie that changes a list of several items.
+// needsList is the need of a lie that changes a list of several items, or a dict.
 func needsList(s *script, x *exchange) (found bool) {
 	each(any(s.arguments(x.request)), func(v any) {
-		_, items := aList(v)
+		_, _, items := contents(v)
 		found = found || len(items) > 1
 	})
 	return found
 }
 
-// aList returns the number and the items of a list that is passed for the first time.
-func aList(v any) (number int64, items []any) {
+// contents returns the number, the tag and the items of a list or a dict that is passed for the first time; those of a dict
+// are its keys and values in turn.
+func contents(v any) (number int64, tag string, items []any) {
 	n, defines, ok := numbered(v)
-	if tag, payload := tagged(v); ok && defines && tag == "L" {
-		parts, _ := payload.([]any)
-		items, _ = at(parts, 1).([]any)
-		number = n
+	tag, payload := tagged(v)
+	if !ok || !defines || tag != "L" && tag != "D" {
+		return 0, "", nil
 	}
-	return number, items
+	parts, _ := payload.([]any)
+	items, _ = at(parts, 1).([]any)
+	if tag == "D" {
+		items = items[:len(items)/2*2]
+	}
+	return n, tag, items
 }
 
 // recalled returns the lies that give one of the recorded answers of a name to all that is asked of it. They are told of
@@ -534,14 +552,14 @@ func back(v any) any {
 	return v
 }
 
-// containers returns the numbers of the containers that a call is given.
-func (s *script) containers(f frame) []int64 {
-	var found []int64
+// containers returns the containers that a call is given, by number, each with its tag if it is passed for the first time.
+func (s *script) containers(f frame) map[int64]string {
+	found := map[int64]string{}
 	each(any(s.arguments(f)), func(v any) {
 		tag, _ := tagged(v)
 		n, defines, ok := numbered(v)
 		if ok && (defines && (s.lang.container(tag) || tag == "Y") || !defines && n%2 != 0) {
-			found = append(found, n)
+			found[n] = tag
 		}
 	})
 	return found

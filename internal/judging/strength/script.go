@@ -15,14 +15,14 @@ type exchange struct {
 	kind    kind
 	op      string
 	args    []any
-	request frame        // as it came
-	types   []form       // of the results, in Go
-	late    []*frame     // callbacks after the answer, by what nobody waits for
-	steps   []*frame     // callbacks, and at last the answer
-	gives   any          // the test's own container that it answers with, as it was passed, with a number of ours
+	request frame           // as it came
+	types   []form          // of the results, in Go
+	late    []*frame        // callbacks after the answer, by what nobody waits for
+	steps   []*frame        // callbacks, and at last the answer
+	gives   any             // the test's own container that it answers with, as it was passed, with a number of ours
 	given   map[string]bool // contents of files, in base64, that the delivery had been given
-	told    []told       // the last things that the test gave before the answer, and its first two
-	after   []*exchange  // what was asked later and answered earlier: promises settle in this order
+	told    []told          // the last things that the test gave before the answer, and its first two
+	after   []*exchange     // what was asked later and answered earlier: promises settle in this order
 
 	asked, answered int // positions in the recording
 }
@@ -182,7 +182,7 @@ func (in *reader) ask(i int, f frame) {
 	s := in.script
 	s.receivers(f)
 	each(any(f.args), func(v any) {
-		if tag, _ := tagged(v); s.lang.container(tag) || tag == "Y" {
+		if tag, _ := tagged(v); s.lang.container(tag) {
 			n, _, _ := numbered(v)
 			s.tags[n] = tag
 		}
