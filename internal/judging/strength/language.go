@@ -84,8 +84,10 @@ func (l *Language) container(tag string) bool {
 func pythonName(s *script, f frame) (string, bool) {
 	operation, _ := at(f.args, 0).(string)
 	switch operation {
-	case "__next__", "__iter__", "__anext__", "__aiter__", "__enter__", "__aenter__", "__await__":
+	case "__next__", "__iter__", "__anext__", "__aiter__", "__await__":
 		return s.of(f), f.op == "op"
+	case "__enter__", "__aenter__": // it is another thing than what is entered
+		return s.of(f) + "." + operation + "()", f.op == "op"
 	}
 	return "", false
 }

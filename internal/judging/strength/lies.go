@@ -62,9 +62,10 @@ func (l *lie) covers(about string, f frame, s *script, recorded *exchange) bool 
 	case "call", "method", "op", "await":
 		if next := s.stepping(f); l.ends || next { // any other lie would never come to an end
 			if (l.again || l.steps) && recorded != nil {
-				return name == about && recorded.item()
+				n, _, _ := numbered(target(recorded.request))
+				return name == about && recorded.item() && !s.sent[n]
 			}
-			return l.ends && next && name == about && (recorded == nil || !s.promises(recorded) || f.op == "await")
+			return l.ends && next && name == about && (recorded == nil || s.lang.named || !s.promises(recorded) || f.op == "await")
 		}
 		operation, _ := at(f.args, 0).(string)
 		symbol, _ := tagged(at(f.args, 1))
@@ -77,7 +78,7 @@ func (l *lie) covers(about string, f frame, s *script, recorded *exchange) bool 
 		if recorded != nil && s.promises(recorded) && !(f.op == "await" || s.settles(f) && recorded.itself()) {
 			return false // what the promise brings is lied about
 		}
-		if recorded != nil && (l.again || l.steps) && s.stepped[recorded.number()] {
+		if recorded != nil && (l.again || l.steps) && s.stepped[recorded.number()] && !s.sent[recorded.number()] {
 			return false // and so are the items
 		}
 	case "get":

@@ -60,6 +60,7 @@ type script struct {
 	iterators   map[int64]bool       // of JavaScript, and promises of their items
 	promised    map[int64]bool       // what Python's tests await or enter
 	stepped     map[int64]bool       // what they go through
+	sent        map[int64]bool       // what they ask for methods, such as a generator's send
 	handled     map[int64]bool       // what they do something with but compare it
 	makers      map[int64]*exchange  // number of the subject's → the exchange that brought it
 	attributes  map[string]*exchange // key → how an attribute was asked for last, in any test
@@ -96,7 +97,7 @@ func (r *Recording) understand(l *Language, owners map[string]string) *script {
 		lang: l, tests: []string{""}, index: map[string]int{}, above: map[int]int{}, unfit: map[int]string{},
 		asked: map[int][]*exchange{}, definitions: map[int64]any{}, defined: map[int][]int64{}, origins: map[int64]string{}, modules: map[int64]bool{},
 		owners: owners, tags: map[int64]string{}, iterators: map[int64]bool{}, copies: map[int64]int64{}, raises: map[string]bool{},
-		attributes: map[string]*exchange{}, promised: map[int64]bool{}, stepped: map[int64]bool{}, handled: map[int64]bool{}, makers: map[int64]*exchange{},
+		attributes: map[string]*exchange{}, promised: map[int64]bool{}, stepped: map[int64]bool{}, sent: map[int64]bool{}, handled: map[int64]bool{}, makers: map[int64]*exchange{},
 	}
 	if r.size > maxRecording {
 		s.broken = errLong
@@ -213,6 +214,8 @@ func (s *script) handle(f frame) {
 		s.promised[n] = true
 	case f.op == "op" && hasTag("__iter__ __aiter__ __next__ __anext__", operation):
 		s.stepped[n] = true
+	case f.op == "method":
+		s.sent[n] = true
 	}
 	if f.op != "op" || !s.lang.deciding[operation] && !hasTag("__repr__ __str__ __format__", operation) {
 		s.handled[n] = true
