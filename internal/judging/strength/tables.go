@@ -1,0 +1,260 @@
+package strength
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// pythonLies returns the table of Python.
+func pythonLies(thrown, _ []any) []*lie {
+	table := constant(pythonConstants)
+	for _, l := range table {
+		l.steps = true
+	}
+	for _, c := range []struct{ words, tag string }{{"an empty dict", "D"}, {"an empty list", "L"}, {"an empty set", "S"}} {
+		table = append(table, empty(c.words, c.tag))
+	}
+	table = append(table,
+		&lie{says: "an empty tuple", tell: func(*replay, frame) (frame, bool) { return says(map[string]any{"t": []any{}}) }},
+		&lie{says: "two empty lists", tell: func(r *replay, _ frame) (frame, bool) {
+			return says(map[string]any{"t": []any{r.list(), r.list()}})
+		}})
+	table = append(table, given()...)
+	table = append(table, &lie{says: "nothing to go through", ends: true, needs: needsStep, tell: func(r *replay, f frame) (frame, bool) {
+		class := "builtins.StopIteration"
+		if at(f.args, 0) == any("__anext__") {
+			class = "builtins.StopAsyncIteration"
+		}
+		return frame{kind: raised, value: r.exception(class)}, true
+	}})
+	table = append(table, recalled()...)
+	table = append(table, exceptions(thrown)...)
+	table = append(table, &lie{says: "always raises StopIteration", tell: func(r *replay, _ frame) (frame, bool) {
+		return frame{kind: raised, value: r.exception("builtins.StopIteration")}, true
+	}})
+	table = append(table, emptied(table, "an empty list", "an empty dict", "always None", "its first argument", "always 0", "always True")...)
+	return append(table, shortened(table, "its first argument", "the first item of its first argument", "always 0", "always True")...)
+}
+
+// scriptLies returns the table of JavaScript.
+func scriptLies(thrown, _ []any) []*lie {
+	table := constant(scriptConstants)
+	for _, c := range []struct{ words, tag string }{{"an empty array", "L"}, {"an empty object", "D"}, {"an empty map", "P"}, {"an empty set", "S"}} {
+		l := empty(c.words, c.tag)
+		l.needs = needsTag("L D G P S")
+		table = append(table, l)
+	}
+	table = append(table, &lie{says: "two empty arrays", needs: needsTag("L D G P S"), tell: func(r *replay, _ frame) (frame, bool) {
+		return says(r.list(r.list(), r.list()))
+	}})
+	for _, l := range table {
+		switch l.says {
+		case "always NaN", "always Infinity":
+			l.needs = needsTag("number f")
+		case "always 0n":
+			l.needs = needsTag("i")
+		}
+	}
+	table = append(table, given()...)
+	table = append(table,
+		&lie{says: "itself", tell: func(_ *replay, f frame) (frame, bool) {
+			n, _, ok := numbered(at(f.args, 0))
+			return frame{kind: answer, value: known(n)}, ok && f.op == "method"
+		}},
+		&lie{says: "nothing to go through", ends: true, needs: needsStep, tell: func(r *replay, _ frame) (frame, bool) {
+			return says(map[string]any{"D": []any{literal(r.fresh()), []any{"value", undefined, "done", true}}})
+		}})
+	table = append(table, recalled()...)
+	table = append(table, exceptions(thrown)...)
+	table = append(table, emptied(table, "an empty array", "an empty object", "always undefined", "its first argument", "always 0", "always true")...)
+	return append(table, shortened(table, "its first argument", "the first item of its first argument", "always 0", "always true")...)
+}
+
+// constant returns the lies that are one value.
+func constant(list []word) []*lie {
+	var table []*lie
+	for _, c := range list {
+		table = append(table, &lie{says: "always " + c.words, joint: true, tell: func(*replay, frame) (frame, bool) { return says(c.value) }})
+	}
+	return table
+}
+
+func empty(words, tag string) *lie {
+	return &lie{says: words, tell: func(r *replay, _ frame) (frame, bool) {
+		return says(map[string]any{tag: []any{literal(r.fresh()), []any{}}})
+	}}
+}
+
+// given returns the lies that give something back that was given.
+func given() []*lie {
+	table := []*lie{
+		{says: "a list of its first argument", needs: needsArgument(0), tell: func(r *replay, f frame) (frame, bool) {
+			return says(r.list(back(at(r.script.arguments(f), 0))))
+		}},
+		{says: "the first item of its first argument", needs: needsItems, tell: func(r *replay, f frame) (frame, bool) { return says(item(r.script.arguments(f), 0)) }},
+		{says: "the last item of its first argument", needs: needsItems, tell: func(r *replay, f frame) (frame, bool) { return says(item(r.script.arguments(f), -1)) }},
+	}
+	for i, words := range []string{"its first argument", "its second argument"} {
+		table = append(table, &lie{says: words, needs: needsArgument(i), tell: func(r *replay, f frame) (frame, bool) { return says(back(at(r.script.arguments(f), i))) }})
+	}
+	return append(table,
+		&lie{says: "the last argument of the call before", keeps: true, tell: func(r *replay, f frame) (frame, bool) { return says(r.earlier(len(r.calls)-1, true)) }},
+		&lie{says: "the first argument of the call before", keeps: true, tell: func(r *replay, f frame) (frame, bool) { return says(r.earlier(len(r.calls)-1, false)) }},
+		&lie{says: "an argument of the first call", keeps: true, tell: func(r *replay, f frame) (frame, bool) { return says(r.earlier(0, true)) }},
+		&lie{says: "what it was given for a token", joint: true, needs: needsArgument(0), tell: byToken},
+		&lie{says: "what it was given for a token of bytes", joint: true, needs: needsTag("b"), tell: byBytes},
+	)
+}
+
+// exceptions returns the lies that raise what the tests have seen.
+func exceptions(seen []any) []*lie {
+	var table []*lie
+	for _, e := range seen {
+		table = append(table, &lie{says: "an exception that the tests expect", tell: func(r *replay, f frame) (frame, bool) {
+			v, ok := r.now(e)
+			if !ok {
+				return says(nil)
+			}
+			return frame{kind: raised, value: v}, true
+		}})
+	}
+	return table
+}
+
+// emptied returns some of the lies again, told after what was given has been emptied: a loop over that checks nothing.
+func emptied(table []*lie, which ...string) []*lie {
+	var all []*lie
+	for _, l := range table {
+		if !slices.Contains(which, l.says) {
+			continue
+		}
+		all = append(all, &lie{says: l.says + ", and it empties what it is given", empty: true, needs: needsContainers, tell: func(r *replay, f frame) (frame, bool) {
+			to, ok := l.tell(r, f)
+			var updates []any
+			given := r.script.containers(f)
+			for _, n := range slices.Sorted(maps.Keys(given)) {
+				var left any = []any{}
+				if given[n] == "Y" {
+					left = ""
+				}
+				updates = append(updates, []any{literal(n), left})
+			}
+			if updates != nil {
+				to.extra = map[string]any{"u": updates}
+			}
+			return to, ok
+		}})
+	}
+	return all
+}
+
+// shortened returns some of the lies again, told after the lists that were given have kept one item, or have become as many
+// zeros: a test that computes its expectation from them afterwards.
+func shortened(table []*lie, which ...string) []*lie {
+	var all []*lie
+	for _, l := range table {
+		if !slices.Contains(which, l.says) {
+			continue
+		}
+		for words, left := range map[string]func(tag string, items []any) []any{
+			"leaves one item of what it is given": func(tag string, items []any) []any {
+				if tag == "D" {
+					return []any{items[0], back(items[1])}
+				}
+				return []any{back(items[0])}
+			},
+			"overwrites what it is given with 0": func(tag string, items []any) []any {
+				zeros := slices.Repeat([]any{json.Number("0")}, len(items))
+				for i := 0; tag == "D" && i < len(items); i += 2 {
+					zeros[i] = items[i]
+				}
+				return zeros
+			},
+		} {
+			all = append(all, &lie{says: l.says + ", and it " + words, empty: true, needs: needsList, tell: func(r *replay, f frame) (frame, bool) {
+				to, ok := l.tell(r, f)
+				var updates []any
+				each(any(r.script.arguments(f)), func(v any) {
+					if n, tag, items := contents(v); len(items) > 1 {
+						updates = append(updates, []any{literal(n), left(tag, items)})
+					}
+				})
+				if updates != nil {
+					to.extra = map[string]any{"u": updates}
+				}
+				return to, ok
+			}})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *lie) int { return strings.Compare(a.says, b.says) })
+	return all
+}
+
+// needsList is the need of a lie that changes a list of several items, or a dict.
+func needsList(s *script, x *exchange) (found bool) {
+	each(any(s.arguments(x.request)), func(v any) {
+		_, _, items := contents(v)
+		found = found || len(items) > 1
+	})
+	return found
+}
+
+// contents returns the number, the tag and the items of a list or a dict that is passed for the first time; those of a dict
+// are its keys and values in turn.
+func contents(v any) (number int64, tag string, items []any) {
+	n, defines, ok := numbered(v)
+	tag, payload := tagged(v)
+	if !ok || !defines || tag != "L" && tag != "D" {
+		return 0, "", nil
+	}
+	parts, _ := payload.([]any)
+	items, _ = at(parts, 1).([]any)
+	if tag == "D" {
+		items = items[:len(items)/2*2]
+	}
+	return n, tag, items
+}
+
+// recalled returns the lies that give one of the recorded answers of a name to all that is asked of it. They are told of
+// what is asked with several arguments, or of iterations of several items.
+func recalled() []*lie {
+	var table []*lie
+	for words, last := range map[string]bool{"what it answered first": false, "what it answered last": true} {
+		table = append(table, &lie{says: "always " + words, again: true,
+			needs: func(s *script, x *exchange) bool { return s.varied(x.name) },
+			tell: func(r *replay, _ frame) (frame, bool) {
+				x := r.script.answered(r.trial.about, last)
+				if x == nil {
+					return frame{}, false
+				}
+				v, ok := r.now(x.steps[len(x.steps)-1].value)
+				return frame{kind: answer, value: v}, ok
+			}})
+	}
+	slices.SortFunc(table, func(a, b *lie) int { return strings.Compare(a.says, b.says) })
+	return append(table, &lie{says: "a copy, and nothing else", again: true, bare: true, tell: func(r *replay, _ frame) (frame, bool) {
+		x := r.recorded
+		v, ok := r.now(x.steps[len(x.steps)-1].value)
+		return frame{kind: answer, value: v}, ok
+	}})
+}
+
+// word is a value, and how it is called.
+type word struct {
+	words string
+	value any
+}
+
+// Values that a function can return without looking at anything.
+var pythonConstants = []word{
+	{"True", true}, {"False", false}, {"0", json.Number("0")}, {"1", json.Number("1")}, {"-1", json.Number("-1")},
+	{"0.0", json.Number("0.0")}, {"nan", map[string]any{"f": "nan"}}, {"inf", map[string]any{"f": "inf"}}, {`""`, ""}, {"None", nil},
+}
+
+var scriptConstants = []word{
+	{"true", true}, {"false", false}, {"0", json.Number("0")}, {"1", json.Number("1")}, {"-1", json.Number("-1")},
+	{"NaN", map[string]any{"f": "nan"}}, {"Infinity", map[string]any{"f": "inf"}}, {`""`, ""}, {"null", nil}, {"undefined", undefined},
+	{"0n", map[string]any{"i": "0x0"}},
+}
