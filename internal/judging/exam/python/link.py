@@ -141,7 +141,7 @@ class Link(Arrival):
         """The environment, arguments, directory and replaced functions, where they have changed."""
         environment = os.environ._data
         if environment != self.told.get("e"):
-            now = {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}
+            now = dict(os.environ)
             before = self.told.get("environment", now)
             diff = {k: now.get(k) for k in now.keys() | before.keys() if now.get(k) != before.get(k)}
             self.told["e"], self.told["environment"] = dict(environment), now

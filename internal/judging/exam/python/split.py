@@ -6,10 +6,13 @@ import random
 import signal
 import time
 import unittest.case
+from pathlib import Path
 
 import pytest
+from _pytest import runner
 from _pytest.assertion import rewrite, util as assertion
 from _pytest.config import get_config
+from _pytest.pathlib import rm_rf
 from _pytest.runner import runtestprotocol
 
 LAYERS = ("smoke", "correctness", "edge", "performance", "security")
@@ -40,6 +43,16 @@ class Reporter:
         self.micros = {}
         self.drew = set()  # tests that drew random numbers
         self.causes = {}  # module of tests → why it cannot be imported
+        self.places = {}  # test → its number among all tests
+
+    @pytest.fixture
+    def tmp_path(self, request, tmp_path_factory):
+        """An empty directory that is the same in each run of a test. pytest would name it after the test and its
+        parameters, which are none of the submission's business."""
+        path = tmp_path_factory.getbasetemp() / ("tmp_path-%d" % self.places[request.node.nodeid])
+        remove(path)
+        path.mkdir(mode=0o700)
+        return path
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item, nextitem):
@@ -51,11 +64,16 @@ class Reporter:
         self.decided = self.link.decided
         self.link.mark("test", item.nodeid)
         self.draw(item)
+        places = [self.link.files.temporary, item.config._tmp_path_factory.getbasetemp()]
         while threading.active_count() == 1 and self.link.mark("again", item.nodeid):
+            before = [set(os.listdir(p)) for p in places]
             pid = os.fork()
             if pid == 0:
                 self.run_apart(item)
             os.waitpid(pid, 0)
+            for place, names in zip(places, before):
+                for name in set(os.listdir(place)) - names:
+                    remove(Path(place, name))
             self.link.channel.drain([REQUEST, self.link.channel.number(), 0, "died", [item.nodeid], {}])
         yield
 
@@ -144,6 +162,7 @@ class Reporter:
     def pytest_collection_modifyitems(self, items):
         items[:] = [item for item in items if item.nodeid not in self.without]
 
+        self.places.update((item.nodeid, n) for n, item in enumerate(items))
     def pytest_collection_finish(self, session):
         for item in session.items:
             self.emit(kind="item", id=item.nodeid)
@@ -171,6 +190,14 @@ def fail_only(outcome):
 
 def rewrite_all(rewrite, tests):
     """Have pytest rewrite all modules of the tests, so that the helpers' assertions say why they fail, too."""
+def remove(path):
+    """Remove a file or a directory, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        rm_rf(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
     own = {os.path.basename(tests)} | {
         n.partition(".")[0] for _, directories, files in os.walk(tests) for n in directories + files} - STANDARD
     rewrite.AssertionRewritingHook._is_marked_for_rewrite = lambda hook, name, state: name.partition(".")[0] in own
@@ -223,6 +250,7 @@ def main():
             pass  # a class that cannot be tried is no class of values; why there is nobody to ask is told below
     emit(kind="end", code=code, reported=reporter.reported, decided=link.decided, notes=link.notes,
          closed=link.channel.closed or "", twins=twins)
+    runner._update_current_test_var = lambda item, when: None  # it would put the test's name into the environment
     os._exit(code)
 
 
