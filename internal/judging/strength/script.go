@@ -203,6 +203,7 @@ func (in *reader) callback(f frame) {
 		x := waiting[len(waiting)-1]
 		x.steps = append(x.steps, &f)
 		in.calls[f.number] = &f
+		in.define(x, f.extra["W"])
 		in.define(x, f.args)
 		return
 	}
@@ -228,6 +229,7 @@ func (in *reader) answer(i int, x *exchange, f frame) {
 	x.steps, x.answered = append(x.steps, &f), i
 	x.told = slices.Clone(in.heard[:min(2, len(in.heard))])
 	x.told = append(x.told, in.heard[max(len(x.told), len(in.heard)-6):]...)
+	s.define(x, f.extra["W"])
 	s.define(x, f.value)
 	x.gives = s.givenBack(x, f.value)
 	s.classify(x, f, in.offered)

@@ -75,12 +75,13 @@ class Link(Arrival):
     def result(self, frame):
         """The value of an answer. Whatever is malformed in it ends the conversation."""
         try:
-            self.receive(frame[3])
+            warned = self.receive(frame[3])
             value = self.take(frame[2])
             if frame[0] == RAISED and not isinstance(value, BaseException):
                 raise Malformed("invalid exception")
         except Malformed as e:
             self.channel.close("the protocol was broken: %s" % e)
+        warn(warned)
             raise Gone(self.channel.closed)
         if frame[0] == RAISED:
             raise value
@@ -115,12 +116,14 @@ class Link(Arrival):
         return extra
 
     def receive(self, extra):
-        """Takes over what happened there. Whatever is wrong with it is Malformed."""
+        """Takes over what happened there, and returns the warnings that were given. Whatever is wrong with it is
+        Malformed."""
         try:
             for number, payload in _is(extra.get("u", []), list):
                 if number in self.shared:
                     self.refill(number, payload)
                 elif type(number) is not int or number in self.objects or number in self.classes:
+            warned = [_warning(self.decode(w)) for w in _is(extra.get("W", []), list)]
                     raise Malformed("a change of what is not shared")
             if "f" in extra:
                 self.files.take(extra["f"])
@@ -135,6 +138,7 @@ class Link(Arrival):
             (sys.stderr if error else sys.stdout).write(text)
         if extra.get("t") and self.lent and self.reader is None:
             self.reader = threading.Thread(target=self.channel.pump, daemon=True)
+        return warned
             self.start_thread(self.reader)
 
     def surroundings(self, extra):
@@ -514,11 +518,12 @@ class Link(Arrival):
         """Answers a request of the submission's: it may only ask what a test has given it."""
         _, number, _, op, args, extra = frame
         try:
-            self.receive(extra)
+            warned = self.receive(extra)
             args = [self.decode(a) for a in args]
             work = SERVED[op]
         except Gone:
             raise
+            warn(warned)
         except Exception as e:
             self.channel.close("the protocol was broken: %s" % e)
             raise Gone(self.channel.closed)

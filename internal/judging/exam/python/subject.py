@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import io
 import types
+import warnings
 
 WORKSPACE = ["/box/work", "/box/work/src"]
 IMMUTABLE = {  # how the plain value below a derived one is read, whatever the derived class says
@@ -17,6 +18,7 @@ IMMUTABLE = {  # how the plain value below a derived one is read, whatever the d
 ROUTINES = (types.FunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, staticmethod, classmethod,
             types.ClassMethodDescriptorType)
 TOLD = 1 << 20  # bytes of output that are passed on
+WARNED = 1000  # warnings that are passed on
 
 
 class Told(io.RawIOBase):
@@ -110,6 +112,7 @@ class Subject(Codec):
     def __init__(self):
         super().__init__(0)
         self.told = []
+        self.warned, self.warnings = [], 0
         self.here = threading.local()
         self.channel = Channel(4, self.serve, self.stray, 1 << 62)
         self.originals = {}  # (number, attribute) → what a test has put something else in place of
@@ -201,6 +204,9 @@ class Subject(Codec):
             extra["u"] = changes
         if self.told:
             extra["w"], self.told[:] = list(self.told), []
+        if self.warned:
+            told, self.warned = self.warned, []
+            extra["W"] = [self.encode(w) for w in told]
         if threading.active_count() > 1:
             extra["t"] = 1
         return extra
@@ -211,6 +217,12 @@ class Subject(Codec):
         if files:
             extra["f"] = files
         return extra
+
+    def warn(self, message, category, filename, lineno, file=None, line=None):
+        """Keeps a warning for the test that asked, which sees it as if it had been given there."""
+        if self.warnings < WARNED:
+            self.warnings += 1
+            self.warned.append(message)
 
     # Asking.
 
@@ -554,3 +566,5 @@ def main():
     sys.stdin = Asked(subject.ask)
     _until_gone(lambda: subject.channel.wait(0, 0))
     os._exit(0)
+    warnings.simplefilter("always")  # the test's own filters decide
+    warnings.showwarning = subject.warn
