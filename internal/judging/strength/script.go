@@ -262,8 +262,12 @@ func (s *script) returned(v any) {
 	})
 }
 
-// order finds which promises were asked about before others and settled later.
+// order finds which promises were asked about before others and settled later. Python's coroutines run when they are
+// asked about, perhaps one within another.
 func (s *script) order() {
+	if s.lang == Python {
+		return
+	}
 	last := map[int][]*exchange{}
 	for _, x := range s.exchanges {
 		if x.op != "await" || x.answered == 0 {

@@ -81,8 +81,8 @@ class Link(Arrival):
                 raise Malformed("invalid exception")
         except Malformed as e:
             self.channel.close("the protocol was broken: %s" % e)
-        warn(warned)
             raise Gone(self.channel.closed)
+        warn(warned)
         if frame[0] == RAISED:
             raise value
         return value
@@ -123,8 +123,8 @@ class Link(Arrival):
                 if number in self.shared:
                     self.refill(number, payload)
                 elif type(number) is not int or number in self.objects or number in self.classes:
-            warned = [_warning(self.decode(w)) for w in _is(extra.get("W", []), list)]
                     raise Malformed("a change of what is not shared")
+            warned = [_warning(self.decode(w)) for w in _is(extra.get("W", []), list)]
             if "f" in extra:
                 self.files.take(extra["f"])
             told = [(stream == 2, _is(text, str).encode("utf-8", "replace").decode())
@@ -138,8 +138,8 @@ class Link(Arrival):
             (sys.stderr if error else sys.stdout).write(text)
         if extra.get("t") and self.lent and self.reader is None:
             self.reader = threading.Thread(target=self.channel.pump, daemon=True)
-        return warned
             self.start_thread(self.reader)
+        return warned
 
     def surroundings(self, extra):
         """The environment, arguments, directory and replaced functions, where they have changed."""
@@ -360,10 +360,6 @@ class Link(Arrival):
         self.twins.join([args, kwargs])
         return self.ask("lib", lambda: [library, function, *self.arguments(args, kwargs)])
 
-    def ask_back(self, op, o):
-        self.twins.join(o)
-        return self.ask(op, lambda: [self.encode(o)])
-
     def binary(self, name, o, other):
         """An operator of an object. It never learns by `==` which plain value the test expects."""
         ours = isinstance(other, Remote) or _is_class(other) and other in self.about
@@ -523,12 +519,12 @@ class Link(Arrival):
             work = SERVED[op]
         except Gone:
             raise
-            warn(warned)
         except Exception as e:
             self.channel.close("the protocol was broken: %s" % e)
             raise Gone(self.channel.closed)
         drawn = random_state()
         try:
+            warn(warned)
             kind, value = ANSWER, work(self, *args)
         except (Gone, Unsupported):
             raise
@@ -557,6 +553,8 @@ class Link(Arrival):
         return self.owned(f)(*args, **dict(kwargs))
 
     def serve_get(self, o, name):
+        if type(o) is Shape:
+            raise AttributeError(name)
         if not may_get(self.owned(o), _public(name), self.tests):
             self.not_given("asked for", o, name)
         value = getattr(o, name)

@@ -141,6 +141,8 @@ class Reporter:
             state = "failed"
         if self.link.refused and state == "passed":
             state, message = "failed", self.link.refused
+        if self.link.hint == LOGS and self.link.channel.closed:
+            self.link.hint = None  # to read the log is not what ended it
         if self.link.hint and state == "failed":
             self.link.note(self.link.hint)
             message = self.link.hint + "\n" + message
@@ -160,9 +162,9 @@ class Reporter:
         self.link.refused = None
 
     def pytest_collection_modifyitems(self, items):
+        self.places.update((item.nodeid, n) for n, item in enumerate(items))
         items[:] = [item for item in items if item.nodeid not in self.without]
 
-        self.places.update((item.nodeid, n) for n, item in enumerate(items))
     def pytest_collection_finish(self, session):
         for item in session.items:
             self.emit(kind="item", id=item.nodeid)
@@ -188,8 +190,6 @@ def fail_only(outcome):
         outcome._excinfo = (RuntimeError, failure, outcome.excinfo[2])
 
 
-def rewrite_all(rewrite, tests):
-    """Have pytest rewrite all modules of the tests, so that the helpers' assertions say why they fail, too."""
 def remove(path):
     """Remove a file or a directory, if it is there."""
     if path.is_dir() and not path.is_symlink():
@@ -198,9 +198,21 @@ def remove(path):
         path.unlink(missing_ok=True)
 
 
+def rewrite_all(rewrite, tests):
+    """Have pytest rewrite all modules of the tests, so that the helpers' assertions say why they fail, too."""
     own = {os.path.basename(tests)} | {
         n.partition(".")[0] for _, directories, files in os.walk(tests) for n in directories + files} - STANDARD
     rewrite.AssertionRewritingHook._is_marked_for_rewrite = lambda hook, name, state: name.partition(".")[0] in own
+
+
+def watch_logs(link):
+    """Notice when a test reads the log, which the submission writes elsewhere."""
+    assert_logs = unittest.TestCase.assertLogs
+
+    def noticed(*a, **k):
+        link.hint = LOGS
+        return assert_logs(*a, **k)
+    unittest.TestCase.assertLogs = noticed
 
 
 def layer(item):
@@ -235,8 +247,10 @@ def main():
     link.look_inside()
     watch_programs(link)
     watch_enums(link)
+    watch_logs(link)
     reporter = Reporter(link, emit, order)
     rewrite_all(rewrite, link.tests)
+    runner._update_current_test_var = lambda item, when: None  # it would put the test's name into the environment
     sys.addaudithook(Running(link, lambda what: emit(kind="ran", message=what)))
     random._inst.seed(order["seed"])
     code = int(pytest.main(ARGUMENTS + ["--rootdir", root, "--confcutdir", root, os.path.join(root, script)],
@@ -250,7 +264,6 @@ def main():
             pass  # a class that cannot be tried is no class of values; why there is nobody to ask is told below
     emit(kind="end", code=code, reported=reporter.reported, decided=link.decided, notes=link.notes,
          closed=link.channel.closed or "", twins=twins)
-    runner._update_current_test_var = lambda item, when: None  # it would put the test's name into the environment
     os._exit(code)
 
 

@@ -309,15 +309,20 @@ class Subject(Codec):
         return f(*[self.decode(a) for a in args], **{k: self.decode(v) for k, v in kwargs.items()})
 
     def do_await(self, o):
-        """Runs a coroutine to its end, in one loop for all."""
+        """Runs a coroutine to its end, in one loop for all; another where the test asks while that one runs."""
         import asyncio
+        outer, o = asyncio._get_running_loop(), self.decode(o)
         if self.loop is None or self.loop.is_closed():
             self.loop = asyncio.new_event_loop()
-        o = self.decode(o)
+        loop = asyncio.new_event_loop() if self.loop.is_running() else self.loop
 
         async def wait():
             return await o
-        return self.loop.run_until_complete(wait())
+        asyncio._set_running_loop(None)
+        try:
+            return loop.run_until_complete(wait())
+        finally:
+            asyncio._set_running_loop(outer)
 
     def do_signature(self, f):
         """The parameters of a function: name, kind, default and annotation, NotImplemented where there is none."""
@@ -564,7 +569,7 @@ def main():
     sys.stdout = io.TextIOWrapper(Told(1, subject.told), "utf-8", write_through=True)
     sys.stderr = io.TextIOWrapper(Told(2, subject.told), "utf-8", "backslashreplace", write_through=True)
     sys.stdin = Asked(subject.ask)
-    _until_gone(lambda: subject.channel.wait(0, 0))
-    os._exit(0)
     warnings.simplefilter("always")  # the test's own filters decide
     warnings.showwarning = subject.warn
+    _until_gone(lambda: subject.channel.wait(0, 0))
+    os._exit(0)
