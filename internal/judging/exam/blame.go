@@ -70,6 +70,9 @@ func (c *pytestCriterion) blameTests(ctx context.Context, j *examination, f *Fin
 				f.excuse(guild.BlameJudge, r.Judge, func(t guild.Test) bool { return t.ID == r.ID || inside(r.ID, t.ID) })
 			}
 		}
+		if n := len(rep.tests); n > 0 && f.OverLimit { // the last one came to no end
+			f.excuse(guild.BlameJudge, rep.tests[n-1].Judge, func(t guild.Test) bool { return t.State == guild.TestMissing && rep.tests[n-1].Judge != "" })
+		}
 	}
 	j.blameMachine(f)
 	if idle != "" {

@@ -252,7 +252,7 @@ func repeats(scripts []*script) (found map[string]string, besides map[string]boo
 				refuses = true
 				continue
 			}
-			did = did || f.extra["u"] != nil || f.extra["w"] != nil || f.extra["f"] != nil
+			did = did || f.extra["u"] != nil || f.extra["w"] != nil || f.extra["W"] != nil || f.extra["f"] != nil
 			want, here := text(bare(f.value)), map[string]bool{}
 			for from, v := range recent(x.told, len(list) == 1) {
 				places(v, func(place, value string) {

@@ -37,6 +37,13 @@ func (r *replay) extra(recorded map[string]any) (map[string]any, bool) {
 	if updates == nil {
 		delete(extra, "u")
 	}
+	if warned, ok := recorded["W"]; ok {
+		given, ok := r.now(warned)
+		if !ok {
+			return nil, false
+		}
+		extra["W"] = given
+	}
 	if exports, ok := recorded["m"]; ok { // [module, name, value]
 		changed, ok := r.exports(exports)
 		if !ok {

@@ -444,6 +444,11 @@ func (l *Language) otherExceptions(v any) []any {
 // shows nothing.
 func (s *script) otherExtras(extra map[string]any, given map[string]bool) []map[string]any {
 	var all []map[string]any
+	if extra["W"] != nil { // warnings
+		m := maps.Clone(extra)
+		delete(m, "W")
+		all = append(all, m)
+	}
 	for _, name := range []string{"u", "w", "f"} {
 		list, _ := extra[name].([]any)
 		for i := range spread(list, 3) {

@@ -229,6 +229,7 @@ func (in *reader) callback(f frame) {
 		x := waiting[len(waiting)-1]
 		x.steps = append(x.steps, &f)
 		in.calls[f.number] = &f
+		in.define(x, f.extra["W"])
 		in.define(x, f.args)
 		return
 	}
@@ -258,6 +259,7 @@ func (in *reader) answer(i int, x *exchange, f frame) {
 	if maker := s.makers[n]; maker != nil && s.settles(x.request) { // what was told before the promise was made
 		x.told = maker.told
 	}
+	s.define(x, f.extra["W"])
 	s.define(x, f.value)
 	x.gives = s.givenBack(x, f.value)
 	s.classify(x, f, in.offered)
@@ -290,8 +292,12 @@ func (s *script) returned(v any) {
 	})
 }
 
-// order finds which promises were asked about before others and settled later.
+// order finds which promises were asked about before others and settled later. Python's coroutines run when they are
+// asked about, perhaps one within another.
 func (s *script) order() {
+	if s.lang == Python {
+		return
+	}
 	last := map[int][]*exchange{}
 	for _, x := range s.exchanges {
 		if x.op != "await" || x.answered == 0 {

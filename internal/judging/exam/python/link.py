@@ -75,13 +75,14 @@ class Link(Arrival):
     def result(self, frame):
         """The value of an answer. Whatever is malformed in it ends the conversation."""
         try:
-            self.receive(frame[3])
+            warned = self.receive(frame[3])
             value = self.take(frame[2])
             if frame[0] == RAISED and not isinstance(value, BaseException):
                 raise Malformed("invalid exception")
         except Malformed as e:
             self.channel.close("the protocol was broken: %s" % e)
             raise Gone(self.channel.closed)
+        warn(warned)
         if frame[0] == RAISED:
             raise value
         return value
@@ -115,13 +116,15 @@ class Link(Arrival):
         return extra
 
     def receive(self, extra):
-        """Takes over what happened there. Whatever is wrong with it is Malformed."""
+        """Takes over what happened there, and returns the warnings that were given. Whatever is wrong with it is
+        Malformed."""
         try:
             for number, payload in _is(extra.get("u", []), list):
                 if number in self.shared:
                     self.refill(number, payload)
                 elif type(number) is not int or number in self.objects or number in self.classes:
                     raise Malformed("a change of what is not shared")
+            warned = [_warning(self.decode(w)) for w in _is(extra.get("W", []), list)]
             if "f" in extra:
                 self.files.take(extra["f"])
             told = [(stream == 2, _is(text, str).encode("utf-8", "replace").decode())
@@ -136,12 +139,13 @@ class Link(Arrival):
         if extra.get("t") and self.lent and self.reader is None:
             self.reader = threading.Thread(target=self.channel.pump, daemon=True)
             self.start_thread(self.reader)
+        return warned
 
     def surroundings(self, extra):
         """The environment, arguments, directory and replaced functions, where they have changed."""
         environment = os.environ._data
         if environment != self.told.get("e"):
-            now = {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}
+            now = dict(os.environ)
             before = self.told.get("environment", now)
             diff = {k: now.get(k) for k in now.keys() | before.keys() if now.get(k) != before.get(k)}
             self.told["e"], self.told["environment"] = dict(environment), now
@@ -356,10 +360,6 @@ class Link(Arrival):
         self.twins.join([args, kwargs])
         return self.ask("lib", lambda: [library, function, *self.arguments(args, kwargs)])
 
-    def ask_back(self, op, o):
-        self.twins.join(o)
-        return self.ask(op, lambda: [self.encode(o)])
-
     def binary(self, name, o, other):
         """An operator of an object. It never learns by `==` which plain value the test expects."""
         ours = isinstance(other, Remote) or _is_class(other) and other in self.about
@@ -514,7 +514,7 @@ class Link(Arrival):
         """Answers a request of the submission's: it may only ask what a test has given it."""
         _, number, _, op, args, extra = frame
         try:
-            self.receive(extra)
+            warned = self.receive(extra)
             args = [self.decode(a) for a in args]
             work = SERVED[op]
         except Gone:
@@ -524,6 +524,7 @@ class Link(Arrival):
             raise Gone(self.channel.closed)
         drawn = random_state()
         try:
+            warn(warned)
             kind, value = ANSWER, work(self, *args)
         except (Gone, Unsupported):
             raise
@@ -552,6 +553,8 @@ class Link(Arrival):
         return self.owned(f)(*args, **dict(kwargs))
 
     def serve_get(self, o, name):
+        if type(o) is Shape:
+            raise AttributeError(name)
         if not may_get(self.owned(o), _public(name), self.tests):
             self.not_given("asked for", o, name)
         value = getattr(o, name)

@@ -33,6 +33,7 @@ WATCHED = (  # functions of the library that tests like to replace, and that the
     ("subprocess", ("run", "check_output", "Popen", "call")),
     ("urllib.request", ("urlopen",)),
 )
+ONE_STEP = "needs mode inproc: a coroutine of the delivery runs to its end before anything else of the test goes on"
 
 
 class Unsupported(BaseException):
@@ -212,8 +213,24 @@ def _binary(name):
     return operation
 
 
+def _run_coroutine(o):
+    """Have the submission run a coroutine to its end. The loop of the test stands still meanwhile. A test in which
+    something else should have gone on may fail or wait for ever because of that."""
+    link = LINK[0]
+    link.twins.join(o)
+    asyncio = sys.modules.get("asyncio")
+    loop = asyncio._get_running_loop() if asyncio else None
+    ready = bool(getattr(loop, "_ready", ()))
+    timers = [t for t in getattr(loop, "_scheduled", ()) if not t.cancelled()]
+    try:
+        return link.ask("await", lambda: [link.encode(o)])
+    finally:
+        if ready or any(t.when() <= loop.time() for t in timers):
+            link.hint = link.hint or ONE_STEP
+
+
 def _await(self):
-    return LINK[0].ask_back("await", self)
+    return _run_coroutine(self)
     yield
 
 
@@ -234,7 +251,7 @@ def _iter(self):
 
 
 def _coroutine_send(self, value):
-    raise StopIteration(LINK[0].ask_back("await", self))
+    raise StopIteration(_run_coroutine(self))
 
 
 def _coroutine_close(self):

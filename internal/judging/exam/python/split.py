@@ -6,10 +6,13 @@ import random
 import signal
 import time
 import unittest.case
+from pathlib import Path
 
 import pytest
+from _pytest import runner
 from _pytest.assertion import rewrite, util as assertion
 from _pytest.config import get_config
+from _pytest.pathlib import rm_rf
 from _pytest.runner import runtestprotocol
 
 LAYERS = ("smoke", "correctness", "edge", "performance", "security")
@@ -40,6 +43,16 @@ class Reporter:
         self.micros = {}
         self.drew = set()  # tests that drew random numbers
         self.causes = {}  # module of tests → why it cannot be imported
+        self.places = {}  # test → its number among all tests
+
+    @pytest.fixture
+    def tmp_path(self, request, tmp_path_factory):
+        """An empty directory that is the same in each run of a test. pytest would name it after the test and its
+        parameters, which are none of the submission's business."""
+        path = tmp_path_factory.getbasetemp() / ("tmp_path-%d" % self.places[request.node.nodeid])
+        remove(path)
+        path.mkdir(mode=0o700)
+        return path
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item, nextitem):
@@ -51,11 +64,16 @@ class Reporter:
         self.decided = self.link.decided
         self.link.mark("test", item.nodeid)
         self.draw(item)
+        places = [self.link.files.temporary, item.config._tmp_path_factory.getbasetemp()]
         while threading.active_count() == 1 and self.link.mark("again", item.nodeid):
+            before = [set(os.listdir(p)) for p in places]
             pid = os.fork()
             if pid == 0:
                 self.run_apart(item)
             os.waitpid(pid, 0)
+            for place, names in zip(places, before):
+                for name in set(os.listdir(place)) - names:
+                    remove(Path(place, name))
             self.link.channel.drain([REQUEST, self.link.channel.number(), 0, "died", [item.nodeid], {}])
         yield
 
@@ -123,6 +141,8 @@ class Reporter:
             state = "failed"
         if self.link.refused and state == "passed":
             state, message = "failed", self.link.refused
+        if self.link.hint == LOGS and self.link.channel.closed:
+            self.link.hint = None  # to read the log is not what ended it
         if self.link.hint and state == "failed":
             self.link.note(self.link.hint)
             message = self.link.hint + "\n" + message
@@ -142,6 +162,7 @@ class Reporter:
         self.link.refused = None
 
     def pytest_collection_modifyitems(self, items):
+        self.places.update((item.nodeid, n) for n, item in enumerate(items))
         items[:] = [item for item in items if item.nodeid not in self.without]
 
     def pytest_collection_finish(self, session):
@@ -169,11 +190,29 @@ def fail_only(outcome):
         outcome._excinfo = (RuntimeError, failure, outcome.excinfo[2])
 
 
+def remove(path):
+    """Remove a file or a directory, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        rm_rf(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def rewrite_all(rewrite, tests):
     """Have pytest rewrite all modules of the tests, so that the helpers' assertions say why they fail, too."""
     own = {os.path.basename(tests)} | {
         n.partition(".")[0] for _, directories, files in os.walk(tests) for n in directories + files} - STANDARD
     rewrite.AssertionRewritingHook._is_marked_for_rewrite = lambda hook, name, state: name.partition(".")[0] in own
+
+
+def watch_logs(link):
+    """Notice when a test reads the log, which the submission writes elsewhere."""
+    assert_logs = unittest.TestCase.assertLogs
+
+    def noticed(*a, **k):
+        link.hint = LOGS
+        return assert_logs(*a, **k)
+    unittest.TestCase.assertLogs = noticed
 
 
 def layer(item):
@@ -208,8 +247,10 @@ def main():
     link.look_inside()
     watch_programs(link)
     watch_enums(link)
+    watch_logs(link)
     reporter = Reporter(link, emit, order)
     rewrite_all(rewrite, link.tests)
+    runner._update_current_test_var = lambda item, when: None  # it would put the test's name into the environment
     sys.addaudithook(Running(link, lambda what: emit(kind="ran", message=what)))
     random._inst.seed(order["seed"])
     code = int(pytest.main(ARGUMENTS + ["--rootdir", root, "--confcutdir", root, os.path.join(root, script)],

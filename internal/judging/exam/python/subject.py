@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import io
 import types
+import warnings
 
 WORKSPACE = ["/box/work", "/box/work/src"]
 IMMUTABLE = {  # how the plain value below a derived one is read, whatever the derived class says
@@ -17,6 +18,7 @@ IMMUTABLE = {  # how the plain value below a derived one is read, whatever the d
 ROUTINES = (types.FunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, staticmethod, classmethod,
             types.ClassMethodDescriptorType)
 TOLD = 1 << 20  # bytes of output that are passed on
+WARNED = 1000  # warnings that are passed on
 
 
 class Told(io.RawIOBase):
@@ -110,6 +112,7 @@ class Subject(Codec):
     def __init__(self):
         super().__init__(0)
         self.told = []
+        self.warned, self.warnings = [], 0
         self.here = threading.local()
         self.channel = Channel(4, self.serve, self.stray, 1 << 62)
         self.originals = {}  # (number, attribute) → what a test has put something else in place of
@@ -201,6 +204,9 @@ class Subject(Codec):
             extra["u"] = changes
         if self.told:
             extra["w"], self.told[:] = list(self.told), []
+        if self.warned:
+            told, self.warned = self.warned, []
+            extra["W"] = [self.encode(w) for w in told]
         if threading.active_count() > 1:
             extra["t"] = 1
         return extra
@@ -211,6 +217,12 @@ class Subject(Codec):
         if files:
             extra["f"] = files
         return extra
+
+    def warn(self, message, category, filename, lineno, file=None, line=None):
+        """Keeps a warning for the test that asked, which sees it as if it had been given there."""
+        if self.warnings < WARNED:
+            self.warnings += 1
+            self.warned.append(message)
 
     # Asking.
 
@@ -297,15 +309,20 @@ class Subject(Codec):
         return f(*[self.decode(a) for a in args], **{k: self.decode(v) for k, v in kwargs.items()})
 
     def do_await(self, o):
-        """Runs a coroutine to its end, in one loop for all."""
+        """Runs a coroutine to its end, in one loop for all; another where the test asks while that one runs."""
         import asyncio
+        outer, o = asyncio._get_running_loop(), self.decode(o)
         if self.loop is None or self.loop.is_closed():
             self.loop = asyncio.new_event_loop()
-        o = self.decode(o)
+        loop = asyncio.new_event_loop() if self.loop.is_running() else self.loop
 
         async def wait():
             return await o
-        return self.loop.run_until_complete(wait())
+        asyncio._set_running_loop(None)
+        try:
+            return loop.run_until_complete(wait())
+        finally:
+            asyncio._set_running_loop(outer)
 
     def do_signature(self, f):
         """The parameters of a function: name, kind, default and annotation, NotImplemented where there is none."""
@@ -552,5 +569,7 @@ def main():
     sys.stdout = io.TextIOWrapper(Told(1, subject.told), "utf-8", write_through=True)
     sys.stderr = io.TextIOWrapper(Told(2, subject.told), "utf-8", "backslashreplace", write_through=True)
     sys.stdin = Asked(subject.ask)
+    warnings.simplefilter("always")  # the test's own filters decide
+    warnings.showwarning = subject.warn
     _until_gone(lambda: subject.channel.wait(0, 0))
     os._exit(0)

@@ -144,11 +144,19 @@ class Hostile(unittest.TestCase):
         for n in range(5000):
             side = link()
             side.encode([1, {"a": [2]}, {3}])
-            seed = {"u": [[1, [5]], [3, ["a", 1]], [5, [1]]], "w": [[1, "text"]], "f": []}
+            seed = {"u": [[1, [5]], [3, ["a", 1]], [5, [1]]], "w": [[1, "text"]], "f": [],
+                    "W": [{"E": [2, {"g": "builtins.UserWarning"}, ["old"], "old", None, None, {"D": [4, []]}]}]}
             try:
                 side.receive({k: self.mutate(r, v) for k, v in seed.items() if k != "w"})
             except (EXAMINER["Malformed"], EXAMINER["Gone"]):
                 pass
+
+    def test_only_warnings_are_given(self):
+        error = {"E": [2, {"g": "builtins.ValueError"}, [], "", None, None, {"D": [4, []]}]}
+        for wrong in ({}, 5, ["old"], [{"g": "builtins.UserWarning"}], [error]):
+            self.assertRaises(EXAMINER["Malformed"], link().receive, {"W": wrong})
+        seen = link().receive({"W": [{"E": [2, {"g": "builtins.UserWarning"}, ["old"], "old", None, None, {"D": [4, []]}]}]})
+        self.assertEqual([repr(w) for w in seen], ["UserWarning('old')"])
 
     def test_frames_do_nothing_but_fail(self):
         r = random.Random(4)
