@@ -71,7 +71,8 @@ function main() {
   const { Blank } = require("./blank.cjs");
   const { report } = require("./report.cjs");
   const { watchTexts } = require("./running.cjs");
-  const link = blank ? new Blank(root) : new Link({ root, report, marks, connect: again ? (handlers) => new Direct(4, handlers) : undefined });
+  const test = require("node:test");
+  const link = blank ? new Blank(root) : new Link({ root, report, marks, runner: [test], connect: again ? (handlers) => new Direct(4, handlers) : undefined });
   if (build && !blank) {
     modules.push(...link.stubs());
     report({ type: "guild:modules", modules });
@@ -80,7 +81,6 @@ function main() {
   const loaded = hookRequire(link, delivered);
   hookImport(link, delivered);
   globalThis[Symbol.for("guild.split")] = link;
-  const test = require("node:test");
   const id = (t) => again ? t.fullName.replace(ROUND + " > ", "") : t.fullName ?? t.name;
   test.beforeEach((t) => { if (id(t) !== END) link.begin(id(t)); });
   test.afterEach((t) => { if (id(t) !== END) link.end(id(t), t.passed !== false); });
