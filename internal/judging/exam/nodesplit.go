@@ -8,6 +8,7 @@ import (
 	"embed"
 	"encoding/json"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -221,8 +222,9 @@ func nodePackage(name string) (text string, ok bool) {
 	if p.Type != "module" {
 		p.Type = ""
 	}
-	if !local(strings.TrimPrefix(p.Main, "./")) {
-		p.Main = ""
+	main := path.Clean(p.Main)
+	if top, _, _ := strings.Cut(main, "/"); !local(main) || top == "tests" || top == "node_modules" {
+		p.Main = "" // it leads to what is not the delivery's
 	}
 	b, err = json.Marshal(p)
 	return string(b), err == nil
