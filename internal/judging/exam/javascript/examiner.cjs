@@ -52,6 +52,7 @@ class Link extends Side {
     this.decided = 0; // what the submission has said of its own objects
     this.printed = 0;
     this.refused = ""; // why the running test cannot be believed
+    this.beyond = ""; // what the running test needs that the judge cannot do
     this.hint = ""; // what the running test did that may be why it fails
     this.modules = new Map(); // name and kind → exports
     this.setters = new Map(); // exports of an ES module → name → function that sets its stub's variable
@@ -277,8 +278,13 @@ class Link extends Side {
     return { ...traps, get: (_, key, receiver) => key === Symbol.hasInstance ? instance : get(_, key, receiver) };
   }
 
-  unsupported(what) {
-    this.refused ||= "needs mode inproc: " + what;
+  // unsupported fails the running test, or all that do not run. Only what the submission cannot have caused is the judge's
+  // fault.
+  unsupported(what, caused = false) {
+    const why = "needs mode inproc: " + what;
+    this.refused ||= why;
+    if (!caused) this.beyond ||= why;
+    if (!caused && this.running.length === 0) this.report({ type: "guild:beyond", message: why });
     return new TypeError(this.refused);
   }
 
@@ -339,7 +345,7 @@ class Link extends Side {
 
   begin(id) {
     this.over = undefined;
-    this.refused = this.hint = "";
+    this.refused = this.beyond = this.hint = "";
     this.running.push(id);
     if (this.marks) this.mark("test", [id]);
   }
@@ -348,7 +354,7 @@ class Link extends Side {
     this.running = this.running.filter((one) => one !== id);
     const decided = this.decided - this.reported;
     this.reported = this.decided;
-    this.report({ type: "guild:test", name: id, decided, message: this.refused || (passed ? "" : this.hint), refused: this.refused !== "" });
+    this.report({ type: "guild:test", name: id, decided, message: this.refused || (passed ? "" : this.hint), refused: this.refused !== "", beyond: this.beyond });
     const clean = this.refused === "" && !this.over;
     this.over = undefined;
     return this.marks && !this.channel.closed && this.mark("done", [id, passed, clean]);

@@ -46,7 +46,7 @@ class Side extends Codec {
       this.channel.waiters.delete(number);
       this.channel.last--;
       this.forget(before);
-      throw e instanceof Deep || e instanceof RangeError ? this.unsupported(e.message) : e;
+      throw e instanceof Deep || e instanceof RangeError ? this.unsupported(e.message, true) : e;
     }
   }
 
