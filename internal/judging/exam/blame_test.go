@@ -1,6 +1,8 @@
 package exam
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -201,5 +203,118 @@ func TestBlameOfCompiler(t *testing.T) {
 		if f.Tests[0].Blame != want || f.Tests[1].Blame != "" {
 			t.Errorf("%q: %+v, want %s", output, f.Tests, want)
 		}
+	}
+}
+
+// TestBlameOfScripts judges suites that a right delivery does not pass. The delivery is m.js with f, which doubles, N, and
+// what the case adds.
+func TestBlameOfScripts(t *testing.T) {
+	needNode(t)
+	wait, done := some()
+	for name, one := range map[string]struct {
+		tests, more string
+		jest        bool
+		count       int    // of tests, if they are not listed
+		want        string // in the form of blamed
+		because     string // a part of the reason for the first one
+	}{
+		"wrong answer":   {tests: "test('a', () => assert.equal(m.f(1), 3));", want: "a delivery"},
+		"wrong constant": {tests: "test('a', () => assert.equal(m.N, 3));", want: "a delivery"},
+		"wrong type":     {tests: "const { N } = m; test('a', () => assert.equal(typeof N, 'string'));", want: "a delivery"},
+		"no array":       {tests: "const { N } = m; test('a', () => assert.ok(Array.isArray(N)));", want: "a delivery"},
+		"no list":        {tests: "const list = require('../list.json'); test('a', () => assert.ok(Array.isArray(list)));", want: "a delivery"},
+		"function":       {tests: "const { N } = m; test('a', () => assert.equal(typeof N, 'number'));", more: "exports.N = () => 1;", want: "a delivery"},
+		"wrong above":    {tests: "const n = String(m.f(1)); test('a', () => assert.equal(n, '3'));", want: "a delivery"},
+		"not delivered":  {tests: "test('a', () => assert.equal(m.g(1), 3));", want: "a delivery"},
+		"own package":    {tests: "test('a', () => assert.equal(m.f(1), 2));", more: "require('lodash');", want: "a delivery"},
+		"lies about it":  {tests: "test('a', () => assert.equal(m.f(1), 2));", more: "exports.f = () => { throw new Error(\"Cannot find module 'lodash'\"); };", want: "a delivery"},
+		"lies at once":   {tests: "test('a', () => assert.equal(m.f(1), 2));", more: "console.error('Error: needs mode inproc'); throw new Error('needs mode inproc');", want: "a delivery"},
+		"large answer":   {tests: "test('a', () => { const l = []; m.g(l); m.f(l); assert.equal(m.f(1), 3); });", more: "exports.g = (l) => { l.push('x'.repeat(9e6)); l.push('y'.repeat(9e6)); };", want: "a delivery"},
+
+		"wrong test":         {tests: "test('a', () => assert.equal(1, 2)); test('b', () => assert.equal(m.f(1), 2));", want: "a tests", because: "same way"},
+		"name not defined":   {tests: "test('a', () => { x(); });", want: "a tests", because: "same way"},
+		"never settles":      {tests: "test('b', () => assert.equal(m.f(1), 2)); test('a', () => new Promise(() => {}));", want: "a tests"},
+		"derived class":      {tests: "test('a', () => { class Own extends m.C {} assert.ok(new Own()); }); test('b', () => assert.equal(m.f(1), 2));", more: "exports.C = class {};", want: "a judge", because: "derived"},
+		"derived above":      {tests: "class Own extends m.C {} const own = new Own(); test('a', () => assert.ok(own));", more: "exports.C = class {};", want: "a judge", because: "derived"},
+		"package in a test":  {tests: "test('a', () => { require('lodash'); });", want: "a machine", because: "lodash"},
+		"package above":      {tests: "require('@a/lodash/fp'); test('a', () => {});", count: 1, want: "AC-1 machine", because: "@a/lodash"},
+		"jest wrong test":    {tests: "test('a', () => expect(1).toBe(2)); test('b', () => expect(m.f(1)).toBe(2));", jest: true, want: "a tests", because: "same way"},
+		"jest wrong answer":  {tests: "test('a', () => expect(m.f(1)).toBe(3));", jest: true, want: "a delivery"},
+		"jest mocks":         {tests: "jest.mock('../m'); test('a', () => expect(m.f(1)).toBe(2));", jest: true, want: "a judge", because: "mocks"},
+		"jest derived class": {tests: "test('a', () => { class Own extends m.C {} expect(new Own()).toBeDefined(); });", more: "exports.C = class {};", jest: true, want: "a judge", because: "derived"},
+		"jest package":       {tests: "test('a', () => { require('lodash'); });", jest: true, want: "a machine", because: "lodash"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wait()
+			defer done()
+			framework, head := "node-test", "const test = require('node:test'), assert = require('node:assert/strict'), m = require('../m');\n"
+			if one.jest {
+				framework, head = "jest", "const m = require('../m');\n"
+			}
+			bundle := request(t, map[string]string{
+				"tests/criteria.json": fmt.Sprintf(`{"criteria": [{"id": "AC-1", "type": %q, "tests": %d}]}`, framework, one.count),
+				"tests/m.test.js":     head + one.tests,
+			})
+			f := scriptExamined(t, bundle, deliver(t, map[string]string{"m.js": "exports.f = (n) => 2 * n; exports.N = 4;\n" + one.more, "list.json": "{}"}))
+			f.blameRest()
+			got, because := blamed(f), ""
+			if one.count > 0 {
+				got = f.Tests[0].ID + " " + string(f.Tests[0].Blame)
+			}
+			for _, test := range f.Tests {
+				because += test.Because
+			}
+			if got != one.want || !strings.Contains(because, one.because) {
+				t.Errorf("%s because %q, want %s\n%+v\n%s", got, because, one.want, f.Tests, f.Fault)
+			}
+		})
+	}
+}
+
+// TestEndlessScripts checks that a test that does not end, whatever is delivered, leaves the delivery undecided.
+func TestEndlessScripts(t *testing.T) {
+	needNode(t)
+	const wait = "const test = require('node:test'), m = require('../m'); test('a', () => m.f(1)); test('wait', () => new Promise((r) => setTimeout(r, 300)));\n"
+	for name, c := range map[string]struct{ tests, want string }{
+		"the first": {"const test = require('node:test'), m = require('../m'); test('b', () => { for (;;); });", "cannot be listed"},
+		"the last":  {wait + "test('b', () => { for (;;); });", "do not end"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bundle := request(t, map[string]string{
+				"tests/criteria.json": `{"time_limit_seconds": 2, "criteria": [{"id": "AC-1", "type": "node-test"}]}`, "tests/m.test.js": c.tests,
+			})
+			_, err := newEngine(t).Examine(t.Context(), bundle, deliver(t, map[string]string{"m.js": "exports.f = (n) => 2 * n;"}))
+			if !errors.Is(err, ErrUndecided) || !strings.Contains(err.Error(), c.want) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestTitlesOfScripts checks that tests count whose titles have a value of the delivery.
+func TestTitlesOfScripts(t *testing.T) {
+	needNode(t)
+	const node, delivery = "const test = require('node:test'), assert = require('node:assert/strict'), m = require('../m');\n", "exports.add = function add(a, b) { return a + b; }; exports.MAX = 9; exports.Stack = class Stack {};"
+	for name, c := range map[string]struct{ framework, tests, want string }{
+		"template": {"node-test", node + "test(`at most ${m.MAX}`, () => assert.equal(m.add(1, 2), 3));", "at most 9 passed"},
+		"twice":    {"node-test", node + "for (const n of [m.MAX, m.MAX]) test('at ' + n, () => assert.equal(m.add(1, 2), 3));", "at 9[0] passed, at 9[1] passed"},
+		"suite":    {"node-test", node + "test.describe(m.add.name, () => { test('adds', () => assert.equal(m.add(1, 2), 4)); });", "add > adds failed"},
+		"jest": {"jest", "const m = require('../m'); describe(m.add.name, () => { it('adds', () => expect(m.add(1, 2)).toBe(3)); });" +
+			"describe(m.Stack, () => { it('is', () => expect(m.add(1, 2)).toBe(3)); });", "Stack > is passed, add > adds passed"},
+		"missing": {"node-test", node + "if (m.MAX !== 9) test('at ' + m.MAX, () => {});", "at … missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := scriptExamined(t, scriptBundle(t, c.framework, modeSplit, map[string]string{"tests/m.test.js": c.tests}), deliver(t, map[string]string{"m.js": delivery}))
+			var got []string
+			for _, test := range f.Tests {
+				got = append(got, strings.TrimPrefix(test.ID, "tests/m.test.js::")+" "+test.State)
+			}
+			if strings.Join(got, ", ") != c.want {
+				t.Errorf("%q, want %s\n%+v", got, c.want, f.Tests)
+			}
+		})
 	}
 }

@@ -40,7 +40,18 @@ type nodeReport struct {
 	State   string
 	Message string
 	Micros  int64
-	Decided int // as in guild.Test
+	Decided int    // as in guild.Test
+	Beyond  string // what the test needs that the judge cannot do
+	Used    bool   // without the delivery: the test did something with what stands for it
+}
+
+// test returns the test of a report, with another id.
+func (r nodeReport) test(id string) guild.Test {
+	t := guild.Test{ID: id, State: r.State, Message: cut(r.Message), Micros: r.Micros, Decided: r.Decided}
+	if r.Beyond != "" && r.State != guild.TestPassed {
+		t.Blame, t.Because = guild.BlameJudge, cut(r.Beyond)
+	}
+	return t
 }
 
 // nodeRunner runs test files in the sandbox s and returns the tests that the runner reports.
@@ -259,8 +270,7 @@ func nodeMatch(reports []nodeReport, expected map[string]int) []guild.Test {
 			case len(got[id]) > expected[id]:
 				list[i].State, list[i].Message = guild.TestFailed, "it was reported more often than it exists"
 			case i < len(got[id]):
-				r := got[id][i]
-				list[i].State, list[i].Message, list[i].Micros, list[i].Decided = r.State, cut(r.Message), r.Micros, r.Decided
+				list[i] = got[id][i].test(list[i].ID)
 			}
 		}
 		tests = append(tests, list...)
@@ -271,14 +281,17 @@ func nodeMatch(reports []nodeReport, expected map[string]int) []guild.Test {
 // nodeCount compares the reports with a number of tests. Failed ones come first, so that additional reports cannot
 // displace them.
 func nodeCount(reports []nodeReport, id string, n int) []guild.Test {
-	worst := func(r nodeReport) int {
-		return slices.Index([]string{guild.TestFailed, guild.TestSkipped, guild.TestPassed}, r.State)
-	}
-	slices.SortStableFunc(reports, func(a, b nodeReport) int { return cmp.Compare(worst(a), worst(b)) })
+	slices.SortStableFunc(reports, worstFirst)
 	tests := missing(map[string]int{id: n})
 	for i := range min(n, len(reports)) {
 		r := reports[i]
-		tests[i] = guild.Test{ID: fmt.Sprintf("%s[%d] %s", id, i, cut(r.ID)), State: r.State, Message: cut(r.Message), Micros: r.Micros, Decided: r.Decided}
+		tests[i] = r.test(fmt.Sprintf("%s[%d] %s", id, i, cut(r.ID)))
 	}
 	return tests
+}
+
+// worstFirst orders reports: failed, skipped, passed.
+func worstFirst(a, b nodeReport) int {
+	states := []string{guild.TestFailed, guild.TestSkipped, guild.TestPassed}
+	return cmp.Compare(slices.Index(states, a.State), slices.Index(states, b.State))
 }

@@ -8,6 +8,7 @@ import (
 	"embed"
 	"encoding/json"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -39,11 +40,12 @@ module.exports = (globalThis[key] || require(process.env.GUILD_SPLIT + "/jest.cj
 
 // nodeRecord is one line of the report of a split examination.
 type nodeRecord struct {
-	Type    string `json:"type"` // guild:test, guild:closed, guild:ran, guild:broken, or of a runner
+	Type    string `json:"type"` // guild:test, guild:used, guild:closed, guild:ran, guild:beyond, guild:broken, or of a runner
 	Name    string `json:"name"`
 	Message string `json:"message"`
 	Decided int    `json:"decided"` // as in guild.Test
 	Refused bool   `json:"refused"` // split mode cannot do what the test did
+	Beyond  string `json:"beyond"`  // the same, where the delivery cannot have caused it
 	Status  string `json:"status"`  // of jest
 	Micros  int64  `json:"us"`
 }
@@ -68,13 +70,13 @@ func (c *nodeCriterion) split(ctx context.Context, j *examination, f *Finding, f
 	if err != nil {
 		return err
 	}
-	expected, err := c.listSplit(ctx, j, p, files)
+	expected, endless, err := c.listSplit(ctx, j, p, files)
 	if err != nil {
 		return err
 	}
 	var again []rerun
 	var reports []nodeReport
-	broken, ran := map[string]string{}, ""
+	broken, beyond, ran, tired := map[string]string{}, map[string]string{}, "", ""
 	for _, file := range files {
 		examiner, subject, recording, err := c.pair(ctx, j, p, file)
 		if err != nil {
@@ -99,6 +101,12 @@ func (c *nodeCriterion) split(ctx context.Context, j *examination, f *Finding, f
 			if r.Type == "guild:ran" {
 				ran = cmp.Or(ran, r.Message+" in "+file)
 			}
+			if r.Type == "guild:beyond" {
+				beyond[file] = cmp.Or(beyond[file], r.Message)
+			}
+		}
+		if slices.Contains(endless, file) {
+			tired = cmp.Or(tired, idle(examiner.result, subject.result))
 		}
 		if f.Fault == "" {
 			f.Fault, f.OverLimit = nodeFault(got, records, examiner, subject)
@@ -107,7 +115,7 @@ func (c *nodeCriterion) split(ctx context.Context, j *examination, f *Finding, f
 	if c.tests > 0 {
 		f.Tests = nodeCount(reports, c.id, c.tests)
 	} else {
-		f.Tests = nodeMatch(reports, expected)
+		f.Tests = nodeMatch(reports, nodeExpected(reports, expected))
 	}
 	for i := range f.Tests {
 		t := &f.Tests[i]
@@ -116,6 +124,12 @@ func (c *nodeCriterion) split(ctx context.Context, j *examination, f *Finding, f
 		if t.State == guild.TestMissing && t.Message == "" {
 			t.Message = cut(broken[file])
 		}
+	}
+	if tired != "" {
+		return undecided("tests do not end, with the delivery or without it: %s", tired)
+	}
+	if err := c.blameTests(ctx, j, f, p, files, beyond); err != nil {
+		return err
 	}
 	if ran != "" {
 		f.Strength, f.Decided = guild.Weak, max(f.Decided, 1)
@@ -221,8 +235,9 @@ func nodePackage(name string) (text string, ok bool) {
 	if p.Type != "module" {
 		p.Type = ""
 	}
-	if !local(strings.TrimPrefix(p.Main, "./")) {
-		p.Main = ""
+	main := path.Clean(p.Main)
+	if top, _, _ := strings.Cut(main, "/"); !local(main) || top == "tests" || top == "node_modules" {
+		p.Main = "" // it leads to what is not the delivery's
 	}
 	b, err = json.Marshal(p)
 	return string(b), err == nil
@@ -279,37 +294,41 @@ func (c *nodeCriterion) again(j *examination, p nodeParts, file string) sandbox.
 	return s
 }
 
-// alone runs one file of the tests with something in the place of the delivery that answers everything with itself.
-func (c *nodeCriterion) alone(ctx context.Context, j *examination, p nodeParts, file string) ([]nodeReport, *Finding, error) {
+// alone runs one file of the tests with something in the place of the delivery that answers everything with itself, or
+// with nothing.
+func (c *nodeCriterion) alone(ctx context.Context, j *examination, p nodeParts, file, with string) ([]nodeReport, *Finding, error) {
 	s := c.spec(j, p, file)
-	s.Env = append(s.Env, "GUILD_BLANK=1")
+	s.Env = append(s.Env, "GUILD_BLANK="+with)
 	var f Finding
 	run, err := j.run(ctx, &f, s, "")
 	if err != nil {
 		return nil, nil, err
 	}
 	reports, records := nodeSplitReports(run.Results, file)
-	f.Fault = nodeCause(records, run.Stderr)
+	f.Fault, f.OverLimit = nodeCause(records, run.Stderr), run.Result.Killed != ""
 	return reports, &f, nil
 }
 
-// listSplit runs the tests without the delivery, and returns them with their number.
-func (c *nodeCriterion) listSplit(ctx context.Context, j *examination, p nodeParts, files []string) (map[string]int, error) {
-	expected := map[string]int{}
+// listSplit runs the tests without the delivery, and returns them with their number, and the files that do not end.
+func (c *nodeCriterion) listSplit(ctx context.Context, j *examination, p nodeParts, files []string) (expected map[string]int, endless []string, err error) {
+	expected = map[string]int{}
 	for _, file := range files {
-		reports, f, err := c.alone(ctx, j, p, file)
+		reports, f, err := c.alone(ctx, j, p, file, "itself")
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		if f.OverLimit {
+			endless = append(endless, file)
 		}
 		if len(reports) == 0 && c.tests == 0 {
-			return nil, undecided("the tests of %s cannot be listed without the delivery: say how many tests there are (%q): %s",
+			return nil, nil, undecided("the tests of %s cannot be listed without the delivery: say how many tests there are (%q): %s",
 				file, "tests", cut(f.Fault))
 		}
 		for _, r := range reports {
 			expected[r.ID]++
 		}
 	}
-	return expected, nil
+	return expected, endless, nil
 }
 
 // blame determines the cause of breaches in the tests' sandbox, as that of a Python criterion does.
@@ -317,7 +336,7 @@ func (c *nodeCriterion) blame(ctx context.Context, j *examination, f *Finding, p
 	if len(breaches) == 0 {
 		return nil
 	}
-	_, alone, err := c.alone(ctx, j, p, file)
+	_, alone, err := c.alone(ctx, j, p, file, "itself")
 	if err != nil {
 		return err
 	}
@@ -329,7 +348,7 @@ func (c *nodeCriterion) blame(ctx context.Context, j *examination, f *Finding, p
 func nodeSplitReports(results, file string) ([]nodeReport, []nodeRecord) {
 	var records []nodeRecord
 	var reports []nodeReport
-	told := map[string][]nodeRecord{}
+	told, used := map[string][]nodeRecord{}, map[string]bool{}
 	lines := bufio.NewScanner(strings.NewReader(results))
 	lines.Buffer(nil, buildOutput)
 	for lines.Scan() {
@@ -340,6 +359,8 @@ func nodeSplitReports(results, file string) ([]nodeReport, []nodeRecord) {
 		switch {
 		case r.Type == "guild:test":
 			told[r.Name] = append(told[r.Name], r)
+		case r.Type == "guild:used":
+			used[r.Name] = true
 		case strings.HasPrefix(r.Type, "guild:"):
 			records = append(records, r)
 		case r.Type == "jest:test":
@@ -363,8 +384,10 @@ func nodeSplitReports(results, file string) ([]nodeReport, []nodeRecord) {
 			if of[0].Message != "" && r.State == guild.TestFailed {
 				r.Message = strings.TrimSpace(of[0].Message + "\n" + r.Message)
 			}
+			r.Beyond = of[0].Beyond
 			told[r.ID] = of[1:]
 		}
+		r.Used = used[r.ID]
 		r.ID = file + "::" + r.ID
 	}
 	return reports, records

@@ -84,10 +84,10 @@ func (f Finding) public(criterion string, tests *int) Finding {
 	if f.Because != "" {
 		f.Because = kept
 	}
-	f.Unproven = slices.Clone(f.Unproven)
-	for i := range f.Unproven {
-		f.Unproven[i], _, _ = strings.Cut(f.Unproven[i], ":") // the name without the lie, which may be a value of a test
+	if len(f.Unproven) > 0 { // a name may be a key that a test reads, a lie a value of it
+		f.Unproven = []string{fmt.Sprintf("names %s: %d", kept, len(f.Unproven))}
 	}
+	f.Breaches = withoutDetails(f.Breaches)
 	f.Tests = slices.Clone(f.Tests)
 	for i := range f.Tests {
 		t := &f.Tests[i]
@@ -112,8 +112,17 @@ func (f Finding) public(criterion string, tests *int) Finding {
 	for i, run := range f.Runs {
 		res := run.Result
 		f.Runs[i] = RunRecord{Argv: []string{}, Limits: run.Limits, Result: sandbox.Result{
-			Exit: res.Exit, Signal: res.Signal, Killed: res.Killed, Cut: res.Cut, Usage: res.Usage, Breaches: res.Breaches,
+			Exit: res.Exit, Signal: res.Signal, Killed: res.Killed, Cut: res.Cut, Usage: res.Usage, Breaches: withoutDetails(res.Breaches),
 		}}
 	}
 	return f
+}
+
+// withoutDetails returns violations without what the delivery chose of them: an address, a path, the name of a process.
+func withoutDetails(breaches []guild.Breach) []guild.Breach {
+	public := slices.Clone(breaches)
+	for i := range public {
+		public[i].Detail = kept
+	}
+	return public
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"guild"
+	"guild/internal/judging/sandbox"
 	"guild/nutshell"
 )
 
@@ -119,5 +120,34 @@ func TestPublicReport(t *testing.T) {
 	}
 	if public, less := open.Public(); less || raw(public) != raw(open) || open.Findings[0].Tests[0].Exposure != guild.Visible {
 		t.Errorf("without hidden tests: %s", raw(public))
+	}
+}
+
+// TestPublicViolations checks that what a delivery chose of a violation or of an unproven name is kept with hidden tests.
+func TestPublicViolations(t *testing.T) {
+	breaches := []guild.Breach{{Syscall: "mount", Detail: secret}, {Syscall: "connect", Detail: secret}}
+	found := Finding{
+		Breaches: breaches, Unproven: []string{"prices()." + secret + ": always True", "f: always " + secret},
+		Runs: []RunRecord{{Result: sandbox.Result{Breaches: breaches}}},
+	}
+	shown := func(closed bool) string {
+		f := found
+		f.closed = closed
+		public, _ := Report{Findings: []Finding{f}}.Public()
+		b, err := json.Marshal(public)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	if text := shown(false); !strings.Contains(text, secret) {
+		t.Errorf("without hidden tests: %s", text)
+	}
+	text := shown(true)
+	if strings.Contains(text, secret) || strings.Count(text, `"syscall":"mount"`) != 2 || !strings.Contains(text, "names "+kept+": 2") {
+		t.Error(text)
+	}
+	if breaches[0].Detail != secret {
+		t.Error("the whole report was changed")
 	}
 }

@@ -1,57 +1,83 @@
-// What stands for the submission while the tests are listed without it: one object that answers everything with itself.
+// What stands for the submission while the tests run without it: objects that answer everything with themselves, or
+// modules of which every name is undefined.
 "use strict";
 const fs = require("node:fs");
 const path = require("node:path");
 const { NAME, UNASKED, stub } = require("./examiner.cjs");
 
-const blank = new Proxy(function () {}, {
-  get(target, key, receiver) {
-    switch (key) {
-      case "prototype": return target.prototype;
-      case "then": case "toJSON": case "__esModule": return undefined;
-      case "length": return 0;
-      case Symbol.toPrimitive: return () => "";
-      case Symbol.iterator: return function* () {};
-      case Symbol.asyncIterator: return async function* () {};
-      case Symbol.hasInstance: return () => false;
-    }
-    return UNASKED.has(key) || typeof key === "symbol" ? undefined : receiver;
-  },
-  apply: () => blank,
-  construct: () => blank,
-  has: () => true,
-  set: () => true,
-  defineProperty: () => true,
-  deleteProperty: () => true,
-});
+// VALUE stands in a title for a text of the submission's.
+const VALUE = "\ue000";
 
-// Blank takes the place of a Link.
+// Blank takes the place of a Link. With nothing, modules are there and empty.
 class Blank {
-  constructor(root) {
-    this.root = root;
+  constructor(root, report, nothing) {
+    Object.assign(this, { root, report, nothing });
     this.isBlank = true;
+    this.used = false; // whether the running test, or the file before its tests, did something with the submission
+    const value = this.object((key) => key === "name" ? VALUE : value);
+    // The two are of different types, so that a test of the type cannot fail in the same way with both.
+    this.module = nothing ? this.object(() => undefined, []) : this.object(() => value);
+  }
+
+  // object returns one that answers everything, and its properties with what get returns.
+  object(get, target = function () {}) {
+    const use = (answer) => {
+      this.used = true;
+      return answer;
+    };
+    const object = new Proxy(target, {
+      get: (_, key) => {
+        switch (key) {
+          case "prototype": return target.prototype;
+          case "then": case "toJSON": case "__esModule": return undefined;
+          case "length": return use(0);
+          case Symbol.toPrimitive: return (hint) => use(hint === "number" ? 0 : VALUE);
+          case Symbol.iterator: return use(function* () {});
+          case Symbol.asyncIterator: return use(async function* () {});
+          case Symbol.hasInstance: return () => use(false);
+        }
+        if (this.running) this.used = true;
+        return UNASKED.has(key) || typeof key === "symbol" ? undefined : get(key);
+      },
+      apply: () => use(object),
+      construct: () => use(object),
+      has: () => use(true),
+      set: () => use(true),
+      defineProperty: () => use(true),
+      deleteProperty: () => use(true),
+      getPrototypeOf: () => use(Object.getPrototypeOf(target)),
+      ownKeys: () => use(Reflect.ownKeys(target)),
+    });
+    return object;
   }
 
   require() {
-    return blank;
+    return this.module;
   }
 
   // source returns a stub with every name that a file of the tests imports.
   source(file) {
-    if (file.endsWith(".json")) return { format: "json", source: "null" };
+    if (file.endsWith(".json")) return { format: "json", source: this.nothing ? "[]" : "null" };
     this.names ??= imported(this.root);
     return { format: "module", source: stub(file, this.names) };
   }
 
   exporting() {
-    return { exports: blank, set() {} };
+    return { exports: this.module, set() {} };
   }
 
   loads() {}
 
-  begin() {}
+  begin() {
+    if (this.used) this.above = true;
+    this.running = true;
+    this.used = false;
+  }
 
-  end() {}
+  end(id) {
+    if (this.used || this.above) this.report({ type: "guild:used", name: id });
+    this.running = this.used = false;
+  }
 
   watch() {}
 }

@@ -203,7 +203,7 @@ class Codec {
 
   container(v, tag, kind, contents, depth) {
     const number = this.own(v);
-    const frozen = Object.isFrozen(v);
+    const frozen = Object.isFrozen(v) || this.keeps(v);
     if (!frozen) this.shared.set(number, { o: v, kind, before: contents });
     const extra = tag === "L" ? Object.keys(v).slice(contents.filter((x) => x !== HOLE).length) : [];
     const named = extra.flatMap((key) => [key, this.encode(v[key], depth + 1)]);
@@ -306,7 +306,7 @@ class Codec {
       case "i": check(typeof p === "string" && /^-?0x[0-9a-f]+$/.test(p), "a wrong integer"); return p[0] === "-" ? -BigInt(p.slice(1)) : BigInt(p);
       case "s": check(typeof p === "string" && /^([0-9a-f]{2})*$/.test(p), "a wrong text"); return unspelled(p);
       case "y": return this.takeSymbol(p);
-      case "k": check(Number.isSafeInteger(p) && this.objects.has(p), "a number of nothing"); return this.objects.get(p);
+      case "k": check(Number.isSafeInteger(p) && this.objects.has(p), "a number of nothing"); return this.known(p);
       case "g": return this.takeNamed(p);
       case "R": return this.takeRegExp(p);
       case "B": return this.takeBytes(p);
@@ -317,6 +317,16 @@ class Codec {
       case "h": return this.takeHandle(p, depth + 1);
     }
     throw new Malformed("a value of no known kind");
+  }
+
+  // known returns what a number stands for when the other side has sent it.
+  known(number) {
+    return this.objects.get(number);
+  }
+
+  // keeps reports whether the other side must not change something of ours.
+  keeps() {
+    return false;
   }
 
   values(list, depth = 0) {

@@ -2,6 +2,7 @@
 // submission runs in this process.
 "use strict";
 const fs = require("node:fs");
+const { builtinModules } = require("node:module");
 const path = require("node:path");
 const { setImmediate } = require("node:timers"); // that of the tests may be replaced
 const { types } = require("node:util");
@@ -26,6 +27,8 @@ const KEPT = new Set(["constructor", "prototype", "__proto__", "__defineGetter__
 const WATCHED = ["Math.random", "Date.now", "performance.now", "fetch", "setTimeout", "clearTimeout", "setInterval", "clearInterval", "setImmediate",
   "clearImmediate", "queueMicrotask", "Date"];
 const LIBRARY = ["fs", "fs/promises", "path", "os", "util", "events", "url", "querystring", "crypto", "timers/promises", "assert"];
+// MODULES lists those of the library whose objects are known, but for some that warn when they are loaded.
+const MODULES = builtinModules.filter((name) => !/^_|^(cluster|domain|inspector.*|punycode|repl|sys|trace_events|wasi)$/.test(name));
 const OBJECTS = ["Math", "JSON", "Reflect", "console", "process"];
 const PRINTING = ["log", "info", "warn", "error", "debug"];
 const PRINTED = 4 << 20; // characters that the submission may print
@@ -36,14 +39,20 @@ const MODULE = /\.(?:[cm]?[jt]s|[jt]sx|json)$/;
 // real returns an object of the realm in which this file was loaded by name.
 const named = (name) => name.split(".").reduce((o, part) => o?.[part], globalThis);
 
-// Link is the examiner's side. report writes a record of the results.
+// NOTHING stands for what the submission has a number of and must not have.
+const NOTHING = Object.freeze(Object.create(null));
+// OPEN lists what a library has for the test to change.
+const OPEN = [process.env, process.argv];
+
+// Link is the examiner's side. report writes a record of the results. runner has what the test runner is reached by.
 class Link extends Side {
-  constructor({ root, report, marks, connect }) {
+  constructor({ root, report, marks, connect, runner = [] }) {
     super(-1, connect);
     Object.assign(this, { root, report, marks });
     this.decided = 0; // what the submission has said of its own objects
     this.printed = 0;
     this.refused = ""; // why the running test cannot be believed
+    this.beyond = ""; // what the running test needs that the judge cannot do
     this.hint = ""; // what the running test did that may be why it fails
     this.modules = new Map(); // name and kind → exports
     this.setters = new Map(); // exports of an ES module → name → function that sets its stub's variable
@@ -54,6 +63,7 @@ class Link extends Side {
     this.began = Date.now();
     this.running = []; // ids of the tests that have begun
     this.over = undefined; // why nothing more is asked in the running test
+    this.runner = reachable(runner);
     this.sent = 0; // frames, but for questions whether the submission is idle
     this.channel.onclose = (why) => report({ type: "guild:closed", message: why });
   }
@@ -143,13 +153,6 @@ class Link extends Side {
     const served = super.served;
     return {
       ...served,
-      set: (o, name, value) => {
-        const key = this.decode(name);
-        if (!SIFTED.has(key)) return served.set(o, name, value);
-        const given = this.decode(value);
-        if (typeof given !== "function" && !this.isRemote(given)) return served.set(o, name, value);
-        return () => { throw new TypeError("the test keeps " + String(key)); };
-      },
       print: (method, args) => {
         const list = this.values(args);
         for (const v of list) this.printed += typeof v === "string" ? v.length : 10;
@@ -164,7 +167,27 @@ class Link extends Side {
   // owned returns something that was lent to the submission.
   owned(o) {
     check(isObject(o) && this.ours.has(o.k), "a request about what was not lent");
-    return this.objects.get(o.k);
+    return this.known(o.k);
+  }
+
+  // known returns nothing in the place of a prototype: whoever has that can change all objects of the class, of which
+  // the test runner has some, too.
+  known(number) {
+    const v = super.known(number);
+    return isPrototype(v) ? NOTHING : v;
+  }
+
+  keeps(v) {
+    return LENT.has(v) || this.runner.has(v);
+  }
+
+  // change keeps the submission from what is not the test's own: the library, the runner, and their objects' methods.
+  change(o, key, value) {
+    const inherited = !Object.hasOwn(o, key) && method(o, key);
+    const decides = SIFTED.has(key) && (typeof value === "function" || this.isRemote(value));
+    if (o !== NOTHING && !this.keeps(o) && !decides && !(inherited && this.keeps(inherited))) return;
+    if (o === NOTHING) this.hint = "needs mode inproc: the delivery changes a class that the tests have";
+    throw new TypeError("the test keeps " + String(key));
   }
 
   reach(v, key) {
@@ -205,7 +228,7 @@ class Link extends Side {
       const { E: [number, ref, message, , ...more] } = super.error(e, depth);
       return { E: [number, ref, message, "", ...more] };
     }
-    return { E: [this.lend(e), { g: "AssertionError" }, "", "", []] };
+    return { E: [this.own(e), { g: "AssertionError" }, "", "", []] };
   }
 
   read(number, key) {
@@ -255,8 +278,13 @@ class Link extends Side {
     return { ...traps, get: (_, key, receiver) => key === Symbol.hasInstance ? instance : get(_, key, receiver) };
   }
 
-  unsupported(what) {
-    this.refused ||= "needs mode inproc: " + what;
+  // unsupported fails the running test, or all that do not run. Only what the submission cannot have caused is the judge's
+  // fault.
+  unsupported(what, caused = false) {
+    const why = "needs mode inproc: " + what;
+    this.refused ||= why;
+    if (!caused) this.beyond ||= why;
+    if (!caused && this.running.length === 0) this.report({ type: "guild:beyond", message: why });
     return new TypeError(this.refused);
   }
 
@@ -317,7 +345,7 @@ class Link extends Side {
 
   begin(id) {
     this.over = undefined;
-    this.refused = this.hint = "";
+    this.refused = this.beyond = this.hint = "";
     this.running.push(id);
     if (this.marks) this.mark("test", [id]);
   }
@@ -326,7 +354,7 @@ class Link extends Side {
     this.running = this.running.filter((one) => one !== id);
     const decided = this.decided - this.reported;
     this.reported = this.decided;
-    this.report({ type: "guild:test", name: id, decided, message: this.refused || (passed ? "" : this.hint), refused: this.refused !== "" });
+    this.report({ type: "guild:test", name: id, decided, message: this.refused || (passed ? "" : this.hint), refused: this.refused !== "", beyond: this.beyond });
     const clean = this.refused === "" && !this.over;
     this.over = undefined;
     return this.marks && !this.channel.closed && this.mark("done", [id, passed, clean]);
@@ -403,6 +431,38 @@ function isAssertion(e) {
   return types.isNativeError(e) && (e.code === "ERR_ASSERTION" || e.name === "AssertionError" || "matcherResult" in e);
 }
 
+// isPrototype reports whether an object of the examiner's is what a class gives its instances.
+function isPrototype(v) {
+  if (v === null || typeof v !== "object" || types.isProxy(v)) return false;
+  const c = Object.getOwnPropertyDescriptor(v, "constructor")?.value;
+  return typeof c === "function" && !types.isProxy(c) && Object.getOwnPropertyDescriptor(c, "prototype")?.value === v;
+}
+
+// method returns the function that an object inherits under a key, or undefined.
+function method(o, key) {
+  for (let p = o; p !== null && !types.isProxy(p); p = Object.getPrototypeOf(p)) {
+    const d = Object.getOwnPropertyDescriptor(p, key);
+    if (d) return typeof d.value === "function" ? d.value : undefined;
+  }
+  return undefined;
+}
+
+// reachable returns all objects that lead from some.
+function reachable(from) {
+  const found = new Set();
+  for (const left = [...from]; left.length > 0;) {
+    const v = left.pop();
+    if (v === null || !["object", "function"].includes(typeof v) || found.has(v) || OPEN.includes(v) || types.isProxy(v)) continue;
+    found.add(v);
+    left.push(Object.getPrototypeOf(v));
+    for (const key of Reflect.ownKeys(v)) {
+      const d = Object.getOwnPropertyDescriptor(v, key);
+      left.push(d.value, d.get, d.set);
+    }
+  }
+  return found;
+}
+
 // library returns the names of what is the same on both sides and not a class: "!Math!max", "node:fs!readFileSync".
 function library() {
   const names = new Map();
@@ -421,6 +481,7 @@ function library() {
     within(v, "!" + name);
     if (typeof v === "function" && v.prototype) within(v.prototype, "!" + name + "!prototype");
   }
+  add(globalThis, "!globalThis");
   for (const name of LIBRARY) {
     const v = require("node:" + name);
     add(v, "node:" + name);
@@ -430,6 +491,8 @@ function library() {
 }
 
 const NAMED = library();
+// LENT has the library's objects: the submission may use those that a test lends it, and not change them.
+const LENT = reachable([globalThis, ...MODULES.map((name) => require(name))]);
 
 // stub returns the text of an ES module that exports what the examiner has for these names.
 function stub(name, names) {

@@ -11,16 +11,23 @@ const MOCKS = /\bjest\s*\.\s*(?:mock|doMock|setMock|unstable_mockModule|requireA
 function begin() {
   const dir = process.env.GUILD_SPLIT;
   const { modules } = JSON.parse(fs.readFileSync(path.join(dir, "order.json"), "utf8"));
-  const blank = "GUILD_BLANK" in process.env, marks = process.env.GUILD_MARKS === "1", again = "GUILD_AGAIN" in process.env;
+  const blank = process.env.GUILD_BLANK, marks = process.env.GUILD_MARKS === "1", again = "GUILD_AGAIN" in process.env;
   const root = process.cwd();
-  if (blank) return new (require("./blank.cjs").Blank)(root);
+  const handlers = globalThis[Symbol.for("EVENT_HANDLERS")];
+  if (blank) {
+    const link = new (require("./blank.cjs").Blank)(root, report, blank === "nothing");
+    handlers?.push(({ name, test }) => {
+      if (name === "test_start") link.begin();
+      else if (name === "test_done") link.end(id(test));
+    });
+    return link;
+  }
   const { Link } = require("./examiner.cjs");
   const { Direct } = require("./channel.cjs");
   const link = new Link({ root, report, marks, connect: again ? (handlers) => new Direct(4, handlers) : undefined });
   // jest runs a test once more that has failed, at once. So it runs each as often as the judge wants.
   if (again) Object.assign(globalThis, { [Symbol.for("RETRY_TIMES")]: 1e6, [Symbol.for("RETRY_IMMEDIATELY")]: true });
   const mocked = mocks(root, new Set(modules.map((name) => path.join(root, name))));
-  const handlers = globalThis[Symbol.for("EVENT_HANDLERS")];
   // Without the events of jest's runner, what the delivery decides cannot be counted.
   if (!Array.isArray(handlers)) link.ran("this version of jest does not say which test runs, and what the delivery decides");
   else handlers.push(({ name, test }) => {

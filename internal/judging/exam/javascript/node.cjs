@@ -59,7 +59,7 @@ export async function load(url, context, next) {
 // order returns the judge's order, and removes it from the environment of the tests.
 function order() {
   const read = JSON.parse(fs.readFileSync(path.join(process.env.GUILD_SPLIT, "order.json")));
-  const found = { ...read, root: process.cwd(), blank: "GUILD_BLANK" in process.env, marks: process.env.GUILD_MARKS === "1", again: "GUILD_AGAIN" in process.env };
+  const found = { ...read, root: process.cwd(), blank: process.env.GUILD_BLANK, marks: process.env.GUILD_MARKS === "1", again: "GUILD_AGAIN" in process.env };
   for (const name of ["GUILD_SPLIT", "GUILD_BLANK", "GUILD_MARKS", "GUILD_AGAIN"]) delete process.env[name];
   return found;
 }
@@ -71,7 +71,8 @@ function main() {
   const { Blank } = require("./blank.cjs");
   const { report } = require("./report.cjs");
   const { watchTexts } = require("./running.cjs");
-  const link = blank ? new Blank(root) : new Link({ root, report, marks, connect: again ? (handlers) => new Direct(4, handlers) : undefined });
+  const test = require("node:test");
+  const link = blank ? new Blank(root, report, blank === "nothing") : new Link({ root, report, marks, runner: [test], connect: again ? (handlers) => new Direct(4, handlers) : undefined });
   if (build && !blank) {
     modules.push(...link.stubs());
     report({ type: "guild:modules", modules });
@@ -80,7 +81,6 @@ function main() {
   const loaded = hookRequire(link, delivered);
   hookImport(link, delivered);
   globalThis[Symbol.for("guild.split")] = link;
-  const test = require("node:test");
   const id = (t) => again ? t.fullName.replace(ROUND + " > ", "") : t.fullName ?? t.name;
   test.beforeEach((t) => { if (id(t) !== END) link.begin(id(t)); });
   test.afterEach((t) => { if (id(t) !== END) link.end(id(t), t.passed !== false); });
@@ -117,7 +117,7 @@ function hookRequire(link, delivered) {
     try {
       file = Module._resolveFilename(request, parent, isMain);
     } catch (e) {
-      if (!link.isBlank || !/^\.{1,2}\//.test(request)) throw e;
+      if (!link.isBlank || !/^\.{1,2}(?:\/|$)/.test(request)) throw e;
       return link.require();
     }
     if (!delivered.has(file)) {

@@ -46,7 +46,7 @@ class Side extends Codec {
       this.channel.waiters.delete(number);
       this.channel.last--;
       this.forget(before);
-      throw e instanceof Deep || e instanceof RangeError ? this.unsupported(e.message) : e;
+      throw e instanceof Deep || e instanceof RangeError ? this.unsupported(e.message, true) : e;
     }
   }
 
@@ -139,9 +139,15 @@ class Side extends Codec {
       get: (o, name) => this.reaching(o, name, (v, key) => v[key]),
       set: (o, name, value) => {
         const v = this.decode(value);
-        return this.reaching(o, name, (to, key) => { check(Reflect.set(Object(to), key, v), "refused"); });
+        return this.reaching(o, name, (to, key) => {
+          this.change(to, key, v);
+          if (!Reflect.set(Object(to), key, v)) throw new TypeError("Cannot assign to read only property " + String(key));
+        });
       },
-      del: (o, name) => this.reaching(o, name, (v, key) => Reflect.deleteProperty(v, key)),
+      del: (o, name) => this.reaching(o, name, (v, key) => {
+        this.change(v, key);
+        return Reflect.deleteProperty(v, key);
+      }),
       call: (f, args, named, self) => {
         const [v, list, on] = [this.owned(f), this.values(args), this.decode(self ?? { u: 0 })];
         return () => Reflect.apply(v, on, list);
@@ -189,6 +195,9 @@ class Side extends Codec {
   reach(v, key) {
     return key;
   }
+
+  // change throws if the other side may not change a property of something of ours.
+  change() {}
 
   keys(v) {
     return Reflect.ownKeys(v);

@@ -196,6 +196,28 @@ test("no object is taken for plain data", () => {
   assert.equal(derived instanceof Array, false);
 });
 
+test("the library stays as it is", () => {
+  const EventEmitter = require("node:events"), http = require("node:http"), { Readable } = require("node:stream");
+  const side = link(), emitter = new (class Own extends EventEmitter {})();
+  class Named { name = "a"; }
+  const number = (v) => side.encode(v).h?.[0] ?? side.numbers.get(v);
+  const asked = (op, ...args) => side.served[op](...args)();
+  side.encode(Readable.from([]));
+  for (const [o, key] of [[Readable.prototype, "push"], [Readable, "from"], [emitter, "emit"], [emitter, "constructor"], [emitter, "__proto__"], [http, "get"]]) {
+    assert.throws(() => asked("set", { k: number(o) }, key, 1), /the test keeps/, key);
+    assert.throws(() => asked("del", { k: number(o) }, key), /the test keeps/, key);
+  }
+  assert.notEqual(asked("get", { k: number(Readable.prototype) }, "push"), Readable.prototype.push);
+  assert.deepEqual(side.encode(globalThis), { g: "!globalThis" });
+  assert.equal(side.decode({ k: number(Readable.prototype) }) === Readable.prototype, false, "as an argument");
+  assert.equal(side.encode(http.METHODS).L[2], 1, "a list of the library's is not shared");
+  const named = new Named();
+  asked("set", { k: number(named) }, "name", "b");
+  assert.equal(named.name, "b");
+  const e = new assert.AssertionError({ expected: 4711 }), told = side.encode(e).E[0];
+  assert.throws(() => asked("get", { k: told }, "expected"), Malformed);
+});
+
 test("expected values are not shown", () => {
   const side = link();
   for (const fails of [() => assert.equal(1, 4711), () => { throw Object.assign(new Error("want 4711"), { matcherResult: { expected: 4711 } }); }]) {
