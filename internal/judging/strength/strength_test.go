@@ -245,6 +245,17 @@ func TestMarksOfAnyLength(t *testing.T) {
 	}
 }
 
+func TestSubjectEndsNoRun(t *testing.T) {
+	for raw, want := range map[string]bool{
+		`[0,1,1,"call",[],{}]`: true, `[1,1,null,{}]`: true, `[2,1,null,{}]`: true, ` [ 1 ,1,null,{}]`: true,
+		`[3,1,null,{}]`: false, "\n[ 3 ,1,null,{}]": false, "\ufeff[3,1,null,{}]": false, `[3.0,1,null,{}]`: false, `[30e-1,1,null,{}]`: false,
+	} {
+		if delivered([]byte(raw)) != want {
+			t.Errorf("%q: %t, want %t", raw, !want, want)
+		}
+	}
+}
+
 func TestLiesAreDistinct(t *testing.T) {
 	seen := map[string]bool{}
 	for _, l := range pythonLies([]any{value(t, `{"E":[4,{"g":"builtins.ValueError"},[],"",null,null,{}]}`)}, nil) {
