@@ -237,13 +237,14 @@ func repeats(scripts []*script) (found map[string]string, besides map[string]boo
 	found, besides = map[string]string{}, map[string]bool{}
 	for name, list := range answers {
 		var left map[string]bool
-		did := false
+		did, nothing := false, len(scripts) > 0 && scripts[0].lang.typed // nil is a constant of Go's
 		for i, x := range list {
 			f := x.steps[len(x.steps)-1]
 			if f.kind != answer {
 				left = nil
 				break
 			}
+			nothing = nothing && f.value == nil
 			did = did || f.extra["u"] != nil || f.extra["w"] != nil || f.extra["f"] != nil
 			want, here := text(bare(f.value)), map[string]bool{}
 			for from, v := range recent(x.told, len(list) == 1) {
@@ -257,7 +258,7 @@ func repeats(scripts []*script) (found map[string]string, besides map[string]boo
 				break
 			}
 		}
-		if len(left) > 0 {
+		if len(left) > 0 && !nothing {
 			var all []string
 			for place := range left {
 				all = append(all, place)

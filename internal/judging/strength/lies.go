@@ -537,7 +537,11 @@ func back(v any) any {
 // containers returns the numbers of the containers that a call is given.
 func (s *script) containers(f frame) []int64 {
 	var found []int64
-	each(any(s.arguments(f)), func(v any) {
+	given := []any{s.arguments(f)}
+	if _, v, ok := receiver(f); ok && s.lang.typed {
+		given = append(given, v)
+	}
+	each(any(given), func(v any) {
 		tag, _ := tagged(v)
 		n, defines, ok := numbered(v)
 		if ok && (defines && (s.lang.container(tag) || tag == "Y") || !defines && n%2 != 0) {

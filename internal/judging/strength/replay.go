@@ -216,12 +216,36 @@ func sameFirst(left []*exchange, f frame) []*exchange {
 	if len(left) < 2 {
 		return left
 	}
-	args := text(f.args)
-	i := slices.IndexFunc(left[:min(len(left), mostCompared)], func(x *exchange) bool { return text(x.args) == args })
+	args := text(nameless(f.args))
+	i := slices.IndexFunc(left[:min(len(left), mostCompared)], func(x *exchange) bool { return text(nameless(x.args)) == args })
 	if i < 1 {
 		return left
 	}
 	return slices.Concat(left[i:i+1], left[:i], left[i+1:])
+}
+
+// nameless returns a value without the examiner's numbers, which depend on the order in which it asks.
+func nameless(v any) any {
+	switch v := v.(type) {
+	case []any:
+		list := make([]any, len(v))
+		for i, x := range v {
+			list[i] = nameless(x)
+		}
+		return list
+	case map[string]any:
+		tag, payload := tagged(v)
+		if n, _, ok := numbered(v); ok && n%2 != 0 {
+			parts, _ := payload.([]any)
+			return map[string]any{tag: nameless(parts[min(1, len(parts)):])}
+		}
+		m := make(map[string]any, len(v))
+		for name, x := range v {
+			m[name] = nameless(x)
+		}
+		return m
+	}
+	return v
 }
 
 // release answers about the promises that waited for others, if these have been answered or all must be.

@@ -449,7 +449,9 @@ func TestGoValuesFit(t *testing.T) {
 		{`[["int","int",[],0],["error","error",[],0]]`, `{"t":[0,null]}`, `[{"t":[6,null]},{"t":[4,null]},{"t":[-5007,null]},{"t":[-6,null]},{"t":[5,{"E":[0,"error",null,"~",[],[]]}]}]`},
 		{`[["task.P","struct",[["int","int",[],0],["string","string",[],0]],0]]`, `{"t":[0,""]}`, ``},
 		{`[["[2]bool","array",[["bool","bool",[],0]],2]]`, `{"t":[false,false]}`, ``},
-		{`[["func()","func",[],0]]`, ``, ``},
+		{`[["func()","func",[],0],["complex128","complex128",[],0]]`, `{"t":[null,{"c":[0.0,0.0]}]}`, ``},
+		{`[["any","interface",[],0],["[100]byte","?",[],0]]`, `{"t":[null,null]}`, ``},
+		{`[["task.T","handle",[],0]]`, ``, ``},
 		{`[]`, `null`, ``},
 	} {
 		types := results(frame{extra: map[string]any{"s": []any{[]any{}, value(t, c.types)}}})
