@@ -2,6 +2,7 @@ package strength
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -11,7 +12,13 @@ func goLies(thrown, errs []any) []*lie {
 	var table []*lie
 	value := func(says string, joint bool, f func(r *replay) func(form) (any, bool)) {
 		table = append(table, &lie{says: says, joint: joint, tell: func(r *replay, asked frame) (frame, bool) {
-			v, ok := answers(results(asked), f(r))
+			made := f(r)
+			v, ok := answers(results(asked), func(t form) (any, bool) {
+				if t.kind == "handle" {
+					return r.hollow(t)
+				}
+				return made(t)
+			})
 			return frame{kind: answer, value: v}, ok
 		}})
 	}
@@ -158,6 +165,32 @@ func goGiven() []*lie {
 // andTrue ends the words of a lie that answers with true and 1 besides.
 const andTrue = ", and true and 1"
 
+// hollow returns an object that would stay with the delivery, if one of its type did in the recording. Whatever is asked of it, or is
+// given it, ends the run: a test that only keeps it passes.
+func (r *replay) hollow(t form) (any, bool) {
+	for _, n := range slices.Sorted(maps.Keys(r.script.definitions)) {
+		tag, _ := tagged(r.script.definitions[n])
+		class, _ := receiverClass(r.script.definitions[n])
+		if tag == "h" && class[strings.LastIndexByte(class, '/')+1:] == t.name {
+			is := r.fresh()
+			r.hollows[is] = true
+			return map[string]any{"h": []any{literal(is), class, map[string]any{}}}, true
+		}
+	}
+	return nil, false
+}
+
+// isHollow reports whether there is an object in a value that only a lie has made.
+func (r *replay) isHollow(v any) (found bool) {
+	if len(r.hollows) > 0 {
+		each(v, func(v any) {
+			n, _, ok := numbered(v)
+			found = found || ok && r.hollows[n]
+		})
+	}
+	return found
+}
+
 // theRest has the second and later results of lies that give something back, and what a recorded exchange needs for them to
 // differ.
 var theRest = map[string]struct {
@@ -243,27 +276,36 @@ func (t form) notNumber(v any) any {
 	return map[string]any{tag: parts}
 }
 
-// needsUpdate is the need of a lie about what the tests have and a call changes.
-func needsUpdate(_ *script, x *exchange) bool {
-	return len(x.steps) > 0 && x.steps[len(x.steps)-1].kind == answer && x.steps[len(x.steps)-1].extra["u"] != nil
+// changed returns what the tests have and a call changed, but for bytes.
+func (s *script) changed(x *exchange) []any {
+	if x == nil || len(x.steps) == 0 || x.steps[len(x.steps)-1].kind != answer {
+		return nil
+	}
+	updates, _ := x.steps[len(x.steps)-1].extra["u"].([]any)
+	return slices.DeleteFunc(slices.Clone(updates), func(u any) bool {
+		pair, _ := u.([]any)
+		n, ok := integer(at(pair, 0))
+		return !ok || len(pair) != 2 || s.tags[n] == "Y"
+	})
 }
+
+// needsUpdate is the need of a lie about what the tests have and a call changes.
+func needsUpdate(s *script, x *exchange) bool { return len(s.changed(x)) > 0 }
 
 // updated returns the recorded changes with true, 1 and empty texts in place of what they have. It reports false where nothing was
 // changed: there the lie is not told.
 func (r *replay) updated(asked frame) (map[string]any, bool) {
-	if r.recorded == nil || !needsUpdate(r.script, r.recorded) {
+	updates := r.script.changed(r.recorded)
+	if len(updates) == 0 {
 		return nil, false
 	}
 	r.align(r.recorded.args, asked.args)
-	extra, ok := r.extra(map[string]any{"u": r.recorded.steps[len(r.recorded.steps)-1].extra["u"]})
-	updates, _ := extra["u"].([]any)
+	extra, ok := r.extra(map[string]any{"u": updates})
+	updates, _ = extra["u"].([]any)
 	var all []any
 	for _, u := range updates {
 		pair, _ := u.([]any)
-		if len(pair) != 2 {
-			return nil, false
-		}
-		all = append(all, []any{pair[0], plainly(pair[1], true, "1")})
+		all = append(all, []any{at(pair, 0), plainly(at(pair, 1), true, "1")})
 	}
 	return map[string]any{"u": all}, ok && len(all) > 0
 }

@@ -28,10 +28,11 @@ type replay struct {
 	gone     []int64            // numbers that the process of the examiner's has let go of
 	held     []*running         // promises whose answer waits for that of others
 	trial    trial
-	told     bool      // the lie was told
-	recorded *exchange // what is lied about
-	asks     int       // questions of the running test
-	strayed  bool      // something was asked that was never recorded
+	told     bool           // the lie was told
+	hollows  map[int64]bool // objects of Go that a lie made
+	recorded *exchange      // what is lied about
+	asks     int            // questions of the running test
+	strayed  bool           // something was asked that was never recorded
 }
 
 // state has the numbers that both sides know, and the answers that are left. A trial begins with a copy of it.
@@ -89,7 +90,7 @@ type running struct {
 }
 
 func newReplay(s *script, conn io.ReadWriter) *replay {
-	r := &replay{script: s, conn: conn, open: map[int64]*running{}}
+	r := &replay{script: s, conn: conn, open: map[int64]*running{}, hollows: map[int64]bool{}}
 	r.last = s.last
 	r.reset()
 	return r
@@ -145,6 +146,9 @@ func (r *replay) take(f frame) error {
 	r.asks++
 	if r.asks > timesAsked*len(r.script.asked[r.test])+moreAsked {
 		return r.over(f.number) // it goes round in circles
+	}
+	if r.isHollow(f.args) {
+		return r.over(f.number)
 	}
 	was := f // as it was in the recording
 	was.args, _ = r.originals(f.args).([]any)
