@@ -241,6 +241,9 @@ func nameless(v any) any {
 		tag, payload := tagged(v)
 		if n, _, ok := numbered(v); ok && n%2 != 0 {
 			parts, _ := payload.([]any)
+			if tag == "x" || tag == "k" { // lent here, or before
+				return "lent"
+			}
 			return map[string]any{tag: nameless(parts[min(1, len(parts)):])}
 		}
 		m := make(map[string]any, len(v))
