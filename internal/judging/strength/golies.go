@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// goLies returns the table of Go. A lie answers with values of the types that the function has; a second result is zero.
+// goLies returns the table of Go. A lie answers with values of the types that the function has.
 func goLies(thrown, errs []any) []*lie {
 	var table []*lie
 	value := func(says string, joint bool, f func(r *replay) func(form) (any, bool)) {
