@@ -292,8 +292,9 @@ func sourceOf(dir string) string {
 }
 
 // blameGo blames the tests where the compiler rejects them for a reason that no delivery can change. Only the compiler
-// writes the events of a build, and only the go command writes to its standard error.
-func (f *Finding) blameGo(run *RunRecord) {
+// writes the events of a build, and only the go command writes to its standard error. own reports whether a package was to be
+// delivered.
+func (f *Finding) blameGo(run *RunRecord, own func(importPath string) bool) {
 	output := run.Stderr
 	for line := range strings.Lines(run.Stdout) {
 		var e struct{ Action, Output string }
@@ -302,17 +303,24 @@ func (f *Finding) blameGo(run *RunRecord) {
 		}
 	}
 	for line := range strings.Lines(output) {
-		if why := goTestFault.FindString(strings.TrimRight(line, "\r\n")); why != "" {
-			f.excuse(guild.BlameTests, "the tests do not compile, whatever is delivered: "+why, func(t guild.Test) bool {
-				return t.State == guild.TestMissing
-			})
+		line = strings.TrimRight(line, "\r\n")
+		missing := goImportFault.FindStringSubmatch(line)
+		if !goTestFault.MatchString(line) && (missing == nil || own(missing[1]+missing[2])) {
+			continue
 		}
+		f.excuse(guild.BlameTests, "the tests do not compile, whatever is delivered: "+line, func(t guild.Test) bool {
+			return t.State == guild.TestMissing
+		})
 	}
 }
 
-// goTestFault matches the compiler's messages about test files that do not depend on other files.
-var goTestFault = regexp.MustCompile(`^[\w./-]*_test\.go:\d+:\d+: (declared and not used: .*|".*" imported and not used.*|missing return|` +
-	`label .* defined and not used|no required module provides package .*|cannot find module providing package .*)`)
+// goTestFault matches the compiler's messages about test files that do not depend on other files, and goImportFault those
+// about a package that they import.
+var (
+	goTestFault   = regexp.MustCompile(`^[\w./-]*_test\.go:\d+:\d+: (declared and not used: .*|missing return|label .* defined and not used)`)
+	goImportFault = regexp.MustCompile(`^[\w./-]*_test\.go:\d+:\d+: (?:"(.*)" imported (?:as \w+ )?and not used|` +
+		`(?:no required module provides|cannot find module providing) package ([^\s;:]+))`)
+)
 
 // notFound is a shell's exit code for a program that is not found.
 const notFound = 127

@@ -178,13 +178,14 @@ func TestBlameOfPrograms(t *testing.T) {
 }
 
 func TestBlameOfCompiler(t *testing.T) {
+	own := func(importPath string) bool { return strings.HasPrefix(importPath, "example.org/task") }
 	forged := Finding{Tests: []guild.Test{{ID: "TestA", State: guild.TestMissing}}}
-	forged.blameGo(&RunRecord{Stdout: `{"Action":"output","Output":"./a_test.go:2:9: declared and not used: x\n"}`})
+	forged.blameGo(&RunRecord{Stdout: `{"Action":"output","Output":"./a_test.go:2:9: declared and not used: x\n"}`}, own)
 	if forged.Tests[0].Blame != "" {
 		t.Errorf("%+v", forged.Tests)
 	}
 	built := Finding{Tests: []guild.Test{{ID: "TestA", State: guild.TestMissing}}}
-	built.blameGo(&RunRecord{Stdout: `{"Action":"build-output","Output":"./a_test.go:2:9: declared and not used: x\n"}`})
+	built.blameGo(&RunRecord{Stdout: `{"Action":"build-output","Output":"./a_test.go:2:9: declared and not used: x\n"}`}, own)
 	if built.Tests[0].Blame != guild.BlameTests {
 		t.Errorf("%+v", built.Tests)
 	}
@@ -192,13 +193,16 @@ func TestBlameOfCompiler(t *testing.T) {
 		"# task [task.test]\n./a_test.go:2:9: \"os\" imported and not used\n":                         guild.BlameTests,
 		"# task [task.test]\n./b/a_test.go:4:2: declared and not used: x\n":                           guild.BlameTests,
 		"a_test.go:2:9: no required module provides package example.com/x; to add it:\n\tgo get it\n": guild.BlameTests,
+		"a_test.go:2:9: cannot find module providing package example.org/task/queue: module lookup\n": guild.BlameDelivery,
+		"# task [task.test]\n./a_test.go:2:9: \"example.org/task\" imported and not used\n":           guild.BlameDelivery,
+		"# task [task.test]\n./a_test.go:2:9: \"example.org/task\" imported as all and not used\n":    guild.BlameDelivery,
 		"# task [task.test]\n./a_test.go:3:27: undefined: B\n":                                        guild.BlameDelivery,
 		"# task\n./a.go:3:5: declared and not used: x\n":                                              guild.BlameDelivery,
 		"a.go:2:9: no required module provides package example.com/x; to add it:\n\tgo get it\n":      guild.BlameDelivery,
 		"--- FAIL: TestA\n    a_test.go:7:1: declared and not used: x\n":                              guild.BlameDelivery,
 	} {
 		f := Finding{Tests: []guild.Test{{ID: "TestA", State: guild.TestMissing}, {ID: "TestB", State: guild.TestPassed}}}
-		f.blameGo(&RunRecord{Stderr: output})
+		f.blameGo(&RunRecord{Stderr: output}, own)
 		f.blameRest()
 		if f.Tests[0].Blame != want || f.Tests[1].Blame != "" {
 			t.Errorf("%q: %+v, want %s", output, f.Tests, want)

@@ -39,6 +39,8 @@ type goSplit struct {
 	goroot      string
 	cache       string
 	tool        string // directory of the tool's source
+	customer    goModule
+	delivered   goModule
 	packages    []string
 	description gostub.Description
 	selected    []gostub.Selected
@@ -174,6 +176,7 @@ func (s *goSplit) describe(ctx context.Context) (why string, err error) {
 	if err := d.Decode(&s.description); err != nil {
 		return "the delivery's description is not one", nil
 	}
+	s.description.Go = s.customer.version // of the tests
 	if err := s.description.Check(); err != nil {
 		return "the delivery's description is not one: " + err.Error(), nil
 	}
@@ -210,6 +213,10 @@ func (s *goSplit) build(ctx context.Context) (why string, err error) {
 	if name := s.collision(dispatcher); name != "" {
 		return "the delivery has a file in the way of " + name, nil
 	}
+	vendored := s.customer.vendored && s.customer.path == s.description.Module
+	if vendored {
+		delete(stub, "go.mod") // the customer's has what is in its vendor directory
+	}
 	stubDir, err := s.writeFiles(stub)
 	if err != nil {
 		return "", err
@@ -225,7 +232,7 @@ func (s *goSplit) build(ctx context.Context) (why string, err error) {
 	// Nothing of the delivery is beside the tests, and the customer's own source of a delivered package would be there twice.
 	instead := func(name string) bool {
 		stubbed := slices.ContainsFunc(s.description.Packages, func(p gostub.Package) bool { return p.Dir == path.Dir(name) })
-		return shortcuts(name) || name == "vendor" || path.Base(name) == "go.work" || stubbed && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
+		return shortcuts(name) || name == "vendor" && !vendored || path.Base(name) == "go.work" || stubbed && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
 	}
 	var copies []sandbox.Copy
 	if s.layout.files != "" {
@@ -237,7 +244,7 @@ func (s *goSplit) build(ctx context.Context) (why string, err error) {
 	script := s.prepareTool() + fmt.Sprintf("$tool select %s %s \"$@\"\ncd %s\nn=0\nfor dir in \"$@\"; do\n"+
 		"if ls $dir/*_test.go >/dev/null 2>&1; then\n%s/bin/go test -c -vet=off -ldflags='-s -w' -o guild-$n.test ./$dir || true\nfi\n"+
 		"n=$((n+1))\ndone\n", sandbox.Workspace, s.goroot, sandbox.Workspace, s.goroot)
-	examiner := &half{spec: s.spec(script, false, copies...)}
+	examiner := &half{spec: s.spec(script, vendored, copies...)}
 	examiner.spec.Argv = append(append(examiner.spec.Argv, "sh"), s.packages...)
 	for i := range s.packages {
 		examiner.spec.Collect = append(examiner.spec.Collect, fmt.Sprintf("guild-%d.test", i))

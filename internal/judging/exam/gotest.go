@@ -84,6 +84,7 @@ func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 		return err
 	}
 	s := &goSplit{examination: j, f: f, goroot: goroot, cache: cache, tool: tool}
+	s.readModules(version)
 	for _, p := range packages {
 		s.packages = append(s.packages, path.Clean(p))
 	}
@@ -107,7 +108,7 @@ func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 		f.Tests = append(f.Tests, goTest(id, split, alone))
 	}
 	if s.alone != nil {
-		f.blameGo(s.alone)
+		f.blameGo(s.alone, s.own)
 	}
 	return s.strength(ctx, split, alone)
 }
@@ -216,13 +217,17 @@ func (s *goSplit) inproc(ctx context.Context, expected, rest map[string]int) (ma
 	}
 	l := s.limits()
 	stop := fmt.Sprintf("-exec=timeout -s KILL %d", s.criteria.TimeLimit) // the judged process would handle go's own -timeout itself
-	argv := []string{s.goroot + "/bin/go", "test", "-json", "-vet=off", "-count=1", "-timeout=0", stop,
+	argv := []string{"/bin/sh", "-ec", `"$0" mod edit -go="$1"; shift; exec "$0" "$@"`, s.goroot + "/bin/go", s.language(), "test", "-json", "-vet=off", "-count=1", "-timeout=0", stop,
 		"-run=^(" + strings.Join(append(names, word), "|") + ")$"}
 	l.Wall += buildTime
 	l.CPU += buildTime
 	l.Disk, l.Output = buildDisk, buildOutput
+	env := goEnvironment(s.goroot, goCache)
+	if s.vendored() {
+		env = append(env, "GOFLAGS=-mod=vendor")
+	}
 	run, err := s.run(ctx, s.f, sandbox.Spec{
-		Argv: append(argv, packages...), Env: goEnvironment(s.goroot, goCache), Copies: copies,
+		Argv: append(argv, packages...), Env: env, Copies: copies,
 		Mounts: gorootMount(s.goroot), Limits: l,
 	}, "")
 	if err != nil {
@@ -285,6 +290,9 @@ func goPackage(dir string) (name string, external bool, err error) {
 		return "", false, fmt.Errorf("no tests in %s: %w", dir, err)
 	}
 	for _, one := range names {
+		if runs, err := goRuns(one); err != nil || !runs {
+			continue
+		}
 		file, err := parser.ParseFile(token.NewFileSet(), one, nil, parser.PackageClauseOnly)
 		if err != nil {
 			return "", false, err
@@ -293,6 +301,12 @@ func goPackage(dir string) (name string, external bool, err error) {
 		name, external = base, external || isExternal
 	}
 	return name, external, nil
+}
+
+// goRuns reports whether go test uses a file here: build constraints, in the file or its name, may exclude it.
+func goRuns(file string) (bool, error) {
+	rules := gostub.Context("")
+	return rules.MatchFile(filepath.Dir(file), filepath.Base(file))
 }
 
 // goEnvironment prevents the go command from using the network, configuration files and other toolchains.
@@ -396,6 +410,9 @@ func goTests(tests, script string) (expected map[string]int, packages []string, 
 	expected = map[string]int{}
 	err = filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(p, "_test.go") {
+			return err
+		}
+		if runs, err := goRuns(p); err != nil || !runs {
 			return err
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.SkipObjectResolution)

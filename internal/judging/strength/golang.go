@@ -54,7 +54,10 @@ func readForm(v any, level int) form {
 	return t
 }
 
-func (t form) whole() bool  { return strings.HasPrefix(t.kind, "int") }
+func (t form) whole() bool {
+	return slices.Contains([]string{"int", "int8", "int16", "int32", "int64"}, t.kind)
+}
+func (t form) any() bool    { return t.name == "interface {}" }
 func (t form) counts() bool { return strings.HasPrefix(t.kind, "uint") }
 func (t form) float() bool  { return strings.HasPrefix(t.kind, "float") }
 
@@ -69,14 +72,16 @@ func zero(t form) (any, bool) {
 		return json.Number("0.0"), true
 	case t.kind == "string":
 		return "", true
+	case strings.HasPrefix(t.kind, "complex"):
+		return map[string]any{"c": []any{json.Number("0.0"), json.Number("0.0")}}, true
 	case t.kind == "time":
 		return map[string]any{"v": []any{"time.Time", []any{json.Number("-62135596800"), literal(0), "UTC", literal(0)}}}, true
 	case t.kind == "struct" || t.kind == "array":
 		return t.compose(zero)
-	case slices.Contains([]string{"slice", "map", "ptr", "error", "interface"}, t.kind):
+	case slices.Contains([]string{"slice", "map", "ptr", "error", "interface", "func", "?"}, t.kind):
 		return nil, true
 	}
-	return nil, false // functions and objects that stay with the delivery
+	return nil, false // objects that stay with the delivery
 }
 
 // compose returns a struct or an array whose parts f gives.
@@ -108,6 +113,8 @@ func full(fresh func() int64, yes bool, number, words string) func(form) (any, b
 			return json.Number(number), true
 		case t.float():
 			return json.Number(number + ".0"), true
+		case strings.HasPrefix(t.kind, "complex"):
+			return map[string]any{"c": []any{json.Number(number + ".0"), json.Number("0.0")}}, true
 		case t.kind == "string":
 			return words, true
 		case t.kind == "slice" && isBytes(t):
@@ -296,190 +303,4 @@ func otherGo(l *Language, tag string, payload any) []any {
 		return []any{json.Number("7")}
 	}
 	return nil
-}
-
-// goLies returns the table of Go. A lie answers with values of the types that the function has; a second result is zero.
-func goLies(thrown, errs []any) []*lie {
-	var table []*lie
-	value := func(says string, joint bool, f func(r *replay) func(form) (any, bool)) {
-		table = append(table, &lie{says: says, joint: joint, tell: func(r *replay, asked frame) (frame, bool) {
-			v, ok := answers(results(asked), f(r))
-			return frame{kind: answer, value: v}, ok
-		}})
-	}
-	value("zero values", true, func(*replay) func(form) (any, bool) { return zero })
-	value("true and zero values", true, func(*replay) func(form) (any, bool) {
-		return func(t form) (any, bool) {
-			if t.kind == "bool" {
-				return true, true
-			}
-			return zero(t)
-		}
-	})
-	value("1, true and empty", true, func(r *replay) func(form) (any, bool) { return full(r.fresh, true, "1", "") })
-	value("1, false and empty", true, func(r *replay) func(form) (any, bool) { return full(r.fresh, false, "1", "") })
-	value("-1", true, func(r *replay) func(form) (any, bool) { return full(r.fresh, false, "-1", "") })
-	value("0 and empty", true, func(r *replay) func(form) (any, bool) { return full(r.fresh, false, "0", "") })
-	for _, e := range errs {
-		value("an error that the tests expect", true, func(r *replay) func(form) (any, bool) {
-			return func(t form) (any, bool) {
-				if t.kind == "error" {
-					return r.now(e)
-				}
-				return zero(t)
-			}
-		})
-	}
-	table = append(table, goGiven()...)
-	for _, l := range exceptions(thrown) {
-		l.says = "a panic that the tests expect"
-		table = append(table, l)
-	}
-	var all []*lie
-	for _, l := range table {
-		if slices.Contains([]string{"zero values", "true and zero values", "0 and empty", "its first argument", "its second argument"}, l.says) {
-			all = append(all, &lie{says: l.says + ", and it empties what it is given", empty: true, needs: needsContainers, tell: func(r *replay, asked frame) (frame, bool) {
-				to, ok := l.tell(r, asked)
-				to.extra = r.cleared(asked)
-				return to, ok && to.extra != nil
-			}})
-		}
-	}
-	return append(table, all...)
-}
-
-// goGiven returns the lies that give something back, where it has the type of the first result.
-func goGiven() []*lie {
-	var table []*lie
-	add := func(says string, keeps bool, pick func(r *replay, asked frame, want form) (any, bool)) {
-		table = append(table, &lie{says: says, keeps: keeps, tell: func(r *replay, asked frame) (frame, bool) {
-			types, first := results(asked), true
-			v, ok := answers(types, func(t form) (any, bool) {
-				if first {
-					first = false
-					return pick(r, asked, t)
-				}
-				return zero(t)
-			})
-			return frame{kind: answer, value: v}, ok && len(types) > 0
-		}})
-	}
-	argument := func(i int) func(*replay, frame, form) (any, bool) {
-		return func(r *replay, asked frame, want form) (any, bool) {
-			return typedArgument(r.script.arguments(asked), inputs(asked), i, want)
-		}
-	}
-	add("its first argument", false, argument(0))
-	add("its second argument", false, argument(1))
-	for words, i := range map[string]int{"the first item of its first argument": 0, "the last item of its first argument": -1} {
-		add(words, false, func(r *replay, asked frame, want form) (any, bool) {
-			types := inputs(asked)
-			if len(types) == 0 || types[0].kind != "slice" || len(types[0].of) != 1 || types[0].of[0].name != want.name {
-				return nil, false
-			}
-			v := item(r.script.arguments(asked), i)
-			return v, v != nil
-		})
-	}
-	add("itself", false, func(r *replay, asked frame, want form) (any, bool) {
-		n, _, ok := numbered(at(asked.args, 0))
-		name, _ := receiverClass(r.script.definitions[r.back[n]])
-		return known(n), ok && asked.op == "method" && want.kind == "ptr" && name != "" && strings.HasSuffix(name, strings.TrimPrefix(want.name, "*"))
-	})
-	for words, of := range map[string]func(r *replay) int{
-		"an argument of the call before": func(r *replay) int { return len(r.calls) - 1 },
-		"an argument of the first call":  func(*replay) int { return 0 },
-	} {
-		add(words, true, func(r *replay, _ frame, want form) (any, bool) {
-			i := of(r)
-			if i < 0 || i >= len(r.calls) {
-				return nil, false
-			}
-			for j := range r.calls[i].given {
-				v, ok := typedArgument(r.calls[i].given, r.calls[i].types, j, want)
-				if n, _, isNumber := numbered(v); ok && (!isNumber || r.known[n]) {
-					return v, true
-				}
-			}
-			return nil, false
-		})
-	}
-	slices.SortStableFunc(table, func(a, b *lie) int { return strings.Compare(a.says, b.says) })
-	return append(table, &lie{says: "what it was given for a token", joint: true, needs: needsArgument(0), tell: goToken})
-}
-
-// typedArgument returns an argument as it is sent back, if it has a type.
-func typedArgument(given []any, types []form, i int, want form) (any, bool) {
-	if i >= len(given) || i >= len(types) || types[i].name != want.name {
-		return nil, false
-	}
-	if tag, _ := tagged(given[i]); tag == "x" || tag == "h" {
-		return nil, false
-	}
-	return back(given[i]), true
-}
-
-// goToken hands out a text for what it is given, and gives that back for the text.
-func goToken(r *replay, asked frame) (frame, bool) {
-	given, types, out := r.script.arguments(asked), inputs(asked), results(asked)
-	if len(given) == 0 || len(types) == 0 || len(out) == 0 {
-		return frame{}, false
-	}
-	token, _ := given[0].(string)
-	kept, there := r.tokens[token]
-	v, ok := answers(out, func() func(t form) (any, bool) {
-		first := true
-		return func(t form) (any, bool) {
-			switch {
-			case !first:
-				return zero(t)
-			case there:
-				first = false
-				c, _ := kept.(call)
-				return typedArgument(c.given, c.types, 0, t)
-			}
-			first = false
-			return "token" + text(len(r.tokens)), t.kind == "string"
-		}
-	}())
-	if ok && !there {
-		r.tokens["token"+text(len(r.tokens))] = call{given, types}
-	}
-	return frame{kind: answer, value: v}, ok
-}
-
-// cleared returns what lets a call empty what it is given: maps lose their keys, the items of slices and what pointers
-// point to become zero.
-func (r *replay) cleared(asked frame) map[string]any {
-	types := inputs(asked)
-	var updates []any
-	for i, v := range r.script.arguments(asked) {
-		tag, payload := tagged(v)
-		parts, _ := payload.([]any)
-		n, defines, ok := numbered(v)
-		if !ok || !defines || i >= len(types) || n == 0 {
-			continue
-		}
-		items, _ := at(parts, 1).([]any)
-		switch of := types[i].of; tag {
-		case "D":
-			updates = append(updates, []any{literal(n), []any{}})
-		case "L", "P":
-			if len(of) != 1 {
-				continue
-			}
-			if v, ok := zero(of[0]); ok && tag == "P" {
-				updates = append(updates, []any{literal(n), v})
-			} else if ok {
-				updates = append(updates, []any{literal(n), slices.Repeat([]any{v}, len(items))})
-			}
-		case "Y":
-			hex, _ := at(parts, 1).(string)
-			updates = append(updates, []any{literal(n), strings.Repeat("0", len(hex))})
-		}
-	}
-	if updates == nil {
-		return nil
-	}
-	return map[string]any{"u": updates}
 }

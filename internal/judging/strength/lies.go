@@ -303,7 +303,11 @@ func back(v any) any {
 // containers returns the containers that a call is given, by number, each with its tag if it is passed for the first time.
 func (s *script) containers(f frame) map[int64]string {
 	found := map[int64]string{}
-	each(any(s.arguments(f)), func(v any) {
+	given := []any{s.arguments(f)}
+	if _, v, ok := receiver(f); ok && s.lang.typed {
+		given = append(given, v)
+	}
+	each(any(given), func(v any) {
 		tag, _ := tagged(v)
 		n, defines, ok := numbered(v)
 		if ok && (defines && (s.lang.container(tag) || tag == "Y") || !defines && n%2 != 0) {

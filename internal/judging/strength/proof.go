@@ -153,10 +153,9 @@ func (x *Examination) prove(t *examined) Proof {
 			claimed = display(g.name)
 		case unproven(top+"()") && !x.raises[top+"()"] || unproven(top):
 			lied = top
-		case g.kind == predicate || g.kind == listing && unproven(g.name):
-			if unproven(g.name) {
-				claimed = display(g.name)
-			}
+		case (g.kind == predicate || g.kind == listing) && unproven(g.name):
+			claimed = display(g.name)
+		case g.kind == predicate && !t.script.lang.typed: // an object of a language whose types say less
 		case !unproven(g.name):
 			p.shows = append(p.shows, top)
 		}

@@ -28,10 +28,11 @@ type replay struct {
 	gone     []int64            // numbers that the process of the examiner's has let go of
 	held     []*running         // promises whose answer waits for that of others
 	trial    trial
-	told     bool      // the lie was told
-	recorded *exchange // what is lied about
-	asks     int       // questions of the running test
-	strayed  bool      // something was asked that was never recorded
+	told     bool           // the lie was told
+	hollows  map[int64]bool // objects of Go that a lie made
+	recorded *exchange      // what is lied about
+	asks     int            // questions of the running test
+	strayed  bool           // something was asked that was never recorded
 }
 
 // state has the numbers that both sides know, and the answers that are left. A trial begins with a copy of it.
@@ -89,7 +90,7 @@ type running struct {
 }
 
 func newReplay(s *script, conn io.ReadWriter) *replay {
-	r := &replay{script: s, conn: conn, open: map[int64]*running{}}
+	r := &replay{script: s, conn: conn, open: map[int64]*running{}, hollows: map[int64]bool{}}
 	r.last = s.last
 	r.reset()
 	return r
@@ -145,6 +146,9 @@ func (r *replay) take(f frame) error {
 	r.asks++
 	if r.asks > timesAsked*len(r.script.asked[r.test])+moreAsked {
 		return r.over(f.number) // it goes round in circles
+	}
+	if r.isHollow(f.args) {
+		return r.over(f.number)
 	}
 	was := f // as it was in the recording
 	was.args, _ = r.originals(f.args).([]any)
@@ -216,12 +220,39 @@ func sameFirst(left []*exchange, f frame) []*exchange {
 	if len(left) < 2 {
 		return left
 	}
-	args := text(f.args)
-	i := slices.IndexFunc(left[:min(len(left), mostCompared)], func(x *exchange) bool { return text(x.args) == args })
+	args := text(nameless(f.args))
+	i := slices.IndexFunc(left[:min(len(left), mostCompared)], func(x *exchange) bool { return text(nameless(x.args)) == args })
 	if i < 1 {
 		return left
 	}
 	return slices.Concat(left[i:i+1], left[:i], left[i+1:])
+}
+
+// nameless returns a value without the examiner's numbers, which depend on the order in which it asks.
+func nameless(v any) any {
+	switch v := v.(type) {
+	case []any:
+		list := make([]any, len(v))
+		for i, x := range v {
+			list[i] = nameless(x)
+		}
+		return list
+	case map[string]any:
+		tag, payload := tagged(v)
+		if n, _, ok := numbered(v); ok && n%2 != 0 {
+			parts, _ := payload.([]any)
+			if tag == "x" || tag == "k" { // lent here, or before
+				return "lent"
+			}
+			return map[string]any{tag: nameless(parts[min(1, len(parts)):])}
+		}
+		m := make(map[string]any, len(v))
+		for name, x := range v {
+			m[name] = nameless(x)
+		}
+		return m
+	}
+	return v
 }
 
 // release answers about the promises that waited for others, if these have been answered or all must be.

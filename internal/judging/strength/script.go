@@ -154,6 +154,9 @@ func (in *reader) mark(f frame) {
 		in.tests = append(in.tests, id)
 		in.current = len(in.tests) - 1
 		in.heard = nil
+		if in.lang.typed { // its operands are often the indexes of sorting
+			clear(in.offered)
+		}
 		if _, there := in.index[id]; there {
 			in.unfit[in.current], in.unfit[in.index[id]] = "another test has the same name", "another test has the same name"
 		} else {

@@ -245,6 +245,17 @@ func TestMarksOfAnyLength(t *testing.T) {
 	}
 }
 
+func TestSubjectEndsNoRun(t *testing.T) {
+	for raw, want := range map[string]bool{
+		`[0,1,1,"call",[],{}]`: true, `[1,1,null,{}]`: true, `[2,1,null,{}]`: true, ` [ 1 ,1,null,{}]`: true,
+		`[3,1,null,{}]`: false, "\n[ 3 ,1,null,{}]": false, "\ufeff[3,1,null,{}]": false, `[3.0,1,null,{}]`: false, `[30e-1,1,null,{}]`: false,
+	} {
+		if delivered([]byte(raw)) != want {
+			t.Errorf("%q: %t, want %t", raw, !want, want)
+		}
+	}
+}
+
 func TestLiesAreDistinct(t *testing.T) {
 	seen := map[string]bool{}
 	for _, l := range pythonLies([]any{value(t, `{"E":[4,{"g":"builtins.ValueError"},[],"",null,null,{}]}`)}, nil) {
@@ -445,7 +456,9 @@ func TestGoValuesFit(t *testing.T) {
 		{`[["int","int",[],0],["error","error",[],0]]`, `{"t":[0,null]}`, `[{"t":[6,null]},{"t":[4,null]},{"t":[-5007,null]},{"t":[-6,null]},{"t":[5,{"E":[0,"error",null,"~",[],[]]}]}]`},
 		{`[["task.P","struct",[["int","int",[],0],["string","string",[],0]],0]]`, `{"t":[0,""]}`, ``},
 		{`[["[2]bool","array",[["bool","bool",[],0]],2]]`, `{"t":[false,false]}`, ``},
-		{`[["func()","func",[],0]]`, ``, ``},
+		{`[["func()","func",[],0],["complex128","complex128",[],0]]`, `{"t":[null,{"c":[0.0,0.0]}]}`, ``},
+		{`[["any","interface",[],0],["[100]byte","?",[],0]]`, `{"t":[null,null]}`, ``},
+		{`[["task.T","handle",[],0]]`, ``, ``},
 		{`[]`, `null`, ``},
 	} {
 		types := results(frame{extra: map[string]any{"s": []any{[]any{}, value(t, c.types)}}})

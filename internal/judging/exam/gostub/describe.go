@@ -61,15 +61,22 @@ func readModule(root string) (module, version string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	m := moduleLine.FindSubmatch(b)
-	if m == nil {
+	if module, version = Module(b); module == "" {
 		return "", "", fmt.Errorf("%s/go.mod has no module", root)
 	}
+	return module, version, nil
+}
+
+// Module returns the path and the language version of a go.mod file, such as "1.24". The path is empty if it has none.
+func Module(file []byte) (module, version string) {
+	if m := moduleLine.FindSubmatch(file); m != nil {
+		module = string(m[1])
+	}
 	version = "1.16"
-	if v := goLine.FindSubmatch(b); v != nil {
+	if v := goLine.FindSubmatch(file); v != nil {
 		version = string(v[1])
 	}
-	return string(m[1]), version, nil
+	return module, version
 }
 
 // pkg describes one package.

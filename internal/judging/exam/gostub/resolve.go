@@ -20,9 +20,15 @@ type resolver struct {
 	packages             map[string]*types.Package
 }
 
-func newResolver(root, module, goroot string) *resolver {
+// Context returns the rules by which the go command chooses files in a sandbox.
+func Context(goroot string) build.Context {
 	context := build.Default
 	context.GOROOT, context.GOOS, context.CgoEnabled = goroot, "linux", false
+	return context
+}
+
+func newResolver(root, module, goroot string) *resolver {
+	context := Context(goroot)
 	return &resolver{
 		root: root, module: module, goroot: goroot, fset: token.NewFileSet(), context: context,
 		packages: map[string]*types.Package{"unsafe": types.Unsafe},

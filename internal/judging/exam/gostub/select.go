@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Selection says which tests of a module can be split, and has their files.
@@ -115,7 +117,7 @@ func TestName(d ast.Decl) string {
 		return ""
 	}
 	rest, isTest := strings.CutPrefix(f.Name.Name, "Test")
-	if !isTest || rest != "" && rest[0] >= 'a' && rest[0] <= 'z' {
+	if first, _ := utf8.DecodeRuneInString(rest); !isTest || unicode.IsLower(first) {
 		return ""
 	}
 	return f.Name.Name

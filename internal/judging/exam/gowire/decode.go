@@ -119,7 +119,8 @@ func (p *Peer) into(into reflect.Value, v any, depth int) {
 		panic(malformed("a value that is nested too deeply"))
 	}
 	t := into.Type()
-	if nilable[t.Kind()] && v == nil {
+	large := p.typed && (t.Kind() == reflect.Struct || t.Kind() == reflect.Array) && !p.handles[t] // the judge may not know its parts
+	if v == nil && (nilable[t.Kind()] || large) {
 		into.SetZero()
 		return
 	}

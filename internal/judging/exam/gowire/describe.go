@@ -42,7 +42,7 @@ func (p *Peer) described(t reflect.Type) []byte {
 	known := p.descriptions[t]
 	if known == nil {
 		if known = p.describe(t, 0); len(known) > maxDescription {
-			known = describe(t, "?", nil, 0)
+			known = describe(t, without(t), nil, 0)
 		}
 		p.descriptions[t] = known
 	}
@@ -53,14 +53,14 @@ func (p *Peer) describe(t reflect.Type, level int) []byte {
 	kind, size := t.Kind().String(), 0
 	var parts []reflect.Type
 	switch {
-	case level > maxLevels:
-		kind = "?"
 	case t == timeType:
 		kind = "time"
 	case t == errorType:
 		kind = "error"
 	case p.handles[t]:
 		kind = "handle"
+	case level > maxLevels:
+		kind = without(t)
 	case t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice:
 		parts = []reflect.Type{t.Elem()}
 	case t.Kind() == reflect.Array:
@@ -73,13 +73,21 @@ func (p *Peer) describe(t reflect.Type, level int) []byte {
 		}
 	}
 	if len(parts) > maxParts || size > maxParts {
-		return describe(t, "?", nil, 0)
+		return describe(t, without(t), nil, 0)
 	}
 	var of [][]byte
 	for _, part := range parts {
 		of = append(of, p.describe(part, level+1))
 	}
 	return describe(t, kind, of, size)
+}
+
+// without returns the kind of a type that is described without its parts. Null is the zero value of "?".
+func without(t reflect.Type) string {
+	if t.Kind() == reflect.Struct || t.Kind() == reflect.Array {
+		return "?"
+	}
+	return t.Kind().String()
 }
 
 func describe(t reflect.Type, kind string, of [][]byte, size int) []byte {

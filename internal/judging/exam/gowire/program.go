@@ -16,13 +16,21 @@ const (
 	channelFD = 4
 )
 
-// program is the peer of the running program. Generated code of several packages shares it.
+// results is kept open: the descriptor of a file that is no longer used is closed.
+var results = sync.OnceValue(func() *os.File { return os.NewFile(resultsFD, "results") })
+
+// channel connects the two programs.
+var channel = sync.OnceValue(func() *os.File { return os.NewFile(channelFD, "channel") })
+
+// program is the peer of the running program. Generated code of several packages shares it. The tests ask while their
+// packages are initialised; the delivery answers only when all of it is there.
 var program = sync.OnceValue(func() *Peer {
-	channel := os.NewFile(channelFD, "channel")
-	p := NewPeer(channel, testSide, modulePath, ended)
+	p := NewPeer(channel(), testSide, modulePath, ended)
 	p.goroutines = runtime.NumGoroutine() + 1
 	p.typed = testSide && os.Getenv("GUILD_MARKS") == "1"
-	go p.Read(channel)
+	if testSide {
+		go p.Read(channel())
+	}
 	return p
 })
 
@@ -38,9 +46,6 @@ func ended(why string) {
 	}
 	os.Exit(0)
 }
-
-// results is kept open: the descriptor of a file that is no longer used is closed.
-var results = sync.OnceValue(func() *os.File { return os.NewFile(resultsFD, "results") })
 
 var reporting sync.Mutex
 
@@ -95,9 +100,9 @@ func Method(receiver any, name string, ins, outs []any) {
 	p.Method(receiver, name, claim, ins, outs)
 }
 
-// Serve answers the tests' requests until they end.
+// Serve answers the tests' requests until they end. All that they may ask for must be registered.
 func Serve() {
-	program()
+	go program().Read(channel())
 	select {}
 }
 
