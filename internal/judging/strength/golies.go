@@ -119,8 +119,10 @@ func goGiven() []*lie {
 			if len(types) == 0 || types[0].kind != "slice" || len(types[0].of) != 1 || types[0].of[0].name != want.name {
 				return nil, false
 			}
-			v := item(r.script.arguments(asked), i)
-			return v, v != nil
+			if v := item(r.script.arguments(asked), i); v != nil {
+				return v, true
+			}
+			return zero(want)
 		})
 	}
 	add("itself", false, func(r *replay, asked frame, want form) (any, bool) {
@@ -145,7 +147,7 @@ func goGiven() []*lie {
 		add(words, true, func(r *replay, _ frame, want form) (any, bool) {
 			i := of(r)
 			if i < 0 || i >= len(r.calls) {
-				return nil, false
+				return zero(want)
 			}
 			for j := range r.calls[i].given {
 				v, ok := typedArgument(r.calls[i].given, r.calls[i].types, j, want)
@@ -153,7 +155,7 @@ func goGiven() []*lie {
 					return v, true
 				}
 			}
-			return nil, false
+			return zero(want)
 		})
 	}
 	slices.SortStableFunc(table, func(a, b *lie) int { return strings.Compare(a.says, b.says) })
