@@ -90,6 +90,9 @@ func TestHonestScripts(t *testing.T) {
 			}
 			if len(f.Tests) == 0 || Passed(f.Tests) != len(f.Tests) || f.Strength != want || f.Fault != "" || len(f.Breaches) > 0 {
 				unpassed(t, f)
+				for _, test := range f.Tests {
+					t.Logf("%s is %s: %s", test.ID, test.Strength, test.Because)
+				}
 				t.Errorf("%s because %q, %d decided; fault %q, violations %v", f.Strength, f.Because, f.Decided, f.Fault, f.Breaches)
 			}
 		})
