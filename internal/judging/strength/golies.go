@@ -263,8 +263,8 @@ func (t form) notNumber(v any) any {
 		}
 		items = slices.Clone(items)
 		for i := range items {
-			if of := t.of[i%len(t.of)]; tag == "L" || i%2 == 1 { // a key stays
-				items[i] = of.notNumber(items[i])
+			if tag == "L" || i%2 == 1 { // a key stays
+				items[i] = t.of[i%len(t.of)].notNumber(items[i])
 			}
 		}
 		return map[string]any{tag: []any{list[0], items}}

@@ -27,6 +27,7 @@ type replay struct {
 	last     int64              // the largest number of ours; none is used twice
 	gone     []int64            // numbers that the process of the examiner's has let go of
 	held     []*running         // promises whose answer waits for that of others
+	early    []*running         // callbacks with something that the examiner names in its answer to another
 	trial    trial
 	told     bool           // the lie was told
 	hollows  map[int64]bool // objects of Go that a lie made
@@ -107,7 +108,7 @@ func (r *replay) reset() {
 		r.queues[k] = append(r.queues[k], x)
 	}
 	clear(r.open)
-	r.held = nil
+	r.held, r.early = nil, nil
 }
 
 // again lets a test run once more in the same process: what was asked in it is answered again, with new numbers.
@@ -125,7 +126,7 @@ func (r *replay) again(test int) {
 	}
 	clear(r.tokens)
 	r.asks = 0
-	r.calls, r.held = nil, nil
+	r.calls, r.held, r.early = nil, nil, nil
 }
 
 func queue(test int, key string) string { return strconv.Itoa(test) + key }
@@ -141,7 +142,14 @@ func (r *replay) take(f frame) error {
 		delete(r.open, f.number)
 		r.align(w.steps()[w.step].value, f.value)
 		w.step++
-		return r.advance(w)
+		ready := append([]*running{w}, r.early...)
+		r.early = nil
+		for _, w := range ready {
+			if err := r.advance(w); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	r.asks++
 	if r.asks > timesAsked*len(r.script.asked[r.test])+moreAsked {
@@ -398,6 +406,10 @@ func (r *replay) advance(w *running) error {
 	}
 	if f.kind == request {
 		args, ok := r.now(f.args)
+		if !ok && len(r.open) > 0 {
+			r.early = append(r.early, w)
+			return nil
+		}
 		if !ok {
 			return r.over(w.asked.number)
 		}
@@ -502,102 +514,4 @@ func (r *replay) align(recorded, now any) {
 			r.align(v, w)
 		}
 	}
-}
-
-// now returns a recorded value as the examiner can read it in this run: what it has not seen is defined, with a new
-// number, and what it has seen is only named. It reports false for what there is not in this run.
-func (r *replay) now(v any) (any, bool) {
-	switch v := v.(type) {
-	case []any:
-		list := make([]any, len(v))
-		for i, x := range v {
-			var ok bool
-			if list[i], ok = r.now(x); !ok {
-				return nil, false
-			}
-		}
-		return list, true
-	case map[string]any:
-		n, defines, ok := numbered(v)
-		is, seen := r.names[n]
-		tag, _ := tagged(v)
-		switch {
-		case !ok:
-			return r.members(v)
-		case n == 0: // an empty one, which has no number in the recording
-			return r.renew(v, r.fresh())
-		case n%2 != 0:
-			n = r.alias(n)
-			return known(n), r.known[n]
-		case seen && (!defines || tag != "E"): // an exception that was raised does not come back
-			return known(is), true
-		case !defines && r.script.definitions[n] != nil:
-			of := r.script.definitions[n]
-			if m, _, _ := numbered(of); m != n { // of a class, which defines both
-				if _, ok := r.now(of); !ok {
-					return nil, false
-				}
-				is, ok = r.names[n]
-				return known(is), ok
-			}
-			return r.now(of)
-		case !defines:
-			return nil, false
-		}
-		is = r.fresh()
-		was := n
-		if original, there := r.script.copies[n]; there {
-			was = original
-		}
-		r.names[n], r.back[is] = is, was
-		return r.renew(v, is)
-	default:
-		return v, true
-	}
-}
-
-// renew returns a recorded value that defines something, with another number.
-func (r *replay) renew(v map[string]any, is int64) (any, bool) {
-	tag, payload := tagged(v)
-	parts, _ := payload.([]any)
-	if tag == "p" {
-		return map[string]any{tag: literal(is)}, true
-	}
-	if len(parts) == 0 {
-		return v, false
-	}
-	rest, ok := r.now(parts[1:])
-	list, _ := rest.([]any)
-	if tag == "F" && len(list) == 6 { // what the objects of a class are made after has a number, too
-		if was, _ := integer(list[5]); was > 0 {
-			prototype := r.fresh()
-			r.names[was], r.back[prototype] = prototype, was
-			list[5] = literal(prototype)
-		}
-	}
-	return map[string]any{tag: append([]any{literal(is)}, list...)}, ok
-}
-
-func (r *replay) members(v map[string]any) (any, bool) {
-	m := make(map[string]any, len(v))
-	for name, x := range v {
-		var ok bool
-		if m[name], ok = r.now(x); !ok {
-			return nil, false
-		}
-	}
-	return m, true
-}
-
-// fresh returns a new number of ours.
-func (r *replay) fresh() int64 {
-	r.last += 2
-	return r.last
-}
-
-func (r *replay) alias(n int64) int64 {
-	if is, there := r.aliases[n]; there {
-		return is
-	}
-	return n
 }
