@@ -35,9 +35,9 @@ build: ## bin/guild
 
 test: ## every test; WITH=race under the race detector, FLAGS=-json and the like are passed on
 	@scripts/needs test
-	go test -timeout 30m $(if $(filter race,$(WITH)),$(RACE) $(FLAGS) $(WATCHED),$(FLAGS) ./...)
-	$(if $(filter race,$(WITH)),go test -timeout 30m $(FLAGS) $(SEQUENTIAL:%=./%))
-	go test -C bench -timeout 30m $(FLAGS) ./...
+	go test -timeout 60m $(if $(filter race,$(WITH)),$(RACE) $(FLAGS) $(WATCHED),$(FLAGS) ./...)
+	$(if $(filter race,$(WITH)),go test -timeout 60m $(FLAGS) $(SEQUENTIAL:%=./%))
+	go test -C bench -timeout 60m $(FLAGS) ./...
 
 lint:
 	go vet ./...
