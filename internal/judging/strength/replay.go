@@ -406,7 +406,7 @@ func (r *replay) advance(w *running) error {
 	}
 	if f.kind == request {
 		args, ok := r.now(f.args)
-		if !ok && len(r.open) > 0 {
+		if !ok && r.script.lang == JavaScript && w.at.op == "await" && len(r.open) > 0 { // nobody is blocked meanwhile
 			r.early = append(r.early, w)
 			return nil
 		}
