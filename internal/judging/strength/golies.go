@@ -41,7 +41,7 @@ func goLies(thrown, errs []any) []*lie {
 	value("0 and empty", true, func(r *replay) func(form) (any, bool) { return full(r.fresh, false, "0", "") })
 	table = append(table,
 		&lie{says: "not a number", needs: needsFloat, tell: func(r *replay, asked frame) (frame, bool) {
-			v, ok := r.answered(asked)
+			v, ok := r.recordedAnswer(asked)
 			return frame{kind: answer, value: notNumbers(results(asked), v)}, ok
 		}},
 		&lie{says: "zero values, and it sets what it changes to true and 1", needs: needsUpdate, tell: func(r *replay, asked frame) (frame, bool) {
@@ -220,15 +220,6 @@ func receiver(f frame) (class string, value any, ok bool) {
 	class, _ = parts[0].(string)
 	name := strings.TrimPrefix(class, "*")
 	return class[:len(class)-len(name)] + name[strings.LastIndexByte(name, '/')+1:], parts[1], true
-}
-
-// answered returns the recorded answer as it can be sent now, false if there is none.
-func (r *replay) answered(asked frame) (any, bool) {
-	if r.recorded == nil || len(r.recorded.steps) == 0 || r.recorded.steps[len(r.recorded.steps)-1].kind != answer {
-		return nil, false
-	}
-	r.align(r.recorded.args, asked.args)
-	return r.now(r.recorded.steps[len(r.recorded.steps)-1].value)
 }
 
 // needsFloat is the need of a lie about numbers that are not whole.

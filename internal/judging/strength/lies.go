@@ -67,7 +67,7 @@ func (l *lie) covers(about string, f frame, s *script, recorded *exchange) bool 
 		}
 		operation, _ := at(f.args, 0).(string)
 		symbol, _ := tagged(at(f.args, 1))
-		if f.op == "op" && operation == "own" && (l.again || l.says == "always true") { // that is what an honest object says
+		if f.op == "op" && operation == "own" && (l.again || l.says == "always true") { // an honest object says so, too
 			return false
 		}
 		if f.op == "op" && (operation == "__iter__" || operation == "__aiter__") || f.op == "method" && symbol == "y" {

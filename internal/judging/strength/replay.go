@@ -515,3 +515,13 @@ func (r *replay) align(recorded, now any) {
 		}
 	}
 }
+
+// recordedAnswer returns the recorded answer to what is lied about, as it can be sent in this run. It reports false if the
+// delivery did not answer, or raised an exception.
+func (r *replay) recordedAnswer(asked frame) (any, bool) {
+	if r.recorded == nil || len(r.recorded.steps) == 0 || r.recorded.steps[len(r.recorded.steps)-1].kind != answer {
+		return nil, false
+	}
+	r.align(r.recorded.args, asked.args)
+	return r.now(r.recorded.steps[len(r.recorded.steps)-1].value)
+}

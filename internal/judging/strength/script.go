@@ -77,7 +77,7 @@ const mostErrors = 4
 
 var errLong = errors.New("the tests and the delivery said more than can be kept")
 
-// reader is how far a recording has been read.
+// reader sorts a recording into exchanges, frame by frame.
 type reader struct {
 	*script
 	running []int                 // the tests that have begun and not ended, those around others first

@@ -308,22 +308,7 @@ func FuzzUnderstand(f *testing.F) {
 		for _, e := range x.scripts[0].exchanges {
 			e.changes(x.scripts[0])
 		}
-		examiner, judge := net.Pipe()
-		go func() {
-			defer examiner.Close()
-			for line := range strings.Lines(text) {
-				if writeFrame(examiner, []byte(strings.TrimSpace(line))) != nil {
-					return
-				}
-			}
-		}()
-		go func() {
-			for {
-				if _, err := readFrame(examiner); err != nil {
-					return
-				}
-			}
-		}()
+		judge := hostileExaminer(text)
 		_ = x.Serve(judge) // an examiner that breaks the protocol ends it
 		judge.Close()
 		x.Result()
@@ -426,22 +411,7 @@ func FuzzRounds(f *testing.F) {
 				r.keep([]byte(line), strings.HasPrefix(line, "[1"))
 			}
 			x := New(l, Run{Recording: r, Passed: []string{"a"}})
-			examiner, judge := net.Pipe()
-			go func() {
-				defer examiner.Close()
-				for line := range strings.Lines(text) {
-					if writeFrame(examiner, []byte(strings.TrimSpace(line))) != nil {
-						return
-					}
-				}
-			}()
-			go func() {
-				for {
-					if _, err := readFrame(examiner); err != nil {
-						return
-					}
-				}
-			}()
+			judge := hostileExaminer(text)
 			_ = x.Rounds(0, judge, func() {}) // an examiner that breaks the protocol ends it
 			judge.Close()
 			x.Left(0)
@@ -477,4 +447,26 @@ func TestGoValuesFit(t *testing.T) {
 			t.Errorf("%s: others %s, want %s", c.types, got, c.others)
 		}
 	}
+}
+
+// hostileExaminer returns the judge's end of a connection on which somebody sends these lines as frames, and ignores what
+// comes back.
+func hostileExaminer(text string) net.Conn {
+	examiner, judge := net.Pipe()
+	go func() {
+		defer examiner.Close()
+		for line := range strings.Lines(text) {
+			if writeFrame(examiner, []byte(strings.TrimSpace(line))) != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		for {
+			if _, err := readFrame(examiner); err != nil {
+				return
+			}
+		}
+	}()
+	return judge
 }

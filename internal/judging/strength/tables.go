@@ -123,13 +123,15 @@ func exceptions(seen []any) []*lie {
 	return table
 }
 
+// named returns the lies of a table with these words.
+func named(table []*lie, words []string) []*lie {
+	return slices.DeleteFunc(slices.Clone(table), func(l *lie) bool { return !slices.Contains(words, l.says) })
+}
+
 // emptied returns some of the lies again, told after what was given has been emptied: a loop over that checks nothing.
 func emptied(table []*lie, which ...string) []*lie {
 	var all []*lie
-	for _, l := range table {
-		if !slices.Contains(which, l.says) {
-			continue
-		}
+	for _, l := range named(table, which) {
 		all = append(all, &lie{says: l.says + ", and it empties what it is given", empty: true, needs: needsContainers, tell: func(r *replay, f frame) (frame, bool) {
 			to, ok := l.tell(r, f)
 			var updates []any
@@ -154,10 +156,7 @@ func emptied(table []*lie, which ...string) []*lie {
 // zeros: a test that computes its expectation from them afterwards.
 func shortened(table []*lie, which ...string) []*lie {
 	var all []*lie
-	for _, l := range table {
-		if !slices.Contains(which, l.says) {
-			continue
-		}
+	for _, l := range named(table, which) {
 		for words, left := range map[string]func(tag string, items []any) []any{
 			"leaves one item of what it is given": func(tag string, items []any) []any {
 				if tag == "D" {
@@ -234,9 +233,8 @@ func recalled() []*lie {
 			}})
 	}
 	slices.SortFunc(table, func(a, b *lie) int { return strings.Compare(a.says, b.says) })
-	return append(table, &lie{says: "a copy, and nothing else", again: true, bare: true, tell: func(r *replay, _ frame) (frame, bool) {
-		x := r.recorded
-		v, ok := r.now(x.steps[len(x.steps)-1].value)
+	return append(table, &lie{says: "a copy, and nothing else", again: true, bare: true, tell: func(r *replay, f frame) (frame, bool) {
+		v, ok := r.recordedAnswer(f)
 		return frame{kind: answer, value: v}, ok
 	}})
 }
