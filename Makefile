@@ -14,9 +14,10 @@ UNWATCHED = github.com/decred/dcrd/dcrec/... github.com/klauspost/compress/flate
 	golang.org/x/crypto/pbkdf2 golang.org/x/crypto/scrypt
 RACE = -race $(UNWATCHED:%=-gcflags=%=-race=false)
 
-# Packages that start no goroutine. The detector would see nothing in them, and they would take four times as long.
-SEQUENTIAL = verify replay
-WATCHED = $$(go list ./... | grep -vE '/($(subst $() ,|,$(SEQUENTIAL)))$$')
+# Without the detector: packages that start no goroutine; and those whose tests mostly run other processes, or whole nodes, as
+# the tests of internal/node do under it. They would take two to four times as long. make check watches these, too.
+UNSEEN = verify replay cmd/guild internal/judging/exam internal/judging/suite
+WATCHED = $$(go list ./... | grep -vE '/($(subst $() ,|,$(UNSEEN)))$$')
 
 # make module PATH=… would hide the programs that its commands need.
 ifeq ($(origin PATH),command line)
@@ -31,12 +32,12 @@ demo: build ## the whole loop on this machine, with four providers
 	@test -t 1 || export NO_COLOR=1; bin/guild demo
 
 build: ## bin/guild
-	go build $(VCS) -trimpath -ldflags "-s -w" -o bin/guild ./cmd/guild
+	go build $(VCS) -ldflags "-s -w" -o bin/guild ./cmd/guild
 
 test: ## every test; WITH=race under the race detector, FLAGS=-json and the like are passed on
 	@scripts/needs test
 	go test -timeout 60m $(if $(filter race,$(WITH)),$(RACE) $(FLAGS) $(WATCHED),$(FLAGS) ./...)
-	$(if $(filter race,$(WITH)),go test -timeout 60m $(FLAGS) $(SEQUENTIAL:%=./%))
+	$(if $(filter race,$(WITH)),go test -timeout 60m $(FLAGS) $(UNSEEN:%=./%))
 	go test -C bench -timeout 60m $(FLAGS) ./...
 
 lint:
