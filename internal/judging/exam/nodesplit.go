@@ -299,6 +299,9 @@ func (c *nodeCriterion) again(j *examination, p nodeParts, file string) sandbox.
 func (c *nodeCriterion) alone(ctx context.Context, j *examination, p nodeParts, file, with string) ([]nodeReport, *Finding, error) {
 	s := c.spec(j, p, file)
 	s.Env = append(s.Env, "GUILD_BLANK="+with)
+	if c.jest {
+		s.Argv = append(s.Argv, "--testTimeout=1000") // a callback of the delivery's never comes
+	}
 	var f Finding
 	run, err := j.run(ctx, &f, s, "")
 	if err != nil {
