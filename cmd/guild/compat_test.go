@@ -18,40 +18,47 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// The data below testdata/compat was written by guild as of November 2026: the homes of a customer with a job of every
-// ending and of two of its providers, the exports of the customer's receipts, and what each read verb printed. A
-// data directory and an export are for ever, so later versions must read them and print at least the same.
-
-func TestHomesOfNovember2026(t *testing.T) {
-	dir := t.TempDir()
-	unpackHomes(t, dir)
-	for _, want := range goldenOutputs(t) {
-		home, verb, _ := strings.Cut(want.Name, " ")
-		t.Run(strings.ReplaceAll(want.Name, " ", "_"), func(t *testing.T) {
-			got := runVerb(t, append([]string{"--home", filepath.Join(dir, home)}, strings.Fields(verb)...)...)
-			comparePrinted(t, got, string(want.Data))
-		})
-	}
+// The data below testdata/compat was written by guild of these times: the homes of a customer and its providers, the
+// exports of the customer's receipts, and what each read verb printed. A data directory and an export are for ever, so
+// later versions must read them and print at least the same.
+var olds = []string{
+	"november-2026",          // a job of every ending
+	"verdicts-november-2026", // verdicts of every strength, exposure and blame, with hidden tests that are shown in one export
 }
 
-func TestExportsOfNovember2026(t *testing.T) {
-	dir := t.TempDir()
-	unpackHomes(t, dir)
-	exports, err := filepath.Glob(filepath.Join(dir, "exports", "*.zip"))
-	if err != nil || len(exports) == 0 {
-		t.Fatalf("%d exports, %v", len(exports), err)
-	}
-	for _, export := range exports {
-		if got := runVerb(t, "verify", export); !strings.HasSuffix(got, "exit 0\n") {
-			t.Errorf("guild verify %s: %s", filepath.Base(export), got)
+func TestOldHomes(t *testing.T) {
+	for _, old := range olds {
+		dir := t.TempDir()
+		unpackHomes(t, dir, old)
+		for _, want := range txtar.Parse(gunzip(t, "testdata/compat/"+old+".txtar.gz")).Files { // the name of each is a home and a command line
+			home, verb, _ := strings.Cut(want.Name, " ")
+			t.Run(old+"/"+strings.ReplaceAll(want.Name, " ", "_"), func(t *testing.T) {
+				got := runVerb(t, append([]string{"--home", filepath.Join(dir, home)}, strings.Fields(verb)...)...)
+				comparePrinted(t, got, string(want.Data))
+			})
 		}
 	}
 }
 
-// goldenOutputs returns what the verbs printed; the name of each file is a home and a command line.
-func goldenOutputs(t *testing.T) []txtar.File {
-	t.Helper()
-	return txtar.Parse(gunzip(t, "testdata/compat/november-2026.txtar.gz")).Files
+// TestOldExports verifies exports with guild and with the second verifier; verify/page does it in a browser.
+func TestOldExports(t *testing.T) {
+	for _, old := range olds {
+		dir := t.TempDir()
+		unpackHomes(t, dir, old)
+		exports, err := filepath.Glob(filepath.Join(dir, "exports", "*.zip"))
+		if err != nil || len(exports) == 0 {
+			t.Fatalf("%d exports, %v", len(exports), err)
+		}
+		for _, export := range exports {
+			if got := runVerb(t, "verify", export); !strings.HasSuffix(got, "exit 0\n") {
+				t.Errorf("guild verify %s: %s", filepath.Base(export), got)
+			}
+		}
+		second := exec.CommandContext(t.Context(), "python3", append([]string{"../../verify/testdata/verify.py"}, exports...)...)
+		if out, err := second.CombinedOutput(); err != nil {
+			t.Errorf("verify.py: %v\n%s", err, out)
+		}
+	}
 }
 
 func gunzip(t *testing.T, path string) []byte {
@@ -71,9 +78,9 @@ func gunzip(t *testing.T, path string) []byte {
 	return b
 }
 
-func unpackHomes(t *testing.T, dir string) {
+func unpackHomes(t *testing.T, dir, old string) {
 	t.Helper()
-	archive := tar.NewReader(bytes.NewReader(gunzip(t, "testdata/compat/november-2026.tar.gz")))
+	archive := tar.NewReader(bytes.NewReader(gunzip(t, "testdata/compat/"+old+".tar.gz")))
 	for {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) {

@@ -1,13 +1,16 @@
 package page_test
 
 import (
+	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -192,6 +195,7 @@ func showsSeveral(t *testing.T, p tab) {
 	if testing.Short() { // each takes 100 ms
 		all = slices.Concat(all[:5], all[len(all)-5:])
 	}
+	all = append(all, oldExports(t)...)
 	s := p.choose(all...)
 	bad := 0
 	for i, file := range all {
@@ -210,6 +214,41 @@ func showsSeveral(t *testing.T, p tab) {
 	if s := p.choose(good, good); s.State != "passed" || s.Verdict != "All 2 records hold." {
 		t.Errorf("%s: %s", s.State, s.Verdict)
 	}
+}
+
+// oldExports returns exports that earlier versions have written.
+func oldExports(t *testing.T) (all []string) {
+	t.Helper()
+	packed, err := filepath.Glob("../../cmd/guild/testdata/compat/*november-2026.tar.gz")
+	if err != nil || len(packed) != 2 {
+		t.Fatal(packed, err)
+	}
+	for _, name := range packed {
+		b, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		text, err := gzip.NewReader(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		archive := tar.NewReader(text)
+		for h, err := archive.Next(); err != io.EOF; h, err = archive.Next() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if path.Dir(h.Name) != "exports" {
+				continue
+			}
+			content, err := io.ReadAll(archive)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, file(t, path.Base(h.Name), content))
+		}
+	}
+	return all
 }
 
 func saysThatAFileIsNone(t *testing.T, p tab) {
