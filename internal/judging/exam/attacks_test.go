@@ -9,7 +9,8 @@ import (
 )
 
 // TestAttacksAreNotStrong examines deliveries that pass without solving the task, and honest ones of the same task. An
-// attack with a file named refused must not pass all of its tests.
+// attack with a file named refused must not pass all of its tests; of one with a file named part, some tests are passed rightly,
+// and the whole must not be strong.
 func TestAttacksAreNotStrong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs two hundred sandboxes")
@@ -41,8 +42,12 @@ func attack(t *testing.T, files map[string]string, found func(delivery map[strin
 		t.Errorf("forged: %d of %d passed; refused: %t, %s", Passed(forged.Tests), len(forged.Tests), refused, strings.TrimSpace(reason))
 		unpassed(t, forged)
 	}
+	_, part := files["part"]
+	if part && forged.Strength == guild.Strong {
+		t.Errorf("forged: strong (%s)", forged.Because)
+	}
 	for _, test := range forged.Tests {
-		if test.Strength == guild.Strong {
+		if test.Strength == guild.Strong && !part {
 			t.Errorf("forged: %s is strong (%s)", test.ID, test.Because)
 		}
 	}

@@ -58,11 +58,25 @@ func TestForgedDecisionsNotStrong(t *testing.T) {
 // TestKnownLimits examines deliveries that the table of lies does not exclude, as docs/JUDGE.md says. One that is no longer
 // strong belongs among the attacks.
 func TestKnownLimits(t *testing.T) {
-	e := quick(t)
-	for name, files := range programs(t, "beyond.txtar") {
-		f := found(t, e, under(files, "t", "tests/"), under(files, "forged", ""))
-		if !slices.ContainsFunc(f.Tests, func(test guild.Test) bool { return test.Strength == guild.Strong }) {
-			t.Errorf("%s: %s (%s), no test is strong any more", name, f.Strength, f.Because)
+	if testing.Short() {
+		t.Skip("compiles programs")
+	}
+	e, builds := quick(t), goEngine(t)
+	needNode(t)
+	for archive, examined := range map[string]func(files map[string]string) Finding{
+		"beyond.txtar": func(files map[string]string) Finding {
+			return found(t, e, under(files, "t", "tests/"), under(files, "forged", ""))
+		},
+		"scriptbeyond.txtar": func(files map[string]string) Finding {
+			return foundScript(t, files, under(files, "forged", ""))
+		},
+		"gobeyond.txtar": func(files map[string]string) Finding { return foundGo(t, builds, files, "a") },
+	} {
+		for name, files := range programs(t, archive) {
+			f := examined(files)
+			if !slices.ContainsFunc(f.Tests, func(test guild.Test) bool { return test.Strength == guild.Strong }) {
+				t.Errorf("%s: %s (%s), no test is strong any more", name, f.Strength, f.Because)
+			}
 		}
 	}
 }

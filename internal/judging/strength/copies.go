@@ -2,6 +2,7 @@ package strength
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -62,7 +63,11 @@ func decoded(name string, v any) any {
 	for _, pair := range list {
 		parts, _ := pair.([]any)
 		if name == "u" {
-			contents = append(contents, at(parts, 1))
+			changed := at(parts, 1)
+			if digits, ok := changed.(string); ok { // a buffer that was read into
+				changed = strings.TrimRight(unhex(digits), "\x00")
+			}
+			contents = append(contents, changed)
 			continue
 		}
 		if data, ok := at(parts, 1).(string); ok {
@@ -83,14 +88,17 @@ const (
 
 var numberIn = regexp.MustCompile(`-?\d+(\.\d+)?`)
 
+// counted matches places of numbers that are found in something else.
+var counted = regexp.MustCompile(` (length|first number|last number|last number, signed)$`)
+
 // places calls found with each value in v and where it is: the value itself, its length, a number in a text.
-func places(v any, found func(place, value string)) {
+func (l *Language) places(v any, found func(place, value string)) {
 	left := mostPlaces
 	var visit func(v any, place string, level int)
 	put := func(place string, v any) {
 		left--
 		if left > 0 {
-			found(place, text(bare(v)))
+			found(place, l.spelled(v))
 		}
 	}
 	items := func(list []any, place string, level int) {
@@ -126,6 +134,9 @@ func places(v any, found func(place, value string)) {
 			tag, payload := tagged(v)
 			parts, isList := payload.([]any)
 			inner, _ := at(parts, 1).([]any)
+			if n, defines, ok := numbered(v); ok && defines && l.container(tag) { // it may come back itself
+				put(place, known(n))
+			}
 			switch {
 			case strings.Contains("t z", tag) && isList:
 				put(place, v)
@@ -142,6 +153,20 @@ func places(v any, found func(place, value string)) {
 				if len(inner) >= 2 {
 					visit(inner[len(inner)-1], place+" last value", level+1)
 				}
+			case tag == "x" && isList: // the defaults of a function's parameters
+				described, _ := at(parts, 3).([]any)
+				parameters, _ := at(described, 1).([]any)
+				for i, p := range parameters {
+					parameter, _ := p.([]any)
+					if preset, _ := at(parameter, 2).([]any); len(preset) == 1 {
+						visit(preset[0], fmt.Sprintf("%s default %d", place, i), level+1)
+					}
+				}
+			case tag == "X" && isList: // an exception of Python's tests
+				visit(at(parts, 3), place+" raised", level+1)
+			case tag == "Y" && isList:
+				digits, _ := at(parts, 1).(string)
+				visit(unhex(digits), place, level)
 			case tag == "i" || tag == "f" || tag == "b" || tag == "v" || tag == "s" || tag == "c" || tag == "k":
 				put(place, v)
 			case tag == "" || !isList:
@@ -184,6 +209,9 @@ func bare(v any) any {
 		return map[string]any{tag: bares(inner)}
 	case tag == "t" || tag == "z":
 		return map[string]any{tag: bares(parts)}
+	case tag == "s":
+		digits, _ := payload.(string)
+		return unhex(digits)
 	}
 	if n, ok := v.(json.Number); ok && len(n) < mostDigits && strings.ContainsAny(n.String(), ".eE") {
 		if f, err := n.Float64(); err == nil {
@@ -191,6 +219,60 @@ func bare(v any) any {
 		}
 	}
 	return v
+}
+
+// spelled returns a value as text by which it is compared: in Python numbers of all types are equal, in Go bytes to a text.
+func (l *Language) spelled(v any) string {
+	tag, payload := tagged(v)
+	parts, _ := payload.([]any)
+	switch {
+	case l.typed && tag == "Y":
+		digits, _ := at(parts, 1).(string)
+		v = unhex(digits)
+	case l.named:
+		v = numeric(v)
+	}
+	return text(bare(v))
+}
+
+// numeric returns a boolean, or a number of a type of Python's library, as the plain number that it is equal to, and what is
+// derived from plain data as that.
+func numeric(v any) any {
+	tag, payload := tagged(v)
+	parts, _ := payload.([]any)
+	inner, _ := at(parts, 1).([]any)
+	switch {
+	case v == any(true):
+		return json.Number("1")
+	case v == any(false):
+		return json.Number("0")
+	case tag == "h":
+		if more, _ := at(parts, 2).(map[string]any); more["d"] != nil {
+			return numeric(more["d"])
+		}
+	case tag == "c" && len(parts) == 2 && text(bare(parts[1])) == "0":
+		return parts[0]
+	case tag == "v" && at(parts, 0) == any("fractions.Fraction"):
+		n, isWhole := integer(at(inner, 0))
+		if d, ok := integer(at(inner, 1)); ok && isWhole && d != 0 {
+			return json.Number(strconv.FormatFloat(float64(n)/float64(d), 'f', -1, 64))
+		}
+	case tag == "v" && at(parts, 0) == any("decimal.Decimal"):
+		digits, _ := at(inner, 0).(string)
+		if f, err := strconv.ParseFloat(digits, 64); err == nil && len(digits) < mostDigits {
+			return json.Number(strconv.FormatFloat(f, 'f', -1, 64))
+		}
+	}
+	return v
+}
+
+// unhex returns the bytes that a text of hexadecimal digits has, as a text.
+func unhex(digits string) string {
+	b, err := hex.DecodeString(digits)
+	if err != nil {
+		return digits
+	}
+	return string(b)
 }
 
 // byText returns the groups of a list, each of so many items, in the order of their texts.
@@ -231,22 +313,34 @@ func recent(list []told, alone bool) map[string]any {
 	return from
 }
 
+// endsLoops reports whether a plain call of Python's was answered with StopIteration. Where a test calls it in a loop over map or
+// zip, the loop ends there without a failure.
+func (x *exchange) endsLoops() bool {
+	method, _ := at(x.args, 1).(string)
+	last := len(x.steps) - 1
+	return last >= 0 && exceptionClass(x.steps[last].value) == `{"g":"builtins.StopIteration"}` &&
+		(x.op == "call" || x.op == "method" && !hasTag("send throw", method))
+}
+
 // repeats returns the names whose answers are all copies, each with the place, and those of them that also did something
 // else, such as to print.
-func repeats(scripts []*script) (found map[string]string, besides map[string]bool) {
+func (l *Language) repeats(scripts []*script) (found map[string]string, besides map[string]bool) {
+	found, besides = map[string]string{}, map[string]bool{}
 	answers := map[string][]*exchange{}
 	for _, s := range scripts {
 		for _, x := range s.exchanges {
+			if x.endsLoops() {
+				found[x.name] = "StopIteration, which ends the loops of the tests"
+			}
 			if x.test > 0 && (x.kind == plain || x.kind == predicate) && len(x.steps) > 0 && !s.promises(x) {
 				answers[x.name] = append(answers[x.name], x)
 			}
 		}
 	}
-	found, besides = map[string]string{}, map[string]bool{}
 	for name, list := range answers {
 		var left map[string]bool
 		did, refuses := false, false
-		nothing := len(scripts) > 0 && scripts[0].lang.typed // nil is a constant of Go's
+		nothing := l.typed // nil is a constant of Go's
 		for _, x := range list {
 			f := x.steps[len(x.steps)-1]
 			if f.kind != answer {
@@ -255,10 +349,13 @@ func repeats(scripts []*script) (found map[string]string, besides map[string]boo
 			}
 			nothing = nothing && f.value == nil
 			did = did || f.extra["u"] != nil || f.extra["w"] != nil || f.extra["W"] != nil || f.extra["f"] != nil
-			want, here := text(bare(f.value)), map[string]bool{}
+			want, here := l.spelled(f.value), map[string]bool{}
+			_, isText := f.value.(string)
+			_, isNumber := f.value.(json.Number)
 			for from, v := range recent(x.told, len(list) == 1) {
-				places(v, func(place, value string) {
-					if value == want && (left == nil || left[from+place]) {
+				l.places(v, func(place, value string) {
+					same := isText || isNumber || !counted.MatchString(place) // what is of another type is only taken for what it equals
+					if value == want && same && (left == nil || left[from+place]) {
 						here[from+place] = true
 					}
 				})

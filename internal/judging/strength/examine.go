@@ -72,6 +72,7 @@ type attempt struct {
 type group struct {
 	name    string
 	kind    kind
+	about   string // the name whose answers it compares
 	changes []change
 	next    int
 	used    bool // a changed answer made the test fail
@@ -94,7 +95,7 @@ func New(l *Language, recorded ...Run) *Examination {
 		}
 	}
 	x.lies = l.table(thrown[:min(len(thrown), mostErrors)], errs[:min(len(errs), mostErrors)])
-	x.copies, x.besides = repeats(x.scripts)
+	x.copies, x.besides = l.repeats(x.scripts)
 	for i, r := range recorded {
 		s := x.scripts[i]
 		at := map[int]*examined{}
@@ -146,7 +147,7 @@ func (x *Examination) prepare(s *script, index int, id string) *examined {
 		found[k] = append(found[k], e)
 	}
 	for _, k := range order {
-		g := &group{name: k.name, kind: k.kind}
+		g := &group{name: k.name, kind: k.kind, about: found[k][0].about}
 		for _, e := range spread(found[k], 4) {
 			g.changes = append(g.changes, e.changes(s)...)
 		}
@@ -193,7 +194,8 @@ func (s *script) singular(pattern string) bool {
 
 // alive reports whether a lie about a name has passed every test so far. Only some lies are told of many names.
 func (x *Examination) alive(name string, l *lie) bool {
-	return x.names[name] && x.killed[name][l] == nil && (l.joint || !strings.HasPrefix(name, "*")) && (!l.bare || x.besides[name])
+	return x.names[name] && x.killed[name][l] == nil && (l.joint || !strings.HasPrefix(name, "*")) && (!l.bare || x.besides[name]) &&
+		(!l.group || name == "*")
 }
 
 // next returns what to try next with a test, false if there is nothing more.

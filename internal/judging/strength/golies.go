@@ -2,8 +2,10 @@ package strength
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -46,8 +48,33 @@ func goLies(thrown, errs []any) []*lie {
 		}},
 		&lie{says: "zero values, and it sets what it changes to true and 1", needs: needsUpdate, tell: func(r *replay, asked frame) (frame, bool) {
 			v, ok := answers(results(asked), zero)
-			extra, fits := r.updated(asked)
+			extra, fits := r.updated(asked, func(now, _ any) any { return plainly(now, true, "1") })
 			return frame{kind: answer, value: v, extra: extra}, ok && fits
+		}},
+		&lie{says: "zero values, and it sets what it changes to an argument", needs: needsUpdate, tell: func(r *replay, asked frame) (frame, bool) {
+			v, ok := answers(results(asked), zero)
+			given := slices.DeleteFunc(slices.Clone(r.script.arguments(asked)), func(v any) bool { return v == nil || !isPlain(v) })
+			to := at(given, 0)
+			extra, fits := r.updated(asked, func(now, passed any) any { return assigned(now, passed, to) })
+			return frame{kind: answer, value: v, extra: extra}, ok && fits && to != nil
+		}},
+		&lie{says: "an error that says what it was given", needs: needsError, tell: func(r *replay, asked frame) (frame, bool) {
+			var words []string
+			each(any(r.script.arguments(asked)), func(v any) {
+				if isPlain(v) {
+					words = append(words, fmt.Sprint(v))
+				}
+				if said, ok := v.(string); ok {
+					words = append(words, strconv.Quote(said))
+				}
+			})
+			v, ok := answers(results(asked), func(t form) (any, bool) {
+				if t.kind == "error" {
+					return r.now(anError(strings.Join(words, " ")))
+				}
+				return zero(t)
+			})
+			return frame{kind: answer, value: v}, ok
 		}})
 	for _, c := range []word{{"true", true}, {"0", json.Number("0")}, {"1", json.Number("1")}, {"-1", json.Number("-1")}, {`""`, ""}} {
 		value("always "+c.words+", of any type", true, func(*replay) func(form) (any, bool) {
@@ -71,6 +98,7 @@ func goLies(thrown, errs []any) []*lie {
 		})
 	}
 	table = append(table, goGiven()...)
+	table = append(table, recalled()...)
 	for _, l := range exceptions(thrown) {
 		l.says = "a panic that the tests expect"
 		table = append(table, l)
@@ -285,9 +313,9 @@ func (s *script) changed(x *exchange) []any {
 // needsUpdate is the need of a lie about what the tests have and a call changes.
 func needsUpdate(s *script, x *exchange) bool { return len(s.changed(x)) > 0 }
 
-// updated returns the recorded changes with true, 1 and empty texts in place of what they have. It reports false where nothing was
-// changed: there the lie is not told.
-func (r *replay) updated(asked frame) (map[string]any, bool) {
+// updated returns the recorded changes as f makes them of what they are and of what the call was passed there. It reports false
+// where nothing was changed: there the lie is not told.
+func (r *replay) updated(asked frame, f func(now, passed any) any) (map[string]any, bool) {
 	updates := r.script.changed(r.recorded)
 	if len(updates) == 0 {
 		return nil, false
@@ -298,9 +326,58 @@ func (r *replay) updated(asked frame) (map[string]any, bool) {
 	var all []any
 	for _, u := range updates {
 		pair, _ := u.([]any)
-		all = append(all, []any{at(pair, 0), plainly(at(pair, 1), true, "1")})
+		number, _ := integer(at(pair, 0))
+		all = append(all, []any{at(pair, 0), f(at(pair, 1), was(asked, number))})
 	}
 	return map[string]any{"u": all}, ok && len(all) > 0
+}
+
+// was returns the contents of what a request defines with a number, or nil.
+func was(f frame, number int64) (found any) {
+	each(any(f.args), func(v any) {
+		if n, defines, ok := numbered(v); ok && defines && n == number {
+			_, payload := tagged(v)
+			parts, _ := payload.([]any)
+			found = at(parts, 1)
+		}
+	})
+	return found
+}
+
+// assigned returns a value with another in the place of each plain one of its type that is not as it was passed.
+func assigned(now, passed, to any) any {
+	if passed != nil && text(now) == text(passed) {
+		return now
+	}
+	if isPlain(now) {
+		_, a := now.(string)
+		_, b := to.(string)
+		_, c := now.(json.Number)
+		_, d := to.(json.Number)
+		if a && b || c && d {
+			return to
+		}
+		return now
+	}
+	if list, ok := now.([]any); ok {
+		was, _ := passed.([]any)
+		all := slices.Clone(list)
+		for i := range all {
+			all[i] = assigned(all[i], at(was, i), to)
+		}
+		return all
+	}
+	tag, payload := tagged(now)
+	_, was := tagged(passed)
+	if tag != "t" {
+		return now
+	}
+	return map[string]any{tag: assigned(payload, was, to)}
+}
+
+// needsError is the need of a lie about errors.
+func needsError(_ *script, x *exchange) bool {
+	return slices.ContainsFunc(x.types, func(t form) bool { return t.kind == "error" })
 }
 
 // plainly returns a value of the same form with other booleans and numbers, and with empty texts. What has a number of its own

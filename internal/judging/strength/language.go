@@ -126,29 +126,35 @@ const converts = ".as "
 func goName(s *script, f frame) (string, bool) {
 	what := target(f)
 	if name, ok := what.(string); ok && f.op == "get" {
-		return short(name), true
+		return s.short(name), true
 	}
 	tag, payload := tagged(what)
 	switch {
 	case tag == "g" && f.op == "call":
 		name, _ := payload.(string)
-		return short(name) + "()", true
+		return s.short(name) + "()", true
 	case tag == "T" || tag == "h":
 		class, _ := receiverClass(what)
 		name, _ := at(f.args, 1).(string)
 		if f.op == "op" {
 			name, _ = at(f.args, 0).(string)
 		}
-		return short(class) + "." + name + "()", true
+		return s.short(class) + "." + name + "()", true
 	}
 	return "", false
 }
 
-// short returns the name of something of a Go package: "queue/New" of "example.com/queue.New".
-func short(name string) string {
-	name = name[strings.LastIndexByte(name, '/')+1:]
+// short returns the name of something of a Go package: "queue/New" of "example.com/queue.New". The second package with such a name
+// keeps its directories.
+func (s *script) short(name string) string {
 	name = strings.TrimPrefix(name, "*")
-	return strings.Replace(name, ".", "/", 1)
+	last := strings.LastIndexByte(name, '/') + 1
+	base := strings.Replace(name[last:], ".", "/", 1)
+	if owner, there := s.owners[base]; there && owner != name[:last] {
+		return strings.ReplaceAll(name[:last], ".", "/") + base
+	}
+	s.owners[base] = name[:last]
+	return base
 }
 
 // receiverClass returns the type of a receiver that is sent with it, and the object's number if it has one.

@@ -14,7 +14,9 @@ type lie struct {
 	empty bool                               // it empties containers that it is given, and shows nothing where it is given none
 	keeps bool                               // an argument of an earlier call
 	joint bool                               // several names may tell it together
+	group bool                               // and only all of them
 	again bool                               // it answers with what was recorded
+	plays bool                               // all that was recorded is played, with the values of the first time
 	steps bool                               // it may also stand for each item of what is gone through
 	bare  bool                               // only of names whose answers are copies and that do something else besides
 	ends  bool                               // only where something is gone through
@@ -34,6 +36,18 @@ func needsItems(s *script, x *exchange) bool {
 }
 
 func needsContainers(s *script, x *exchange) bool { return len(s.containers(x.request)) > 0 }
+
+func needsPlain(s *script, x *exchange) bool {
+	given := s.arguments(x.request)
+	return len(given) > 0 && isPlain(given[0])
+}
+
+// needsKept is the need of a lie that empties what it is given, or what its object was made with.
+func needsKept(s *script, x *exchange) bool {
+	n, _, _ := numbered(target(x.request))
+	maker := s.makers[n]
+	return needsContainers(s, x) || maker != nil && x.op == "method" && needsContainers(s, maker)
+}
 
 func needsStep(s *script, x *exchange) bool { return s.stepping(x.request) }
 
@@ -56,8 +70,11 @@ func needsTag(tags string) func(*script, *exchange) bool {
 // about all names leaves alone what only hangs things together, such as the making of objects.
 func (l *lie) covers(about string, f frame, s *script, recorded *exchange) bool {
 	name := s.nameOf(f)
+	if recorded != nil {
+		name = recorded.name
+	}
 	switch f.op {
-	case "call", "method", "op", "await":
+	case "call", "method", "op", "await", "lib":
 		if next := s.stepping(f); l.ends || next { // any other lie would never come to an end
 			if (l.again || l.steps) && recorded != nil {
 				n, _, _ := numbered(target(recorded.request))
@@ -171,27 +188,36 @@ func (x *exchange) item() bool {
 }
 
 // varied reports whether a name was asked with three different arguments, or for three items of one iteration; two are
-// enough if their answers are equal. With fewer, one of the recorded answers is as good as the table of all.
+// enough if their answers are equal, and three objects if theirs are. With fewer, one of the recorded answers is as good as
+// the table of all.
 func (s *script) varied(name string) bool {
 	given, answers, items, most := map[string]bool{}, map[string]bool{}, map[int]int{}, 0
+	objects := map[int64]bool{}
 	for _, x := range s.exchanges {
 		if x.name != name || !x.item() {
 			continue
 		}
 		args := s.arguments(x.request)
+		n, _, isObject := numbered(target(x.request))
 		switch {
 		case s.stepping(x.request):
 			items[x.test]++
 			most = max(most, items[x.test])
 		case args != nil:
 			given[text(bares(args))] = true
+		case isObject && x.op == "get":
+			objects[n] = true
 		default:
 			continue
 		}
-		answers[text(bare(x.steps[len(x.steps)-1].value))] = true
+		value := x.steps[len(x.steps)-1].value
+		if n, defines, ok := numbered(value); ok && !defines && s.definitions[n] != nil {
+			value = s.definitions[n]
+		}
+		answers[text(bare(value))] = true
 	}
 	most = max(most, len(given))
-	return most > 2 || most == 2 && len(answers) == 1
+	return most > 2 || len(answers) == 1 && (most == 2 || len(objects) > 2)
 }
 
 // answered returns the first or the last exchange of a name that was answered with data, or nil.
@@ -298,6 +324,22 @@ func back(v any) any {
 		return nil
 	}
 	return v
+}
+
+// kept returns the containers that the object was made with of which a request asks something, by their numbers in this run.
+func (r *replay) kept(f frame) map[int64]string {
+	found := r.script.containers(f)
+	n, _, _ := numbered(target(f))
+	maker := r.script.makers[r.back[n]]
+	if maker == nil || f.op != "method" {
+		return found
+	}
+	for n, tag := range r.script.containers(maker.request) {
+		if is := r.alias(n); r.known[is] {
+			found[is] = tag
+		}
+	}
+	return found
 }
 
 // containers returns the containers that a call is given, by number, each with its tag if it is passed for the first time.

@@ -105,7 +105,7 @@ func (s *script) receivers(f frame) {
 	each(any(f.args), func(v any) {
 		if tag, _ := tagged(v); tag == "h" {
 			if class, n := receiverClass(v); n%2 != 0 {
-				s.origins[n] = short(class)
+				s.origins[n] = s.short(class)
 			}
 		}
 	})

@@ -144,6 +144,9 @@ func (x *Examination) prove(t *examined) Proof {
 			continue
 		}
 		p.looked = append(p.looked, top)
+		if g.about != "" {
+			p.looked = append(p.looked, root(g.about))
+		}
 		unproven := func(name string) bool {
 			_, ok := x.unproven(name)
 			return ok

@@ -86,8 +86,9 @@ type trial struct {
 type running struct {
 	at    *exchange
 	step  int
-	late  bool  // it plays what comes after the answer
-	asked frame // the examiner's request
+	late  bool      // it plays what comes after the answer
+	first *exchange // it is played with the values of this one
+	asked frame     // the examiner's request
 }
 
 func newReplay(s *script, conn io.ReadWriter) *replay {
@@ -184,7 +185,9 @@ func (r *replay) take(f frame) error {
 	if f.op == "idle" {
 		return errors.Join(r.release(true), r.reply(f, frame{kind: answer}))
 	}
-	if l := r.trial.lie; l != nil && l.covers(r.trial.about, was, r.script, recorded) {
+	lied := r.trial.lie != nil && r.trial.lie.covers(r.trial.about, was, r.script, recorded)
+	plays := lied && r.trial.lie.plays && recorded != nil
+	if l := r.trial.lie; lied && !l.plays {
 		asked := f
 		n, _, _ := numbered(target(f))
 		if made, there := r.made[n]; f.op == "await" || there && r.script.settles(f) {
@@ -192,7 +195,7 @@ func (r *replay) take(f frame) error {
 		}
 		r.recorded = recorded
 		if to, ok := l.tell(r, asked); ok {
-			r.told = r.told || !l.empty || len(r.script.containers(asked)) > 0
+			r.told = r.told || !l.empty || len(r.kept(asked)) > 0
 			if len(left) > 1 {
 				r.queues[k] = left[1:]
 			}
@@ -212,6 +215,10 @@ func (r *replay) take(f frame) error {
 	r.align(recorded.args, f.args)
 	r.align(recorded.request.extra["p"], f.extra["p"])
 	w := &running{at: recorded, asked: f}
+	if plays {
+		w.first = r.script.firstOf(recorded.name)
+		r.told = r.told || w.first != nil
+	}
 	if len(recorded.after) > 0 {
 		r.held = append(r.held, w)
 		return r.release(false)
@@ -399,6 +406,9 @@ func (r *replay) advance(w *running) error {
 	f := *steps[w.step]
 	if c := r.trial.change; c != nil && c.at == w.at && c.step == w.step && !w.late {
 		f = c.to
+	}
+	if w.first != nil && !w.late {
+		f = r.script.like(w.at, w.step, w.first)
 	}
 	extra, ok := r.extra(f.extra)
 	if !ok {

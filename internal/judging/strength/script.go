@@ -3,6 +3,7 @@ package strength
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -13,11 +14,13 @@ type exchange struct {
 	key     string // what was asked of what, whatever its arguments were
 	name    string // whose answer this is: "add()", "Stack().pop()"
 	kind    kind
+	about   string // of Go: the name whose answer it compares
 	op      string
 	args    []any
 	request frame           // as it came
 	types   []form          // of the results, in Go
 	late    []*frame        // callbacks after the answer, by what nobody waits for
+	caught  bool            // a test's function failed an assertion in it, and the delivery went on
 	steps   []*frame        // callbacks, and at last the answer
 	gives   any             // the test's own container that it answers with, as it was passed, with a number of ours
 	given   map[string]bool // contents of files, in base64, that the delivery had been given
@@ -55,6 +58,7 @@ type script struct {
 	defined     map[int][]int64     // test → what it defines
 	origins     map[int64]string
 	modules     map[int64]bool
+	twice       map[int64]bool       // functions that a module has under two names
 	owners      map[string]string    // name of a module's → the module that had it first
 	tags        map[int64]string     // of containers, by their numbers
 	iterators   map[int64]bool       // of JavaScript, and promises of their items
@@ -87,15 +91,16 @@ type reader struct {
 	offered map[string]bool       // values that were shown as operands
 	classes map[string]bool       // of exceptions
 	given   map[string]bool
-	heard   []told           // by the delivery, in the running test
-	calls   map[int64]*frame // number of the subject's request → the request
+	heard   []told             // by the delivery, in the running test
+	made    map[operand]string // by functions of Go, in the running test: their names
+	calls   map[int64]callback // by the number of the subject's request
 }
 
 // understand sorts a recording into exchanges. owners has the names that other recordings of the same delivery have used.
 func (r *Recording) understand(l *Language, owners map[string]string) *script {
 	s := &script{
 		lang: l, tests: []string{""}, index: map[string]int{}, above: map[int]int{}, unfit: map[int]string{},
-		asked: map[int][]*exchange{}, definitions: map[int64]any{}, defined: map[int][]int64{}, origins: map[int64]string{}, modules: map[int64]bool{},
+		asked: map[int][]*exchange{}, definitions: map[int64]any{}, defined: map[int][]int64{}, origins: map[int64]string{}, modules: map[int64]bool{}, twice: map[int64]bool{},
 		owners: owners, tags: map[int64]string{}, iterators: map[int64]bool{}, copies: map[int64]int64{}, raises: map[string]bool{},
 		attributes: map[string]*exchange{}, promised: map[int64]bool{}, stepped: map[int64]bool{}, sent: map[int64]bool{}, handled: map[int64]bool{}, makers: map[int64]*exchange{},
 	}
@@ -105,7 +110,7 @@ func (r *Recording) understand(l *Language, owners map[string]string) *script {
 	}
 	in := &reader{
 		script: s, open: map[int64]*exchange{}, asking: map[int64][]*exchange{}, offered: map[string]bool{},
-		classes: map[string]bool{}, given: map[string]bool{}, calls: map[int64]*frame{},
+		classes: map[string]bool{}, given: map[string]bool{}, calls: map[int64]callback{}, made: map[operand]string{},
 	}
 	for i, p := range r.frames {
 		f, err := parse(p.raw)
@@ -127,12 +132,17 @@ func (in *reader) read(i int, f frame, subject bool) error {
 	case !subject && f.kind == request && marks[f.op]:
 		in.mark(f)
 	case !subject:
+		c, answers := in.calls[f.number]
+		answers = answers && f.kind != request
 		give(in.given, f)
-		in.heard = append(in.heard, hears(f)...)
+		if !answers || c.request.op != "print" {
+			in.heard = append(in.heard, hears(f)...)
+		}
 		if f.kind == request {
 			in.ask(i, f)
-		} else if step := in.calls[f.number]; step != nil {
-			step.value = f.value // what the test's function answered
+		} else if answers {
+			c.request.value = f.value // what the test's function answered
+			c.within.caught = c.within.caught || f.kind == raised && exceptionClass(f.value) == `{"g":"AssertionError"}`
 		}
 	case f.kind == request:
 		in.callback(f)
@@ -153,7 +163,7 @@ func (in *reader) mark(f frame) {
 	case f.op == opTest && ok:
 		in.tests = append(in.tests, id)
 		in.current = len(in.tests) - 1
-		in.heard = nil
+		in.heard, in.made = nil, map[operand]string{}
 		if in.lang.typed { // its operands are often the indexes of sorting
 			clear(in.offered)
 		}
@@ -194,6 +204,9 @@ func (in *reader) ask(i int, f frame) {
 	s.handle(f)
 	x := &exchange{given: in.given, test: in.current, op: f.op, args: f.args, key: s.key(f), asked: i, types: results(f), request: f}
 	x.name = s.nameOf(f)
+	if n, _, _ := numbered(target(f)); s.twice[n] { // nobody knows by which name, so what one test shows says nothing of others
+		x.name = strings.Replace(x.name, s.origins[n], fmt.Sprintf("%s/%d", s.origins[n], x.test), 1)
+	}
 	if f.op == "get" {
 		s.attributes[x.key] = x
 	}
@@ -231,17 +244,17 @@ func (in *reader) callback(f frame) {
 	if waiting := in.asking[f.thread]; len(waiting) > 0 {
 		x := waiting[len(waiting)-1]
 		x.steps = append(x.steps, &f)
-		in.calls[f.number] = &f
-		in.define(x, f.extra["W"])
-		in.define(x, f.args)
+		in.calls[f.number] = callback{&f, x}
+		in.define(x, x.name, f.extra["W"])
+		in.hand(x, f)
 		return
 	}
 	before := in.script.asked[in.current]
 	for _, x := range slices.Backward(before) {
 		if x.answered > 0 && x.op != "idle" && in.lang == JavaScript {
 			x.late = append(x.late, &f)
-			in.calls[f.number] = &f
-			in.define(x, f.args)
+			in.calls[f.number] = callback{&f, x}
+			in.hand(x, f)
 			return
 		}
 	}
@@ -262,10 +275,12 @@ func (in *reader) answer(i int, x *exchange, f frame) {
 	if maker := s.makers[n]; maker != nil && s.settles(x.request) { // what was told before the promise was made
 		x.told = maker.told
 	}
-	s.define(x, f.extra["W"])
-	s.define(x, f.value)
+	s.define(x, x.name, f.extra["W"])
+	s.define(x, x.name, f.value)
+	s.deliver(x, f.value)
 	x.gives = s.givenBack(x, f.value)
 	s.classify(x, f, in.offered)
+	in.compares(x, f)
 	if before, there := s.raises[x.name]; (!there || before) && !s.promises(x) {
 		s.raises[x.name] = f.kind == raised
 	}
@@ -350,8 +365,28 @@ func give(given map[string]bool, f frame) {
 	}
 }
 
-// define keeps what a value of the subject's defines, with where it came from.
-func (s *script) define(x *exchange, v any) {
+// last returns a name without the modules that it has it from.
+func last(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+// deliver notes which values are modules, and functions that modules have under two names.
+func (s *script) deliver(x *exchange, v any) {
+	n, defines, ok := numbered(v)
+	module, _, _ := numbered(target(x.request))
+	first, isNamed := s.origins[n]
+	fromModule := x.op == "get" && s.modules[module]
+	switch {
+	case !ok || n%2 != 0:
+	case defines:
+		tag, _ := tagged(v)
+		s.modules[n] = s.modules[n] || tag == "h" && fromModule && s.lang == JavaScript && at(x.args, 1) == any("default")
+	case fromModule && isNamed && last(first) != last(x.name) && first != s.origins[module] && x.name != s.origins[module]:
+		tag, _ := tagged(s.definitions[n]) // what came with another, such as the class above, has its name
+		s.twice[n] = s.twice[n] || hasTag("F h C", tag) && s.makers[n].number() == n
+	}
+}
+
+// define keeps what a value of the subject's defines, with the name of what it came from.
+func (s *script) define(x *exchange, name string, v any) {
 	each(v, func(v any) {
 		tag, payload := tagged(v)
 		n, defines, ok := numbered(v)
@@ -367,11 +402,11 @@ func (s *script) define(x *exchange, v any) {
 		}
 		if parts, _ := payload.([]any); tag == "F" && len(parts) == 7 { // the class, and what its objects are made after
 			if prototype, ok := integer(parts[6]); ok && prototype > 0 {
-				s.keep(x, prototype, v)
+				s.keep(x, name, prototype, v)
 			}
 		}
 		if defines {
-			s.keep(x, n, v)
+			s.keep(x, name, n, v)
 		}
 		if tag == "h" && x.op == "import" {
 			s.modules[n] = true
@@ -379,12 +414,12 @@ func (s *script) define(x *exchange, v any) {
 	})
 }
 
-func (s *script) keep(x *exchange, n int64, v any) {
+func (s *script) keep(x *exchange, name string, n int64, v any) {
 	s.last = max(s.last, n)
 	if _, there := s.definitions[n]; n == 0 || there {
 		return
 	}
-	s.definitions[n], s.origins[n], s.makers[n] = v, x.name, x
+	s.definitions[n], s.origins[n], s.makers[n] = v, name, x
 	s.defined[x.test] = append(s.defined[x.test], n)
 }
 
@@ -461,6 +496,9 @@ func (s *script) classify(x *exchange, f frame, offered map[string]bool) {
 		} else if isBool && strings.Contains(strings.TrimSuffix(x.name, "()"), ".") {
 			x.kind = predicate // what is called was got from an object
 		}
+	}
+	if x.caught && f.kind == answer {
+		x.kind = operator
 	}
 	if x.kind == plain && f.kind == answer && (offered[text(f.value)] || pointsAtTests(f.value)) {
 		x.kind = shown

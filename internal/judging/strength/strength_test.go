@@ -52,9 +52,10 @@ func TestOtherValues(t *testing.T) {
 
 func TestPlacesOfCopies(t *testing.T) {
 	found := map[string]string{}
-	given := `[["ab 12", {"L":[1,[3,{"t":[4]}]]}], {"want": 9, "by": {"D":[5,["k",7]]}}]`
-	places(value(t, given), func(place, v string) { found[v] = place })
-	for v, want := range map[string]string{"12": "number", "9": "named want", "7": "named by", "4": "item", `"ab 12"`: "item"} {
+	given := `[["ab 12", {"L":[1,[3,{"t":[4]}]]}, {"x":[7,"f","check",[null,[["v","POSITIONAL_OR_KEYWORD",[31],null]]]]}, {"X":[9,"E","e",[41]]}],
+		{"want": 9, "by": {"D":[5,["k",7]]}}]`
+	Python.places(value(t, given), func(place, v string) { found[v] = place })
+	for v, want := range map[string]string{"12": "number", "9": "named want", "7": "named by", "4": "item", `"ab 12"`: "item", "31": "default 0", "41": "raised", `{"k":1}`: "item"} {
 		if !strings.Contains(found[v], want) {
 			t.Errorf("%s is at %q, want %q", v, found[v], want)
 		}

@@ -22,6 +22,13 @@ func pythonLies(thrown, _ []any) []*lie {
 			return says(map[string]any{"t": []any{r.list(), r.list()}})
 		}})
 	table = append(table, given()...)
+	table = append(table,
+		&lie{says: "a tuple of its first argument", needs: needsPlain, tell: func(r *replay, f frame) (frame, bool) {
+			return says(map[string]any{"t": []any{at(r.script.arguments(f), 0)}})
+		}},
+		&lie{says: "a set of its first argument", needs: needsPlain, tell: func(r *replay, f frame) (frame, bool) {
+			return says(map[string]any{"S": []any{literal(r.fresh()), []any{at(r.script.arguments(f), 0)}}})
+		}})
 	table = append(table, &lie{says: "nothing to go through", ends: true, needs: needsStep, tell: func(r *replay, f frame) (frame, bool) {
 		class := "builtins.StopIteration"
 		if at(f.args, 0) == any("__anext__") {
@@ -132,10 +139,10 @@ func named(table []*lie, words []string) []*lie {
 func emptied(table []*lie, which ...string) []*lie {
 	var all []*lie
 	for _, l := range named(table, which) {
-		all = append(all, &lie{says: l.says + ", and it empties what it is given", empty: true, needs: needsContainers, tell: func(r *replay, f frame) (frame, bool) {
+		all = append(all, &lie{says: l.says + ", and it empties what it is given", empty: true, needs: needsKept, tell: func(r *replay, f frame) (frame, bool) {
 			to, ok := l.tell(r, f)
 			var updates []any
-			given := r.script.containers(f)
+			given := r.kept(f)
 			for _, n := range slices.Sorted(maps.Keys(given)) {
 				var left any = []any{}
 				if given[n] == "Y" {
@@ -233,7 +240,7 @@ func recalled() []*lie {
 			}})
 	}
 	slices.SortFunc(table, func(a, b *lie) int { return strings.Compare(a.says, b.says) })
-	return append(table, &lie{says: "a copy, and nothing else", again: true, bare: true, tell: func(r *replay, f frame) (frame, bool) {
+	return append(append(table, handed()...), &lie{says: "a copy, and nothing else", again: true, bare: true, tell: func(r *replay, f frame) (frame, bool) {
 		v, ok := r.recordedAnswer(f)
 		return frame{kind: answer, value: v}, ok
 	}})

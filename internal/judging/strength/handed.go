@@ -1,0 +1,244 @@
+package strength
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// callback is a request of the subject's, with the exchange in which it came.
+type callback struct {
+	request *frame
+	within  *exchange
+}
+
+// hand keeps what a callback defines. A function that takes the place of a method has a name of its own.
+func (s *script) hand(x *exchange, f frame) {
+	name := x.name
+	if member, ok := at(f.args, 1).(string); ok && f.op == "set" {
+		name += "." + member
+	}
+	s.define(x, name, f.args)
+}
+
+// handed returns the lies that keep the form of what was recorded: how much is answered, handed to the tests' functions and
+// changed, but not what.
+func handed() []*lie {
+	return []*lie{
+		{says: "always the same, also in what it hands over and changes", again: true, plays: true, needs: func(s *script, x *exchange) bool {
+			return s.handing(x.name) && s.varied(x.name)
+		}},
+		{says: "77, true and ~ in the form of the answers", again: true, joint: true, group: true, tell: func(r *replay, f frame) (frame, bool) {
+			v, ok := r.recordedAnswer(f)
+			other := alike(v)
+			return frame{kind: answer, value: other}, ok && text(other) != text(v)
+		}},
+	}
+}
+
+// alike returns a value of the same form: its numbers, truths and texts are all the same.
+func alike(v any) any {
+	tag, payload := tagged(v)
+	parts, _ := payload.([]any)
+	switch v := v.(type) {
+	case bool:
+		return true
+	case string:
+		return "~"
+	case json.Number:
+		if strings.ContainsAny(v.String(), ".eE") {
+			return json.Number("77.0")
+		}
+		return json.Number("77")
+	}
+	all := slices.Clone(parts)
+	switch {
+	case hasTag("t z", tag):
+		for i := range all {
+			all[i] = alike(all[i])
+		}
+	case hasTag("L Q D P", tag) && len(parts) > 1:
+		items, isList := parts[1].([]any)
+		if !isList { // what a pointer of Go's points to
+			all[1] = alike(parts[1])
+			break
+		}
+		items = slices.Clone(items)
+		for i := range items {
+			if tag != "D" || i%2 == 1 { // a key stays
+				items[i] = alike(items[i])
+			}
+		}
+		all[1] = items
+	default:
+		return v
+	}
+	return map[string]any{tag: all}
+}
+
+// mostHanded limits the steps of an exchange whose values can be those of another.
+const mostHanded = 200
+
+// handing reports whether a name hands over values beside its answers, which can be the same each time. How often a function of
+// the tests is called depends on what is computed, so no exchange may have a second call.
+func (s *script) handing(name string) bool {
+	found := false
+	for _, x := range s.exchanges {
+		if x.name != name {
+			continue
+		}
+		calls := 0
+		for _, f := range x.steps {
+			var given any
+			switch {
+			case f.kind != request:
+				found = found || f.extra["u"] != nil || f.extra["w"] != nil
+			case f.op == "set" || f.op == "method":
+				given = at(f.args, 2)
+			case f.op == "print" || f.op == "call" && holdsNumber(any(x.args), target(*f)):
+				given = at(f.args, 1)
+			case f.op == "call": // of a function that it was given earlier
+				return false
+			}
+			if given != nil && f.op != "set" {
+				calls++
+			}
+			found = found || hasPlain(given)
+		}
+		if calls > 1 || len(x.steps) > mostHanded {
+			return false
+		}
+	}
+	return found
+}
+
+// holdsNumber reports whether a value has something in it with the number of another.
+func holdsNumber(v any, other any) (found bool) {
+	number, _, _ := numbered(other)
+	each(v, func(v any) {
+		n, _, ok := numbered(v)
+		found = found || ok && n == number
+	})
+	return found
+}
+
+// hasPlain reports whether a value is plain, or a list with such.
+func hasPlain(v any) bool {
+	if list, ok := v.([]any); ok {
+		return slices.ContainsFunc(list, hasPlain)
+	}
+	return v != nil && isPlain(v)
+}
+
+// firstOf returns the first exchange of a name that was answered, or nil.
+func (s *script) firstOf(name string) *exchange {
+	for _, x := range s.exchanges {
+		if x.name == name && len(x.steps) > 0 && x.steps[len(x.steps)-1].kind == answer {
+			return x
+		}
+	}
+	return nil
+}
+
+// like returns a step of an exchange with the values that another one of the same name had there. What a test has passed and is
+// not changed stays.
+func (s *script) like(x *exchange, step int, first *exchange) frame {
+	f := *x.steps[step]
+	nth, found := 0, &f
+	for _, other := range x.steps[:step] {
+		if f.same(other) {
+			nth++
+		}
+	}
+	for _, other := range first.steps {
+		if f.same(other) && nth >= 0 {
+			found = other
+			nth--
+		}
+	}
+	switch {
+	case f.kind == request && (f.op == "call" || f.op == "method" || f.op == "set" || f.op == "print"):
+		f.args, _ = likewise(f.args, found.args, nil).([]any)
+	case f.kind == answer:
+		f.value = likewise(f.value, found.value, nil)
+		f.extra = maps.Clone(f.extra)
+		for _, name := range []string{"u", "w"} {
+			if now, ok := f.extra[name].([]any); ok {
+				then, _ := found.extra[name].([]any)
+				f.extra[name] = s.changedLike(x, now, then)
+			}
+		}
+	}
+	return f
+}
+
+// same reports whether two steps do the same, perhaps with other values.
+func (f *frame) same(other *frame) bool {
+	return other.kind == f.kind && other.op == f.op && (f.op != "set" && f.op != "method" || text(at(other.args, 1)) == text(at(f.args, 1)))
+}
+
+// changedLike returns changes of containers, or printed texts, with the values of others.
+func (s *script) changedLike(x *exchange, now, then []any) any {
+	all := slices.Clone(now)
+	for i, v := range all {
+		pair, _ := v.([]any)
+		as, _ := at(then, min(i, len(then)-1)).([]any)
+		if len(pair) == 2 && len(as) == 2 {
+			n, _ := integer(pair[0])
+			all[i] = []any{pair[0], s.refilled(x, n, pair[1], as[1])}
+		}
+	}
+	return all
+}
+
+// refilled returns the contents of a container, or a text, with those that another had the first time. Items that the test has
+// passed stay.
+func (s *script) refilled(x *exchange, number int64, now, then any) any {
+	passed := was(x.request, number)
+	items, isList := now.([]any)
+	if !isList || !hasTag(s.lang.pairs, s.tags[number]) {
+		return likewise(now, then, passed)
+	}
+	value := func(list any, key any) any {
+		pairs, _ := list.([]any)
+		for i := 0; i+1 < len(pairs); i += 2 {
+			if text(pairs[i]) == text(key) {
+				return pairs[i+1]
+			}
+		}
+		return nil
+	}
+	all := slices.Clone(items)
+	for i := 0; i+1 < len(all); i += 2 {
+		all[i+1] = likewise(all[i+1], value(then, all[i]), value(passed, all[i]))
+	}
+	return all
+}
+
+// likewise returns a value with the plain parts that another has at the same place, but for those that have stayed as they were
+// passed.
+func likewise(now, then, passed any) any {
+	if passed != nil && text(now) == text(passed) {
+		return now
+	}
+	if now != nil && then != nil && isPlain(now) && isPlain(then) {
+		return then
+	}
+	if list, ok := now.([]any); ok {
+		as, _ := then.([]any)
+		was, _ := passed.([]any)
+		all := slices.Clone(list)
+		for i := range min(len(list), len(as)) {
+			all[i] = likewise(list[i], as[i], at(was, i))
+		}
+		return all
+	}
+	tag, payload := tagged(now)
+	other, as := tagged(then)
+	_, was := tagged(passed)
+	if tag != other || tag != "t" {
+		return now
+	}
+	return map[string]any{tag: likewise(payload, as, was)}
+}
