@@ -118,8 +118,8 @@ func vetted(t *testing.T, e *exam.Engine, bundle string) {
 		t.Errorf("problems %q", v.Problems)
 	}
 	for _, c := range v.Criteria {
-		if c.Strength != guild.Strong && c.Framework != "go-test" { // Go tests are not tried on lies
-			t.Errorf("%s can become %s: %s", c.ID, c.Strength, c.Because)
+		if c.Strength != guild.Strong || c.Untried != "" {
+			t.Errorf("%s can become %s: %s; not tried: %s", c.ID, c.Strength, c.Because, c.Untried)
 		}
 		for _, test := range c.Tests {
 			if test.Nothing {

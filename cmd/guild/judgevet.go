@@ -29,10 +29,10 @@ func (p *program) judgeVetCommand() *cobra.Command {
 		Use:   "vet BUNDLE",
 		Short: "Find what a bundle's tests can show, before anybody is hired",
 		Long: `vet runs the acceptance criteria of a request bundle without a delivery: on the
-bundle's own files, where at least one test must fail, and, for Python tests that
-run apart, on deliveries that compute nothing. It names the tests that pass even so,
-and says how strong a verdict can become. guild hire does the same before it sends
-anything.
+bundle's own files, where at least one test must fail, and, where tests run apart
+from what they test, on deliveries that compute nothing. It names the tests that
+pass even so, and says how strong a verdict can become. guild hire does the same
+before it sends anything.
 
 With --keep-green the work must only not break what passes now, and no test needs to
 fail.
@@ -104,6 +104,9 @@ func (p *program) showVetting(v exam.Vetting) {
 			text += ": " + cli.Clean(c.Because)
 		}
 		line(p.out, "%s", text)
+		if c.Untried != "" {
+			line(p.out, "    not tried on lies: %s", cli.Clean(c.Untried))
+		}
 		for _, t := range c.Tests {
 			p.showVetted(t, colour)
 		}

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -234,7 +233,7 @@ func (j *examination) blameMachine(f *Finding) {
 			if !slices.Contains(wellKnown(), name) {
 				continue
 			}
-			source = cmp.Or(source, sourceOf(j.tests))
+			source = cmp.Or(source, sourceOf(j.tests, pythonFile))
 			if !regexp.MustCompile(`\b(import|from|importorskip\(["'])\s*` + name + `\b`).MatchString(source) {
 				continue
 			}
@@ -271,24 +270,34 @@ func (j *examination) requirements() map[string]bool {
 	return names
 }
 
-// sourceOf returns the text of all Python files below a directory, up to a limit.
-func sourceOf(dir string) string {
+// pythonFile matches names of Python's modules.
+var pythonFile = regexp.MustCompile(`\.py$`)
+
+// sourceOf returns the text of all files below a directory whose names match, up to a limit.
+func sourceOf(dir string, names *regexp.Regexp) string {
 	var all strings.Builder
+	readAll(dir, names, func(_, text string) { all.WriteString(text) })
+	return all.String()
+}
+
+// readAll calls f with the name and the text of each file below a directory whose name matches, up to a limit.
+func readAll(dir string, names *regexp.Regexp, f func(name, text string)) {
 	root, err := os.OpenRoot(cmp.Or(dir, "/nonexistent"))
 	if err != nil {
-		return ""
+		return
 	}
 	defer root.Close()
+	size := 0
 	_ = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || path.Ext(name) != ".py" || all.Len() > maxCriteriaFile {
+		if err != nil || !d.Type().IsRegular() || !names.MatchString(name) || size > maxCriteriaFile {
 			return nil
 		}
 		if text, err := readSome(root, name); err == nil {
-			all.Write(text)
+			size += len(text)
+			f(name, string(text))
 		}
 		return nil
 	}) // the function returns no error
-	return all.String()
 }
 
 // blameGo blames the tests where the compiler rejects them for a reason that no delivery can change. Only the compiler

@@ -46,6 +46,7 @@ type goSplit struct {
 	selected    []gostub.Selected
 	alone       *RunRecord // the run in one process, if there was one
 	compiler    string     // messages of the compiler about the tests
+	declared    bool       // nothing is delivered: only the side of the tests is made
 	binaries    string     // directory of the built programs
 }
 
@@ -265,6 +266,9 @@ func (s *goSplit) vendored() bool {
 func (s *goSplit) buildBoth(ctx context.Context, examiner, subject *half, description []byte) (why string, err error) {
 	programs := map[*half]*sandbox.Head{examiner: {Most: maxArchive}, subject: {Most: maxArchive}}
 	var both sync.WaitGroup
+	if s.declared {
+		delete(programs, subject)
+	}
 	for h, archive := range programs {
 		both.Go(func() {
 			var stdin []byte
@@ -317,10 +321,35 @@ func (s *goSplit) buildBoth(ctx context.Context, examiner, subject *half, descri
 	return "", nil
 }
 
+// binary returns the directory of the tests of a package, by its place among the packages.
+func (s *goSplit) binary(number int) string {
+	return filepath.Join(s.binaries, fmt.Sprintf("guild-%d.test", number))
+}
+
+// examinerOf returns the sandbox in which the tests of a package run.
+func (s *goSplit) examinerOf(dir string, number int) sandbox.Spec {
+	l := s.limits()
+	l.Wall += examinerWall
+	l.CPU = min(l.CPU+examinerCPU, sandbox.DefaultCPU)
+	l.Output = maxDescription
+	return sandbox.Spec{
+		Argv: []string{binaryDir + "/program", "-test.paniconexit0", "-test.timeout=0"}, Env: environment("GOMAXPROCS=2", "GUILD_MARKS=1"),
+		Copies: append(s.layout.copies(false, nil), sandbox.Copy{Host: s.tests, Inside: sandbox.Workspace, Skip: private},
+			sandbox.Copy{Host: s.binary(number), Inside: binaryDir}),
+		Dir: path.Join(sandbox.Workspace, dir), Limits: l,
+	}
+}
+
+// againOf returns the sandbox in which they run again and again, until the judge ends it.
+func (s *goSplit) againOf(dir string, number int) sandbox.Spec {
+	spec := s.examinerOf(dir, number)
+	spec.Argv = append(spec.Argv, "-test.count=1000000")
+	return spec
+}
+
 // runPackage runs the tests of one package against the delivery.
 func (s *goSplit) runPackage(ctx context.Context, dir string, number int, out *goOutcome) error {
-	binary := filepath.Join(s.binaries, fmt.Sprintf("guild-%d.test", number))
-	if !isDir(binary) {
+	if !isDir(s.binary(number)) {
 		for _, t := range s.selected {
 			if goDir(t.ID) == dir {
 				out.because[t.ID] = cmp.Or(t.Because, "the tests do not compile beside a stub: "+cut(s.compiler))
@@ -328,17 +357,8 @@ func (s *goSplit) runPackage(ctx context.Context, dir string, number int, out *g
 		}
 		return nil
 	}
-	copies := append(s.layout.copies(false, nil), sandbox.Copy{Host: s.tests, Inside: sandbox.Workspace, Skip: private},
-		sandbox.Copy{Host: binary, Inside: binaryDir})
-	l := s.limits()
-	l.Wall += examinerWall
-	l.CPU = min(l.CPU+examinerCPU, sandbox.DefaultCPU)
-	l.Output = maxDescription
 	work := path.Join(sandbox.Workspace, dir)
-	examiner := &half{spec: sandbox.Spec{
-		Argv: []string{binaryDir + "/program", "-test.paniconexit0", "-test.timeout=0"}, Env: environment("GOMAXPROCS=2", "GUILD_MARKS=1"),
-		Copies: copies, Dir: work, Limits: l,
-	}}
+	examiner := &half{spec: s.examinerOf(dir, number)}
 	subject := &half{spec: sandbox.Spec{
 		Argv: []string{"/bin/sh", "-c", `mkdir -p "$1" && cd "$1" && exec ` + binaryDir + "/program", "sh", work},
 		Env:  environment("GOMAXPROCS=2"), Limits: s.limits(),
@@ -348,9 +368,7 @@ func (s *goSplit) runPackage(ctx context.Context, dir string, number int, out *g
 	if err != nil {
 		return err
 	}
-	spec := examiner.spec
-	spec.Argv = append(slices.Clip(spec.Argv), "-test.count=1000000") // until the judge ends it
-	out.again = append(out.again, rerun{strength.Run{Recording: recording}, spec})
+	out.again = append(out.again, rerun{strength.Run{Recording: recording}, s.againOf(dir, number)})
 	s.f.Runs = append(s.f.Runs, examiner.record("tests of "+dir), subject.record("delivery"))
 	s.f.Usage = s.f.Usage.Add(examiner.result.Usage).Add(subject.result.Usage)
 	s.f.Breaches = append(s.f.Breaches, subject.result.Breaches...)

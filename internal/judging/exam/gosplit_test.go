@@ -1,7 +1,6 @@
 package exam
 
 import (
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,13 +23,7 @@ func goEngine(t *testing.T) *Engine {
 // foundGo examines a delivery with Go tests and returns the finding.
 func foundGo(t *testing.T, e *Engine, files map[string]string, delivery string) Finding {
 	t.Helper()
-	all := map[string]string{
-		"tests/criteria.json": `{"time_limit_seconds": 20, "criteria": [{"id": "AC-1", "type": "go-test"}]}`,
-		"files/go.mod":        "module task\n\ngo 1.24\n",
-	}
-	maps.Copy(all, under(files, "t", "tests/"))
-	maps.Copy(all, under(files, "f", "files/"))
-	r, err := e.Examine(t.Context(), request(t, all), deliver(t, under(files, delivery, "")))
+	r, err := e.Examine(t.Context(), goBundle(t, files, under(files, "f", "files/")), deliver(t, under(files, delivery, "")))
 	if err != nil {
 		t.Fatal(err)
 	}

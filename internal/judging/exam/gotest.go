@@ -75,18 +75,9 @@ func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 		f.Tests = missing(expected)
 		return nil
 	}
-	tool, err := goTool(j)
+	s, err := j.newGoSplit(ctx, f, goroot, version, packages)
 	if err != nil {
 		return err
-	}
-	cache, err := j.engine.goCache(ctx, goroot, version, tool)
-	if err != nil {
-		return err
-	}
-	s := &goSplit{examination: j, f: f, goroot: goroot, cache: cache, tool: tool}
-	s.readModules(version)
-	for _, p := range packages {
-		s.packages = append(s.packages, path.Clean(p))
 	}
 	split, err := c.splitGo(ctx, j, f, s)
 	if err != nil {
@@ -111,6 +102,24 @@ func (c *goCriterion) examine(ctx context.Context, j *examination, f *Finding) e
 		f.blameGo(s.alone, s.own)
 	}
 	return s.strength(ctx, split, alone)
+}
+
+// newGoSplit prepares the split examination of the tests of some packages.
+func (j *examination) newGoSplit(ctx context.Context, f *Finding, goroot, version string, packages []string) (*goSplit, error) {
+	tool, err := goTool(j)
+	if err != nil {
+		return nil, err
+	}
+	cache, err := j.engine.goCache(ctx, goroot, version, tool)
+	if err != nil {
+		return nil, err
+	}
+	s := &goSplit{examination: j, f: f, goroot: goroot, cache: cache, tool: tool}
+	s.readModules(version)
+	for _, p := range packages {
+		s.packages = append(s.packages, path.Clean(p))
+	}
+	return s, nil
 }
 
 // goTest returns the result of one test.

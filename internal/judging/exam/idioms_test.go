@@ -82,13 +82,7 @@ func TestIdioms(t *testing.T) {
 // goIdioms examines the honest suites in Go, which are packages of one module, and returns their rows of the table.
 func goIdioms(t *testing.T) map[string]string {
 	var f Finding
-	parts := map[bool]map[string]string{true: {}, false: {}} // the programs of all do not fit into one archive
-	for name, text := range goFiles(t, "goidioms.txtar") {
-		if len(name) > 2 {
-			parts[name[2] < 'p'][name] = text
-		}
-	}
-	for _, files := range parts {
+	for _, files := range goIdiomParts(t) {
 		part := foundGo(t, goEngine(t), files, "a")
 		f.Tests, f.Fault = append(f.Tests, part.Tests...), cmp.Or(f.Fault, part.Fault)
 	}
@@ -111,6 +105,21 @@ func goIdioms(t *testing.T) map[string]string {
 			n[guild.Strong]+n[guild.Mixed]+n[guild.Weak], n[guild.Strong], n[guild.Mixed], n[guild.Weak])
 	}
 	return rows
+}
+
+// goIdiomParts returns these suites in two parts: the programs of all do not fit into one archive.
+func goIdiomParts(t *testing.T) map[string]map[string]string {
+	parts := map[string]map[string]string{"first": {}, "last": {}}
+	for name, text := range goFiles(t, "goidioms.txtar") {
+		switch {
+		case len(name) < 3:
+		case name[2] < 'p':
+			parts["first"][name] = text
+		default:
+			parts["last"][name] = text
+		}
+	}
+	return parts
 }
 
 // installed reports whether the machine's Python has a module. Without a name nothing is needed.

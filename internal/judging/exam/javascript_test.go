@@ -71,11 +71,7 @@ func TestHonestScripts(t *testing.T) {
 			t.Parallel()
 			wait()
 			defer done()
-			framework := "node-test"
-			if _, is := files["jest"]; is {
-				framework = "jest"
-			}
-			bundle := scriptBundle(t, framework, modeSplit, under(files, "t", "tests/"), under(files, "f", "files/"))
+			bundle := scriptBundle(t, runner(files), modeSplit, under(files, "t", "tests/"), under(files, "f", "files/"))
 			f := scriptExamined(t, bundle, deliver(t, under(files, "a", "")))
 			if want, is := files["inproc"]; is {
 				inprocNeeded(t, f, strings.TrimSpace(want))
@@ -97,6 +93,14 @@ func TestHonestScripts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// runner returns the framework of a program in JavaScript.
+func runner(files map[string]string) string {
+	if _, is := files["jest"]; is {
+		return "jest"
+	}
+	return "node-test"
 }
 
 // inprocNeeded checks that a finding has a test that did not pass, and that each such test says why.
@@ -180,11 +184,7 @@ func TestScriptAttacksAreNotStrong(t *testing.T) {
 // foundScript examines a delivery with the tests of a program in JavaScript.
 func foundScript(t *testing.T, files, delivery map[string]string) Finding {
 	t.Helper()
-	framework := "node-test"
-	if _, is := files["jest"]; is {
-		framework = "jest"
-	}
-	return scriptExamined(t, scriptBundle(t, framework, modeSplit, under(files, "t", "tests/")), deliver(t, delivery))
+	return scriptExamined(t, scriptBundle(t, runner(files), modeSplit, under(files, "t", "tests/")), deliver(t, delivery))
 }
 
 func TestScriptWire(t *testing.T) {

@@ -145,7 +145,7 @@ func (c *nodeCriterion) split(ctx context.Context, j *examination, f *Finding, f
 	})
 }
 
-// parts prepares what the runs have in common.
+// parts prepares what the runs have in common. Where nothing is delivered, what the tests import is taken for it.
 func (c *nodeCriterion) parts(j *examination) (p nodeParts, err error) {
 	if c.jest {
 		if p.jest, p.config, err = j.findJest(); err != nil {
@@ -157,6 +157,11 @@ func (c *nodeCriterion) parts(j *examination) (p nodeParts, err error) {
 		}
 	}
 	stubs := map[string]string{}
+	if len(j.layout.artifacts) == 0 {
+		for _, name := range j.importedModules() {
+			stubs[name] = nodeStub
+		}
+	}
 	for _, dir := range append([]string{j.layout.files}, j.layout.artifacts...) {
 		if dir == "" {
 			continue

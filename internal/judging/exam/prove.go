@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"slices"
 	"time"
 
@@ -116,11 +117,8 @@ func (j *examination) proveRounds(ctx context.Context, f *Finding, l *strength.L
 	bounded, stop := context.WithTimeoutCause(ctx, roundsWall, errLingers)
 	defer stop()
 	for i, r := range again {
-		for progress := -1; x.Left(i) && x.Progress() != progress && bounded.Err() == nil; {
-			progress = x.Progress()
-			if err := j.rounds(bounded, x, i, r.spec); err != nil {
-				return err
-			}
+		if err := j.play(bounded, x, i, r.spec); err != nil {
+			return err
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -130,8 +128,26 @@ func (j *examination) proveRounds(ctx context.Context, f *Finding, l *strength.L
 	return nil
 }
 
+// player answers examiners that run their tests in rounds, while there is something left to try with them.
+type player interface {
+	Left(run int) bool
+	Progress() int // grows with each process that is of use
+	Rounds(run int, conn io.ReadWriter, goes func()) error
+}
+
+// play lets an examiner run the tests of a run in one process after the other.
+func (j *examination) play(ctx context.Context, x player, run int, spec sandbox.Spec) error {
+	for progress := -1; x.Left(run) && x.Progress() != progress && ctx.Err() == nil; {
+		progress = x.Progress()
+		if err := j.rounds(ctx, x, run, spec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // rounds runs an examiner's process. One in which a test takes too long, because of what it was answered, is ended.
-func (j *examination) rounds(ctx context.Context, x *strength.Examination, run int, spec sandbox.Spec) error {
+func (j *examination) rounds(ctx context.Context, x player, run int, spec sandbox.Spec) error {
 	ends, err := channelPair()
 	if err != nil {
 		return err
@@ -173,6 +189,6 @@ func (j *examination) examineAgain(ctx context.Context, recording *strength.Reco
 	if x.Broken() {
 		return x.Result(), nil
 	}
-	err := j.serve(ctx, x, spec, stdin)
+	err := j.serve(ctx, x.Serve, spec, stdin)
 	return x.Result(), err
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,7 +23,7 @@ import (
 )
 
 // vetVersion is part of the name under which a vetting is kept. It changes with the table of lies.
-const vetVersion = "2"
+const vetVersion = "3"
 
 // Vetting says what the criteria of a request bundle can show, found before there is a delivery.
 type Vetting struct {
@@ -39,6 +40,7 @@ type VettedCriterion struct {
 	Strength  guild.Strength `json:"strength"`
 	Because   string         `json:"because,omitempty"`  // why it is not strong
 	Unproven  []string       `json:"unproven,omitempty"` // delivered names that a lie can answer for, each with the lie
+	Untried   string         `json:"untried,omitempty"`  // why its tests were not tried on lies, or not all
 	Tests     []VettedTest   `json:"tests"`
 }
 
@@ -53,7 +55,7 @@ type VettedTest struct {
 }
 
 // Vet finds what the criteria of the request bundle unpacked in bundleDir can show, without a delivery: it runs them on
-// the bundle's own files, and runs Python tests on deliveries that lie. hiddenDir is as for ExamineHidden. keepGreen
+// the bundle's own files, and tests that run apart on deliveries that lie. hiddenDir is as for ExamineHidden. keepGreen
 // says that the work must only not break what passes, so that no test needs to fail now.
 //
 // An error means that the criteria cannot be run: it matches ErrUndecided, or is a *sandbox.UnusableError. A Vetting is
@@ -118,7 +120,7 @@ func (e *Engine) keptVetting(bundleDir, hiddenDir string) (string, error) {
 		return "", err
 	}
 	fmt.Fprintf(h, "%s %s\n", vetVersion, said)
-	for _, tool := range []string{cmp.Or(e.Python, "/usr/bin/python3"), "/usr/bin/node", cmp.Or(e.Go, "/usr/local/go") + "/VERSION"} {
+	for _, tool := range []string{cmp.Or(e.Python, "/usr/bin/python3"), "/usr/bin/node", cmp.Or(e.Jest, "/nonexistent"), cmp.Or(e.Go, "/usr/local/go") + "/VERSION"} {
 		if info, err := os.Stat(tool); err == nil {
 			fmt.Fprintln(h, tool, info.Size(), info.ModTime())
 		}
@@ -194,67 +196,108 @@ func (e *Engine) vet(ctx context.Context, bundleDir, hiddenDir string) (v Vettin
 	return v, nil
 }
 
+// lied says what tests have shown on deliveries that lie.
+type lied struct {
+	tests    map[string]strength.Proves // those that were tried
+	unproven []string
+	problems []string
+	weak     map[string]string // tests that run beside the delivery, each with the reason
+	untried  string            // why no test was tried
+}
+
+// vetter is a criterion whose tests can be tried on lies. It finds nothing if they run in one process with the delivery.
+type vetter interface {
+	vet(ctx context.Context, j *examination) (lied, error)
+}
+
 // vetCriterion says what a criterion can show, from its finding on the bundle's own files.
 func (j *examination) vetCriterion(ctx context.Context, e Entry, f Finding) (c VettedCriterion, problems []string, err error) {
 	c = VettedCriterion{ID: f.Criterion, Framework: f.Framework, Strength: guild.Strong, Tests: []VettedTest{}}
-	apart := f.Strength != guild.Weak || f.carried != nil
-	var proves map[string]strength.Proves
-	if p, ok := e.criterion.(*pytestCriterion); ok && !p.inproc {
-		if proves, c.Unproven, problems, err = p.vet(ctx, j); err != nil {
-			return c, nil, err
-		}
-	}
+	var found lied
 	known, cases := e.criterion.(interface{ prove() Finding })
 	if cases {
 		all := known.prove()
-		c.Unproven, proves = all.Unproven, map[string]strength.Proves{}
+		found.unproven, found.tests = all.Unproven, map[string]strength.Proves{}
 		for _, t := range all.Tests {
-			proves[t.ID] = strength.Proves{Nothing: t.Strength == guild.Weak, Because: t.Because}
+			found.tests[t.ID] = strength.Proves{Nothing: t.Strength == guild.Weak, Because: t.Because}
 		}
 	}
+	if v, ok := e.criterion.(vetter); ok {
+		j.hiddenShown = e.showsHidden()
+		if found, err = v.vet(ctx, j); err != nil {
+			return c, nil, err
+		}
+	}
+	c.Unproven, c.Untried, problems = found.unproven, found.untried, found.problems
 	for _, t := range f.Tests {
 		if t.State != guild.TestPassed && t.Blame != "" && t.Blame != guild.BlameDelivery {
 			problems = append(problems, fmt.Sprintf("%s cannot pass, by a fault of the %s: %s", t.ID, t.Blame, t.Because))
 		}
 	}
-	counts, shows := 0, 0
-	for _, t := range listed(f.Tests, proves) {
+	all := listed(f, found.tests)
+	// A test that was not tried may be the one that fails when a name lies.
+	if i := slices.IndexFunc(all, func(t guild.Test) bool { return !found.tried(t) }); i >= 0 && len(found.tests) > 0 && len(found.tests) < len(all) {
+		c.Unproven, c.Untried = nil, cmp.Or(c.Untried, fmt.Sprintf("%s is not tried: %s", all[i].ID, cmp.Or(found.weak[all[i].ID], "it does not begin")))
+	}
+	counts, shows, weak := 0, 0, ""
+	strong := false
+	for _, t := range all {
 		got := VettedTest{ID: t.ID, Layer: t.Layer, Exposure: t.Exposure, State: t.State}
-		p := proves[t.ID]
-		switch {
-		case p.Nothing:
+		if p := found.of(t.ID); p.Nothing && (c.Untried == "" || !p.Asks) {
 			got.Nothing, got.Because = true, p.Because
-		case !cases && apart && t.State == guild.TestPassed && t.Strength == guild.Weak:
-			got.Nothing, got.Because = true, t.Because
 		}
 		c.Tests = append(c.Tests, got)
-		if functional(t.Layer) {
-			counts++
-			if !got.Nothing {
-				shows++
-			}
+		if !functional(t.Layer) {
+			continue
+		}
+		counts++
+		if !got.Nothing {
+			shows++
+		}
+		if why := found.weak[t.ID]; why != "" {
+			weak = cmp.Or(weak, t.ID+": "+why)
+		} else {
+			strong = true
 		}
 	}
 	switch {
-	case !apart:
+	case f.Strength == guild.Weak && f.carried == nil:
 		c.Strength, c.Because = guild.Weak, f.Because
 	case counts > 0 && shows == 0:
 		c.Strength, c.Because = guild.Weak, "none of its tests shows anything"
 		problems = append(problems, fmt.Sprintf("criterion %s proves nothing: a delivery that computes nothing passes it", c.ID))
+	case weak != "" && !strong:
+		c.Strength, c.Because = guild.Weak, weak
+	case weak != "":
+		c.Strength, c.Because = guild.Mixed, weak
 	case len(c.Unproven) > 0:
 		c.Strength, c.Because = guild.Mixed, "a lie can answer for "+strings.Join(c.Unproven, ", ")
 	}
 	return c, problems, nil
 }
 
-// listed returns the tests of a finding. Where the bundle's own files are not enough to import them, a test stands for all
-// its cases there, which the run on a delivery that lies has found.
-func listed(tests []guild.Test, proves map[string]strength.Proves) []guild.Test {
+// of returns what a test has shown. One that has a number before its name is known by its name.
+func (l lied) of(id string) strength.Proves {
+	if _, name, numbered := strings.Cut(id, "] "); numbered && l.tests[id] == (strength.Proves{}) {
+		return l.tests[name]
+	}
+	return l.tests[id]
+}
+
+// tried reports whether a test was tried, or never runs.
+func (l lied) tried(t guild.Test) bool {
+	_, tried := l.tests[t.ID]
+	return tried || t.State == guild.TestSkipped
+}
+
+// listed returns the tests of a finding. Where the bundle's own files are not enough to run them, a test stands for all
+// its cases, and that of the criterion itself for all tests, which the run on a delivery that lies has found.
+func listed(f Finding, proves map[string]strength.Proves) []guild.Test {
 	var all []guild.Test
-	for _, t := range tests {
+	for _, t := range f.Tests {
 		var cases []string
 		for id := range proves {
-			if t.State == guild.TestMissing && id != t.ID && function(id) == function(t.ID) {
+			if t.State == guild.TestMissing && id != t.ID && (function(id) == function(t.ID) || t.ID == f.Criterion) {
 				cases = append(cases, id)
 			}
 		}
@@ -322,52 +365,58 @@ const mostRaised = 8
 
 // vet runs the tests on deliveries that lie: see strength.Vetting. Then it runs them with stand-ins for what they import,
 // and returns as problems those that fail before they use one.
-func (c *pytestCriterion) vet(ctx context.Context, j *examination) (tests map[string]strength.Proves, unproven, problems []string, err error) {
+func (c *pytestCriterion) vet(ctx context.Context, j *examination) (found lied, err error) {
+	if c.inproc {
+		return lied{}, nil
+	}
 	o, _, err := c.newOrder(false)
 	if err != nil {
-		return nil, nil, nil, err
+		return lied{}, err
 	}
 	o.First = false
 	stdin, err := json.Marshal(o)
 	if err != nil {
-		return nil, nil, nil, err
+		return lied{}, err
 	}
-	source := sourceOf(j.tests)
-	w := strength.Words{Absent: map[string]bool{}, Called: map[string]bool{}, Awaited: map[string]bool{}}
+	source := sourceOf(j.tests, pythonFile)
+	w := strength.Words{
+		Absent: map[string]bool{}, Called: matches(calledName, source), Awaited: matches(awaitedName, source),
+		Raised: slices.Sorted(maps.Keys(matches(raisedName, source))),
+	}
+	w.Raised = w.Raised[:min(len(w.Raised), mostRaised)]
 	for _, name := range wellKnown() {
 		w.Absent[name] = true
 	}
-	for _, name := range calledName.FindAllStringSubmatch(source, -1) {
-		w.Called[name[1]] = true
-	}
-	for _, name := range awaitedName.FindAllStringSubmatch(source, -1) {
-		w.Awaited[name[1]] = true
-	}
-	for _, name := range raisedName.FindAllStringSubmatch(source, -1) {
-		if !slices.Contains(w.Raised, name[1]) && len(w.Raised) < mostRaised {
-			w.Raised = append(w.Raised, name[1])
-		}
-	}
-	v := strength.NewVetting(w)
-	if err := j.serve(ctx, v, j.examinerSpec(), stdin); err != nil {
-		return nil, nil, nil, err
+	v := strength.NewVetting(strength.Python, w, "")
+	lies := func(conn io.ReadWriter) error { return v.Rounds(0, conn, func() {}) }
+	if err := j.serve(ctx, lies, j.examinerSpec(), stdin); err != nil {
+		return lied{}, err
 	}
 	alone, _, err := c.runAlone(ctx, j, v.Modules())
 	if err != nil {
-		return nil, nil, nil, err
+		return lied{}, err
 	}
 	for _, r := range alone.tests {
 		used := slices.ContainsFunc(alone.used, func(id string) bool { return id == r.ID || inside(id, r.ID) })
 		if r.State == guild.TestFailed && !used && alone.end != nil {
-			problems = append(problems, fmt.Sprintf("%s fails whatever is delivered: %s", r.ID, cut(r.Message)))
+			found.problems = append(found.problems, fmt.Sprintf("%s fails whatever is delivered: %s", r.ID, cut(r.Message)))
 		}
 	}
-	tests, unproven = v.Result()
-	return tests, unproven, problems, nil
+	found.tests, found.unproven = v.Result()
+	return found, nil
+}
+
+// matches returns the names that a pattern finds in a text.
+func matches(pattern *regexp.Regexp, source string) map[string]bool {
+	names := map[string]bool{}
+	for _, name := range pattern.FindAllStringSubmatch(source, -1) {
+		names[name[1]] = true
+	}
+	return names
 }
 
 // serve runs the tests without the delivery, and lets something else answer them.
-func (j *examination) serve(ctx context.Context, answers interface{ Serve(io.ReadWriter) error }, spec sandbox.Spec, stdin []byte) error {
+func (j *examination) serve(ctx context.Context, answers func(io.ReadWriter) error, spec sandbox.Spec, stdin []byte) error {
 	ends, err := channelPair()
 	if err != nil {
 		return err
@@ -376,7 +425,7 @@ func (j *examination) serve(ctx context.Context, answers interface{ Serve(io.Rea
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		served = errors.Join(answers.Serve(ends[1]), ends[1].Close())
+		served = errors.Join(answers(ends[1]), ends[1].Close())
 	}()
 	spec.Limits.Wall, spec.Limits.CPU, spec.Limits.Output = againWall, sandbox.DefaultCPU, againOutput
 	_, err = j.engine.Runner.Run(ctx, spec, sandbox.IO{Stdin: bytes.NewReader(stdin), Channel: ends[0]})

@@ -2,6 +2,7 @@ package exam
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,36 +22,91 @@ func vetted(t *testing.T, e *Engine, bundle string, keepGreen bool) Vetting {
 	return v
 }
 
-// TestVetNamesWhatShowsNothing vets the suites of testdata/vet.txtar.
+// TestVetNamesWhatShowsNothing vets the suites of testdata/vet.txtar, and of vetscripts.txtar those in JavaScript.
 func TestVetNamesWhatShowsNothing(t *testing.T) {
-	e := quick(t)
 	wait, done := some()
-	for name, files := range programs(t, "vet.txtar") {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			wait()
-			defer done()
-			v := vetted(t, e, bundleOf(t, under(files, "tests", "tests/"), nil, ""), false)
-			got, showing := map[string]VettedTest{}, false
-			for _, test := range v.Criteria[0].Tests {
-				got[strings.TrimPrefix(test.ID, "tests/test_solution.py::")] = test
-			}
-			wants := slices.Collect(strings.Lines(strings.TrimSpace(files["want"])))
-			for _, line := range wants {
-				id, why, _ := strings.Cut(strings.TrimSpace(line), " ")
-				test := got[id]
-				showing = showing || why == "shows"
-				if test.Nothing != (why != "shows") || test.Nothing && !strings.Contains(test.Because, why) {
-					t.Errorf("%s: %v %q, want %s", id, test.Nothing, test.Because, why)
+	for _, archive := range []string{"vet.txtar", "vetscripts.txtar"} {
+		for name, files := range programs(t, archive) {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				wait()
+				defer done()
+				bundle := bundleOf(t, under(files, "tests", "tests/"), nil, "")
+				if archive == "vetscripts.txtar" {
+					needNode(t)
+					bundle = scriptBundle(t, runner(files), modeSplit, under(files, "t", "tests/"), under(files, "f", "files/"))
 				}
-			}
-			if len(got) != len(wants) {
-				t.Errorf("%d tests, want %d: %v", len(got), len(wants), got)
-			}
-			if (len(v.Problems) > 0) == showing {
-				t.Errorf("problems %q", v.Problems)
-			}
-		})
+				wants(t, vetted(t, vetEngine(t, files), bundle, false), files["want"])
+			})
+		}
+	}
+}
+
+// TestVetNamesGoTests vets the packages of testdata/vetgo.txtar.
+func TestVetNamesGoTests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles many programs")
+	}
+	files := goFiles(t, "vetgo.txtar")
+	v := vettedAnew(t, goEngine(t), goBundle(t, files, under(files, "f", "files/")))
+	wants(t, v, files["want/"])
+}
+
+// vettedAnew vets with an engine whose cache may have an older vetting.
+func vettedAnew(t *testing.T, e *Engine, bundle string) Vetting {
+	t.Helper()
+	v, err := e.vet(t.Context(), bundle, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// goBundle returns a bundle of Go tests.
+func goBundle(t *testing.T, files, more map[string]string) string {
+	all := map[string]string{
+		"tests/criteria.json": `{"time_limit_seconds": 20, "criteria": [{"id": "AC-1", "type": "go-test"}]}`,
+		"files/go.mod":        "module task\n\ngo 1.24\n",
+	}
+	maps.Copy(all, under(files, "t", "tests/"))
+	maps.Copy(all, more)
+	return request(t, all)
+}
+
+// vetEngine returns an engine for the suite of a program.
+func vetEngine(t *testing.T, files map[string]string) *Engine {
+	e := quick(t)
+	if runner(files) == "jest" {
+		e.Jest = jestDir(t)
+	}
+	return e
+}
+
+// wants compares a vetting with what is wanted of each test: "shows", or a part of why it shows nothing.
+func wants(t *testing.T, v Vetting, want string) {
+	t.Helper()
+	got, showing := map[string]VettedTest{}, false
+	for _, test := range v.Criteria[0].Tests {
+		_, name, _ := strings.Cut("::"+test.ID, "::")
+		if _, inside, ok := strings.Cut(name, "::"); ok {
+			name = inside
+		}
+		got[name] = test
+	}
+	lines := slices.Collect(strings.Lines(strings.TrimSpace(want)))
+	for _, line := range lines {
+		name, why, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		test, there := got[name]
+		showing = showing || why == "shows"
+		if !there || test.Nothing != (why != "shows") || test.Nothing && !strings.Contains(test.Because, why) {
+			t.Errorf("%s: %v %q, want %s", name, test.Nothing, test.Because, why)
+		}
+	}
+	if len(got) != len(lines) || t.Failed() {
+		t.Errorf("%d tests, want %d: %+v", len(got), len(lines), v.Criteria[0])
+	}
+	if (len(v.Problems) > 0) == showing {
+		t.Errorf("problems %q", v.Problems)
 	}
 }
 

@@ -6,7 +6,6 @@
 package strength
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -353,60 +352,39 @@ func (x *Examination) Serve(conn io.ReadWriter) error {
 	var t *examined
 	var b batch
 	begun := 0
-	for {
-		raw, err := readFrame(conn)
-		if err != nil {
-			return nil // the examiner has ended, however that came; its own report says so
-		}
-		f, err := parse(raw)
-		if err != nil {
-			return fmt.Errorf("the examiner: %w", err)
-		}
-		id, _ := at(f.args, 0).(string)
-		value := false
-		switch {
-		case f.kind != request:
-			err = r.take(f)
-		case f.op == opTest:
-			t = x.tests[id]
-			if i := slices.Index(s.tests[begun+1:], id); i >= 0 {
+	return r.converse(func(n notice) (value, over bool) {
+		switch n.op {
+		case opTest:
+			t = x.tests[n.id]
+			if i := slices.Index(s.tests[begun+1:], n.id); i >= 0 {
 				begun += i + 1
 			}
 			r.test, r.trial = begun, trial{}
-		case f.op == opAgain:
+		case opAgain:
 			var tried trial
 			if tried, value = x.next(t); value {
 				b = x.begin(t, r.state)
 				b.busy, r.gone = true, nil
 				r.begin(b.from, tried)
 			}
-		case f.op == opDone && b.test == nil:
-		case f.op == opDone:
-			passed, _ := at(f.args, 1).(bool)
-			clean, _ := at(f.args, 2).(bool)
+		case opDone:
 			b.busy = false
 			switch {
+			case b.test == nil:
 			case !b.checking:
-				x.learn(b.test, r.trial, passed, r.strayed || !clean, r.told)
-			case !passed || r.strayed || !clean:
+				x.learn(b.test, r.trial, n.passed, r.strayed || n.unclean, r.told)
+			case !n.passed || r.strayed || n.unclean:
 				b.undo()
 			}
-		case f.op == opMore:
+		case opMore:
 			value = x.more(&b, r)
-		case f.op == opDied:
+		case opDied:
 			if b.busy && !b.checking {
 				x.learn(b.test, r.trial, false, true, r.told)
 			}
 			b.busy, r.gone = false, nil
 			r.begin(b.from, trial{})
-		default:
-			err = r.take(f)
 		}
-		if f.kind == request && marks[f.op] {
-			err = r.reply(f, frame{kind: answer, value: value})
-		}
-		if err != nil {
-			return nil
-		}
-	}
+		return value, false
+	}, r.take)
 }

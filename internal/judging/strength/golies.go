@@ -16,7 +16,7 @@ func goLies(thrown, errs []any) []*lie {
 		table = append(table, &lie{says: says, joint: joint, tell: func(r *replay, asked frame) (frame, bool) {
 			made := f(r)
 			v, ok := answers(results(asked), func(t form) (any, bool) {
-				if t.kind == "handle" {
+				if t.kind == "handle" || r.makes && t.object() {
 					return r.hollow(t)
 				}
 				return made(t)
@@ -195,13 +195,16 @@ func goGiven() []*lie {
 // andTrue ends the words of a lie that answers with true and 1 besides.
 const andTrue = ", and true and 1"
 
+// object reports whether a type is that of pointers to objects that stay with the delivery.
+func (t form) object() bool { return t.kind == "ptr" && len(t.of) == 1 && t.of[0].kind == "handle" }
+
 // hollow returns an object that would stay with the delivery, if one of its type did in the recording. Whatever is asked of it, or is
 // given it, ends the run: a test that only keeps it passes.
 func (r *replay) hollow(t form) (any, bool) {
 	for _, n := range slices.Sorted(maps.Keys(r.script.definitions)) {
 		tag, _ := tagged(r.script.definitions[n])
 		class, _ := receiverClass(r.script.definitions[n])
-		if tag == "h" && class[strings.LastIndexByte(class, '/')+1:] == t.name {
+		if tag == "h" && class[strings.LastIndexByte(class, '/')+1:] == strings.TrimPrefix(t.name, "*") {
 			is := r.fresh()
 			r.hollows[is] = true
 			return map[string]any{"h": []any{literal(is), class, map[string]any{}}}, true

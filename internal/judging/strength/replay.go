@@ -31,6 +31,7 @@ type replay struct {
 	trial    trial
 	told     bool           // the lie was told
 	hollows  map[int64]bool // objects of Go that a lie made
+	makes    bool           // lies make objects of Go for pointers, too: there is no recording that has some
 	recorded *exchange      // what is lied about
 	asks     int            // questions of the running test
 	strayed  bool           // something was asked that was never recorded

@@ -1,7 +1,6 @@
 package strength
 
 import (
-	"fmt"
 	"io"
 	"math/bits"
 	"slices"
@@ -69,38 +68,18 @@ func (x *Examination) of(run int) []*examined {
 func (x *Examination) Rounds(run int, conn io.ReadWriter, goes func()) error {
 	in := &rounds{x: x, r: newReplay(x.scripts[run], conn), tests: x.of(run), clean: map[*examined]func(){}}
 	defer in.end()
-	for {
-		raw, err := readFrame(conn)
-		if err != nil {
-			return nil // the examiner has ended
-		}
-		f, err := parse(raw)
-		if err != nil {
-			return fmt.Errorf("the examiner: %w", err)
-		}
-		if f.kind != request || !marks[f.op] {
-			if in.r.take(f) != nil {
-				return nil
-			}
-			continue
-		}
+	return in.r.converse(func(n notice) (value, over bool) {
 		goes()
-		id, _ := at(f.args, 0).(string)
-		value, over := false, false
-		switch f.op {
+		switch n.op {
 		case opTest:
-			over = !in.begin(id)
+			over = !in.begin(n.id)
 		case opDone:
-			passed, _ := at(f.args, 1).(bool)
-			clean, said := at(f.args, 2).(bool)
-			value, over = in.done(id, passed, said && !clean)
+			value, over = in.done(n.id, n.passed, n.unclean)
 		case opMore:
 			value = in.more()
 		}
-		if over || in.r.reply(f, frame{kind: answer, value: value}) != nil {
-			return nil
-		}
-	}
+		return value, over
+	}, in.r.take)
 }
 
 // more begins a round in which all is evaluated anew, if there is something to try.

@@ -402,6 +402,8 @@ func FuzzRounds(f *testing.F) {
 	f.Add("[0,1,0,\"test\",[\"a\"],{}]\n[0,2,0,\"done\",[\"a\",true,true],{}]\n[0,3,0,\"more\",[],{}]\n[0,4,0,\"test\",[\"a\"],{}]\n")
 	f.Add("[0,1,0,\"done\",[\"a\",true],{}]\n[0,1,0,\"test\",[7],{}]\n[0,1,0,\"test\",[\"b\"],{}]\n[0,1,0,\"test\",[\"a\"],{}]\n[0,1,0,\"test\",[\"a\"],{}]\n[0,1,0,\"done\",[\"b\",false],{}]\n")
 	f.Add("[0,1,0,\"more\",[],{}]\n[0,1,0,\"call\",[{\"k\":4},[1],{}],{\"s\":[[[\"int\",\"int\",[],0]],[[\"x\",\"array\",[[\"int\",\"int\",[],0]],99]]]}]\n[1,7,null,{}]\n[3,1,null,{}]\n")
+	f.Add("[0,1,0,\"import\",[\"src/m.js\",false,\"esm\"],{}]\n[0,1,0,\"test\",[\"a\"],{}]\n[0,2,0,\"op\",[\"keys\",{\"k\":2}],{}]\n[0,3,0,\"get\",[{\"k\":2},\"add\"],{}]\n[0,4,0,\"new\",[{\"k\":6},[]],{}]\n[0,5,0,\"get\",[{\"k\":10},{\"y\":\"iterator\"}],{}]\n[0,6,0,\"call\",[{\"k\":12},[]],{}]\n[0,7,0,\"test\",[\"a > b\"],{}]\n[0,8,0,\"done\",[\"a\",true],{}]\n")
+	f.Add("[0,1,0,\"get\",[\"x.y/q.ErrFull\",null],{\"s\":[[],[[\"error\",\"error\",[],0]]]}]\n[0,1,0,\"test\",[\"a\"],{}]\n[0,2,0,\"call\",[{\"g\":\"x.y/q.New\"},[],{}],{\"s\":[[],[[\"*q.Queue\",\"ptr\",[[\"q.Queue\",\"handle\",[],0]],0]]]}]\n[0,3,0,\"method\",[{\"k\":2},\"Pop\",[],{}],{\"s\":[[],[[\"int\",\"int\",[],0]]]}]\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, l := range []*Language{Python, JavaScript, Go} {
 			r := &Recording{}
@@ -417,6 +419,12 @@ func FuzzRounds(f *testing.F) {
 			judge.Close()
 			x.Left(0)
 			x.Result()
+			v := NewVetting(l, Words{Raised: []string{"Refused"}, Exported: []string{"add"}, Objects: []string{"x.y/q.Queue"}, Errors: []string{"*x.y/q.Full"}}, "")
+			judge = hostileExaminer(text)
+			_ = v.Rounds(0, judge, func() {})
+			judge.Close()
+			v.Left(0)
+			v.Result()
 		}
 	})
 }

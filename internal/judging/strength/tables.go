@@ -29,6 +29,7 @@ func pythonLies(thrown, _ []any) []*lie {
 		&lie{says: "a set of its first argument", needs: needsPlain, tell: func(r *replay, f frame) (frame, bool) {
 			return says(map[string]any{"S": []any{literal(r.fresh()), []any{at(r.script.arguments(f), 0)}}})
 		}})
+	table = append(table, &lie{says: "what it was given for a token of bytes", joint: true, needs: needsTag("b"), tell: byBytes})
 	table = append(table, &lie{says: "nothing to go through", ends: true, needs: needsStep, tell: func(r *replay, f frame) (frame, bool) {
 		class := "builtins.StopIteration"
 		if at(f.args, 0) == any("__anext__") {
@@ -111,7 +112,6 @@ func given() []*lie {
 		&lie{says: "the first argument of the call before", keeps: true, tell: func(r *replay, f frame) (frame, bool) { return says(r.earlier(len(r.calls)-1, false)) }},
 		&lie{says: "an argument of the first call", keeps: true, tell: func(r *replay, f frame) (frame, bool) { return says(r.earlier(0, true)) }},
 		&lie{says: "what it was given for a token", joint: true, needs: needsArgument(0), tell: byToken},
-		&lie{says: "what it was given for a token of bytes", joint: true, needs: needsTag("b"), tell: byBytes},
 	)
 }
 
