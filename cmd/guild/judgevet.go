@@ -129,15 +129,15 @@ func (p *program) showVetted(t exam.VettedTest, colour palette) {
 }
 
 // vetBundle vets the packed bundle of a job, before anybody is hired, and says what a verdict can become.
-func (p *program) vetBundle(ctx context.Context, o hireOptions, packed []byte) error {
+func (p *program) vetBundle(ctx context.Context, o hireOptions, packed []byte) (exam.Vetting, error) {
 	scratch, err := os.MkdirTemp("", "guild-vet-")
 	if err != nil {
-		return err
+		return exam.Vetting{}, err
 	}
 	defer os.RemoveAll(scratch)
 	file := filepath.Join(scratch, "bundle.nut")
 	if err := os.WriteFile(file, packed, 0o600); err != nil {
-		return err
+		return exam.Vetting{}, err
 	}
 	vet := vetOptions{keepGreen: o.KeepGreen}
 	hidden := filepath.Join(o.Source, nutshell.HiddenDir)
@@ -151,16 +151,16 @@ func (p *program) vetBundle(ctx context.Context, o hireOptions, packed []byte) e
 	v, err := p.vet(ctx, file, vet)
 	done()
 	if errors.Is(err, exam.ErrUndecided) {
-		return cli.WithHint(fmt.Errorf("a delivery could not be judged: %w", err), "correct the bundle; --unvetted sends it all the same")
+		return v, cli.WithHint(fmt.Errorf("a delivery could not be judged: %w", err), o.fixHint())
 	}
 	if err != nil {
-		return err
+		return v, err
 	}
 	if err := unfit(v); err != nil {
-		return cli.WithHint(err, "guild judge vet shows each test; --keep-green if the work must only not break them, --unvetted sends it all the same")
+		return v, cli.WithHint(err, o.unfitHint())
 	}
-	if !o.asJSON && v.Strength != guild.Strong && v.Strength != guild.Unverified {
+	if !o.asJSON && o.made == nil && v.Strength != guild.Strong && v.Strength != guild.Unverified {
 		fmt.Fprintf(p.err, "guild: a verdict on this can become %s at most; guild judge vet says why\n", v.Strength)
 	}
-	return nil
+	return v, nil
 }
