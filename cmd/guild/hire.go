@@ -42,6 +42,7 @@ type hireOptions struct {
 	KeepGreen bool // of vetOptions
 	Unvetted  bool // the tests are not vetted
 	asJSON    bool
+	ID        string // of the job; empty for a new one, or that of the same hire if its end was not seen
 	projectOptions
 
 	packed []byte          // the bundle, if Source is not one
@@ -60,12 +61,12 @@ from the delivery, which makes a verdict strong; any other command is weak, and 
 nothing by itself. Changes that are not committed, untracked files, what .nutignore
 names, environment files and private keys are left out. Tests named by --hidden stay
 on this machine, also if git tracks them. hire shows what is sent, to whom and for
-how much at most, and asks once; --yes answers, and --dry-run only writes the bundle.
+how much at most, and asks once; --yes answers, --dry-run only writes the bundle.
 When the job is accepted, guild job diff shows the work, and guild job apply commits
 it.
 
-hire also takes a task bundle, a directory with a nutshell.json or a .nut file, which
-says itself what is to be done and how it is judged. It asks nothing then.
+hire also takes a task bundle, a directory with a nutshell.json or a .nut file. It
+says itself what is to be done and how it is judged, and nothing is asked then.
 
 First it vets the tests, as guild judge vet does, and sends nothing if they are not
 fit to judge by. --keep-green and --unvetted say otherwise.
@@ -81,6 +82,9 @@ With --criticality several providers do the job at the same time: medium asks tw
 and takes the first accepted delivery; high asks three, two of which must agree;
 critical asks five, three of which must agree. It costs two, three or five times
 as much. Remaining providers are cancelled once a quorum agrees.
+
+A hire that was interrupted, or whose node died, is the same job if it is repeated,
+until its end was shown; with --id also after that.
 
 --open first asks everybody for an offer, without showing the bundle, and then
 hires the best of those that answered.
@@ -157,6 +161,7 @@ func (p *program) hireCommand() *cobra.Command {
 	f.StringArrayVar(&o.Inputs, "input", nil, "something to work on beside the bundle (repeatable)")
 	f.StringVar(&o.Type, "type", "", "the job type, as oa.sandbox_run.v1: the file is its request")
 	f.StringVarP(&o.Output, "output", "o", "", "with --type: file for the result that is accepted; with --dry-run: for the bundle")
+	f.StringVar(&o.ID, "id", "", "of the job, 32 hex digits: hiring again with it is the same job")
 	f.StringVar(&o.Test, "test", "", "of a project: the command that runs its tests (default: found)")
 	f.StringArrayVar(&o.Hidden, "hidden", nil, "of a project: a file or folder of tests that stay here (repeatable)")
 	f.BoolVarP(&o.Yes, "yes", "y", false, "of a project: send without asking")
@@ -230,21 +235,28 @@ func (p *program) hireAt(ctx context.Context, client *control.Client, fresh bool
 			return err
 		}
 	}
-	job, err := p.order(ctx, client, o, providers, l)
+	mark, err := p.markHire(o, l.bundle)
 	if err != nil {
 		return err
 	}
-	if err := o.explained(p.telling(o).watch(ctx, client, job, o.asJSON), job); err != nil {
+	job, err := p.order(ctx, client, o, mark.id, providers, l)
+	if err != nil {
+		if _, answered := errors.AsType[*control.ProblemError](err); answered {
+			mark.remove()
+		}
 		return err
 	}
-	switch {
-	case o.Type != "":
-		return p.showResult(ctx, client, job, o.Output, o.asJSON)
-	case o.asJSON:
-		return nil
+	ended, err := p.telling(o).watch(ctx, client, job, o.asJSON)
+	if isEnded(ended) {
+		mark.remove()
 	}
-	_, err = fmt.Fprintf(p.out, "the work: guild job fetch %s --to DIR\n", short(job.ID))
-	return err
+	if err := o.explained(err, job); err != nil {
+		return err
+	}
+	if o.Type != "" {
+		return p.showResult(ctx, client, job, o.Output, o.asJSON)
+	}
+	return nil
 }
 
 // load holds the files that go with a job.
@@ -277,8 +289,9 @@ func (p *program) load(ctx context.Context, o hireOptions) (l load, err error) {
 }
 
 // order opens the job with the node.
-func (p *program) order(ctx context.Context, client *control.Client, o hireOptions, providers []string, l load) (job control.Job, err error) {
+func (p *program) order(ctx context.Context, client *control.Client, o hireOptions, id guild.JobID, providers []string, l load) (job control.Job, err error) {
 	hire := control.Hire{
+		ID:   id.String(),
 		Task: o.Task, Providers: providers, Timeout: o.Timeout.Milliseconds(),
 		Bid: o.Bid, Tries: o.Tries, Private: o.Private,
 		Criticality: o.Level, Compare: o.Compare, Open: o.Open,
@@ -310,6 +323,11 @@ func (p *program) order(ctx context.Context, client *control.Client, o hireOptio
 func (o hireOptions) check() error {
 	if o.Timeout > 0 && o.Timeout < time.Second {
 		return fmt.Errorf("--timeout %v is less than a second", o.Timeout)
+	}
+	if o.ID != "" {
+		if _, err := guild.ParseJobID(o.ID); err != nil {
+			return fmt.Errorf("--id: %w", err)
+		}
 	}
 	if o.Output != "" && o.Type == "" && !o.DryRun {
 		return errors.New("--output is for the result of a typed job, or for the bundle of --dry-run")

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"charm.land/lipgloss/v2"
+
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
@@ -44,6 +46,9 @@ func (p *program) asProject(ctx context.Context, o hireOptions) (hireOptions, fu
 	nothing := func() {}
 	info, err := os.Stat(o.Source)
 	_, manifest := os.Lstat(filepath.Join(o.Source, nutshell.ManifestFile))
+	if errors.Is(err, fs.ErrNotExist) && o.Type == "" {
+		return o, nothing, cli.WithHint(cli.Usage(err), "name the directory of a project or of a bundle, or a .nut file")
+	}
 	isProject := o.Type == "" && err == nil && info.IsDir() && errors.Is(manifest, fs.ErrNotExist)
 	if !isProject {
 		if o.Sentence != "" || o.Test != "" || len(o.Hidden) > 0 {
@@ -283,13 +288,18 @@ func highest(o hireOptions, known control.Prospect) string {
 	return text
 }
 
+// offerColumns is the width of the text in an offer, so that it fits a terminal of 80 columns.
+const offerColumns = 68
+
 // showOffer prints what is sent. to and price are empty if nothing is.
 func (p *program) showOffer(o hireOptions, l load, v exam.Vetting, to, price string) {
 	m := o.made
 	lines := func(name string, texts ...string) {
 		for _, text := range texts {
-			fmt.Fprintf(p.out, "%-10s %s\n", name, cli.Clean(text))
-			name = ""
+			for line := range strings.Lines(lipgloss.Wrap(cli.Clean(text), offerColumns, "")) {
+				fmt.Fprintf(p.out, "%-10s %s\n", name, strings.TrimRight(line, " \n"))
+				name = ""
+			}
 		}
 	}
 	n := len(m.Files) + len(m.Tests)

@@ -63,7 +63,8 @@ func (p *program) jobWatchCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.watch(cmd.Context(), client, job, cli.AsJSON(cmd))
+			_, err = p.watch(cmd.Context(), client, job, cli.AsJSON(cmd))
+			return err
 		})
 	}
 	return cmd

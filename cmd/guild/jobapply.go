@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -152,11 +151,11 @@ has the job and its receipt as trailers. What changed in the repository meanwhil
 merged; conflicts are shown as git does, and git cherry-pick --continue or --abort
 goes on from there.
 
-It refuses a working tree with changes that are not committed. Your tests stay yours:
-a delivered version of one is left out, and so is a directory .git. Files that run by
-themselves, such as those of CI, git hooks, .envrc, conftest.py, package.json and
-editor tasks, are listed and asked for; --yes takes them. No hook runs. A delivery
-that was not accepted is only taken with --rejected.
+It refuses a working tree with changes that are not committed. Your tests stay as
+they are: a delivered version of one is left out, and so is a directory .git. Files
+that run by themselves, such as those of CI, git hooks, .envrc, conftest.py,
+package.json and editor tasks, are listed and asked for; --yes takes them. No hook
+runs. A delivery that was not accepted is only taken with --rejected.
 
 JOB is a job's id or the beginning of one.`,
 		Example: "  guild job apply 5f21c9aa\n  guild job apply 5f21c9aa --branch guild/5f21c9aa",
@@ -271,7 +270,7 @@ func (p *program) mayRun(ctx context.Context, c control.Changes, yes, asJSON boo
 	}
 	ask, err := p.nut().Asker(ctx)
 	if asJSON || err != nil {
-		err := fmt.Errorf("nothing was changed: %s by themselves", cli.Count(n, "delivered file runs", "delivered files run"))
+		err := fmt.Errorf("nothing was changed: %s", cli.Count(n, "delivered file runs by itself", "delivered files run by themselves"))
 		return cli.WithHint(cli.Usage(err), "look at them with guild job diff "+short(c.Job)+"; --yes takes them")
 	}
 	take, err := ask.Yes("Take them?")
@@ -367,7 +366,7 @@ func (p *program) openWith(ctx context.Context, dir string) error {
 		}
 		cmd := exec.CommandContext(ctx, path, append(words[1:], dir)...)
 		cmd.Stdin, cmd.Stderr = p.in, p.err
-		cmd.Stdout = io.Writer(p.err) // standard output is for what the verb prints
+		cmd.Stdout = p.err // standard output is for what the verb prints
 		if out, ok := p.out.(*os.File); ok && cli.IsTerminal(out) {
 			cmd.Stdout = out
 		}

@@ -14,6 +14,7 @@ import (
 	"guild/internal/cli"
 	"guild/internal/judging/exam"
 	"guild/internal/judging/sandbox"
+	"guild/internal/step/judge"
 	"guild/nutshell"
 )
 
@@ -42,12 +43,7 @@ usage.`,
 		Example: "  guild judge vet ./my-task\n  guild judge vet ./my-task --json | jq .strength",
 		Args:    cli.OneArg("a bundle"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
-		done := func() {}
-		if !cli.AsJSON(cmd) {
-			done = p.waiting(func() string { return "vetting" })
-		}
-		v, err := p.vet(cmd.Context(), args[0], o)
-		done()
+		v, err := p.vetting(cmd.Context(), args[0], o, cli.AsJSON(cmd))
 		if err != nil {
 			return nil, err
 		}
@@ -57,6 +53,17 @@ usage.`,
 	cmd.Flags().StringVar(&o.hidden, "hidden", "", "directory of the hidden tests (default: the bundle's tests/hidden)")
 	cmd.Flags().BoolVar(&o.keepGreen, "keep-green", false, "no test needs to fail on the bundle's own files")
 	return cmd
+}
+
+// vetting is vet, and shows meanwhile what runs, unless quiet is set.
+func (p *program) vetting(ctx context.Context, bundle string, o vetOptions, quiet bool) (exam.Vetting, error) {
+	shown := &judge.Activity{Now: p.now}
+	done := func() {}
+	if !quiet {
+		done = p.waiting(doing("vetting the tests", shown))
+	}
+	defer done()
+	return p.vet(exam.Telling(ctx, shown.Note), bundle, o)
 }
 
 // vet vets the criteria of a bundle, which is a directory or a .nut file.
@@ -75,7 +82,7 @@ func (p *program) vet(ctx context.Context, bundle string, o vetOptions) (exam.Ve
 	if _, unknown := errors.AsType[*sandbox.UnusableError](err); !unknown {
 		return v, err
 	}
-	j, err := p.openJudge(ctx, o.tier, nil)
+	j, err := p.openJudge(ctx, o.tier)
 	if err != nil {
 		return exam.Vetting{}, err
 	}
@@ -144,12 +151,7 @@ func (p *program) vetBundle(ctx context.Context, o hireOptions, packed []byte) (
 	if info, err := os.Stat(hidden); err == nil && info.IsDir() {
 		vet.hidden = hidden
 	}
-	done := func() {}
-	if !o.asJSON {
-		done = p.waiting(func() string { return "vetting the tests" })
-	}
-	v, err := p.vet(ctx, file, vet)
-	done()
+	v, err := p.vetting(ctx, file, vet, o.asJSON)
 	if errors.Is(err, exam.ErrUndecided) {
 		return v, cli.WithHint(fmt.Errorf("a delivery could not be judged: %w", err), o.fixHint())
 	}

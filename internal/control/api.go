@@ -147,6 +147,7 @@ type Attempt struct {
 	Planned   int64          `json:"planned"`            // Unix ms
 	Delivery  string         `json:"delivery,omitempty"` // hash of the delivery bundle
 	Verdict   *guild.Verdict `json:"verdict,omitempty"`
+	Price     int64          `json:"price_msat,omitempty"` // that the provider asked for
 	Receipt   string         `json:"receipt,omitempty"`
 	TrustFrom *float64       `json:"trust_from,omitempty"`
 	TrustTo   *float64       `json:"trust_to,omitempty"`
@@ -214,7 +215,7 @@ type Update struct {
 	At       int64  `json:"at"` // Unix ms
 	Job      string `json:"job"`
 	Step     string `json:"step"`               // one of Steps
-	Event    string `json:"event"`              // the fact's name, or "ended"
+	Event    string `json:"event"`              // the fact's name, "ended", or "judging", which is in no journal and has no Seq
 	State    string `json:"state"`              // start, progress, done or failed
 	Text     string `json:"text"`               // for a person, one line
 	Attempt  string `json:"attempt,omitempty"`  // id of the request event
@@ -222,6 +223,12 @@ type Update struct {
 	Name     string `json:"name,omitempty"`
 	Ended    *Job   `json:"ended,omitempty"` // with "ended": the job as it came out
 }
+
+// judgingEvent is the Event of an Update that says what the judge is at.
+const judgingEvent = "judging"
+
+// IsPassing reports whether an update is about a moment only: what the judge is at.
+func (u Update) IsPassing() bool { return u.Event == judgingEvent }
 
 // Record is one entry of GET /v1/journal[?since=SEQ|RFC3339&subject=PREFIX] (x-ndjson) and GET /v1/journal/{seq}.
 type Record struct {

@@ -32,7 +32,7 @@ type criteria struct {
 }
 
 // describe writes what says what is to be done: the criteria, the requirements and the manifest.
-func (m *maker) describe(ctx context.Context) error {
+func (m *maker) describe(context.Context) error {
 	if m.plan.framework != "" {
 		if err := m.writeCriteria(); err != nil {
 			return err

@@ -163,7 +163,7 @@ func (m *maker) choose(ctx context.Context) error {
 	}
 	m.split(names)
 	if why := m.plan.apart(m.Tests); why != "" {
-		m.plan = plan{framework: shell, command: m.plan.command, weak: why}
+		m.plan = plan{framework: shell, command: m.plan.command, named: m.plan.named, weak: why}
 		m.split(names)
 	}
 	m.Framework, m.Command, m.Weak = m.plan.framework, m.plan.command, m.plan.weak

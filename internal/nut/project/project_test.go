@@ -104,6 +104,10 @@ func TestLayouts(t *testing.T) {
 			test: "make check", hidden: []string{"tests/b"}, files: []string{"Makefile", "a.rs", "tests/a", "tests/b"}, weak: true, task: "rust", script: "tests/run.sh",
 			want: []string{"files/Makefile", "files/a.rs", "tests/criteria.json", "tests/hidden/criteria.json", "tests/hidden/kept/tests/b", "tests/hidden/run.sh", "tests/kept/tests/a", "tests/run.sh"},
 		},
+		"a script": {
+			test: "sh ./check.sh -v", files: []string{"a.sh", "check.sh"}, weak: true, task: "shell", script: "tests/run.sh",
+			want: []string{"files/a.sh", "tests/criteria.json", "tests/kept/check.sh", "tests/run.sh"},
+		},
 		"a selection of pytest": {
 			test: "pytest -k x", files: []string{"a.py", "test_a.py"}, weak: true, task: "python", script: "tests/run.sh",
 			want: []string{"files/a.py", "tests/criteria.json", "tests/kept/test_a.py", "tests/run.sh"},

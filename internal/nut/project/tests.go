@@ -24,6 +24,7 @@ type plan struct {
 	framework string
 	command   string   // as it was given or found
 	paths     []string // in the project that the command names; all tests if empty
+	named     []string // files that another command may name, which no delivery replaces either
 	weak      string   // why the judge cannot run the command apart from the delivery; empty if it can
 }
 
@@ -33,6 +34,9 @@ var ErrNoTests = errors.New("no tests found")
 // parseCommand recognises a command that runs tests. npmTest is the test script of the project's package.json.
 func parseCommand(command, npmTest string) plan {
 	p := plan{framework: shell, command: command}
+	for _, word := range strings.Fields(command) {
+		p.named = append(p.named, path.Clean(word))
+	}
 	if strings.ContainsAny(command, "'\"\\$`;&|<>()*?{}#~\n") {
 		p.weak = "the judge runs it as it is, beside the delivery"
 		return p
@@ -68,7 +72,7 @@ func parseCommand(command, npmTest string) plan {
 		case !strings.HasPrefix(word, "-"):
 			p.paths = append(p.paths, strings.TrimSuffix(path.Clean(word), "/..."))
 		case !harmless.MatchString(word):
-			return plan{framework: shell, command: command, weak: fmt.Sprintf("%s with %s is run as it is, beside the delivery", p.framework, word)}
+			return plan{framework: shell, command: command, named: p.named, weak: fmt.Sprintf("%s with %s is run as it is, beside the delivery", p.framework, word)}
 		}
 	}
 	p.paths = slices.DeleteFunc(p.paths, func(p string) bool { return p == "." || p == "..." })
@@ -136,7 +140,7 @@ func (p plan) isTest(name string) bool {
 	case nodeTest, jest:
 		return scriptFile.MatchString(name) || testFolder.MatchString(name)
 	}
-	return pythonFile.MatchString(name) || path.Base(name) == "conftest.py" || goFile.MatchString(name) ||
+	return slices.Contains(p.named, name) || pythonFile.MatchString(name) || path.Base(name) == "conftest.py" || goFile.MatchString(name) ||
 		scriptFile.MatchString(name) || testFolder.MatchString(name) || strings.Contains("/"+name, "/testdata/")
 }
 
