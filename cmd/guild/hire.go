@@ -241,10 +241,7 @@ func (p *program) hireAt(ctx context.Context, client *control.Client, fresh bool
 	}
 	job, err := p.order(ctx, client, o, mark.id, providers, l)
 	if err != nil {
-		if _, answered := errors.AsType[*control.ProblemError](err); answered {
-			mark.remove()
-		}
-		return err
+		return mark.refused(err)
 	}
 	ended, err := p.telling(o).watch(ctx, client, job, o.asJSON)
 	if isEnded(ended) {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,13 +31,16 @@ func TestRepeatedHireIsOneJob(t *testing.T) {
 	w := newTown(t)
 	provider, home := w.settle("provider"), w.settle("customer")
 	w.mortalWork(provider, "greeting", hello, 0).says(t, "ready")
-	bundle := filepath.Join(w.dir, "greeting.nut")
-	if err := os.WriteFile(bundle, pack(t, greeting()), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	kills := 0
 	var named []string
 	for i := range hires {
+		files := greeting()
+		manifest := files["nutshell.json"]
+		manifest.Data = bytes.Replace(manifest.Data, []byte("Say hello"), fmt.Appendf(nil, "Say hello %d", i), 1)
+		bundle := filepath.Join(w.dir, "greeting.nut")
+		if err := os.WriteFile(bundle, pack(t, files), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		args := []string{"hire", bundle, "--home", home, "--unvetted"}
 		if i%2 == 0 {
 			named = append(named, guild.NewJobID().String())
@@ -74,7 +79,8 @@ func TestRepeatedHireIsOneJob(t *testing.T) {
 	mustAllBeDoneOnce(t, w, home, provider)
 }
 
-// hiredWithin runs a hire, kills it or the node that it uses after some time, and reports whether it had ended well by then.
+// hiredWithin runs a hire, kills it or the node that it uses after some time, and reports whether it has shown that the work
+// was accepted.
 func (w *town) hiredWithin(home string, own bool, life time.Duration, args []string) bool {
 	w.t.Helper()
 	var node *process
@@ -95,7 +101,13 @@ func (w *town) hiredWithin(home string, own bool, life time.Duration, args []str
 	}
 	state := hire.cmd.ProcessState
 	if state.Exited() && state.ExitCode() != exitAccepted && state.ExitCode() != exitFailed {
-		w.t.Fatalf("exit code %d: %s", state.ExitCode(), fmt.Sprint(hire.errs.String()))
+		w.t.Fatalf("exit code %d: %s", state.ExitCode(), hire.errs.String())
 	}
-	return state.Exited() && state.ExitCode() == exitAccepted
+	close(hire.lines) // it has ended
+	for line := range hire.lines {
+		if strings.HasPrefix(line, "accepted after ") {
+			return true
+		}
+	}
+	return false
 }

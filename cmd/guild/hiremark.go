@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"guild"
+	"guild/internal/cli"
+	"guild/internal/control"
 	"guild/internal/durable"
 )
 
@@ -50,6 +52,18 @@ func (p *program) markHire(o hireOptions, bundle []byte) (m hireMark, err error)
 	}
 	m.id = guild.NewJobID()
 	return m, durable.WriteBytes(m.file, []byte(m.id.String()+"\n"))
+}
+
+// refused returns the error for an order that the node did not answer with a job. Only one that makes no sense opens none
+// for sure, and is forgotten.
+func (m hireMark) refused(err error) error {
+	if problem, ok := errors.AsType[*control.ProblemError](err); ok && problem.Problem.Code == "usage" {
+		m.remove()
+	}
+	if isLost(err) {
+		return cli.WithHint(fmt.Errorf("the node died before it answered: %w", err), "hire again: it is the same job")
+	}
+	return err
 }
 
 // remove forgets the id.
