@@ -119,15 +119,16 @@ func (p program) completeness(tree fs.FS, packed bool) (check.Report, error) {
 	return r, err
 }
 
-// judged adds to a report why a delivery could not be judged. Without criteria the report says so already.
+// judged adds to a report why a delivery could not be judged. What is missing, and that there are no criteria, it says
+// already.
 func (p program) judged(tree fs.FS, r *check.Report) {
-	last := -1 // the last line about the acceptance
+	at := len(r.Items) // after the last line about the acceptance
 	for i, item := range r.Items {
+		if item.Mark == check.Missing || item.Field == "acceptance.test_scripts" {
+			return
+		}
 		if section, _, _ := strings.Cut(item.Field, "."); section == "acceptance" {
-			last = i
-			if item.Mark == check.Missing || item.Field == "acceptance.test_scripts" {
-				return
-			}
+			at = i + 1
 		}
 	}
 	fault, lacks := p.Judged(tree)
@@ -142,7 +143,7 @@ func (p program) judged(tree fs.FS, r *check.Report) {
 	for _, lack := range lacks {
 		more = append(more, check.Item{Field: "acceptance", Mark: check.Warning, Text: "acceptance: this machine cannot judge it — " + lack})
 	}
-	r.Items = slices.Insert(r.Items, last+1, more...)
+	r.Items = slices.Insert(r.Items, at, more...)
 }
 
 func (p program) checkOptions(tree fs.FS, packed bool) (check.Options, error) {
