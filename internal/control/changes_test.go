@@ -40,7 +40,7 @@ func TestWorkChanges(t *testing.T) {
 	}
 	id, _ := guild.ParseJobID(job.ID)
 	delivery := d.put(bundle(t, "delivery", map[string]string{
-		"delivery/artifacts/a.py": "b\n", "delivery/artifacts/b.py": "b\n", "delivery/artifacts/.envrc": "x\n", "delivery/artifacts/tests/test_a.py": "u\n"}))
+		"delivery/artifacts/a.py": "b\n", "delivery/artifacts/b.py": "b\n", "delivery/artifacts/conftest.py": "x\n", "delivery/artifacts/tests/test_a.py": "u\n"}))
 	a := nostr.ID{0xa1}
 	d.append(fact.JobSubject(id), fact.AttemptPlanned{Attempt: a, Job: id, Provider: alice, Request: nostr.Event{ID: a, PubKey: alice.PubKey}},
 		fact.AttemptDelivered{Attempt: a, Delivery: delivery, Size: 7})
@@ -54,8 +54,8 @@ func TestWorkChanges(t *testing.T) {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	for i, want := range []control.FileChange{
-		{Path: ".envrc", Change: "added", Runs: "the shell runs it on entering the directory"},
 		{Path: "a.py", Change: "changed", Added: 1, Removed: 1, Text: "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-a\n+b\n"},
+		{Path: "conftest.py", Change: "added", Runs: "it runs with the tests"},
 		{Path: "tests/test_a.py", Change: "changed", Added: 1, Removed: 1, LeftOut: "it is one of your tests, and the verdict is by yours"},
 	} {
 		got := c.Files[i]
