@@ -9,7 +9,7 @@ import (
 func TestReady(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
-		e     Engine
+		e     *Engine
 		fault string
 		lack  string
 	}{
@@ -20,8 +20,8 @@ func TestReady(t *testing.T) {
 		"a script":        {files: map[string]string{"tests/criteria.json": `{"criteria": [{"type": "shell", "script": "tests/a.sh"}]}`, "tests/a.sh": ""}},
 		"one test":        {files: map[string]string{"tests/criteria.json": `{"criteria": [{"type": "pytest", "script": "tests/test_a.py::test_b"}]}`, "tests/test_a.py": ""}},
 		"only a list":     {files: map[string]string{"nutshell.json": `{"acceptance": {"checklist": ["nice"]}}`}},
-		"no interpreter":  {files: map[string]string{"tests/criteria.json": `{"criteria": [{"type": "pytest"}]}`}, e: Engine{Python: "/nowhere/python3"}, lack: "Python is not installed"},
-		"no Go":           {files: map[string]string{"tests/criteria.json": `{"criteria": [{"type": "go-test"}]}`}, e: Engine{Go: "/nowhere/go"}, lack: "Go is not installed"},
+		"no interpreter":  {files: map[string]string{"tests/criteria.json": `{"criteria": [{"type": "pytest"}]}`}, e: &Engine{Python: "/nowhere/python3"}, lack: "Python is not installed"},
+		"no Go":           {files: map[string]string{"tests/criteria.json": `{"criteria": [{"type": "go-test"}]}`}, e: &Engine{Go: "/nowhere/go"}, lack: "Go is not installed"},
 		"jest of its own": {files: map[string]string{"tests/criteria.json": `{"criteria": [{"type": "jest"}]}`, "files/node_modules/jest/bin/jest.js": ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -29,7 +29,11 @@ func TestReady(t *testing.T) {
 			for file, content := range c.files {
 				tree[file] = &fstest.MapFile{Data: []byte(content)}
 			}
-			fault, lacks := c.e.Ready(tree)
+			e := c.e
+			if e == nil {
+				e = &Engine{}
+			}
+			fault, lacks := e.Ready(tree)
 			if (fault != nil) != (c.fault != "") || fault != nil && !strings.Contains(fault.Error(), c.fault) {
 				t.Errorf("fault %v, want %q", fault, c.fault)
 			}
