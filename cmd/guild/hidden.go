@@ -3,8 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -17,9 +17,9 @@ import (
 const hiddenManifest = `{"nutshell_version": "0.2.0", "bundle_type": "partial", "id": "nut-hidden", "task": {"title": "hidden tests"}}`
 
 // hiddenTests commits to the hidden tests of a task directory, keeps the salts beside them, and packs them for the
-// node. Without any, both results are nil.
-func hiddenTests(ctx context.Context, source string) ([]guild.Commitment, []byte, error) {
-	commitments, err := workdir.Commit(ctx, source, rand.Reader)
+// node. The salts of new ones are read from random. Without any, both results are nil.
+func hiddenTests(ctx context.Context, source string, random io.Reader) ([]guild.Commitment, []byte, error) {
+	commitments, err := workdir.Commit(ctx, source, random)
 	if err != nil || len(commitments) == 0 {
 		return nil, nil, err
 	}

@@ -3,12 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,9 +13,9 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
+	"guild/internal/judging/exam"
 	"guild/internal/step/jobs"
 	"guild/nutshell"
-	"guild/nutshell/ignore"
 	"guild/nutshell/vault"
 	"guild/oa"
 )
@@ -45,14 +42,31 @@ type hireOptions struct {
 	KeepGreen bool // of vetOptions
 	Unvetted  bool // the tests are not vetted
 	asJSON    bool
+	ID        string // of the job; empty for a new one, or that of the same hire if its end was not seen
+	projectOptions
 
 	packed []byte          // the bundle, if Source is not one
 	why    oa.Verification // the request's, where Level follows from it
 }
 
-const hireHelp = `hire packs a task bundle, asks a provider to do it, judges the delivery by the
-bundle's own acceptance criteria, and shows the progress until the job ends. It
+const hireHelp = `hire has work done in a project: a git repository, or any directory of source code.
+It sends the committed files with what is to be done, asks a provider, judges the
+delivery by the project's own tests, and shows the progress until the job ends. It
 uses the running node, or runs one until no job is open.
+
+  guild hire . --test 'pytest -q' "make the parser accept ISO dates"
+
+Without --test it looks for tests. pytest, node --test, jest and go test run apart
+from the delivery, which makes a verdict strong; any other command is weak, and pays
+nothing by itself. Changes that are not committed, untracked files, what .nutignore
+names, environment files and private keys are left out. Tests named by --hidden stay
+on this machine, also if git tracks them. hire shows what is sent, to whom and for
+how much at most, and asks once; --yes answers, --dry-run only writes the bundle.
+When the job is accepted, guild job diff shows the work, and guild job apply commits
+it.
+
+hire also takes a task bundle, a directory with a nutshell.json or a .nut file. It
+says itself what is to be done and how it is judged, and nothing is asked then.
 
 First it vets the tests, as guild judge vet does, and sends nothing if they are not
 fit to judge by. --keep-green and --unvetted say otherwise.
@@ -69,6 +83,9 @@ and takes the first accepted delivery; high asks three, two of which must agree;
 critical asks five, three of which must agree. It costs two, three or five times
 as much. Remaining providers are cancelled once a quorum agrees.
 
+A hire that was interrupted, or whose node died, is the same job if it is repeated,
+until its end was shown; with --id also after that.
+
 --open first asks everybody for an offer, without showing the bundle, and then
 hires the best of those that answered.
 
@@ -84,8 +101,6 @@ providers are asked, or --criticality does. The accepted result is printed, and
 all else goes to standard error; or it is written to --output. guild job result
 prints it again.
 
-When the job is accepted, guild job fetch writes the delivered files.
-
 Exit codes:
   0    accepted
   1    rejected, partly done, cancelled or parked (--json tells them apart); or the
@@ -100,19 +115,24 @@ Exit codes:
 func (p *program) hireCommand() *cobra.Command {
 	var o hireOptions
 	cmd := &cobra.Command{
-		Use:   "hire DIR|FILE.nut|REQUEST.json",
-		Short: "Hire a provider for a task bundle, and judge the delivery",
+		Use:   "hire DIR|FILE.nut|REQUEST.json [WHAT-IS-TO-BE-DONE]",
+		Short: "Have work done in a project or by a task bundle, and judge the delivery",
 		Long:  hireHelp,
-		Example: `  guild hire ./fix-the-parser
+		Example: `  guild hire . --test 'pytest -q' "make the parser accept ISO dates"
+  guild hire . --hidden tests/private --bid 21000 --yes "sort the report by date"
+  guild hire ./fix-the-parser
   guild hire task.nut --timeout 10m --bid 21000
   guild hire ./task --provider npub1… --private --json
   guild hire ./task --criticality high --compare json
   guild hire ./summary --input job:5f21ab03 --input url:https://example.com/data.csv
   guild hire ./task --release staging-db --release api-token
   guild hire --type oa.sandbox_run.v1 request.json --output result.json`,
-		Args: cli.OneArg("a directory or a .nut file, or with --type a request"),
+		Args: cli.Arity(cobra.RangeArgs(1, 2), "a directory or a .nut file, or with --type a request; and for a project what is to be done"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Source, o.asJSON = args[0], cli.AsJSON(cmd)
+			if len(args) > 1 {
+				o.Sentence = args[1]
+			}
 			return p.runHire(cmd.Context(), o)
 		},
 	}
@@ -140,7 +160,12 @@ func (p *program) hireCommand() *cobra.Command {
 	f.BoolVar(&o.Open, "open", false, "ask everybody for an offer first")
 	f.StringArrayVar(&o.Inputs, "input", nil, "something to work on beside the bundle (repeatable)")
 	f.StringVar(&o.Type, "type", "", "the job type, as oa.sandbox_run.v1: the file is its request")
-	f.StringVarP(&o.Output, "output", "o", "", "with --type: file for the result that is accepted")
+	f.StringVarP(&o.Output, "output", "o", "", "with --type: file for the result that is accepted; with --dry-run: for the bundle")
+	f.StringVar(&o.ID, "id", "", "of the job, 32 hex digits: hiring again with it is the same job")
+	f.StringVar(&o.Test, "test", "", "of a project: the command that runs its tests (default: found)")
+	f.StringArrayVar(&o.Hidden, "hidden", nil, "of a project: a file or folder of tests that stay here (repeatable)")
+	f.BoolVarP(&o.Yes, "yes", "y", false, "of a project: send without asking")
+	f.BoolVar(&o.DryRun, "dry-run", false, "write the bundle, and send nothing")
 	cli.Exclusive(cmd, "bid", "free")
 	cli.Exclusive(cmd, "keep-green", "unvetted")
 	cli.Exclusive(cmd, "type", "task")
@@ -167,30 +192,23 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--provider: %w", err))
 	}
+	o, done, err := p.asProject(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer done()
 	load, err := p.load(ctx, o)
 	if err != nil {
 		return err
+	}
+	if o.DryRun {
+		return p.dryRun(ctx, o, load)
 	}
 	client, own, err := p.anyNode(ctx)
 	if err != nil {
 		return err
 	}
-	var job control.Job
-	if providers, err = fullKeys(ctx, client, providers, own != nil); err == nil && o.packed == nil && !o.Unvetted {
-		err = p.vetBundle(ctx, o, load.bundle)
-	}
-	if err == nil {
-		job, err = p.order(ctx, client, o, providers, load)
-	}
-	if err == nil {
-		err = o.explained(p.telling(o).watch(ctx, client, job, o.asJSON), job)
-	}
-	if err == nil && o.Type != "" {
-		err = p.showResult(ctx, client, job, o.Output, o.asJSON)
-	}
-	if err == nil && o.Type == "" && !o.asJSON {
-		_, err = fmt.Fprintf(p.out, "the work: guild job fetch %s --to DIR\n", short(job.ID))
-	}
+	err = p.hireAt(ctx, client, own != nil, o, providers, load)
 	if own == nil {
 		return err
 	}
@@ -200,10 +218,49 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 	return errors.Join(err, own())
 }
 
+// hireAt opens the job at a node, fresh if that was started for it, and follows it to its end.
+func (p *program) hireAt(ctx context.Context, client *control.Client, fresh bool, o hireOptions, providers []string, l load) error {
+	providers, err := fullKeys(ctx, client, providers, fresh)
+	if err != nil {
+		return err
+	}
+	var vetted exam.Vetting
+	if o.packed == nil && !o.Unvetted {
+		if vetted, err = p.vetBundle(ctx, o, l.bundle); err != nil {
+			return err
+		}
+	}
+	if o.made != nil {
+		if err := p.agree(ctx, client, fresh, o, l, vetted); err != nil {
+			return err
+		}
+	}
+	mark, err := p.markHire(o, l.bundle)
+	if err != nil {
+		return err
+	}
+	job, err := p.order(ctx, client, o, mark.id, providers, l)
+	if err != nil {
+		return mark.refused(err)
+	}
+	ended, err := p.telling(o).watch(ctx, client, job, o.asJSON)
+	if isEnded(ended) {
+		mark.remove()
+	}
+	if err := o.explained(err, job); err != nil {
+		return err
+	}
+	if o.Type != "" {
+		return p.showResult(ctx, client, job, o.Output, o.asJSON)
+	}
+	return nil
+}
+
 // load holds the files that go with a job.
 type load struct {
 	bundle, hidden []byte
-	credentials    *vault.Vault // nil without any
+	skipped        []nutshell.Skipped // files that were left out of the bundle
+	credentials    *vault.Vault       // nil without any
 }
 
 func (p *program) load(ctx context.Context, o hireOptions) (l load, err error) {
@@ -213,18 +270,25 @@ func (p *program) load(ctx context.Context, o hireOptions) (l load, err error) {
 	if l.credentials, err = p.credentials(ctx, o.Source, o.Release); err != nil {
 		return load{}, err
 	}
-	commitments, hidden, err := hiddenTests(ctx, o.Source)
+	random := rand.Reader
+	if o.made != nil && len(o.made.Hidden) > 0 {
+		if random, err = p.salts(o.made.Secret); err != nil {
+			return load{}, err
+		}
+	}
+	commitments, hidden, err := hiddenTests(ctx, o.Source, random)
 	if err != nil {
 		return load{}, err
 	}
 	l.hidden = hidden
-	l.bundle, err = packBundle(ctx, o.Source, commitments)
+	l.bundle, l.skipped, err = packBundle(ctx, o.Source, commitments)
 	return l, err
 }
 
 // order opens the job with the node.
-func (p *program) order(ctx context.Context, client *control.Client, o hireOptions, providers []string, l load) (job control.Job, err error) {
+func (p *program) order(ctx context.Context, client *control.Client, o hireOptions, id guild.JobID, providers []string, l load) (job control.Job, err error) {
 	hire := control.Hire{
+		ID:   id.String(),
 		Task: o.Task, Providers: providers, Timeout: o.Timeout.Milliseconds(),
 		Bid: o.Bid, Tries: o.Tries, Private: o.Private,
 		Criticality: o.Level, Compare: o.Compare, Open: o.Open,
@@ -257,8 +321,13 @@ func (o hireOptions) check() error {
 	if o.Timeout > 0 && o.Timeout < time.Second {
 		return fmt.Errorf("--timeout %v is less than a second", o.Timeout)
 	}
-	if o.Output != "" && o.Type == "" {
-		return errors.New("--output is for the result of a typed job: name its --type")
+	if o.ID != "" {
+		if _, err := guild.ParseJobID(o.ID); err != nil {
+			return fmt.Errorf("--id: %w", err)
+		}
+	}
+	if o.Output != "" && o.Type == "" && !o.DryRun {
+		return errors.New("--output is for the result of a typed job, or for the bundle of --dry-run")
 	}
 	terms := jobs.Order{
 		Kind:    5000, // the node chooses it by the task
@@ -296,60 +365,4 @@ func (p *program) anyNode(ctx context.Context) (client *control.Client, own func
 		return nil, nil, err
 	}
 	return startOwnNode(ctx, c, id, nodeOptions{Log: p.logger(p.err)})
-}
-
-// packBundle returns the bundle as it goes out: a directory is packed, a file is taken as it is.
-func packBundle(ctx context.Context, source string, hidden []guild.Commitment) ([]byte, error) {
-	info, err := os.Stat(source)
-	if err != nil {
-		return nil, cli.Usage(err)
-	}
-	if !info.IsDir() {
-		if filepath.Ext(source) != ".nut" {
-			hint := "give a directory with a nutshell.json, or a .nut file"
-			if filepath.Ext(source) == ".json" {
-				hint = "if it is the request of a typed job, name the job type with --type; guild oa ls lists them"
-			}
-			return nil, cli.WithHint(cli.Usage(fmt.Errorf("%s is not a bundle", source)), hint)
-		}
-		return os.ReadFile(source)
-	}
-	var b bytes.Buffer
-	err = packDir(ctx, source, &b, hidden)
-	switch {
-	case errors.Is(err, nutshell.ErrNoManifest):
-		return nil, cli.WithHint(cli.Usage(fmt.Errorf("%s is not a bundle: no nutshell.json", source)), "every bundle starts with a nutshell.json; examples/ has some")
-	case err != nil:
-		return nil, fmt.Errorf("pack %s: %w", source, err)
-	}
-	return b.Bytes(), nil
-}
-
-// packDir packs a directory without what its .nutignore names and without its vault, which travels beside the bundle.
-func packDir(ctx context.Context, dir string, to io.Writer, hidden []guild.Commitment) error {
-	tree := os.DirFS(dir)
-	raw, err := fs.ReadFile(tree, nutshell.ManifestFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nutshell.ErrNoManifest
-	}
-	if err != nil {
-		return err
-	}
-	m, err := nutshell.ParseManifest(raw)
-	if err != nil {
-		return err
-	}
-	if raw, err = fs.ReadFile(tree, ignore.File); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	patterns, err := ignore.Parse(raw)
-	if err != nil {
-		return err
-	}
-	beside := m.Credentials().Vault != ""
-	o := nutshell.Options{
-		Hidden: hidden, Exclude: patterns.Match, VaultBeside: beside, InsecurePlaintext: beside, // the vault stays here
-	}
-	_, err = nutshell.Pack(ctx, tree, to, o)
-	return err
 }

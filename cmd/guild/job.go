@@ -19,8 +19,8 @@ import (
 func (p *program) jobCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "job",
-		Short:   "Look at jobs, watch or cancel them, fetch deliveries",
-		Example: "  guild job ls\n  guild job watch 5f21c9aa\n  guild job fetch 5f21c9aa --to work",
+		Short:   "Look at jobs, watch or cancel them, take over the work",
+		Example: "  guild job ls\n  guild job watch 5f21c9aa\n  guild job diff 5f21c9aa\n  guild job apply 5f21c9aa",
 	}, p.jobLsCommand(),
 		call(p, p.reading, control.OneJob, jobVerb("show", "Show one job with its attempts and verdicts"), p.showJob),
 		p.jobWatchCommand(),
@@ -29,7 +29,7 @@ func (p *program) jobCommand() *cobra.Command {
 				_, err := fmt.Fprintf(p.out, "job %s: %s\n", short(job.ID), cli.Clean(summary(job)))
 				return err
 			}),
-		p.jobFetchCommand(), p.jobResultCommand(), p.jobDisputeCommand())
+		p.jobDiffCommand(), p.jobApplyCommand(), p.jobFetchCommand(), p.jobOpenCommand(), p.jobResultCommand(), p.jobDisputeCommand())
 }
 
 // jobVerb describes a verb that takes one job.
@@ -63,7 +63,8 @@ func (p *program) jobWatchCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.watch(cmd.Context(), client, job, cli.AsJSON(cmd))
+			_, err = p.watch(cmd.Context(), client, job, cli.AsJSON(cmd))
+			return err
 		})
 	}
 	return cmd

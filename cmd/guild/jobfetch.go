@@ -16,6 +16,7 @@ import (
 	"guild/internal/cli"
 	"guild/internal/control"
 	"guild/internal/hand/workdir"
+	"guild/internal/nut/project"
 	"guild/nutshell"
 )
 
@@ -51,8 +52,7 @@ JOB is a job's id or the beginning of one.`,
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&o.Dir, "to", "", "directory to make (default: the beginning of the job's id)")
-	flags.StringVar(&o.Attempt, "attempt", "", "which attempt, when there are several")
-	flags.BoolVar(&o.Rejected, "rejected", false, "write what was not accepted, too")
+	o.workFlags(cmd)
 	return cmd
 }
 
@@ -162,7 +162,7 @@ func (m *fetched) write(ctx context.Context, packed []byte) error {
 		name, inside := strings.CutPrefix(e.Path, nutshell.ArtifactsDir+"/")
 		switch {
 		case !inside:
-		case isOfGit(name):
+		case project.IsOfGit(name):
 			m.LeftOut = append(m.LeftOut, name)
 		default:
 			m.Files = append(m.Files, fetchedFile{Path: name, Size: e.Size, SHA256: e.Hash.Hex()})
@@ -173,7 +173,7 @@ func (m *fetched) write(ctx context.Context, packed []byte) error {
 	}
 	err = workdir.UnpackSome(ctx, b, m.Dir, func(name string) (string, bool) {
 		name, inside := strings.CutPrefix(name, nutshell.ArtifactsDir+"/")
-		return name, inside && !isOfGit(name)
+		return name, inside && !project.IsOfGit(name)
 	})
 	for _, taken := range []error{syscall.ENOTEMPTY, syscall.EEXIST, syscall.ENOTDIR, syscall.ELOOP} {
 		if errors.Is(err, taken) {
@@ -181,13 +181,6 @@ func (m *fetched) write(ctx context.Context, packed []byte) error {
 		}
 	}
 	return err
-}
-
-// isOfGit reports whether git, on any file system, would take a path for a part of its own directory.
-func isOfGit(name string) bool {
-	return slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool {
-		return strings.EqualFold(strings.TrimRight(part, ". "), ".git") || strings.EqualFold(part, "git~1")
-	})
 }
 
 // warnOfFetched warns of what is risky in files that were written.
@@ -198,14 +191,10 @@ func (p *program) warnOfFetched(job control.Job, a control.Attempt, made fetched
 	if len(made.LeftOut) > 0 {
 		fmt.Fprintf(p.err, "warning: left out, since git runs what is there: %s\n", cli.Cut(cli.Clean(strings.Join(made.LeftOut, ", ")), 200))
 	}
-	var foreign []string
 	for _, f := range made.Files {
-		if workdir.IsForeign(f.Path) {
-			foreign = append(foreign, f.Path)
+		if kind := project.RunsItself(f.Path); kind != "" {
+			fmt.Fprintf(p.err, "look at this first: %s: %s\n", cli.Clean(f.Path), kind)
 		}
-	}
-	if len(foreign) > 0 {
-		fmt.Fprintf(p.err, "warning: programs obey what is in these files; look at them first: %s\n", cli.Cut(cli.Clean(strings.Join(foreign, ", ")), 200))
 	}
 }
 

@@ -87,8 +87,9 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	if hearing.Delivery, err = opened(ctx, delivery, scratch); err != nil {
 		return nil, err
 	}
-	shown := activity{now: p.now}
-	j, err := p.openJudge(ctx, o.tier, shown.note)
+	shown := &judge.Activity{Now: p.now}
+	hearing.Progress = shown.Note
+	j, err := p.openJudge(ctx, o.tier)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	}
 	done := func() {}
 	if !o.quiet {
-		done = p.waiting(shown.text)
+		done = p.waiting(doing("judging", shown))
 	}
 	v, evidence, err := j.Hear(ctx, hearing)
 	done()
@@ -199,13 +200,22 @@ func opened(ctx context.Context, path, scratch string) (string, error) {
 }
 
 // openJudge opens the judge that the configuration of this home describes, or the default one.
-// It tells note what it is at, if that is not nil.
-func (p *program) openJudge(ctx context.Context, tier string, note func(step, test string, over bool)) (*judge.Judge, error) {
+func (p *program) openJudge(ctx context.Context, tier string) (*judge.Judge, error) {
 	c, err := p.config()
 	if err != nil {
 		return nil, err
 	}
-	return judge.Open(ctx, judge.Config{Tier: cmp.Or(tier, c.Judge.Tier), Analysis: c.Judge.Analysis, Cache: judgeCache(), Progress: note})
+	return judge.Open(ctx, judge.Config{Tier: cmp.Or(tier, c.Judge.Tier), Analysis: c.Judge.Analysis, Cache: judgeCache()})
+}
+
+// doing returns what p.waiting shows of the judge.
+func doing(verb string, a *judge.Activity) func() string {
+	return func() string {
+		if text := a.Text(); text != "" {
+			return verb + ": " + text
+		}
+		return verb
+	}
 }
 
 // judgeCache returns the directory for what makes judging faster, which all homes of a user share. It is empty if the

@@ -14,6 +14,7 @@ import (
 	"guild/internal/cli"
 	"guild/internal/judging/exam"
 	"guild/internal/judging/sandbox"
+	"guild/internal/step/judge"
 	"guild/nutshell"
 )
 
@@ -42,12 +43,7 @@ usage.`,
 		Example: "  guild judge vet ./my-task\n  guild judge vet ./my-task --json | jq .strength",
 		Args:    cli.OneArg("a bundle"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
-		done := func() {}
-		if !cli.AsJSON(cmd) {
-			done = p.waiting(func() string { return "vetting" })
-		}
-		v, err := p.vet(cmd.Context(), args[0], o)
-		done()
+		v, err := p.vetting(cmd.Context(), args[0], o, cli.AsJSON(cmd))
 		if err != nil {
 			return nil, err
 		}
@@ -57,6 +53,17 @@ usage.`,
 	cmd.Flags().StringVar(&o.hidden, "hidden", "", "directory of the hidden tests (default: the bundle's tests/hidden)")
 	cmd.Flags().BoolVar(&o.keepGreen, "keep-green", false, "no test needs to fail on the bundle's own files")
 	return cmd
+}
+
+// vetting is vet, and shows meanwhile what runs, unless quiet is set.
+func (p *program) vetting(ctx context.Context, bundle string, o vetOptions, quiet bool) (exam.Vetting, error) {
+	shown := &judge.Activity{Now: p.now}
+	done := func() {}
+	if !quiet {
+		done = p.waiting(doing("vetting the tests", shown))
+	}
+	defer done()
+	return p.vet(exam.Telling(ctx, shown.Note), bundle, o)
 }
 
 // vet vets the criteria of a bundle, which is a directory or a .nut file.
@@ -75,7 +82,7 @@ func (p *program) vet(ctx context.Context, bundle string, o vetOptions) (exam.Ve
 	if _, unknown := errors.AsType[*sandbox.UnusableError](err); !unknown {
 		return v, err
 	}
-	j, err := p.openJudge(ctx, o.tier, nil)
+	j, err := p.openJudge(ctx, o.tier)
 	if err != nil {
 		return exam.Vetting{}, err
 	}
@@ -129,38 +136,33 @@ func (p *program) showVetted(t exam.VettedTest, colour palette) {
 }
 
 // vetBundle vets the packed bundle of a job, before anybody is hired, and says what a verdict can become.
-func (p *program) vetBundle(ctx context.Context, o hireOptions, packed []byte) error {
+func (p *program) vetBundle(ctx context.Context, o hireOptions, packed []byte) (exam.Vetting, error) {
 	scratch, err := os.MkdirTemp("", "guild-vet-")
 	if err != nil {
-		return err
+		return exam.Vetting{}, err
 	}
 	defer os.RemoveAll(scratch)
 	file := filepath.Join(scratch, "bundle.nut")
 	if err := os.WriteFile(file, packed, 0o600); err != nil {
-		return err
+		return exam.Vetting{}, err
 	}
 	vet := vetOptions{keepGreen: o.KeepGreen}
 	hidden := filepath.Join(o.Source, nutshell.HiddenDir)
 	if info, err := os.Stat(hidden); err == nil && info.IsDir() {
 		vet.hidden = hidden
 	}
-	done := func() {}
-	if !o.asJSON {
-		done = p.waiting(func() string { return "vetting the tests" })
-	}
-	v, err := p.vet(ctx, file, vet)
-	done()
+	v, err := p.vetting(ctx, file, vet, o.asJSON)
 	if errors.Is(err, exam.ErrUndecided) {
-		return cli.WithHint(fmt.Errorf("a delivery could not be judged: %w", err), "correct the bundle; --unvetted sends it all the same")
+		return v, cli.WithHint(fmt.Errorf("a delivery could not be judged: %w", err), o.fixHint())
 	}
 	if err != nil {
-		return err
+		return v, err
 	}
 	if err := unfit(v); err != nil {
-		return cli.WithHint(err, "guild judge vet shows each test; --keep-green if the work must only not break them, --unvetted sends it all the same")
+		return v, cli.WithHint(err, o.unfitHint())
 	}
-	if !o.asJSON && v.Strength != guild.Strong && v.Strength != guild.Unverified {
+	if !o.asJSON && o.made == nil && v.Strength != guild.Strong && v.Strength != guild.Unverified {
 		fmt.Fprintf(p.err, "guild: a verdict on this can become %s at most; guild judge vet says why\n", v.Strength)
 	}
-	return nil
+	return v, nil
 }

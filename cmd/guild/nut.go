@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/judging/exam"
 	"guild/internal/nut"
 	"guild/internal/nut/host"
 )
@@ -26,6 +27,7 @@ func (p *program) nutCommand() *cobra.Command {
 func (p *program) nut() *host.Program {
 	return &host.Program{
 		Name: "guild nut", In: p.in, Out: p.out, Err: p.err, Now: p.now, Random: rand.Reader, AskSecret: cli.AskSecret,
+		Judged: new(exam.Engine).Ready,
 		Signer: func(ctx context.Context) (nostr.Keyer, error) {
 			c, err := p.config()
 			if err != nil {

@@ -248,7 +248,7 @@ func (d *demo) meet(ctx context.Context) error {
 }
 
 func (d *demo) hire(ctx context.Context, h hiring) (control.Job, error) {
-	bundle, err := packBundle(ctx, filepath.Join(d.examples, h.bundle), nil)
+	bundle, _, err := packBundle(ctx, filepath.Join(d.examples, h.bundle), nil)
 	if err != nil {
 		return control.Job{}, err
 	}

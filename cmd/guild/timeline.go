@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"charm.land/lipgloss/v2"
 
@@ -183,7 +184,7 @@ func (t *timeline) lastLine(columns int, p palette) string {
 	if t.job.Ending == guild.JobAccepted {
 		style = p.good
 	}
-	return "  " + style.Render(cli.Cut(summary(t.job), columns-2)) + "\n"
+	return "  " + style.Render(cli.Cut(sentence(t.job), columns-2)) + "\n"
 }
 
 func (t *timeline) done() int {
@@ -204,9 +205,9 @@ func (t *timeline) stepLine(i, columns int, p palette) string {
 	}
 	at, width := t.place(s)
 	line += strings.Repeat(" ", at) + p.bar.Render(strings.Repeat("━", width)) + strings.Repeat(" ", barColumns-at-width)
-	took := ""
-	if s.state == "done" || s.state == "failed" {
-		took = fmt.Sprintf("%.1fs", float64(s.end-s.start)/1000)
+	took := fmt.Sprintf("%.1fs", float64(s.end-s.start)/1000)
+	if s.running() {
+		took = (time.Duration(max(0, t.now-s.start)) * time.Millisecond).Truncate(time.Second).String()
 	}
 	line += fmt.Sprintf("%7s  ", took)
 	return strings.TrimRight(line+cli.Cut(s.text, columns-barColumns-23), " ")
@@ -254,45 +255,4 @@ func (t *timeline) extent() (begin, total int64) {
 		end = max(end, t.now)
 	}
 	return begin, max(1, end-begin)
-}
-
-// summary describes a job in one line.
-func summary(job control.Job) string {
-	text := string(job.Ending)
-	if job.Ending == guild.Open {
-		text = "open"
-	}
-	for _, a := range job.Attempts {
-		isIt := a.ID == job.Chosen || job.Chosen == "" && job.Ending == endingOf(a)
-		if v := a.Verdict; v != nil && isIt {
-			text += fmt.Sprintf(" by %s: %d of %d passed", cli.Clean(nameOf(a)), v.Passed, v.Expected)
-			if a.Receipt != "" {
-				text += ", receipt " + cli.Clean(a.Receipt)
-			}
-			if job.Reason != "" && job.Criticality.Replicas() > 1 {
-				text += "; " + cli.Clean(job.Reason)
-			}
-			return text
-		}
-	}
-	if job.Reason != "" {
-		text += ": " + cli.Clean(job.Reason)
-	}
-	return text
-}
-
-// endingOf returns the ending of a job with only this attempt.
-func endingOf(a control.Attempt) guild.Ending {
-	if a.Verdict == nil {
-		return guild.Open
-	}
-	return guild.EndingOf([]guild.Attempt{{State: guild.StateFor(a.Verdict.Outcome)}})
-}
-
-// nameOf returns the name of an attempt's provider, or its npub without one.
-func nameOf(a control.Attempt) string {
-	if a.Name != "" {
-		return a.Name
-	}
-	return cli.ShortNpub(a.Npub)
 }

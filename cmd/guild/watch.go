@@ -19,20 +19,23 @@ import (
 var errLeft = errors.New("left")
 
 // watch shows a job until it ends, in the form that suits the output, and returns an error with the exit code
-// of its ending.
-func (p *program) watch(ctx context.Context, client *control.Client, job control.Job, asJSON bool) error {
+// of its ending. The job is that which has ended, if its end was shown.
+func (p *program) watch(ctx context.Context, client *control.Client, job control.Job, asJSON bool) (control.Job, error) {
 	ended, err := p.follow(ctx, client, job, asJSON)
+	if err == nil && isEnded(ended) && !asJSON {
+		p.showEnding(ended)
+	}
 	if errors.Is(err, errLeft) || ctx.Err() != nil && !isEnded(ended) {
-		return interrupted(job.ID)
+		return control.Job{}, interrupted(job.ID)
 	}
 	if isLost(err) {
 		lost := fmt.Errorf("the connection to the node was lost; job %s goes on when the node is started again", short(job.ID))
-		return cli.WithHint(lost, "guild up, then guild job watch "+short(job.ID))
+		return control.Job{}, cli.WithHint(lost, "guild up, then guild job watch "+short(job.ID))
 	}
 	if err != nil {
-		return err
+		return control.Job{}, err
 	}
-	return endingError(ended)
+	return ended, endingError(ended)
 }
 
 // isLost reports whether the connection to the node was lost.
@@ -57,6 +60,9 @@ func (p *program) follow(ctx context.Context, client *control.Client, job contro
 	}
 	fmt.Fprintf(p.out, "job %s  %s\n", short(job.ID), cli.Clean(job.Task))
 	return writeUpdates(updates, func(u control.Update) error {
+		if u.IsPassing() {
+			return nil
+		}
 		_, err := fmt.Fprintln(p.out, eventLine(u))
 		return err
 	})

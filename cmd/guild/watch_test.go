@@ -54,12 +54,12 @@ func TestWatchWithoutTerminal(t *testing.T) {
 	t.Setenv("TZ", "UTC")
 	var out bytes.Buffer
 	p := &program{out: &out, err: io.Discard}
-	err := p.watch(t.Context(), watched(t, endedAs(guild.JobRejected)), python, false)
+	_, err := p.watch(t.Context(), watched(t, endedAs(guild.JobRejected)), python, false)
 	if codeOf(err) != exitFailed {
 		t.Errorf("exit %d: %v", codeOf(err), err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 9 || lines[0] != "job 5f21c9aa  python" {
+	if len(lines) != 10 || lines[0] != "job 5f21c9aa  python" || lines[9] != "rejected; nothing was paid" {
 		t.Fatalf("%q", lines)
 	}
 	want := fmt.Sprintf("%s request   asked able", clock(noon+800))
@@ -71,7 +71,7 @@ func TestWatchWithoutTerminal(t *testing.T) {
 func TestWatchWithJSONWritesEachUpdate(t *testing.T) {
 	var out bytes.Buffer
 	p := &program{out: &out}
-	if err := p.watch(t.Context(), watched(t, endedAs(guild.JobAccepted)), python, true); err != nil {
+	if ended, err := p.watch(t.Context(), watched(t, endedAs(guild.JobAccepted)), python, true); err != nil || !isEnded(ended) {
 		t.Error(err)
 	}
 	last := control.Update{}
@@ -147,7 +147,10 @@ func TestTerminalWatchIsLeft(t *testing.T) {
 			client := watched(t, tale(begun()...))
 			p := &program{in: screen, out: screen}
 			over := make(chan error, 1)
-			go func() { over <- p.watch(t.Context(), client, python, false) }()
+			go func() {
+				_, err := p.watch(t.Context(), client, python, false)
+				over <- err
+			}()
 			read(t, person, "able works")
 			person.WriteString(key)
 			go io.Copy(io.Discard, person)
@@ -165,7 +168,10 @@ func TestTerminalWatchToEnd(t *testing.T) {
 	client := watched(t, endedAs(guild.JobViolated))
 	p := &program{in: screen, out: screen}
 	over := make(chan error, 1)
-	go func() { over <- p.watch(t.Context(), client, python, false) }()
+	go func() {
+		_, err := p.watch(t.Context(), client, python, false)
+		over <- err
+	}()
 	shown := read(t, person, "violated")
 	go io.Copy(io.Discard, person)
 	if err := <-over; codeOf(err) != exitViolation {

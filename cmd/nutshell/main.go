@@ -13,6 +13,7 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/config"
+	"guild/internal/judging/exam"
 	"guild/internal/nut"
 	"guild/internal/nut/host"
 )
@@ -33,7 +34,7 @@ func run(args []string) int {
 func rootCommand() *cobra.Command {
 	p := &host.Program{
 		Name: "nutshell", In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Now: time.Now, Random: rand.Reader,
-		Signer: signer, ConfigDir: configDir, AskSecret: cli.AskSecret,
+		Signer: signer, ConfigDir: configDir, AskSecret: cli.AskSecret, Judged: new(exam.Engine).Ready,
 	}
 	root := cli.Root(&cobra.Command{
 		Use:     "nutshell",

@@ -55,6 +55,7 @@ type Hire struct {
 	Bid       int64    `json:"bid_msat,omitempty"`
 	Tries     int      `json:"tries,omitempty"` // providers asked in turn; as many as are named, or 3, when 0
 	Private   bool     `json:"private,omitempty"`
+	ID        string   `json:"id,omitempty"`      // of the job, 32 hex digits: hiring again with it is the same job; a new one when empty
 	Kind      int      `json:"kind,omitempty"`    // NIP-90 kind; by the task when 0
 	Hidden    string   `json:"hidden,omitempty"`  // the hash of KeepHidden
 	Release   string   `json:"release,omitempty"` // the hash of KeepRelease
@@ -68,6 +69,14 @@ type Hire struct {
 	Class   string  `json:"class,omitempty"`   // of the task: critical-path, financial, experimental or background
 	Urgency string  `json:"urgency,omitempty"` // normal, urgent or critical: a computed bid rises with it
 	Target  float64 `json:"target,omitempty"`  // trust that a computed bid is meant for
+}
+
+// Prospect is the answer to GET /v1/prospect: who could be asked for a task, and for how much.
+type Prospect struct {
+	Task      string   `json:"task"`
+	Providers int      `json:"providers"` // services that offer it, also those that may not be asked now
+	Names     []string `json:"names"`     // of the first of them
+	Most      int64    `json:"most_msat"` // the highest bid that is computed for one of them
 }
 
 // Input is one input of a job beside its bundle: an i tag of NIP-90.
@@ -138,6 +147,7 @@ type Attempt struct {
 	Planned   int64          `json:"planned"`            // Unix ms
 	Delivery  string         `json:"delivery,omitempty"` // hash of the delivery bundle
 	Verdict   *guild.Verdict `json:"verdict,omitempty"`
+	Price     int64          `json:"price_msat,omitempty"` // that the provider asked for
 	Receipt   string         `json:"receipt,omitempty"`
 	TrustFrom *float64       `json:"trust_from,omitempty"`
 	TrustTo   *float64       `json:"trust_to,omitempty"`
@@ -145,6 +155,34 @@ type Attempt struct {
 	// Agrees is the id of the first accepted attempt of the job whose delivery agrees with this one: its own if no earlier
 	// one does. It is left out where nothing was compared.
 	Agrees string `json:"agrees,omitempty"`
+}
+
+// Changes is the answer to GET /v1/jobs/{id}/changes: what a delivery changes in the files of its request.
+type Changes struct {
+	Job      string       `json:"job"`
+	Attempt  string       `json:"attempt"`
+	Provider string       `json:"provider"` // npub
+	Name     string       `json:"name,omitempty"`
+	State    string       `json:"state"`    // of the attempt
+	Accepted bool         `json:"accepted"` // by the verdict, and so is the job
+	Receipt  string       `json:"receipt,omitempty"`
+	Prefix   string       `json:"prefix,omitempty"` // directory of the files in their repository, ending in a slash
+	Files    []FileChange `json:"files"`            // by path
+}
+
+// FileChange is a file in Changes.
+type FileChange struct {
+	Path    string `json:"path"`
+	Change  string `json:"change"` // added or changed
+	Size    int64  `json:"size"`   // bytes, as delivered
+	SHA256  string `json:"sha256"` // hex, as delivered
+	Mode    string `json:"mode"`   // 0644 or 0755
+	Added   int    `json:"lines_added"`
+	Removed int    `json:"lines_removed"`
+	Text    string `json:"text,omitempty"`        // unified diff; only of text
+	Note    string `json:"note,omitempty"`        // why there is no text
+	Runs    string `json:"runs_itself,omitempty"` // why it may run, or change what runs, without being started
+	LeftOut string `json:"left_out,omitempty"`    // why job apply leaves it out
 }
 
 // Exam is the judge's record of one attempt: GET /v1/jobs/{id}/evidence lists those of a job.
@@ -177,7 +215,7 @@ type Update struct {
 	At       int64  `json:"at"` // Unix ms
 	Job      string `json:"job"`
 	Step     string `json:"step"`               // one of Steps
-	Event    string `json:"event"`              // the fact's name, or "ended"
+	Event    string `json:"event"`              // the fact's name, "ended", or "judging", which is in no journal and has no Seq
 	State    string `json:"state"`              // start, progress, done or failed
 	Text     string `json:"text"`               // for a person, one line
 	Attempt  string `json:"attempt,omitempty"`  // id of the request event
@@ -185,6 +223,12 @@ type Update struct {
 	Name     string `json:"name,omitempty"`
 	Ended    *Job   `json:"ended,omitempty"` // with "ended": the job as it came out
 }
+
+// judgingEvent is the Event of an Update that says what the judge is at.
+const judgingEvent = "judging"
+
+// IsPassing reports whether an update is about a moment only: what the judge is at.
+func (u Update) IsPassing() bool { return u.Event == judgingEvent }
 
 // Record is one entry of GET /v1/journal[?since=SEQ|RFC3339&subject=PREFIX] (x-ndjson) and GET /v1/journal/{seq}.
 type Record struct {

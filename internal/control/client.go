@@ -87,6 +87,7 @@ func (h Hire) query() url.Values {
 	set("bid_msat", strconv.FormatInt(h.Bid, 10))
 	set("tries", strconv.Itoa(h.Tries))
 	set("private", strconv.FormatBool(h.Private))
+	set("id", h.ID)
 	set("kind", strconv.Itoa(h.Kind))
 	set("hidden", h.Hidden)
 	set("release", h.Release)

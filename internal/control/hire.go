@@ -59,6 +59,28 @@ func (s *Server) open(ctx context.Context, order jobs.Order) (Job, error) {
 	return s.jobNow(id), nil
 }
 
+// getProspect says who could be asked for a task, and for how much.
+func (s *Server) getProspect(r *http.Request) (Prospect, error) {
+	q := params{Values: r.URL.Query()}
+	o := jobs.Order{Task: q.Get("task"), Urgency: q.Get("urgency")}
+	if q.Get("target") != "0" {
+		o.Target = q.target()
+	}
+	if q.err != nil {
+		return Prospect{}, wrongUsage("", q.err)
+	}
+	o.Kind = s.c.Kind(o.Task)
+	services, most := s.c.Jobs.Prospect(o)
+	p := Prospect{Task: o.Task, Providers: len(services), Names: []string{}, Most: int64(most)}
+	for _, service := range services[:min(len(services), mostNames)] {
+		p.Names = append(p.Names, s.who(service))
+	}
+	return p, nil
+}
+
+// mostNames limits the names of a Prospect.
+const mostNames = 20
+
 // HintFor returns a hint for faults of an order, or "".
 func HintFor(faults jobs.Faults) string {
 	for _, f := range faults {
@@ -99,6 +121,11 @@ func (s *Server) order(r *http.Request) (jobs.Order, error) {
 		Compare:     q.Get("compare"), Open: q.flag("open"),
 		Bid: guild.Msat(q.number("bid_msat", 64)), Free: q.flag("free"), Class: q.Get("class"), Urgency: q.Get("urgency"),
 		Target: q.target(), Inputs: q.inputs(),
+	}
+	if id := q.Get("id"); id != "" {
+		if o.ID, err = guild.ParseJobID(id); err != nil {
+			return o, wrongUsage("an id is 32 hex digits", err)
+		}
 	}
 	if o.Task == "" {
 		return o, wrongUsage(`name one with --task, or in the bundle: "extensions": {"guild": {"task": "python"}}; guild market ls lists what is offered`,

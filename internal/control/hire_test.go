@@ -56,6 +56,22 @@ func TestHireOpensJobWithTerms(t *testing.T) {
 	}
 }
 
+func TestHireAgainIsSameJob(t *testing.T) {
+	d := openDesk(t)
+	h := control.Hire{Task: "python", ID: strings.Repeat("ab", 16)}
+	for range 2 {
+		job, err := d.Hire(t.Context(), bytes.NewReader(packed(t, "")), h)
+		if err != nil || job.ID != h.ID {
+			t.Errorf("got %+v, %v", job, err)
+		}
+	}
+	if all, err := control.Jobs.Call(t.Context(), d.Client); err != nil || len(all) != 1 {
+		t.Errorf("%d jobs, %v", len(all), err)
+	}
+	d.wantProblem("POST", "/v1/jobs?task=python&id="+h.ID, bytes.NewReader(packed(t, `,"tags":{"skills_required":["go"]}`)), 400, "usage")
+	d.wantProblem("POST", "/v1/jobs?task=python&id=abc", bytes.NewReader(packed(t, "")), 400, "usage")
+}
+
 func TestTaskOfOrder(t *testing.T) {
 	d := openDesk(t)
 	for _, c := range []struct {

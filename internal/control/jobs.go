@@ -6,6 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
 
 	"guild"
 	"guild/internal/journal"
@@ -78,6 +83,8 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request) {
 		lines.out.Encode(s.end(j, fact.Entry{Seq: s.last(j), At: j.Closed}))
 		return
 	}
+	var writing sync.Mutex
+	defer s.tellJudging(r.Context(), j.Job, lines, &writing)()
 	for e, err := range s.c.Journal.Watch(r.Context(), j.Seq) {
 		if err != nil {
 			lines.fail(err)
@@ -85,6 +92,7 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request) {
 		if !about(e, j.Job) {
 			continue
 		}
+		writing.Lock()
 		for _, u := range s.updates(e, j) {
 			lines.out.Encode(u)
 		}
@@ -94,10 +102,45 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request) {
 			lines.out.Encode(s.end(now, e))
 		}
 		lines.flush.Flush()
+		writing.Unlock()
 		if over {
 			return
 		}
 	}
+}
+
+// tellJudging writes each second what the judge is at with the deliveries of a job, until stop is called. writing is held
+// while something is written.
+func (s *Server) tellJudging(ctx context.Context, id guild.JobID, lines stream, writing *sync.Mutex) (stop func()) {
+	if s.c.Judge == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var gone sync.WaitGroup
+	gone.Go(func() {
+		told := map[nostr.ID]string{}
+		for tick := time.Tick(time.Second); ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick:
+			}
+			j, _ := s.c.Fold.Job(id)
+			for _, a := range j.Attempts {
+				text := s.c.Judge.Doing(a.ID)
+				if text == "" || text == told[a.ID] {
+					continue
+				}
+				told[a.ID] = text
+				writing.Lock()
+				lines.out.Encode(Update{At: s.c.Now().UnixMilli(), Job: id.String(), Step: "judge", Event: judgingEvent, State: "progress",
+					Text: text, Attempt: a.ID.Hex(), Provider: nip19.EncodeNpub(a.Provider.PubKey), Name: s.c.Registry.Name(a.Provider)})
+				lines.flush.Flush()
+				writing.Unlock()
+			}
+		}
+	})
+	return func() { cancel(); gone.Wait() }
 }
 
 // end returns the last update of a job.

@@ -12,13 +12,16 @@ var (
 	Evidence      = resource("GET /v1/jobs/{id}/evidence", (*Server).getEvidence)
 	Choices       = resource("GET /v1/jobs/{id}/choices", (*Server).getChoices) // why each provider of a job was asked
 	Delivery      = document("GET /v1/jobs/{id}/delivery?attempt", "application/x-nutshell+gzip", (*Server).getDelivery)
+	JobRequest    = document("GET /v1/jobs/{id}/request", "application/x-nutshell+gzip", (*Server).getRequestBundle)
+	WorkChanges   = resource("GET /v1/jobs/{id}/changes?attempt&rejected", (*Server).getChanges)
 	TypedResult   = document("GET /v1/jobs/{id}/result", "application/json", (*Server).getResult)
 	RuleJob       = action("POST /v1/jobs/{id}/rule", maxWords, (*Server).ruleJob)
 	DisputeJob    = action("POST /v1/jobs/{id}/dispute", maxWords, (*Server).postDispute)
 	openJob       = Upload[Job]{endpoint{"POST /v1/jobs", (*Server).postJob}}               // Client.Hire
 	jobUpdates    = Stream[Update]{endpoint{"GET /v1/jobs/{id}/watch", (*Server).watchJob}} // Client.Watch
-	KeepHidden    = upload("POST /v1/hidden", maxBundle, (*Server).postHidden)              // hidden tests, for Hire.Hidden
-	KeepRelease   = action("POST /v1/releases", maxRelease, (*Server).postRelease)          // for Hire.Release
+	OneProspect   = resource("GET /v1/prospect?task&urgency&target", (*Server).getProspect)
+	KeepHidden    = upload("POST /v1/hidden", maxBundle, (*Server).postHidden)     // hidden tests, for Hire.Hidden
+	KeepRelease   = action("POST /v1/releases", maxRelease, (*Server).postRelease) // for Hire.Release
 	NodeRecipient = resource("GET /v1/recipient", (*Server).getRecipient)
 
 	Receipt       = document("GET /v1/receipts/{id}", "application/json", (*Server).getReceipt)
@@ -76,7 +79,7 @@ var (
 // endpoints lists the endpoints of the server; without a running node, only those that read its directory.
 func (s *Server) endpoints() []endpoint {
 	all := []endpoint{
-		Jobs.endpoint, OneJob.endpoint, jobUpdates.endpoint, Evidence.endpoint, Choices.endpoint, Delivery.endpoint,
+		Jobs.endpoint, OneJob.endpoint, jobUpdates.endpoint, Evidence.endpoint, Choices.endpoint, Delivery.endpoint, JobRequest.endpoint, WorkChanges.endpoint,
 		Receipt.endpoint, ReceiptExport.endpoint, Replay.endpoint,
 		Providers.endpoint, Cards.endpoint, Story.endpoint, ReplayRouting.endpoint, Meetings.endpoint, OneMeeting.endpoint,
 		Trust.endpoint, Standings.endpoint, Policy.endpoint, Reviews.endpoint, ReviewCards.endpoint, Backups.endpoint,
@@ -88,7 +91,7 @@ func (s *Server) endpoints() []endpoint {
 	}
 	return append(all,
 		NodeStatus.endpoint, openJob.endpoint, CancelJob.endpoint, TypedResult.endpoint, RuleJob.endpoint, DisputeJob.endpoint,
-		KeepHidden.endpoint, NodeRecipient.endpoint, KeepRelease.endpoint,
+		OneProspect.endpoint, KeepHidden.endpoint, NodeRecipient.endpoint, KeepRelease.endpoint,
 		MarketChanges.endpoint, RecommendProvider.endpoint, BeginMeeting.endpoint,
 		ChangeTrust.endpoint, RollBack.endpoint, ExportTrust.endpoint, ImportTrust.endpoint, ChangeReview.endpoint,
 		MakeBackup.endpoint, RestoreBackup.endpoint,

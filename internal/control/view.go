@@ -38,7 +38,7 @@ func (s *Server) attempt(a jobs.Attempt) Attempt {
 	view := Attempt{
 		ID: a.ID.Hex(), Provider: a.Provider.PubKey.Hex(), Npub: nip19.EncodeNpub(a.Provider.PubKey),
 		Name: s.c.Registry.Name(a.Provider), D: a.Provider.D, State: string(a.Outcome()), Reason: a.Reason,
-		Planned: a.At, Verdict: a.Verdict, Receipt: a.Receipt,
+		Planned: a.At, Verdict: a.Verdict, Price: int64(a.Quote), Receipt: a.Receipt,
 	}
 	if !a.Delivery.IsZero() {
 		view.Delivery = a.Delivery.String()

@@ -136,7 +136,7 @@ func (n *Node) judgePart() part {
 				}).Hear
 			}
 			step = judge.NewStep(judge.StepConfig{
-				Blobs: n.blobs, Scratch: n.scratch(), Examine: examine, Opinion: n.opinion(), Baseline: baselines.Baseline,
+				Blobs: n.blobs, Scratch: n.scratch(), Examine: examine, Opinion: n.opinion(), Baseline: baselines.Baseline, Now: n.c.Now,
 			}, f)
 			return active{due: []due.Source{step.Due}, limits: map[string]int{judge.Class: n.c.Judging.AtOnce}}, nil
 		},

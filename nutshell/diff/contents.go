@@ -2,6 +2,7 @@ package diff
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -45,7 +46,7 @@ func (c *contents) compare(all []pair) ([]File, error) {
 		f := File{Path: p.path(), Change: p.change}
 		if p.a != nil {
 			f.Old = &p.a.State
-			if p.b != nil && p.a.path != p.b.path {
+			if p.b != nil && p.as == "" && p.a.path != p.b.path {
 				f.OldPath = p.a.path
 			}
 		}
@@ -92,7 +93,7 @@ func (c *contents) describe(f *File, p pair) error {
 	case c.used > maxTexts:
 		f.Note = noteMany
 	default:
-		f.unify(label("a/", p.a), label("b/", p.b), string(before), string(after))
+		f.unify(label("a/", p.a, p.as), label("b/", p.b, p.as), string(before), string(after))
 		c.used += len(f.Text)
 	}
 	return nil
@@ -125,15 +126,16 @@ func contentOf(fsys fs.FS, e *entry) ([]byte, error) {
 
 func isText(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 }
 
-// label returns the label of one side in a unified diff.
-func label(prefix string, e *entry) string {
+// label returns the label of one side in a unified diff, with the path as, or its own if that is empty.
+func label(prefix string, e *entry, as string) string {
 	if e == nil {
 		return "/dev/null"
 	}
-	if quoted := strconv.Quote(e.path); quoted != `"`+e.path+`"` || strings.Contains(e.path, " ") {
-		return strconv.Quote(prefix + e.path)
+	p := cmp.Or(as, e.path)
+	if quoted := strconv.Quote(p); quoted != `"`+p+`"` || strings.Contains(p, " ") {
+		return strconv.Quote(prefix + p)
 	}
-	return prefix + e.path
+	return prefix + p
 }
 
 // unify sets the unified diff and counts its lines.

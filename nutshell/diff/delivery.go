@@ -120,9 +120,9 @@ func artifactChanges(request, delivery *tree) []pair {
 		before, ok := request.files[counterpart(request, p)]
 		switch {
 		case !ok:
-			all = append(all, pair{nil, &after, Added})
+			all = append(all, pair{b: &after, change: Added})
 		case before.Hash != after.Hash || before.Mode != after.Mode:
-			all = append(all, pair{&before, &after, Changed})
+			all = append(all, pair{a: &before, b: &after, change: Changed})
 		}
 	}
 	return all

@@ -89,6 +89,7 @@ func stateOf(fsys fs.FS, p string, buf []byte) (State, error) {
 type pair struct {
 	a, b   *entry
 	change string
+	as     string // path of both in the diff; their own if empty
 }
 
 // changes returns the pairs of files that differ, sorted by path.
@@ -102,7 +103,7 @@ func changes(a, b map[string]entry) []pair {
 		case !ok:
 			gone[before.Hash] = append(gone[before.Hash], before)
 		case before.State != after.State:
-			all = append(all, pair{&before, &after, Changed})
+			all = append(all, pair{a: &before, b: &after, change: Changed})
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(b)) {
@@ -112,14 +113,14 @@ func changes(a, b map[string]entry) []pair {
 	}
 	for _, after := range came {
 		if before, ok := takeMoved(gone, after); ok {
-			all = append(all, pair{&before, &after, Moved})
+			all = append(all, pair{a: &before, b: &after, change: Moved})
 		} else {
-			all = append(all, pair{nil, &after, Added})
+			all = append(all, pair{b: &after, change: Added})
 		}
 	}
 	for _, left := range gone {
 		for _, before := range left {
-			all = append(all, pair{&before, nil, Removed})
+			all = append(all, pair{a: &before, change: Removed})
 		}
 	}
 	slices.SortFunc(all, func(x, y pair) int { return strings.Compare(x.path(), y.path()) })
@@ -127,10 +128,46 @@ func changes(a, b map[string]entry) []pair {
 }
 
 func (p pair) path() string {
-	if p.b != nil {
+	switch {
+	case p.as != "":
+		return p.as
+	case p.b != nil:
 		return p.b.path
 	}
 	return p.a.path
+}
+
+// Pair names a file of A and the file of B that it is compared with. A is empty for a file that was added. As is the path
+// that both have in the result.
+type Pair struct{ A, B, As string }
+
+// Files compares files of two bundles, and returns those that differ, in the order of the pairs. Its errors are those of
+// Bundles.
+func Files(ctx context.Context, a, b fs.FS, pairs []Pair) ([]File, error) {
+	before, err := read(ctx, a, nil)
+	if err != nil {
+		return nil, fmt.Errorf("the first bundle: %w", err)
+	}
+	after, err := read(ctx, b, nil)
+	if err != nil {
+		return nil, fmt.Errorf("the second bundle: %w", err)
+	}
+	var all []pair
+	for _, p := range pairs {
+		now, ok := after.files[p.B]
+		if !ok {
+			return nil, fmt.Errorf("%.200q: %w", p.B, fs.ErrNotExist)
+		}
+		was, ok := before.files[p.A]
+		switch {
+		case !ok:
+			all = append(all, pair{b: &now, change: Added, as: p.As})
+		case was.Hash != now.Hash || was.Mode != now.Mode:
+			all = append(all, pair{a: &was, b: &now, change: Changed, as: p.As})
+		}
+	}
+	c := contents{ctx: ctx, a: before, b: after}
+	return c.compare(all)
 }
 
 // takeMoved removes a file with the same content as came from gone, if possible one of the same name. Empty files do not

@@ -45,9 +45,6 @@ type Analyst struct {
 	Cache  string        // directory for mypy's cache; no cache if empty
 	Warm   bool          // tools prepare themselves for many deliveries, where Runner keeps them warm; their start takes longer
 
-	// Progress is called, possibly concurrently, when a tool begins and when it has ended; optional.
-	Progress func(tool string, over bool)
-
 	learning sync.Mutex // held while Cache is filled
 	gaveUp   bool       // filling it failed and is not retried; guarded by learning
 }
@@ -57,6 +54,9 @@ type Subject struct {
 	Bundle   string   // directory of the unpacked request bundle
 	Delivery string   // directory of the unpacked delivery; hostile
 	Scripts  []string // scripts for pytest, as "tests/test_x.py"; if empty, coverage is not measured
+
+	// Progress is called, possibly concurrently, when a tool begins and when it has ended; optional.
+	Progress func(tool string, over bool)
 }
 
 // Report holds the findings of the tools.
@@ -110,9 +110,9 @@ func (a *Analyst) Start(ctx context.Context, s Subject) *Analysis {
 			if j.tool == Coverage {
 				ctx = tests
 			}
-			if a.Progress != nil {
-				a.Progress(j.tool, false)
-				defer a.Progress(j.tool, true)
+			if s.Progress != nil {
+				s.Progress(j.tool, false)
+				defer s.Progress(j.tool, true)
 			}
 			r.answers[i] = a.ask(ctx, j, files)
 		})

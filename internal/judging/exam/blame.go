@@ -259,7 +259,7 @@ func (j *examination) requirements() map[string]bool {
 		if err != nil {
 			continue
 		}
-		text, err := readSome(root, "requirements.txt")
+		text, err := readSome(root.FS(), "requirements.txt")
 		root.Close()
 		if err == nil {
 			for _, name := range requirement.FindAllString(string(text), -1) {
@@ -292,7 +292,7 @@ func readAll(dir string, names *regexp.Regexp, f func(name, text string)) {
 		if err != nil || !d.Type().IsRegular() || !names.MatchString(name) || size > maxCriteriaFile {
 			return nil
 		}
-		if text, err := readSome(root, name); err == nil {
+		if text, err := readSome(root.FS(), name); err == nil {
 			size += len(text)
 			f(name, string(text))
 		}

@@ -50,24 +50,24 @@ func (j *examination) readBundle(ctx context.Context, hiddenDir string) error {
 		return err
 	}
 	defer root.Close()
-	if j.acceptance, err = readAcceptance(root); err != nil {
+	if j.acceptance, err = readAcceptance(root.FS()); err != nil {
 		return err
 	}
 	if err := j.stage(ctx, hiddenDir); err != nil {
 		return err
 	}
-	if j.criteria, err = readCriteria(root, j.acceptance); err != nil {
+	if j.criteria, err = readCriteria(root.FS(), j.acceptance); err != nil {
 		return err
 	}
 	return j.addHiddenCriteria()
 }
 
 // readAcceptance reads what the manifest says of the acceptance.
-func readAcceptance(root *os.Root) (acceptance, error) {
+func readAcceptance(tree fs.FS) (acceptance, error) {
 	var manifest struct {
 		Acceptance acceptance `json:"acceptance"`
 	}
-	b, err := readSome(root, nutshell.ManifestFile)
+	b, err := readSome(tree, nutshell.ManifestFile)
 	if err == nil {
 		err = json.Unmarshal(b, &manifest)
 	}
@@ -84,21 +84,25 @@ func Read(bundleDir string) (Criteria, error) {
 		return Criteria{}, err
 	}
 	defer root.Close()
-	a, err := readAcceptance(root)
+	return read(root.FS())
+}
+
+func read(tree fs.FS) (Criteria, error) {
+	a, err := readAcceptance(tree)
 	if err != nil {
 		return Criteria{}, err
 	}
-	return readCriteria(root, a)
+	return readCriteria(tree, a)
 }
 
 // readCriteria reads the public criteria. A bundle that only lists scripts has one for each of them, and a bundle with
 // only a checklist has none.
-func readCriteria(root *os.Root, a acceptance) (Criteria, error) {
+func readCriteria(tree fs.FS, a acceptance) (Criteria, error) {
 	file := a.File
 	if file == "" {
 		file = nutshell.CriteriaFile
 	}
-	b, err := readSome(root, file)
+	b, err := readSome(tree, file)
 	none := errors.Is(err, fs.ErrNotExist) && a.File == ""
 	switch {
 	case err == nil:
@@ -126,7 +130,7 @@ func (j *examination) addHiddenCriteria() error {
 		return err
 	}
 	defer root.Close()
-	b, err := readSome(root, hiddenCriteriaName)
+	b, err := readSome(root.FS(), hiddenCriteriaName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -148,8 +152,8 @@ func (j *examination) addHiddenCriteria() error {
 }
 
 // readSome reads a file of the bundle, up to maxCriteriaFile bytes.
-func readSome(root *os.Root, name string) ([]byte, error) {
-	f, err := root.Open(path.Clean(name))
+func readSome(tree fs.FS, name string) ([]byte, error) {
+	f, err := tree.Open(path.Clean(name))
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +209,7 @@ func claims(deliveryDir string) *guild.Claims {
 	if info, err := root.Lstat(nutshell.ResultFile); err != nil || !info.Mode().IsRegular() {
 		return nil
 	}
-	b, err := readSome(root, nutshell.ResultFile)
+	b, err := readSome(root.FS(), nutshell.ResultFile)
 	if err != nil {
 		return nil
 	}

@@ -46,10 +46,6 @@ type Engine struct {
 	Jest   string // directory whose node_modules has jest, for bundles without it; the one that is installed if empty
 	Cache  string // directory for a build cache of Go's standard library; no cache if empty
 
-	// Progress is called when a criterion begins, with no test, when it has come to a test or finished one, and when it is
-	// over; possibly concurrently. The name of the test may be forged. Optional.
-	Progress func(criterion, test string, over bool)
-
 	preparing sync.Mutex // held while Cache is filled
 }
 
@@ -77,7 +73,7 @@ func (e *Engine) ExamineHidden(ctx context.Context, bundleDir, deliveryDir, hidd
 	if e.Runner == nil {
 		return Report{}, errNoSandbox
 	}
-	j := &examination{engine: e}
+	j := &examination{engine: e, progress: toTell(ctx)}
 	for dir, given := range map[*string]string{&j.bundle: bundleDir, &deliveryDir: deliveryDir} {
 		if *dir, err = filepath.Abs(given); err != nil {
 			return Report{}, err
@@ -150,6 +146,7 @@ type examination struct {
 	uncommitted bool               // some are used without a commitment
 	warnings    []string
 	current     string // the id of the criterion that runs
+	progress    Progress
 }
 
 // Finding is the result of one criterion.
@@ -221,9 +218,9 @@ func (j *examination) examine(ctx context.Context, e Entry, stopped string, beca
 	}
 	if stopped == "" {
 		j.hiddenShown, j.current = e.showsHidden(), e.ID
-		if j.engine.Progress != nil {
+		if j.progress != nil {
 			j.begins("")
-			defer j.engine.Progress(e.ID, "", true)
+			defer j.progress(e.ID, "", true)
 		}
 		err := e.criterion.examine(ctx, j, &f)
 		f.blameRest()

@@ -28,7 +28,7 @@ func moduleOf(dirs ...string) (m goModule) {
 		if err != nil {
 			continue
 		}
-		text, err := readSome(root, "go.mod")
+		text, err := readSome(root.FS(), "go.mod")
 		_, without := root.Stat("vendor/modules.txt")
 		root.Close()
 		if err != nil {

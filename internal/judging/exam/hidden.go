@@ -110,7 +110,7 @@ func readSalts(dir string) (map[string]guild.Commitment, error) {
 		return nil, err
 	}
 	defer root.Close()
-	b, err := readSome(root, filepath.Base(nutshell.SaltsFile))
+	b, err := readSome(root.FS(), filepath.Base(nutshell.SaltsFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

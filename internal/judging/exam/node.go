@@ -95,8 +95,8 @@ func (c *nodeCriterion) examine(ctx context.Context, j *examination, f *Finding)
 	if err != nil {
 		return undecided("%w", err)
 	}
-	if !slices.ContainsFunc([]string{"/usr/local/bin/node", "/usr/bin/node", "/bin/node"}, isFile) {
-		return undecided("Node.js is not installed: apt-get install nodejs")
+	if lack := lackOfNode(); lack != "" {
+		return undecided("%s", lack)
 	}
 	if name := j.inTheWay(j.tests, "tests"); name != "" {
 		f.Fault = "the delivery has a directory or a file in the way of " + name

@@ -2,23 +2,41 @@ package exam
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 
 	"guild/internal/judging/sandbox"
 )
 
-// begins tells Engine.Progress that the current criterion has come to a test.
+// Progress is called when a criterion begins, with no test, when it has come to a test or finished one, and when it is
+// over; possibly concurrently. The name of the test may be forged.
+type Progress func(criterion, test string, over bool)
+
+type progressKey struct{}
+
+// Telling returns a context in which examinations and vettings call p.
+func Telling(ctx context.Context, p Progress) context.Context {
+	return context.WithValue(ctx, progressKey{}, p)
+}
+
+// toTell returns the Progress of a context, nil without one.
+func toTell(ctx context.Context) Progress {
+	p, _ := ctx.Value(progressKey{}).(Progress)
+	return p
+}
+
+// begins tells that the current criterion has come to a test.
 func (j *examination) begins(test string) {
-	if j.engine.Progress != nil {
-		j.engine.Progress(j.current, test, false)
+	if j.progress != nil {
+		j.progress(j.current, test, false)
 	}
 }
 
-// seen returns a writer that also tells Engine.Progress of the tests that a run reports on w. What it tells may be
+// seen returns a writer that also tells of the tests that a run reports on w. What it tells may be
 // forged, and serves only to show.
 func (j *examination) seen(w io.Writer) io.Writer {
-	if j.engine.Progress == nil {
+	if j.progress == nil {
 		return w
 	}
 	return io.MultiWriter(w, &reports{j: j})

@@ -14,13 +14,13 @@ func TestProgress(t *testing.T) {
 	})
 	var told []string
 	e := newEngine(t)
-	e.Progress = func(criterion, test string, over bool) {
+	ctx := Telling(t.Context(), func(criterion, test string, over bool) {
 		if over {
 			test = "over"
 		}
 		told = append(told, strings.TrimSpace(criterion+" "+test))
-	}
-	if _, err := e.Examine(t.Context(), bundle, deliver(t, map[string]string{"m.py": "def f(n): return 2 * n"})); err != nil {
+	})
+	if _, err := e.Examine(ctx, bundle, deliver(t, map[string]string{"m.py": "def f(n): return 2 * n"})); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"a", "a tests/test_m.py::test_a", "a tests/test_m.py::test_b", "a over", "b", "b b/c", "b over"}
@@ -31,7 +31,7 @@ func TestProgress(t *testing.T) {
 
 func TestProgressOfBrokenRecords(t *testing.T) {
 	var told []string
-	j := &examination{engine: &Engine{Progress: func(_, test string, _ bool) { told = append(told, test) }}}
+	j := &examination{progress: func(_, test string, _ bool) { told = append(told, test) }}
 	var out strings.Builder
 	w := j.seen(&out)
 	text := "{\"kind\": \"test\", \"id\": \"a\"}\nno record\n\n{\"kind\": \"plan\"}\n{\"kind\": \"test\", \"id\": \"b\"}\n{\"kind\": \"test\", \"id\": \"c\"}"

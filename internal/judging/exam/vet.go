@@ -110,7 +110,7 @@ func (e *Engine) keptVetting(bundleDir, hiddenDir string) (string, error) {
 		return "", err
 	}
 	defer root.Close()
-	a, err := readAcceptance(root)
+	a, err := readAcceptance(root.FS())
 	if err != nil {
 		return "", err
 	}
@@ -162,7 +162,7 @@ func (e *Engine) vet(ctx context.Context, bundleDir, hiddenDir string) (v Vettin
 	if e.Runner == nil {
 		return Vetting{}, errNoSandbox
 	}
-	j := &examination{engine: e}
+	j := &examination{engine: e, progress: toTell(ctx)}
 	if j.bundle, err = filepath.Abs(bundleDir); err != nil {
 		return Vetting{}, err
 	}

@@ -112,7 +112,38 @@ func (p program) completeness(tree fs.FS, packed bool) (check.Report, error) {
 	if err != nil {
 		return check.Report{}, err
 	}
-	return check.Tree(tree, o)
+	r, err := check.Tree(tree, o)
+	if err == nil && p.Judged != nil && !r.Delivery {
+		p.judged(tree, &r)
+	}
+	return r, err
+}
+
+// judged adds to a report why a delivery could not be judged. What is missing, and that there are no criteria, it says
+// already.
+func (p program) judged(tree fs.FS, r *check.Report) {
+	at := len(r.Items) // after the last line about the acceptance
+	for i, item := range r.Items {
+		if item.Mark == check.Missing || item.Field == "acceptance.test_scripts" {
+			return
+		}
+		if section, _, _ := strings.Cut(item.Field, "."); section == "acceptance" {
+			at = i + 1
+		}
+	}
+	fault, lacks := p.Judged(tree)
+	var more []check.Item
+	if fault != nil {
+		more = append(more, check.Item{Field: "acceptance.criteria_file", Mark: check.Missing,
+			Text: "acceptance: no delivery could be judged — " + fault.Error(), Fix: "Correct the criteria: docs/CRITERIA.md has each kind with an example"})
+		if r.Status == check.Ready {
+			r.Status = check.Incomplete
+		}
+	}
+	for _, lack := range lacks {
+		more = append(more, check.Item{Field: "acceptance", Mark: check.Warning, Text: "acceptance: this machine cannot judge it — " + lack})
+	}
+	r.Items = slices.Insert(r.Items, at, more...)
 }
 
 func (p program) checkOptions(tree fs.FS, packed bool) (check.Options, error) {

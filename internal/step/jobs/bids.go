@@ -168,6 +168,17 @@ func ratio(m guild.Msat, times, by []guild.Trust) guild.Msat {
 	return guild.Msat(above.Int64())
 }
 
+// Prospect lists the services that offer the task of an order, and returns the highest bid that is computed for one of
+// them. Any of them may still be barred.
+func (j *Jobs) Prospect(o Order) (services []guild.Service, most guild.Msat) {
+	job := &Job{JobOpened: fact.JobOpened{Task: o.Task, Kind: o.Kind, Urgency: o.Urgency, Target: o.Target, Unbid: true}}
+	for _, offer := range j.c.Market.Offers(o.Task, o.Kind) {
+		services = append(services, offer.Service)
+		most = max(most, j.bid(job, offer))
+	}
+	return services, most
+}
+
 // bid returns the bid of a job's next request if it goes to a service: the one that the customer named, the offer of the
 // provider for an open job, or a computed one.
 func (j *Jobs) bid(job *Job, o guild.Offer) guild.Msat {

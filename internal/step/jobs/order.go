@@ -202,7 +202,7 @@ func (j *Jobs) Open(ctx context.Context, o Order) (guild.JobID, error) {
 		case !ok:
 			tx.Append(opened)
 		case known.Bundle != opened.Bundle || known.Hidden != opened.Hidden || known.Task != opened.Task:
-			return fmt.Errorf("job %s exists already, and is a different one", id)
+			return Faults{{Field: "id", Reason: id.String() + ": is another job already"}}
 		}
 		return nil
 	})

@@ -49,6 +49,9 @@ func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, erro
 		return v, evidence, err
 	}
 	reading := j.startReading(ctx, c)
+	if c.Progress != nil {
+		ctx = exam.Telling(ctx, c.Progress)
+	}
 	report, err := j.Exam.ExamineHidden(ctx, c.Bundle, c.Delivery, c.Hidden)
 	if err != nil {
 		if reading != nil {
@@ -104,6 +107,9 @@ func (j *Judge) startReading(ctx context.Context, c Case) *analysis.Analysis {
 		return nil
 	}
 	s := analysis.Subject{Bundle: c.Bundle, Delivery: c.Delivery}
+	if c.Progress != nil {
+		s.Progress = func(tool string, over bool) { c.Progress(tool, "", over) }
+	}
 	criteria, err := exam.Read(c.Bundle)
 	if err != nil {
 		criteria = exam.Criteria{} // the examination will say why

@@ -18,8 +18,6 @@ type Config struct {
 	Analysis bool   // analyse the delivered code with linters
 	Warm     bool   // the judge lives long: tools may take longer to start if they are then faster
 
-	Progress func(step, test string, over bool) // of the judge's criteria and tools, as exam.Engine.Progress; optional
-
 	Typed typed.Checker // checks the results of typed jobs; the zero value cannot run anything again
 }
 
@@ -34,12 +32,9 @@ func Open(ctx context.Context, c Config) (*Judge, error) {
 
 // On returns a judge with a sandbox that is open already.
 func On(runner sandbox.Runner, caps sandbox.Caps, c Config) *Judge {
-	j := &Judge{Exam: &exam.Engine{Runner: runner, Cache: c.Cache, Progress: c.Progress}, Caps: caps, ProfileHash: profileHash, Typed: c.Typed}
+	j := &Judge{Exam: &exam.Engine{Runner: runner, Cache: c.Cache}, Caps: caps, ProfileHash: profileHash, Typed: c.Typed}
 	if c.Analysis {
 		j.Analysis = &analysis.Analyst{Runner: runner, Cache: c.Cache, Warm: c.Warm && caps.Forks}
-		if c.Progress != nil {
-			j.Analysis.Progress = func(tool string, over bool) { c.Progress(tool, "", over) }
-		}
 	}
 	return j
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -51,16 +52,30 @@ type StepConfig struct {
 	Opinion opinion.Opinion // chooses between results if the job asks for that; if nil, a person does
 
 	Baseline func(task string) Baseline // returns the baseline of a task; optional
+
+	Now func() time.Time // measures how long a judgement's parts take, to show it; nothing is shown if nil
 }
 
 // Step judges deliveries. Each delivery that is here gets one verdict.
 type Step struct {
 	c    StepConfig
 	fold *Fold
+
+	running sync.Map // nostr.ID of an attempt that is judged now → *Activity
 }
 
 // NewStep returns the step on its fold.
-func NewStep(c StepConfig, f *Fold) *Step { return &Step{c, f} }
+func NewStep(c StepConfig, f *Fold) *Step { return &Step{c: c, fold: f} }
+
+// Doing says what the judge is at with a delivery, and for how long: tests and tools. It is empty for one that is not
+// judged now.
+func (s *Step) Doing(attempt nostr.ID) string {
+	a, ok := s.running.Load(attempt)
+	if !ok {
+		return ""
+	}
+	return a.(*Activity).Text()
+}
 
 // Due lists the deliveries to judge. It implements due.Source.
 func (s *Step) Due(time.Time) []due.Work {
@@ -233,6 +248,12 @@ func (s *Step) examine(ctx context.Context, c pending, whole func(Evidence)) (gu
 			return guild.Verdict{}, nil, fmt.Errorf("our own hidden tests: %w", err)
 		}
 		hearing.Hidden = filepath.Join(hidden, "files")
+	}
+	if s.c.Now != nil {
+		a := &Activity{Now: s.c.Now}
+		hearing.Progress = a.Note
+		s.running.Store(c.Attempt, a)
+		defer s.running.Delete(c.Attempt)
 	}
 	return s.c.Examine(ctx, hearing)
 }

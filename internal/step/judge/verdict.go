@@ -30,6 +30,8 @@ type Case struct {
 
 	// Whole receives the evidence with what hidden tests showed, if there are any; optional. It must not be exported.
 	Whole func(Evidence)
+
+	Progress exam.Progress // told of the criteria, and of the tools that read the code; optional
 }
 
 // findings is the sum of the findings of an examination.
