@@ -157,10 +157,7 @@ func sameMeeting(a, b control.Meeting) bool {
 // followRun shows one benchmark as it goes.
 func (p *program) followRun(ctx context.Context, client *control.Client, job string, run int) error {
 	fmt.Fprintf(p.out, "run %d    job %s\n", run, short(job))
-	_, err := writeUpdates(client.Watch(ctx, job), func(u control.Update) error {
-		_, err := fmt.Fprintln(p.out, eventLine(u))
-		return err
-	})
+	_, err := writeUpdates(client.Watch(ctx, job), printEvents(p.out, ""))
 	return err
 }
 

@@ -265,10 +265,7 @@ func (d *demo) hire(ctx context.Context, h hiring) (control.Job, error) {
 		whom = strings.Join(h.providers, ", then ")
 	}
 	fmt.Fprintf(d.progress(), "\n%s: %s asked for %s\n", short(job.ID), h.bundle, whom)
-	return writeUpdates(d.client.Watch(ctx, job.ID), func(u control.Update) error {
-		_, err := fmt.Fprintln(d.progress(), "  "+eventLine(u))
-		return err
-	})
+	return writeUpdates(d.client.Watch(ctx, job.ID), printEvents(d.progress(), "  "))
 }
 
 func (d *demo) row(bundle string, job control.Job, a control.Attempt) demoRow {

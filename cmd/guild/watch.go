@@ -59,13 +59,19 @@ func (p *program) follow(ctx context.Context, client *control.Client, job contro
 		return writeUpdates(updates, func(u control.Update) error { return cli.PrintLine(p.out, u) })
 	}
 	fmt.Fprintf(p.out, "job %s  %s\n", short(job.ID), cli.Clean(job.Task))
-	return writeUpdates(updates, func(u control.Update) error {
+	return writeUpdates(updates, printEvents(p.out, ""))
+}
+
+// printEvents returns a function that prints updates, each with before at the beginning of its line. What the judge is at
+// is left out.
+func printEvents(w io.Writer, before string) func(control.Update) error {
+	return func(u control.Update) error {
 		if u.IsPassing() {
 			return nil
 		}
-		_, err := fmt.Fprintln(p.out, eventLine(u))
+		_, err := fmt.Fprintln(w, before+eventLine(u))
 		return err
-	})
+	}
 }
 
 // writeUpdates writes each update and returns the job as it ended.

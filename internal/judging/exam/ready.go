@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// Ready returns what keeps the deliveries for the files of a request from being judged, before any is there: why its
-// criteria cannot be used, and which tools this machine lacks, each with what to do. It runs nothing; Vet finds the rest.
-func (e *Engine) Ready(tree fs.FS) (fault error, lacks []string) {
+// Ready returns what keeps the deliveries for the files of a request from being judged, before any is there: which tools this
+// machine lacks, each with what to do, and as an error why the criteria cannot be used. It runs nothing; Vet finds the rest.
+func (e *Engine) Ready(tree fs.FS) (lacks []string, err error) {
 	criteria, err := read(tree)
 	if err != nil {
-		return err, nil
+		return nil, err
 	}
 	for _, c := range criteria.Criteria {
 		file, _, _ := strings.Cut(c.Script, "::")
 		if _, err := fs.Stat(tree, cmp.Or(file, "tests")); file != "" && errors.Is(err, fs.ErrNotExist) {
-			return undecided("criterion %s: %s is not there", c.ID, file), nil
+			return nil, undecided("criterion %s: %s is not there", c.ID, file)
 		}
 		if lack := e.lack(tree, c); lack != "" && !slices.Contains(lacks, lack) {
 			lacks = append(lacks, lack)
 		}
 	}
-	return nil, lacks
+	return lacks, nil
 }
 
 // lack returns the tool that a criterion needs and this machine does not have, or "".

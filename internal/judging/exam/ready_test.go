@@ -33,7 +33,7 @@ func TestReady(t *testing.T) {
 			if e == nil {
 				e = &Engine{}
 			}
-			fault, lacks := e.Ready(tree)
+			lacks, fault := e.Ready(tree)
 			if (fault != nil) != (c.fault != "") || fault != nil && !strings.Contains(fault.Error(), c.fault) {
 				t.Errorf("fault %v, want %q", fault, c.fault)
 			}

@@ -131,7 +131,7 @@ func (p program) judged(tree fs.FS, r *check.Report) {
 			at = i + 1
 		}
 	}
-	fault, lacks := p.Judged(tree)
+	lacks, fault := p.Judged(tree)
 	var more []check.Item
 	if fault != nil {
 		more = append(more, check.Item{Field: "acceptance.criteria_file", Mark: check.Missing,

@@ -32,9 +32,9 @@ type Program struct {
 	// ConfigDir returns the directory of the person's age identity. It need not exist.
 	ConfigDir func() (string, error)
 
-	// Judged returns why a judge could not use the criteria in the files of a request, and which tools for them this machine
-	// lacks, as exam.Engine.Ready does. Nothing is checked if it is nil.
-	Judged func(tree fs.FS) (fault error, lacks []string)
+	// Judged returns which tools for the criteria in the files of a request this machine lacks, and why no judge could use
+	// the criteria, as exam.Engine.Ready does. Nothing is checked if it is nil.
+	Judged func(tree fs.FS) (lacks []string, fault error)
 
 	// AskSecret reads a line without echo, as cli.AskSecret does.
 	AskSecret func(prompt string) ([]byte, error)
