@@ -81,7 +81,8 @@ func alike(v any) any {
 const mostHanded = 200
 
 // handing reports whether a name hands over values beside its answers, which can be the same each time. How often a function of
-// the tests is called depends on what is computed, so no exchange may have a second call.
+// the tests is called depends on what is computed, so no exchange may have a second call. An answer that is a container of the
+// delivery's own stays as it was recorded, so no lie is told of it.
 func (s *script) handing(name string) bool {
 	found := false
 	for _, x := range s.exchanges {
@@ -91,7 +92,10 @@ func (s *script) handing(name string) bool {
 		calls := 0
 		for _, f := range x.steps {
 			var given any
+			n, defines, _ := numbered(f.value)
 			switch {
+			case f.kind == answer && defines && n%2 == 0:
+				return false
 			case f.kind != request:
 				found = found || f.extra["u"] != nil || f.extra["w"] != nil
 			case f.op == "set" || f.op == "method":
