@@ -195,7 +195,7 @@ func (p *program) runJobApply(ctx context.Context, client *control.Client, id st
 	if err != nil {
 		return nil, err
 	}
-	if err := p.mayRun(ctx, c, o.Yes, asJSON); err != nil {
+	if err := p.mayRun(ctx, c, false, o.Yes, asJSON); err != nil {
 		return nil, err
 	}
 	work, err := openWork(ctx, client, c)
@@ -256,12 +256,13 @@ func message(job control.Job, c control.Changes) string {
 	return text
 }
 
-// mayRun lists the files that run by themselves, and asks whether to take them.
-func (p *program) mayRun(ctx context.Context, c control.Changes, yes, asJSON bool) error {
+// mayRun lists the files that run by themselves, and asks whether to take them; of all the delivery's, or of those that are not
+// left out.
+func (p *program) mayRun(ctx context.Context, c control.Changes, all, yes, asJSON bool) error {
 	p.warnOfChanges(c)
 	n := 0
 	for _, f := range c.Files {
-		if f.LeftOut == "" && f.Runs != "" {
+		if (all || f.LeftOut == "") && f.Runs != "" {
 			n++
 		}
 	}
@@ -332,7 +333,7 @@ JOB is a job's id or the beginning of one.`,
 			if err != nil {
 				return err
 			}
-			if err := p.mayRun(cmd.Context(), c, yes, cli.AsJSON(cmd)); err != nil {
+			if err := p.mayRun(cmd.Context(), c, true, yes, cli.AsJSON(cmd)); err != nil {
 				return err
 			}
 			if o.Dir == "" {

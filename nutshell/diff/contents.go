@@ -35,6 +35,8 @@ type contents struct {
 	ctx  context.Context
 	a, b *tree
 	used int // bytes of the diffs so far
+
+	open bool // a secret is only what A's manifest calls one: B is a stranger's, who could hide files by their names
 }
 
 func (c *contents) compare(all []pair) ([]File, error) {
@@ -72,7 +74,7 @@ func (c *contents) describe(f *File, p pair) error {
 	switch {
 	case f.Old != nil && f.New != nil && f.Old.Hash == f.New.Hash:
 		return nil
-	case p.a != nil && isSecretIn(c.a, p.a.path), p.b != nil && isSecretIn(c.b, p.b.path):
+	case c.isSecret(p):
 		f.Note = noteSecret
 		return nil
 	case size > maxText:
@@ -97,6 +99,14 @@ func (c *contents) describe(f *File, p pair) error {
 		c.used += len(f.Text)
 	}
 	return nil
+}
+
+// isSecret reports whether the contents of a pair are not shown.
+func (c *contents) isSecret(p pair) bool {
+	if c.open {
+		return p.a != nil && c.a.manifest.HoldsCredentials(p.a.path)
+	}
+	return p.a != nil && isSecretIn(c.a, p.a.path) || p.b != nil && isSecretIn(c.b, p.b.path)
 }
 
 // isSecretIn reports whether the content of a file is not shown: it is a vault, or named like an environment file or a

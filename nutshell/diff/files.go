@@ -166,7 +166,7 @@ func Files(ctx context.Context, a, b fs.FS, pairs []Pair) ([]File, error) {
 			all = append(all, pair{a: &was, b: &now, change: Changed, as: p.As})
 		}
 	}
-	c := contents{ctx: ctx, a: before, b: after}
+	c := contents{ctx: ctx, a: before, b: after, open: true}
 	return c.compare(all)
 }
 

@@ -27,10 +27,16 @@ func (e *ConflictError) Error() string { return "conflicts in " + strings.Join(e
 // ErrNothing is the error of a commit that would change nothing.
 var ErrNothing = errors.New("nothing to change")
 
-// DirtyError is the error of a commit over changes that are not committed.
-type DirtyError struct{ Paths []string }
+// DirtyError is the error of a commit over changes that are not committed, or over files that git does not track.
+type DirtyError struct {
+	Paths     []string
+	Untracked bool
+}
 
 func (e *DirtyError) Error() string {
+	if e.Untracked {
+		return e.Paths[0] + " is there and not committed"
+	}
 	if len(e.Paths) == 1 {
 		return e.Paths[0] + " has changes that are not committed"
 	}
@@ -51,7 +57,10 @@ func (r *Repo) Commit(ctx context.Context, changes []Change, message, branch str
 		return "", err
 	}
 	if len(dirty) > 0 {
-		return "", &DirtyError{dirty}
+		return "", &DirtyError{Paths: dirty}
+	}
+	if err := r.keepUntracked(ctx, head, changes); err != nil {
+		return "", err
 	}
 	made, err := r.pick(ctx, head, changes, message)
 	if err != nil {
@@ -67,9 +76,51 @@ func (r *Repo) Commit(ctx context.Context, changes []Change, message, branch str
 		if failed == nil && len(names) > 0 {
 			return "", &ConflictError{strings.Split(strings.TrimSuffix(string(names), "\x00"), "\x00")}
 		}
-		return "", err
+		return "", r.undo(ctx, err, branch)
 	}
 	return r.Head(ctx)
+}
+
+// keepUntracked refuses changes that would replace files which git does not track, perhaps because it ignores them.
+func (r *Repo) keepUntracked(ctx context.Context, head string, changes []Change) error {
+	files, err := r.Files(ctx, head)
+	if err != nil {
+		return err
+	}
+	tracked := map[string]bool{}
+	for _, f := range files {
+		tracked[f.Path] = true
+	}
+	var there []string
+	for _, c := range changes {
+		if _, err := os.Lstat(filepath.Join(r.Top, r.Prefix+c.Path)); err == nil && !tracked[c.Path] {
+			there = append(there, c.Path)
+		}
+	}
+	if len(there) > 0 {
+		return &DirtyError{Paths: there, Untracked: true}
+	}
+	return nil
+}
+
+// undo takes back a pick that git has stopped without a conflict, and the branch that was made for it. git stops at a commit that
+// changes nothing any more.
+func (r *Repo) undo(ctx context.Context, err error, branch string) error {
+	if _, none := r.run(ctx, nil, "rev-parse", "--verify", "--quiet", "CHERRY_PICK_HEAD"); none == nil {
+		err = ErrNothing
+		if _, failed := r.run(ctx, nil, "cherry-pick", "--abort"); failed != nil {
+			return errors.Join(err, failed)
+		}
+	}
+	if branch == "" {
+		return err
+	}
+	for _, args := range [][]string{{"switch", "--quiet", "-"}, {"branch", "--quiet", "-D", branch}} {
+		if _, failed := r.run(ctx, nil, args...); failed != nil {
+			return errors.Join(err, failed)
+		}
+	}
+	return err
 }
 
 // pick makes a commit of the changes for git cherry-pick. Its parent is HEAD, or a commit on HEAD that has the files as
@@ -88,11 +139,11 @@ func (r *Repo) pick(ctx context.Context, head string, changes []Change, message 
 	if err != nil {
 		return "", err
 	}
-	before, err := r.write(ctx, index, changes, func(c Change) (string, bool) { return c.Before, c.WasExecutable })
+	before, err := r.write(ctx, index, head, changes, func(c Change) (string, bool) { return c.Before, c.WasExecutable })
 	if err != nil {
 		return "", err
 	}
-	after, err := r.write(ctx, index, changes, func(c Change) (string, bool) { return c.After, c.Executable })
+	after, err := r.write(ctx, index, head, changes, func(c Change) (string, bool) { return c.After, c.Executable })
 	if err != nil {
 		return "", err
 	}
@@ -113,8 +164,8 @@ func (r *Repo) commitTree(ctx context.Context, tree, parent, message string) (st
 	return strings.TrimSpace(string(out)), err
 }
 
-// write puts a version of each changed file into the index, and returns the tree.
-func (r *Repo) write(ctx context.Context, index []string, changes []Change, version func(Change) (file string, executable bool)) (string, error) {
+// write puts a version of each changed file into the index, and returns the tree. head is any commit's id.
+func (r *Repo) write(ctx context.Context, index []string, head string, changes []Change, version func(Change) (file string, executable bool)) (string, error) {
 	var names, lines bytes.Buffer
 	for _, c := range changes {
 		if file, _ := version(c); file != "" {
@@ -129,7 +180,7 @@ func (r *Repo) write(ctx context.Context, index []string, changes []Change, vers
 	for _, c := range changes {
 		file, executable := version(c)
 		if file == "" {
-			fmt.Fprintf(&lines, "0 %s\t%s\x00", strings.Repeat("0", 40), r.Prefix+c.Path)
+			fmt.Fprintf(&lines, "0 %s\t%s\x00", strings.Repeat("0", len(head)), r.Prefix+c.Path)
 			continue
 		}
 		mode := Regular

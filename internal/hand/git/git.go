@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -28,15 +29,43 @@ type Repo struct {
 	Prefix string // of the directory below Top, ending in a slash; empty for Top itself
 }
 
-// Open returns the repository that a directory is in.
+// Open returns the repository that a directory is in, or ErrNone. Another error says that there is one which git cannot or will
+// not use, such as somebody else's, or one without a working tree.
 func Open(ctx context.Context, dir string) (*Repo, error) {
 	r := &Repo{Top: dir}
 	out, err := r.run(ctx, nil, "rev-parse", "--show-toplevel", "--show-prefix")
+	if err != nil && isNone(err) && !marked(dir) {
+		err = errors.Join(ErrNone, err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, errors.Join(ErrNone, err))
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	top, prefix, _ := strings.Cut(strings.TrimSuffix(string(out), "\n"), "\n")
 	return &Repo{Top: top, Prefix: prefix}, nil
+}
+
+// isNone reports whether git is not installed, or has found no repository.
+func isNone(err error) bool {
+	failed, ok := errors.AsType[*Error](err)
+	return errors.Is(err, exec.ErrNotFound) || ok && strings.Contains(failed.Says, "not a git repository")
+}
+
+// marked reports whether a directory, or one above it, has a repository by its name.
+func marked(dir string) bool {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return true
+	}
+	for {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return true
+		}
+		above := filepath.Dir(dir)
+		if above == dir {
+			return false
+		}
+		dir = above
+	}
 }
 
 // Head returns the id of the commit that is checked out.

@@ -268,3 +268,53 @@ func TestPathOfGitIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestUnusableRepositoryIsNoAbsentOne(t *testing.T) {
+	r := newRepository(t)
+	r.commit(map[string]string{"a": "1"})
+	bare := t.TempDir()
+	r.git("clone", "-q", "--bare", ".", bare)
+	r.write(".git/config", "[core\n")
+	for _, dir := range []string{bare, r.dir, filepath.Join(r.dir, ".git")} {
+		if _, err := git.Open(t.Context(), dir); err == nil || errors.Is(err, git.ErrNone) {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
+func TestIgnoredFileStays(t *testing.T) {
+	r := newRepository(t)
+	r.commit(map[string]string{".gitignore": ".env\n", "a": "1"})
+	r.write(".env", "mine")
+	_, err := r.open().Commit(t.Context(), []git.Change{r.change(".env", "-", "theirs")}, "m", "new")
+	dirty, ok := errors.AsType[*git.DirtyError](err)
+	if !ok || !dirty.Untracked || r.read(".env") != "mine" || r.git("branch", "--list", "new") != "" {
+		t.Errorf("%v, .env has %q", err, r.read(".env"))
+	}
+}
+
+func TestSecondCommitOfSameChangeIsNothing(t *testing.T) {
+	r := newRepository(t)
+	r.commit(map[string]string{"a": "1\n2\n3\n4\n5\n6\n7\n"})
+	change := []git.Change{r.change("a", "1\n2\n3\n4\n5\n6\n7\n", "one\n2\n3\n4\n5\n6\n7\n")}
+	if _, err := r.open().Commit(t.Context(), change, "m", ""); err != nil {
+		t.Fatal(err)
+	}
+	r.commit(map[string]string{"a": "one\n2\n3\n4\n5\n6\nseven\n"})
+	head, branch := r.git("rev-parse", "HEAD"), r.git("branch", "--show-current")
+	_, err := r.open().Commit(t.Context(), change, "m", "again")
+	if !errors.Is(err, git.ErrNothing) || r.git("rev-parse", "HEAD") != head || r.git("branch", "--show-current") != branch ||
+		r.git("branch", "--list", "again") != "" || r.git("status", "--porcelain") != "" {
+		t.Errorf("%v\n%s", err, r.git("status"))
+	}
+}
+
+func TestLongObjectNames(t *testing.T) {
+	r := newRepository(t)
+	r.git("init", "-q", "--object-format=sha256", "long")
+	long := repository{t, filepath.Join(r.dir, "long")}
+	long.commit(map[string]string{"a": "1"})
+	if _, err := long.open().Commit(t.Context(), []git.Change{long.change("b", "-", "2")}, "m", ""); err != nil || long.read("b") != "2" {
+		t.Error(err)
+	}
+}

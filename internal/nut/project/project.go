@@ -207,7 +207,11 @@ func (m *maker) copyFiles(ctx context.Context) error {
 				return err
 			}
 		}
-		return m.write(m.plan.place(f.Path), f.Path, content, f.Mode == git.Executable)
+		place := m.plan.place(f.Path)
+		if strings.HasPrefix(place, nutshell.HiddenDir+"/") {
+			return fmt.Errorf("%s would be a hidden test of the bundle: rename its folder, or keep it here with --hidden", f.Path)
+		}
+		return m.write(place, f.Path, content, f.Mode == git.Executable)
 	})
 }
 

@@ -267,3 +267,22 @@ func TestRunsItself(t *testing.T) {
 		}
 	}
 }
+
+func TestHiddenTestsBehindALinkAreRefused(t *testing.T) {
+	dir := tree(t, "a.py", "tests/test_a.py", "tests/private/test_h.py")
+	if err := os.Symlink("tests/private", filepath.Join(dir, "private")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := project.Make(t.Context(), project.Wish{Dir: dir, Sentence: "do it", Hidden: []string{"private"}}, t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "is a link") {
+		t.Error(err)
+	}
+}
+
+func TestFolderCalledHiddenIsRefused(t *testing.T) {
+	dir := tree(t, "go.mod", "hidden/a.go", "hidden/a_test.go")
+	_, err := project.Make(t.Context(), project.Wish{Dir: dir, Sentence: "do it"}, t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "--hidden") {
+		t.Error(err)
+	}
+}

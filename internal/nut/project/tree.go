@@ -181,8 +181,20 @@ func (t *tree) one(ctx context.Context, name string) (content []byte, err error)
 }
 
 // below lists the regular files at or below a name in the directory, committed or not, without what Python and editors
-// leave there.
+// leave there. A link on the way is an error, because the files have other names where it leads.
 func (t *tree) below(name string) (files []string, err error) {
+	for i := range len(name) + 1 {
+		if i < len(name) && name[i] != '/' {
+			continue
+		}
+		info, err := t.dir.Lstat(name[:i])
+		if err != nil {
+			return nil, err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return nil, fmt.Errorf("%.200q is a link: name the folder itself", name[:i])
+		}
+	}
 	junk, err := ignore.Parse([]byte(usual))
 	if err != nil {
 		return nil, err
