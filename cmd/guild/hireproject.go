@@ -230,7 +230,7 @@ func (p *program) agree(ctx context.Context, client *control.Client, fresh bool,
 	return nil
 }
 
-// hearing is how long a node that was just started listens for providers before somebody is asked whether to send.
+// A node that was just started listens for providers this long before the person is asked whether to send.
 const hearing = 3 * time.Second
 
 // prospectOf asks the node who could be asked. A fresh one gets some time to hear of providers.

@@ -2,7 +2,7 @@ package strength
 
 import "fmt"
 
-// notice is what an examiner says of its tests to the judge alone, or asks about them.
+// notice is a message from an examiner to the judge about a test. The delivery never gets it.
 type notice struct {
 	op, id          string
 	passed, unclean bool // how a run of the test has ended, and whether that does not count

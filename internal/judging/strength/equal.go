@@ -44,8 +44,8 @@ func identity(v any) string {
 	return text(bare(v))
 }
 
-// compares notes that an exchange compares two values of one type, of which one is what another function made of such values:
-// whatever its name is, the delivery decides then whether that is right. It keeps what functions make.
+// compares marks an exchange as a claim if it compares two values of one type and a delivered function made one of them: the
+// delivery then decides whether its own result is right. It also records what functions make.
 func (in *reader) compares(x *exchange, f frame) {
 	if !in.lang.typed || f.kind != answer || x.op != "call" && x.op != "method" || len(x.types) == 0 {
 		return

@@ -174,8 +174,8 @@ func (v *Vetting) Left(run int) bool {
 // Progress counts what has been tried.
 func (v *Vetting) Progress() int { return v.runs }
 
-// next finds the next lie to tell in a test: one that may still answer for a name that the test asks. It reports false if there
-// is none.
+// next returns the next lie to tell in a test: one that may still answer for a name that the test asks. It reports false when
+// no lie is left.
 func (v *Vetting) next(t *vettedTest) bool {
 	for ; t.next < len(v.lies); t.next++ {
 		useful := t.next == 0

@@ -75,7 +75,7 @@ func Changes(ctx context.Context, request, delivery fs.FS) ([]Change, error) {
 	return all, nil
 }
 
-// origin is what the manifest of a request says of the project that it was made of.
+// origin is the part of a manifest that describes the project from which the request was made.
 type origin struct {
 	Framework string `json:"framework,omitempty"` // by which its tests have their places
 	Prefix    string `json:"prefix,omitempty"`    // of the project in its repository, ending in a slash

@@ -24,7 +24,7 @@ import (
 	"guild/nutshell"
 )
 
-// Wish is what a customer wants done in a project.
+// Wish describes the work that a customer wants done in a project.
 type Wish struct {
 	Dir      string
 	Sentence string
