@@ -261,11 +261,11 @@ func (p *Peer) reply(f frame, kind int, results []reflect.Value, touched []*obje
 		case len(results) > 1:
 			value = append(append([]byte(`{"t":`), e.values(results)...), '}')
 		}
+		if f.op == "get" && kind == answer && results[0].Type() == errorType && !results[0].IsNil() {
+			p.know(str(f.args[0]), results[0].Interface().(error)) // before the other side can name it
+		}
 		p.send(digits(kind), digits(f.number), value, extra)
 	}, func() {})
-	if f.op == "get" && kind == answer && results[0].Type() == errorType && !results[0].IsNil() {
-		p.know(str(f.args[0]), results[0].Interface().(error))
-	}
 }
 
 // prepare decodes a request, and returns what it asks for.
@@ -358,10 +358,8 @@ func (p *Peer) get(name string, variable any) func() []reflect.Value {
 	return func() []reflect.Value { return []reflect.Value{err} }
 }
 
-// know makes an error one that both sides know by its name.
+// know makes an error one that both sides know by its name. p.mu is held.
 func (p *Peer) know(name string, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if err == nil || !reflect.ValueOf(err).Comparable() {
 		return
 	}

@@ -148,6 +148,8 @@ func (p *Peer) Sentinel(name string) error {
 	p.call("get", nil, []reflect.Value{reflect.ValueOf(&err).Elem()}, func(e *encoder) []byte {
 		return fmt.Appendf(nil, "[%s,null]", e.part(func() { e.text(name) }))
 	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.know(name, err)
 	return err
 }

@@ -18,6 +18,7 @@ func pair(t *testing.T) (tests, delivery *Peer) {
 	a, b := net.Pipe()
 	end := func(side string) func(string) {
 		return func(why string) {
+			a.Close() // or the other side waits
 			if why != "the connection was closed" {
 				t.Errorf("%s: %s", side, why)
 			}
@@ -52,6 +53,23 @@ func TestSentinelKeepsIdentity(t *testing.T) {
 	tests.Call("p.Is", []any{&base}, []any{&is})
 	if !is {
 		t.Error("the delivery does not know its sentinel")
+	}
+}
+
+func TestSentinelsAreKnownAtOnce(t *testing.T) {
+	tests, delivery := pair(t)
+	all := make([]error, 200)
+	for i := range all {
+		all[i] = errors.New("mine")
+		name := fmt.Sprint("p.Err", i)
+		delivery.AddOffer(name, &all[i])
+		delivery.AddOffer("p.Is", func(err error) bool { return err == all[i] })
+		var is bool
+		mine := tests.Sentinel(name)
+		tests.Call("p.Is", []any{&mine}, []any{&is})
+		if !is {
+			t.Error("the delivery does not know ", name)
+		}
 	}
 }
 
