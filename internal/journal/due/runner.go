@@ -28,6 +28,7 @@ type Runner struct {
 	Waits  []time.Duration // between tries, the last one repeatedly; 5, 10 and 20 s if empty
 	Log    *slog.Logger    // slog.Default() if nil
 
+	looking sync.Mutex // work that ends while a look goes on counts as running until the look ends
 	mu      sync.Mutex
 	born    uint64 // the last entry when Run began
 	running map[string]bool
@@ -78,6 +79,8 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // look starts all work that is ready, and returns the time until more will be ready.
 func (r *Runner) look(ctx context.Context, started *sync.WaitGroup) time.Duration {
+	r.looking.Lock()
+	defer r.looking.Unlock()
 	const idle = time.Minute
 	now, wait := r.Now(), idle
 	seen, due := r.Journal.Last(), map[string]bool{}
@@ -92,7 +95,7 @@ func (r *Runner) look(ctx context.Context, started *sync.WaitGroup) time.Duratio
 				wait = min(wait, d)
 				continue
 			}
-			if r.take(w, now) {
+			if r.take(w) {
 				started.Go(func() { r.do(ctx, w, seen) })
 			}
 		}
@@ -130,13 +133,12 @@ func (r *Runner) ready(w Work, now time.Time) time.Time {
 	return ready
 }
 
-// take marks work as running, unless it runs already, its class is at its limit, or its last try has failed since ready was
-// called.
-func (r *Runner) take(w Work, now time.Time) bool {
+// take marks work as running, unless it runs already or its class is at its limit.
+func (r *Runner) take(w Work) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	limit, limited := r.Limits[w.Class]
-	if r.running[w.Key] || r.failed[w.Key].retry.After(now) || limited && r.classes[w.Class] >= limit {
+	if r.running[w.Key] || limited && r.classes[w.Class] >= limit {
 		return false
 	}
 	r.running[w.Key] = true
@@ -145,6 +147,7 @@ func (r *Runner) take(w Work, now time.Time) bool {
 }
 
 func (r *Runner) release(w Work, err error) {
+	r.looking.Lock() // or a look that has read the sources before would start it again
 	r.mu.Lock()
 	delete(r.running, w.Key)
 	r.classes[w.Class]--
@@ -158,6 +161,7 @@ func (r *Runner) release(w Work, err error) {
 		r.failed[w.Key] = failure{times: f.times + 1, retry: r.Now().Add(r.backOff(f.times)), err: err, later: errors.Is(err, ErrLater)}
 	}
 	r.mu.Unlock()
+	r.looking.Unlock()
 	r.Wake()
 }
 
