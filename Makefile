@@ -36,9 +36,9 @@ build: ## bin/guild
 
 test: ## every test; WITH=race under the race detector, FLAGS=-json and the like are passed on
 	@scripts/needs test
-	$(if $(filter race,$(WITH)),CGO_ENABLED=1) go test -timeout 60m $(if $(filter race,$(WITH)),$(RACE) $(FLAGS) $(WATCHED),$(FLAGS) ./...)
-	$(if $(filter race,$(WITH)),go test -timeout 60m $(FLAGS) $(UNSEEN:%=./%))
-	go test -C bench -timeout 60m $(FLAGS) ./...
+	$(if $(filter race,$(WITH)),CGO_ENABLED=1) go test -timeout 30m $(if $(filter race,$(WITH)),$(RACE) $(FLAGS) $(WATCHED),$(FLAGS) ./...)
+	$(if $(filter race,$(WITH)),go test -timeout 30m $(FLAGS) $(UNSEEN:%=./%))
+	go test -C bench -timeout 30m $(FLAGS) ./...
 
 lint:
 	go vet ./...

@@ -23,6 +23,14 @@ function seconds(    at) {
 	return at ? substr($0, at + length("\"Elapsed\":")) + 0 : 0
 }
 
+# unended prints what a package's tests had said when it ended before them.
+function unended(package,    key, at) {
+	for (key in said) {
+		split(key, at, SUBSEP)
+		if (at[1] == package) printf "%s", said[key]
+	}
+}
+
 !/^\{/ { print; next }
 
 {
@@ -35,7 +43,7 @@ action == "pass" && test != "" { passed++; of[package]++ }
 action == "skip" && test != "" { skipped++ }
 action == "fail" && test != "" { failed++; here[package]++; printf "%s", said[package, test] }
 action == "fail" && test == "" {
-	if (!here[package]) { failed++; printf "%s", said[package, ""] }
+	if (!here[package]) { failed++; unended(package) }
 	print "FAIL " package; fflush()
 }
 action == "pass" && test == "" { printf "ok   %s (%d passed, %d s)\n", package, of[package], seconds(); fflush() }

@@ -17,7 +17,7 @@ import (
 )
 
 // keptAddress returns a free address that stays reserved for the test while the relay is down: a bound socket that does
-// not listen holds it.
+// not listen holds it. It is not of 127.0.0.1, where a server that asks for a certain port could take it meanwhile.
 func keptAddress(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -28,14 +28,14 @@ func keptAddress(t *testing.T) string {
 	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil { // so that the relay can bind it too
 		t.Fatal(err)
 	}
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 2}}); err != nil {
 		t.Fatal(err)
 	}
 	held, err := syscall.Getsockname(fd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("127.0.0.1:%d", held.(*syscall.SockaddrInet4).Port)
+	return fmt.Sprintf("127.0.0.2:%d", held.(*syscall.SockaddrInet4).Port)
 }
 
 // connected waits until a node is connected to its relay, or disconnected.
