@@ -10,7 +10,12 @@ import (
 
 // Write replaces the file at path by what fill writes, or leaves it unchanged after an error. It writes and syncs a temporary file
 // in the same directory, renames it and syncs the directory. The file is readable by its owner only.
-func Write(path string, fill func(io.Writer) error) (err error) {
+func Write(path string, fill func(io.Writer) error) error {
+	return beside(path, fill, Rename)
+}
+
+// beside fills a temporary file beside path, syncs it, and has it take its place. After an error no file is left.
+func beside(path string, fill func(io.Writer) error, place func(f *os.File, path string) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*") // 0600
 	if err != nil {
 		return err
@@ -26,12 +31,25 @@ func Write(path string, fill func(io.Writer) error) (err error) {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	return Rename(f, path)
+	return place(f, path)
 }
 
 // WriteBytes replaces the file at path by b, as Write does.
 func WriteBytes(path string, b []byte) error {
 	return Write(path, func(w io.Writer) error { _, err := w.Write(b); return err })
+}
+
+// Create writes a file that does not exist yet, as Write does. The error is fs.ErrExist if it exists, whoever made it meanwhile.
+func Create(path string, b []byte) error {
+	return beside(path, func(w io.Writer) error { _, err := w.Write(b); return err }, link)
+}
+
+// link gives f a second name, which fails if there is one, and takes the first away.
+func link(f *os.File, path string) error {
+	if err := os.Link(f.Name(), path); err != nil {
+		return err
+	}
+	return errors.Join(os.Remove(f.Name()), f.Close(), SyncDir(filepath.Dir(path)))
 }
 
 // Rename renames f, which must be written and synced, to path, closes it, and syncs the directory.

@@ -49,6 +49,23 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 	}
 }
 
+func TestCreateKeepsWhatIsThere(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	if err := durable.Create(path, []byte("first")); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.Create(path, []byte("second")); !errors.Is(err, os.ErrExist) {
+		t.Errorf("got %v, want ErrExist", err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "first" {
+		t.Errorf("got %q, %v, want what was there", got, err)
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
+		t.Errorf("%d files in the directory, %v, want 1", len(names), err)
+	}
+}
+
 func TestMissingDirectory(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	if err := durable.WriteBytes(filepath.Join(missing, "f"), nil); !errors.Is(err, os.ErrNotExist) {

@@ -12,6 +12,8 @@ import (
 	"fiatjaf.com/nostr/nip19"
 	"fiatjaf.com/nostr/nip46"
 	"fiatjaf.com/nostr/nip49"
+
+	"guild/internal/durable"
 )
 
 // logN is the cost of an encrypted key: scrypt with N = 2^16 takes 64 MiB and about 100 ms (NIP-49).
@@ -76,41 +78,15 @@ func store(dir string, s Secret, passphrase []byte) error {
 	return create(dir, File, text)
 }
 
-// create writes a file that only its owner can read, whole or not at all. It uses link, not rename, because link fails if
-// the file exists.
+// create writes a file that only its owner can read, whole or not at all.
 func create(dir, name, text string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, "."+name+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	if err := write(f, text+"\n"); err != nil {
-		return err
-	}
 	path := filepath.Join(dir, name)
-	err = os.Link(f.Name(), path)
+	err := durable.Create(path, []byte(text+"\n"))
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s: %w", path, ErrExists)
 	}
-	if err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
-func write(f *os.File, text string) error {
-	_, err := f.WriteString(text)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return err
 }
