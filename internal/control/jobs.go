@@ -84,20 +84,25 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var writing sync.Mutex
-	defer s.tellJudging(r.Context(), j.Job, lines, &writing)()
+	stop := s.tellJudging(r.Context(), j.Job, lines, &writing)
+	defer stop()
 	for e, err := range s.c.Journal.Watch(r.Context(), j.Seq) {
 		if err != nil {
+			stop()
 			lines.fail(err)
 		}
 		if !about(e, j.Job) {
 			continue
 		}
+		now, _ := s.c.Fold.Job(j.Job)
+		over := s.settled(now) && e.Seq >= s.last(now) // so that a late watcher hears all of it
+		if over {
+			stop() // the end is the last line
+		}
 		writing.Lock()
 		for _, u := range s.updates(e, j) {
 			lines.out.Encode(u)
 		}
-		now, _ := s.c.Fold.Job(j.Job)
-		over := s.settled(now) && e.Seq >= s.last(now) // so that a late watcher hears all of it
 		if over {
 			lines.out.Encode(s.end(now, e))
 		}
@@ -109,8 +114,8 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tellJudging writes each second what the judge is at with the deliveries of a job, until stop is called. writing is held
-// while something is written.
+// tellJudging writes each second what the judge is at with the deliveries of a job, until stop is called, which waits for a
+// line that is being written. writing is held while something is written.
 func (s *Server) tellJudging(ctx context.Context, id guild.JobID, lines stream, writing *sync.Mutex) (stop func()) {
 	if s.c.Judge == nil {
 		return func() {}
