@@ -273,7 +273,7 @@ func TestFilesNeverPacked(t *testing.T) {
 	tree := someTree()
 	left := []string{
 		".env", ".env.local", "files/.envrc", ".git", "sub/.git", ".hg", "earlier.nut", "deploy/id_ed25519",
-		"server.key", "pem/private.pem", "age.txt", "nsec.txt",
+		"server.key", "pem/private.pem", "age.txt", "nsec.txt", "prod.env", "home/.netrc", ".pypirc", ".git-credentials",
 	}
 	tree["pem/private.pem"] = &fstest.MapFile{Data: []byte("-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl\n")}
 	tree["age.txt"] = &fstest.MapFile{Data: []byte("# created: 2026\n# public key: age1\nAGE-SECRET-KEY-1QQQ\n")}

@@ -15,8 +15,10 @@ const ignoreFile = ".nutignore"
 func secretName(base string) string {
 	lower := strings.ToLower(base)
 	switch {
-	case strings.HasPrefix(lower, ".env"):
+	case strings.HasPrefix(lower, ".env"), path.Ext(lower) == ".env":
 		return "environment files may hold secrets"
+	case slices.Contains([]string{".netrc", "_netrc", ".pypirc", ".pgpass", ".git-credentials", ".htpasswd", ".dockercfg", ".my.cnf"}, lower):
+		return "may hold a password"
 	case slices.Contains([]string{".git", ".hg", ".svn", ".bzr", ".jj", "cvs", "_darcs"}, lower):
 		return "belongs to version control"
 	case path.Ext(lower) == ".nut":
