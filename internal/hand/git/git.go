@@ -221,7 +221,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.err }
 
-// command prepares git. Variables that name another repository, as those of a hook do, are left out.
+// command prepares git. Variables that name another repository, as those of a hook do, are left out. Nothing is fetched, and
+// names of files are no patterns.
 func (r *Repo) command(ctx context.Context, stdin io.Reader, env []string, args ...string) *exec.Cmd {
 	safe := []string{"-C", r.Top, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false"}
 	cmd := exec.CommandContext(ctx, "git", append(safe, args...)...)
@@ -234,6 +235,7 @@ func (r *Repo) command(ctx context.Context, stdin io.Reader, env []string, args 
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
-	cmd.Env = append(append(cmd.Env, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_EDITOR=true"), env...)
+	cmd.Env = append(append(cmd.Env, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_EDITOR=true",
+		"GIT_LITERAL_PATHSPECS=1", "GIT_NO_LAZY_FETCH=1"), env...)
 	return cmd
 }

@@ -2,9 +2,11 @@ package project
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -62,6 +64,7 @@ func Changes(ctx context.Context, request, delivery fs.FS) ([]Change, error) {
 		c := Change{File: f, After: at[f.Path], Runs: RunsItself(f.Path)}
 		i := slices.IndexFunc(pairs, func(p diff.Pair) bool { return p.As == f.Path })
 		c.Before = pairs[i].A
+		c.Text = modes(c) + c.Text
 		switch {
 		case IsOfGit(f.Path):
 			c.LeftOut = "git runs what is there"
@@ -73,6 +76,21 @@ func Changes(ctx context.Context, request, delivery fs.FS) ([]Change, error) {
 		all = append(all, c)
 	}
 	return all, nil
+}
+
+// modes returns the lines by which git learns that a file is executable now, or not any more; none if it stays what it was.
+func modes(c Change) string {
+	const executable = "0755"
+	head := fmt.Sprintf("diff --git a/%[1]s b/%[1]s\n", c.Path)
+	switch {
+	case c.Note != "": // there are no lines of it, either
+		return ""
+	case c.Old == nil && c.New.Mode == executable:
+		return head + "new file mode 10" + c.New.Mode + "\n"
+	case c.Old != nil && c.Old.Mode != c.New.Mode:
+		return head + "old mode 10" + c.Old.Mode + "\nnew mode 10" + c.New.Mode + "\n"
+	}
+	return ""
 }
 
 // origin is the part of a manifest that describes the project from which the request was made.
@@ -113,9 +131,13 @@ func places(made []string, own bool) map[string]string {
 	return at
 }
 
+// unseen are characters that HFS+ leaves out of names.
+var unseen = regexp.MustCompile(`[\x{200c}-\x{200f}\x{202a}-\x{202e}\x{206a}-\x{206f}\x{feff}]`)
+
 // IsOfGit reports whether git, on any file system, would take a path for a part of its own directory.
 func IsOfGit(name string) bool {
-	return slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool {
+	return slices.ContainsFunc(strings.Split(unseen.ReplaceAllString(name, ""), "/"), func(part string) bool {
+		part, _, _ = strings.Cut(part, ":") // NTFS has streams
 		return strings.EqualFold(strings.TrimRight(part, ". "), ".git") || strings.EqualFold(part, "git~1")
 	})
 }

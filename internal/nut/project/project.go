@@ -138,6 +138,10 @@ func (m *maker) findHidden(context.Context) error {
 
 // choose decides how the tests are run, and which files they are.
 func (m *maker) choose(ctx context.Context) error {
+	if i := slices.IndexFunc(m.tree.files, func(f git.File) bool { return f.Path == lists }); i >= 0 && m.wish.Test != "" {
+		m.tree.files = slices.Delete(m.tree.files, i, i+1)
+		m.LeftOut = append(m.LeftOut, nutshell.Skipped{Path: lists, Reason: "--test says how the work is tested"})
+	}
 	var names []string
 	for _, f := range m.tree.files {
 		names = append(names, f.Path)

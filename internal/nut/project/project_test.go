@@ -112,6 +112,10 @@ func TestLayouts(t *testing.T) {
 			test: "pytest -k x", files: []string{"a.py", "test_a.py"}, weak: true, task: "python", script: "tests/run.sh",
 			want: []string{"files/a.py", "tests/criteria.json", "tests/kept/test_a.py", "tests/run.sh"},
 		},
+		"a command instead of own criteria": {
+			test: "pytest", files: []string{"a.py", "tests/criteria.json", "tests/test_a.py"}, task: "python",
+			want: []string{"files/a.py", "tests/criteria.json", "tests/test_a.py"},
+		},
 		"own criteria": {
 			files: []string{"a.py", "tests/criteria.json", "tests/test_a.py", "tests/hidden/test_b.py"}, task: "python",
 			want: []string{"files/a.py", "tests/criteria.json", "tests/hidden/test_b.py", "tests/test_a.py"},
@@ -256,11 +260,58 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// TestModesInChanges has git apply what a delivery changes.
+func TestModesInChanges(t *testing.T) {
+	request := bundle("request", "{}", map[string]string{"files/a.sh": "a\n", "files/b.sh": "b\n", "files/c.sh": "c\n"})
+	request["files/c.sh"].Mode = 0o755
+	delivery := bundle("delivery", "{}", map[string]string{"delivery/artifacts/a.sh": "a\n", "delivery/artifacts/b.sh": "x\n",
+		"delivery/artifacts/c.sh": "c\n", "delivery/artifacts/new one.sh": "n\n"})
+	for _, name := range []string{"a.sh", "b.sh", "new one.sh"} {
+		delivery["delivery/artifacts/"+name].Mode = 0o755
+	}
+	changes, err := project.Changes(t.Context(), request, delivery)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := tree(t)
+	for name, mode := range map[string]os.FileMode{"a.sh": 0o644, "b.sh": 0o644, "c.sh": 0o755} {
+		add(t, dir, name, name[:1]+"\n")
+		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var patch strings.Builder
+	for _, c := range changes {
+		patch.WriteString(c.Text)
+	}
+	cmd := exec.Command("git", "apply")
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(patch.String())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s\n%s", err, out, patch.String())
+	}
+	for name, want := range map[string]string{"a.sh": "-rwxr-xr-x", "b.sh": "-rwxr-xr-x", "c.sh": "-rw-r--r--", "new one.sh": "-rwxr-xr-x"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().String() != want {
+			t.Errorf("%s: %v, %v, want %s", name, info.Mode(), err, want)
+		}
+	}
+}
+
+func TestIsOfGit(t *testing.T) {
+	for name, want := range map[string]bool{
+		".git": true, "a/.GIT/config": true, ".git . /x": true, "git~1/x": true, ".g\u200cit/config": true, ".git::$INDEX_ALLOCATION/x": true,
+		".gitignore": false, "git/x": false, ".github/x": false,
+	} {
+		if got := project.IsOfGit(name); got != want {
+			t.Errorf("%q: %t", name, got)
+		}
+	}
+}
+
 func TestRunsItself(t *testing.T) {
 	for name, want := range map[string]bool{
 		".github/workflows/ci.yml": true, ".GitLab-CI.yml": true, ".husky/pre-commit": true, "sub/.envrc": true, "tests/conftest.py": true,
-		"web/package.json": true, ".vscode/tasks.json": true, "CLAUDE.md": true, "x.pth": true, "jest.config.js": true, ".gitattributes": true,
-		"a.py": false, "docs/hooks.md": false, "README.md": false, "src/package.go": false,
+		"web/package.json": true, ".vscode/tasks.json": true, "hooks/pre-commit": true, ".eslintrc.cjs": true, "flake.nix": true, "CLAUDE.md": true, "x.pth": true, "jest.config.js": true, ".gitattributes": true,
+		"a.py": false, "docs/hooks.md": false, "src/hooks/use.js": false, "README.md": false, "src/package.go": false,
 	} {
 		if got := project.RunsItself(name); (got != "") != want {
 			t.Errorf("%s: %q", name, got)

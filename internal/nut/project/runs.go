@@ -21,7 +21,7 @@ const (
 var folders = map[string]string{
 	".github": byCI, ".gitlab": byCI, ".circleci": byCI, ".buildkite": byCI, ".forgejo": byCI, ".gitea": byCI, ".woodpecker": byCI, ".ci": byCI,
 	".githooks": byGit, ".git-hooks": byGit, ".husky": byGit, "hooks": byGit,
-	".cargo": byPackages, ".bundle": byPackages, ".mvn": byPackages,
+	".devcontainer": byEditor, ".zed": byEditor, ".cargo": byPackages, ".bundle": byPackages, ".mvn": byPackages,
 }
 
 // files are the kinds of files of a name, in lower case.
@@ -35,7 +35,11 @@ var files = map[string]string{
 	"setup.py": byPackages, "setup.cfg": byPackages, "pyproject.toml": byPackages, "build.rs": byPackages, "cargo.toml": byPackages,
 	"gemfile": byPackages, "rakefile": byPackages, "build.gradle": byPackages, "build.gradle.kts": byPackages, "pom.xml": byPackages,
 	"makefile": byPackages, "gnumakefile": byPackages, ".bazelrc": byPackages, "cmakelists.txt": byPackages, "deno.json": byPackages,
+	"composer.json": byPackages, "justfile": byPackages, "taskfile.yml": byPackages, "taskfile.yaml": byPackages, "meson.build": byPackages,
+	"flake.nix": byPackages, "shell.nix": byPackages, "default.nix": byPackages, "dockerfile": byPackages, "containerfile": byPackages,
+	"compose.yml": byPackages, "compose.yaml": byPackages, "docker-compose.yml": byPackages, "vagrantfile": byPackages, "tiltfile": byPackages,
 	".vimrc": byEditor, ".exrc": byEditor, ".nvimrc": byEditor, ".nvim.lua": byEditor, ".dir-locals.el": byEditor,
+	".gdbinit": byEditor, ".lldbinit": byEditor,
 }
 
 // RunsItself returns why a file of a project may run, or change what runs, without anybody starting it. It returns "" for
@@ -43,8 +47,8 @@ var files = map[string]string{
 func RunsItself(name string) string {
 	parts := strings.Split(strings.ToLower(name), "/")
 	base := parts[len(parts)-1]
-	for _, dir := range parts[:len(parts)-1] {
-		if kind := folders[dir]; kind != "" {
+	for i, dir := range parts[:len(parts)-1] {
+		if kind := folders[dir]; kind != "" && (i == 0 || dir[0] == '.') {
 			return kind
 		}
 	}
@@ -55,7 +59,8 @@ func RunsItself(name string) string {
 		return byEditor
 	case path.Ext(base) == ".pth":
 		return byTests
-	case strings.Contains(base, ".config."), strings.HasPrefix(base, ".lintstagedrc"), strings.HasPrefix(base, ".babelrc"):
+	case strings.Contains(base, ".config."), strings.HasPrefix(base, ".lintstagedrc"), strings.HasPrefix(base, ".babelrc"),
+		strings.HasPrefix(base, ".eslintrc"), strings.HasPrefix(base, ".prettierrc"), strings.HasPrefix(base, ".mocharc"):
 		return byPackages // jest.config.js and the like
 	}
 	return ""
