@@ -63,7 +63,7 @@ func (p *program) vetting(ctx context.Context, bundle string, o vetOptions, quie
 		done = p.waiting(doing("vetting the tests", shown))
 	}
 	defer done()
-	return p.vet(exam.Telling(ctx, shown.Note), bundle, o)
+	return p.vet(exam.WithProgress(ctx, shown.Note), bundle, o)
 }
 
 // vet vets the criteria of a bundle, which is a directory or a .nut file.

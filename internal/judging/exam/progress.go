@@ -15,8 +15,8 @@ type Progress func(criterion, test string, over bool)
 
 type progressKey struct{}
 
-// Telling returns a context in which examinations and vettings call p.
-func Telling(ctx context.Context, p Progress) context.Context {
+// WithProgress returns a context in which examinations and vettings call p.
+func WithProgress(ctx context.Context, p Progress) context.Context {
 	return context.WithValue(ctx, progressKey{}, p)
 }
 

@@ -14,7 +14,7 @@ func TestProgress(t *testing.T) {
 	})
 	var told []string
 	e := newEngine(t)
-	ctx := Telling(t.Context(), func(criterion, test string, over bool) {
+	ctx := WithProgress(t.Context(), func(criterion, test string, over bool) {
 		if over {
 			test = "over"
 		}

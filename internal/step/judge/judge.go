@@ -50,7 +50,7 @@ func (j *Judge) Hear(ctx context.Context, c Case) (guild.Verdict, Evidence, erro
 	}
 	reading := j.startReading(ctx, c)
 	if c.Progress != nil {
-		ctx = exam.Telling(ctx, c.Progress)
+		ctx = exam.WithProgress(ctx, c.Progress)
 	}
 	report, err := j.Exam.ExamineHidden(ctx, c.Bundle, c.Delivery, c.Hidden)
 	if err != nil {
