@@ -88,10 +88,14 @@ func Report(w io.Writer, program string, err error, hint string) {
 	}
 }
 
-// Interruptible ends the context at the first Ctrl-C or SIGTERM, for a graceful end. The second has its usual
-// effect and kills.
+// Interruptible ends the context at the first Ctrl-C or SIGTERM, or when the terminal closes, for a graceful end. The second
+// has its usual effect and kills. nohup works as usual.
 func Interruptible() (context.Context, func()) {
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), ends...)
 	stop := context.AfterFunc(ctx, cancel)
 	return ctx, func() { stop(); cancel() }
 }
