@@ -35,6 +35,7 @@ type hireOptions struct {
 	Class     string // of the task
 	Urgency   string
 	Target    float64  // trust that a computed bid is meant for
+	Most      int64    // limit of a computed bid, in millisatoshis
 	Inputs    []string // as parseInput reads them
 	Type      string   // of a typed job, whose request Source is
 	Output    string   // file for the result of a typed job
@@ -224,20 +225,16 @@ func (p *program) hireAt(ctx context.Context, client *control.Client, fresh bool
 	if err != nil {
 		return err
 	}
-	var vetted exam.Vetting
-	if o.packed == nil && !o.Unvetted {
-		if vetted, err = p.vetBundle(ctx, o, l.bundle); err != nil {
-			return err
-		}
-	}
-	if o.made != nil {
-		if err := p.agree(ctx, client, fresh, o, l, vetted); err != nil {
-			return err
-		}
-	}
 	mark, err := p.markHire(o, l.bundle)
 	if err != nil {
 		return err
+	}
+	if mark.isOpen(ctx, client) {
+		if !o.asJSON {
+			fmt.Fprintf(p.err, "guild: this is job %s, which goes on as it was sent; --id gives this hire another\n", mark.id.Short())
+		}
+	} else if o, err = p.prepare(ctx, client, fresh, o, l); err != nil {
+		return mark.unsent(err)
 	}
 	job, err := p.order(ctx, client, o, mark.id, providers, l)
 	if err != nil {
@@ -254,6 +251,21 @@ func (p *program) hireAt(ctx context.Context, client *control.Client, fresh bool
 		return p.showResult(ctx, client, job, o.Output, o.asJSON)
 	}
 	return nil
+}
+
+// prepare vets the tests, and asks whether to send a project. It returns the options with the price that was agreed to.
+func (p *program) prepare(ctx context.Context, client *control.Client, fresh bool, o hireOptions, l load) (hireOptions, error) {
+	var vetted exam.Vetting
+	if o.packed == nil && !o.Unvetted {
+		var err error
+		if vetted, err = p.vetBundle(ctx, o, l.bundle); err != nil {
+			return o, err
+		}
+	}
+	if o.made == nil {
+		return o, nil
+	}
+	return p.agree(ctx, client, fresh, o, l, vetted)
 }
 
 // load holds the files that go with a job.
@@ -292,7 +304,7 @@ func (p *program) order(ctx context.Context, client *control.Client, o hireOptio
 		Task: o.Task, Providers: providers, Timeout: o.Timeout.Milliseconds(),
 		Bid: o.Bid, Tries: o.Tries, Private: o.Private,
 		Criticality: o.Level, Compare: o.Compare, Open: o.Open,
-		Free: o.Free, Class: o.Class, Urgency: o.Urgency, Target: o.Target,
+		Free: o.Free, Class: o.Class, Urgency: o.Urgency, Target: o.Target, Most: o.Most,
 	}
 	for _, text := range o.Inputs {
 		in, err := parseInput(ctx, client, text)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -19,11 +20,13 @@ import (
 // hireMark is a file with the id of a job, which stays until its end was shown: so the same hire is the same job, whatever
 // was interrupted or killed meanwhile. The node that opens a job by an id that it has does nothing.
 type hireMark struct {
-	id   guild.JobID
-	file string // empty if the person names the id
+	id    guild.JobID
+	file  string // empty if the person names the id
+	known bool   // it is that of before
 }
 
-// markHire returns the mark of a hire, that of before if there is one.
+// markHire returns the mark of a hire, that of before if there is one. Of two hires at a time the second gets the mark of
+// the first.
 func (p *program) markHire(o hireOptions, bundle []byte) (m hireMark, err error) {
 	if o.ID != "" {
 		m.id, err = guild.ParseJobID(o.ID)
@@ -40,25 +43,44 @@ func (p *program) markHire(o hireOptions, bundle []byte) (m hireMark, err error)
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%x %q", sha256.Sum256(bundle), o.Task)
 	m.file = filepath.Join(dir, hex.EncodeToString(sum.Sum(nil)))
-	text, err := os.ReadFile(m.file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	m.id = guild.NewJobID()
+	err = durable.Create(m.file, []byte(m.id.String()+"\n"))
+	if !errors.Is(err, fs.ErrExist) {
 		return m, err
 	}
-	if m.id, err = guild.ParseJobID(strings.TrimSpace(string(text))); err == nil {
-		if !o.asJSON {
-			fmt.Fprintf(p.err, "guild: this is job %s, whose end you have not seen; --id gives it another\n", m.id.Short())
-		}
-		return m, nil
+	text, err := os.ReadFile(m.file)
+	if err != nil {
+		return m, err
 	}
-	m.id = guild.NewJobID()
-	return m, durable.WriteBytes(m.file, []byte(m.id.String()+"\n"))
+	if m.id, err = guild.ParseJobID(strings.TrimSpace(string(text))); err != nil {
+		return m, cli.WithHint(fmt.Errorf("%s: %w", m.file, err), "remove this file")
+	}
+	m.known = true
+	return m, nil
+}
+
+// isOpen reports whether the node has the job of a hire already, whose end was not seen.
+func (m hireMark) isOpen(ctx context.Context, client *control.Client) bool {
+	if !m.known {
+		return false
+	}
+	_, err := control.OneJob.Call(ctx, client, m.id.String())
+	return err == nil
+}
+
+// unsent forgets the id of a hire that was not sent, and returns why it was not.
+func (m hireMark) unsent(err error) error {
+	if !m.known {
+		m.remove()
+	}
+	return err
 }
 
 // refused returns the error for an order that the node did not answer with a job. Only one that makes no sense opens none
 // for sure, and is forgotten.
 func (m hireMark) refused(err error) error {
 	if problem, ok := errors.AsType[*control.ProblemError](err); ok && problem.Problem.Code == "usage" {
-		m.remove()
+		err = m.unsent(err)
 	}
 	if isLost(err) {
 		return cli.WithHint(fmt.Errorf("the node died before it answered: %w", err), "hire again: it is the same job")

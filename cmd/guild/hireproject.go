@@ -61,6 +61,9 @@ func (p *program) asProject(ctx context.Context, o hireOptions) (hireOptions, fu
 		_, _, err := packBundle(ctx, o.Source, nil)
 		return o, nothing, err
 	}
+	if o.asJSON && !o.Yes && !o.DryRun {
+		return o, nothing, errUnasked
+	}
 	to, err := os.MkdirTemp("", "guild-project-")
 	if err != nil {
 		return o, nothing, err
@@ -138,14 +141,16 @@ func (p *program) salts(hidden guild.Hash) (io.Reader, error) {
 		return nil, err
 	}
 	file := filepath.Join(dir, "salts.key")
-	key, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		key = make([]byte, 32)
-		rand.Read(key)
-		err = durable.WriteBytes(file, key)
-	}
-	if err != nil {
+	key := make([]byte, sha256.Size)
+	rand.Read(key)
+	if err := durable.Create(file, key); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
+	}
+	if key, err = os.ReadFile(file); err != nil {
+		return nil, err
+	}
+	if len(key) != sha256.Size {
+		return nil, cli.WithHint(fmt.Errorf("%s: %d bytes, not %d", file, len(key), sha256.Size), "remove this file: a new one is made")
 	}
 	mac := hmac.New(sha256.New, key)
 	mac.Write(hidden[:])
@@ -203,32 +208,35 @@ func writeNew(file string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// agree shows what is sent, to whom and for how much at most, and asks whether to send it.
-func (p *program) agree(ctx context.Context, client *control.Client, fresh bool, o hireOptions, l load, v exam.Vetting) error {
+// agree shows what is sent, to whom and for how much at most, and asks whether to send it. More than that is not bid.
+func (p *program) agree(ctx context.Context, client *control.Client, fresh bool, o hireOptions, l load, v exam.Vetting) (hireOptions, error) {
 	prospect, err := prospectOf(ctx, client, o, fresh)
 	if err != nil {
-		return err
+		return o, err
 	}
 	if !o.asJSON {
 		p.showOffer(o, l, v, recipients(o, prospect), highest(o, prospect))
 	}
+	if o.Bid == 0 {
+		o.Most, o.Free = prospect.Most, prospect.Most == 0 || o.Free
+	}
 	if o.Yes {
-		return nil
+		return o, nil
 	}
 	ask, err := p.nut().Asker(ctx)
-	if o.asJSON || err != nil {
-		err := errors.New("nothing was sent: nobody can be asked whether to send it")
-		return cli.WithHint(cli.Usage(err), "--yes sends it; --dry-run only writes the bundle")
+	if err != nil {
+		return o, errUnasked
 	}
 	yes, err := ask.Yes("Send it?")
-	if err != nil {
-		return err
+	if err == nil && !yes {
+		err = errors.New("nothing was sent")
 	}
-	if !yes {
-		return cli.WithCode(errors.New("nothing was sent"), exitInterrupted)
-	}
-	return nil
+	return o, err
 }
+
+// errUnasked is the error of a hire for which nobody can be asked.
+var errUnasked = cli.WithHint(cli.Usage(errors.New("nothing was sent: nobody can be asked whether to send it")),
+	"--yes sends it; --dry-run only writes the bundle")
 
 // A node that was just started listens for providers this long before the person is asked whether to send.
 const hearing = 3 * time.Second
@@ -275,8 +283,11 @@ func highest(o hireOptions, known control.Prospect) string {
 	if o.Bid > 0 {
 		most = guild.Msat(o.Bid)
 	}
-	if o.Free || most == 0 {
+	if o.Free {
 		return "nothing"
+	}
+	if most == 0 {
+		return "nothing, as nobody asks for more; --bid sets a limit"
 	}
 	text := "at most " + most.String()
 	if n := guild.Criticality(o.Level).Replicas(); n > 1 {

@@ -276,7 +276,7 @@ func (p *program) mayRun(ctx context.Context, c control.Changes, all, yes, asJSO
 	}
 	take, err := ask.Yes("Take them?")
 	if err == nil && !take {
-		err = cli.WithCode(errors.New("nothing was changed"), exitInterrupted)
+		err = errors.New("nothing was changed")
 	}
 	return err
 }

@@ -69,6 +69,8 @@ type Hire struct {
 	Class   string  `json:"class,omitempty"`   // of the task: critical-path, financial, experimental or background
 	Urgency string  `json:"urgency,omitempty"` // normal, urgent or critical: a computed bid rises with it
 	Target  float64 `json:"target,omitempty"`  // trust that a computed bid is meant for
+
+	Most int64 `json:"most_msat,omitempty"` // limit of a computed bid; none when 0
 }
 
 // Prospect is the answer to GET /v1/prospect: who could be asked for a task, and for how much.

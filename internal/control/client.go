@@ -98,6 +98,7 @@ func (h Hire) query() url.Values {
 	set("class", h.Class)
 	set("urgency", h.Urgency)
 	set("target", strconv.FormatFloat(h.Target, 'f', -1, 64))
+	set("most_msat", strconv.FormatInt(h.Most, 10))
 	for _, in := range h.Inputs {
 		raw, _ := json.Marshal(in) // strings cannot fail
 		q.Add("input", string(raw))

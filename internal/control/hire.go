@@ -120,7 +120,7 @@ func (s *Server) order(r *http.Request) (jobs.Order, error) {
 		Criticality: cmp.Or(guild.Criticality(q.Get("criticality")), guild.Low),
 		Compare:     q.Get("compare"), Open: q.flag("open"),
 		Bid: guild.Msat(q.number("bid_msat", 64)), Free: q.flag("free"), Class: q.Get("class"), Urgency: q.Get("urgency"),
-		Target: q.target(), Inputs: q.inputs(),
+		Target: q.target(), Most: guild.Msat(q.number("most_msat", 64)), Inputs: q.inputs(),
 	}
 	if id := q.Get("id"); id != "" {
 		if o.ID, err = guild.ParseJobID(id); err != nil {

@@ -36,6 +36,7 @@ type JobOpened struct {
 	Urgency string      `json:"urgency,omitempty"`      // normal if empty; section 4.1.4
 	Unbid   bool        `json:"unbid,omitempty"`        // without a bid of the customer; it is computed for each request
 	Target  guild.Trust `json:"target_micro,omitempty"` // trust of the providers that the bid is for; 0 for any
+	Most    guild.Msat  `json:"most_msat,omitempty"`    // limit of a computed bid; 0 for none
 }
 
 // BidSubject is the guard of all bids: tasks may use what others leave of their budgets.

@@ -194,5 +194,12 @@ func (j *Jobs) bid(job *Job, o guild.Offer) guild.Msat {
 	if b, ok := j.c.budget(job.Task); ok {
 		configured = cmp.Or(b.Base, m.Base)
 	}
-	return m.bid(m.base(o.Price, configured), job.Urgency, job.Target)
+	bid := m.bid(m.base(o.Price, configured), job.Urgency, job.Target)
+	if job.Most > 0 {
+		bid = min(bid, job.Most)
+	}
+	return bid
 }
+
+// limit returns the most that the customer would pay a provider, 0 if the customer did not say.
+func (j *Job) limit() guild.Msat { return max(j.Bid, j.Most) }

@@ -147,6 +147,7 @@ func TestWhatAJobBids(t *testing.T) {
 		{"by how urgent it is", 700, nil, Order{Urgency: "urgent"}, 1050},
 		{"and by the quality that is wanted", 700, nil, Order{Urgency: "urgent", Target: 700_000}, 1260}, // 700 × 1.5 × 1.2
 		{"what the customer names is the limit", 700, nil, Order{Bid: 800, Urgency: "urgent"}, 800},
+		{"what is computed stays below its limit", 700, nil, Order{Most: 800, Urgency: "urgent"}, 800},
 		{"who has a budget bids what the policy says", 0, budget, Order{}, 1000},
 		{"or what is configured for the task", 0, map[string]Budget{"python": {Base: 40}}, Order{}, 40},
 		{"or for all", 0, map[string]Budget{Others: {Base: 30}}, Order{}, 30},
@@ -171,6 +172,16 @@ func TestWhatAJobBids(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestWhoAsksMoreThanTheLimitIsNotAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(700), bob.offers(300))
+		id := w.opens(Order{Most: 500})
+		if a := w.attempt(id); a.Provider != bob.service() || a.Bid != 300 {
+			t.Errorf("%s was asked for %s", a.Provider, a.Bid)
+		}
+	})
 }
 
 func TestOpenJobBidsTheOffer(t *testing.T) {
@@ -312,7 +323,7 @@ func TestOrderWithWrongWorthIsRefused(t *testing.T) {
 		w := newWorld(t, alice.offers(1))
 		for _, o := range []Order{
 			{Class: "benchmark"}, {Class: "Financial"}, {Urgency: "soon"}, {Bid: -1}, {Bid: mostBid + 1}, {Free: true, Bid: 1},
-			{Target: -1}, {Target: guild.Micro + 1},
+			{Target: -1}, {Target: guild.Micro + 1}, {Most: -1}, {Most: 1, Bid: 1}, {Most: 1, Free: true},
 		} {
 			o.Task, o.Kind, o.Bundle = "python", 5000, []byte("the task")
 			if _, err := w.Open(t.Context(), o); err == nil {

@@ -113,9 +113,9 @@ var rules = [...]rule{
 	},
 	{
 		by:       byPrice,
-		excludes: func(a pair) bool { return !a.chosen() && a.job.Bid > 0 && a.offer.Price > a.job.Bid },
+		excludes: func(a pair) bool { return !a.chosen() && a.job.limit() > 0 && a.offer.Price > a.job.limit() },
 		reason: func(a pair, name string) string {
-			return fmt.Sprintf("%s asks %s, the bid is %s", name, a.offer.Price, a.job.Bid)
+			return fmt.Sprintf("%s asks %s, the bid is %s", name, a.offer.Price, a.job.limit())
 		},
 	},
 	{

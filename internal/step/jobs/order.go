@@ -49,6 +49,7 @@ type Order struct {
 	Class   string      // of the task, by which trust moves: one of guild.Classes, or none
 	Urgency string      // normal, urgent or critical, by which a computed bid rises; normal if empty
 	Target  guild.Trust // trust that a computed bid is meant for; any if zero
+	Most    guild.Msat  // limit of a computed bid; none if zero
 }
 
 // Bounds on an order.
@@ -151,6 +152,9 @@ func (o Order) Check() (faults Faults) {
 	if o.Free && o.Bid > 0 {
 		refuse("free", "excludes a bid of %s", o.Bid)
 	}
+	if o.Most < 0 || o.Most > mostBid || o.Most > 0 && (o.Free || o.Bid > 0) {
+		refuse("most", "%s: want 0 to %s, and neither a bid nor free", o.Most, mostBid)
+	}
 	if o.Class != "" && !slices.Contains(guild.Classes(), o.Class) {
 		refuse("class", "%.40q: want one of %s, or none", o.Class, strings.Join(guild.Classes(), ", "))
 	}
@@ -193,7 +197,7 @@ func (j *Jobs) Open(ctx context.Context, o Order) (guild.JobID, error) {
 		Job: id, Task: o.Task, Title: o.Title, Bundle: hash, Hidden: hidden, Size: int64(len(o.Bundle)), Kind: o.Kind, Bid: o.Bid,
 		Tries: cmp.Or(o.Tries, len(o.Providers), tries), Private: o.Private, Providers: o.Providers, Release: o.Release,
 		Criticality: o.Criticality, Compare: o.Compare, Open: o.Open, Inputs: o.Inputs, Meeting: o.Meeting, Quality: o.Quality,
-		Class: o.Class, Urgency: o.Urgency, Target: o.Target, Unbid: o.Bid == 0 && !o.Free && o.Meeting == nil,
+		Class: o.Class, Urgency: o.Urgency, Target: o.Target, Most: o.Most, Unbid: o.Bid == 0 && !o.Free && o.Meeting == nil,
 	}
 	err = j.c.Journal.Do(ctx, fact.JobSubject(id), "", func(tx *journal.Tx) error {
 		opened.Deadline = tx.Now().Add(cmp.Or(o.Timeout, j.c.Patience.Job)).UnixMilli()
