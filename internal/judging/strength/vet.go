@@ -453,7 +453,7 @@ func (l *liar) lie(f frame, t thing) error {
 		return l.reply(f, say(l.promise(f, t.root)))
 	}
 	l.ask(t.root)
-	if member := cmp.Or(t.name, name); l.vetting.lang == JavaScript && member != t.root { // classes share what is above them
+	if member := cmp.Or(t.name, name); l.vetting.lang == JavaScript && member != "" && member != t.root { // classes share what is above them
 		l.ask(anyOf + member)
 	}
 	asked := f
