@@ -56,7 +56,7 @@ func (c control) endWithParent() {
 	}
 }
 
-// receive reads the plan and takes the descriptors that this process was started with.
+// receive reads the plan and takes the descriptors that this process was started with, once its namespace has users.
 func receive() (*first, error) {
 	next, err := planFD()
 	if err != nil {
@@ -68,6 +68,10 @@ func receive() (*first, error) {
 	}
 	f := &first{report: control(next + 1), copies: -1, files: -1, work: -1}
 	if f.plan, err = plan.Decode(encoded); err != nil {
+		f.report.failed(err)
+		return nil, err
+	}
+	if err := f.rise(); err != nil {
 		f.report.failed(err)
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -10,6 +11,31 @@ import (
 
 // lastCapability is greater than any kernel's last capability.
 const lastCapability = 63
+
+// rise waits until the namespace has users, and becomes its root if there are several.
+func (f *first) rise() error {
+	var b [1]byte
+	n, err := unix.Read(int(f.report), b[:])
+	for err == unix.EINTR {
+		n, err = unix.Read(int(f.report), b[:])
+	}
+	if n != 1 || b[0] != plan.Begin {
+		return failure{"wait for the users", err}
+	}
+	if !f.plan.Change {
+		return nil
+	}
+	if err := syscall.Setgroups(nil); err != nil { // these change all threads
+		return failure{"setgroups", err}
+	}
+	if err := syscall.Setresgid(0, 0, 0); err != nil {
+		return failure{"setresgid", err}
+	}
+	if err := syscall.Setresuid(0, 0, 0); err != nil {
+		return failure{"setresuid", err}
+	}
+	return nil
+}
 
 // dropPrivileges makes this thread, and what it starts, an ordinary user for good. It uses raw system calls, because
 // the wrappers of the syscall package change all threads.

@@ -33,7 +33,7 @@ func (r *Runner) base(argv, env []string, stdio [3]*os.File, files []*os.File) (
 		return nil, nil, err
 	}
 	p.Argv, p.Env, p.Dir, p.Passed = argv, env, "/", len(files)
-	p.Trusted, p.User, p.Proc = true, 0, plan.FullProc
+	p.Trusted, p.User, p.Change, p.Proc = true, 0, who.ranged, plan.FullProc
 	for _, part := range parts() {
 		p.Dirs = append(p.Dirs, part.Inside)
 	}

@@ -79,23 +79,38 @@ func mapsEverything(file string) bool {
 	return false
 }
 
-// firstProcess sets the user of the first process: root of its range, or else the only user. The latter would lose its
-// capabilities in the namespaces when the program is executed, so it gets them as ambient ones.
-func (i *ids) firstProcess(attr *syscall.SysProcAttr) {
-	attr.UidMappings, attr.GidMappings = i.maps[0], i.maps[1]
-	if i.ranged {
-		attr.GidMappingsEnableSetgroups = true
-		attr.Credential = &syscall.Credential{}
-		return
+// capabilities lists what the first process can do in its namespaces. It has no user there when it executes its program, and
+// would lose what is not listed. Root of a range, or of a trusted program, can do everything.
+func (i *ids) capabilities() (all []uintptr) {
+	if !i.ranged && i.maps[0][0].ContainerID != 0 {
+		return []uintptr{
+			unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, unix.CAP_KILL, unix.CAP_SYS_PTRACE,
+			unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH,
+		}
 	}
-	if i.maps[0][0].ContainerID == 0 {
-		return // root keeps its capabilities
+	for c := range uintptr(unix.CAP_LAST_CAP + 1) {
+		all = append(all, c)
 	}
-	attr.AmbientCaps = []uintptr{
-		unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, unix.CAP_KILL, unix.CAP_SYS_PTRACE,
-		unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH,
-	}
+	return all
 }
+
+// assign gives a new user namespace, that of a process, its users and groups.
+func (i *ids) assign(pid int) error {
+	groups := "deny"
+	if i.ranged {
+		groups = "allow"
+	}
+	for _, file := range []struct{ name, text string }{
+		{"setgroups", groups}, {"gid_map", lineOf(i.maps[1])}, {"uid_map", lineOf(i.maps[0])},
+	} {
+		if err := os.WriteFile(fmt.Sprintf("/proc/%d/%s", pid, file.name), []byte(file.text), 0); err != nil {
+			return fmt.Errorf("users of the namespace: %w", err)
+		}
+	}
+	return nil
+}
+
+func lineOf(m idMaps) string { return fmt.Sprintf("%d %d %d\n", m[0].ContainerID, m[0].HostID, m[0].Size) }
 
 func (i *ids) release() {
 	if i.lock != nil {

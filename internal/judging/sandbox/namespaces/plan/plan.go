@@ -27,7 +27,7 @@ type Plan struct {
 	Dir     string
 	Passed  int    // descriptors of the command from 3 on
 	User    int    // user and group of the command
-	Change  bool   // the first process has another user and changes it for the command
+	Change  bool   // there are several users: the first process becomes root, and changes to User for the command
 	Trusted bool   // the command is ours and keeps all privileges within its user namespace
 	Filter  []byte // of system calls: an array of struct sock_filter; empty for none
 	Asking  bool   // the filter sends calls to a supervisor
@@ -42,6 +42,9 @@ type Plan struct {
 	Bytes    int64    // limit of Collect: bytes of files
 	Entries  int64    // limit of Collect: files and directories
 }
+
+// Begin is sent to the first process when its namespace has users.
+const Begin = 1
 
 // Bind mounts a file or directory of the host.
 type Bind struct {
