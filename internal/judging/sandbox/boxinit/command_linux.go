@@ -84,6 +84,11 @@ func (l *launch) run() {
 	defer close(l.done)
 	var name string
 	if l.f.plan.Trusted {
+		if l.f.plan.Change {
+			if l.err = become(uintptr(l.f.plan.User)); l.err != nil {
+				return
+			}
+		}
 		name, l.command.status = find(l.f.plan.Argv[0], l.f.plan.Env)
 	} else {
 		if l.err = dropPrivileges(l.f.plan); l.err != nil {

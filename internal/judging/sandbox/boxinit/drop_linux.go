@@ -1,7 +1,6 @@
 package main
 
 import (
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -12,7 +11,7 @@ import (
 // lastCapability is greater than any kernel's last capability.
 const lastCapability = 63
 
-// rise waits until the namespace has users, and becomes its root if there are several.
+// rise waits until the namespace has users, and makes this thread its root if there are several.
 func (f *first) rise() error {
 	var b [1]byte
 	n, err := unix.Read(int(f.report), b[:])
@@ -25,16 +24,7 @@ func (f *first) rise() error {
 	if !f.plan.Change {
 		return nil
 	}
-	if err := syscall.Setgroups(nil); err != nil { // these change all threads
-		return failure{"setgroups", err}
-	}
-	if err := syscall.Setresgid(0, 0, 0); err != nil {
-		return failure{"setresgid", err}
-	}
-	if err := syscall.Setresuid(0, 0, 0); err != nil {
-		return failure{"setresuid", err}
-	}
-	return nil
+	return become(0)
 }
 
 // dropPrivileges makes this thread, and what it starts, an ordinary user for good. It uses raw system calls, because
