@@ -17,6 +17,7 @@ RACE = -race $(UNWATCHED:%=-gcflags=%=-race=false)
 # Without the detector: packages that start no goroutine; and those whose tests mostly run other processes, or whole nodes, as
 # the tests of internal/node do under it. They would take two to four times as long. make check watches these, too.
 UNSEEN = verify replay cmd/guild internal/judging/exam internal/judging/suite
+BOTH = $(MAKE) --jobs=2 --keep-going --output-sync=target watched unseen
 WATCHED = $$(go list ./... | grep -vE '/($(subst $() ,|,$(UNSEEN)))$$')
 
 # make module PATH=… would hide the programs that its commands need.
@@ -25,7 +26,7 @@ MODULE := $(PATH)
 override PATH := $(shell echo $$PATH):/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin
 endif
 
-.PHONY: demo test lint check fuzz bench fix build soak stand module
+.PHONY: demo test watched unseen lint check fuzz bench fix build soak stand module
 
 demo: build ## the whole loop on this machine, with four providers
 	@scripts/needs
@@ -36,9 +37,14 @@ build: ## bin/guild
 
 test: ## every test; WITH=race under the race detector, FLAGS=-json and the like are passed on
 	@scripts/needs test
-	$(if $(filter race,$(WITH)),CGO_ENABLED=1) go test -timeout 30m $(if $(filter race,$(WITH)),$(RACE) $(FLAGS) $(WATCHED),$(FLAGS) ./...)
-	$(if $(filter race,$(WITH)),go test -timeout 30m $(FLAGS) $(UNSEEN:%=./%))
+	$(if $(filter race,$(WITH)),$(BOTH),go test -timeout 30m $(FLAGS) ./...)
 	go test -C bench -timeout 30m $(FLAGS) ./...
+
+watched: # at the same time as unseen, as the tests of each wait for something a third of the time
+	CGO_ENABLED=1 go test -timeout 30m $(RACE) $(FLAGS) $(WATCHED)
+
+unseen:
+	go test -timeout 30m $(FLAGS) $(UNSEEN:%=./%)
 
 lint:
 	go vet ./...
