@@ -110,7 +110,9 @@ func (i *ids) assign(pid int) error {
 	return nil
 }
 
-func lineOf(m idMaps) string { return fmt.Sprintf("%d %d %d\n", m[0].ContainerID, m[0].HostID, m[0].Size) }
+func lineOf(m idMaps) string {
+	return fmt.Sprintf("%d %d %d\n", m[0].ContainerID, m[0].HostID, m[0].Size)
+}
 
 func (i *ids) release() {
 	if i.lock != nil {
