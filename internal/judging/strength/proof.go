@@ -95,6 +95,17 @@ func (x *Examination) looks(name string) bool {
 	return false
 }
 
+// compares reports whether what is asked with is an object of the delivery's, which it can tell from others.
+func (g *group) compares() (found bool) {
+	for _, c := range g.changes {
+		each(any(c.at.args[min(1, len(c.at.args)):]), func(v any) {
+			n, _, ok := numbered(v)
+			found = found || ok && n%2 == 0
+		})
+	}
+	return found
+}
+
 // all returns the groups of a test and of the tests within it.
 func (t *examined) all() []*group {
 	groups := slices.Clone(t.groups)
@@ -158,7 +169,7 @@ func (x *Examination) prove(t *examined) Proof {
 			lied = top
 		case (g.kind == predicate || g.kind == listing) && unproven(g.name):
 			claimed = display(g.name)
-		case g.kind == predicate && !t.script.lang.typed: // an object of a language whose types say less
+		case g.kind == predicate && (t.script.lang.named || !t.script.lang.typed && g.compares()): // an object of a language whose types say less
 		case !unproven(g.name):
 			p.shows = append(p.shows, top)
 		}

@@ -196,7 +196,7 @@ func (r *replay) take(f frame) error {
 		}
 		r.recorded = recorded
 		if to, ok := l.tell(r, asked); ok {
-			r.told = r.told || !l.empty || len(r.kept(asked)) > 0
+			r.told = r.told || (!l.empty || len(r.kept(asked)) > 0) && !r.repeats(to)
 			if len(left) > 1 {
 				r.queues[k] = left[1:]
 			}
