@@ -377,8 +377,7 @@ func (s *script) deliver(x *exchange, v any) {
 	switch {
 	case !ok || n%2 != 0:
 	case defines:
-		tag, _ := tagged(v)
-		s.modules[n] = s.modules[n] || tag == "h" && fromModule && s.lang == JavaScript && at(x.args, 1) == any("default")
+		s.modules[n] = s.modules[n] || fromModule && s.lang == JavaScript && (at(x.args, 1) == any("default") && isHandle(v) || isNamespace(v))
 	case fromModule && isNamed && last(first) != last(x.name) && first != s.origins[module] && x.name != s.origins[module]:
 		tag, _ := tagged(s.definitions[n]) // what came with another, such as the class above, has its name
 		s.twice[n] = s.twice[n] || hasTag("F h C", tag) && s.makers[n].number() == n
