@@ -57,6 +57,11 @@ func (x *Examination) unproven(name string) (says string, ok bool) {
 	if len(left) > 0 {
 		return left[0].says, true
 	}
+	for _, s := range x.scripts {
+		if whole := s.wholes[name]; whole != "" && len(x.passing(whole)) > 0 {
+			return x.passing(whole)[0].says, true
+		}
+	}
 	for _, pattern := range joint(name) {
 		if left := x.passing(pattern); len(left) > 0 {
 			return left[0].says + ", as all such names", true

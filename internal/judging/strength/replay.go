@@ -217,7 +217,7 @@ func (r *replay) take(f frame) error {
 	r.align(recorded.request.extra["p"], f.extra["p"])
 	w := &running{at: recorded, asked: f}
 	if plays {
-		w.first = r.script.firstOf(recorded.name)
+		w.first = r.script.firstOf(r.trial.about)
 		r.told = r.told || w.first != nil
 	}
 	if len(recorded.after) > 0 {
