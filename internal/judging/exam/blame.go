@@ -324,9 +324,10 @@ func (f *Finding) blameGo(run *RunRecord, own func(importPath string) bool) {
 }
 
 // goTestFault matches the compiler's messages about test files that do not depend on other files, and goImportFault those
-// about a package that they import.
+// about a package that they import. A variable with an upper case name may be unused because a delivered type is a struct with such
+// a field.
 var (
-	goTestFault   = regexp.MustCompile(`^[\w./-]*_test\.go:\d+:\d+: (declared and not used: .*|missing return|label .* defined and not used)`)
+	goTestFault   = regexp.MustCompile(`^[\w./-]*_test\.go:\d+:\d+: (declared and not used: \P{Lu}.*|missing return|label .* defined and not used)`)
 	goImportFault = regexp.MustCompile(`^[\w./-]*_test\.go:\d+:\d+: (?:"(.*)" imported (?:as \w+ )?and not used|` +
 		`(?:no required module provides|cannot find module providing) package ([^\s;:]+))`)
 )

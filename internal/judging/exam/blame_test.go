@@ -197,6 +197,7 @@ func TestBlameOfCompiler(t *testing.T) {
 		"# task [task.test]\n./a_test.go:2:9: \"example.org/task\" imported and not used\n":           guild.BlameDelivery,
 		"# task [task.test]\n./a_test.go:2:9: \"example.org/task\" imported as all and not used\n":    guild.BlameDelivery,
 		"# task [task.test]\n./a_test.go:3:27: undefined: B\n":                                        guild.BlameDelivery,
+		"# task [task.test]\n./b/a_test.go:4:2: declared and not used: Key\n":                         guild.BlameDelivery,
 		"# task\n./a.go:3:5: declared and not used: x\n":                                              guild.BlameDelivery,
 		"a.go:2:9: no required module provides package example.com/x; to add it:\n\tgo get it\n":      guild.BlameDelivery,
 		"--- FAIL: TestA\n    a_test.go:7:1: declared and not used: x\n":                              guild.BlameDelivery,

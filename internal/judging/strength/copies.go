@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
+	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
@@ -37,8 +39,13 @@ func hears(f frame) []told {
 		}
 		given, _ := at(f.args, first).([]any)
 		named, _ := at(f.args, first+1).(map[string]any)
-		if len(given)+len(named) > 0 {
-			all = append(all, told{value: []any{given, named}})
+		value := []any{given, named}
+		_, self, isSent := receiver(f)
+		if isSent {
+			value = append(value, self)
+		}
+		if len(given)+len(named) > 0 || isSent {
+			all = append(all, told{value: value})
 		}
 	case "op":
 		if len(f.args) > 2 {
@@ -81,9 +88,9 @@ func decoded(name string, v any) any {
 
 // Limits of a search for copies.
 const (
-	mostPlaces = 400 // in one thing that was told
-	depth      = 5
-	ends       = 4 // items from both ends of a list
+	mostPlaces = 1000 // in one thing that was told
+	depth      = 10
+	ends       = 16 // items from both ends of a list
 )
 
 var numberIn = regexp.MustCompile(`-?\d+(\.\d+)?`)
@@ -134,10 +141,18 @@ func (l *Language) places(v any, found func(place, value string)) {
 			tag, payload := tagged(v)
 			parts, isList := payload.([]any)
 			inner, _ := at(parts, 1).([]any)
-			if n, defines, ok := numbered(v); ok && defines && l.container(tag) { // it may come back itself
+			if n, defines, ok := numbered(v); ok && defines && (l.container(tag) || tag == "B") { // it may come back itself
 				put(place, known(n))
 			}
 			switch {
+			case l.typed && (tag == "P" || tag == "T") && isList: // what a pointer or an interface holds
+				put(place, v)
+				visit(at(parts, 1), place, level+1)
+			case tag == "B" && isList:
+				put(place, v)
+				items(elements(parts), place, level)
+			case (tag == "T" || tag == "R" || tag == "A") && isList:
+				put(place, v)
 			case strings.Contains("t z", tag) && isList:
 				put(place, v)
 				items(parts, place, level)
@@ -181,6 +196,9 @@ func (l *Language) places(v any, found func(place, value string)) {
 			}
 		default:
 			put(place, v)
+			if n, ok := v.(json.Number); ok && !l.named && !l.typed { // JavaScript's == takes one for the other
+				put(place+" as a text", n.String())
+			}
 		}
 	}
 	visit(v, "", 0)
@@ -204,7 +222,25 @@ func bare(v any) any {
 	case tag == "S" && len(parts) >= 2: // in any order
 		return map[string]any{tag: byText(bares(inner), 1)}
 	case strings.Contains("D O N P G", tag) && tag != "" && len(parts) >= 2:
+		if inner == nil && parts[1] != nil { // a pointer of Go's
+			return map[string]any{tag: bare(parts[1])}
+		}
 		return map[string]any{tag: byText(bares(inner), 2)}
+	case strings.Contains("T B A Y", tag) && tag != "" && len(parts) >= 2:
+		if _, isType := parts[0].(string); isType { // of Go
+			return map[string]any{tag: []any{parts[0], bare(parts[1])}}
+		}
+		return map[string]any{tag: parts[1:]}
+	case tag == "f" && payload == any("-0"):
+		return json.Number("0")
+	case tag == "i":
+		digits, _ := payload.(string)
+		if len(digits) > mostDigits {
+			return v
+		}
+		if n, ok := new(big.Int).SetString(digits, 0); ok {
+			return json.Number(n.String())
+		}
 	case strings.Contains("L Q", tag) && tag != "" && len(parts) >= 2:
 		return map[string]any{tag: bares(inner)}
 	case tag == "t" || tag == "z":
@@ -322,6 +358,80 @@ func (x *exchange) endsLoops() bool {
 		(x.op == "call" || x.op == "method" && !hasTag("send throw", method))
 }
 
+// wasSet begins the place of what the tests have set.
+const wasSet = "given as "
+
+// hear keeps what a function of the tests' has answered, by what it was asked: more callbacks may come before the answer.
+func (x *exchange) hear(asked *frame, v any) {
+	if asked.op == "await" { // nobody knows in which order promises settle
+		return
+	}
+	name, _ := at(asked.args, 1).(string)
+	place := strings.TrimSpace("answered to " + asked.op + " " + name)
+	if _, there := x.own[place]; there {
+		place += " again"
+	}
+	if _, there := x.own[place]; !there {
+		x.own[place] = v
+	}
+}
+
+// first returns an answer that may be a copy: of several results of Go's the first, if the others are no error, true or 1. It
+// reports false for other results.
+func (x *exchange) first(v any) (any, bool) {
+	tag, payload := tagged(v)
+	parts, _ := payload.([]any)
+	if len(x.types) < 2 || tag != "t" || len(parts) != len(x.types) {
+		return v, true
+	}
+	for _, rest := range parts[1:] {
+		if rest != nil && rest != true && rest != json.Number("1") {
+			return v, false
+		}
+	}
+	return parts[0], true
+}
+
+// elements returns the elements of a typed array of JavaScript's, none of a large one.
+func elements(parts []any) (list []any) {
+	class, _ := at(parts, 1).(string)
+	text, _ := at(parts, 2).(string)
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(data) > 10_000 {
+		return nil
+	}
+	size := map[string]int{"Int16Array": 2, "Uint16Array": 2, "Int32Array": 4, "Uint32Array": 4, "Float32Array": 4, "Float64Array": 8}[class]
+	for one := range slices.Chunk(data, max(size, 1)) {
+		var n uint64
+		for i, b := range one {
+			n |= uint64(b) << (8 * i)
+		}
+		switch {
+		case strings.Contains(class, "64Array") && class != "Float64Array":
+			return nil // of big integers
+		case class == "Float64Array":
+			list = append(list, plainNumber(math.Float64frombits(n)))
+		case class == "Float32Array":
+			list = append(list, plainNumber(float64(math.Float32frombits(uint32(n)))))
+		case strings.HasPrefix(class, "Int"): // the sign
+			shift := 64 - 8*len(one)
+			list = append(list, literal(int64(n<<shift)>>shift))
+		default:
+			list = append(list, literal(int64(n)))
+		}
+	}
+	return list
+}
+
+// plainNumber returns a number as JavaScript's examiner and subject write it.
+func plainNumber(f float64) any {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return nil
+	}
+	return json.Number(b)
+}
+
 // repeats returns the names whose answers are all copies, each with the place, and those of them that also did something
 // else, such as to print.
 func (l *Language) repeats(scripts []*script) (found map[string]string, besides map[string]bool) {
@@ -347,12 +457,23 @@ func (l *Language) repeats(scripts []*script) (found map[string]string, besides 
 				refuses = true
 				continue
 			}
-			nothing = nothing && f.value == nil
 			did = did || f.extra["u"] != nil || f.extra["w"] != nil || f.extra["W"] != nil || f.extra["f"] != nil
-			want, here := l.spelled(f.value), map[string]bool{}
-			_, isText := f.value.(string)
-			_, isNumber := f.value.(json.Number)
-			for from, v := range recent(x.told, len(list) == 1) {
+			value, isValue := x.first(f.value)
+			if !isValue {
+				refuses = true
+				continue
+			}
+			nothing = nothing && value == nil
+			want, here := l.spelled(value), map[string]bool{}
+			_, isText := value.(string)
+			_, isNumber := value.(json.Number)
+			told := recent(x.told, len(list) == 1)
+			for from, v := range x.own {
+				if len(list) > 1 || strings.HasPrefix(from, wasSet) { // one answer may be equal by chance
+					told[from] = v
+				}
+			}
+			for from, v := range told {
 				l.places(v, func(place, value string) {
 					same := isText || isNumber || !counted.MatchString(place) // what is of another type is only taken for what it equals
 					if value == want && same && (left == nil || left[from+place]) {

@@ -1,6 +1,10 @@
 package strength
 
-import "strings"
+import (
+	"encoding/json"
+	"math"
+	"strings"
+)
 
 // operand is a value of a type that a Go function or method is asked about.
 type operand struct{ class, value string }
@@ -44,21 +48,41 @@ func identity(v any) string {
 	return text(bare(v))
 }
 
+// isNothing reports whether an answer says that there is nothing: no distance, no differences.
+func isNothing(t form, v any) bool {
+	if v == nil {
+		return t.kind == "slice" || t.kind == "map"
+	}
+	if n, ok := v.(json.Number); ok {
+		f, err := n.Float64()
+		return err == nil && math.Abs(f) < 1e-6
+	}
+	_, payload := tagged(v)
+	parts, _ := payload.([]any)
+	items, isList := at(parts, 1).([]any)
+	return v == any("") || isList && len(items) == 0
+}
+
 // compares marks an exchange as a claim if it compares two values of one type and a delivered function made one of them: the
-// delivery then decides whether its own result is right. It also records what functions make.
+// delivery then decides whether its own result is right. So it does where it finds nothing between the two: no distance, no
+// difference. It also records what functions make.
 func (in *reader) compares(x *exchange, f frame) {
 	if !in.lang.typed || f.kind != answer || x.op != "call" && x.op != "method" || len(x.types) == 0 {
 		return
 	}
 	all := in.operands(x.request)
-	if len(x.types) == 1 && x.types[0].kind == "bool" {
+	truth := len(x.types) == 1 && x.types[0].kind == "bool"
+	if truth || len(x.types) == 1 && isNothing(x.types[0], f.value) {
 		for i, a := range all {
 			for j, b := range all {
-				if maker := in.made[a]; i != j && a.class != "" && a.class == b.class && maker != "" {
+				stays := strings.HasPrefix(a.value, `{"k":`)
+				if maker := in.made[a]; i != j && a.class != "" && a.class == b.class && maker != "" && (truth || stays) {
 					x.kind, x.about = operator, maker
 				}
 			}
 		}
+	}
+	if truth {
 		return
 	}
 	v := f.value

@@ -35,6 +35,7 @@ type Examination struct {
 	copies   map[string]string             // name → where all its answers are copied from
 	besides  map[string]bool               // those of them that also did something else
 	raises   map[string]bool               // names whose every answer is an exception
+	wholes   map[string]bool               // names of functions that a module has under two, in all tests
 	suited   map[attempt]bool              // of lies about names
 	runs     int
 	progress int // what has been learned in rounds
@@ -79,7 +80,7 @@ type group struct {
 
 // New starts an examination of the tests that passed.
 func New(l *Language, recorded ...Run) *Examination {
-	x := &Examination{tests: map[string]*examined{}, names: map[string]bool{}, killed: map[string]map[*lie]*examined{}, told: map[string]bool{}, raises: map[string]bool{}, suited: map[attempt]bool{}}
+	x := &Examination{tests: map[string]*examined{}, names: map[string]bool{}, killed: map[string]map[*lie]*examined{}, told: map[string]bool{}, raises: map[string]bool{}, wholes: map[string]bool{}, suited: map[attempt]bool{}}
 	owners := map[string]string{}
 	var thrown, errs []any
 	for _, r := range recorded {
@@ -158,6 +159,10 @@ func (x *Examination) prepare(s *script, index int, id string) *examined {
 		}
 	}
 	for _, name := range slices.Clone(t.liars) {
+		if whole := s.wholes[name]; whole != "" && !slices.Contains(t.liars, whole) {
+			t.liars = append(t.liars, whole)
+			x.wholes[whole] = true
+		}
 		for _, pattern := range joint(name) {
 			if !slices.Contains(t.liars, pattern) {
 				t.liars = append(t.liars, pattern)
@@ -194,7 +199,7 @@ func (s *script) singular(pattern string) bool {
 // alive reports whether a lie about a name has passed every test so far. Only some lies are told of many names.
 func (x *Examination) alive(name string, l *lie) bool {
 	return x.names[name] && x.killed[name][l] == nil && (l.joint || !strings.HasPrefix(name, "*")) && (!l.bare || x.besides[name]) &&
-		(!l.group || name == "*")
+		(!l.group || name == "*") && (!x.wholes[name] || l.again)
 }
 
 // next returns what to try next with a test, false if there is nothing more.
@@ -238,6 +243,11 @@ func (x *Examination) suits(name string, l *lie) bool {
 	end, joint := strings.CutPrefix(name, "*")
 	for _, s := range x.scripts {
 		suits = suits || slices.ContainsFunc(s.exchanges, func(e *exchange) bool {
+			if s.wholes[e.name] == name {
+				whole := *e
+				whole.name = name
+				return l.needs(s, &whole)
+			}
 			return (e.name == name || joint && strings.HasSuffix(e.name, end)) && l.needs(s, e)
 		})
 	}
@@ -254,7 +264,7 @@ func (t *examined) matters(name string) bool {
 		if end, joint := strings.CutPrefix(name, "*"); joint {
 			return strings.HasSuffix(g.name, end)
 		}
-		return g.name == name || root(g.name)+"()" == name
+		return g.name == name || root(g.name)+"()" == name || t.script.wholes[g.name] == name
 	})
 }
 

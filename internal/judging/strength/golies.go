@@ -144,7 +144,10 @@ func goGiven() []*lie {
 	for words, i := range map[string]int{"the first item of its first argument": 0, "the last item of its first argument": -1} {
 		add(words, false, func(r *replay, asked frame, want form) (any, bool) {
 			types := inputs(asked)
-			if len(types) == 0 || types[0].kind != "slice" || len(types[0].of) != 1 || types[0].of[0].name != want.name {
+			if len(types) == 1 && types[0].kind == "string" {
+				return character(r.script.arguments(asked), i, want)
+			}
+			if len(types) == 0 || types[0].kind != "slice" && types[0].kind != "array" || len(types[0].of) != 1 || !types[0].of[0].fits(want) {
 				return nil, false
 			}
 			if v := item(r.script.arguments(asked), i); v != nil {
@@ -417,9 +420,30 @@ func plainly(v any, yes bool, number string) any {
 	return v
 }
 
+// fits reports whether values of a type are sent as those of another are: of the same, or of one derived from the same basic type.
+func (t form) fits(want form) bool {
+	basic := t.kind == "bool" || t.kind == "string" || t.whole() || t.counts() || t.float()
+	return t.name == want.name || basic && t.kind == want.kind
+}
+
+// character returns the first or the last character of a text, as a text or as a number.
+func character(given []any, i int, want form) (any, bool) {
+	v, _ := item(given, i).(string)
+	switch {
+	case want.kind == "string":
+		return v, true
+	case want.kind != "uint8" && want.kind != "int32":
+		return nil, false
+	}
+	for _, r := range v {
+		return literal(int64(min(r, 127))), true
+	}
+	return literal(0), true
+}
+
 // typedArgument returns an argument as it is sent back, if it has a type.
 func typedArgument(given []any, types []form, i int, want form) (any, bool) {
-	if i >= len(given) || i >= len(types) || types[i].name != want.name {
+	if i >= len(given) || i >= len(types) || !types[i].fits(want) {
 		return nil, false
 	}
 	if tag, _ := tagged(given[i]); tag == "x" || tag == "h" {

@@ -103,7 +103,11 @@ func scriptName(s *script, f frame) (string, bool) {
 	case "import":
 		file, _ := at(f.args, 0).(string)
 		base, _, _ := strings.Cut(path.Base(file), ".")
-		return strings.NewReplacer("(", "_", ")", "_").Replace(base), true
+		if owner, there := s.owners["module "+base]; there && owner != file {
+			base = strings.TrimSuffix(file, path.Ext(file)) // another file has the name, too
+		}
+		s.owners["module "+base] = file
+		return strings.NewReplacer("(", "_", ")", "_", ".", "_").Replace(base), true
 	case "get", "method":
 		n, _, _ := numbered(target(f))
 		if f.op == "method" && (!isText || member == "next" && s.iterators[n]) {

@@ -46,7 +46,7 @@ func needsPlain(s *script, x *exchange) bool {
 func needsKept(s *script, x *exchange) bool {
 	n, _, _ := numbered(target(x.request))
 	maker := s.makers[n]
-	return needsContainers(s, x) || maker != nil && x.op == "method" && needsContainers(s, maker)
+	return needsContainers(s, x) || maker != nil && (x.op == "method" || x.op == "get") && needsContainers(s, maker)
 }
 
 func needsStep(s *script, x *exchange) bool { return s.stepping(x.request) }
@@ -101,7 +101,7 @@ func (l *lie) covers(about string, f frame, s *script, recorded *exchange) bool 
 			return false
 		}
 		// Only what is known to be data is replaced: a function must stay one to be called.
-		if l.empty || recorded != nil && !s.evident(recorded) || s.lang.named && inner.MatchString(text(at(f.args, 1))) {
+		if l.empty && (recorded == nil || !needsKept(s, recorded)) || recorded != nil && !s.evident(recorded) || s.lang.named && inner.MatchString(text(at(f.args, 1))) {
 			return false
 		}
 	default:
@@ -110,7 +110,7 @@ func (l *lie) covers(about string, f frame, s *script, recorded *exchange) bool 
 	if end, joint := strings.CutPrefix(about, "*"); joint {
 		return strings.HasSuffix(name, end) && recorded != nil && s.evident(recorded)
 	}
-	return name == about
+	return name == about || l.again && s.wholes[name] == about
 }
 
 // inner matches attributes of coroutines and generators, which Python's library looks at.
@@ -191,22 +191,30 @@ func (x *exchange) item() bool {
 // enough if their answers are equal, and three objects if theirs are. With fewer, one of the recorded answers is as good as
 // the table of all.
 func (s *script) varied(name string) bool {
+	return s.once("varied "+name, func() bool { return s.varies(name) })
+}
+
+func (s *script) varies(name string) bool {
 	given, answers, items, most := map[string]bool{}, map[string]bool{}, map[int]int{}, 0
 	objects := map[int64]bool{}
 	for _, x := range s.exchanges {
-		if x.name != name || !x.item() {
+		if x.name != name && s.wholes[x.name] != name || !x.item() {
 			continue
 		}
-		args := s.arguments(x.request)
 		n, _, isObject := numbered(target(x.request))
+		maker := s.makers[n]
 		switch {
+		case s.promises(x): // what it brings is the answer
+			continue
 		case s.stepping(x.request):
 			items[x.test]++
 			most = max(most, items[x.test])
-		case args != nil:
-			given[text(bares(args))] = true
-		case isObject && x.op == "get":
+		case x.with != "":
+			given[x.with] = true
+		case isObject && (x.op == "get" || x.op == "method"):
 			objects[n] = true
+		case s.settles(x.request) && maker != nil && maker.with != "":
+			given[maker.with] = true
 		default:
 			continue
 		}
@@ -220,10 +228,20 @@ func (s *script) varied(name string) bool {
 	return most > 2 || len(answers) == 1 && (most == 2 || len(objects) > 2)
 }
 
+// once returns what f returned when it was first asked for under a name: it depends on the recording alone.
+func (s *script) once(name string, f func() bool) bool {
+	found, known := s.known[name]
+	if !known {
+		found = f()
+		s.known[name] = found
+	}
+	return found
+}
+
 // answered returns the first or the last exchange of a name that was answered with data, or nil.
 func (s *script) answered(name string, last bool) (found *exchange) {
 	for _, x := range s.exchanges {
-		if x.name == name && s.evident(x) && x.item() && len(x.steps) > 0 && (found == nil || last) {
+		if (x.name == name || s.wholes[x.name] == name) && s.evident(x) && x.item() && len(x.steps) > 0 && (found == nil || last) {
 			found = x
 		}
 	}
@@ -241,6 +259,12 @@ func item(given []any, i int) any {
 	list, _ := payload.([]any)
 	if tag == "L" || tag == "Q" || tag == "S" {
 		list, _ = at(list, 1).([]any)
+	} else if hasTag("D G P", tag) { // its values
+		members, _ := at(list, 1).([]any)
+		list = nil
+		for j := 1; j < len(members); j += 2 {
+			list = append(list, members[j])
+		}
 	} else if s, ok := at(given, 0).(string); ok {
 		for _, r := range s {
 			list = append(list, string(r))
@@ -331,7 +355,7 @@ func (r *replay) kept(f frame) map[int64]string {
 	found := r.script.containers(f)
 	n, _, _ := numbered(target(f))
 	maker := r.script.makers[r.back[n]]
-	if maker == nil || f.op != "method" {
+	if maker == nil || f.op != "method" && f.op != "get" {
 		return found
 	}
 	for n, tag := range r.script.containers(maker.request) {
@@ -352,7 +376,7 @@ func (s *script) containers(f frame) map[int64]string {
 	each(any(given), func(v any) {
 		tag, _ := tagged(v)
 		n, defines, ok := numbered(v)
-		if ok && (defines && (s.lang.container(tag) || tag == "Y") || !defines && n%2 != 0) {
+		if ok && (defines && (s.lang.container(tag) || tag == "Y" || tag == "B") || !defines && n%2 != 0) {
 			found[n] = tag
 		}
 	})

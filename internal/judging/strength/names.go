@@ -118,3 +118,17 @@ func root(name string) string {
 	}
 	return name
 }
+
+// isHandle reports whether a value is an object that stays with the delivery, isNamespace whether it is one without a class: what it
+// has are functions of the module like those that the module itself has.
+func isHandle(v any) bool {
+	tag, _ := tagged(v)
+	return tag == "h"
+}
+
+func isNamespace(v any) bool {
+	_, payload := tagged(v)
+	parts, _ := payload.([]any)
+	methods, _ := at(parts, 2).([]any)
+	return isHandle(v) && len(methods) == 0 && (at(parts, 1) == nil || text(at(parts, 1)) == `{"g":"Object"}`)
+}

@@ -57,6 +57,11 @@ func (x *Examination) unproven(name string) (says string, ok bool) {
 	if len(left) > 0 {
 		return left[0].says, true
 	}
+	for _, s := range x.scripts {
+		if whole := s.wholes[name]; whole != "" && len(x.passing(whole)) > 0 {
+			return x.passing(whole)[0].says, true
+		}
+	}
 	for _, pattern := range joint(name) {
 		if left := x.passing(pattern); len(left) > 0 {
 			return left[0].says + ", as all such names", true
@@ -93,6 +98,17 @@ func (x *Examination) looks(name string) bool {
 		}
 	}
 	return false
+}
+
+// compares reports whether what is asked with is an object of the delivery's, which it can tell from others.
+func (g *group) compares() (found bool) {
+	for _, c := range g.changes {
+		each(any(c.at.args[min(1, len(c.at.args)):]), func(v any) {
+			n, _, ok := numbered(v)
+			found = found || ok && n%2 == 0
+		})
+	}
+	return found
 }
 
 // all returns the groups of a test and of the tests within it.
@@ -158,7 +174,7 @@ func (x *Examination) prove(t *examined) Proof {
 			lied = top
 		case (g.kind == predicate || g.kind == listing) && unproven(g.name):
 			claimed = display(g.name)
-		case g.kind == predicate && !t.script.lang.typed: // an object of a language whose types say less
+		case g.kind == predicate && (t.script.lang.named || !t.script.lang.typed && g.compares()): // an object of a language whose types say less
 		case !unproven(g.name):
 			p.shows = append(p.shows, top)
 		}

@@ -196,7 +196,7 @@ func (r *replay) take(f frame) error {
 		}
 		r.recorded = recorded
 		if to, ok := l.tell(r, asked); ok {
-			r.told = r.told || !l.empty || len(r.kept(asked)) > 0
+			r.told = r.told || (!l.empty || len(r.kept(asked)) > 0) && !r.repeats(to)
 			if len(left) > 1 {
 				r.queues[k] = left[1:]
 			}
@@ -217,7 +217,7 @@ func (r *replay) take(f frame) error {
 	r.align(recorded.request.extra["p"], f.extra["p"])
 	w := &running{at: recorded, asked: f}
 	if plays {
-		w.first = r.script.firstOf(recorded.name)
+		w.first = r.script.firstOf(r.trial.about)
 		r.told = r.told || w.first != nil
 	}
 	if len(recorded.after) > 0 {

@@ -1,9 +1,9 @@
 package strength
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -25,6 +25,8 @@ type exchange struct {
 	gives   any             // the test's own container that it answers with, as it was passed, with a number of ours
 	given   map[string]bool // contents of files, in base64, that the delivery had been given
 	told    []told          // the last things that the test gave before the answer, and its first two
+	own     map[string]any  // what it was asked with, and what was answered to its callbacks, by where a copy can be from
+	with    string          // its arguments, with what is in them then; empty without any
 	after   []*exchange     // what was asked later and answered earlier: promises settle in this order
 
 	asked, answered int // positions in the recording
@@ -72,6 +74,9 @@ type script struct {
 	raised      []any                // an exception of each class that the subject raised
 	errors      []any                // of Go: errors that it returned, of each text one
 	last        int64                // the largest number of the subject's
+	wholes      map[string]string    // the name of such a function in one test → its name in all
+	targets     map[int64]bool       // what something is asked of
+	known       map[string]bool      // what was found out about names
 	copies      map[int64]int64      // number of an object that we pass for another → the other
 	broken      error                // why it cannot be played
 }
@@ -94,6 +99,8 @@ type reader struct {
 	heard   []told             // by the delivery, in the running test
 	made    map[operand]string // by functions of Go, in the running test: their names
 	calls   map[int64]callback // by the number of the subject's request
+	sets    map[string]any     // what the running test has set, by name
+	passed  map[int64]any      // what the tests have passed: number → value, with what is in it now
 }
 
 // understand sorts a recording into exchanges. owners has the names that other recordings of the same delivery have used.
@@ -103,6 +110,7 @@ func (r *Recording) understand(l *Language, owners map[string]string) *script {
 		asked: map[int][]*exchange{}, definitions: map[int64]any{}, defined: map[int][]int64{}, origins: map[int64]string{}, modules: map[int64]bool{}, twice: map[int64]bool{},
 		owners: owners, tags: map[int64]string{}, iterators: map[int64]bool{}, copies: map[int64]int64{}, raises: map[string]bool{},
 		attributes: map[string]*exchange{}, promised: map[int64]bool{}, stepped: map[int64]bool{}, sent: map[int64]bool{}, handled: map[int64]bool{}, makers: map[int64]*exchange{},
+		known: map[string]bool{}, wholes: map[string]string{}, targets: map[int64]bool{},
 	}
 	if r.size > maxRecording {
 		s.broken = errLong
@@ -111,6 +119,7 @@ func (r *Recording) understand(l *Language, owners map[string]string) *script {
 	in := &reader{
 		script: s, open: map[int64]*exchange{}, asking: map[int64][]*exchange{}, offered: map[string]bool{},
 		classes: map[string]bool{}, given: map[string]bool{}, calls: map[int64]callback{}, made: map[operand]string{},
+		sets: map[string]any{}, passed: map[int64]any{},
 	}
 	for i, p := range r.frames {
 		f, err := parse(p.raw)
@@ -128,6 +137,9 @@ func (r *Recording) understand(l *Language, owners map[string]string) *script {
 
 // read takes one frame.
 func (in *reader) read(i int, f frame, subject bool) error {
+	if subject {
+		in.update(f)
+	}
 	switch {
 	case !subject && f.kind == request && marks[f.op]:
 		in.mark(f)
@@ -135,6 +147,7 @@ func (in *reader) read(i int, f frame, subject bool) error {
 		c, answers := in.calls[f.number]
 		answers = answers && f.kind != request
 		give(in.given, f)
+		in.pass(f)
 		if !answers || c.request.op != "print" {
 			in.heard = append(in.heard, hears(f)...)
 		}
@@ -142,6 +155,9 @@ func (in *reader) read(i int, f frame, subject bool) error {
 			in.ask(i, f)
 		} else if answers {
 			c.request.value = f.value // what the test's function answered
+			if c.request.op != "print" {
+				c.within.hear(c.request, f.value)
+			}
 			c.within.caught = c.within.caught || f.kind == raised && exceptionClass(f.value) == `{"g":"AssertionError"}`
 		}
 	case f.kind == request:
@@ -164,6 +180,7 @@ func (in *reader) mark(f frame) {
 		in.tests = append(in.tests, id)
 		in.current = len(in.tests) - 1
 		in.heard, in.made = nil, map[operand]string{}
+		clear(in.sets)
 		if in.lang.typed { // its operands are often the indexes of sorting
 			clear(in.offered)
 		}
@@ -202,10 +219,23 @@ func (in *reader) ask(i int, f frame) {
 		}
 	})
 	s.handle(f)
-	x := &exchange{given: in.given, test: in.current, op: f.op, args: f.args, key: s.key(f), asked: i, types: results(f), request: f}
+	x := &exchange{given: in.given, test: in.current, op: f.op, args: f.args, key: s.key(f), asked: i, types: results(f), request: f, own: map[string]any{}}
+	x.with = in.spell(f)
+	for _, t := range hears(f) {
+		if !t.set {
+			x.own["asked with"] = t.value
+		}
+	}
+	if name, ok := at(f.args, 1).(string); ok && f.op == "set" && len(in.sets) < mostSet {
+		in.sets[wasSet+name] = at(f.args, 2)
+	}
 	x.name = s.nameOf(f)
-	if n, _, _ := numbered(target(f)); s.twice[n] { // nobody knows by which name, so what one test shows says nothing of others
-		x.name = strings.Replace(x.name, s.origins[n], fmt.Sprintf("%s/%d", s.origins[n], x.test), 1)
+	n, _, _ := numbered(target(f))
+	s.targets[n] = true
+	if s.twice[n] { // nobody knows by which name, so what one test shows says nothing of others
+		whole := x.name
+		x.name = strings.Replace(whole, s.origins[n], fmt.Sprintf("%s/%d", s.origins[n], x.test), 1)
+		s.wholes[x.name] = whole
 	}
 	if f.op == "get" {
 		s.attributes[x.key] = x
@@ -274,7 +304,9 @@ func (in *reader) answer(i int, x *exchange, f frame) {
 	n, _, _ := numbered(target(x.request))
 	if maker := s.makers[n]; maker != nil && s.settles(x.request) { // what was told before the promise was made
 		x.told = maker.told
+		maps.Copy(x.own, maker.own)
 	}
+	maps.Copy(x.own, in.sets)
 	s.define(x, x.name, f.extra["W"])
 	s.define(x, x.name, f.value)
 	s.deliver(x, f.value)
@@ -291,23 +323,6 @@ func (in *reader) answer(i int, x *exchange, f frame) {
 		in.classes[class] = true
 		s.raised = append(s.raised, s.alone(f.value))
 	}
-}
-
-// returned keeps the errors that a Go function has returned.
-func (s *script) returned(v any) {
-	each(v, func(v any) {
-		tag, payload := tagged(v)
-		parts, _ := payload.([]any)
-		says := func(v any) string {
-			_, payload := tagged(v)
-			parts, _ := payload.([]any)
-			return text(at(parts, 3))
-		}
-		if tag == "E" && len(parts) == 6 && len(s.errors) < mostErrors && !slices.ContainsFunc(s.errors, func(e any) bool { return says(e) == says(v) }) ||
-			tag == "g" && len(s.errors) < mostErrors && !slices.ContainsFunc(s.errors, func(e any) bool { return text(e) == text(v) }) {
-			s.errors = append(s.errors, v)
-		}
-	})
 }
 
 // order finds which promises were asked about before others and settled later. Python's coroutines run when they are
@@ -377,8 +392,7 @@ func (s *script) deliver(x *exchange, v any) {
 	switch {
 	case !ok || n%2 != 0:
 	case defines:
-		tag, _ := tagged(v)
-		s.modules[n] = s.modules[n] || tag == "h" && fromModule && s.lang == JavaScript && at(x.args, 1) == any("default")
+		s.modules[n] = s.modules[n] || fromModule && s.lang == JavaScript && (at(x.args, 1) == any("default") && isHandle(v) || isNamespace(v))
 	case fromModule && isNamed && last(first) != last(x.name) && first != s.origins[module] && x.name != s.origins[module]:
 		tag, _ := tagged(s.definitions[n]) // what came with another, such as the class above, has its name
 		s.twice[n] = s.twice[n] || hasTag("F h C", tag) && s.makers[n].number() == n
@@ -545,47 +559,4 @@ func isPlain(v any) bool {
 	default:
 		return true
 	}
-}
-
-// alone returns an exception without what it refers to, so that it can be raised anywhere.
-func (s *script) alone(v any) any {
-	tag, payload := tagged(v)
-	list, _ := payload.([]any)
-	parts := slices.Clone(list)
-	switch {
-	case len(parts) < 3:
-		return v
-	case s.lang.typed:
-		return v
-	case s.lang == JavaScript: // number, class, message, stack, properties
-		return map[string]any{tag: append(slices.Clone(parts[:min(3, len(parts))]), "", []any{})}
-	}
-	refers := false
-	each(at(parts, 2), func(v any) {
-		_, _, ok := numbered(v)
-		refers = refers || ok
-	})
-	if refers {
-		parts[2] = []any{}
-	}
-	for i := 4; i < len(parts)-1; i++ {
-		parts[i] = nil
-	}
-	if last := len(parts) - 1; last > 5 {
-		parts[last] = map[string]any{"D": []any{json.Number("0"), []any{}}}
-	}
-	return map[string]any{tag: parts}
-}
-
-// exceptionClass returns the class of an exception as text.
-func exceptionClass(v any) string {
-	tag, payload := tagged(v)
-	parts, _ := payload.([]any)
-	if tag != "E" || len(parts) < 2 {
-		return ""
-	}
-	if n, _, ok := numbered(parts[1]); ok {
-		return text(known(n))
-	}
-	return text(parts[1])
 }

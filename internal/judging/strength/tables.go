@@ -1,6 +1,7 @@
 package strength
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -51,10 +52,10 @@ func scriptLies(thrown, _ []any) []*lie {
 	table := constant(scriptConstants)
 	for _, c := range []struct{ words, tag string }{{"an empty array", "L"}, {"an empty object", "D"}, {"an empty map", "P"}, {"an empty set", "S"}} {
 		l := empty(c.words, c.tag)
-		l.needs = needsTag("L D G P S")
+		l.needs = needsTag("L D G P S B A")
 		table = append(table, l)
 	}
-	table = append(table, &lie{says: "two empty arrays", needs: needsTag("L D G P S"), tell: func(r *replay, _ frame) (frame, bool) {
+	table = append(table, &lie{says: "two empty arrays", needs: needsTag("L D G P S B A"), tell: func(r *replay, _ frame) (frame, bool) {
 		return says(r.list(r.list(), r.list()))
 	}})
 	for _, l := range table {
@@ -144,6 +145,9 @@ func emptied(table []*lie, which ...string) []*lie {
 			var updates []any
 			given := r.kept(f)
 			for _, n := range slices.Sorted(maps.Keys(given)) {
+				if given[n] == "B" { // it keeps its length
+					continue
+				}
 				var left any = []any{}
 				if given[n] == "Y" {
 					left = ""
@@ -166,15 +170,15 @@ func shortened(table []*lie, which ...string) []*lie {
 	for _, l := range named(table, which) {
 		for words, left := range map[string]func(tag string, items []any) []any{
 			"leaves one item of what it is given": func(tag string, items []any) []any {
-				if tag == "D" {
-					return []any{items[0], back(items[1])}
+				if tag != "L" {
+					return []any{back(items[0]), back(items[1])}
 				}
 				return []any{back(items[0])}
 			},
 			"overwrites what it is given with 0": func(tag string, items []any) []any {
 				zeros := slices.Repeat([]any{json.Number("0")}, len(items))
-				for i := 0; tag == "D" && i < len(items); i += 2 {
-					zeros[i] = items[i]
+				for i := 0; tag != "L" && i < len(items); i += 2 {
+					zeros[i] = back(items[i])
 				}
 				return zeros
 			},
@@ -185,6 +189,12 @@ func shortened(table []*lie, which ...string) []*lie {
 				each(any(r.script.arguments(f)), func(v any) {
 					if n, tag, items := contents(v); len(items) > 1 {
 						updates = append(updates, []any{literal(n), left(tag, items)})
+					}
+					if tag, payload := tagged(v); tag == "B" {
+						parts, _ := payload.([]any)
+						data, _ := at(parts, 2).(string)
+						size := base64.StdEncoding.DecodedLen(len(data))
+						updates = append(updates, []any{at(parts, 0), []any{base64.StdEncoding.EncodeToString(make([]byte, size))}})
 					}
 				})
 				if updates != nil {
@@ -198,26 +208,27 @@ func shortened(table []*lie, which ...string) []*lie {
 	return all
 }
 
-// needsList is the need of a lie that changes a list of several items, or a dict.
+// needsList is the need of a lie that changes a list of several items, a dict, or a typed array.
 func needsList(s *script, x *exchange) (found bool) {
 	each(any(s.arguments(x.request)), func(v any) {
 		_, _, items := contents(v)
-		found = found || len(items) > 1
+		tag, _ := tagged(v)
+		found = found || len(items) > 1 || tag == "B"
 	})
 	return found
 }
 
-// contents returns the number, the tag and the items of a list or a dict that is passed for the first time; those of a dict
+// contents returns the number, the tag and the items of a list, a dict or a map that is passed for the first time; those of the latter
 // are its keys and values in turn.
 func contents(v any) (number int64, tag string, items []any) {
 	n, defines, ok := numbered(v)
 	tag, payload := tagged(v)
-	if !ok || !defines || tag != "L" && tag != "D" {
+	if !ok || !defines || !hasTag("L D G P", tag) {
 		return 0, "", nil
 	}
 	parts, _ := payload.([]any)
 	items, _ = at(parts, 1).([]any)
-	if tag == "D" {
+	if tag != "L" {
 		items = items[:len(items)/2*2]
 	}
 	return n, tag, items
