@@ -212,8 +212,11 @@ class Subject(Codec):
         return extra
 
     def with_files(self, extra):
-        """Adds the files that were changed, once it is known which are meant."""
-        files = self.files.changes() if self.files.roots else None
+        """Adds the files that were changed, once it is known which are meant, or that they are too large."""
+        try:
+            files = self.files.changes() if self.files.roots else None
+        except Deep:
+            return dict(extra, large=1)
         if files:
             extra["f"] = files
         return extra
