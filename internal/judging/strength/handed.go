@@ -97,10 +97,10 @@ func (s *script) handing(name string) bool {
 			case f.kind == answer && defines && n%2 == 0:
 				return false
 			case f.kind != request:
-				found = found || f.extra["u"] != nil || f.extra["w"] != nil
+				found = found || f.extra["u"] != nil || f.extra["w"] != nil || f.extra["f"] != nil || f.extra["W"] != nil
 			case f.op == "set" || f.op == "method":
 				given = at(f.args, 2)
-			case f.op == "print" || f.op == "call" && holdsNumber(any(x.args), target(*f)):
+			case f.op == "print" || f.op == "call" && (s.lang.named || holdsNumber(any(x.args), target(*f))):
 				given = at(f.args, 1)
 			case f.op == "call": // of a function that it was given earlier
 				return false
@@ -108,7 +108,8 @@ func (s *script) handing(name string) bool {
 			if given != nil && f.op != "set" {
 				calls++
 			}
-			found = found || hasPlain(given)
+			list, _ := s.handedOver(given)
+			found = found || hasPlain(given) || slices.ContainsFunc(list, hasPlain)
 		}
 		if calls > 1 || len(x.steps) > mostHanded {
 			return false
@@ -173,6 +174,10 @@ func (s *script) like(x *exchange, step int, first *exchange) frame {
 				f.extra[name] = s.changedLike(x, now, then)
 			}
 		}
+		if now, ok := f.extra["f"].([]any); ok {
+			then, _ := found.extra["f"].([]any)
+			f.extra["f"] = writtenLike(now, then)
+		}
 	}
 	return f
 }
@@ -192,6 +197,26 @@ func (s *script) changedLike(x *exchange, now, then []any) any {
 			n, _ := integer(pair[0])
 			all[i] = []any{pair[0], s.refilled(x, n, pair[1], as[1])}
 		}
+	}
+	return all
+}
+
+// writtenLike returns files with the contents that others had the first time, in their order.
+func writtenLike(now, then []any) any {
+	contents := func(v any) (string, bool) {
+		pair, _ := v.([]any)
+		data, ok := at(pair, 1).(string)
+		return data, ok
+	}
+	then = slices.DeleteFunc(slices.Clone(then), func(v any) bool { _, ok := contents(v); return !ok })
+	all := slices.Clone(now)
+	for i, v := range all {
+		if _, ok := contents(v); !ok || len(then) == 0 {
+			continue
+		}
+		data, _ := contents(then[0])
+		then = then[1:]
+		all[i] = []any{at(v.([]any), 0), data}
 	}
 	return all
 }

@@ -22,6 +22,7 @@ func pythonLies(thrown, _ []any) []*lie {
 			return says(map[string]any{"t": []any{r.list(), r.list()}})
 		}})
 	table = append(table, given()...)
+	table = append(table, third()...)
 	table = append(table,
 		&lie{says: "a tuple of its first argument", needs: needsPlain, tell: func(r *replay, f frame) (frame, bool) {
 			return says(map[string]any{"t": []any{at(r.script.arguments(f), 0)}})
@@ -30,20 +31,39 @@ func pythonLies(thrown, _ []any) []*lie {
 			return says(map[string]any{"S": []any{literal(r.fresh()), []any{at(r.script.arguments(f), 0)}}})
 		}})
 	table = append(table, &lie{says: "what it was given for a token of bytes", joint: true, needs: needsTag("b"), tell: byBytes})
-	table = append(table, &lie{says: "nothing to go through", ends: true, needs: needsStep, tell: func(r *replay, f frame) (frame, bool) {
-		class := "builtins.StopIteration"
-		if at(f.args, 0) == any("__anext__") {
-			class = "builtins.StopAsyncIteration"
-		}
-		return frame{kind: raised, value: r.exception(class)}, true
-	}})
+	table = append(table,
+		&lie{says: "nothing to go through", ends: true, needs: needsStep, tell: func(r *replay, f frame) (frame, bool) { return r.end(f), true }},
+		&lie{says: "always the same item to go through, and no other", ends: true, needs: needsItem, tell: func(r *replay, f frame) (frame, bool) {
+			x := r.script.answered(r.trial.about, false)
+			if r.recorded == nil || x == nil || r.script.firstStep(r.recorded) && r.script.promises(r.recorded) {
+				return frame{}, false
+			}
+			if !r.script.firstStep(r.recorded) {
+				return r.end(f), true
+			}
+			v, ok := r.now(r.script.underlying(x))
+			return frame{kind: answer, value: v}, ok
+		}})
 	table = append(table, recalled()...)
 	table = append(table, exceptions(thrown)...)
 	table = append(table, &lie{says: "always raises StopIteration", tell: func(r *replay, _ frame) (frame, bool) {
 		return frame{kind: raised, value: r.exception("builtins.StopIteration")}, true
 	}})
-	table = append(table, emptied(table, "an empty list", "an empty dict", "always None", "its first argument", "always 0", "always True")...)
+	table = append(table, emptied(table, "an empty list", "an empty dict", "an empty set", "an empty tuple", `always ""`, "always None",
+		"its first argument", "always 0", "always True", "always False")...)
 	return append(table, shortened(table, "its first argument", "the first item of its first argument", "always 0", "always True")...)
+}
+
+// end answers Python's request for an item: there is none.
+func (r *replay) end(f frame) frame {
+	class := "builtins.StopIteration"
+	switch at(f.args, 0) {
+	case "__anext__":
+		class = "builtins.StopAsyncIteration"
+	case "__getitem__":
+		class = "builtins.IndexError"
+	}
+	return frame{kind: raised, value: r.exception(class)}
 }
 
 // scriptLies returns the table of JavaScript.
@@ -115,6 +135,21 @@ func given() []*lie {
 	)
 }
 
+// third returns the lies of Python that give back a third argument: those that are passed by name come in the order of their names.
+func third() []*lie {
+	words := "third argument"
+	only := func(r *replay, f frame) []any {
+		given := r.script.arguments(f)
+		return []any{at(given, 2)}
+	}
+	return []*lie{
+		{says: "its " + words, needs: needsArgument(2), tell: func(r *replay, f frame) (frame, bool) { return says(back(only(r, f)[0])) }},
+		{says: "a list of its " + words, needs: needsArgument(2), tell: func(r *replay, f frame) (frame, bool) { return says(r.list(back(only(r, f)[0]))) }},
+		{says: "the first item of its " + words, needs: needsArgument(2), tell: func(r *replay, f frame) (frame, bool) { return says(item(only(r, f), 0)) }},
+		{says: "the last item of its " + words, needs: needsArgument(2), tell: func(r *replay, f frame) (frame, bool) { return says(item(only(r, f), -1)) }},
+	}
+}
+
 // exceptions returns the lies that raise what the tests have seen.
 func exceptions(seen []any) []*lie {
 	var table []*lie
@@ -183,7 +218,7 @@ func shortened(table []*lie, which ...string) []*lie {
 				to, ok := l.tell(r, f)
 				var updates []any
 				each(any(r.script.arguments(f)), func(v any) {
-					if n, tag, items := contents(v); len(items) > 1 {
+					if n, tag, items := r.script.lang.contents(v); len(items) > 1 {
 						updates = append(updates, []any{literal(n), left(tag, items)})
 					}
 				})
@@ -201,18 +236,18 @@ func shortened(table []*lie, which ...string) []*lie {
 // needsList is the need of a lie that changes a list of several items, or a dict.
 func needsList(s *script, x *exchange) (found bool) {
 	each(any(s.arguments(x.request)), func(v any) {
-		_, _, items := contents(v)
+		_, _, items := s.lang.contents(v)
 		found = found || len(items) > 1
 	})
 	return found
 }
 
-// contents returns the number, the tag and the items of a list or a dict that is passed for the first time; those of a dict
-// are its keys and values in turn.
-func contents(v any) (number int64, tag string, items []any) {
+// contents returns the number, the tag and the items of a list or a dict, in Python also of a set or a deque, that is passed for the
+// first time; those of a dict are its keys and values in turn.
+func (l *Language) contents(v any) (number int64, tag string, items []any) {
 	n, defines, ok := numbered(v)
 	tag, payload := tagged(v)
-	if !ok || !defines || tag != "L" && tag != "D" {
+	if !ok || !defines || tag != "L" && tag != "D" && !(l.named && hasTag("S Q", tag)) {
 		return 0, "", nil
 	}
 	parts, _ := payload.([]any)
@@ -235,7 +270,7 @@ func recalled() []*lie {
 				if x == nil {
 					return frame{}, false
 				}
-				v, ok := r.now(x.steps[len(x.steps)-1].value)
+				v, ok := r.now(r.script.underlying(x))
 				return frame{kind: answer, value: v}, ok
 			}})
 	}
