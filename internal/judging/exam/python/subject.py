@@ -383,8 +383,8 @@ class Subject(Codec):
         except (Deep, RecursionError):
             args = []
         own = {"name": e.name} if isinstance(e, ImportError) else {}
-        if type(e) not in NAMED and _library(type(e)):
-            own = {n: v for n, v in vars(e).items() if type(v) in _ATOMS or type(v) in (bytes, list, tuple)}
+        if type(e) in NAMED or _library(type(e)):
+            own.update((n, v) for n, v in vars(e).items() if type(v) in _ATOMS or type(v) in (bytes, list, tuple))
         try:
             own = self.encode(own, depth)
         except (Deep, RecursionError):
