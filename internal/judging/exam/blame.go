@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,16 +65,11 @@ func (c *pytestCriterion) blameTests(ctx context.Context, j *examination, f *Fin
 	}
 	f.explainStop()
 	if !c.inproc {
-		for _, r := range slices.Concat(rep.tests, rep.broken) {
-			if r.Judge != "" {
-				f.excuse(guild.BlameJudge, r.Judge, func(t guild.Test) bool { return t.ID == r.ID || inside(r.ID, t.ID) })
-			}
-		}
-		if n := len(rep.tests); n > 0 && f.OverLimit { // the last one came to no end
-			f.excuse(guild.BlameJudge, rep.tests[n-1].Judge, func(t guild.Test) bool { return t.State == guild.TestMissing && rep.tests[n-1].Judge != "" })
+		if err := c.blameJudge(ctx, j, f, rep); err != nil {
+			return err
 		}
 	}
-	j.blameMachine(f)
+	j.blameMachine(ctx, f)
 	if idle != "" {
 		f.excuse(guild.BlameTests, idle, func(t guild.Test) bool { return t.State == guild.TestMissing })
 	}
@@ -87,6 +83,48 @@ func (c *pytestCriterion) blameTests(ctx context.Context, j *examination, f *Fin
 		f.excuse(cmp.Or(smoke.Blame, guild.BlameDelivery), smoke.Because, notRun)
 	}
 	return nil
+}
+
+// blameJudge excuses the tests that need what the judge cannot do. One that also fails in one process with the delivery, where it has
+// all that it needs, is not excused.
+func (c *pytestCriterion) blameJudge(ctx context.Context, j *examination, f *Finding, rep *report) error {
+	var beside map[string]bool
+	for _, r := range slices.Concat(rep.tests, rep.broken) {
+		if r.Judge == "" {
+			continue
+		}
+		if beside == nil {
+			var err error
+			if beside, err = c.failsBeside(ctx, j, f); err != nil {
+				return err
+			}
+		}
+		f.excuse(guild.BlameJudge, r.Judge, func(t guild.Test) bool { return (t.ID == r.ID || inside(r.ID, t.ID)) && !beside[t.ID] })
+	}
+	if n := len(rep.tests); n > 0 && f.OverLimit { // the last one came to no end
+		f.excuse(guild.BlameJudge, rep.tests[n-1].Judge, func(t guild.Test) bool { return t.State == guild.TestMissing && rep.tests[n-1].Judge != "" })
+	}
+	return nil
+}
+
+// failsBeside returns the tests that fail in one process with the delivery. It does not see the hidden ones there.
+func (c *pytestCriterion) failsBeside(ctx context.Context, j *examination, f *Finding) (map[string]bool, error) {
+	shown := j.hiddenShown
+	j.hiddenShown = false
+	defer func() { j.hiddenShown = shown }()
+	var beside Finding
+	rep, _, err := c.runInproc(ctx, j, &beside, false)
+	if err != nil {
+		return nil, err
+	}
+	count, fails := map[string]int{}, map[string]bool{}
+	for _, t := range f.Tests {
+		count[function(t.ID)]++
+	}
+	for _, t := range rep.match(count) {
+		fails[t.ID] = t.State == guild.TestFailed
+	}
+	return fails, nil
 }
 
 // blameAlone runs the tests without the delivery, and blames them for what fails in the same way then.
@@ -219,7 +257,7 @@ var absentModule = regexp.MustCompile(`(?:No module named|could not import) '([A
 // blameMachine blames this machine for the tests that lack a Python package. A module that is neither delivered nor
 // installed is a package if the bundle requires it by a requirements.txt, or if it is well known and the tests import
 // it. Any other may be what was to be delivered.
-func (j *examination) blameMachine(f *Finding) {
+func (j *examination) blameMachine(ctx context.Context, f *Finding) {
 	required := j.requirements()
 	source := ""
 	for i := range f.Tests {
@@ -238,8 +276,17 @@ func (j *examination) blameMachine(f *Finding) {
 				continue
 			}
 		}
+		if j.installed(ctx, name) { // the delivery says that it is not
+			continue
+		}
 		t.Blame, t.Because = guild.BlameMachine, "the Python package "+name+" is not installed here"
 	}
+}
+
+// installed reports whether the Python of the tests has a package. The name is an identifier.
+func (j *examination) installed(ctx context.Context, name string) bool {
+	argv := append(j.python(), "-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec("+strconv.Quote(name)+") is None)")
+	return exec.CommandContext(ctx, argv[0], argv[1:]...).Run() == nil
 }
 
 //go:embed python/packages.txt

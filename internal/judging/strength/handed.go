@@ -101,7 +101,8 @@ func (s *script) hands(name string) bool {
 			case f.kind == answer && isNumber && s.targets[n] && !s.promises(x):
 				return false
 			case f.kind != request:
-				found = found || f.extra["u"] != nil || f.extra["w"] != nil || f.extra["m"] != nil
+				found = found || f.extra["u"] != nil || f.extra["w"] != nil || f.extra["m"] != nil ||
+					f.extra["f"] != nil || f.extra["W"] != nil
 			case f.op == "del":
 				found = true
 			case f.op == "set" || f.op == "method":
@@ -112,7 +113,8 @@ func (s *script) hands(name string) bool {
 			if given != nil && f.op != "set" {
 				calls++
 			}
-			found = found || hasPlain(given)
+			list, _ := s.handedOver(given)
+			found = found || hasPlain(given) || slices.ContainsFunc(list, hasPlain)
 		}
 		if calls > 1 || len(x.steps) > mostHanded {
 			return false
@@ -176,6 +178,10 @@ func (s *script) like(x *exchange, step int, first *exchange) frame {
 			then, _ := found.extra["m"].([]any)
 			f.extra["m"] = exportsLike(now, then)
 		}
+		if now, ok := f.extra["f"].([]any); ok {
+			then, _ := found.extra["f"].([]any)
+			f.extra["f"] = writtenLike(now, then)
+		}
 	}
 	return f
 }
@@ -218,6 +224,26 @@ func (s *script) changedLike(x *exchange, now, then []any) any {
 			n, _ := integer(pair[0])
 			all[i] = []any{pair[0], s.refilled(x, n, pair[1], as[1])}
 		}
+	}
+	return all
+}
+
+// writtenLike returns files with the contents that others had the first time, in their order.
+func writtenLike(now, then []any) any {
+	contents := func(v any) (string, bool) {
+		pair, _ := v.([]any)
+		data, ok := at(pair, 1).(string)
+		return data, ok
+	}
+	then = slices.DeleteFunc(slices.Clone(then), func(v any) bool { _, ok := contents(v); return !ok })
+	all := slices.Clone(now)
+	for i, v := range all {
+		if _, ok := contents(v); !ok || len(then) == 0 {
+			continue
+		}
+		data, _ := contents(then[0])
+		then = then[1:]
+		all[i] = []any{at(v.([]any), 0), data}
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -49,7 +50,15 @@ func needsKept(s *script, x *exchange) bool {
 	return needsContainers(s, x) || maker != nil && (x.op == "method" || x.op == "get") && needsContainers(s, maker)
 }
 
-func needsStep(s *script, x *exchange) bool { return s.stepping(x.request) }
+func needsStep(s *script, x *exchange) bool { return s.stepping(x.request) || s.walking(x.request) }
+
+// needsItem is the need of a lie that always gives one item: another item, and nothing that is asked for otherwise, as by send.
+func needsItem(s *script, x *exchange) bool {
+	n, _, _ := numbered(target(x.request))
+	return !s.sent[n] && needsStep(s, x) && x.item() && slices.ContainsFunc(s.exchanges, func(y *exchange) bool {
+		return y != x && y.name == x.name && needsStep(s, y) && y.item()
+	})
+}
 
 // needsTag is the need of a lie that is a value of a type: an answer of such a type.
 func needsTag(tags string) func(*script, *exchange) bool {
@@ -75,12 +84,18 @@ func (l *lie) covers(about string, f frame, s *script, recorded *exchange) bool 
 	}
 	switch f.op {
 	case "call", "method", "op", "await", "lib":
+		if s.walking(f) && (l.ends || (l.again || l.steps) && recorded != nil && !recorded.item()) {
+			return l.ends && name == about
+		}
 		if next := s.stepping(f); l.ends || next { // any other lie would never come to an end
 			if (l.again || l.steps) && recorded != nil {
 				n, _, _ := numbered(target(recorded.request))
-				return name == about && recorded.item() && !s.sent[n]
+				return name == about && recorded.item() && !s.sent[n] && !(s.lang.named && s.promises(recorded))
 			}
 			return l.ends && next && name == about && (recorded == nil || s.lang.named || !s.promises(recorded) || f.op == "await")
+		}
+		if recorded != nil && s.stepped[s.awaited(f)] && !recorded.item() {
+			return false // the end of an asynchronous iteration
 		}
 		operation, _ := at(f.args, 0).(string)
 		symbol, _ := tagged(at(f.args, 1))
@@ -93,6 +108,9 @@ func (l *lie) covers(about string, f frame, s *script, recorded *exchange) bool 
 		if recorded != nil && s.promises(recorded) && !(f.op == "await" || s.settles(f) && recorded.itself()) {
 			return false // what the promise brings is lied about
 		}
+		if recorded != nil && s.called[recorded.number()] {
+			return false // and what a function answers that was made
+		}
 		if recorded != nil && (l.again || l.steps) && s.stepped[recorded.number()] && !s.sent[recorded.number()] {
 			return false // and so are the items
 		}
@@ -101,7 +119,7 @@ func (l *lie) covers(about string, f frame, s *script, recorded *exchange) bool 
 			return false
 		}
 		// Only what is known to be data is replaced: a function must stay one to be called.
-		if l.empty && (recorded == nil || !needsKept(s, recorded)) || recorded != nil && !s.evident(recorded) || s.lang.named && inner.MatchString(text(at(f.args, 1))) {
+		if l.empty && (recorded == nil || !needsKept(s, recorded)) || recorded != nil && !s.evident(recorded) && !s.derived(recorded) || s.inner(f) {
 			return false
 		}
 	default:
@@ -113,8 +131,38 @@ func (l *lie) covers(about string, f frame, s *script, recorded *exchange) bool 
 	return name == about || l.again && s.wholes[name] == about
 }
 
-// inner matches attributes of coroutines and generators, which Python's library looks at.
-var inner = regexp.MustCompile(`^"(cr|gi|ag)_`)
+// inner reports whether a request is for an attribute of a coroutine or generator, at which Python's library looks.
+func (s *script) inner(f frame) bool {
+	if f.op != "get" || !s.lang.named || !innerName.MatchString(text(at(f.args, 1))) {
+		return false
+	}
+	n, _, _ := numbered(target(f))
+	_, payload := tagged(s.definitions[n])
+	parts, _ := payload.([]any)
+	class := at(parts, 1)
+	if n, defines, ok := numbered(class); ok && !defines {
+		class = s.definitions[n]
+	}
+	_, payload = tagged(class)
+	parts, _ = payload.([]any)
+	name, _ := at(parts, 1).(string)
+	return hasTag("coroutine generator async_generator", name) && at(parts, 2) == any("builtins")
+}
+
+// innerName matches the names of these attributes.
+var innerName = regexp.MustCompile(`^"(cr|gi|ag)_`)
+
+// derived reports whether an answer is an object of Python's with the plain value that its class is derived from.
+func (s *script) derived(x *exchange) bool {
+	last := len(x.steps) - 1
+	if last < 0 || !s.lang.named {
+		return false
+	}
+	tag, payload := tagged(x.steps[last].value)
+	parts, _ := payload.([]any)
+	more, _ := at(parts, 2).(map[string]any)
+	return tag == "h" && (more["d"] != nil || more["c"] != nil)
+}
 
 // evident reports whether an answer is data that the examiner can look at, or an object that only operators look at.
 func (s *script) evident(x *exchange) bool {
@@ -154,6 +202,17 @@ func (x *exchange) number() int64 {
 	return n
 }
 
+// awaited returns the number of the asynchronous iterator of Python's whose next item a request awaits, or 0.
+func (s *script) awaited(f frame) int64 {
+	n, _, _ := numbered(target(f))
+	maker := s.makers[n]
+	if !s.lang.named || maker == nil || !s.settles(f) || at(maker.args, 0) != any("__anext__") {
+		return 0
+	}
+	of, _, _ := numbered(target(maker.request))
+	return of
+}
+
 // itself reports whether an object has answered with itself.
 func (x *exchange) itself() bool {
 	n, _, ok := numbered(target(x.request))
@@ -187,6 +246,44 @@ func (x *exchange) item() bool {
 	return true
 }
 
+// walking reports whether a request is for an item of a sequence of Python's that has nothing but __getitem__ to go through it:
+// IndexError says where it ends.
+func (s *script) walking(f frame) bool {
+	n, _, _ := numbered(target(f))
+	return f.op == "op" && at(f.args, 0) == any("__getitem__") && s.walked[n]
+}
+
+// walk notes the sequences that a test has gone through in this way.
+func (s *script) walk(x *exchange, f frame) {
+	i, ok := integer(at(x.args, 2))
+	if !s.lang.named || !ok || i < 1 || x.op != "op" || at(x.args, 0) != any("__getitem__") || f.kind != raised || exceptionClass(f.value) != `{"g":"builtins.IndexError"}` {
+		return
+	}
+	n, _, _ := numbered(target(x.request))
+	before := s.asked[x.test]
+	for _, y := range slices.Backward(before[:max(0, slices.Index(before, x))]) {
+		if m, _, _ := numbered(target(y.request)); m == n {
+			last, isItem := integer(at(y.args, 2))
+			s.walked[n] = s.walked[n] || isItem && y.key == x.key && last == i-1
+			return
+		}
+	}
+}
+
+// firstStep reports whether an exchange is the first that a test asks for of what it goes through.
+func (s *script) firstStep(x *exchange) bool {
+	if i, ok := integer(at(x.args, 2)); ok && s.walking(x.request) {
+		return i == 0
+	}
+	n, _, _ := numbered(target(x.request))
+	for _, y := range s.asked[x.test] {
+		if m, _, _ := numbered(target(y.request)); m == n && s.stepping(y.request) {
+			return x == y
+		}
+	}
+	return false
+}
+
 // varied reports whether a name was asked with three different arguments, or for three items of one iteration; two are
 // enough if their answers are equal, and three objects if theirs are. With fewer, one of the recorded answers is as good as
 // the table of all.
@@ -201,20 +298,18 @@ func (s *script) varies(name string) bool {
 		if x.name != name && s.wholes[x.name] != name || !x.item() {
 			continue
 		}
-		n, _, isObject := numbered(target(x.request))
-		maker := s.makers[n]
+		asked := s.question(x)
+		n, _, isObject := numbered(target(asked.request))
 		switch {
 		case s.promises(x): // what it brings is the answer
 			continue
 		case s.stepping(x.request):
 			items[x.test]++
 			most = max(most, items[x.test])
-		case x.with != "":
-			given[x.with] = true
-		case isObject && (x.op == "get" || x.op == "method"):
+		case asked.with != "":
+			given[asked.with] = true
+		case isObject && (x.op == "get" || x.op == "method" || s.lang.named):
 			objects[n] = true
-		case s.settles(x.request) && maker != nil && maker.with != "":
-			given[maker.with] = true
 		default:
 			continue
 		}
@@ -238,14 +333,46 @@ func (s *script) once(name string, f func() bool) bool {
 	return found
 }
 
+// question returns the exchange on whose request an answer depends: of what tests await or enter the one that made it.
+func (s *script) question(x *exchange) *exchange {
+	n, _, _ := numbered(target(x.request))
+	if maker := s.makers[n]; maker != nil && s.settles(x.request) {
+		return maker
+	}
+	return x
+}
+
 // answered returns the first or the last exchange of a name that was answered with data, or nil.
 func (s *script) answered(name string, last bool) (found *exchange) {
 	for _, x := range s.exchanges {
-		if (x.name == name || s.wholes[x.name] == name) && s.evident(x) && x.item() && len(x.steps) > 0 && (found == nil || last) {
+		if (x.name == name || s.wholes[x.name] == name) && (s.evident(x) || s.derived(x)) && x.item() && len(x.steps) > 0 && (found == nil || last) {
 			found = x
 		}
 	}
 	return found
+}
+
+// underlying returns the value of an answer; of derived data in Python the plain value, because a lie has no methods.
+func (s *script) underlying(x *exchange) any {
+	value := x.steps[len(x.steps)-1].value
+	if !s.derived(x) {
+		return value
+	}
+	_, payload := tagged(value)
+	parts, _ := payload.([]any)
+	more, _ := at(parts, 2).(map[string]any)
+	if more["d"] != nil {
+		return more["d"]
+	}
+	n, _, _ := numbered(at(parts, 1))
+	_, class := tagged(s.definitions[n])
+	described, _ := class.([]any)
+	for tag, base := range map[string]string{"L": "builtins.list", "D": "builtins.dict", "S": "builtins.set"} {
+		if at(described, 5) == any(base) {
+			return map[string]any{tag: []any{literal(0), more["c"]}}
+		}
+	}
+	return value
 }
 
 // list makes a list.

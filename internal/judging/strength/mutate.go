@@ -1,6 +1,7 @@
 package strength
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"maps"
@@ -52,11 +53,18 @@ func (x *exchange) changes(s *script) []change {
 			if f.op == "method" {
 				last = 2
 			}
-			given, _ := at(f.args, last).([]any)
+			given, wrap := s.handedOver(at(f.args, last))
 			for _, v := range s.lang.otherItems(given, len(given), false) {
 				g := f
 				g.args = slices.Clone(f.args)
-				g.args[last] = v
+				g.args[last] = wrap(v)
+				put(i, g)
+			}
+		case f.kind == request && f.op == "set" && s.lang.named && len(f.args) > 2:
+			for _, v := range spread(s.lang.others(f.args[2]), 3) {
+				g := f
+				g.args = slices.Clone(f.args)
+				g.args[2] = v
 				put(i, g)
 			}
 		}
@@ -72,6 +80,16 @@ func (x *exchange) changes(s *script) []change {
 		}
 	}
 	return spread(all, mostChanges)
+}
+
+// handedOver returns the arguments of a callback, and how to put others in their place: in Python they are a tuple.
+func (s *script) handedOver(v any) (list []any, wrap func(any) any) {
+	tag, payload := tagged(v)
+	if list, ok := payload.([]any); ok && tag == "t" && s.lang.named {
+		return list, func(v any) any { return map[string]any{"t": v} }
+	}
+	list, _ = v.([]any)
+	return list, func(v any) any { return v }
 }
 
 // copied returns the exchange with another object of the same class in place of one that the examiner knows already. It
@@ -295,6 +313,12 @@ func otherBytes(data string) string {
 	return base64.StdEncoding.EncodeToString(append(b, '~'))
 }
 
+// garbled returns as many other bytes: many formats ignore what is added at the end.
+func garbled(data string) string {
+	b, _ := base64.StdEncoding.DecodeString(data)
+	return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("~"), len(b)))
+}
+
 func tag1(tag string, lists []any) []any {
 	for i, l := range lists {
 		lists[i] = map[string]any{tag: l}
@@ -397,15 +421,59 @@ func (l *Language) otherSpecials(parts []any) []any {
 	}
 	first, isText := inner[0].(string)
 	switch {
+	case strings.HasPrefix(name, "datetime.") && !isText:
+		return otherTimes(name, inner)
 	case !isText:
 		return to(l.otherNumbers(json.Number(text(inner[0])))[0])
 	case name == "decimal.Decimal":
 		return to(first[:len(first)-min(1, len(first))] + "7")
+	case strings.HasPrefix(name, "ipaddress."):
+		other := "7.7.7.7"
+		if strings.Contains(first, ":") {
+			other = "::7"
+		}
+		if strings.HasPrefix(first, other) {
+			other = strings.Replace(other, "7", "9", 1)
+		}
+		if strings.Contains(first, "/") && strings.Contains(other, ":") {
+			other += "/128"
+		} else if strings.Contains(first, "/") {
+			other += "/32"
+		}
+		return to(other)
+	case name == "re.Pattern":
+		return append(to(first+"~"), to("(?s:.*)")...)
+	case name == "zoneinfo.ZoneInfo" && first == "UTC":
+		return to("Asia/Tokyo")
+	case name == "zoneinfo.ZoneInfo":
+		return to("UTC")
 	case name == "uuid.UUID":
 		return to(strings.Repeat("7", len(first)))
 	default:
 		return to(first + "~")
 	}
+}
+
+// otherTimes returns other times, each with one part changed so that it stays a time.
+func otherTimes(name string, parts []any) []any {
+	var all []any
+	for i, v := range parts {
+		n, ok := integer(v)
+		switch {
+		case !ok:
+			continue
+		case i == 0 && (name == "datetime.datetime" || name == "datetime.date"):
+			n += 4 // another leap year, perhaps
+		case n > 1:
+			n--
+		default:
+			n++
+		}
+		changed := slices.Clone(parts)
+		changed[i] = literal(n)
+		all = append(all, map[string]any{"v": []any{name, changed}})
+	}
+	return all
 }
 
 // otherExceptions returns the exception with other arguments and another text.
@@ -480,7 +548,7 @@ func (s *script) otherExtras(extra map[string]any, given map[string]bool) []map[
 			case string:
 				switch name {
 				case "f":
-					changed = []any{otherBytes(contents)}
+					changed = []any{otherBytes(contents), garbled(contents)}
 				case "u":
 					changed = []any{s.lang.otherHex(contents)}
 				default:

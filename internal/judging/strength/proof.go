@@ -187,6 +187,8 @@ func (x *Examination) prove(t *examined) Proof {
 	switch {
 	case len(p.looked) == 0 && kept != "":
 		p.Strength, p.Because = guild.Weak, "it only reads back what it has passed, or expects an exception whatever it passes: "+kept
+	case len(p.looked) == 0 && len(t.all()) == 0 && t.script.lang == Python:
+		p.Strength, p.Because = guild.Weak, "it asks for nothing that can be changed; what was asked before it began is not tried again"
 	case len(p.looked) == 0:
 		p.Strength, p.Because = guild.Weak, "it passes whatever the delivery answers"
 	case lied != "" && len(p.shows) == 0:

@@ -68,6 +68,8 @@ type script struct {
 	stepped     map[int64]bool       // what they go through
 	sent        map[int64]bool       // what they ask for methods, such as a generator's send
 	handled     map[int64]bool       // what they do something with but compare it
+	walked      map[int64]bool       // sequences that they go through by __getitem__ alone
+	called      map[int64]bool       // what they call, such as a function that a function has made
 	makers      map[int64]*exchange  // number of the subject's → the exchange that brought it
 	attributes  map[string]*exchange // key → how an attribute was asked for last, in any test
 	raises      map[string]bool      // names whose every answer is an exception
@@ -109,7 +111,7 @@ func (r *Recording) understand(l *Language, owners map[string]string) *script {
 		lang: l, tests: []string{""}, index: map[string]int{}, above: map[int]int{}, unfit: map[int]string{},
 		asked: map[int][]*exchange{}, definitions: map[int64]any{}, defined: map[int][]int64{}, origins: map[int64]string{}, modules: map[int64]bool{}, twice: map[int64]bool{},
 		owners: owners, tags: map[int64]string{}, iterators: map[int64]bool{}, copies: map[int64]int64{}, raises: map[string]bool{},
-		attributes: map[string]*exchange{}, promised: map[int64]bool{}, stepped: map[int64]bool{}, sent: map[int64]bool{}, handled: map[int64]bool{}, makers: map[int64]*exchange{},
+		attributes: map[string]*exchange{}, promised: map[int64]bool{}, stepped: map[int64]bool{}, sent: map[int64]bool{}, handled: map[int64]bool{}, called: map[int64]bool{}, walked: map[int64]bool{}, makers: map[int64]*exchange{},
 		known: map[string]bool{}, wholes: map[string]string{}, targets: map[int64]bool{},
 	}
 	if r.size > maxRecording {
@@ -262,6 +264,8 @@ func (s *script) handle(f frame) {
 		s.stepped[n] = true
 	case f.op == "method":
 		s.sent[n] = true
+	case f.op == "call":
+		s.called[n] = true
 	}
 	if f.op != "op" || !s.lang.deciding[operation] && !hasTag("__repr__ __str__ __format__", operation) {
 		s.handled[n] = true
@@ -311,6 +315,7 @@ func (in *reader) answer(i int, x *exchange, f frame) {
 	s.define(x, x.name, f.value)
 	s.deliver(x, f.value)
 	x.gives = s.givenBack(x, f.value)
+	s.walk(x, f)
 	s.classify(x, f, in.offered)
 	in.compares(x, f)
 	if before, there := s.raises[x.name]; (!there || before) && !s.promises(x) {
@@ -492,7 +497,9 @@ func (s *script) classify(x *exchange, f frame, offered map[string]bool) {
 		}
 	case "get":
 		x.kind = plain
-		if isBool && isObject {
+		if s.inner(x.request) {
+			x.kind = structure
+		} else if isBool && isObject {
 			x.kind = predicate
 		}
 	case "method":
@@ -507,6 +514,8 @@ func (s *script) classify(x *exchange, f frame, offered map[string]bool) {
 		x.kind = plain
 		if strings.Contains(x.name, converts) {
 			x.kind = operator
+		} else if isBool && x.op == "lib" {
+			x.kind = structure // whether it is a coroutine function: mock asks for that, too
 		} else if isBool && strings.Contains(strings.TrimSuffix(x.name, "()"), ".") {
 			x.kind = predicate // what is called was got from an object
 		}

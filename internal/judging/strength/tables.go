@@ -23,6 +23,7 @@ func pythonLies(thrown, _ []any) []*lie {
 			return says(map[string]any{"t": []any{r.list(), r.list()}})
 		}})
 	table = append(table, given()...)
+	table = append(table, third()...)
 	table = append(table,
 		&lie{says: "a tuple of its first argument", needs: needsPlain, tell: func(r *replay, f frame) (frame, bool) {
 			return says(map[string]any{"t": []any{at(r.script.arguments(f), 0)}})
@@ -31,20 +32,39 @@ func pythonLies(thrown, _ []any) []*lie {
 			return says(map[string]any{"S": []any{literal(r.fresh()), []any{at(r.script.arguments(f), 0)}}})
 		}})
 	table = append(table, &lie{says: "what it was given for a token of bytes", joint: true, needs: needsTag("b"), tell: byBytes})
-	table = append(table, &lie{says: "nothing to go through", ends: true, needs: needsStep, tell: func(r *replay, f frame) (frame, bool) {
-		class := "builtins.StopIteration"
-		if at(f.args, 0) == any("__anext__") {
-			class = "builtins.StopAsyncIteration"
-		}
-		return frame{kind: raised, value: r.exception(class)}, true
-	}})
+	table = append(table,
+		&lie{says: "nothing to go through", ends: true, needs: needsStep, tell: func(r *replay, f frame) (frame, bool) { return r.end(f), true }},
+		&lie{says: "always the same item to go through, and no other", ends: true, needs: needsItem, tell: func(r *replay, f frame) (frame, bool) {
+			x := r.script.answered(r.trial.about, false)
+			if r.recorded == nil || x == nil || r.script.firstStep(r.recorded) && r.script.promises(r.recorded) {
+				return frame{}, false
+			}
+			if !r.script.firstStep(r.recorded) {
+				return r.end(f), true
+			}
+			v, ok := r.now(r.script.underlying(x))
+			return frame{kind: answer, value: v}, ok
+		}})
 	table = append(table, recalled()...)
 	table = append(table, exceptions(thrown)...)
 	table = append(table, &lie{says: "always raises StopIteration", tell: func(r *replay, _ frame) (frame, bool) {
 		return frame{kind: raised, value: r.exception("builtins.StopIteration")}, true
 	}})
-	table = append(table, emptied(table, "an empty list", "an empty dict", "always None", "its first argument", "always 0", "always True")...)
+	table = append(table, emptied(table, "an empty list", "an empty dict", "an empty set", "an empty tuple", `always ""`, "always None",
+		"its first argument", "always 0", "always True", "always False")...)
 	return append(table, shortened(table, "its first argument", "the first item of its first argument", "always 0", "always True")...)
+}
+
+// end answers Python's request for an item: there is none.
+func (r *replay) end(f frame) frame {
+	class := "builtins.StopIteration"
+	switch at(f.args, 0) {
+	case "__anext__":
+		class = "builtins.StopAsyncIteration"
+	case "__getitem__":
+		class = "builtins.IndexError"
+	}
+	return frame{kind: raised, value: r.exception(class)}
 }
 
 // scriptLies returns the table of JavaScript.
@@ -116,6 +136,21 @@ func given() []*lie {
 	)
 }
 
+// third returns the lies of Python that give back a third argument: those that are passed by name come in the order of their names.
+func third() []*lie {
+	words := "third argument"
+	only := func(r *replay, f frame) []any {
+		given := r.script.arguments(f)
+		return []any{at(given, 2)}
+	}
+	return []*lie{
+		{says: "its " + words, needs: needsArgument(2), tell: func(r *replay, f frame) (frame, bool) { return says(back(only(r, f)[0])) }},
+		{says: "a list of its " + words, needs: needsArgument(2), tell: func(r *replay, f frame) (frame, bool) { return says(r.list(back(only(r, f)[0]))) }},
+		{says: "the first item of its " + words, needs: needsArgument(2), tell: func(r *replay, f frame) (frame, bool) { return says(item(only(r, f), 0)) }},
+		{says: "the last item of its " + words, needs: needsArgument(2), tell: func(r *replay, f frame) (frame, bool) { return says(item(only(r, f), -1)) }},
+	}
+}
+
 // exceptions returns the lies that raise what the tests have seen.
 func exceptions(seen []any) []*lie {
 	var table []*lie
@@ -168,16 +203,16 @@ func emptied(table []*lie, which ...string) []*lie {
 func shortened(table []*lie, which ...string) []*lie {
 	var all []*lie
 	for _, l := range named(table, which) {
-		for words, left := range map[string]func(tag string, items []any) []any{
-			"leaves one item of what it is given": func(tag string, items []any) []any {
-				if tag != "L" {
+		for words, left := range map[string]func(pairs bool, items []any) []any{
+			"leaves one item of what it is given": func(pairs bool, items []any) []any {
+				if pairs {
 					return []any{back(items[0]), back(items[1])}
 				}
 				return []any{back(items[0])}
 			},
-			"overwrites what it is given with 0": func(tag string, items []any) []any {
+			"overwrites what it is given with 0": func(pairs bool, items []any) []any {
 				zeros := slices.Repeat([]any{json.Number("0")}, len(items))
-				for i := 0; tag != "L" && i < len(items); i += 2 {
+				for i := 0; pairs && i < len(items); i += 2 {
 					zeros[i] = back(items[i])
 				}
 				return zeros
@@ -187,10 +222,10 @@ func shortened(table []*lie, which ...string) []*lie {
 				to, ok := l.tell(r, f)
 				var updates []any
 				each(any(r.script.arguments(f)), func(v any) {
-					if n, tag, items := contents(v); len(items) > 1 {
-						updates = append(updates, []any{literal(n), left(tag, items)})
+					if n, pairs, items := r.script.lang.contents(v); len(items) > 1 {
+						updates = append(updates, []any{literal(n), left(pairs, items)})
 					}
-					if tag, payload := tagged(v); tag == "B" {
+					if tag, payload := tagged(v); tag == "B" && !r.script.lang.named {
 						parts, _ := payload.([]any)
 						data, _ := at(parts, 2).(string)
 						size := base64.StdEncoding.DecodedLen(len(data))
@@ -211,27 +246,28 @@ func shortened(table []*lie, which ...string) []*lie {
 // needsList is the need of a lie that changes a list of several items, a dict, or a typed array.
 func needsList(s *script, x *exchange) (found bool) {
 	each(any(s.arguments(x.request)), func(v any) {
-		_, _, items := contents(v)
+		_, _, items := s.lang.contents(v)
 		tag, _ := tagged(v)
-		found = found || len(items) > 1 || tag == "B"
+		found = found || len(items) > 1 || tag == "B" && !s.lang.named
 	})
 	return found
 }
 
-// contents returns the number, the tag and the items of a list, a dict or a map that is passed for the first time; those of the latter
-// are its keys and values in turn.
-func contents(v any) (number int64, tag string, items []any) {
+// contents returns the number and the items of a list, a dict or a map, in Python also of a set or a deque, that is passed for the first
+// time. With pairs, these are keys and values in turn.
+func (l *Language) contents(v any) (number int64, pairs bool, items []any) {
 	n, defines, ok := numbered(v)
 	tag, payload := tagged(v)
-	if !ok || !defines || !hasTag("L D G P", tag) {
-		return 0, "", nil
+	pairs = tag == "D" || !l.named && hasTag("G P", tag)
+	if !ok || !defines || !pairs && tag != "L" && !(l.named && hasTag("S Q", tag)) {
+		return 0, false, nil
 	}
 	parts, _ := payload.([]any)
 	items, _ = at(parts, 1).([]any)
-	if tag != "L" {
+	if pairs {
 		items = items[:len(items)/2*2]
 	}
-	return n, tag, items
+	return n, pairs, items
 }
 
 // recalled returns the lies that give one of the recorded answers of a name to all that is asked of it. They are told of
@@ -246,7 +282,7 @@ func recalled() []*lie {
 				if x == nil {
 					return frame{}, false
 				}
-				v, ok := r.now(x.steps[len(x.steps)-1].value)
+				v, ok := r.now(r.script.underlying(x))
 				return frame{kind: answer, value: v}, ok
 			}})
 	}

@@ -169,7 +169,8 @@ class Arrival(Codec):
             e = cls.__new__(cls)
             e.args = args
         for name, value in own.items():
-            if type(name) is str and not name.startswith("_"):
+            notes = name == "__notes__" and type(value) is list and set(map(type, value)) <= {str}
+            if notes or type(name) is str and not name.startswith("_") and not hasattr(BaseException, name):
                 setattr(e, name, value)
         return e
 

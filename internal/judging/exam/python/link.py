@@ -134,6 +134,8 @@ class Link(Arrival):
                 raise Malformed("too much text")
         except (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError, OverflowError) as e:
             raise Malformed("what does not fit: %s" % type(e).__name__)
+        if "large" in extra:
+            self.hint = self.hint or LARGE
         for error, text in told:
             (sys.stderr if error else sys.stdout).write(text)
         if extra.get("t") and self.lent and self.reader is None:
@@ -591,6 +593,7 @@ def random_state():
 
 
 PLAIN = frozenset(dir(str)) | {n for t in _VALUES for n in dir(t) if n.startswith("is")}  # methods of plain data
+LARGE = "needs mode inproc: the delivery wrote files of more than %d bytes" % MIRRORED
 INPROC = "needs mode inproc: "  # before what only a test in one process with the submission can do
 GIVING = ("call", "method", "set")  # requests whose arguments the submission is meant to use
 SERVED = {"call": Link.serve_call, "get": Link.serve_get, "set": Link.serve_set, "del": Link.serve_del,

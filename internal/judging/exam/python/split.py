@@ -4,6 +4,7 @@ No code of the submission runs in this process, so pytest's results here are tho
 """
 import random
 import signal
+import tempfile
 import time
 import unittest.case
 from pathlib import Path
@@ -24,10 +25,10 @@ LONGEST = 5  # seconds that a test may take when it is run apart
 
 
 class Beside:
-    """A test that comes after another in the same class, so that only what is the other's alone is torn down."""
+    """A test that comes after another, so that only what is set up for the other is torn down."""
 
     def __init__(self, item):
-        self.above = item.listchain()[:-1]
+        self.above = [node for node in item.listchain()[:-1] if node in item.session._setupstate.stack]
 
     def listchain(self):
         return self.above + [self]
@@ -78,8 +79,10 @@ class Reporter:
         yield
 
     def draw(self, item):
-        """Let a test draw the same random numbers whenever it runs. Nobody else knows the seed."""
+        """Let a test draw the same random numbers and names of files whenever it runs. Nobody else knows the seed."""
         random._inst.seed(self.seed + item.nodeid)
+        names = random.Random(self.seed + item.nodeid)
+        tempfile._name_sequence = iter(lambda: "%08x" % names.getrandbits(32), None)
 
     def run_apart(self, item):
         """Run a test in this process alone as often as the judge likes, and tell it each time whether the test passed,
@@ -90,6 +93,7 @@ class Reporter:
         rewrite._saferepr = rewrite._format_assertmsg = unittest.case.safe_repr = lambda *a, **k: ""
         channel = self.link.channel
         channel.part()
+        beside = Beside(item)
         try:
             more = True
             while more:
@@ -98,7 +102,7 @@ class Reporter:
                 self.link.refused = None
                 self.link.files.clear()
                 self.draw(item)
-                reports = runtestprotocol(item, log=False, nextitem=Beside(item))
+                reports = runtestprotocol(item, log=False, nextitem=beside)
                 passed = all(r.outcome == "passed" and not hasattr(r, "wasxfail") for r in reports)
                 clean = channel.closed is None and self.link.refused is None
                 if channel.closed == STOPPED:

@@ -212,8 +212,11 @@ class Subject(Codec):
         return extra
 
     def with_files(self, extra):
-        """Adds the files that were changed, once it is known which are meant."""
-        files = self.files.changes() if self.files.roots else None
+        """Adds the files that were changed, once it is known which are meant, or that they are too large."""
+        try:
+            files = self.files.changes() if self.files.roots else None
+        except Deep:
+            return dict(extra, large=1)
         if files:
             extra["f"] = files
         return extra
@@ -380,8 +383,8 @@ class Subject(Codec):
         except (Deep, RecursionError):
             args = []
         own = {"name": e.name} if isinstance(e, ImportError) else {}
-        if type(e) not in NAMED and _library(type(e)):
-            own = {n: v for n, v in vars(e).items() if type(v) in _ATOMS or type(v) in (bytes, list, tuple)}
+        if type(e) in NAMED or _library(type(e)):
+            own.update((n, v) for n, v in vars(e).items() if type(v) in _ATOMS or type(v) in (bytes, list, tuple))
         try:
             own = self.encode(own, depth)
         except (Deep, RecursionError):

@@ -15,6 +15,7 @@ class Twins:
         """known has, by the name of a class, its fields in order, or None for an enumeration."""
         self.link, self.known = link, known
         self.first = {}  # class → what a test first made an object of it with
+        self.preset = {}  # class → its defaults
         self.compared = set()  # classes whose equality the submission decided
         self.named = {}  # class → names of its members that the tests use
         self.apart = {}  # id of a twin → the twin, its fields, and how to have the submission make it
@@ -38,9 +39,14 @@ class Twins:
             self.first.setdefault(cls, (args, kwargs))
         names = self.fields(cls)
         values = dict(zip(names or (), args))
-        if not names or values.keys() & kwargs.keys() or len(args) > len(names) or set(names) != values.keys() | kwargs.keys():
+        if not names or values.keys() & kwargs.keys() or len(args) > len(names):
             return None
         values.update(kwargs)
+        for name, value in self.defaults(cls).items():
+            if name in names:
+                values.setdefault(name, value)
+        if set(names) != values.keys():
+            return None
         if issubclass(cls, tuple):
             twin = tuple.__new__(cls, [values[n] for n in names])
         elif issubclass(cls, Thing):
@@ -48,6 +54,13 @@ class Twins:
         else:
             return None
         return self.keep(twin, values, lambda: self.link.call_now(cls, args, kwargs))
+
+    def defaults(self, cls):
+        """Return the plain values for what an object is not made with."""
+        if cls not in self.preset:
+            self.preset[cls] = {p.name: p.default for p in self.link.signature(cls).parameters.values()
+                                if type(p.default) in _ATOMS}
+        return self.preset[cls]
 
     def keep(self, twin, values, make):
         object.__setattr__(twin, "_remote", None)
@@ -135,6 +148,8 @@ class Twins:
         parameters = self.link.signature(cls).parameters.values()
         names = [p.name for p in parameters if p.kind in (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD, P.KEYWORD_ONLY)]
         given = dict(zip(names, args), **kwargs)
+        for name, value in self.defaults(cls).items():
+            given.setdefault(name, value)
         o = self.link.call_now(cls, args, kwargs)
         for name, value in given.items():
             kept = self.link.attribute(o, name)

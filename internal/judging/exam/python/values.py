@@ -15,19 +15,30 @@ def _zone(v):
 
 
 def _zoned(v, *parts):
-    """The parts of a time with those of its zone; None if the zone is a table, which does not travel."""
+    """The parts of a time with those of its zone; None if the zone is a table without a key."""
     if v.tzinfo is None:
         return parts + (None,)
-    fixed = type(v.tzinfo).__name__ == "timezone" and type(v.tzinfo).__module__ == "datetime"
-    return parts + (_zone(v.tzinfo),) if fixed else None
+    parts_of = {"datetime": _zone, "zoneinfo": lambda z: z.key}.get(type(v.tzinfo).__module__)
+    zone = parts_of and parts_of(v.tzinfo)
+    return parts + (zone,) if zone else None
 
 
 def _make_zone(v):
     import datetime
     if v is None:
         return None
+    if type(v) is str:
+        return _named_zone(v)
     offset = datetime.timedelta(*v[:3])
     return datetime.timezone(offset) if v[3] is None else datetime.timezone(offset, v[3])
+
+
+def _named_zone(key):
+    """The zone of a key, which zoneinfo looks for in its own directories."""
+    import zoneinfo
+    if not 0 < len(key) < 65 or not all(c.isalnum() or c in "/_+-" for c in key):
+        raise ValueError("no zone")
+    return zoneinfo.ZoneInfo(key)
 
 
 def _date_class(name, make=None):
@@ -52,9 +63,12 @@ SPECIALS = {
     "pathlib.PosixPath": (_lazily("pathlib", "PosixPath"), lambda v: (str(v),), _made("pathlib", "PosixPath")),
     "pathlib.PurePosixPath": (_lazily("pathlib", "PurePosixPath"), lambda v: (str(v),),
                               _made("pathlib", "PurePosixPath")),
+    "re.Pattern": (_lazily("re", "Pattern"), lambda v: (v.pattern, v.flags) if type(v.pattern) is str else None,
+                   lambda text, flags: __import__("re").compile(text, flags & ~128)),  # 128 prints it
     "datetime.timedelta": (_lazily("datetime", "timedelta"), lambda v: (v.days, v.seconds, v.microseconds),
                            _date_class("timedelta")),
     "datetime.timezone": (_lazily("datetime", "timezone"), _zone, _date_class("", lambda m, *a: _make_zone(a))),
+    "zoneinfo.ZoneInfo": (_lazily("zoneinfo", "ZoneInfo"), lambda v: v.key and (v.key,), _named_zone),
     "datetime.date": (_lazily("datetime", "date"), lambda v: (v.year, v.month, v.day), _date_class("date")),
     "datetime.time": (_lazily("datetime", "time"),
                       lambda v: _zoned(v, v.hour, v.minute, v.second, v.microsecond, v.fold),
@@ -67,8 +81,11 @@ SPECIALS = {
 }
 _SPECIAL_TYPES = {
     "decimal.Decimal": (str,), "fractions.Fraction": (int, int), "uuid.UUID": (str,), "pathlib.PosixPath": (str,),
-    "pathlib.PurePosixPath": (str,), "datetime.timedelta": (int,) * 3, "datetime.date": (int,) * 3,
+    "pathlib.PurePosixPath": (str,), "zoneinfo.ZoneInfo": (str,), "re.Pattern": (str, int), "datetime.timedelta": (int,) * 3, "datetime.date": (int,) * 3,
 }
+for _name in "IPv4Address IPv6Address IPv4Network IPv6Network IPv4Interface IPv6Interface".split():
+    SPECIALS["ipaddress." + _name] = _lazily("ipaddress", _name), lambda v: (str(v),), _made("ipaddress", _name)
+    _SPECIAL_TYPES["ipaddress." + _name] = (str,)
 
 
 def _take_special(payload, depth):
