@@ -44,7 +44,7 @@ watched: # at the same time as unseen, as the tests of each wait for something a
 	CGO_ENABLED=1 go test -timeout 30m $(RACE) $(FLAGS) $(WATCHED)
 
 unseen:
-	go test -timeout 30m $(FLAGS) $(UNSEEN:%=./%)
+	go test -timeout 60m $(FLAGS) $(UNSEEN:%=./%)
 
 lint:
 	go vet ./...
