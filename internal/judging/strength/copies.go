@@ -412,7 +412,7 @@ func (x *exchange) first(v any) (any, bool) {
 	return parts[0], true
 }
 
-// elements returns the elements of a typed array of JavaScript's, none of a large one.
+// elements returns the elements of a typed array of JavaScript's, none of a large one or one of big integers.
 func elements(parts []any) (list []any) {
 	class, _ := at(parts, 1).(string)
 	text, _ := at(parts, 2).(string)
@@ -428,7 +428,7 @@ func elements(parts []any) (list []any) {
 		}
 		switch {
 		case strings.Contains(class, "64Array") && class != "Float64Array":
-			return nil // of big integers
+			return nil
 		case class == "Float64Array":
 			list = append(list, plainNumber(math.Float64frombits(n)))
 		case class == "Float32Array":

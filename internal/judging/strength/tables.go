@@ -55,7 +55,7 @@ func pythonLies(thrown, _ []any) []*lie {
 	return append(table, shortened(table, "its first argument", "the first item of its first argument", "always 0", "always True")...)
 }
 
-// end answers Python's request for an item: there is none.
+// end answers a request of Python for an item with the exception that says there are no more.
 func (r *replay) end(f frame) frame {
 	class := "builtins.StopIteration"
 	switch at(f.args, 0) {
