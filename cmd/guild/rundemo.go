@@ -301,7 +301,8 @@ func (d *demo) tell(ctx context.Context, bundle, id, attempt string, at int64) e
 		Provider: d.names[a.Npub], Bundle: bundle, Job: id, Happened: a.State, Before: a.TrustFrom, After: a.TrustTo, Receipt: a.Receipt,
 	}
 	text := "took the task and said nothing"
-	switch v := a.Verdict; {
+	v := a.Verdict
+	switch {
 	case v != nil:
 		r.Verdict = fmt.Sprintf("%s %d/%d", v.Outcome, v.Passed, v.Expected)
 		text = fmt.Sprintf("%s: %d of %d tests passed%s", a.State, v.Passed, v.Expected, trustMoved(a))
