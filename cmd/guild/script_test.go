@@ -47,7 +47,12 @@ func TestScripts(t *testing.T) {
 			}
 			e.Setenv("SOLVER", solver) // of benchmarks
 			examples, err := filepath.Abs("../../examples")
+			if err != nil {
+				return err
+			}
 			e.Setenv("EXAMPLES", examples)
+			docs, err := filepath.Abs("../../docs")
+			e.Setenv("DOCS", docs)
 			return err
 		},
 	})
