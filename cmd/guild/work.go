@@ -39,6 +39,11 @@ empty directory with the unpacked bundle, in a sandbox. The command finds
   GUILD_JOB       the id of the job
   GUILD_INPUTS    the inputs beside the bundle, if any: inputs.json lists the files
                   there
+  GUILD_HINTS     the customer's advice, if any: a JSON file (agent_type_hint,
+                  context_budget_hint, execution_strategy, checkpoints, constraints).
+                  GUILD_AGENT_TYPE, GUILD_CONTEXT_BUDGET, GUILD_STRATEGY and
+                  GUILD_CHECKPOINTS (1) repeat it; GUILD_CONSTRAINTS is a file with
+                  a line for each constraint
   GUILD_VAULT     credentials that came with the job, if any: a JSON file in memory
                   that is gone when the command has ended
   GUILD_TRACE     the number of a descriptor that takes lines of JSON for the

@@ -19,9 +19,9 @@ import (
 )
 
 // Exec is a worker that runs a command, such as an agent's. The command runs in the unpacked bundle. Its environment has
-// GUILD_BUNDLE, GUILD_DELIVERY and GUILD_JOB; GUILD_INPUTS if there are inputs beside the bundle; GUILD_VAULT if
-// credentials came with the request; GUILD_TRACE, the number of a descriptor for a trace of its work; and Env. All other
-// variables are cleared.
+// GUILD_BUNDLE, GUILD_DELIVERY and GUILD_JOB; GUILD_INPUTS if there are inputs beside the bundle; GUILD_HINTS and other
+// variables (advise) if the customer gives advice; GUILD_VAULT if credentials came with the request; GUILD_TRACE, the
+// number of a descriptor for a trace of its work; and Env. All other variables are cleared.
 type Exec struct {
 	Command string         // for /bin/sh -c
 	Env     []string       // "NAME=value" that the owner passes on; SecretsIn finds the secrets in it
@@ -39,6 +39,7 @@ const (
 	insideBundle   = "/box/bundle"
 	insideDelivery = "/box/delivery"
 	insideInputs   = "/box/inputs"
+	insideHints    = "/box/hints"
 	insideVault    = sandbox.Home + "/vault" // a copy in the sandbox's own memory
 )
 
@@ -125,6 +126,9 @@ func (x Exec) spec(a Assignment) sandbox.Spec {
 	}
 	if a.Inputs != "" {
 		x.give(&spec, a, bundle)
+	}
+	if a.Hints != "" {
+		x.advise(&spec, a)
 	}
 	if a.Vault != "" {
 		x.show(&spec, a.Vault)
