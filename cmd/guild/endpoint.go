@@ -1,28 +1,60 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"guild/internal/cli"
 	"guild/internal/config"
+	"guild/internal/hand/chat"
+	"guild/internal/hand/model"
 	"guild/internal/judging/opinion"
 	"guild/internal/judging/typed"
+	"guild/nutshell/brief"
+	"guild/nutshell/vault"
 	"guild/oa"
 )
 
-// modelOf returns the model that does the jobs of a typed service, nil if it has none.
-func modelOf(set config.Service) (*typed.Model, error) {
+// modelsOf returns the model that does the jobs of a typed service, or the one that does bundles; nil if it has none.
+func modelsOf(set config.Service) (*typed.Model, *chat.Model, error) {
 	if set.URL == "" {
-		return nil, nil
+		return nil, nil, nil
+	}
+	if set.Type == "" {
+		m, err := chatOf(set.URL, set.Model, set.KeyEnv)
+		return nil, m, err
 	}
 	key, err := keyIn(set.KeyEnv)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &typed.Model{Endpoint: opinion.Endpoint{URL: set.URL, Key: key}, Name: set.Model, MaxTokens: set.MaxTokens}, nil
+	return &typed.Model{Endpoint: opinion.Endpoint{URL: set.URL, Key: key}, Name: set.Model, MaxTokens: set.MaxTokens}, nil, nil
+}
+
+// chatOf returns the model that does bundles behind an endpoint. keyEnv names the variable with the key; empty for none.
+func chatOf(url, name, keyEnv string) (*chat.Model, error) {
+	api := model.API{URL: url}
+	if keyEnv != "" {
+		text, set := os.LookupEnv(keyEnv)
+		if !set || strings.TrimSpace(text) == "" {
+			return nil, cli.WithHint(fmt.Errorf("the variable %s is not set", keyEnv), "export "+keyEnv+"=… with the key of the API")
+		}
+		api.Key = vault.NewSecret([]byte(strings.TrimSpace(text)))
+	}
+	m := &chat.Model{API: api, Name: name, Brief: briefForModel}
+	return m, m.Check()
+}
+
+// briefForModel writes a bundle as the first message to a model, as much of it as the customer's hint allows. The window of which
+// that is a share is one that small models have: they can read the rest themselves.
+func briefForModel(ctx context.Context, bundle fs.FS) (string, error) {
+	const window = 64_000 // tokens
+	b, err := brief.Layers(ctx, bundle, brief.Options{Window: window})
+	return b.Text, err
 }
 
 // keyIn returns an endpoint's key, the value of an environment variable; it is empty if no variable is named.

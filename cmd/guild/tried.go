@@ -25,6 +25,9 @@ func (s service) workerKey() (string, error) {
 	if s.Model != nil {
 		worker["endpoint"], worker["model"] = s.Model.Endpoint.URL, s.Model.Name
 	}
+	if s.Chat != nil {
+		worker["endpoint"], worker["model"], worker["tools"] = s.Chat.API.URL, s.Chat.Name, true
+	}
 	h, err := canon.HashValue(worker)
 	return h.Hex(), err
 }

@@ -23,6 +23,8 @@ type workOptions struct {
 	Tasks   []string // a service for each
 	Relays  []string
 	Untried bool // announce services whose worker passed no try
+
+	Endpoint, Model, KeyEnv string // of a model that does the work
 }
 
 func (p *program) workCommand() *cobra.Command {
@@ -40,7 +42,8 @@ empty directory with the unpacked bundle, in a sandbox. The command finds
   GUILD_INPUTS    the inputs beside the bundle, if any: inputs.json lists the files
                   there
   GUILD_HINTS     the customer's advice, if any: a JSON file (agent_type_hint,
-                  context_budget_hint, execution_strategy, checkpoints, constraints).
+                  context_budget_hint, execution_strategy, checkpoints,
+                  constraints).
                   GUILD_AGENT_TYPE, GUILD_CONTEXT_BUDGET, GUILD_STRATEGY and
                   GUILD_CHECKPOINTS (1) repeat it; GUILD_CONSTRAINTS is a file with
                   a line for each constraint
@@ -62,6 +65,11 @@ whatever it can read. Give it a key with a spending limit, and only the network
 that it needs: the search for those values catches mistakes and stops no attacker
 (docs/SESSIONS.md).
 
+With --endpoint no command is run, but guild itself has the model work: it reads,
+writes and lists files, runs commands in a sandbox without network, and finishes
+(docs/SESSIONS.md). The key stays in this process, and each step is shown and
+recorded.
+
 The command has no network, or all of it with --network full; a list of hosts or
 a proxy is not offered. Conditions for customers, such as the least bid, proof of
 work and rates, are in the configuration: [work] for every service,
@@ -71,6 +79,7 @@ verbs below manage the services of a running node, however it was started.
 On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 		Example: `  guild work --task python --exec ./agent/solve.sh
   guild work --task python --exec 'my-agent --yes' --env ANTHROPIC_API_KEY --network
+  guild work --task go --endpoint https://api.example.com/v1 --model m1 --key-env M1_KEY
   guild work --task shell --exec ./worker.sh --jobs 4 --time-limit 5m --price 21000
   guild work ls
   guild work pause python`,
@@ -93,7 +102,10 @@ On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 func (o *workOptions) flags(cmd *cobra.Command) {
 	f, s := cmd.Flags(), &o.Service
 	f.StringArrayVar(&o.Tasks, "task", nil, "task to offer (required, repeatable)")
-	f.StringVar(&s.Exec, "exec", "", "command to run for each job (required)")
+	f.StringVar(&s.Exec, "exec", "", "command to run for each job (this or --endpoint is required)")
+	f.StringVar(&o.Endpoint, "endpoint", "", "OpenAI-compatible API of a model that does each job with tools, as https://host/v1")
+	f.StringVar(&o.Model, "model", "", "model of --endpoint")
+	f.StringVar(&o.KeyEnv, "key-env", "", "variable with the key of --endpoint, which no worker sees")
 	f.StringVar(&s.Name, "name", "", "name to be known by")
 	f.StringVar(&s.D, "d", "", "tells several services of one key apart (default: the task)")
 	f.StringArrayVar(&s.Env, "env", nil, "environment variable that the command may see; its value is looked for in all that leaves (repeatable)")
@@ -126,6 +138,16 @@ func (o workOptions) services(w config.Work, given func(flag string) bool) ([]se
 	}
 	if o.Service.D != "" && len(o.Tasks) > 1 {
 		return nil, errors.New("--d names one service, and there are several tasks")
+	}
+	if o.Endpoint == "" && (o.Model != "" || o.KeyEnv != "") {
+		return nil, errors.New("--model and --key-env are for --endpoint")
+	}
+	if o.Endpoint != "" {
+		var err error
+		if o.Service.Chat, err = chatOf(o.Endpoint, o.Model, o.KeyEnv); err != nil {
+			return nil, fmt.Errorf("--endpoint: %w", err)
+		}
+		o.Service.Claims.Models = []string{o.Model}
 	}
 	var services []service
 	for _, task := range o.Tasks {
@@ -199,7 +221,7 @@ func (s service) check() error {
 		return cli.WithHint(errors.New("--task is missing"), "guild work --task python --exec ./agent/solve.sh")
 	case !isWord(s.Tasks[0]):
 		return cli.WithHint(fmt.Errorf("--task %.80q is not the name of a task", s.Tasks[0]), "customers ask for one word in small letters, as python or code-review")
-	case s.Exec == "":
+	case s.Exec == "" && s.Chat == nil:
 		return cli.WithHint(errors.New("--exec is missing"), "guild work --task python --exec ./agent/solve.sh")
 	case s.Network != "" && s.Network != string(work.NetworkNone) && s.Network != string(work.NetworkFull):
 		return fmt.Errorf("--network=%s: want none or full", s.Network)
@@ -211,6 +233,14 @@ func (s service) check() error {
 		return fmt.Errorf("--time-limit %v: want a second or more", s.TimeLimit)
 	case s.PriceMsat < 0:
 		return fmt.Errorf("--price %d: want 0 or more", s.PriceMsat)
+	}
+	if s.Chat != nil {
+		switch {
+		case s.Exec != "":
+			return errors.New("--exec and --endpoint: one of them does the work")
+		case s.Unsandboxed || s.Network == string(work.NetworkFull):
+			return errors.New("--endpoint: the commands of a model run in a sandbox without network")
+		}
 	}
 	return checkEnvNames(s.Env)
 }

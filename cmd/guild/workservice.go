@@ -9,6 +9,7 @@ import (
 
 	"guild"
 	"guild/internal/config"
+	"guild/internal/hand/chat"
 	"guild/internal/judging/opinion"
 	"guild/internal/judging/typed"
 	"guild/internal/node"
@@ -27,6 +28,7 @@ type service struct {
 	Exec        string        // run by /bin/sh -c
 	Type        string        // the job type, of a service for a typed job
 	Model       *typed.Model  // does it instead of a command; nil without one
+	Chat        *chat.Model   // does bundles with tools, instead of a command; nil without one
 	Env         []string      // names of variables that pass through
 	Mounts      []string      // host directories that the command may read
 	Network     string        // of the command: none or full; none if empty
@@ -48,7 +50,7 @@ func (s service) worker() node.Worker {
 		Task: s.Tasks[0], Tasks: s.Tasks, Kinds: s.Kinds, D: s.D, Name: s.Name, About: s.About, Command: s.Exec, Env: s.Env,
 		Mounts: s.Mounts, Network: work.Network(s.Network), Unsandboxed: s.Unsandboxed, Untried: s.Untried, Schema: s.Schema, Open: s.Open, Claims: s.Claims, Slots: s.Jobs,
 		Queue: s.Queue, Limit: s.TimeLimit, Price: guild.Msat(s.PriceMsat), Terms: s.Terms, Trace: session.Format(s.Trace),
-		Type: s.Type, Model: s.Model,
+		Type: s.Type, Model: s.Model, Chat: s.Chat,
 	}
 }
 
@@ -87,9 +89,12 @@ func fromConfig(d string, set config.Service, w config.Work) (service, error) {
 	if err != nil {
 		return service{}, err
 	}
-	model, err := modelOf(set)
+	model, talks, err := modelsOf(set)
 	if err != nil {
 		return service{}, err
+	}
+	if talks != nil && len(set.Models) == 0 {
+		set.Models = []string{talks.Name}
 	}
 	if model != nil && len(set.Models) == 0 && model.Name != opinion.Auto {
 		set.Models = []string{model.Name}
@@ -97,7 +102,7 @@ func fromConfig(d string, set config.Service, w config.Work) (service, error) {
 	return service{
 		Tasks: set.Tasks(d), Kinds: set.Kind, Name: cmp.Or(set.Name, d), About: set.About, D: d, Exec: set.Exec, Env: set.Env,
 		Mounts: slices.Clone(set.Mounts), Network: set.Network, Unsandboxed: set.Unsandboxed, Schema: schema, Open: set.Open, Trace: set.Trace,
-		Type: set.Type, Model: model, Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(w.Price), Terms: allowed,
+		Type: set.Type, Model: model, Chat: talks, Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(w.Price), Terms: allowed,
 		Claims: work.Claims{
 			SupplyClass: set.SupplyClass, Models: set.Models, MaxContext: set.MaxContext,
 			Hardware: nip89.Hardware{MemoryGB: set.MemoryGB, GPU: set.GPU, VRAMGB: set.VRAMGB},

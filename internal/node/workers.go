@@ -13,6 +13,7 @@ import (
 
 	"guild"
 	"guild/internal/control"
+	"guild/internal/hand/chat"
 	"guild/internal/hand/fetch"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fold"
@@ -37,6 +38,7 @@ type Worker struct {
 	Claims  work.Claims
 	Type    string       // job type of package oa, served by Command, Model or the sandbox; "" for bundles
 	Model   *typed.Model // model behind an endpoint; may be nil
+	Chat    *chat.Model  // model that does bundles with tools, instead of Command; may be nil
 	Command string       // run by /bin/sh -c
 	Env     []string     // names of environment variables that it may see
 	Mounts  []string     // host directories that it may read
@@ -150,20 +152,28 @@ func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 			services = append(services, s)
 			continue
 		}
-		do := w.Do
-		if do == nil {
-			command, err := n.command(w)
-			if err == nil {
-				err = find(ctx, w, command)
-			}
-			if err != nil {
-				return nil, fmt.Errorf("the service %q: %w", cmp.Or(w.D, w.Task), err)
-			}
-			do = command.Do
+		do, err := n.worker(ctx, w)
+		if err != nil {
+			return nil, fmt.Errorf("the service %q: %w", cmp.Or(w.D, w.Task), err)
 		}
 		services = append(services, n.service(w, do))
 	}
 	return services, nil
+}
+
+// worker returns the function that does the requests to a service for bundles.
+func (n *Node) worker(ctx context.Context, w Worker) (func(context.Context, work.Assignment) error, error) {
+	switch {
+	case w.Do != nil:
+		return w.Do, nil
+	case w.Chat != nil:
+		return n.chatWorker(w)
+	}
+	command, err := n.command(w)
+	if err != nil {
+		return nil, err
+	}
+	return command.Do, find(ctx, w, command)
 }
 
 // service returns the service of a worker. The service lists the values of the worker's variables as secrets, so that
@@ -181,6 +191,9 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 		for _, task := range s.Tasks {
 			s.Kinds = append(s.Kinds, n.Kind(task))
 		}
+	}
+	if w.Chat != nil && !w.Chat.API.Key.IsZero() {
+		s.Secrets = append(s.Secrets, work.Secret{What: "the key of the model's API", Text: w.Chat.API.Key, Owner: true})
 	}
 	if w.Unsandboxed {
 		s.Network, s.Walls = work.NetworkFull, "none"
