@@ -204,7 +204,7 @@ func (d *demo) startProvider(ctx context.Context, name, relay string) (*exec.Cmd
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"work", "--home", d.home(name), "--relay", relay, "--name", name, "--exec", filepath.Join(d.examples, "workers", name)}
+	args := []string{"work", "--untried", "--home", d.home(name), "--relay", relay, "--name", name, "--exec", filepath.Join(d.examples, "workers", name)}
 	for _, task := range demoTasks() {
 		args = append(args, "--task", task)
 	}

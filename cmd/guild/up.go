@@ -10,10 +10,12 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/journal"
+	"guild/internal/step/work"
 )
 
 type upOptions struct {
-	Relays []string // instead of the configured ones
+	Relays  []string // instead of the configured ones
+	Untried bool     // offer services whose worker passed no try
 }
 
 func (p *program) upCommand() *cobra.Command {
@@ -31,6 +33,7 @@ lost either way.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runUp(cmd.Context(), o) },
 	}
 	cmd.Flags().StringArrayVar(&o.Relays, "relay", nil, "relay to use instead of the configured ones (repeatable)")
+	cmd.Flags().BoolVar(&o.Untried, "untried", false, "announce services although their worker passed no try (guild work try)")
 	return cmd
 }
 
@@ -43,23 +46,36 @@ func (p *program) runUp(ctx context.Context, o upOptions) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	return p.serve(ctx, o.Relays, services, true)
+	return p.serve(ctx, serveOptions{Relays: o.Relays, Untried: o.Untried, Meet: true}, services)
 }
 
-// serve runs a node with the given services until ctx ends. It may meet providers.
-func (p *program) serve(ctx context.Context, relays []string, services []service, meet bool) error {
+// serveOptions are the options of the verbs that run a node until they are interrupted.
+type serveOptions struct {
+	Relays  []string // instead of the configured ones
+	Untried bool     // services are announced although their worker passed no try
+	Meet    bool     // new providers are tried by itself
+}
+
+// serve runs a node with the given services until ctx ends.
+func (p *program) serve(ctx context.Context, o serveOptions, services []service) error {
 	c, err := p.config()
 	if err != nil {
 		return err
 	}
-	if len(relays) > 0 {
-		c.Relays = relays
+	if len(o.Relays) > 0 {
+		c.Relays = o.Relays
+	}
+	if !o.Untried && !c.Work.Untried {
+		markUntried(c, services)
 	}
 	id, err := p.identity(c)
 	if err != nil {
 		return err
 	}
-	err = runNode(ctx, c, id, nodeOptions{Meet: meet, Services: services, Log: p.logger(p.err), Ready: p.out})
+	err = runNode(ctx, c, id, nodeOptions{Meet: o.Meet, Services: services, Log: p.logger(p.err), Ready: p.out})
+	if untried, ok := errors.AsType[*work.UntriedError](err); ok {
+		return cli.WithHint(err, tryHint(c, untried.Service))
+	}
 	if errors.Is(err, journal.ErrLocked) {
 		return cli.WithHint(err, "stop that one, or give this one a home of its own: guild init --home DIR, then add --home DIR")
 	}

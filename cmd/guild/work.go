@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,12 +15,14 @@ import (
 	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/step/work"
+	"guild/nip89"
 )
 
 type workOptions struct {
 	Service service  // of every task
 	Tasks   []string // a service for each
 	Relays  []string
+	Untried bool // announce services whose worker passed no try
 }
 
 func (p *program) workCommand() *cobra.Command {
@@ -36,6 +39,11 @@ empty directory with the unpacked bundle, in a sandbox. The command finds
   GUILD_JOB       the id of the job
   GUILD_INPUTS    the inputs beside the bundle, if any: inputs.json lists the files
                   there
+  GUILD_HINTS     the customer's advice, if any: a JSON file (agent_type_hint,
+                  context_budget_hint, execution_strategy, checkpoints, constraints).
+                  GUILD_AGENT_TYPE, GUILD_CONTEXT_BUDGET, GUILD_STRATEGY and
+                  GUILD_CHECKPOINTS (1) repeat it; GUILD_CONSTRAINTS is a file with
+                  a line for each constraint
   GUILD_VAULT     credentials that came with the job, if any: a JSON file in memory
                   that is gone when the command has ended
   GUILD_TRACE     the number of a descriptor that takes lines of JSON for the
@@ -75,6 +83,14 @@ On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 		}
 		return p.runWork(cmd.Context(), o, cmd.Flags().Changed)
 	}
+	o.flags(cmd)
+	cmd.Flags().StringArrayVar(&o.Relays, "relay", nil, "relay to use instead of the configured ones (repeatable)")
+	cmd.Flags().BoolVar(&o.Untried, "untried", false, "announce it although its worker passed no try (guild work try)")
+	return cmd
+}
+
+// flags gives cmd the flags that describe a service.
+func (o *workOptions) flags(cmd *cobra.Command) {
 	f, s := cmd.Flags(), &o.Service
 	f.StringArrayVar(&o.Tasks, "task", nil, "task to offer (required, repeatable)")
 	f.StringVar(&s.Exec, "exec", "", "command to run for each job (required)")
@@ -89,8 +105,6 @@ On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 	f.IntVar(&s.Queue, "queue", 0, "jobs that may wait beyond those (default: work.queue, 16)")
 	f.DurationVar(&s.TimeLimit, "time-limit", 0, "longest run of the command (default: work.time_limit, 10m)")
 	f.Int64Var(&s.PriceMsat, "price", 0, "price of a job, in millisatoshis (default: work.price_msat, 0)")
-	f.StringArrayVar(&o.Relays, "relay", nil, "relay to use instead of the configured ones (repeatable)")
-	return cmd
 }
 
 func (p *program) runWork(ctx context.Context, o workOptions, given func(flag string) bool) error {
@@ -102,7 +116,7 @@ func (p *program) runWork(ctx context.Context, o workOptions, given func(flag st
 	if err != nil {
 		return cli.Usage(err)
 	}
-	return p.serve(ctx, o.Relays, services, false)
+	return p.serve(ctx, serveOptions{Relays: o.Relays, Untried: o.Untried}, services)
 }
 
 // services makes one service of each task.
@@ -169,12 +183,22 @@ func (s service) resolveMounts() error {
 	return nil
 }
 
+// maxTask is the longest name of a task, in bytes.
+const maxTask = 100
+
+// isWord reports whether a task has the form in which tasks are compared, so that customers who ask for it are not refused.
+func isWord(task string) bool {
+	return task == nip89.Word(task) && len(task) <= maxTask && !strings.ContainsAny(task, "*, ")
+}
+
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func (s service) check() error {
 	switch {
 	case s.Tasks[0] == "":
 		return cli.WithHint(errors.New("--task is missing"), "guild work --task python --exec ./agent/solve.sh")
+	case !isWord(s.Tasks[0]):
+		return cli.WithHint(fmt.Errorf("--task %.80q is not the name of a task", s.Tasks[0]), "customers ask for one word in small letters, as python or code-review")
 	case s.Exec == "":
 		return cli.WithHint(errors.New("--exec is missing"), "guild work --task python --exec ./agent/solve.sh")
 	case s.Network != "" && s.Network != string(work.NetworkNone) && s.Network != string(work.NetworkFull):
@@ -191,7 +215,7 @@ func (s service) check() error {
 	return checkEnvNames(s.Env)
 }
 
-// checkEnvNames refuses invalid names of variables, and those of our own secrets.
+// checkEnvNames refuses invalid names of variables, those of our own secrets, and those that are not set.
 func checkEnvNames(names []string) error {
 	for _, name := range names {
 		if !envName.MatchString(name) {
@@ -199,6 +223,9 @@ func checkEnvNames(names []string) error {
 		}
 		if name == "NOSTR_SECRET_KEY" || name == "GUILD_PASSPHRASE" {
 			return fmt.Errorf("--env %s: a worker never sees the node's secrets", name)
+		}
+		if _, set := os.LookupEnv(name); !set {
+			return cli.WithHint(fmt.Errorf("--env %s: it is not set", name), "export "+name+"=…, or leave it out")
 		}
 	}
 	return nil

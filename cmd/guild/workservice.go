@@ -31,6 +31,7 @@ type service struct {
 	Mounts      []string      // host directories that the command may read
 	Network     string        // of the command: none or full; none if empty
 	Unsandboxed bool          // the command runs without a sandbox
+	Untried     bool          // its worker passed no try yet
 	Schema      string        // of its inputs: an id, or a JSON schema
 	Open        bool          // works on requests that name nobody
 	Trace       string        // form of the lines on the command's standard output; for people if empty
@@ -45,7 +46,7 @@ type service struct {
 func (s service) worker() node.Worker {
 	return node.Worker{
 		Task: s.Tasks[0], Tasks: s.Tasks, Kinds: s.Kinds, D: s.D, Name: s.Name, About: s.About, Command: s.Exec, Env: s.Env,
-		Mounts: s.Mounts, Network: work.Network(s.Network), Unsandboxed: s.Unsandboxed, Schema: s.Schema, Open: s.Open, Claims: s.Claims, Slots: s.Jobs,
+		Mounts: s.Mounts, Network: work.Network(s.Network), Unsandboxed: s.Unsandboxed, Untried: s.Untried, Schema: s.Schema, Open: s.Open, Claims: s.Claims, Slots: s.Jobs,
 		Queue: s.Queue, Limit: s.TimeLimit, Price: guild.Msat(s.PriceMsat), Terms: s.Terms, Trace: session.Format(s.Trace),
 		Type: s.Type, Model: s.Model,
 	}

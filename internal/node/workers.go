@@ -43,6 +43,7 @@ type Worker struct {
 
 	Network     work.Network // NetworkNone if empty; unsandboxed commands always have full access
 	Unsandboxed bool
+	Untried     bool // it passed no try (Try), so it is only offered if the service has delivered before
 	Slots       int
 	Queue       int
 	Limit       time.Duration
@@ -83,6 +84,9 @@ func (n *Node) workPart() part {
 				Relays: workRelays{n}, Payloads: n.payloads, Inputs: n.inputs(), Judgements: judgements, Customers: customers,
 				Recipient: recipient, Unseal: n.vaultKey.open, Log: n.c.Log,
 			}, f)
+			if err := n.work.CheckTried(); err != nil {
+				return active{}, err
+			}
 			return active{
 				due: []due.Source{n.work.Due}, limits: n.work.Classes(), run: n.work.Talk, drain: n.work.Drain,
 				routes: []route{
@@ -149,10 +153,12 @@ func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 		do := w.Do
 		if do == nil {
 			command, err := n.command(w)
+			if err == nil {
+				err = find(ctx, w, command)
+			}
 			if err != nil {
 				return nil, fmt.Errorf("the service %q: %w", cmp.Or(w.D, w.Task), err)
 			}
-			n.warnIfMissing(ctx, w, command)
 			do = command.Do
 		}
 		services = append(services, n.service(w, do))
@@ -165,7 +171,7 @@ func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error) work.Service {
 	s := work.Service{
 		Task: w.Task, Tasks: w.Tasks, D: w.D, Name: w.Name, About: w.About, Kind: w.Kind, Kinds: w.Kinds, Schema: w.Schema, Open: w.Open, Claims: w.Claims,
-		Slots: w.Slots, Queue: w.Queue, Limit: w.Limit, Price: w.Price, Terms: w.Terms, Network: w.Network, Walls: n.caps.Tier, Do: do,
+		Slots: w.Slots, Queue: w.Queue, Limit: w.Limit, Price: w.Price, Terms: w.Terms, Network: w.Network, Walls: n.caps.Tier, Do: do, Untried: w.Untried,
 		Secrets: work.SecretsIn(pick(w.Env)),
 	}
 	if len(s.Tasks) == 0 {
@@ -182,12 +188,25 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 	return s
 }
 
-// warnIfMissing logs a warning if a command will not be found where it runs.
-func (n *Node) warnIfMissing(ctx context.Context, w Worker, x work.Exec) {
+// find returns a *MissingError if the program of a command will not be found where it runs.
+func find(ctx context.Context, w Worker, x work.Exec) error {
 	found, err := x.Find(ctx)
-	if err != nil || !found {
-		n.c.Log.Warn("the worker's program is not found where it will run: name it by its path", "task", w.Task, "command", w.Command, "err", err)
+	if err == nil && !found {
+		err = &MissingError{w.Command}
 	}
+	return err
+}
+
+// MissingError reports that the program of a command is not found where it runs.
+type MissingError struct{ Command string }
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("the program of the command %.200q is not found where the command runs", e.Command)
+}
+
+// Hint returns what to do instead.
+func (*MissingError) Hint() string {
+	return "the command sees the system's programs only: name yours by its path, as --exec ./agent/solve.sh, or --mount its directory"
 }
 
 // command returns the command of a worker with its sandbox. Without a sandbox it returns an error, unless the worker is

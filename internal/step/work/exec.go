@@ -19,9 +19,9 @@ import (
 )
 
 // Exec is a worker that runs a command, such as an agent's. The command runs in the unpacked bundle. Its environment has
-// GUILD_BUNDLE, GUILD_DELIVERY and GUILD_JOB; GUILD_INPUTS if there are inputs beside the bundle; GUILD_VAULT if
-// credentials came with the request; GUILD_TRACE, the number of a descriptor for a trace of its work; and Env. All other
-// variables are cleared.
+// GUILD_BUNDLE, GUILD_DELIVERY and GUILD_JOB; GUILD_INPUTS if there are inputs beside the bundle; GUILD_HINTS and other
+// variables (advise) if the customer gives advice; GUILD_VAULT if credentials came with the request; GUILD_TRACE, the
+// number of a descriptor for a trace of its work; and Env. All other variables are cleared.
 type Exec struct {
 	Command string         // for /bin/sh -c
 	Env     []string       // "NAME=value" that the owner passes on; SecretsIn finds the secrets in it
@@ -39,6 +39,7 @@ const (
 	insideBundle   = "/box/bundle"
 	insideDelivery = "/box/delivery"
 	insideInputs   = "/box/inputs"
+	insideHints    = "/box/hints"
 	insideVault    = sandbox.Home + "/vault" // a copy in the sandbox's own memory
 )
 
@@ -62,13 +63,26 @@ func (x Exec) Do(ctx context.Context, a Assignment) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case result.Killed != "":
-		err = fmt.Errorf("the worker went over its limit: %s", result.Killed)
+		return x.failed(a, &stderr, "the worker went over its limit: %s", result.Killed)
 	case result.Exit != 0:
-		err = fmt.Errorf("the worker failed with exit code %d", result.Exit)
+		return x.failed(a, &stderr, "the worker failed with exit code %d", result.Exit)
 	}
-	if err != nil { // the owner sees the reason; the customer is told only that it failed
-		cmp.Or(x.Log, slog.Default()).Warn("a worker failed", "job", a.Job, "err", err, "stderr", stderr.shown(a.hide))
-	}
+	return nil
+}
+
+// FailedError reports a command that failed. Its text is for the customer.
+type FailedError struct {
+	says   string
+	Stderr string // the end of its standard error, without secrets, for the owner
+}
+
+// Error implements error.
+func (e *FailedError) Error() string { return e.says }
+
+// failed logs why a command failed for the owner; the customer is told only that it failed.
+func (x Exec) failed(a Assignment, stderr *tail, format string, args ...any) error {
+	err := &FailedError{fmt.Sprintf(format, args...), stderr.shown(a.hide)}
+	cmp.Or(x.Log, slog.Default()).Warn("a worker failed", "job", a.Job, "err", err, "stderr", err.Stderr)
 	return err
 }
 
@@ -112,6 +126,9 @@ func (x Exec) spec(a Assignment) sandbox.Spec {
 	}
 	if a.Inputs != "" {
 		x.give(&spec, a, bundle)
+	}
+	if a.Hints != "" {
+		x.advise(&spec, a)
 	}
 	if a.Vault != "" {
 		x.show(&spec, a.Vault)
@@ -193,11 +210,13 @@ func Resolve(command string) (resolved, program string, err error) {
 		return "", "", fmt.Errorf("the command %q: %w", word, err)
 	}
 	info, err := os.Stat(program)
-	if err != nil {
-		return "", "", fmt.Errorf("the command %q: %w", word, err)
-	}
-	if info.IsDir() {
-		return "", "", fmt.Errorf("the command %q is a directory", word)
+	switch {
+	case err != nil:
+		return "", "", &programError{fmt.Errorf("the command %q: %w", word, err), "name a program that is there, relative to this directory or by its full path"}
+	case info.IsDir():
+		return "", "", &programError{fmt.Errorf("the command %q is a directory", word), "name a program in it"}
+	case info.Mode()&0o111 == 0:
+		return "", "", &programError{fmt.Errorf("the command %q is not executable", word), "chmod +x " + word}
 	}
 	return strings.TrimSpace(quote(program) + " " + rest), program, nil
 }
@@ -214,6 +233,17 @@ func (e *nameError) Error() string {
 func (e *nameError) Hint() string {
 	return "make it a program and name that by its path, as --exec ./worker.sh: its own directory is what a worker sees of yours"
 }
+
+// programError is a command whose program cannot be run.
+type programError struct {
+	error
+	hint string
+}
+
+func (e *programError) Unwrap() error { return e.error }
+
+// Hint says what to do instead.
+func (e *programError) Hint() string { return e.hint }
 
 // checkNames refuses arguments that would name the customer's file instead of the owner's.
 func checkNames(arguments string) error {
