@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"guild/internal/cli"
 	"guild/internal/config"
@@ -20,12 +22,12 @@ import (
 )
 
 // modelsOf returns the model that does the jobs of a typed service, or the one that does bundles; nil if it has none.
-func modelsOf(set config.Service) (*typed.Model, *chat.Model, error) {
+func modelsOf(c config.Config, set config.Service) (*typed.Model, *chat.Model, error) {
 	if set.URL == "" {
 		return nil, nil, nil
 	}
 	if set.Type == "" {
-		m, err := chatOf(set.URL, set.Model, set.KeyEnv)
+		m, err := chatOf(c, set.URL, set.Model, set.KeyEnv)
 		return nil, m, err
 	}
 	key, err := keyIn(set.KeyEnv)
@@ -35,9 +37,17 @@ func modelsOf(set config.Service) (*typed.Model, *chat.Model, error) {
 	return &typed.Model{Endpoint: opinion.Endpoint{URL: set.URL, Key: key}, Name: set.Model, MaxTokens: set.MaxTokens}, nil, nil
 }
 
-// chatOf returns the model that does bundles behind an endpoint. keyEnv names the variable with the key; empty for none.
-func chatOf(url, name, keyEnv string) (*chat.Model, error) {
-	api := model.API{URL: url}
+// chatOf returns the model that does bundles behind an endpoint. keyEnv names the variable with the key; empty for none. All
+// services with the same key share the count of a day.
+func chatOf(c config.Config, url, name, keyEnv string) (*chat.Model, error) {
+	if keyEnv != "" && !envName.MatchString(keyEnv) {
+		return nil, fmt.Errorf("%.80q is not the name of a variable", keyEnv)
+	}
+	counts := filepath.Join(c.Paths.State, "tokens")
+	if err := os.MkdirAll(counts, 0o700); err != nil {
+		return nil, err
+	}
+	api := model.API{URL: url, Day: &model.Day{Path: filepath.Join(counts, cmp.Or(keyEnv, "none")+".json"), Now: time.Now}}
 	if keyEnv != "" {
 		text, set := os.LookupEnv(keyEnv)
 		if !set || strings.TrimSpace(text) == "" {

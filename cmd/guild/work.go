@@ -79,7 +79,7 @@ verbs below manage the services of a running node, however it was started.
 On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 		Example: `  guild work --task python --exec ./agent/solve.sh
   guild work --task python --exec 'my-agent --yes' --env ANTHROPIC_API_KEY --network
-  guild work --task go --endpoint https://api.example.com/v1 --model m1 --key-env M1_KEY
+  guild work --task go --endpoint https://host.example/v1 --model m --key-env M_KEY
   guild work --task shell --exec ./worker.sh --jobs 4 --time-limit 5m --price 21000
   guild work ls
   guild work pause python`,
@@ -124,7 +124,7 @@ func (p *program) runWork(ctx context.Context, o workOptions, given func(flag st
 	if err != nil {
 		return err
 	}
-	services, err := o.services(c.Work, given)
+	services, err := o.services(c, given)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -132,7 +132,7 @@ func (p *program) runWork(ctx context.Context, o workOptions, given func(flag st
 }
 
 // services makes one service of each task.
-func (o workOptions) services(w config.Work, given func(flag string) bool) ([]service, error) {
+func (o workOptions) services(c config.Config, given func(flag string) bool) ([]service, error) {
 	if len(o.Tasks) == 0 {
 		o.Tasks = []string{""} // for check to complain about
 	}
@@ -144,7 +144,7 @@ func (o workOptions) services(w config.Work, given func(flag string) bool) ([]se
 	}
 	if o.Endpoint != "" {
 		var err error
-		if o.Service.Chat, err = chatOf(o.Endpoint, o.Model, o.KeyEnv); err != nil {
+		if o.Service.Chat, err = chatOf(c, o.Endpoint, o.Model, o.KeyEnv); err != nil {
 			return nil, fmt.Errorf("--endpoint: %w", err)
 		}
 		o.Service.Claims.Models = []string{o.Model}
@@ -153,7 +153,7 @@ func (o workOptions) services(w config.Work, given func(flag string) bool) ([]se
 	for _, task := range o.Tasks {
 		s := o.Service
 		s.Tasks = []string{task}
-		s, err := s.withDefaults(w, given)
+		s, err := s.withDefaults(c.Work, given)
 		if err == nil {
 			err = errors.Join(s.check(), s.resolveMounts())
 		}

@@ -67,7 +67,7 @@ func terms(w config.Work) (work.Terms, error) {
 func configured(c config.Config) ([]service, error) {
 	var services []service
 	for _, d := range slices.Sorted(maps.Keys(c.Services)) {
-		s, err := fromConfig(d, c.Services[d], c.Work)
+		s, err := fromConfig(c, d)
 		if err == nil {
 			err = s.resolveMounts()
 		}
@@ -79,8 +79,9 @@ func configured(c config.Config) ([]service, error) {
 	return services, nil
 }
 
-func fromConfig(d string, set config.Service, w config.Work) (service, error) {
-	w = set.Under(w)
+func fromConfig(c config.Config, d string) (service, error) {
+	set := c.Services[d]
+	w := set.Under(c.Work)
 	allowed, err := terms(w)
 	if err != nil {
 		return service{}, err
@@ -89,7 +90,7 @@ func fromConfig(d string, set config.Service, w config.Work) (service, error) {
 	if err != nil {
 		return service{}, err
 	}
-	model, talks, err := modelsOf(set)
+	model, talks, err := modelsOf(c, set)
 	if err != nil {
 		return service{}, err
 	}

@@ -91,6 +91,7 @@ type Job struct {
 	mu   sync.Mutex
 	used Usage
 	held int64 // of requests without their whole answer
+	over error // the first request that was refused for a limit
 }
 
 // Usage is what the requests of a job cost, in tokens.
@@ -134,13 +135,28 @@ func (j *Job) hold(tokens int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if used := j.used.Tokens() + j.held; used+tokens > j.limit {
-		return &LimitError{Per: "job", Limit: j.limit, Used: used, Asked: tokens}
+		return j.stop(&LimitError{Per: "job", Limit: j.limit, Used: used, Asked: tokens})
 	}
 	if err := j.api.Day.add(tokens, true); err != nil {
-		return err
+		return j.stop(err)
 	}
 	j.held += tokens
 	return nil
+}
+
+// stop keeps the first error of hold. The job is locked.
+func (j *Job) stop(err error) error {
+	if j.over == nil {
+		j.over = err
+	}
+	return err
+}
+
+// Limited returns why a request of the job was not sent, if it could not be counted or a limit stood against it; else nil.
+func (j *Job) Limited() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.over
 }
 
 // settle replaces what was held for a request by what it cost.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"guild/internal/hand/model"
 	"guild/internal/judging/sandbox"
 	"guild/replay/session"
 )
@@ -21,7 +22,8 @@ import (
 // Exec is a worker that runs a command, such as an agent's. The command runs in the unpacked bundle. Its environment has
 // GUILD_BUNDLE, GUILD_DELIVERY and GUILD_JOB; GUILD_INPUTS if there are inputs beside the bundle; GUILD_HINTS and other
 // variables (advise) if the customer gives advice; GUILD_VAULT if credentials came with the request; GUILD_TRACE, the
-// number of a descriptor for a trace of its work; and Env. All other variables are cleared.
+// number of a descriptor for a trace of its work; GUILD_PROMPT, the task as a text for an agent; and Env. With an API it
+// also has GUILD_API_URL and GUILD_API_TOKEN. All other variables are cleared.
 type Exec struct {
 	Command string         // for /bin/sh -c
 	Env     []string       // "NAME=value" that the owner passes on; SecretsIn finds the secrets in it
@@ -30,6 +32,10 @@ type Exec struct {
 	Runner  sandbox.Runner // Bare only if the owner said so
 	Limits  sandbox.Limits // Wall is replaced by the assignment's
 	Trace   session.Format // of the lines on its standard output; text for people if empty
+	API     *model.API     // that it may speak to without the key, at GUILD_API_URL; nil for none
+	Prompt  bool           // it wants the task as a text (GUILD_PROMPT), and the name of the model
+	Model   string         // its name (GUILD_MODEL); none if empty
+	Login   *Login         // a file that it may read in its home directory; nil for none
 
 	Log *slog.Logger // gets the last lines on the standard error of a failing command; slog.Default() if nil
 }
@@ -55,7 +61,7 @@ func (x Exec) Do(ctx context.Context, a Assignment) error {
 	spec := x.spec(a)
 	var stderr tail
 	heard := x.listen(a)
-	result, err := x.Runner.Run(ctx, spec, heard.streams(strings.NewReader(""), &stderr))
+	result, err := x.run(ctx, a, spec, heard.streams(strings.NewReader(""), &stderr))
 	heard.end(ctx, result, err)
 	switch {
 	case err != nil:
@@ -68,6 +74,30 @@ func (x Exec) Do(ctx context.Context, a Assignment) error {
 		return x.failed(a, &stderr, "the worker failed with exit code %d", result.Exit)
 	}
 	return nil
+}
+
+// run runs the command with what an agent needs beside the directories.
+func (x Exec) run(ctx context.Context, a Assignment, spec sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
+	if err := x.instruct(&spec, a); err != nil {
+		return sandbox.Result{}, err
+	}
+	if x.Login != nil {
+		dir, err := os.MkdirTemp(filepath.Dir(a.Bundle), "login-")
+		if err != nil {
+			return sandbox.Result{}, err
+		}
+		defer os.RemoveAll(dir)
+		if err := x.Login.place(&spec, dir); err != nil {
+			return sandbox.Result{}, err
+		}
+	}
+	spent, err := x.speak(&spec, &streams)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	result, err := x.Runner.Run(ctx, spec, streams)
+	x.spent(a, spent())
+	return result, err
 }
 
 // FailedError reports a worker that failed.
