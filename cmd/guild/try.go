@@ -134,11 +134,11 @@ func (p *program) runTry(ctx context.Context, o tryOptions, args []string, given
 // tried returns the service to try, and the arguments that are left: the flags describe it, or the first argument names one of
 // the configuration.
 func (o tryOptions) tried(c config.Config, args []string, given func(string) bool) (service, []string, error) {
-	if len(o.Tasks) > 0 || o.Service.Exec != "" {
+	if len(o.Tasks) > 0 || o.Service.Exec != "" || o.Agent.Name != "" {
 		if len(o.Tasks) > 1 {
 			o.Tasks = o.Tasks[:1] // one worker does them all
 		}
-		services, err := o.services(c.Work, given)
+		services, err := o.services(c, given)
 		if err != nil {
 			return service{}, nil, err
 		}
@@ -159,7 +159,7 @@ func (o tryOptions) tried(c config.Config, args []string, given func(string) boo
 		return service{}, nil, cli.WithHint(fmt.Errorf("%.80q: no such service is configured", args[0]), hint)
 	}
 	d := args[0]
-	s, err := fromConfig(d, c.Services[d], c.Work)
+	s, err := fromConfig(c, d)
 	if err == nil {
 		err = s.resolveMounts()
 	}

@@ -23,6 +23,7 @@ type workOptions struct {
 	Tasks   []string // a service for each
 	Relays  []string
 	Untried bool // announce services whose worker passed no try
+	Agent   agentOptions
 }
 
 func (p *program) workCommand() *cobra.Command {
@@ -105,6 +106,7 @@ func (o *workOptions) flags(cmd *cobra.Command) {
 	f.IntVar(&s.Queue, "queue", 0, "jobs that may wait beyond those (default: work.queue, 16)")
 	f.DurationVar(&s.TimeLimit, "time-limit", 0, "longest run of the command (default: work.time_limit, 10m)")
 	f.Int64Var(&s.PriceMsat, "price", 0, "price of a job, in millisatoshis (default: work.price_msat, 0)")
+	o.agentFlags(cmd)
 }
 
 func (p *program) runWork(ctx context.Context, o workOptions, given func(flag string) bool) error {
@@ -112,7 +114,7 @@ func (p *program) runWork(ctx context.Context, o workOptions, given func(flag st
 	if err != nil {
 		return err
 	}
-	services, err := o.services(c.Work, given)
+	services, err := o.services(c, given)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -120,7 +122,7 @@ func (p *program) runWork(ctx context.Context, o workOptions, given func(flag st
 }
 
 // services makes one service of each task.
-func (o workOptions) services(w config.Work, given func(flag string) bool) ([]service, error) {
+func (o workOptions) services(c config.Config, given func(flag string) bool) ([]service, error) {
 	if len(o.Tasks) == 0 {
 		o.Tasks = []string{""} // for check to complain about
 	}
@@ -131,7 +133,10 @@ func (o workOptions) services(w config.Work, given func(flag string) bool) ([]se
 	for _, task := range o.Tasks {
 		s := o.Service
 		s.Tasks = []string{task}
-		s, err := s.withDefaults(w, given)
+		s, err := s.withDefaults(c.Work, given)
+		if err == nil {
+			err = s.useAgent(c, o.Agent)
+		}
 		if err == nil {
 			err = errors.Join(s.check(), s.resolveMounts())
 		}

@@ -24,6 +24,7 @@ type Service struct {
 	Task        []string `koanf:"task"`    // one or several; NAME if empty
 	Kind        []int    `koanf:"kind"`    // NIP-90 kinds of its requests; the usual ones of its tasks if empty
 	Exec        string   `koanf:"exec"`    // command for each request
+	Agent       string   `koanf:"agent"`   // does the requests instead of a command (docs/AGENTS.md)
 	Name        string   `koanf:"name"`    // for people
 	About       string   `koanf:"about"`   // for people
 	Env         []string `koanf:"env"`     // names of environment variables that the command may see
@@ -33,6 +34,11 @@ type Service struct {
 	Schema      string   `koanf:"schema"` // schema of its inputs: the id of a JSON schema, or the path of one
 	Open        bool     `koanf:"open"`   // does requests that name no provider, instead of making an offer
 	Trace       string   `koanf:"trace"`  // format of the command's standard output (docs/SESSIONS.md); plain text if empty
+
+	// For an agent, with URL, Model and KeyEnv below: those of its API, if they are not the usual ones.
+	AgentLogin   bool  `koanf:"agent_login"` // it has its own login instead of a key
+	TokensPerJob int64 `koanf:"tokens_per_job"`
+	TokensPerDay int64 `koanf:"tokens_per_day"`
 
 	// For a job type of package oa. Exec, a model, or for oa.sandbox_run.v1 the sandbox does the job.
 	Type      string `koanf:"type"`       // as "oa.embedding.v1"; it is also the task
@@ -124,8 +130,10 @@ func (s Service) check(w Work) error {
 		return err
 	}
 	switch {
-	case strings.TrimSpace(s.Exec) == "" && s.Type == "":
+	case strings.TrimSpace(s.Exec) == "" && s.Type == "" && s.Agent == "":
 		return errors.New("exec is missing: the command for each request")
+	case s.Agent == "" && (s.AgentLogin || s.TokensPerJob != 0 || s.TokensPerDay != 0):
+		return errors.New("agent_login, tokens_per_job and tokens_per_day are for a service with an agent")
 	case slices.Contains(s.Task, ""):
 		return errors.New("task is empty")
 	case !slices.Contains(supplyClasses[:], s.SupplyClass):
@@ -143,7 +151,7 @@ func (s Service) check(w Work) error {
 // checkType rejects an invalid job type, and a service with no or more than one way to do the job.
 func (s Service) checkType() error {
 	if s.Type == "" {
-		if s.URL != "" || s.Model != "" || s.KeyEnv != "" || s.MaxTokens != 0 {
+		if s.Agent == "" && (s.URL != "" || s.Model != "" || s.KeyEnv != "") || s.MaxTokens != 0 {
 			return errors.New("url, model, key_env and max_tokens are for a service with a type, as \"oa.embedding.v1\"")
 		}
 		return nil

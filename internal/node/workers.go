@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"guild"
 	"guild/internal/control"
 	"guild/internal/hand/fetch"
+	"guild/internal/hand/model"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fold"
 	"guild/internal/judging/sandbox"
@@ -38,6 +40,7 @@ type Worker struct {
 	Type    string       // job type of package oa, served by Command, Model or the sandbox; "" for bundles
 	Model   *typed.Model // model behind an endpoint; may be nil
 	Command string       // run by /bin/sh -c
+	Agent   *Agent       // the command is that of an agent; may be nil
 	Env     []string     // names of environment variables that it may see
 	Mounts  []string     // host directories that it may read
 
@@ -52,6 +55,16 @@ type Worker struct {
 
 	// Do replaces the command, for workers that are part of the program.
 	Do func(ctx context.Context, a work.Assignment) error
+}
+
+// Agent is what an agent's command needs beside the command.
+type Agent struct {
+	Name    string        // of its preset
+	Model   string        // the agent's own choice if empty
+	Mounts  []string      // files and directories of its program
+	API     *model.API    // that it speaks to without the key; nil if it has a login of its own
+	Login   *work.Login   // nil without one
+	Secrets []work.Secret // the key, or those of the login
 }
 
 // Fetch limits which inputs of requests may be fetched for our workers (NIP-90, i tags of type url).
@@ -151,6 +164,7 @@ func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 			continue
 		}
 		do := w.Do
+		var shown []string
 		if do == nil {
 			command, err := n.command(w)
 			if err == nil {
@@ -159,9 +173,11 @@ func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 			if err != nil {
 				return nil, fmt.Errorf("the service %q: %w", cmp.Or(w.D, w.Task), err)
 			}
-			do = command.Do
+			do, shown = command.Do, command.Mounts
 		}
-		services = append(services, n.service(w, do))
+		s := n.service(w, do)
+		s.Secrets = append(s.Secrets, work.SecretsInDirs(shown)...)
+		services = append(services, s)
 	}
 	return services, nil
 }
@@ -173,6 +189,9 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 		Task: w.Task, Tasks: w.Tasks, D: w.D, Name: w.Name, About: w.About, Kind: w.Kind, Kinds: w.Kinds, Schema: w.Schema, Open: w.Open, Claims: w.Claims,
 		Slots: w.Slots, Queue: w.Queue, Limit: w.Limit, Price: w.Price, Terms: w.Terms, Network: w.Network, Walls: n.caps.Tier, Do: do, Untried: w.Untried,
 		Secrets: work.SecretsIn(pick(w.Env)),
+	}
+	if w.Agent != nil {
+		s.Secrets = append(s.Secrets, w.Agent.Secrets...)
 	}
 	if len(s.Tasks) == 0 {
 		s.Tasks = []string{w.Task}
@@ -212,9 +231,14 @@ func (*MissingError) Hint() string {
 // command returns the command of a worker with its sandbox. Without a sandbox it returns an error, unless the worker is
 // Unsandboxed: a command never runs unprotected because of a missing sandbox.
 func (n *Node) command(w Worker) (work.Exec, error) {
-	command, program, err := work.Resolve(w.Command)
-	if err != nil {
-		return work.Exec{}, err
+	command, program := w.Command, ""
+	if w.Agent != nil {
+		w.Mounts = slices.Concat(w.Agent.Mounts, w.Mounts)
+	} else {
+		var err error
+		if command, program, err = work.Resolve(w.Command); err != nil {
+			return work.Exec{}, err
+		}
 	}
 	mounts, err := n.mounts(program, w)
 	if err != nil {
@@ -230,7 +254,25 @@ func (n *Node) command(w Worker) (work.Exec, error) {
 	case n.unboxed != nil:
 		return work.Exec{}, n.unboxed
 	}
+	if w.Agent != nil {
+		x.Prompt, x.Model, x.API, x.Login = true, w.Agent.Model, w.Agent.API, w.Agent.Login
+	}
+	if x.API != nil && !w.Unsandboxed && !x.Network && !n.caps.Has(sandbox.ServesInside) {
+		return work.Exec{}, &NoProxyError{n.caps.Tier}
+	}
 	return x, nil
+}
+
+// NoProxyError reports a sandbox from which an agent cannot reach its API without the key.
+type NoProxyError struct{ Tier string }
+
+func (e *NoProxyError) Error() string {
+	return fmt.Sprintf("the sandbox of this machine (%s) cannot pass an agent's requests to its API", e.Tier)
+}
+
+// Hint returns what to do instead.
+func (*NoProxyError) Hint() string {
+	return "guild judge doctor says what a better one needs; with --network full the agent reaches the proxy, and everything else, too"
 }
 
 // mounts returns the host paths that a worker can read: the configured directories, and that of its program. If the
