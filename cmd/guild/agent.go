@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,35 +16,44 @@ import (
 	"guild/internal/hand/model"
 	"guild/internal/node"
 	"guild/internal/step/work"
-	"guild/nutshell/vault"
 )
 
-// agentOptions say which agent does the work of a service, and what it may cost.
+// agentOptions say which agent does the work of a service, and how it speaks to its model.
 type agentOptions struct {
 	Name   string
+	Login  bool   // it uses its own login instead of a key
 	URL    string // of its API, if it is not the usual one
 	Model  string
 	KeyEnv string // the variable with the API's key; the usual one if empty
-	Login  bool   // it uses its own login instead of a key
-	PerJob int64  // tokens; a default if zero
-	PerDay int64
+	Limits tokenLimits
 }
 
 // agentFlags gives cmd the flags for an agent.
 func (o *workOptions) agentFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.Agent.Name, "agent", "", "agent that does each job: "+strings.Join(agent.Names(), ", "))
-	f.BoolVar(&o.Agent.Login, "agent-login", false, "copy the agent's own login into the sandbox: a customer's text can have it sent out")
-	f.Int64Var(&o.Agent.PerJob, "tokens-per-job", 0, fmt.Sprintf("most tokens of one job (default: %d)", model.DefaultJobTokens))
-	f.Int64Var(&o.Agent.PerDay, "tokens-per-day", 0, fmt.Sprintf("most tokens of all jobs with this key on one day, UTC (default: %d)", model.DefaultDayTokens))
+	f.StringVar(&o.Agent, "agent", "", "agent that does each job: "+strings.Join(agent.Names(), ", "))
+	f.BoolVar(&o.AgentLogin, "agent-login", false, "copy the agent's own login into the sandbox: a customer's text can have it sent out")
+	f.Int64Var(&o.Limits.PerJob, "tokens-per-job", 0, fmt.Sprintf("most tokens of one job (default: %d)", model.DefaultJobTokens))
+	f.Int64Var(&o.Limits.PerDay, "tokens-per-day", 0, fmt.Sprintf("most tokens of all jobs with this key on one day, UTC (default: %d)", model.DefaultDayTokens))
 }
 
-// useAgent has an agent do the work of a service.
+// checkAgent rejects flags for an agent or a model where there is none.
+func (o workOptions) checkAgent() error {
+	none := o.Agent == "" && o.Endpoint == ""
+	switch {
+	case none && (o.Model != "" || o.KeyEnv != "" || o.Limits != tokenLimits{}):
+		return errors.New("--model, --key-env, --tokens-per-job and --tokens-per-day are for --agent and --endpoint")
+	case o.Agent == "" && o.AgentLogin:
+		return errors.New("--agent-login is for --agent")
+	case o.Limits.PerJob < 0 || o.Limits.PerDay < 0:
+		return errors.New("--tokens-per-job and --tokens-per-day are 0 or more")
+	}
+	return nil
+}
+
+// useAgent has an agent do the work of a service, if one is named.
 func (s *service) useAgent(c config.Config, o agentOptions) error {
 	if o.Name == "" {
-		if o.Login || o.PerJob != 0 || o.PerDay != 0 {
-			return errors.New("--agent-login, --tokens-per-job and --tokens-per-day are for --agent")
-		}
 		return nil
 	}
 	preset, err := agent.Named(o.Name, o.Model)
@@ -53,13 +61,11 @@ func (s *service) useAgent(c config.Config, o agentOptions) error {
 	case err != nil:
 		return err
 	case s.Exec != "":
-		return errors.New("--exec and --agent: one of them does the work")
+		return errors.New("a command (exec) and an agent: one of them does the work")
 	case s.Type != "":
 		return errors.New("an agent works on bundles, not on a typed job")
 	case s.Trace != "":
 		return errors.New("the format of an agent's output (trace) is known, and cannot be set")
-	case o.PerJob < 0 || o.PerDay < 0:
-		return errors.New("--tokens-per-job and --tokens-per-day are 0 or more")
 	}
 	found, err := preset.Find()
 	if err != nil {
@@ -67,36 +73,20 @@ func (s *service) useAgent(c config.Config, o agentOptions) error {
 	}
 	s.Exec, s.Trace = found.Command, string(preset.Trace)
 	s.Agent = &node.Agent{Name: o.Name, Model: o.Model, Mounts: found.Mounts}
-	if o.Model != "" {
+	if o.Model != "" && len(s.Claims.Models) == 0 {
 		s.Claims.Models = []string{o.Model}
 	}
 	if o.Login {
 		return s.useLogin(preset)
 	}
-	return s.useKey(c, o, preset)
-}
-
-// useKey gives the agent's API the owner's key, which stays in this process.
-func (s *service) useKey(c config.Config, o agentOptions, preset agent.Preset) error {
 	variable := cmp.Or(o.KeyEnv, preset.API.KeyEnv)
-	if !envName.MatchString(variable) {
-		return fmt.Errorf("%.80q is not the name of a variable", variable)
-	}
-	key := strings.TrimSpace(os.Getenv(variable))
-	if key == "" {
-		return cli.WithHint(fmt.Errorf("the variable %s is not set: it has the key for the agent's API, which no worker sees", variable),
-			"export "+variable+"=…, a key of its own with a spending limit")
-	}
-	counts := filepath.Join(c.Paths.State, "tokens")
-	if err := os.MkdirAll(counts, 0o700); err != nil {
+	api, err := apiOf(c, cmp.Or(o.URL, preset.API.URL), variable, o.Limits)
+	if err != nil {
 		return err
 	}
-	s.Agent.API = &model.API{
-		URL: cmp.Or(o.URL, preset.API.URL), Key: vault.NewSecret([]byte(key)), Header: preset.API.Header, JobTokens: o.PerJob,
-		Day: &model.Day{Path: filepath.Join(counts, variable+".json"), Limit: o.PerDay, Now: time.Now},
-	}
-	s.Agent.Secrets = work.SecretsIn([]string{variable + "=" + key})
-	return s.Agent.API.Check()
+	api.Header = preset.API.Header
+	s.Agent.API = &api
+	return api.Check()
 }
 
 // useLogin copies the agent's own login into each of its sandboxes.

@@ -31,6 +31,9 @@ func (s service) workerKey() (string, error) {
 			worker["agent_endpoint"] = s.Agent.API.URL
 		}
 	}
+	if s.Chat != nil {
+		worker["endpoint"], worker["model"], worker["tools"] = s.Chat.API.URL, s.Chat.Name, true
+	}
 	h, err := canon.HashValue(worker)
 	return h.Hex(), err
 }

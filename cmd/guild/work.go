@@ -23,7 +23,12 @@ type workOptions struct {
 	Tasks   []string // a service for each
 	Relays  []string
 	Untried bool // announce services whose worker passed no try
-	Agent   agentOptions
+
+	Agent      string      // that does the work, instead of a command
+	AgentLogin bool        // it uses its own login
+	Limits     tokenLimits // of the agent or the model
+
+	Endpoint, Model, KeyEnv string // of a model that does the work, or of the agent
 }
 
 func (p *program) workCommand() *cobra.Command {
@@ -41,7 +46,8 @@ empty directory with the unpacked bundle, in a sandbox. The command finds
   GUILD_INPUTS    the inputs beside the bundle, if any: inputs.json lists the files
                   there
   GUILD_HINTS     the customer's advice, if any: a JSON file (agent_type_hint,
-                  context_budget_hint, execution_strategy, checkpoints, constraints).
+                  context_budget_hint, execution_strategy, checkpoints,
+                  constraints).
                   GUILD_AGENT_TYPE, GUILD_CONTEXT_BUDGET, GUILD_STRATEGY and
                   GUILD_CHECKPOINTS (1) repeat it; GUILD_CONSTRAINTS is a file with
                   a line for each constraint
@@ -63,6 +69,11 @@ whatever it can read. Give it a key with a spending limit, and only the network
 that it needs: the search for those values catches mistakes and stops no attacker
 (docs/SESSIONS.md).
 
+With --endpoint no command is run, but guild itself has the model work: it reads,
+writes and lists files, runs commands in a sandbox without network, and finishes
+(docs/SESSIONS.md). The key stays in this process, and each step is shown and
+recorded.
+
 The command has no network, or all of it with --network full; a list of hosts or
 a proxy is not offered. Conditions for customers, such as the least bid, proof of
 work and rates, are in the configuration: [work] for every service,
@@ -72,6 +83,7 @@ verbs below manage the services of a running node, however it was started.
 On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 		Example: `  guild work --task python --exec ./agent/solve.sh
   guild work --task python --exec 'my-agent --yes' --env ANTHROPIC_API_KEY --network
+  guild work --task go --endpoint https://host.example/v1 --model m --key-env M_KEY
   guild work --task shell --exec ./worker.sh --jobs 4 --time-limit 5m --price 21000
   guild work ls
   guild work pause python`,
@@ -94,7 +106,10 @@ On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 func (o *workOptions) flags(cmd *cobra.Command) {
 	f, s := cmd.Flags(), &o.Service
 	f.StringArrayVar(&o.Tasks, "task", nil, "task to offer (required, repeatable)")
-	f.StringVar(&s.Exec, "exec", "", "command to run for each job (required)")
+	f.StringVar(&s.Exec, "exec", "", "command to run for each job (this, --agent or --endpoint is required)")
+	f.StringVar(&o.Endpoint, "endpoint", "", "OpenAI-compatible API of a model that does each job with tools, as https://host/v1; with --agent, the agent's API")
+	f.StringVar(&o.Model, "model", "", "model of --endpoint, or for --agent")
+	f.StringVar(&o.KeyEnv, "key-env", "", "variable with the key of the API, which no worker sees")
 	f.StringVar(&s.Name, "name", "", "name to be known by")
 	f.StringVar(&s.D, "d", "", "tells several services of one key apart (default: the task)")
 	f.StringArrayVar(&s.Env, "env", nil, "environment variable that the command may see; its value is looked for in all that leaves (repeatable)")
@@ -129,13 +144,23 @@ func (o workOptions) services(c config.Config, given func(flag string) bool) ([]
 	if o.Service.D != "" && len(o.Tasks) > 1 {
 		return nil, errors.New("--d names one service, and there are several tasks")
 	}
+	if err := o.checkAgent(); err != nil {
+		return nil, err
+	}
+	if o.Endpoint != "" && o.Agent == "" {
+		var err error
+		if o.Service.Chat, err = chatOf(c, o.Endpoint, o.Model, o.KeyEnv, o.Limits); err != nil {
+			return nil, fmt.Errorf("--endpoint: %w", err)
+		}
+		o.Service.Claims.Models = []string{o.Model}
+	}
 	var services []service
 	for _, task := range o.Tasks {
 		s := o.Service
 		s.Tasks = []string{task}
 		s, err := s.withDefaults(c.Work, given)
 		if err == nil {
-			err = s.useAgent(c, o.Agent)
+			err = s.useAgent(c, agentOptions{o.Agent, o.AgentLogin, o.Endpoint, o.Model, o.KeyEnv, o.Limits})
 		}
 		if err == nil {
 			err = errors.Join(s.check(), s.resolveMounts())
@@ -204,7 +229,7 @@ func (s service) check() error {
 		return cli.WithHint(errors.New("--task is missing"), "guild work --task python --exec ./agent/solve.sh")
 	case !isWord(s.Tasks[0]):
 		return cli.WithHint(fmt.Errorf("--task %.80q is not the name of a task", s.Tasks[0]), "customers ask for one word in small letters, as python or code-review")
-	case s.Exec == "":
+	case s.Exec == "" && s.Chat == nil:
 		return cli.WithHint(errors.New("--exec is missing"), "guild work --task python --exec ./agent/solve.sh")
 	case s.Network != "" && s.Network != string(work.NetworkNone) && s.Network != string(work.NetworkFull):
 		return fmt.Errorf("--network=%s: want none or full", s.Network)
@@ -216,6 +241,14 @@ func (s service) check() error {
 		return fmt.Errorf("--time-limit %v: want a second or more", s.TimeLimit)
 	case s.PriceMsat < 0:
 		return fmt.Errorf("--price %d: want 0 or more", s.PriceMsat)
+	}
+	if s.Chat != nil {
+		switch {
+		case s.Exec != "":
+			return errors.New("--exec and --endpoint: one of them does the work")
+		case s.Unsandboxed || s.Network == string(work.NetworkFull):
+			return errors.New("--endpoint: the commands of a model run in a sandbox without network")
+		}
 	}
 	return checkEnvNames(s.Env)
 }

@@ -9,6 +9,7 @@ import (
 
 	"guild"
 	"guild/internal/config"
+	"guild/internal/hand/chat"
 	"guild/internal/judging/opinion"
 	"guild/internal/judging/typed"
 	"guild/internal/node"
@@ -28,6 +29,7 @@ type service struct {
 	Agent       *node.Agent   // Exec is its command; nil if it is the owner's own
 	Type        string        // the job type, of a service for a typed job
 	Model       *typed.Model  // does it instead of a command; nil without one
+	Chat        *chat.Model   // does bundles with tools, instead of a command; nil without one
 	Env         []string      // names of variables that pass through
 	Mounts      []string      // host directories that the command may read
 	Network     string        // of the command: none or full; none if empty
@@ -49,7 +51,7 @@ func (s service) worker() node.Worker {
 		Task: s.Tasks[0], Tasks: s.Tasks, Kinds: s.Kinds, D: s.D, Name: s.Name, About: s.About, Command: s.Exec, Env: s.Env,
 		Mounts: s.Mounts, Network: work.Network(s.Network), Unsandboxed: s.Unsandboxed, Untried: s.Untried, Schema: s.Schema, Open: s.Open, Claims: s.Claims, Slots: s.Jobs,
 		Queue: s.Queue, Limit: s.TimeLimit, Price: guild.Msat(s.PriceMsat), Terms: s.Terms, Trace: session.Format(s.Trace),
-		Type: s.Type, Model: s.Model, Agent: s.Agent,
+		Type: s.Type, Model: s.Model, Chat: s.Chat, Agent: s.Agent,
 	}
 }
 
@@ -89,9 +91,12 @@ func fromConfig(c config.Config, d string) (service, error) {
 	if err != nil {
 		return service{}, err
 	}
-	model, err := modelOf(set)
+	model, talks, err := modelsOf(c, set)
 	if err != nil {
 		return service{}, err
+	}
+	if talks != nil && len(set.Models) == 0 {
+		set.Models = []string{talks.Name}
 	}
 	if model != nil && len(set.Models) == 0 && model.Name != opinion.Auto {
 		set.Models = []string{model.Name}
@@ -99,7 +104,7 @@ func fromConfig(c config.Config, d string) (service, error) {
 	s := service{
 		Tasks: set.Tasks(d), Kinds: set.Kind, Name: cmp.Or(set.Name, d), About: set.About, D: d, Exec: set.Exec, Env: set.Env,
 		Mounts: slices.Clone(set.Mounts), Network: set.Network, Unsandboxed: set.Unsandboxed, Schema: schema, Open: set.Open, Trace: set.Trace,
-		Type: set.Type, Model: model, Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(w.Price), Terms: allowed,
+		Type: set.Type, Model: model, Chat: talks, Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(w.Price), Terms: allowed,
 		Claims: work.Claims{
 			SupplyClass: set.SupplyClass, Models: set.Models, MaxContext: set.MaxContext,
 			Hardware: nip89.Hardware{MemoryGB: set.MemoryGB, GPU: set.GPU, VRAMGB: set.VRAMGB},
@@ -109,6 +114,6 @@ func fromConfig(c config.Config, d string) (service, error) {
 		return service{}, err
 	}
 	return s, s.useAgent(c, agentOptions{
-		Name: set.Agent, URL: set.URL, Model: set.Model, KeyEnv: set.KeyEnv, Login: set.AgentLogin, PerJob: set.TokensPerJob, PerDay: set.TokensPerDay,
+		set.Agent, set.AgentLogin, set.URL, set.Model, set.KeyEnv, tokenLimits{set.TokensPerJob, set.TokensPerDay},
 	})
 }

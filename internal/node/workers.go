@@ -14,6 +14,7 @@ import (
 
 	"guild"
 	"guild/internal/control"
+	"guild/internal/hand/chat"
 	"guild/internal/hand/fetch"
 	"guild/internal/hand/model"
 	"guild/internal/journal/due"
@@ -39,6 +40,7 @@ type Worker struct {
 	Claims  work.Claims
 	Type    string       // job type of package oa, served by Command, Model or the sandbox; "" for bundles
 	Model   *typed.Model // model behind an endpoint; may be nil
+	Chat    *chat.Model  // model that does bundles with tools, instead of Command; may be nil
 	Command string       // run by /bin/sh -c
 	Agent   *Agent       // the command is that of an agent; may be nil
 	Env     []string     // names of environment variables that it may see
@@ -64,7 +66,7 @@ type Agent struct {
 	Mounts  []string      // files and directories of its program
 	API     *model.API    // that it speaks to without the key; nil if it has a login of its own
 	Login   *work.Login   // nil without one
-	Secrets []work.Secret // the key, or those of the login
+	Secrets []work.Secret // those of the login
 }
 
 // Fetch limits which inputs of requests may be fetched for our workers (NIP-90, i tags of type url).
@@ -163,23 +165,40 @@ func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 			services = append(services, s)
 			continue
 		}
-		do := w.Do
-		var shown []string
-		if do == nil {
-			command, err := n.command(w)
-			if err == nil {
-				err = find(ctx, w, command)
-			}
-			if err != nil {
-				return nil, fmt.Errorf("the service %q: %w", cmp.Or(w.D, w.Task), err)
-			}
-			do, shown = command.Do, command.Mounts
+		do, shown, err := n.worker(ctx, w)
+		if err != nil {
+			return nil, fmt.Errorf("the service %q: %w", cmp.Or(w.D, w.Task), err)
 		}
 		s := n.service(w, do)
 		s.Secrets = append(s.Secrets, work.SecretsInDirs(shown)...)
 		services = append(services, s)
 	}
 	return services, nil
+}
+
+// keyOf lists the key of an API as a secret. A worker is not given it, and it is looked for all the same.
+func keyOf(api *model.API) []work.Secret {
+	if api == nil || api.Key.IsZero() {
+		return nil
+	}
+	return []work.Secret{{What: "the key of the API " + api.URL, Text: api.Key, Owner: true}}
+}
+
+// worker returns the function that does the requests to a service for bundles, and the files and directories of this machine
+// that it lets a stranger's input read.
+func (n *Node) worker(ctx context.Context, w Worker) (do func(context.Context, work.Assignment) error, shown []string, err error) {
+	switch {
+	case w.Do != nil:
+		return w.Do, nil, nil
+	case w.Chat != nil:
+		do, err = n.chatWorker(w)
+		return do, w.Mounts, err
+	}
+	command, err := n.command(w)
+	if err != nil {
+		return nil, nil, err
+	}
+	return command.Do, command.Mounts, find(ctx, w, command)
 }
 
 // service returns the service of a worker. The service lists the values of the worker's variables as secrets, so that
@@ -191,7 +210,10 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 		Secrets: work.SecretsIn(pick(w.Env)),
 	}
 	if w.Agent != nil {
-		s.Secrets = append(s.Secrets, w.Agent.Secrets...)
+		s.Secrets = slices.Concat(s.Secrets, w.Agent.Secrets, keyOf(w.Agent.API))
+	}
+	if w.Chat != nil {
+		s.Secrets = append(s.Secrets, keyOf(&w.Chat.API)...)
 	}
 	if len(s.Tasks) == 0 {
 		s.Tasks = []string{w.Task}
@@ -200,6 +222,9 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 		for _, task := range s.Tasks {
 			s.Kinds = append(s.Kinds, n.Kind(task))
 		}
+	}
+	if w.Chat != nil && !w.Chat.API.Key.IsZero() {
+		s.Secrets = append(s.Secrets, work.Secret{What: "the key of the model's API", Text: w.Chat.API.Key, Owner: true})
 	}
 	if w.Unsandboxed {
 		s.Network, s.Walls = work.NetworkFull, "none"

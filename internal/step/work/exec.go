@@ -100,14 +100,14 @@ func (x Exec) run(ctx context.Context, a Assignment, spec sandbox.Spec, streams 
 	return result, err
 }
 
-// FailedError reports a command that failed. Its text is for the customer.
+// FailedError reports a worker that failed.
 type FailedError struct {
-	says   string
-	Stderr string // the end of its standard error, without secrets, for the owner
+	Says   string // for the customer
+	Stderr string // for the owner, without secrets: the end of the standard error, or why a model did not answer
 }
 
 // Error implements error.
-func (e *FailedError) Error() string { return e.says }
+func (e *FailedError) Error() string { return e.Says }
 
 // failed logs why a command failed for the owner; the customer is told only that it failed.
 func (x Exec) failed(a Assignment, stderr *tail, format string, args ...any) error {
