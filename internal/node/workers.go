@@ -181,7 +181,7 @@ func keyOf(api *model.API) []work.Secret {
 	if api == nil || api.Key.IsZero() {
 		return nil
 	}
-	return []work.Secret{{What: "the key of the API " + api.URL, Text: api.Key, Owner: true}}
+	return []work.Secret{{What: "the key of the model's API", Text: api.Key, Owner: true}}
 }
 
 // worker returns the function that does the requests to a service for bundles, and the files and directories of this machine
@@ -222,9 +222,6 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 		for _, task := range s.Tasks {
 			s.Kinds = append(s.Kinds, n.Kind(task))
 		}
-	}
-	if w.Chat != nil && !w.Chat.API.Key.IsZero() {
-		s.Secrets = append(s.Secrets, work.Secret{What: "the key of the model's API", Text: w.Chat.API.Key, Owner: true})
 	}
 	if w.Unsandboxed {
 		s.Network, s.Walls = work.NetworkFull, "none"

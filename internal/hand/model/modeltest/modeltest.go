@@ -18,8 +18,9 @@ type Model struct {
 	Commands []string // for the agent's shell
 	Text     string   // at the end
 
-	mu   sync.Mutex
-	seen []Request
+	Heard func(Request) // gets each request, one at a time; may be nil
+
+	mu sync.Mutex
 }
 
 // Request is what the model was sent.
@@ -27,13 +28,6 @@ type Request struct {
 	Path   string
 	Header http.Header
 	Body   string
-}
-
-// Requests returns what the model was sent so far.
-func (m *Model) Requests() []Request {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return append([]Request{}, m.seen...)
 }
 
 // tool is a tool that an agent offers. The APIs nest its name differently.
@@ -69,9 +63,11 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	m.mu.Lock()
-	m.seen = append(m.seen, Request{r.URL.Path, r.Header.Clone(), string(body)})
-	m.mu.Unlock()
+	if m.Heard != nil {
+		m.mu.Lock()
+		m.Heard(Request{r.URL.Path, r.Header.Clone(), string(body)})
+		m.mu.Unlock()
+	}
 	var a asked
 	if json.Unmarshal(body, &a) != nil || r.Method != http.MethodPost {
 		http.NotFound(w, r)
