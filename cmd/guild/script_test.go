@@ -15,7 +15,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files and the cmp sections of the scripts")
 
 func TestMain(m *testing.M) {
-	testscript.Main(waiting{m}, map[string]func(){"guild": main, "mortal": mortal, "announce": announce})
+	testscript.Main(waiting{m}, map[string]func(){"guild": main, "mortal": mortal, "announce": announce, "modelstub": modelstub})
 }
 
 // waiting runs more tests at once than there are processors, because they mostly wait for nodes, retries and deadlines.
@@ -49,6 +49,11 @@ func TestScripts(t *testing.T) {
 			e.Setenv("SOLVER", solver) // of benchmarks
 			examples, err := filepath.Abs("../../examples")
 			e.Setenv("EXAMPLES", examples)
+			if err != nil {
+				return err
+			}
+			agents, err := filepath.Abs("../../.cache/agents/node_modules")
+			e.Setenv("AGENTS", agents) // scripts/needs installs them
 			return err
 		},
 	})

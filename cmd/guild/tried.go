@@ -25,6 +25,12 @@ func (s service) workerKey() (string, error) {
 	if s.Model != nil {
 		worker["endpoint"], worker["model"] = s.Model.Endpoint.URL, s.Model.Name
 	}
+	if s.Agent != nil {
+		worker["agent"], worker["agent_model"], worker["agent_login"] = s.Agent.Name, s.Agent.Model, s.Agent.Login != nil
+		if s.Agent.API != nil {
+			worker["agent_endpoint"] = s.Agent.API.URL
+		}
+	}
 	if s.Chat != nil {
 		worker["endpoint"], worker["model"], worker["tools"] = s.Chat.API.URL, s.Chat.Name, true
 	}

@@ -133,7 +133,7 @@ func (p *program) runTry(ctx context.Context, o tryOptions, args []string, given
 // tried returns the service to try, and the arguments that are left: the flags describe it, or the first argument names one of
 // the configuration.
 func (o tryOptions) tried(c config.Config, args []string, given func(string) bool) (service, []string, error) {
-	if len(o.Tasks) > 0 || o.Service.Exec != "" || o.Endpoint != "" {
+	if len(o.Tasks) > 0 || o.Service.Exec != "" || o.Endpoint != "" || o.Agent != "" {
 		if len(o.Tasks) > 1 {
 			o.Tasks = o.Tasks[:1] // one worker does them all
 		}

@@ -24,7 +24,11 @@ type workOptions struct {
 	Relays  []string
 	Untried bool // announce services whose worker passed no try
 
-	Endpoint, Model, KeyEnv string // of a model that does the work
+	Agent      string      // that does the work, instead of a command
+	AgentLogin bool        // it uses its own login
+	Limits     tokenLimits // of the agent or the model
+
+	Endpoint, Model, KeyEnv string // of a model that does the work, or of the agent
 
 	asJSON bool
 }
@@ -108,10 +112,10 @@ On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 func (o *workOptions) flags(cmd *cobra.Command) {
 	f, s := cmd.Flags(), &o.Service
 	f.StringArrayVar(&o.Tasks, "task", nil, "task to offer (required, repeatable)")
-	f.StringVar(&s.Exec, "exec", "", "command to run for each job (this or --endpoint is required)")
-	f.StringVar(&o.Endpoint, "endpoint", "", "OpenAI-compatible API of a model that does each job with tools, as https://host/v1")
-	f.StringVar(&o.Model, "model", "", "model of --endpoint")
-	f.StringVar(&o.KeyEnv, "key-env", "", "variable with the key of --endpoint, which no worker sees")
+	f.StringVar(&s.Exec, "exec", "", "command to run for each job (this, --agent or --endpoint is required)")
+	f.StringVar(&o.Endpoint, "endpoint", "", "OpenAI-compatible API of a model that does each job with tools, as https://host/v1; with --agent, the agent's API")
+	f.StringVar(&o.Model, "model", "", "model of --endpoint, or for --agent")
+	f.StringVar(&o.KeyEnv, "key-env", "", "variable with the key of the API, which no worker sees")
 	f.StringVar(&s.Name, "name", "", "name to be known by")
 	f.StringVar(&s.D, "d", "", "tells several services of one key apart (default: the task)")
 	f.StringArrayVar(&s.Env, "env", nil, "environment variable that the command may see; its value is looked for in all that leaves (repeatable)")
@@ -123,6 +127,7 @@ func (o *workOptions) flags(cmd *cobra.Command) {
 	f.IntVar(&s.Queue, "queue", 0, "jobs that may wait beyond those (default: work.queue, 16)")
 	f.DurationVar(&s.TimeLimit, "time-limit", 0, "longest run of the command (default: work.time_limit, 10m)")
 	f.Int64Var(&s.PriceMsat, "price", 0, "price of a job, in millisatoshis (default: work.price_msat, 0)")
+	o.agentFlags(cmd)
 }
 
 func (p *program) runWork(ctx context.Context, o workOptions, given func(flag string) bool) error {
@@ -145,12 +150,12 @@ func (o workOptions) services(c config.Config, given func(flag string) bool) ([]
 	if o.Service.D != "" && len(o.Tasks) > 1 {
 		return nil, errors.New("--d names one service, and there are several tasks")
 	}
-	if o.Endpoint == "" && (o.Model != "" || o.KeyEnv != "") {
-		return nil, errors.New("--model and --key-env are for --endpoint")
+	if err := o.checkAgent(); err != nil {
+		return nil, err
 	}
-	if o.Endpoint != "" {
+	if o.Endpoint != "" && o.Agent == "" {
 		var err error
-		if o.Service.Chat, err = chatOf(c, o.Endpoint, o.Model, o.KeyEnv); err != nil {
+		if o.Service.Chat, err = chatOf(c, o.Endpoint, o.Model, o.KeyEnv, o.Limits); err != nil {
 			return nil, fmt.Errorf("--endpoint: %w", err)
 		}
 		o.Service.Claims.Models = []string{o.Model}
@@ -160,6 +165,9 @@ func (o workOptions) services(c config.Config, given func(flag string) bool) ([]
 		s := o.Service
 		s.Tasks = []string{task}
 		s, err := s.withDefaults(c.Work, given)
+		if err == nil {
+			err = s.useAgent(c, agentOptions{o.Agent, o.AgentLogin, o.Endpoint, o.Model, o.KeyEnv, o.Limits})
+		}
 		if err == nil {
 			err = errors.Join(s.check(), s.resolveMounts())
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"guild/internal/control"
 	"guild/internal/hand/chat"
 	"guild/internal/hand/fetch"
+	"guild/internal/hand/model"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fold"
 	"guild/internal/judging/sandbox"
@@ -40,6 +42,7 @@ type Worker struct {
 	Model   *typed.Model // model behind an endpoint; may be nil
 	Chat    *chat.Model  // model that does bundles with tools, instead of Command; may be nil
 	Command string       // run by /bin/sh -c
+	Agent   *Agent       // the command is that of an agent; may be nil
 	Env     []string     // names of environment variables that it may see
 	Mounts  []string     // host directories that it may read
 
@@ -54,6 +57,16 @@ type Worker struct {
 
 	// Do replaces the command, for workers that are part of the program.
 	Do func(ctx context.Context, a work.Assignment) error
+}
+
+// Agent is what an agent's command needs beside the command.
+type Agent struct {
+	Name    string        // of its preset
+	Model   string        // the agent's own choice if empty
+	Mounts  []string      // files and directories of its program
+	API     *model.API    // that it speaks to without the key; nil if it has a login of its own
+	Login   *work.Login   // nil without one
+	Secrets []work.Secret // those of the login
 }
 
 // Fetch limits which inputs of requests may be fetched for our workers (NIP-90, i tags of type url).
@@ -152,28 +165,40 @@ func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 			services = append(services, s)
 			continue
 		}
-		do, err := n.worker(ctx, w)
+		do, shown, err := n.worker(ctx, w)
 		if err != nil {
 			return nil, fmt.Errorf("the service %q: %w", cmp.Or(w.D, w.Task), err)
 		}
-		services = append(services, n.service(w, do))
+		s := n.service(w, do)
+		s.Secrets = append(s.Secrets, work.SecretsInDirs(shown)...)
+		services = append(services, s)
 	}
 	return services, nil
 }
 
-// worker returns the function that does the requests to a service for bundles.
-func (n *Node) worker(ctx context.Context, w Worker) (func(context.Context, work.Assignment) error, error) {
+// keyOf lists the key of an API as a secret. A worker is not given it, and it is looked for all the same.
+func keyOf(api *model.API) []work.Secret {
+	if api == nil || api.Key.IsZero() {
+		return nil
+	}
+	return []work.Secret{{What: "the key of the model's API", Text: api.Key, Owner: true}}
+}
+
+// worker returns the function that does the requests to a service for bundles, and the files and directories of this machine
+// that it lets a stranger's input read.
+func (n *Node) worker(ctx context.Context, w Worker) (do func(context.Context, work.Assignment) error, shown []string, err error) {
 	switch {
 	case w.Do != nil:
-		return w.Do, nil
+		return w.Do, nil, nil
 	case w.Chat != nil:
-		return n.chatWorker(w)
+		do, err = n.chatWorker(w)
+		return do, w.Mounts, err
 	}
 	command, err := n.command(w)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return command.Do, find(ctx, w, command)
+	return command.Do, command.Mounts, find(ctx, w, command)
 }
 
 // service returns the service of a worker. The service lists the values of the worker's variables as secrets, so that
@@ -184,6 +209,12 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 		Slots: w.Slots, Queue: w.Queue, Limit: w.Limit, Price: w.Price, Terms: w.Terms, Network: w.Network, Walls: n.caps.Tier, Do: do, Untried: w.Untried,
 		Secrets: work.SecretsIn(pick(w.Env)),
 	}
+	if w.Agent != nil {
+		s.Secrets = slices.Concat(s.Secrets, w.Agent.Secrets, keyOf(w.Agent.API))
+	}
+	if w.Chat != nil {
+		s.Secrets = append(s.Secrets, keyOf(&w.Chat.API)...)
+	}
 	if len(s.Tasks) == 0 {
 		s.Tasks = []string{w.Task}
 	}
@@ -191,9 +222,6 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 		for _, task := range s.Tasks {
 			s.Kinds = append(s.Kinds, n.Kind(task))
 		}
-	}
-	if w.Chat != nil && !w.Chat.API.Key.IsZero() {
-		s.Secrets = append(s.Secrets, work.Secret{What: "the key of the model's API", Text: w.Chat.API.Key, Owner: true})
 	}
 	if w.Unsandboxed {
 		s.Network, s.Walls = work.NetworkFull, "none"
@@ -225,9 +253,14 @@ func (*MissingError) Hint() string {
 // command returns the command of a worker with its sandbox. Without a sandbox it returns an error, unless the worker is
 // Unsandboxed: a command never runs unprotected because of a missing sandbox.
 func (n *Node) command(w Worker) (work.Exec, error) {
-	command, program, err := work.Resolve(w.Command)
-	if err != nil {
-		return work.Exec{}, err
+	command, program := w.Command, ""
+	if w.Agent != nil {
+		w.Mounts = slices.Concat(w.Agent.Mounts, w.Mounts)
+	} else {
+		var err error
+		if command, program, err = work.Resolve(w.Command); err != nil {
+			return work.Exec{}, err
+		}
 	}
 	mounts, err := n.mounts(program, w)
 	if err != nil {
@@ -243,7 +276,25 @@ func (n *Node) command(w Worker) (work.Exec, error) {
 	case n.unboxed != nil:
 		return work.Exec{}, n.unboxed
 	}
+	if w.Agent != nil {
+		x.Prompt, x.Model, x.API, x.Login = true, w.Agent.Model, w.Agent.API, w.Agent.Login
+	}
+	if x.API != nil && !w.Unsandboxed && !x.Network && !n.caps.Has(sandbox.ServesInside) {
+		return work.Exec{}, &NoProxyError{n.caps.Tier}
+	}
 	return x, nil
+}
+
+// NoProxyError reports a sandbox from which an agent cannot reach its API without the key.
+type NoProxyError struct{ Tier string }
+
+func (e *NoProxyError) Error() string {
+	return fmt.Sprintf("the sandbox of this machine (%s) cannot pass an agent's requests to its API", e.Tier)
+}
+
+// Hint returns what to do instead.
+func (*NoProxyError) Hint() string {
+	return "guild judge doctor says what a better one needs; with --network full the agent reaches the proxy, and everything else, too"
 }
 
 // mounts returns the host paths that a worker can read: the configured directories, and that of its program. If the
