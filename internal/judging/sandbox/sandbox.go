@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -42,6 +43,9 @@ const (
 	ResultsFD = 3 // its output goes to IO.Results
 	ChannelFD = 4 // IO.Channel, if there is one
 )
+
+// ServePort is the port on 127.0.0.1 inside a sandbox whose connections go to IO.Serve.
+const ServePort = 7777
 
 // Defaults of Limits.
 const (
@@ -103,6 +107,7 @@ const (
 	OrdinaryUser       Feature = "runs as user 1000"         // whichever user runs guild
 	KeepsFirst         Feature = "keeps its first process"   // a run cannot kill or stop its own first process
 	CollectsKilled     Feature = "collects from a killed run"
+	ServesInside       Feature = "serves connections from inside" // IO.Serve
 )
 
 // Has reports whether the runner has a feature.
@@ -222,6 +227,16 @@ type IO struct {
 	// Channel is a connected stream socket to another run. The command has it as descriptor ChannelFD. Run closes it, so
 	// the other side reads the end of the stream when this run ends.
 	Channel *os.File
+
+	// Serve gets a listener for the connections that the command makes to ServePort. It is for a run without a network,
+	// which can reach this and nothing else. Run closes the listener when the command has ended, and waits until Serve
+	// has returned; then it must have closed the connections, too. A runner without the feature refuses the run.
+	Serve func(net.Listener)
+}
+
+// CannotServe returns the error of a runner without the feature ServesInside.
+func CannotServe(tier string) error {
+	return fmt.Errorf("the %s tier of the sandbox cannot pass connections out of a run", tier)
 }
 
 // Whole is a writer of IO that gets its whole stream, not only the first Limits.Output bytes. The stream still counts
