@@ -38,8 +38,7 @@ func exampleTasks() []string { return []string{"python", "go", "shell"} }
 // tryOptions are the flags of work try.
 type tryOptions struct {
 	workOptions
-	Keep   string // directory for what the worker left
-	asJSON bool
+	Keep string // directory for what the worker left
 }
 
 func (p *program) workTryCommand() *cobra.Command {

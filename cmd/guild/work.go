@@ -29,6 +29,8 @@ type workOptions struct {
 	Limits     tokenLimits // of the agent or the model
 
 	Endpoint, Model, KeyEnv string // of a model that does the work, or of the agent
+
+	asJSON bool
 }
 
 func (p *program) workCommand() *cobra.Command {
@@ -80,6 +82,8 @@ work and rates, are in the configuration: [work] for every service,
 [services.NAME] for services with their own, all of which guild up offers. The
 verbs below manage the services of a running node, however it was started.
 
+A screen shows each request as it comes, is worked on, delivered and judged by its
+customer, and why it waits or is refused; without a terminal these are lines.
 On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 		Example: `  guild work --task python --exec ./agent/solve.sh
   guild work --task python --exec 'my-agent --yes' --env ANTHROPIC_API_KEY --network
@@ -94,9 +98,11 @@ On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 		if len(args) > 0 {
 			return unknown(cmd, args)
 		}
+		o.asJSON = cli.AsJSON(cmd)
 		return p.runWork(cmd.Context(), o, cmd.Flags().Changed)
 	}
 	o.flags(cmd)
+	cli.JSONFlag(cmd, "print what happens as JSON, one object on each line")
 	cmd.Flags().StringArrayVar(&o.Relays, "relay", nil, "relay to use instead of the configured ones (repeatable)")
 	cmd.Flags().BoolVar(&o.Untried, "untried", false, "announce it although its worker passed no try (guild work try)")
 	return cmd
@@ -133,7 +139,7 @@ func (p *program) runWork(ctx context.Context, o workOptions, given func(flag st
 	if err != nil {
 		return cli.Usage(err)
 	}
-	return p.serve(ctx, serveOptions{Relays: o.Relays, Untried: o.Untried}, services)
+	return p.serve(ctx, serveOptions{Relays: o.Relays, Untried: o.Untried, JSON: o.asJSON}, services)
 }
 
 // services makes one service of each task.

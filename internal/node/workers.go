@@ -97,7 +97,7 @@ func (n *Node) workPart() part {
 				Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Producer: "guild@" + n.c.Version, Now: n.c.Now,
 				Services: services, Scratch: n.scratch(), Secrets: n.secrets,
 				Relays: workRelays{n}, Payloads: n.payloads, Inputs: n.inputs(), Judgements: judgements, Customers: customers,
-				Recipient: recipient, Unseal: n.vaultKey.open, Log: n.c.Log,
+				Recipient: recipient, Unseal: n.vaultKey.open, Watch: n.c.Watch, Log: n.c.Log,
 			}, f)
 			if err := n.work.CheckTried(); err != nil {
 				return active{}, err
