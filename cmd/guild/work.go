@@ -66,18 +66,20 @@ exits with another code than 0. Its output is not delivered if it contains a
 secret of the credentials, or the value of a variable that --env names. The
 delivery lists the names of the credentials that it was given.
 
-A customer's text can instruct an agent, and the agent can be made to send
-whatever it can read. Give it a key with a spending limit, and only the network
-that it needs: the search for those values catches mistakes and stops no attacker
-(docs/SESSIONS.md).
+With --agent the command is that of an agent, and GUILD_PROMPT has the task as a
+text. It speaks to its API through a proxy outside of the sandbox (GUILD_API_URL,
+GUILD_API_TOKEN), which has the key and counts tokens. A customer's text can give
+an agent orders, and have it send whatever it can read: the proxy keeps the key
+from it, --env and --agent-login do not. The search for those values catches
+mistakes and stops no attacker (docs/AGENTS.md).
 
 With --endpoint no command is run, but guild itself has the model work: it reads,
 writes and lists files, runs commands in a sandbox without network, and finishes
 (docs/SESSIONS.md). The key stays in this process, and each step is shown and
 recorded.
 
-The command has no network, or all of it with --network full; a list of hosts or
-a proxy is not offered. Conditions for customers, such as the least bid, proof of
+The command has no network, or all of it with --network full; a list of hosts is
+not offered. Conditions for customers, such as the least bid, proof of
 work and rates, are in the configuration: [work] for every service,
 [services.NAME] for services with their own, all of which guild up offers. The
 verbs below manage the services of a running node, however it was started.
@@ -86,7 +88,7 @@ A screen shows each request as it comes, is worked on, delivered and judged by i
 customer, and why it waits or is refused; without a terminal these are lines.
 On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 		Example: `  guild work --task python --exec ./agent/solve.sh
-  guild work --task python --exec 'my-agent --yes' --env ANTHROPIC_API_KEY --network
+  guild work --task python --agent claude-code --tokens-per-job 500000
   guild work --task go --endpoint https://host.example/v1 --model m --key-env M_KEY
   guild work --task shell --exec ./worker.sh --jobs 4 --time-limit 5m --price 21000
   guild work ls
@@ -166,7 +168,9 @@ func (o workOptions) services(c config.Config, given func(flag string) bool) ([]
 		s.Tasks = []string{task}
 		s, err := s.withDefaults(c.Work, given)
 		if err == nil {
-			err = s.useAgent(c, agentOptions{o.Agent, o.AgentLogin, o.Endpoint, o.Model, o.KeyEnv, o.Limits})
+			err = s.useAgent(c, agentOptions{
+				Name: o.Agent, Login: o.AgentLogin, URL: o.Endpoint, Model: o.Model, KeyEnv: o.KeyEnv, Limits: o.Limits,
+			})
 		}
 		if err == nil {
 			err = errors.Join(s.check(), s.resolveMounts())

@@ -114,6 +114,7 @@ func fromConfig(c config.Config, d string) (service, error) {
 		return service{}, err
 	}
 	return s, s.useAgent(c, agentOptions{
-		set.Agent, set.AgentLogin, set.URL, set.Model, set.KeyEnv, tokenLimits{set.TokensPerJob, set.TokensPerDay},
+		Name: set.Agent, Login: set.AgentLogin, URL: set.URL, Model: set.Model, KeyEnv: set.KeyEnv,
+		Limits: tokenLimits{set.TokensPerJob, set.TokensPerDay},
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -46,15 +47,17 @@ func (x Exec) speak(spec *sandbox.Spec, streams *sandbox.IO) (spent func() *mode
 	return func() *model.Job { end(); return job }, nil
 }
 
-// spent logs for the owner what a job cost, and whether a limit stopped it.
-func (x Exec) spent(a Assignment, job *model.Job) {
+// spent tells the owner what a job cost, and whether a limit stopped it, which is also added to the standard error of the
+// command: only the owner sees that.
+func (x Exec) spent(a Assignment, job *model.Job, stderr io.Writer) {
 	if job == nil {
 		return
 	}
 	log, used := cmp.Or(x.Log, slog.Default()), job.Used()
 	log.Info("a worker used tokens", "job", a.Job, "requests", used.Requests, "input", used.Input, "output", used.Output, "estimated", used.Estimated)
 	if err := job.Limited(); err != nil {
-		log.Warn("a worker was not let speak to its model", "job", a.Job, "err", err)
+		log.Warn("a worker's request to its model was not sent", "job", a.Job, "err", err)
+		fmt.Fprintf(stderr, "\nguild: %v\n", err)
 	}
 }
 

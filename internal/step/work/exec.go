@@ -96,7 +96,7 @@ func (x Exec) run(ctx context.Context, a Assignment, spec sandbox.Spec, streams 
 		return sandbox.Result{}, err
 	}
 	result, err := x.Runner.Run(ctx, spec, streams)
-	x.spent(a, spent())
+	x.spent(a, spent(), streams.Stderr)
 	return result, err
 }
 

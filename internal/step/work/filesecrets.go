@@ -76,10 +76,10 @@ func SecretsInDirs(paths []string) []Secret {
 	for _, top := range paths {
 		left := maxWalked
 		filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error { // an error is that of an entry, which is left out
-			if left--; left < 0 {
-				return fs.SkipAll
-			}
+			left--
 			switch {
+			case left < 0:
+				return fs.SkipAll
 			case err != nil:
 				return nil
 			case d.IsDir() && d.Name() == "node_modules":

@@ -124,7 +124,7 @@ func hole(head uint64) (word int, bit uint64) {
 	return int(hash >> 6), 1 << (hash & 63)
 }
 
-// forms encodes a text in the ways it may be printed: as it is, backwards, in JSON, in a URL, in hex, and in base64
+// forms encodes a text in the ways it may be printed: as it is, backwards, in JSON, in a URL, in escapes, in hex, and in base64
 // and base32, where its position within a longer text matters: modulo 3, and modulo 5.
 func forms(text string) [][]byte {
 	backwards := []rune(text)
@@ -140,6 +140,13 @@ func forms(text string) [][]byte {
 		padded := append(make([]byte, lead), text...)
 		first, end := (8*lead+5)/6, 8*len(padded)/6
 		all = append(all, base64.RawStdEncoding.EncodeToString(padded)[first:end], base64.RawURLEncoding.EncodeToString(padded)[first:end])
+	}
+	for _, escape := range []string{`\u00%02x`, `\u00%02X`, `\x%02x`, `\x%02X`, `%%%02x`, `%%%02X`, `&#%d;`} { // each byte, though it need not be
+		var b strings.Builder
+		for _, c := range []byte(text) {
+			fmt.Fprintf(&b, escape, c)
+		}
+		all = append(all, b.String())
 	}
 	for lead := range 5 {
 		padded := append(make([]byte, lead), text...)
