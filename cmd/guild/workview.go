@@ -191,7 +191,7 @@ func workText(e workEvent) string {
 		return fmt.Sprintf("after %s: %s", took, text)
 	case "judged":
 		judged := fmt.Sprintf("%s, score %.2f", e.Outcome, *e.Score)
-		if text != "" {
+		if text != "" && e.Outcome != guild.Success {
 			judged += ": " + text
 		}
 		return cli.Clean(judged)
