@@ -117,7 +117,7 @@ func (p *program) hireCommand() *cobra.Command {
 	var o hireOptions
 	cmd := &cobra.Command{
 		Use:   "hire DIR|FILE.nut|REQUEST.json [WHAT-IS-TO-BE-DONE]",
-		Short: "Have work done in a project or by a task bundle, and judge the delivery",
+		Short: "Have work done in a project or for a bundle, and judge it",
 		Long:  hireHelp,
 		Example: `  guild hire . --test 'pytest -q' "make the parser accept ISO dates"
   guild hire . --hidden tests/private --bid 21000 --yes "sort the report by date"

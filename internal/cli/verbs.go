@@ -1,38 +1,112 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"guild"
 )
 
-// Root makes cmd the root of a program: it reports errors itself, and a wrong flag is wrong usage.
+// Root makes cmd the root of a program: it reports errors itself, a wrong flag is wrong usage, and help about a verb that
+// does not exist is an error.
 func Root(cmd *cobra.Command) *cobra.Command {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return WithHint(Usage(err), cmd.CommandPath()+" --help lists the flags")
 	})
+	cmd.SetHelpCommand(&cobra.Command{
+		Use:     "help [VERB]",
+		Short:   "Help about a verb or a topic",
+		Example: "  " + cmd.Name() + " help",
+		RunE: func(help *cobra.Command, words []string) error {
+			found, rest, err := help.Root().Find(words)
+			if err == nil && len(rest) > 0 {
+				err = unknown(found, rest[0])
+			}
+			if err != nil {
+				return err
+			}
+			return found.Help()
+		},
+		ValidArgsFunction: completeHelp,
+	})
 	return cmd
 }
 
-// Group makes cmd a verb that only has verbs: alone it shows its help, and a wrong word gets suggestions.
+// completeHelp offers the verbs below those that are given.
+func completeHelp(cmd *cobra.Command, words []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+	found, rest, err := cmd.Root().Find(words)
+	if err == nil && len(rest) == 0 {
+		for _, sub := range found.Commands() {
+			if !sub.Hidden {
+				names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+			}
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// Execute runs a program with arguments and returns the command that ran, or that was to run. asJSON reports whether
+// JSON was asked for, also by arguments that cannot be parsed.
+func Execute(ctx context.Context, root *cobra.Command, args []string) (ran *cobra.Command, asJSON bool, err error) {
+	if i := slices.Index(args, "--"); i >= 0 {
+		asJSON = slices.Contains(args[:i], "--json")
+	} else {
+		asJSON = slices.Contains(args, "--json")
+	}
+	root.SetArgs(args)
+	if found, rest, err := root.Find(args); err == nil && found.HasSubCommands() {
+		// A flag of the verb that was meant is no flag of the group, but the verb is what is wrong.
+		if word := firstWord(rest); word != "" && asJSON && found.Flags().Lookup("json") == nil {
+			return found, asJSON, unknown(found, word)
+		}
+	}
+	ran, err = root.ExecuteContextC(ctx)
+	return ran, asJSON || AsJSON(ran), err
+}
+
+// firstWord returns the first argument if it is no flag.
+func firstWord(args []string) string {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return ""
+	}
+	return args[0]
+}
+
+// Group makes cmd a verb that only has verbs: alone it shows its help, and a wrong word gets a suggestion.
 func Group(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	cmd.AddCommand(verbs...)
 	cmd.Args = cobra.ArbitraryArgs // so that RunE sees the wrong word
-	cmd.SuggestionsMinimumDistance = 2
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		err := Usage(fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath()))
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			return WithHint(err, fmt.Sprintf("did you mean %q?", strings.Join(near, `" or "`)))
-		}
-		return WithHint(err, fmt.Sprintf("%s --help lists them", cmd.CommandPath()))
+		return unknown(cmd, args[0])
 	}
 	return cmd
+}
+
+// unknown returns the error for a word that is no verb of cmd, with a suggestion if there is one.
+func unknown(cmd *cobra.Command, word string) error {
+	err := Usage(fmt.Errorf("unknown command %q for %q", word, cmd.CommandPath()))
+	if !cmd.HasSubCommands() {
+		return WithHint(err, cmd.CommandPath()+" --help shows how it is used")
+	}
+	var known []string
+	for _, sub := range cmd.Commands() {
+		if !sub.Hidden {
+			known = append(known, sub.Name())
+		}
+	}
+	if near := guild.Nearest(word, known); near != "" {
+		return WithHint(err, fmt.Sprintf("did you mean %q?", near))
+	}
+	return WithHint(err, cmd.CommandPath()+" --help lists them")
 }
 
 // Arity makes the failure of a check of cobra a usage error. want continues "takes": "a job".

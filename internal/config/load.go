@@ -21,7 +21,7 @@ import (
 type UnknownKeyError struct {
 	Path string // of the file
 	Key  string
-	Near string // the most similar known key
+	Near string // a known key that it may be a misspelling of, or ""
 }
 
 func (e *UnknownKeyError) Error() string { return fmt.Sprintf("%s: unknown key %q", e.Path, e.Key) }
@@ -29,9 +29,11 @@ func (e *UnknownKeyError) Error() string { return fmt.Sprintf("%s: unknown key %
 // Hint names the nearest key, or the right place for a key that is below the wrong table.
 func (e *UnknownKeyError) Hint() string {
 	at := strings.LastIndexByte(e.Key, '.')
-	// A list belongs outside of tables.
-	if t, ok := member(reflect.TypeFor[Config](), e.Key[at+1:]); at >= 0 && ok && t.Kind() == reflect.Slice {
-		return fmt.Sprintf("%s belongs above the first table: where it stands it is part of [%s]", e.Key[at+1:], e.Key[:at])
+	if list := listFor(e.Key[at+1:]); at >= 0 && list != "" && (e.Near == "" || list == e.Key[at+1:]) {
+		return fmt.Sprintf("%s belongs above the first table: where it stands it is part of [%s]", list, e.Key[:at])
+	}
+	if e.Near == "" {
+		return "guild help environment lists the keys"
 	}
 	return fmt.Sprintf("did you mean %q?", e.Near)
 }
@@ -129,29 +131,29 @@ func loadFile(k *koanf.Koanf, path string) error {
 	if err := k.Load(file.Provider(path), toml.Parser()); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if unknown := stray(k.Raw(), reflect.TypeFor[Config](), ""); unknown != "" {
-		if why, gone := removed()[unknown]; gone {
-			return &RemovedKeyError{path, unknown, why}
+	if unknown := stray(k.Raw(), reflect.TypeFor[Config](), ""); unknown.name != "" {
+		if why, gone := removed()[unknown.key()]; gone {
+			return &RemovedKeyError{path, unknown.key(), why}
 		}
-		return &UnknownKeyError{path, unknown, nearest(unknown)}
+		return &UnknownKeyError{path, unknown.key(), unknown.nearest()}
 	}
 	return nil
 }
 
-// stray returns the first key of m, in alphabetical order, for which t has no field.
-func stray(m map[string]any, t reflect.Type, prefix string) string {
+// stray returns the first key of m, in alphabetical order, for which t has no field. It has no name if there is none.
+func stray(m map[string]any, t reflect.Type, prefix string) stranger {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		inner, ok := member(t, name)
 		if !ok {
-			return prefix + name
+			return stranger{prefix, name, t}
 		}
 		if sub, ok := m[name].(map[string]any); ok {
-			if s := stray(sub, inner, prefix+name+"."); s != "" {
+			if s := stray(sub, inner, prefix+name+"."); s.name != "" {
 				return s
 			}
 		}
 	}
-	return ""
+	return stranger{}
 }
 
 // member returns the type of the key name in a struct or map of the configuration.
