@@ -14,28 +14,6 @@ import (
 	"guild/oa"
 )
 
-// Exit codes, as the help of hire documents them. Other verbs use 0, 1, 2 and 130.
-const (
-	exitAccepted    = 0
-	exitFailed      = 1 // rejected or partial; for other verbs: it did not work
-	exitUsage       = 2
-	exitUnclaimed   = 3
-	exitTimedOut    = 4
-	exitViolation   = 5
-	exitInterrupted = 130
-)
-
-// codeOf returns the exit code for an error. Without an identity or a journal it is that of wrong usage.
-func codeOf(err error) int {
-	if errors.Is(err, key.ErrNone) || errors.Is(err, journal.ErrNotInitialised) {
-		return exitUsage
-	}
-	if e, ok := errors.AsType[*control.ProblemError](err); ok && e.Problem.Code == "usage" {
-		return exitUsage
-	}
-	return cli.CodeOf(err)
-}
-
 // hintOf returns the hint of the outermost error that has one.
 func hintOf(err error) string {
 	if hint := cli.HintOf(err); hint != "" {
@@ -72,6 +50,12 @@ func endingError(job control.Job) error {
 		code = exitTimedOut
 	case guild.JobViolated:
 		code = exitViolation
+	case guild.JobParked, guild.JobDisagreed:
+		code = exitUndecided
+	case guild.JobRejected, guild.JobPartial:
+		code = exitRejected
+	case guild.JobCancelled:
+		code = exitCancelled
 	}
 	err := fmt.Errorf("job %s: %s", short(job.ID), describeEnding(job))
 	return cli.WithHint(cli.WithCode(err, code), endingHint(job))

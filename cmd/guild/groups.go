@@ -41,7 +41,7 @@ func (p *program) addVerbs(root *cobra.Command) {
 	for _, g := range slices.Concat(first, others) {
 		all = append(all, g.verbs...)
 	}
-	topics := []*cobra.Command{formatsTopic(others), environmentTopic()}
+	topics := []*cobra.Command{formatsTopic(others), environmentTopic(), exitCodesTopic()}
 	cli.Group(root, append(all, topics...)...)
 	p.showHelp(root, first, topics)
 }

@@ -102,23 +102,17 @@ providers are asked, or --criticality does. The accepted result is printed, and
 all else goes to standard error; or it is written to --output. guild job result
 prints it again.
 
+A node that died continues its jobs when it is started again.
+
 Exit codes:
-  0    accepted
-  1    rejected, partly done, cancelled or parked (--json tells them apart); or the
-       node that had the job has died, and continues it when it is started again
-  2    usage, or guild is not set up: no identity or no journal, which guild init
-       makes
-  3    no provider took it
-  4    timed out
-  5    security violation: the delivery tried to break out of the sandbox
-  130  interrupted; the job goes on, guild job watch follows it`
+`
 
 func (p *program) hireCommand() *cobra.Command {
 	var o hireOptions
 	cmd := &cobra.Command{
 		Use:   "hire DIR|FILE.nut|REQUEST.json [WHAT-IS-TO-BE-DONE]",
 		Short: "Have work done in a project or for a bundle, and judge it",
-		Long:  hireHelp,
+		Long:  hireHelp + listExits(),
 		Example: `  guild hire . --test 'pytest -q' "make the parser accept ISO dates"
   guild hire . --hidden tests/private --bid 21000 --yes "sort the report by date"
   guild hire ./fix-the-parser

@@ -42,9 +42,9 @@ docs/JUDGE.md the verdict.
 With --keep the verdict, the evidence and the unpacked files stay in a directory.
 With --against the delivery is judged again and compared with an earlier verdict.
 
-Exit codes: 0 SUCCESS, 1 PARTIAL, FAILURE or ERROR, or nothing could be judged,
-2 wrong usage, 5 SECURITY_VIOLATION, 6 a person must decide (with --json the outcome
-is then empty, and so_far has the outcome by programs).`,
+Exit codes: 0 SUCCESS, 1 ERROR or nothing could be judged, 2 wrong usage,
+5 SECURITY_VIOLATION, 6 a person must decide (with --json the outcome is then empty,
+and so_far has the outcome by programs), 7 PARTIAL or FAILURE.`,
 		Example: "  guild judge run ./my-task ./its-delivery\n" +
 			"  guild judge run task.nut delivery.nut --json | jq .outcome",
 		Args: cli.Arity(cobra.ExactArgs(2), "a bundle and a delivery"),
@@ -58,9 +58,6 @@ is then empty, and so_far has the outcome by programs).`,
 	cmd.Flags().BoolVar(&o.keep, "keep", false, "keep the verdict, the evidence and what was unpacked")
 	return cmd
 }
-
-// exitPerson is judge run's exit code when the criteria ask for a person.
-const exitPerson = 6
 
 func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judgeOptions) (*cli.Result, error) {
 	if err := o.check(); err != nil {
@@ -329,13 +326,15 @@ func (p *program) undecidedResult(v guild.Verdict, err error) *cli.Result {
 func judgedError(v guild.Verdict, person *judge.PersonNeeded) error {
 	switch {
 	case person != nil:
-		return cli.WithCode(person, exitPerson)
+		return cli.WithCode(person, exitUndecided)
 	case v.Outcome == guild.Success:
 		return nil
 	case v.Outcome == guild.Violation:
 		return cli.WithCode(fmt.Errorf("%s: %s", v.Outcome, v.Cause), exitViolation)
+	case v.Outcome == guild.Failure || v.Outcome == guild.Partial:
+		return cli.WithCode(fmt.Errorf("%s: %s", v.Outcome, v.Cause), exitRejected)
 	default:
-		return cli.WithCode(fmt.Errorf("%s: %s", v.Outcome, v.Cause), exitFailed)
+		return fmt.Errorf("%s: %s", v.Outcome, v.Cause)
 	}
 }
 

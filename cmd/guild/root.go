@@ -26,12 +26,15 @@ func run(args []string) int {
 	ctx, stop := cli.Interruptible()
 	defer stop()
 	p := &program{in: os.Stdin, out: os.Stdout, err: os.Stderr, now: time.Now}
-	_, _, err := cli.Execute(ctx, p.rootCommand(), args)
-	return p.report(err)
+	asJSON, err := cli.Execute(ctx, p.rootCommand(), args)
+	return p.report(err, asJSON)
 }
 
-// report prints what went wrong and returns the exit code for it.
-func (p *program) report(err error) int {
+// report prints what went wrong, also as JSON if that was asked for, and returns the exit code for it.
+func (p *program) report(err error, asJSON bool) int {
+	if asJSON {
+		cli.ReportJSON(p.out, err, hintOf(err), nameOfError(err))
+	}
 	cli.Report(p.err, "guild", err, hintOf(err))
 	return codeOf(err)
 }
@@ -57,4 +60,11 @@ sandbox, and keeps a receipt.`,
 	return root
 }
 
-func (p *program) config() (config.Config, error) { return config.Load(p.home, os.Environ()) }
+// config returns the settings. What is wrong there is wrong input.
+func (p *program) config() (config.Config, error) {
+	c, err := config.Load(p.home, os.Environ())
+	if err != nil {
+		return c, cli.Usage(err)
+	}
+	return c, nil
+}

@@ -30,7 +30,7 @@ func (p *program) watch(ctx context.Context, client *control.Client, job control
 	}
 	if isLost(err) {
 		lost := fmt.Errorf("the connection to the node was lost; job %s goes on when the node is started again", short(job.ID))
-		return control.Job{}, cli.WithHint(lost, "guild up, then guild job watch "+short(job.ID))
+		return control.Job{}, cli.WithHint(cli.WithCode(lost, exitNoNode), "guild up, then guild job watch "+short(job.ID))
 	}
 	if err != nil {
 		return control.Job{}, err

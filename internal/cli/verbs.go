@@ -51,9 +51,8 @@ func completeHelp(cmd *cobra.Command, words []string, _ string) (names []string,
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// Execute runs a program with arguments and returns the command that ran, or that was to run. asJSON reports whether
-// JSON was asked for, also by arguments that cannot be parsed.
-func Execute(ctx context.Context, root *cobra.Command, args []string) (ran *cobra.Command, asJSON bool, err error) {
+// Execute runs a program with arguments. asJSON reports whether JSON was asked for, also by arguments that cannot be parsed.
+func Execute(ctx context.Context, root *cobra.Command, args []string) (asJSON bool, err error) {
 	if i := slices.Index(args, "--"); i >= 0 {
 		asJSON = slices.Contains(args[:i], "--json")
 	} else {
@@ -63,11 +62,11 @@ func Execute(ctx context.Context, root *cobra.Command, args []string) (ran *cobr
 	if found, rest, err := root.Find(args); err == nil && found.HasSubCommands() {
 		// A flag of the verb that was meant is no flag of the group, but the verb is what is wrong.
 		if word := firstWord(rest); word != "" && asJSON && found.Flags().Lookup("json") == nil {
-			return found, asJSON, unknown(found, word)
+			return asJSON, unknown(found, word)
 		}
 	}
-	ran, err = root.ExecuteContextC(ctx)
-	return ran, asJSON || AsJSON(ran), err
+	ran, err := root.ExecuteContextC(ctx)
+	return asJSON || AsJSON(ran), err
 }
 
 // firstWord returns the first argument if it is no flag.
@@ -186,6 +185,9 @@ func Verb(cmd *cobra.Command, out io.Writer, run func(cmd *cobra.Command, args [
 		}
 		if failed := show(); failed != nil {
 			return failed
+		}
+		if err != nil && AsJSON(cmd) {
+			return answeredError{err}
 		}
 		return err
 	}
