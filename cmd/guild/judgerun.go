@@ -246,7 +246,8 @@ func keepVerdict(dir string, v guild.Verdict, evidence, whole judge.Evidence) er
 type judged struct {
 	Outcome    guild.Outcome    `json:"outcome"`
 	Cause      string           `json:"cause"`
-	Score      float64          `json:"score"` // 0 to 1
+	Score      float64          `json:"score"` // Micro in decimal form, deprecated
+	Micro      guild.Score      `json:"score_micro"`
 	Strength   guild.Strength   `json:"strength"`
 	Strengths  *guild.Strengths `json:"strengths,omitempty"` // functional tests that passed
 	Unproven   []string         `json:"unproven,omitempty"`
@@ -288,7 +289,7 @@ func countTests(v guild.Verdict) testCounts {
 // judgedResult shows a verdict: a person sees it with what hidden tests showed, the JSON has it as it is stored.
 func (p *program) judgedResult(v guild.Verdict, whole judge.Evidence, person *judge.PersonNeeded, kept string) *cli.Result {
 	out := judged{
-		Outcome: v.Outcome, Cause: v.Cause, Score: v.Score.Float(), Strength: v.Strength, Tier: v.Tier,
+		Outcome: v.Outcome, Cause: v.Cause, Score: v.Score.Float(), Micro: v.Score, Strength: v.Strength, Tier: v.Tier,
 		Tests: countTests(v), Violations: v.Breaches, Metrics: v.Usage, Kept: kept, Verdict: v,
 		Strengths: v.Strengths, Unproven: v.Unproven, Decided: v.Decided,
 	}

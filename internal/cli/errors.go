@@ -82,8 +82,8 @@ func HintOf(err error) string {
 	return ""
 }
 
-// failure is an error as JSON.
-type failure struct {
+// Failure is an error as JSON.
+type Failure struct {
 	Error string `json:"error"`
 	Hint  string `json:"hint,omitempty"`
 	Code  string `json:"code"` // in one word, for programs
@@ -96,7 +96,7 @@ func ReportJSON(w io.Writer, err error, hint, code string) {
 	if err == nil || shown || answered {
 		return
 	}
-	_ = PrintLine(w, failure{err.Error(), hint, code}) // there is nowhere else to say it
+	_ = PrintLine(w, Failure{err.Error(), hint, code}) // there is nowhere else to say it
 }
 
 // Report prints an error of the program, and the hint if there is one.

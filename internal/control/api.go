@@ -151,8 +151,11 @@ type Attempt struct {
 	Verdict   *guild.Verdict `json:"verdict,omitempty"`
 	Price     int64          `json:"price_msat,omitempty"` // that the provider asked for
 	Receipt   string         `json:"receipt,omitempty"`
-	TrustFrom *float64       `json:"trust_from,omitempty"`
-	TrustTo   *float64       `json:"trust_to,omitempty"`
+	TrustFrom *float64       `json:"trust_from,omitempty"` // TrustFromMicro in decimal form, deprecated
+	TrustTo   *float64       `json:"trust_to,omitempty"`   // deprecated, too
+
+	TrustFromMicro *guild.Trust `json:"trust_from_micro,omitempty"` // in the service for the task, before and after the verdict
+	TrustToMicro   *guild.Trust `json:"trust_to_micro,omitempty"`
 
 	// Agrees is the id of the first accepted attempt of the job whose delivery agrees with this one: its own if no earlier
 	// one does. It is left out where nothing was compared.
