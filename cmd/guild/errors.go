@@ -6,6 +6,7 @@ import (
 
 	"guild"
 	"guild/internal/cli"
+	"guild/internal/config"
 	"guild/internal/control"
 	"guild/internal/hand/key"
 	"guild/internal/journal"
@@ -28,6 +29,8 @@ func hintOf(err error) string {
 	switch {
 	case errors.Is(err, control.ErrNotRunning):
 		return "start a node with 'guild up'"
+	case errors.Is(err, config.ErrNoHome):
+		return "name a directory for everything: --home DIR, or GUILD_HOME"
 	case errors.Is(err, key.ErrNone):
 		return "make one with 'guild init'"
 	case errors.Is(err, key.ErrExists):

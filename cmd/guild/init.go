@@ -46,7 +46,13 @@ The key rests in a file that only you can read. With --passphrase it is also
 encrypted (NIP-49). With --import the key is read from standard input instead of
 made: nsec…, 64 hex digits, or bunker://… for a remote signer (NIP-46).`,
 		Example: "  guild init\n  guild init --passphrase\n  guild init --import < nsec.txt\n  guild init --home ./node1",
-	}, func(*cobra.Command, []string) (*cli.Result, error) { return p.runInit(o) })
+	}, func(*cobra.Command, []string) (*cli.Result, error) {
+		result, err := p.runInit(o)
+		if _, onDisk := errors.AsType[*fs.PathError](err); onDisk && cli.HintOf(err) == "" {
+			err = cli.WithHint(err, "name a directory that can be written: --home DIR")
+		}
+		return result, err
+	})
 	cmd.Flags().BoolVar(&o.Passphrase, "passphrase", false, "encrypt the key with a passphrase")
 	cmd.Flags().BoolVar(&o.Import, "import", false, "read the key from standard input")
 	return cmd

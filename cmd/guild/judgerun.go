@@ -118,7 +118,11 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	if o.against != "" {
 		return result, compare(o.against, v)
 	}
-	return result, judgedError(v, person)
+	err = judgedError(v, person)
+	if _, missing := os.Stat(filepath.Join(hearing.Delivery, "artifacts")); err != nil && missing != nil {
+		err = cli.WithHint(err, "what was made belongs into "+filepath.Join(delivery, "artifacts"))
+	}
+	return result, err
 }
 
 // check checks the files that the flags name, before anything is judged.

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/config"
 	"guild/internal/journal"
 )
 
@@ -48,6 +50,9 @@ func (p *program) runUp(ctx context.Context, o upOptions) error {
 
 // serve runs a node with the given services until ctx ends. It may meet providers.
 func (p *program) serve(ctx context.Context, relays []string, services []service, meet bool) error {
+	if err := config.CheckRelays(relays); err != nil {
+		return cli.Usage(fmt.Errorf("--relay: %w", err))
+	}
 	c, err := p.config()
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,7 +18,7 @@ import (
 func Root(cmd *cobra.Command) *cobra.Command {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return WithHint(Usage(err), cmd.CommandPath()+" --help lists the flags")
+		return WithHint(Usage(plainFlagError(cmd, err)), cmd.CommandPath()+" --help lists the flags")
 	})
 	cmd.SetHelpCommand(&cobra.Command{
 		Use:     "help [VERB]",
@@ -36,6 +37,25 @@ func Root(cmd *cobra.Command) *cobra.Command {
 		ValidArgsFunction: completeHelp,
 	})
 	return cmd
+}
+
+var invalidFlag = regexp.MustCompile(`^invalid argument ("(?:[^"\\]|\\.)*") for "(?:-\w, )?--([\w-]+)" flag: `)
+
+// plainFlagError says of a flag's value that cannot be parsed what it must look like.
+func plainFlagError(cmd *cobra.Command, err error) error {
+	found := invalidFlag.FindStringSubmatch(err.Error())
+	if found == nil || cmd.Flag(found[2]) == nil {
+		return err
+	}
+	wants := map[string]string{
+		"int": "a whole number", "int64": "a whole number", "uint": "a whole number, 0 or more", "uint16": "a whole number, 0 or more",
+		"float64": "a number", "duration": "a time with its unit, such as 90s or 10m", "bool": "true or false",
+	}
+	want, ok := wants[cmd.Flag(found[2]).Value.Type()]
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("--%s %s: want %s", found[2], found[1], want)
 }
 
 // completeHelp offers the verbs below those that are given.

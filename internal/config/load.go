@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/knadh/koanf/parsers/toml/v2"
 	"github.com/knadh/koanf/providers/env/v2"
@@ -17,9 +18,11 @@ import (
 	"github.com/knadh/koanf/v2"
 )
 
+var typeOfConfig = reflect.TypeFor[Config]()
+
 // UnknownKeyError reports a key of the config file that does not exist.
 type UnknownKeyError struct {
-	Path string // of the file
+	Path string // of the file, with the line
 	Key  string
 	Near string // a known key that it may be a misspelling of, or ""
 }
@@ -40,7 +43,7 @@ func (e *UnknownKeyError) Hint() string {
 
 // RemovedKeyError reports a key, or its environment variable, that only an earlier version had.
 type RemovedKeyError struct {
-	Path string // of the file; empty for the environment
+	Path string // of the file, with the line; empty for the environment
 	Key  string // as it was written
 	Why  string
 }
@@ -77,11 +80,12 @@ func Load(home string, environ []string) (Config, error) {
 		}
 	}
 	k := koanf.New(".")
-	if err := loadFile(k, paths.Config); err != nil {
+	from := sources{paths.Config, environ}
+	if err := loadFile(k, from); err != nil {
 		return Config{}, err
 	}
 	known := map[string]leaf{} // by variable
-	for _, l := range leaves(reflect.TypeFor[Config](), "") {
+	for _, l := range leaves(typeOfConfig, "") {
 		known[variable(l.key)] = l
 	}
 	variables := env.Opt{
@@ -100,11 +104,11 @@ func Load(home string, environ []string) (Config, error) {
 	}
 	c := Default()
 	if err := k.Unmarshal("", &c); err != nil {
-		return Config{}, fmt.Errorf("%s: %w", paths.Config, err)
+		return Config{}, from.decode(err)
 	}
 	c.Paths = paths
 	if err := c.check(); err != nil {
-		return Config{}, fmt.Errorf("%s: %w", paths.Config, err)
+		return Config{}, from.place(err)
 	}
 	return c, nil
 }
@@ -124,14 +128,18 @@ func lookup(environ []string) func(string) string {
 
 // loadFile reads the config file, if it exists. An unknown key is an error, because a misspelt setting would be ignored
 // without a notice.
-func loadFile(k *koanf.Koanf, path string) error {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+func loadFile(k *koanf.Koanf, from sources) error {
+	if _, err := os.Stat(from.path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := k.Load(file.Provider(path), toml.Parser()); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	if err := k.Load(file.Provider(from.path), toml.Parser()); err != nil {
+		return from.syntax(err)
 	}
-	if unknown := stray(k.Raw(), reflect.TypeFor[Config](), ""); unknown.name != "" {
+	if unknown := stray(k.Raw(), typeOfConfig, ""); unknown.name != "" {
+		path := from.path
+		if lines := linesOf(from.text(), unknown.key()); len(lines) > 0 {
+			path = from.at(lines[0])
+		}
 		if why, gone := removed()[unknown.key()]; gone {
 			return &RemovedKeyError{path, unknown.key(), why}
 		}
@@ -175,6 +183,29 @@ func member(t reflect.Type, name string) (reflect.Type, bool) {
 type leaf struct {
 	key  string
 	list bool
+	kind string // of its value, for people
+}
+
+// kindOf says what a value of a type looks like.
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return kindOf(t.Elem())
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a text"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "a table"
+	case reflect.Float64:
+		return "a number"
+	}
+	if t == reflect.TypeFor[time.Duration]() {
+		return `a time with its unit, such as "30s"`
+	}
+	return "a whole number"
 }
 
 // leaves returns all fixed keys. Keys inside of maps are not included, because the owner chooses them.
@@ -187,7 +218,7 @@ func leaves(t reflect.Type, prefix string) []leaf {
 		case f.Type.Kind() == reflect.Struct:
 			all = append(all, leaves(f.Type, prefix+key+".")...)
 		default:
-			all = append(all, leaf{prefix + key, f.Type.Kind() == reflect.Slice})
+			all = append(all, leaf{prefix + key, f.Type.Kind() == reflect.Slice, kindOf(f.Type)})
 		}
 	}
 	return all
@@ -199,7 +230,7 @@ type Variable struct{ Name, Key string }
 // Variables returns the environment variables that Load reads, in the order of Config.
 func Variables() []Variable {
 	var all []Variable
-	for _, l := range leaves(reflect.TypeFor[Config](), "") {
+	for _, l := range leaves(typeOfConfig, "") {
 		if !slices.Contains([]string{"synonyms", "tasks", "services", "images"}, l.key) {
 			all = append(all, Variable{variable(l.key), l.key})
 		}

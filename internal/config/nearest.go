@@ -39,7 +39,7 @@ func names(table reflect.Type) []string {
 // listFor returns the list outside of tables that name is, or is a likely misspelling of; "" if there is none.
 func listFor(name string) string {
 	var lists []string
-	for f := range reflect.TypeFor[Config]().Fields() {
+	for f := range typeOfConfig.Fields() {
 		if f.Type.Kind() == reflect.Slice {
 			lists = append(lists, f.Tag.Get("koanf"))
 		}

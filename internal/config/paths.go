@@ -23,6 +23,9 @@ type Paths struct {
 	short string // directory for a socket whose path would be too long
 }
 
+// ErrNoHome is the error where nothing says in which directory the node's files are.
+var ErrNoHome = errors.New("there is no place for files")
+
 // maxSocket is the maximum length of a Unix socket's path on Linux, without the final zero byte.
 const maxSocket = 107
 
@@ -64,7 +67,7 @@ func locateXDG(getenv func(string) string) (Paths, error) {
 			base = filepath.Join(getenv("HOME"), d.underHome)
 		}
 		if !filepath.IsAbs(base) {
-			return Paths{}, fmt.Errorf("neither HOME nor %s is set", d.variable)
+			return Paths{}, fmt.Errorf("neither HOME nor %s is set: %w", d.variable, ErrNoHome)
 		}
 		*d.to = filepath.Join(base, "guild")
 	}
