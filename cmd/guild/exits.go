@@ -79,6 +79,9 @@ func codeOf(err error) int {
 	if errors.Is(err, key.ErrNone) || errors.Is(err, journal.ErrNotInitialised) {
 		return exitUsage
 	}
+	if _, foreign := errors.AsType[*key.ForeignError](err); foreign {
+		return exitUsage
+	}
 	if errors.Is(err, control.ErrNotRunning) {
 		return exitNoNode
 	}

@@ -64,7 +64,7 @@ sandbox, and keeps a receipt.`,
 func (p *program) config() (config.Config, error) {
 	c, err := config.Load(p.home, os.Environ())
 	if err != nil {
-		return c, cli.Usage(err)
+		err = cli.Usage(err)
 	}
-	return c, nil
+	return c, err
 }

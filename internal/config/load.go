@@ -68,12 +68,22 @@ func removed() map[string]string {
 }
 
 // Load returns the defaults, overridden by the config file if there is one, and these overridden by the environment
-// (GUILD_RELAYS, GUILD_TIMEOUTS_SILENCE, … as Variables lists them). environ is os.Environ() except in tests.
+// (GUILD_RELAYS, GUILD_TIMEOUTS_SILENCE, … as Variables lists them). environ is os.Environ() except in tests. With an error it
+// returns the defaults, with the paths if these are known, for who looks what else is wrong.
 func Load(home string, environ []string) (Config, error) {
 	paths, err := locate(home, lookup(environ))
 	if err != nil {
-		return Config{}, err
+		return Default(), err
 	}
+	c, err := load(paths, environ)
+	if err != nil {
+		c = Default()
+	}
+	c.Paths = paths
+	return c, err
+}
+
+func load(paths Paths, environ []string) (Config, error) {
 	for key, why := range removed() {
 		if name := variable(key); lookup(environ)(name) != "" {
 			return Config{}, &RemovedKeyError{Key: name, Why: why}
@@ -106,7 +116,6 @@ func Load(home string, environ []string) (Config, error) {
 	if err := k.Unmarshal("", &c); err != nil {
 		return Config{}, from.decode(err)
 	}
-	c.Paths = paths
 	if err := c.check(); err != nil {
 		return Config{}, from.place(err)
 	}

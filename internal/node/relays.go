@@ -103,11 +103,12 @@ func (n *Node) signer() nostr.Keyer {
 	return n.c.Identity.Signer
 }
 
-// identify sets our key. A remote signer is reached over relays of its own.
+// identify sets our key, which must be the one that the directory belongs to. A remote signer is reached over relays of its
+// own.
 func (n *Node) identify(ctx context.Context) (err error) {
 	n.keyer, n.pubkey = n.c.Identity.Signer, n.c.Identity.PubKey
 	if n.keyer != nil {
-		return nil
+		return key.Claim(n.c.Dir, n.pubkey)
 	}
 	companion, err := key.Companion(n.c.Dir)
 	if err != nil {
@@ -123,8 +124,10 @@ func (n *Node) identify(ctx context.Context) (err error) {
 		return fmt.Errorf("remote signer: %w", err)
 	}
 	n.keyer = signer
-	n.pubkey, err = signer.GetPublicKey(ctx)
-	return err
+	if n.pubkey, err = signer.GetPublicKey(ctx); err != nil {
+		return err
+	}
+	return key.Claim(n.c.Dir, n.pubkey)
 }
 
 // runPool runs a pool until stop is called, which waits for its end. It ignores the cancellation of ctx, because a
