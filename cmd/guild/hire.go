@@ -91,8 +91,8 @@ until its end was shown; with --id also after that.
 hires the best of those that answered.
 
 --input gives the provider something beside the bundle: url:https://…,
-event:nevent1…, job:ID (the result of an earlier job), blob:SHA256, text:…, or
-@FILE.
+event:nevent1…, job:ID (the result of an earlier job), blob:SHA256 if this node has
+it, blob:https://server/SHA256 of a Blossom server, text:…, or @FILE.
 
 With --type the file is the request of a typed job (guild oa ls), sent in the form
 that other programs know. The request is checked before it is sent, and the result

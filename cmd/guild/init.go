@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"guild/internal/config"
 	"guild/internal/hand/key"
 	"guild/internal/journal"
+	"guild/internal/node"
 )
 
 type initOptions struct {
@@ -44,10 +46,12 @@ gets a .gitignore too, so that no checkout takes its key along.
 
 The key rests in a file that only you can read. With --passphrase it is also
 encrypted (NIP-49). With --import the key is read from standard input instead of
-made: nsec…, 64 hex digits, or bunker://… for a remote signer (NIP-46).`,
+made: nsec…, 64 hex digits, or bunker://… for a remote signer (NIP-46), which is then
+asked for its public key. One that does not answer within timeouts.discover is kept
+all the same: the node asks it again when it starts.`,
 		Example: "  guild init\n  guild init --passphrase\n  guild init --import < nsec.txt\n  guild init --home ./node1",
-	}, func(*cobra.Command, []string) (*cli.Result, error) {
-		result, err := p.runInit(o)
+	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) {
+		result, err := p.runInit(cmd.Context(), o)
 		if _, onDisk := errors.AsType[*fs.PathError](err); onDisk && cli.HintOf(err) == "" {
 			err = cli.WithHint(err, "name a directory that can be written: --home DIR")
 		}
@@ -58,7 +62,7 @@ made: nsec…, 64 hex digits, or bunker://… for a remote signer (NIP-46).`,
 	return cmd
 }
 
-func (p *program) runInit(o initOptions) (*cli.Result, error) {
+func (p *program) runInit(ctx context.Context, o initOptions) (*cli.Result, error) {
 	c, err := p.config()
 	if err != nil {
 		return nil, err
@@ -84,8 +88,31 @@ func (p *program) runInit(o initOptions) (*cli.Result, error) {
 	case initErr != nil && !errors.Is(initErr, journal.ErrInitialised):
 		return nil, initErr
 	}
+	if o.Import && public == nostr.ZeroPK {
+		public = p.trySigner(ctx, c)
+	}
 	return p.reportInit(c, public), nil
 }
+
+// trySigner asks the remote signer that was imported for its public key. If it does not answer, that is said, and the key is
+// zero.
+func (p *program) trySigner(ctx context.Context, c config.Config) nostr.PubKey {
+	id, err := p.identity(c)
+	if err != nil {
+		p.say(err)
+		return nostr.ZeroPK
+	}
+	done := p.waiting(func() string { return "asking the remote signer" })
+	public, err := node.TrySigner(ctx, node.Config{Dir: c.Paths.Data, Identity: id, SignerTimeout: c.Timeouts.Discover, Log: p.logger(p.err)})
+	done()
+	if err != nil {
+		p.say(cli.WithHint(err, "see that it runs and reads its relay; guild up asks it again"))
+	}
+	return public
+}
+
+// say prints an error that does not end the program.
+func (p *program) say(err error) { cli.Report(p.err, "guild", err, hintOf(err)) }
 
 // hideFromGit lets git ignore a home that is made in a checkout, for a key will be in it. A directory that has something
 // in it already may be the checkout itself, and is left alone; so are the XDG directories.

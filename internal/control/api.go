@@ -220,7 +220,7 @@ type Update struct {
 	At       int64  `json:"at"` // Unix ms
 	Job      string `json:"job"`
 	Step     string `json:"step"`               // one of Steps
-	Event    string `json:"event"`              // the fact's name, "ended", or "judging", which is in no journal and has no Seq
+	Event    string `json:"event"`              // the fact's name or "ended"; "judging" and "waiting" are in no journal and have no Seq
 	State    string `json:"state"`              // start, progress, done or failed
 	Text     string `json:"text"`               // for a person, one line
 	Attempt  string `json:"attempt,omitempty"`  // id of the request event
@@ -229,11 +229,17 @@ type Update struct {
 	Ended    *Job   `json:"ended,omitempty"` // with "ended": the job as it came out
 }
 
-// judgingEvent is the Event of an Update that says what the judge is at.
-const judgingEvent = "judging"
+// Events of an Update about a moment.
+const (
+	judgingEvent = "judging" // what the judge is at
+	waitingEvent = "waiting" // why nothing happens
+)
 
-// IsPassing reports whether an update is about a moment only: what the judge is at.
-func (u Update) IsPassing() bool { return u.Event == judgingEvent }
+// IsPassing reports whether an update is about a moment only: what the judge is at, or why the job waits.
+func (u Update) IsPassing() bool { return u.Event == judgingEvent || u.Event == waitingEvent }
+
+// IsWaiting reports whether an update says why the job waits.
+func (u Update) IsWaiting() bool { return u.Event == waitingEvent }
 
 // Record is one entry of GET /v1/journal[?since=SEQ|RFC3339&subject=PREFIX] (x-ndjson) and GET /v1/journal/{seq}.
 type Record struct {
