@@ -41,7 +41,8 @@ func (p *program) initCommand() *cobra.Command {
 		Use:   "init",
 		Short: "Make an identity, a config file and an empty journal",
 		Long: `init makes what a node needs: an identity (a Nostr key), a commented config file
-and an empty journal. It never overwrites any of them. A home that is new or empty
+and an empty journal. It never overwrites any of them. On a terminal it asks whether
+guild up may benchmark providers that it has not met (meeting.auto). A home that is new or empty
 gets a .gitignore too, so that no checkout takes its key along.
 
 The key rests in a file that only you can read. With --passphrase it is also
@@ -75,7 +76,7 @@ func (p *program) runInit(ctx context.Context, o initOptions) (*cli.Result, erro
 	if err != nil && !kept {
 		return nil, err
 	}
-	if err := writeConfig(c.Paths.Config); err != nil {
+	if err := p.writeConfig(ctx, c.Paths.Config); err != nil {
 		return nil, err
 	}
 	if err := c.Paths.MakeDirs(); err != nil {
@@ -161,8 +162,22 @@ func (p *program) makeIdentity(dir string, o initOptions) (nostr.PubKey, error) 
 	return key.Create(dir, passphrase)
 }
 
-// writeConfig writes the commented config file, unless there is one.
-func writeConfig(path string) error {
+// writeConfig writes the commented config file, unless there is one. On a terminal it asks whether strangers may be
+// benchmarked, which bids for their work.
+func (p *program) writeConfig(ctx context.Context, path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return nil
+	}
+	text := config.Template
+	if in, out, ok := p.terminal(); ok {
+		meet, err := cli.NewPrompt(ctx, in, out).Choose("Shall guild up benchmark new providers by itself? It bids at most 100 sat a day.", "no", "no", "yes")
+		if err != nil {
+			return err
+		}
+		if meet == "yes" {
+			text = config.WithMeetings(text)
+		}
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -173,7 +188,7 @@ func writeConfig(path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(config.Template)
+	_, err = f.Write(text)
 	return errors.Join(err, f.Close())
 }
 

@@ -208,3 +208,12 @@ func FuzzLoad(f *testing.F) {
 		config.Load(home, nil) // must not panic
 	})
 }
+
+func TestMeetingsOnlyIfWanted(t *testing.T) {
+	if c, err := load(t, string(config.Template)); err != nil || c.Meeting.Auto {
+		t.Errorf("providers are benchmarked unasked: %v", err)
+	}
+	if c, err := load(t, string(config.WithMeetings(config.Template))); err != nil || !c.Meeting.Auto {
+		t.Errorf("providers are not benchmarked: %v", err)
+	}
+}
