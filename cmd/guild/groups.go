@@ -30,7 +30,7 @@ func (p *program) groups() (first, others []group) {
 		}, []group{
 			{"Formats", []*cobra.Command{p.nutCommand(), p.oaCommand(), p.canonCommand(), p.replayCommand()}},
 			{"Upkeep", []*cobra.Command{p.journalCommand(), p.backupCommand(), p.reviewCommand(), p.eventsCommand(), p.relayCommand()}},
-			{"This program", []*cobra.Command{p.versionCommand()}},
+			{"This program", []*cobra.Command{p.versionCommand(), p.manCommand()}},
 		}
 }
 

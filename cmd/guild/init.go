@@ -41,15 +41,16 @@ func (p *program) initCommand() *cobra.Command {
 		Use:   "init",
 		Short: "Make an identity, a config file and an empty journal",
 		Long: `init makes what a node needs: an identity (a Nostr key), a commented config file
-and an empty journal. It never overwrites any of them. On a terminal it asks whether
-guild up may benchmark providers that it has not met (meeting.auto). A home that is new or empty
-gets a .gitignore too, so that no checkout takes its key along.
+and an empty journal. It never overwrites any of them. On a terminal it asks
+whether guild up may benchmark providers that it has not met (meeting.auto). A
+home that is new or empty gets a .gitignore too, so that no checkout takes its key
+along.
 
 The key rests in a file that only you can read. With --passphrase it is also
 encrypted (NIP-49). With --import the key is read from standard input instead of
-made: nsec…, 64 hex digits, or bunker://… for a remote signer (NIP-46), which is then
-asked for its public key. One that does not answer within timeouts.discover is kept
-all the same: the node asks it again when it starts.`,
+made: nsec…, 64 hex digits, or bunker://… for a remote signer (NIP-46), which is
+then asked for its public key. One that does not answer within timeouts.discover
+is kept all the same: the node asks it again when it starts.`,
 		Example: "  guild init\n  guild init --passphrase\n  guild init --import < nsec.txt\n  guild init --home ./node1",
 	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) {
 		result, err := p.runInit(cmd.Context(), o)

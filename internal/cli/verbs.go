@@ -25,18 +25,24 @@ func Root(cmd *cobra.Command) *cobra.Command {
 		Short:   "Help about a verb or a topic",
 		Example: "  " + cmd.Name() + " help",
 		RunE: func(help *cobra.Command, words []string) error {
-			found, rest, err := help.Root().Find(words)
-			if err == nil && len(rest) > 0 {
-				err = unknown(found, rest[0])
-			}
+			found, err := FindVerb(help.Root(), words)
 			if err != nil {
 				return err
 			}
 			return found.Help()
 		},
-		ValidArgsFunction: completeHelp,
+		ValidArgsFunction: CompleteVerbs,
 	})
 	return cmd
+}
+
+// FindVerb returns the verb or topic of a program that words name; the program itself without any.
+func FindVerb(root *cobra.Command, words []string) (*cobra.Command, error) {
+	found, rest, err := root.Find(words)
+	if err == nil && len(rest) > 0 {
+		err = unknown(found, rest[0])
+	}
+	return found, err
 }
 
 var invalidFlag = regexp.MustCompile(`^invalid argument ("(?:[^"\\]|\\.)*") for "(?:-\w, )?--([\w-]+)" flag: `)
@@ -58,8 +64,8 @@ func plainFlagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("--%s %s: want %s", found[2], found[1], want)
 }
 
-// completeHelp offers the verbs below those that are given.
-func completeHelp(cmd *cobra.Command, words []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+// CompleteVerbs offers the verbs below those that are given.
+func CompleteVerbs(cmd *cobra.Command, words []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 	found, rest, err := cmd.Root().Find(words)
 	if err == nil && len(rest) == 0 {
 		for _, sub := range found.Commands() {
