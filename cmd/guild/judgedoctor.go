@@ -79,7 +79,7 @@ func (p *program) runJudgeDoctor(ctx context.Context, tier string, asJSON bool) 
 			p.writeExamined(one)
 		}
 	}
-	if asJSON {
+	if asJSON && len(all) > 0 {
 		if err := cli.PrintJSON(p.out, all); err != nil {
 			return err
 		}
