@@ -60,12 +60,12 @@ check: lint ## what must be clean before a commit
 fuzz: ## every fuzz target for FUZZTIME each
 	scripts/fuzz
 
-# What takes longer than the tests may: every wrong solution of HumanEval and the vetting of its tasks, every lie, a death
+# What takes longer than the tests may: every wrong solution of HumanEval and the vetting of its tasks, every attack and lie, a death
 # after every entry, relays with more jobs, 2,000 sandboxes, twenty markets.
 soak:
 	@scripts/needs test
 	{ date -u +%F; GUILD_SOAK=1 go test -timeout 2h -count 1 -v -run '^(TestHumanEval|TestKillAtEveryFact|TestFaultyRelays)$$' ./internal/node; \
-	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^(TestVetTrustsHonestTests|TestNoLiePasses|TestHonestProgramsPass)$$' ./internal/judging/exam ./internal/judging/suite; \
+	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^(TestVet|TestNoLiePasses|TestHonest|TestAttacks|TestScriptAttacks|TestForgedGo)' ./internal/judging/exam ./internal/judging/suite; \
 	go run -C bench ./judge -soak 2000; go run -C bench ./marketsim -seeds 20; } 2>&1 | tee .cache/soak.log
 
 stand: ## the tests that need gVisor, podman, control groups of version 2 or a real HashiCorp Vault; PART=podman runs one part

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -23,12 +25,15 @@ import (
 	"guild/internal/control"
 	"guild/internal/hand/key"
 	"guild/internal/journal"
+	"guild/internal/judging/sandbox"
+	"guild/internal/judging/sandbox/tiers"
+	"guild/verify"
 )
 
 // demoOptions are the flags of guild demo.
 type demoOptions struct {
 	asJSON   bool
-	Keep     string // directory for the nodes' files; a new temporary one when empty
+	Keep     string // directory for the nodes' files; a temporary one that is removed when empty
 	Examples string // directory with the bundles and the workers; looked for when empty
 }
 
@@ -36,65 +41,76 @@ type demoOptions struct {
 // chooses by itself.
 type hiring struct {
 	bundle    string
+	why       string // for people; "" if the one before it says so
 	providers []string
 }
 
-// demoHirings returns the jobs of the demo. Each provider gets some before the node chooses by experience.
+// demoHirings returns the jobs of the demo, in order.
 func demoHirings() []hiring {
 	return []hiring{
-		{"brackets", []string{"able"}},
-		{"close-elements", []string{"sloppy", "able"}},
-		{"valid-date", []string{"cheat", "able"}},
-		{"ledger", []string{"silent", "able"}},
-		{"top-words", []string{"sloppy", "cheat", "able"}},
-		{"spans", []string{"cheat", "able"}},
-		{"brackets", nil},
+		{"brackets", "a small task, for two strangers", []string{"cheat"}},
+		{"brackets", "", []string{"able"}},
+		{"valid-date", "16 tests, and whoever is accepted first", []string{"silent", "sloppy", "cheat", "able"}},
+		{"close-elements", "now the node chooses whom to ask", nil},
 	}
 }
 
 func demoProviders() []string { return []string{"able", "sloppy", "cheat", "silent"} }
 
-func demoTasks() []string { return []string{"python", "shell", "go"} }
-
 // demo is one run: a customer node in this process, and four providers in processes of their own.
 type demo struct {
 	o        demoOptions
-	out      io.Writer
+	story    *story
 	dir      string
 	examples string
 	keys     map[string]string // provider → npub
 	names    map[string]string // npub → provider
 	client   *control.Client
+	rows     []demoRow
 }
 
-// demoRow is one attempt in the closing table.
+// demoRow is one attempt, as --json prints it.
 type demoRow struct {
 	Provider string   `json:"provider"`
 	Bundle   string   `json:"bundle"`
 	Job      string   `json:"job"`
 	Happened string   `json:"happened"`
 	Verdict  string   `json:"verdict,omitempty"`
-	Before   *float64 `json:"trust_before"`
-	After    *float64 `json:"trust_after"`
+	Careless string   `json:"careless,omitempty"` // what plain pytest says of the same files, if it says something else
+	Before   *float64 `json:"trust_before"`       // BeforeMicro in decimal form, deprecated
+	After    *float64 `json:"trust_after"`        // deprecated, too
 	Receipt  string   `json:"receipt,omitempty"`
+	Verified bool     `json:"verified"` // the receipt was exported, and every check of it holds
+
+	BeforeMicro *guild.Trust `json:"trust_before_micro"`
+	AfterMicro  *guild.Trust `json:"trust_after_micro"`
 }
 
-// runDemo runs the whole loop on this machine and prints the results.
-func runDemo(ctx context.Context, o demoOptions, out io.Writer) error {
-	d := &demo{o: o, out: out, keys: map[string]string{}, names: map[string]string{}}
+// runDemo runs the whole loop on this machine and tells it as it goes.
+func (p *program) runDemo(ctx context.Context, o demoOptions) (err error) {
+	d := &demo{o: o, keys: map[string]string{}, names: map[string]string{}, story: newStory(p, o.asJSON)}
 	if err := d.prepare(); err != nil {
 		return err
 	}
+	if o.Keep == "" {
+		defer func() { err = errors.Join(err, os.RemoveAll(d.dir)) }()
+	}
+	defer d.story.rest()
+	d.story.say("guild demo: four strangers, and work that is judged before it is accepted")
+	d.story.turn("the nodes start")
 	stop, relay, err := d.startCustomer(ctx)
 	if err != nil {
 		return err
 	}
-	rows, err := d.run(ctx, relay)
-	err = errors.Join(err, stop())
-	if err != nil {
+	if err := errors.Join(d.run(ctx, relay), stop()); err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	return d.report(rows)
+	d.story.rest()
+	if o.asJSON {
+		return cli.PrintJSON(p.out, d.rows)
+	}
+	d.tellNext()
+	return nil
 }
 
 func (d *demo) prepare() (err error) {
@@ -103,7 +119,7 @@ func (d *demo) prepare() (err error) {
 	}
 	if d.dir = d.o.Keep; d.dir == "" {
 		d.dir, err = os.MkdirTemp("", "guild-demo-")
-	} else {
+	} else if d.dir, err = filepath.Abs(d.dir); err == nil {
 		err = os.MkdirAll(d.dir, 0o700)
 	}
 	if err != nil {
@@ -150,7 +166,7 @@ func (d *demo) startCustomer(ctx context.Context) (stop func() error, relay stri
 		return nil, "", err
 	}
 	c.Relay.Addr = "127.0.0.1:0"
-	c.Timeouts.Silence, c.Timeouts.Result = 8*time.Second, 15*time.Second
+	c.Timeouts.Silence, c.Timeouts.Result = 6*time.Second, 8*time.Second
 	id, err := key.Load(c.Paths.Data, nil, func(string) string { return "" })
 	if err != nil {
 		return nil, "", err
@@ -164,39 +180,26 @@ func (d *demo) startCustomer(ctx context.Context) (stop func() error, relay stri
 	return stop, status.Local, err
 }
 
-func (d *demo) run(ctx context.Context, relay string) (rows []demoRow, err error) {
-	fmt.Fprintf(d.progress(), "one relay at %s, one customer, four providers\n", relay)
+func (d *demo) run(ctx context.Context, relay string) error {
 	// The kernel tells the providers to end when the thread ends that started them, so it is kept.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for _, name := range demoProviders() {
 		p, err := d.startProvider(ctx, name, relay)
 		if err != nil {
-			return nil, fmt.Errorf("start %s: %w", name, err)
+			return fmt.Errorf("start %s: %w", name, err)
 		}
 		defer stopProvider(p)
 	}
 	if err := d.meet(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	for _, h := range demoHirings() {
-		job, err := d.hire(ctx, h)
-		if err != nil {
-			return nil, fmt.Errorf("hire for %s: %w", h.bundle, err)
-		}
-		for _, a := range job.Attempts {
-			rows = append(rows, d.row(h.bundle, job, a))
+		if err := d.hire(ctx, h); err != nil {
+			return fmt.Errorf("hire for %s: %w", h.bundle, err)
 		}
 	}
-	return rows, nil
-}
-
-// progress returns the writer for progress: with --json standard error, so that only the table is on standard output.
-func (d *demo) progress() io.Writer {
-	if d.o.asJSON {
-		return os.Stderr
-	}
-	return d.out
+	return d.verifyReceipt(ctx)
 }
 
 func (d *demo) startProvider(ctx context.Context, name, relay string) (*exec.Cmd, error) {
@@ -204,10 +207,11 @@ func (d *demo) startProvider(ctx context.Context, name, relay string) (*exec.Cmd
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"work", "--home", d.home(name), "--relay", relay, "--name", name, "--exec", filepath.Join(d.examples, "workers", name)}
-	for _, task := range demoTasks() {
-		args = append(args, "--task", task)
+	worker := filepath.Join(d.examples, "workers", name)
+	if name == "cheat" {
+		worker += " nut-example-brackets" // that task it does properly
 	}
+	args := []string{"work", "--untried", "--home", d.home(name), "--relay", relay, "--name", name, "--task", "python", "--exec", worker}
 	cmd := exec.Command(self, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	log, err := os.Create(filepath.Join(d.home(name), "log"))
@@ -230,7 +234,7 @@ func stopProvider(p *exec.Cmd) {
 func (d *demo) meet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	want := len(demoProviders()) * len(demoTasks())
+	want := len(demoProviders())
 	for tick := time.Tick(100 * time.Millisecond); ; {
 		known, err := control.Providers.Call(ctx, d.client)
 		if err != nil {
@@ -247,10 +251,11 @@ func (d *demo) meet(ctx context.Context) error {
 	}
 }
 
-func (d *demo) hire(ctx context.Context, h hiring) (control.Job, error) {
+// hire has one task done, and tells about each provider that was asked.
+func (d *demo) hire(ctx context.Context, h hiring) error {
 	bundle, _, err := packBundle(ctx, filepath.Join(d.examples, h.bundle), nil)
 	if err != nil {
-		return control.Job{}, err
+		return err
 	}
 	order := control.Hire{Timeout: (5 * time.Minute).Milliseconds()}
 	for _, name := range h.providers {
@@ -258,63 +263,149 @@ func (d *demo) hire(ctx context.Context, h hiring) (control.Job, error) {
 	}
 	job, err := d.client.Hire(ctx, bytes.NewReader(bundle), order)
 	if err != nil {
-		return control.Job{}, err
+		return err
 	}
-	whom := "whoever the node chooses"
-	if len(h.providers) > 0 {
-		whom = strings.Join(h.providers, ", then ")
+	d.story.rest()
+	if h.why != "" {
+		d.story.say("")
+		d.story.say(fmt.Sprintf("  %s: %s", h.bundle, h.why))
 	}
-	fmt.Fprintf(d.progress(), "\n%s: %s asked for %s\n", short(job.ID), h.bundle, whom)
-	return writeUpdates(d.client.Watch(ctx, job.ID), printEvents(d.progress(), "  "))
-}
-
-func (d *demo) row(bundle string, job control.Job, a control.Attempt) demoRow {
-	r := demoRow{
-		Provider: d.names[a.Npub], Bundle: bundle, Job: job.ID, Happened: a.State, Before: a.TrustFrom, After: a.TrustTo,
-		Receipt: a.Receipt,
-	}
-	if a.Verdict != nil {
-		r.Verdict = fmt.Sprintf("%s %d/%d", a.Verdict.Outcome, a.Verdict.Passed, a.Verdict.Expected)
-	} else if a.Reason != "" {
-		r.Happened += ": " + guild.Cut(a.Reason, 24)
-	}
-	return r
-}
-
-func (d *demo) report(rows []demoRow) error {
-	if d.o.asJSON {
-		return cli.PrintJSON(d.out, rows)
-	}
-	fmt.Fprintf(d.out, "\n%-8s %-15s %-20s %-14s %-12s %s\n", "PROVIDER", "BUNDLE", "WHAT HAPPENED", "VERDICT", "TRUST", "RECEIPT")
-	for _, r := range rows {
-		fmt.Fprintf(d.out, "%-8s %-15s %-20s %-14s %-12s %s\n", r.Provider, r.Bundle, r.Happened, dash(r.Verdict),
-			trustText(r.Before)+" → "+trustText(r.After), dash(r.Receipt))
-	}
-	last := rows[len(rows)-1]
-	home := d.home("customer")
-	_, err := fmt.Fprintf(d.out, `
-look further:
-  guild --home %[1]s job show %[2]s
-  guild --home %[1]s receipt show %[3]s
-  guild --home %[1]s replay show %[2]s
-  guild --home %[1]s journal ls
-  guild --home %[1]s market ls
-  guild --home %[1]s market why %[2]s
-  guild --home %[1]s trust history %[4]s
-`, home, short(last.Job), last.Receipt, cli.ShortNpub(d.keys["cheat"]))
+	asked := "" // the attempt that is under way
+	_, err = writeUpdates(d.client.Watch(ctx, job.ID), func(u control.Update) error {
+		over := u.Ended != nil || u.Attempt != "" && u.Attempt != asked && u.Event == "attempt.planned"
+		if over && asked != "" {
+			if err := d.tell(ctx, h.bundle, job.ID, asked, u.At); err != nil {
+				return err
+			}
+		}
+		if over {
+			asked = u.Attempt
+		}
+		if asked != "" && u.Ended == nil {
+			d.story.turn(fmt.Sprintf("%-9s %s", cmp.Or(d.names[u.Provider], "judge"), cli.Clean(u.Text)))
+		}
+		return nil
+	})
 	return err
 }
 
-func trustText(t *float64) string {
-	if t == nil {
-		return "–"
+// tell tells how an attempt has ended that was over at a time, in Unix ms.
+func (d *demo) tell(ctx context.Context, bundle, id, attempt string, at int64) error {
+	job, err := control.OneJob.Call(ctx, d.client, id)
+	if err != nil {
+		return err
 	}
-	return fmt.Sprintf("%.2f", *t)
+	i := slices.IndexFunc(job.Attempts, func(a control.Attempt) bool { return a.ID == attempt })
+	if i < 0 {
+		return fmt.Errorf("job %s has no attempt %s", short(id), short(attempt))
+	}
+	a := job.Attempts[i]
+	r := demoRow{
+		Provider: d.names[a.Npub], Bundle: bundle, Job: id, Happened: a.State, Before: a.TrustFrom, After: a.TrustTo, BeforeMicro: a.TrustFromMicro, AfterMicro: a.TrustToMicro, Receipt: a.Receipt,
+	}
+	text := "took the task and said nothing"
+	v := a.Verdict
+	switch {
+	case v != nil:
+		r.Verdict = fmt.Sprintf("%s %d/%d", v.Outcome, v.Passed, v.Expected)
+		text = fmt.Sprintf("%s: %d of %d tests passed%s", a.State, v.Passed, v.Expected, trustMoved(a))
+	case a.Reason != "":
+		r.Happened += ": " + guild.Cut(a.Reason, 24)
+	}
+	d.story.end(a.State == string(guild.Accepted), r.Provider, text, time.Duration(at-a.Planned)*time.Millisecond)
+	told := slices.ContainsFunc(d.rows, func(r demoRow) bool { return r.Careless != "" })
+	if r.Provider == "cheat" && a.State != string(guild.Accepted) && !told {
+		if r.Careless, err = d.judgeCarelessly(ctx, bundle, id, attempt); err != nil {
+			return err
+		}
+		d.story.say("            plain pytest says of the same files: " + r.Careless)
+		d.story.say("            (conftest.py among them has it report every test as passed;")
+		d.story.say("            guild's tests run where no delivered file is)")
+	}
+	d.rows = append(d.rows, r)
+	return nil
 }
 
-func dash(s string) string {
-	if s == "" {
-		return "–"
+// trustMoved says how the trust in an attempt's service has moved.
+func trustMoved(a control.Attempt) string {
+	switch {
+	case a.TrustTo == nil:
+		return "; it earns no trust"
+	case a.TrustFrom == nil:
+		return fmt.Sprintf("; trust %.2f", *a.TrustTo)
 	}
-	return s
+	return fmt.Sprintf("; trust %.2f → %.2f", *a.TrustFrom, *a.TrustTo)
+}
+
+// judgeCarelessly returns what pytest says of a delivery if the customer's tests simply run beside it. It runs in a
+// sandbox all the same.
+func (d *demo) judgeCarelessly(ctx context.Context, bundle, job, attempt string) (string, error) {
+	packed, err := control.Delivery.Call(ctx, d.client, job, attempt)
+	if err != nil {
+		return "", err
+	}
+	delivered := fetched{Attempt: attempt, Dir: filepath.Join(d.dir, "careless")}
+	if err := delivered.write(ctx, packed); err != nil {
+		return "", err
+	}
+	runner, _, err := tiers.Pick(ctx, "")
+	if err != nil {
+		return "", err
+	}
+	var said bytes.Buffer
+	_, err = runner.Run(ctx, sandbox.Spec{
+		Argv: []string{"/usr/bin/python3", "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"},
+		Env:  []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + sandbox.Home},
+		Copies: []sandbox.Copy{
+			{Host: delivered.Dir, Inside: sandbox.Workspace},
+			{Host: filepath.Join(d.examples, bundle, "tests"), Inside: sandbox.Workspace + "/tests"},
+		},
+	}, sandbox.IO{Stdout: &said, Stderr: io.Discard})
+	lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+	summary, _, _ := strings.Cut(lines[len(lines)-1], " in ")
+	return summary, err
+}
+
+// verifyReceipt exports the last receipt and checks it as anybody could.
+func (d *demo) verifyReceipt(ctx context.Context) error {
+	last := &d.rows[len(d.rows)-1]
+	packed, err := control.ReceiptExport.Call(ctx, d.client, last.Receipt, "false")
+	if err != nil {
+		return err
+	}
+	report, err := verify.Archive(packed)
+	if err != nil {
+		return err
+	}
+	last.Verified = report.OK()
+	passed := 0
+	for _, c := range report.Checks {
+		if c.State == verify.Passed {
+			passed++
+		}
+	}
+	if !last.Verified {
+		return fmt.Errorf("receipt %s does not hold", last.Receipt)
+	}
+	d.story.say("")
+	d.story.say(fmt.Sprintf("  receipt   %s holds: %s passed offline, as for anybody", last.Receipt, cli.Count(passed, "check", "checks")))
+	return nil
+}
+
+// tellNext names two commands to go on with, as this program was called.
+func (d *demo) tellNext() {
+	guild := os.Args[0]
+	next := [2][2]string{
+		{guild + " demo --keep demo", "the same, and keeps the nodes to look at"},
+		{guild + " judge doctor", "attacks this machine's sandbox"},
+	}
+	if d.o.Keep != "" {
+		job, home := short(d.rows[len(d.rows)-2].Job), guild+" --home "+filepath.Join(d.o.Keep, "customer")
+		next = [2][2]string{{home + " judge explain " + job, ""}, {home + " job diff " + job, ""}}
+	}
+	d.story.say("")
+	d.story.say("go on with")
+	for _, n := range next {
+		line(d.story.out, "%s", strings.TrimRight(fmt.Sprintf("  %-28s %s", n[0], n[1]), " ")) // uncut, to be copied
+	}
 }

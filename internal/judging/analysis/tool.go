@@ -52,9 +52,10 @@ type order struct {
 
 // ask runs one tool in its own sandbox.
 func (a *Analyst) ask(ctx context.Context, j job, f files) answer {
-	if j.tool == Mypy && a.Warm {
+	switch {
+	case a.Warm && (j.tool == Mypy || j.tool == Pylint):
 		j.source += "\n\nahead()\n"
-	} else if j.tool == Mypy {
+	case j.tool == Mypy:
 		a.useCache(ctx, &j)
 	}
 	spec := a.spec(j)

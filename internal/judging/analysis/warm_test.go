@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"guild"
 	"guild/internal/judging/sandbox/namespaces"
 )
 
@@ -34,7 +35,7 @@ func TestWarmTools(t *testing.T) {
 	}
 }
 
-func TestMypyAhead(t *testing.T) {
+func TestPreparedTools(t *testing.T) {
 	warm := &namespaces.Runner{}
 	defer warm.Close()
 	if caps := warm.Probe(t.Context()); !caps.Usable || !caps.Forks {
@@ -48,21 +49,23 @@ func TestMypyAhead(t *testing.T) {
 		"not installed":   "import numpy\nimport other\n\nx: int = other.y\n",
 		"type is unknown": "x = []\n\n\ndef f():\n    return x\n",
 	} {
-		said := map[bool]answer{}
-		for _, ahead := range []bool{false, true} {
-			a := &Analyst{Runner: warm, Warm: ahead}
-			s := Subject{Delivery: delivery(t, map[string]string{"a.py": source, "b/c.py": "import a\n\nprint(a)\n"})}
-			f, err := survey(s.Delivery)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := a.ask(t.Context(), job{tool: Mypy, source: mypySource, order: order{Files: f.inside()}}, f)
-			got.usage = said[false].usage
-			said[ahead] = got
+		s := Subject{Delivery: delivery(t, map[string]string{"a.py": source, "b/c.py": "import a\n\nprint(a)\n"})}
+		f, err := survey(s.Delivery)
+		if err != nil {
+			t.Fatal(err)
 		}
-		said[false] = answer{Version: said[false].Version, Count: said[false].Count, Findings: said[false].Findings, unknown: said[false].unknown, usage: said[true].usage}
-		if !reflect.DeepEqual(said[false], said[true]) {
-			t.Errorf("%s: ahead %+v\nelse %+v", name, said[true], said[false])
+		for _, tool := range []job{{tool: Mypy, source: mypySource}, {tool: Pylint, source: pylintSource}} {
+			tool.order.Files = f.inside()
+			said := map[bool]answer{}
+			for _, ahead := range []bool{false, true} {
+				a := &Analyst{Runner: warm, Warm: ahead}
+				got := a.ask(t.Context(), tool, f)
+				got.usage, got.Stale = guild.Usage{}, false
+				said[ahead] = got
+			}
+			if !reflect.DeepEqual(said[false], said[true]) {
+				t.Errorf("%s, %s: ahead %+v\nelse %+v", tool.tool, name, said[true], said[false])
+			}
 		}
 	}
 }

@@ -110,7 +110,7 @@ func (r *replay) reset() {
 		r.queues[k] = append(r.queues[k], x)
 	}
 	clear(r.open)
-	r.held, r.early = nil, nil
+	r.held, r.early, r.asks = nil, nil, 0
 }
 
 // again lets a test run once more in the same process: what was asked in it is answered again, with new numbers.

@@ -26,6 +26,7 @@ type rounds struct {
 	renews    bool // the examiner evaluates the tests anew for each round
 	disturbed bool // something was tried since the process, or the round of one that renews, began
 	spent     bool // a trial that needs a round of its own was made in it
+	began     bool // a test has begun in it
 }
 
 // underway is a test that has begun.
@@ -84,7 +85,10 @@ func (x *Examination) Rounds(run int, conn io.ReadWriter, goes func()) error {
 
 // more begins a round in which all is evaluated anew, if there is something to try.
 func (in *rounds) more() bool {
-	in.renews, in.spent, in.disturbed = true, false, false
+	if in.renews && !in.began {
+		return false // nor would one in another round
+	}
+	in.renews, in.began, in.spent, in.disturbed = true, false, false, false
 	in.running = nil
 	in.r.reset()
 	in.r.trial, in.r.strayed = trial{}, false
@@ -97,6 +101,7 @@ func (in *rounds) begin(id string) bool {
 		return false
 	}
 	in.pause()
+	in.began = true
 	s := in.r.script
 	u := underway{index: -1}
 	if index, there := s.index[id]; there {

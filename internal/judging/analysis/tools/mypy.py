@@ -25,7 +25,7 @@ CACHING = ["--cache-dir=" + CACHE, "--sqlite-cache"]
 ARGUMENTS = ["--config-file=", "--ignore-missing-imports", "--local-partial-types", "--show-absolute-path",
              "--explicit-package-bases", "--namespace-packages", "--no-error-summary", "--hide-error-context",
              "--no-color-output", "--no-pretty", "--show-error-codes", "--follow-imports=silent",
-             "--python-executable=" + sys.executable]
+             "--no-site-packages"]  # to read the types of a package that is imported, such as pytest, takes many seconds
 LINE = re.compile(r"^(.+?):(\d+): (error|note): (.*?)(?:  \[([\w-]+)\])?$")
 COMMON = "import collections, dataclasses, datetime, enum, functools, itertools, json, math, os, pathlib, random, re, " \
          "string, sys, threading, time, typing"

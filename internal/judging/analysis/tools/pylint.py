@@ -1,4 +1,5 @@
 """Pylint with its own defaults, whatever a delivery says: no configuration, no plugins, no silencing comments."""
+import gc
 import importlib
 import pkgutil
 import tempfile
@@ -8,6 +9,7 @@ tempfile.tempdir = "/tmp"  # pylint asks while it is imported, which may be wher
 try:
     import pylint
     import pylint.checkers
+    import pylint.extensions
     import pylint.lint
     import pylint.reporters
 
@@ -22,6 +24,26 @@ GRADE = "max(0, 0 if fatal else 10 - 10 * (5 * error + warning + refactor + conv
 UNCOUNTED = "missing-module-docstring,missing-class-docstring,missing-function-docstring,missing-final-newline,trailing-newlines"
 ARGUMENTS = ["--rcfile=" + os.devnull, "--load-plugins=", "--jobs=1", "--persistent=n", "--reports=n", "--score=y",
              "--evaluation=" + GRADE, "--disable=import-error,no-name-in-module," + UNCOUNTED, "--unsafe-load-any-extension=n"]
+warm = []  # pylint's linter, once it knows its checkers and options
+
+
+def ahead():
+    """Makes a linter, so that a fork of this interpreter need not: to make one takes longer than to lint a short file."""
+    if pylint is not None:
+        warm.append(lint([pylint.extensions.__file__], pylint.reporters.CollectingReporter()))
+        gc.collect()
+        gc.freeze()
+
+
+def lint(files, reporter):
+    """The linter that has read the files, and told the reporter what it complains about."""
+    if not warm:
+        return pylint.lint.Run(ARGUMENTS + files, reporter=reporter, exit=False).linter
+    linter = warm[0]
+    linter.set_reporter(reporter)
+    linter.check(files)
+    linter.generate_reports()
+    return linter
 
 
 def unsilence(path):
@@ -42,7 +64,7 @@ def read(order):
     os.environ["PYLINTHOME"] = "/tmp"
     sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")
     reporter = pylint.reporters.CollectingReporter()
-    linter = pylint.lint.Run(ARGUMENTS + order["files"], reporter=reporter, exit=False).linter
+    linter = lint(order["files"], reporter)
     weight = {"fatal": "medium", "error": "medium", "warning": "low"}
     found = [finding(m.msg_id, weight.get(m.category, "low"), m.path, m.line, m.msg) for m in reporter.messages]
     found.sort(key=lambda f: (("high", "medium", "low").index(f["severity"]), f["file"], f["line"]))

@@ -8,11 +8,15 @@ const { NAME, UNASKED, stub } = require("./examiner.cjs");
 // VALUE stands in a title for a text of the submission's.
 const VALUE = "\ue000";
 
+// MOST limits the uses of one test: a loop of its may end only with what the submission answers.
+const MOST = 100000;
+
 // Blank takes the place of a Link. With nothing, modules are there and empty.
 class Blank {
   constructor(root, report, nothing) {
     Object.assign(this, { root, report, nothing });
     this.isBlank = true;
+    this.uses = 0;
     this.used = false; // whether the running test, or the file before its tests, did something with the submission
     const value = this.object((key) => key === "name" ? VALUE : value);
     // The two are of different types, so that a test of the type cannot fail in the same way with both.
@@ -23,6 +27,7 @@ class Blank {
   object(get, target = function () {}) {
     const use = (answer) => {
       this.used = true;
+      if (++this.uses > MOST) throw new Error("without the submission, this does not end");
       return answer;
     };
     const object = new Proxy(target, {
@@ -36,7 +41,7 @@ class Blank {
           case Symbol.asyncIterator: return use(async function* () {});
           case Symbol.hasInstance: return () => use(false);
         }
-        if (this.running) this.used = true;
+        if (this.running) use();
         return UNASKED.has(key) || typeof key === "symbol" ? undefined : get(key);
       },
       apply: () => use(object),
@@ -72,6 +77,7 @@ class Blank {
     if (this.used) this.above = true;
     this.running = true;
     this.used = false;
+    this.uses = 0;
   }
 
   end(id) {
