@@ -96,8 +96,11 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 		return result, compare(o.against, v)
 	}
 	err = judgedError(v, person)
-	if _, missing := os.Stat(filepath.Join(hearing.Delivery, "artifacts")); err != nil && missing != nil {
-		err = cli.WithHint(err, "what was made belongs into "+filepath.Join(delivery, "artifacts"))
+	artifacts := filepath.Join(delivery, nutshell.ArtifactsDir)
+	if info, gone := os.Stat(delivery); err != nil && gone == nil && info.IsDir() {
+		if _, missing := os.Stat(artifacts); missing != nil {
+			err = cli.WithHint(err, "what was made belongs into "+artifacts)
+		}
 	}
 	return result, err
 }

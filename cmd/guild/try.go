@@ -60,8 +60,8 @@ A service is announced once its worker has passed a try; guild work and guild up
 so otherwise. A worker with another command, variables, mounts or network is another
 worker. --keep leaves the delivery, REPLAY.jsonl and RECEIPT.json in a directory.
 
-Exit codes: 0 the delivery was accepted, 1 it was not or nothing was delivered, 2
-wrong usage, 5 SECURITY_VIOLATION, 6 a person must decide.`,
+Exit codes: 0 the delivery was accepted, 1 nothing was delivered or judged, 2 wrong
+usage, 5 SECURITY_VIOLATION, 6 a person must decide, 7 it was rejected.`,
 		Example: "  guild work try --task python --exec ./agent/solve.sh\n" +
 			"  guild work try --task code-review --exec ./review.sh ./my-task\n" +
 			"  guild work try python --keep ./tried\n  guild work try python --json | jq .outcome",
@@ -126,6 +126,7 @@ func (p *program) runTry(ctx context.Context, o tryOptions, args []string, given
 		if failed := cli.PrintJSON(p.out, out); failed != nil {
 			return failed
 		}
+		return cli.Answered(err)
 	}
 	return err
 }

@@ -44,6 +44,14 @@ type answeredError struct{ error }
 
 func (e answeredError) Unwrap() error { return e.error }
 
+// Answered marks the error of a verb that has printed its result as JSON, which stays the only value there.
+func Answered(err error) error {
+	if err == nil {
+		return nil
+	}
+	return answeredError{err}
+}
+
 // WithCode makes err end the program with an exit code.
 func WithCode(err error, code int) error { return codedError{err, code} }
 

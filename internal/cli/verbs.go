@@ -212,8 +212,8 @@ func Verb(cmd *cobra.Command, out io.Writer, run func(cmd *cobra.Command, args [
 		if failed := show(); failed != nil {
 			return failed
 		}
-		if err != nil && AsJSON(cmd) {
-			return answeredError{err}
+		if AsJSON(cmd) {
+			return Answered(err)
 		}
 		return err
 	}
