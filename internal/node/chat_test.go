@@ -27,7 +27,9 @@ type toolCall struct{ tool, arguments string }
 func scripted(t *testing.T, calls ...toolCall) (url string, told *[]string) {
 	told = &[]string{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var asked struct{ Messages []struct{ Role, Content string } }
+		var asked struct {
+			Messages []struct{ Role, Content string }
+		}
 		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
