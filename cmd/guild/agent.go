@@ -98,7 +98,7 @@ func (s *service) useLogin(preset agent.Preset) error {
 	case s.Unsandboxed:
 		return errors.New("--agent-login is for an agent in a sandbox; an unsandboxed one reads its login anyway")
 	case s.Network != string(work.NetworkFull):
-		return cli.WithHint(errors.New("an agent with its own login speaks to its maker by itself, so it needs --network full"),
+		return cli.WithHint(errors.New("an agent with its own login speaks to its maker by itself, so it needs --network"),
 			"safer: leave --agent-login out and set "+preset.API.KeyEnv)
 	}
 	home, err := os.UserHomeDir()

@@ -78,7 +78,7 @@ writes and lists files, runs commands in a sandbox without network, and finishes
 (docs/SESSIONS.md). The key stays in this process, and each step is shown and
 recorded.
 
-The command has no network, or all of it with --network full; a list of hosts is
+The command has no network, or all of it with --network; a list of hosts is
 not offered. Conditions for customers, such as the least bid, proof of
 work and rates, are in the configuration: [work] for every service,
 [services.NAME] for services with their own, all of which guild up offers. The

@@ -297,7 +297,7 @@ func (e *NoProxyError) Error() string {
 
 // Hint returns what to do instead.
 func (*NoProxyError) Hint() string {
-	return "guild judge doctor says what a better one needs; with --network full the agent reaches the proxy, and everything else, too"
+	return "guild judge doctor says what a better one needs; with --network the agent reaches the proxy, and everything else, too"
 }
 
 // mounts returns the host paths that a worker can read: the configured directories, and that of its program. If the

@@ -130,7 +130,7 @@ func tree(program string) string {
 	}
 	above := filepath.Dir(filepath.Dir(program))
 	for _, mark := range []string{"pyvenv.cfg", "include", "lib/node_modules"} {
-		if _, err := os.Stat(filepath.Join(above, mark)); err == nil && filepath.Base(above) != ".local" {
+		if _, err := os.Stat(filepath.Join(above, mark)); err == nil && filepath.Base(above) != ".local" && above != "/" {
 			return above
 		}
 	}
@@ -151,11 +151,17 @@ func modules(script string) string {
 func (p Preset) found(command, program string, places ...string) Found {
 	f := Found{Command: strings.ReplaceAll(p.script, "PROGRAM", command), Program: program}
 	for _, place := range places {
-		if place != "/usr" && !strings.HasPrefix(place, "/usr/") && !slices.Contains(f.Mounts, place) {
+		if !ofSystem(place) && !slices.Contains(f.Mounts, place) {
 			f.Mounts = append(f.Mounts, place)
 		}
 	}
 	return f
+}
+
+// ofSystem reports whether a place is in the directories that every sandbox has.
+func ofSystem(place string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(place, "/"), "/")
+	return slices.Contains([]string{"usr", "bin", "sbin"}, first) || strings.HasPrefix(first, "lib")
 }
 
 // readHead returns the beginning of a file.

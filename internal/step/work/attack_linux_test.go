@@ -3,11 +3,9 @@ package work
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,16 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"guild/internal/hand/model"
 	"guild/internal/judging/sandbox"
 	"guild/internal/judging/sandbox/namespaces"
 	"guild/nutshell"
 	"guild/nutshell/vault"
 	"guild/replay/session"
 )
-
-// ownersKey is what the attacks are after.
-const ownersKey = "sk-ant-owner-7Qx42LmZt4Rb8Vn1"
 
 // attack is what an agent does that follows the orders in a customer's text. The script finds the key in $KEY, if it can be
 // found at all.
@@ -149,22 +143,6 @@ func newOutside(t *testing.T) *outside {
 	}()
 	o.web, o.dns = l.Addr().(*net.TCPAddr).Port, u.LocalAddr().(*net.UDPAddr).Port
 	return o
-}
-
-// api is an API that repeats the key of a request if it is asked to.
-func api(t *testing.T) *model.API {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		body, _ := io.ReadAll(r.Body)
-		if bytes.Contains(body, []byte("repeat")) {
-			fmt.Fprintf(w, `{"you":%q}`, r.Header.Get("X-Api-Key"))
-			return
-		}
-		io.WriteString(w, `{"content":[],"usage":{"input_tokens":1,"output_tokens":1}}`)
-	}))
-	t.Cleanup(s.Close)
-	return &model.API{URL: s.URL + "/v1", Key: vault.NewSecret([]byte(ownersKey)), Header: "X-Api-Key"}
 }
 
 // left is everything that a run let out.
