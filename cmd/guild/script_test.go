@@ -47,14 +47,16 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Setenv("SOLVER", solver) // of benchmarks
-			examples, err := filepath.Abs("../../examples")
-			e.Setenv("EXAMPLES", examples)
-			if err != nil {
-				return err
+			for name, dir := range map[string]string{
+				"EXAMPLES": "../../examples", "DOCS": "../../docs",
+				"AGENTS": "../../.cache/agents/node_modules", // scripts/needs installs them
+			} {
+				if dir, err = filepath.Abs(dir); err != nil {
+					return err
+				}
+				e.Setenv(name, dir)
 			}
-			agents, err := filepath.Abs("../../.cache/agents/node_modules")
-			e.Setenv("AGENTS", agents) // scripts/needs installs them
-			return err
+			return nil
 		},
 	})
 }

@@ -26,14 +26,14 @@ import (
 	"guild/internal/step/work"
 )
 
-// examples has a packed bundle for each language: brackets, spans and top-words of the examples directory, which
+// examples has a packed bundle for each language: brackets, durations, spans and top-words of the examples directory, which
 // TestShippedExamplesAreThoseOfTheDirectory writes with -update.
 //
 //go:embed tries/*.nut
 var examples embed.FS
 
 // exampleTasks lists the tasks that an example is shipped for.
-func exampleTasks() []string { return []string{"python", "go", "shell"} }
+func exampleTasks() []string { return []string{"python", "javascript", "go", "shell"} }
 
 // tryOptions are the flags of work try.
 type tryOptions struct {
@@ -54,7 +54,7 @@ Nothing is announced or recorded, and no relay, node or identity is needed.
 The worker is that of SERVICE in the configuration, or the flags describe it, as for
 guild work. BUNDLE is a directory or a .nut file; for a typed job it is a request in
 JSON. Without one, a shipped example is used: there is one for each of the tasks
-python, go and shell, which can also be named.
+python, javascript, go and shell, which can also be named.
 
 A service is announced once its worker has passed a try; guild work and guild up say
 so otherwise. A worker with another command, variables, mounts or network is another

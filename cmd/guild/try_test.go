@@ -10,7 +10,7 @@ import (
 )
 
 func TestShippedExamplesAreThoseOfTheDirectory(t *testing.T) {
-	for task, dir := range map[string]string{"python": "brackets", "go": "spans", "shell": "top-words"} {
+	for task, dir := range map[string]string{"python": "brackets", "javascript": "durations", "go": "spans", "shell": "top-words"} {
 		packed, _, err := packBundle(t.Context(), filepath.Join("../../examples", dir), nil)
 		if err != nil {
 			t.Fatal(err)

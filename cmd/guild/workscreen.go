@@ -204,14 +204,15 @@ func (s *workScreen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		s.columns, s.rows = msg.Width, msg.Height
 	case tea.KeyPressMsg:
-		if k := msg.String(); k == "ctrl+c" || k == "q" {
-			if s.stopping {
-				s.killed = true
-				return s, tea.Quit
-			}
-			s.stopping = true
-			s.stop()
+		if msg.String() != "ctrl+c" {
+			break
 		}
+		if s.stopping {
+			s.killed = true
+			return s, tea.Quit
+		}
+		s.stopping = true
+		s.stop()
 	}
 	return s, nil
 }

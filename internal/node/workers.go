@@ -232,10 +232,13 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 // find returns a *MissingError if the program of a command will not be found where it runs.
 func find(ctx context.Context, w Worker, x work.Exec) error {
 	found, err := x.Find(ctx)
-	if err == nil && !found {
-		err = &MissingError{w.Command}
+	if err != nil {
+		return fmt.Errorf("look for the program of the command %.200q: %w", w.Command, err)
 	}
-	return err
+	if !found {
+		return &MissingError{w.Command}
+	}
+	return nil
 }
 
 // MissingError reports that the program of a command is not found where it runs.

@@ -11,8 +11,11 @@
 package sandbox
 
 import (
+	"bytes"
 	"cmp"
+	"compress/zlib"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -179,8 +182,22 @@ type Program struct {
 	Setup string
 }
 
-// Source returns the whole program, for python3 -c.
-func (p *Program) Source() string { return p.Setup + "\n\nmain()\n" }
+// maxPlain is the longest program that is passed as it is, in bytes. Linux takes arguments of 128 KiB.
+const maxPlain = 96 << 10
+
+// Source returns the whole program, for python3 -c. A long one is compressed.
+func (p *Program) Source() string {
+	plain := p.Setup + "\n\nmain()\n"
+	if len(plain) <= maxPlain {
+		return plain
+	}
+	var packed bytes.Buffer
+	w := zlib.NewWriter(&packed) // writing to memory does not fail
+	w.Write([]byte(plain))
+	w.Close()
+	return "import base64, zlib\nexec(compile(zlib.decompress(base64.b64decode('" + base64.StdEncoding.EncodeToString(packed.Bytes()) +
+		"')), '<string>', 'exec'))\n"
+}
 
 // Spec describes one run.
 type Spec struct {
