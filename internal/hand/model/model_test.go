@@ -326,9 +326,9 @@ func TestErrorsCostNothing(t *testing.T) {
 	status := http.StatusTooManyRequests
 	j := job(t, endpoint(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
-		io.WriteString(w, `{"error":{"message":"Incorrect API key provided: sk-owner-********cdef"}}`)
+		io.WriteString(w, `{"error":{"message":"Incorrect API key provided: sk-owner-********cdef; you sent `+key+`"}}`)
 	}))
-	if text, err := ask(t, j, "/messages", `{"max_tokens":5000}`); err != nil || !strings.Contains(text, "Incorrect") {
+	if text, err := ask(t, j, "/messages", `{"max_tokens":5000}`); err != nil || !strings.Contains(text, "Incorrect") || strings.Contains(text, key) {
 		t.Errorf("%v %q", err, text)
 	}
 	status = http.StatusUnauthorized
