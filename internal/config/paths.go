@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 )
 
 // Paths holds the locations of the node's files. Without a home they follow the XDG base directories; with one (--home,
@@ -61,7 +61,7 @@ func locateXDG(getenv func(string) string) (Paths, error) {
 	} {
 		base := getenv(d.variable)
 		if !filepath.IsAbs(base) { // the XDG specification says to ignore a relative path
-			base = filepath.Join(getenv("HOME"), d.underHome)
+			base = filepath.Join(cmp.Or(getenv("HOME"), getenv("USERPROFILE")), d.underHome) // the latter is Windows' HOME
 		}
 		if !filepath.IsAbs(base) {
 			return Paths{}, fmt.Errorf("neither HOME nor %s is set", d.variable)
@@ -130,8 +130,7 @@ func private(dir string) error {
 	if err != nil {
 		return err
 	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if info.Mode().Type() != fs.ModeDir || !ok || int(owner.Uid) != os.Getuid() {
+	if info.Mode().Type() != fs.ModeDir || !owned(info) {
 		return fmt.Errorf("%s is not a directory of ours", dir)
 	}
 	if info.Mode().Perm()&0o077 == 0 {
