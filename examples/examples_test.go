@@ -60,7 +60,7 @@ func TestBundlesMatchManifests(t *testing.T) {
 			t.Errorf("%s: id %q, type %q", name, m.ID, m.Type)
 		}
 		seen[m.ID] = true
-		if !slices.Contains([]string{"python", "go", "shell"}, m.Extensions.Guild.Task) {
+		if !slices.Contains([]string{"python", "javascript", "go", "shell"}, m.Extensions.Guild.Task) {
 			t.Errorf("%s: task %q", name, m.Extensions.Guild.Task)
 		}
 		for _, file := range append(m.Acceptance.Scripts, m.Acceptance.File, m.Context.Requirements) {

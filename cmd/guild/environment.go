@@ -30,7 +30,7 @@ These override a key of the config file. Lists are separated by commas.
 	}
 	b.WriteString(`
 A command that runs for "guild work" sees none of them, but GUILD_BUNDLE,
-GUILD_DELIVERY, GUILD_JOB, GUILD_TRACE and, where inputs or credentials came along,
-GUILD_INPUTS and GUILD_VAULT.`)
+GUILD_DELIVERY, GUILD_JOB, GUILD_TRACE and, where inputs, advice or credentials came
+along, GUILD_INPUTS, GUILD_HINTS (with others: guild work --help) and GUILD_VAULT.`)
 	return &cobra.Command{Use: "environment", Short: "Environment variables that guild reads", Long: b.String()}
 }

@@ -80,34 +80,11 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	if err != nil {
 		return nil, err
 	}
-	hearing := judge.Case{Hidden: hidden, Whole: func(e judge.Evidence) { whole = e }}
-	if hearing.Bundle, err = opened(ctx, bundle, scratch); err != nil {
-		return nil, err
-	}
-	if hearing.Delivery, err = opened(ctx, delivery, scratch); err != nil {
-		return nil, err
-	}
-	shown := &judge.Activity{Now: p.now}
-	hearing.Progress = shown.Note
-	j, err := p.openJudge(ctx, o.tier)
-	if err != nil {
-		return nil, err
-	}
-	defer j.Close()
-	if err := p.readyForTyped(ctx, j, hearing.Bundle, scratch); err != nil {
-		return nil, err
-	}
-	done := func() {}
-	if !o.quiet {
-		done = p.waiting(doing("judging", shown))
-	}
-	v, evidence, err := j.Hear(ctx, hearing)
-	done()
-	person, held := errors.AsType[*judge.PersonNeeded](err)
-	if errors.Is(err, exam.ErrUndecided) && !held {
+	v, evidence, person, err := p.hear(ctx, bundle, delivery, scratch, hidden, o, func(e judge.Evidence) { whole = e })
+	if errors.Is(err, exam.ErrUndecided) {
 		return p.undecidedResult(v, err), err
 	}
-	if err != nil && !held {
+	if err != nil {
 		return nil, err
 	}
 	kept := ""
@@ -122,6 +99,37 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 		return result, compare(o.against, v)
 	}
 	return result, judgedError(v, person)
+}
+
+// hear judges a delivery. Packed bundles are unpacked below scratch. person says why a person must decide, if so.
+func (p *program) hear(ctx context.Context, bundle, delivery, scratch, hidden string, o judgeOptions, whole func(judge.Evidence)) (v guild.Verdict, evidence judge.Evidence, person *judge.PersonNeeded, err error) {
+	hearing := judge.Case{Hidden: hidden, Whole: whole}
+	if hearing.Bundle, err = opened(ctx, bundle, scratch); err != nil {
+		return v, nil, nil, err
+	}
+	if hearing.Delivery, err = opened(ctx, delivery, scratch); err != nil {
+		return v, nil, nil, err
+	}
+	shown := &judge.Activity{Now: p.now}
+	hearing.Progress = shown.Note
+	j, err := p.openJudge(ctx, o.tier)
+	if err != nil {
+		return v, nil, nil, err
+	}
+	defer j.Close()
+	if err := p.readyForTyped(ctx, j, hearing.Bundle, scratch); err != nil {
+		return v, nil, nil, err
+	}
+	done := func() {}
+	if !o.quiet {
+		done = p.waiting(doing("judging", shown))
+	}
+	v, evidence, err = j.Hear(ctx, hearing)
+	done()
+	if person, held := errors.AsType[*judge.PersonNeeded](err); held {
+		return v, evidence, person, nil
+	}
+	return v, evidence, nil, err
 }
 
 // check checks the files that the flags name, before anything is judged.

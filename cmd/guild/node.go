@@ -29,7 +29,8 @@ type nodeOptions struct {
 	Services []service    // offered to others; none for a customer
 	Log      *slog.Logger // of the node
 	Meet     bool         // new providers are tried by itself
-	Ready    io.Writer    // gets one line when the node listens
+	Ready    io.Writer    // gets one line when the node listens; may be nil
+	Events   *workEvents  // gets what happens to the services, and that the node listens; may be nil
 }
 
 // nodeConfig makes the node's configuration from that of the person.
@@ -72,6 +73,10 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 		n.Ready = func(r node.Ready) {
 			fmt.Fprintf(o.Ready, "ready  %s  %s\n", nip19.EncodeNpub(r.PubKey), strings.Join(r.Relays, " "))
 		}
+	}
+	if events := o.Events; events != nil {
+		n.Appended, n.Watch = events.entry, events.happened
+		n.Ready = func(r node.Ready) { events.ready(r, time.Now()) }
 	}
 	return n, nil
 }

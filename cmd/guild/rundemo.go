@@ -208,7 +208,7 @@ func (d *demo) startProvider(ctx context.Context, name, relay string) (*exec.Cmd
 	if name == "cheat" {
 		worker += " nut-example-brackets" // that task it does properly
 	}
-	args := []string{"work", "--home", d.home(name), "--relay", relay, "--name", name, "--task", "python", "--exec", worker}
+	args := []string{"work", "--untried", "--home", d.home(name), "--relay", relay, "--name", name, "--task", "python", "--exec", worker}
 	cmd := exec.Command(self, args...)
 	cmd.SysProcAttr = new(syscall.SysProcAttr)
 	sandbox.EndWithParent(cmd.SysProcAttr, syscall.SIGTERM)

@@ -15,7 +15,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files and the cmp sections of the scripts")
 
 func TestMain(m *testing.M) {
-	testscript.Main(waiting{m}, map[string]func(){"guild": main, "mortal": mortal, "announce": announce})
+	testscript.Main(waiting{m}, map[string]func(){"guild": main, "mortal": mortal, "announce": announce, "modelstub": modelstub})
 }
 
 // waiting runs more tests at once than there are processors, because they mostly wait for nodes, retries and deadlines.
@@ -41,14 +41,22 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_RUNTIME_DIR", e.WorkDir+"/run")
 			e.Setenv("TZ", "UTC")
 			e.Setenv("GORACE", hasty)
+			e.Setenv("GUILD_WORK_UNTRIED", "true") // try.txtar tells what a try is for
 			solver, err := filepath.Abs("../../internal/judging/suite/testdata/solver.py")
 			if err != nil {
 				return err
 			}
 			e.Setenv("SOLVER", solver) // of benchmarks
-			examples, err := filepath.Abs("../../examples")
-			e.Setenv("EXAMPLES", examples)
-			return err
+			for name, dir := range map[string]string{
+				"EXAMPLES": "../../examples", "DOCS": "../../docs",
+				"AGENTS": "../../.cache/agents/node_modules", // scripts/needs installs them
+			} {
+				if dir, err = filepath.Abs(dir); err != nil {
+					return err
+				}
+				e.Setenv(name, dir)
+			}
+			return nil
 		},
 	})
 }

@@ -10,10 +10,13 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/journal"
+	"guild/internal/step/work"
 )
 
 type upOptions struct {
-	Relays []string // instead of the configured ones
+	Relays  []string // instead of the configured ones
+	Untried bool     // offer services whose worker passed no try
+	asJSON  bool
 }
 
 func (p *program) upCommand() *cobra.Command {
@@ -28,9 +31,14 @@ work ls lists them. Ctrl-C ends it gracefully; a second one at once. Nothing is
 lost either way.`,
 		Example: "  guild up\n  guild up --relay wss://relay.example.com",
 		Args:    cli.NoArgs(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runUp(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.asJSON = cli.AsJSON(cmd)
+			return p.runUp(cmd.Context(), o)
+		},
 	}
+	cli.JSONFlag(cmd, "print what happens as JSON, one object on each line")
 	cmd.Flags().StringArrayVar(&o.Relays, "relay", nil, "relay to use instead of the configured ones (repeatable)")
+	cmd.Flags().BoolVar(&o.Untried, "untried", false, "announce services although their worker passed no try (guild work try)")
 	return cmd
 }
 
@@ -43,27 +51,70 @@ func (p *program) runUp(ctx context.Context, o upOptions) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	return p.serve(ctx, o.Relays, services, true)
+	return p.serve(ctx, serveOptions{Relays: o.Relays, Untried: o.Untried, Meet: true, JSON: o.asJSON}, services)
 }
 
-// serve runs a node with the given services until ctx ends. It may meet providers.
-func (p *program) serve(ctx context.Context, relays []string, services []service, meet bool) error {
+// serveOptions are the options of the verbs that run a node until they are interrupted.
+type serveOptions struct {
+	Relays  []string // instead of the configured ones
+	Untried bool     // services are announced although their worker passed no try
+	Meet    bool     // new providers are tried by itself
+	JSON    bool     // what happens is printed as JSON
+}
+
+// serve runs a node with the given services until ctx ends.
+func (p *program) serve(ctx context.Context, o serveOptions, services []service) error {
 	c, err := p.config()
 	if err != nil {
 		return err
 	}
-	if len(relays) > 0 {
-		c.Relays = relays
+	if len(o.Relays) > 0 {
+		c.Relays = o.Relays
+	}
+	if !o.Untried && !c.Work.Untried {
+		markUntried(c, services)
 	}
 	id, err := p.identity(c)
 	if err != nil {
 		return err
 	}
-	err = runNode(ctx, c, id, nodeOptions{Meet: meet, Services: services, Log: p.logger(p.err), Ready: p.out})
+	err = p.serveShown(ctx, o, nodeOptions{Meet: o.Meet, Services: services}, func(ctx context.Context, n nodeOptions) error {
+		return runNode(ctx, c, id, n)
+	})
+	if untried, ok := errors.AsType[*work.UntriedError](err); ok {
+		return cli.WithHint(err, tryHint(c, untried.Service))
+	}
 	if errors.Is(err, journal.ErrLocked) {
 		return cli.WithHint(err, "stop that one, or give this one a home of its own: guild init --home DIR, then add --home DIR")
 	}
 	return err
+}
+
+// serveShown runs a node and shows what happens to its services: on a terminal as a screen, else as lines.
+func (p *program) serveShown(ctx context.Context, o serveOptions, n nodeOptions, run func(context.Context, nodeOptions) error) error {
+	n.Log, n.Events = p.logger(p.err), newWorkEvents()
+	in, out, live := p.terminal()
+	if live && !o.JSON && len(n.Services) > 0 {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		var names []string
+		for _, s := range n.Services {
+			names = append(names, s.D)
+		}
+		return showWork(in, out, names, n.Events, stop, func(log io.Writer) error {
+			n.Log = p.logger(log)
+			return run(ctx, n)
+		})
+	}
+	show := printWork(p.out)
+	if o.JSON {
+		show = func(e workEvent) error { return cli.PrintLine(p.out, e) }
+	}
+	ended, shown := make(chan struct{}), make(chan error, 1)
+	go func() { shown <- n.Events.pass(ended, show) }()
+	err := run(ctx, n)
+	close(ended)
+	return errors.Join(err, <-shown)
 }
 
 // logger writes warnings, or everything with --verbose.

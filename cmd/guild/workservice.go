@@ -9,6 +9,7 @@ import (
 
 	"guild"
 	"guild/internal/config"
+	"guild/internal/hand/chat"
 	"guild/internal/judging/opinion"
 	"guild/internal/judging/typed"
 	"guild/internal/node"
@@ -25,12 +26,15 @@ type service struct {
 	About       string        // its announced description
 	D           string        // tells services of one key apart
 	Exec        string        // run by /bin/sh -c
+	Agent       *node.Agent   // Exec is its command; nil if it is the owner's own
 	Type        string        // the job type, of a service for a typed job
 	Model       *typed.Model  // does it instead of a command; nil without one
+	Chat        *chat.Model   // does bundles with tools, instead of a command; nil without one
 	Env         []string      // names of variables that pass through
 	Mounts      []string      // host directories that the command may read
 	Network     string        // of the command: none or full; none if empty
 	Unsandboxed bool          // the command runs without a sandbox
+	Untried     bool          // its worker passed no try yet
 	Schema      string        // of its inputs: an id, or a JSON schema
 	Open        bool          // works on requests that name nobody
 	Trace       string        // form of the lines on the command's standard output; for people if empty
@@ -45,9 +49,9 @@ type service struct {
 func (s service) worker() node.Worker {
 	return node.Worker{
 		Task: s.Tasks[0], Tasks: s.Tasks, Kinds: s.Kinds, D: s.D, Name: s.Name, About: s.About, Command: s.Exec, Env: s.Env,
-		Mounts: s.Mounts, Network: work.Network(s.Network), Unsandboxed: s.Unsandboxed, Schema: s.Schema, Open: s.Open, Claims: s.Claims, Slots: s.Jobs,
+		Mounts: s.Mounts, Network: work.Network(s.Network), Unsandboxed: s.Unsandboxed, Untried: s.Untried, Schema: s.Schema, Open: s.Open, Claims: s.Claims, Slots: s.Jobs,
 		Queue: s.Queue, Limit: s.TimeLimit, Price: guild.Msat(s.PriceMsat), Terms: s.Terms, Trace: session.Format(s.Trace),
-		Type: s.Type, Model: s.Model,
+		Type: s.Type, Model: s.Model, Chat: s.Chat, Agent: s.Agent,
 	}
 }
 
@@ -64,7 +68,7 @@ func terms(w config.Work) (work.Terms, error) {
 func configured(c config.Config) ([]service, error) {
 	var services []service
 	for _, d := range slices.Sorted(maps.Keys(c.Services)) {
-		s, err := fromConfig(d, c.Services[d], c.Work)
+		s, err := fromConfig(c, d)
 		if err == nil {
 			err = s.resolveMounts()
 		}
@@ -76,8 +80,9 @@ func configured(c config.Config) ([]service, error) {
 	return services, nil
 }
 
-func fromConfig(d string, set config.Service, w config.Work) (service, error) {
-	w = set.Under(w)
+func fromConfig(c config.Config, d string) (service, error) {
+	set := c.Services[d]
+	w := set.Under(c.Work)
 	allowed, err := terms(w)
 	if err != nil {
 		return service{}, err
@@ -86,20 +91,30 @@ func fromConfig(d string, set config.Service, w config.Work) (service, error) {
 	if err != nil {
 		return service{}, err
 	}
-	model, err := modelOf(set)
+	model, talks, err := modelsOf(c, set)
 	if err != nil {
 		return service{}, err
+	}
+	if talks != nil && len(set.Models) == 0 {
+		set.Models = []string{talks.Name}
 	}
 	if model != nil && len(set.Models) == 0 && model.Name != opinion.Auto {
 		set.Models = []string{model.Name}
 	}
-	return service{
+	s := service{
 		Tasks: set.Tasks(d), Kinds: set.Kind, Name: cmp.Or(set.Name, d), About: set.About, D: d, Exec: set.Exec, Env: set.Env,
 		Mounts: slices.Clone(set.Mounts), Network: set.Network, Unsandboxed: set.Unsandboxed, Schema: schema, Open: set.Open, Trace: set.Trace,
-		Type: set.Type, Model: model, Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(w.Price), Terms: allowed,
+		Type: set.Type, Model: model, Chat: talks, Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(w.Price), Terms: allowed,
 		Claims: work.Claims{
 			SupplyClass: set.SupplyClass, Models: set.Models, MaxContext: set.MaxContext,
 			Hardware: nip89.Hardware{MemoryGB: set.MemoryGB, GPU: set.GPU, VRAMGB: set.VRAMGB},
 		},
-	}, checkEnvNames(set.Env)
+	}
+	if err := checkEnvNames(set.Env); err != nil {
+		return service{}, err
+	}
+	return s, s.useAgent(c, agentOptions{
+		Name: set.Agent, Login: set.AgentLogin, URL: set.URL, Model: set.Model, KeyEnv: set.KeyEnv,
+		Limits: tokenLimits{set.TokensPerJob, set.TokensPerDay},
+	})
 }

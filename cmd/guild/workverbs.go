@@ -24,7 +24,7 @@ result.`,
 		Example: "  guild work ls\n  guild work ls --json",
 	}, p.showServices)
 	return []*cobra.Command{
-		ls, p.workShowCommand(),
+		p.workTryCommand(), ls, p.workShowCommand(),
 		p.workCustomersCommand(), p.workJudgedCommand(), p.workObjectCommand(),
 		p.turnCommand("pause", "Refuse new requests, and hold waiting ones until resume", `New requests are refused as busy, and the announcement is retracted. Running ones
 are finished; waiting ones are done after guild work resume, or refused when their

@@ -24,6 +24,7 @@ type Service struct {
 	Task        []string `koanf:"task"`    // one or several; NAME if empty
 	Kind        []int    `koanf:"kind"`    // NIP-90 kinds of its requests; the usual ones of its tasks if empty
 	Exec        string   `koanf:"exec"`    // command for each request
+	Agent       string   `koanf:"agent"`   // does the requests instead of a command (docs/AGENTS.md)
 	Name        string   `koanf:"name"`    // for people
 	About       string   `koanf:"about"`   // for people
 	Env         []string `koanf:"env"`     // names of environment variables that the command may see
@@ -34,11 +35,17 @@ type Service struct {
 	Open        bool     `koanf:"open"`   // does requests that name no provider, instead of making an offer
 	Trace       string   `koanf:"trace"`  // format of the command's standard output (docs/SESSIONS.md); plain text if empty
 
+	// A model behind an endpoint does bundles with tools, or the jobs of a type; or an agent has these instead of its usual ones.
+	URL    string `koanf:"url"`     // OpenAI-compatible endpoint, as "https://host/v1"
+	Model  string `koanf:"model"`   // for a type, "auto" uses the model with the best results here
+	KeyEnv string `koanf:"key_env"` // name of the environment variable with the endpoint's key
+
+	AgentLogin   bool  `koanf:"agent_login"`    // the agent has its own login instead of a key
+	TokensPerJob int64 `koanf:"tokens_per_job"` // limits of an agent, and of a model that does bundles
+	TokensPerDay int64 `koanf:"tokens_per_day"`
+
 	// For a job type of package oa. Exec, a model, or for oa.sandbox_run.v1 the sandbox does the job.
 	Type      string `koanf:"type"`       // as "oa.embedding.v1"; it is also the task
-	URL       string `koanf:"url"`        // OpenAI-compatible endpoint, as "https://host/v1"
-	Model     string `koanf:"model"`      // "auto" uses the model with the best results here
-	KeyEnv    string `koanf:"key_env"`    // name of the environment variable with the endpoint's key
 	MaxTokens int    `koanf:"max_tokens"` // limit of one answer; 4096 if zero
 
 	// Other fields of the announcement, which the owner claims.
@@ -124,8 +131,14 @@ func (s Service) check(w Work) error {
 		return err
 	}
 	switch {
-	case strings.TrimSpace(s.Exec) == "" && s.Type == "":
+	case strings.TrimSpace(s.Exec) == "" && s.Type == "" && s.URL == "" && s.Agent == "":
 		return errors.New("exec is missing: the command for each request")
+	case s.AgentLogin && s.Agent == "":
+		return errors.New("agent_login is for a service with an agent")
+	case (s.TokensPerJob != 0 || s.TokensPerDay != 0) && (s.Type != "" || s.URL == "" && s.Agent == ""):
+		return errors.New("tokens_per_job and tokens_per_day are for an agent, and for a model that does bundles")
+	case s.TokensPerJob < 0 || s.TokensPerDay < 0:
+		return errors.New("tokens_per_job and tokens_per_day are 0 or more")
 	case slices.Contains(s.Task, ""):
 		return errors.New("task is empty")
 	case !slices.Contains(supplyClasses[:], s.SupplyClass):
@@ -143,10 +156,7 @@ func (s Service) check(w Work) error {
 // checkType rejects an invalid job type, and a service with no or more than one way to do the job.
 func (s Service) checkType() error {
 	if s.Type == "" {
-		if s.URL != "" || s.Model != "" || s.KeyEnv != "" || s.MaxTokens != 0 {
-			return errors.New("url, model, key_env and max_tokens are for a service with a type, as \"oa.embedding.v1\"")
-		}
-		return nil
+		return s.checkChat()
 	}
 	id, err := oa.ParseID(s.Type) // the node checks whether the type is known
 	runs := err == nil && id.String() == oa.SandboxRun
@@ -169,6 +179,27 @@ func (s Service) checkType() error {
 		return errors.New("max_tokens is 0 or more")
 	case s.Unsandboxed && s.Exec == "":
 		return errors.New("unsandboxed is for a command")
+	}
+	return nil
+}
+
+// checkChat rejects a model that cannot do bundles.
+func (s Service) checkChat() error {
+	switch {
+	case s.MaxTokens != 0:
+		return errors.New("max_tokens is for a service with a type, as \"oa.embedding.v1\"")
+	case s.Agent != "":
+		return nil
+	case s.URL == "" && (s.Model != "" || s.KeyEnv != ""):
+		return errors.New("model and key_env are for a service with a url")
+	case s.URL == "":
+		return nil
+	case s.Model == "":
+		return errors.New("model is missing: which one is the endpoint asked for?")
+	case s.Exec != "" || s.Trace != "":
+		return errors.New("url is there, and something else does the work")
+	case s.Unsandboxed || s.Network == "full":
+		return errors.New("the commands of a model run in a sandbox without network: unsandboxed and network are for exec")
 	}
 	return nil
 }

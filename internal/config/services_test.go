@@ -129,14 +129,18 @@ exec = "./rank.sh"
 		t.Errorf("%v", c.Images)
 	}
 	for text, want := range map[string]string{
-		`type = "oa.embedding.v1"`:                                   "who does it?",
-		`type = "oa.embeddings.v1"` + "\nexec = \"x\"":               "want oa.embedding.v1",
-		`type = "python"` + "\nexec = \"x\"":                         "not a job type",
-		`type = "oa.embedding.v1"` + "\nurl = \"https://host/v1\"":   "model is missing",
-		`type = "oa.sandbox_run.v1"` + "\nurl = \"https://host/v1\"": "something else does the work",
-		`type = "oa.sandbox_run.v1"` + "\ntask = \"x\"":              "task is there",
-		`type = "oa.embedding.v1"` + "\nexec = \"x\"\nmodel = \"m\"": "for a service with a url",
-		`exec = "x"` + "\nurl = \"https://host/v1\"":                 "for a service with a type",
+		`type = "oa.embedding.v1"`:                                        "who does it?",
+		`type = "oa.embeddings.v1"` + "\nexec = \"x\"":                    "want oa.embedding.v1",
+		`type = "python"` + "\nexec = \"x\"":                              "not a job type",
+		`type = "oa.embedding.v1"` + "\nurl = \"https://host/v1\"":        "model is missing",
+		`type = "oa.sandbox_run.v1"` + "\nurl = \"https://host/v1\"":      "something else does the work",
+		`type = "oa.sandbox_run.v1"` + "\ntask = \"x\"":                   "task is there",
+		`type = "oa.embedding.v1"` + "\nexec = \"x\"\nmodel = \"m\"":      "for a service with a url",
+		`exec = "x"` + "\nurl = \"https://host/v1\"\nmodel = \"m\"":       "something else does the work",
+		`url = "https://host/v1"`:                                         "model is missing",
+		`url = "https://host/v1"` + "\nmodel = \"m\"\nmax_tokens = 9":     "for a service with a type",
+		`url = "https://host/v1"` + "\nmodel = \"m\"\nnetwork = \"full\"": "sandbox without network",
+		`exec = "x"` + "\nmodel = \"m\"":                                  "for a service with a url",
 	} {
 		if _, err := load(t, "[services.x]\n"+text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)

@@ -170,7 +170,7 @@ func startProvider(t *testing.T, program, relay string, args ...string) (npub st
 		t.Fatalf("guild init: %v\n%s", err, out)
 	}
 	var said bytes.Buffer
-	work := exec.Command(program, append([]string{"work", "--home", home, "--relay", relay}, args...)...)
+	work := exec.Command(program, append([]string{"work", "--untried", "--home", home, "--relay", relay}, args...)...)
 	work.Env, work.Stdout, work.Stderr = env, &said, &said
 	work.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := work.Start(); err != nil {

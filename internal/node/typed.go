@@ -26,10 +26,12 @@ func (n *Node) typedService(ctx context.Context, w Worker) (work.Service, error)
 	switch {
 	case w.Command != "":
 		command, err := n.command(w)
+		if err == nil {
+			err = find(ctx, w, command)
+		}
 		if err != nil {
 			return work.Service{}, err
 		}
-		n.warnIfMissing(ctx, w, command)
 		t.Do = command.DoTyped
 	case w.Model != nil:
 		model := *w.Model

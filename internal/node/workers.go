@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,9 @@ import (
 
 	"guild"
 	"guild/internal/control"
+	"guild/internal/hand/chat"
 	"guild/internal/hand/fetch"
+	"guild/internal/hand/model"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fold"
 	"guild/internal/judging/sandbox"
@@ -37,12 +40,15 @@ type Worker struct {
 	Claims  work.Claims
 	Type    string       // job type of package oa, served by Command, Model or the sandbox; "" for bundles
 	Model   *typed.Model // model behind an endpoint; may be nil
+	Chat    *chat.Model  // model that does bundles with tools, instead of Command; may be nil
 	Command string       // run by /bin/sh -c
+	Agent   *Agent       // the command is that of an agent; may be nil
 	Env     []string     // names of environment variables that it may see
 	Mounts  []string     // host directories that it may read
 
 	Network     work.Network // NetworkNone if empty; unsandboxed commands always have full access
 	Unsandboxed bool
+	Untried     bool // it passed no try (Try), so it is only offered if the service has delivered before
 	Slots       int
 	Queue       int
 	Limit       time.Duration
@@ -51,6 +57,16 @@ type Worker struct {
 
 	// Do replaces the command, for workers that are part of the program.
 	Do func(ctx context.Context, a work.Assignment) error
+}
+
+// Agent is what an agent's command needs beside the command.
+type Agent struct {
+	Name    string        // of its preset
+	Model   string        // the agent's own choice if empty
+	Mounts  []string      // files and directories of its program
+	API     *model.API    // that it speaks to without the key; nil if it has a login of its own
+	Login   *work.Login   // nil without one
+	Secrets []work.Secret // those of the login
 }
 
 // Fetch limits which inputs of requests may be fetched for our workers (NIP-90, i tags of type url).
@@ -81,8 +97,11 @@ func (n *Node) workPart() part {
 				Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Producer: "guild@" + n.c.Version, Now: n.c.Now,
 				Services: services, Scratch: n.scratch(), Secrets: n.secrets,
 				Relays: workRelays{n}, Payloads: n.payloads, Inputs: n.inputs(), Judgements: judgements, Customers: customers,
-				Recipient: recipient, Unseal: n.vaultKey.open, Log: n.c.Log,
+				Recipient: recipient, Unseal: n.vaultKey.open, Watch: n.c.Watch, Log: n.c.Log,
 			}, f)
+			if err := n.work.CheckTried(); err != nil {
+				return active{}, err
+			}
 			return active{
 				due: []due.Source{n.work.Due}, limits: n.work.Classes(), run: n.work.Talk, drain: n.work.Drain,
 				routes: []route{
@@ -146,18 +165,40 @@ func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 			services = append(services, s)
 			continue
 		}
-		do := w.Do
-		if do == nil {
-			command, err := n.command(w)
-			if err != nil {
-				return nil, fmt.Errorf("the service %q: %w", cmp.Or(w.D, w.Task), err)
-			}
-			n.warnIfMissing(ctx, w, command)
-			do = command.Do
+		do, shown, err := n.worker(ctx, w)
+		if err != nil {
+			return nil, fmt.Errorf("the service %q: %w", cmp.Or(w.D, w.Task), err)
 		}
-		services = append(services, n.service(w, do))
+		s := n.service(w, do)
+		s.Secrets = append(s.Secrets, work.SecretsInDirs(shown)...)
+		services = append(services, s)
 	}
 	return services, nil
+}
+
+// keyOf lists the key of an API as a secret. A worker is not given it, and it is looked for all the same.
+func keyOf(api *model.API) []work.Secret {
+	if api == nil || api.Key.IsZero() {
+		return nil
+	}
+	return []work.Secret{{What: "the key of the model's API", Text: api.Key, Owner: true}}
+}
+
+// worker returns the function that does the requests to a service for bundles, and the files and directories of this machine
+// that it lets a stranger's input read.
+func (n *Node) worker(ctx context.Context, w Worker) (do func(context.Context, work.Assignment) error, shown []string, err error) {
+	switch {
+	case w.Do != nil:
+		return w.Do, nil, nil
+	case w.Chat != nil:
+		do, err = n.chatWorker(w)
+		return do, w.Mounts, err
+	}
+	command, err := n.command(w)
+	if err != nil {
+		return nil, nil, err
+	}
+	return command.Do, command.Mounts, find(ctx, w, command)
 }
 
 // service returns the service of a worker. The service lists the values of the worker's variables as secrets, so that
@@ -165,8 +206,14 @@ func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error) work.Service {
 	s := work.Service{
 		Task: w.Task, Tasks: w.Tasks, D: w.D, Name: w.Name, About: w.About, Kind: w.Kind, Kinds: w.Kinds, Schema: w.Schema, Open: w.Open, Claims: w.Claims,
-		Slots: w.Slots, Queue: w.Queue, Limit: w.Limit, Price: w.Price, Terms: w.Terms, Network: w.Network, Walls: n.caps.Tier, Do: do,
+		Slots: w.Slots, Queue: w.Queue, Limit: w.Limit, Price: w.Price, Terms: w.Terms, Network: w.Network, Walls: n.caps.Tier, Do: do, Untried: w.Untried,
 		Secrets: work.SecretsIn(pick(w.Env)),
+	}
+	if w.Agent != nil {
+		s.Secrets = slices.Concat(s.Secrets, w.Agent.Secrets, keyOf(w.Agent.API))
+	}
+	if w.Chat != nil {
+		s.Secrets = append(s.Secrets, keyOf(&w.Chat.API)...)
 	}
 	if len(s.Tasks) == 0 {
 		s.Tasks = []string{w.Task}
@@ -182,20 +229,41 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 	return s
 }
 
-// warnIfMissing logs a warning if a command will not be found where it runs.
-func (n *Node) warnIfMissing(ctx context.Context, w Worker, x work.Exec) {
+// find returns a *MissingError if the program of a command will not be found where it runs.
+func find(ctx context.Context, w Worker, x work.Exec) error {
 	found, err := x.Find(ctx)
-	if err != nil || !found {
-		n.c.Log.Warn("the worker's program is not found where it will run: name it by its path", "task", w.Task, "command", w.Command, "err", err)
+	if err != nil {
+		return fmt.Errorf("look for the program of the command %.200q: %w", w.Command, err)
 	}
+	if !found {
+		return &MissingError{w.Command}
+	}
+	return nil
+}
+
+// MissingError reports that the program of a command is not found where it runs.
+type MissingError struct{ Command string }
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("the program of the command %.200q is not found where the command runs", e.Command)
+}
+
+// Hint returns what to do instead.
+func (*MissingError) Hint() string {
+	return "the command sees the system's programs only: name yours by its path, as --exec ./agent/solve.sh, or --mount its directory"
 }
 
 // command returns the command of a worker with its sandbox. Without a sandbox it returns an error, unless the worker is
 // Unsandboxed: a command never runs unprotected because of a missing sandbox.
 func (n *Node) command(w Worker) (work.Exec, error) {
-	command, program, err := work.Resolve(w.Command)
-	if err != nil {
-		return work.Exec{}, err
+	command, program := w.Command, ""
+	if w.Agent != nil {
+		w.Mounts = slices.Concat(w.Agent.Mounts, w.Mounts)
+	} else {
+		var err error
+		if command, program, err = work.Resolve(w.Command); err != nil {
+			return work.Exec{}, err
+		}
 	}
 	mounts, err := n.mounts(program, w)
 	if err != nil {
@@ -211,7 +279,25 @@ func (n *Node) command(w Worker) (work.Exec, error) {
 	case n.unboxed != nil:
 		return work.Exec{}, n.unboxed
 	}
+	if w.Agent != nil {
+		x.Prompt, x.Model, x.API, x.Login = true, w.Agent.Model, w.Agent.API, w.Agent.Login
+	}
+	if x.API != nil && !w.Unsandboxed && !x.Network && !n.caps.Has(sandbox.ServesInside) {
+		return work.Exec{}, &NoProxyError{n.caps.Tier}
+	}
 	return x, nil
+}
+
+// NoProxyError reports a sandbox from which an agent cannot reach its API without the key.
+type NoProxyError struct{ Tier string }
+
+func (e *NoProxyError) Error() string {
+	return fmt.Sprintf("the sandbox of this machine (%s) cannot pass an agent's requests to its API", e.Tier)
+}
+
+// Hint returns what to do instead.
+func (*NoProxyError) Hint() string {
+	return "guild judge doctor says what a better one needs; with --network the agent reaches the proxy, and everything else, too"
 }
 
 // mounts returns the host paths that a worker can read: the configured directories, and that of its program. If the

@@ -11,11 +11,15 @@
 package sandbox
 
 import (
+	"bytes"
 	"cmp"
+	"compress/zlib"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -39,6 +43,9 @@ const (
 	ResultsFD = 3 // its output goes to IO.Results
 	ChannelFD = 4 // IO.Channel, if there is one
 )
+
+// ServePort is the port on 127.0.0.1 inside a sandbox whose connections go to IO.Serve.
+const ServePort = 7777
 
 // Defaults of Limits.
 const (
@@ -100,6 +107,7 @@ const (
 	OrdinaryUser       Feature = "runs as user 1000"         // whichever user runs guild
 	KeepsFirst         Feature = "keeps its first process"   // a run cannot kill or stop its own first process
 	CollectsKilled     Feature = "collects from a killed run"
+	ServesInside       Feature = "serves connections from inside" // IO.Serve
 )
 
 // Has reports whether the runner has a feature.
@@ -174,8 +182,22 @@ type Program struct {
 	Setup string
 }
 
-// Source returns the whole program, for python3 -c.
-func (p *Program) Source() string { return p.Setup + "\n\nmain()\n" }
+// maxPlain is the longest program that is passed as it is, in bytes. Linux takes arguments of 128 KiB.
+const maxPlain = 96 << 10
+
+// Source returns the whole program, for python3 -c. A long one is compressed.
+func (p *Program) Source() string {
+	plain := p.Setup + "\n\nmain()\n"
+	if len(plain) <= maxPlain {
+		return plain
+	}
+	var packed bytes.Buffer
+	w := zlib.NewWriter(&packed) // writing to memory does not fail
+	w.Write([]byte(plain))
+	w.Close()
+	return "import base64, zlib\nexec(compile(zlib.decompress(base64.b64decode('" + base64.StdEncoding.EncodeToString(packed.Bytes()) +
+		"')), '<string>', 'exec'))\n"
+}
 
 // Spec describes one run.
 type Spec struct {
@@ -205,6 +227,16 @@ type IO struct {
 	// Channel is a connected stream socket to another run. The command has it as descriptor ChannelFD. Run closes it, so
 	// the other side reads the end of the stream when this run ends.
 	Channel *os.File
+
+	// Serve gets a listener for the connections that the command makes to ServePort. It is for a run without a network,
+	// which can reach this and nothing else. Run closes the listener when the command has ended, and waits until Serve
+	// has returned; then it must have closed the connections, too. A runner without the feature refuses the run.
+	Serve func(net.Listener)
+}
+
+// CannotServe returns the error of a runner without the feature ServesInside.
+func CannotServe(tier string) error {
+	return fmt.Errorf("the %s tier of the sandbox cannot pass connections out of a run", tier)
 }
 
 // Whole is a writer of IO that gets its whole stream, not only the first Limits.Output bytes. The stream still counts

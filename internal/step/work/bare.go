@@ -20,7 +20,7 @@ type Bare struct{}
 
 // Probe implements sandbox.Runner.
 func (Bare) Probe(context.Context) sandbox.Caps {
-	return sandbox.Caps{Tier: "none", Usable: true, Gaps: []string{"there is no sandbox at all"}}
+	return sandbox.Caps{Tier: "none", Usable: true, Gaps: []string{"there is no sandbox at all"}, Lacks: []sandbox.Feature{sandbox.ServesInside}}
 }
 
 // results reads the data that a command writes to sandbox.ResultsFD.
@@ -57,6 +57,9 @@ func (r *results) end() {
 
 // Run implements sandbox.Runner. It ignores mounts, and of the limits all but the wall time.
 func (Bare) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
+	if streams.Serve != nil {
+		return sandbox.Result{}, sandbox.CannotServe("none")
+	}
 	limits := s.Limits.WithDefaults()
 	limited, cancel := context.WithTimeout(ctx, limits.Wall)
 	defer cancel()

@@ -176,6 +176,10 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 	if err := os.Mkdir(a.Delivery, 0o755); err != nil {
 		return d, err
 	}
+	a.Harness = b.Manifest().Harness()
+	if a.Hints, err = writeHints(a.Harness, filepath.Join(dir, "hints")); err != nil {
+		return d, err
+	}
 	defer time.AfterFunc(presently, begin).Stop()
 	limited, cancel := context.WithTimeout(ctx, a.Limit)
 	defer cancel()

@@ -160,6 +160,7 @@ func (w *Work) withdrawn(request nostr.ID) bool {
 
 // begin notes that a worker is on a request.
 func (w *Work) begin(r fact.RequestReceived, stop context.CancelFunc) {
+	w.show(Working, r, "")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.running[r.Request] = run{since: w.c.Now(), stop: stop}

@@ -14,14 +14,16 @@ import (
 	"strings"
 	"time"
 
+	"guild/internal/hand/model"
 	"guild/internal/judging/sandbox"
 	"guild/replay/session"
 )
 
 // Exec is a worker that runs a command, such as an agent's. The command runs in the unpacked bundle. Its environment has
-// GUILD_BUNDLE, GUILD_DELIVERY and GUILD_JOB; GUILD_INPUTS if there are inputs beside the bundle; GUILD_VAULT if
-// credentials came with the request; GUILD_TRACE, the number of a descriptor for a trace of its work; and Env. All other
-// variables are cleared.
+// GUILD_BUNDLE, GUILD_DELIVERY and GUILD_JOB; GUILD_INPUTS if there are inputs beside the bundle; GUILD_HINTS and other
+// variables (advise) if the customer gives advice; GUILD_VAULT if credentials came with the request; GUILD_TRACE, the
+// number of a descriptor for a trace of its work; GUILD_PROMPT, the task as a text for an agent; and Env. With an API it
+// also has GUILD_API_URL and GUILD_API_TOKEN. All other variables are cleared.
 type Exec struct {
 	Command string         // for /bin/sh -c
 	Env     []string       // "NAME=value" that the owner passes on; SecretsIn finds the secrets in it
@@ -30,6 +32,10 @@ type Exec struct {
 	Runner  sandbox.Runner // Bare only if the owner said so
 	Limits  sandbox.Limits // Wall is replaced by the assignment's
 	Trace   session.Format // of the lines on its standard output; text for people if empty
+	API     *model.API     // that it may speak to without the key, at GUILD_API_URL; nil for none
+	Prompt  bool           // it wants the task as a text (GUILD_PROMPT), and the name of the model
+	Model   string         // its name (GUILD_MODEL); none if empty
+	Login   *Login         // a file that it may read in its home directory; nil for none
 
 	Log *slog.Logger // gets the last lines on the standard error of a failing command; slog.Default() if nil
 }
@@ -39,6 +45,7 @@ const (
 	insideBundle   = "/box/bundle"
 	insideDelivery = "/box/delivery"
 	insideInputs   = "/box/inputs"
+	insideHints    = "/box/hints"
 	insideVault    = sandbox.Home + "/vault" // a copy in the sandbox's own memory
 )
 
@@ -54,7 +61,7 @@ func (x Exec) Do(ctx context.Context, a Assignment) error {
 	spec := x.spec(a)
 	var stderr tail
 	heard := x.listen(a)
-	result, err := x.Runner.Run(ctx, spec, heard.streams(strings.NewReader(""), &stderr))
+	result, err := x.run(ctx, a, spec, heard.streams(strings.NewReader(""), &stderr))
 	heard.end(ctx, result, err)
 	switch {
 	case err != nil:
@@ -62,13 +69,50 @@ func (x Exec) Do(ctx context.Context, a Assignment) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case result.Killed != "":
-		err = fmt.Errorf("the worker went over its limit: %s", result.Killed)
+		return x.failed(a, &stderr, "the worker went over its limit: %s", result.Killed)
 	case result.Exit != 0:
-		err = fmt.Errorf("the worker failed with exit code %d", result.Exit)
+		return x.failed(a, &stderr, "the worker failed with exit code %d", result.Exit)
 	}
-	if err != nil { // the owner sees the reason; the customer is told only that it failed
-		cmp.Or(x.Log, slog.Default()).Warn("a worker failed", "job", a.Job, "err", err, "stderr", stderr.shown(a.hide))
+	return nil
+}
+
+// run runs the command with what an agent needs beside the directories.
+func (x Exec) run(ctx context.Context, a Assignment, spec sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
+	if err := x.instruct(&spec, a); err != nil {
+		return sandbox.Result{}, err
 	}
+	if x.Login != nil {
+		dir, err := os.MkdirTemp(filepath.Dir(a.Bundle), "login-")
+		if err != nil {
+			return sandbox.Result{}, err
+		}
+		defer os.RemoveAll(dir)
+		if err := x.Login.place(&spec, dir); err != nil {
+			return sandbox.Result{}, err
+		}
+	}
+	spent, err := x.speak(&spec, &streams)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	result, err := x.Runner.Run(ctx, spec, streams)
+	x.spent(a, spent(), streams.Stderr)
+	return result, err
+}
+
+// FailedError reports a worker that failed.
+type FailedError struct {
+	Says   string // for the customer
+	Stderr string // for the owner, without secrets: the end of the standard error, or why a model did not answer
+}
+
+// Error implements error.
+func (e *FailedError) Error() string { return e.Says }
+
+// failed logs why a command failed for the owner; the customer is told only that it failed.
+func (x Exec) failed(a Assignment, stderr *tail, format string, args ...any) error {
+	err := &FailedError{fmt.Sprintf(format, args...), stderr.shown(a.hide)}
+	cmp.Or(x.Log, slog.Default()).Warn("a worker failed", "job", a.Job, "err", err, "stderr", err.Stderr)
 	return err
 }
 
@@ -112,6 +156,9 @@ func (x Exec) spec(a Assignment) sandbox.Spec {
 	}
 	if a.Inputs != "" {
 		x.give(&spec, a, bundle)
+	}
+	if a.Hints != "" {
+		x.advise(&spec, a)
 	}
 	if a.Vault != "" {
 		x.show(&spec, a.Vault)
@@ -193,11 +240,13 @@ func Resolve(command string) (resolved, program string, err error) {
 		return "", "", fmt.Errorf("the command %q: %w", word, err)
 	}
 	info, err := os.Stat(program)
-	if err != nil {
-		return "", "", fmt.Errorf("the command %q: %w", word, err)
-	}
-	if info.IsDir() {
-		return "", "", fmt.Errorf("the command %q is a directory", word)
+	switch {
+	case err != nil:
+		return "", "", &programError{fmt.Errorf("the command %q: %w", word, err), "name a program that is there, relative to this directory or by its full path"}
+	case info.IsDir():
+		return "", "", &programError{fmt.Errorf("the command %q is a directory", word), "name a program in it"}
+	case info.Mode()&0o111 == 0:
+		return "", "", &programError{fmt.Errorf("the command %q is not executable", word), "chmod +x " + word}
 	}
 	return strings.TrimSpace(quote(program) + " " + rest), program, nil
 }
@@ -214,6 +263,17 @@ func (e *nameError) Error() string {
 func (e *nameError) Hint() string {
 	return "make it a program and name that by its path, as --exec ./worker.sh: its own directory is what a worker sees of yours"
 }
+
+// programError is a command whose program cannot be run.
+type programError struct {
+	error
+	hint string
+}
+
+func (e *programError) Unwrap() error { return e.error }
+
+// Hint says what to do instead.
+func (e *programError) Hint() string { return e.hint }
 
 // checkNames refuses arguments that would name the customer's file instead of the owner's.
 func checkNames(arguments string) error {

@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -147,5 +148,55 @@ func TestFindProgram(t *testing.T) {
 		if found, err := (Exec{Runner: Bare{}, Command: command}).Find(t.Context()); found != want || err != nil {
 			t.Errorf("%s: %v, %v", command, found, err)
 		}
+	}
+}
+
+func TestUnsandboxedCommandReachesItsAPIByLoopback(t *testing.T) {
+	a, said := assignment(t)
+	x := Exec{Runner: Bare{}, API: api(t), Command: `/usr/bin/python3 -I -c '
+import os, urllib.request, urllib.error
+def ask(token):
+    r = urllib.request.Request(os.environ["GUILD_API_URL"] + "/messages", b"{}", {"X-Api-Key": token})
+    try:
+        return urllib.request.urlopen(r).status
+    except urllib.error.HTTPError as e:
+        return e.code
+print(ask(os.environ["GUILD_API_TOKEN"]), ask("another"), os.environ["GUILD_API_URL"], flush=True)
+'`}
+	if err := x.Do(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Fields(strings.Join(said(), " "))
+	if len(words) != 3 || words[0] != "200" || words[1] != "401" || !strings.HasPrefix(words[2], "http://127.0.0.1:") {
+		t.Fatalf("said %q", words)
+	}
+	if _, err := http.Get(words[2]); err == nil {
+		t.Error("the proxy is still there")
+	}
+}
+
+func TestPromptOfAgent(t *testing.T) {
+	a, said := assignment(t)
+	manifest := `{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-x",
+		"task":{"title":"Say $(id) 'hello'","summary":"In one\nline."},"context":{"requirements":"context/requirements.md"},
+		"acceptance":{"checklist":["It is short"]},"harness":{"constraints":["No \u001b[31mcolour"]}}`
+	if err := os.WriteFile(filepath.Join(a.Bundle, "nutshell.json"), []byte(manifest), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	x := Exec{Runner: Bare{}, Prompt: true, Model: "m1", Command: `echo "$GUILD_MODEL"; echo "$GUILD_PROMPT"`}
+	if err := x.Do(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(said(), "\n")
+	for _, want := range []string{
+		"m1\n", "Task: Say $(id) 'hello'\n", "In one\nline.", "Read first:\n- " + a.Bundle + "/context/requirements.md\n", "It must hold that:\n- It is short\n",
+		"Constraints:\n- No", "Only what is in\n" + a.Delivery + " when you end is delivered",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "\x1b") {
+		t.Error("it has control characters")
 	}
 }

@@ -2,14 +2,13 @@ package work
 
 import (
 	"bytes"
+	"encoding/base32"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"iter"
 	"net/url"
 	"os"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"guild/nutshell"
 	"guild/nutshell/vault"
 )
 
@@ -126,8 +124,8 @@ func hole(head uint64) (word int, bit uint64) {
 	return int(hash >> 6), 1 << (hash & 63)
 }
 
-// forms encodes a text in the ways it may be printed: as it is, backwards, in JSON, in a URL, in hex, and in base64, where
-// its position modulo 3 within a longer text matters.
+// forms encodes a text in the ways it may be printed: as it is, backwards, in JSON, in a URL, in escapes, in hex, and in base64
+// and base32, where its position within a longer text matters: modulo 3, and modulo 5.
 func forms(text string) [][]byte {
 	backwards := []rune(text)
 	slices.Reverse(backwards)
@@ -143,6 +141,19 @@ func forms(text string) [][]byte {
 		first, end := (8*lead+5)/6, 8*len(padded)/6
 		all = append(all, base64.RawStdEncoding.EncodeToString(padded)[first:end], base64.RawURLEncoding.EncodeToString(padded)[first:end])
 	}
+	for _, escape := range []string{`\u00%02x`, `\u00%02X`, `\x%02x`, `\x%02X`, `%%%02x`, `%%%02X`, `&#%d;`} { // each byte, though it need not be
+		var b strings.Builder
+		for _, c := range []byte(text) {
+			fmt.Fprintf(&b, escape, c)
+		}
+		all = append(all, b.String())
+	}
+	for lead := range 5 {
+		padded := append(make([]byte, lead), text...)
+		first, end := (8*lead+4)/5, 8*len(padded)/5
+		wide := base32.StdEncoding.EncodeToString(padded)[first:end]
+		all = append(all, wide, strings.ToLower(wide))
+	}
 	var once [][]byte
 	for _, one := range all {
 		written := solid(nil, []byte(one))
@@ -153,7 +164,7 @@ func forms(text string) [][]byte {
 	return once
 }
 
-// solid appends a text to b without its white space.
+// solid appends a text to b without its white space, and without the zero bytes that UTF-16 has between letters.
 func solid(b, text []byte) []byte {
 	for _, c := range text {
 		if !isSpace(c) {
@@ -163,7 +174,7 @@ func solid(b, text []byte) []byte {
 	return b
 }
 
-func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
+func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' || c == 0 }
 
 // in yields the positions of secrets in a text without white space, in order.
 func (w *watch) in(text []byte) iter.Seq2[int, form] {
@@ -241,49 +252,4 @@ func (e *leakError) told() string {
 		return "the worker left something that is not for others, so that nothing is delivered"
 	}
 	return e.Error()
-}
-
-// leak returns a *leakError if a file of a delivery, or its name, holds one of the secrets.
-func (w *watch) leak(tree fs.FS) error {
-	if w.longest == 0 {
-		return nil
-	}
-	return fs.WalkDir(tree, ".", func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		found := w.find(solid(nil, []byte(p)))
-		if found == nil && d.Type().IsRegular() {
-			found, err = w.search(tree, p)
-		}
-		if found != nil {
-			left := strings.TrimPrefix(strings.TrimPrefix(p, nutshell.ArtifactsDir+"/"), "delivery/") // the worker's name for it
-			return &leakError{found, w.hide(left)}
-		}
-		return err
-	})
-}
-
-// search returns a secret that is in a file, or nil. It holds a small part of the file at a time.
-func (w *watch) search(tree fs.FS, p string) (*Secret, error) {
-	f, err := tree.Open(p)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var text []byte
-	for buf := make([]byte, 64<<10); ; {
-		n, err := f.Read(buf)
-		text = solid(text, buf[:n])
-		if found := w.find(text); found != nil {
-			return found, nil
-		}
-		if errors.Is(err, io.EOF) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		text = text[:copy(text, text[max(0, len(text)-w.longest+1):])] // the beginning of a secret may be there
-	}
 }

@@ -3,6 +3,7 @@ package work
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -37,6 +38,7 @@ type Service struct {
 	Network Network // policy of its worker; only shown here: Do has to enforce it
 	Walls   string  // the sandbox's tier, or none; for people
 
+	Untried bool     // its worker passed no try, so it is only offered if it has delivered before (CheckTried)
 	Secrets []Secret // that its worker knows; a delivery with one of them is not sent
 
 	Check func(r nip90.Request) error                   // returns why a request is not taken; all are taken if nil
@@ -119,6 +121,23 @@ func (w *Work) service(task string, kind int) (found Service, ok bool) {
 		}
 	}
 	return found, ok
+}
+
+// UntriedError reports a service whose worker has shown nothing yet.
+type UntriedError struct{ Service string }
+
+func (e *UntriedError) Error() string {
+	return fmt.Sprintf("the service %.80q is not announced: its worker passed no try yet", e.Service)
+}
+
+// CheckTried returns an *UntriedError for a service that is Untried and never delivered anything to a customer.
+func (w *Work) CheckTried() error {
+	for _, d := range w.order {
+		if w.services[d].Untried && w.fold.counts(d).Delivered == 0 {
+			return &UntriedError{d}
+		}
+	}
+	return nil
 }
 
 // Status is one service with its current and its ended work.

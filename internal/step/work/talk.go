@@ -33,6 +33,8 @@ type talk struct {
 	last map[nostr.ID]time.Time // of the last message
 	held map[nostr.ID]answer    // the last line within a pause
 	next map[nostr.ID]time.Time // heartbeat
+
+	reasons map[nostr.ID]string // why requests wait, as it was shown last
 }
 
 // Talk publishes what customers are told of their requests before these end, until ctx ends.
@@ -55,6 +57,7 @@ func (w *Work) Talk(ctx context.Context) error {
 		case <-tick.C:
 			t.flush(ctx)
 			t.beat(ctx)
+			t.wait()
 		}
 	}
 }
@@ -135,6 +138,11 @@ func minutes(d time.Duration) string {
 
 // send publishes answers at the same time, each at one relay: the one that its request came from.
 func (t *talk) send(ctx context.Context, all ...answer) {
+	for _, a := range all {
+		if a.feedback.Status == nip90.Partial && a.result == nil {
+			t.show(Said, a.to, a.feedback.Content)
+		}
+	}
 	errs := make([]error, len(all))
 	var sending sync.WaitGroup
 	for i, a := range all {

@@ -21,6 +21,7 @@ import (
 	"guild/internal/hand/outbox"
 	"guild/internal/journal"
 	"guild/internal/journal/fact"
+	"guild/nutshell"
 	"guild/nutshell/vault"
 )
 
@@ -30,8 +31,10 @@ type Assignment struct {
 	Delivery string // directory whose files are delivered
 	Inputs   string // directory with the inputs beside the bundle, and inputs.json; empty without any
 	Vault    string // file with the credentials that came with the request, in clear; empty without any
+	Hints    string // directory with the customer's advice: hints.json, and constraints.txt; empty without any
 	Job      string // the customer's job id
 	Limit    time.Duration
+	Harness  nutshell.Harness  // the advice in Hints, a stranger's
 	Say      func(line string) // tells the customer about the progress
 
 	// Hide removes the secrets that the worker knows from text that is stored or shown. Nothing is hidden if it is nil.
@@ -62,7 +65,8 @@ type Config struct {
 	Recipient string                                                         // the age recipient that credentials are encrypted for, as announced; none are taken if empty
 	Unseal    func(ctx context.Context, sealed []byte) (vault.Secret, error) // decrypts what was encrypted for Recipient
 
-	Log *slog.Logger // slog.Default() if nil
+	Watch func(Happening) // called from many goroutines, must not block; may be nil
+	Log   *slog.Logger    // slog.Default() if nil
 }
 
 // Relays reaches the customers.

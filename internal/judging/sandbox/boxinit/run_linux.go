@@ -52,6 +52,9 @@ func (f *first) run() error {
 	if err := f.layOut(); err != nil {
 		return err
 	}
+	if err := f.listen(); err != nil {
+		return err
+	}
 	c, err := f.start()
 	if err != nil {
 		return err

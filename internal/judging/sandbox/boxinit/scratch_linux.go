@@ -65,6 +65,27 @@ func (f *first) makePart(p plan.Part, dir string) (int, error) {
 	return fd, nil
 }
 
+// listen makes the socket of the plan's port and passes it out. The connections to it are accepted by guild, outside of
+// the network namespace.
+func (f *first) listen() error {
+	if f.plan.Port == 0 {
+		return nil
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return failure{"socket for the port", err}
+	}
+	defer unix.Close(fd)
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: f.plan.Port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return failure{"bind the port", err}
+	}
+	if err := unix.Listen(fd, unix.SOMAXCONN); err != nil {
+		return failure{"listen on the port", err}
+	}
+	f.report.send(plan.Message{Kind: plan.Serving}, fd)
+	return nil
+}
+
 // startLoopback sets the loopback up, which also gives it its addresses.
 func startLoopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

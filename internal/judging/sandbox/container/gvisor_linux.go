@@ -56,7 +56,7 @@ func (g GVisor) Probe(ctx context.Context) sandbox.Caps {
 	}
 	c.Lacks = []sandbox.Feature{
 		sandbox.LimitsInodes, sandbox.NamesLimits, sandbox.MeasuresDisk, sandbox.MeasuresPids,
-		sandbox.CountsRefused, sandbox.CollectsKilled, sandbox.KeepsFirst,
+		sandbox.CountsRefused, sandbox.CollectsKilled, sandbox.KeepsFirst, sandbox.ServesInside,
 	}
 	if os.Geteuid() != 0 {
 		c.Gaps = append(c.Gaps, "the run believes that it is root, though it has no capabilities")

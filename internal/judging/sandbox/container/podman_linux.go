@@ -66,7 +66,7 @@ func (p Podman) Probe(ctx context.Context) sandbox.Caps {
 	}
 	c.Lacks = []sandbox.Feature{
 		sandbox.ReportsDescendants, sandbox.ReportsAddresses, sandbox.CountsRefused, sandbox.LimitsInodes,
-		sandbox.CollectsKilled,
+		sandbox.CollectsKilled, sandbox.ServesInside,
 	}
 	return c
 }

@@ -53,6 +53,9 @@ func whole(tier string, s sandbox.Spec, streams sandbox.IO, runtime func(*run) (
 	if err := s.Check(); err != nil {
 		return sandbox.Result{}, err
 	}
+	if streams.Serve != nil {
+		return sandbox.Result{}, sandbox.CannotServe(tier)
+	}
 	s.Limits = s.Limits.WithDefaults()
 	r, err := newRun(s, streams)
 	if r != nil {

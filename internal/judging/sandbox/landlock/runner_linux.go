@@ -56,7 +56,7 @@ func (r Runner) Probe(ctx context.Context) sandbox.Caps {
 
 // lacks lists the features that this tier does not have with any version of Landlock.
 var lacks = []sandbox.Feature{
-	sandbox.LimitsShared, sandbox.SharesNetwork, sandbox.OrdinaryUser,
+	sandbox.LimitsShared, sandbox.SharesNetwork, sandbox.OrdinaryUser, sandbox.ServesInside,
 }
 
 // Run implements sandbox.Runner.
@@ -68,6 +68,9 @@ func (Runner) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sand
 	}
 	if s.Network {
 		return sandbox.Result{}, errors.New("landlock: without namespaces there is no network")
+	}
+	if streams.Serve != nil {
+		return sandbox.Result{}, sandbox.CannotServe(Tier)
 	}
 	if abi() == 0 {
 		return sandbox.Result{}, &sandbox.UnusableError{Reason: "the kernel has no Landlock", Remedy: remedy}

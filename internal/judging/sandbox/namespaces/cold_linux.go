@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ type coldRun struct {
 
 	first      *process
 	command    *os.File // a pidfd
+	served     net.Listener
 	watch      confine.Watch
 	counters   confine.Counters
 	supervisor *confine.Supervisor
@@ -99,6 +101,7 @@ func (r *coldRun) run(ctx context.Context) (sandbox.Result, error) {
 	r.first.wait()
 	r.first = nil
 	r.stopStdin()
+	r.stopServing()
 	r.pump.Wait()
 	if err != nil {
 		return sandbox.Result{}, fmt.Errorf("sandbox: %w", err)
@@ -156,6 +159,10 @@ func (r *coldRun) awaitStart() error {
 		case plan.Listener:
 			r.supervisor = confine.Supervise(file, r.spec.Network)
 			r.watch.Breach = r.supervisor.Breach()
+		case plan.Serving:
+			if err := r.serve(file); err != nil {
+				return err
+			}
 		case plan.Started:
 			r.command = file
 			r.watch.Pidfd = int(file.Fd())
@@ -174,6 +181,7 @@ func (r *coldRun) notStarted(ctx context.Context, err error) (sandbox.Result, er
 	r.first.wait()
 	r.first = nil
 	r.stopStdin()
+	r.stopServing()
 	r.pump.Wait()
 	e, failed := errors.AsType[*setupError](err)
 	switch {
@@ -196,6 +204,7 @@ func (r *coldRun) close() {
 		r.first.wait()
 	}
 	r.ends.close()
+	r.stopServing()
 	r.trees.close()
 	r.pump.Wait()
 	if r.command != nil {

@@ -38,6 +38,9 @@ func (r *coldRun) makePlan() error {
 	}
 	p.Trees = len(r.trees.files)
 
+	if r.streams.Serve != nil {
+		p.Port = sandbox.ServePort
+	}
 	p.Argv, p.Env = r.spec.Command(), r.spec.Env
 	p.Dir = path.Clean(cmp.Or(r.spec.Dir, sandbox.Workspace))
 	p.Passed = 1

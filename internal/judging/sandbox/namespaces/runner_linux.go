@@ -38,6 +38,9 @@ func (r *Runner) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (s
 	if err := s.Check(); err != nil {
 		return sandbox.Result{}, err
 	}
+	if s.Network && streams.Serve != nil {
+		return sandbox.Result{}, errors.New("sandbox: a port is served for runs without the host's network")
+	}
 	s.Limits = s.Limits.WithDefaults()
 	if r.forkable(s, streams) {
 		res, err := r.warm.run(ctx, r.base, s, streams)

@@ -2,7 +2,9 @@ package namespaces
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"os"
 	"time"
 
@@ -106,6 +108,25 @@ func (r *coldRun) sendCopies(to *os.File, header []byte) {
 			r.copied = err
 		}
 	})
+}
+
+// serve passes the socket that listens inside of the run to the caller.
+func (r *coldRun) serve(socket *os.File) error {
+	defer socket.Close() // FileListener has its own descriptor
+	l, err := net.FileListener(socket)
+	if err != nil {
+		return fmt.Errorf("the port of the run: %w", err)
+	}
+	r.served = l
+	r.pump.Go(func() { r.streams.Serve(l) })
+	return nil
+}
+
+// stopServing ends serve.
+func (r *coldRun) stopServing() {
+	if r.served != nil {
+		r.served.Close()
+	}
 }
 
 // copyStdin starts to copy the caller's input to the command.

@@ -40,6 +40,7 @@ func Test(t *testing.T, newRunner func(*testing.T) sandbox.Runner) {
 		{"read-only copies", readOnly},
 		{"program in two parts", program},
 		{"channel", channel},
+		{"served port", served},
 		{"collect", collect},
 		{"leftovers", leftovers},
 		{"stopped", stopped},

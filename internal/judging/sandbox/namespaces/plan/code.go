@@ -9,7 +9,7 @@ const (
 )
 
 // version changes with the encoding, so that a first process built from other source reports an error.
-const version = 1
+const version = 2
 
 var (
 	errShort   = errors.New("plan: it ends early")
@@ -81,6 +81,7 @@ func (p *Plan) code(c *coder) {
 	})
 	number(c, &p.Trees)
 	c.text(&p.Hostname)
+	number(c, &p.Port)
 	c.flags(&p.Terminal, &p.Loopback, &p.Guard, &p.Change, &p.Trusted, &p.Asking, &p.Copies)
 	p.codeCommand(c)
 }

@@ -20,6 +20,7 @@ type Plan struct {
 
 	Hostname string
 	Loopback bool // start the loopback of the new network namespace
+	Port     int  // of a socket that listens on that loopback and is passed out; 0 for none
 	Guard    bool // handle signals, because the command can send them to the first process
 
 	Argv    []string
@@ -103,6 +104,7 @@ type Rlimit struct {
 const (
 	Failed   = 'f' // setting up failed: Errno, Text
 	Listener = 'l' // the filter is installed; its listener comes with the message
+	Serving  = 'p' // a socket listens on Port; it comes with the message
 	Started  = 's' // the command runs; its pidfd comes with the message
 	Ended    = 'e' // the command and all that it started have ended: Status, CPU, Memory, Disk, Full
 )

@@ -17,7 +17,7 @@ func whole() *Plan {
 		Terminal: true,
 		Scratch:  Scratch{100 << 20, 20_000, []Part{{"/box", 0o755, true, []string{"work", "home"}}}},
 		Trees:    1,
-		Hostname: "box", Loopback: true, Guard: true,
+		Hostname: "box", Loopback: true, Port: 7777, Guard: true,
 		Argv: []string{"sh", "-c", "true"}, Env: []string{"A=größe"}, Dir: "/box/work", Passed: 2, User: 1000, Change: true,
 		Filter: []byte{1, 2, 3}, Asking: true, Rules: Rules{7, []string{"/box"}}, Rlimits: []Rlimit{{7, 1 << 63}},
 		Copies: true, Places: []string{"/judge"}, ReadOnly: []string{"/judge"}, Collect: []string{"out"}, Workdir: "/box/work", Bytes: 1, Entries: 2,

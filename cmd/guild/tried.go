@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"guild/canon"
+	"guild/internal/config"
+	"guild/internal/durable"
+)
+
+// The tries that a worker passed are files in the state directory. Their names are hashes of what makes a worker another
+// one, so that a changed worker is tried again.
+
+// workerKey returns the hash of what makes the worker of a service another one. A changed program of the same name does not.
+func (s service) workerKey() (string, error) {
+	sorted := func(names []string) []string { return slices.Sorted(slices.Values(append([]string{}, names...))) }
+	worker := map[string]any{
+		"command": s.Exec, "type": s.Type, "env": sorted(s.Env), "mounts": sorted(s.Mounts), "network": s.Network == "full",
+		"unsandboxed": s.Unsandboxed, "trace": s.Trace,
+	}
+	if s.Model != nil {
+		worker["endpoint"], worker["model"] = s.Model.Endpoint.URL, s.Model.Name
+	}
+	if s.Agent != nil {
+		worker["agent"], worker["agent_model"], worker["agent_login"] = s.Agent.Name, s.Agent.Model, s.Agent.Login != nil
+		if s.Agent.API != nil {
+			worker["agent_endpoint"] = s.Agent.API.URL
+		}
+	}
+	if s.Chat != nil {
+		worker["endpoint"], worker["model"], worker["tools"] = s.Chat.API.URL, s.Chat.Name, true
+	}
+	h, err := canon.HashValue(worker)
+	return h.Hex(), err
+}
+
+// tryFile returns the file that says that a worker passed a try.
+func tryFile(c config.Config, s service) (string, error) {
+	key, err := s.workerKey()
+	return filepath.Join(c.Paths.State, "tries", key), err
+}
+
+// passed reports whether the worker of a service passed a try.
+func passed(c config.Config, s service) bool {
+	file, err := tryFile(c, s)
+	if err != nil {
+		return false
+	}
+	_, err = os.Stat(file)
+	return err == nil
+}
+
+// setPassed records whether the worker of a service passed its latest try.
+func setPassed(c config.Config, s service, passed bool) error {
+	file, err := tryFile(c, s)
+	if err != nil {
+		return err
+	}
+	if !passed {
+		if err = os.Remove(file); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	return durable.WriteBytes(file, []byte(s.D+"\n"))
+}
+
+// markUntried notes of each service whether its worker has passed no try. Typed services need none: their requests and
+// results are checked here.
+func markUntried(c config.Config, services []service) {
+	for i, s := range services {
+		services[i].Untried = s.Type == "" && !passed(c, s)
+	}
+}
+
+// tryHint says how to try the worker of a service.
+func tryHint(c config.Config, d string) string {
+	how := "guild work try, with the same flags,"
+	if _, configured := c.Services[d]; configured {
+		how = "guild work try " + d
+	}
+	return how + " shows what a customer would get; --untried announces it all the same"
+}

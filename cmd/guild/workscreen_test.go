@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal/fact"
+	"guild/internal/node"
+	"guild/internal/step/work"
+)
+
+// request returns the id of a request of a test.
+func request(n byte) nostr.ID { return nostr.ID{0: n, 31: 1} }
+
+// customerKey is the key of a customer.
+var customerKey = nostr.Generate().Public()
+
+// day is what a provider sees in a day, in ms from noon on.
+func day() []workEvent {
+	w := newWorkEvents()
+	entry := func(at int64, facts ...fact.Fact) { w.entry(fact.Entry{At: noon + at, Facts: facts}) }
+	happens := func(at int64, stage work.Stage, n byte, text string) {
+		w.happened(work.Happening{At: time.UnixMilli(noon + at), Stage: stage, Request: request(n), Customer: customerKey, Service: "python", Text: text})
+	}
+	received := func(at int64, n byte, service string) {
+		entry(at, fact.RequestReceived{Request: request(n), Customer: customerKey, Service: service})
+	}
+	w.ready(node.Ready{PubKey: customerKey, Relays: []string{"wss://relay.example"}}, time.UnixMilli(noon))
+	received(1000, 1, "python")
+	happens(1100, work.Working, 1, "")
+	happens(2000, work.Said, 1, "reading the requirements")
+	received(3000, 2, "go")
+	happens(3500, work.Waiting, 2, "2 of 2 jobs are running")
+	entry(9000, fact.RequestFinished{Request: request(1), Ending: "delivered"})
+	happens(9100, work.Working, 2, "")
+	received(9500, 3, "python")
+	happens(9600, work.Working, 3, "")
+	happens(9700, work.Refused, 4, "busy: 30 requests of one customer in a minute, try again later")
+	entry(11_000, fact.RequestJudged{Request: request(1), Outcome: guild.Success, Score: guild.Score(990_000)})
+	entry(12_000, fact.RequestFinished{Request: request(2), Ending: "failed", Reason: "the worker failed with exit code 1"})
+	happens(12_500, work.Said, 3, "writing \x1b[31msolution.py")
+	entry(13_000, fact.ServicePaused{Service: "go"})
+	received(14_000, 5, "go")
+	happens(14_500, work.Waiting, 5, "the service is paused")
+	entry(15_000, fact.RequestJudged{Request: request(9), Outcome: guild.Failure, Score: guild.Score(200_000), Text: "8 of 9 tests did not pass"})
+	return w.take()
+}
+
+func screenOf(events []workEvent, now int64, columns, rows int) *workScreen {
+	s := &workScreen{services: []string{"python", "go"}, states: map[string]string{}, counts: map[string]int{}, columns: columns, rows: rows}
+	for _, e := range events {
+		s.apply(e)
+	}
+	s.now = max(s.now, noon+now)
+	return s
+}
+
+// anonymous replaces the key of the customer, which is another one in each run.
+func anonymous(text string) string {
+	npub := npub(customerKey)
+	return strings.NewReplacer(npub, "npub1customer", npub[:10]+"…"+npub[len(npub)-4:], "npub1cust…omer").Replace(text)
+}
+
+func TestWorkScreen(t *testing.T) {
+	golden(t, "provider", anonymous(screenOf(day(), 20_000, 80, 24).view(palette{})))
+	golden(t, "provider-idle", anonymous(screenOf(day()[:1], 20_000, 80, 24).view(palette{})))
+}
+
+func TestWorkLines(t *testing.T) {
+	var b bytes.Buffer
+	show := printWork(&b)
+	for _, e := range day() {
+		if err := show(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden(t, "provider-lines", anonymous(b.String()))
+}
+
+func TestWorkScreenStaysInsideTheTerminal(t *testing.T) {
+	events := day()
+	for n := range byte(60) {
+		long := strings.Repeat("wide 漢字 ", 50)
+		events = append(events, workEvent{At: noon, Event: "received", Request: request(n).Hex(), Service: long, Customer: npub(customerKey)},
+			workEvent{At: noon, Event: "said", Request: request(n).Hex(), Text: long}, workEvent{At: noon, Event: "refused", Request: "ff", Service: long, Text: long})
+	}
+	for columns := 40; columns < 200; columns += 9 {
+		s := screenOf(events, 20_000, columns, 24)
+		drawing := s.view(palette{})
+		if n := strings.Count(drawing, "\n"); n > 24 {
+			t.Fatalf("%d lines", n)
+		}
+		for line := range strings.Lines(drawing) {
+			if w := lipgloss.Width(strings.TrimRight(line, "\n")); w > columns {
+				t.Fatalf("%d columns in %d: %q", w, columns, line)
+			}
+		}
+	}
+	for columns := range 40 {
+		screenOf(events, 20_000, columns, columns/2).view(palette{}) // must not panic
+	}
+}
+
+func TestWorkEventsAfterAnErrorAreDropped(t *testing.T) {
+	w := newWorkEvents()
+	for i := range 3 {
+		w.happened(work.Happening{Stage: work.Said, Text: fmt.Sprint(i)})
+	}
+	done, n := make(chan struct{}), 0
+	close(done)
+	err := w.pass(done, func(workEvent) error { n++; return io.ErrClosedPipe })
+	if !errors.Is(err, io.ErrClosedPipe) || n != 1 || len(w.take()) != 0 {
+		t.Errorf("%v after %d events", err, n)
+	}
+}

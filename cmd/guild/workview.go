@@ -1,0 +1,202 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/cli"
+	"guild/internal/journal/fact"
+	"guild/internal/node"
+	"guild/internal/step/work"
+)
+
+// workEvent is one thing that happened to a service or to a request to it: a line of work --json and up --json.
+type workEvent struct {
+	At       int64         `json:"at"`    // Unix ms
+	Event    string        `json:"event"` // ready, received, waiting, working, said, delivered, failed, refused, withdrawn, judged, paused, draining, resumed
+	Request  string        `json:"request,omitempty"`
+	Service  string        `json:"service,omitempty"`
+	Customer string        `json:"customer,omitempty"` // npub
+	Text     string        `json:"text,omitempty"`     // a line of the worker, or a reason
+	TookMs   int64         `json:"took_ms,omitempty"`  // from the request to its end
+	Outcome  guild.Outcome `json:"outcome,omitempty"`  // of the customer's verdict
+	Score    *float64      `json:"score,omitempty"`    // 0 to 1
+	Npub     string        `json:"npub,omitempty"`     // of the node that is ready
+	Relays   []string      `json:"relays,omitempty"`   // that it uses
+}
+
+// workEvents turns what a node tells into events. What it needs to know of a request it remembers until the customer has
+// judged it. Its methods may be called concurrently.
+type workEvents struct {
+	mu    sync.Mutex
+	known map[nostr.ID]workEvent // how each request came
+	order []nostr.ID             // of known, the oldest first
+	queue []workEvent
+	added chan struct{} // receives when queue is not empty
+}
+
+// maxRemembered bounds the requests that are remembered.
+const maxRemembered = 1000
+
+func newWorkEvents() *workEvents {
+	return &workEvents{known: map[nostr.ID]workEvent{}, added: make(chan struct{}, 1)}
+}
+
+// maxQueued bounds the events that wait for a slow terminal; more are dropped.
+const maxQueued = 10_000
+
+func (w *workEvents) add(e workEvent) {
+	if len(w.queue) >= maxQueued {
+		return
+	}
+	w.queue = append(w.queue, e)
+	select {
+	case w.added <- struct{}{}:
+	default:
+	}
+}
+
+// ready takes that the node is ready.
+func (w *workEvents) ready(r node.Ready, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.add(workEvent{At: now.UnixMilli(), Event: "ready", Npub: npub(r.PubKey), Relays: r.Relays})
+}
+
+// happened takes what no fact records.
+func (w *workEvents) happened(h work.Happening) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.add(workEvent{At: h.At.UnixMilli(), Event: string(h.Stage), Request: h.Request.Hex(), Service: h.Service, Customer: npub(h.Customer), Text: h.Text})
+}
+
+// entry takes an entry of the journal.
+func (w *workEvents) entry(e fact.Entry) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range e.Facts {
+		switch f := f.(type) {
+		case fact.RequestReceived:
+			came := workEvent{At: e.At, Event: "received", Request: f.Request.Hex(), Service: f.Service, Customer: npub(f.Customer)}
+			w.remember(f.Request, came)
+			w.add(came)
+		case fact.RequestFinished:
+			end := w.of(f.Request, e.At, f.Ending, f.Reason)
+			if came, ok := w.known[f.Request]; ok {
+				end.TookMs = max(0, e.At-came.At)
+			}
+			w.add(end)
+		case fact.RequestCancelled:
+			w.add(w.of(f.Request, e.At, "withdrawn", "by its customer"))
+		case fact.RequestJudged:
+			score := f.Score.Float()
+			judged := w.of(f.Request, e.At, "judged", f.Text)
+			judged.Outcome, judged.Score = f.Outcome, &score
+			w.add(judged)
+		case fact.ServicePaused:
+			event := "paused"
+			if f.Drain {
+				event = "draining"
+			}
+			w.add(workEvent{At: e.At, Event: event, Service: f.Service})
+		case fact.ServiceResumed:
+			w.add(workEvent{At: e.At, Event: "resumed", Service: f.Service})
+		}
+	}
+}
+
+// of returns an event of a request.
+func (w *workEvents) of(request nostr.ID, at int64, event, text string) workEvent {
+	e := w.known[request]
+	e.At, e.Event, e.Request, e.Text = at, event, request.Hex(), text
+	return e
+}
+
+func (w *workEvents) remember(request nostr.ID, e workEvent) {
+	w.known[request] = e
+	w.order = append(w.order, request)
+	if len(w.order) > maxRemembered {
+		delete(w.known, w.order[0])
+		w.order = w.order[1:]
+	}
+}
+
+// take returns the events since the last call.
+func (w *workEvents) take() []workEvent {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.queue
+	w.queue = nil
+	return all
+}
+
+// pass passes on the events until done is closed, and then what is left. After an error the rest is dropped.
+func (w *workEvents) pass(done <-chan struct{}, to func(workEvent) error) (err error) {
+	for over := false; ; {
+		for _, e := range w.take() {
+			if err == nil {
+				err = to(e)
+			}
+		}
+		if over {
+			return err
+		}
+		select {
+		case <-w.added:
+		case <-done:
+			over = true
+		}
+	}
+}
+
+// printWork returns a function that prints events as lines.
+func printWork(w io.Writer) func(workEvent) error {
+	return func(e workEvent) error {
+		if e.Event == "ready" {
+			_, err := fmt.Fprintf(w, "ready  %s  %s\n", e.Npub, strings.Join(e.Relays, " "))
+			return err
+		}
+		_, err := fmt.Fprintln(w, workLine(e))
+		return err
+	}
+}
+
+// workLine returns an event as "12:00:01 5f21c9aa delivered  after 8s".
+func workLine(e workEvent) string {
+	return strings.TrimRight(fmt.Sprintf("%s %-8s %-9s %s", clock(e.At), short(e.Request), e.Event, workText(e)), " ")
+}
+
+// workText says in words what happened.
+func workText(e workEvent) string {
+	text := cli.Clean(e.Text)
+	took := (time.Duration(e.TookMs) * time.Millisecond).Round(100 * time.Millisecond)
+	switch e.Event {
+	case "received":
+		return fmt.Sprintf("%s, for %s", cli.Clean(e.Service), cli.ShortNpub(e.Customer))
+	case string(work.Refused):
+		if e.TookMs > 0 { // after it was taken
+			return text
+		}
+		return fmt.Sprintf("%s, for %s: %s", cli.Clean(e.Service), cli.ShortNpub(e.Customer), text)
+	case "delivered":
+		return fmt.Sprintf("after %s; nothing was paid", took)
+	case "failed":
+		return fmt.Sprintf("after %s: %s", took, text)
+	case "judged":
+		judged := fmt.Sprintf("%s, score %.2f", e.Outcome, *e.Score)
+		if text != "" && e.Outcome != guild.Success {
+			judged += ": " + text
+		}
+		return cli.Clean(judged)
+	case "paused", "draining", "resumed":
+		return cli.Clean(e.Service)
+	}
+	return cmp.Or(text, cli.Clean(e.Service))
+}

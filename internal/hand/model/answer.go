@@ -1,0 +1,209 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// maxEvent limits the part of an answer that is kept to find its usage, in bytes: a whole JSON answer, or one event of a
+// stream. The last event of OpenAI's responses repeats all of them.
+const maxEvent = 16 << 20
+
+// answer prepares an answer for the caller: it has no header of the owner's, and its body is counted while it is read.
+func (j *Job) answer(req *http.Request, resp *http.Response, costs bool, held, sent int64) (*http.Response, error) {
+	header := http.Header{}
+	for _, name := range returned {
+		if values := resp.Header.Values(name); len(values) > 0 {
+			header[http.CanonicalHeaderKey(name)] = slices.Clone(values)
+		}
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	m := &meter{
+		job: j, body: resp.Body, held: held, sent: sent, costs: costs,
+		isStream: kind == "text/event-stream", isPlain: resp.Header.Get("Content-Encoding") == "",
+		failed: resp.StatusCode >= http.StatusBadRequest,
+	}
+	resp.Header, resp.Trailer, resp.Request = header, nil, req
+	resp.Body = m
+	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+		resp.Body = io.NopCloser(strings.NewReader(hidden)) // such an answer may show a part of the key
+		resp.ContentLength = int64(len(hidden))
+		header.Set("Content-Type", "application/json")
+		return resp, m.Close()
+	}
+	return resp, nil
+}
+
+// hidden is the body of an answer that refuses the owner's key, in the form of both APIs.
+const hidden = `{"type":"error","error":{"type":"authentication_error","message":"the API refuses the key of this service's owner"}}`
+
+// meter is the body of an answer. It finds the usage that the answer reports.
+type meter struct {
+	job        *Job
+	body       io.ReadCloser
+	held, sent int64 // tokens; bytes of the request
+	costs      bool  // tokens
+	isStream   bool  // of events
+	isPlain    bool  // not compressed
+	failed     bool  // the API says that it did nothing
+
+	mu      sync.Mutex // of what follows: Close may be called during a Read
+	read    int64      // bytes
+	kept    []byte     // the whole answer, or the current line of a stream
+	skip    bool       // kept would be too long
+	ended   bool       // the answer is complete
+	settled bool
+	found   Usage
+}
+
+// Read implements io.Reader.
+func (m *meter) Read(p []byte) (int, error) {
+	n, err := m.body.Read(p)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.read += int64(n)
+	if m.read > MaxAnswer {
+		return 0, errors.Join(fmt.Errorf("the API's answer has more than %d bytes", MaxAnswer), m.settle())
+	}
+	m.observe(p[:n])
+	if errors.Is(err, io.EOF) {
+		m.line()
+		m.ended = true
+		if failed := m.settle(); failed != nil {
+			err = failed
+		}
+	}
+	return n, err
+}
+
+// Close implements io.Closer. An answer that is not read to its end costs what was held for it, or more.
+func (m *meter) Close() error {
+	err := m.body.Close()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.isStream && json.Valid(m.kept) { // the caller read all of it, without its end
+		m.line()
+		m.ended = true
+	}
+	return errors.Join(err, m.settle())
+}
+
+// observe keeps what may report the usage.
+func (m *meter) observe(p []byte) {
+	if !m.isPlain || !m.costs || m.settled {
+		return
+	}
+	for m.isStream {
+		line, rest, whole := bytes.Cut(p, []byte("\n"))
+		m.keep(line)
+		if !whole {
+			return
+		}
+		m.line()
+		p = rest
+	}
+	m.keep(p)
+}
+
+func (m *meter) keep(p []byte) {
+	if m.skip = m.skip || len(m.kept)+len(p) > maxEvent; m.skip {
+		m.kept = nil
+		return
+	}
+	m.kept = append(m.kept, p...)
+}
+
+// last are the types of the events that end a stream.
+var last = []string{"message_stop", "response.completed", "response.incomplete", "response.failed"}
+
+// line reads what is kept: a line of a stream, or the whole answer.
+func (m *meter) line() {
+	text := m.kept
+	m.kept, m.skip = m.kept[:0], false
+	if m.isStream {
+		data, ok := bytes.CutPrefix(text, []byte("data:"))
+		if !ok {
+			return
+		}
+		text = bytes.TrimSpace(data)
+		if string(text) == "[DONE]" { // of chat completions
+			m.ended = true
+			return
+		}
+	}
+	var r struct {
+		Type     string                     `json:"type"`
+		Usage    *reported                  `json:"usage"`
+		Message  *struct{ Usage *reported } `json:"message"`  // of Anthropic's message_start
+		Response *struct{ Usage *reported } `json:"response"` // of the events of OpenAI's responses
+	}
+	err := json.Unmarshal(text, &r)
+	if _, other := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !other { // one of these names may mean something else
+		return
+	}
+	m.note(r.Usage)
+	if r.Message != nil {
+		m.note(r.Message.Usage)
+	}
+	if r.Response != nil {
+		m.note(r.Response.Usage)
+	}
+	m.ended = m.ended || m.isStream && slices.Contains(last, r.Type)
+}
+
+// reported is the usage in an answer, in the words of both APIs. Anthropic's input_tokens leaves out the other two kinds of
+// input; OpenAI's includes what was cached.
+type reported struct {
+	Prompt     int64 `json:"prompt_tokens"`
+	Completion int64 `json:"completion_tokens"`
+	Input      int64 `json:"input_tokens"`
+	Output     int64 `json:"output_tokens"`
+	Stored     int64 `json:"cache_creation_input_tokens"`
+	Cached     int64 `json:"cache_read_input_tokens"`
+}
+
+// note takes the usage of one event. Later events of a stream repeat or continue the earlier ones.
+func (m *meter) note(r *reported) {
+	if r == nil {
+		return
+	}
+	m.found.Input = max(m.found.Input, within(r.Prompt), within(r.Input)+within(r.Stored)+within(r.Cached))
+	m.found.Output = max(m.found.Output, within(r.Completion), within(r.Output))
+}
+
+// within returns a reported number if it is possible, and else the closest that is.
+func within(n int64) int64 { return min(max(0, n), huge) }
+
+// settle counts what the answer cost. It does so once.
+func (m *meter) settle() error {
+	if m.settled || !m.costs {
+		return nil
+	}
+	m.settled = true
+	m.kept = nil
+	return m.job.settle(m.held, m.cost())
+}
+
+// cost returns what the answer reports. If it reports nothing, or was cut, the cost is an estimate.
+func (m *meter) cost() Usage {
+	cost := m.found
+	cost.Requests = 1
+	if m.failed || m.ended && cost.Tokens() > 0 {
+		return cost
+	}
+	cost.Estimated = 1
+	cost.Input = max(cost.Input, estimate(m.sent))
+	cost.Output = max(cost.Output, estimate(m.read))
+	if !m.ended {
+		cost.Output = max(cost.Output, m.held-cost.Input)
+	}
+	return cost
+}

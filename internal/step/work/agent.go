@@ -1,0 +1,152 @@
+package work
+
+import (
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"guild"
+	"guild/internal/hand/model"
+	"guild/internal/judging/sandbox"
+	"guild/nutshell"
+)
+
+// speak lets the command speak to its API without the owner's key. It runs a proxy outside of the sandbox, which takes a
+// token of this job for the key, and sets the proxy's address and the token in the environment. A command without a
+// network reaches nothing else. spent ends the proxy and returns what passed, nil without an API.
+func (x Exec) speak(spec *sandbox.Spec, streams *sandbox.IO) (spent func() *model.Job, err error) {
+	if x.API == nil {
+		return func() *model.Job { return nil }, nil
+	}
+	job, err := x.API.Job()
+	if err != nil {
+		return nil, err
+	}
+	token := "guild-" + rand.Text()
+	serve := func(l net.Listener) { job.Serve(l, token) }
+	origin, end := fmt.Sprintf("http://127.0.0.1:%d", sandbox.ServePort), func() {}
+	if _, bare := x.Runner.(Bare); bare || spec.Network {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		ended := make(chan struct{})
+		go func() { defer close(ended); serve(l) }()
+		origin, end = "http://"+l.Addr().String(), func() { l.Close(); <-ended }
+	} else {
+		streams.Serve = serve
+	}
+	spec.Env = append(spec.Env, "GUILD_API_URL="+job.Endpoint(origin), "GUILD_API_TOKEN="+token)
+	return func() *model.Job { end(); return job }, nil
+}
+
+// spent tells the owner what a job cost, and whether a limit stopped it, which is also added to the standard error of the
+// command: only the owner sees that.
+func (x Exec) spent(a Assignment, job *model.Job, stderr io.Writer) {
+	if job == nil {
+		return
+	}
+	log, used := cmp.Or(x.Log, slog.Default()), job.Used()
+	log.Info("a worker used tokens", "job", a.Job, "requests", used.Requests, "input", used.Input, "output", used.Output, "estimated", used.Estimated)
+	if err := job.Limited(); err != nil {
+		log.Warn("a worker's request to its model was not sent", "job", a.Job, "err", err)
+		fmt.Fprintf(stderr, "\nguild: %v\n", err)
+	}
+}
+
+// Login is the file with an agent's own login. It is copied into the home directory of each run, so that the run cannot
+// change the owner's.
+type Login struct {
+	Host   string // path of the file
+	Inside string // below the home directory
+}
+
+// place puts a copy of the login into a directory of its own, for the sandbox to copy. Without a sandbox the file is not
+// shown: the command's home is not the owner's.
+func (l *Login) place(spec *sandbox.Spec, dir string) error {
+	text, err := os.ReadFile(l.Host)
+	if err != nil {
+		return fmt.Errorf("the agent's login: %w", err)
+	}
+	file := filepath.Join(dir, filepath.FromSlash(l.Inside))
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return err
+	}
+	spec.Copies = append(spec.Copies, sandbox.Copy{Host: dir, Inside: sandbox.Home})
+	return nil
+}
+
+// maxPrompt is the longest prompt that is made of a manifest, in bytes. The files have the rest.
+const maxPrompt = 16 << 10
+
+// instruct sets GUILD_PROMPT: what an agent is to do, in the customer's words, and where it leaves its work, in ours. The
+// customer's words can give it any other order; that is why it has no key, no network and no files but the bundle.
+func (x Exec) instruct(spec *sandbox.Spec, a Assignment) error {
+	if !x.Prompt {
+		return nil
+	}
+	tree, err := os.OpenRoot(a.Bundle)
+	if err != nil {
+		return err
+	}
+	defer tree.Close()
+	m, err := nutshell.ReadManifest(tree.FS())
+	if err != nil {
+		return fmt.Errorf("the bundle: %w", err)
+	}
+	bundle, delivery := insideBundle, insideDelivery
+	if _, bare := x.Runner.(Bare); bare {
+		bundle, delivery = a.Bundle, a.Delivery
+	}
+	spec.Env = append(spec.Env, "GUILD_PROMPT="+prompt(m, bundle, delivery))
+	if x.Model != "" {
+		spec.Env = append(spec.Env, "GUILD_MODEL="+x.Model)
+	}
+	return nil
+}
+
+// prompt returns the text for an agent that works on a bundle.
+func prompt(m *nutshell.Manifest, bundle, delivery string) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	list := func(title string, items []string) {
+		if len(items) == 0 {
+			return
+		}
+		line("\n%s:", title)
+		for _, item := range items {
+			line("- %s", strings.Join(strings.Fields(guild.Clean(item)), " "))
+		}
+	}
+	line("Task: %s", strings.Join(strings.Fields(guild.Clean(m.Task().Title)), " "))
+	if summary := strings.TrimSpace(guild.Clean(m.Task().Summary)); summary != "" {
+		line("\n%s", summary)
+	}
+	c := m.Context()
+	var read []string
+	for _, file := range append([]string{c.Requirements, c.Architecture, c.References}, c.Additional...) {
+		if file != "" {
+			read = append(read, path.Join(bundle, file))
+		}
+	}
+	list("Read first", read)
+	list("It must hold that", m.Acceptance().Checklist)
+	list("Constraints", m.Harness().Constraints)
+	text := guild.Cut(b.String(), maxPrompt)
+	return text + fmt.Sprintf(`
+How to work: the task is in %[1]s: nutshell.json describes it, and files/ has what there is to begin with. Put each file
+that you deliver into %[2]s, under the name that it has below files/ or that the task gives it. Only what is in
+%[2]s when you end is delivered, and it is tested there. Nobody answers questions: decide by yourself, and end when
+the work is done.
+`, bundle, delivery)
+}
