@@ -23,8 +23,8 @@ type Paths struct {
 	short string // directory for a socket whose path would be too long
 }
 
-// maxSocket is the maximum length of a Unix socket's path on Linux, without the final zero byte.
-const maxSocket = 107
+// maxSocket is the maximum length of a Unix socket's path on macOS, without the final zero byte. Linux allows four bytes more.
+const maxSocket = 103
 
 // locate returns the paths. If home is empty, it is GUILD_HOME, or else the XDG directories are used.
 func locate(home string, getenv func(string) string) (Paths, error) {
