@@ -86,6 +86,19 @@ func TestWorkLines(t *testing.T) {
 	golden(t, "provider-lines", anonymous(b.String()))
 }
 
+func TestReasonOfVerdict(t *testing.T) {
+	for text, want := range map[string]string{
+		"Your delivery for request 0a010000 (python) was judged FAILURE, with the score 0.30: 7 of 10 tests did not pass. If you think that this is wrong, answer this message with your reason before 2026-11-27 10:00 UTC: then it is judged again, once.": "7 of 10 tests did not pass",
+		"Your delivery for request 0a010000 (python) was judged SUCCESS, with the score 0.99. If you think that this is wrong, answer this message before 2026-11-27 10:00 UTC: then it is judged again, once.":                                              "",
+		"Your delivery for request 0a010000 (python) was judged again: FAILURE, with the score 0.20: it crashed or ran over a limit. This verdict is final.":                                                                                                 "it crashed or ran over a limit",
+		"too slow": "too slow", "": "",
+	} {
+		if got := verdictReason(text); got != want {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
 func TestWorkScreenStaysInsideTheTerminal(t *testing.T) {
 	events := day()
 	for n := range byte(60) {
