@@ -62,8 +62,8 @@ so otherwise. A worker with another command, variables, mounts or network is ano
 worker. --keep leaves the bundle, the delivery, REPLAY.jsonl and RECEIPT.json in a
 directory.
 
-Exit codes: 0 the delivery was accepted, 1 it was not or nothing was delivered, 2
-wrong usage, 5 SECURITY_VIOLATION, 6 a person must decide.`,
+Exit codes: 0 the delivery was accepted, 1 nothing was delivered or judged, 2 wrong
+usage, 5 SECURITY_VIOLATION, 6 a person must decide, 7 it was rejected.`,
 		Example: "  guild work try --task python --exec ./agent/solve.sh\n" +
 			"  guild work try --task code-review --exec ./review.sh ./my-task\n" +
 			"  guild work try python --keep ./tried\n  guild work try python --json | jq .outcome",
