@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -84,6 +85,37 @@ func TestWorkLines(t *testing.T) {
 		}
 	}
 	golden(t, "provider-lines", anonymous(b.String()))
+}
+
+// The screen shows what a node does, and its log above; Ctrl-C ends the node, and the screen ends with it.
+func TestWorkScreenEndsWithItsNode(t *testing.T) {
+	person, screen := terminal(t)
+	ctx, stop := context.WithCancel(t.Context())
+	events, ended := newWorkEvents(), make(chan error, 1)
+	broken := errors.New("the node broke at its end")
+	go func() {
+		ended <- showWork(screen, screen, []string{"python"}, events, stop, func(log io.Writer) error {
+			fmt.Fprintln(log, "level=WARN msg=careful")
+			events.happened(work.Happening{At: time.UnixMilli(noon), Stage: work.Refused, Request: request(1), Customer: customerKey, Service: "python", Text: "busy"})
+			<-ctx.Done()
+			return broken
+		})
+	}()
+	read(t, person, "careful")
+	read(t, person, "busy")
+	if _, err := person.WriteString("\x03"); err != nil {
+		t.Fatal(err)
+	}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		io.Copy(io.Discard, person)
+	}()
+	if err := <-ended; !errors.Is(err, broken) {
+		t.Errorf("it ended with %v", err)
+	}
+	person.Close()
+	<-drained
 }
 
 func TestReasonOfVerdict(t *testing.T) {
