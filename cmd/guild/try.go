@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -58,7 +59,8 @@ python, javascript, go and shell, which can also be named.
 
 A service is announced once its worker has passed a try; guild work and guild up say
 so otherwise. A worker with another command, variables, mounts or network is another
-worker. --keep leaves the delivery, REPLAY.jsonl and RECEIPT.json in a directory.
+worker. --keep leaves the bundle, the delivery, REPLAY.jsonl and RECEIPT.json in a
+directory.
 
 Exit codes: 0 the delivery was accepted, 1 nothing was delivered or judged, 2 wrong
 usage, 5 SECURITY_VIOLATION, 6 a person must decide, 7 it was rejected.`,
@@ -219,9 +221,13 @@ func (p *program) try(ctx context.Context, c config.Config, t trial, o tryOption
 		return out, err
 	}
 	show := func(step, format string, args ...any) {
-		if !o.asJSON {
-			fmt.Fprintf(p.out, "%-9s %s\n", step, cli.Clean(fmt.Sprintf(format, args...)))
+		if o.asJSON {
+			return
 		}
+		if cli.IsTerminal(p.err) {
+			fmt.Fprint(p.err, "\r\x1b[K") // what p.waiting shows there
+		}
+		fmt.Fprintf(p.out, "%-9s %s\n", step, cli.Clean(fmt.Sprintf(format, args...)))
 	}
 	out = tried{Service: t.service.D, Tasks: t.service.Tasks, Bundle: t.name, Lines: []string{}}
 	show("bundle", "✓ %s, %d bytes", t.name, len(t.bundle))
@@ -238,7 +244,7 @@ func (p *program) try(ctx context.Context, c config.Config, t trial, o tryOption
 	out.TookMs, out.Size = p.now().Sub(began).Milliseconds(), len(did.Delivery)
 	took := (time.Duration(out.TookMs) * time.Millisecond).Round(100 * time.Millisecond)
 	if o.Keep != "" {
-		if err := keepTrial(o.Keep, did); err != nil {
+		if err := keepTrial(o.Keep, t.bundle, did); err != nil {
 			return tried{}, err
 		}
 		out.Kept = o.Keep
@@ -258,7 +264,11 @@ func (p *program) try(ctx context.Context, c config.Config, t trial, o tryOption
 	if out.Passed && person == nil {
 		show("tried", "%s may be announced", t.service.D)
 	}
-	return out, judgedError(v, person)
+	err = judgedError(v, person)
+	if err != nil && o.Keep == "" {
+		err = cli.WithHint(err, "with --keep DIR, guild judge run DIR/bundle.nut DIR/delivery.nut shows the whole verdict")
+	}
+	return out, err
 }
 
 // undelivered shows why a worker delivered nothing.
@@ -294,15 +304,27 @@ func (p *program) judgeTrial(ctx context.Context, t trial, delivery []byte, out 
 	r := p.judgedResult(v, whole, person, "")
 	result := r.JSON.(judged)
 	out.Judgment = &result
-	switch {
-	case o.asJSON:
-		return v, person, nil
-	case v.Outcome == guild.Success:
-		fmt.Fprintf(p.out, "judge     ✓ SUCCESS: %d of %d passed, %s, score %s\n", v.Passed, v.Expected, v.Strength, v.Score)
-		return v, person, nil
+	if !o.asJSON {
+		p.showTried(unabridged(v, json.RawMessage(whole)))
 	}
-	fmt.Fprint(p.out, "judge     ")
-	return v, person, r.Show()
+	return v, person, nil
+}
+
+// showTried prints a verdict, and the tests that did not pass.
+func (p *program) showTried(v guild.Verdict) {
+	mark := "✗"
+	if v.Outcome == guild.Success {
+		mark = "✓"
+	}
+	fmt.Fprintf(p.out, "judge     %s %s: %d of %d passed, %s, score %s\n", mark, v.Outcome, v.Passed, v.Expected, v.Strength, v.Score)
+	for _, b := range v.Breaches {
+		fmt.Fprintf(p.out, "          ✗ violation %s %s\n", cli.Clean(b.Syscall), cli.Clean(b.Detail))
+	}
+	for _, t := range v.Tests {
+		if t.State != guild.TestPassed {
+			writeTest(p.out, t, palette{})
+		}
+	}
 }
 
 // vacantDir refuses a directory that is there and not empty.
@@ -317,12 +339,12 @@ func vacantDir(dir string) error {
 	return nil
 }
 
-// keepTrial writes what a worker left, and the record of its session.
-func keepTrial(dir string, did work.Trial) error {
+// keepTrial writes the bundle, what a worker left, and the record of its session.
+func keepTrial(dir string, bundle []byte, did work.Trial) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	for name, content := range map[string][]byte{"delivery.nut": did.Delivery, "REPLAY.jsonl": did.Replay, "RECEIPT.json": did.Receipt} {
+	for name, content := range map[string][]byte{"bundle.nut": bundle, "delivery.nut": did.Delivery, "REPLAY.jsonl": did.Replay, "RECEIPT.json": did.Receipt} {
 		if content == nil {
 			continue
 		}

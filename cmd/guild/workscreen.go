@@ -179,11 +179,11 @@ func (s *workScreen) mark(j workJob, p palette) string {
 
 // totals says what came of all requests since the start.
 func (s *workScreen) totals() string {
+	if s.stopping {
+		return "stopping: running jobs are finished or handed back; Ctrl-C kills"
+	}
 	text := fmt.Sprintf("%d delivered, %d failed, %d refused; %d of %d accepted; nothing paid", s.counts["delivered"], s.counts["failed"],
 		s.counts[string(work.Refused)], s.accepted, s.counts["judged"])
-	if s.stopping {
-		return text + " · stopping; Ctrl-C kills"
-	}
 	return text + " · Ctrl-C stops"
 }
 

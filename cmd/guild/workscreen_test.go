@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -84,6 +85,50 @@ func TestWorkLines(t *testing.T) {
 		}
 	}
 	golden(t, "provider-lines", anonymous(b.String()))
+}
+
+// The screen shows what a node does, and its log above; Ctrl-C ends the node, and the screen ends with it.
+func TestWorkScreenEndsWithItsNode(t *testing.T) {
+	person, screen := terminal(t)
+	ctx, stop := context.WithCancel(t.Context())
+	events, ended := newWorkEvents(), make(chan error, 1)
+	broken := errors.New("the node broke at its end")
+	go func() {
+		ended <- showWork(screen, screen, []string{"python"}, events, stop, func(log io.Writer) error {
+			fmt.Fprintln(log, "level=WARN msg=careful")
+			events.happened(work.Happening{At: time.UnixMilli(noon), Stage: work.Refused, Request: request(1), Customer: customerKey, Service: "python", Text: "busy"})
+			<-ctx.Done()
+			return broken
+		})
+	}()
+	read(t, person, "careful")
+	read(t, person, "busy")
+	if _, err := person.WriteString("\x03"); err != nil {
+		t.Fatal(err)
+	}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		io.Copy(io.Discard, person)
+	}()
+	if err := <-ended; !errors.Is(err, broken) {
+		t.Errorf("it ended with %v", err)
+	}
+	person.Close()
+	<-drained
+}
+
+func TestReasonOfVerdict(t *testing.T) {
+	for text, want := range map[string]string{
+		"Your delivery for request 0a010000 (python) was judged FAILURE, with the score 0.30: 7 of 10 tests did not pass. If you think that this is wrong, answer this message with your reason before 2026-11-27 10:00 UTC: then it is judged again, once.": "7 of 10 tests did not pass",
+		"Your delivery for request 0a010000 (python) was judged SUCCESS, with the score 0.99. If you think that this is wrong, answer this message before 2026-11-27 10:00 UTC: then it is judged again, once.":                                              "",
+		"Your delivery for request 0a010000 (python) was judged again: FAILURE, with the score 0.20: it crashed or ran over a limit. This verdict is final.":                                                                                                 "it crashed or ran over a limit",
+		"too slow": "too slow", "": "",
+	} {
+		if got := verdictReason(text); got != want {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
 }
 
 func TestWorkScreenStaysInsideTheTerminal(t *testing.T) {

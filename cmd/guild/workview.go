@@ -173,6 +173,18 @@ func workLine(e workEvent) string {
 	return strings.TrimRight(fmt.Sprintf("%s %-8s %-9s %s", clock(e.At), short(e.Request), e.Event, workText(e)), " ")
 }
 
+// verdictReason returns why a customer judged as it did. guild's own message repeats the request and the verdict before the
+// reason, and says how to object behind it.
+func verdictReason(text string) string {
+	_, found, isOurs := strings.Cut(text, ", with the score ")
+	if !isOurs || !strings.HasPrefix(text, "Your delivery for request ") {
+		return text
+	}
+	found, _, _ = strings.Cut(found, ". ")
+	_, reason, _ := strings.Cut(found, ": ")
+	return reason
+}
+
 // workText says in words what happened.
 func workText(e workEvent) string {
 	text := cli.Clean(e.Text)
