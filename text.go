@@ -41,3 +41,48 @@ func isPlain(s string) bool {
 	}
 	return true
 }
+
+// Nearest returns the known word that word is a likely misspelling or beginning of, "" if none is near. One in three
+// letters may be wrong, and one at least. Two neighbours in the wrong order are one mistake.
+func Nearest(word string, known []string) string {
+	best, fewest := "", max(1, len(word)/3)+1
+	for _, k := range known {
+		n := edits(word, k)
+		if n < fewest {
+			best, fewest = k, n
+		}
+	}
+	if best != "" || len(word) < 2 {
+		return best
+	}
+	for _, k := range known {
+		if strings.HasPrefix(k, word) {
+			return k
+		}
+	}
+	return ""
+}
+
+// edits returns the distance of two words in bytes: insertions, deletions, substitutions and swaps of neighbours.
+func edits(a, b string) int {
+	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row := make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range len(b) {
+			substitute := last[j]
+			if a[i] != b[j] {
+				substitute++
+			}
+			row[j+1] = min(substitute, row[j]+1, last[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}

@@ -33,9 +33,10 @@ func (p *program) doctorCommand() *cobra.Command {
 	return p.local(&cobra.Command{
 		Use:   "doctor",
 		Short: "Check this machine for what guild needs",
-		Long: `doctor checks the config, the identity, the journal, the sandbox, the test tools,
-the disk, the clock, the relays and the control socket. It changes nothing, and
-exits 1 when something that guild needs is missing.`,
+		Long: `doctor checks the config, the identity, the journal, the sandbox, the tools that
+judge, the disk, the clock, the relays and the control socket, and says of each
+that is not well what to do. It changes nothing, and exits 1 when something that
+guild needs is missing.`,
 		Example: "  guild doctor\n  guild doctor --json",
 	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) {
 		findings := p.examine(cmd.Context())
@@ -52,18 +53,17 @@ exits 1 when something that guild needs is missing.`,
 	})
 }
 
-// examine runs all checks. Those after the config need one, so a broken config ends it.
+// examine runs all checks. With a broken config the others look at the defaults.
 func (p *program) examine(ctx context.Context) []finding {
 	c, err := p.config()
-	if err != nil {
-		return []finding{{"config", stateFailed, err.Error(), hintOf(err)}}
+	all := []finding{checkConfig(c, err)}
+	if c.Paths.Data == "" {
+		return all // no place to look at
 	}
-	all := []finding{{"config", stateOK, c.Paths.Config, ""}, checkIdentity(c), checkJournal(c)}
+	all = append(all, checkIdentity(c), checkJournal(c))
 	all = append(all, checkSandbox(ctx, c)...)
-	all = append(all,
-		checkProgram("python", "python3", "apt-get install python3"),
-		checkProgram("pytest", "pytest", "apt-get install python3-pytest"),
-		checkDisk(c), p.checkClock(c), checkNode(ctx, c))
+	all = append(all, checkPrograms()...)
+	all = append(all, checkDisk(c), p.checkClock(c), finding{Check: "socket", State: stateOK, Text: c.Socket()}, checkNode(ctx, c))
 	return append(all, p.checkRelays(ctx, c)...)
 }
 

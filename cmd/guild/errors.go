@@ -3,38 +3,20 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"guild"
 	"guild/internal/cli"
+	"guild/internal/config"
 	"guild/internal/control"
+	"guild/internal/hand/bunker"
 	"guild/internal/hand/key"
 	"guild/internal/journal"
 	"guild/internal/judging/sandbox"
 	"guild/internal/judging/suite"
 	"guild/oa"
 )
-
-// Exit codes, as the help of hire documents them. Other verbs use 0, 1, 2 and 130.
-const (
-	exitAccepted    = 0
-	exitFailed      = 1 // rejected or partial; for other verbs: it did not work
-	exitUsage       = 2
-	exitUnclaimed   = 3
-	exitTimedOut    = 4
-	exitViolation   = 5
-	exitInterrupted = 130
-)
-
-// codeOf returns the exit code for an error. Without an identity or a journal it is that of wrong usage.
-func codeOf(err error) int {
-	if errors.Is(err, key.ErrNone) || errors.Is(err, journal.ErrNotInitialised) {
-		return exitUsage
-	}
-	if e, ok := errors.AsType[*control.ProblemError](err); ok && e.Problem.Code == "usage" {
-		return exitUsage
-	}
-	return cli.CodeOf(err)
-}
 
 // hintOf returns the hint of the outermost error that has one.
 func hintOf(err error) string {
@@ -50,6 +32,10 @@ func hintOf(err error) string {
 	switch {
 	case errors.Is(err, control.ErrNotRunning):
 		return "start a node with 'guild up'"
+	case errors.Is(err, bunker.ErrNoAnswer):
+		return "see that the remote signer runs and reads its relay"
+	case errors.Is(err, config.ErrNoHome):
+		return "name a directory for everything: --home DIR, or GUILD_HOME"
 	case errors.Is(err, key.ErrNone):
 		return "make one with 'guild init'"
 	case errors.Is(err, key.ErrExists):
@@ -72,6 +58,12 @@ func endingError(job control.Job) error {
 		code = exitTimedOut
 	case guild.JobViolated:
 		code = exitViolation
+	case guild.JobParked, guild.JobDisagreed:
+		code = exitUndecided
+	case guild.JobRejected, guild.JobPartial:
+		code = exitRejected
+	case guild.JobCancelled:
+		code = exitCancelled
 	}
 	err := fmt.Errorf("job %s: %s", short(job.ID), describeEnding(job))
 	return cli.WithHint(cli.WithCode(err, code), endingHint(job))
@@ -82,17 +74,35 @@ func describeEnding(job control.Job) string {
 		guild.JobPartial:   "partly done",
 		guild.JobRejected:  "the delivery was rejected",
 		guild.JobViolated:  "the delivery tried to break out of the sandbox",
-		guild.JobUnclaimed: "no provider took it",
+		guild.JobUnclaimed: describeUnclaimed(job),
 		guild.JobDisagreed: "too few deliveries agree",
 	}
 	text, ok := words[job.Ending]
 	if !ok {
 		text = string(job.Ending)
 	}
-	if job.Reason != "" {
-		text += ": " + job.Reason
+	// A reason may begin with the state of the last attempt, which the words say already.
+	_, said := words[job.Ending]
+	reason := job.Reason
+	if state, rest, found := strings.Cut(reason, ", "); found && (state == string(job.Ending) || said && state == string(guild.Refused)) {
+		reason = rest
+	}
+	if reason != "" {
+		text += ": " + reason
 	}
 	return text
+}
+
+// describeUnclaimed says whether anybody was asked for a job that no provider did, and refused.
+func describeUnclaimed(job control.Job) string {
+	refused := func(a control.Attempt) bool { return a.State == string(guild.Refused) }
+	switch {
+	case len(job.Attempts) == 0:
+		return "no provider was asked"
+	case !slices.ContainsFunc(job.Attempts, func(a control.Attempt) bool { return !refused(a) }):
+		return "refused by " + cli.Count(len(job.Attempts), "provider", "providers")
+	}
+	return "no provider did it"
 }
 
 func endingHint(job control.Job) string {
@@ -107,6 +117,9 @@ func endingHint(job control.Job) string {
 		if job.Criticality.Replicas() > 1 {
 			return "guild market bench NPUB gets to know one more; guild market ls --task " + cli.Clean(job.Task) +
 				" shows whom; or lower --criticality"
+		}
+		if !strings.HasPrefix(job.Reason, "no ") && !strings.Contains(job.Reason, "announced nothing") && job.Reason != "" {
+			return "guild job show " + short(job.ID) + " has what was sent; hire again once that is mended"
 		}
 		return "guild market ls shows who offers what; guild doctor checks the relays"
 	case guild.JobDisagreed:

@@ -19,11 +19,11 @@ import (
 
 func TestEachEndingHasItsExitCode(t *testing.T) {
 	for ending, want := range map[guild.Ending]int{
-		guild.JobAccepted: 0, guild.JobPartial: 1, guild.JobRejected: 1, guild.JobCancelled: 1, guild.JobParked: 1,
-		guild.JobDisagreed: 1, guild.JobUnclaimed: 3, guild.JobTimedOut: 4, guild.JobViolated: 5,
+		guild.JobAccepted: 0, guild.JobPartial: 7, guild.JobRejected: 7, guild.JobCancelled: 8, guild.JobParked: 6,
+		guild.JobDisagreed: 6, guild.JobUnclaimed: 3, guild.JobTimedOut: 4, guild.JobViolated: 5,
 	} {
 		p := &program{err: &bytes.Buffer{}}
-		if got := p.report(endingError(control.Job{ID: "5f21c9aa00", Ending: ending})); got != want {
+		if got := p.report(endingError(control.Job{ID: "5f21c9aa00", Ending: ending}), false); got != want {
 			t.Errorf("%s: exit %d, want %d", ending, got, want)
 		}
 	}
@@ -41,12 +41,12 @@ func TestEachErrorHasItsExitCode(t *testing.T) {
 		"the node's usage":        {&control.ProblemError{Problem: control.Problem{Error: "x", Code: "usage"}}, 2},
 		"no identity":             {fmt.Errorf("x: %w", key.ErrNone), 2},
 		"no journal":              {fmt.Errorf("x: %w", journal.ErrNotInitialised), 2},
-		"no node":                 {control.ErrNotRunning, 1},
+		"no node":                 {control.ErrNotRunning, 9},
 		"interrupted":             {interrupted("5f21"), 130},
 		"cancelled":               {fmt.Errorf("x: %w", context.Canceled), 130},
 		"interrupted, and a stop": {errors.Join(interrupted("5f21"), nil), 130},
 	} {
-		if got := (&program{err: &bytes.Buffer{}}).report(c.err); got != c.want {
+		if got := (&program{err: &bytes.Buffer{}}).report(c.err, false); got != c.want {
 			t.Errorf("%s: exit %d, want %d", name, got, c.want)
 		}
 	}
@@ -68,7 +68,7 @@ func TestErrorsEndWithAHint(t *testing.T) {
 		{endingError(control.Job{ID: "5f21c9aa00", Task: "python", Ending: guild.JobUnclaimed, Criticality: guild.High}), "guild market bench"},
 	} {
 		var b bytes.Buffer
-		(&program{err: &b}).report(fmt.Errorf("wrapped: %w", c.err))
+		(&program{err: &b}).report(fmt.Errorf("wrapped: %w", c.err), false)
 		first, second, _ := strings.Cut(b.String(), "\n")
 		if !strings.HasPrefix(first, "guild: wrapped: ") || !strings.HasPrefix(second, "hint: ") || !strings.Contains(second, c.want) {
 			t.Errorf("%v: %q", c.err, b.String())
@@ -78,7 +78,7 @@ func TestErrorsEndWithAHint(t *testing.T) {
 
 func TestErrorsAreCleaned(t *testing.T) {
 	var b bytes.Buffer
-	(&program{err: &b}).report(cli.WithHint(errors.New("bad\x1b[2J\nguild: fake"), "\x07bell"))
+	(&program{err: &b}).report(cli.WithHint(errors.New("bad\x1b[2J\nguild: fake"), "\x07bell"), false)
 	if strings.ContainsAny(b.String(), "\x1b\x07") || strings.Count(b.String(), "\n") != 2 {
 		t.Errorf("%q", b.String())
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 	"golang.org/x/sys/unix"
 
+	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/control"
 	"guild/internal/hand/key"
@@ -26,16 +28,48 @@ const (
 	relayWait  = 5 * time.Second // for one relay to answer
 )
 
-func checkIdentity(c config.Config) finding {
-	if os.Getenv("NOSTR_SECRET_KEY") != "" {
-		return finding{Check: "identity", State: stateOK, Text: "from NOSTR_SECRET_KEY"}
-	}
-	form, err := key.Form(c.Paths.Data)
+func checkConfig(c config.Config, err error) finding {
 	if err != nil {
-		return finding{Check: "identity", State: stateFailed, Text: err.Error(), Remedy: hintOf(err)}
+		remedy := cmp.Or(hintOf(err), "correct it there; the checks below are with the defaults")
+		return finding{Check: "config", State: stateFailed, Text: err.Error(), Remedy: remedy}
 	}
-	return finding{Check: "identity", State: stateOK, Text: form + " in " + filepath.Join(c.Paths.Data, key.File)}
+	if _, err := os.Stat(c.Paths.Config); err != nil {
+		text := "none in " + c.Paths.Config + ", so that the defaults hold"
+		return finding{Check: "config", State: stateWarning, Text: text, Remedy: "guild init writes one"}
+	}
+	return finding{Check: "config", State: stateOK, Text: c.Paths.Config}
 }
+
+// checkIdentity checks that there is a key, and that the home is its own. It asks for no passphrase and no remote signer.
+func checkIdentity(c config.Config) finding {
+	f := finding{Check: "identity", State: stateOK}
+	fail := func(err error, remedy string) finding {
+		return finding{Check: "identity", State: stateFailed, Text: err.Error(), Remedy: cmp.Or(hintOf(err), remedy)}
+	}
+	text := os.Getenv("NOSTR_SECRET_KEY")
+	if text != "" {
+		f.Text = "from NOSTR_SECRET_KEY"
+	} else {
+		form, err := key.Form(c.Paths.Data)
+		if err != nil {
+			return fail(err, "restore it from a copy, or move it away and make another with guild init")
+		}
+		f.Text = form + " in " + filepath.Join(c.Paths.Data, key.File)
+		if form != "nsec" {
+			return f // whose key it is is not known without its owner
+		}
+	}
+	id, err := key.Load(c.Paths.Data, askNobody, os.Getenv)
+	if err != nil {
+		return fail(err, "set it to nsec1… or 64 hex digits, or unset it")
+	}
+	if err := key.CheckOwner(c.Paths.Data, id.PubKey); err != nil {
+		return fail(err, "restore that file from a copy, or remove it")
+	}
+	return f
+}
+
+func askNobody() ([]byte, error) { return nil, cli.ErrNoTerminal }
 
 func checkJournal(c config.Config) finding {
 	if _, err := os.Stat(c.JournalDir()); err != nil {
@@ -52,17 +86,30 @@ func checkSandbox(ctx context.Context, c config.Config) []finding {
 	}
 	all := []finding{{"sandbox", stateOK, caps.Tier, ""}}
 	for _, gap := range caps.Gaps {
-		all = append(all, finding{Check: "sandbox", State: stateWarning, Text: gap})
+		all = append(all, finding{Check: "sandbox", State: stateWarning, Text: gap, Remedy: "guild judge doctor tries every sandbox, and says what each lacks"})
 	}
 	return all
 }
 
-func checkProgram(check, program, remedy string) finding {
-	path, err := exec.LookPath(program)
-	if err != nil {
-		return finding{Check: check, State: stateFailed, Text: program + " is not installed", Remedy: remedy}
+// checkPrograms looks for the tools that judge. Most tasks need the first two.
+func checkPrograms() []finding {
+	var all []finding
+	for _, tool := range []struct{ check, program, state, remedy string }{
+		{"python", "python3", stateFailed, "apt-get install python3"},
+		{"pytest", "pytest", stateFailed, "apt-get install python3-pytest"},
+		{"git", "git", stateWarning, "guild hire of a project needs it: apt-get install git"},
+		{"node", "node", stateWarning, "criteria in JavaScript need it: apt-get install nodejs"},
+		{"go", "go", stateWarning, "criteria in Go need it: https://go.dev/dl"},
+	} {
+		f := finding{Check: tool.check, State: stateOK}
+		path, err := exec.LookPath(tool.program)
+		if err != nil {
+			f.State, f.Remedy, path = tool.state, tool.remedy, tool.program+" is not installed"
+		}
+		f.Text = path
+		all = append(all, f)
 	}
-	return finding{Check: check, State: stateOK, Text: path}
+	return all
 }
 
 func checkDisk(c config.Config) finding {
@@ -110,7 +157,7 @@ func checkNode(ctx context.Context, c config.Config) finding {
 	s, err := control.NodeStatus.Call(ctx, control.Dial(c.Socket()))
 	switch {
 	case errors.Is(err, control.ErrNotRunning):
-		return finding{Check: "node", State: stateOK, Text: "none is running; the socket will be " + c.Socket()}
+		return finding{Check: "node", State: stateOK, Text: "none is running"}
 	case err != nil:
 		return finding{Check: "node", State: stateFailed, Text: err.Error(), Remedy: "remove " + c.Socket() + " if no node runs"}
 	}

@@ -91,8 +91,8 @@ until its end was shown; with --id also after that.
 hires the best of those that answered.
 
 --input gives the provider something beside the bundle: url:https://…,
-event:nevent1…, job:ID (the result of an earlier job), blob:SHA256, text:…, or
-@FILE.
+event:nevent1…, job:ID (the result of an earlier job), blob:SHA256 if this node has
+it, blob:https://server/SHA256 of a Blossom server, text:…, or @FILE.
 
 With --type the file is the request of a typed job (guild oa ls), sent in the form
 that other programs know. The request is checked before it is sent, and the result
@@ -102,23 +102,17 @@ providers are asked, or --criticality does. The accepted result is printed, and
 all else goes to standard error; or it is written to --output. guild job result
 prints it again.
 
+A node that died continues its jobs when it is started again.
+
 Exit codes:
-  0    accepted
-  1    rejected, partly done, cancelled or parked (--json tells them apart); or the
-       node that had the job has died, and continues it when it is started again
-  2    usage, or guild is not set up: no identity or no journal, which guild init
-       makes
-  3    no provider took it
-  4    timed out
-  5    security violation: the delivery tried to break out of the sandbox
-  130  interrupted; the job goes on, guild job watch follows it`
+`
 
 func (p *program) hireCommand() *cobra.Command {
 	var o hireOptions
 	cmd := &cobra.Command{
 		Use:   "hire DIR|FILE.nut|REQUEST.json [WHAT-IS-TO-BE-DONE]",
-		Short: "Have work done in a project or by a task bundle, and judge the delivery",
-		Long:  hireHelp,
+		Short: "Have work done in a project or for a bundle, and judge it",
+		Long:  hireHelp + listExits(),
 		Example: `  guild hire . --test 'pytest -q' "make the parser accept ISO dates"
   guild hire . --hidden tests/private --bid 21000 --yes "sort the report by date"
   guild hire ./fix-the-parser

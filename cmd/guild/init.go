@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"guild/internal/config"
 	"guild/internal/hand/key"
 	"guild/internal/journal"
+	"guild/internal/node"
 )
 
 type initOptions struct {
@@ -39,20 +41,30 @@ func (p *program) initCommand() *cobra.Command {
 		Use:   "init",
 		Short: "Make an identity, a config file and an empty journal",
 		Long: `init makes what a node needs: an identity (a Nostr key), a commented config file
-and an empty journal. It never overwrites any of them. A home that is new or empty
-gets a .gitignore too, so that no checkout takes its key along.
+and an empty journal. It never overwrites any of them. On a terminal it asks
+whether guild up may benchmark providers that it has not met (meeting.auto). A
+home that is new or empty gets a .gitignore too, so that no checkout takes its key
+along.
 
 The key rests in a file that only you can read. With --passphrase it is also
 encrypted (NIP-49). With --import the key is read from standard input instead of
-made: nsec…, 64 hex digits, or bunker://… for a remote signer (NIP-46).`,
+made: nsec…, 64 hex digits, or bunker://… for a remote signer (NIP-46), which is
+then asked for its public key. One that does not answer within timeouts.discover
+is kept all the same: the node asks it again when it starts.`,
 		Example: "  guild init\n  guild init --passphrase\n  guild init --import < nsec.txt\n  guild init --home ./node1",
-	}, func(*cobra.Command, []string) (*cli.Result, error) { return p.runInit(o) })
+	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) {
+		result, err := p.runInit(cmd.Context(), o)
+		if _, onDisk := errors.AsType[*fs.PathError](err); onDisk && cli.HintOf(err) == "" {
+			err = cli.WithHint(err, "name a directory that can be written: --home DIR")
+		}
+		return result, err
+	})
 	cmd.Flags().BoolVar(&o.Passphrase, "passphrase", false, "encrypt the key with a passphrase")
 	cmd.Flags().BoolVar(&o.Import, "import", false, "read the key from standard input")
 	return cmd
 }
 
-func (p *program) runInit(o initOptions) (*cli.Result, error) {
+func (p *program) runInit(ctx context.Context, o initOptions) (*cli.Result, error) {
 	c, err := p.config()
 	if err != nil {
 		return nil, err
@@ -65,7 +77,7 @@ func (p *program) runInit(o initOptions) (*cli.Result, error) {
 	if err != nil && !kept {
 		return nil, err
 	}
-	if err := writeConfig(c.Paths.Config); err != nil {
+	if err := p.writeConfig(ctx, c.Paths.Config); err != nil {
 		return nil, err
 	}
 	if err := c.Paths.MakeDirs(); err != nil {
@@ -78,8 +90,31 @@ func (p *program) runInit(o initOptions) (*cli.Result, error) {
 	case initErr != nil && !errors.Is(initErr, journal.ErrInitialised):
 		return nil, initErr
 	}
+	if o.Import && public == nostr.ZeroPK {
+		public = p.trySigner(ctx, c)
+	}
 	return p.reportInit(c, public), nil
 }
+
+// trySigner asks the remote signer that was imported for its public key. If it does not answer, that is said, and the key is
+// zero.
+func (p *program) trySigner(ctx context.Context, c config.Config) nostr.PubKey {
+	id, err := p.identity(c)
+	if err != nil {
+		p.say(err)
+		return nostr.ZeroPK
+	}
+	done := p.waiting(func() string { return "asking the remote signer" })
+	public, err := node.TrySigner(ctx, node.Config{Dir: c.Paths.Data, Identity: id, SignerTimeout: c.Timeouts.Discover, Log: p.logger(p.err)})
+	done()
+	if err != nil {
+		p.say(cli.WithHint(err, "see that it runs and reads its relay; guild up asks it again"))
+	}
+	return public
+}
+
+// say prints an error that does not end the program.
+func (p *program) say(err error) { cli.Report(p.err, "guild", err, hintOf(err)) }
 
 // hideFromGit lets git ignore a home that is made in a checkout, for a key will be in it. A directory that has something
 // in it already may be the checkout itself, and is left alone; so are the XDG directories.
@@ -128,8 +163,22 @@ func (p *program) makeIdentity(dir string, o initOptions) (nostr.PubKey, error) 
 	return key.Create(dir, passphrase)
 }
 
-// writeConfig writes the commented config file, unless there is one.
-func writeConfig(path string) error {
+// writeConfig writes the commented config file, unless there is one. On a terminal it asks whether strangers may be
+// benchmarked, which bids for their work.
+func (p *program) writeConfig(ctx context.Context, path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return nil
+	}
+	text := config.Template
+	if in, out, ok := p.terminal(); ok {
+		meet, err := cli.NewPrompt(ctx, in, out).Choose("Shall guild up benchmark new providers by itself? It bids at most 100 sat a day.", "no", "no", "yes")
+		if err != nil {
+			return err
+		}
+		if meet == "yes" {
+			text = config.WithMeetings(text)
+		}
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -140,7 +189,7 @@ func writeConfig(path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(config.Template)
+	_, err = f.Write(text)
 	return errors.Join(err, f.Close())
 }
 

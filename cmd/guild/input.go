@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path"
 	"strings"
 	"unicode/utf8"
 
@@ -33,6 +34,8 @@ func parseInput(ctx context.Context, client *control.Client, text string) (contr
 		return urlInput(rest)
 	case scheme == "text":
 		return control.Input{Data: rest, Type: scheme}, nil
+	case scheme == "blob" && strings.HasPrefix(rest, "https://"):
+		return blobInput(rest)
 	case scheme == "blob":
 		if _, err := guild.ParseHash(rest); err != nil {
 			return control.Input{}, fmt.Errorf("%s: %w", text, err)
@@ -43,7 +46,7 @@ func parseInput(ctx context.Context, client *control.Client, text string) (contr
 	case scheme == "job":
 		return jobInput(ctx, client, rest)
 	}
-	return control.Input{}, fmt.Errorf("%q: want url:…, event:…, job:…, blob:…, text:… or @FILE", guild.Cut(text, 80))
+	return control.Input{}, fmt.Errorf("%q: want url:…, event:…, job:…, blob:HASH or blob:https://server/HASH, text:… or @FILE", guild.Cut(text, 80))
 }
 
 // urlInput makes an input of a URL. Providers fetch over https; in clear only a blob from a server of their own.
@@ -53,6 +56,19 @@ func urlInput(text string) (control.Input, error) {
 		return control.Input{}, fmt.Errorf("%q is not a web URL: want https://host/path", guild.Cut(text, 80))
 	}
 	return control.Input{Data: text, Type: "url"}, nil
+}
+
+// blobInput makes an input of a blob on a Blossom server, whose URL ends with the hash (BUD-01).
+func blobInput(text string) (control.Input, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return control.Input{}, err
+	}
+	name := path.Base(u.Path)
+	if _, err := guild.ParseHash(strings.TrimSuffix(name, path.Ext(name))); err != nil {
+		return control.Input{}, fmt.Errorf("%q is not the URL of a blob: %w", guild.Cut(text, 80), err)
+	}
+	return urlInput(text)
 }
 
 // textInput returns the text of a file as an input.

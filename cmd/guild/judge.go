@@ -53,7 +53,7 @@ JOB is a job's id or the beginning of one.`,
 
 // explain shows one attempt: the whole verdict when the evidence has it, else the one in the fact.
 func (p *program) explain(e control.Exam) {
-	fmt.Fprintf(p.out, "attempt     %s  %s by %s %s\n", short(e.Attempt), cli.Clean(e.State), cli.Clean(e.Name), cli.ShortNpub(e.Npub))
+	fmt.Fprintf(p.out, "attempt     %s by %s\n", short(e.Attempt), cli.Clean(e.Name)) // which ends with the npub
 	if e.Verdict == nil {
 		fmt.Fprintf(p.out, "no verdict  %s\n", cli.Clean(e.Reason))
 		return
@@ -168,15 +168,24 @@ func firstOf(s string) string {
 
 // writeScore prints the parts of the score.
 func writeScore(w io.Writer, v guild.Verdict) {
+	var terms []string
+	weights, sum := int64(0), int64(0)
 	for _, d := range v.Dimensions {
 		text := fmt.Sprintf("  %-11s %3d %%  %s", d.Name, d.Weight, d.Value)
 		if !d.Known {
 			text = fmt.Sprintf("  %-11s    –  left out", d.Name)
 		}
+		if d.Known && d.Weight > 0 {
+			terms = append(terms, fmt.Sprintf("%d × %s", d.Weight, d.Value))
+			weights, sum = weights+d.Weight, sum+d.Weight*int64(d.Value)
+		}
 		if d.Reason != "" {
 			text += ": " + cli.Clean(d.Reason)
 		}
 		line(w, "%s", text)
+	}
+	if weights > 0 && guild.Score(sum/weights).String() == v.Score.String() { // of some verdicts it is capped
+		line(w, "  score       %s = (%s) / %d: the mean of what was measured, by weight", v.Score, strings.Join(terms, " + "), weights)
 	}
 	var words []string
 	if v.Standing != "" {

@@ -107,7 +107,7 @@ func (p *program) runJudgeCompare(ctx context.Context, files []string, o compare
 	result := &cli.Result{JSON: &out, Show: func() error { return p.showCompared(files[1:], out) }}
 	if person, undecided := errors.AsType[*judge.PersonNeeded](err); undecided {
 		out.Person = person.Reason
-		return result, cli.WithCode(&judge.PersonNeeded{Reason: person.Reason}, exitPerson)
+		return result, cli.WithCode(&judge.PersonNeeded{Reason: person.Reason}, exitUndecided)
 	}
 	return result, nil
 }

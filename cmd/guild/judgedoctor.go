@@ -79,7 +79,7 @@ func (p *program) runJudgeDoctor(ctx context.Context, tier string, asJSON bool) 
 			p.writeExamined(one)
 		}
 	}
-	if asJSON {
+	if asJSON && len(all) > 0 {
 		if err := cli.PrintJSON(p.out, all); err != nil {
 			return err
 		}
@@ -96,7 +96,11 @@ func (p *program) runJudgeDoctor(ctx context.Context, tier string, asJSON bool) 
 				break
 			}
 		}
-		return cli.WithHint(errNoWalls, remedy)
+		err := cli.WithHint(errNoWalls, remedy)
+		if asJSON {
+			return cli.Answered(err)
+		}
+		return err
 	}
 	return nil
 }

@@ -42,9 +42,9 @@ docs/JUDGE.md the verdict.
 With --keep the verdict, the evidence and the unpacked files stay in a directory.
 With --against the delivery is judged again and compared with an earlier verdict.
 
-Exit codes: 0 SUCCESS, 1 PARTIAL, FAILURE or ERROR, or nothing could be judged,
-2 wrong usage, 5 SECURITY_VIOLATION, 6 a person must decide (with --json the outcome
-is then empty, and so_far has the outcome by programs).`,
+Exit codes: 0 SUCCESS, 1 ERROR or nothing could be judged, 2 wrong usage,
+5 SECURITY_VIOLATION, 6 a person must decide (with --json the outcome is then empty,
+and so_far has the outcome by programs), 7 PARTIAL or FAILURE.`,
 		Example: "  guild judge run ./my-task ./its-delivery\n" +
 			"  guild judge run task.nut delivery.nut --json | jq .outcome",
 		Args: cli.Arity(cobra.ExactArgs(2), "a bundle and a delivery"),
@@ -58,9 +58,6 @@ is then empty, and so_far has the outcome by programs).`,
 	cmd.Flags().BoolVar(&o.keep, "keep", false, "keep the verdict, the evidence and what was unpacked")
 	return cmd
 }
-
-// exitPerson is judge run's exit code when the criteria ask for a person.
-const exitPerson = 6
 
 func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judgeOptions) (*cli.Result, error) {
 	if err := o.check(); err != nil {
@@ -98,7 +95,14 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	if o.against != "" {
 		return result, compare(o.against, v)
 	}
-	return result, judgedError(v, person)
+	err = judgedError(v, person)
+	artifacts := filepath.Join(delivery, nutshell.ArtifactsDir)
+	if info, gone := os.Stat(delivery); err != nil && gone == nil && info.IsDir() {
+		if _, missing := os.Stat(artifacts); missing != nil {
+			err = cli.WithHint(err, "what was made belongs into "+artifacts)
+		}
+	}
+	return result, err
 }
 
 // hear judges a delivery. Packed bundles are unpacked below scratch. person says why a person must decide, if so.
@@ -257,7 +261,8 @@ func keepVerdict(dir string, v guild.Verdict, evidence, whole judge.Evidence) er
 type judged struct {
 	Outcome    guild.Outcome    `json:"outcome"`
 	Cause      string           `json:"cause"`
-	Score      float64          `json:"score"` // 0 to 1
+	Score      float64          `json:"score"` // Micro in decimal form, deprecated
+	Micro      guild.Score      `json:"score_micro"`
 	Strength   guild.Strength   `json:"strength"`
 	Strengths  *guild.Strengths `json:"strengths,omitempty"` // functional tests that passed
 	Unproven   []string         `json:"unproven,omitempty"`
@@ -299,7 +304,7 @@ func countTests(v guild.Verdict) testCounts {
 // judgedResult shows a verdict: a person sees it with what hidden tests showed, the JSON has it as it is stored.
 func (p *program) judgedResult(v guild.Verdict, whole judge.Evidence, person *judge.PersonNeeded, kept string) *cli.Result {
 	out := judged{
-		Outcome: v.Outcome, Cause: v.Cause, Score: v.Score.Float(), Strength: v.Strength, Tier: v.Tier,
+		Outcome: v.Outcome, Cause: v.Cause, Score: v.Score.Float(), Micro: v.Score, Strength: v.Strength, Tier: v.Tier,
 		Tests: countTests(v), Violations: v.Breaches, Metrics: v.Usage, Kept: kept, Verdict: v,
 		Strengths: v.Strengths, Unproven: v.Unproven, Decided: v.Decided,
 	}
@@ -337,13 +342,15 @@ func (p *program) undecidedResult(v guild.Verdict, err error) *cli.Result {
 func judgedError(v guild.Verdict, person *judge.PersonNeeded) error {
 	switch {
 	case person != nil:
-		return cli.WithCode(person, exitPerson)
+		return cli.WithCode(person, exitUndecided)
 	case v.Outcome == guild.Success:
 		return nil
 	case v.Outcome == guild.Violation:
 		return cli.WithCode(fmt.Errorf("%s: %s", v.Outcome, v.Cause), exitViolation)
+	case v.Outcome == guild.Failure || v.Outcome == guild.Partial:
+		return cli.WithCode(fmt.Errorf("%s: %s", v.Outcome, v.Cause), exitRejected)
 	default:
-		return cli.WithCode(fmt.Errorf("%s: %s", v.Outcome, v.Cause), exitFailed)
+		return fmt.Errorf("%s: %s", v.Outcome, v.Cause)
 	}
 }
 

@@ -62,8 +62,8 @@ func TestChosenProviderIsNotExcluded(t *testing.T) {
 	}
 	got := show(c)
 	for _, want := range []string{
-		"   excluded: 1 share, 1 state\n", "     " + cli.ShortNpub(npub(other.PubKey)) + "  " + reason + "\n",
-		"   not kept: share: " + reason + ", and too few others may be asked\n",
+		"   excluded: 1 by the rule \"share\", 1 by the rule \"state\"\n", "     " + cli.ShortNpub(npub(other.PubKey)) + "  " + reason + "\n",
+		"   an exception from the rule \"share\": " + reason + ", and too few others may be asked\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in:\n%s", want, got)

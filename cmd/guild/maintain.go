@@ -51,7 +51,7 @@ it was done already. 'guild journal release GUARD' ends that.`,
 		if err != nil {
 			return nil, err
 		}
-		return &cli.Result{JSON: report, Show: func() error {
+		return &cli.Result{JSON: upkeepOf(report), Show: func() error {
 			_, err := fmt.Fprintln(p.out, "repaired:", strings.Join(append(reportLines(report.Report), quarantineLines(report)...), "\n  "))
 			return err
 		}}, nil
@@ -136,7 +136,7 @@ func (p *program) runArchive(ctx context.Context, o archiveOptions) (*cli.Result
 	if err != nil {
 		return nil, err
 	}
-	return &cli.Result{JSON: report, Show: func() error {
+	return &cli.Result{JSON: upkeepOf(node.Repaired{Report: report}), Show: func() error {
 		_, err := fmt.Fprintln(p.out, "archived:", strings.Join(reportLines(report), "\n  "))
 		return err
 	}}, nil
@@ -167,6 +167,50 @@ func (p *program) checkpointSigner(c config.Config) (journal.Sign, error) {
 		}
 		return json.Marshal(signed.Event())
 	}, nil
+}
+
+// upkeep is the output of journal repair and journal archive as JSON. The members of the embedded report, with capitals, are
+// those of November 2026 and deprecated.
+type upkeep struct {
+	node.Repaired
+
+	Kept        uint64         `json:"kept"`              // entries that stay in the journal
+	Through     uint64         `json:"through,omitempty"` // the last archived entry
+	File        string         `json:"file,omitempty"`    // the new archive file
+	Root        string         `json:"root,omitempty"`    // of the Merkle tree over the archived entries, in hex
+	Dropped     []uint64       `json:"dropped"`           // entries that were lost
+	Quarantined []fact.Subject `json:"quarantined"`       // guards that lost entries, or may have
+	Aside       string         `json:"aside,omitempty"`   // directory with a copy of the damaged journal
+	Reason      string         `json:"reason,omitempty"`  // the damage
+	Renewed     []upkeepStream `json:"renewed"`           // side streams that were damaged
+	Jobs        []upkeepJob    `json:"jobs"`              // that lost entries, or may have
+}
+
+type upkeepStream struct {
+	Stream string `json:"stream"`
+	Aside  string `json:"aside"` // directory with the damaged stream
+}
+
+type upkeepJob struct {
+	Job    string       `json:"job"`
+	Title  string       `json:"title,omitempty"` // empty if lost
+	Ending guild.Ending `json:"ending"`          // open if lost
+	Known  bool         `json:"known"`           // the entry that opened it is intact
+}
+
+func upkeepOf(r node.Repaired) upkeep {
+	u := upkeep{
+		Repaired: r, Kept: r.Kept, Through: r.Through, File: r.File, Root: r.Root, Dropped: append([]uint64{}, r.Dropped...),
+		Quarantined: append([]fact.Subject{}, r.Quarantined...), Aside: r.Aside, Reason: r.Reason,
+		Renewed: []upkeepStream{}, Jobs: []upkeepJob{},
+	}
+	for _, renewed := range r.Renewed {
+		u.Renewed = append(u.Renewed, upkeepStream(renewed))
+	}
+	for _, j := range r.Jobs {
+		u.Jobs = append(u.Jobs, upkeepJob{Job: j.Job.String(), Title: j.Title, Ending: j.Ending, Known: j.Known})
+	}
+	return u
 }
 
 // quarantineLines lists the jobs and other guards that a repair has put into quarantine.

@@ -96,7 +96,7 @@ func (p *program) listProviders(all []control.Provider, o marketOptions) error {
 			done = fmt.Sprintf("%d/%d", v.Observed.Accepted, v.Observed.Asked)
 		}
 		rows = append(rows, []string{
-			cli.Cut(cli.Clean(v.Name), 12), cli.ShortNpub(v.Npub), v.State, age(p.now(), v.Seen*1000), fit,
+			cli.Cut(cli.Clean(v.Name), 12), cli.ShortNpub(v.Npub), v.State, age(p.now(), v.SeenMs), fit,
 			cli.Cut(cli.Clean(strings.Join(v.Tasks, ",")), 13), done, describeTrust(v),
 		})
 	}
@@ -174,7 +174,7 @@ func (p *program) showCard(w io.Writer, c control.Card) {
 	}
 	field("state", "%s", c.State)
 	field("trust", "%s", trustByTask(c.Trust))
-	field("announced", "%s ago, first seen %s ago", age(p.now(), c.Seen*1000), age(p.now(), c.FirstSeen))
+	field("announced", "%s ago, first seen %s ago", age(p.now(), c.SeenMs), age(p.now(), c.FirstSeen))
 	field("does", "%s", cli.Cut(cli.Clean(strings.Join(c.Tasks, ", ")), 64))
 	if len(c.Recommenders) > 0 {
 		field("recommended", "by %d whom you follow", len(c.Recommenders))

@@ -73,12 +73,12 @@ func showDecision(w io.Writer, turn int, d control.Decision) {
 
 // describeRule says for a person by which rule a provider was chosen.
 func describeRule(c fact.Choice) string {
-	dice := fmt.Sprintf("dice %s against ε %s", micro(c.Dice[0]), micro(c.Epsilon))
 	switch c.Rule {
 	case "best":
-		return fmt.Sprintf("the best of the tier %s (%s; tier by %s)", c.Tier, dice, micro(c.Dice[1]))
+		return fmt.Sprintf("the best of the tier %s (drawn %s: below %s somebody little-known is asked; drawn %s for the tier)",
+			c.Tier, micro(c.Dice[0]), micro(c.Epsilon), micro(c.Dice[1]))
 	case "explored":
-		return fmt.Sprintf("to learn more about a little-known provider (%s)", dice)
+		return fmt.Sprintf("to learn more about a little-known provider (drawn %s, below %s)", micro(c.Dice[0]), micro(c.Epsilon))
 	case "unmet":
 		return "no provider is qualified: an unknown one, for a job of low criticality"
 	case "named":
@@ -107,7 +107,7 @@ func showExcluded(w io.Writer, c fact.Choice, chosen guild.Service) {
 	var parts []string
 	for _, by := range slices.Sorted(maps.Keys(barred)) {
 		if barred[by] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", barred[by], cli.Clean(by)))
+			parts = append(parts, fmt.Sprintf("%d by the rule %q", barred[by], cli.Clean(by)))
 		}
 	}
 	if len(parts) > 0 {
@@ -117,7 +117,8 @@ func showExcluded(w io.Writer, c fact.Choice, chosen guild.Service) {
 		fmt.Fprintf(w, "     %s  %s\n", cli.ShortNpub(npub(e.Service.PubKey)), cli.Clean(e.Reason))
 	}
 	for _, rule := range c.Relaxed {
-		fmt.Fprintf(w, "   not kept: %s\n", cli.Clean(rule))
+		name, why, _ := strings.Cut(rule, ": ")
+		fmt.Fprintf(w, "   an exception from the rule %q: %s\n", cli.Clean(name), cli.Clean(why))
 	}
 }
 

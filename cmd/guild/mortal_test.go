@@ -52,7 +52,7 @@ func mortal() {
 	if *fresh > 0 {
 		died = fresher(*notes+".types", *fresh)
 	}
-	os.Exit(p.report(p.runMortal(*relay, offers, witness(*notes, *after, *last, died))))
+	os.Exit(p.report(p.runMortal(*relay, offers, witness(*notes, *after, *last, died)), false))
 }
 
 func (p *program) runMortal(relay string, offers []service, appended func(fact.Entry)) error {

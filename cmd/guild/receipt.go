@@ -5,17 +5,21 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
+	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
 )
 
 func (p *program) receiptCommand() *cobra.Command {
 	show := &cobra.Command{
-		Use:               "show JOB|RECEIPT",
-		Short:             "Print the receipt of a job",
+		Use:   "show JOB|RECEIPT",
+		Short: "Print the receipt of a job",
+		Long: `show prints the receipt of a job: on a terminal what it says, otherwise the receipt
+itself as JSON.`,
 		Example:           "  guild receipt show 5f21c9aa\n  guild receipt show 5f21c9aa | jq .outcome",
 		Args:              cli.OneArg("a job or a receipt id"),
 		ValidArgsFunction: p.completeJobs,
@@ -41,6 +45,42 @@ func (p *program) runReceiptShow(ctx context.Context, id string, asJSON bool) er
 			_, err = fmt.Fprintf(p.out, "%s\n", bytes.TrimSpace(receipt))
 			return err
 		}
-		return cli.PrintJSON(p.out, json.RawMessage(receipt))
+		if !cli.IsTerminal(p.out) {
+			return cli.PrintJSON(p.out, json.RawMessage(receipt))
+		}
+		return showReceipt(p.out, receipt)
 	})
+}
+
+// showReceipt prints a receipt for a person.
+func showReceipt(w io.Writer, document []byte) error {
+	var r struct {
+		ID       string `json:"receipt_id"`
+		Job      string `json:"job"`
+		Task     string `json:"task"`
+		Outcome  string `json:"outcome"`
+		Provider string `json:"provider_id"`
+		Time     string `json:"timestamp"`
+		Amount   int64  `json:"amount_msats"`
+		Bundle   string `json:"bundle_hash"`
+		Delivery string `json:"delivery_hash"`
+		Verdict  string `json:"verdict_hash"`
+		Passed   *int   `json:"passed"`
+		Expected *int   `json:"expected"`
+	}
+	if err := json.Unmarshal(document, &r); err != nil {
+		return fmt.Errorf("receipt: %w", err)
+	}
+	outcome := r.Outcome
+	if r.Passed != nil && r.Expected != nil {
+		outcome += fmt.Sprintf(", %d of %d tests passed", *r.Passed, *r.Expected)
+	}
+	for _, field := range [][2]string{
+		{"receipt", r.ID}, {"job", r.Job}, {"task", r.Task}, {"outcome", outcome}, {"provider", r.Provider}, {"at", r.Time},
+		{"paid", guild.Msat(r.Amount).String()}, {"bundle", r.Bundle}, {"delivery", r.Delivery}, {"verdict", r.Verdict},
+	} {
+		fmt.Fprintf(w, "%-9s %s\n", field[0], cli.Clean(field[1]))
+	}
+	_, err := fmt.Fprintf(w, "\nguild receipt export %s writes what proves it\n", short(r.Job))
+	return err
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -44,8 +46,11 @@ func (p *program) runRelay(ctx context.Context, o relayOptions) error {
 		o.Dir = filepath.Join(c.Paths.Data, "relay")
 	}
 	r, err := relayd.Open(relayd.Config{Dir: o.Dir, Addr: o.Addr, Name: "guild", Now: p.now, Log: p.logger(p.err)})
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return cli.WithHint(err, "stop what listens on "+o.Addr+", or choose another address: --addr 127.0.0.1:0 takes a free port")
+	}
 	if err != nil {
-		return fmt.Errorf("relay: %w", err)
+		return err
 	}
 	fmt.Fprintf(p.out, "relay    %s\nblossom  %s\n", r.URL(), r.HTTP())
 	return r.Run(ctx)

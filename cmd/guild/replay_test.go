@@ -126,7 +126,7 @@ func TestTerminalReplayIsLeft(t *testing.T) {
 		person.WriteString(key)
 		go io.Copy(io.Discard, person)
 		var said bytes.Buffer
-		if err := <-over; (&program{err: &said}).report(err) != code || said.Len() > 0 {
+		if err := <-over; (&program{err: &said}).report(err, false) != code || said.Len() > 0 {
 			t.Errorf("%q: exit %d: %v, %q", key, codeOf(err), err, said.String())
 		}
 		after, err := unix.IoctlGetTermios(int(screen.Fd()), unix.TCGETS)

@@ -26,17 +26,20 @@ func run(args []string) int {
 	ctx, stop := cli.Interruptible()
 	defer stop()
 	p := &program{in: os.Stdin, out: os.Stdout, err: os.Stderr, now: time.Now}
-	root := p.rootCommand()
-	root.SetArgs(args)
-	return p.report(root.ExecuteContext(ctx))
+	asJSON, err := cli.Execute(ctx, p.rootCommand(), args)
+	return p.report(err, asJSON)
 }
 
-// report prints what went wrong and returns the exit code for it.
-func (p *program) report(err error) int {
+// report prints what went wrong, also as JSON if that was asked for, and returns the exit code for it.
+func (p *program) report(err error, asJSON bool) int {
+	if asJSON {
+		cli.ReportJSON(p.out, err, hintOf(err), nameOfError(err))
+	}
 	cli.Report(p.err, "guild", err, hintOf(err))
 	return codeOf(err)
 }
 
+// rootCommand builds the program. The verbs of most days are shown in groups, the others by "guild help formats".
 func (p *program) rootCommand() *cobra.Command {
 	root := cli.Root(&cobra.Command{
 		Use:   "guild",
@@ -50,14 +53,18 @@ sandbox, and keeps a receipt.`,
 	root.SetOut(p.out)
 	root.SetErr(p.err)
 	flags := root.PersistentFlags()
-	flags.StringVar(&p.home, "home", "", "directory for everything (default: GUILD_HOME, else XDG directories)")
+	flags.StringVar(&p.home, "home", "", "directory for everything (else GUILD_HOME, or XDG directories)")
 	flags.BoolVarP(&p.verbose, "verbose", "v", false, "log what the node does")
-	cli.Group(root,
-		p.initCommand(), p.upCommand(), p.statusCommand(), p.demoCommand(), p.hireCommand(), p.jobCommand(),
-		p.workCommand(), p.relayCommand(), p.marketCommand(), p.trustCommand(), p.reviewCommand(), p.backupCommand(), p.journalCommand(), p.auditCommand(), p.receiptCommand(),
-		p.replayCommand(), p.canonCommand(), p.verifyCommand(), p.oaCommand(), p.judgeCommand(), p.eventsCommand(), p.nutCommand(), p.doctorCommand(), p.versionCommand(), environmentTopic())
+	p.addVerbs(root)
 	cli.NameCompletions(root)
 	return root
 }
 
-func (p *program) config() (config.Config, error) { return config.Load(p.home, os.Environ()) }
+// config returns the settings. What is wrong there is wrong input.
+func (p *program) config() (config.Config, error) {
+	c, err := config.Load(p.home, os.Environ())
+	if err != nil {
+		err = cli.Usage(err)
+	}
+	return c, err
+}

@@ -77,10 +77,13 @@ type demoRow struct {
 	Happened string   `json:"happened"`
 	Verdict  string   `json:"verdict,omitempty"`
 	Careless string   `json:"careless,omitempty"` // what plain pytest says of the same files, if it says something else
-	Before   *float64 `json:"trust_before"`
-	After    *float64 `json:"trust_after"`
+	Before   *float64 `json:"trust_before"`       // BeforeMicro in decimal form, deprecated
+	After    *float64 `json:"trust_after"`        // deprecated, too
 	Receipt  string   `json:"receipt,omitempty"`
 	Verified bool     `json:"verified"` // the receipt was exported, and every check of it holds
+
+	BeforeMicro *guild.Trust `json:"trust_before_micro"`
+	AfterMicro  *guild.Trust `json:"trust_after_micro"`
 }
 
 // runDemo runs the whole loop on this machine and tells it as it goes.
@@ -299,7 +302,7 @@ func (d *demo) tell(ctx context.Context, bundle, id, attempt string, at int64) e
 	}
 	a := job.Attempts[i]
 	r := demoRow{
-		Provider: d.names[a.Npub], Bundle: bundle, Job: id, Happened: a.State, Before: a.TrustFrom, After: a.TrustTo, Receipt: a.Receipt,
+		Provider: d.names[a.Npub], Bundle: bundle, Job: id, Happened: a.State, Before: a.TrustFrom, After: a.TrustTo, BeforeMicro: a.TrustFromMicro, AfterMicro: a.TrustToMicro, Receipt: a.Receipt,
 	}
 	text := "took the task and said nothing"
 	v := a.Verdict

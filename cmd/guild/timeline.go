@@ -46,6 +46,10 @@ func (t *timeline) apply(u control.Update) {
 		t.end(*u.Ended)
 		return
 	}
+	if u.IsWaiting() {
+		t.wait(u)
+		return
+	}
 	i := stepIndex(u.Step)
 	if i < 0 {
 		return
@@ -56,6 +60,21 @@ func (t *timeline) apply(u control.Update) {
 	if t.turn(u.Attempt) {
 		t.steps[i].move(u)
 		t.advance(u.At)
+	}
+}
+
+// wait says at the step that is next why nothing happens.
+func (t *timeline) wait(u control.Update) {
+	for i := range t.steps {
+		s := &t.steps[i]
+		if s.state == "done" {
+			continue
+		}
+		if s.state == "" {
+			*s = span{state: "start", start: u.At, end: u.At}
+		}
+		s.text = "waits: " + cli.Clean(u.Text)
+		return
 	}
 }
 

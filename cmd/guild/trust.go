@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -10,6 +11,7 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/control"
+	"guild/internal/step/trust"
 )
 
 func (p *program) trustCommand() *cobra.Command {
@@ -48,9 +50,16 @@ func (p *program) showTrust(m control.Matrix) error {
 		return err
 	}
 	for _, v := range m.Variables {
+		judged := func(e control.TrustEntry) bool { return e.Npub == v.Npub }
+		if v.Npub != "" && !slices.ContainsFunc(m.Entries, judged) {
+			continue // --json has those of providers that were never judged
+		}
 		fmt.Fprintln(p.out, describeVariable(v))
 	}
 	for _, a := range m.Alerts {
+		if a.Rule == trust.AlertConfidence && len(m.Entries) < 5 {
+			continue // of so few it says only that they are new
+		}
 		fmt.Fprintf(p.err, "look: %s\n", cli.Clean(a.Text))
 		if a.Hint != "" {
 			fmt.Fprintf(p.err, "      %s\n", cli.Clean(a.Hint))

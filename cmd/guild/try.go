@@ -43,7 +43,7 @@ type tryOptions struct {
 
 func (p *program) workTryCommand() *cobra.Command {
 	var o tryOptions
-	cmd := &cobra.Command{
+	cmd := p.local(&cobra.Command{
 		Use:   "try [SERVICE] [BUNDLE]",
 		Short: "Have a worker do a bundle as it would a job, and judge it; announce nothing",
 		Long: `try has a worker do a task exactly as it would do a customer's: in the same sandbox,
@@ -60,20 +60,22 @@ A service is announced once its worker has passed a try; guild work and guild up
 so otherwise. A worker with another command, variables, mounts or network is another
 worker. --keep leaves the delivery, REPLAY.jsonl and RECEIPT.json in a directory.
 
-Exit codes: 0 the delivery was accepted, 1 it was not or nothing was delivered, 2
-wrong usage, 5 SECURITY_VIOLATION, 6 a person must decide.`,
+Exit codes: 0 the delivery was accepted, 1 nothing was delivered or judged, 2 wrong
+usage, 5 SECURITY_VIOLATION, 6 a person must decide, 7 it was rejected.`,
 		Example: "  guild work try --task python --exec ./agent/solve.sh\n" +
 			"  guild work try --task code-review --exec ./review.sh ./my-task\n" +
 			"  guild work try python --keep ./tried\n  guild work try python --json | jq .outcome",
 		Args: cli.Arity(cobra.MaximumNArgs(2), "a service and a bundle"),
-	}
-	cli.JSONFlag(cmd, "print JSON")
+	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
+		o.asJSON = cli.AsJSON(cmd)
+		out, err := p.runTry(cmd.Context(), o, args, cmd.Flags().Changed)
+		if out.Service == "" {
+			return nil, err
+		}
+		return &cli.Result{JSON: out, Show: func() error { return nil }}, err // it was shown as it came
+	})
 	o.flags(cmd)
 	cmd.Flags().StringVar(&o.Keep, "keep", "", "new directory for the delivery and the record of the session")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		o.asJSON = cli.AsJSON(cmd)
-		return p.runTry(cmd.Context(), o, args, cmd.Flags().Changed)
-	}
 	return cmd
 }
 
@@ -101,33 +103,27 @@ type tried struct {
 	Judgment *judged  `json:"judged,omitempty"` // as guild judge run --json; absent if nothing was delivered
 }
 
-func (p *program) runTry(ctx context.Context, o tryOptions, args []string, given func(string) bool) error {
+func (p *program) runTry(ctx context.Context, o tryOptions, args []string, given func(string) bool) (out tried, err error) {
 	c, err := p.config()
 	if err != nil {
-		return err
+		return out, err
 	}
 	if err := vacantDir(o.Keep); err != nil {
-		return cli.Usage(fmt.Errorf("--keep: %w", err))
+		return out, cli.Usage(fmt.Errorf("--keep: %w", err))
 	}
 	scratch, err := os.MkdirTemp("", "guild-try-")
 	if err != nil {
-		return err
+		return out, err
 	}
 	defer os.RemoveAll(scratch)
 	t := trial{scratch: scratch}
 	if t.service, args, err = o.tried(c, args, given); err != nil {
-		return cli.Usage(err)
+		return out, cli.Usage(err)
 	}
 	if err := p.setBundle(ctx, &t, args); err != nil {
-		return err
+		return out, err
 	}
-	out, err := p.try(ctx, c, t, o)
-	if o.asJSON && out.Service != "" {
-		if failed := cli.PrintJSON(p.out, out); failed != nil {
-			return failed
-		}
-	}
-	return err
+	return p.try(ctx, c, t, o)
 }
 
 // tried returns the service to try, and the arguments that are left: the flags describe it, or the first argument names one of

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/config"
 	"guild/internal/journal"
 	"guild/internal/step/work"
 )
@@ -24,11 +26,12 @@ func (p *program) upCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run a node until interrupted",
-		Long: `up runs a node: it benchmarks providers on the relays, carries out jobs that were
-opened with guild hire, and answers the other verbs on its control socket. It
-offers each service that the configuration has in a table [services.NAME]; guild
-work ls lists them. Ctrl-C ends it gracefully; a second one at once. Nothing is
-lost either way.`,
+		Long: `up runs a node: it carries out jobs that were opened with guild hire, and answers
+the other verbs on its control socket. It offers each service that the
+configuration has in a table [services.NAME]; guild work ls lists them. If
+meeting.auto is set, which guild init asks for, it also benchmarks providers that
+it has not met, within a daily budget. Ctrl-C ends it gracefully; a second one at
+once. Nothing is lost either way.`,
 		Example: "  guild up\n  guild up --relay wss://relay.example.com",
 		Args:    cli.NoArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,6 +67,9 @@ type serveOptions struct {
 
 // serve runs a node with the given services until ctx ends.
 func (p *program) serve(ctx context.Context, o serveOptions, services []service) error {
+	if err := config.CheckRelays(o.Relays); err != nil {
+		return cli.Usage(fmt.Errorf("--relay: %w", err))
+	}
 	c, err := p.config()
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ func (p *program) watch(ctx context.Context, client *control.Client, job control
 	}
 	if isLost(err) {
 		lost := fmt.Errorf("the connection to the node was lost; job %s goes on when the node is started again", short(job.ID))
-		return control.Job{}, cli.WithHint(lost, "guild up, then guild job watch "+short(job.ID))
+		return control.Job{}, cli.WithHint(cli.WithCode(lost, exitNoNode), "guild up, then guild job watch "+short(job.ID))
 	}
 	if err != nil {
 		return control.Job{}, err
@@ -63,10 +63,10 @@ func (p *program) follow(ctx context.Context, client *control.Client, job contro
 }
 
 // printEvents returns a function that prints updates, each with before at the beginning of its line. What the judge is at
-// is left out.
+// is left out; why the job waits is not.
 func printEvents(w io.Writer, before string) func(control.Update) error {
 	return func(u control.Update) error {
-		if u.IsPassing() {
+		if u.IsPassing() && !u.IsWaiting() {
 			return nil
 		}
 		_, err := fmt.Fprintln(w, before+eventLine(u))
@@ -97,8 +97,11 @@ func eventLine(u control.Update) string {
 		text = summary(*u.Ended)
 	}
 	mark := ""
-	if u.State == "failed" {
+	switch {
+	case u.State == "failed":
 		mark = "✗ "
+	case u.IsWaiting():
+		mark = "waits: "
 	}
 	return fmt.Sprintf("%s %-9s %s%s", clock(u.At), cli.Clean(u.Step), mark, text)
 }

@@ -55,7 +55,7 @@ func TestWatchWithoutTerminal(t *testing.T) {
 	var out bytes.Buffer
 	p := &program{out: &out, err: io.Discard}
 	_, err := p.watch(t.Context(), watched(t, endedAs(guild.JobRejected)), python, false)
-	if codeOf(err) != exitFailed {
+	if codeOf(err) != exitRejected {
 		t.Errorf("exit %d: %v", codeOf(err), err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")

@@ -27,9 +27,9 @@ type workEvent struct {
 	Text     string        `json:"text,omitempty"`     // a line of the worker, or a reason
 	TookMs   int64         `json:"took_ms,omitempty"`  // from the request to its end
 	Outcome  guild.Outcome `json:"outcome,omitempty"`  // of the customer's verdict
-	Score    *float64      `json:"score,omitempty"`    // 0 to 1
-	Npub     string        `json:"npub,omitempty"`     // of the node that is ready
-	Relays   []string      `json:"relays,omitempty"`   // that it uses
+	Score    *guild.Score  `json:"score_micro,omitempty"`
+	Npub     string        `json:"npub,omitempty"`   // of the node that is ready
+	Relays   []string      `json:"relays,omitempty"` // that it uses
 }
 
 // workEvents turns what a node tells into events. What it needs to know of a request it remembers until the customer has
@@ -96,7 +96,7 @@ func (w *workEvents) entry(e fact.Entry) {
 		case fact.RequestCancelled:
 			w.add(w.of(f.Request, e.At, "withdrawn", "by its customer"))
 		case fact.RequestJudged:
-			score := f.Score.Float()
+			score := f.Score
 			judged := w.of(f.Request, e.At, "judged", f.Text)
 			judged.Outcome, judged.Score = f.Outcome, &score
 			w.add(judged)
@@ -190,7 +190,7 @@ func workText(e workEvent) string {
 	case "failed":
 		return fmt.Sprintf("after %s: %s", took, text)
 	case "judged":
-		judged := fmt.Sprintf("%s, score %.2f", e.Outcome, *e.Score)
+		judged := fmt.Sprintf("%s, score %s", e.Outcome, *e.Score)
 		if text != "" && e.Outcome != guild.Success {
 			judged += ": " + text
 		}

@@ -20,13 +20,17 @@ import (
 
 func main() { os.Exit(run(os.Args[1:])) }
 
+// codeNames are the exit codes in one word, as errors in JSON have them.
+var codeNames = map[int]string{cli.ExitFailed: "failed", cli.ExitUsage: "usage", cli.ExitInterrupted: "interrupted"}
+
 // run is the whole program: it returns the exit code.
 func run(args []string) int {
 	ctx, stop := cli.Interruptible()
 	defer stop()
-	root := rootCommand()
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	asJSON, err := cli.Execute(ctx, rootCommand(), args)
+	if asJSON {
+		cli.ReportJSON(os.Stdout, err, cli.HintOf(err), codeNames[cli.CodeOf(err)])
+	}
 	cli.Report(os.Stderr, "nutshell", err, cli.HintOf(err))
 	return cli.CodeOf(err)
 }

@@ -39,6 +39,19 @@ type silentError struct{ error }
 
 func (e silentError) Unwrap() error { return e.error }
 
+// answeredError is an error of a verb that has printed its result as JSON.
+type answeredError struct{ error }
+
+func (e answeredError) Unwrap() error { return e.error }
+
+// Answered marks the error of a verb that has printed its result as JSON, which stays the only value there.
+func Answered(err error) error {
+	if err == nil {
+		return nil
+	}
+	return answeredError{err}
+}
+
 // WithCode makes err end the program with an exit code.
 func WithCode(err error, code int) error { return codedError{err, code} }
 
@@ -75,6 +88,23 @@ func HintOf(err error) string {
 		return h.Hint()
 	}
 	return ""
+}
+
+// Failure is an error as JSON.
+type Failure struct {
+	Error string `json:"error"`
+	Hint  string `json:"hint,omitempty"`
+	Code  string `json:"code"` // in one word, for programs
+}
+
+// ReportJSON prints an error as one line of JSON, unless the verb has printed its result.
+func ReportJSON(w io.Writer, err error, hint, code string) {
+	_, shown := errors.AsType[silentError](err)
+	_, answered := errors.AsType[answeredError](err)
+	if err == nil || shown || answered {
+		return
+	}
+	_ = PrintLine(w, Failure{err.Error(), hint, code}) // there is nowhere else to say it
 }
 
 // Report prints an error of the program, and the hint if there is one.

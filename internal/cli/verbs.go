@@ -1,38 +1,137 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"guild"
 )
 
-// Root makes cmd the root of a program: it reports errors itself, and a wrong flag is wrong usage.
+// Root makes cmd the root of a program: it reports errors itself, a wrong flag is wrong usage, and help about a verb that
+// does not exist is an error.
 func Root(cmd *cobra.Command) *cobra.Command {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return WithHint(Usage(err), cmd.CommandPath()+" --help lists the flags")
+		return WithHint(Usage(plainFlagError(cmd, err)), cmd.CommandPath()+" --help lists the flags")
+	})
+	cmd.SetHelpCommand(&cobra.Command{
+		Use:     "help [VERB]",
+		Short:   "Help about a verb or a topic",
+		Example: "  " + cmd.Name() + " help",
+		RunE: func(help *cobra.Command, words []string) error {
+			found, err := FindVerb(help.Root(), words)
+			if err != nil {
+				return err
+			}
+			return found.Help()
+		},
+		ValidArgsFunction: CompleteVerbs,
 	})
 	return cmd
 }
 
-// Group makes cmd a verb that only has verbs: alone it shows its help, and a wrong word gets suggestions.
+// FindVerb returns the verb or topic of a program that words name; the program itself without any.
+func FindVerb(root *cobra.Command, words []string) (*cobra.Command, error) {
+	found, rest, err := root.Find(words)
+	if err == nil && len(rest) > 0 {
+		err = unknown(found, rest[0])
+	}
+	return found, err
+}
+
+var invalidFlag = regexp.MustCompile(`^invalid argument ("(?:[^"\\]|\\.)*") for "(?:-\w, )?--([\w-]+)" flag: `)
+
+// plainFlagError says of a flag's value that cannot be parsed what it must look like.
+func plainFlagError(cmd *cobra.Command, err error) error {
+	found := invalidFlag.FindStringSubmatch(err.Error())
+	if found == nil || cmd.Flag(found[2]) == nil {
+		return err
+	}
+	wants := map[string]string{
+		"int": "a whole number", "int64": "a whole number", "uint": "a whole number, 0 or more", "uint16": "a whole number, 0 or more",
+		"float64": "a number", "duration": "a time with its unit, such as 90s or 10m", "bool": "true or false",
+	}
+	want, ok := wants[cmd.Flag(found[2]).Value.Type()]
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("--%s %s: want %s", found[2], found[1], want)
+}
+
+// CompleteVerbs offers the verbs below those that are given.
+func CompleteVerbs(cmd *cobra.Command, words []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+	found, rest, err := cmd.Root().Find(words)
+	if err == nil && len(rest) == 0 {
+		for _, sub := range found.Commands() {
+			if !sub.Hidden {
+				names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+			}
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// Execute runs a program with arguments. asJSON reports whether JSON was asked for, also by arguments that cannot be parsed.
+func Execute(ctx context.Context, root *cobra.Command, args []string) (asJSON bool, err error) {
+	if i := slices.Index(args, "--"); i >= 0 {
+		asJSON = slices.Contains(args[:i], "--json")
+	} else {
+		asJSON = slices.Contains(args, "--json")
+	}
+	root.SetArgs(args)
+	if found, rest, err := root.Find(args); err == nil && found.HasSubCommands() {
+		// A flag of the verb that was meant is no flag of the group, but the verb is what is wrong.
+		if word := firstWord(rest); word != "" && asJSON && found.Flags().Lookup("json") == nil {
+			return asJSON, unknown(found, word)
+		}
+	}
+	ran, err := root.ExecuteContextC(ctx)
+	return asJSON || AsJSON(ran), err
+}
+
+// firstWord returns the first argument if it is no flag.
+func firstWord(args []string) string {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return ""
+	}
+	return args[0]
+}
+
+// Group makes cmd a verb that only has verbs: alone it shows its help, and a wrong word gets a suggestion.
 func Group(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	cmd.AddCommand(verbs...)
 	cmd.Args = cobra.ArbitraryArgs // so that RunE sees the wrong word
-	cmd.SuggestionsMinimumDistance = 2
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		err := Usage(fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath()))
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			return WithHint(err, fmt.Sprintf("did you mean %q?", strings.Join(near, `" or "`)))
-		}
-		return WithHint(err, fmt.Sprintf("%s --help lists them", cmd.CommandPath()))
+		return unknown(cmd, args[0])
 	}
 	return cmd
+}
+
+// unknown returns the error for a word that is no verb of cmd, with a suggestion if there is one.
+func unknown(cmd *cobra.Command, word string) error {
+	err := Usage(fmt.Errorf("unknown command %q for %q", word, cmd.CommandPath()))
+	if !cmd.HasSubCommands() {
+		return WithHint(err, cmd.CommandPath()+" --help shows how it is used")
+	}
+	var known []string
+	for _, sub := range cmd.Commands() {
+		if !sub.Hidden {
+			known = append(known, sub.Name())
+		}
+	}
+	if near := guild.Nearest(word, known); near != "" {
+		return WithHint(err, fmt.Sprintf("did you mean %q?", near))
+	}
+	return WithHint(err, cmd.CommandPath()+" --help lists them")
 }
 
 // Arity makes the failure of a check of cobra a usage error. want continues "takes": "a job".
@@ -112,6 +211,9 @@ func Verb(cmd *cobra.Command, out io.Writer, run func(cmd *cobra.Command, args [
 		}
 		if failed := show(); failed != nil {
 			return failed
+		}
+		if AsJSON(cmd) {
+			return Answered(err)
 		}
 		return err
 	}

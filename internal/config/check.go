@@ -15,14 +15,8 @@ import (
 
 // check rejects values that would fail later with a less clear error.
 func (c Config) check() error {
-	for _, u := range c.Relays {
-		if err := checkURL(u, "ws", "wss"); err != nil {
-			return fmt.Errorf("relays: %w", err)
-		}
-		// The relay client refuses unencrypted connections to other machines, too.
-		if parsed, err := url.Parse(u); err != nil || parsed.Scheme == "ws" && !dial.IsLoopback(parsed.Hostname()) {
-			return fmt.Errorf("relays: %q: ws:// is not encrypted and only for this machine: use wss://", u)
-		}
+	if err := CheckRelays(c.Relays); err != nil {
+		return fmt.Errorf("relays: %w", err)
 	}
 	for _, u := range c.Blossom {
 		if err := checkURL(u, "http", "https"); err != nil {
@@ -63,6 +57,20 @@ func (c Config) check() error {
 		return err
 	}
 	return checkDurations(reflect.ValueOf(c), "")
+}
+
+// CheckRelays rejects a relay that cannot be used: no ws:// or wss:// URL, or ws:// to another machine, which the relay client
+// refuses, too.
+func CheckRelays(urls []string) error {
+	for _, u := range urls {
+		if err := checkURL(u, "ws", "wss"); err != nil {
+			return err
+		}
+		if parsed, err := url.Parse(u); err != nil || parsed.Scheme == "ws" && !dial.IsLoopback(parsed.Hostname()) {
+			return fmt.Errorf("%q: ws:// is not encrypted and only for this machine: use wss://", u)
+		}
+	}
+	return nil
 }
 
 // check rejects invalid settings of a task.

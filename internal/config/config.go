@@ -63,7 +63,7 @@ type Work struct {
 
 // Meeting configures how a running node benchmarks providers by itself.
 type Meeting struct {
-	Auto      bool          `koanf:"auto"`       // benchmark new providers without a command
+	Auto      bool          `koanf:"auto"`       // benchmark new providers without a command; guild init asks
 	Daily     guild.Msat    `koanf:"daily_msat"` // limit on the sum of the bids for benchmarks in a UTC day
 	Count     int           `koanf:"count"`      // limit on providers per day; the policy's if zero
 	AtOnce    int           `koanf:"at_once"`    // concurrent meetings
@@ -157,7 +157,7 @@ func (c Config) Embeds() bool {
 func Default() Config {
 	return Config{
 		Relay:   Relay{Addr: "127.0.0.1:7447"},
-		Meeting: Meeting{Auto: true, Daily: 100_000, AtOnce: 2, TimeLimit: 10 * time.Minute},
+		Meeting: Meeting{Daily: 100_000, AtOnce: 2, TimeLimit: 10 * time.Minute},
 		Limits:  Limits{AtOnce: 8, PerMinute: 30},
 		Trust:   Trust{Policy: policy.Partnership},
 		Review:  Review{Publish: true},

@@ -121,9 +121,10 @@ func TestUnknownKeyNamesNearest(t *testing.T) {
 	for text, want := range map[string][2]string{
 		"relayz = []":                      {"relayz", "relays"},
 		"[timeouts]\nsilense = \"1m\"":     {"timeouts.silense", "timeouts.silence"},
-		"[timeout]\nsilence = \"1m\"":      {"timeout", "timeouts.job"},
-		"[tasks.\"a.b\"]\nkid = 5000":      {"tasks.a.b.kid", "tasks"},
+		"[timeout]\nsilence = \"1m\"":      {"timeout", "timeouts"},
+		"[tasks.\"a.b\"]\nkid = 5000":      {"tasks.a.b.kid", "tasks.a.b.kind"},
 		"[work]\njobs = 1\nprice-msat = 1": {"work.price-msat", "work.price_msat"},
+		"bogus = 1":                        {"bogus", ""},
 	} {
 		_, err := load(t, text)
 		unknown, ok := errors.AsType[*config.UnknownKeyError](err)
@@ -134,7 +135,7 @@ func TestUnknownKeyNamesNearest(t *testing.T) {
 		if unknown.Key != want[0] {
 			t.Errorf("%q: key %q, want %q", text, unknown.Key, want[0])
 		}
-		if unknown.Near == "" || want[0] != "timeout" && !strings.HasPrefix(unknown.Near, want[1]) {
+		if unknown.Near != want[1] {
 			t.Errorf("%q: nearest %q, want %q", text, unknown.Near, want[1])
 		}
 	}
@@ -144,11 +145,14 @@ func TestKeyBelowWrongTable(t *testing.T) {
 	for text, want := range map[string]string{
 		"[timeouts]\njob = \"1h\"\nrelays = []":       "relays belongs above the first table: where it stands it is part of [timeouts]",
 		"[services.x]\nexec = \"true\"\nfollow = []":  "follow belongs above the first table: where it stands it is part of [services.x]",
-		"[timeouts]\nrelay = \"wss://relay.example\"": `did you mean "timeouts.retry"?`,
+		"[timeouts]\nrelay = \"wss://relay.example\"": "relays belongs above the first table: where it stands it is part of [timeouts]",
+		"[relays]\nx = 1":               "guild help environment lists the keys",
+		"bogus = 1":                     "guild help environment lists the keys",
+		"[tasks.x]\nseverity = \"low\"": "guild help environment lists the keys",
 	} {
 		_, err := load(t, text)
 		unknown, ok := errors.AsType[*config.UnknownKeyError](err)
-		if !ok || unknown.Hint() != want && !strings.HasPrefix(want, "did") || ok && !strings.HasPrefix(unknown.Hint(), want[:3]) {
+		if !ok || unknown.Hint() != want {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -203,4 +207,13 @@ func FuzzLoad(f *testing.F) {
 		os.WriteFile(filepath.Join(home, "config.toml"), []byte(text), 0o600)
 		config.Load(home, nil) // must not panic
 	})
+}
+
+func TestMeetingsOnlyIfWanted(t *testing.T) {
+	if c, err := load(t, string(config.Template)); err != nil || c.Meeting.Auto {
+		t.Errorf("providers are benchmarked unasked: %v", err)
+	}
+	if c, err := load(t, string(config.WithMeetings(config.Template))); err != nil || !c.Meeting.Auto {
+		t.Errorf("providers are not benchmarked: %v", err)
+	}
 }

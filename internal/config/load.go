@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/knadh/koanf/parsers/toml/v2"
 	"github.com/knadh/koanf/providers/env/v2"
@@ -17,11 +18,13 @@ import (
 	"github.com/knadh/koanf/v2"
 )
 
+var typeOfConfig = reflect.TypeFor[Config]()
+
 // UnknownKeyError reports a key of the config file that does not exist.
 type UnknownKeyError struct {
-	Path string // of the file
+	Path string // of the file, with the line
 	Key  string
-	Near string // the most similar known key
+	Near string // a known key that it may be a misspelling of, or ""
 }
 
 func (e *UnknownKeyError) Error() string { return fmt.Sprintf("%s: unknown key %q", e.Path, e.Key) }
@@ -29,16 +32,18 @@ func (e *UnknownKeyError) Error() string { return fmt.Sprintf("%s: unknown key %
 // Hint names the nearest key, or the right place for a key that is below the wrong table.
 func (e *UnknownKeyError) Hint() string {
 	at := strings.LastIndexByte(e.Key, '.')
-	// A list belongs outside of tables.
-	if t, ok := member(reflect.TypeFor[Config](), e.Key[at+1:]); at >= 0 && ok && t.Kind() == reflect.Slice {
-		return fmt.Sprintf("%s belongs above the first table: where it stands it is part of [%s]", e.Key[at+1:], e.Key[:at])
+	if list := listFor(e.Key[at+1:]); at >= 0 && list != "" && (e.Near == "" || list == e.Key[at+1:]) {
+		return fmt.Sprintf("%s belongs above the first table: where it stands it is part of [%s]", list, e.Key[:at])
+	}
+	if e.Near == "" {
+		return "guild help environment lists the keys"
 	}
 	return fmt.Sprintf("did you mean %q?", e.Near)
 }
 
 // RemovedKeyError reports a key, or its environment variable, that only an earlier version had.
 type RemovedKeyError struct {
-	Path string // of the file; empty for the environment
+	Path string // of the file, with the line; empty for the environment
 	Key  string // as it was written
 	Why  string
 }
@@ -63,23 +68,34 @@ func removed() map[string]string {
 }
 
 // Load returns the defaults, overridden by the config file if there is one, and these overridden by the environment
-// (GUILD_RELAYS, GUILD_TIMEOUTS_SILENCE, … as Variables lists them). environ is os.Environ() except in tests.
+// (GUILD_RELAYS, GUILD_TIMEOUTS_SILENCE, … as Variables lists them). environ is os.Environ() except in tests. With an error it
+// returns the defaults, with the paths if these are known, for who looks what else is wrong.
 func Load(home string, environ []string) (Config, error) {
 	paths, err := locate(home, lookup(environ))
 	if err != nil {
-		return Config{}, err
+		return Default(), err
 	}
+	c, err := load(paths, environ)
+	if err != nil {
+		c = Default()
+	}
+	c.Paths = paths
+	return c, err
+}
+
+func load(paths Paths, environ []string) (Config, error) {
 	for key, why := range removed() {
 		if name := variable(key); lookup(environ)(name) != "" {
 			return Config{}, &RemovedKeyError{Key: name, Why: why}
 		}
 	}
 	k := koanf.New(".")
-	if err := loadFile(k, paths.Config); err != nil {
+	from := sources{paths.Config, environ}
+	if err := loadFile(k, from); err != nil {
 		return Config{}, err
 	}
 	known := map[string]leaf{} // by variable
-	for _, l := range leaves(reflect.TypeFor[Config](), "") {
+	for _, l := range leaves(typeOfConfig, "") {
 		known[variable(l.key)] = l
 	}
 	variables := env.Opt{
@@ -98,11 +114,10 @@ func Load(home string, environ []string) (Config, error) {
 	}
 	c := Default()
 	if err := k.Unmarshal("", &c); err != nil {
-		return Config{}, fmt.Errorf("%s: %w", paths.Config, err)
+		return Config{}, from.decode(err)
 	}
-	c.Paths = paths
 	if err := c.check(); err != nil {
-		return Config{}, fmt.Errorf("%s: %w", paths.Config, err)
+		return Config{}, from.place(err)
 	}
 	return c, nil
 }
@@ -122,36 +137,40 @@ func lookup(environ []string) func(string) string {
 
 // loadFile reads the config file, if it exists. An unknown key is an error, because a misspelt setting would be ignored
 // without a notice.
-func loadFile(k *koanf.Koanf, path string) error {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+func loadFile(k *koanf.Koanf, from sources) error {
+	if _, err := os.Stat(from.path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := k.Load(file.Provider(path), toml.Parser()); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	if err := k.Load(file.Provider(from.path), toml.Parser()); err != nil {
+		return from.syntax(err)
 	}
-	if unknown := stray(k.Raw(), reflect.TypeFor[Config](), ""); unknown != "" {
-		if why, gone := removed()[unknown]; gone {
-			return &RemovedKeyError{path, unknown, why}
+	if unknown := stray(k.Raw(), typeOfConfig, ""); unknown.name != "" {
+		path := from.path
+		if lines := linesOf(from.text(), unknown.key()); len(lines) > 0 {
+			path = from.at(lines[0])
 		}
-		return &UnknownKeyError{path, unknown, nearest(unknown)}
+		if why, gone := removed()[unknown.key()]; gone {
+			return &RemovedKeyError{path, unknown.key(), why}
+		}
+		return &UnknownKeyError{path, unknown.key(), unknown.nearest()}
 	}
 	return nil
 }
 
-// stray returns the first key of m, in alphabetical order, for which t has no field.
-func stray(m map[string]any, t reflect.Type, prefix string) string {
+// stray returns the first key of m, in alphabetical order, for which t has no field. It has no name if there is none.
+func stray(m map[string]any, t reflect.Type, prefix string) stranger {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		inner, ok := member(t, name)
 		if !ok {
-			return prefix + name
+			return stranger{prefix, name, t}
 		}
 		if sub, ok := m[name].(map[string]any); ok {
-			if s := stray(sub, inner, prefix+name+"."); s != "" {
+			if s := stray(sub, inner, prefix+name+"."); s.name != "" {
 				return s
 			}
 		}
 	}
-	return ""
+	return stranger{}
 }
 
 // member returns the type of the key name in a struct or map of the configuration.
@@ -173,6 +192,29 @@ func member(t reflect.Type, name string) (reflect.Type, bool) {
 type leaf struct {
 	key  string
 	list bool
+	kind string // of its value, for people
+}
+
+// kindOf says what a value of a type looks like.
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return kindOf(t.Elem())
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a text"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "a table"
+	case reflect.Float64:
+		return "a number"
+	}
+	if t == reflect.TypeFor[time.Duration]() {
+		return `a time with its unit, such as "30s"`
+	}
+	return "a whole number"
 }
 
 // leaves returns all fixed keys. Keys inside of maps are not included, because the owner chooses them.
@@ -185,7 +227,7 @@ func leaves(t reflect.Type, prefix string) []leaf {
 		case f.Type.Kind() == reflect.Struct:
 			all = append(all, leaves(f.Type, prefix+key+".")...)
 		default:
-			all = append(all, leaf{prefix + key, f.Type.Kind() == reflect.Slice})
+			all = append(all, leaf{prefix + key, f.Type.Kind() == reflect.Slice, kindOf(f.Type)})
 		}
 	}
 	return all
@@ -197,7 +239,7 @@ type Variable struct{ Name, Key string }
 // Variables returns the environment variables that Load reads, in the order of Config.
 func Variables() []Variable {
 	var all []Variable
-	for _, l := range leaves(reflect.TypeFor[Config](), "") {
+	for _, l := range leaves(typeOfConfig, "") {
 		if !slices.Contains([]string{"synonyms", "tasks", "services", "images"}, l.key) {
 			all = append(all, Variable{variable(l.key), l.key})
 		}

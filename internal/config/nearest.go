@@ -2,41 +2,47 @@ package config
 
 import (
 	"reflect"
-	"strings"
+
+	"guild"
 )
 
-// nearest returns the known key with the smallest edit distance to key.
-func nearest(key string) string {
-	known := leaves(reflect.TypeFor[Config](), "")
-	if strings.HasPrefix(key, "services.") { // the owner chose the table's name; its keys are fixed
-		known = leaves(reflect.TypeFor[Service](), key[:strings.LastIndexByte(key, '.')+1])
-	}
-	best, fewest := "", -1
-	for _, l := range known {
-		if n := edits(key, l.key); fewest < 0 || n < fewest {
-			best, fewest = l.key, n
-		}
-	}
-	return best
+// stranger is a key that has no field.
+type stranger struct {
+	prefix, name string
+	table        reflect.Type // where it stands
 }
 
-// edits returns the Levenshtein distance in bytes.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+func (s stranger) key() string { return s.prefix + s.name }
+
+// nearest returns the key of the same table that this is a likely misspelling of, "" if none is near.
+func (s stranger) nearest() string {
+	if near := guild.Nearest(s.name, names(s.table)); near != "" {
+		return s.prefix + near
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substitute := diagonal
-			if a[i] != b[j] {
-				substitute++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(substitute, row[j]+1, row[j+1]+1)
+	return ""
+}
+
+// names returns the names of the keys in a table of fixed keys; none where a table stands in the place of a value.
+func names(table reflect.Type) []string {
+	if table.Kind() != reflect.Struct {
+		return nil
+	}
+	var all []string
+	for f := range table.Fields() {
+		if name := f.Tag.Get("koanf"); name != "-" {
+			all = append(all, name)
 		}
 	}
-	return row[len(b)]
+	return all
+}
+
+// listFor returns the list outside of tables that name is, or is a likely misspelling of; "" if there is none.
+func listFor(name string) string {
+	var lists []string
+	for f := range typeOfConfig.Fields() {
+		if f.Type.Kind() == reflect.Slice {
+			lists = append(lists, f.Tag.Get("koanf"))
+		}
+	}
+	return guild.Nearest(name, lists)
 }

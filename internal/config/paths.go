@@ -18,10 +18,13 @@ type Paths struct {
 	Config  string // config.toml
 	Data    string // identity, journal, blobs, the embedded relay's data
 	State   string // logs and other files that may be lost
-	Runtime string // control socket, address of the embedded relay
+	Runtime string // control socket
 
 	short string // directory for a socket whose path would be too long
 }
+
+// ErrNoHome is the error where nothing says in which directory the node's files are.
+var ErrNoHome = errors.New("there is no place for files")
 
 // maxSocket is the maximum length of a Unix socket's path on macOS, without the final zero byte. Linux allows four bytes more.
 const maxSocket = 103
@@ -47,9 +50,10 @@ func locate(home string, getenv func(string) string) (Paths, error) {
 	}, nil
 }
 
-// locateXDG returns the paths according to the XDG base directory specification.
+// locateXDG returns the paths according to the XDG base directory specification. Homes may share a runtime directory, so that
+// of a node is named after its data directory.
 func locateXDG(getenv func(string) string) (Paths, error) {
-	p := Paths{Runtime: shortDir(getenv), short: shortDir(getenv)}
+	p := Paths{short: shortDir(getenv)}
 	for _, d := range []struct {
 		to        *string
 		variable  string
@@ -64,11 +68,12 @@ func locateXDG(getenv func(string) string) (Paths, error) {
 			base = filepath.Join(cmp.Or(getenv("HOME"), getenv("USERPROFILE")), d.underHome) // the latter is Windows' HOME
 		}
 		if !filepath.IsAbs(base) {
-			return Paths{}, fmt.Errorf("neither HOME nor %s is set", d.variable)
+			return Paths{}, fmt.Errorf("neither HOME nor %s is set: %w", d.variable, ErrNoHome)
 		}
 		*d.to = filepath.Join(base, "guild")
 	}
 	p.Config = filepath.Join(p.Config, "config.toml")
+	p.Runtime = filepath.Join(p.short, shortName(p.Data))
 	return p, nil
 }
 
@@ -89,12 +94,14 @@ func (c Config) Socket() string {
 	if len(path) <= maxSocket {
 		return path
 	}
-	sum := sha256.Sum256([]byte(path))
-	return filepath.Join(c.Paths.short, hex.EncodeToString(sum[:8])+".sock")
+	return filepath.Join(c.Paths.short, shortName(path)+".sock")
 }
 
-// RelayFile returns the path of the file in which a running node stores the URL of its embedded relay.
-func (p Paths) RelayFile() string { return filepath.Join(p.Runtime, "relay.url") }
+// shortName returns 16 hex digits that tell a path from others.
+func shortName(path string) string {
+	sum := sha256.Sum256([]byte(path))
+	return hex.EncodeToString(sum[:8])
+}
 
 // JournalDir returns the directory of the journal.
 func (c Config) JournalDir() string {
@@ -119,6 +126,11 @@ func (c Config) PrepareRuntime() error {
 	dir := filepath.Dir(c.Socket())
 	if err := errors.Join(c.Paths.MakeDirs(), os.MkdirAll(dir, 0o700)); err != nil {
 		return err
+	}
+	if filepath.Dir(dir) == c.Paths.short {
+		if err := private(c.Paths.short); err != nil {
+			return err
+		}
 	}
 	return private(dir)
 }

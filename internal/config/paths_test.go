@@ -22,7 +22,7 @@ func TestHomeHoldsEverything(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		for _, path := range []string{c.Paths.Config, c.Paths.Data, c.Paths.State, c.Paths.Runtime, c.Socket(), c.JournalDir(), c.HighWater(), c.Paths.RelayFile()} {
+		for _, path := range []string{c.Paths.Config, c.Paths.Data, c.Paths.State, c.Paths.Runtime, c.Socket(), c.JournalDir(), c.HighWater()} {
 			if !strings.HasPrefix(path, home) {
 				t.Errorf("%s: %s is outside", name, path)
 			}
@@ -37,7 +37,7 @@ func TestXDGDirectories(t *testing.T) {
 	}
 	for got, want := range map[string]string{
 		c.Paths.Config: "/c/guild/config.toml", c.Paths.Data: "/home/a/.local/share/guild",
-		c.Paths.State: "/home/a/.local/state/guild", c.Socket(): "/run/user/7/guild/guild.sock",
+		c.Paths.State: "/home/a/.local/state/guild", filepath.Dir(filepath.Dir(c.Socket())): "/run/user/7/guild",
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -45,6 +45,27 @@ func TestXDGDirectories(t *testing.T) {
 	}
 	if _, err := config.Load("", []string{"XDG_CONFIG_HOME=/c"}); err == nil {
 		t.Error("no HOME, and nothing is said")
+	}
+}
+
+func TestTwoHomesAreTwoNodes(t *testing.T) {
+	sockets := map[string]bool{}
+	for _, environ := range [][]string{
+		{"HOME=/home/a"}, {"HOME=/home/b"}, {"HOME=/home/a", "XDG_RUNTIME_DIR=/run/user/7"}, {"HOME=/home/b", "XDG_RUNTIME_DIR=/run/user/7"},
+		{"HOME=/home/a", "XDG_RUNTIME_DIR=/run/user/7", "XDG_DATA_HOME=/data"},
+	} {
+		c, err := config.Load("", environ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sockets[c.Socket()] = true
+	}
+	if len(sockets) != 5 {
+		t.Errorf("5 homes have the sockets %v", sockets)
+	}
+	c, err := config.Load("", []string{"HOME=/home/c", "XDG_DATA_HOME=/data", "XDG_RUNTIME_DIR=/run/user/7"})
+	if err != nil || !sockets[c.Socket()] {
+		t.Errorf("one data directory has two sockets: %s, %v", c.Socket(), err)
 	}
 }
 

@@ -1,8 +1,16 @@
 package config
 
-import _ "embed" // for Template
+import (
+	"bytes"
+	_ "embed" // for Template
+)
 
 // Template is the config file that guild init writes: every key, commented out, with its default.
 //
 //go:embed config.toml
 var Template []byte
+
+// WithMeetings returns a template as that of a person who wants new providers to be benchmarked.
+func WithMeetings(template []byte) []byte {
+	return bytes.Replace(template, []byte("\n#auto = false\n"), []byte("\nauto = true\n"), 1)
+}

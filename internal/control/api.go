@@ -151,8 +151,11 @@ type Attempt struct {
 	Verdict   *guild.Verdict `json:"verdict,omitempty"`
 	Price     int64          `json:"price_msat,omitempty"` // that the provider asked for
 	Receipt   string         `json:"receipt,omitempty"`
-	TrustFrom *float64       `json:"trust_from,omitempty"`
-	TrustTo   *float64       `json:"trust_to,omitempty"`
+	TrustFrom *float64       `json:"trust_from,omitempty"` // TrustFromMicro in decimal form, deprecated
+	TrustTo   *float64       `json:"trust_to,omitempty"`   // deprecated, too
+
+	TrustFromMicro *guild.Trust `json:"trust_from_micro,omitempty"` // in the service for the task, before and after the verdict
+	TrustToMicro   *guild.Trust `json:"trust_to_micro,omitempty"`
 
 	// Agrees is the id of the first accepted attempt of the job whose delivery agrees with this one: its own if no earlier
 	// one does. It is left out where nothing was compared.
@@ -217,7 +220,7 @@ type Update struct {
 	At       int64  `json:"at"` // Unix ms
 	Job      string `json:"job"`
 	Step     string `json:"step"`               // one of Steps
-	Event    string `json:"event"`              // the fact's name, "ended", or "judging", which is in no journal and has no Seq
+	Event    string `json:"event"`              // the fact's name or "ended"; "judging" and "waiting" are in no journal and have no Seq
 	State    string `json:"state"`              // start, progress, done or failed
 	Text     string `json:"text"`               // for a person, one line
 	Attempt  string `json:"attempt,omitempty"`  // id of the request event
@@ -226,11 +229,17 @@ type Update struct {
 	Ended    *Job   `json:"ended,omitempty"` // with "ended": the job as it came out
 }
 
-// judgingEvent is the Event of an Update that says what the judge is at.
-const judgingEvent = "judging"
+// Events of an Update about a moment.
+const (
+	judgingEvent = "judging" // what the judge is at
+	waitingEvent = "waiting" // why nothing happens
+)
 
-// IsPassing reports whether an update is about a moment only: what the judge is at.
-func (u Update) IsPassing() bool { return u.Event == judgingEvent }
+// IsPassing reports whether an update is about a moment only: what the judge is at, or why the job waits.
+func (u Update) IsPassing() bool { return u.Event == judgingEvent || u.Event == waitingEvent }
+
+// IsWaiting reports whether an update says why the job waits.
+func (u Update) IsWaiting() bool { return u.Event == waitingEvent }
 
 // Record is one entry of GET /v1/journal[?since=SEQ|RFC3339&subject=PREFIX] (x-ndjson) and GET /v1/journal/{seq}.
 type Record struct {

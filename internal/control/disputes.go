@@ -9,23 +9,26 @@ import (
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
 
+	"guild"
 	"guild/internal/step/review"
 	"guild/internal/step/work"
 )
 
 // Judgement is a customer's verdict on a delivery of ours: GET /v1/judgements, the latest first.
 type Judgement struct {
-	Request   string  `json:"request"`
-	Customer  string  `json:"customer"` // npub
-	Task      string  `json:"task"`
-	At        int64   `json:"at"` // Unix ms
-	Outcome   string  `json:"outcome"`
-	Score     float64 `json:"score"`
-	Before    string  `json:"before,omitempty"` // the first outcome, when it was judged again
-	Text      string  `json:"text,omitempty"`
-	Until     int64   `json:"until,omitempty"`     // Unix s: until then the customer hears an objection
-	Objection string  `json:"objection,omitempty"` // our reason
-	State     string  `json:"state,omitempty"`     // of the objection: sending, sent or failed
+	Request   string      `json:"request"`
+	Customer  string      `json:"customer"` // npub
+	Task      string      `json:"task"`
+	At        int64       `json:"at"` // Unix ms
+	Outcome   string      `json:"outcome"`
+	Score     float64     `json:"score"` // Micro in decimal form, deprecated
+	Micro     guild.Score `json:"score_micro"`
+	Before    string      `json:"before,omitempty"` // the first outcome, when it was judged again
+	Text      string      `json:"text,omitempty"`
+	Until     int64       `json:"until,omitempty"`     // UntilMs in Unix s, deprecated
+	UntilMs   int64       `json:"until_ms,omitempty"`  // Unix ms: until then the customer hears an objection
+	Objection string      `json:"objection,omitempty"` // our reason
+	State     string      `json:"state,omitempty"`     // of the objection: sending, sent or failed
 }
 
 // Reason is the body of POST /v1/judgements/{request}/object and POST /v1/jobs/{id}/dispute.
@@ -45,7 +48,7 @@ func (s *Server) getJudgements(*http.Request) ([]Judgement, error) {
 func judgement(j work.Judgement) Judgement {
 	view := Judgement{
 		Request: j.Request.Hex(), Customer: nip19.EncodeNpub(j.Customer), Task: j.Task, At: j.At, Outcome: string(j.Outcome),
-		Score: j.Score.Float(), Before: string(j.Before), Text: j.Text, Until: j.Until, Objection: j.Objection,
+		Score: j.Score.Float(), Micro: j.Score, Before: string(j.Before), Text: j.Text, Until: j.Until, UntilMs: j.Until * 1000, Objection: j.Objection,
 	}
 	switch {
 	case j.Objection == "":

@@ -1,10 +1,12 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -51,9 +53,17 @@ func (s *Server) getJob(r *http.Request) (Job, error) {
 	}
 	view := s.job(j)
 	if s.c.Jobs != nil {
-		view.Waits = s.c.Jobs.Waits(j.Job)
+		view.Waits = s.waits(j)
 	}
 	return view, nil
+}
+
+// waits says why nothing happens for an open job, "" if something does or only the providers are awaited.
+func (s *Server) waits(j *jobs.Job) string {
+	if j.Ending != guild.Open || slices.ContainsFunc(j.Attempts, func(a jobs.Attempt) bool { return a.State == guild.Delivered }) {
+		return ""
+	}
+	return cmp.Or(s.c.Offline(), s.c.Jobs.Waits(j.Job))
 }
 
 func (s *Server) cancelJob(r *http.Request) (Job, error) {
@@ -84,7 +94,7 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var writing sync.Mutex
-	stop := s.tellJudging(r.Context(), j.Job, lines, &writing)
+	stop := s.tellPassing(r.Context(), j.Job, lines, &writing)
 	defer stop()
 	for e, err := range s.c.Journal.Watch(r.Context(), j.Seq) {
 		if err != nil {
@@ -114,16 +124,30 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tellJudging writes each second what the judge is at with the deliveries of a job, until stop is called, which waits for a
-// line that is being written. writing is held while something is written.
-func (s *Server) tellJudging(ctx context.Context, id guild.JobID, lines stream, writing *sync.Mutex) (stop func()) {
-	if s.c.Judge == nil {
+// tellPassing writes each second what the judge is at with the deliveries of a job, and why the job waits, until stop is
+// called, which waits for a line that is being written. writing is held while something is written.
+func (s *Server) tellPassing(ctx context.Context, id guild.JobID, lines stream, writing *sync.Mutex) (stop func()) {
+	if s.c.Judge == nil || s.c.Jobs == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var gone sync.WaitGroup
 	gone.Go(func() {
-		told := map[nostr.ID]string{}
+		told := map[nostr.ID]string{} // the zero id is for the job
+		tell := func(about nostr.ID, u Update) {
+			if u.Text == told[about] {
+				return
+			}
+			told[about] = u.Text
+			if u.Text == "" {
+				return
+			}
+			u.At, u.Job, u.State = s.c.Now().UnixMilli(), id.String(), "progress"
+			writing.Lock()
+			defer writing.Unlock()
+			lines.out.Encode(u)
+			lines.flush.Flush()
+		}
 		for tick := time.Tick(time.Second); ; {
 			select {
 			case <-ctx.Done():
@@ -131,17 +155,10 @@ func (s *Server) tellJudging(ctx context.Context, id guild.JobID, lines stream, 
 			case <-tick:
 			}
 			j, _ := s.c.Fold.Job(id)
+			tell(nostr.ZeroID, Update{Step: "discover", Event: waitingEvent, Text: s.waits(j)})
 			for _, a := range j.Attempts {
-				text := s.c.Judge.Doing(a.ID)
-				if text == "" || text == told[a.ID] {
-					continue
-				}
-				told[a.ID] = text
-				writing.Lock()
-				lines.out.Encode(Update{At: s.c.Now().UnixMilli(), Job: id.String(), Step: "judge", Event: judgingEvent, State: "progress",
-					Text: text, Attempt: a.ID.Hex(), Provider: nip19.EncodeNpub(a.Provider.PubKey), Name: s.c.Registry.Name(a.Provider)})
-				lines.flush.Flush()
-				writing.Unlock()
+				tell(a.ID, Update{Step: "judge", Event: judgingEvent, Text: s.c.Judge.Doing(a.ID), Attempt: a.ID.Hex(),
+					Provider: nip19.EncodeNpub(a.Provider.PubKey), Name: s.c.Registry.Name(a.Provider)})
 			}
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -33,37 +34,41 @@ type Provider struct {
 	Encrypts  bool   `json:"encrypts"`
 	Recipient string `json:"age_recipient,omitempty"`
 
-	Tasks []string           `json:"tasks"`
-	Kinds []int              `json:"kinds"`
-	Seen  int64              `json:"seen"`  // created_at of the announcement, Unix s
-	Trust map[string]float64 `json:"trust"` // task → trust
+	Tasks      []string               `json:"tasks"`
+	Kinds      []int                  `json:"kinds"`
+	Seen       int64                  `json:"seen"`        // SeenMs in Unix s, deprecated
+	SeenMs     int64                  `json:"seen_ms"`     // created_at of the announcement, Unix ms
+	Trust      map[string]float64     `json:"trust"`       // TrustMicro in decimal form, deprecated
+	TrustMicro map[string]guild.Trust `json:"trust_micro"` // by task
 
-	Price       int64     `json:"price_msat,omitempty"` // of a job, as announced
-	Slots       int       `json:"slots,omitempty"`      // jobs at a time, as announced
-	Confidence  float64   `json:"confidence"`           // that it does the task asked about: 1, 0.8 or 0.6
-	Confirmed   bool      `json:"confirmed"`            // tags and content both name the kind asked about
-	Recommended int       `json:"recommended,omitempty"`
-	Observed    *Observed `json:"observed,omitempty"` // absent when it was never asked
+	Price           int64     `json:"price_msat,omitempty"` // of a job, as announced
+	Slots           int       `json:"slots,omitempty"`      // jobs at a time, as announced
+	Confidence      float64   `json:"confidence"`           // ConfidenceMicro in decimal form, deprecated
+	ConfidenceMicro int64     `json:"confidence_micro"`     // that it does the task asked about: 1000000, 800000 or 600000
+	Confirmed       bool      `json:"confirmed"`            // tags and content both name the kind asked about
+	Recommended     int       `json:"recommended,omitempty"`
+	Observed        *Observed `json:"observed,omitempty"` // absent when it was never asked
 }
 
 // Observed holds this node's measurements of a service. Times are in milliseconds.
 type Observed struct {
-	Since       int64    `json:"since"` // Unix ms: the first request
-	Asked       int      `json:"asked"`
-	Answered    int      `json:"answered"`
-	Delivered   int      `json:"delivered"`
-	Accepted    int      `json:"accepted"`
-	Expired     int      `json:"expired"`
-	Refused     int      `json:"refused"`
-	Faults      int      `json:"faults"`
-	SuccessRate *float64 `json:"success_rate,omitempty"` // 0 to 1; absent before the first end
-	P50         int64    `json:"p50_ms"`
-	P95         int64    `json:"p95_ms"`
-	Quoted      int64    `json:"quoted_msat,omitempty"`
-	Encrypted   int      `json:"encrypted"`
-	InClear     int      `json:"in_clear"` // answers in clear to encrypted requests
-	Kinds       []int    `json:"kinds"`
-	Relays      []Path   `json:"relays"`
+	Since        int64    `json:"since"` // Unix ms: the first request
+	Asked        int      `json:"asked"`
+	Answered     int      `json:"answered"`
+	Delivered    int      `json:"delivered"`
+	Accepted     int      `json:"accepted"`
+	Expired      int      `json:"expired"`
+	Refused      int      `json:"refused"`
+	Faults       int      `json:"faults"`
+	SuccessRate  *float64 `json:"success_rate,omitempty"`       // SuccessMicro in decimal form, deprecated
+	SuccessMicro *int64   `json:"success_rate_micro,omitempty"` // absent before the first end
+	P50          int64    `json:"p50_ms"`
+	P95          int64    `json:"p95_ms"`
+	Quoted       int64    `json:"quoted_msat,omitempty"`
+	Encrypted    int      `json:"encrypted"`
+	InClear      int      `json:"in_clear"` // answers in clear to encrypted requests
+	Kinds        []int    `json:"kinds"`
+	Relays       []Path   `json:"relays"`
 }
 
 // Path counts the answers of a provider over one relay.
@@ -90,19 +95,22 @@ func (s *Server) getProviders(r *http.Request) ([]Provider, error) {
 func (s *Server) offer(o guild.Offer) Provider {
 	view := Provider{
 		PubKey: o.Service.PubKey.Hex(), Npub: nip19.EncodeNpub(o.Service.PubKey), D: o.Service.D, Name: o.Name,
-		State: string(o.State), Until: o.Until, Tasks: o.Tasks, Kinds: o.Kinds, Seen: o.Announced,
+		State: string(o.State), Until: o.Until, Tasks: o.Tasks, Kinds: o.Kinds, Seen: o.Announced, SeenMs: o.Announced * 1000,
 		Encrypts: o.Encrypts, Recipient: o.Recipient, Price: int64(o.Price), Slots: o.Slots,
-		Confidence: o.Confidence, Confirmed: o.Confirmed, Recommended: o.Recommended,
-		Trust: map[string]float64{},
+		Confidence: o.Confidence, ConfidenceMicro: micro(o.Confidence), Confirmed: o.Confirmed, Recommended: o.Recommended,
+		Trust: map[string]float64{}, TrustMicro: map[string]guild.Trust{},
 	}
 	for task, t := range s.c.Trust.Of(o.Service) {
-		view.Trust[task] = t.Float()
+		view.Trust[task], view.TrustMicro[task] = t.Float(), t
 	}
 	if m, ok := s.c.Observed.Of(o.Service); ok {
 		view.Observed = observed(m)
 	}
 	return view
 }
+
+// micro returns a fraction of 1 in millionths.
+func micro(f float64) int64 { return int64(math.Round(f * guild.Micro)) }
 
 func observed(m partner.Measured) *Observed {
 	view := &Observed{
@@ -111,7 +119,8 @@ func observed(m partner.Measured) *Observed {
 		Encrypted: m.Encrypted, InClear: m.InClear, Kinds: m.Kinds, Relays: []Path{},
 	}
 	if rate, ok := m.SuccessRate(); ok {
-		view.SuccessRate = &rate
+		whole := micro(rate)
+		view.SuccessRate, view.SuccessMicro = &rate, &whole
 	}
 	for _, path := range m.Relays {
 		view.Relays = append(view.Relays, Path(path))

@@ -43,8 +43,9 @@ type Meeting struct {
 	Asked   bool                `json:"asked"`    // by a person
 	Began   int64               `json:"began"`    // Unix ms
 	Ended   int64               `json:"ended,omitempty"`
-	To      guild.ProviderState `json:"to,omitempty"`    // its result; "" while it goes on, and if nothing was learned
-	Score   *float64            `json:"score,omitempty"` // the median, once something was learned
+	To      guild.ProviderState `json:"to,omitempty"`          // its result; "" while it goes on, and if nothing was learned
+	Score   *float64            `json:"score,omitempty"`       // Micro in decimal form, deprecated
+	Micro   *guild.Score        `json:"score_micro,omitempty"` // the median, once something was learned
 	Cause   string              `json:"cause,omitempty"`
 	Runs    []MeetingRun        `json:"runs"`
 }
@@ -55,7 +56,8 @@ type MeetingRun struct {
 	Opened  int64         `json:"opened"` // Unix ms
 	Closed  int64         `json:"closed,omitempty"`
 	Outcome guild.Outcome `json:"outcome,omitempty"` // "" without a verdict
-	Score   *float64      `json:"score,omitempty"`
+	Score   *float64      `json:"score,omitempty"`   // Micro in decimal form, deprecated
+	Micro   *guild.Score  `json:"score_micro,omitempty"`
 	Cause   string        `json:"cause,omitempty"` // why it was no success
 }
 
@@ -167,14 +169,14 @@ func (s *Server) meeting(m *meet.Meeting) Meeting {
 	for _, r := range m.Runs {
 		run := MeetingRun{Job: r.Job.String(), Opened: r.Opened, Closed: r.Closed, Outcome: r.Outcome, Cause: r.Cause}
 		if r.Outcome != "" {
-			run.Score = scoreOf(r.Score)
+			run.Score, run.Micro = scoreOf(r.Score), &r.Score
 		}
 		v.Runs = append(v.Runs, run)
 	}
 	if m.Ended != nil {
 		v.Ended, v.To, v.Cause = m.Until, m.Ended.To, m.Ended.Cause
 		if m.Ended.To != "" {
-			v.Score = scoreOf(m.Ended.Score)
+			v.Score, v.Micro = scoreOf(m.Ended.Score), &m.Ended.Score
 		}
 	}
 	return v

@@ -29,33 +29,38 @@ type RouterSettings struct {
 
 // RouterReplay compares past choices with those that other settings would have made, in cost and score.
 type RouterReplay struct {
-	Decisions int           `json:"decisions"` // the router's own, of which enough is known
-	Changed   int           `json:"changed"`   // that choose somebody else
-	Kept      int           `json:"kept"`      // that were not the router's: named, offered, benchmarks
-	Explored  int           `json:"explored"`
-	DidBefore int           `json:"explored_before"`
-	Ended     int           `json:"ended"`            // of the decisions: the sums and means below are of these
-	Cost      int64         `json:"cost_msat"`        // of the real choices
-	WouldCost int64         `json:"would_cost_msat"`  // of the others, as estimated then
-	Score     float64       `json:"score"`            // their mean score
-	Would     float64       `json:"would_score"`      // of the others, by those providers' other verdicts
-	WouldThen float64       `json:"would_score_then"` // the same, by the verdicts that were known at each decision
-	Sure      float64       `json:"sure"`             // how sure that is, 0 to 1: how many verdicts it rests on
-	Exact     bool          `json:"exact"`            // every term could be computed anew
-	Choices   []OtherChoice `json:"choices"`
+	Decisions  int           `json:"decisions"` // the router's own, of which enough is known
+	Changed    int           `json:"changed"`   // that choose somebody else
+	Kept       int           `json:"kept"`      // that were not the router's: named, offered, benchmarks
+	Explored   int           `json:"explored"`
+	DidBefore  int           `json:"explored_before"`
+	Ended      int           `json:"ended"`           // of the decisions: the sums and means below are of these
+	Cost       int64         `json:"cost_msat"`       // of the real choices
+	WouldCost  int64         `json:"would_cost_msat"` // of the others, as estimated then
+	Score      float64       `json:"score"`           // these four are the next four in decimal form, deprecated
+	Would      float64       `json:"would_score"`
+	WouldThen  float64       `json:"would_score_then"`
+	Sure       float64       `json:"sure"`
+	ScoreMicro guild.Score   `json:"score_micro"`            // their mean score
+	WouldMicro guild.Score   `json:"would_score_micro"`      // of the others, by those providers' other verdicts
+	ThenMicro  guild.Score   `json:"would_score_then_micro"` // the same, by the verdicts that were known at each decision
+	SureMicro  guild.Trust   `json:"sure_micro"`             // how sure that is: how many verdicts it rests on
+	Exact      bool          `json:"exact"`                  // every term could be computed anew
+	Choices    []OtherChoice `json:"choices"`
 }
 
 // OtherChoice is one decision that other settings would have made otherwise.
 type OtherChoice struct {
-	At       int64   `json:"at"` // Unix ms
-	Job      string  `json:"job"`
-	Task     string  `json:"task"`
-	Chosen   string  `json:"chosen"` // npub
-	Instead  string  `json:"instead"`
-	Name     string  `json:"name,omitempty"` // of the other one
-	Rule     string  `json:"rule"`
-	Would    float64 `json:"would_score"`
-	WouldFor int64   `json:"would_cost_msat"`
+	At         int64       `json:"at"` // Unix ms
+	Job        string      `json:"job"`
+	Task       string      `json:"task"`
+	Chosen     string      `json:"chosen"` // npub
+	Instead    string      `json:"instead"`
+	Name       string      `json:"name,omitempty"` // of the other one
+	Rule       string      `json:"rule"`
+	Would      float64     `json:"would_score"` // WouldMicro in decimal form, deprecated
+	WouldMicro guild.Score `json:"would_score_micro"`
+	WouldFor   int64       `json:"would_cost_msat"`
 }
 
 // maxChoices is the number of choices that are listed, the latest ones.
@@ -200,7 +205,7 @@ func (s *Server) replayed(r route.Report) RouterReplay {
 	view := RouterReplay{
 		Decisions: len(r.Decisions) - r.Kept, Changed: r.Changed, Kept: r.Kept, Explored: r.Explored, DidBefore: r.DidBefore, Ended: r.Ended,
 		Cost: int64(r.Cost), WouldCost: int64(r.WouldCost), Score: r.Score.Float(), Would: r.Would.Float(), WouldThen: r.WouldThen.Float(),
-		Sure: r.Sure.Float(), Exact: r.Exact, Choices: []OtherChoice{},
+		Sure: r.Sure.Float(), ScoreMicro: r.Score, WouldMicro: r.Would, ThenMicro: r.WouldThen, SureMicro: r.Sure, Exact: r.Exact, Choices: []OtherChoice{},
 	}
 	for _, d := range r.Decisions {
 		if d.Same {
@@ -209,7 +214,7 @@ func (s *Server) replayed(r route.Report) RouterReplay {
 		view.Choices = append(view.Choices, OtherChoice{
 			At: d.At, Job: d.Job.String(), Task: d.Task, Chosen: nip19.EncodeNpub(d.Service.PubKey),
 			Instead: nip19.EncodeNpub(d.Again.Service.PubKey), Name: cmp.Or(s.c.Registry.Name(d.Again.Service), d.Again.Name),
-			Rule: d.Rule, Would: d.Overall.Score.Float(), WouldFor: int64(d.WouldCost),
+			Rule: d.Rule, Would: d.Overall.Score.Float(), WouldMicro: d.Overall.Score, WouldFor: int64(d.WouldCost),
 		})
 	}
 	view.Choices = view.Choices[max(0, len(view.Choices)-maxChoices):]

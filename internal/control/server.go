@@ -54,6 +54,7 @@ type ServerConfig struct {
 // and RestoreBackup.
 type Node interface {
 	Status() Status
+	Offline() string                   // why none of our relays is connected; "" if one is
 	Kind(task string) int              // NIP-90 kind of requests for a task
 	Class(task string) string          // that the configuration gives a task; "" for none
 	Matrix() (guild.Hash, error)       // hash of everything that was learned of providers

@@ -54,6 +54,7 @@ type desk struct {
 	registry *registry.Registry
 	jobs     *jobs.Fold
 	unboxed  error // why nothing can be judged
+	offline  string
 
 	recommend func(ctx context.Context, kind int, r nip89.Recommended) (nostr.ID, int, error)
 	restore   func(force bool) (backup.Report, int, error)
@@ -127,6 +128,7 @@ func openDesk(t *testing.T) *desk {
 // deskNode is the node of a desk.
 type deskNode struct{ d *desk }
 
+func (n deskNode) Offline() string                    { return n.d.offline }
 func (deskNode) Status() control.Status               { return control.Status{Version: "v1", Node: "test"} }
 func (deskNode) Kind(task string) int                 { return guild.KindOf(task) }
 func (deskNode) Class(string) string                  { return "" }

@@ -25,10 +25,11 @@ type Service struct {
 	Network string `json:"network"` // of its command: none or full
 	Walls   string `json:"sandbox"` // the tier, or none
 
-	Settings  *ServiceSettings `json:"settings,omitempty"`
-	Customers []Customer       `json:"customers,omitempty"` // that are served or wait, the next one first
-	Success   *float64         `json:"success,omitempty"`   // delivered of all that is finished, from 0 to 1
-	LatencyMs int64            `json:"latency_ms,omitempty"`
+	Settings     *ServiceSettings `json:"settings,omitempty"`
+	Customers    []Customer       `json:"customers,omitempty"`     // that are served or wait, the next one first
+	Success      *float64         `json:"success,omitempty"`       // SuccessMicro in decimal form, deprecated
+	SuccessMicro *int64           `json:"success_micro,omitempty"` // delivered of all that is finished
+	LatencyMs    int64            `json:"latency_ms,omitempty"`
 }
 
 // ServiceSettings is the configuration of a service, with defaults filled in.
@@ -74,7 +75,8 @@ func service(st work.Status) Service {
 	}
 	view.LatencyMs = st.Latency.Milliseconds()
 	if success, any := st.Success(); any {
-		view.Success = &success
+		whole := micro(success)
+		view.Success, view.SuccessMicro = &success, &whole
 	}
 	for _, c := range st.Customers {
 		view.Customers = append(view.Customers, Customer{nip19.EncodeNpub(c.PubKey), c.Running, c.Queued})

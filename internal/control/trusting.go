@@ -1,6 +1,10 @@
 package control
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"guild"
+)
 
 // Matrix is all trust: GET /v1/trust[?task=T].
 type Matrix struct {
@@ -15,16 +19,17 @@ type Matrix struct {
 
 // TrustEntry is trust in one service for one task.
 type TrustEntry struct {
-	Task    string  `json:"task"`
-	PubKey  string  `json:"pubkey"`
-	Npub    string  `json:"npub"`
-	D       string  `json:"d"`
-	Name    string  `json:"name,omitempty"`
-	State   string  `json:"state"`
-	Until   int64   `json:"until,omitempty"` // Unix ms: end of a quarantine
-	Trust   float64 `json:"trust"`
-	Runs    int     `json:"successes_in_a_row"`
-	Changed int64   `json:"changed,omitempty"` // Unix ms: the latest change
+	Task    string      `json:"task"`
+	PubKey  string      `json:"pubkey"`
+	Npub    string      `json:"npub"`
+	D       string      `json:"d"`
+	Name    string      `json:"name,omitempty"`
+	State   string      `json:"state"`
+	Until   int64       `json:"until,omitempty"` // Unix ms: end of a quarantine
+	Trust   float64     `json:"trust"`           // Micro in decimal form, deprecated
+	Micro   guild.Trust `json:"trust_micro"`
+	Runs    int         `json:"successes_in_a_row"`
+	Changed int64       `json:"changed,omitempty"` // Unix ms: the latest change
 }
 
 // Alert is something about trust that a person should look at (the partnership protocol, section 5.5.4).

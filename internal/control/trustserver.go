@@ -70,7 +70,7 @@ func (s *Server) trusted(e trust.Entry) TrustEntry {
 	p := s.c.Providers.Provider(e.Service)
 	return TrustEntry{
 		Task: e.Task, PubKey: e.Service.PubKey.Hex(), Npub: nip19.EncodeNpub(e.Service.PubKey), D: e.Service.D,
-		Name: s.c.Registry.Name(e.Service), State: string(p.State), Until: p.Until, Trust: e.Trust.Float(), Runs: e.Runs, Changed: e.Changed,
+		Name: s.c.Registry.Name(e.Service), State: string(p.State), Until: p.Until, Trust: e.Trust.Float(), Micro: e.Trust, Runs: e.Runs, Changed: e.Changed,
 	}
 }
 

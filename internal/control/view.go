@@ -49,11 +49,11 @@ func (s *Server) attempt(a jobs.Attempt) Attempt {
 	if change, ok := s.c.Trust.Change(a.ID); ok {
 		if !change.First && !change.Unfounded {
 			from := change.From.Float()
-			view.TrustFrom = &from
+			view.TrustFrom, view.TrustFromMicro = &from, &change.From
 		}
 		if !change.Unfounded {
 			to := change.To.Float()
-			view.TrustTo = &to
+			view.TrustTo, view.TrustToMicro = &to, &change.To
 		}
 	}
 	return view

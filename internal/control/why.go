@@ -67,13 +67,15 @@ type Chapter struct {
 	Task string `json:"task,omitempty"`
 	Text string `json:"text"` // for a person, one line
 
-	From      *float64 `json:"from,omitempty"` // trust before and after
-	To        *float64 `json:"to,omitempty"`
-	State     string   `json:"state,omitempty"` // that it moved to
-	Job       string   `json:"job,omitempty"`
-	Attempt   string   `json:"attempt,omitempty"`
-	Rationale string   `json:"rationale,omitempty"`
-	Policy    string   `json:"policy,omitempty"` // hash of the policy that it was decided by
+	From      *float64     `json:"from,omitempty"`       // FromMicro in decimal form, deprecated
+	To        *float64     `json:"to,omitempty"`         // deprecated, too
+	FromMicro *guild.Trust `json:"from_micro,omitempty"` // trust before and after
+	ToMicro   *guild.Trust `json:"to_micro,omitempty"`
+	State     string       `json:"state,omitempty"` // that it moved to
+	Job       string       `json:"job,omitempty"`
+	Attempt   string       `json:"attempt,omitempty"`
+	Rationale string       `json:"rationale,omitempty"`
+	Policy    string       `json:"policy,omitempty"` // hash of the policy that it was decided by
 }
 
 // story tells one fact about a provider. ok is false for a fact about another one, or without news.
@@ -113,7 +115,7 @@ func changed(f fact.TrustChanged) Chapter {
 	from := f.From.Float()
 	switch {
 	case f.Unfounded && f.From != 0:
-		c.From, c.Text = &from, fmt.Sprintf("no longer trusted, it was %s (%s): %s", f.From, f.Rule, f.Reason)
+		c.From, c.FromMicro, c.Text = &from, &f.From, fmt.Sprintf("no longer trusted, it was %s (%s): %s", f.From, f.Rule, f.Reason)
 		return c
 	case f.Unfounded:
 		c.Text = "it earned no trust: " + f.Reason
@@ -121,11 +123,11 @@ func changed(f fact.TrustChanged) Chapter {
 	case f.First:
 		c.Text = fmt.Sprintf("trusted %s for the first time: %s", f.To, f.Reason)
 	case f.Rule != "":
-		c.From, c.Text = &from, fmt.Sprintf("trust %s → %s (%s): %s", f.From, f.To, f.Rule, f.Reason)
+		c.From, c.FromMicro, c.Text = &from, &f.From, fmt.Sprintf("trust %s → %s (%s): %s", f.From, f.To, f.Rule, f.Reason)
 	default:
-		c.From, c.Text = &from, fmt.Sprintf("trust %s → %s: %s", f.From, f.To, f.Reason)
+		c.From, c.FromMicro, c.Text = &from, &f.From, fmt.Sprintf("trust %s → %s: %s", f.From, f.To, f.Reason)
 	}
-	c.To = &to
+	c.To, c.ToMicro = &to, &f.To
 	return c
 }
 

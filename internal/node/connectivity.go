@@ -1,8 +1,10 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,6 +45,20 @@ func normalized(urls []string) []string {
 // offline reports whether none of our relays is connected.
 func (c *connectivity) offline() bool {
 	return !slices.ContainsFunc(c.pool.Status(), func(r relay.Status) bool { return r.Connected && slices.Contains(c.urls, r.URL) })
+}
+
+// why says why none of our relays is connected, "" if one is.
+func (c *connectivity) why() string {
+	if !c.offline() {
+		return ""
+	}
+	var parts []string
+	for _, r := range c.pool.Status() {
+		if slices.Contains(c.urls, r.URL) {
+			parts = append(parts, r.URL+": "+cmp.Or(r.LastError, "not reached yet"))
+		}
+	}
+	return "no relay is connected, and is tried again: " + strings.Join(parts, "; ")
 }
 
 // since returns the time since which events of others can reach us, or zero if they cannot now. It checks the clock

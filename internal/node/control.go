@@ -37,6 +37,9 @@ func (n *Node) Sandbox(context.Context) error {
 	return n.unboxed
 }
 
+// Offline implements control.Node.
+func (n *Node) Offline() string { return n.connectivity.why() }
+
 // Status describes the running node.
 func (n *Node) Status() control.Status {
 	s := control.Status{

@@ -60,19 +60,20 @@ type Config struct {
 	Version  string
 	Now      func() time.Time
 
-	Name       string          // for people and for claims; the prefix of the npub if empty
-	JournalDir string          // Dir/journal if empty
-	HighWater  string          // a file elsewhere that also stores how far the journal got, to detect lost entries; none if empty
-	NoSync     bool            // no fsync after each fact
-	Relays     []string        // relays to use
-	Embed      bool            // run an embedded relay
-	Addr       string          // its address; "127.0.0.1:7447" if empty
-	Blossom    []string        // servers for bundles too large for an event; the embedded relay's if empty
-	Policy     policy.Policy   // the parameters of all decisions; policy.Default() if it has no name
-	Retry      []time.Duration // waits between tries of an effect; 5, 10 and 20 s if empty
-	Grace      time.Duration   // for running work when the node stops; 10 s if zero
-	Hearing    time.Duration   // wait for an answer of another node with our key, before offering services; 1 s if zero
-	Log        *slog.Logger    // slog.Default() if nil
+	Name          string          // for people and for claims; the prefix of the npub if empty
+	JournalDir    string          // Dir/journal if empty
+	HighWater     string          // a file elsewhere that also stores how far the journal got, to detect lost entries; none if empty
+	NoSync        bool            // no fsync after each fact
+	Relays        []string        // relays to use
+	Embed         bool            // run an embedded relay
+	Addr          string          // its address; "127.0.0.1:7447" if empty
+	Blossom       []string        // servers for bundles too large for an event; the embedded relay's if empty
+	Policy        policy.Policy   // the parameters of all decisions; policy.Default() if it has no name
+	Retry         []time.Duration // waits between tries of an effect; 5, 10 and 20 s if empty
+	Grace         time.Duration   // for running work when the node stops; 10 s if zero
+	SignerTimeout time.Duration   // of one request to a remote signer; 30 seconds if zero
+	Hearing       time.Duration   // wait for an answer of another node with our key, before offering services; 1 s if zero
+	Log           *slog.Logger    // slog.Default() if nil
 
 	Ready    func(Ready)          // called once the node can be used; may be nil
 	Appended func(fact.Entry)     // called after each entry; may be nil

@@ -103,28 +103,59 @@ func (n *Node) signer() nostr.Keyer {
 	return n.c.Identity.Signer
 }
 
-// identify sets our key. A remote signer is reached over relays of its own.
+// identify sets our key, which must be the one that the directory belongs to. A remote signer is reached over relays of its
+// own.
 func (n *Node) identify(ctx context.Context) (err error) {
 	n.keyer, n.pubkey = n.c.Identity.Signer, n.c.Identity.PubKey
 	if n.keyer != nil {
-		return nil
+		return key.Claim(n.c.Dir, n.pubkey)
 	}
-	companion, err := key.Companion(n.c.Dir)
+	slow := time.AfterFunc(signerSlow, func() { n.c.Log.Warn("waiting for the remote signer", "bunker", n.c.Identity.Bunker) })
+	defer slow.Stop()
+	signer, stop, err := openSigner(ctx, n.c)
+	n.stopSigner = stop
 	if err != nil {
 		return err
 	}
-	pool := relay.New(relay.Config{Now: n.c.Now, Log: n.c.Log})
-	n.stopSigner = runPool(ctx, pool)
-	signer, err := bunker.Open(ctx, bunker.Config{
-		Pool: pool, URL: string(n.c.Identity.Bunker), Key: companion, Now: n.c.Now,
-		AuthURL: func(url string) { n.c.Log.Warn("the remote signer wants you to confirm", "url", url) },
+	n.keyer = signer
+	if n.pubkey, err = signer.GetPublicKey(ctx); err != nil {
+		return err
+	}
+	return key.Claim(n.c.Dir, n.pubkey)
+}
+
+// signerSlow is the time after which a start says that it waits for the remote signer.
+const signerSlow = 3 * time.Second
+
+// openSigner connects to the remote signer of a configuration. stop ends the connection; it is nil if there is none.
+func openSigner(ctx context.Context, c Config) (signer *bunker.Signer, stop func(), err error) {
+	companion, err := key.Companion(c.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	pool := relay.New(relay.Config{Now: c.Now, Log: c.Log})
+	stop = runPool(ctx, pool)
+	signer, err = bunker.Open(ctx, bunker.Config{
+		Pool: pool, URL: string(c.Identity.Bunker), Key: companion, Now: c.Now, Timeout: c.SignerTimeout,
+		AuthURL: func(url string) { c.Log.Warn("the remote signer wants you to confirm", "url", url) },
 	})
 	if err != nil {
-		return fmt.Errorf("remote signer: %w", err)
+		return nil, stop, fmt.Errorf("remote signer: %w", err)
 	}
-	n.keyer = signer
-	n.pubkey, err = signer.GetPublicKey(ctx)
-	return err
+	return signer, stop, nil
+}
+
+// TrySigner asks the remote signer of a configuration for its public key, to see whether it answers.
+func TrySigner(ctx context.Context, c Config) (nostr.PubKey, error) {
+	signer, stop, err := openSigner(ctx, c.withDefaults())
+	if stop != nil {
+		defer stop()
+	}
+	if err != nil {
+		return nostr.ZeroPK, err
+	}
+	defer signer.Close()
+	return signer.GetPublicKey(ctx)
 }
 
 // runPool runs a pool until stop is called, which waits for its end. It ignores the cancellation of ctx, because a

@@ -9,7 +9,6 @@ import (
 	"mime"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -33,14 +32,31 @@ func (j *Job) answer(req *http.Request, resp *http.Response, costs bool, held, s
 	}
 	resp.Header, resp.Trailer, resp.Request = header, nil, req
 	resp.Body = m
-	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-		resp.Body = io.NopCloser(strings.NewReader(hidden)) // such an answer may show a part of the key
-		resp.ContentLength = int64(len(hidden))
-		header.Set("Content-Type", "application/json")
-		return resp, m.Close()
+	if m.failed {
+		return resp, j.clean(resp)
 	}
 	return resp, nil
 }
+
+// clean takes the key out of an answer that is an error. One that refuses the key may show a part of it, and is replaced.
+func (j *Job) clean(resp *http.Response) error {
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return fmt.Errorf("the API %s: %w", j.base.Host, err)
+	}
+	switch {
+	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
+		text = []byte(hidden)
+		resp.Header.Set("Content-Type", "application/json")
+	case !j.api.Key.IsZero():
+		text = bytes.ReplaceAll(text, j.api.Key.Reveal(), []byte(j.api.Key.String()))
+	}
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	return nil
+}
+
+// maxError limits an answer that is an error, in bytes. The rest is left out.
+const maxError = 1 << 20
 
 // hidden is the body of an answer that refuses the owner's key, in the form of both APIs.
 const hidden = `{"type":"error","error":{"type":"authentication_error","message":"the API refuses the key of this service's owner"}}`

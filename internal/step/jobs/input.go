@@ -88,7 +88,7 @@ func (j *Jobs) checkURL(o Order, data string) error {
 	case err != nil:
 		return err
 	case !j.c.Blobs.Has(hash):
-		return fmt.Errorf("the blob %s is not here: say where it is, as the URL of a Blossom server", hash)
+		return fmt.Errorf("the blob %s is not here: name a Blossom server that has it, as blob:https://server/HASH", hash)
 	case o.Private:
 		return fmt.Errorf("the blob %s would go to a server in clear, and the job is private: put it into the bundle", hash)
 	}

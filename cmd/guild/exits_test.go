@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"guild"
+	"guild/internal/cli"
+	"guild/internal/control"
+)
+
+const jsonPage = "../../docs/JSON.md"
+
+// TestExitCodesDocumented compares the table of the page with that of the program; -update writes it.
+func TestExitCodesDocumented(t *testing.T) {
+	var rows strings.Builder
+	for _, e := range exits() {
+		fmt.Fprintf(&rows, "| %d | %s | %s |\n", e.Code, e.Name, e.Means)
+	}
+	replaceInPage(t, jsonPage, "| exit code | name | meaning |\n|---|---|---|\n", rows.String())
+}
+
+// replaceInPage demands that the lines of a table after head are rows, or writes them with -update.
+func replaceInPage(t *testing.T, page, head, rows string) {
+	t.Helper()
+	b, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after, found := strings.Cut(string(b), head)
+	if !found {
+		t.Fatalf("%s has no table %q", page, head)
+	}
+	rest := after
+	for strings.HasPrefix(rest, "|") {
+		_, rest, _ = strings.Cut(rest, "\n")
+	}
+	want := before + head + rows + rest
+	if want == string(b) {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s is not up to date: go test -run %s -update", page, t.Name())
+	}
+	if err := os.WriteFile(page, []byte(want), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestErrorAsJSON(t *testing.T) {
+	for _, c := range []struct {
+		err                error
+		message, code, end string
+	}{
+		{cli.WithHint(cli.Usage(errors.New("x")), "y"), "x", "usage", "y"},
+		{fmt.Errorf("status: %w", control.ErrNotRunning), "status: " + control.ErrNotRunning.Error(), "no-node", "start a node with 'guild up'"},
+		{&control.ProblemError{Problem: control.Problem{Error: "no job", Code: "missing"}}, "no job", "missing", ""},
+		{interrupted("5f21c9aa00"), "job 5f21c9aa goes on", "interrupted", "guild job watch 5f21c9aa"},
+		{endingError(control.Job{ID: "5f21c9aa00", Ending: guild.JobParked}), "job 5f21c9aa: parked", "undecided", "guild job show 5f21c9aa"},
+	} {
+		var out bytes.Buffer
+		(&program{out: &out, err: &bytes.Buffer{}}).report(c.err, true)
+		var got struct{ Error, Hint, Code string }
+		if err := json.Unmarshal(out.Bytes(), &got); err != nil || bytes.Count(out.Bytes(), []byte("\n")) != 1 {
+			t.Errorf("%v: %q, %v", c.err, out.String(), err)
+		}
+		if got.Error != c.message || got.Code != c.code || got.Hint != c.end {
+			t.Errorf("%v: %+v", c.err, got)
+		}
+	}
+}
+
+func TestResultIsTheOnlyJSON(t *testing.T) {
+	var out bytes.Buffer
+	p := &program{out: &out, err: &bytes.Buffer{}}
+	root := p.rootCommand()
+	root.AddCommand(p.local(&cobra.Command{Use: "look"}, func(*cobra.Command, []string) (*cli.Result, error) {
+		return &cli.Result{JSON: []string{}}, errors.New("something is missing")
+	}))
+	asJSON, err := cli.Execute(t.Context(), root, []string{"look", "--json"})
+	if code := p.report(err, asJSON); code != exitFailed || out.String() != "[]\n" {
+		t.Errorf("exit %d, %q", code, out.String())
+	}
+}

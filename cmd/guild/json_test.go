@@ -1,0 +1,389 @@
+package main
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"fiatjaf.com/nostr"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/spf13/cobra"
+
+	"guild/internal/cli"
+	"guild/internal/control"
+	"guild/internal/judging/exam"
+	"guild/internal/node"
+	"guild/internal/step/audit"
+)
+
+// answer returns the type that a resource, an action or a stream of the node answers with; a stream's is that of a line.
+func answer(endpoint any) reflect.Type {
+	call, _ := reflect.TypeOf(endpoint).MethodByName("Call")
+	out := call.Type.Out(0)
+	if _, isStream := reflect.TypeOf(endpoint).MethodByName("Lines"); isStream {
+		return out.Elem()
+	}
+	return out
+}
+
+// printedTypes returns what each verb prints with --json; of one that prints lines, a line.
+func printedTypes() map[string]reflect.Type {
+	return map[string]reflect.Type{
+		"guild":                  reflect.TypeFor[buildReport](),
+		"guild audit prove":      reflect.TypeFor[audit.Proven](),
+		"guild audit seal":       answer(control.SealJournal),
+		"guild audit verify":     reflect.TypeFor[audited](),
+		"guild backup ls":        answer(control.Backups),
+		"guild backup now":       answer(control.MakeBackup),
+		"guild backup restore":   answer(control.RestoreBackup),
+		"guild canon":            reflect.TypeFor[map[string]string](),
+		"guild demo":             reflect.TypeFor[[]demoRow](),
+		"guild doctor":           reflect.TypeFor[[]finding](),
+		"guild events rejected":  answer(control.Rejected),
+		"guild hire":             reflect.TypeFor[control.Update](),
+		"guild init":             reflect.TypeFor[initReport](),
+		"guild job apply":        reflect.TypeFor[applied](),
+		"guild job cancel":       answer(control.CancelJob),
+		"guild job diff":         answer(control.WorkChanges),
+		"guild job dispute":      answer(control.DisputeJob),
+		"guild job fetch":        reflect.TypeFor[fetched](),
+		"guild job ls":           answer(control.Jobs),
+		"guild job open":         reflect.TypeFor[fetched](),
+		"guild job show":         answer(control.OneJob),
+		"guild job watch":        reflect.TypeFor[control.Update](),
+		"guild journal archive":  reflect.TypeFor[upkeep](),
+		"guild journal ls":       answer(control.Entries),
+		"guild journal release":  answer(control.ReleaseGuards),
+		"guild journal repair":   reflect.TypeFor[upkeep](),
+		"guild judge explain":    answer(control.Evidence),
+		"guild judge rule":       answer(control.RuleJob),
+		"guild judge run":        reflect.TypeFor[judged](),
+		"guild judge compare":    reflect.TypeFor[compared](),
+		"guild market bench":     reflect.TypeFor[control.Meeting](),
+		"guild market ls":        answer(control.Providers),
+		"guild market recommend": answer(control.RecommendProvider),
+		"guild market replay":    answer(control.ReplayRouting),
+		"guild market show":      answer(control.Cards),
+		"guild market watch":     answer(control.MarketChanges),
+		"guild market why":       answer(control.Choices),
+		"guild receipt export":   reflect.TypeFor[exported](),
+		"guild replay diff":      reflect.TypeFor[comparison](),
+		"guild replay check":     reflect.TypeFor[replayReport](),
+		"guild review hold":      answer(control.ChangeReview),
+		"guild review ls":        answer(control.Reviews),
+		"guild review show":      answer(control.ReviewCards),
+		"guild status":           answer(control.NodeStatus),
+		"guild trust history":    answer(control.Story),
+		"guild trust ls":         answer(control.Trust),
+		"guild trust rollback":   answer(control.RollBack),
+		"guild trust set":        answer(control.ChangeTrust),
+		"guild trust show":       answer(control.Standings),
+		"guild trust import":     answer(control.ImportTrust),
+		"guild verify":           reflect.TypeFor[[]verified](),
+		"guild up":               reflect.TypeFor[workEvent](),
+		"guild work":             reflect.TypeFor[workEvent](),
+		"guild work try":         reflect.TypeFor[tried](),
+		"guild version":          reflect.TypeFor[buildReport](),
+		"guild work customers":   answer(control.Customers),
+		"guild work judged":      answer(control.Judgements),
+		"guild work ls":          answer(control.Services),
+		"guild work object":      answer(control.ObjectTo),
+		"guild work show":        answer(control.OneRequest),
+		"guild judge doctor":     reflect.TypeFor[[]examined](),
+		"guild judge vet":        reflect.TypeFor[exam.Vetting](),
+		"guild oa ls":            reflect.TypeFor[[]jobType](),
+		"guild oa check":         reflect.TypeFor[oaChecked](),
+		"guild oa hash":          reflect.TypeFor[map[string]string](),
+		"guild work pause":       answer(control.Services),
+		"guild work resume":      answer(control.Services),
+		"guild work drain":       answer(control.Services),
+		"guild review publish":   answer(control.ChangeReview),
+		"guild review resume":    answer(control.ChangeReview),
+		"guild review retract":   answer(control.ChangeReview),
+	}
+}
+
+// documents are the verbs that print a document with a specification and a schema of its own, with that. Those of guild nut
+// print what docs/BUNDLES.md describes.
+var documents = map[string]string{
+	"guild receipt show": "docs/VERIFY.md",
+	"guild replay show":  "docs/VERIFY.md",
+	"guild oa schema":    "docs/TYPED.md",
+}
+
+// units are the units of the numbers in what is printed, by their names; "Type.name" is for one type alone. A number whose
+// name ends in _ms, _msat, _micro or _bytes needs no entry.
+var units = map[string]string{
+	"at": unixMs, "began": unixMs, "changed": unixMs, "closed": unixMs, "deadline": unixMs, "ended": unixMs, "first_seen": unixMs,
+	"made": unixMs, "opened": unixMs, "planned": unixMs, "since": unixMs, "started": unixMs, "until": unixMs, "seen_ms": unixMs,
+	"until_ms": unixMs, "Standing.last": unixMs,
+
+	"RouterReplay.changed": number, "RouterReplay.ended": number, "accepted": number, "added": number, "agreeing": number,
+	"answered": number, "archived": number, "asked": number, "at_once": number, "barred": number, "calls": number,
+	"claims": number, "count": number, "counted": number, "counts": number, "covered": number, "cpus": number, "decided": number,
+	"decisions": number, "declined": number, "delivered": number, "disputed": number, "done": number, "drawn": number,
+	"dropped": number, "each": number, "encrypted": number, "entries": number, "events": number, "expected": number,
+	"expired": number, "explored": number, "explored_before": number, "failed": number, "faults": number, "hidden": number,
+	"in_clear": number, "jobs": number, "jobs_completed": number, "kept": number, "lines_added": number, "lines_removed": number,
+	"load": number, "lost": number, "messages": number, "missing": number, "mixed": number, "other_events": number,
+	"others": number, "passed": number, "per_minute": number, "pids": number, "pids_peak": number, "providers": number,
+	"queue": number, "queued": number, "recommended": number, "refused": number, "running": number, "samples": number,
+	"sealed": number, "services": number, "skipped": number, "slots": number, "strong": number, "successes_in_a_row": number,
+	"syscalls_refused": number, "types": number, "unclaimed": number, "unknown": number, "visible": number, "voters": number,
+	"weak": number, "withdrawn": number, "worked": number,
+
+	"upkeep.dropped": place, "last": place, "seq": place, "entry": place, "through": place, "from": place, "index": place,
+	"line": place, "exit_code": "exit code", "kind": "kind of Nostr event", "kinds": "kind of Nostr event",
+	"tier": "1 to 3", "pow": "leading zero bits (NIP-13)", "Sealed.size": number, "Proof.size": number, "size": "bytes",
+	"us": "microseconds", "pylint_milli": "thousandths of a point", "Dimension.weight": "percent",
+	"rating": "stars, 0 to 5", "Aggregate.weight": "sum of weights of 0 to 1", "weight": "0 to 1",
+	"Terms.cost": "millionths", "Terms.exploration": "millionths", "Terms.latency": "millionths", "Terms.load": "millionths",
+	"Terms.trust": "millionths",
+
+	"confidence": fraction, "Chapter.from": fraction, "Chapter.to": fraction, "score": fraction, "success": fraction,
+	"success_rate": fraction, "sure": fraction, "trust": fraction, "trust_from": fraction, "trust_to": fraction, "trust_before": fraction,
+	"trust_after": fraction, "would_score": fraction, "would_score_then": fraction, "seen": unixS, "Judgement.until": unixS,
+}
+
+const (
+	unixMs   = "Unix milliseconds"
+	number   = "a number of things"
+	place    = "a place in a sequence"
+	fraction = "deprecated: 0 to 1, as a decimal; NAME_micro is the same in millionths"
+	unixS    = "deprecated: Unix seconds; NAME_ms is the same in Unix milliseconds"
+)
+
+// unitOf returns the unit of a number, "" if it has none, and how the page names the number.
+func unitOf(in reflect.Type, name string) (unit, named string) {
+	if unit, ok := units[in.Name()+"."+name]; ok {
+		return unit, name + " of " + in.Name()
+	}
+	if unit, ok := units[name]; ok {
+		return unit, name
+	}
+	for suffix, unit := range map[string]string{"_ms": "milliseconds", "_msat": "millisatoshis", "_micro": "millionths", "_bytes": "bytes"} {
+		if strings.HasSuffix(name, suffix) {
+			return unit, "NAME" + suffix
+		}
+	}
+	return "", name
+}
+
+// TestEveryJSONHasNamesAndUnits walks what every verb prints: each member has a name in snake_case, and each number a unit.
+func TestEveryJSONHasNamesAndUnits(t *testing.T) {
+	types := printedTypes()
+	for _, path := range verbsWithJSON() {
+		if _, ok := types[path]; !ok && documents[path] == "" && !strings.HasPrefix(path, "guild nut ") {
+			t.Errorf("%s has --json, and its type is not listed", path)
+		}
+	}
+	snake := regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	byUnit := map[string]map[string]bool{}
+	seen := map[reflect.Type]bool{}
+	var walk func(reflect.Type)
+	walk = func(typ reflect.Type) {
+		typ = inside(typ)
+		if typ.Kind() != reflect.Struct || seen[typ] || isOpaque(typ) {
+			return
+		}
+		seen[typ] = true
+		for f := range typ.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "-" || !f.IsExported() && !f.Anonymous {
+				continue
+			}
+			walk(f.Type)
+			if f.Anonymous && name == "" {
+				continue
+			}
+			if !snake.MatchString(name) {
+				t.Errorf("%s.%s is printed as %q", typ, f.Name, name)
+			}
+			if !isNumber(inside(f.Type)) {
+				continue
+			}
+			unit, named := unitOf(typ, name)
+			if unit == "" {
+				t.Errorf("%s.%s is a number without a unit: name it with one, or add it to units", typ, name)
+			}
+			if byUnit[unit] == nil {
+				byUnit[unit] = map[string]bool{}
+			}
+			byUnit[unit][named] = true
+		}
+	}
+	for _, typ := range types {
+		walk(typ)
+	}
+	var rows strings.Builder
+	for _, unit := range slices.Sorted(maps.Keys(byUnit)) {
+		names := strings.Join(slices.Sorted(maps.Keys(byUnit[unit])), ", ")
+		if unit == number {
+			names = "all others"
+		}
+		fmt.Fprintf(&rows, "| %s | %s |\n", unit, names)
+	}
+	replaceInPage(t, jsonPage, "| unit | members |\n|---|---|\n", rows.String())
+}
+
+// TestSchemaOfJSON compares docs/json.schema.json, which has a schema for each verb, with the types; -update writes it.
+func TestSchemaOfJSON(t *testing.T) {
+	defs, verbs := map[string]any{}, map[string]any{}
+	for path, typ := range printedTypes() {
+		verbs[path] = schemaFor(typ, defs)
+	}
+	b, err := json.MarshalIndent(map[string]any{
+		"$schema": "https://json-schema.org/draft/2020-12/schema",
+		"title":   "What the verbs of guild print with --json; of verbs that print lines, a line",
+		"$defs":   map[string]any{"verbs": verbs, "types": defs, "error": schemaFor(reflect.TypeFor[cli.Failure](), defs)},
+	}, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = append(b, '\n')
+	if *update {
+		if err := os.WriteFile(schemaPage, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, err := os.ReadFile(schemaPage)
+	if err != nil || !bytes.Equal(kept, b) {
+		t.Errorf("%s is not up to date (%v): go test -run %s -update", schemaPage, err, t.Name())
+	}
+}
+
+const schemaPage = "../../docs/json.schema.json"
+
+// schemaFor returns the schema of a type, and adds those of the objects in it to defs.
+func schemaFor(typ reflect.Type, defs map[string]any) map[string]any {
+	switch {
+	case typ.Kind() == reflect.Pointer:
+		return schemaFor(typ.Elem(), defs)
+	case typ.Implements(reflect.TypeFor[encoding.TextMarshaler]()) || typ == reflect.TypeFor[[]byte]():
+		return map[string]any{"type": "string"}
+	case isOpaque(typ) || typ.Kind() == reflect.Interface:
+		return map[string]any{}
+	}
+	switch typ.Kind() {
+	case reflect.Slice, reflect.Array:
+		return map[string]any{"type": []string{"array", "null"}, "items": schemaFor(typ.Elem(), defs)}
+	case reflect.Map:
+		return map[string]any{"type": []string{"object", "null"}, "additionalProperties": schemaFor(typ.Elem(), defs)}
+	case reflect.String:
+		return map[string]any{"type": "string"}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.Float64:
+		return map[string]any{"type": "number"}
+	case reflect.Struct:
+		name := typ.String()
+		if _, ok := defs[name]; !ok {
+			defs[name] = nil // types may contain themselves
+			defs[name] = objectSchema(typ, defs)
+		}
+		return map[string]any{"$ref": "#/$defs/types/" + name}
+	}
+	return map[string]any{"type": "integer"}
+}
+
+func objectSchema(typ reflect.Type, defs map[string]any) map[string]any {
+	properties, required := map[string]any{}, []string{}
+	var add func(reflect.Type)
+	add = func(typ reflect.Type) {
+		for f := range typ.Fields() {
+			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			switch {
+			case name == "" && f.Anonymous && !isOpaque(f.Type):
+				add(f.Type)
+			case name == "" || name == "-":
+			default:
+				properties[name] = schemaFor(f.Type, defs)
+				if f.Type.Kind() == reflect.Pointer {
+					properties[name] = map[string]any{"anyOf": []any{properties[name], map[string]any{"type": "null"}}}
+				}
+				if options == "" {
+					required = append(required, name)
+				}
+			}
+		}
+	}
+	add(typ)
+	slices.Sort(required)
+	return map[string]any{"type": "object", "properties": properties, "required": required}
+}
+
+// checkAgainstSchema demands that each value that a verb printed fits its schema.
+func checkAgainstSchema(t *testing.T, verb []string, printed string) {
+	t.Helper()
+	path := "guild"
+	for _, word := range verb {
+		if _, ok := printedTypes()[path+" "+word]; ok || word == verb[0] {
+			path += " " + word
+		}
+	}
+	if _, ok := printedTypes()[path]; !ok || !slices.Contains(verb, "--json") {
+		return
+	}
+	at := "verbs/" + url.PathEscape(path)
+	if strings.HasPrefix(printed, `{"error":`) {
+		at = "error"
+	}
+	schema, err := jsonschema.NewCompiler().Compile(schemaPage + "#/$defs/" + at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := json.NewDecoder(strings.NewReader(printed))
+	for values.More() {
+		var value any
+		if values.Decode(&value) != nil {
+			return // at the exit code
+		}
+		if err := schema.Validate(value); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// inside returns the type of the values in a list, a map or a pointer.
+func inside(typ reflect.Type) reflect.Type {
+	for slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map}, typ.Kind()) {
+		if isOpaque(typ) {
+			return typ
+		}
+		typ = typ.Elem()
+	}
+	return typ
+}
+
+// isOpaque reports whether a type decides itself how it is written, or keeps names that were deprecated.
+func isOpaque(typ reflect.Type) bool {
+	return typ.Implements(reflect.TypeFor[json.Marshaler]()) || typ.Implements(reflect.TypeFor[encoding.TextMarshaler]()) || typ == reflect.TypeFor[[]byte]() || typ == reflect.TypeFor[node.Repaired]() || typ == reflect.TypeFor[nostr.Event]()
+}
+
+func isNumber(typ reflect.Type) bool {
+	return typ.Kind() >= reflect.Int && typ.Kind() <= reflect.Float64 && !isOpaque(typ)
+}
+
+func verbsWithJSON() []string {
+	var paths []string
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if cmd.Flags().Lookup("json") != nil {
+			paths = append(paths, cmd.CommandPath())
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk((&program{}).rootCommand())
+	return paths
+}

@@ -1,0 +1,64 @@
+package key
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+
+	"guild/internal/durable"
+)
+
+// ownerFile is the name of the file in the data directory with the public key of the node, in hex. Everything else there was
+// done under that key.
+const ownerFile = "owner"
+
+// ForeignError reports that a home was used with another identity before.
+type ForeignError struct {
+	Path         string // of the file that names the owner
+	Owner, Given nostr.PubKey
+}
+
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("this home belongs to %s, and the identity is %s", nip19.EncodeNpub(e.Owner), nip19.EncodeNpub(e.Given))
+}
+
+// Hint says what to do.
+func (e *ForeignError) Hint() string {
+	return "give this identity a home of its own (--home DIR); or remove " + e.Path + ", if it takes over the other's jobs"
+}
+
+// Claim makes a key the owner of a data directory. The error is a *ForeignError if another key owns it.
+func Claim(dir string, public nostr.PubKey) error {
+	path := filepath.Join(dir, ownerFile)
+	err := durable.Create(path, []byte(public.Hex()+"\n"))
+	if errors.Is(err, fs.ErrExist) {
+		return CheckOwner(dir, public)
+	}
+	return err
+}
+
+// CheckOwner reports with a *ForeignError that another key than public owns a data directory.
+func CheckOwner(dir string, public nostr.PubKey) error {
+	path := filepath.Join(dir, ownerFile)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	owner, err := nostr.PubKeyFromHex(strings.TrimSpace(string(b)))
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if owner != public {
+		return &ForeignError{path, owner, public}
+	}
+	return nil
+}
