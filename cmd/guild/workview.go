@@ -203,8 +203,8 @@ func workText(e workEvent) string {
 		return fmt.Sprintf("after %s: %s", took, text)
 	case "judged":
 		judged := fmt.Sprintf("%s, score %s", e.Outcome, *e.Score)
-		if text != "" && e.Outcome != guild.Success {
-			judged += ": " + text
+		if why := verdictReason(text); why != "" {
+			judged += ": " + why
 		}
 		return cli.Clean(judged)
 	case "paused", "draining", "resumed":
