@@ -26,7 +26,7 @@ MODULE := $(PATH)
 override PATH := $(shell echo $$PATH):/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin
 endif
 
-.PHONY: demo test watched unseen lint check fuzz bench fix build soak stand module
+.PHONY: demo test watched unseen lint check fuzz bench fix build release soak stand module
 
 demo: build ## the whole loop on this machine, with four providers
 	@scripts/needs
@@ -34,6 +34,9 @@ demo: build ## the whole loop on this machine, with four providers
 
 build: ## bin/guild
 	go build $(VCS) -ldflags "-s -w" -o bin/guild ./cmd/guild
+
+release: ## what is published, in bin/release: archives for each system, and SHA256SUMS; ten minutes the first time
+	scripts/release
 
 test: ## every test; WITH=race under the race detector, FLAGS=-json and the like are passed on
 	@scripts/needs test
@@ -61,12 +64,12 @@ fuzz: ## every fuzz target for FUZZTIME each
 	scripts/fuzz
 
 # What takes longer than the tests may: every wrong solution of HumanEval and the vetting of its tasks, every attack and lie, a death
-# after every entry, relays with more jobs, 2,000 sandboxes, twenty markets.
+# after every entry, relays with more jobs, 2,000 sandboxes, twenty markets; and the programs for every system.
 soak:
 	@scripts/needs test
 	{ date -u +%F; GUILD_SOAK=1 go test -timeout 2h -count 1 -v -run '^(TestHumanEval|TestKillAtEveryFact|TestFaultyRelays)$$' ./internal/node; \
 	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^(TestVet|TestNoLiePasses|TestHonest|TestAttacks|TestScriptAttacks|TestForgedGo)' ./internal/judging/exam ./internal/judging/suite; \
-	go run -C bench ./judge -soak 2000; go run -C bench ./marketsim -seeds 20; } 2>&1 | tee .cache/soak.log
+	go run -C bench ./judge -soak 2000; go run -C bench ./marketsim -seeds 20; $(MAKE) release; } 2>&1 | tee .cache/soak.log
 
 stand: ## the tests that need gVisor, podman, control groups of version 2 or a real HashiCorp Vault; PART=podman runs one part
 	@scripts/needs stand

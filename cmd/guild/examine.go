@@ -118,7 +118,7 @@ func checkDisk(c config.Config) finding {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return finding{Check: "disk", State: stateFailed, Text: dir + ": " + err.Error(), Remedy: "choose another --home"}
 	}
-	free := int64(s.Bavail) * s.Bsize
+	free := int64(s.Bavail) * int64(s.Bsize)
 	f := finding{Check: "disk", State: stateOK, Text: fmt.Sprintf("%d MB free for %s", free>>20, c.Paths.Data), Remedy: "free some space"}
 	switch {
 	case free < noDisk:

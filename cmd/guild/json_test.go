@@ -5,12 +5,18 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"maps"
 	"net/url"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -149,6 +155,11 @@ var units = map[string]string{
 	"Terms.cost": "millionths", "Terms.exploration": "millionths", "Terms.latency": "millionths", "Terms.load": "millionths",
 	"Terms.trust": "millionths",
 
+	// Of bundles, as the specification of Nutshell has them.
+	"files": number, "parts": number, "hidden_tests": number, "tests_passed": number, "tests_failed": number, "part": place,
+	"missing_parts": place, "context_tokens_estimate": "tokens", "completion_percentage": "percent", "context_budget_hint": "0 to 1",
+	"time_limit_seconds": "seconds",
+
 	"confidence": fraction, "Chapter.from": fraction, "Chapter.to": fraction, "score": fraction, "success": fraction,
 	"success_rate": fraction, "sure": fraction, "trust": fraction, "trust_from": fraction, "trust_to": fraction, "trust_before": fraction,
 	"trust_after": fraction, "would_score": fraction, "would_score_then": fraction, "seen": unixS, "Judgement.until": unixS,
@@ -178,15 +189,16 @@ func unitOf(in reflect.Type, name string) (unit, named string) {
 	return "", name
 }
 
+var snake = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+
 // TestEveryJSONHasNamesAndUnits walks what every verb prints: each member has a name in snake_case, and each number a unit.
 func TestEveryJSONHasNamesAndUnits(t *testing.T) {
-	types := printedTypes()
+	all := printedTypes()
 	for _, path := range verbsWithJSON() {
-		if _, ok := types[path]; !ok && documents[path] == "" && !strings.HasPrefix(path, "guild nut ") {
+		if _, ok := all[path]; !ok && documents[path] == "" && !strings.HasPrefix(path, "guild nut ") {
 			t.Errorf("%s has --json, and its type is not listed", path)
 		}
 	}
-	snake := regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 	byUnit := map[string]map[string]bool{}
 	seen := map[reflect.Type]bool{}
 	var walk func(reflect.Type)
@@ -221,7 +233,7 @@ func TestEveryJSONHasNamesAndUnits(t *testing.T) {
 			byUnit[unit][named] = true
 		}
 	}
-	for _, typ := range types {
+	for _, typ := range all {
 		walk(typ)
 	}
 	var rows strings.Builder
@@ -350,6 +362,40 @@ func checkAgainstSchema(t *testing.T, verb []string, printed string) {
 		if err := schema.Validate(value); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+}
+
+// TestBundleVerbsHaveNamesAndUnits does the same for the results of guild nut and nutshell, whose types are read from their
+// source.
+func TestBundleVerbsHaveNamesAndUnits(t *testing.T) {
+	files, err := filepath.Glob("../../internal/nut/*/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	numbers := regexp.MustCompile(`^(\[\]|\*)*(int|int64|uint64|float64)$`)
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			field, ok := n.(*ast.Field)
+			if !ok || field.Tag == nil {
+				return true
+			}
+			tag, err := strconv.Unquote(field.Tag.Value)
+			member, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+			if err != nil || member == "" || member == "-" {
+				return true
+			}
+			if !snake.MatchString(member) {
+				t.Errorf("%s: a member is printed as %q", name, member)
+			}
+			if unit, _ := unitOf(reflect.TypeFor[struct{}](), member); unit == "" && numbers.MatchString(types.ExprString(field.Type)) {
+				t.Errorf("%s: %s is a number without a unit", name, member)
+			}
+			return true
+		})
 	}
 }
 

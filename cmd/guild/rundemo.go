@@ -213,7 +213,8 @@ func (d *demo) startProvider(ctx context.Context, name, relay string) (*exec.Cmd
 	}
 	args := []string{"work", "--untried", "--home", d.home(name), "--relay", relay, "--name", name, "--task", "python", "--exec", worker}
 	cmd := exec.Command(self, args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	cmd.SysProcAttr = new(syscall.SysProcAttr)
+	sandbox.EndWithParent(cmd.SysProcAttr, syscall.SIGTERM)
 	log, err := os.Create(filepath.Join(d.home(name), "log"))
 	if err != nil {
 		return nil, err

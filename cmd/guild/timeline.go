@@ -63,20 +63,26 @@ func (t *timeline) apply(u control.Update) {
 	}
 }
 
-// wait says at the step that is next why nothing happens.
+// wait says at the step that is next why nothing happens, or removes that if the job goes on.
 func (t *timeline) wait(u control.Update) {
-	for i := range t.steps {
-		s := &t.steps[i]
-		if s.state == "done" {
-			continue
-		}
-		if s.state == "" {
-			*s = span{state: "start", start: u.At, end: u.At}
-		}
-		s.text = "waits: " + cli.Clean(u.Text)
+	i := slices.IndexFunc(t.steps[:], func(s span) bool { return s.state != "done" })
+	if i < 0 {
 		return
 	}
+	s := &t.steps[i]
+	if s.state == "" {
+		*s = span{state: "start", start: u.At, end: u.At}
+	}
+	switch {
+	case u.Text != "":
+		s.text = waits + cli.Clean(u.Text)
+	case strings.HasPrefix(s.text, waits):
+		s.text = ""
+	}
 }
+
+// waits begins the text of a step that waits.
+const waits = "waits: "
 
 // turn reports whether an update belongs to the attempt that is drawn. A new attempt resets the steps that it repeats;
 // later updates of an older one are not drawn.

@@ -151,3 +151,32 @@ func TestUpdatesOutOfOrder(t *testing.T) {
 		line.view(80, palette{})
 	}
 }
+
+func TestTimelineSaysWhyAJobWaits(t *testing.T) {
+	waiting := func(at int64, text string) control.Update {
+		u := step(at, "discover", "progress", text)
+		u.Event = "waiting"
+		return u
+	}
+	offline := []control.Update{waiting(0, "no relay is connected")}
+	if got := drawn(python, tale(offline...), noon+2000, 80); !strings.Contains(got, "discover") || !strings.Contains(got, "waits: no relay is connected") {
+		t.Errorf("it does not say why:\n%s", got)
+	}
+	working := append(begun(), waiting(1500, "no relay is connected"))
+	got := drawn(python, tale(working...), noon+2000, 80)
+	if line := lineWith(got, "waits: "); !strings.Contains(line, "work") {
+		t.Errorf("not at the step that runs:\n%s", got)
+	}
+	if got := drawn(python, tale(append(begun(), waiting(1500, "no relay is connected"), waiting(1800, ""))...), noon+2000, 80); strings.Contains(got, "waits") {
+		t.Errorf("it still waits:\n%s", got)
+	}
+}
+
+func lineWith(text, part string) string {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, part) {
+			return line
+		}
+	}
+	return ""
+}

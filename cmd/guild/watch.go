@@ -66,7 +66,7 @@ func (p *program) follow(ctx context.Context, client *control.Client, job contro
 // is left out; why the job waits is not.
 func printEvents(w io.Writer, before string) func(control.Update) error {
 	return func(u control.Update) error {
-		if u.IsPassing() && !u.IsWaiting() {
+		if u.IsPassing() && (!u.IsWaiting() || u.Text == "") {
 			return nil
 		}
 		_, err := fmt.Fprintln(w, before+eventLine(u))
@@ -101,7 +101,7 @@ func eventLine(u control.Update) string {
 	case u.State == "failed":
 		mark = "✗ "
 	case u.IsWaiting():
-		mark = "waits: "
+		mark = waits
 	}
 	return fmt.Sprintf("%s %-9s %s%s", clock(u.At), cli.Clean(u.Step), mark, text)
 }

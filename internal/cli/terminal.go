@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 
 	"golang.org/x/term"
 )
@@ -14,14 +15,23 @@ var ErrNoTerminal = errors.New("there is no terminal to ask on")
 
 // AskSecret reads a line from the terminal itself, without echo, wherever the streams go.
 func AskSecret(prompt string) ([]byte, error) {
-	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	input, output := "/dev/tty", "/dev/tty"
+	if runtime.GOOS == "windows" {
+		input, output = "CONIN$", "CONOUT$"
+	}
+	in, err := os.OpenFile(input, os.O_RDWR, 0)
 	if err != nil {
 		return nil, ErrNoTerminal
 	}
-	defer tty.Close()
-	fmt.Fprint(tty, prompt)
-	secret, err := term.ReadPassword(int(tty.Fd()))
-	fmt.Fprintln(tty)
+	defer in.Close()
+	out, err := os.OpenFile(output, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, ErrNoTerminal
+	}
+	defer out.Close()
+	fmt.Fprint(out, prompt)
+	secret, err := term.ReadPassword(int(in.Fd()))
+	fmt.Fprintln(out)
 	return secret, err
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 )
 
 // Paths holds the locations of the node's files. Without a home they follow the XDG base directories; with one (--home,
@@ -26,8 +26,8 @@ type Paths struct {
 // ErrNoHome is the error where nothing says in which directory the node's files are.
 var ErrNoHome = errors.New("there is no place for files")
 
-// maxSocket is the maximum length of a Unix socket's path on Linux, without the final zero byte.
-const maxSocket = 107
+// maxSocket is the maximum length of a Unix socket's path on macOS, without the final zero byte. Linux allows four bytes more.
+const maxSocket = 103
 
 // locate returns the paths. If home is empty, it is GUILD_HOME, or else the XDG directories are used.
 func locate(home string, getenv func(string) string) (Paths, error) {
@@ -65,7 +65,7 @@ func locateXDG(getenv func(string) string) (Paths, error) {
 	} {
 		base := getenv(d.variable)
 		if !filepath.IsAbs(base) { // the XDG specification says to ignore a relative path
-			base = filepath.Join(getenv("HOME"), d.underHome)
+			base = filepath.Join(cmp.Or(getenv("HOME"), getenv("USERPROFILE")), d.underHome) // the latter is Windows' HOME
 		}
 		if !filepath.IsAbs(base) {
 			return Paths{}, fmt.Errorf("neither HOME nor %s is set: %w", d.variable, ErrNoHome)
@@ -142,8 +142,7 @@ func private(dir string) error {
 	if err != nil {
 		return err
 	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if info.Mode().Type() != fs.ModeDir || !ok || int(owner.Uid) != os.Getuid() {
+	if info.Mode().Type() != fs.ModeDir || !owned(info) {
 		return fmt.Errorf("%s is not a directory of ours", dir)
 	}
 	if info.Mode().Perm()&0o077 == 0 {

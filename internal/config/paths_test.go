@@ -80,7 +80,7 @@ func TestSocketPathLength(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(a.Socket()) > 107 {
+		if len(a.Socket()) > 103 {
 			t.Errorf("%d bytes: %s", len(a.Socket()), a.Socket())
 		}
 		if a.Socket() == b.Socket() {

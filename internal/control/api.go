@@ -232,7 +232,7 @@ type Update struct {
 // Events of an Update about a moment.
 const (
 	judgingEvent = "judging" // what the judge is at
-	waitingEvent = "waiting" // why nothing happens
+	waitingEvent = "waiting" // why nothing happens; without a text the job goes on
 )
 
 // IsPassing reports whether an update is about a moment only: what the judge is at, or why the job waits.

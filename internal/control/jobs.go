@@ -139,7 +139,7 @@ func (s *Server) tellPassing(ctx context.Context, id guild.JobID, lines stream, 
 				return
 			}
 			told[about] = u.Text
-			if u.Text == "" {
+			if u.Text == "" && u.Event != waitingEvent {
 				return
 			}
 			u.At, u.Job, u.State = s.c.Now().UnixMilli(), id.String(), "progress"

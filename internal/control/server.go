@@ -186,7 +186,7 @@ func owns(conn net.Conn) bool {
 	if err != nil {
 		return false
 	}
-	var peer *unix.Ucred
-	failed := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	return failed == nil && err == nil && (int(peer.Uid) == unix.Getuid() || peer.Uid == 0)
+	var uid int
+	failed := raw.Control(func(fd uintptr) { uid, err = peerOf(int(fd)) })
+	return failed == nil && err == nil && (uid == unix.Getuid() || uid == 0)
 }

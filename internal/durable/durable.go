@@ -14,6 +14,9 @@ func Write(path string, fill func(io.Writer) error) error {
 	return beside(path, fill, Rename)
 }
 
+// ErrLocked is the error of LockDir if somebody else has locked the directory.
+var ErrLocked = errors.New("is locked")
+
 // beside fills a temporary file beside path, syncs it, and has it take its place. After an error no file is left.
 func beside(path string, fill func(io.Writer) error, place func(f *os.File, path string) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*") // 0600
@@ -22,7 +25,8 @@ func beside(path string, fill func(io.Writer) error, place func(f *os.File, path
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+			f.Close()
+			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
 	if err := fill(f); err != nil {
@@ -44,30 +48,25 @@ func Create(path string, b []byte) error {
 	return beside(path, func(w io.Writer) error { _, err := w.Write(b); return err }, link)
 }
 
-// link gives f a second name, which fails if there is one, and takes the first away.
+// link closes f and gives it a second name, which fails if there is one, and takes the first away.
 func link(f *os.File, path string) error {
-	if err := os.Link(f.Name(), path); err != nil {
-		return err
-	}
-	return errors.Join(os.Remove(f.Name()), f.Close(), SyncDir(filepath.Dir(path)))
-}
-
-// Rename renames f, which must be written and synced, to path, closes it, and syncs the directory.
-func Rename(f *os.File, path string) error {
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
 	if err := f.Close(); err != nil {
 		return err
 	}
-	return SyncDir(filepath.Dir(path))
-}
-
-// SyncDir syncs a directory, so that new names in it survive a crash. It also syncs a file.
-func SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
+	if err := os.Link(f.Name(), path); err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(os.Remove(f.Name()), SyncDir(filepath.Dir(path)))
+}
+
+// Rename closes f, which must be written and synced, renames it to path, and syncs the directory. Windows cannot rename an
+// open file.
+func Rename(f *os.File, path string) error {
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
 }

@@ -3,6 +3,8 @@ package node
 import (
 	"cmp"
 	"context"
+	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -59,6 +61,38 @@ func (c *connectivity) why() string {
 		}
 	}
 	return "no relay is connected, and is tried again: " + strings.Join(parts, "; ")
+}
+
+// hurry is how long a start waits for the relays to connect.
+const hurry = 2 * time.Second
+
+// warn logs each of our relays that cannot be reached, once each has connected or failed, or after hurry.
+func (c *connectivity) warn(ctx context.Context, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, hurry)
+	defer cancel()
+	for {
+		failed, pending := map[string]string{}, len(c.urls)
+		for _, r := range c.pool.Status() {
+			switch {
+			case !slices.Contains(c.urls, r.URL):
+			case r.Connected:
+				pending--
+			case r.LastError != "":
+				pending--
+				failed[r.URL] = r.LastError
+			}
+		}
+		if pending == 0 || ctx.Err() != nil {
+			for _, url := range slices.Sorted(maps.Keys(failed)) {
+				log.Warn("a relay cannot be reached, and is tried again", "relay", url, "err", failed[url])
+			}
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // since returns the time since which events of others can reach us, or zero if they cannot now. It checks the clock

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"fiatjaf.com/nostr"
@@ -53,6 +54,12 @@ func (e *ModeError) Error() string {
 }
 
 // Hint says how to repair it.
+// OthersRead reports whether a file's mode lets others read it. On Windows it returns false: the mode does not say that there,
+// and a user's own folders are closed to others unless the user has opened them.
+func OthersRead(info fs.FileInfo) bool {
+	return runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0
+}
+
 func (e *ModeError) Hint() string { return "chmod 600 " + e.Path }
 
 // TakeEnv returns an environment variable and unsets it, so that no child process inherits it.
@@ -114,7 +121,7 @@ func read(path string) (string, error) {
 	if !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%s is not a regular file", path)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
+	if OthersRead(info) {
 		return "", &ModeError{path, info.Mode()}
 	}
 	if info.Size() > maxFile {

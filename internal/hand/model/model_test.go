@@ -165,6 +165,12 @@ func TestRefusedRequests(t *testing.T) {
 		{"no JSON", "POST", base + "/messages", "max_tokens=1"},
 		{"two bodies", "POST", base + "/messages", "{}{}"},
 		{"an answer later", "POST", base + "/responses", `{"background":true}`},
+		{"a search of the API's", "POST", base + "/messages", `{"tools":[{"name":"x"},{"type":"web_search_20250305","name":"web_search"}]}`},
+		{"a tool in an item", "POST", base + "/responses", `{"input":[{"type":"additional_tools","tools":[{"type":"namespace","tools":[{"type":"mcp","server_url":"https://attacker.example"}]}]}]}`},
+		{"other servers", "POST", base + "/messages", `{"mcp_servers":[{"url":"https://attacker.example"}]}`},
+		{"a length that is there twice", "POST", base + "/messages", `{"max_tokens":1,"max_tokens":100000}`},
+		{"tools that are there twice", "POST", base + "/responses", `{"tools":[],"tools":[{"type":"web_search"}]}`},
+		{"items of another form", "POST", base + "/responses", `{"input":[{"tools":"web_search"}]}`},
 		{"a negative length", "POST", base + "/messages", `{"max_tokens":-1}`},
 		{"an endless length", "POST", base + "/messages", `{"max_tokens":9000000000000000000,"n":9000000000000000000}`},
 		{"a long query", "POST", base + "/messages?" + strings.Repeat("a", maxQuery+1), "{}"},
@@ -189,6 +195,19 @@ func TestRefusedRequests(t *testing.T) {
 	}
 	if j.Used() != (Usage{}) {
 		t.Errorf("%+v", j.Used())
+	}
+}
+
+func TestOrdinaryRequestsPass(t *testing.T) {
+	j := job(t, endpoint(t, says("application/json", chat)))
+	for _, body := range []string{
+		`{"input":"a text","tools":null,"mcp_servers":null,"n":null,"unknown":{"n":1}}`,
+		`{"messages":[{"role":"user","content":"cut \ud83d"}],"tools":[{"name":"Bash","input_schema":{"type":"object"}},{"type":"function","function":{"name":"web_search"}}]}`,
+		`{"input":[{"role":"user","content":[{"type":"input_text","text":"x"}]},{"tools":[{"type":"custom","name":"exec"}]}],"tools":[{"type":"custom","name":"apply_patch"}]}`,
+	} {
+		if _, err := ask(t, j, "/responses", body); err != nil {
+			t.Errorf("%s: %v", body, err)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package model
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,9 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Limits of what passes, in bytes.
@@ -117,20 +119,66 @@ func readRequest(req *http.Request) ([]byte, error) {
 	return body, err
 }
 
-// most returns what a request can cost: an estimate of its input, and the longest answer if the request limits it.
-func most(body []byte) (int64, error) {
-	var asked struct {
-		Tokens     int64 `json:"max_tokens"`
-		Completion int64 `json:"max_completion_tokens"`
-		Output     int64 `json:"max_output_tokens"`
-		Choices    int64 `json:"n"`
-		Background bool  `json:"background"`
+// asked is the part of a request that says what it can cost.
+type asked struct {
+	Tokens     int64          `json:"max_tokens"`
+	Completion int64          `json:"max_completion_tokens"`
+	Output     int64          `json:"max_output_tokens"`
+	Choices    int64          `json:"n"`
+	Background bool           `json:"background"`
+	Tools      []tool         `json:"tools"`
+	Servers    jsontext.Value `json:"mcp_servers"`
+	Input      jsontext.Value `json:"input"` // of OpenAI's responses: a text, or items, which may bring more tools
+}
+
+// tool is a tool that the model may use. The caller runs it, or the API if its type is one of those.
+type tool struct {
+	Type  string `json:"type"`
+	Tools []tool `json:"tools"` // of a namespace
+}
+
+// costly are the beginnings of the types of tools that run at the API. They have a price that no answer says in tokens, and
+// connect a task to the Internet.
+var costly = []string{"web_search", "web_fetch", "code_execution", "code_interpreter", "file_search", "image_generation", "mcp"}
+
+// runsThere returns the type of a tool that runs at the API, "" if there is none.
+func runsThere(tools []tool) string {
+	for _, t := range tools {
+		for _, kind := range costly {
+			if strings.HasPrefix(t.Type, kind) {
+				return t.Type
+			}
+		}
+		if found := runsThere(t.Tools); found != "" {
+			return found
+		}
 	}
-	err := json.Unmarshal(body, &asked)
+	return ""
+}
+
+// most returns what a request can cost: an estimate of its input, and the longest answer if the request limits it. A member
+// that is there twice is an error: the API could read the other one.
+func most(body []byte) (int64, error) {
+	var asked asked
+	lenient := jsontext.AllowInvalidUTF8(true) // agents cut texts within a letter
+	err := json.Unmarshal(body, &asked, lenient)
 	longest := max(asked.Tokens, asked.Completion, asked.Output)
+	var items []struct {
+		Tools []tool `json:"tools"`
+	}
+	if err == nil && asked.Input.Kind() == '[' {
+		err = json.Unmarshal(asked.Input, &items, lenient)
+	}
+	for _, item := range items {
+		asked.Tools = append(asked.Tools, item.Tools...)
+	}
 	switch {
 	case err != nil:
 		return 0, refuse("its body is not JSON of a completion")
+	case runsThere(asked.Tools) != "":
+		return 0, refuse("the tool %.40q runs at the API, and its price is not counted", runsThere(asked.Tools))
+	case len(asked.Servers) > 0 && asked.Servers.Kind() != 'n':
+		return 0, refuse("mcp_servers would connect the model to other servers")
 	case asked.Background:
 		return 0, refuse("its answer would come later, where nobody counts it (background)")
 	case min(asked.Tokens, asked.Completion, asked.Output, asked.Choices) < 0 || longest > huge || asked.Choices > huge:

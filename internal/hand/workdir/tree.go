@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"unicode/utf8"
 
+	"guild/internal/durable"
 	"guild/nutshell"
 )
 
@@ -80,7 +81,7 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	if !named.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: nutshell.ErrChanged}
 	}
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|durable.NoFollow, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ type scan struct {
 
 // folder adds a folder, which was found as named, and its entries.
 func (s *scan) folder(name string, named fs.FileInfo) error {
-	f, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
+	f, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|durable.NoFollow, 0)
 	if err != nil {
 		return err
 	}

@@ -86,9 +86,8 @@ func unpack(ctx context.Context, dir string, sync bool, fill func(*filler) error
 			return err
 		}
 	}
-	// Unlike os.Rename, the system call also replaces a directory, atomically, but only an empty one.
-	if err := syscall.Rename(temporary, dir); err != nil {
-		return &os.LinkError{Op: "rename", Old: temporary, New: dir, Err: err}
+	if err := durable.MoveDir(temporary, dir); err != nil {
+		return err
 	}
 	if sync {
 		// The directory is complete. After a failure here it might not survive a power cut.
@@ -99,7 +98,7 @@ func unpack(ctx context.Context, dir string, sync bool, fill func(*filler) error
 
 // vacant returns an error early if the rename at the end would fail: dir is not empty, or is not a directory.
 func vacant(dir string) error {
-	d, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	d, err := durable.OpenDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -149,19 +148,16 @@ func claim(name string) (*os.File, error) {
 
 // lockDir opens and locks a directory, but not a link to one. The error is fs.ErrNotExist if it lost its name meanwhile.
 func lockDir(name string) (*os.File, error) {
-	d, err := os.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	d, err := durable.LockDir(name)
+	if errors.Is(err, durable.ErrLocked) {
+		return nil, fmt.Errorf("%s: %w", name, ErrBusy)
+	}
 	if err != nil {
 		return nil, err
 	}
-	err = syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = fmt.Errorf("%s: %w", name, ErrBusy)
-	}
-	if err == nil {
-		var named fs.FileInfo
-		if named, err = os.Lstat(name); err == nil && same(d, named) != nil {
-			err = fs.ErrNotExist
-		}
+	named, err := os.Lstat(name)
+	if err == nil && same(d, named) != nil {
+		err = fs.ErrNotExist
 	}
 	if err != nil {
 		d.Close()

@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"guild"
@@ -215,24 +213,6 @@ func (j *examination) runBoth(ctx context.Context, examiner, subject *half, stdi
 		return nil, examiner.err // that also stopped the subject
 	}
 	return recording, errors.Join(subject.err, relayed)
-}
-
-// channelPair returns the two ends of a stream socket. A runner closes the end that it receives.
-func channelPair() (ends [2]*os.File, err error) {
-	syscall.ForkLock.RLock()
-	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err == nil {
-		syscall.CloseOnExec(pair[0])
-		syscall.CloseOnExec(pair[1])
-	}
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		return ends, fmt.Errorf("channel: %w", err)
-	}
-	for i, fd := range pair {
-		ends[i] = os.NewFile(uintptr(fd), "channel")
-	}
-	return ends, nil
 }
 
 // python returns the interpreter's command line: isolated, and without writing compiled files.

@@ -182,8 +182,8 @@ func (p program) packTo(ctx context.Context, tree fs.FS, output string, o nutshe
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
 			f.Close()
+			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
 	if info, err = nutshell.Pack(ctx, tree, f, o); err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/durable"
 	"guild/internal/nut/host"
 	"guild/nutshell/vault"
 )
@@ -104,13 +104,13 @@ var secretVariables = []string{ageKeyVariable, "NOSTR_SECRET_KEY", "GUILD_PASSPH
 
 // runEditor runs the editor to its end. Ctrl-C is left to the editor; SIGTERM and SIGHUP end it.
 func (p program) runEditor(file string, signals <-chan os.Signal) error {
-	editor := "vi"
+	editor := defaultEditor
 	for _, name := range []string{"EDITOR", "VISUAL"} {
 		if set := os.Getenv(name); set != "" {
 			editor = set
 		}
 	}
-	cmd := exec.Command("sh", "-c", editor+` "$@"`, "sh", file) // with its own arguments, as git does
+	cmd := editing(editor, file)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.In, p.Out, p.Err
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -158,31 +158,18 @@ func privateDir(scratch string) (dir string, held *os.File, err error) {
 		if err != nil {
 			continue
 		}
-		held, err := hold(dir)
+		held, err := durable.LockDir(dir)
 		return dir, held, err
 	}
 	err = errors.New("there is no directory in memory to edit the vault in")
 	return "", nil, cli.WithHint(err, "name a directory that is never written to a disk with --scratch")
 }
 
-// hold opens and locks a directory. The lock ends with the process.
-func hold(dir string) (*os.File, error) {
-	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
 // sweep wipes the directories of edits that are not locked any more. Those of other users cannot be opened.
 func sweep(place string) {
 	left, _ := filepath.Glob(filepath.Join(place, privateName+"*"))
 	for _, dir := range left {
-		if f, err := hold(dir); err == nil {
+		if f, err := durable.LockDir(dir); err == nil {
 			_ = wipe(dir) // the next edit tries again
 			f.Close()
 		}

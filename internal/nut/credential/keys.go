@@ -157,7 +157,7 @@ func readPrivate(path string) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0:
+	case info.Mode().IsRegular() && key.OthersRead(info):
 		return nil, &key.ModeError{Path: path, Mode: info.Mode()}
 	case !info.Mode().IsRegular() && info.Mode()&fs.ModeNamedPipe == 0:
 		return nil, fmt.Errorf("%s is not a file", path)

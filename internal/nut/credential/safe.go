@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"guild/internal/cli"
+	"guild/internal/durable"
 	"guild/internal/nut/host"
 	"guild/nutshell"
 	"guild/nutshell/vault"
@@ -192,15 +192,15 @@ func (s *safe) save(ctx context.Context, to vault.Placement) error {
 
 // lockDir keeps other verbs from editing the vault of a directory until the file is closed.
 func lockDir(dir string) (*os.File, error) {
-	d, err := os.Open(dir)
+	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		d.Close()
+	d, err := durable.LockDir(real)
+	if errors.Is(err, durable.ErrLocked) {
 		return nil, cli.WithHint(fmt.Errorf("%s: another command is changing the vault", dir), "wait until it is done")
 	}
-	return d, nil
+	return d, err
 }
 
 // find returns the credential of this name.

@@ -272,12 +272,3 @@ func (b *Bundle) Unpack(ctx context.Context) (tree fs.FS, done func(), err error
 	}
 	return t, func() { t.Close(); remove() }, nil
 }
-
-// Unnamed makes a temporary file without a name, which is gone when it is closed.
-func Unnamed() (*os.File, error) {
-	f, err := os.CreateTemp("", "nutshell-")
-	if err != nil {
-		return nil, err
-	}
-	return f, os.Remove(f.Name())
-}

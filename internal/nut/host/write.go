@@ -40,7 +40,7 @@ func RewriteManifest(dir string, change func(*nutshell.Manifest) error) error {
 // readOwn reads a file that will be replaced. It refuses a link: the file that replaces the link would contain a file
 // from elsewhere, for others to read.
 func readOwn(file string) ([]byte, fs.FileMode, error) {
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := os.OpenFile(file, os.O_RDONLY|durable.NoFollow|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/durable"
 	"guild/internal/hand/taskserver"
 	"guild/internal/hand/workdir"
 	"guild/internal/nut/draft"
@@ -205,11 +206,7 @@ func (p program) settle(ctx context.Context, b *host.Bundle, r *claimResult) (er
 	if err != nil {
 		return err
 	}
-	// Unlike os.Rename, the system call replaces an empty directory, in one step, and nothing else.
-	if err := syscall.Rename(whole, r.Dir); err != nil {
-		return &os.LinkError{Op: "rename", Old: whole, New: r.Dir, Err: err}
-	}
-	return nil
+	return durable.MoveDir(whole, r.Dir)
 }
 
 // writeFromTask makes the directory of a task without a bundle from what the server says of it.

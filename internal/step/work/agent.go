@@ -16,6 +16,7 @@ import (
 	"guild/internal/hand/model"
 	"guild/internal/judging/sandbox"
 	"guild/nutshell"
+	"guild/replay/session"
 )
 
 // speak lets the command speak to its API without the owner's key. It runs a proxy outside of the sandbox, which takes a
@@ -47,14 +48,17 @@ func (x Exec) speak(spec *sandbox.Spec, streams *sandbox.IO) (spent func() *mode
 	return func() *model.Job { end(); return job }, nil
 }
 
-// spent tells the owner what a job cost, and whether a limit stopped it, which is also added to the standard error of the
-// command: only the owner sees that.
+// spent records what a job cost, as the proxy counted it, and tells the owner, and whether a limit stopped it. That is also
+// added to the standard error of the command: only the owner sees it.
 func (x Exec) spent(a Assignment, job *model.Job, stderr io.Writer) {
 	if job == nil {
 		return
 	}
 	log, used := cmp.Or(x.Log, slog.Default()), job.Used()
 	log.Info("a worker used tokens", "job", a.Job, "requests", used.Requests, "input", used.Input, "output", used.Output, "estimated", used.Estimated)
+	if used.Requests > 0 {
+		a.RecordModel(x.Model, session.Tokens{Input: used.Input, Output: used.Output})
+	}
 	if err := job.Limited(); err != nil {
 		log.Warn("a worker's request to its model was not sent", "job", a.Job, "err", err)
 		fmt.Fprintf(stderr, "\nguild: %v\n", err)
@@ -141,7 +145,14 @@ func prompt(m *nutshell.Manifest, bundle, delivery string) string {
 	}
 	list("Read first", read)
 	list("It must hold that", m.Acceptance().Checklist)
-	list("Constraints", m.Harness().Constraints)
+	h := m.Harness()
+	list("Constraints", h.Constraints)
+	if hintWord.MatchString(h.ExecutionStrategy) {
+		line("\nStrategy: %s", h.ExecutionStrategy)
+	}
+	if h.Checkpoints {
+		line("\nLeave what is finished in %s as you go.", delivery)
+	}
 	text := guild.Cut(b.String(), maxPrompt)
 	return text + fmt.Sprintf(`
 How to work: the task is in %[1]s: nutshell.json describes it, and files/ has what there is to begin with. Put each file

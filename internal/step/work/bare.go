@@ -66,11 +66,12 @@ func (Bare) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbo
 	cmd := exec.CommandContext(limited, s.Argv[0], s.Argv[1:]...)
 	cmd.Env, cmd.Dir = s.Env, s.Dir
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = streams.Stdin, streams.Stdout, streams.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	sandbox.EndWithParent(cmd.SysProcAttr, syscall.SIGKILL)
 	killGroup := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Cancel = killGroup
 	cmd.WaitDelay = time.Second
-	// The kernel kills the command when the thread that started it ends, so it is kept until then.
+	// Where the kernel kills the command when the thread that started it ends, the thread is kept until then.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	results, err := passResults(cmd, streams.Results)

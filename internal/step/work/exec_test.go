@@ -179,7 +179,7 @@ func TestPromptOfAgent(t *testing.T) {
 	a, said := assignment(t)
 	manifest := `{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-x",
 		"task":{"title":"Say $(id) 'hello'","summary":"In one\nline."},"context":{"requirements":"context/requirements.md"},
-		"acceptance":{"checklist":["It is short"]},"harness":{"constraints":["No \u001b[31mcolour"]}}`
+		"acceptance":{"checklist":["It is short"]},"harness":{"constraints":["No \u001b[31mcolour"],"execution_strategy":"incremental","checkpoints":true}}`
 	if err := os.WriteFile(filepath.Join(a.Bundle, "nutshell.json"), []byte(manifest), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestPromptOfAgent(t *testing.T) {
 	got := strings.Join(said(), "\n")
 	for _, want := range []string{
 		"m1\n", "Task: Say $(id) 'hello'\n", "In one\nline.", "Read first:\n- " + a.Bundle + "/context/requirements.md\n", "It must hold that:\n- It is short\n",
-		"Constraints:\n- No", "Only what is in\n" + a.Delivery + " when you end is delivered",
+		"Constraints:\n- No", "Strategy: incremental\n", "Leave what is finished in " + a.Delivery + " as you go.", "Only what is in\n" + a.Delivery + " when you end is delivered",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)

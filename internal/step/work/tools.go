@@ -32,9 +32,12 @@ func (a Assignment) Record(tool string, params map[string]string) (done func(out
 	}
 }
 
-// RecordModel records which model did the work, and the tokens that it took so far.
+// RecordModel records which model did the work, if that is known, and the tokens that it took so far.
 func (a Assignment) RecordModel(model string, tokens session.Tokens) {
-	line, err := json.Marshal(map[string]any{"model": model, "tokens": tokens})
+	line, err := json.Marshal(struct {
+		Model  string         `json:"model,omitempty"`
+		Tokens session.Tokens `json:"tokens"`
+	}{model, tokens})
 	if a.recording != nil && err == nil {
 		a.recording.Line(a.recording.now(), session.Guild, line)
 	}

@@ -20,7 +20,7 @@ type Runner struct {
 func (r *Runner) Probe(context.Context) sandbox.Caps {
 	return sandbox.Caps{
 		Tier:   Tier,
-		Reason: "namespaces are Linux's",
+		Reason: "guild's own sandbox needs Linux",
 		Remedy: "run guild on Linux, or in a Linux virtual machine",
 	}
 }
