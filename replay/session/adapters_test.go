@@ -43,6 +43,9 @@ func formatOf(path string) session.Format {
 	if strings.HasPrefix(path, "testdata/claude-code") {
 		return session.ClaudeCode
 	}
+	if strings.HasPrefix(path, "testdata/opencode") {
+		return session.Opencode
+	}
 	return session.Codex
 }
 
@@ -104,6 +107,8 @@ func TestAgentStatusAndUsage(t *testing.T) {
 		"codex-0.66/work":               {replay.Success, "", 6015, 255, 0, []string{"file:/box/bundle/files/spans.py", "file:/box/bundle/files/notes.md", "file:/box/bundle/files/notes.md", "file:/box/bundle/files/spans.py"}},
 		"codex-0.39/work":               {replay.Success, "gpt-5-codex", 6015, 255, 0, []string{"file:/box/bundle/files/notes.md", "file:/box/bundle/files/spans.py", "file:/box/bundle/files/merge.py", "file:/box/bundle/files/notes.md", "file:/box/bundle/files/spans.py"}},
 		"codex-0.39/failed":             {replay.Failed, "gpt-5-codex", -1, -1, 0, nil},
+		"opencode/work":                 {replay.Success, "", -1, -1, 0, nil},
+		"opencode/failed":               {replay.Failed, "", -1, -1, 0, nil},
 	} {
 		path := filepath.Join("testdata", name+".jsonl")
 		stream, err := os.ReadFile(path)
@@ -188,6 +193,7 @@ func TestAgentCallsRecorded(t *testing.T) {
 		"codex/work":                      "command_execution todo_list command_execution file_change command_execution!3 command_execution file_change web_search todo_list",
 		"codex-0.39/work":                 "exec_command update_plan exec_command patch_apply exec_command!3 exec_command patch_apply web_search tiny.add tiny.fail!",
 		"codex-0.66/work":                 "command_execution command_execution todo_list command_execution file_change command_execution!3 file_change web_search tiny.add tiny.fail!",
+		"opencode/work":                   "bash bash!3 bash",
 	}
 	for _, path := range fixtures(t) {
 		stream, err := os.ReadFile(path)

@@ -23,10 +23,11 @@ const (
 	Guild      Format = "guild"
 	ClaudeCode Format = "claude-code" // claude -p --output-format stream-json --verbose
 	Codex      Format = "codex"       // codex exec --json
+	Opencode   Format = "opencode"    // opencode run --format json
 )
 
 // Formats returns all formats.
-func Formats() []Format { return []Format{Guild, ClaudeCode, Codex} }
+func Formats() []Format { return []Format{Guild, ClaudeCode, Codex, Opencode} }
 
 // read parses a line. A line can have several parts. If only some of them are valid, read returns these with an error.
 func (f Format) read(line []byte) ([]said, error) {
@@ -48,6 +49,8 @@ func (f Format) read(line []byte) ([]said, error) {
 		return readClaude(canonical)
 	case Codex:
 		return readCodex(canonical)
+	case Opencode:
+		return readOpencode(canonical)
 	}
 	return readGuild(canonical)
 }

@@ -70,7 +70,7 @@ $GUILD_PROMPT
 EOF`,
 	},
 	{
-		Name: "opencode", API: anthropic, apis: []API{openai}, Install: "npm install -g opencode-ai",
+		Name: "opencode", Trace: session.Opencode, API: anthropic, apis: []API{openai}, Install: "npm install -g opencode-ai",
 		program: "opencode", native: "opencode-linux-ARCH*/bin/opencode", login: ".local/share/opencode/auth.json",
 		script: `export OPENCODE_DISABLE_AUTOUPDATE=1 OPENCODE_DISABLE_MODELS_FETCH=1 OPENCODE_DISABLE_LSP_DOWNLOAD=1 OPENCODE_DISABLE_DEFAULT_PLUGINS=1
 key="\"apiKey\":\"${GUILD_API_TOKEN-}\""
@@ -78,7 +78,7 @@ export OPENCODE_CONFIG_CONTENT='{"autoupdate":false,"share":"disabled","permissi
 if [ -n "${GUILD_API_URL-}" ]; then
 	export OPENCODE_CONFIG_CONTENT="{\"provider\":{\"anthropic\":{\"options\":{\"baseURL\":\"$GUILD_API_URL/v1\",$key}},\"openai\":{\"options\":{\"baseURL\":\"$GUILD_API_URL\",$key}}},${OPENCODE_CONFIG_CONTENT#?}"
 fi
-exec PROGRAM run --auto -m "${GUILD_MODEL:-anthropic/claude-sonnet-4-5}" "$GUILD_PROMPT"`,
+exec PROGRAM run --auto --format json -m "${GUILD_MODEL:-anthropic/claude-sonnet-4-5}" "$GUILD_PROMPT"`,
 	},
 	{
 		Name: "goose", API: anthropic, apis: []API{openai}, Install: "see https://block.github.io/goose",

@@ -35,8 +35,15 @@ func (j *Job) Serve(l net.Listener, token string) {
 	}
 	_ = s.Serve(&bounded{Listener: l, free: make(chan struct{}, maxConnections)}) // its error is that l is closed
 	cancel()
-	s.Close()
+	waiting, stop := context.WithTimeout(context.Background(), farewell)
+	defer stop()
+	if s.Shutdown(waiting) != nil { // it waits until the requests under way are counted
+		s.Close()
+	}
 }
+
+// farewell bounds the time that ended requests have to be counted.
+const farewell = 2 * time.Second
 
 // Endpoint returns the address of the API as a program sees it through a proxy at origin, as "http://127.0.0.1:7777".
 func (j *Job) Endpoint(origin string) string { return origin + j.base.Path }

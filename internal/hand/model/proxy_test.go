@@ -112,6 +112,9 @@ func TestProxyEndsWithItsListener(t *testing.T) {
 	<-arrived
 	l.Close()
 	<-ended
+	if used := j.Used(); used.Requests != 1 || used.Estimated != 1 {
+		t.Errorf("the request under way is not counted: %+v", used)
+	}
 	<-gone // the request to the API ended with it
 }
 
