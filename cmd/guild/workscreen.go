@@ -69,7 +69,7 @@ func (s *workScreen) apply(e workEvent) {
 		return
 	case "received":
 		s.jobs = append(s.jobs, workJob{came: e, state: e.Event, since: e.At})
-		s.jobs = s.jobs[max(0, len(s.jobs)-maxShown):]
+		s.jobs = latest(s.jobs, maxShown)
 		return
 	}
 	i := slices.IndexFunc(s.jobs, func(j workJob) bool { return j.came.Request == e.Request })
@@ -110,7 +110,7 @@ func (s *workScreen) view(p palette) string {
 	rest := cli.ShortNpub(s.npub) + "  " + strings.Join(s.relays, " ")
 	b.WriteString(p.title.Render(head) + "  " + p.faint.Render(cli.Cut(cli.Clean(rest), s.columns-len(head)-2)) + "\n")
 	b.WriteString("  " + cli.Cut(cli.Clean(strings.Join(s.offers(), ", ")), s.columns-2) + "\n\n")
-	shown := s.jobs[max(0, len(s.jobs)-s.room()):]
+	shown := latest(s.jobs, s.room())
 	for _, j := range shown {
 		b.WriteString(s.line(j, p) + "\n")
 	}
@@ -123,6 +123,21 @@ func (s *workScreen) view(p palette) string {
 	}
 	b.WriteString("  " + p.faint.Render(cli.Cut(s.totals(), s.columns-2)) + "\n")
 	return b.String()
+}
+
+// latest returns at most so many jobs, in their order: those that go on before those that have ended, and of each the newest.
+func latest(jobs []workJob, most int) []workJob {
+	over := len(jobs) - most
+	for _, ended := range []bool{true, false} {
+		jobs = slices.DeleteFunc(slices.Clone(jobs), func(j workJob) bool {
+			drop := over > 0 && (j.end != 0) == ended
+			if drop {
+				over--
+			}
+			return drop
+		})
+	}
+	return jobs
 }
 
 // room returns how many requests fit.

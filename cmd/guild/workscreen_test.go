@@ -118,6 +118,23 @@ func TestWorkScreenEndsWithItsNode(t *testing.T) {
 	<-drained
 }
 
+func TestRunningJobsStayOnTheScreen(t *testing.T) {
+	events := []workEvent{{At: noon, Event: "received", Request: "running", Service: "python"}}
+	for n := range byte(100) {
+		id := request(n).Hex()
+		events = append(events, workEvent{At: noon, Event: "received", Request: id, Service: "python"}, workEvent{At: noon, Event: "delivered", Request: id, Service: "python"})
+	}
+	drawing := screenOf(events, 0, 80, 24).view(palette{})
+	for _, id := range []string{"running", short(request(99).Hex())} {
+		if !strings.Contains(drawing, id) {
+			t.Errorf("%s is not in\n%s", id, drawing)
+		}
+	}
+	if strings.Contains(drawing, short(request(0).Hex())) {
+		t.Errorf("the oldest is in\n%s", drawing)
+	}
+}
+
 func TestReasonOfVerdict(t *testing.T) {
 	for text, want := range map[string]string{
 		"Your delivery for request 0a010000 (python) was judged FAILURE, with the score 0.30: 7 of 10 tests did not pass. If you think that this is wrong, answer this message with your reason before 2026-11-27 10:00 UTC: then it is judged again, once.": "7 of 10 tests did not pass",
