@@ -191,7 +191,7 @@ func (j *Jobs) search(job *Job, s route.Scope, want int) look {
 	return l
 }
 
-const allBusy = "all eligible providers are at their concurrency limit"
+const allBusy = "all eligible providers are at their limit of requests, at once or in a minute"
 
 // fieldOf returns the field of a short list of services.
 func (j *Jobs) fieldOf(job *Job, given []route.Facts, now time.Time) field {

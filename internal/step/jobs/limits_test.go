@@ -94,7 +94,7 @@ func TestFullProviderIsReplaced(t *testing.T) {
 		w.pass(59 * time.Second)
 		w.ends(third, guild.Open)
 		w.pass(time.Second)
-		if job := w.ends(third, guild.JobUnclaimed); job.Reason != "all eligible providers are at their concurrency limit" {
+		if job := w.ends(third, guild.JobUnclaimed); job.Reason != "all eligible providers are at their limit of requests, at once or in a minute" {
 			t.Error(job.Reason)
 		}
 	})
