@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"guild"
@@ -48,8 +49,9 @@ func (a Assignment) RecordModel(model string, tokens session.Tokens) {
 func (x Exec) Step(ctx context.Context, a Assignment, command string, out io.Writer) (exit int, err error) {
 	x.Command = command
 	a.Limit = min(a.Limit, maxStep)
+	both := sandbox.Whole{Writer: &oneAtATime{to: out}}
 	result, err := x.Runner.Run(ctx, x.spec(a), sandbox.IO{
-		Stdin: strings.NewReader(""), Stdout: sandbox.Whole{Writer: out}, Stderr: sandbox.Whole{Writer: out}, Results: sandbox.Whole{Writer: io.Discard, Free: true},
+		Stdin: strings.NewReader(""), Stdout: both, Stderr: both, Results: sandbox.Whole{Writer: io.Discard, Free: true},
 	})
 	switch {
 	case err != nil:
@@ -61,4 +63,17 @@ func (x Exec) Step(ctx context.Context, a Assignment, command string, out io.Wri
 		return 124, nil
 	}
 	return result.Exit, nil
+}
+
+// oneAtATime passes writes on one after the other: both outputs of a command go to one place.
+type oneAtATime struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// Write implements io.Writer.
+func (w *oneAtATime) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
 }
