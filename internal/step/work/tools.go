@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"guild"
@@ -47,11 +46,10 @@ func (a Assignment) RecordModel(model string, tokens session.Tokens) {
 // Step runs one command of a worker that runs several, as Do runs the only one, and writes its output to out. The error is about
 // the sandbox; a command that goes over a limit has exit code 124 and says so in its output.
 func (x Exec) Step(ctx context.Context, a Assignment, command string, out io.Writer) (exit int, err error) {
-	x.Command = command
+	x.Command = "exec 2>&1\n" + command // one stream, so that the lines stay in their order
 	a.Limit = min(a.Limit, maxStep)
-	both := sandbox.Whole{Writer: &oneAtATime{to: out}}
 	result, err := x.Runner.Run(ctx, x.spec(a), sandbox.IO{
-		Stdin: strings.NewReader(""), Stdout: both, Stderr: both, Results: sandbox.Whole{Writer: io.Discard, Free: true},
+		Stdin: strings.NewReader(""), Stdout: sandbox.Whole{Writer: out}, Stderr: io.Discard, Results: sandbox.Whole{Writer: io.Discard, Free: true},
 	})
 	switch {
 	case err != nil:
@@ -63,17 +61,4 @@ func (x Exec) Step(ctx context.Context, a Assignment, command string, out io.Wri
 		return 124, nil
 	}
 	return result.Exit, nil
-}
-
-// oneAtATime passes writes on one after the other: both outputs of a command go to one place.
-type oneAtATime struct {
-	mu sync.Mutex
-	to io.Writer
-}
-
-// Write implements io.Writer.
-func (w *oneAtATime) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.to.Write(p)
 }
