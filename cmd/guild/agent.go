@@ -37,7 +37,7 @@ func (o *workOptions) agentFlags(cmd *cobra.Command) {
 	f.Int64Var(&o.Limits.PerDay, "tokens-per-day", 0, fmt.Sprintf("most tokens of all jobs with this key on one day, UTC (default: %d)", model.DefaultDayTokens))
 }
 
-// checkAgent rejects flags for an agent or a model where there is none.
+// checkAgent rejects flags that need an agent or a model when neither was given.
 func (o workOptions) checkAgent() error {
 	none := o.Agent == "" && o.Endpoint == ""
 	switch {

@@ -143,7 +143,7 @@ func comparePrinted(t *testing.T, got, want string) {
 	}
 }
 
-// member returns a member of an object, nil if it is none.
+// member returns a member of an object, or nil.
 func member(object any, name string) any {
 	members, _ := object.(map[string]any)
 	return members[name]

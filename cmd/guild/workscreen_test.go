@@ -25,7 +25,7 @@ func request(n byte) nostr.ID { return nostr.ID{0: n, 31: 1} }
 // customerKey is the key of a customer.
 var customerKey = nostr.Generate().Public()
 
-// day is what a provider sees in a day, in ms from noon on.
+// day has the events of one provider, with times in ms after noon.
 func day() []workEvent {
 	w := newWorkEvents()
 	entry := func(at int64, facts ...fact.Fact) { w.entry(fact.Entry{At: noon + at, Facts: facts}) }

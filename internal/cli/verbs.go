@@ -86,7 +86,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string) (asJSON bo
 	}
 	root.SetArgs(args)
 	if found, rest, err := root.Find(args); err == nil && found.HasSubCommands() {
-		// A flag of the verb that was meant is no flag of the group, but the verb is what is wrong.
+		// The group does not know the flags of its verbs: report the misspelled verb, not its flags.
 		if word := firstWord(rest); word != "" && asJSON && found.Flags().Lookup("json") == nil {
 			return asJSON, unknown(found, word)
 		}

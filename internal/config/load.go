@@ -157,7 +157,7 @@ func loadFile(k *koanf.Koanf, from sources) error {
 	return nil
 }
 
-// stray returns the first key of m, in alphabetical order, for which t has no field. It has no name if there is none.
+// stray returns the first key of m, in alphabetical order, for which t has no field. Its name is empty if t has a field for each.
 func stray(m map[string]any, t reflect.Type, prefix string) stranger {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		inner, ok := member(t, name)

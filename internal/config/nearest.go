@@ -36,7 +36,7 @@ func names(table reflect.Type) []string {
 	return all
 }
 
-// listFor returns the list outside of tables that name is, or is a likely misspelling of; "" if there is none.
+// listFor returns the top-level list with this name or a similar one, or "".
 func listFor(name string) string {
 	var lists []string
 	for f := range typeOfConfig.Fields() {

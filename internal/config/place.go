@@ -32,9 +32,9 @@ type sources struct {
 	environ []string
 }
 
-// text returns the config file, "" if there is none.
+// text returns the content of the config file, or "".
 func (s sources) text() string {
-	b, _ := os.ReadFile(s.path) // it is read once more for its line numbers; without it there are none
+	b, _ := os.ReadFile(s.path) // only for line numbers, so an error means no numbers
 	return string(b)
 }
 
@@ -71,7 +71,7 @@ var (
 	undecoded = regexp.MustCompile(`'([a-z_]+(?:[.\[][^']*)?)'`)
 )
 
-// syntax adds to an error of the TOML parser the line, and what to do about a table that stands there twice.
+// syntax adds to an error of the TOML parser the line, and a hint for a table that is defined twice.
 func (s sources) syntax(err error) error {
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return err // which names the file

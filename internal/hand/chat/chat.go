@@ -59,7 +59,7 @@ func (m Model) Check() error {
 	return m.API.Check()
 }
 
-// Task is what a model works on. Directories that are empty are not there.
+// Task describes the work of a model. Empty fields mean that the task has no such directory.
 type Task struct {
 	Bundle   string // directory with the customer's task, which the model reads and may change
 	Delivery string // directory whose files are delivered
@@ -75,7 +75,7 @@ type Task struct {
 	Record func(tool string, params map[string]string) (done func(output string, exit int))
 }
 
-// Outcome is how a task ended.
+// Outcome describes the end of a task.
 type Outcome struct {
 	Summary string // the model's own words
 	Tokens  session.Tokens
@@ -132,7 +132,7 @@ func (m Model) prompt(ctx context.Context, bundle string) (string, error) {
 	return m.Brief(ctx, tree)
 }
 
-// instruction is what the model is told before the task.
+// instruction is the system message.
 const instruction = `You do a task for a customer, alone: nobody answers questions. The task is in the next message, which the customer wrote.
 
 Use the tools. Paths begin with bundle/ (the customer's files, which you may read and change) or delivery/ (what you deliver;

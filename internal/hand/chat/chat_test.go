@@ -24,7 +24,7 @@ import (
 
 const apiKey = "test-key-0123-abcd"
 
-// turn is what the scripted API answers: a text, calls, or anything.
+// turn is one scripted answer of the API: a text, calls, or raw bytes.
 type turn struct {
 	text   string
 	calls  []call
@@ -43,7 +43,7 @@ type api struct {
 	turns func(n int) turn // the n-th answer, from 0 on
 }
 
-// request is what the API was asked.
+// request is a request that the API received.
 type request struct {
 	Model    string
 	Messages []struct {

@@ -56,7 +56,7 @@ type tools struct {
 	written int                 // bytes
 }
 
-// result is what came of a call.
+// result is the result of a call.
 type result struct {
 	output  string // for the model
 	failed  bool   // the call was of no use

@@ -94,14 +94,14 @@ type Job struct {
 	over error // the first request that was refused for a limit
 }
 
-// Usage is what the requests of a job cost, in tokens.
+// Usage counts the tokens that the requests of a job cost.
 type Usage struct {
 	Requests      int // that were sent
 	Input, Output int64
 	Estimated     int // requests of which the cost is an estimate, because the answer does not say it
 }
 
-// Tokens returns input and output together, which is what limits are about.
+// Tokens returns the sum of input and output. Limits apply to it.
 func (u Usage) Tokens() int64 { return u.Input + u.Output }
 
 // Used returns what the job cost so far, without requests that are under way.

@@ -141,7 +141,7 @@ type tool struct {
 // connect a task to the Internet.
 var costly = []string{"web_search", "web_fetch", "code_execution", "code_interpreter", "file_search", "image_generation", "mcp"}
 
-// runsThere returns the type of a tool that runs at the API, "" if there is none.
+// runsThere returns the type of a tool that runs at the API, or "".
 func runsThere(tools []tool) string {
 	for _, t := range tools {
 		for _, kind := range costly {

@@ -23,7 +23,7 @@ type Model struct {
 	mu sync.Mutex
 }
 
-// Request is what the model was sent.
+// Request is a request that the stub received.
 type Request struct {
 	Path   string
 	Header http.Header
