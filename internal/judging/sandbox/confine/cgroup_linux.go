@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,7 +45,12 @@ func NewCgroup(l sandbox.Limits) (*Cgroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := parseHierarchies(string(groups), string(mounts)).group()
+	h := parseHierarchies(string(groups), string(mounts))
+	if l.CPUs == 0 || l.CPUs >= runtime.NumCPU() { // no limit, and one directory less to make in version 1
+		l.CPUs = 0
+		delete(h.mounts, "cpu")
+	}
+	g, err := h.group()
 	if err != nil {
 		return nil, err
 	}

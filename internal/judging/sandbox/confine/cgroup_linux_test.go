@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -173,6 +174,9 @@ func TestGroupTasks(t *testing.T) {
 }
 
 func TestGroupProcessors(t *testing.T) {
+	if runtime.NumCPU() == 1 {
+		t.Skip("a limit of all processors is none")
+	}
 	g := group(t, sandbox.Limits{CPUs: 1})
 	file := "cpu.cfs_quota_us"
 	if g.v2 {
