@@ -183,6 +183,7 @@ JOB is a job's id or the beginning of one.`,
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "file for the result (default: standard output)")
+	cli.JSONFlag(cmd, "print errors as JSON, too")
 	return cmd
 }
 

@@ -46,7 +46,7 @@ func (p *program) journalLsCommand() *cobra.Command {
 }
 
 func (p *program) journalShowCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "show SEQ",
 		Short:   "Print one entry as JSON",
 		Example: "  guild journal show 42",
@@ -64,6 +64,8 @@ func (p *program) journalShowCommand() *cobra.Command {
 			})
 		},
 	}
+	cli.JSONFlag(cmd, "print errors as JSON, too")
+	return cmd
 }
 
 func (p *program) runJournalLs(ctx context.Context, o journalOptions, asJSON bool) error {

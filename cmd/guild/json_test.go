@@ -107,6 +107,8 @@ func printedTypes() map[string]reflect.Type {
 		"guild judge doctor":     reflect.TypeFor[[]examined](),
 		"guild judge vet":        reflect.TypeFor[exam.Vetting](),
 		"guild oa ls":            reflect.TypeFor[[]jobType](),
+		"guild journal show":     answer(control.OneEntry),
+		"guild relay":            reflect.TypeFor[relayReport](),
 		"guild oa check":         reflect.TypeFor[oaChecked](),
 		"guild oa hash":          reflect.TypeFor[map[string]string](),
 		"guild work pause":       answer(control.Services),
@@ -124,6 +126,11 @@ var documents = map[string]string{
 	"guild receipt show": "docs/VERIFY.md",
 	"guild replay show":  "docs/VERIFY.md",
 	"guild oa schema":    "docs/TYPED.md",
+
+	"guild job result":     "docs/TYPED.md",
+	"guild replay convert": "docs/VERIFY.md",
+	"guild trust export":   "docs/TRUST.md",
+	"guild trust policy":   "docs/TRUST.md",
 }
 
 // units are the units of the numbers in what is printed, by their names; "Type.name" is for one type alone. A number whose

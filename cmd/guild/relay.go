@@ -27,14 +27,21 @@ func (p *program) relayCommand() *cobra.Command {
 that several nodes on this machine can share them. It prints its URL.`,
 		Example: "  guild relay\n  guild relay --addr 127.0.0.1:0 --dir ./relay",
 		Args:    cli.NoArgs(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runRelay(cmd.Context(), o) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.runRelay(cmd.Context(), o, cli.AsJSON(cmd)) },
 	}
 	cmd.Flags().StringVar(&o.Addr, "addr", "", "loopback address to listen on (default: relay.addr, 127.0.0.1:7447)")
 	cmd.Flags().StringVar(&o.Dir, "dir", "", "directory for its events and blobs (default: in the data directory)")
+	cli.JSONFlag(cmd, "print the addresses as JSON")
 	return cmd
 }
 
-func (p *program) runRelay(ctx context.Context, o relayOptions) error {
+// relayReport is what guild relay prints with --json.
+type relayReport struct {
+	Relay   string `json:"relay"`   // its URL
+	Blossom string `json:"blossom"` // URL of the Blossom server
+}
+
+func (p *program) runRelay(ctx context.Context, o relayOptions, asJSON bool) error {
 	c, err := p.config()
 	if err != nil {
 		return err
@@ -52,6 +59,12 @@ func (p *program) runRelay(ctx context.Context, o relayOptions) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.out, "relay    %s\nblossom  %s\n", r.URL(), r.HTTP())
+	err = printed(p, asJSON, relayReport{r.URL(), r.HTTP()}, func(r relayReport) error {
+		_, err := fmt.Fprintf(p.out, "relay    %s\nblossom  %s\n", r.Relay, r.Blossom)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	return r.Run(ctx)
 }

@@ -30,6 +30,7 @@ show.`,
 	}
 	cmd.Flags().StringVar(&to, "to", to, "what to make: jsonl or bundle")
 	cli.Choices(cmd, "to", "jsonl", "bundle")
+	cli.JSONFlag(cmd, "print errors as JSON, too")
 	return cmd
 }
 

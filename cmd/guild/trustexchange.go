@@ -21,7 +21,7 @@ import (
 func decimal(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
 
 func (p *program) trustExportCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "export [FILE]",
 		Short: "Export trust for another guild",
 		Long: `export writes trust with its vector clocks, to standard output or a file. A guild
@@ -33,6 +33,8 @@ independently, the lower trust counts.`,
 			return p.runTrustExport(cmd.Context(), append(args, "-")[0])
 		},
 	}
+	cli.JSONFlag(cmd, "print errors as JSON, too")
+	return cmd
 }
 
 func (p *program) runTrustExport(ctx context.Context, to string) error {
@@ -143,7 +145,7 @@ func (p *program) moment(text string) (time.Time, error) {
 }
 
 func (p *program) trustPolicyCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "Print the policy that the node decides by",
 		Long: `policy prints, as canonical JSON, every number that providers are chosen and learned
@@ -161,4 +163,6 @@ policy_bundle_id. [trust] policy in the configuration chooses another one.`,
 			})
 		},
 	}
+	cli.JSONFlag(cmd, "print errors as JSON, too")
+	return cmd
 }

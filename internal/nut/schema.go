@@ -32,6 +32,7 @@ in nutshell.json does it for most of them.`,
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write it to this file")
+	cli.JSONFlag(cmd, "print errors as JSON, too")
 	return cmd
 }
 
