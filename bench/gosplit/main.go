@@ -1,6 +1,6 @@
 // Gosplit measures which share of the tests of public Go packages the judge runs apart from the code that they test. It
-// takes the packages from the module proxy, judges each as a delivery against its own tests, and prints the table of
-// docs/JUDGE.md.
+// takes the packages from the module proxy, judges each as a delivery against its own tests, and prints a table.
+// docs/JUDGE.md sums it up.
 //
 //	go run -C bench ./gosplit [-v] [MODULE@VERSION …]
 package main

@@ -32,6 +32,8 @@ func hintOf(err error) string {
 	switch {
 	case errors.Is(err, control.ErrNotRunning):
 		return "start a node with 'guild up'"
+	case errors.Is(err, control.ErrLost):
+		return "the node has ended or was killed; 'guild up' starts it again"
 	case errors.Is(err, bunker.ErrNoAnswer):
 		return "see that the remote signer runs and reads its relay"
 	case errors.Is(err, config.ErrNoHome):

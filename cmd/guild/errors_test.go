@@ -42,6 +42,7 @@ func TestEachErrorHasItsExitCode(t *testing.T) {
 		"no identity":             {fmt.Errorf("x: %w", key.ErrNone), 2},
 		"no journal":              {fmt.Errorf("x: %w", journal.ErrNotInitialised), 2},
 		"no node":                 {control.ErrNotRunning, 9},
+		"a node that died":        {fmt.Errorf("status: %w", control.ErrLost), 9},
 		"interrupted":             {interrupted("5f21"), 130},
 		"cancelled":               {fmt.Errorf("x: %w", context.Canceled), 130},
 		"interrupted, and a stop": {errors.Join(interrupted("5f21"), nil), 130},
@@ -58,6 +59,7 @@ func TestErrorsEndWithAHint(t *testing.T) {
 		want string
 	}{
 		{control.ErrNotRunning, "guild up"},
+		{control.ErrLost, "guild up"},
 		{key.ErrNone, "guild init"},
 		{&key.ModeError{Path: "/x/identity", Mode: 0o644}, "chmod 600 /x/identity"},
 		{&sandbox.UnusableError{Reason: "x", Remedy: "apt-get install podman"}, "apt-get install podman"},

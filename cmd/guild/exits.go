@@ -82,7 +82,7 @@ func codeOf(err error) int {
 	if _, foreign := errors.AsType[*key.ForeignError](err); foreign {
 		return exitUsage
 	}
-	if errors.Is(err, control.ErrNotRunning) {
+	if isLost(err) {
 		return exitNoNode
 	}
 	if e, ok := errors.AsType[*control.ProblemError](err); ok && e.Problem.Code == "usage" {

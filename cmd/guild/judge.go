@@ -158,6 +158,9 @@ func writeTest(w io.Writer, t guild.Test, colour palette) {
 		}
 	}
 	line(w, "%s", text)
+	if t.State == guild.TestPassed && t.Strength != guild.Strong && t.Because != "" {
+		line(w, "      %s", cli.Cut(cli.Clean(t.Because), 200))
+	}
 }
 
 // firstOf returns the first line that is not empty.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"os"
-	"syscall"
 
 	"golang.org/x/term"
 
@@ -40,12 +39,7 @@ func (p *program) watch(ctx context.Context, client *control.Client, job control
 
 // isLost reports whether the connection to the node was lost.
 func isLost(err error) bool {
-	for _, broken := range []error{io.ErrUnexpectedEOF, io.EOF, syscall.ECONNRESET, syscall.EPIPE, control.ErrNotRunning} {
-		if errors.Is(err, broken) {
-			return true
-		}
-	}
-	return false
+	return errors.Is(err, control.ErrLost) || errors.Is(err, control.ErrNotRunning)
 }
 
 func isEnded(job control.Job) bool { return job.Closed != 0 || job.Ending != "" }

@@ -26,6 +26,9 @@ const maxAnswer = 64 << 20
 // ErrNotRunning says that no node listens on the socket.
 var ErrNotRunning = errors.New("no node is running")
 
+// ErrLost says that the node went away before its answer was complete.
+var ErrLost = errors.New("the connection to the node was lost")
+
 // errForeign says that somebody else listens on the socket.
 var errForeign = errors.New("the node that listens there is not yours")
 
@@ -118,7 +121,7 @@ func (c *Client) Watch(ctx context.Context, prefix string) iter.Seq2[Update, err
 			ended = u.Event == "ended"
 		}
 		if !ended {
-			yield(Update{}, fmt.Errorf("watch %s: %w", prefix, io.ErrUnexpectedEOF))
+			yield(Update{}, fmt.Errorf("watch %s: %w", prefix, lost(io.ErrUnexpectedEOF)))
 		}
 	}
 }
@@ -131,7 +134,7 @@ func call[T any](ctx context.Context, c *Client, method, path string, q url.Valu
 	}
 	defer r.Close()
 	if err := json.NewDecoder(io.LimitReader(r, maxAnswer)).Decode(&answer); err != nil {
-		return answer, fmt.Errorf("%s: %w", path, err)
+		return answer, fmt.Errorf("%s: %w", path, lost(err))
 	}
 	return answer, nil
 }
@@ -159,7 +162,7 @@ func lines[T any](ctx context.Context, c *Client, method, path string, q url.Val
 				if broken := scan.Err(); broken != nil {
 					err = broken // half a line is no malformed one
 				}
-				yield(none, fmt.Errorf("%s: %w", path, err))
+				yield(none, fmt.Errorf("%s: %w", path, lost(err)))
 				return
 			}
 			if !yield(value, nil) {
@@ -167,7 +170,7 @@ func lines[T any](ctx context.Context, c *Client, method, path string, q url.Val
 			}
 		}
 		if err := scan.Err(); err != nil {
-			yield(none, fmt.Errorf("%s: %w", path, err))
+			yield(none, fmt.Errorf("%s: %w", path, lost(err)))
 		}
 	}
 }
@@ -204,7 +207,17 @@ func (c *Client) unreachable(err error) error {
 	if cause, ok := errors.AsType[*url.Error](err); ok {
 		err = cause.Err // without the made-up address
 	}
-	return fmt.Errorf("%s: %w", c.socket, err)
+	return fmt.Errorf("%s: %w", c.socket, lost(err))
+}
+
+// lost adds ErrLost to the error of a connection that broke.
+func lost(err error) error {
+	for _, broken := range []error{io.ErrUnexpectedEOF, io.EOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, broken) {
+			return fmt.Errorf("%w: %w", ErrLost, err)
+		}
+	}
+	return err
 }
 
 // failedWith returns the error in the last line of a stream that the node could not go on with.

@@ -170,8 +170,28 @@ func TestWatchNoticesANodeThatDies(t *testing.T) {
 	for _, err := range node(t, stream(`{"seq":1,"event":"job.opened"}`)).Watch(t.Context(), "5f") {
 		last = err
 	}
-	if !errors.Is(last, io.ErrUnexpectedEOF) {
+	if !errors.Is(last, io.ErrUnexpectedEOF) || !errors.Is(last, control.ErrLost) {
 		t.Errorf("got %v", last)
+	}
+}
+
+func TestACallNoticesANodeThatDies(t *testing.T) {
+	for name, last := range map[string]string{
+		"before it answers":       "",
+		"in the middle of a line": "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"npub\":",
+	} {
+		dying := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			io.WriteString(conn, last)
+			conn.Close()
+		})
+		if _, err := control.NodeStatus.Call(t.Context(), node(t, dying)); !errors.Is(err, control.ErrLost) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

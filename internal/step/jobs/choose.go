@@ -307,7 +307,7 @@ func nobody(job *Job, offers int, unknown bool, excluded string) string {
 	case offers == 0 && job.Open:
 		return nobodyOffered(job)
 	case offers == 0:
-		return fmt.Sprintf("no provider offers the task %q", job.Task)
+		return fmt.Sprintf("no provider offers the task %q now (one that is paused offers nothing)", job.Task)
 	}
 	return fmt.Sprintf("no eligible provider among %d for the task %q: %s", offers, job.Task, excluded)
 }
@@ -326,7 +326,7 @@ func unheard(job *Job) string {
 	if len(names) == 1 {
 		have = "has"
 	}
-	return fmt.Sprintf("%s %s announced nothing on the relays for the task %q", strings.Join(names, ", "), have, job.Task)
+	return fmt.Sprintf("%s %s announced nothing on the relays for the task %q, or withdrew it, as who is paused does", strings.Join(names, ", "), have, job.Task)
 }
 
 // taskOf returns the task of a job, "" of an unknown one.

@@ -242,7 +242,7 @@ func TestUnofferedJobIsUnclaimed(t *testing.T) {
 		w.pass(10*time.Second - time.Millisecond)
 		w.ends(id, guild.Open)
 		w.pass(time.Millisecond)
-		if job := w.ends(id, guild.JobUnclaimed); job.Reason != `no provider offers the task "python"` {
+		if job := w.ends(id, guild.JobUnclaimed); job.Reason != `no provider offers the task "python" now (one that is paused offers nothing)` {
 			t.Error(job.Reason)
 		}
 	})
