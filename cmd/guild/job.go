@@ -46,6 +46,7 @@ func (p *program) jobLsCommand() *cobra.Command {
 	return call(p, p.reading, control.Jobs, &cobra.Command{
 		Use:     "ls",
 		Short:   "List jobs, the newest first",
+		Long:    "ls lists jobs, the newest first. guild job show says why one waits.",
 		Example: "  guild job ls\n  guild job ls --json | jq -r '.[] | select(.ending == \"\") | .id'",
 	}, table(p, "", "JOB,AGE,ENDING,TRIES,TASK,TITLE", func(j control.Job) []string {
 		return []string{short(j.ID), age(p.now(), j.Opened), endingShown(j), fmt.Sprint(len(j.Attempts)),
@@ -77,10 +78,13 @@ func endingWord(e guild.Ending) string {
 	return string(e)
 }
 
-// endingShown returns the ending of a job, and whether it is in quarantine.
+// endingShown returns the ending of a job, and whether it is in quarantine or waits for something that job show names.
 func endingShown(j control.Job) string {
-	if j.Quarantined {
+	switch {
+	case j.Quarantined:
 		return endingWord(j.Ending) + " (quarantined)"
+	case j.Waits != "":
+		return endingWord(j.Ending) + ", waits"
 	}
 	return endingWord(j.Ending)
 }

@@ -23,7 +23,9 @@ import (
 func (s *Server) getJobs(*http.Request) ([]Job, error) {
 	views := []Job{}
 	for _, j := range s.c.Fold.All() {
-		views = append(views, s.job(j))
+		view := s.job(j)
+		view.Waits = s.waits(j)
+		views = append(views, view)
 	}
 	return views, nil
 }
@@ -52,15 +54,14 @@ func (s *Server) getJob(r *http.Request) (Job, error) {
 		return Job{}, err
 	}
 	view := s.job(j)
-	if s.c.Jobs != nil {
-		view.Waits = s.waits(j)
-	}
+	view.Waits = s.waits(j)
 	return view, nil
 }
 
-// waits says why nothing happens for an open job, "" if something does or only the providers are awaited.
+// waits says why nothing happens for an open job, "" if something does or only the providers are awaited. Without a
+// node nothing does.
 func (s *Server) waits(j *jobs.Job) string {
-	if j.Ending != guild.Open || slices.ContainsFunc(j.Attempts, func(a jobs.Attempt) bool { return a.State == guild.Delivered }) {
+	if s.c.Jobs == nil || j.Ending != guild.Open || slices.ContainsFunc(j.Attempts, func(a jobs.Attempt) bool { return a.State == guild.Delivered }) {
 		return ""
 	}
 	return cmp.Or(s.c.Offline(), s.c.Jobs.Waits(j.Job))
