@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/coder/websocket"
@@ -91,16 +92,21 @@ func checkSandbox(ctx context.Context, c config.Config) []finding {
 	return all
 }
 
-// checkPrograms looks for the tools that judge. Most tasks need the first two.
+// checkPrograms looks for the tools that judge, where there is a sandbox to judge in. Most tasks need the first two.
 func checkPrograms() []finding {
 	var all []finding
-	for _, tool := range []struct{ check, program, state, remedy string }{
+	type tool struct{ check, program, state, remedy string }
+	tools := []tool{
 		{"python", "python3", stateFailed, "apt-get install python3"},
 		{"pytest", "pytest", stateFailed, "apt-get install python3-pytest"},
 		{"git", "git", stateWarning, "guild hire of a project needs it: apt-get install git"},
 		{"node", "node", stateWarning, "criteria in JavaScript need it: apt-get install nodejs"},
 		{"go", "go", stateWarning, "criteria in Go need it: https://go.dev/dl"},
-	} {
+	}
+	if runtime.GOOS == "darwin" {
+		tools = []tool{{"git", "git", stateWarning, "guild hire of a project needs it: xcode-select --install"}}
+	}
+	for _, tool := range tools {
 		f := finding{Check: tool.check, State: stateOK}
 		path, err := exec.LookPath(tool.program)
 		if err != nil {
