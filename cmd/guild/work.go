@@ -97,7 +97,10 @@ On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 	cli.Group(cmd, p.workVerbs()...)
 	unknown := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
+		switch {
+		case len(args) == 1 && cmd.Flags().Changed("network"): // "--network full" is the flag alone, and a word
+			return cli.Usage(fmt.Errorf("write --network=%s", args[0]))
+		case len(args) > 0:
 			return unknown(cmd, args)
 		}
 		o.asJSON = cli.AsJSON(cmd)
