@@ -3,59 +3,11 @@ package relayd
 import (
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
-
-	"guild/internal/hand/dial"
 )
-
-// front refuses requests with a foreign Host or Origin. Any page in the user's browser can reach loopback. It can rebind its
-// own name to 127.0.0.1 in DNS, which the Host header shows; or send requests to another origin, which Origin shows.
-type front struct {
-	hosts   []string
-	origins []string
-}
-
-// newFront allows the address that the relay listens on if it is loopback, and the usual names of loopback.
-func newFront(listens net.Addr, c Config) front {
-	f := front{hosts: lower(c.Hosts), origins: lower(c.Origins)}
-	host, port, _ := net.SplitHostPort(listens.String()) // the listener wrote it
-	names := []string{"127.0.0.1", "localhost", "::1"}
-	if dial.IsLoopback(host) && !slices.Contains(names, host) {
-		names = append(names, host)
-	}
-	for _, name := range names {
-		at := net.JoinHostPort(name, port)
-		f.hosts = append(f.hosts, at)
-		f.origins = append(f.origins, "http://"+at, "https://"+at)
-	}
-	return f
-}
-
-func lower(names []string) []string {
-	out := make([]string, len(names))
-	for i, name := range names {
-		out[i] = strings.ToLower(name)
-	}
-	return out
-}
-
-// refuses returns the status for a request that is refused, or 0.
-func (f front) refuses(r *http.Request) int {
-	if !slices.Contains(f.hosts, strings.ToLower(r.Host)) {
-		return http.StatusMisdirectedRequest
-	}
-	for _, origin := range r.Header.Values("Origin") {
-		if !slices.Contains(f.origins, strings.ToLower(origin)) {
-			return http.StatusForbidden
-		}
-	}
-	return 0
-}
 
 // maxConnections bounds the requests and sessions at a time.
 const maxConnections = 512
@@ -96,7 +48,7 @@ func (c *connections) close() {
 
 func (r *Relay) handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if status := r.front.refuses(req); status != 0 {
+		if status := r.front.Refuses(req); status != 0 {
 			http.Error(w, http.StatusText(status), status)
 			return
 		}
@@ -182,5 +134,5 @@ func (r *Relay) maxMessage() int { return r.config.MaxEvent + 1024 }
 func (r *Relay) isHere(relayURL string) bool {
 	u, err := url.Parse(relayURL)
 	return err == nil && u.Scheme == r.scheme("ws") && strings.Trim(u.Path, "/") == "" &&
-		slices.Contains(r.front.hosts, strings.ToLower(u.Host))
+		r.front.Leads(u)
 }

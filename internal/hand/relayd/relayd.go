@@ -18,6 +18,7 @@ import (
 
 	"guild/internal/hand/blossom"
 	"guild/internal/hand/dial"
+	"guild/internal/hand/door"
 )
 
 // Config says where a relay stores and listens, and which clients it allows.
@@ -47,7 +48,7 @@ type Relay struct {
 	store       *store
 	blobs       *blossom.Server
 	feed        feed
-	front       front
+	front       door.Door
 	connections connections
 }
 
@@ -70,7 +71,7 @@ func Open(c Config) (*Relay, error) {
 		return nil, errors.Join(fmt.Errorf("relay: %w", err), store.Close())
 	}
 	r := &Relay{config: c, listener: listener, store: store}
-	r.front = newFront(listener.Addr(), c)
+	r.front = door.New(listener.Addr(), c.Hosts, c.Origins)
 	r.blobs, err = blossom.Open(blossom.Config{
 		Dir: filepath.Join(c.Dir, "blobs"), URL: r.HTTP(), Now: c.Now,
 		MaxBlob: c.MaxBlob, MaxStore: c.MaxStore, Upload: c.Upload, Log: c.Log,

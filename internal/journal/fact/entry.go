@@ -158,6 +158,7 @@ var readers = table(
 	reader[BackupMade](), reader[BackupSent](), reader[BackupFailed](), reader[BackupChosen](), reader[BackupRestored](),
 	reader[EffectClaimed](), reader[EffectRenewed](), reader[EffectSettled](), reader[EffectParked](),
 	reader[JournalArchived](), reader[JournalRepaired](), reader[JournalReleased](), reader[JournalSealed](), reader[SealPublished](),
+	reader[ActivityReported](), reader[ActivityImported](), reader[AgentsOnboarded](), reader[SpriteEvolved](),
 )
 
 type entryReader struct {

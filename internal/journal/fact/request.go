@@ -38,6 +38,8 @@ type RequestFinished struct {
 
 	Replay  guild.Hash `json:"replay,omitzero"`  // blob: REPLAY.jsonl of the worker's session
 	Session guild.Hash `json:"session,omitzero"` // blob: the session's receipt
+
+	Tokens int64 `json:"tokens,omitempty"` // that the worker's model took, by its session
 }
 
 // RequestCancelled says that the customer has withdrawn the request. Written by work.

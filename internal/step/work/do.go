@@ -148,7 +148,7 @@ func (w *Work) finish(ctx context.Context, s Service, r fact.RequestReceived) (f
 		finished, err = w.end(context.WithoutCancel(ctx), finished, failure(r, text))
 	}
 	keeping.Wait()
-	finished.Replay, finished.Session = kept.replay, kept.receipt
+	finished.Replay, finished.Session, finished.Tokens = kept.replay, kept.receipt, kept.tokens
 	return finished, err
 }
 

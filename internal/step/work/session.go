@@ -123,7 +123,10 @@ func (d *digest) output() session.Output {
 }
 
 // documents names the stored trajectory and receipt of a session. A hash is zero if the document could not be stored.
-type documents struct{ replay, receipt guild.Hash }
+type documents struct {
+	replay, receipt guild.Hash
+	tokens          int64 // of the model
+}
 
 // status returns how a session ended, given the error of its run.
 func (r *recording) status(ctx context.Context, err error) replay.Status {
@@ -145,6 +148,9 @@ func (w *Work) keepSession(ctx context.Context, r *recording, job string, failur
 		return kept
 	}
 	s := r.End(w.c.Now(), r.status(ctx, failure))
+	if used := s.Provenance.Tokens; used != nil {
+		kept.tokens = used.Input + used.Output
+	}
 	if s.Report.Faults() > 0 {
 		w.c.Log.Warn("a worker's trace has faults", "job", job, "malformed", s.Report.Malformed, "too_long", s.Report.TooLong,
 			"dropped", s.Report.Dropped, "first", s.Report.First)
@@ -155,7 +161,7 @@ func (w *Work) keepSession(ctx context.Context, r *recording, job string, failur
 	}
 	if err != nil {
 		w.c.Log.Warn("the record of a worker's session is lost", "job", job, "err", err)
-		return documents{}
+		return documents{tokens: kept.tokens}
 	}
 	return kept
 }

@@ -1,0 +1,169 @@
+// Package activity is the step that records what agents do, as events of the Nook protocol (package nook), and keeps the
+// account of each root identity: sparks, growth, achievements and streaks. It owns the facts of activity. The node's own
+// jobs and requests are activity, too, by the facts of other steps. It decides nothing about jobs.
+package activity
+
+import (
+	"context"
+
+	"fmt"
+	"sync"
+	"time"
+
+	"guild/internal/journal"
+	"guild/internal/journal/fact"
+	"guild/nook"
+)
+
+// MaxReport is the largest number of events in one report.
+const MaxReport = 1000
+
+// perEntry bounds the events of one entry, whose size is limited.
+const perEntry = fact.MaxEntry / (nook.MaxEvent + 1<<10)
+
+// ErrReport means that a report has too many events.
+var ErrReport = fmt.Errorf("a report has at most %d events", MaxReport)
+
+// Config configures the step.
+type Config struct {
+	Journal *journal.Journal
+	Now     func() time.Time
+	Owner   string // the id of the owner's agent
+}
+
+// Step is the step.
+type Step struct {
+	c    Config
+	fold *Fold
+
+	mu     sync.Mutex
+	pulses map[agent]nook.Pulse // of agents that sent a heartbeat since the start
+}
+
+type agent struct{ root, id string }
+
+// New returns the step on its fold.
+func New(c Config, f *Fold) *Step { return &Step{c: c, fold: f, pulses: map[agent]nook.Pulse{}} }
+
+// Counted says how many events of a report were new.
+type Counted struct {
+	Accepted   int `json:"accepted"`
+	Duplicates int `json:"duplicates"`
+}
+
+// Report records events of agents of a root identity. A report that has an invalid event is refused as a whole: the
+// error is a *nook.FieldError or ErrReport. An event that was recorded within 24 hours is not recorded again, so a
+// report may be repeated after any error.
+func (s *Step) Report(ctx context.Context, root string, events []nook.Event) (Counted, error) {
+	if len(events) > MaxReport {
+		return Counted{}, ErrReport
+	}
+	now, all := s.c.Now().UnixMilli(), make([]nook.Event, 0, len(events))
+	for i, e := range events {
+		e, err := e.Received(now)
+		if err != nil {
+			return Counted{}, fmt.Errorf("event %d: %w", i+1, err)
+		}
+		all = append(all, e)
+	}
+	var done Counted
+	for len(all) > 0 {
+		part, err := s.record(ctx, root, all[:min(len(all), perEntry)])
+		if err != nil {
+			return done, fmt.Errorf("record activity: %w", err)
+		}
+		all = all[min(len(all), perEntry):]
+		done.Accepted, done.Duplicates = done.Accepted+part.Accepted, done.Duplicates+part.Duplicates
+	}
+	return done, nil
+}
+
+// record records events in one entry. Heartbeats are not recorded.
+func (s *Step) record(ctx context.Context, root string, events []nook.Event) (Counted, error) {
+	var done Counted
+	err := s.c.Journal.Do(ctx, fact.ActivitySubject, "", func(tx *journal.Tx) error {
+		done = Counted{}
+		seen := map[string]bool{}
+		for _, e := range events {
+			switch {
+			case e.Type == nook.TypeHeartbeat:
+				done.Accepted++
+			case seen[e.ID] || s.fold.has(root, e.ID):
+				done.Duplicates++
+			default:
+				done.Accepted++
+				tx.Append(fact.ActivityReported{Root: root, Event: e})
+			}
+			seen[e.ID] = true
+		}
+		return nil
+	})
+	if err == nil {
+		s.observe(root, events)
+	}
+	return done, err
+}
+
+// observe lets heartbeats keep the states of sprites alive.
+func (s *Step) observe(root string, events []nook.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range events {
+		who := agent{root, e.AgentID}
+		pulse, known := s.pulses[who]
+		if e.Type != nook.TypeHeartbeat && !known {
+			continue // the account has its pulse
+		}
+		if !known {
+			pulse = s.fold.pulse(root, e.AgentID)
+		}
+		pulse.Observe(e)
+		s.pulses[who] = pulse
+	}
+}
+
+// Import records a history from before this journal and grants the heritage package of its root. The history decides
+// the heritage and nothing else. An account that has events or its heritage takes none: nook.ErrHistory.
+func (s *Step) Import(ctx context.Context, root string, history []nook.Event) error {
+	trial := nook.New(root)
+	for i, e := range history {
+		if err := trial.Import(e); err != nil {
+			return fmt.Errorf("event %d: %w", i+1, err)
+		}
+	}
+	for first := true; first || len(history) > 0; first = false {
+		part := history[:min(len(history), perEntry)]
+		history = history[len(part):]
+		err := s.c.Journal.Do(ctx, fact.ActivitySubject, "", func(tx *journal.Tx) error {
+			if first && !s.fold.empty(root) {
+				return nook.ErrHistory
+			}
+			for _, e := range part {
+				tx.Append(fact.ActivityImported{Root: root, Event: e})
+			}
+			if len(history) == 0 {
+				tx.Append(fact.AgentsOnboarded{Root: root})
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("import a history: %w", err)
+		}
+	}
+	return nil
+}
+
+// Evolve records the owner's choice for the stage that the sprite of a root has reached.
+func (s *Step) Evolve(ctx context.Context, root, choice string) error {
+	err := s.c.Journal.Do(ctx, fact.ActivitySubject, "", func(tx *journal.Tx) error {
+		if err := s.fold.mayEvolve(root, choice); err != nil {
+			return err
+		}
+		tx.Append(fact.SpriteEvolved{Root: root, Choice: choice})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("evolve: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package activity
+
+import (
+	"bytes"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"golang.org/x/time/rate"
+
+	"guild/internal/hand/door"
+	"guild/nook"
+)
+
+// maxBody is the size limit of a report over HTTP, in bytes.
+const maxBody = 1 << 20
+
+// Reports over HTTP: so many a second, and so many at once.
+const (
+	perSecond = 50
+	burst     = 200
+)
+
+// failure is how a report is refused.
+type failure struct {
+	Err  string `json:"error"`
+	Hint string `json:"hint,omitempty"`
+	Code string `json:"code"`
+
+	status int
+}
+
+func (e *failure) Error() string { return e.Err }
+
+// Handler answers POST /api/nook/events of local programs that have the token: the body is one event, or an array of at
+// most MaxReport, and the answer a Counted. The events are of the root identity own; the parameter root may name another
+// one, which is any text but a Nostr key, since a key would have to be proven.
+func Handler(s *Step, own, token string, d door.Door) http.Handler {
+	limit := rate.NewLimiter(perSecond, burst)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var done Counted
+		root, events, err := admit(w, r, own, token, d, limit)
+		if err == nil {
+			done, err = s.Report(r.Context(), root, events)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err == nil {
+			json.NewEncoder(w).Encode(done) // the client is gone if this fails
+			return
+		}
+		why := failureOf(err)
+		w.WriteHeader(why.status)
+		json.NewEncoder(w).Encode(why)
+	})
+}
+
+// admit reads a report, if it may come in.
+func admit(w http.ResponseWriter, r *http.Request, own, token string, d door.Door, limit *rate.Limiter) (root string, events []nook.Event, err error) {
+	if status := d.Refuses(r); status != 0 {
+		return "", nil, &failure{http.StatusText(status), "a program on this machine names the address as Host, and sends no Origin", "refused", status}
+	}
+	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch {
+	case !ok || subtle.ConstantTimeCompare([]byte(given), []byte(token)) != 1:
+		return "", nil, &failure{"the token is missing or wrong", "send the content of the file token beside the file url: Authorization: Bearer TOKEN", "unauthorized", http.StatusUnauthorized}
+	case r.URL.Path != "/api/nook/events":
+		return "", nil, &failure{"no such path", "POST /api/nook/events", "missing", http.StatusNotFound}
+	case r.Method != http.MethodPost:
+		return "", nil, &failure{r.Method + " is not possible here", "POST /api/nook/events", "usage", http.StatusMethodNotAllowed}
+	case !limit.Allow():
+		w.Header().Set("Retry-After", "1")
+		return "", nil, &failure{"too many reports", fmt.Sprintf("send up to %d events in one report", MaxReport), "busy", http.StatusTooManyRequests}
+	}
+	if root = r.URL.Query().Get("root"); root == "" {
+		root = own
+	}
+	if err := CheckRoot(root, own); err != nil {
+		return "", nil, err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return "", nil, fmt.Errorf("read the report: %w", err)
+	}
+	events, err = ParseReport(body)
+	return root, events, err
+}
+
+// ErrRoot means that a root identity cannot be used.
+var ErrRoot = errors.New("not a root identity")
+
+// CheckRoot refuses a root identity that a local program may not report for.
+func CheckRoot(root, own string) error {
+	switch {
+	case root == own:
+		return nil
+	case root == "" || len(root) > 128 || strings.ContainsFunc(root, func(c rune) bool { return c < ' ' || c == 0x7f }):
+		return fmt.Errorf("%w: want 1 to 128 bytes of text", ErrRoot)
+	case strings.HasPrefix(root, "npub1") || len(root) == 64 && strings.Trim(strings.ToLower(root), "0123456789abcdef") == "":
+		return fmt.Errorf("%w of this node: %.20s… is the Nostr key of somebody else", ErrRoot, root)
+	}
+	return nil
+}
+
+// ParseReport parses one event, or an array of at most MaxReport. The errors are those of nook.Parse, and ErrReport.
+func ParseReport(body []byte) ([]nook.Event, error) {
+	raw := []json.RawMessage{body}
+	if trimmed := bytes.TrimSpace(body); len(trimmed) > 0 && trimmed[0] == '[' {
+		if err := json.Unmarshal(trimmed, &raw); err != nil {
+			return nil, &nook.FieldError{Problem: "not a JSON array of events"}
+		}
+	}
+	if len(raw) > MaxReport {
+		return nil, ErrReport
+	}
+	events := make([]nook.Event, 0, len(raw))
+	for i, one := range raw {
+		e, err := nook.Parse(one)
+		if err != nil && len(raw) > 1 {
+			return nil, fmt.Errorf("event %d: %w", i+1, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
+
+func failureOf(err error) *failure {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok || errors.Is(err, ErrReport) {
+		return &failure{err.Error(), fmt.Sprintf("send at most %d events and 1 MB in one report", MaxReport), "too-large", http.StatusRequestEntityTooLarge}
+	}
+	if _, ok := errors.AsType[*nook.FieldError](err); ok {
+		return &failure{err.Error(), "the Nook protocol, section 1, has the types of events and their members", "usage", http.StatusBadRequest}
+	}
+	if errors.Is(err, ErrRoot) {
+		return &failure{err.Error(), "leave out root for agents of this node", "usage", http.StatusBadRequest}
+	}
+	return &failure{err.Error(), "guild doctor finds what ails a node", "failed", http.StatusInternalServerError}
+}

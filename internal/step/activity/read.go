@@ -1,0 +1,49 @@
+package activity
+
+import (
+	"maps"
+	"slices"
+
+	"guild/nook"
+)
+
+// look calls what with the account of a root; of a root without activity it is an empty one. Nothing else reads or
+// changes the account meanwhile: reading may complete its computation.
+func (f *Fold) look(root string, what func(*nook.Account)) {
+	f.Change(func(s *state) {
+		account := s.accounts[root]
+		if account == nil {
+			account = nook.New(root)
+		}
+		what(account)
+	})
+}
+
+func (f *Fold) has(root, id string) (yes bool) {
+	f.look(root, func(a *nook.Account) { yes = a.Has(id) })
+	return yes
+}
+
+func (f *Fold) empty(root string) (yes bool) {
+	f.look(root, func(a *nook.Account) { yes = a.IsEmpty() })
+	return yes
+}
+
+func (f *Fold) pulse(root, agent string) (p nook.Pulse) {
+	f.look(root, func(a *nook.Account) { p = a.Pulse(agent) })
+	return p
+}
+
+func (f *Fold) mayEvolve(root, choice string) (err error) {
+	f.look(root, func(a *nook.Account) { err = a.MayEvolve(choice) })
+	return err
+}
+
+// Roots returns the root identities that have activity, sorted, the node's own first.
+func (f *Fold) Roots() (all []string) {
+	f.View(func(s *state) {
+		all = slices.DeleteFunc(slices.Sorted(maps.Keys(s.accounts)), func(root string) bool { return root == s.own })
+		all = slices.Insert(all, 0, s.own)
+	})
+	return all
+}
