@@ -71,10 +71,12 @@ type Account struct {
 	root  string
 	clock int64 // the latest arrival
 
-	entries []entry          // of the last 48 hours
-	firm    int              // entries[:firm] are before the horizon
+	entries []entry          // entries[dead:] are of the last 48 hours
+	dead    int              // entries[:dead] are zero
+	firm    int              // entries[dead:firm] are before the horizon
 	left    int              // entries[left:] are in the 24 hours up to the last computed one
 	known   map[string]int64 // the ids of entries[firm:], with their timestamps
+	reused  bool             // whether a firm entry may still be in known, replaced by one with the same id
 	units   map[string]*unit // the work units of entries
 	active  int              // how many of them are in the 24 hours up to the last computed entry
 	late    int              // how many entries at the end are not yet sorted and computed
@@ -179,8 +181,11 @@ func (a *Account) Add(r Recorded) Status {
 	if e.Timestamp < horizon || e.Timestamp > r.Arrived+maxAhead {
 		return Outside
 	}
-	if at, ok := a.known[e.ID]; ok && at >= horizon {
-		return Duplicate
+	if at, ok := a.known[e.ID]; ok {
+		if at >= horizon {
+			return Duplicate
+		}
+		a.reused = true
 	}
 	a.known[e.ID] = e.Timestamp
 	a.insert(&r)
@@ -197,7 +202,7 @@ func (a *Account) insert(r *Recorded) {
 		in.unit.kept++
 	}
 	n := len(a.entries)
-	inOrder := a.late == 0 && (n == 0 || inTime(&a.entries[n-1], &in) < 0)
+	inOrder := a.late == 0 && (n == a.dead || inTime(&a.entries[n-1], &in) < 0)
 	a.entries = append(a.entries, in)
 	if inOrder {
 		a.compute(n)
@@ -286,8 +291,8 @@ func (a *Account) recompute() {
 	for _, u := range a.units {
 		u.active = 0
 	}
-	a.tip, a.rewards, a.left, a.active = a.base, a.rewards[:a.sure], 0, 0
-	for i := range a.entries {
+	a.tip, a.rewards, a.left, a.active = a.base, a.rewards[:a.sure], a.dead, 0
+	for i := a.dead; i < len(a.entries); i++ {
 		if i < a.firm {
 			a.count(i)
 		} else {
@@ -308,24 +313,28 @@ func (a *Account) seal() {
 		for m := a.base.add(e); m != 0; m &= m - 1 {
 			a.sure++
 		}
-		if a.known[e.id] == e.at {
+		if !a.reused || a.known[e.id] == e.at {
 			delete(a.known, e.id)
 		}
 		a.firm++
 	}
-	drop := 0
-	for drop < a.firm && a.entries[drop].at <= horizon-day {
-		if drop == a.left {
+	a.reused = false
+	for a.dead < a.firm && a.entries[a.dead].at <= horizon-day {
+		if a.dead == a.left {
 			a.leave()
 		}
-		if u := a.entries[drop].unit; u != nil {
+		if u := a.entries[a.dead].unit; u != nil {
 			if u.kept--; u.kept == 0 {
 				delete(a.units, u.name)
 			}
 		}
-		drop++
+		a.entries[a.dead] = entry{}
+		a.dead++
 	}
-	a.entries, a.firm, a.left = a.entries[drop:], a.firm-drop, a.left-drop
+	if a.dead > 64+len(a.entries)/4 {
+		a.entries = slices.Delete(a.entries, 0, a.dead)
+		a.firm, a.left, a.dead = a.firm-a.dead, a.left-a.dead, 0
+	}
 }
 
 // Trace says what became of one event, for `nook explain`.

@@ -91,7 +91,7 @@ func (g *agent) observe(e *Event, k kind) {
 		c.Completed++
 		c.Tokens = plus(c.Tokens, e.Tokens)
 	}
-	g.pulse.Observe(*e)
+	g.pulse.Observe(e)
 }
 
 // earn adds sparks, or takes back what an event earned before another was inserted before it.

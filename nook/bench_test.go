@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"guild/internal/cputest"
 	"guild/nook"
 )
 
@@ -58,13 +59,13 @@ func BenchmarkFold(b *testing.B) {
 		a := nook.New("root")
 		var tenth [10]time.Duration
 		for k := range tenth {
-			begun := time.Now()
-			for i := k * n / 10; i < (k+1)*n/10; i++ {
-				if a.Add(stream(i, ids, agents, units)) != nook.Accepted {
-					b.Fatal("refused")
+			tenth[k] = cputest.Spent(b, func() {
+				for i := k * n / 10; i < (k+1)*n/10; i++ {
+					if a.Add(stream(i, ids, agents, units)) != nook.Accepted {
+						b.Fatal("refused")
+					}
 				}
-			}
-			tenth[k] = time.Since(begun)
+			})
 		}
 		total := time.Duration(0)
 		for _, t := range tenth {

@@ -97,14 +97,14 @@ func (a *Account) appendWindow(b []byte, agents map[*agent]int, names []string) 
 		units[a.units[name]] = uint64(i) + 1
 	}
 	firm := uint64(0)
-	for i := range a.firm {
+	for i := a.dead; i < a.firm; i++ {
 		if a.entries[i].unit != nil {
 			firm++
 		}
 	}
 	b = binary.AppendUvarint(b, firm)
 	before := int64(0)
-	for i := range a.entries {
+	for i := a.dead; i < len(a.entries); i++ {
 		e := &a.entries[i]
 		if i < a.firm && e.unit == nil {
 			continue

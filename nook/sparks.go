@@ -38,8 +38,8 @@ func (s Sparks) MarshalJSON() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalJSON reads a number of sparks of at least 0 with at most six decimals.
 func (s *Sparks) UnmarshalJSON(b []byte) error {
-	whole, decimals, _ := strings.Cut(string(b), ".")
-	if len(decimals) > 6 || strings.ContainsAny(string(b), "+-eE") {
+	whole, decimals, point := strings.Cut(string(b), ".")
+	if whole == "" || len(decimals) > 6 || point && decimals == "" || strings.ContainsAny(string(b), "+-eE") {
 		return fmt.Errorf("%.40s is not a number of sparks", b)
 	}
 	n, err := strconv.ParseInt(whole+decimals+strings.Repeat("0", 6-len(decimals)), 10, 64)
