@@ -29,7 +29,7 @@ type Pulse struct {
 
 // Observe takes an event that Received completed. An event from before the one that set the present state changes nothing; so the
 // order of arrival does not matter. A heartbeat keeps the present state alive.
-func (p *Pulse) Observe(e Event) {
+func (p *Pulse) Observe(e *Event) {
 	if e.Type == TypeHeartbeat {
 		if e.Timestamp <= p.alive {
 			return
@@ -48,7 +48,7 @@ func (p *Pulse) Observe(e Event) {
 }
 
 // stateAfter returns the state that an event sets.
-func stateAfter(e Event) SpriteState {
+func stateAfter(e *Event) SpriteState {
 	switch e.Type {
 	case TypeStarted:
 		return Working
