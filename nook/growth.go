@@ -1,10 +1,8 @@
 package nook
 
 import (
-	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 
 	"guild/digest"
 )
@@ -276,14 +274,8 @@ func options(e Evolution) []string {
 
 // Evolve records the owner's choice at a time, in Unix ms. It is an error if the sparks do not suffice or there is no such choice.
 func (a *Account) Evolve(choice string, at int64) error {
-	e := a.Evolution()
-	switch {
-	case e.Options == nil:
-		return fmt.Errorf("evolve to %.40s: stage %d is the last", choice, e.Stage)
-	case e.Missing > 0:
-		return fmt.Errorf("evolve to %.40s: %s sparks missing for stage %d", choice, e.Missing, e.Stage+1)
-	case !slices.Contains(e.Options, choice):
-		return fmt.Errorf("evolve to %.40s: choose one of %s", choice, strings.Join(e.Options, ", "))
+	if err := a.MayEvolve(choice); err != nil {
+		return err
 	}
 	a.choices = append(a.choices, Choice{Name: choice, At: at})
 	return nil

@@ -19,6 +19,7 @@ type Paths struct {
 	Data    string // identity, journal, blobs, the embedded relay's data
 	State   string // logs and other files that may be lost
 	Runtime string // control socket
+	Nook    string // what agents and hooks report to the node: NOOK_HOME, or ~/.nook
 
 	short string // directory for a socket whose path would be too long
 }
@@ -46,6 +47,7 @@ func locate(home string, getenv func(string) string) (Paths, error) {
 		Data:    dir,
 		State:   filepath.Join(dir, "state"),
 		Runtime: filepath.Join(dir, "run"),
+		Nook:    cmp.Or(getenv("NOOK_HOME"), filepath.Join(dir, "nook")),
 		short:   shortDir(getenv),
 	}, nil
 }
@@ -73,6 +75,7 @@ func locateXDG(getenv func(string) string) (Paths, error) {
 		*d.to = filepath.Join(base, "guild")
 	}
 	p.Config = filepath.Join(p.Config, "config.toml")
+	p.Nook = cmp.Or(getenv("NOOK_HOME"), filepath.Join(cmp.Or(getenv("HOME"), getenv("USERPROFILE"), filepath.Dir(p.Data)), ".nook"))
 	p.Runtime = filepath.Join(p.short, shortName(p.Data))
 	return p, nil
 }

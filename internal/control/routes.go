@@ -74,6 +74,14 @@ var (
 	Rejected      = Stream[Dropped]{endpoint{"GET /v1/rejected", (*Server).getRejected}} // the newest last
 	SealJournal   = resource("POST /v1/seals", (*Server).postSeal)
 	Proof         = resource("GET /v1/proofs/{id}", (*Server).getProof)
+
+	NookStatus    = resource("GET /v1/nook?root", (*Server).getNook)
+	NookLog       = resource("GET /v1/nook/events?root&most", (*Server).getNookLog) // the newest last
+	NookEvent     = resource("GET /v1/nook/events/{id}?root", (*Server).getNookEvent)
+	NookExports   = resource("GET /v1/nook/exports?root", (*Server).getNookExports)
+	ReportEvents  = action("POST /v1/nook/events?root", maxReport, (*Server).postNookEvents)
+	EvolveSprite  = action("POST /v1/nook/evolve?root", maxWords, (*Server).postEvolve)
+	ImportHistory = action("POST /v1/nook/history?root", maxHistory, (*Server).postNookHistory)
 )
 
 // endpoints lists the endpoints of the server; without a running node, only those that read its directory.
@@ -85,6 +93,7 @@ func (s *Server) endpoints() []endpoint {
 		Trust.endpoint, Standings.endpoint, Policy.endpoint, Reviews.endpoint, ReviewCards.endpoint, Backups.endpoint,
 		Customers.endpoint, Judgements.endpoint, OneRequest.endpoint, RequestReplay.endpoint, RequestSession.endpoint,
 		Entries.endpoint, OneEntry.endpoint, ReleaseGuards.endpoint, Rejected.endpoint, SealJournal.endpoint, Proof.endpoint,
+		NookStatus.endpoint, NookLog.endpoint, NookEvent.endpoint, NookExports.endpoint,
 	}
 	if s.c.Jobs == nil {
 		return all
@@ -96,5 +105,6 @@ func (s *Server) endpoints() []endpoint {
 		ChangeTrust.endpoint, RollBack.endpoint, ExportTrust.endpoint, ImportTrust.endpoint, ChangeReview.endpoint,
 		MakeBackup.endpoint, RestoreBackup.endpoint,
 		Services.endpoint, OneService.endpoint, PauseService.endpoint, DrainService.endpoint, ResumeService.endpoint, ObjectTo.endpoint,
+		ReportEvents.endpoint, EvolveSprite.endpoint, ImportHistory.endpoint,
 	)
 }

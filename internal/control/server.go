@@ -20,6 +20,7 @@ import (
 	"guild/internal/journal"
 	"guild/internal/market/registry"
 	"guild/internal/policy"
+	"guild/internal/step/activity"
 	"guild/internal/step/audit"
 	"guild/internal/step/backup"
 	"guild/internal/step/jobs"
@@ -95,6 +96,9 @@ type Parts struct {
 	Backup     *backup.Step
 	Backups    *backup.Fold
 	Audit      *audit.Step
+	Activity   *activity.Step
+	Activities *activity.Fold
+	OwnRoot    string // the root identity of the node's own agents
 }
 
 // Server answers on the control socket.

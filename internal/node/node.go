@@ -62,6 +62,7 @@ type Config struct {
 
 	Name          string          // for people and for claims; the prefix of the npub if empty
 	JournalDir    string          // Dir/journal if empty
+	NookDir       string          // where local programs and hooks report activity (~/.nook); none if empty
 	HighWater     string          // a file elsewhere that also stores how far the journal got, to detect lost entries; none if empty
 	NoSync        bool            // no fsync after each fact
 	Relays        []string        // relays to use

@@ -39,7 +39,7 @@ func (n *Node) activityPart() part {
 			step = activity.New(activity.Config{Journal: n.journal, Now: n.c.Now, Owner: n.name()}, f)
 			return nil
 		},
-		show: func(s *control.Parts) { s.Activity, s.OwnRoot = step, own },
+		show: func(s *control.Parts) { s.Activity, s.Activities, s.OwnRoot = step, f, own },
 	}
 }
 

@@ -50,5 +50,6 @@ func (n *Node) newParts() ([]part, error) {
 		n.reviewPart(),
 		n.backupPart(),
 		n.auditPart(),
+		n.activityPart(),
 	}, nil
 }

@@ -117,7 +117,7 @@ func (s *Step) observe(root string, events []nook.Event) {
 		if !known {
 			pulse = s.fold.pulse(root, e.AgentID)
 		}
-		pulse.Observe(e)
+		pulse.Observe(&e)
 		s.pulses[who] = pulse
 	}
 }

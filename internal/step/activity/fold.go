@@ -28,6 +28,9 @@ type state struct {
 	changed  map[string]bool // accounts that differ from Accounts
 }
 
+// ours begins the ids of the events of our own jobs. No id of a report can begin so: they are ASCII.
+const ours = "§"
+
 // request is a request to us that may still be judged.
 type request struct {
 	Service string `json:"service"`
@@ -142,7 +145,7 @@ func HashOf(e fact.Entry) guild.Hash {
 // agents; of work for others only the customer's verdict counts.
 func (s *state) recorded(at int64, one fact.Fact) (root string, r nook.Recorded, ok bool) {
 	event := func(typ, agent, unit string) nook.Event {
-		return nook.Event{ID: typ + " " + unit, Type: typ, AgentID: agent, WorkUnitID: unit, Timestamp: at}
+		return nook.Event{ID: ours + typ + " " + unit, Type: typ, AgentID: agent, WorkUnitID: unit, Timestamp: at}
 	}
 	root, r.Arrived = s.own, at
 	switch one := one.(type) {
@@ -164,12 +167,12 @@ func (s *state) recorded(at int64, one fact.Fact) (root string, r nook.Recorded,
 		}
 		if one.Delivery.IsZero() {
 			s.Requests.Delete(one.Request)
-			r.Event = nook.Event{ID: "ended " + one.Request.Hex(), Type: nook.TypeFailed, AgentID: asked.Service, Error: guild.Cut(one.Reason, 200), Timestamp: at}
+			r.Event = nook.Event{ID: ours + "ended " + one.Request.Hex(), Type: nook.TypeFailed, AgentID: asked.Service, Error: guild.Cut(one.Reason, 200), Timestamp: at}
 			break
 		}
 		asked.Tokens = one.Tokens
 		s.Requests.Set(one.Request, asked)
-		r.Event = nook.Event{ID: "ended " + one.Request.Hex(), Type: nook.TypeIdle, AgentID: asked.Service, Timestamp: at}
+		r.Event = nook.Event{ID: ours + "ended " + one.Request.Hex(), Type: nook.TypeIdle, AgentID: asked.Service, Timestamp: at}
 	case fact.RequestJudged:
 		asked, known := s.Requests.Get(one.Request)
 		if !known {
