@@ -204,8 +204,11 @@ func InstallClaudeCode(path string, c Config) (bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(bytes.TrimSpace(b)) == 0 {
+		switch {
+		case len(b) == 0:
 			b = []byte("{}\n")
+		case len(bytes.TrimSpace(b)) == 0:
+			b = append([]byte("{}"), b...)
 		}
 		for _, name := range claudeEvents {
 			if b, err = addTo(b, hook, "hooks", name); err != nil {

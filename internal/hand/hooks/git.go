@@ -16,10 +16,6 @@ import (
 	"time"
 )
 
-// BugFix is the rule by which a commit is a bug fix, an extended regular expression for a line of its message in any case: a
-// line begins as a conventional commit of type fix, bugfix or hotfix, or says that it fixes an issue by its number.
-const BugFix = `^(fix|bugfix|hotfix)(\([^)]*\))?!?:|(^|[^a-z])fix(es|ed)?:? +([a-z0-9._/-]*#|gh-)[0-9]`
-
 // marker is in each file and setting that this package writes for a tool.
 const marker = "# nook hook"
 
@@ -29,15 +25,42 @@ const kept = ".before-nook"
 // The hooks of git. post-commit sees each commit. reference-transaction sees each tag that "git tag" makes; a tag whose name
 // has a version is a release.
 var gitHooks = []struct{ name, script string }{
-	{"post-commit", `report() {
-	id=$(git rev-parse --verify --quiet HEAD) && room || return
+	// Each program that a hook starts takes as long as a quarter of a commit, so git is called once, and the shell looks for
+	// a bug fix: the message begins as a conventional commit of type fix, bugfix or hotfix, or has the word fix, fixes or
+	// fixed before an issue (#1, owner/repo#1, GH-1), in any case.
+	{"post-commit", `bugfix() {
+	case $1 in
+	*:*)
+		type=${1%%:*}
+		type=${type%!}
+		case ${type%%\(*} in [Ff][Ii][Xx] | [Bb][Uu][Gg][Ff][Ii][Xx] | [Hh][Oo][Tt][Ff][Ii][Xx]) return 0 ;; esac
+		;;
+	esac
+	before=
+	for word; do
+		case $before in
+		[Ff][Ii][Xx] | [Ff][Ii][Xx][Ee][Ss] | [Ff][Ii][Xx][Ee][Dd])
+			case $word in '#'[0-9]* | */*'#'[0-9]* | [Gg][Hh]-[0-9]*) return 0 ;; esac
+			;;
+		esac
+		before=${word#\(}
+		before=${before%:}
+	done
+	return 1
+}
+report() {
+	set -f
+	set -- $(git rev-list --max-count=1 --format=%B HEAD)
+	set +f
+	[ "$1" = commit ] && room || return
+	id=$2
+	shift 2
 	put "git-commit-$id" git.commit
-	[ -z "$(git rev-list --no-walk -i -E --grep=BUGFIX "$id")" ] || put "git-bugfix-$id" git.bugfix
+	if bugfix "$@"; then put "git-bugfix-$id" git.bugfix; fi
 }
 `},
 	// A tag that comes with a fetch or a clone is no release of this agent, so the command that makes the tag is looked at.
 	{"reference-transaction", `report() {
-	[ "$state" = committed ] || return
 	while read -r old new ref; do
 		case $old in *[!0]*) continue ;; esac
 		case $new in *[!0]*) ;; *) continue ;; esac
@@ -57,12 +80,13 @@ var gitHooks = []struct{ name, script string }{
 const common = `agent=AGENT
 spool=${NOOK_HOME:-HOME}/spool
 room() {
-	[ -d "$spool" ] || (umask 077 && mkdir -p "$spool") || return
+	umask 077
+	[ -d "$spool" ] || mkdir -p "$spool" || return
 	set -- "$spool"/*.json
 	[ $# -lt MAXFILES ]
 }
 put() {
-	(umask 077 && printf '{"agentId":%s,"id":"%s","trigger":"%s","type":"agent.completed"}' "$agent" "$1" "$2" >"$spool/.tmp-$$-$1") &&
+	printf '{"agentId":%s,"id":"%s","trigger":"%s","type":"agent.completed"}' "$agent" "$1" "$2" >"$spool/.tmp-$$-$1" &&
 		mv -f "$spool/.tmp-$$-$1" "$spool/$1.json"
 }
 `
@@ -79,15 +103,18 @@ func gitScript(c Config, name, script, before string) (string, error) {
 		home = strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, "`", "\\`").Replace(c.Home)
 	}
 	body := strings.NewReplacer("AGENT", quoted(string(agent)), "{NOOK_HOME:-HOME}/spool", "{NOOK_HOME:-\""+home+"\"}/spool",
-		"MAXFILES", fmt.Sprint(MaxFiles), "BUGFIX", quoted(BugFix)).Replace(common + script)
-	run := "state=$1\nreport >/dev/null 2>&1\nexit 0\n"
-	if before != "" {
+		"MAXFILES", fmt.Sprint(MaxFiles)).Replace(common + script)
+	isCommit := name == "post-commit" // which has no input
+	run := "report >/dev/null 2>&1\nexit 0\n"
+	switch {
+	case isCommit && before != "":
+		run = "status=0\nif [ -x \"$0" + kept + "\" ]; then\n\t" + before + "\n\tstatus=$?\nfi\nreport >/dev/null 2>&1\nexit $status\n"
+	case before != "":
 		run = "state=$1\nstatus=0\nin=$(cat; echo .)\nin=${in%.}\nif [ -x \"$0" + kept + "\" ]; then\n" +
 			"\tprintf %s \"$in\" | " + before + "\n\tstatus=$?\nfi\n" +
-			"printf %s \"$in\" | report >/dev/null 2>&1\nexit $status\n"
-	}
-	if before != "" && name == "post-commit" { // which has no input
-		run = "status=0\nif [ -x \"$0" + kept + "\" ]; then\n\t" + before + "\n\tstatus=$?\nfi\nreport >/dev/null 2>&1\nexit $status\n"
+			"if [ \"$state\" = committed ]; then printf %s \"$in\" | report >/dev/null 2>&1; fi\nexit $status\n"
+	case !isCommit:
+		body = "[ \"$1\" = committed ] || exit 0\n" + body
 	}
 	return "#!/bin/sh\n" + marker + ": reports commits and releases to Nook; \"nook hooks uninstall git\" removes it\n" + body + run, nil
 }

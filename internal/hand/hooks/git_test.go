@@ -112,6 +112,10 @@ func TestCommitsAreReported(t *testing.T) {
 		{"prefix: not a fix", "git.commit"},
 		{"feat: closes #12", "git.commit"},
 		{"fixture #12", "git.commit"},
+		{"BUGFIX: fixed: the reader", "git.bugfix git.commit"},
+		{"reader: fixes the stop, see #12", "git.commit"},
+		{"the issue #12 was fixed", "git.commit"},
+		{"* ? [a-z]", "git.commit"},
 		{"suffixes #12", "git.commit"},
 		{"a message with \"quotes\", $(touch y) and \\", "git.commit"},
 	} {
