@@ -10,14 +10,14 @@ import (
 
 // Spent is the processor time of this process while f ran, that of its other goroutines included: a test that uses it
 // does not run beside others of its package.
-func Spent(t *testing.T, f func()) time.Duration {
+func Spent(t testing.TB, f func()) time.Duration {
 	t.Helper()
 	before := spent(t)
 	f()
 	return spent(t) - before
 }
 
-func spent(t *testing.T) time.Duration {
+func spent(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

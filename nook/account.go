@@ -1,0 +1,407 @@
+package nook
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"guild/digest"
+)
+
+// Level says how an event was verified. Only guild's own jobs are more than reported.
+type Level uint8
+
+// The levels of verification.
+const (
+	Reported     Level = iota // somebody says so
+	Judged                    // guild has judged the work
+	ReceiptBound              // the work has a receipt
+)
+
+var levelNames = [...]string{"reported", "judged", "receipt-bound"}
+
+// String returns reported, judged or receipt-bound.
+func (l Level) String() string { return levelNames[min(int(l), len(levelNames)-1)] }
+
+// MarshalText writes the form of String.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText reads the form of String.
+func (l *Level) UnmarshalText(b []byte) error {
+	i := slices.Index(levelNames[:], string(b))
+	if i < 0 {
+		return fmt.Errorf("unknown verification level %.40q", b)
+	}
+	*l = Level(i)
+	return nil
+}
+
+// Recorded is an event in the journal of its root identity.
+type Recorded struct {
+	Event   Event         // as Received returned it
+	Arrived int64         // Unix ms
+	Level   Level         // how it was verified
+	Bounty  bool          // a paid, accepted job as provider
+	Entry   digest.SHA256 // the hash of the journal's entry, from which chests are drawn
+}
+
+// Status says what Add did with an event.
+type Status uint8
+
+// What Add does with an event.
+const (
+	Accepted  Status = iota
+	Duplicate        // the account has an event with this id that can still change
+	Outside          // older than 24 h at arrival, or before a sealed time, or in the future: it counts for nothing
+	Transient        // a heartbeat, which is not recorded
+)
+
+// Account is the state of one root identity: a fold of its recorded events. It is not safe for concurrent use; reading may complete
+// a computation that Add has put off.
+//
+// An event is accepted if it is not older than 24 h at the latest arrival that the account has seen. So everything before that
+// horizon is sealed: no event can be inserted there. Accepted events are kept in the order (timestamp, id), and what they earn
+// is computed in this order. Those before the horizon are firm: of them only sums are kept, and for another 24 h what the number
+// of distinct work units needs. An event that arrives out of order makes the account compute again from the horizon on. This
+// happens when somebody reads, or when many such events have come. So Add takes the same time whatever the length of the
+// history, and the result does not depend on the order in which events arrive within 24 hours.
+type Account struct {
+	root  string
+	clock int64 // the latest arrival
+
+	entries []entry          // entries[dead:] are of the last 48 hours
+	dead    int              // entries[:dead] are zero
+	firm    int              // entries[dead:firm] are before the horizon
+	left    int              // entries[left:] are in the 24 hours up to the last computed one
+	known   map[string]int64 // the ids of entries[firm:], with their timestamps
+	reused  bool             // whether a firm entry may still be in known, replaced by one with the same id
+	units   map[string]*unit // the work units of entries
+	active  int              // how many of them are in the 24 hours up to the last computed entry
+	late    int              // how many entries at the end are not yet sorted and computed
+
+	base, tip cursor   // before entries[firm], and after the last entry
+	rewards   []reward // in order
+	sure      int      // rewards[:sure] follow from firm entries
+
+	agents map[string]*agent
+	last   *agent // of the last event, which is often that of the next
+
+	choices  []Choice
+	heritage *Heritage
+	imported *Account // nil if no history was imported
+
+	sealed func(*entry, *cursor) // if not nil, called with each entry that becomes firm and the cursor before it
+}
+
+// entry is what an account keeps of an event.
+type entry struct {
+	at     int64
+	id     string
+	agent  *agent
+	unit   *unit // nil if it names none
+	tokens int64
+	earned Sparks
+	active int32 // distinct work units
+	kind   kind
+	level  Level
+	hash   digest.SHA256
+}
+
+// unit is a work unit that events of the last 48 hours name.
+type unit struct {
+	name         string
+	kept, active int32 // how many entries name it: of all, and of those of the last 24 hours
+}
+
+// kind says what an event counts for.
+type kind uint16
+
+const (
+	isCompleted kind = 1 << iota // counts tokens
+	earns
+	isWork // makes a streak's day
+	isBounty
+	isCommit
+	isFix
+	isPR
+	isRelease
+	isFailed
+)
+
+// kindOf returns what an event counts for.
+func kindOf(r *Recorded) kind {
+	e := &r.Event
+	fails := e.Success != nil && !*e.Success
+	var k kind
+	switch {
+	case e.Type == TypeFailed:
+		return isFailed
+	case e.Type != TypeCompleted:
+	case e.Trigger == "":
+		k |= isCompleted
+		if fails {
+			return k | isFailed
+		}
+		k |= earns
+		if e.WorkUnitID != "" {
+			k |= isWork
+		}
+		if r.Bounty {
+			k |= isBounty
+		}
+	case !fails:
+		k |= triggers[e.Trigger]
+	}
+	return k
+}
+
+var triggers = map[string]kind{TriggerCommit: isCommit, TriggerBugFix: isFix, TriggerPR: isPR, TriggerRelease: isRelease}
+
+// New returns the account of a root identity, which may be any string.
+func New(root string) *Account {
+	return &Account{root: root, known: map[string]int64{}, units: map[string]*unit{}, agents: map[string]*agent{}}
+}
+
+// Root returns the root identity.
+func (a *Account) Root() string { return a.root }
+
+// Add adds a recorded event. Adding the event again changes nothing.
+func (a *Account) Add(r Recorded) Status {
+	e := &r.Event
+	if e.Type == TypeHeartbeat {
+		return Transient
+	}
+	a.clock = max(a.clock, r.Arrived)
+	if a.late == 0 {
+		a.seal()
+	}
+	horizon := a.clock - day
+	if e.Timestamp < horizon || e.Timestamp > r.Arrived+maxAhead {
+		return Outside
+	}
+	if at, ok := a.known[e.ID]; ok {
+		if at >= horizon {
+			return Duplicate
+		}
+		a.reused = true
+	}
+	a.known[e.ID] = e.Timestamp
+	a.insert(&r)
+	return Accepted
+}
+
+// insert inserts an accepted event.
+func (a *Account) insert(r *Recorded) {
+	e := &r.Event
+	in := entry{at: e.Timestamp, id: e.ID, agent: a.agent(e.AgentID), tokens: e.Tokens, kind: kindOf(r), level: r.Level, hash: r.Entry}
+	in.agent.observe(e, in.kind)
+	if e.WorkUnitID != "" && e.Trigger == "" {
+		in.unit = a.unit(e.WorkUnitID)
+		in.unit.kept++
+	}
+	n := len(a.entries)
+	inOrder := a.late == 0 && (n == a.dead || inTime(&a.entries[n-1], &in) < 0)
+	a.entries = append(a.entries, in)
+	if inOrder {
+		a.compute(n)
+		return
+	}
+	a.late++
+	if a.late > 1024+n/4 {
+		a.settle()
+	}
+}
+
+func inTime(x, y *entry) int {
+	if x.at != y.at {
+		return cmp.Compare(x.at, y.at)
+	}
+	return strings.Compare(x.id, y.id)
+}
+
+func (a *Account) unit(name string) *unit {
+	u := a.units[name]
+	if u == nil {
+		u = &unit{name: name}
+		a.units[name] = u
+	}
+	return u
+}
+
+// compute computes entry i. All entries before it are computed.
+func (a *Account) compute(i int) {
+	a.count(i)
+	e := &a.entries[i]
+	a.tip.enter(e.at)
+	e.active = int32(a.active)
+	var earned Sparks
+	if e.kind&earns != 0 {
+		earned = Compute(e.tokens, a.active, a.tip.HourSum, a.tip.DaySum).Earned
+	}
+	if earned != e.earned {
+		e.agent.earn(e.at, e.level, earned-e.earned)
+		e.earned = earned
+	}
+	for m := a.tip.add(e); m != 0; m &= m - 1 {
+		a.rewards = append(a.rewards, reward{what: lowest(m), at: e.at, event: e.id, hash: e.hash})
+	}
+}
+
+// count moves the 24 hours of the distinct work units so that they end with entry i.
+func (a *Account) count(i int) {
+	e := &a.entries[i]
+	if u := e.unit; u != nil {
+		if u.active == 0 {
+			a.active++
+		}
+		u.active++
+	}
+	for a.entries[a.left].at <= e.at-day {
+		a.leave()
+	}
+}
+
+// leave takes entries[left] out of the 24 hours of the distinct work units.
+func (a *Account) leave() {
+	if u := a.entries[a.left].unit; u != nil {
+		u.active--
+		if u.active == 0 {
+			a.active--
+		}
+	}
+	a.left++
+}
+
+// settle sorts and computes the events that came out of order.
+func (a *Account) settle() {
+	if a.late == 0 {
+		a.seal()
+		return
+	}
+	a.late = 0
+	slices.SortFunc(a.entries[a.firm:], func(x, y entry) int { return inTime(&x, &y) })
+	a.recompute()
+	a.seal()
+}
+
+// recompute computes everything that is not firm.
+func (a *Account) recompute() {
+	for _, u := range a.units {
+		u.active = 0
+	}
+	a.tip, a.rewards, a.left, a.active = a.base, a.rewards[:a.sure], a.dead, 0
+	for i := a.dead; i < len(a.entries); i++ {
+		if i < a.firm {
+			a.count(i)
+		} else {
+			a.compute(i)
+		}
+	}
+}
+
+// seal makes the entries before the horizon firm, and drops those from before the last 48 hours.
+func (a *Account) seal() {
+	horizon := a.clock - day
+	for a.firm < len(a.entries) && a.entries[a.firm].at < horizon {
+		e := &a.entries[a.firm]
+		a.base.enter(e.at)
+		if a.sealed != nil {
+			a.sealed(e, &a.base)
+		}
+		for m := a.base.add(e); m != 0; m &= m - 1 {
+			a.sure++
+		}
+		if !a.reused || a.known[e.id] == e.at {
+			delete(a.known, e.id)
+		}
+		a.firm++
+	}
+	a.reused = false
+	for a.dead < a.firm && a.entries[a.dead].at <= horizon-day {
+		if a.dead == a.left {
+			a.leave()
+		}
+		if u := a.entries[a.dead].unit; u != nil {
+			if u.kept--; u.kept == 0 {
+				delete(a.units, u.name)
+			}
+		}
+		a.entries[a.dead] = entry{}
+		a.dead++
+	}
+	if a.dead > 64+len(a.entries)/4 {
+		a.entries = slices.Delete(a.entries, 0, a.dead)
+		a.firm, a.left, a.dead = a.firm-a.dead, a.left-a.dead, 0
+	}
+}
+
+// Trace says what became of one event, for `nook explain`.
+type Trace struct {
+	ID        string `json:"id"`
+	AgentID   string `json:"agentId"`
+	Timestamp int64  `json:"timestamp"`
+	Level     Level  `json:"level"`
+	Zero      string `json:"zero,omitempty"` // why it cannot earn; then Steps is zero
+	Steps
+}
+
+// Traces returns the trace of each event of a history, which is in the order of the journal. They come in the order in which they
+// become final, and the rest at the end.
+func Traces(root string, history iter.Seq[Recorded]) iter.Seq[Trace] {
+	return func(yield func(Trace) bool) {
+		stopped := false
+		emit := func(t Trace) {
+			if !stopped {
+				stopped = !yield(t)
+			}
+		}
+		a := New(root)
+		a.sealed = func(e *entry, before *cursor) { emit(e.trace(before)) }
+		for r := range history {
+			switch a.Add(r) {
+			case Duplicate:
+				emit(unearned(&r, "duplicate: the id was recorded before"))
+			case Outside:
+				emit(unearned(&r, "older than 24 h when it arrived"))
+			case Accepted, Transient:
+			}
+			if stopped {
+				return
+			}
+		}
+		a.settle()
+		for i := a.firm; i < len(a.entries); i++ {
+			e := &a.entries[i]
+			a.base.enter(e.at)
+			emit(e.trace(&a.base))
+			a.base.add(e)
+		}
+	}
+}
+
+func unearned(r *Recorded, why string) Trace {
+	return Trace{ID: r.Event.ID, AgentID: r.Event.AgentID, Timestamp: r.Event.Timestamp, Level: r.Level, Zero: why}
+}
+
+// trace returns the trace of a computed entry. before is the cursor before it, in its hour and day.
+func (e *entry) trace(before *cursor) Trace {
+	t := Trace{ID: e.id, AgentID: e.agent.id, Timestamp: e.at, Level: e.level}
+	switch {
+	case e.kind&earns != 0:
+		t.Steps = Compute(e.tokens, int(e.active), before.HourSum, before.DaySum)
+		if t.Raw == 0 && e.tokens == 0 {
+			t.Zero = "no tokens"
+		} else if t.Raw == 0 {
+			t.Zero = "no work unit in the last 24 h"
+		}
+	case e.kind&isFailed != 0:
+		t.Zero = "failed"
+	case e.kind != 0:
+		t.Zero = "a trigger is not work"
+	default:
+		t.Zero = "only completed work earns"
+	}
+	return t
+}

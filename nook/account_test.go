@@ -1,0 +1,255 @@
+package nook_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"guild/nook"
+)
+
+// start is a midnight UTC, in Unix ms.
+const start = 1_764_201_600_000
+
+// work returns a completed event that arrives at once.
+func work(id string, at int64, unit string, tokens int64) nook.Recorded {
+	e := nook.Event{ID: id, Type: nook.TypeCompleted, AgentID: "a", WorkUnitID: unit, Tokens: tokens, Timestamp: at}
+	return nook.Recorded{Event: e, Arrived: at}
+}
+
+// hook returns an event of a hook that arrives at once.
+func hook(at int64, trigger string) nook.Recorded {
+	e := nook.Event{ID: fmt.Sprint(trigger, at), Type: nook.TypeCompleted, AgentID: "git", Trigger: trigger, Timestamp: at}
+	return nook.Recorded{Event: e, Arrived: at}
+}
+
+func fold(history ...nook.Recorded) *nook.Account {
+	a := nook.New("root")
+	for _, r := range history {
+		a.Add(r)
+	}
+	return a
+}
+
+func lifetime(a *nook.Account) nook.Sparks { return a.Sparks().Total() }
+
+func snapshot(t rapid.TB, a *nook.Account) string {
+	t.Helper()
+	b, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// somewhat returns any recorded event of some days.
+func somewhat(t *rapid.T, i int) nook.Recorded {
+	e := nook.Event{ID: fmt.Sprint(i), Timestamp: start + rapid.Int64Range(0, 3*oracleDay).Draw(t, "at"),
+		AgentID: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "agent"), Type: nook.TypeCompleted}
+	switch rapid.IntRange(0, 9).Draw(t, "type") {
+	case 0:
+		e.Type = nook.TypeFailed
+	case 1:
+		e.Type, e.WorkUnitID = nook.TypeStarted, rapid.SampledFrom([]string{"u", "v", "w"}).Draw(t, "unit")
+	case 2:
+		e.Trigger = rapid.SampledFrom([]string{nook.TriggerCommit, nook.TriggerBugFix, nook.TriggerPR}).Draw(t, "trigger")
+	case 3:
+		e.Type, e.State = nook.TypeState, "sleeping"
+	default:
+		e.WorkUnitID = fmt.Sprint(rapid.IntRange(0, 20).Draw(t, "unit"))
+		e.Tokens = rapid.Int64Range(0, 100_000_000).Draw(t, "tokens")
+	}
+	return nook.Recorded{Event: e, Level: nook.Level(rapid.IntRange(0, 2).Draw(t, "level")), Bounty: rapid.Bool().Draw(t, "bounty")}
+}
+
+// arrive returns the events in the order in which they arrive, each within 24 hours.
+func arrive(t *rapid.T, events []nook.Recorded) []nook.Recorded {
+	all := slices.Clone(events)
+	for i := range all {
+		all[i].Arrived = all[i].Event.Timestamp + rapid.Int64Range(0, oracleDay).Draw(t, "delay")
+	}
+	slices.SortStableFunc(all, func(x, y nook.Recorded) int { return int(x.Arrived - y.Arrived) })
+	end := work("end", start+5*oracleDay, "end", 1)
+	return append(all, end)
+}
+
+func TestOrderOfArrivalDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var events []nook.Recorded
+		for i := range rapid.IntRange(0, 80).Draw(t, "events") {
+			events = append(events, somewhat(t, i))
+		}
+		one, other := nook.New("root"), nook.New("root")
+		for _, r := range arrive(t, events) {
+			if got := one.Add(r); got != nook.Accepted {
+				t.Fatalf("%+v: %v", r, got)
+			}
+		}
+		for _, r := range arrive(t, events) {
+			other.Add(r)
+			if rapid.IntRange(0, 5).Draw(t, "read") == 0 {
+				other.Add(r) // twice
+				other.Streak(r.Arrived)
+			}
+		}
+		if a, b := snapshot(t, one), snapshot(t, other); a != b {
+			t.Fatalf("the order of arrival matters:\n%s\n%s", a, b)
+		}
+	})
+}
+
+func TestMoreEventsNeverEarnLess(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := nook.New("root")
+		before := nook.Sparks(0)
+		for i := range rapid.IntRange(0, 40).Draw(t, "events") {
+			r := somewhat(t, i)
+			r.Event.Timestamp = start + r.Event.Timestamp%oracleDay
+			r.Arrived = start + oracleDay
+			a.Add(r)
+			if after := lifetime(a); after < before {
+				t.Fatalf("%+v: %s, before it %s", r, after, before)
+			}
+			before = lifetime(a)
+		}
+	})
+}
+
+func TestSnapshotContinues(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var events []nook.Recorded
+		for i := range rapid.IntRange(1, 60).Draw(t, "events") {
+			events = append(events, somewhat(t, i))
+		}
+		one := nook.New("root")
+		other := one
+		for _, r := range arrive(t, events) {
+			one.Add(r)
+			if other.Add(r); rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
+				next := new(nook.Account)
+				if err := json.Unmarshal([]byte(snapshot(t, other)), next); err != nil {
+					t.Fatal(err)
+				}
+				if a, b := snapshot(t, other), snapshot(t, next); a != b {
+					t.Fatalf("decoded otherwise:\n%s\n%s", a, b)
+				}
+				other = next
+			}
+		}
+		if a, b := snapshot(t, one), snapshot(t, other); a != b {
+			t.Fatalf("a restart changes the result:\n%s\n%s", a, b)
+		}
+	})
+}
+
+// farm folds a history and returns what it earned.
+func farm(t *testing.T, what string, history []nook.Recorded, most nook.Sparks) {
+	t.Helper()
+	got := lifetime(fold(history...))
+	t.Logf("%s: %d events earn %s sparks, at most %s", what, len(history), got, most)
+	if got > most {
+		t.Errorf("%s: %s sparks, more than %s", what, got, most)
+	}
+}
+
+func TestFarmingGainsNothingBeyondCaps(t *testing.T) {
+	var crowd, replay, tiny, huge, made, back, forth []nook.Recorded
+	for i := range 10_000 {
+		at := start + int64(i)*8640 // one day
+		r := work(fmt.Sprint(i), at, fmt.Sprint(i%50), 5_000_000)
+		r.Event.AgentID = fmt.Sprint("agent ", i)
+		crowd = append(crowd, r)
+		replay = append(replay, work("same", start+oracleHour, "u", 5_000_000))
+		tiny = append(tiny, work(fmt.Sprint(i), at, "u", 1))
+		huge = append(huge, work(fmt.Sprint(i), at, fmt.Sprint(i), nook.MaxTokens))
+		made = append(made, work(fmt.Sprint(i), start+int64(i), fmt.Sprint(i), nook.MaxTokens)) // in ten seconds
+	}
+	for d := range int64(30) {
+		for h := range int64(24) {
+			// Backdated into each of the last 30 days, all of it sent now; and with the clock set back to that day.
+			at := start + (30-d)*oracleDay - (h+1)*oracleHour
+			r := work(fmt.Sprint("b", d, h), at, fmt.Sprint(h), nook.MaxTokens)
+			set := r
+			r.Arrived = start + 30*oracleDay
+			back = append(back, r)
+			forth = append(forth, set)
+		}
+	}
+	farm(t, "10,000 agents of one root in a day", crowd, nook.DailyCap)
+	farm(t, "one event replayed", replay, lifetime(fold(replay[0])))
+	farm(t, "tiny repeated work in a day", tiny, nook.DailyCap)
+	farm(t, "huge token counts in a day", huge, nook.DailyCap)
+	farm(t, "self-made completions in ten seconds", made, nook.HourlyCap)
+	farm(t, "backdated into 30 days", back, nook.DailyCap)
+	farm(t, "clock moved back day by day", forth, 2*nook.DailyCap)
+
+	there := slices.Clone(forth)
+	slices.Reverse(there)
+	farm(t, "clock moved forward 30 days, and back again", append(there, forth...), 30*nook.DailyCap)
+	once := lifetime(fold(there...))
+	for i := range forth {
+		forth[i].Event.ID += " again"
+	}
+	if again := lifetime(fold(append(there, forth...)...)); again != once {
+		t.Errorf("the way back earns %s more", again-once)
+	}
+}
+
+func TestFailedWorkEarnsNothing(t *testing.T) {
+	r := work("1", start, "u", 1_000_000)
+	r.Event.Success = no()
+	failed := nook.Recorded{Event: nook.Event{ID: "2", Type: nook.TypeFailed, AgentID: "a", Timestamp: start}, Arrived: start}
+	a := fold(r, failed, hook(start, nook.TriggerCommit))
+	if got := lifetime(a); got != 0 {
+		t.Error(got)
+	}
+	if agents := a.Agents(start); agents[0].Failed != 2 || agents[0].Completed != 1 || agents[0].Tokens != 1_000_000 {
+		t.Errorf("%+v", agents)
+	}
+}
+
+func TestAddSaysWhatItDid(t *testing.T) {
+	a := nook.New("root")
+	now := work("now", start+oracleDay, "u", 1)
+	old := work("old", start-1, "u", 1)
+	old.Arrived = start
+	soon := work("soon", now.Arrived+60_001, "u", 1)
+	soon.Arrived = now.Arrived
+	beat := nook.Recorded{Event: nook.Event{Type: nook.TypeHeartbeat, AgentID: "a", Timestamp: start}, Arrived: start}
+	edge := work("edge", start, "u", 1)
+	for i, c := range []struct {
+		r    nook.Recorded
+		want nook.Status
+	}{
+		{now, nook.Accepted}, {now, nook.Duplicate}, {old, nook.Outside}, {soon, nook.Outside}, {beat, nook.Transient}, {edge, nook.Accepted},
+	} {
+		if got := a.Add(c.r); got != c.want {
+			t.Errorf("%d: %v, want %v", i, got, c.want)
+		}
+	}
+}
+
+func TestProjectionsSplitByAgentAndLevel(t *testing.T) {
+	a := nook.New("root")
+	for i, level := range []nook.Level{nook.Reported, nook.Judged, nook.ReceiptBound} {
+		r := work(fmt.Sprint(i), start+int64(i)*3*oracleDay, "u", 1000)
+		r.Event.AgentID, r.Level = fmt.Sprint("agent ", i%2), level
+		a.Add(r)
+	}
+	one := nook.Raw(1000, 1)
+	now := int64(start + 6*oracleDay + oracleHour)
+	want := nook.Projection{Lifetime: nook.Split{one, one, one}, Day: nook.Split{0, 0, one}, Week: nook.Split{one, one, one}}
+	if got := a.Totals(now); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := a.Totals(now + oracleDay).Week; got != (nook.Split{0, one, one}) {
+		t.Errorf("a day later %v", got)
+	}
+	agents := a.Agents(now)
+	if len(agents) != 2 || agents[0].Lifetime != (nook.Split{one, 0, one}) || agents[1].Day != (nook.Split{}) {
+		t.Errorf("%+v", agents)
+	}
+}

@@ -1,0 +1,278 @@
+package nook
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"guild/digest"
+)
+
+// snapshotVersion changes when an older program could misread a snapshot.
+const snapshotVersion = 1
+
+// snapshot is the state of an account. What follows from it, such as the sparks of an event that can still change, is
+// computed again.
+type snapshot struct {
+	Version  int           `json:"version"`
+	Root     string        `json:"root"`
+	Clock    int64         `json:"clock"`
+	Base     cursor        `json:"base"`
+	Agents   []agentState  `json:"agents"` // ordered by id
+	Units    []string      `json:"units"`  // of the window, ordered
+	Window   []byte        `json:"window"` // the entries of the last 48 hours, see appendWindow
+	Rewards  []rewardState `json:"rewards"`
+	Choices  []Choice      `json:"choices"`
+	Heritage *Heritage     `json:"heritage"`
+	Imported *snapshot     `json:"imported"`
+}
+
+type agentState struct {
+	ID     string      `json:"id"`
+	Counts Counts      `json:"counts"`
+	Sparks Split       `json:"sparks"`
+	Hours  []bucket    `json:"hours"`
+	State  SpriteState `json:"state"`
+	Since  int64       `json:"since"`
+	By     string      `json:"by"`
+	Alive  int64       `json:"alive"`
+}
+
+type rewardState struct {
+	What  int           `json:"what"`
+	At    int64         `json:"at"`
+	Event string        `json:"event"`
+	Entry digest.SHA256 `json:"entry"`
+}
+
+// MarshalJSON encodes the account as a snapshot. Two accounts with the same events have the same snapshot.
+func (a *Account) MarshalJSON() ([]byte, error) { return json.Marshal(a.snapshot()) }
+
+func (a *Account) snapshot() *snapshot {
+	a.settle()
+	s := &snapshot{Version: snapshotVersion, Root: a.root, Clock: a.clock, Base: a.base, Choices: a.choices, Heritage: a.heritage}
+	indexes := map[*agent]int{}
+	for _, g := range a.agents {
+		s.Agents = append(s.Agents, agentState{ID: g.id, Counts: g.counts, Sparks: g.sparks, Hours: g.lately(a.clock),
+			State: g.pulse.set, Since: g.pulse.since, By: g.pulse.id, Alive: g.pulse.alive})
+	}
+	slices.SortFunc(s.Agents, func(x, y agentState) int { return strings.Compare(x.ID, y.ID) })
+	for i := range s.Agents {
+		indexes[a.agents[s.Agents[i].ID]] = i
+	}
+	for name := range a.units {
+		s.Units = append(s.Units, name)
+	}
+	slices.Sort(s.Units)
+	s.Window = a.appendWindow(nil, indexes, s.Units)
+	for _, r := range a.rewards[:a.sure] {
+		s.Rewards = append(s.Rewards, rewardState{r.what, r.at, r.event, r.hash})
+	}
+	if a.imported != nil {
+		s.Imported = a.imported.snapshot()
+	}
+	return s
+}
+
+// lately returns the buckets that the projections can still need.
+func (g *agent) lately(clock int64) []bucket {
+	var some []bucket
+	for _, b := range g.hours {
+		if b.Hour > clock/hour-week && b.Sparks != (Split{}) {
+			some = append(some, b)
+		}
+	}
+	return some
+}
+
+// appendWindow appends the entries: first the number of firm ones with a work unit, and these with their time and unit; then the others
+// whole. Times are differences to the one before; numbers are varints.
+func (a *Account) appendWindow(b []byte, agents map[*agent]int, names []string) []byte {
+	units := make(map[*unit]uint64, len(names)) // 0 is no unit
+	for i, name := range names {
+		units[a.units[name]] = uint64(i) + 1
+	}
+	firm := uint64(0)
+	for i := a.dead; i < a.firm; i++ {
+		if a.entries[i].unit != nil {
+			firm++
+		}
+	}
+	b = binary.AppendUvarint(b, firm)
+	before := int64(0)
+	for i := a.dead; i < len(a.entries); i++ {
+		e := &a.entries[i]
+		if i < a.firm && e.unit == nil {
+			continue
+		}
+		b = binary.AppendVarint(b, e.at-before)
+		before = e.at
+		b = binary.AppendUvarint(b, units[e.unit])
+		if i < a.firm {
+			continue
+		}
+		b = binary.AppendUvarint(b, uint64(len(e.id)))
+		b = append(b, e.id...)
+		b = binary.AppendUvarint(b, uint64(agents[e.agent]))
+		b = binary.AppendUvarint(b, uint64(e.tokens))
+		b = binary.AppendUvarint(b, uint64(e.earned))
+		b = binary.AppendUvarint(b, uint64(e.kind))
+		b = append(b, byte(e.level))
+		b = append(b, e.hash[:]...)
+	}
+	return b
+}
+
+// UnmarshalJSON decodes a snapshot. It refuses one that no account has written.
+func (a *Account) UnmarshalJSON(b []byte) error {
+	var s snapshot
+	if err := strict(b, &s); err != nil {
+		return fmt.Errorf("snapshot of an account: %w", err)
+	}
+	restored, err := s.restore()
+	if err != nil {
+		return fmt.Errorf("snapshot of an account: %w", err)
+	}
+	*a = *restored
+	return nil
+}
+
+func (s *snapshot) restore() (*Account, error) {
+	if s.Version != snapshotVersion {
+		return nil, fmt.Errorf("version %d, this program reads %d", s.Version, snapshotVersion)
+	}
+	a := New(s.Root)
+	a.clock, a.base, a.choices, a.heritage, a.sure = s.Clock, s.Base, s.Choices, s.Heritage, len(s.Rewards)
+	if s.Clock < 0 || len(s.Choices) >= len(stages) || s.Heritage != nil && !s.Heritage.plausible() {
+		return nil, errors.New("a member is out of range")
+	}
+	var all []*agent
+	for i, in := range s.Agents {
+		if i > 0 && in.ID <= s.Agents[i-1].ID || !slices.IsSortedFunc(in.Hours, func(x, y bucket) int { return cmp.Compare(x.Hour, y.Hour) }) {
+			return nil, errors.New("agents are not in order")
+		}
+		g := &agent{id: in.ID, counts: in.Counts, sparks: in.Sparks, hours: in.Hours, pulse: Pulse{in.State, in.Since, in.By, in.Alive}}
+		a.agents[in.ID] = g
+		all = append(all, g)
+	}
+	for _, r := range s.Rewards {
+		if r.What < 0 || r.What > streak365 {
+			return nil, fmt.Errorf("unknown reward %d", r.What)
+		}
+		a.rewards = append(a.rewards, reward{r.What, r.At, r.Event, r.Entry})
+	}
+	if err := a.readWindow(s.Window, all, s.Units); err != nil {
+		return nil, err
+	}
+	if s.Imported != nil {
+		if s.Imported.Imported != nil {
+			return nil, errors.New("an imported history has none itself")
+		}
+		imported, err := s.Imported.restore()
+		if err != nil {
+			return nil, err
+		}
+		a.imported = imported
+	}
+	return a, nil
+}
+
+func (h *Heritage) plausible() bool {
+	return h.ChestTier >= 1 && h.ChestTier <= 3 && h.Chests >= 0 && h.Chests <= 5
+}
+
+var errWindow = errors.New("the window is damaged")
+
+// readWindow reads what appendWindow writes, and computes the entries that are not firm.
+func (a *Account) readWindow(b []byte, agents []*agent, units []string) error {
+	in := window{b: b}
+	firm := in.uvarint()
+	horizon := a.clock - day
+	var at int64
+	for i := uint64(0); len(in.b) > 0 && !in.bad; i++ {
+		e := entry{}
+		at += in.varint()
+		e.at = at
+		if u := in.uvarint(); u > uint64(len(units)) {
+			in.bad = true
+		} else if u > 0 {
+			e.unit = a.unit(units[u-1])
+			e.unit.kept++
+		}
+		if i < firm {
+			in.bad = in.bad || e.at >= horizon || e.at <= horizon-day || e.unit == nil
+			a.firm++
+		} else {
+			e.id = string(in.bytes(in.uvarint()))
+			if g := in.uvarint(); g < uint64(len(agents)) {
+				e.agent = agents[g]
+			}
+			e.tokens, e.earned, e.kind = int64(in.uvarint()), Sparks(in.uvarint()), kind(in.uvarint())
+			if l := in.bytes(1); len(l) == 1 {
+				e.level = Level(l[0])
+			}
+			copy(e.hash[:], in.bytes(uint64(len(e.hash))))
+			in.bad = in.bad || e.agent == nil || e.level > ReceiptBound || e.at < horizon || e.at > a.clock+maxAhead || e.tokens < 0
+			a.known[e.id] = e.at
+		}
+		if n := len(a.entries); n > 0 && !in.bad {
+			order := inTime(&a.entries[n-1], &e)
+			in.bad = order > 0 || order == 0 && i >= firm
+		}
+		a.entries = append(a.entries, e)
+	}
+	if in.bad || uint64(a.firm) != firm || len(a.units) != len(units) || len(a.known) != len(a.entries)-a.firm {
+		return errWindow
+	}
+	before := make([]Sparks, 0, len(a.known))
+	for _, e := range a.entries[a.firm:] {
+		before = append(before, e.earned)
+	}
+	a.recompute()
+	for i, e := range a.entries[a.firm:] {
+		if e.earned != before[i] {
+			return errWindow
+		}
+	}
+	return nil
+}
+
+// window reads the parts of a window. After an error bad is true.
+type window struct {
+	b   []byte
+	bad bool
+}
+
+func (w *window) bytes(n uint64) []byte {
+	if n > uint64(len(w.b)) {
+		w.bad, w.b = true, nil
+		return nil
+	}
+	b := w.b[:n]
+	w.b = w.b[n:]
+	return b
+}
+
+func (w *window) uvarint() uint64 {
+	v, n := binary.Uvarint(w.b)
+	if n <= 0 {
+		w.bad, w.b = true, nil
+		return 0
+	}
+	w.b = w.b[n:]
+	return v
+}
+
+func (w *window) varint() int64 {
+	v, n := binary.Varint(w.b)
+	if n <= 0 {
+		w.bad, w.b = true, nil
+		return 0
+	}
+	w.b = w.b[n:]
+	return v
+}
