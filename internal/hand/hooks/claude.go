@@ -107,6 +107,9 @@ func (l claudeLine) begins() bool {
 		!bytes.Contains(l.Message.Content, []byte(`"tool_result"`))
 }
 
+// ofTurn matches the lines that say something about a turn. The others may be most of a transcript.
+var ofTurn = regexp.MustCompile(`"(assistant|user|stop_hook_summary)"`)
+
 // claudeTurn sums the tokens of the last turn in a transcript, and returns the id of its last message. A message is on several
 // lines, one for each of its blocks, of which the last has its usage. The tokens of sub-agents are not counted, as they have
 // transcripts of their own.
@@ -115,7 +118,7 @@ func claudeTurn(path string) (tokens int64, last string, err error) {
 	ended := false // the next message is of another turn
 	err = lines(path, func(line []byte) {
 		var l claudeLine
-		if !bytes.Contains(line, []byte(`"type":"`)) || !decoded(line, &l) {
+		if !ofTurn.Match(line) || !decoded(line, &l) {
 			return
 		}
 		if l.begins() {

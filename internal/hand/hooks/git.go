@@ -80,6 +80,7 @@ report() {
 const common = `agent=AGENT
 spool=${NOOK_HOME:-HOME}/spool
 room() {
+	case $spool in /.nook/*) return 1 ;; esac # without a home
 	umask 077
 	[ -d "$spool" ] || mkdir -p "$spool" || return
 	set -- "$spool"/*.json

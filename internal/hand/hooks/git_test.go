@@ -254,6 +254,20 @@ func TestHooksPathIsRespected(t *testing.T) {
 	}
 }
 
+func TestWorktreesReport(t *testing.T) {
+	r := newRepository(t)
+	r.commit("begin")
+	other := filepath.Join(t.TempDir(), "other")
+	r.git("worktree", "add", "-q", other)
+	r.dir = other
+	r.install()
+	r.commit("in the worktree")
+	r.git("commit", "-q", "--amend", "--allow-empty", "-m", "fix: again")
+	if got := r.triggers(); got != "git.bugfix git.commit git.commit" {
+		t.Errorf("reported: %q", got)
+	}
+}
+
 func TestHookWrittenOverOursStays(t *testing.T) {
 	r := newRepository(t)
 	r.install()

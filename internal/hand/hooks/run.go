@@ -28,7 +28,7 @@ type Command struct {
 
 	Stdin  io.Reader
 	Stdout io.Writer // searched for tokens, unless it is a terminal, which the command then gets itself
-	Stderr io.Writer
+	Stderr io.Writer // streams can be nil
 	Now    func() time.Time
 }
 
@@ -47,7 +47,10 @@ func (c Command) Run(ctx context.Context, to Spool) (int, error) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
 	var found counter
-	if !isTerminal(c.Stdout) {
+	switch {
+	case c.Stdout == nil:
+		cmd.Stdout = &found
+	case !isTerminal(c.Stdout):
 		cmd.Stdout = io.MultiWriter(c.Stdout, &found)
 	}
 	signals := make(chan os.Signal, 16)
