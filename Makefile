@@ -87,6 +87,7 @@ bench: ## compare two runs with: go tool -modfile=tools/go.mod benchstat old.txt
 	$(BENCH)/judge
 	$(BENCH)/discovery
 	$(BENCH)/canon
+	$(BENCH)/hooks
 	$(BENCH)/marketsim
 	$(BENCH)/nutshell
 	go test -short -timeout $(BENCHLIMIT) -run '^$$' -bench . -benchtime $(BENCHTIME) -count $(COUNT) \

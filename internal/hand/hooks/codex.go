@@ -1,0 +1,295 @@
+package hooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/knadh/koanf/parsers/toml/v2"
+
+	"guild/nook"
+)
+
+// threadID is a thread's id that can be in the name of a file.
+var threadID = regexp.MustCompile(`^[0-9A-Za-z-]{1,64}$`)
+
+// Codex reads a notification of Codex, the last argument of its notify command. The end of a turn is agent.completed with the
+// turn's tokens, of the thread as work unit. Codex tells nothing else. home is CODEX_HOME, where Codex keeps its sessions.
+func Codex(payload []byte, agentID, home string, now time.Time) ([]nook.Event, error) {
+	var n struct {
+		Type   string `json:"type"`
+		Thread string `json:"thread-id"`
+		Turn   string `json:"turn-id"`
+	}
+	if !decoded(payload, &n) {
+		return nil, errors.New("the notification of Codex is not JSON")
+	}
+	if n.Type != "agent-turn-complete" {
+		return nil, nil
+	}
+	tokens, err := codexTurn(home, n.Thread, n.Turn)
+	success := true
+	e := nook.Event{Type: nook.TypeCompleted, AgentID: agentID, WorkUnitID: n.Thread, Tokens: tokens, Success: &success, Timestamp: now.UnixMilli()}
+	if n.Turn != "" {
+		e.ID = derived("codex", n.Thread, n.Turn)
+	}
+	return []nook.Event{e}, err
+}
+
+// codexTurn sums the tokens of a turn. Codex counts those of the whole thread, so the turn has what came since its begin. The
+// first versions of notify tell no thread, and their turns have no tokens.
+func codexTurn(home, thread, turn string) (int64, error) {
+	if !threadID.MatchString(thread) {
+		return 0, nil
+	}
+	files, err := filepath.Glob(filepath.Join(globLiteral(home), "sessions", "*", "*", "*", "rollout-*-"+thread+".jsonl"))
+	if err != nil || len(files) == 0 {
+		return 0, err
+	}
+	var before, total int64
+	found := false // the begin of this very turn
+	err = lines(files[len(files)-1], func(line []byte) {
+		if !bytes.Contains(line, []byte(`"event_msg"`)) {
+			return
+		}
+		var l struct {
+			Payload struct {
+				Type string `json:"type"`
+				Turn string `json:"turn_id"`
+				Info *struct {
+					Total *usage `json:"total_token_usage"`
+				} `json:"info"`
+			} `json:"payload"`
+		}
+		if !decoded(line, &l) {
+			return
+		}
+		switch p := l.Payload; p.Type {
+		case "task_started":
+			if found = found || turn != "" && p.Turn == turn; found && p.Turn == turn {
+				before = total
+			}
+		case "user_message": // of versions whose files have no task_started
+			if !found {
+				before = total
+			}
+		case "token_count":
+			if p.Info != nil && p.Info.Total != nil {
+				total = p.Info.Total.tokens()
+			}
+		}
+	})
+	return max(0, total-before), err
+}
+
+// globLiteral returns a path as a pattern that matches only itself.
+func globLiteral(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}
+
+// earlier begins the comment that keeps a notify that was there before ours, as a JSON string.
+const earlier = marker + " keeps: "
+
+// InstallCodex adds a notify command to the configuration of Codex, such as ~/.codex/config.toml, and reports whether it
+// changed the file. All else stays as it is, byte for byte. A notify that is there is kept in a comment, and ours runs its
+// command after it has reported.
+func InstallCodex(path string, c Config) (bool, error) {
+	return change(path, false, func(b []byte) ([]byte, error) {
+		b, err := withoutCodex(b)
+		if err != nil {
+			return nil, err
+		}
+		was, err := parseTOML(b)
+		if err != nil {
+			return nil, err
+		}
+		command := append(slices.Clone(c.Program), "hook", "codex", c.AgentID)
+		begin, end, found := topLevel(b, "notify")
+		kept := ""
+		if _, set := was["notify"]; set != found {
+			return nil, errors.New("notify is set in a form that cannot be changed safely: remove it first")
+		}
+		if found {
+			before, err := stringsOf(was["notify"])
+			if err != nil {
+				return nil, err
+			}
+			command = append(append(command, "--"), before...)
+			quoted, err := json.Marshal(string(b[begin:end]))
+			if err != nil {
+				return nil, err
+			}
+			kept = earlier + string(quoted) + "\n"
+		}
+		line, err := json.Marshal(command) // which TOML reads the same way
+		if err != nil {
+			return nil, err
+		}
+		text := kept + "notify = " + string(line) + " " + marker
+		if !found {
+			text += "\n"
+		}
+		edited := cut(b, begin, end, []byte(text))
+		return edited, onlyNotify(was, edited)
+	})
+}
+
+// UninstallCodex removes the notify command of InstallCodex, puts back the one that was there before, and reports whether there
+// was ours.
+func UninstallCodex(path string) (bool, error) { return change(path, true, withoutCodex) }
+
+// withoutCodex undoes InstallCodex. A notify that somebody else has put in the place of ours stays.
+func withoutCodex(b []byte) ([]byte, error) {
+	begin, end, found := topLevel(b, "notify")
+	if !found {
+		return b, nil
+	}
+	rest, isOurs := bytes.CutPrefix(b[end:], []byte(" "+marker))
+	if !isOurs {
+		return b, nil
+	}
+	end = len(b) - len(rest)
+	start := bytes.LastIndexByte(b[:max(0, begin-1)], '\n') + 1
+	start += len(b[start:begin]) - len(bytes.TrimLeft(b[start:begin], " \t"))
+	if text, isKept := bytes.CutPrefix(b[start:begin], []byte(earlier)); isKept {
+		var before string
+		if err := json.Unmarshal(text, &before); err != nil {
+			return nil, fmt.Errorf("the comment with the earlier notify: %w", err)
+		}
+		return cut(b, start, end, []byte(before)), nil
+	}
+	if bytes.HasPrefix(rest, []byte("\n")) {
+		end++
+	}
+	return cut(b, begin, end, nil), nil
+}
+
+func parseTOML(b []byte) (map[string]any, error) { return toml.Parser().Unmarshal(b) }
+
+// onlyNotify checks that edited TOML differs from what it was in notify alone.
+func onlyNotify(was map[string]any, edited []byte) error {
+	is, err := parseTOML(edited)
+	if err != nil {
+		return err
+	}
+	delete(was, "notify")
+	delete(is, "notify")
+	if len(was)+len(is) > 0 && !reflect.DeepEqual(was, is) {
+		return errors.New("the file cannot be changed safely")
+	}
+	return nil
+}
+
+func stringsOf(v any) ([]string, error) {
+	list, ok := v.([]any)
+	if !ok {
+		return nil, errors.New("notify is not an array")
+	}
+	var out []string
+	for _, each := range list {
+		s, ok := each.(string)
+		if !ok {
+			return nil, errors.New("notify is not an array of strings")
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// topLevel returns where a key of the top level of a TOML document is set, from its name to the end of its value. If it is not
+// set, begin and end are where it can be: at the beginning.
+func topLevel(b []byte, key string) (begin, end int, found bool) {
+	at := len(b) - len(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")))
+	first := at
+	for at < len(b) {
+		switch b[at] {
+		case ' ', '\t', '\r', '\n':
+			at++
+		case '#':
+			at = lineEnd(b, at)
+		case '[': // the first table
+			return first, first, false
+		default:
+			begin = at
+			name := len(b)
+			if i := bytes.IndexByte(b[at:], '='); i >= 0 {
+				name = at + i
+			}
+			end = valueEnd(b, min(name+1, len(b)))
+			if strings.Trim(string(bytes.TrimSpace(b[at:name])), `"'`) == key {
+				return begin, end, true
+			}
+			at = end
+		}
+	}
+	return first, first, false
+}
+
+func lineEnd(b []byte, at int) int {
+	if i := bytes.IndexByte(b[at:], '\n'); i >= 0 {
+		return at + i
+	}
+	return len(b)
+}
+
+// valueEnd returns the end of a TOML value: the end of its line, or the comment behind it, outside of strings and brackets.
+func valueEnd(b []byte, at int) int {
+	depth, end := 0, at
+	for at < len(b) {
+		switch c := b[at]; c {
+		case '"', '\'':
+			at = stringEnd(b, at)
+			end = at
+			continue
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth--
+		case '#':
+			if depth <= 0 {
+				return end
+			}
+			at = lineEnd(b, at)
+			continue
+		case '\n':
+			if depth <= 0 {
+				return end
+			}
+		}
+		at++
+		if c := b[at-1]; c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			end = at
+		}
+	}
+	return end
+}
+
+// stringEnd returns the end of the TOML string that begins at an offset.
+func stringEnd(b []byte, at int) int {
+	quote := b[at : at+1]
+	if triple := bytes.Repeat(quote, 3); bytes.HasPrefix(b[at:], triple) {
+		quote = triple
+	}
+	for at += len(quote); at < len(b); at++ {
+		if b[at] == '\\' && quote[0] == '"' {
+			at++
+			continue
+		}
+		if !bytes.HasPrefix(b[at:], quote) {
+			continue
+		}
+		at += len(quote)
+		for len(quote) == 3 && at < len(b) && b[at] == quote[0] { // quotes before the closing ones belong to the text
+			at++
+		}
+		return at
+	}
+	return len(b)
+}

@@ -1,0 +1,3 @@
+import protocol from './index.js';
+
+export const { NookProtocol } = protocol;
