@@ -12,12 +12,15 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr/nip19"
+	"golang.org/x/sync/errgroup"
 
 	"guild/internal/control"
 	"guild/internal/durable"
 	"guild/internal/hand/door"
+	"guild/internal/hand/hooks"
 	"guild/internal/journal/fold"
 	"guild/internal/step/activity"
+	"guild/nook"
 )
 
 // activityPart makes the step that records what agents do. Their events come over the control socket, the listener for
@@ -31,7 +34,13 @@ func (n *Node) activityPart() part {
 		if n.c.NookDir == "" {
 			return active{}, nil
 		}
-		return active{run: func(ctx context.Context) error { return n.listenForActivity(ctx, step, own) }}, nil
+		run := func(ctx context.Context) error {
+			group, ctx := errgroup.WithContext(ctx)
+			group.Go(func() error { return n.listenForActivity(ctx, step, own) })
+			group.Go(func() error { return n.drainSpool(ctx, step, own) })
+			return group.Wait()
+		}
+		return active{run: run}, nil
 	}
 	return part{
 		name: "activity", folds: []fold.Fold{f}, open: open,
@@ -74,6 +83,27 @@ func (n *Node) listenForActivity(ctx context.Context, step *activity.Step, own s
 		return fmt.Errorf("nook: %w", err)
 	}
 	return nil
+}
+
+// drainSpool takes over what hooks have spooled, every second.
+func (n *Node) drainSpool(ctx context.Context, step *activity.Step, own string) error {
+	spool := hooks.Spool{Dir: filepath.Join(n.c.NookDir, "spool")}
+	record := func(e nook.Event) error {
+		_, err := step.Report(ctx, own, []nook.Event{e})
+		return err
+	}
+	refused := func(file string, why error) { n.c.Log.Warn("a spooled event is refused", "file", file, "err", why) }
+	for tick := time.NewTicker(time.Second); ; {
+		if _, err := spool.Drain(n.c.Now(), record, refused); err != nil && ctx.Err() == nil {
+			n.c.Log.Warn("the spool of hooks cannot be read", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // nookToken returns the token of local programs, which is made once.
