@@ -370,5 +370,17 @@ func (p *program) anyNode(ctx context.Context) (client *control.Client, own func
 	if err != nil {
 		return nil, nil, err
 	}
-	return startOwnNode(ctx, c, id, nodeOptions{Log: p.logger(p.err)})
+	client, stop, err := startOwnNode(ctx, c, id, nodeOptions{Log: p.logger(p.err)})
+	if err != nil {
+		return nil, nil, err
+	}
+	own = func() error {
+		if ctx.Err() == nil {
+			defer time.AfterFunc(2*time.Second, func() {
+				fmt.Fprintln(p.err, "guild: this process is the node, and stays while other jobs are open; Ctrl-C ends it, guild up goes on with them")
+			}).Stop()
+		}
+		return stop()
+	}
+	return client, own, nil
 }

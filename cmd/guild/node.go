@@ -160,7 +160,7 @@ func endWithin(ctx context.Context, patience time.Duration, run func() error) er
 }
 
 // startOwnNode runs a node in this process, for a verb that found none running. stop waits until no job is open and no
-// other client is left.
+// other client is left, or until ctx ends if it had not before.
 func startOwnNode(ctx context.Context, c config.Config, id key.Identity, o nodeOptions) (client *control.Client, stop func() error, err error) {
 	n, err := nodeConfig(c, id, o)
 	if err != nil {
@@ -182,6 +182,9 @@ func startOwnNode(ctx context.Context, c config.Config, id key.Identity, o nodeO
 	}
 	stop = func() error {
 		defer cancel()
+		if ctx.Err() == nil {
+			defer context.AfterFunc(ctx, cancel)()
+		}
 		close(quit)
 		return <-done
 	}
