@@ -58,8 +58,8 @@ const (
 	Transient        // a heartbeat, which is not recorded
 )
 
-// Account is the state of one root identity: a fold of its recorded events. It is not safe for concurrent use; reading may complete
-// a computation that Add has put off.
+// Account is the state of one root identity: a fold of its recorded events. New makes one. It is not safe for concurrent use, and
+// reading may complete a computation that Add has put off; see Settle.
 //
 // An event is accepted if it is not older than 24 h at the latest arrival that the account has seen. So everything before that
 // horizon is sealed: no event can be inserted there. Accepted events are kept in the order (timestamp, id), and what they earn
@@ -67,6 +67,8 @@ const (
 // of distinct work units needs. An event that arrives out of order makes the account compute again from the horizon on. This
 // happens when somebody reads, or when many such events have come. So Add takes the same time whatever the length of the
 // history, and the result does not depend on the order in which events arrive within 24 hours.
+//
+// A clock that was once ahead seals the time up to there: until that time has come, nothing earns.
 type Account struct {
 	root  string
 	clock int64 // the latest arrival
@@ -210,7 +212,7 @@ func (a *Account) insert(r *Recorded) {
 	}
 	a.late++
 	if a.late > 1024+n/4 {
-		a.settle()
+		a.Settle()
 	}
 }
 
@@ -245,7 +247,7 @@ func (a *Account) compute(i int) {
 		e.earned = earned
 	}
 	for m := a.tip.add(e); m != 0; m &= m - 1 {
-		a.rewards = append(a.rewards, reward{what: lowest(m), at: e.at, event: e.id, hash: e.hash})
+		a.rewards = append(a.rewards, reward{What: lowest(m), At: e.at, Event: e.id, Entry: e.hash})
 	}
 }
 
@@ -274,10 +276,13 @@ func (a *Account) leave() {
 	a.left++
 }
 
-// settle sorts and computes the events that came out of order.
-func (a *Account) settle() {
+// Settle sorts and computes the events that came out of order. Everything that reads the account does this first. After it, reading
+// changes nothing until the next Add.
+func (a *Account) Settle() {
+	if a.imported != nil {
+		a.imported.Settle()
+	}
 	if a.late == 0 {
-		a.seal()
 		return
 	}
 	a.late = 0
@@ -324,7 +329,8 @@ func (a *Account) seal() {
 			a.leave()
 		}
 		if u := a.entries[a.dead].unit; u != nil {
-			if u.kept--; u.kept == 0 {
+			u.kept--
+			if u.kept == 0 {
 				delete(a.units, u.name)
 			}
 		}
@@ -371,7 +377,7 @@ func Traces(root string, history iter.Seq[Recorded]) iter.Seq[Trace] {
 				return
 			}
 		}
-		a.settle()
+		a.Settle()
 		for i := a.firm; i < len(a.entries); i++ {
 			e := &a.entries[i]
 			a.base.enter(e.at)
@@ -387,7 +393,7 @@ func unearned(r *Recorded, why string) Trace {
 
 // trace returns the trace of a computed entry. before is the cursor before it, in its hour and day.
 func (e *entry) trace(before *cursor) Trace {
-	t := Trace{ID: e.id, AgentID: e.agent.id, Timestamp: e.at, Level: e.level}
+	t := Trace{ID: e.id, AgentID: e.agent.ID, Timestamp: e.at, Level: e.level}
 	switch {
 	case e.kind&earns != 0:
 		t.Steps = Compute(e.tokens, int(e.active), before.HourSum, before.DaySum)

@@ -211,6 +211,51 @@ func TestFailedWorkEarnsNothing(t *testing.T) {
 	}
 }
 
+func TestDistinctWorkUnits(t *testing.T) {
+	now := int64(start + 2*oracleDay)
+	begun := nook.Recorded{Event: nook.Event{ID: "begun", Type: nook.TypeStarted, AgentID: "b", WorkUnitID: "w", Timestamp: now - 5}, Arrived: now}
+	commit := hook(now-4, nook.TriggerCommit)
+	commit.Event.WorkUnitID = "not work"
+	for _, c := range []struct {
+		name   string
+		before []nook.Recorded
+		unit   string
+		want   int
+	}{
+		{"its own", nil, "u", 1},
+		{"none", nil, "", 0},
+		{"of others, but not twice", []nook.Recorded{work("1", now-3, "v", 0), work("2", now-2, "v", 0), work("3", now-1, "u", 0)}, "u", 2},
+		{"an unnamed event adds none", []nook.Recorded{work("1", now-3, "v", 0)}, "", 1},
+		{"almost 24 hours ago", []nook.Recorded{work("1", now-oracleDay+1, "v", 0)}, "u", 2},
+		{"24 hours ago", []nook.Recorded{work("1", now-oracleDay, "v", 0)}, "u", 1},
+		{"of another agent, not yet completed", []nook.Recorded{begun}, "u", 2},
+		{"what a hook saw", []nook.Recorded{commit}, "u", 1},
+		{"at the same time, with a larger id", []nook.Recorded{work("z", now, "v", 0)}, "u", 1},
+		{"at the same time, with a smaller id", []nook.Recorded{work("a", now, "v", 0)}, "u", 2},
+	} {
+		history := append(c.before, work("last", now, c.unit, 1000))
+		for tr := range nook.Traces("root", slices.Values(history)) {
+			if tr.ID == "last" && (tr.Units != c.want || tr.Earned != nook.Raw(1000, c.want)) {
+				t.Errorf("%s: %+v, want %d", c.name, tr, c.want)
+			}
+		}
+	}
+}
+
+func TestReusedIDIsKnownAgain(t *testing.T) {
+	late := work("late", start+5*oracleHour, "u", 1)
+	late.Arrived = start + 11*oracleHour
+	a := fold(work("x", start, "u", 1), work("y", start+10*oracleHour, "u", 1), late)
+	again := work("x", start+25*oracleHour, "u", 1)
+	if got := a.Add(again); got != nook.Accepted {
+		t.Errorf("%v: an id can be used again when its event is firm", got)
+	}
+	a.Sparks()
+	if got := a.Add(again); got != nook.Duplicate {
+		t.Error(got)
+	}
+}
+
 func TestAddSaysWhatItDid(t *testing.T) {
 	a := nook.New("root")
 	now := work("now", start+oracleDay, "u", 1)

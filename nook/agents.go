@@ -38,11 +38,11 @@ func (s *Split) plus(t Split) {
 
 // agent is what an account keeps of one of its agents.
 type agent struct {
-	id     string
-	counts Counts
-	sparks Split
-	hours  []bucket // in order; only those of the last 7 days matter
-	pulse  Pulse
+	ID     string   `json:"id"`
+	Counts Counts   `json:"counts"`
+	Sparks Split    `json:"sparks"`
+	Hours  []bucket `json:"hours,omitempty"` // in order; only those of the last 7 days matter
+	Pulse  Pulse    `json:"pulse"`
 }
 
 // Counts are the numbers of an agent's accepted events.
@@ -65,12 +65,12 @@ type bucket struct {
 const week = 7 * 24
 
 func (a *Account) agent(id string) *agent {
-	if a.last != nil && a.last.id == id {
+	if a.last != nil && a.last.ID == id {
 		return a.last
 	}
 	in := a.agents[id]
 	if in == nil {
-		in = &agent{id: id}
+		in = &agent{ID: id}
 		a.agents[id] = in
 	}
 	a.last = in
@@ -78,7 +78,7 @@ func (a *Account) agent(id string) *agent {
 }
 
 func (g *agent) observe(e *Event, k kind) {
-	c := &g.counts
+	c := &g.Counts
 	if c.Events == 0 || e.Timestamp < c.First {
 		c.First = e.Timestamp
 	}
@@ -91,32 +91,32 @@ func (g *agent) observe(e *Event, k kind) {
 		c.Completed++
 		c.Tokens = plus(c.Tokens, e.Tokens)
 	}
-	g.pulse.Observe(e)
+	g.Pulse.Observe(e)
 }
 
 // earn adds sparks, or takes back what an event earned before another was inserted before it.
 func (g *agent) earn(at int64, level Level, more Sparks) {
-	g.sparks[level] += more
+	g.Sparks[level] += more
 	h := at / hour
-	i := len(g.hours) - 1
-	if i < 0 || g.hours[i].Hour != h {
+	i := len(g.Hours) - 1
+	if i < 0 || g.Hours[i].Hour != h {
 		i = g.bucket(h)
 	}
-	g.hours[i].Sparks[level] += more
+	g.Hours[i].Sparks[level] += more
 }
 
 // bucket returns the index of an hour's bucket, which it adds if need be.
 func (g *agent) bucket(h int64) int {
-	i, ok := slices.BinarySearchFunc(g.hours, h, func(b bucket, h int64) int { return cmp.Compare(b.Hour, h) })
+	i, ok := slices.BinarySearchFunc(g.Hours, h, func(b bucket, h int64) int { return cmp.Compare(b.Hour, h) })
 	if ok {
 		return i
 	}
-	g.hours = slices.Insert(g.hours, i, bucket{Hour: h})
+	g.Hours = slices.Insert(g.Hours, i, bucket{Hour: h})
 	old := 0
-	for old < i && g.hours[old].Hour < g.hours[len(g.hours)-1].Hour-2*week {
+	for old < i && g.Hours[old].Hour < g.Hours[len(g.Hours)-1].Hour-2*week {
 		old++
 	}
-	g.hours = slices.Delete(g.hours, 0, old)
+	g.Hours = slices.Delete(g.Hours, 0, old)
 	return i - old
 }
 
@@ -124,7 +124,7 @@ func (g *agent) bucket(h int64) int {
 func (g *agent) since(now int64, n int64) Split {
 	var sum Split
 	last := now / hour
-	for _, b := range slices.Backward(g.hours) {
+	for _, b := range slices.Backward(g.Hours) {
 		if b.Hour <= last-n {
 			break
 		}
@@ -143,15 +143,15 @@ type Projection struct {
 }
 
 func (g *agent) projection(now int64) Projection {
-	return Projection{Lifetime: g.sparks, Day: g.since(now, 24), Week: g.since(now, week)}
+	return Projection{Lifetime: g.Sparks, Day: g.since(now, 24), Week: g.since(now, week)}
 }
 
 // Sparks returns the sparks of the root identity, by level. Imported history has no part in it.
 func (a *Account) Sparks() Split {
-	a.settle()
+	a.Settle()
 	var sum Split
 	for _, g := range a.agents {
-		sum.plus(g.sparks)
+		sum.plus(g.Sparks)
 	}
 	return sum
 }
@@ -177,10 +177,10 @@ type Agent struct {
 
 // Agents returns the agents as of a time, in Unix ms, ordered by id.
 func (a *Account) Agents(now int64) []Agent {
-	a.settle()
+	a.Settle()
 	all := make([]Agent, 0, len(a.agents))
 	for _, g := range a.agents {
-		all = append(all, Agent{ID: g.id, State: g.pulse.State(now), Counts: g.counts, Projection: g.projection(now)})
+		all = append(all, Agent{ID: g.ID, State: g.Pulse.State(now), Counts: g.Counts, Projection: g.projection(now)})
 	}
 	slices.SortFunc(all, func(x, y Agent) int { return strings.Compare(x.ID, y.ID) })
 	return all
@@ -190,7 +190,7 @@ func (a *Account) Agents(now int64) []Agent {
 // observe them.
 func (a *Account) Pulse(agentID string) Pulse {
 	if g := a.agents[agentID]; g != nil {
-		return g.pulse
+		return g.Pulse
 	}
 	return Pulse{}
 }

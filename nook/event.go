@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"unicode"
@@ -129,7 +130,7 @@ func parseMembers(object map[string]json.RawMessage) (Event, error) {
 	if !known {
 		return Event{}, invalid("type", "unknown type %q", e.Type)
 	}
-	for _, name := range sortedKeys(object) {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if !slices.Contains([]string{"id", "type", "agentId", "timestamp"}, name) && !slices.Contains(allowed, name) {
 			return Event{}, invalid(name, "%s events do not have this member", e.Type)
 		}
@@ -225,15 +226,6 @@ func integer(object map[string]json.RawMessage, name string, least, most int64) 
 		return 0, invalid(name, "%d is not in %d to %d", n, least, most)
 	}
 	return n, nil
-}
-
-func sortedKeys(object map[string]json.RawMessage) []string {
-	keys := make([]string, 0, len(object))
-	for k := range object {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // Encode returns the event as canonical JSON. Parse returns the same event for it, if the event is valid.

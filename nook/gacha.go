@@ -108,7 +108,7 @@ type Inventory struct {
 
 // Inventory returns the chests and what was in those that are open at a time, in Unix ms.
 func (a *Account) Inventory(now int64) Inventory {
-	a.settle()
+	a.Settle()
 	var inv Inventory
 	if h := a.heritage; h != nil {
 		inv.Items = append(inv.Items, h.Badge)
@@ -118,8 +118,8 @@ func (a *Account) Inventory(now int64) Inventory {
 	}
 	horizon := max(now, a.clock) - day
 	for _, r := range a.rewards {
-		c := Chest{At: r.at, Entry: r.hash, Event: r.event, Open: r.at < horizon}
-		switch r.what {
+		c := Chest{At: r.At, Entry: r.Entry, Event: r.Event, Open: r.At < horizon}
+		switch r.What {
 		case streak7:
 			c.From, c.Tier = "7 days", 1
 		case streak30:

@@ -92,10 +92,10 @@ func lowest(m reached) int { return bits.TrailingZeros32(uint32(m)) }
 
 // reward is what an event has reached.
 type reward struct {
-	what  int
-	at    int64
-	event string
-	hash  digest.SHA256
+	What  int           `json:"what"` // one of the indexes above
+	At    int64         `json:"at"`
+	Event string        `json:"event"`
+	Entry digest.SHA256 `json:"entry"`
 }
 
 // cursor is what follows from all events up to one, in order.
@@ -192,7 +192,7 @@ type Streak struct {
 
 // Streak returns the streak as of a time, in Unix ms.
 func (a *Account) Streak(now int64) Streak {
-	a.settle()
+	a.Settle()
 	s := Streak{Days: a.tip.WorkRun, Best: a.tip.BestRun}
 	if now/day > a.tip.WorkDay+1 {
 		s.Days = 0
@@ -202,11 +202,11 @@ func (a *Account) Streak(now int64) Streak {
 
 // Achievements returns all achievements; UnlockedAt is 0 if one is locked.
 func (a *Account) Achievements() []Achievement {
-	a.settle()
+	a.Settle()
 	all := slices.Clone(achievements[:])
 	for _, r := range a.rewards {
-		if r.what < len(all) {
-			all[r.what].UnlockedAt = r.at
+		if r.What < len(all) {
+			all[r.What].UnlockedAt = r.At
 		}
 	}
 	for i, c := range a.choices {

@@ -3,6 +3,7 @@ package nook_test
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/big"
 	"math/rand/v2"
 	"slices"
@@ -21,7 +22,7 @@ const (
 
 var (
 	scale  = new(big.Int).Exp(big.NewInt(10), big.NewInt(60), nil)
-	logs   = map[int]*big.Int{}
+	logs   = map[int]*big.Int{} // by n
 	micros = big.NewInt(1_000_000)
 )
 
@@ -264,6 +265,21 @@ func isRefused(why string) bool {
 	return why == "duplicate: the id was recorded before" || why == "older than 24 h when it arrived"
 }
 
+// FuzzEngine lets the fuzzer choose the seed of a history.
+func FuzzEngine(f *testing.F) {
+	f.Add(uint64(1), uint64(2))
+	f.Fuzz(func(t *testing.T, a, b uint64) {
+		history := randomHistory(rand.New(rand.NewPCG(a, b)))
+		sum := nook.Sparks(0)
+		for _, w := range oracle(history) {
+			sum += nook.Sparks(w.sparks)
+		}
+		if got := fold(history...).Sparks().Total(); got != sum {
+			t.Fatalf("%s, want %s", got, sum)
+		}
+	})
+}
+
 func TestFormulaAgreesWithDecimals(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
@@ -271,5 +287,29 @@ func TestFormulaAgreesWithDecimals(t *testing.T) {
 		if got, want := nook.Raw(tokens, units), decimalRaw(tokens, units); int64(got) != want {
 			t.Fatalf("%d tokens, %d units: %d, want %d", tokens, units, got, want)
 		}
+	}
+}
+
+// TestFormulaBetweenTwoMicroSparks looks for amounts that float64 cannot round, because they are too near to the middle.
+func TestFormulaBetweenTwoMicroSparks(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	near, wrong := 0, 0
+	for range 2_000_000 {
+		tokens, units := r.Int64N(nook.MaxTokens), 1+r.IntN(1000)
+		plain := math.Sqrt(float64(tokens)*1e9) * math.Log(float64(units+1))
+		if math.Abs(plain-math.Floor(plain)-0.5) > plain*0x1p-51 {
+			continue
+		}
+		near++
+		want := decimalRaw(tokens, units)
+		if int64(math.Round(plain)) != want {
+			wrong++
+		}
+		if got := nook.Raw(tokens, units); int64(got) != want {
+			t.Errorf("%d tokens, %d units: %d, want %d", tokens, units, got, want)
+		}
+	}
+	if t.Logf("%d amounts near the middle, %d of them wrong in float64", near, wrong); wrong == 0 {
+		t.Error("no amount was near enough to prove anything")
 	}
 }

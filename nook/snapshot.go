@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
-
-	"guild/digest"
 )
 
 // snapshotVersion changes when an older program could misread a snapshot.
@@ -18,75 +16,39 @@ const snapshotVersion = 1
 // snapshot is the state of an account. What follows from it, such as the sparks of an event that can still change, is
 // computed again.
 type snapshot struct {
-	Version  int           `json:"version"`
-	Root     string        `json:"root"`
-	Clock    int64         `json:"clock"`
-	Base     cursor        `json:"base"`
-	Agents   []agentState  `json:"agents"` // ordered by id
-	Units    []string      `json:"units"`  // of the window, ordered
-	Window   []byte        `json:"window"` // the entries of the last 48 hours, see appendWindow
-	Rewards  []rewardState `json:"rewards"`
-	Choices  []Choice      `json:"choices"`
-	Heritage *Heritage     `json:"heritage"`
-	Imported *snapshot     `json:"imported"`
-}
-
-type agentState struct {
-	ID     string      `json:"id"`
-	Counts Counts      `json:"counts"`
-	Sparks Split       `json:"sparks"`
-	Hours  []bucket    `json:"hours"`
-	State  SpriteState `json:"state"`
-	Since  int64       `json:"since"`
-	By     string      `json:"by"`
-	Alive  int64       `json:"alive"`
-}
-
-type rewardState struct {
-	What  int           `json:"what"`
-	At    int64         `json:"at"`
-	Event string        `json:"event"`
-	Entry digest.SHA256 `json:"entry"`
+	Version  int       `json:"version"`
+	Root     string    `json:"root"`
+	Clock    int64     `json:"clock"`
+	Base     cursor    `json:"base"`
+	Agents   []*agent  `json:"agents"` // ordered by id
+	Units    []string  `json:"units"`  // of the window, ordered
+	Window   []byte    `json:"window"` // the entries of the last 48 hours, see appendWindow
+	Rewards  []reward  `json:"rewards"`
+	Choices  []Choice  `json:"choices"`
+	Heritage *Heritage `json:"heritage"`
+	Imported *snapshot `json:"imported"`
 }
 
 // MarshalJSON encodes the account as a snapshot. Two accounts with the same events have the same snapshot.
 func (a *Account) MarshalJSON() ([]byte, error) { return json.Marshal(a.snapshot()) }
 
 func (a *Account) snapshot() *snapshot {
-	a.settle()
+	a.Settle()
 	s := &snapshot{Version: snapshotVersion, Root: a.root, Clock: a.clock, Base: a.base, Choices: a.choices, Heritage: a.heritage}
-	indexes := map[*agent]int{}
-	for _, g := range a.agents {
-		s.Agents = append(s.Agents, agentState{ID: g.id, Counts: g.counts, Sparks: g.sparks, Hours: g.lately(a.clock),
-			State: g.pulse.set, Since: g.pulse.since, By: g.pulse.id, Alive: g.pulse.alive})
+	s.Rewards = a.rewards[:a.sure]
+	indexes := make(map[*agent]int, len(a.agents))
+	for _, id := range slices.Sorted(maps.Keys(a.agents)) {
+		g := *a.agents[id]
+		g.Hours = slices.DeleteFunc(slices.Clone(g.Hours), func(b bucket) bool { return b.Hour <= a.clock/hour-week || b.Sparks == Split{} })
+		indexes[a.agents[id]] = len(s.Agents)
+		s.Agents = append(s.Agents, &g)
 	}
-	slices.SortFunc(s.Agents, func(x, y agentState) int { return strings.Compare(x.ID, y.ID) })
-	for i := range s.Agents {
-		indexes[a.agents[s.Agents[i].ID]] = i
-	}
-	for name := range a.units {
-		s.Units = append(s.Units, name)
-	}
-	slices.Sort(s.Units)
+	s.Units = slices.Sorted(maps.Keys(a.units))
 	s.Window = a.appendWindow(nil, indexes, s.Units)
-	for _, r := range a.rewards[:a.sure] {
-		s.Rewards = append(s.Rewards, rewardState{r.what, r.at, r.event, r.hash})
-	}
 	if a.imported != nil {
 		s.Imported = a.imported.snapshot()
 	}
 	return s
-}
-
-// lately returns the buckets that the projections can still need.
-func (g *agent) lately(clock int64) []bucket {
-	var some []bucket
-	for _, b := range g.hours {
-		if b.Hour > clock/hour-week && b.Sparks != (Split{}) {
-			some = append(some, b)
-		}
-	}
-	return some
 }
 
 // appendWindow appends the entries: first the number of firm ones with a work unit, and these with their time and unit; then the others
@@ -146,26 +108,23 @@ func (s *snapshot) restore() (*Account, error) {
 		return nil, fmt.Errorf("version %d, this program reads %d", s.Version, snapshotVersion)
 	}
 	a := New(s.Root)
-	a.clock, a.base, a.choices, a.heritage, a.sure = s.Clock, s.Base, s.Choices, s.Heritage, len(s.Rewards)
-	if s.Clock < 0 || len(s.Choices) >= len(stages) || s.Heritage != nil && !s.Heritage.plausible() {
+	a.clock, a.base, a.choices, a.heritage, a.rewards, a.sure = s.Clock, s.Base, s.Choices, s.Heritage, s.Rewards, len(s.Rewards)
+	if s.Clock < 0 || s.Clock > maxMillis || len(s.Choices) >= len(stages) || s.Heritage != nil && !s.Heritage.plausible() {
 		return nil, errors.New("a member is out of range")
 	}
-	var all []*agent
-	for i, in := range s.Agents {
-		if i > 0 && in.ID <= s.Agents[i-1].ID || !slices.IsSortedFunc(in.Hours, func(x, y bucket) int { return cmp.Compare(x.Hour, y.Hour) }) {
+	byHour := func(x, y bucket) int { return cmp.Compare(x.Hour, y.Hour) }
+	for i, g := range s.Agents {
+		if g == nil || i > 0 && g.ID <= s.Agents[i-1].ID || !slices.IsSortedFunc(g.Hours, byHour) {
 			return nil, errors.New("agents are not in order")
 		}
-		g := &agent{id: in.ID, counts: in.Counts, sparks: in.Sparks, hours: in.Hours, pulse: Pulse{in.State, in.Since, in.By, in.Alive}}
-		a.agents[in.ID] = g
-		all = append(all, g)
+		a.agents[g.ID] = g
 	}
 	for _, r := range s.Rewards {
 		if r.What < 0 || r.What > streak365 {
 			return nil, fmt.Errorf("unknown reward %d", r.What)
 		}
-		a.rewards = append(a.rewards, reward{r.What, r.At, r.Event, r.Entry})
 	}
-	if err := a.readWindow(s.Window, all, s.Units); err != nil {
+	if err := a.readWindow(s.Window, s.Agents, s.Units); err != nil {
 		return nil, err
 	}
 	if s.Imported != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"guild/nook"
@@ -25,6 +26,22 @@ func TestSnapshotKeepsEverything(t *testing.T) {
 	if err := again.Import(lively()[0].Event); err != nook.ErrHistory {
 		t.Error(err)
 	}
+}
+
+func TestReadersOfASettledAccount(t *testing.T) {
+	a := full(t) // with a late event
+	a.Settle()
+	now := int64(start + 9*oracleDay)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			a.Profile("a", now, nil)
+			if _, err := json.Marshal(a); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait() // go test -race checks that nobody writes
 }
 
 func TestBadSnapshot(t *testing.T) {

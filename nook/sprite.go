@@ -21,30 +21,30 @@ const (
 
 // Pulse says which state an agent's sprite is in. The zero Pulse is that of an agent without events.
 type Pulse struct {
-	set   SpriteState // since when
-	since int64
-	id    string // of the event that set it
-	alive int64  // the last event or heartbeat
+	Set   SpriteState `json:"set"`   // what the last event set
+	Since int64       `json:"since"` // when it did, Unix ms
+	By    string      `json:"by"`    // the id of that event; "" if time has changed the state
+	Alive int64       `json:"alive"` // the last event or heartbeat, Unix ms
 }
 
 // Observe takes an event that Received completed. An event from before the one that set the present state changes nothing; so the
 // order of arrival does not matter. A heartbeat keeps the present state alive.
 func (p *Pulse) Observe(e *Event) {
 	if e.Type == TypeHeartbeat {
-		if e.Timestamp <= p.alive {
+		if e.Timestamp <= p.Alive {
 			return
 		}
-		if now := p.State(e.Timestamp); now != p.set {
-			p.set, p.since, p.id = now, e.Timestamp, ""
+		if now := p.State(e.Timestamp); now != p.Set {
+			p.Set, p.Since, p.By = now, e.Timestamp, ""
 		}
-		p.alive = e.Timestamp
+		p.Alive = e.Timestamp
 		return
 	}
-	p.alive = max(p.alive, e.Timestamp)
-	if e.Timestamp < p.since || e.Timestamp == p.since && e.ID < p.id {
+	p.Alive = max(p.Alive, e.Timestamp)
+	if e.Timestamp < p.Since || e.Timestamp == p.Since && e.ID < p.By {
 		return
 	}
-	p.set, p.since, p.id = stateAfter(e), e.Timestamp, e.ID
+	p.Set, p.Since, p.By = stateAfter(e), e.Timestamp, e.ID
 }
 
 // stateAfter returns the state that an event sets.
@@ -67,14 +67,14 @@ func stateAfter(e *Event) SpriteState {
 
 // State returns the state at a time, in Unix ms.
 func (p *Pulse) State(now int64) SpriteState {
-	quiet := now - p.alive
+	quiet := now - p.Alive
 	switch {
-	case p.set == "" || p.set == Sleeping || quiet >= staysAwake:
+	case p.Set == "" || p.Set == Sleeping || quiet >= staysAwake:
 		return Sleeping
-	case p.set == Working && quiet < worksAlone:
+	case p.Set == Working && quiet < worksAlone:
 		return Working
-	case (p.set == Success || p.set == Failure) && now-p.since < showsEnd:
-		return p.set
+	case (p.Set == Success || p.Set == Failure) && now-p.Since < showsEnd:
+		return p.Set
 	}
 	return Idle
 }

@@ -61,11 +61,12 @@ report() {
 `},
 	// A tag that comes with a fetch or a clone is no release of this agent, so the command that makes the tag is looked at.
 	{"reference-transaction", `report() {
+	command=
 	while read -r old new ref; do
 		case $old in *[!0]*) continue ;; esac
 		case $new in *[!0]*) ;; *) continue ;; esac
 		case $ref in refs/tags/*[0-9].[0-9]* | refs/tags/v[0-9]* | refs/tags/*/v[0-9]*) ;; *) continue ;; esac
-		command=$(tr '\0' ' ' </proc/$PPID/cmdline || ps -o args= -p $PPID)
+		[ "$command" ] || command=$(tr '\0' ' ' </proc/$PPID/cmdline || ps -o args= -p $PPID)
 		case " $command " in
 		*" fetch "* | *" pull "* | *" clone "*) return ;;
 		*[\ -]"tag "*) room && put "git-release-$new" git.release ;;
@@ -163,7 +164,7 @@ func keep(path string) error {
 		return nil
 	}
 	if _, err := os.Lstat(path + kept); err == nil {
-		return fmt.Errorf("%s and %s are both there, and neither is ours", path, path+kept)
+		return fmt.Errorf("%s and %s are both there, and neither is ours: remove the one that is not needed", path, path+kept)
 	}
 	if os.Link(path, path+kept) == nil {
 		return nil
