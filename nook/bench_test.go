@@ -18,10 +18,10 @@ import (
 //	go test ./nook -run - -bench Fold -benchtime 1x -fold 10000000
 var foldEvents = flag.Int("fold", 200_000, "events of BenchmarkFold")
 
-// stream returns the i-th event of a stream with one event in each second: a work unit is started, and completed five seconds later,
-// by one of 50 agents.
-func stream(i int, ids, agents, units []string) nook.Recorded {
-	at := 1_700_000_000_000 + int64(i)*1000
+// stream returns the i-th event of a stream with one event in each gap, in ms: one of 50 agents starts a work unit, and completes it
+// five events later.
+func stream(i int, gap int64, ids, agents, units []string) nook.Recorded {
+	at := 1_700_000_000_000 + int64(i)*gap
 	unit := i / 2
 	if i%2 == 1 {
 		unit = max(0, unit-2)
@@ -52,6 +52,11 @@ func live() uint64 {
 // BenchmarkFold folds a stream of decoded events. It prints what the account takes for each event of its last 48 hours and for each
 // event of the history, the time for each of the first and of the last tenth, and how long a start from a snapshot takes.
 func BenchmarkFold(b *testing.B) {
+	b.Run("every-second", func(b *testing.B) { benchmarkFold(b, 1000) })
+	b.Run("every-10-seconds", func(b *testing.B) { benchmarkFold(b, 10_000) })
+}
+
+func benchmarkFold(b *testing.B, gap int64) {
 	n := *foldEvents
 	ids, agents, units := names("%064x", 200_000), names("agent-%d", 50), names("issue-%d", 70_000)
 	for b.Loop() {
@@ -61,7 +66,7 @@ func BenchmarkFold(b *testing.B) {
 		for k := range tenth {
 			tenth[k] = cputest.Spent(b, func() {
 				for i := k * n / 10; i < (k+1)*n/10; i++ {
-					if a.Add(stream(i, ids, agents, units)) != nook.Accepted {
+					if a.Add(stream(i, gap, ids, agents, units)) != nook.Accepted {
 						b.Fatal("refused")
 					}
 				}
@@ -85,7 +90,7 @@ func BenchmarkFold(b *testing.B) {
 		b.ReportMetric(float64(n)/total.Seconds(), "events/s")
 		b.ReportMetric(float64(tenth[0].Nanoseconds())/float64(n/10), "ns/event-first")
 		b.ReportMetric(float64(tenth[9].Nanoseconds())/float64(n/10), "ns/event-last")
-		b.ReportMetric(float64(size)/float64(min(n, 2*86_400)), "B/event-kept")
+		b.ReportMetric(float64(size)/float64(min(n, int(2*oracleDay/gap))), "B/event-kept")
 		b.ReportMetric(float64(size)/float64(n), "B/event")
 		b.ReportMetric(float64(len(snapshot))/1e6, "snapshot-MB")
 		runtime.KeepAlive(a)
@@ -98,7 +103,7 @@ func BenchmarkOutOfOrder(b *testing.B) {
 	const n = 20_000
 	var events []nook.Recorded
 	for i := range n {
-		r := stream(i, ids, agents, units)
+		r := stream(i, 1000, ids, agents, units)
 		r.Arrived += int64(i*7919%3600) * 1000
 		events = append(events, r)
 	}

@@ -261,6 +261,31 @@ func TestEngineAgreesWithOracle(t *testing.T) {
 	t.Logf("%d histories, %d events, %d earned, %d of them less than the formula", histories, events, earning, capped)
 }
 
+func TestExportedHistoryImportsTheSame(t *testing.T) {
+	for seed := range uint64(500) {
+		history := randomHistory(rand.New(rand.NewPCG(seed, 7)))
+		for i := range history {
+			history[i].Event.ID = fmt.Sprint(i) // an id that is used again after its time is a duplicate in an import
+		}
+		events := map[string]nook.Event{}
+		for _, r := range accepted(history) {
+			events[fmt.Sprint(r.Event.Timestamp, r.Event.ID)] = r.Event
+		}
+		a := nook.New("root")
+		for tr := range nook.Traces("root", slices.Values(history)) {
+			if isRefused(tr.Zero) {
+				continue
+			}
+			if err := a.Import(events[fmt.Sprint(tr.Timestamp, tr.ID)]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := a.Imported(0).Lifetime.Total(), lifetime(fold(history...)); got != want {
+			t.Fatalf("seed %d: %s, want %s", seed, got, want)
+		}
+	}
+}
+
 func isRefused(why string) bool {
 	return why == "duplicate: the id was recorded before" || why == "older than 24 h when it arrived"
 }
