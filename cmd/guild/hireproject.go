@@ -111,7 +111,7 @@ func (o hireOptions) unfitHint() string {
 	if o.made != nil {
 		show = "--dry-run --unvetted writes the bundle, of which guild judge vet shows each test"
 		if len(o.made.Changed)+len(o.made.Untracked) > 0 {
-			show = "only committed tests count, and " + o.uncommitted() + " is left out; " + show
+			show = "only committed tests count, and not " + o.uncommitted() + "; " + show
 		}
 	}
 	return show + "; --keep-green if the work must only not break them, --unvetted sends it all the same"
@@ -228,6 +228,9 @@ func (p *program) agree(ctx context.Context, client *control.Client, fresh bool,
 		return o, errUnasked
 	}
 	yes, err := ask.Yes("Send it?")
+	if err != nil && ctx.Err() != nil {
+		return o, cli.WithCode(errors.New("interrupted: nothing was sent"), exitInterrupted)
+	}
 	if err == nil && !yes {
 		err = errors.New("nothing was sent")
 	}
