@@ -92,3 +92,11 @@ func TestResultIsTheOnlyJSON(t *testing.T) {
 		t.Errorf("exit %d, %q", code, out.String())
 	}
 }
+
+func TestExitCodesFitATerminal(t *testing.T) {
+	for line := range strings.Lines(exitCodesTopic().Long) {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}

@@ -329,7 +329,8 @@ func (p *program) jobOpenCommand() *cobra.Command {
 		Short: "Look at the delivered files in your editor",
 		Long: `open writes the delivered files into a directory, as job fetch does, and opens that
 with the program of $VISUAL or $EDITOR, or else of the desktop. An editor may run
-what it finds there: such files are listed and asked for; --yes takes them.
+what it finds there: such files are listed and asked for; --yes takes them. With
+--json nothing is opened.
 
 JOB is a job's id or the beginning of one.`,
 		Example: "  guild job open 5f21c9aa\n  VISUAL=code guild job open 5f21c9aa --to work",
@@ -353,6 +354,9 @@ JOB is a job's id or the beginning of one.`,
 		})
 		if err != nil {
 			return nil, err
+		}
+		if cli.AsJSON(cmd) {
+			return result, nil // an editor would keep a program waiting for a person
 		}
 		return result, p.openWith(cmd.Context(), dir)
 	})
