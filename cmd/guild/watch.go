@@ -40,10 +40,10 @@ func (p *program) watch(ctx context.Context, client *control.Client, job control
 // stay follows a job that the person has left, as this process is its node, and shows how it ends. Ctrl-C leaves it open: the
 // second, if the first was a signal, kills the process.
 func (p *program) stay(ctx context.Context, client *control.Client, job control.Job, asJSON bool) (control.Job, error) {
-	fmt.Fprintln(p.err, "guild: this process is the node, and stays until the job ends; Ctrl-C ends it, guild up goes on with the job")
 	if ctx.Err() != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
+	fmt.Fprintln(p.err, "guild: this process is the node, and stays until the job ends; Ctrl-C ends it, guild up goes on with the job")
 	ended, err := writeUpdates(client.Watch(ctx, job.ID), func(u control.Update) error {
 		if u.Ended == nil || !asJSON {
 			return nil
