@@ -208,11 +208,7 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 	if own == nil {
 		return err
 	}
-	rest := context.WithoutCancel(ctx)
-	if _, left := errors.AsType[*leftError](err); left {
-		rest = ctx
-	}
-	return errors.Join(err, own(rest))
+	return errors.Join(err, own(rest(ctx, err)))
 }
 
 // hireAt opens the job at a node, fresh if that was started for it, and follows it to its end.
@@ -375,11 +371,31 @@ func (p *program) anyNode(ctx context.Context) (client *control.Client, own func
 	if err != nil {
 		return nil, nil, err
 	}
-	started, own, err := startOwnNode(ctx, c, id, nodeOptions{Log: p.logger(p.err)})
+	started, stop, err := startOwnNode(ctx, c, id, nodeOptions{Log: p.logger(p.err)})
 	if errors.Is(err, journal.ErrLocked) {
 		return client, nil, answers(ctx, client, err)
 	}
-	return started, own, err
+	if err != nil {
+		return nil, nil, err
+	}
+	own = func(ctx context.Context) error {
+		if ctx.Err() == nil {
+			defer time.AfterFunc(2*time.Second, func() {
+				fmt.Fprintln(p.err, "guild: this process is the node, and stays while other jobs are open; Ctrl-C ends it, guild up goes on with them")
+			}).Stop()
+		}
+		return stop(ctx)
+	}
+	return started, own, nil
+}
+
+// rest returns the context for the rest of a node that a verb has started for itself. After a Ctrl-C that only ended what the
+// verb did, the node goes on, and the next one kills.
+func rest(ctx context.Context, err error) context.Context {
+	if _, left := errors.AsType[*leftError](err); left || ctx.Err() == nil {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
 }
 
 // starting bounds the time in which a node that was started elsewhere at the same moment has to answer.

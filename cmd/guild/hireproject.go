@@ -102,7 +102,7 @@ func (o hireOptions) fixHint() string {
 	if o.made != nil {
 		return "correct the tests, or install what they need; --test names another command"
 	}
-	return "correct the bundle; --unvetted sends it all the same"
+	return "correct the bundle: guild nut check says what it lacks"
 }
 
 // unfitHint says what to do about tests that show nothing.

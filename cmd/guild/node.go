@@ -182,13 +182,8 @@ func startOwnNode(ctx context.Context, c config.Config, id key.Identity, o nodeO
 	}
 	stop = func(ctx context.Context) error {
 		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
 		close(quit)
-		select {
-		case err := <-done:
-			return err
-		case <-ctx.Done():
-		}
-		cancel()
 		return <-done
 	}
 	return control.Dial(c.Socket()), stop, nil

@@ -102,7 +102,7 @@ func (p *program) runDemo(ctx context.Context, o demoOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(d.run(ctx, relay), stop(context.WithoutCancel(ctx))); err != nil {
+	if err := errors.Join(d.run(ctx, relay), stop(rest(ctx, nil))); err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
 	d.story.rest()

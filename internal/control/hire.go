@@ -49,6 +49,10 @@ func (s *Server) open(ctx context.Context, order jobs.Order) (Job, error) {
 		}
 		return Job{}, unsandboxed(hint, err)
 	}
+	if err := s.c.Judgeable(ctx, order.Bundle); err != nil {
+		return Job{}, wrongUsage("docs/CRITERIA.md has each kind of criterion with an example; guild nut check says what a bundle lacks",
+			fmt.Errorf("a delivery could not be judged: %w", err))
+	}
 	s.c.Seek(ctx, order.Providers)
 	id, err := s.c.Jobs.Open(ctx, order)
 	if faults, ok := errors.AsType[jobs.Faults](err); ok {
