@@ -228,9 +228,6 @@ func (p *program) agree(ctx context.Context, client *control.Client, fresh bool,
 		return o, errUnasked
 	}
 	yes, err := ask.Yes("Send it?")
-	if err != nil && ctx.Err() != nil {
-		return o, cli.WithCode(errors.New("interrupted: nothing was sent"), exitInterrupted)
-	}
 	if err == nil && !yes {
 		err = errors.New("nothing was sent")
 	}
