@@ -26,10 +26,15 @@ type Nook struct {
 	Profile nook.Profile `json:"profile"`
 }
 
+// root returns the root identity that a request names, which has activity if it is not the node's own.
 func (s *Server) root(r *http.Request) (string, error) {
-	root := cmp.Or(r.URL.Query().Get("root"), s.c.OwnRoot)
-	if !slices.Contains(s.c.Activities.Roots(), root) {
-		return "", missing("guild nook status lists the roots", fmt.Errorf("no activity of %.80q", root))
+	name := r.URL.Query().Get("root")
+	root, err := s.c.Activity.Root(name)
+	if err != nil {
+		return "", nookProblem(err)
+	}
+	if root != activity.Own && !slices.Contains(s.c.Activity.Roots(), root) {
+		return "", missing("guild nook status --json lists the roots", fmt.Errorf("no activity of %.80q", name))
 	}
 	return root, nil
 }
@@ -39,7 +44,7 @@ func (s *Server) getNook(r *http.Request) (Nook, error) {
 	if err != nil {
 		return Nook{}, err
 	}
-	return Nook{Root: root, Own: root == s.c.OwnRoot, Roots: s.c.Activities.Roots(), Profile: s.c.Activity.Profile(root)}, nil
+	return Nook{Root: s.c.Activity.Name(root), Own: root == activity.Own, Roots: s.c.Activity.Roots(), Profile: s.c.Activity.Profile(root)}, nil
 }
 
 // getNookLog lists the latest events, the newest last.
@@ -90,8 +95,7 @@ func (s *Server) getNookEvent(r *http.Request) (activity.Line, error) {
 }
 
 func (s *Server) postNookEvents(r *http.Request, raw []nook.Event) (activity.Counted, error) {
-	root := cmp.Or(r.URL.Query().Get("root"), s.c.OwnRoot)
-	err := activity.CheckRoot(root, s.c.OwnRoot)
+	root, err := s.c.Activity.Root(r.URL.Query().Get("root"))
 	for i := range raw {
 		err = cmp.Or(err, raw[i].Check())
 	}
@@ -115,8 +119,7 @@ func (s *Server) postEvolve(r *http.Request, choice string) (Nook, error) {
 
 // postNookHistory imports the events of an events.json.
 func (s *Server) postNookHistory(r *http.Request, log []nook.EventLog) (Nook, error) {
-	root := cmp.Or(r.URL.Query().Get("root"), s.c.OwnRoot)
-	err := activity.CheckRoot(root, s.c.OwnRoot)
+	root, err := s.c.Activity.Root(r.URL.Query().Get("root"))
 	var history []nook.Event
 	for _, l := range log {
 		history = append(history, l.Event)

@@ -100,8 +100,6 @@ type Parts struct {
 	Backups    *backup.Fold
 	Audit      *audit.Step
 	Activity   *activity.Step
-	Activities *activity.Fold
-	OwnRoot    string // the root identity of the node's own agents
 }
 
 // Server answers on the control socket.

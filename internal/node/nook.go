@@ -26,18 +26,17 @@ import (
 // activityPart makes the step that records what agents do. Their events come over the control socket, the listener for
 // local programs and the spool.
 func (n *Node) activityPart() part {
-	own := nip19.EncodeNpub(n.pubkey)
-	f := activity.NewFold(own)
+	f := activity.NewFold()
 	var step *activity.Step
 	open := func(context.Context) (active, error) {
-		step = activity.New(activity.Config{Journal: n.journal, Now: n.c.Now, Owner: n.name()}, f)
+		step = activity.New(activity.Config{Journal: n.journal, Now: n.c.Now, Owner: n.name(), Key: nip19.EncodeNpub(n.pubkey)}, f)
 		if n.c.NookDir == "" {
 			return active{}, nil
 		}
 		run := func(ctx context.Context) error {
 			group, ctx := errgroup.WithContext(ctx)
-			group.Go(func() error { return n.listenForActivity(ctx, step, own) })
-			group.Go(func() error { return n.drainSpool(ctx, step, own) })
+			group.Go(func() error { return n.listenForActivity(ctx, step) })
+			group.Go(func() error { return n.drainSpool(ctx, step) })
 			return group.Wait()
 		}
 		return active{run: run}, nil
@@ -45,16 +44,16 @@ func (n *Node) activityPart() part {
 	return part{
 		name: "activity", folds: []fold.Fold{f}, open: open,
 		inspect: func(context.Context, bool) error {
-			step = activity.New(activity.Config{Journal: n.journal, Now: n.c.Now, Owner: n.name()}, f)
+			step = activity.New(activity.Config{Journal: n.journal, Now: n.c.Now, Owner: n.name(), Key: nip19.EncodeNpub(n.pubkey)}, f)
 			return nil
 		},
-		show: func(s *control.Parts) { s.Activity, s.Activities, s.OwnRoot = step, f, own },
+		show: func(s *control.Parts) { s.Activity = step },
 	}
 }
 
 // listenForActivity serves the listener of local programs, and leaves its URL and the token in the directory of Nook. It
 // also takes over what hooks have spooled there.
-func (n *Node) listenForActivity(ctx context.Context, step *activity.Step, own string) error {
+func (n *Node) listenForActivity(ctx context.Context, step *activity.Step) error {
 	if err := os.MkdirAll(n.c.NookDir, 0o700); err != nil {
 		return fmt.Errorf("nook: %w", err)
 	}
@@ -73,7 +72,7 @@ func (n *Node) listenForActivity(ctx context.Context, step *activity.Step, own s
 	}
 	defer os.Remove(at)
 	server := &http.Server{
-		Handler:           activity.Handler(step, own, token, door.New(listener.Addr(), nil, nil)),
+		Handler:           activity.Handler(step, token, door.New(listener.Addr(), nil, nil)),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
@@ -86,10 +85,10 @@ func (n *Node) listenForActivity(ctx context.Context, step *activity.Step, own s
 }
 
 // drainSpool takes over what hooks have spooled, every second.
-func (n *Node) drainSpool(ctx context.Context, step *activity.Step, own string) error {
+func (n *Node) drainSpool(ctx context.Context, step *activity.Step) error {
 	spool := hooks.Spool{Dir: filepath.Join(n.c.NookDir, "spool")}
 	record := func(e nook.Event) error {
-		_, err := step.Report(ctx, own, []nook.Event{e})
+		_, err := step.Report(ctx, activity.Own, []nook.Event{e})
 		return err
 	}
 	refused := func(file string, why error) { n.c.Log.Warn("a spooled event is refused", "file", file, "err", why) }

@@ -29,6 +29,7 @@ type Config struct {
 	Journal *journal.Journal
 	Now     func() time.Time
 	Owner   string // the id of the owner's agent
+	Key     string // the node's public key as npub: how Own is shown
 }
 
 // Step is the step.

@@ -13,6 +13,9 @@ import (
 	"guild/nook"
 )
 
+// Own is the root identity of the node's own agents, which is the node's key.
+const Own = ""
+
 // Customer is the agent that stands for our own jobs as a customer. An agent of a service has the name of the service.
 const Customer = "customer"
 
@@ -23,7 +26,6 @@ type state struct {
 	Accounts fold.Table[string, json.RawMessage] `json:"accounts"` // by root: nook.Account as of the last snapshot
 	Requests fold.Table[nostr.ID, request]       `json:"requests"` // to us, until the customer's verdict
 
-	own      string // the root of this node's own agents
 	accounts map[string]*nook.Account
 	changed  map[string]bool // accounts that differ from Accounts
 }
@@ -44,12 +46,8 @@ const (
 	mostRequests = 10_000
 )
 
-// NewFold returns an empty fold. own is the root identity of the node's own agents: its public key as npub.
-func NewFold(own string) *Fold {
-	f := &Fold{fold.NewState[state]("activity", 1)}
-	f.Change(func(s *state) { s.own = own })
-	return f
-}
+// NewFold returns an empty fold.
+func NewFold() *Fold { return &Fold{fold.NewState[state]("activity", 1)} }
 
 // Freeze implements fold.Fold.
 func (f *Fold) Freeze() func() ([]byte, error) {
@@ -64,16 +62,6 @@ func (f *Fold) Freeze() func() ([]byte, error) {
 		clear(s.changed)
 	})
 	return f.State.Freeze()
-}
-
-// Restore implements fold.Fold.
-func (f *Fold) Restore(b []byte) error {
-	own := fold.Read(f.State, func(s *state) string { return s.own })
-	if err := f.State.Restore(b); err != nil {
-		return err
-	}
-	f.Change(func(s *state) { s.own = own })
-	return nil
 }
 
 // Check reads the accounts of a snapshot.
@@ -147,7 +135,7 @@ func (s *state) recorded(at int64, one fact.Fact) (root string, r nook.Recorded,
 	event := func(typ, agent, unit string) nook.Event {
 		return nook.Event{ID: ours + typ + " " + unit, Type: typ, AgentID: agent, WorkUnitID: unit, Timestamp: at}
 	}
-	root, r.Arrived = s.own, at
+	r.Arrived = at
 	switch one := one.(type) {
 	case fact.ActivityReported:
 		return one.Root, nook.Recorded{Event: one.Event, Arrived: at}, true

@@ -1,10 +1,13 @@
 package activity
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"guild/nook"
 )
@@ -22,8 +25,39 @@ func (s *Step) Profile(root string) (p nook.Profile) {
 	s.fold.look(root, func(a *nook.Account) {
 		p = a.Profile(s.c.Owner, s.c.Now().UnixMilli(), pulses)
 	})
+	p.RootIdentity = s.Name(root)
+	for i := range p.Agents {
+		p.Agents[i].RootIdentity = p.RootIdentity
+	}
 	return p
 }
+
+// Name returns how a root identity is shown: Own is the node's key.
+func (s *Step) Name(root string) string { return cmp.Or(root, s.c.Key) }
+
+// Roots returns the names of the root identities that have activity, the node's own first.
+func (s *Step) Roots() []string {
+	all := s.fold.roots()
+	all[0] = s.c.Key
+	return all
+}
+
+// Root returns the root identity with a name that a local program gives: Own for "" and for the node's key, else any text
+// but the Nostr key of somebody else, which would have to be proven. The error is ErrRoot.
+func (s *Step) Root(name string) (string, error) {
+	switch {
+	case name == "" || name == s.c.Key:
+		return Own, nil
+	case len(name) > 128 || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }):
+		return "", fmt.Errorf("%w: want at most 128 bytes of text", ErrRoot)
+	case strings.HasPrefix(name, "npub1") || len(name) == 64 && strings.Trim(strings.ToLower(name), "0123456789abcdef") == "":
+		return "", fmt.Errorf("%w of this node: %.20s… is the Nostr key of somebody else", ErrRoot, name)
+	}
+	return name, nil
+}
+
+// ErrRoot means that a root identity cannot be used.
+var ErrRoot = errors.New("not a root identity")
 
 // Line is one event of a root identity with what became of it.
 type Line struct {
@@ -71,9 +105,8 @@ type read struct {
 
 // entries reads all activity in the journal.
 func (s *Step) entries(ctx context.Context) iter.Seq2[read, error] {
-	own := s.fold.Roots()[0]
 	return func(yield func(read, error) bool) {
-		reader := &state{own: own}
+		reader := &state{}
 		for e, err := range s.c.Journal.Entries(ctx, 1) {
 			if err != nil {
 				yield(read{}, err)
@@ -99,7 +132,7 @@ func (s *Step) Exports(ctx context.Context, root string) (map[string][]byte, err
 	if err != nil {
 		return nil, err
 	}
-	log, ledger := []nook.EventLog{}, nook.Ledger{RootIdentity: root, Traces: []nook.Trace{}}
+	log, ledger := []nook.EventLog{}, nook.Ledger{RootIdentity: s.Name(root), Traces: []nook.Trace{}}
 	for _, l := range lines {
 		log = append(log, nook.EventLog{ID: l.Event.ID, AgentID: l.Event.AgentID, Event: l.Event, Sparks: l.Trace.Earned, Timestamp: l.Event.Timestamp})
 		ledger.Traces = append(ledger.Traces, l.Trace)

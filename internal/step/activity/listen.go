@@ -37,13 +37,12 @@ type failure struct {
 func (e *failure) Error() string { return e.Err }
 
 // Handler answers POST /api/nook/events of local programs that have the token: the body is one event, or an array of at
-// most MaxReport, and the answer a Counted. The events are of the root identity own; the parameter root may name another
-// one, which is any text but a Nostr key, since a key would have to be proven.
-func Handler(s *Step, own, token string, d door.Door) http.Handler {
+// most MaxReport, and the answer a Counted. The parameter root names the root identity, as for Step.Root.
+func Handler(s *Step, token string, d door.Door) http.Handler {
 	limit := rate.NewLimiter(perSecond, burst)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var done Counted
-		root, events, err := admit(w, r, own, token, d, limit)
+		root, events, err := s.admit(w, r, token, d, limit)
 		if err == nil {
 			done, err = s.Report(r.Context(), root, events)
 		}
@@ -59,7 +58,7 @@ func Handler(s *Step, own, token string, d door.Door) http.Handler {
 }
 
 // admit reads a report, if it may come in.
-func admit(w http.ResponseWriter, r *http.Request, own, token string, d door.Door, limit *rate.Limiter) (root string, events []nook.Event, err error) {
+func (s *Step) admit(w http.ResponseWriter, r *http.Request, token string, d door.Door, limit *rate.Limiter) (root string, events []nook.Event, err error) {
 	if status := d.Refuses(r); status != 0 {
 		return "", nil, &failure{http.StatusText(status), "a program on this machine names the address as Host, and sends no Origin", "refused", status}
 	}
@@ -75,10 +74,7 @@ func admit(w http.ResponseWriter, r *http.Request, own, token string, d door.Doo
 		w.Header().Set("Retry-After", "1")
 		return "", nil, &failure{"too many reports", fmt.Sprintf("send up to %d events in one report", MaxReport), "busy", http.StatusTooManyRequests}
 	}
-	if root = r.URL.Query().Get("root"); root == "" {
-		root = own
-	}
-	if err := CheckRoot(root, own); err != nil {
+	if root, err = s.Root(r.URL.Query().Get("root")); err != nil {
 		return "", nil, err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -87,22 +83,6 @@ func admit(w http.ResponseWriter, r *http.Request, own, token string, d door.Doo
 	}
 	events, err = ParseReport(body)
 	return root, events, err
-}
-
-// ErrRoot means that a root identity cannot be used.
-var ErrRoot = errors.New("not a root identity")
-
-// CheckRoot refuses a root identity that a local program may not report for.
-func CheckRoot(root, own string) error {
-	switch {
-	case root == own:
-		return nil
-	case root == "" || len(root) > 128 || strings.ContainsFunc(root, func(c rune) bool { return c < ' ' || c == 0x7f }):
-		return fmt.Errorf("%w: want 1 to 128 bytes of text", ErrRoot)
-	case strings.HasPrefix(root, "npub1") || len(root) == 64 && strings.Trim(strings.ToLower(root), "0123456789abcdef") == "":
-		return fmt.Errorf("%w of this node: %.20s… is the Nostr key of somebody else", ErrRoot, root)
-	}
-	return nil
 }
 
 // ParseReport parses one event, or an array of at most MaxReport. The errors are those of nook.Parse, and ErrReport.

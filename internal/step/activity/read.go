@@ -39,11 +39,10 @@ func (f *Fold) mayEvolve(root, choice string) (err error) {
 	return err
 }
 
-// Roots returns the root identities that have activity, sorted, the node's own first.
-func (f *Fold) Roots() (all []string) {
+// roots returns the root identities that have activity, sorted, Own first.
+func (f *Fold) roots() (all []string) {
 	f.View(func(s *state) {
-		all = slices.DeleteFunc(slices.Sorted(maps.Keys(s.accounts)), func(root string) bool { return root == s.own })
-		all = slices.Insert(all, 0, s.own)
+		all = slices.DeleteFunc(slices.Sorted(maps.Keys(s.accounts)), func(root string) bool { return root == Own })
 	})
-	return all
+	return slices.Insert(all, 0, Own)
 }
