@@ -37,10 +37,10 @@ const (
 	MaxEvent  = 16 << 10          // bytes of JSON
 	MaxTokens = 1_000_000_000_000 // tokens of one event
 
-	maxID     = 128 // bytes of an id, printable ASCII
-	maxAgent  = 128 // bytes of an agent's id
-	maxUnit   = 256 // bytes of a work unit's id
-	maxError  = 4096
+	maxID     = 128                    // bytes of an id, printable ASCII
+	maxAgent  = 128                    // bytes of an agent's id
+	maxUnit   = 256                    // bytes of a work unit's id
+	maxError  = 4096                   // bytes of an error
 	maxAhead  = 60_000                 // ms that a timestamp may be ahead of the receiver's clock
 	maxMillis = 253_402_300_799_999    // the last millisecond of the year 9999
 	seconds   = int64(100_000_000_000) // a timestamp below this is in seconds

@@ -44,7 +44,7 @@ type Odds struct {
 }
 
 // ChestOdds returns the odds of a chest of tier 1, 2 or 3. Tier 1 has the published table of section 7 of the specification; 2 and 3
-// shift it upward. There is no pity: earlier draws change nothing.
+// shift it upward. There is no pity: earlier draws change nothing. It panics for another tier.
 func ChestOdds(tier int) []Odds {
 	chances := [][5]int{{6000, 2500, 1000, 400, 100}, {4000, 3300, 1700, 800, 200}, {2000, 3500, 2700, 1300, 500}}[tier-1]
 	odds := make([]Odds, len(chances))
@@ -95,8 +95,8 @@ type Chest struct {
 	// A chest of a streak opens 24 hours after it was earned: until then an earlier event of the day can still arrive.
 	Open  bool      `json:"open"`
 	Item  *Cosmetic `json:"item,omitempty"`
-	Bits  int       `json:"bits,omitempty"` // instead of an item that the owner has already: a fifth of its price
-	Again bool      `json:"again,omitempty"`
+	Bits  int       `json:"bits,omitempty"`  // instead of an item that the owner has already: a fifth of its price
+	Again bool      `json:"again,omitempty"` // the owner has the item already
 }
 
 // Inventory is what the chests have brought.
@@ -109,7 +109,7 @@ type Inventory struct {
 // Inventory returns the chests and what was in those that are open at a time, in Unix ms.
 func (a *Account) Inventory(now int64) Inventory {
 	a.Settle()
-	var inv Inventory
+	inv := Inventory{Chests: []Chest{}, Items: []Cosmetic{}}
 	if h := a.heritage; h != nil {
 		inv.Items = append(inv.Items, h.Badge)
 		for i := range h.Chests {

@@ -221,7 +221,7 @@ type Choice struct {
 	At   int64  `json:"at"` // Unix ms
 }
 
-// Stages are the names of the stages, from stage 1 on.
+// stages are the stages, from stage 1 on, and the sparks that open them.
 var stages = [...]struct {
 	name   string
 	sparks Sparks
@@ -249,7 +249,7 @@ func (e Evolution) Path() string {
 // Evolution returns the present stage and what the next one needs. Heritage's bonus counts toward stage 2 only, the first milestone.
 func (a *Account) Evolution() Evolution {
 	stage := len(a.choices) + 1
-	e := Evolution{Stage: stage, Name: stages[stage-1].name, Choices: slices.Clone(a.choices)}
+	e := Evolution{Stage: stage, Name: stages[stage-1].name, Choices: append([]Choice{}, a.choices...)}
 	if stage == len(stages) {
 		return e
 	}

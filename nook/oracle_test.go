@@ -176,6 +176,8 @@ func randomHistory(r *rand.Rand) []nook.Recorded {
 			e.Timestamp -= r.Int64N(oracleDay + oracleHour)
 		case 1:
 			e.Timestamp -= r.Int64N(oracleHour)
+		case 2:
+			e.Timestamp -= e.Timestamp % oracleHour // many at one time, and exactly 24 hours apart
 		}
 		if r.IntN(5) > 0 {
 			e.WorkUnitID = fmt.Sprint(r.IntN(1 + r.IntN(30)))
