@@ -50,7 +50,7 @@ var layers = map[string]int{
 
 	"internal/journal/due": 3, "internal/journal/fold": 3, "internal/journal": 3,
 
-	"internal/hand/agent": 4, "internal/hand/blob": 4, "internal/hand/blossom": 4, "internal/hand/bunker": 4, "internal/hand/chat": 4, "internal/config": 4, "internal/hand/dial": 4, "internal/hand/fetch": 4, "internal/hand/git": 4, "internal/hand/hooks": 4,
+	"internal/hand/agent": 4, "internal/hand/blob": 4, "internal/hand/blossom": 4, "internal/hand/bunker": 4, "internal/hand/chat": 4, "internal/config": 4, "internal/hand/dial": 4, "internal/hand/door": 4, "internal/hand/fetch": 4, "internal/hand/git": 4, "internal/hand/hooks": 4,
 	"internal/hand/key": 4, "internal/hand/model": 4, "internal/hand/outbox": 4, "internal/hand/relay": 4, "internal/hand/relayd": 4, "internal/hand/workdir": 4,
 
 	"internal/market/registry": 4, "internal/market/scout": 4, "internal/judging/suite": 4, "internal/market/route": 4, "internal/hand/dm": 4,
@@ -68,7 +68,7 @@ var layers = map[string]int{
 
 	"internal/step/jobs": stepLayer, "internal/step/judge": stepLayer, "internal/step/record": stepLayer,
 	"internal/step/meet": stepLayer, "internal/step/partner": stepLayer, "internal/step/trust": stepLayer, "internal/step/work": stepLayer,
-	"internal/step/review": stepLayer, "internal/step/backup": stepLayer, "internal/step/trust/exchange": stepLayer, "internal/step/trust/variables": stepLayer, "internal/step/audit": stepLayer,
+	"internal/step/review": stepLayer, "internal/step/backup": stepLayer, "internal/step/trust/exchange": stepLayer, "internal/step/trust/variables": stepLayer, "internal/step/audit": stepLayer, "internal/step/activity": stepLayer,
 
 	"internal/control": 6, "internal/node": 6, "internal/evidence": 6,
 

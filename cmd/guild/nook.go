@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,14 +58,11 @@ func (p *program) showNook(n control.Nook) error {
 	if of.Streak.Best > 0 {
 		line(p.out, "%-9s %s, the longest %d", "streak", cli.Count(int(of.Streak.Days), "day", "days"), of.Streak.Best)
 	}
-	unlocked := 0
-	for _, a := range of.Achievements {
-		if a.UnlockedAt == 0 {
-			continue
-		}
-		if unlocked++; unlocked == 1 {
-			line(p.out, "\nachievements")
-		}
+	unlocked := slices.DeleteFunc(of.Achievements, func(a nook.Achievement) bool { return a.UnlockedAt == 0 })
+	if len(unlocked) > 0 {
+		line(p.out, "\nachievements")
+	}
+	for _, a := range unlocked {
 		line(p.out, "  %-16s %-10s %s", a.Name, a.Tier, a.Description)
 	}
 	if of.Heritage != nil {

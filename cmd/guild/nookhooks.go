@@ -92,13 +92,17 @@ func (p *program) changeHooks(cmd *cobra.Command, tool, dir, agent string, insta
 		return done, err
 	case tool == "claude-code":
 		file = filepath.Join(settingsDir("CLAUDE_CONFIG_DIR", ".claude"), "settings.json")
-		if changed, err = hooks.UninstallClaudeCode(file); install {
+		if install {
 			changed, err = hooks.InstallClaudeCode(file, config)
+		} else {
+			changed, err = hooks.UninstallClaudeCode(file)
 		}
 	case tool == "codex":
 		file = filepath.Join(settingsDir("CODEX_HOME", ".codex"), "config.toml")
-		if changed, err = hooks.UninstallCodex(file); install {
+		if install {
 			changed, err = hooks.InstallCodex(file, config)
+		} else {
+			changed, err = hooks.UninstallCodex(file)
 		}
 	default:
 		return done, cli.Usage(fmt.Errorf("%.40q: want git, claude-code or codex", tool))
@@ -123,6 +127,7 @@ func (p *program) nookHookCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "hook TOOL AGENT",
 		Short:              "Report what a tool says to its hook",
+		Example:            "  guild nook hook claude-code ada",
 		Hidden:             true,
 		DisableFlagParsing: true, // a tool adds words of its own
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -63,7 +63,7 @@ func (s *Step) Report(ctx context.Context, root string, events []nook.Event) (Co
 	for i, e := range events {
 		e, err := e.Received(now)
 		if err != nil {
-			return Counted{}, fmt.Errorf("event %d: %w", i+1, err)
+			return Counted{}, fmt.Errorf("number %d: %w", i+1, err)
 		}
 		all = append(all, e)
 	}
@@ -129,7 +129,7 @@ func (s *Step) Import(ctx context.Context, root string, history []nook.Event) er
 	trial := nook.New(root)
 	for i, e := range history {
 		if err := trial.Import(e); err != nil {
-			return fmt.Errorf("event %d: %w", i+1, err)
+			return fmt.Errorf("number %d: %w", i+1, err)
 		}
 	}
 	for first := true; first || len(history) > 0; first = false {

@@ -36,6 +36,10 @@ type failure struct {
 
 func (e *failure) Error() string { return e.Err }
 
+func refuse(status int, code, hint, text string) *failure {
+	return &failure{Err: text, Hint: hint, Code: code, status: status}
+}
+
 // Handler answers POST /api/nook/events of local programs that have the token: the body is one event, or an array of at
 // most MaxReport, and the answer a Counted. The parameter root names the root identity, as for Step.Root.
 func Handler(s *Step, token string, d door.Door) http.Handler {
@@ -60,19 +64,20 @@ func Handler(s *Step, token string, d door.Door) http.Handler {
 // admit reads a report, if it may come in.
 func (s *Step) admit(w http.ResponseWriter, r *http.Request, token string, d door.Door, limit *rate.Limiter) (root string, events []nook.Event, err error) {
 	if status := d.Refuses(r); status != 0 {
-		return "", nil, &failure{http.StatusText(status), "a program on this machine names the address as Host, and sends no Origin", "refused", status}
+		return "", nil, refuse(status, "refused", "a program on this machine names the address as Host, and sends no Origin", http.StatusText(status))
 	}
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {
 	case !ok || subtle.ConstantTimeCompare([]byte(given), []byte(token)) != 1:
-		return "", nil, &failure{"the token is missing or wrong", "send the content of the file token beside the file url: Authorization: Bearer TOKEN", "unauthorized", http.StatusUnauthorized}
+		return "", nil, refuse(http.StatusUnauthorized, "unauthorized",
+			"send the content of the file token beside the file url: Authorization: Bearer TOKEN", "the token is missing or wrong")
 	case r.URL.Path != "/api/nook/events":
-		return "", nil, &failure{"no such path", "POST /api/nook/events", "missing", http.StatusNotFound}
+		return "", nil, refuse(http.StatusNotFound, "missing", "POST /api/nook/events", "no such path")
 	case r.Method != http.MethodPost:
-		return "", nil, &failure{r.Method + " is not possible here", "POST /api/nook/events", "usage", http.StatusMethodNotAllowed}
+		return "", nil, refuse(http.StatusMethodNotAllowed, "usage", "POST /api/nook/events", r.Method+" is not possible here")
 	case !limit.Allow():
 		w.Header().Set("Retry-After", "1")
-		return "", nil, &failure{"too many reports", fmt.Sprintf("send up to %d events in one report", MaxReport), "busy", http.StatusTooManyRequests}
+		return "", nil, refuse(http.StatusTooManyRequests, "busy", fmt.Sprintf("send up to %d events in one report", MaxReport), "too many reports")
 	}
 	if root, err = s.Root(r.URL.Query().Get("root")); err != nil {
 		return "", nil, err
@@ -100,7 +105,7 @@ func ParseReport(body []byte) ([]nook.Event, error) {
 	for i, one := range raw {
 		e, err := nook.Parse(one)
 		if err != nil && len(raw) > 1 {
-			return nil, fmt.Errorf("event %d: %w", i+1, err)
+			return nil, fmt.Errorf("number %d: %w", i+1, err)
 		}
 		if err != nil {
 			return nil, err
@@ -115,13 +120,13 @@ func failureOf(err error) *failure {
 		return f
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok || errors.Is(err, ErrReport) {
-		return &failure{err.Error(), fmt.Sprintf("send at most %d events and 1 MB in one report", MaxReport), "too-large", http.StatusRequestEntityTooLarge}
+		return refuse(http.StatusRequestEntityTooLarge, "too-large", fmt.Sprintf("send at most %d events and 1 MB in one report", MaxReport), err.Error())
 	}
 	if _, ok := errors.AsType[*nook.FieldError](err); ok {
-		return &failure{err.Error(), "the Nook protocol, section 1, has the types of events and their members", "usage", http.StatusBadRequest}
+		return refuse(http.StatusBadRequest, "usage", "the Nook protocol, section 1, has the types of events and their members", err.Error())
 	}
 	if errors.Is(err, ErrRoot) {
-		return &failure{err.Error(), "leave out root for agents of this node", "usage", http.StatusBadRequest}
+		return refuse(http.StatusBadRequest, "usage", "leave out root for agents of this node", err.Error())
 	}
-	return &failure{err.Error(), "guild doctor finds what ails a node", "failed", http.StatusInternalServerError}
+	return refuse(http.StatusInternalServerError, "failed", "guild doctor finds what ails a node", err.Error())
 }
