@@ -48,7 +48,7 @@ func TestScripts(t *testing.T) {
 			}
 			e.Setenv("SOLVER", solver) // of benchmarks
 			for name, dir := range map[string]string{
-				"EXAMPLES": "../../examples", "DOCS": "../../docs",
+				"EXAMPLES": "../../examples", "DOCS": "../../docs", "SDK": "../../sdk/js",
 				"AGENTS": "../../.cache/agents/node_modules", // scripts/needs installs them
 			} {
 				if dir, err = filepath.Abs(dir); err != nil {
