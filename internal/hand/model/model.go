@@ -88,10 +88,10 @@ type Job struct {
 	limit int64
 	next  http.RoundTripper
 
-	mu   sync.Mutex
-	used Usage
-	held int64 // of requests without their whole answer
-	over error // the first request that was refused for a limit
+	mu      sync.Mutex
+	used    Usage
+	held    int64 // of requests without their whole answer
+	limited error // why the first request that hold refused was not sent
 }
 
 // Usage counts the tokens that the requests of a job cost.
@@ -135,28 +135,29 @@ func (j *Job) hold(tokens int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if used := j.used.Tokens() + j.held; used+tokens > j.limit {
-		return j.stop(&LimitError{Per: "job", Limit: j.limit, Used: used, Asked: tokens})
+		return j.keepRefusal(&LimitError{Per: "job", Limit: j.limit, Used: used, Asked: tokens})
 	}
 	if err := j.api.Day.add(tokens, true); err != nil {
-		return j.stop(err)
+		return j.keepRefusal(err)
 	}
 	j.held += tokens
 	return nil
 }
 
-// stop keeps the first error of hold. The job is locked.
-func (j *Job) stop(err error) error {
-	if j.over == nil {
-		j.over = err
+// keepRefusal keeps the first error of hold, and returns err. The job is locked.
+func (j *Job) keepRefusal(err error) error {
+	if j.limited == nil {
+		j.limited = err
 	}
 	return err
 }
 
-// Limited returns why a request of the job was not sent, if it could not be counted or a limit stood against it; else nil.
+// Limited returns why the first request that was refused for its tokens was not sent: a *LimitError, or an error of the file
+// with the count of the day. It returns nil if there was none.
 func (j *Job) Limited() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.over
+	return j.limited
 }
 
 // settle replaces what was held for a request by what it cost.
