@@ -75,7 +75,7 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 		}
 	}
 	if events := o.Events; events != nil {
-		n.Appended, n.Watch = events.entry, events.happened
+		n.Appended, n.Watch = events.entry, events.update
 		n.Ready = func(r node.Ready) { events.ready(r, time.Now()) }
 	}
 	return n, nil

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"guild/internal/hand/chat"
@@ -30,13 +31,12 @@ func (n *Node) chatWorker(w Worker) (func(context.Context, work.Assignment) erro
 			},
 		})
 		a.RecordModel(w.Chat.Name, outcome.Tokens)
-		if e, ok := errors.AsType[*chat.EndpointError](err); ok { // the owner sees the reason, the customer does not
-			cause := e.Unwrap().Error()
+		if e, ok := errors.AsType[*chat.EndpointError](err); ok { // the owner sees the cause, the customer does not
+			cause := fmt.Sprintf("the model %s at %s: %v", w.Chat.Name, w.Chat.API.URL, e.Unwrap())
 			if a.Hide != nil {
 				cause = a.Hide(cause)
 			}
-			n.c.Log.Warn("a model did not answer", "job", a.Job, "endpoint", w.Chat.API.URL, "model", w.Chat.Name, "err", cause)
-			return &work.FailedError{Says: e.Error(), Stderr: cause}
+			return &work.FailedError{Text: e.Error(), Stderr: cause}
 		}
 		return err
 	}, nil

@@ -65,8 +65,8 @@ type Config struct {
 	Recipient string                                                         // the age recipient that credentials are encrypted for, as announced; none are taken if empty
 	Unseal    func(ctx context.Context, sealed []byte) (vault.Secret, error) // decrypts what was encrypted for Recipient
 
-	Watch func(Happening) // called from many goroutines, must not block; may be nil
-	Log   *slog.Logger    // slog.Default() if nil
+	Watch func(Update) // called from many goroutines, must not block; may be nil
+	Log   *slog.Logger // slog.Default() if nil
 }
 
 // Relays reaches the customers.
