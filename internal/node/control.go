@@ -38,7 +38,7 @@ func (n *Node) Sandbox(context.Context) error {
 }
 
 // Offline implements control.Node.
-func (n *Node) Offline() string { return n.connectivity.why() }
+func (n *Node) Offline() string { return n.connectivity.whyOffline() }
 
 // Status describes the running node.
 func (n *Node) Status() control.Status {

@@ -443,7 +443,7 @@ func (n *Node) announce(ctx context.Context) {
 			n.c.Log.Warn("not announced yet", "err", err)
 		}
 		if !ready {
-			n.connectivity.warn(ctx, n.c.Log)
+			n.connectivity.warnUnconnected(ctx, n.c.Log)
 		}
 		if !ready && n.c.Ready != nil {
 			n.c.Ready(Ready{PubKey: n.pubkey, Relays: n.relays()})

@@ -67,8 +67,7 @@ func Try(ctx context.Context, c Config, s Service, bundle []byte, say func(line 
 	return t, errors.Join(err, w.Drain(context.WithoutCancel(ctx)))
 }
 
-// trialRequest returns a request for a packed bundle that the node itself makes as a customer. Its error is about a bundle that
-// no request can have.
+// trialRequest returns a request for a packed bundle that the node makes to itself.
 func (w *Work) trialRequest(ctx context.Context, s Service, bundle []byte) (fact.RequestReceived, error) {
 	job := guild.NewJobID().String()
 	r := nip90.Request{Kind: s.Kind, Provider: &w.c.PubKey, Job: job}
