@@ -95,9 +95,9 @@ func (p *program) runDemo(ctx context.Context, o demoOptions) (err error) {
 	if o.Keep == "" {
 		defer func() { err = errors.Join(err, os.RemoveAll(d.dir)) }()
 	}
-	defer d.story.rest()
+	defer d.story.finish()
 	d.story.say("guild demo: four strangers, and work that is judged before it is accepted")
-	d.story.turn("the nodes start")
+	d.story.begin("the nodes start")
 	stop, relay, err := d.startCustomer(ctx)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (p *program) runDemo(ctx context.Context, o demoOptions) (err error) {
 	if err := errors.Join(d.run(ctx, relay), stop()); err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	d.story.rest()
+	d.story.finish()
 	if o.asJSON {
 		return cli.PrintJSON(p.out, d.rows)
 	}
@@ -113,16 +113,12 @@ func (p *program) runDemo(ctx context.Context, o demoOptions) (err error) {
 	return nil
 }
 
+// prepare makes the directory of the demo, and a home for each node.
 func (d *demo) prepare() (err error) {
 	if d.examples, err = findExamples(d.o.Examples); err != nil {
 		return err
 	}
-	if d.dir = d.o.Keep; d.dir == "" {
-		d.dir, err = os.MkdirTemp("", "guild-demo-")
-	} else if d.dir, err = filepath.Abs(d.dir); err == nil {
-		err = os.MkdirAll(d.dir, 0o700)
-	}
-	if err != nil {
+	if d.dir, err = demoDir(d.o.Keep); err != nil {
 		return err
 	}
 	for _, name := range append(demoProviders(), "customer") {
@@ -137,6 +133,18 @@ func (d *demo) prepare() (err error) {
 		d.keys[name], d.names[npub] = npub, name
 	}
 	return nil
+}
+
+// demoDir makes the directory of a demo: the one to keep, or a temporary one.
+func demoDir(keep string) (string, error) {
+	if keep == "" {
+		return os.MkdirTemp("", "guild-demo-")
+	}
+	dir, err := filepath.Abs(keep)
+	if err != nil {
+		return "", err
+	}
+	return dir, os.MkdirAll(dir, 0o700)
 }
 
 func (d *demo) home(name string) string { return filepath.Join(d.dir, name) }
@@ -180,6 +188,7 @@ func (d *demo) startCustomer(ctx context.Context) (stop func() error, relay stri
 	return stop, status.Local, err
 }
 
+// run starts the providers, hires them, and verifies the last receipt.
 func (d *demo) run(ctx context.Context, relay string) error {
 	// The kernel tells the providers to end when the thread ends that started them, so it is kept.
 	runtime.LockOSThread()
@@ -266,7 +275,7 @@ func (d *demo) hire(ctx context.Context, h hiring) error {
 	if err != nil {
 		return err
 	}
-	d.story.rest()
+	d.story.finish()
 	if h.why != "" {
 		d.story.say("")
 		d.story.say(fmt.Sprintf("  %s: %s", h.bundle, h.why))
@@ -283,7 +292,7 @@ func (d *demo) hire(ctx context.Context, h hiring) error {
 			asked = u.Attempt
 		}
 		if asked != "" && u.Ended == nil {
-			d.story.turn(fmt.Sprintf("%-9s %s", cmp.Or(d.names[u.Provider], "judge"), cli.Clean(u.Text)))
+			d.story.begin(fmt.Sprintf("%-9s %s", cmp.Or(d.names[u.Provider], "judge"), cli.Clean(u.Text)))
 		}
 		return nil
 	})
@@ -395,13 +404,13 @@ func (d *demo) verifyReceipt(ctx context.Context) error {
 
 // tellNext names two commands to go on with, as this program was called.
 func (d *demo) tellNext() {
-	guild := os.Args[0]
+	self := os.Args[0]
 	next := [2][2]string{
-		{guild + " demo --keep demo", "the same, and keeps the nodes to look at"},
-		{guild + " judge doctor", "attacks this machine's sandbox"},
+		{self + " demo --keep demo", "the same, and keeps the nodes to look at"},
+		{self + " judge doctor", "attacks this machine's sandbox"},
 	}
 	if d.o.Keep != "" {
-		job, home := short(d.rows[len(d.rows)-2].Job), guild+" --home "+filepath.Join(d.o.Keep, "customer")
+		job, home := short(d.rows[len(d.rows)-2].Job), self+" --home "+filepath.Join(d.o.Keep, "customer")
 		next = [2][2]string{{home + " judge explain " + job, ""}, {home + " job diff " + job, ""}}
 	}
 	d.story.say("")

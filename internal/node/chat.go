@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"guild/internal/hand/chat"
@@ -32,7 +31,7 @@ func (n *Node) chatWorker(w Worker) (func(context.Context, work.Assignment) erro
 		})
 		a.RecordModel(w.Chat.Name, outcome.Tokens)
 		if e, ok := errors.AsType[*chat.EndpointError](err); ok { // the owner sees the cause, the customer does not
-			cause := fmt.Sprintf("the model %s at %s: %v", w.Chat.Name, w.Chat.API.URL, e.Unwrap())
+			cause := e.Unwrap().Error()
 			if a.Hide != nil {
 				cause = a.Hide(cause)
 			}
