@@ -6,18 +6,18 @@ import (
 	"guild"
 )
 
-// stranger is a key that has no field.
-type stranger struct {
+// unknownKey is a key of the config file for which the configuration has no field.
+type unknownKey struct {
 	prefix, name string
 	table        reflect.Type // where it stands
 }
 
-func (s stranger) key() string { return s.prefix + s.name }
+func (k unknownKey) key() string { return k.prefix + k.name }
 
 // nearest returns the key of the same table that this is a likely misspelling of, "" if none is near.
-func (s stranger) nearest() string {
-	if near := guild.Nearest(s.name, names(s.table)); near != "" {
-		return s.prefix + near
+func (k unknownKey) nearest() string {
+	if near := guild.Nearest(k.name, names(k.table)); near != "" {
+		return k.prefix + near
 	}
 	return ""
 }
