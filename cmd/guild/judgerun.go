@@ -105,7 +105,7 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	return result, err
 }
 
-// hear judges a delivery. Packed bundles are unpacked below scratch. person says why a person must decide, if so.
+// hear judges a delivery. Packed bundles are unpacked below scratch. person is nil unless a person must decide.
 func (p *program) hear(ctx context.Context, bundle, delivery, scratch, hidden string, o judgeOptions, whole func(judge.Evidence)) (v guild.Verdict, evidence judge.Evidence, person *judge.PersonNeeded, err error) {
 	hearing := judge.Case{Hidden: hidden, Whole: whole}
 	if hearing.Bundle, err = opened(ctx, bundle, scratch); err != nil {

@@ -76,7 +76,7 @@ type demoRow struct {
 	Job      string   `json:"job"`
 	Happened string   `json:"happened"`
 	Verdict  string   `json:"verdict,omitempty"`
-	Careless string   `json:"careless,omitempty"` // what plain pytest says of the same files, if it says something else
+	Careless string   `json:"careless,omitempty"` // result of plain pytest on the same files, if that differs
 	Before   *float64 `json:"trust_before"`       // BeforeMicro in decimal form, deprecated
 	After    *float64 `json:"trust_after"`        // deprecated, too
 	Receipt  string   `json:"receipt,omitempty"`
@@ -86,7 +86,7 @@ type demoRow struct {
 	AfterMicro  *guild.Trust `json:"trust_after_micro"`
 }
 
-// runDemo runs the whole loop on this machine and tells it as it goes.
+// runDemo runs the whole loop on this machine and prints each step of it.
 func (p *program) runDemo(ctx context.Context, o demoOptions) (err error) {
 	d := &demo{o: o, keys: map[string]string{}, names: map[string]string{}, story: newStory(p, o.asJSON)}
 	if err := d.prepare(); err != nil {
@@ -261,7 +261,7 @@ func (d *demo) meet(ctx context.Context) error {
 	}
 }
 
-// hire has one task done, and tells about each provider that was asked.
+// hire has one task done, and prints how each attempt ended.
 func (d *demo) hire(ctx context.Context, h hiring) error {
 	bundle, _, err := packBundle(ctx, filepath.Join(d.examples, h.bundle), nil)
 	if err != nil {
@@ -280,7 +280,7 @@ func (d *demo) hire(ctx context.Context, h hiring) error {
 		d.story.say("")
 		d.story.say(fmt.Sprintf("  %s: %s", h.bundle, h.why))
 	}
-	asked := "" // the attempt that is under way
+	asked := "" // id of the running attempt
 	_, err = writeUpdates(d.client.Watch(ctx, job.ID), func(u control.Update) error {
 		over := u.Ended != nil || u.Attempt != "" && u.Attempt != asked && u.Event == "attempt.planned"
 		if over && asked != "" {
@@ -299,7 +299,7 @@ func (d *demo) hire(ctx context.Context, h hiring) error {
 	return err
 }
 
-// tell tells how an attempt has ended that was over at a time, in Unix ms.
+// tell prints how an attempt ended and adds its row. at is when it ended, in Unix ms.
 func (d *demo) tell(ctx context.Context, bundle, id, attempt string, at int64) error {
 	job, err := control.OneJob.Call(ctx, d.client, id)
 	if err != nil {
@@ -376,7 +376,7 @@ func (d *demo) judgeCarelessly(ctx context.Context, bundle, job, attempt string)
 	return summary, err
 }
 
-// verifyReceipt exports the last receipt and checks it as anybody could.
+// verifyReceipt exports the last receipt, and verifies it as guild verify does.
 func (d *demo) verifyReceipt(ctx context.Context) error {
 	last := &d.rows[len(d.rows)-1]
 	packed, err := control.ReceiptExport.Call(ctx, d.client, last.Receipt, "false")

@@ -74,7 +74,7 @@ usage, 5 SECURITY_VIOLATION, 6 a person must decide, 7 it was rejected.`,
 		if out.Service == "" {
 			return nil, err
 		}
-		return &cli.Result{JSON: out, Show: func() error { return nil }}, err // it was shown as it came
+		return &cli.Result{JSON: out, Show: func() error { return nil }}, err // runTry has printed it step by step
 	})
 	o.flags(cmd)
 	cmd.Flags().StringVar(&o.Keep, "keep", "", "new directory for the delivery and the record of the session")
@@ -86,7 +86,7 @@ type trial struct {
 	service service
 	name    string // of the bundle, for people
 	bundle  []byte // packed, as a customer sends it
-	dir     string // the bundle with what stays with the customer, for the judge
+	dir     string // directory or file of the bundle with the customer's private files, for the judge
 	scratch string
 }
 
@@ -96,7 +96,7 @@ type tryReport struct {
 	Tasks    []string `json:"tasks"`
 	Bundle   string   `json:"bundle"`
 	Passed   bool     `json:"passed"`
-	Lines    []string `json:"lines"`             // that a customer would read
+	Lines    []string `json:"lines"`             // feedback that a customer would read
 	Failure  string   `json:"failure,omitempty"` // why nothing was delivered
 	Stderr   string   `json:"stderr,omitempty"`  // the end of the standard error of a command that failed
 	TookMs   int64    `json:"took_ms"`           // of the worker
@@ -327,7 +327,7 @@ func (p *program) showTrialVerdict(v guild.Verdict) {
 	}
 }
 
-// vacantDir returns an error for a directory that exists and is not empty. An empty name is none.
+// vacantDir returns an error for a directory that exists and is not empty. An empty name is no directory.
 func vacantDir(dir string) error {
 	if dir == "" {
 		return nil

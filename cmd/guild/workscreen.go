@@ -42,7 +42,7 @@ type workJob struct {
 	came  workEvent
 	state string // received, waiting, working, or how it ended
 	since int64  // Unix ms, when a worker began or the request came
-	end   int64  // Unix ms; 0 while it goes on
+	end   int64  // Unix ms; 0 while it is open
 	text  string
 	judge string // the customer's verdict
 	good  bool   // a favourable one

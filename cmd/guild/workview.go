@@ -173,8 +173,8 @@ func workLine(e workEvent) string {
 	return strings.TrimRight(fmt.Sprintf("%s %-8s %-9s %s", clock(e.At), short(e.Request), e.Event, workText(e)), " ")
 }
 
-// verdictReason returns why a customer judged as it did. guild's own message repeats the request and the verdict before the
-// reason, and says how to object behind it.
+// verdictReason returns the reason in a customer's text about its verdict. In the text that guild sends, the request and the
+// verdict come before the reason, and how to object comes after it.
 func verdictReason(text string) string {
 	_, found, isOurs := strings.Cut(text, ", with the score ")
 	if !isOurs || !strings.HasPrefix(text, "Your delivery for request ") {
@@ -185,7 +185,7 @@ func verdictReason(text string) string {
 	return reason
 }
 
-// workText says in words what happened.
+// workText describes an event in words.
 func workText(e workEvent) string {
 	text := cli.Clean(e.Text)
 	took := (time.Duration(e.TookMs) * time.Millisecond).Round(100 * time.Millisecond)

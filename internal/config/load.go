@@ -69,7 +69,7 @@ func removed() map[string]string {
 
 // Load returns the defaults, overridden by the config file if there is one, and these overridden by the environment
 // (GUILD_RELAYS, GUILD_TIMEOUTS_SILENCE, … as Variables lists them). environ is os.Environ() except in tests. With an error it
-// returns the defaults, with the paths if these are known, for who looks what else is wrong.
+// returns the defaults, with the paths if these are known, so that a caller can look for other faults.
 func Load(home string, environ []string) (Config, error) {
 	paths, err := locate(home, lookup(environ))
 	if err != nil {

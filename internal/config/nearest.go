@@ -14,7 +14,7 @@ type unknownKey struct {
 
 func (k unknownKey) key() string { return k.prefix + k.name }
 
-// nearest returns the key of the same table that this is a likely misspelling of, "" if none is near.
+// nearest returns the known key of the same table that is likely meant, or "".
 func (k unknownKey) nearest() string {
 	if near := guild.Nearest(k.name, names(k.table)); near != "" {
 		return k.prefix + near
@@ -22,7 +22,7 @@ func (k unknownKey) nearest() string {
 	return ""
 }
 
-// names returns the names of the keys in a table of fixed keys; none where a table stands in the place of a value.
+// names returns the keys of a table. It returns none if the type is not that of a table.
 func names(table reflect.Type) []string {
 	if table.Kind() != reflect.Struct {
 		return nil

@@ -166,7 +166,7 @@ func (m *meter) parse() {
 		Response *struct{ Usage *reported } `json:"response"` // of the events of OpenAI's responses
 	}
 	err := json.Unmarshal(text, &r)
-	if _, other := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !other { // one of these names may mean something else
+	if _, other := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !other { // a member of another type is not the usage
 		return
 	}
 	m.addUsage(r.Usage)

@@ -1,6 +1,6 @@
-// Package model speaks to a language model's API with the owner's key, and counts what that costs in tokens. The key is
-// in the requests to the API's own host and nowhere else: whoever makes the requests, such as an agent in a sandbox, need
-// not have it.
+// Package model sends requests to a language model's API with the owner's key, and counts what they cost in tokens. The key
+// is in the requests to the API's own host and nowhere else. So a program that makes the requests, such as an agent in a
+// sandbox, does not need it.
 //
 // An API makes a Job for each job, which is an http.RoundTripper. A Job passes on requests for completions only, without
 // any credential of the caller, and refuses what would go over the limit of the job or of the day. The count errs to the
@@ -36,7 +36,7 @@ type API struct {
 	Header string // that has the key, as "X-Api-Key"; with "Authorization: Bearer" if empty
 
 	JobTokens int64 // limit of one job, input and output together; DefaultJobTokens if zero
-	Day       *Day  // the count that all jobs of the key share; nil if nobody counts the day
+	Day       *Day  // the count that all jobs of the key share; nil for no limit of a day
 
 	Transport http.RoundTripper // makes the connections; one with time limits if nil
 }

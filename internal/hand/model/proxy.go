@@ -24,14 +24,15 @@ const (
 // Serve passes on the requests that a program makes to l, until l is closed. The program has the token where it would have
 // the key: as a bearer or as X-Api-Key. Paths are those of the API. When Serve returns, all connections are closed.
 //
-// A request over a limit gets status 400, with the reason in the form of an API's error. Agents repeat requests that get other statuses, such as 429.
+// A request over a limit gets status 400, with the reason in the form of an API's error. Agents repeat requests that get other
+// statuses, such as 429.
 func (j *Job) Serve(l net.Listener, token string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &http.Server{
 		Handler:           j.proxy(token),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: log.New(io.Discard, "", 0), // what a stranger's program does wrong is not for our log
+		ErrorLog: log.New(io.Discard, "", 0), // faults of the program are not logged: it may be a stranger's, and make any number of them
 	}
 	_ = s.Serve(&limitedListener{Listener: l, slots: make(chan struct{}, maxConnections)}) // its error is that l is closed
 	cancel()
