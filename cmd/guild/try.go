@@ -128,8 +128,8 @@ func (p *program) runTry(ctx context.Context, o tryOptions, args []string, given
 	return p.try(ctx, c, t, o)
 }
 
-// chooseService returns the service to try, and the remaining arguments. The flags describe it, or the first argument names one of the
-// configuration.
+// chooseService returns the service to try, and the remaining arguments. The flags describe it, or the first argument names one
+// of the configuration.
 func (o tryOptions) chooseService(c config.Config, args []string, given func(string) bool) (service, []string, error) {
 	if len(o.Tasks) > 0 || o.Service.Exec != "" || o.Endpoint != "" || o.Agent != "" {
 		if len(o.Tasks) > 1 {

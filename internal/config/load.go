@@ -157,7 +157,8 @@ func loadFile(k *koanf.Koanf, from sources) error {
 	return nil
 }
 
-// firstUnknown returns the first key of m, in alphabetical order, for which t has no field. Its name is empty if t has a field for each.
+// firstUnknown returns the first key of m, in alphabetical order, for which t has no field. Its name is empty if t has a field
+// for each.
 func firstUnknown(m map[string]any, t reflect.Type, prefix string) unknownKey {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		inner, ok := member(t, name)

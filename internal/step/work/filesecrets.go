@@ -54,6 +54,12 @@ func SecretsInFile(path string) ([]Secret, error) {
 	return all, nil
 }
 
+// isFile reports whether a path is a regular file, or a link to one.
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
 // isText reports whether the beginning of a file is UTF-8. Its last letter may be cut.
 func isText(b []byte) bool {
 	for range utf8.UTFMax - 1 {
@@ -88,12 +94,16 @@ func isMixed(word string) bool {
 	return strings.ContainsAny(word, "0123456789") && strings.ContainsFunc(word, func(r rune) bool { return 'a' <= r|0x20 && r|0x20 <= 'z' })
 }
 
-// SecretsInDirs lists what may be secret in files of these directories (or files) that have the name of a file for secrets.
-// It leaves out packages of Node.js, and what is not readable: a worker cannot read that either.
+// SecretsInDirs lists what may be secret in files of these directories (or files) that have the name of a file for secrets. A
+// path may be a link, as one that is mounted. It leaves out packages of Node.js, and what is not readable, because a worker
+// cannot read that either. Of each directory it looks at the first 50,000 entries.
 func SecretsInDirs(paths []string) []Secret {
 	var all []Secret
 	for _, top := range paths {
 		left := maxWalked
+		if real, err := filepath.EvalSymlinks(top); err == nil {
+			top = real // WalkDir follows no link
+		}
 		filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error { // an error is that of an entry, which is left out
 			left--
 			switch {
@@ -103,7 +113,7 @@ func SecretsInDirs(paths []string) []Secret {
 				return nil
 			case d.IsDir() && d.Name() == "node_modules":
 				return fs.SkipDir
-			case d.Type().IsRegular() && secretFile.MatchString(d.Name()):
+			case secretFile.MatchString(d.Name()) && isFile(path):
 				found, _ := SecretsInFile(path)
 				all = append(all, found...)
 			}

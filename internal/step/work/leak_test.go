@@ -169,6 +169,13 @@ func TestSecretsInMountedFiles(t *testing.T) {
 			t.Errorf("%s is among\n%s", not, got)
 		}
 	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := errors.Join(os.Symlink(dir, link), os.Symlink("README.md", filepath.Join(dir, "api_key"))); err != nil {
+		t.Fatal(err)
+	}
+	if found := SecretsInDirs([]string{link}); len(found) != len(all)+1 {
+		t.Errorf("%d secrets behind a link, want %d", len(found), len(all)+1)
+	}
 	// The limit of what is read may be in the middle of a letter.
 	write("long.env", "TOKEN=sk1234567890abcdefgh\n"+strings.Repeat("é", maxSecretFile)+"\n")
 	write("binary.key", "abc123abc123abc123\xff\xfe\xfd and more of a binary file")
