@@ -213,6 +213,18 @@ func TestOwnerSeesWhyWorkerFailed(t *testing.T) {
 	})
 }
 
+func TestOvertimeKeepsWhatOwnerSees(t *testing.T) {
+	s := python(func(ctx context.Context, _ Assignment) error {
+		<-ctx.Done()
+		return &FailedError{Text: "the worker went over its limit: wall", Stderr: "still at it"}
+	})
+	s.Limit = 50 * time.Millisecond
+	trial, _, err := tries(t, s, bundle(t, nil))
+	if err == nil || !strings.Contains(err.Error(), "the worker ran over its ") || trial.Stderr != "still at it" {
+		t.Errorf("%v, stderr %q", err, trial.Stderr)
+	}
+}
+
 func TestPromptOfAgent(t *testing.T) {
 	a, said := assignment(t)
 	manifest := `{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-x",
