@@ -106,7 +106,7 @@ func (p *program) runBench(ctx context.Context, o benchOptions, asJSON bool) err
 	if own == nil {
 		return err
 	}
-	return errors.Join(err, own())
+	return errors.Join(err, own(rest(ctx, err)))
 }
 
 // followMeeting shows a meeting until it has ended.

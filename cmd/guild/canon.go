@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -60,13 +61,16 @@ func (p *program) hashed(h guild.Hash) *cli.Result {
 	}}
 }
 
+// errDirectory is the error where a file is needed.
+var errDirectory = errors.New("is a directory")
+
 // input opens a file, or standard input if it is named -.
 func (p *program) input(name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(p.in), nil
 	}
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("%s is a directory", name)
+		return nil, fmt.Errorf("%s %w", name, errDirectory)
 	}
 	return os.Open(name)
 }

@@ -69,11 +69,16 @@ func sentence(job control.Job) string {
 	return text + "; nothing was paid"
 }
 
-// showEnding says where the work of a job is.
+// showEnding says how a job has ended, and where its work is.
 func (p *program) showEnding(job control.Job) {
 	if _, _, live := p.terminal(); !live {
 		fmt.Fprintln(p.out, sentence(job)) // else the timeline ends with it
 	}
+	p.showWork(job)
+}
+
+// showWork says by which commands the work of a job is taken over.
+func (p *program) showWork(job control.Job) {
 	_, typed := oa.ParseID(job.Task)
 	delivered := slices.ContainsFunc(job.Attempts, func(a control.Attempt) bool { return a.Delivery != "" })
 	id := short(job.ID)

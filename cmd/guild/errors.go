@@ -120,6 +120,9 @@ func endingHint(job control.Job) string {
 			return "guild market bench NPUB gets to know one more; guild market ls --task " + cli.Clean(job.Task) +
 				" shows whom; or lower --criticality"
 		}
+		if strings.HasSuffix(job.Reason, "is suspended") {
+			return "guild trust show NPUB says why; guild trust set NPUB --state reinstated --because '…' lets it work again"
+		}
 		if !strings.HasPrefix(job.Reason, "no ") && !strings.Contains(job.Reason, "announced nothing") && job.Reason != "" {
 			return "guild job show " + short(job.ID) + " has what was sent; hire again once that is mended"
 		}
@@ -141,8 +144,13 @@ func endingHint(job control.Job) string {
 	return "guild job show " + short(job.ID)
 }
 
+// leftError says that the person left a job that goes on.
+type leftError struct{ job string }
+
+func (e *leftError) Error() string { return "job " + short(e.job) + " goes on" }
+
 // interrupted returns the error for a person who stops following a job.
 func interrupted(job string) error {
-	err := cli.WithCode(fmt.Errorf("job %s goes on", short(job)), exitInterrupted)
+	err := cli.WithCode(&leftError{job}, exitInterrupted)
 	return cli.WithHint(err, "guild job watch "+short(job))
 }

@@ -66,11 +66,11 @@ func exitCodesTopic() *cobra.Command {
 		Use:   "exit-codes",
 		Short: "What the exit codes mean",
 		Long: "guild ends with one of these exit codes.\n\n" + listExits() + `
-With --json an error is one JSON object on standard output: {"error":…, "hint":…,
-"code":…}. Its code is a name above, or one of docs/API.md where the node refuses
-something. A verb that has printed its result already says the error on standard
-error alone. guild replay diff ends as diff does: 0 the same, 1 different, 2
-trouble.`,
+With --json an error is one JSON object on standard output, {"error":…,
+"hint":…, "code":…}. Its code is a name above, or one of docs/API.md where the
+node refuses something. A verb that has printed its result already says the
+error on standard error alone. guild replay diff ends as diff does: 0 the same,
+1 different, 2 trouble.`,
 	}
 }
 

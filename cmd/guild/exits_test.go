@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,6 +63,10 @@ func TestErrorAsJSON(t *testing.T) {
 		{cli.WithHint(cli.Usage(errors.New("x")), "y"), "x", "usage", "y"},
 		{fmt.Errorf("status: %w", control.ErrNotRunning), "status: " + control.ErrNotRunning.Error(), "no-node", "start a node with 'guild up'"},
 		{&control.ProblemError{Problem: control.Problem{Error: "no job", Code: "missing"}}, "no job", "missing", ""},
+		{endingError(control.Job{ID: "5f21c9aa00", Ending: guild.JobUnclaimed, Reason: "no eligible provider among 1: able is suspended"}),
+			"job 5f21c9aa: no provider was asked: no eligible provider among 1: able is suspended", "unclaimed",
+			"guild trust show NPUB says why; guild trust set NPUB --state reinstated --because '…' lets it work again"},
+		{hireMark{}.unsent(fmt.Errorf("vet: %w", context.Canceled)), "interrupted: nothing was sent", "interrupted", ""},
 		{interrupted("5f21c9aa00"), "job 5f21c9aa goes on", "interrupted", "guild job watch 5f21c9aa"},
 		{endingError(control.Job{ID: "5f21c9aa00", Ending: guild.JobParked}), "job 5f21c9aa: parked", "undecided", "guild job show 5f21c9aa"},
 	} {
@@ -87,5 +92,13 @@ func TestResultIsTheOnlyJSON(t *testing.T) {
 	asJSON, err := cli.Execute(t.Context(), root, []string{"look", "--json"})
 	if code := p.report(err, asJSON); code != exitFailed || out.String() != "[]\n" {
 		t.Errorf("exit %d, %q", code, out.String())
+	}
+}
+
+func TestExitCodesFitATerminal(t *testing.T) {
+	for line := range strings.Lines(exitCodesTopic().Long) {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
 	}
 }

@@ -74,7 +74,7 @@ func (p *program) showHelp(root *cobra.Command, first []group, topics []*cobra.C
 // writeRootHelp prints what guild is, the verbs of most days, and where the others are.
 func writeRootHelp(w io.Writer, root *cobra.Command, first []group, topics []*cobra.Command) {
 	fmt.Fprintf(w, "%s\n\nUsage:\n  guild VERB [flags]\n\nExamples:\n%s\n%s\n", root.Long, root.Example, listed(first))
-	fmt.Fprintf(w, "Flags:\n%s\n", root.Flags().FlagUsages())
+	fmt.Fprintf(w, "Flags:\n%s\n", root.Flags().FlagUsagesWrapped(cli.Columns))
 	fmt.Fprintf(w, "  guild help %-12s %s\n", "VERB", "More about a verb")
 	for _, topic := range topics {
 		fmt.Fprintf(w, "  guild help %-12s %s\n", topic.Name(), topic.Short)

@@ -13,6 +13,7 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
+	"guild/internal/journal"
 	"guild/internal/judging/exam"
 	"guild/internal/step/jobs"
 	"guild/nutshell"
@@ -207,10 +208,7 @@ func (p *program) runHire(ctx context.Context, o hireOptions) error {
 	if own == nil {
 		return err
 	}
-	if codeOf(err) == exitInterrupted {
-		fmt.Fprintln(p.err, "guild: this process is the node, and stays until the job ends; Ctrl-C ends it, guild up goes on with the job")
-	}
-	return errors.Join(err, own())
+	return errors.Join(err, own(rest(ctx, err)))
 }
 
 // hireAt opens the job at a node, fresh if that was started for it, and follows it to its end.
@@ -235,6 +233,9 @@ func (p *program) hireAt(ctx context.Context, client *control.Client, fresh bool
 		return mark.refused(err)
 	}
 	ended, err := p.telling(o).watch(ctx, client, job, o.asJSON)
+	if _, left := errors.AsType[*leftError](err); left && fresh {
+		ended, err = p.telling(o).stay(ctx, client, job, o.asJSON)
+	}
 	if isEnded(ended) {
 		mark.remove()
 	}
@@ -356,7 +357,7 @@ func flagOf(field string) string {
 
 // anyNode returns a client of the running node, or of one that it starts in this process. Then own waits until no
 // job is open there and no other client is left, and ends it.
-func (p *program) anyNode(ctx context.Context) (client *control.Client, own func() error, err error) {
+func (p *program) anyNode(ctx context.Context) (client *control.Client, own func(context.Context) error, err error) {
 	c, err := p.config()
 	if err != nil {
 		return nil, nil, err
@@ -370,5 +371,50 @@ func (p *program) anyNode(ctx context.Context) (client *control.Client, own func
 	if err != nil {
 		return nil, nil, err
 	}
-	return startOwnNode(ctx, c, id, nodeOptions{Log: p.logger(p.err)})
+	started, stop, err := startOwnNode(ctx, c, id, nodeOptions{Log: p.logger(p.err)})
+	if errors.Is(err, journal.ErrLocked) {
+		return client, nil, answers(ctx, client, err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	own = func(ctx context.Context) error {
+		if ctx.Err() == nil {
+			defer time.AfterFunc(2*time.Second, func() {
+				fmt.Fprintln(p.err, "guild: this process is the node, and stays while other jobs are open; Ctrl-C ends it, guild up goes on with them")
+			}).Stop()
+		}
+		return stop(ctx)
+	}
+	return started, own, nil
+}
+
+// rest returns the context for the rest of a node that a verb has started for itself. After a Ctrl-C that only ended what the
+// verb did, the node goes on, and the next one kills.
+func rest(ctx context.Context, err error) context.Context {
+	if _, left := errors.AsType[*leftError](err); left || ctx.Err() == nil {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
+}
+
+// starting bounds the time in which a node that was started elsewhere at the same moment has to answer.
+const starting = 10 * time.Second
+
+// answers waits until a node answers that another process starts, and returns locked if none does.
+func answers(ctx context.Context, client *control.Client, locked error) error {
+	ctx, cancel := context.WithTimeout(ctx, starting)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return locked
+		case <-tick.C:
+		}
+		if _, err := control.NodeStatus.Call(ctx, client); err == nil {
+			return nil
+		}
+	}
 }

@@ -73,6 +73,9 @@ func (m hireMark) unsent(err error) error {
 	if !m.known {
 		m.remove()
 	}
+	if errors.Is(err, context.Canceled) {
+		return cli.WithCode(errors.New("interrupted: nothing was sent"), exitInterrupted)
+	}
 	return err
 }
 

@@ -102,7 +102,7 @@ func (o hireOptions) fixHint() string {
 	if o.made != nil {
 		return "correct the tests, or install what they need; --test names another command"
 	}
-	return "correct the bundle; --unvetted sends it all the same"
+	return "correct the bundle: guild nut check says what it lacks"
 }
 
 // unfitHint says what to do about tests that show nothing.
@@ -111,7 +111,7 @@ func (o hireOptions) unfitHint() string {
 	if o.made != nil {
 		show = "--dry-run --unvetted writes the bundle, of which guild judge vet shows each test"
 		if len(o.made.Changed)+len(o.made.Untracked) > 0 {
-			show = "only committed tests count, and " + o.uncommitted() + " is left out; " + show
+			show = "only committed tests count, and not " + o.uncommitted() + "; " + show
 		}
 	}
 	return show + "; --keep-green if the work must only not break them, --unvetted sends it all the same"

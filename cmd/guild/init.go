@@ -23,6 +23,7 @@ import (
 type initOptions struct {
 	Passphrase bool // seal the key (NIP-49)
 	Import     bool // read a key or a bunker address from standard input
+	AsJSON     bool // ask nothing
 }
 
 // initReport is the output of init --json.
@@ -42,9 +43,9 @@ func (p *program) initCommand() *cobra.Command {
 		Short: "Make an identity, a config file and an empty journal",
 		Long: `init makes what a node needs: an identity (a Nostr key), a commented config file
 and an empty journal. It never overwrites any of them. On a terminal it asks
-whether guild up may benchmark providers that it has not met (meeting.auto). A
-home that is new or empty gets a .gitignore too, so that no checkout takes its key
-along.
+whether guild up may benchmark providers that it has not met (meeting.auto), but
+not with --json. A home that is new or empty gets a .gitignore too, so that no
+checkout takes its key along.
 
 The key rests in a file that only you can read. With --passphrase it is also
 encrypted (NIP-49). With --import the key is read from standard input instead of
@@ -53,6 +54,7 @@ then asked for its public key. One that does not answer within timeouts.discover
 is kept all the same: the node asks it again when it starts.`,
 		Example: "  guild init\n  guild init --passphrase\n  guild init --import < nsec.txt\n  guild init --home ./node1",
 	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) {
+		o.AsJSON = cli.AsJSON(cmd)
 		result, err := p.runInit(cmd.Context(), o)
 		if _, onDisk := errors.AsType[*fs.PathError](err); onDisk && cli.HintOf(err) == "" {
 			err = cli.WithHint(err, "name a directory that can be written: --home DIR")
@@ -77,7 +79,7 @@ func (p *program) runInit(ctx context.Context, o initOptions) (*cli.Result, erro
 	if err != nil && !kept {
 		return nil, err
 	}
-	if err := p.writeConfig(ctx, c.Paths.Config); err != nil {
+	if err := p.writeConfig(ctx, c.Paths.Config, o); err != nil {
 		return nil, err
 	}
 	if err := c.Paths.MakeDirs(); err != nil {
@@ -163,13 +165,13 @@ func (p *program) makeIdentity(dir string, o initOptions) (nostr.PubKey, error) 
 }
 
 // writeConfig writes the commented config file, unless there is one. On a terminal it asks whether new providers may be
-// benchmarked, because that costs money.
-func (p *program) writeConfig(ctx context.Context, path string) error {
+// benchmarked, because that costs money. A program that wants JSON is not asked.
+func (p *program) writeConfig(ctx context.Context, path string, o initOptions) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
 	text := config.Template
-	if in, out, ok := p.terminal(); ok {
+	if in, out, ok := p.terminal(); ok && !o.AsJSON {
 		meet, err := cli.NewPrompt(ctx, in, out).Choose("Shall guild up benchmark new providers by itself? It bids at most 100 sat a day.", "no", "no", "yes")
 		if err != nil {
 			return err

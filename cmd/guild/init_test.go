@@ -9,6 +9,18 @@ import (
 	"time"
 )
 
+func TestInitForJSONAsksNothing(t *testing.T) {
+	_, tty := terminal(t)
+	home := t.TempDir()
+	p := &program{home: home, in: tty, out: tty, err: io.Discard, now: time.Now}
+	if _, err := p.runInit(t.Context(), initOptions{AsJSON: true}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(home, "config.toml")); err != nil || !bytes.Contains(text, []byte("\n#auto = false\n")) {
+		t.Errorf("strangers may be benchmarked (%v)", err)
+	}
+}
+
 func TestInitAsksForBenchmarks(t *testing.T) {
 	t.Setenv("ACCESSIBLE", "1")
 	t.Setenv("TERM", "xterm")

@@ -249,7 +249,11 @@ func message(job control.Job, c control.Changes) string {
 	if name == "" {
 		name = "a provider"
 	}
-	text := fmt.Sprintf("%s\n\nDone by %s for job %s.\n\nGuild-Job: %s\nGuild-Provider: %s\n", title, name, short(job.ID), job.ID, c.Provider)
+	not := ""
+	if !c.Accepted {
+		not = "; the delivery was not accepted"
+	}
+	text := fmt.Sprintf("%s\n\nDone by %s for job %s%s.\n\nGuild-Job: %s\nGuild-Provider: %s\n", title, name, short(job.ID), not, job.ID, c.Provider)
 	if c.Receipt != "" {
 		text += "Guild-Receipt: " + cli.Clean(c.Receipt) + "\n"
 	}
@@ -290,6 +294,10 @@ func applyError(err error) error {
 		return cli.WithHint(err, "resolve them, git add, and git cherry-pick --continue; or git cherry-pick --abort")
 	}
 	switch {
+	case errors.Is(err, git.ErrElsewhere):
+		return cli.WithHint(fmt.Errorf("%w; nothing was changed", err), "run it in the repository that the work is for; guild job fetch writes it anywhere")
+	case errors.Is(err, git.ErrNobody):
+		return cli.WithHint(fmt.Errorf("%w; nothing was changed", err), "git config --global user.name 'Your Name'; git config --global user.email you@example.com")
 	case errors.Is(err, git.ErrNothing):
 		return cli.WithHint(fmt.Errorf("%w: the repository has the work already, or nothing of it is taken", err), "guild job diff shows it")
 	case errors.Is(err, git.ErrUnborn):
@@ -321,7 +329,8 @@ func (p *program) jobOpenCommand() *cobra.Command {
 		Short: "Look at the delivered files in your editor",
 		Long: `open writes the delivered files into a directory, as job fetch does, and opens that
 with the program of $VISUAL or $EDITOR, or else of the desktop. An editor may run
-what it finds there: such files are listed and asked for; --yes takes them.
+what it finds there: such files are listed and asked for; --yes takes them. With
+--json nothing is opened.
 
 JOB is a job's id or the beginning of one.`,
 		Example: "  guild job open 5f21c9aa\n  VISUAL=code guild job open 5f21c9aa --to work",
@@ -345,6 +354,9 @@ JOB is a job's id or the beginning of one.`,
 		})
 		if err != nil {
 			return nil, err
+		}
+		if cli.AsJSON(cmd) {
+			return result, nil // an editor would keep a program waiting for a person
 		}
 		return result, p.openWith(cmd.Context(), dir)
 	})

@@ -120,6 +120,16 @@ func printedTypes() map[string]reflect.Type {
 	}
 }
 
+// otherTypes are what verbs print instead by a flag, or by what their argument names: hire --dry-run, market bench --ls and
+// work show SERVICE.
+func otherTypes() map[string]reflect.Type {
+	return map[string]reflect.Type{
+		"guild hire":         reflect.TypeFor[dryRun](),
+		"guild market bench": answer(control.Meetings),
+		"guild work show":    answer(control.OneService),
+	}
+}
+
 // documents are the verbs that print a document with a specification and a schema of its own, with that. Those of guild nut
 // print what docs/BUNDLES.md describes.
 var documents = map[string]string{
@@ -243,6 +253,9 @@ func TestEveryJSONHasNamesAndUnits(t *testing.T) {
 	for _, typ := range all {
 		walk(typ)
 	}
+	for _, typ := range otherTypes() {
+		walk(typ)
+	}
 	var rows strings.Builder
 	for _, unit := range slices.Sorted(maps.Keys(byUnit)) {
 		names := strings.Join(slices.Sorted(maps.Keys(byUnit[unit])), ", ")
@@ -259,6 +272,9 @@ func TestSchemaOfJSON(t *testing.T) {
 	defs, verbs := map[string]any{}, map[string]any{}
 	for path, typ := range printedTypes() {
 		verbs[path] = schemaFor(typ, defs)
+		if other, ok := otherTypes()[path]; ok {
+			verbs[path] = map[string]any{"anyOf": []any{verbs[path], schemaFor(other, defs)}}
+		}
 	}
 	b, err := json.MarshalIndent(map[string]any{
 		"$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,9 @@ usage.`,
 		Args:    cli.OneArg("a bundle"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
 		v, err := p.vetting(cmd.Context(), args[0], o, cli.AsJSON(cmd))
+		if errors.Is(err, fs.ErrNotExist) && cli.HintOf(err) == "" {
+			err = cli.WithHint(err, `guild nut check says what a bundle lacks; guild hire DIR --dry-run "WHAT-IS-TO-BE-DONE" makes one of a project`)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -309,6 +309,66 @@ func TestInterruptedHireLeavesJob(t *testing.T) {
 	}
 }
 
+// A person leaves a hire that is its own node: it stays, and says how the job has ended.
+func TestInterruptedHireThatIsTheNodeShowsTheEnd(t *testing.T) {
+	needSandbox(t)
+	t.Parallel()
+	w := newTown(t)
+	gate := filepath.Join(w.dir, "gate")
+	if err := os.Mkdir(gate, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.work(w.settle("provider"), "greeting", waitFor(gate)+hello, "--mount", gate)
+	bundle := filepath.Join(w.dir, "greeting.nut")
+	if err := os.WriteFile(bundle, pack(t, greeting()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	home := w.settle("customer")
+	hire := w.start("guild", []string{"GUILD_RELAYS=" + w.relay}, "hire", bundle, "--home", home)
+	id := strings.Fields(hire.says(t, "job"))[1]
+	customer := w.client(home)
+	eventually(t, "the provider is at work", func(ctx context.Context) error { return asked(ctx, customer, id) })
+	if err := hire.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it says that it stays", func(context.Context) error {
+		if !strings.Contains(hire.errs.String(), "stays until the job ends") {
+			return fmt.Errorf("it says %q", hire.errs.String())
+		}
+		return nil
+	})
+	open(t, gate)
+	hire.says(t, "accepted after")
+	hire.says(t, "the work:  guild job diff "+id)
+	hire.wait(t)
+	if code := hire.cmd.ProcessState.ExitCode(); code != exitAccepted || strings.Contains(hire.errs.String(), "goes on\n") {
+		t.Errorf("exit code %d: %s", code, hire.errs.String())
+	}
+}
+
+// Two hires of one home begin at the same moment, and one of them becomes the node of both.
+func TestHiresAtTheSameMomentShareANode(t *testing.T) {
+	needSandbox(t)
+	t.Parallel()
+	w := newTown(t)
+	w.work(w.settle("provider"), "greeting", hello)
+	bundle := filepath.Join(w.dir, "greeting.nut")
+	if err := os.WriteFile(bundle, pack(t, greeting()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	home := w.settle("customer")
+	var hires []*process
+	for _, id := range []string{"0123456789abcdef0123456789abcdef", "123456789abcdef0123456789abcdef0"} {
+		hires = append(hires, w.start("guild", []string{"GUILD_RELAYS=" + w.relay}, "hire", bundle, "--home", home, "--id", id))
+	}
+	for _, hire := range hires {
+		hire.wait(t)
+		if code := hire.cmd.ProcessState.ExitCode(); code != exitAccepted {
+			t.Errorf("exit code %d: %s", code, hire.errs.String())
+		}
+	}
+}
+
 // asked returns an error while a job's provider has not been asked.
 func asked(ctx context.Context, customer *control.Client, id string) error {
 	job, err := control.OneJob.Call(ctx, customer, id)

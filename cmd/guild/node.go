@@ -160,8 +160,8 @@ func endWithin(ctx context.Context, patience time.Duration, run func() error) er
 }
 
 // startOwnNode runs a node in this process, for a verb that found none running. stop waits until no job is open and no
-// other client is left.
-func startOwnNode(ctx context.Context, c config.Config, id key.Identity, o nodeOptions) (client *control.Client, stop func() error, err error) {
+// other client is left, or until its context ends.
+func startOwnNode(ctx context.Context, c config.Config, id key.Identity, o nodeOptions) (client *control.Client, stop func(context.Context) error, err error) {
 	n, err := nodeConfig(c, id, o)
 	if err != nil {
 		return nil, nil, err
@@ -180,8 +180,9 @@ func startOwnNode(ctx context.Context, c config.Config, id key.Identity, o nodeO
 		return nil, nil, errors.Join(ctx.Err(), <-done)
 	case <-ready:
 	}
-	stop = func() error {
+	stop = func(ctx context.Context) error {
 		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
 		close(quit)
 		return <-done
 	}

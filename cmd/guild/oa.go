@@ -107,7 +107,7 @@ func (p *program) oaSchemaCommand() *cobra.Command {
 	var asSchema, result bool
 	cmd := &cobra.Command{
 		Use:   "schema TYPE",
-		Short: "Print the description of a job type, or the JSON Schema of its request",
+		Short: "Print the description of a job type, or a JSON Schema",
 		Long: `schema prints the description of a job type in the form of the OpenAgents surface.
 With --json-schema it prints the JSON Schema (draft 2020-12) that follows from it,
 for the request's payload or, with --result, for the result.`,

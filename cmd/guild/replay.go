@@ -136,11 +136,12 @@ func faultsOf(name string, all []playedMoment) error {
 // recorded matches the name of a receipt, a job or one of its attempts.
 var recorded = regexp.MustCompile(`^(?:([rR]-[0-9a-fA-F]+)|([0-9a-fA-F]+)(?:/([0-9a-fA-F]+))?)$`)
 
-// trajectory reads a file, standard input, or the record of a job. A name that is both means the file.
+// trajectory reads a file, standard input, or the record of a job. A name that is both means the file. A directory is none:
+// guild job fetch names its directory after the job.
 func (p *program) trajectory(ctx context.Context, name string) ([]byte, error) {
 	id := recorded.FindStringSubmatch(name)
 	in, err := p.input(name)
-	if id != nil && errors.Is(err, os.ErrNotExist) {
+	if id != nil && (errors.Is(err, os.ErrNotExist) || errors.Is(err, errDirectory)) {
 		var replay []byte
 		err := p.reading(ctx, func(client *control.Client, _ bool) (err error) {
 			replay, err = control.Replay.Call(ctx, client, id[1]+id[2], id[3]) // of the first two only one is there

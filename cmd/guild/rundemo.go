@@ -102,7 +102,7 @@ func (p *program) runDemo(ctx context.Context, o demoOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(d.run(ctx, relay), stop()); err != nil {
+	if err := errors.Join(d.run(ctx, relay), stop(rest(ctx, nil))); err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
 	d.story.finish()
@@ -168,7 +168,7 @@ func findExamples(given string) (string, error) {
 
 // startCustomer runs the customer node and the relay that everybody meets on. Its patience is counted in seconds,
 // so that the demo does not wait long for the silent provider.
-func (d *demo) startCustomer(ctx context.Context) (stop func() error, relay string, err error) {
+func (d *demo) startCustomer(ctx context.Context) (stop func(context.Context) error, relay string, err error) {
 	c, err := config.Load(d.home("customer"), nil)
 	if err != nil {
 		return nil, "", err

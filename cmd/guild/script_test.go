@@ -81,6 +81,11 @@ func TestEveryVerbHasAnExample(t *testing.T) {
 func TestHelpFitsATerminal(t *testing.T) {
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
+		for line := range strings.Lines(strings.Replace(cmd.UsageString(), cmd.Example, "", 1)) {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 {
+				t.Errorf("%s: %d columns: %s", cmd.CommandPath(), n, line)
+			}
+		}
 		for line := range strings.Lines(cmd.Long + "\n" + cmd.Example) {
 			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 84 {
 				t.Errorf("%s: %d columns: %s", cmd.CommandPath(), n, line)

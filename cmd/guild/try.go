@@ -46,7 +46,7 @@ func (p *program) workTryCommand() *cobra.Command {
 	var o tryOptions
 	cmd := p.local(&cobra.Command{
 		Use:   "try [SERVICE] [BUNDLE]",
-		Short: "Have a worker do a bundle as it would a job, and judge it; announce nothing",
+		Short: "Have a worker do a bundle, and judge it; announce nothing",
 		Long: `try has a worker do a task exactly as it would do a customer's: in the same sandbox,
 with the same directories and variables, and with the same search for secrets. It
 shows what a customer would read, and judges the delivery as a customer would.

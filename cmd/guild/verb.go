@@ -245,5 +245,5 @@ func (p *program) acting(ctx context.Context, do func(client *control.Client, fr
 	if own == nil {
 		return err
 	}
-	return errors.Join(err, own())
+	return errors.Join(err, own(rest(ctx, err)))
 }

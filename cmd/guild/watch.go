@@ -37,6 +37,32 @@ func (p *program) watch(ctx context.Context, client *control.Client, job control
 	return ended, endingError(ended)
 }
 
+// stay follows a job that the person has left, as this process is its node, and shows how it ends. Ctrl-C leaves it open: the
+// second, if the first was a signal, kills the process.
+func (p *program) stay(ctx context.Context, client *control.Client, job control.Job, asJSON bool) (control.Job, error) {
+	if ctx.Err() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	fmt.Fprintln(p.err, "guild: this process is the node, and stays until the job ends; Ctrl-C ends it, guild up goes on with the job")
+	ended, err := writeUpdates(client.Watch(ctx, job.ID), func(u control.Update) error {
+		if u.Ended == nil || !asJSON {
+			return nil
+		}
+		return cli.PrintLine(p.out, u)
+	})
+	if ctx.Err() != nil {
+		return control.Job{}, cli.WithHint(interrupted(job.ID), "guild up goes on with it")
+	}
+	if err != nil {
+		return control.Job{}, err
+	}
+	if !asJSON {
+		fmt.Fprintln(p.out, sentence(ended))
+		p.showWork(ended)
+	}
+	return ended, endingError(ended)
+}
+
 // isLost reports whether the connection to the node was lost.
 func isLost(err error) bool {
 	return errors.Is(err, control.ErrLost) || errors.Is(err, control.ErrNotRunning)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -158,6 +160,23 @@ func TestTerminalWatchIsLeft(t *testing.T) {
 				t.Errorf("exit %d, hint %q", codeOf(err), hintOf(err))
 			}
 		})
+	}
+}
+
+// A person has left the screen of a hire that is its own node, and then ends that, too.
+func TestNodeOfALeftJobIsEnded(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	hears, errs := io.Pipe()
+	p := &program{out: io.Discard, err: errs}
+	said := ""
+	go func() {
+		said, _ = bufio.NewReader(hears).ReadString('\n')
+		cancel() // Ctrl-C
+	}()
+	ended, err := p.stay(ctx, watched(t, tale(begun()...)), python, false)
+	if codeOf(err) != exitInterrupted || hintOf(err) != "guild up goes on with it" || isEnded(ended) || !strings.Contains(said, "Ctrl-C ends it") {
+		t.Errorf("%v, hint %q, after %q", err, hintOf(err), said)
 	}
 }
 

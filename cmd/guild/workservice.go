@@ -34,7 +34,7 @@ type service struct {
 	Mounts      []string      // host directories that the command may read
 	Network     string        // of the command: none or full; none if empty
 	Unsandboxed bool          // the command runs without a sandbox
-	Untried     bool          // its worker passed no try yet
+	Untried     bool          // its worker never passed a try, or failed its latest
 	Schema      string        // of its inputs: an id, or a JSON schema
 	Open        bool          // works on requests that name nobody
 	Trace       string        // form of the lines on the command's standard output; for people if empty

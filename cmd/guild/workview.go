@@ -68,6 +68,11 @@ func (w *workEvents) ready(r node.Ready, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.add(workEvent{At: now.UnixMilli(), Event: "ready", Npub: npub(r.PubKey), Relays: r.Relays})
+	for _, s := range r.Services {
+		if s.State != work.Open { // since an earlier run
+			w.add(workEvent{At: now.UnixMilli(), Event: string(s.State), Service: s.D})
+		}
+	}
 }
 
 // update adds the event of something that no fact records.

@@ -17,6 +17,8 @@ import (
 // does not exist is an error.
 func Root(cmd *cobra.Command) *cobra.Command {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	whole := cmd.UsageFunc()
+	cmd.SetUsageFunc(func(cmd *cobra.Command) error { return wrapped(cmd, whole) })
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return WithHint(Usage(plainFlagError(cmd, err)), cmd.CommandPath()+" --help lists the flags")
 	})
@@ -34,6 +36,30 @@ func Root(cmd *cobra.Command) *cobra.Command {
 		ValidArgsFunction: CompleteVerbs,
 	})
 	return cmd
+}
+
+// Columns are those of a terminal that help is written for.
+const Columns = 80
+
+// wrapped prints the usage of a verb with the flags in lines that fit a terminal.
+func wrapped(cmd *cobra.Command, whole func(*cobra.Command) error) error {
+	var b strings.Builder
+	out := cmd.OutOrStderr()
+	cmd.SetOut(&b)
+	err := whole(cmd)
+	cmd.SetOut(out)
+	if err != nil {
+		return err
+	}
+	text := b.String()
+	for _, shown := range [][2]string{
+		{cmd.LocalFlags().FlagUsages(), cmd.LocalFlags().FlagUsagesWrapped(Columns)},
+		{cmd.InheritedFlags().FlagUsages(), cmd.InheritedFlags().FlagUsagesWrapped(Columns)},
+	} {
+		text = strings.Replace(text, strings.TrimRight(shown[0], " \n"), strings.TrimRight(shown[1], " \n"), 1)
+	}
+	_, err = io.WriteString(out, text)
+	return err
 }
 
 // FindVerb returns the verb or topic of a program that words name, or the program itself if there are none. The error is a usage

@@ -148,7 +148,8 @@ func TestKeyBelowWrongTable(t *testing.T) {
 		"[timeouts]\nrelay = \"wss://relay.example\"": "relays belongs above the first table: where it stands it is part of [timeouts]",
 		"[relays]\nx = 1":               "guild help environment lists the keys",
 		"bogus = 1":                     "guild help environment lists the keys",
-		"[tasks.x]\nseverity = \"low\"": "guild help environment lists the keys",
+		"[tasks.x]\nseverity = \"low\"": "guild init --home DIR writes a config.toml that explains each key",
+		"[services.x]\nprise = 5":       "guild init --home DIR writes a config.toml that explains each key",
 	} {
 		_, err := load(t, text)
 		unknown, ok := errors.AsType[*config.UnknownKeyError](err)

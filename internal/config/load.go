@@ -35,6 +35,9 @@ func (e *UnknownKeyError) Hint() string {
 	if list := listFor(e.Key[at+1:]); at >= 0 && list != "" && (e.Near == "" || list == e.Key[at+1:]) {
 		return fmt.Sprintf("%s belongs above the first table: where it stands it is part of [%s]", list, e.Key[:at])
 	}
+	if table, _, _ := strings.Cut(e.Key, "."); e.Near == "" && (table == "services" || table == "tasks") {
+		return "guild init --home DIR writes a config.toml that explains each key"
+	}
 	if e.Near == "" {
 		return "guild help environment lists the keys"
 	}

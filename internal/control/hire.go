@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -47,6 +48,10 @@ func (s *Server) open(ctx context.Context, order jobs.Order) (Job, error) {
 			hint = unusable.Remedy
 		}
 		return Job{}, unsandboxed(hint, err)
+	}
+	if err := s.c.Judgeable(ctx, order.Bundle); err != nil {
+		return Job{}, wrongUsage("docs/CRITERIA.md has each kind of criterion with an example; guild nut check says what a bundle lacks",
+			fmt.Errorf("a delivery could not be judged: %w", err))
 	}
 	s.c.Seek(ctx, order.Providers)
 	id, err := s.c.Jobs.Open(ctx, order)
@@ -100,6 +105,13 @@ func unsandboxed(hint string, err error) error {
 	return &refusal{error: err, status: http.StatusServiceUnavailable, code: "unsandboxed", hint: hint}
 }
 
+// orderParams are the parameters of an order, as Hire.query writes them. A misspelt one is refused: without it the job could
+// cost more, or be shown to more people, than was wanted.
+var orderParams = []string{
+	"task", "provider", "timeout_ms", "bid_msat", "tries", "private", "id", "kind", "hidden", "release", "criticality", "compare",
+	"open", "free", "class", "urgency", "target", "most_msat", "input",
+}
+
 // order reads an order: the bundle is the body, the rest is in the query. It fails with wrong usage if something cannot
 // be read or found. Whether the order makes sense is for jobs to say, when it is opened.
 func (s *Server) order(r *http.Request) (jobs.Order, error) {
@@ -112,6 +124,11 @@ func (s *Server) order(r *http.Request) (jobs.Order, error) {
 		return jobs.Order{}, wrongUsage("", fmt.Errorf("not a bundle: %w", err))
 	}
 	q := params{Values: r.URL.Query()}
+	for name := range q.Values {
+		if !slices.Contains(orderParams, name) {
+			return jobs.Order{}, wrongUsage("docs/API.md lists them", fmt.Errorf("no such parameter: %.40q", name))
+		}
+	}
 	o := jobs.Order{
 		Task: cmp.Or(q.Get("task"), taskOf(b.Manifest())), Title: guild.Cut(b.Manifest().Task().Title, 200), Bundle: raw,
 		Quality: jobs.QualityOf(b), Private: q.flag("private") || holdsVault(b),

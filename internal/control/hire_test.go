@@ -123,6 +123,7 @@ func TestWrongOrdersOpenNothing(t *testing.T) {
 		"?tries=1e3", "?tries=1000000000", "?kind=4999", "?kind=6000", "?kind=x", "?provider=alice", "?provider=npub1x", "?provider=" + offCurve,
 		"?provider=" + strings.Repeat("f", 64), "?provider=" + strings.Repeat("0", 64), "?task=%ff",
 		"?class=urgent", "?urgency=very", "?target=0.95", "?target=0", "?target=0.0000001", "?target=NaN", "?free=true&bid_msat=1",
+		"?timeout=5000", "?privat=true", "?most=1000",
 	} {
 		if !strings.Contains(query, "task") {
 			query += "&task=python"

@@ -50,7 +50,7 @@ type ServerConfig struct {
 	Log *slog.Logger // slog.Default() if nil
 }
 
-// Node is the node that the server belongs to. Only a running one is asked for Status, Sandbox, Recipient, Seek, Recommend
+// Node is the node that the server belongs to. Only a running one is asked for Status, Sandbox, Judgeable, Recipient, Seek, Recommend
 // and RestoreBackup.
 type Node interface {
 	Status() Status
@@ -59,6 +59,9 @@ type Node interface {
 	Class(task string) string          // that the configuration gives a task; "" for none
 	Matrix() (guild.Hash, error)       // hash of everything that was learned of providers
 	Sandbox(ctx context.Context) error // why nothing can be judged here; nil if it can
+
+	// Judgeable says why no delivery for a packed bundle could be judged here: its criteria, or a tool that is missing.
+	Judgeable(ctx context.Context, packed []byte) error
 	Recipient() (string, error)        // age recipient of the node's own key for credentials
 
 	// Seek asks our relays for the announcements of keys, before they are hired by name.

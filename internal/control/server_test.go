@@ -128,14 +128,15 @@ func openDesk(t *testing.T) *desk {
 // deskNode is the node of a desk.
 type deskNode struct{ d *desk }
 
-func (n deskNode) Offline() string                    { return n.d.offline }
-func (deskNode) Status() control.Status               { return control.Status{Version: "v1", Node: "test"} }
-func (deskNode) Kind(task string) int                 { return guild.KindOf(task) }
-func (deskNode) Class(string) string                  { return "" }
-func (n deskNode) Matrix() (guild.Hash, error)        { return n.d.stopped.Trust.Hash(), nil }
-func (n deskNode) Sandbox(context.Context) error      { return n.d.unboxed }
-func (deskNode) Recipient() (string, error)           { return ownRecipient, nil }
-func (deskNode) Seek(context.Context, []nostr.PubKey) {}
+func (n deskNode) Offline() string                       { return n.d.offline }
+func (deskNode) Status() control.Status                  { return control.Status{Version: "v1", Node: "test"} }
+func (deskNode) Kind(task string) int                    { return guild.KindOf(task) }
+func (deskNode) Class(string) string                     { return "" }
+func (n deskNode) Matrix() (guild.Hash, error)           { return n.d.stopped.Trust.Hash(), nil }
+func (n deskNode) Sandbox(context.Context) error         { return n.d.unboxed }
+func (deskNode) Judgeable(context.Context, []byte) error { return nil }
+func (deskNode) Recipient() (string, error)              { return ownRecipient, nil }
+func (deskNode) Seek(context.Context, []nostr.PubKey)    {}
 
 func (n deskNode) Recommend(ctx context.Context, kind int, r nip89.Recommended) (nostr.ID, int, error) {
 	return n.d.recommend(ctx, kind, r)

@@ -1,13 +1,21 @@
 package node
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"os"
 	"slices"
+	"strings"
 
 	"fiatjaf.com/nostr/nip19"
 
 	"guild/internal/control"
 	"guild/internal/hand/relay"
+	"guild/internal/hand/workdir"
+	"guild/internal/judging/exam"
+	"guild/internal/judging/typed"
+	"guild/nutshell"
 )
 
 // openControl creates the server of the control API for the parts that are open. The Node implements control.Node for
@@ -35,6 +43,29 @@ func (n *Node) Sandbox(context.Context) error {
 		return nil
 	}
 	return n.unboxed
+}
+
+// Judgeable implements control.Node. Typed jobs have no criteria: the description of their type is enough.
+func (n *Node) Judgeable(ctx context.Context, packed []byte) error {
+	if n.c.Examine != nil {
+		return nil
+	}
+	dir, err := os.MkdirTemp("", "guild-order-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if _, err := workdir.Extract(ctx, bytes.NewReader(packed), int64(len(packed)), nutshell.DefaultLimits(), dir); err != nil {
+		return err
+	}
+	if _, isTyped, err := typed.RequestedIn(dir); isTyped || err != nil {
+		return err
+	}
+	lacks, err := new(exam.Engine).Ready(os.DirFS(dir))
+	if err == nil && len(lacks) > 0 {
+		err = errors.New(strings.Join(lacks, "; "))
+	}
+	return err
 }
 
 // Offline implements control.Node.

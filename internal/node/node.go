@@ -121,8 +121,9 @@ type Records struct {
 
 // Ready describes a node that has started.
 type Ready struct {
-	PubKey nostr.PubKey
-	Relays []string
+	PubKey   nostr.PubKey
+	Relays   []string
+	Services []work.Status
 }
 
 // Node is an open node.
@@ -446,7 +447,7 @@ func (n *Node) announce(ctx context.Context) {
 			n.connectivity.warnUnconnected(ctx, n.c.Log)
 		}
 		if !ready && n.c.Ready != nil {
-			n.c.Ready(Ready{PubKey: n.pubkey, Relays: n.relays()})
+			n.c.Ready(Ready{n.pubkey, n.relays(), n.work.Services()})
 		}
 		ready = true
 	}

@@ -309,13 +309,25 @@ func (n *Node) mounts(program string, w Worker) ([]string, error) {
 		}
 	}
 	if program == "" {
-		return w.Mounts, nil
+		return places(slices.Clone(w.Mounts)), nil
 	}
 	dir := filepath.Dir(program)
 	if n.mayShow(dir) != nil {
 		dir = program
 	}
-	return append([]string{dir}, w.Mounts...), nil
+	return places(append([]string{dir}, w.Mounts...)), nil
+}
+
+// places returns where directories are that the system links into /usr, as it does with /bin: a sandbox has the same link,
+// and nothing can be mounted over a link.
+func places(dirs []string) []string {
+	for i, dir := range dirs {
+		real, err := filepath.EvalSymlinks(dir)
+		if err == nil && filepath.Dir(filepath.Clean(dir)) == "/" && holds("/usr", real) {
+			dirs[i] = real
+		}
+	}
+	return dirs
 }
 
 // MountError reports that a worker must not see a directory.

@@ -281,10 +281,12 @@ func (c *conversation) ask(ctx context.Context) (message, error) {
 		if !busy || try == maxTries {
 			return message{}, err
 		}
+		pause := time.Second << try
+		c.task.Say(fmt.Sprintf("the model's API is busy: it is asked again in %v", pause))
 		select {
 		case <-ctx.Done():
 			return message{}, ctx.Err()
-		case <-time.After(time.Second << try):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -345,6 +345,9 @@ func TestBusyApiIsAskedAgain(t *testing.T) {
 	if _, err := a.model().Do(t.Context(), j.Task); err != nil || len(a.asked) != 2 {
 		t.Errorf("%v after %d requests", err, len(a.asked))
 	}
+	if !slices.Contains(j.said, "the model's API is busy: it is asked again in 2s") {
+		t.Errorf("nobody hears of the wait: %q", j.said)
+	}
 }
 
 func TestTokensOfOneJobAreLimited(t *testing.T) {

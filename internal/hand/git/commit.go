@@ -27,6 +27,12 @@ func (e *ConflictError) Error() string { return "conflicts in " + strings.Join(e
 // ErrNothing is the error of a commit that would change nothing.
 var ErrNothing = errors.New("nothing to change")
 
+// ErrElsewhere is the error of a commit to a repository with none of the files that the work changes.
+var ErrElsewhere = errors.New("the repository has none of the files that the work changes")
+
+// ErrNobody is the error of a commit by a person whose name or address git does not know.
+var ErrNobody = errors.New("git does not know who you are")
+
 // DirtyError is the error of a commit over changes that are not committed, or over files that git does not track.
 type DirtyError struct {
 	Paths     []string
@@ -59,7 +65,7 @@ func (r *Repo) Commit(ctx context.Context, changes []Change, message, branch str
 	if len(dirty) > 0 {
 		return "", &DirtyError{Paths: dirty}
 	}
-	if err := r.keepUntracked(ctx, head, changes); err != nil {
+	if err := r.fits(ctx, head, changes); err != nil {
 		return "", err
 	}
 	made, err := r.pick(ctx, head, changes, message)
@@ -81,8 +87,9 @@ func (r *Repo) Commit(ctx context.Context, changes []Change, message, branch str
 	return r.Head(ctx)
 }
 
-// keepUntracked refuses changes that would replace files which git does not track, perhaps because it ignores them.
-func (r *Repo) keepUntracked(ctx context.Context, head string, changes []Change) error {
+// fits refuses changes that would replace files which git does not track, perhaps because it ignores them, and those to files of
+// which the commit has none.
+func (r *Repo) fits(ctx context.Context, head string, changes []Change) error {
 	files, err := r.Files(ctx, head)
 	if err != nil {
 		return err
@@ -92,13 +99,23 @@ func (r *Repo) keepUntracked(ctx context.Context, head string, changes []Change)
 		tracked[f.Path] = true
 	}
 	var there []string
+	changed, known := 0, 0
 	for _, c := range changes {
+		if c.Before != "" {
+			changed++
+		}
+		if c.Before != "" && tracked[c.Path] {
+			known++
+		}
 		if _, err := os.Lstat(filepath.Join(r.Top, r.Prefix+c.Path)); err == nil && !tracked[c.Path] {
 			there = append(there, c.Path)
 		}
 	}
 	if len(there) > 0 {
 		return &DirtyError{Paths: there, Untracked: true}
+	}
+	if changed > 0 && known == 0 {
+		return ErrElsewhere
 	}
 	return nil
 }
@@ -161,6 +178,9 @@ func (r *Repo) pick(ctx context.Context, head string, changes []Change, message 
 
 func (r *Repo) commitTree(ctx context.Context, tree, parent, message string) (string, error) {
 	out, err := r.run(ctx, strings.NewReader(message), "commit-tree", tree, "-p", parent, "-F", "-")
+	if failed, ok := errors.AsType[*Error](err); ok && (strings.Contains(failed.Says, "tell me who you are") || strings.Contains(failed.Says, "empty ident name")) {
+		return "", ErrNobody
+	}
 	return strings.TrimSpace(string(out)), err
 }
 

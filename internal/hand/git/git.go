@@ -35,6 +35,9 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 	r := &Repo{Top: dir}
 	out, err := r.run(ctx, nil, "rev-parse", "--show-toplevel", "--show-prefix")
 	if err != nil && isNone(err) && !marked(dir) {
+		if failed, ran := errors.AsType[*Error](err); ran && failed.Says != "" {
+			err = nil // it says the same
+		}
 		err = errors.Join(ErrNone, err)
 	}
 	if err != nil {

@@ -309,6 +309,28 @@ func TestSecondCommitOfSameChangeIsNothing(t *testing.T) {
 	}
 }
 
+func TestCommitElsewhereIsRefused(t *testing.T) {
+	r := newRepository(t)
+	r.commit(map[string]string{"README": "another project\n"})
+	changes := []git.Change{r.change("src/a", "1\n", "2\n"), {Path: "src/new", After: r.change("new", "", "n\n").After}}
+	if _, err := r.open().Commit(t.Context(), changes, "m", ""); !errors.Is(err, git.ErrElsewhere) || r.git("status", "--porcelain") != "" {
+		t.Errorf("%v\n%s", err, r.git("status"))
+	}
+}
+
+func TestCommitNeedsAName(t *testing.T) {
+	r := newRepository(t)
+	r.commit(map[string]string{"a": "1\n"})
+	for _, name := range []string{"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"} {
+		os.Unsetenv(name) // newRepository restores it
+	}
+	r.git("config", "user.useConfigOnly", "true")
+	head := r.git("rev-parse", "HEAD")
+	if _, err := r.open().Commit(t.Context(), []git.Change{r.change("a", "1\n", "2\n")}, "m", ""); !errors.Is(err, git.ErrNobody) || r.git("rev-parse", "HEAD") != head {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestLongObjectNames(t *testing.T) {
 	r := newRepository(t)
 	r.git("init", "-q", "--object-format=sha256", "long")

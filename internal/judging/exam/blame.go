@@ -395,3 +395,18 @@ func (f *Finding) blameProgram(run *RunRecord) {
 	}
 	f.excuse(guild.BlameMachine, fmt.Sprintf("the program %.100s is not installed here", name), every)
 }
+
+// shellMisses matches what a shell says of a program that it looked for and did not find. A name with a slash is that of a
+// file, which may be delivered.
+var shellMisses = regexp.MustCompile(`: ([^\s/:]+): (?:command )?not found$`)
+
+// missingProgram returns the program that a script of the customer's did not find on the bundle's own files, or "". It is not
+// for a delivery, which could print the same.
+func missingProgram(f Finding) string {
+	for _, run := range f.Runs {
+		if said := shellMisses.FindStringSubmatch(lastLine(run.Stderr)); run.Result.Exit == notFound && said != nil {
+			return said[1]
+		}
+	}
+	return ""
+}

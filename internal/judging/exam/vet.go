@@ -23,7 +23,7 @@ import (
 )
 
 // vetVersion is part of the name under which a vetting is kept. It changes with the table of lies.
-const vetVersion = "3"
+const vetVersion = "4"
 
 // Vetting says what the criteria of a request bundle can show, found before there is a delivery.
 type Vetting struct {
@@ -233,6 +233,9 @@ func (j *examination) vetCriterion(ctx context.Context, e Entry, f Finding) (c V
 		if t.State != guild.TestPassed && t.Blame != "" && t.Blame != guild.BlameDelivery {
 			problems = append(problems, fmt.Sprintf("%s cannot pass, by a fault of the %s: %s", t.ID, t.Blame, t.Because))
 		}
+	}
+	if name := missingProgram(f); name != "" {
+		problems = append(problems, fmt.Sprintf("criterion %s cannot pass: the program %.100s is not installed here", c.ID, name))
 	}
 	all := listed(f, found.tests)
 	// A test that was not tried may be the one that fails when a name lies.

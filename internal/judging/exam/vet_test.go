@@ -130,6 +130,23 @@ func TestVetBlamesTheTests(t *testing.T) {
 	}
 }
 
+// TestVetMissesPrograms vets scripts whose program is not installed, and one whose program may be delivered.
+func TestVetMissesPrograms(t *testing.T) {
+	e := quick(t)
+	for script, want := range map[string]string{
+		"cd ws && no-such-program -q":                         "the program no-such-program is not installed here",
+		"./no-such-program":                                   "",
+		"echo 'run.sh: 1: no-such-program: not found'; false": "",
+	} {
+		v := vetted(t, e, request(t, map[string]string{
+			"tests/criteria.json": `{"criteria": [{"id": "AC-1", "type": "shell", "script": "tests/run.sh"}]}`, "tests/run.sh": "mkdir -p ws\n" + script + "\n",
+		}), false)
+		if got := strings.Join(v.Problems, "; "); !strings.HasSuffix(got, want) || (got == "") != (want == "") {
+			t.Errorf("%s: problems %q, want %q", script, got, want)
+		}
+	}
+}
+
 // TestVetSaysHowStrong vets criteria whose verdicts cannot be strong, and one that has hidden tests.
 func TestVetSaysHowStrong(t *testing.T) {
 	e := quick(t)

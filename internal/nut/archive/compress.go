@@ -26,7 +26,7 @@ func (p program) compressCommand() *cobra.Command {
 	f := packFlags{force: true}
 	cmd := &cobra.Command{
 		Use:   "compress",
-		Short: "Pack a directory as small or as fast as possible, and say what shrank how much",
+		Short: "Pack a directory as small or as fast as possible",
 		Long: `Pack a directory without asking whether it is complete, and list by kind of file
 how much it shrank. Each kind is measured by itself; in the bundle they share what
 they have in common.`,

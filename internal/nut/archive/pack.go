@@ -41,7 +41,7 @@ func (p program) packCommand() *cobra.Command {
 	var f packFlags
 	cmd := &cobra.Command{
 		Use:   "pack",
-		Short: "Pack a directory into a bundle, once it has all that an agent needs",
+		Short: "Pack a directory that has all an agent needs into a bundle",
 		Long: `Check the directory and pack it into one file. The same files give the same bytes,
 on every machine. What is missing keeps it from being packed, unless --force is
 given.

@@ -46,7 +46,7 @@ parts deliver is put together again with '` + p.Hint("merge") + `'.`,
 	return p.Verb(cmd, "print the parts as JSON", func(cmd *cobra.Command, _ []string) (host.Result, error) {
 		made, err := p.split(cmd.Context(), f)
 		if few, ok := errors.AsType[*parts.TooFewError](err); ok && few.Have < 2 {
-			return nil, cli.WithHint(err, "add what is to be done: '"+p.Hint("set acceptance.checklist.- 'A thing to do'")+"'")
+			return nil, cli.WithHint(err, "add what is to be done: "+p.Hint("set acceptance.checklist.- 'A thing to do'"))
 		} else if ok {
 			return nil, cli.WithHint(err, fmt.Sprintf("make fewer parts, as in -n %d", few.Have))
 		}

@@ -48,7 +48,7 @@ reward; there is no way back. With -o the delivery is kept, to look at before.`,
 		if !cli.AsJSON(cmd) {
 			p.printDelivery(r)
 		}
-		if !yes && !p.Asks() {
+		if !yes && (cli.AsJSON(cmd) || !p.Asks()) {
 			err := errors.New("nothing was approved: no person can be asked")
 			return nil, cli.WithHint(cli.Usage(err), "approve it with '"+p.Hint("approve "+r.TaskID+" --yes")+"'")
 		}

@@ -319,6 +319,31 @@ func TestApproveRefusesReplacedDelivery(t *testing.T) {
 	}
 }
 
+func TestApproveForJSONAsksNothing(t *testing.T) {
+	tr := newTrader(t)
+	s := aTown(t, tr)
+	work := filepath.Join(t.TempDir(), "work")
+	file := filepath.Join(t.TempDir(), "done.nut")
+	for _, args := range [][]string{
+		{"claim", "task-1", "-o", work}, {"deliver", "--dir", work, "--status", "partial", "-o", file, "--server", s.URL},
+		{"submit", "task-1", file},
+	} {
+		if err := tr.does("b", args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	tr.program.In, tr.program.Out = terminal, terminal
+	err = tr.does("a", "approve", "task-1", "--json")
+	if cli.CodeOf(err) != cli.ExitUsage || !strings.Contains(cli.HintOf(err), "approve task-1 --yes") || s.Paid("bob") != 0 {
+		t.Errorf("%v, hint %q, bob has %d", err, cli.HintOf(err), s.Paid("bob"))
+	}
+}
+
 func TestDeliverLeavesOutSecrets(t *testing.T) {
 	tr := newTrader(t)
 	dir := aRequest(t)

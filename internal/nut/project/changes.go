@@ -42,11 +42,12 @@ func Changes(ctx context.Context, request, delivery fs.FS) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := plan{framework: originOf(m).Framework}
+	from := originOf(m)
+	p := plan{framework: from.Framework}
 	at := places(made, slices.ContainsFunc(given, func(p string) bool { return strings.HasPrefix(p, "files/files/") }))
 	var pairs []diff.Pair
 	for _, name := range slices.Sorted(maps.Keys(at)) {
-		one := diff.Pair{B: at[name], As: name}
+		one := diff.Pair{B: at[name], As: from.Prefix + name} // git apply takes paths below the top of a repository
 		if before := path.Join(filesDir, name); is[before] {
 			one.A = before
 		}
@@ -61,10 +62,10 @@ func Changes(ctx context.Context, request, delivery fs.FS) ([]Change, error) {
 	}
 	all := []Change{}
 	for _, f := range compared {
-		c := Change{File: f, After: at[f.Path], Runs: RunsItself(f.Path)}
 		i := slices.IndexFunc(pairs, func(p diff.Pair) bool { return p.As == f.Path })
-		c.Before = pairs[i].A
-		c.Text = modes(c) + c.Text
+		f.Text = modes(f) + f.Text
+		f.Path = strings.TrimPrefix(f.Path, from.Prefix)
+		c := Change{File: f, Before: pairs[i].A, After: at[f.Path], Runs: RunsItself(f.Path)}
 		switch {
 		case IsOfGit(f.Path):
 			c.LeftOut = "git runs what is there"
@@ -79,7 +80,7 @@ func Changes(ctx context.Context, request, delivery fs.FS) ([]Change, error) {
 }
 
 // modes returns the lines by which git learns that a file is executable now, or not any more; none if it stays what it was.
-func modes(c Change) string {
+func modes(c diff.File) string {
 	const executable = "0755"
 	head := fmt.Sprintf("diff --git a/%[1]s b/%[1]s\n", c.Path)
 	switch {

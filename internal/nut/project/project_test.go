@@ -254,7 +254,7 @@ func TestChanges(t *testing.T) {
 		t.Errorf("got\n%q, want\n%q", got, want)
 	}
 	for _, c := range changes {
-		if c.Path == "a.py" && c.Text != "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-a\n+b\n" {
+		if c.Path == "a.py" && c.Text != "--- a/sub/a.py\n+++ b/sub/a.py\n@@ -1 +1 @@\n-a\n+b\n" {
 			t.Errorf("the diff is %q", c.Text)
 		}
 	}

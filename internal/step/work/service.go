@@ -123,11 +123,11 @@ func (w *Work) service(task string, kind int) (found Service, ok bool) {
 	return found, ok
 }
 
-// UntriedError reports a service whose worker has shown nothing yet.
+// UntriedError reports a service whose worker never passed a try, or failed its latest.
 type UntriedError struct{ Service string }
 
 func (e *UntriedError) Error() string {
-	return fmt.Sprintf("the service %.80q is not announced: its worker passed no try yet", e.Service)
+	return fmt.Sprintf("the service %.80q is not announced: its worker must pass a try first", e.Service)
 }
 
 // CheckTried returns an *UntriedError for a service that is Untried and never delivered anything to a customer.
