@@ -62,7 +62,7 @@ type Node interface {
 
 	// Judgeable says why no delivery for a packed bundle could be judged here: its criteria, or a tool that is missing.
 	Judgeable(ctx context.Context, packed []byte) error
-	Recipient() (string, error)        // age recipient of the node's own key for credentials
+	Recipient() (string, error) // age recipient of the node's own key for credentials
 
 	// Seek asks our relays for the announcements of keys, before they are hired by name.
 	Seek(ctx context.Context, keys []nostr.PubKey)
