@@ -292,7 +292,7 @@ func (p *program) judgeTrial(ctx context.Context, t trial, delivery []byte, out 
 		return v, nil, err
 	}
 	var whole judge.Evidence
-	v, _, person, err = p.hear(ctx, t.dir, file, t.scratch, "", judgeOptions{quiet: o.asJSON}, func(e judge.Evidence) { whole = e })
+	v, _, person, err = p.judgeFiles(ctx, t.dir, file, t.scratch, "", judgeOptions{quiet: o.asJSON}, func(e judge.Evidence) { whole = e })
 	if errors.Is(err, exam.ErrUndecided) {
 		result := p.undecidedResult(v, err).JSON.(judged)
 		out.Judgment = &result
