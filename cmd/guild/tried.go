@@ -26,6 +26,7 @@ func (s service) workerKey() (string, error) {
 		worker["endpoint"], worker["model"] = s.Model.Endpoint.URL, s.Model.Name
 	}
 	if s.Agent != nil {
+		worker["command"] = "" // it names a directory of the agent's version, which changes with each update
 		worker["agent"], worker["agent_model"], worker["agent_login"] = s.Agent.Name, s.Agent.Model, s.Agent.Login != nil
 		if s.Agent.API != nil {
 			worker["agent_endpoint"] = s.Agent.API.URL

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"guild/internal/config"
+	"guild/internal/node"
 )
 
 func TestShippedExamplesAreThoseOfTheDirectory(t *testing.T) {
@@ -51,6 +52,17 @@ func TestChangedWorkerIsAnother(t *testing.T) {
 		if passedTry(c, other) {
 			t.Errorf("a worker with another %s passed", what)
 		}
+	}
+	claude := func(version string) service {
+		return service{D: "java", Exec: "exec '/home/me/.local/share/claude/versions/" + version + "' -p", Agent: &node.Agent{Name: "claude-code"}}
+	}
+	if err := recordTry(c, claude("2.1.332"), true); err != nil || !passedTry(c, claude("2.1.333")) {
+		t.Errorf("an agent that was updated is untried (%v)", err)
+	}
+	codex := claude("2.1.332")
+	codex.Agent = &node.Agent{Name: "codex"}
+	if passedTry(c, codex) {
+		t.Error("another agent passed")
 	}
 	if err := recordTry(c, s, false); err != nil || passedTry(c, s) {
 		t.Errorf("after a failed try it passes (%v)", err)
