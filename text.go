@@ -42,8 +42,8 @@ func isPlain(s string) bool {
 	return true
 }
 
-// Nearest returns the known word that word is a likely misspelling or beginning of, "" if none is near. One in three
-// letters may be wrong, and one at least. Two neighbours in the wrong order are one mistake.
+// Nearest returns the known word that is most similar to word, or the first that begins with it, or "". A similar word differs in
+// at most a third of the bytes of word, or in one byte if word is short. Two neighbours in the wrong order are one difference.
 func Nearest(word string, known []string) string {
 	best, fewest := "", max(1, len(word)/3)+1
 	for _, k := range known {

@@ -18,12 +18,12 @@ import (
 	"guild/internal/step/work"
 )
 
-// agentOptions say which agent does the work of a service, and how it speaks to its model.
+// agentOptions describe the agent that does the work of a service.
 type agentOptions struct {
 	Name   string
 	Login  bool   // it uses its own login instead of a key
-	URL    string // of its API, if it is not the usual one
-	Model  string
+	URL    string // of its API; the usual one if empty
+	Model  string // the agent's own choice if empty
 	KeyEnv string // the variable with the API's key; the usual one if empty
 	Limits tokenLimits
 }

@@ -83,7 +83,7 @@ func describeEnding(job control.Job) string {
 	if !ok {
 		text = string(job.Ending)
 	}
-	// A reason may begin with the state of the last attempt, which the words say already.
+	// A reason may begin with the state of the last attempt, which the text already has.
 	_, said := words[job.Ending]
 	reason := job.Reason
 	if state, rest, found := strings.Cut(reason, ", "); found && (state == string(job.Ending) || said && state == string(guild.Refused)) {
@@ -95,7 +95,7 @@ func describeEnding(job control.Job) string {
 	return text
 }
 
-// describeUnclaimed says whether anybody was asked for a job that no provider did, and refused.
+// describeUnclaimed says of a job that no provider did whether providers were asked, and whether they refused.
 func describeUnclaimed(job control.Job) string {
 	refused := func(a control.Attempt) bool { return a.State == string(guild.Refused) }
 	switch {

@@ -57,7 +57,7 @@ func checkIdentity(c config.Config) finding {
 		}
 		f.Text = form + " in " + filepath.Join(c.Paths.Data, key.File)
 		if form != "nsec" {
-			return f // whose key it is is not known without its owner
+			return f // its public key is not known without a passphrase or the remote signer
 		}
 	}
 	id, err := key.Load(c.Paths.Data, askNobody, os.Getenv)
@@ -95,7 +95,10 @@ func checkSandbox(ctx context.Context, c config.Config) []finding {
 // checkPrograms looks for the tools that judge, where there is a sandbox to judge in. Most tasks need the first two.
 func checkPrograms() []finding {
 	var all []finding
-	type tool struct{ check, program, state, remedy string }
+	type tool struct {
+		check, program string
+		state, remedy  string // if it is missing
+	}
 	tools := []tool{
 		{"python", "python3", stateFailed, "apt-get install python3"},
 		{"pytest", "pytest", stateFailed, "apt-get install python3-pytest"},
@@ -107,12 +110,10 @@ func checkPrograms() []finding {
 		tools = []tool{{"git", "git", stateWarning, "guild hire of a project needs it: xcode-select --install"}}
 	}
 	for _, tool := range tools {
-		f := finding{Check: tool.check, State: stateOK}
-		path, err := exec.LookPath(tool.program)
-		if err != nil {
-			f.State, f.Remedy, path = tool.state, tool.remedy, tool.program+" is not installed"
+		f := finding{Check: tool.check, State: tool.state, Text: tool.program + " is not installed", Remedy: tool.remedy}
+		if path, err := exec.LookPath(tool.program); err == nil {
+			f = finding{Check: tool.check, State: stateOK, Text: path}
 		}
-		f.Text = path
 		all = append(all, f)
 	}
 	return all

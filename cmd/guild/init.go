@@ -98,8 +98,7 @@ func (p *program) runInit(ctx context.Context, o initOptions) (*cli.Result, erro
 	return p.reportInit(c, public), nil
 }
 
-// trySigner asks the remote signer that was imported for its public key. If it does not answer, that is said, and the key is
-// zero.
+// trySigner asks the remote signer that was imported for its public key. If that fails, it prints why and returns the zero key.
 func (p *program) trySigner(ctx context.Context, c config.Config) nostr.PubKey {
 	id, err := p.identity(c)
 	if err != nil {
@@ -165,8 +164,8 @@ func (p *program) makeIdentity(dir string, o initOptions) (nostr.PubKey, error) 
 	return key.Create(dir, passphrase)
 }
 
-// writeConfig writes the commented config file, unless there is one. On a terminal it asks whether strangers may be
-// benchmarked, which bids for their work. A program that wants JSON is not asked.
+// writeConfig writes the commented config file, unless there is one. On a terminal it asks whether new providers may be
+// benchmarked, because that costs money. A program that wants JSON is not asked.
 func (p *program) writeConfig(ctx context.Context, path string, o initOptions) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil

@@ -97,7 +97,7 @@ func printedTypes() map[string]reflect.Type {
 		"guild verify":               reflect.TypeFor[[]verified](),
 		"guild up":                   reflect.TypeFor[workEvent](),
 		"guild work":                 reflect.TypeFor[workEvent](),
-		"guild work try":             reflect.TypeFor[tried](),
+		"guild work try":             reflect.TypeFor[tryReport](),
 		"guild version":              reflect.TypeFor[buildReport](),
 		"guild work customers":       answer(control.Customers),
 		"guild work judged":          answer(control.Judgements),

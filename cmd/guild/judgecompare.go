@@ -42,8 +42,8 @@ REQUEST and each RESULT are JSON files. The ways to adjudicate:
   merge          one result is made of all
   none           every result is taken
 
-No verdict on opinions proves anything: alone they
-release no more money than max_pay_msat allows.`,
+No verdict on opinions proves anything: alone they release no more money than
+max_pay_msat allows.`,
 		Example: "  guild judge compare request.json a.json b.json c.json\n" +
 			"  guild judge compare request.json a.json b.json --adjudication judge_model --json",
 		Args: cli.Arity(cobra.MinimumNArgs(2), "a request and its results"),

@@ -77,7 +77,7 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	if err != nil {
 		return nil, err
 	}
-	v, evidence, person, err := p.hear(ctx, bundle, delivery, scratch, hidden, o, func(e judge.Evidence) { whole = e })
+	v, evidence, person, err := p.judgeFiles(ctx, bundle, delivery, scratch, hidden, o, func(e judge.Evidence) { whole = e })
 	if errors.Is(err, exam.ErrUndecided) {
 		return p.undecidedResult(v, err), err
 	}
@@ -95,18 +95,24 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	if o.against != "" {
 		return result, compare(o.against, v)
 	}
-	err = judgedError(v, person)
-	artifacts := filepath.Join(delivery, nutshell.ArtifactsDir)
-	if info, gone := os.Stat(delivery); err != nil && gone == nil && info.IsDir() {
-		if _, missing := os.Stat(artifacts); missing != nil {
-			err = cli.WithHint(err, "what was made belongs into "+artifacts)
-		}
-	}
-	return result, err
+	return result, hintArtifacts(judgedError(v, person), delivery)
 }
 
-// hear judges a delivery. Packed bundles are unpacked below scratch. person says why a person must decide, if so.
-func (p *program) hear(ctx context.Context, bundle, delivery, scratch, hidden string, o judgeOptions, whole func(judge.Evidence)) (v guild.Verdict, evidence judge.Evidence, person *judge.PersonNeeded, err error) {
+// hintArtifacts adds a hint to an error about a delivery that is a directory without one for its files.
+func hintArtifacts(err error, delivery string) error {
+	info, statErr := os.Stat(delivery)
+	if err == nil || statErr != nil || !info.IsDir() {
+		return err
+	}
+	artifacts := filepath.Join(delivery, nutshell.ArtifactsDir)
+	if _, statErr = os.Stat(artifacts); statErr == nil {
+		return err
+	}
+	return cli.WithHint(err, "what was made belongs into "+artifacts)
+}
+
+// judgeFiles judges a delivery. Packed bundles are unpacked below scratch. person is nil unless a person must decide.
+func (p *program) judgeFiles(ctx context.Context, bundle, delivery, scratch, hidden string, o judgeOptions, whole func(judge.Evidence)) (v guild.Verdict, evidence judge.Evidence, person *judge.PersonNeeded, err error) {
 	hearing := judge.Case{Hidden: hidden, Whole: whole}
 	if hearing.Bundle, err = opened(ctx, bundle, scratch); err != nil {
 		return v, nil, nil, err

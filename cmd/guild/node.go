@@ -28,7 +28,7 @@ import (
 type nodeOptions struct {
 	Services []service    // offered to others; none for a customer
 	Log      *slog.Logger // of the node
-	Meet     bool         // new providers are tried by itself
+	Meet     bool         // new providers are benchmarked without a command
 	Ready    io.Writer    // gets one line when the node listens; may be nil
 	Events   *workEvents  // gets what happens to the services, and that the node listens; may be nil
 }
@@ -75,7 +75,7 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 		}
 	}
 	if events := o.Events; events != nil {
-		n.Appended, n.Watch = events.entry, events.happened
+		n.Appended, n.Watch = events.entry, events.update
 		n.Ready = func(r node.Ready) { events.ready(r, time.Now()) }
 	}
 	return n, nil

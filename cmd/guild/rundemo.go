@@ -76,7 +76,7 @@ type demoRow struct {
 	Job      string   `json:"job"`
 	Happened string   `json:"happened"`
 	Verdict  string   `json:"verdict,omitempty"`
-	Careless string   `json:"careless,omitempty"` // what plain pytest says of the same files, if it says something else
+	Careless string   `json:"careless,omitempty"` // result of plain pytest on the same files, if that differs
 	Before   *float64 `json:"trust_before"`       // BeforeMicro in decimal form, deprecated
 	After    *float64 `json:"trust_after"`        // deprecated, too
 	Receipt  string   `json:"receipt,omitempty"`
@@ -86,7 +86,7 @@ type demoRow struct {
 	AfterMicro  *guild.Trust `json:"trust_after_micro"`
 }
 
-// runDemo runs the whole loop on this machine and tells it as it goes.
+// runDemo runs the whole loop on this machine and prints each step of it.
 func (p *program) runDemo(ctx context.Context, o demoOptions) (err error) {
 	d := &demo{o: o, keys: map[string]string{}, names: map[string]string{}, story: newStory(p, o.asJSON)}
 	if err := d.prepare(); err != nil {
@@ -95,9 +95,9 @@ func (p *program) runDemo(ctx context.Context, o demoOptions) (err error) {
 	if o.Keep == "" {
 		defer func() { err = errors.Join(err, os.RemoveAll(d.dir)) }()
 	}
-	defer d.story.rest()
+	defer d.story.finish()
 	d.story.say("guild demo: four strangers, and work that is judged before it is accepted")
-	d.story.turn("the nodes start")
+	d.story.begin("the nodes start")
 	stop, relay, err := d.startCustomer(ctx)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (p *program) runDemo(ctx context.Context, o demoOptions) (err error) {
 	if err := errors.Join(d.run(ctx, relay), stop(rest(ctx, nil))); err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	d.story.rest()
+	d.story.finish()
 	if o.asJSON {
 		return cli.PrintJSON(p.out, d.rows)
 	}
@@ -113,16 +113,12 @@ func (p *program) runDemo(ctx context.Context, o demoOptions) (err error) {
 	return nil
 }
 
+// prepare makes the directory of the demo, and a home for each node.
 func (d *demo) prepare() (err error) {
 	if d.examples, err = findExamples(d.o.Examples); err != nil {
 		return err
 	}
-	if d.dir = d.o.Keep; d.dir == "" {
-		d.dir, err = os.MkdirTemp("", "guild-demo-")
-	} else if d.dir, err = filepath.Abs(d.dir); err == nil {
-		err = os.MkdirAll(d.dir, 0o700)
-	}
-	if err != nil {
+	if d.dir, err = demoDir(d.o.Keep); err != nil {
 		return err
 	}
 	for _, name := range append(demoProviders(), "customer") {
@@ -137,6 +133,18 @@ func (d *demo) prepare() (err error) {
 		d.keys[name], d.names[npub] = npub, name
 	}
 	return nil
+}
+
+// demoDir makes the directory of a demo: the one to keep, or a temporary one.
+func demoDir(keep string) (string, error) {
+	if keep == "" {
+		return os.MkdirTemp("", "guild-demo-")
+	}
+	dir, err := filepath.Abs(keep)
+	if err != nil {
+		return "", err
+	}
+	return dir, os.MkdirAll(dir, 0o700)
 }
 
 func (d *demo) home(name string) string { return filepath.Join(d.dir, name) }
@@ -180,6 +188,7 @@ func (d *demo) startCustomer(ctx context.Context) (stop func(context.Context) er
 	return stop, status.Local, err
 }
 
+// run starts the providers, hires them, and verifies the last receipt.
 func (d *demo) run(ctx context.Context, relay string) error {
 	// The kernel tells the providers to end when the thread ends that started them, so it is kept.
 	runtime.LockOSThread()
@@ -252,7 +261,7 @@ func (d *demo) meet(ctx context.Context) error {
 	}
 }
 
-// hire has one task done, and tells about each provider that was asked.
+// hire has one task done, and prints how each attempt ended.
 func (d *demo) hire(ctx context.Context, h hiring) error {
 	bundle, _, err := packBundle(ctx, filepath.Join(d.examples, h.bundle), nil)
 	if err != nil {
@@ -266,12 +275,12 @@ func (d *demo) hire(ctx context.Context, h hiring) error {
 	if err != nil {
 		return err
 	}
-	d.story.rest()
+	d.story.finish()
 	if h.why != "" {
 		d.story.say("")
 		d.story.say(fmt.Sprintf("  %s: %s", h.bundle, h.why))
 	}
-	asked := "" // the attempt that is under way
+	asked := "" // id of the running attempt
 	_, err = writeUpdates(d.client.Watch(ctx, job.ID), func(u control.Update) error {
 		over := u.Ended != nil || u.Attempt != "" && u.Attempt != asked && u.Event == "attempt.planned"
 		if over && asked != "" {
@@ -283,14 +292,14 @@ func (d *demo) hire(ctx context.Context, h hiring) error {
 			asked = u.Attempt
 		}
 		if asked != "" && u.Ended == nil {
-			d.story.turn(fmt.Sprintf("%-9s %s", cmp.Or(d.names[u.Provider], "judge"), cli.Clean(u.Text)))
+			d.story.begin(fmt.Sprintf("%-9s %s", cmp.Or(d.names[u.Provider], "judge"), cli.Clean(u.Text)))
 		}
 		return nil
 	})
 	return err
 }
 
-// tell tells how an attempt has ended that was over at a time, in Unix ms.
+// tell prints how an attempt ended and adds its row. at is when it ended, in Unix ms.
 func (d *demo) tell(ctx context.Context, bundle, id, attempt string, at int64) error {
 	job, err := control.OneJob.Call(ctx, d.client, id)
 	if err != nil {
@@ -367,7 +376,7 @@ func (d *demo) judgeCarelessly(ctx context.Context, bundle, job, attempt string)
 	return summary, err
 }
 
-// verifyReceipt exports the last receipt and checks it as anybody could.
+// verifyReceipt exports the last receipt, and verifies it as guild verify does.
 func (d *demo) verifyReceipt(ctx context.Context) error {
 	last := &d.rows[len(d.rows)-1]
 	packed, err := control.ReceiptExport.Call(ctx, d.client, last.Receipt, "false")
@@ -395,13 +404,13 @@ func (d *demo) verifyReceipt(ctx context.Context) error {
 
 // tellNext names two commands to go on with, as this program was called.
 func (d *demo) tellNext() {
-	guild := os.Args[0]
+	self := os.Args[0]
 	next := [2][2]string{
-		{guild + " demo --keep demo", "the same, and keeps the nodes to look at"},
-		{guild + " judge doctor", "attacks this machine's sandbox"},
+		{self + " demo --keep demo", "the same, and keeps the nodes to look at"},
+		{self + " judge doctor", "attacks this machine's sandbox"},
 	}
 	if d.o.Keep != "" {
-		job, home := short(d.rows[len(d.rows)-2].Job), guild+" --home "+filepath.Join(d.o.Keep, "customer")
+		job, home := short(d.rows[len(d.rows)-2].Job), self+" --home "+filepath.Join(d.o.Keep, "customer")
 		next = [2][2]string{{home + " judge explain " + job, ""}, {home + " job diff " + job, ""}}
 	}
 	d.story.say("")

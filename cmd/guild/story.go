@@ -10,23 +10,27 @@ import (
 	"guild/internal/cli"
 )
 
-// storyColumns is the width of a story, and took the column of its durations.
-const storyColumns, took = 79, 71
+// Columns of a story.
+const (
+	storyColumns = 79
+	timeColumn   = 71 // where the time of a step begins
+)
 
-// story prints lines that stay, and on a terminal below them one that says what happens now.
+// story prints the steps of a demo as lines. On a terminal the line below them says what is under way. Its methods may be called
+// concurrently.
 type story struct {
 	out    io.Writer
-	live   bool // there is a line of now
+	live   bool // what is under way is shown
 	colour palette
 
 	mu    sync.Mutex
-	now   string // what happens, "" if nothing is shown
-	since time.Time
-	frame int
-	stop  chan struct{}
+	doing string        // what is under way; "" for nothing
+	since time.Time     // when it began
+	frame int           // of the spinner
+	stop  chan struct{} // ends the drawing; nil if nothing is drawn
 }
 
-// newStory tells on standard output, or with --json on standard error.
+// newStory returns a story on standard output, or with --json on standard error.
 func newStory(p *program, asJSON bool) *story {
 	s := &story{out: p.out, colour: colours()}
 	_, _, s.live = p.terminal()
@@ -36,15 +40,15 @@ func newStory(p *program, asJSON bool) *story {
 	return s
 }
 
-// say prints a line that stays.
+// say prints a line.
 func (s *story) say(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wipe()
+	s.clearLine()
 	line(s.out, "%s", cli.Cut(text, storyColumns))
 }
 
-// end prints how something has ended, and after which time.
+// end prints how a step has ended, and how long it took.
 func (s *story) end(good bool, who, text string, after time.Duration) {
 	mark := s.colour.bad.Render("✗")
 	if good {
@@ -52,20 +56,20 @@ func (s *story) end(good bool, who, text string, after time.Duration) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wipe()
-	text = fmt.Sprintf("%-9s %s", who, cli.Cut(text, took-14))
-	line(s.out, "  %s %s", mark, text+strings.Repeat(" ", max(1, took-4-len([]rune(text))))+s.colour.faint.Render(fmt.Sprintf("%6.1fs", after.Seconds())))
+	s.clearLine()
+	text = fmt.Sprintf("%-9s %s", who, cli.Cut(text, timeColumn-14))
+	line(s.out, "  %s %s", mark, text+strings.Repeat(" ", max(1, timeColumn-4-len([]rune(text))))+s.colour.faint.Render(fmt.Sprintf("%6.1fs", after.Seconds())))
 	s.since = time.Now()
 }
 
-// turn says what happens now, until something else does.
-func (s *story) turn(text string) {
+// begin shows that something is under way, until something else is or finish is called.
+func (s *story) begin(text string) {
 	if !s.live {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.now = text
+	s.doing = text
 	if s.stop != nil {
 		return
 	}
@@ -82,33 +86,34 @@ func (s *story) turn(text string) {
 	}(s.stop)
 }
 
-// rest ends what turn has begun.
-func (s *story) rest() {
+// finish shows nothing as under way.
+func (s *story) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wipe()
-	s.now = ""
+	s.clearLine()
+	s.doing = ""
 	if s.stop != nil {
 		close(s.stop)
 		s.stop = nil
 	}
 }
 
+// draw draws the line of what is under way.
 func (s *story) draw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.now == "" {
+	if s.doing == "" {
 		return
 	}
 	s.frame++
 	frames := []rune(spinner)
 	elapsed := time.Since(s.since).Truncate(time.Second)
 	fmt.Fprintf(s.out, "\r\x1b[K  %s %s", s.colour.bar.Render(string(frames[s.frame%len(frames)])),
-		cli.Cut(fmt.Sprintf("%s  %s", s.now, elapsed), storyColumns-4))
+		cli.Cut(fmt.Sprintf("%s  %s", s.doing, elapsed), storyColumns-4))
 }
 
-// wipe removes the line of now.
-func (s *story) wipe() {
+// clearLine removes the line of what is under way.
+func (s *story) clearLine() {
 	if s.live {
 		fmt.Fprint(s.out, "\r\x1b[K")
 	}

@@ -63,7 +63,7 @@ func (t *timeline) apply(u control.Update) {
 	}
 }
 
-// wait says at the step that is next why nothing happens, or removes that if the job goes on.
+// wait shows at the next step why the job waits, or removes that if the update has no reason.
 func (t *timeline) wait(u control.Update) {
 	i := slices.IndexFunc(t.steps[:], func(s span) bool { return s.state != "done" })
 	if i < 0 {
@@ -81,7 +81,7 @@ func (t *timeline) wait(u control.Update) {
 	}
 }
 
-// waits begins the text of a step that waits.
+// waits is the beginning of the text of a step that waits.
 const waits = "waits: "
 
 // turn reports whether an update belongs to the attempt that is drawn. A new attempt resets the steps that it repeats;

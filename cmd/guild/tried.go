@@ -12,10 +12,10 @@ import (
 	"guild/internal/durable"
 )
 
-// The tries that a worker passed are files in the state directory. Their names are hashes of what makes a worker another
-// one, so that a changed worker is tried again.
+// Each worker that passed its latest try has a file in the state directory, named after the hash of what describes the worker.
+// So a changed worker is tried again.
 
-// workerKey returns the hash of what makes the worker of a service another one. A changed program of the same name does not.
+// workerKey returns the hash of what describes the worker of a service, in hex. The content of its program is not included.
 func (s service) workerKey() (string, error) {
 	sorted := func(names []string) []string { return slices.Sorted(slices.Values(append([]string{}, names...))) }
 	worker := map[string]any{
@@ -26,6 +26,7 @@ func (s service) workerKey() (string, error) {
 		worker["endpoint"], worker["model"] = s.Model.Endpoint.URL, s.Model.Name
 	}
 	if s.Agent != nil {
+		worker["command"] = "" // it names a directory of the agent's version, which changes with each update
 		worker["agent"], worker["agent_model"], worker["agent_login"] = s.Agent.Name, s.Agent.Model, s.Agent.Login != nil
 		if s.Agent.API != nil {
 			worker["agent_endpoint"] = s.Agent.API.URL
@@ -38,14 +39,14 @@ func (s service) workerKey() (string, error) {
 	return h.Hex(), err
 }
 
-// tryFile returns the file that says that a worker passed a try.
+// tryFile returns the path of the file that a worker has if it passed its latest try.
 func tryFile(c config.Config, s service) (string, error) {
 	key, err := s.workerKey()
 	return filepath.Join(c.Paths.State, "tries", key), err
 }
 
-// passed reports whether the worker of a service passed a try.
-func passed(c config.Config, s service) bool {
+// passedTry reports whether the worker of a service passed its latest try.
+func passedTry(c config.Config, s service) bool {
 	file, err := tryFile(c, s)
 	if err != nil {
 		return false
@@ -54,14 +55,15 @@ func passed(c config.Config, s service) bool {
 	return err == nil
 }
 
-// setPassed records whether the worker of a service passed its latest try.
-func setPassed(c config.Config, s service, passed bool) error {
+// recordTry records whether the worker of a service passed a try.
+func recordTry(c config.Config, s service, passed bool) error {
 	file, err := tryFile(c, s)
 	if err != nil {
 		return err
 	}
 	if !passed {
-		if err = os.Remove(file); errors.Is(err, fs.ErrNotExist) {
+		err := os.Remove(file)
+		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		return err
@@ -72,15 +74,15 @@ func setPassed(c config.Config, s service, passed bool) error {
 	return durable.WriteBytes(file, []byte(s.D+"\n"))
 }
 
-// markUntried notes of each service whether its worker has passed no try. Typed services need none: their requests and
-// results are checked here.
+// markUntried sets Untried of each service whose worker has not passed its latest try. Typed services need none, because guild
+// checks their requests and results.
 func markUntried(c config.Config, services []service) {
 	for i, s := range services {
-		services[i].Untried = s.Type == "" && !passed(c, s)
+		services[i].Untried = s.Type == "" && !passedTry(c, s)
 	}
 }
 
-// tryHint says how to try the worker of a service.
+// tryHint returns a hint on how to try the worker of a service.
 func tryHint(c config.Config, d string) string {
 	how := "guild work try, with the same flags,"
 	if _, configured := c.Services[d]; configured {

@@ -74,7 +74,7 @@ usage, 5 SECURITY_VIOLATION, 6 a person must decide, 7 it was rejected.`,
 		if out.Service == "" {
 			return nil, err
 		}
-		return &cli.Result{JSON: out, Show: func() error { return nil }}, err // it was shown as it came
+		return &cli.Result{JSON: out, Show: func() error { return nil }}, err // runTry has printed it step by step
 	})
 	o.flags(cmd)
 	cmd.Flags().StringVar(&o.Keep, "keep", "", "new directory for the delivery and the record of the session")
@@ -86,17 +86,17 @@ type trial struct {
 	service service
 	name    string // of the bundle, for people
 	bundle  []byte // packed, as a customer sends it
-	dir     string // the bundle with what stays with the customer, for the judge
+	dir     string // directory or file of the bundle with the customer's private files, for the judge
 	scratch string
 }
 
-// tried is the output of work try --json.
-type tried struct {
+// tryReport is the output of work try --json.
+type tryReport struct {
 	Service  string   `json:"service"`
 	Tasks    []string `json:"tasks"`
 	Bundle   string   `json:"bundle"`
 	Passed   bool     `json:"passed"`
-	Lines    []string `json:"lines"`             // that a customer would read
+	Lines    []string `json:"lines"`             // feedback that a customer would read
 	Failure  string   `json:"failure,omitempty"` // why nothing was delivered
 	Stderr   string   `json:"stderr,omitempty"`  // the end of the standard error of a command that failed
 	TookMs   int64    `json:"took_ms"`           // of the worker
@@ -105,7 +105,7 @@ type tried struct {
 	Judgment *judged  `json:"judged,omitempty"` // as guild judge run --json; absent if nothing was delivered
 }
 
-func (p *program) runTry(ctx context.Context, o tryOptions, args []string, given func(string) bool) (out tried, err error) {
+func (p *program) runTry(ctx context.Context, o tryOptions, args []string, given func(string) bool) (out tryReport, err error) {
 	c, err := p.config()
 	if err != nil {
 		return out, err
@@ -119,7 +119,7 @@ func (p *program) runTry(ctx context.Context, o tryOptions, args []string, given
 	}
 	defer os.RemoveAll(scratch)
 	t := trial{scratch: scratch}
-	if t.service, args, err = o.tried(c, args, given); err != nil {
+	if t.service, args, err = o.chooseService(c, args, given); err != nil {
 		return out, cli.Usage(err)
 	}
 	if err := p.setBundle(ctx, &t, args); err != nil {
@@ -128,9 +128,9 @@ func (p *program) runTry(ctx context.Context, o tryOptions, args []string, given
 	return p.try(ctx, c, t, o)
 }
 
-// tried returns the service to try, and the arguments that are left: the flags describe it, or the first argument names one of
-// the configuration.
-func (o tryOptions) tried(c config.Config, args []string, given func(string) bool) (service, []string, error) {
+// chooseService returns the service to try, and the remaining arguments. The flags describe it, or the first argument names one
+// of the configuration.
+func (o tryOptions) chooseService(c config.Config, args []string, given func(string) bool) (service, []string, error) {
 	if len(o.Tasks) > 0 || o.Service.Exec != "" || o.Endpoint != "" || o.Agent != "" {
 		if len(o.Tasks) > 1 {
 			o.Tasks = o.Tasks[:1] // one worker does them all
@@ -215,7 +215,7 @@ func (p *program) typedBundle(ctx context.Context, file, jobType string) ([]byte
 }
 
 // try runs the worker and the judge. The result is complete unless the error is about neither.
-func (p *program) try(ctx context.Context, c config.Config, t trial, o tryOptions) (out tried, err error) {
+func (p *program) try(ctx context.Context, c config.Config, t trial, o tryOptions) (out tryReport, err error) {
 	n, err := nodeConfig(c, key.Identity{}, nodeOptions{})
 	if err != nil {
 		return out, err
@@ -229,7 +229,7 @@ func (p *program) try(ctx context.Context, c config.Config, t trial, o tryOption
 		}
 		fmt.Fprintf(p.out, "%-9s %s\n", step, cli.Clean(fmt.Sprintf(format, args...)))
 	}
-	out = tried{Service: t.service.D, Tasks: t.service.Tasks, Bundle: t.name, Lines: []string{}}
+	out = tryReport{Service: t.service.D, Tasks: t.service.Tasks, Bundle: t.name, Lines: []string{}}
 	show("bundle", "✓ %s, %d bytes", t.name, len(t.bundle))
 	began := p.now()
 	done := func() {}
@@ -245,7 +245,7 @@ func (p *program) try(ctx context.Context, c config.Config, t trial, o tryOption
 	took := (time.Duration(out.TookMs) * time.Millisecond).Round(100 * time.Millisecond)
 	if o.Keep != "" {
 		if err := keepTrial(o.Keep, t.bundle, did); err != nil {
-			return tried{}, err
+			return tryReport{}, err
 		}
 		out.Kept = o.Keep
 	}
@@ -258,7 +258,7 @@ func (p *program) try(ctx context.Context, c config.Config, t trial, o tryOption
 		return out, err
 	}
 	out.Passed = v.Outcome == guild.Success
-	if err := setPassed(c, t.service, out.Passed); err != nil {
+	if err := recordTry(c, t.service, out.Passed); err != nil {
 		return out, fmt.Errorf("record the try: %w", err)
 	}
 	if out.Passed && person == nil {
@@ -272,9 +272,9 @@ func (p *program) try(ctx context.Context, c config.Config, t trial, o tryOption
 }
 
 // undelivered shows why a worker delivered nothing.
-func (p *program) undelivered(ctx context.Context, c config.Config, t trial, out tried, did work.Trial, failure error, show func(step, format string, args ...any)) (tried, error) {
+func (p *program) undelivered(ctx context.Context, c config.Config, t trial, out tryReport, did work.Trial, failure error, show func(step, format string, args ...any)) (tryReport, error) {
 	if ctx.Err() != nil {
-		return tried{}, ctx.Err()
+		return tryReport{}, ctx.Err()
 	}
 	out.Failure, out.Stderr = failure.Error(), did.Stderr
 	for line := range strings.Lines(did.Stderr) {
@@ -282,17 +282,17 @@ func (p *program) undelivered(ctx context.Context, c config.Config, t trial, out
 	}
 	show("work", "✗ %s", out.Failure)
 	err := fmt.Errorf("nothing was delivered: %w", failure)
-	return out, errors.Join(err, setPassed(c, t.service, false))
+	return out, errors.Join(err, recordTry(c, t.service, false))
 }
 
 // judgeTrial judges a delivery as guild judge run does, and shows the verdict.
-func (p *program) judgeTrial(ctx context.Context, t trial, delivery []byte, out *tried, o tryOptions) (v guild.Verdict, person *judge.PersonNeeded, err error) {
+func (p *program) judgeTrial(ctx context.Context, t trial, delivery []byte, out *tryReport, o tryOptions) (v guild.Verdict, person *judge.PersonNeeded, err error) {
 	file := filepath.Join(t.scratch, "delivery.nut")
 	if err := os.WriteFile(file, delivery, 0o600); err != nil {
 		return v, nil, err
 	}
 	var whole judge.Evidence
-	v, _, person, err = p.hear(ctx, t.dir, file, t.scratch, "", judgeOptions{quiet: o.asJSON}, func(e judge.Evidence) { whole = e })
+	v, _, person, err = p.judgeFiles(ctx, t.dir, file, t.scratch, "", judgeOptions{quiet: o.asJSON}, func(e judge.Evidence) { whole = e })
 	if errors.Is(err, exam.ErrUndecided) {
 		result := p.undecidedResult(v, err).JSON.(judged)
 		out.Judgment = &result
@@ -305,13 +305,13 @@ func (p *program) judgeTrial(ctx context.Context, t trial, delivery []byte, out 
 	result := r.JSON.(judged)
 	out.Judgment = &result
 	if !o.asJSON {
-		p.showTried(unabridged(v, json.RawMessage(whole)))
+		p.showTrialVerdict(unabridged(v, json.RawMessage(whole)))
 	}
 	return v, person, nil
 }
 
-// showTried prints a verdict, and the tests that did not pass.
-func (p *program) showTried(v guild.Verdict) {
+// showTrialVerdict prints a verdict, and the tests that did not pass.
+func (p *program) showTrialVerdict(v guild.Verdict) {
 	mark := "✗"
 	if v.Outcome == guild.Success {
 		mark = "✓"
@@ -327,7 +327,7 @@ func (p *program) showTried(v guild.Verdict) {
 	}
 }
 
-// vacantDir refuses a directory that is there and not empty.
+// vacantDir returns an error for a directory that exists and is not empty. An empty name is no directory.
 func vacantDir(dir string) error {
 	if dir == "" {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"guild/internal/config"
+	"guild/internal/node"
 )
 
 func TestShippedExamplesAreThoseOfTheDirectory(t *testing.T) {
@@ -31,14 +32,14 @@ func TestShippedExamplesAreThoseOfTheDirectory(t *testing.T) {
 func TestChangedWorkerIsAnother(t *testing.T) {
 	c := config.Config{Paths: config.Paths{State: t.TempDir()}}
 	s := service{D: "python", Exec: "solve", Env: []string{"A", "B"}, Network: "none"}
-	if passed(c, s) {
+	if passedTry(c, s) {
 		t.Error("it passed before any try")
 	}
-	if err := setPassed(c, s, true); err != nil {
+	if err := recordTry(c, s, true); err != nil {
 		t.Fatal(err)
 	}
 	same := service{D: "other", Exec: "solve", Env: []string{"B", "A"}, Jobs: 9, PriceMsat: 3}
-	if !passed(c, s) || !passed(c, same) {
+	if !passedTry(c, s) || !passedTry(c, same) {
 		t.Error("the same worker for another service is untried")
 	}
 	for what, change := range map[string]func(*service){
@@ -48,11 +49,22 @@ func TestChangedWorkerIsAnother(t *testing.T) {
 	} {
 		other := s
 		change(&other)
-		if passed(c, other) {
+		if passedTry(c, other) {
 			t.Errorf("a worker with another %s passed", what)
 		}
 	}
-	if err := setPassed(c, s, false); err != nil || passed(c, s) {
+	claude := func(version string) service {
+		return service{D: "java", Exec: "exec '/home/me/.local/share/claude/versions/" + version + "' -p", Agent: &node.Agent{Name: "claude-code"}}
+	}
+	if err := recordTry(c, claude("2.1.332"), true); err != nil || !passedTry(c, claude("2.1.333")) {
+		t.Errorf("an agent that was updated is untried (%v)", err)
+	}
+	codex := claude("2.1.332")
+	codex.Agent = &node.Agent{Name: "codex"}
+	if passedTry(c, codex) {
+		t.Error("another agent passed")
+	}
+	if err := recordTry(c, s, false); err != nil || passedTry(c, s) {
 		t.Errorf("after a failed try it passes (%v)", err)
 	}
 }

@@ -61,7 +61,7 @@ func (p *program) runUp(ctx context.Context, o upOptions) error {
 type serveOptions struct {
 	Relays  []string // instead of the configured ones
 	Untried bool     // services are announced although their worker passed no try
-	Meet    bool     // new providers are tried by itself
+	Meet    bool     // new providers are benchmarked without a command
 	JSON    bool     // what happens is printed as JSON
 }
 

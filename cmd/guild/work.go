@@ -98,7 +98,7 @@ On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
 	unknown := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
-		case len(args) == 1 && cmd.Flags().Changed("network"): // "--network full" is the flag alone, and a word
+		case len(args) == 1 && cmd.Flags().Changed("network"): // "--network full" is parsed as the flag and an argument
 			return cli.Usage(fmt.Errorf("write --network=%s", args[0]))
 		case len(args) > 0:
 			return unknown(cmd, args)
@@ -229,7 +229,8 @@ func (s service) resolveMounts() error {
 // maxTask is the longest name of a task, in bytes.
 const maxTask = 100
 
-// isWord reports whether a task has the form in which tasks are compared, so that customers who ask for it are not refused.
+// isWord reports whether a task is in the normal form in which tasks are compared. A customer who asks for a task in another form
+// would not find it.
 func isWord(task string) bool {
 	return task == nip89.Word(task) && len(task) <= maxTask && !strings.ContainsAny(task, "*, ")
 }

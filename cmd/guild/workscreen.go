@@ -25,7 +25,7 @@ type workScreen struct {
 	services []string          // their names
 	states   map[string]string // of services that are not open
 	jobs     []workJob         // the newest last
-	notes    []string          // what concerns no shown request, the newest last
+	notes    []string          // events of requests that are not shown, the newest last
 	counts   map[string]int    // of events
 	accepted int               // verdicts
 	now      int64             // Unix ms
@@ -33,8 +33,8 @@ type workScreen struct {
 	columns  int
 	rows     int
 	stopping bool
-	killed   bool // the person does not wait for the end
-	stop     context.CancelFunc
+	killed   bool               // Ctrl-C was pressed again, so the node is not waited for
+	stop     context.CancelFunc // ends the node
 }
 
 // workJob is one request on the screen.
@@ -42,15 +42,15 @@ type workJob struct {
 	came  workEvent
 	state string // received, waiting, working, or how it ended
 	since int64  // Unix ms, when a worker began or the request came
-	end   int64  // Unix ms; 0 while it goes on
+	end   int64  // Unix ms; 0 while it is open
 	text  string
 	judge string // the customer's verdict
 	good  bool   // a favourable one
 }
 
 const (
-	maxShown  = 50 // requests that are kept for the screen
-	maxShouts = 3  // notes
+	maxShown     = 50 // requests that are kept for the screen
+	maxWorkNotes = 3
 )
 
 // apply adds an event.
@@ -78,7 +78,7 @@ func (s *workScreen) apply(e workEvent) {
 	}
 	if i < 0 {
 		s.notes = append(s.notes, strings.TrimSpace(short(e.Request)+" "+e.Event+" "+workText(e)))
-		s.notes = s.notes[max(0, len(s.notes)-maxShouts):]
+		s.notes = s.notes[max(0, len(s.notes)-maxWorkNotes):]
 		return
 	}
 	s.jobs[i].apply(e)
@@ -157,7 +157,7 @@ func (s *workScreen) offers() (all []string) {
 	return all
 }
 
-// line draws one request: a mark, its id, its service, how long it took, and what is to be said.
+// line draws one request: a mark, its id, its service, how long it took, and its state.
 func (s *workScreen) line(j workJob, p palette) string {
 	end := j.end
 	if end == 0 {

@@ -30,7 +30,7 @@ func day() []workEvent {
 	w := newWorkEvents()
 	entry := func(at int64, facts ...fact.Fact) { w.entry(fact.Entry{At: noon + at, Facts: facts}) }
 	happens := func(at int64, stage work.Stage, n byte, text string) {
-		w.happened(work.Happening{At: time.UnixMilli(noon + at), Stage: stage, Request: request(n), Customer: customerKey, Service: "python", Text: text})
+		w.update(work.Update{At: time.UnixMilli(noon + at), Stage: stage, Request: request(n), Customer: customerKey, Service: "python", Text: text})
 	}
 	received := func(at int64, n byte, service string) {
 		entry(at, fact.RequestReceived{Request: request(n), Customer: customerKey, Service: service})
@@ -96,7 +96,7 @@ func TestWorkScreenEndsWithItsNode(t *testing.T) {
 	go func() {
 		ended <- showWork(screen, screen, []string{"python"}, events, stop, func(log io.Writer) error {
 			fmt.Fprintln(log, "level=WARN msg=careful")
-			events.happened(work.Happening{At: time.UnixMilli(noon), Stage: work.Refused, Request: request(1), Customer: customerKey, Service: "python", Text: "busy"})
+			events.update(work.Update{At: time.UnixMilli(noon), Stage: work.Refused, Request: request(1), Customer: customerKey, Service: "python", Text: "busy"})
 			<-ctx.Done()
 			return broken
 		})
@@ -175,7 +175,7 @@ func TestWorkScreenStaysInsideTheTerminal(t *testing.T) {
 func TestWorkEventsAfterAnErrorAreDropped(t *testing.T) {
 	w := newWorkEvents()
 	for i := range 3 {
-		w.happened(work.Happening{Stage: work.Said, Text: fmt.Sprint(i)})
+		w.update(work.Update{Stage: work.Said, Text: fmt.Sprint(i)})
 	}
 	done, n := make(chan struct{}), 0
 	close(done)

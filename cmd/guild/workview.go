@@ -32,8 +32,8 @@ type workEvent struct {
 	Relays   []string      `json:"relays,omitempty"` // that it uses
 }
 
-// workEvents turns what a node tells into events. What it needs to know of a request it remembers until the customer has
-// judged it. Its methods may be called concurrently.
+// workEvents makes events of the journal's entries and of the updates of a node. It remembers the latest requests, because later
+// entries name only their ids. Its methods may be called concurrently.
 type workEvents struct {
 	mu    sync.Mutex
 	known map[nostr.ID]workEvent // how each request came
@@ -63,7 +63,7 @@ func (w *workEvents) add(e workEvent) {
 	}
 }
 
-// ready takes that the node is ready.
+// ready adds that the node is ready.
 func (w *workEvents) ready(r node.Ready, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,14 +75,14 @@ func (w *workEvents) ready(r node.Ready, now time.Time) {
 	}
 }
 
-// happened takes what no fact records.
-func (w *workEvents) happened(h work.Happening) {
+// update adds the event of something that no fact records.
+func (w *workEvents) update(u work.Update) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.add(workEvent{At: h.At.UnixMilli(), Event: string(h.Stage), Request: h.Request.Hex(), Service: h.Service, Customer: npub(h.Customer), Text: h.Text})
+	w.add(workEvent{At: u.At.UnixMilli(), Event: string(u.Stage), Request: u.Request.Hex(), Service: u.Service, Customer: npub(u.Customer), Text: u.Text})
 }
 
-// entry takes an entry of the journal.
+// entry adds the events of an entry of the journal.
 func (w *workEvents) entry(e fact.Entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,8 +178,8 @@ func workLine(e workEvent) string {
 	return strings.TrimRight(fmt.Sprintf("%s %-8s %-9s %s", clock(e.At), short(e.Request), e.Event, workText(e)), " ")
 }
 
-// verdictReason returns why a customer judged as it did. guild's own message repeats the request and the verdict before the
-// reason, and says how to object behind it.
+// verdictReason returns the reason in a customer's text about its verdict. In the text that guild sends, the request and the
+// verdict come before the reason, and how to object comes after it.
 func verdictReason(text string) string {
 	_, found, isOurs := strings.Cut(text, ", with the score ")
 	if !isOurs || !strings.HasPrefix(text, "Your delivery for request ") {
@@ -190,7 +190,7 @@ func verdictReason(text string) string {
 	return reason
 }
 
-// workText says in words what happened.
+// workText describes an event in words.
 func workText(e workEvent) string {
 	text := cli.Clean(e.Text)
 	took := (time.Duration(e.TookMs) * time.Millisecond).Round(100 * time.Millisecond)

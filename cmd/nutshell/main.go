@@ -20,8 +20,16 @@ import (
 
 func main() { os.Exit(run(os.Args[1:])) }
 
-// codeNames are the exit codes in one word, as errors in JSON have them.
-var codeNames = map[int]string{cli.ExitFailed: "failed", cli.ExitUsage: "usage", cli.ExitInterrupted: "interrupted"}
+// nameOfCode returns the name of an exit code, which is the code of an error in JSON.
+func nameOfCode(code int) string {
+	switch code {
+	case cli.ExitUsage:
+		return "usage"
+	case cli.ExitInterrupted:
+		return "interrupted"
+	}
+	return "failed"
+}
 
 // run is the whole program: it returns the exit code.
 func run(args []string) int {
@@ -29,7 +37,7 @@ func run(args []string) int {
 	defer stop()
 	asJSON, err := cli.Execute(ctx, rootCommand(), args)
 	if asJSON {
-		cli.ReportJSON(os.Stdout, err, cli.HintOf(err), codeNames[cli.CodeOf(err)])
+		cli.ReportJSON(os.Stdout, err, cli.HintOf(err), nameOfCode(cli.CodeOf(err)))
 	}
 	cli.Report(os.Stderr, "nutshell", err, cli.HintOf(err))
 	return cli.CodeOf(err)

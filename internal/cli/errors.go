@@ -44,7 +44,8 @@ type answeredError struct{ error }
 
 func (e answeredError) Unwrap() error { return e.error }
 
-// Answered marks the error of a verb that has printed its result as JSON, which stays the only value there.
+// Answered marks the error of a verb that has printed its result as JSON, so that ReportJSON does not print a second value. It
+// returns nil if err is nil.
 func Answered(err error) error {
 	if err == nil {
 		return nil
@@ -94,7 +95,7 @@ func HintOf(err error) string {
 type Failure struct {
 	Error string `json:"error"`
 	Hint  string `json:"hint,omitempty"`
-	Code  string `json:"code"` // in one word, for programs
+	Code  string `json:"code"` // one word, for programs
 }
 
 // ReportJSON prints an error as one line of JSON, unless the verb has printed its result.
@@ -104,7 +105,7 @@ func ReportJSON(w io.Writer, err error, hint, code string) {
 	if err == nil || shown || answered {
 		return
 	}
-	_ = PrintLine(w, Failure{err.Error(), hint, code}) // there is nowhere else to say it
+	_ = PrintLine(w, Failure{err.Error(), hint, code}) // a failure to print this cannot be printed either
 }
 
 // Report prints an error of the program, and the hint if there is one.

@@ -62,7 +62,8 @@ func wrapped(cmd *cobra.Command, whole func(*cobra.Command) error) error {
 	return err
 }
 
-// FindVerb returns the verb or topic of a program that words name; the program itself without any.
+// FindVerb returns the verb or topic of a program that words name, or the program itself if there are none. The error is a usage
+// error.
 func FindVerb(root *cobra.Command, words []string) (*cobra.Command, error) {
 	found, rest, err := root.Find(words)
 	if err == nil && len(rest) > 0 {
@@ -121,7 +122,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string) (asJSON bo
 	return asJSON || AsJSON(ran), err
 }
 
-// firstWord returns the first argument if it is no flag.
+// firstWord returns the first argument, or "" if that is a flag or there is none.
 func firstWord(args []string) string {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return ""
@@ -142,7 +143,7 @@ func Group(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// unknown returns the error for a word that is no verb of cmd, with a suggestion if there is one.
+// unknown returns the usage error for a word that is no verb of cmd. Its hint suggests a similar verb, if there is one.
 func unknown(cmd *cobra.Command, word string) error {
 	err := Usage(fmt.Errorf("unknown command %q for %q", word, cmd.CommandPath()))
 	if !cmd.HasSubCommands() {

@@ -72,7 +72,7 @@ func removed() map[string]string {
 
 // Load returns the defaults, overridden by the config file if there is one, and these overridden by the environment
 // (GUILD_RELAYS, GUILD_TIMEOUTS_SILENCE, … as Variables lists them). environ is os.Environ() except in tests. With an error it
-// returns the defaults, with the paths if these are known, for who looks what else is wrong.
+// returns the defaults, with the paths if these are known, so that a caller can look for other faults.
 func Load(home string, environ []string) (Config, error) {
 	paths, err := locate(home, lookup(environ))
 	if err != nil {
@@ -147,7 +147,7 @@ func loadFile(k *koanf.Koanf, from sources) error {
 	if err := k.Load(file.Provider(from.path), toml.Parser()); err != nil {
 		return from.syntax(err)
 	}
-	if unknown := stray(k.Raw(), typeOfConfig, ""); unknown.name != "" {
+	if unknown := firstUnknown(k.Raw(), typeOfConfig, ""); unknown.name != "" {
 		path := from.path
 		if lines := linesOf(from.text(), unknown.key()); len(lines) > 0 {
 			path = from.at(lines[0])
@@ -160,20 +160,21 @@ func loadFile(k *koanf.Koanf, from sources) error {
 	return nil
 }
 
-// stray returns the first key of m, in alphabetical order, for which t has no field. Its name is empty if t has a field for each.
-func stray(m map[string]any, t reflect.Type, prefix string) stranger {
+// firstUnknown returns the first key of m, in alphabetical order, for which t has no field. Its name is empty if t has a field
+// for each.
+func firstUnknown(m map[string]any, t reflect.Type, prefix string) unknownKey {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		inner, ok := member(t, name)
 		if !ok {
-			return stranger{prefix, name, t}
+			return unknownKey{prefix, name, t}
 		}
 		if sub, ok := m[name].(map[string]any); ok {
-			if s := stray(sub, inner, prefix+name+"."); s.name != "" {
+			if s := firstUnknown(sub, inner, prefix+name+"."); s.name != "" {
 				return s
 			}
 		}
 	}
-	return stranger{}
+	return unknownKey{}
 }
 
 // member returns the type of the key name in a struct or map of the configuration.

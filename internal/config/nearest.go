@@ -6,23 +6,23 @@ import (
 	"guild"
 )
 
-// stranger is a key that has no field.
-type stranger struct {
+// unknownKey is a key of the config file for which the configuration has no field.
+type unknownKey struct {
 	prefix, name string
 	table        reflect.Type // where it stands
 }
 
-func (s stranger) key() string { return s.prefix + s.name }
+func (k unknownKey) key() string { return k.prefix + k.name }
 
-// nearest returns the key of the same table that this is a likely misspelling of, "" if none is near.
-func (s stranger) nearest() string {
-	if near := guild.Nearest(s.name, names(s.table)); near != "" {
-		return s.prefix + near
+// nearest returns the known key of the same table that is likely meant, or "".
+func (k unknownKey) nearest() string {
+	if near := guild.Nearest(k.name, names(k.table)); near != "" {
+		return k.prefix + near
 	}
 	return ""
 }
 
-// names returns the names of the keys in a table of fixed keys; none where a table stands in the place of a value.
+// names returns the keys of a table. It returns none if the type is not that of a table.
 func names(table reflect.Type) []string {
 	if table.Kind() != reflect.Struct {
 		return nil

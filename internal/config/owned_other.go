@@ -4,6 +4,6 @@ package config
 
 import "io/fs"
 
-// owned reports false: who a file belongs to is not known, so nothing is ours enough for a control socket. guild, which needs
-// one, is not made for such systems; nutshell only reads the configuration.
+// owned returns false, because the owner of a file is not known on this system. So no control socket is made. Only guild needs
+// one, and it is not built for such systems; nutshell reads the configuration alone.
 func owned(fs.FileInfo) bool { return false }

@@ -100,7 +100,7 @@ func (c Config) Socket() string {
 	return filepath.Join(c.Paths.short, shortName(path)+".sock")
 }
 
-// shortName returns 16 hex digits that tell a path from others.
+// shortName returns 16 hex digits of the hash of a path.
 func shortName(path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return hex.EncodeToString(sum[:8])

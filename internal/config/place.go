@@ -34,7 +34,7 @@ type sources struct {
 
 // text returns the content of the config file, or "".
 func (s sources) text() string {
-	b, _ := os.ReadFile(s.path) // only for line numbers, so an error means no numbers
+	b, _ := os.ReadFile(s.path) // without it, messages have no line numbers
 	return string(b)
 }
 
@@ -118,8 +118,8 @@ func wanted(key string) string {
 
 func linesOf(text, key string) []int { return placesOf(text)[key] }
 
-// placesOf returns the lines of each key and table in a text of TOML. It is for messages alone: it takes a line inside of a
-// longer string for one of the file.
+// placesOf returns the lines of each key and table in a text of TOML. It is good enough for messages
+// only: it also reads the lines inside of multi-line strings.
 func placesOf(text string) map[string][]int {
 	places := map[string][]int{}
 	table, n := "", 0

@@ -10,7 +10,7 @@ import (
 //go:embed config.toml
 var Template []byte
 
-// WithMeetings returns a template as that of a person who wants new providers to be benchmarked.
+// WithMeetings returns a template with meeting.auto set: new providers are benchmarked without a command.
 func WithMeetings(template []byte) []byte {
 	return bytes.Replace(template, []byte("\n#auto = false\n"), []byte("\nauto = true\n"), 1)
 }

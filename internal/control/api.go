@@ -229,13 +229,13 @@ type Update struct {
 	Ended    *Job   `json:"ended,omitempty"` // with "ended": the job as it came out
 }
 
-// Events of an Update about a moment.
+// Events of an Update that no entry of the journal records.
 const (
-	judgingEvent = "judging" // what the judge is at
-	waitingEvent = "waiting" // why nothing happens; without a text the job goes on
+	judgingEvent = "judging" // what the judge is doing
+	waitingEvent = "waiting" // why the job waits; with an empty Text it no longer does
 )
 
-// IsPassing reports whether an update is about a moment only: what the judge is at, or why the job waits.
+// IsPassing reports whether an update is in no journal: it says what the judge is doing, or why the job waits.
 func (u Update) IsPassing() bool { return u.Event == judgingEvent || u.Event == waitingEvent }
 
 // IsWaiting reports whether an update says why the job waits.

@@ -26,7 +26,7 @@ const maxAnswer = 64 << 20
 // ErrNotRunning says that no node listens on the socket.
 var ErrNotRunning = errors.New("no node is running")
 
-// ErrLost says that the node went away before its answer was complete.
+// ErrLost means that the connection ended before the node's answer was complete.
 var ErrLost = errors.New("the connection to the node was lost")
 
 // errForeign says that somebody else listens on the socket.
@@ -210,7 +210,7 @@ func (c *Client) unreachable(err error) error {
 	return fmt.Errorf("%s: %w", c.socket, lost(err))
 }
 
-// lost adds ErrLost to the error of a connection that broke.
+// lost adds ErrLost to an error that means that the connection broke. It returns others as they are.
 func lost(err error) error {
 	for _, broken := range []error{io.ErrUnexpectedEOF, io.EOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, broken) {

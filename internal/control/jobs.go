@@ -58,8 +58,8 @@ func (s *Server) getJob(r *http.Request) (Job, error) {
 	return view, nil
 }
 
-// waits says why nothing happens for an open job, "" if something does or only the providers are awaited. Without a
-// node nothing does.
+// waits returns why nothing happens for an open job. It returns "" if something does, if only providers are awaited, and for the
+// jobs of a journal without a running node.
 func (s *Server) waits(j *jobs.Job) string {
 	if s.c.Jobs == nil || j.Ending != guild.Open || slices.ContainsFunc(j.Attempts, func(a jobs.Attempt) bool { return a.State == guild.Delivered }) {
 		return ""
@@ -125,8 +125,8 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tellPassing writes each second what the judge is at with the deliveries of a job, and why the job waits, until stop is
-// called, which waits for a line that is being written. writing is held while something is written.
+// tellPassing writes, each second that it changes, what the judge does with the deliveries of a job, and why the job waits. It
+// ends when stop is called, which waits for a line that is being written. writing is held while something is written.
 func (s *Server) tellPassing(ctx context.Context, id guild.JobID, lines stream, writing *sync.Mutex) (stop func()) {
 	if s.c.Judge == nil || s.c.Jobs == nil {
 		return func() {}

@@ -23,7 +23,7 @@ func OpenDir(dir string) (*os.File, error) {
 	return onlyDir(d)
 }
 
-// onlyDir closes what is not a directory.
+// onlyDir returns d if it is a directory. Otherwise it closes d and returns an error.
 func onlyDir(d *os.File) (*os.File, error) {
 	info, err := d.Stat()
 	if err == nil && !info.IsDir() {

@@ -14,7 +14,7 @@ func Write(path string, fill func(io.Writer) error) error {
 	return beside(path, fill, Rename)
 }
 
-// ErrLocked is the error of LockDir if somebody else has locked the directory.
+// ErrLocked is the error of LockDir if the directory is locked.
 var ErrLocked = errors.New("is locked")
 
 // beside fills a temporary file beside path, syncs it, and has it take its place. After an error no file is left.
@@ -48,7 +48,7 @@ func Create(path string, b []byte) error {
 	return beside(path, func(w io.Writer) error { _, err := w.Write(b); return err }, link)
 }
 
-// link closes f and gives it a second name, which fails if there is one, and takes the first away.
+// link closes f and gives it the name path instead of its own. It fails if path exists.
 func link(f *os.File, path string) error {
 	if err := f.Close(); err != nil {
 		return err

@@ -30,13 +30,12 @@ func (n *Node) chatWorker(w Worker) (func(context.Context, work.Assignment) erro
 			},
 		})
 		a.RecordModel(w.Chat.Name, outcome.Tokens)
-		if e, ok := errors.AsType[*chat.EndpointError](err); ok { // the owner sees the reason, the customer does not
+		if e, ok := errors.AsType[*chat.EndpointError](err); ok { // the owner sees the cause, the customer does not
 			cause := e.Unwrap().Error()
 			if a.Hide != nil {
 				cause = a.Hide(cause)
 			}
-			n.c.Log.Warn("a model did not answer", "job", a.Job, "endpoint", w.Chat.API.URL, "model", w.Chat.Name, "err", cause)
-			return &work.FailedError{Says: e.Error(), Stderr: cause}
+			return &work.FailedError{Text: e.Error(), Stderr: cause}
 		}
 		return err
 	}, nil

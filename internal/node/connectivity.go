@@ -49,49 +49,59 @@ func (c *connectivity) offline() bool {
 	return !slices.ContainsFunc(c.pool.Status(), func(r relay.Status) bool { return r.Connected && slices.Contains(c.urls, r.URL) })
 }
 
-// why says why none of our relays is connected, "" if one is.
-func (c *connectivity) why() string {
+// unconnected returns the latest error of each of our relays that is not connected, by URL; "" for one that has none yet.
+func (c *connectivity) unconnected() map[string]string {
+	errs := map[string]string{}
+	for _, url := range c.urls {
+		errs[url] = ""
+	}
+	for _, r := range c.pool.Status() {
+		_, ours := errs[r.URL]
+		switch {
+		case ours && r.Connected:
+			delete(errs, r.URL)
+		case ours:
+			errs[r.URL] = r.LastError
+		}
+	}
+	return errs
+}
+
+// noAnswer is the reason of a relay that is not connected and has no error yet.
+const noAnswer = "it has not answered yet"
+
+// whyOffline returns why none of our relays is connected, or "" if one is.
+func (c *connectivity) whyOffline() string {
 	if !c.offline() {
 		return ""
 	}
 	var parts []string
-	for _, r := range c.pool.Status() {
-		if slices.Contains(c.urls, r.URL) {
-			parts = append(parts, r.URL+": "+cmp.Or(r.LastError, "not reached yet"))
-		}
+	errs := c.unconnected()
+	for _, url := range slices.Sorted(maps.Keys(errs)) {
+		parts = append(parts, url+": "+cmp.Or(errs[url], noAnswer))
 	}
 	return "no relay is connected, and is tried again: " + strings.Join(parts, "; ")
 }
 
-// hurry is how long a start waits for the relays to connect.
-const hurry = 2 * time.Second
+// connectTime limits how long a start waits for the relays to connect.
+const connectTime = 2 * time.Second
 
-// warn logs each of our relays that cannot be reached, once each has connected or failed, or after hurry.
-func (c *connectivity) warn(ctx context.Context, log *slog.Logger) {
-	ctx, cancel := context.WithTimeout(ctx, hurry)
+// warnUnconnected logs each of our relays that is not connected, once each has connected or failed, or after connectTime.
+func (c *connectivity) warnUnconnected(ctx context.Context, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	for {
-		failed, pending := map[string]string{}, len(c.urls)
-		for _, r := range c.pool.Status() {
-			switch {
-			case !slices.Contains(c.urls, r.URL):
-			case r.Connected:
-				pending--
-			case r.LastError != "":
-				pending--
-				failed[r.URL] = r.LastError
-			}
-		}
-		if pending == 0 || ctx.Err() != nil {
-			for _, url := range slices.Sorted(maps.Keys(failed)) {
-				log.Warn("a relay cannot be reached, and is tried again", "relay", url, "err", failed[url])
-			}
-			return
-		}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	errs := c.unconnected()
+	for slices.Contains(slices.Collect(maps.Values(errs)), "") && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case <-time.After(20 * time.Millisecond):
+		case <-tick.C:
 		}
+		errs = c.unconnected()
+	}
+	for _, url := range slices.Sorted(maps.Keys(errs)) {
+		log.Warn("a relay cannot be reached, and is tried again", "relay", url, "err", cmp.Or(errs[url], noAnswer))
 	}
 }
 

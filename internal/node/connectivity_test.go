@@ -1,9 +1,38 @@
 package node
 
 import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"strings"
 	"testing"
 	"time"
+
+	"guild/internal/hand/relay"
 )
+
+func TestSilentRelayIsReported(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // connects, and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	url := "ws://" + l.Addr().String()
+	pool := relay.New(relay.Config{URLs: []string{url}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	defer runPool(t.Context(), pool)()
+	c := &connectivity{pool: pool, urls: []string{url, url}, now: time.Now}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	var log bytes.Buffer
+	c.warnUnconnected(ctx, slog.New(slog.NewTextHandler(&log, nil)))
+	if want := "relay=" + url + ` err="it has not answered yet"`; strings.Count(log.String(), want) != 1 {
+		t.Errorf("logged %q, want %s once", log.String(), want)
+	}
+	if why := c.whyOffline(); !strings.HasSuffix(why, url+": it has not answered yet") {
+		t.Errorf("offline: %q", why)
+	}
+}
 
 func TestConnectedSince(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

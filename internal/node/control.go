@@ -69,7 +69,7 @@ func (n *Node) Judgeable(ctx context.Context, packed []byte) error {
 }
 
 // Offline implements control.Node.
-func (n *Node) Offline() string { return n.connectivity.why() }
+func (n *Node) Offline() string { return n.connectivity.whyOffline() }
 
 // Status describes the running node.
 func (n *Node) Status() control.Status {

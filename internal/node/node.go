@@ -76,10 +76,10 @@ type Config struct {
 	Hearing       time.Duration   // wait for an answer of another node with our key, before offering services; 1 s if zero
 	Log           *slog.Logger    // slog.Default() if nil
 
-	Ready    func(Ready)          // called once the node can be used; may be nil
-	Appended func(fact.Entry)     // called after each entry; may be nil
-	Watch    func(work.Happening) // called with what happens to requests to our services; must not block; may be nil
-	Quit     <-chan struct{}      // once closed, the node ends as soon as no job is open and no client is connected; may be nil
+	Ready    func(Ready)       // called once the node can be used; may be nil
+	Appended func(fact.Entry)  // called after each entry; may be nil
+	Watch    func(work.Update) // called with what happens to requests to our services; must not block; may be nil
+	Quit     <-chan struct{}   // once closed, the node ends as soon as no job is open and no client is connected; may be nil
 
 	Hiring   Hiring            // how providers are found and hired
 	Workers  []Worker          // services to offer
@@ -445,7 +445,7 @@ func (n *Node) announce(ctx context.Context) {
 			n.c.Log.Warn("not announced yet", "err", err)
 		}
 		if !ready {
-			n.connectivity.warn(ctx, n.c.Log)
+			n.connectivity.warnUnconnected(ctx, n.c.Log)
 		}
 		if !ready && n.c.Ready != nil {
 			n.c.Ready(Ready{n.pubkey, n.relays(), n.work.Services()})

@@ -16,9 +16,9 @@ import (
 	"guild/internal/step/work"
 )
 
-// Try has a worker do a packed bundle as a node with this configuration would have it do a request, and returns what came
-// of it (work.Try). It needs no identity, journal, relay or network of its own, announces nothing, and may run beside a node
-// of the same directory. say gets each line that a customer would read.
+// Try has a worker do a packed bundle as a node with this configuration would have it do a request, and returns the result of
+// work.Try. It needs no identity, journal, relay or network, announces nothing, and may run beside a node of the same directory.
+// say gets each line that a customer would read. The error says why nothing is delivered.
 func Try(ctx context.Context, c Config, w Worker, bundle []byte, say func(line string)) (trial work.Trial, err error) {
 	n := &Node{c: c.withDefaults()}
 	n.c.Log = slog.New(slog.DiscardHandler) // the caller gets the errors
@@ -47,7 +47,7 @@ func Try(ctx context.Context, c Config, w Worker, bundle []byte, say func(line s
 	if err != nil {
 		return trial, err
 	}
-	secret := key.NewSecret(nostr.Generate()) // of nobody: nothing that it signs leaves this process
+	secret := key.NewSecret(nostr.Generate()) // a new one, because nothing that it signs leaves this process
 	return work.Try(ctx, work.Config{
 		Blobs: blobs, Keyer: key.NewSigner(secret), PubKey: secret.PubKey(), Node: "guild", Producer: "guild@" + n.c.Version,
 		Now: n.c.Now, Scratch: dir, Log: n.c.Log,

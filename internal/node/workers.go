@@ -59,12 +59,12 @@ type Worker struct {
 	Do func(ctx context.Context, a work.Assignment) error
 }
 
-// Agent is what an agent's command needs beside the command.
+// Agent has what an agent needs in addition to its command.
 type Agent struct {
 	Name    string        // of its preset
 	Model   string        // the agent's own choice if empty
 	Mounts  []string      // files and directories of its program
-	API     *model.API    // that it speaks to without the key; nil if it has a login of its own
+	API     *model.API    // that it uses without having the key; nil if it has a login of its own
 	Login   *work.Login   // nil without one
 	Secrets []work.Secret // those of the login
 }
@@ -165,18 +165,18 @@ func (n *Node) services(ctx context.Context) ([]work.Service, error) {
 			services = append(services, s)
 			continue
 		}
-		do, shown, err := n.worker(ctx, w)
+		do, mounts, err := n.worker(ctx, w)
 		if err != nil {
 			return nil, fmt.Errorf("the service %q: %w", cmp.Or(w.D, w.Task), err)
 		}
 		s := n.service(w, do)
-		s.Secrets = append(s.Secrets, work.SecretsInDirs(shown)...)
+		s.Secrets = append(s.Secrets, work.SecretsInDirs(mounts)...)
 		services = append(services, s)
 	}
 	return services, nil
 }
 
-// keyOf lists the key of an API as a secret. A worker is not given it, and it is looked for all the same.
+// keyOf lists the key of an API as a secret. No worker is given it, and deliveries are searched for it all the same.
 func keyOf(api *model.API) []work.Secret {
 	if api == nil || api.Key.IsZero() {
 		return nil
@@ -185,8 +185,8 @@ func keyOf(api *model.API) []work.Secret {
 }
 
 // worker returns the function that does the requests to a service for bundles, and the files and directories of this machine
-// that it lets a stranger's input read.
-func (n *Node) worker(ctx context.Context, w Worker) (do func(context.Context, work.Assignment) error, shown []string, err error) {
+// that the sandbox mounts for it.
+func (n *Node) worker(ctx context.Context, w Worker) (do func(context.Context, work.Assignment) error, mounts []string, err error) {
 	switch {
 	case w.Do != nil:
 		return w.Do, nil, nil
@@ -198,7 +198,7 @@ func (n *Node) worker(ctx context.Context, w Worker) (do func(context.Context, w
 	if err != nil {
 		return nil, nil, err
 	}
-	return command.Do, command.Mounts, find(ctx, w, command)
+	return command.Do, command.Mounts, checkProgram(ctx, w, command)
 }
 
 // service returns the service of a worker. The service lists the values of the worker's variables as secrets, so that
@@ -229,8 +229,8 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 	return s
 }
 
-// find returns a *MissingError if the program of a command will not be found where it runs.
-func find(ctx context.Context, w Worker, x work.Exec) error {
+// checkProgram returns a *MissingError if the program of a command will not be found where it runs.
+func checkProgram(ctx context.Context, w Worker, x work.Exec) error {
 	found, err := x.Find(ctx)
 	if err != nil {
 		return fmt.Errorf("look for the program of the command %.200q: %w", w.Command, err)

@@ -101,9 +101,13 @@ exec PROGRAM run --no-session --with-builtin developer -t "$GUILD_PROMPT"`,
 export OPENAI_API_BASE="$GUILD_API_URL" OPENAI_API_KEY="$GUILD_API_TOKEN"
 if [ -d files ]; then cp -R files/. "$GUILD_DELIVERY"; fi
 cd "$GUILD_DELIVERY"
+set -f
+IFS='
+' # each line of find is one argument
 exec PROGRAM --yes-always --no-git --no-check-update --no-show-release-notes --analytics-disable --no-gitignore \
 	--chat-history-file /dev/null --input-history-file /dev/null --no-detect-urls --no-stream --no-pretty \
-	--model "${GUILD_MODEL:-anthropic/claude-sonnet-4-5}" --message "$GUILD_PROMPT" $(find . -type f)`,
+	--model "${GUILD_MODEL:-anthropic/claude-sonnet-4-5}" --message "$GUILD_PROMPT" $(find . -type f ! -path '*
+*')`,
 	},
 }
 

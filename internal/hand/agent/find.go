@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,7 +40,7 @@ func (e *MissingError) Hint() string {
 // Find looks for the agent's program on PATH, and returns the command that runs it.
 //
 // Agents from npm have a launcher in JavaScript or a placeholder on PATH, and the program of the platform in a package of
-// its own. That is executed, so that the sandbox needs no Node.js.
+// its own. That program is executed, so that the sandbox needs no Node.js.
 func (p Preset) Find() (Found, error) {
 	launcher, err := exec.LookPath(p.program)
 	if err == nil {
@@ -56,24 +57,26 @@ func (p Preset) Find() (Found, error) {
 	case err != nil:
 		return Found{}, &MissingError{p, err}
 	case bytes.HasPrefix(head, []byte(elf)):
-		return p.found(quote(launcher), launcher, tree(launcher)), nil
+		return p.found(quote(launcher), launcher, needed(launcher)), nil
 	}
 	if program := p.platform(launcher); program != "" {
-		return p.found(quote(program), program, tree(program)), nil
+		return p.found(quote(program), program, needed(program)), nil
 	}
 	return p.scripted(launcher, head)
 }
 
-// platform returns the program of the platform that belongs to a launcher, where Node.js would look for its package; "" if
-// there is none.
+// platform returns the platform's own program for a launcher from npm, or "". It looks for the program's package where Node.js
+// would.
 func (p Preset) platform(launcher string) string {
 	if p.native == "" {
 		return ""
 	}
 	pattern := strings.ReplaceAll(p.native, "ARCH", archName())
 	for dir := filepath.Dir(launcher); ; dir = filepath.Dir(dir) {
-		programs, _ := filepath.Glob(filepath.Join(dir, "node_modules", pattern)) // the plain one is before those for few machines, as -musl
-		for _, program := range programs {
+		packages := filepath.Join(dir, "node_modules")
+		programs, _ := fs.Glob(os.DirFS(packages), pattern) // in order, so that -linux-x64 comes before -linux-x64-musl
+		for _, name := range programs {
+			program := filepath.Join(packages, name)
 			if head, err := readHead(program); err == nil && bytes.HasPrefix(head, []byte(elf)) {
 				return program
 			}
@@ -84,7 +87,7 @@ func (p Preset) platform(launcher string) string {
 	}
 }
 
-// elf begins every program of Linux.
+// elf is the beginning of every program for Linux.
 const elf = "\x7fELF"
 
 // archName returns the name of this processor in npm's packages.
@@ -95,7 +98,7 @@ func archName() string {
 	return runtime.GOARCH
 }
 
-// scripted returns the command for a launcher that is a script, with its interpreter.
+// scripted returns the command for a launcher that is a script. It runs the interpreter of the first line.
 func (p Preset) scripted(launcher string, head []byte) (Found, error) {
 	first, _, _ := strings.Cut(string(head), "\n")
 	words := strings.Fields(strings.TrimPrefix(first, "#!"))
@@ -114,12 +117,13 @@ func (p Preset) scripted(launcher string, head []byte) (Found, error) {
 	if err != nil {
 		return Found{}, &MissingError{p, err}
 	}
-	return p.found(quote(interpreter)+" "+quote(launcher), launcher, modules(launcher), tree(interpreter), tree(real)), nil
+	return p.found(quote(interpreter)+" "+quote(launcher), launcher, modules(launcher), needed(interpreter), needed(real)), nil
 }
 
-// tree returns what has to be there for a program: its package, the directory of a virtual environment or of an
-// interpreter's own installation, or the program alone. Its directory may have much that is not for a worker.
-func tree(program string) string {
+// needed returns the path that a program needs: its npm package, the directory of its virtual environment or of an
+// interpreter's own installation, or the program alone. The directory of a lone program is not included, because it may
+// hold files that are not for a worker.
+func needed(program string) string {
 	if at := strings.LastIndex(program, nodeModules); at > 0 {
 		parts := strings.SplitN(program[at+len(nodeModules):], "/", 3)
 		depth := 1
@@ -139,28 +143,29 @@ func tree(program string) string {
 
 const nodeModules = "/node_modules/"
 
-// modules returns the outermost directory of packages around a script of Node.js, which may require any of them.
+// modules returns the outermost node_modules directory around a script of Node.js, because the script may require any package
+// in it. For another script it returns what needed returns.
 func modules(script string) string {
 	if before, _, ok := strings.Cut(script, nodeModules); ok {
 		return before + strings.TrimSuffix(nodeModules, "/")
 	}
-	return tree(script)
+	return needed(script)
 }
 
-// found returns the command that runs a program, with the places that a sandbox does not have anyway.
-func (p Preset) found(command, program string, places ...string) Found {
+// found returns the command that runs a program. Of the paths it mounts those that are not in every sandbox.
+func (p Preset) found(command, program string, paths ...string) Found {
 	f := Found{Command: strings.ReplaceAll(p.script, "PROGRAM", command), Program: program}
-	for _, place := range places {
-		if !ofSystem(place) && !slices.Contains(f.Mounts, place) {
-			f.Mounts = append(f.Mounts, place)
+	for _, path := range paths {
+		if !inSystem(path) && !slices.Contains(f.Mounts, path) {
+			f.Mounts = append(f.Mounts, path)
 		}
 	}
 	return f
 }
 
-// ofSystem reports whether a place is in the directories that every sandbox has.
-func ofSystem(place string) bool {
-	first, _, _ := strings.Cut(strings.TrimPrefix(place, "/"), "/")
+// inSystem reports whether a path is in the system directories, which every sandbox has.
+func inSystem(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return slices.Contains([]string{"usr", "bin", "sbin"}, first) || strings.HasPrefix(first, "lib")
 }
 

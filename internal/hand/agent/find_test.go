@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,6 +68,11 @@ func TestFindProgram(t *testing.T) {
 			"lib/node_modules/@anthropic-ai/claude-code-linux-" + archName() + "/claude":      program,
 			"lib/node_modules/@anthropic-ai/claude-code-linux-" + archName() + "-musl/claude": program,
 		}, "lib/node_modules/@anthropic-ai/claude-code-linux-" + archName() + "/claude", "lib/node_modules/@anthropic-ai/claude-code-linux-" + archName()},
+		{"npm below a directory whose name is a pattern", "codex", map[string]string{
+			"bin/codex": "->../[x]/node_modules/@openai/codex/bin/codex.js",
+			"[x]/node_modules/@openai/codex/bin/codex.js":                                "#!/usr/bin/env node\n",
+			"[x]/node_modules/@openai/codex-linux-" + archName() + "/vendor/x/bin/codex": program,
+		}, "[x]/node_modules/@openai/codex-linux-" + archName() + "/vendor/x/bin/codex", "[x]/node_modules/@openai/codex-linux-" + archName()},
 		{"a program of its own", "claude-code", map[string]string{
 			"bin/claude": "->../share/claude/versions/2.1.332", "share/claude/versions/2.1.332": program, "share/claude/secret": "x",
 		}, "share/claude/versions/2.1.332", "share/claude/versions/2.1.332"},
@@ -108,6 +114,30 @@ func TestFindInterpreter(t *testing.T) {
 	}
 	if !slices.Equal(found.Mounts, []string{dir + "/lib/node_modules", dir}) {
 		t.Errorf("mounts %q", found.Mounts)
+	}
+}
+
+func TestFileNamesAreNoOptionsOfAider(t *testing.T) {
+	dir := install(t, map[string]string{
+		"bin/aider": "#!/bin/sh\nprintf '%s|' \"$@\"\n", "bundle/files/a b --load evil.py": "x", "bundle/files/c*.py": "x", "bundle/files/two\nlines": "x",
+	})
+	t.Setenv("PATH", dir+"/bin:/usr/bin:/bin")
+	found, err := preset(t, "aider").Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	delivery := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", found.Command)
+	cmd.Dir, cmd.Env = filepath.Join(dir, "bundle"), append(os.Environ(), "GUILD_DELIVERY="+delivery, "GUILD_PROMPT=do it")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	_, files, _ := strings.Cut(string(out), "|--message|do it|")
+	names := strings.Split(strings.TrimSuffix(files, "|"), "|")
+	slices.Sort(names)
+	if !slices.Equal(names, []string{"./a b --load evil.py", "./c*.py"}) {
+		t.Errorf("files %q in %s", names, out)
 	}
 }
 

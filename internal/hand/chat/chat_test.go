@@ -257,14 +257,30 @@ func TestPathsOutOfDirectoriesAreRefused(t *testing.T) {
 	}
 }
 
+func TestListIsBounded(t *testing.T) {
+	a := serve(t, script(turn{calls: []call{{"list", `{"path":"delivery"}`}}}, turn{calls: []call{writeHello, finish}}))
+	j := newJob(t)
+	for i := range 10_001 {
+		if err := os.Mkdir(filepath.Join(j.Delivery, fmt.Sprintf("empty-%05d", i)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := a.model().Do(t.Context(), j.Task); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\n[only the first 0: list a folder in it]"; a.outputs()[0] != want {
+		t.Errorf("the model was told %q", a.outputs()[0])
+	}
+}
+
 func TestHostileAnswers(t *testing.T) {
 	huge := strings.Repeat("x", 3<<20)
 	for name, c := range map[string]struct {
 		turns func(int) turn
 		want  string
 	}{
-		"not JSON":             {script(turn{raw: "<html>"}), "the model's answer is not one"},
-		"no choices":           {script(turn{raw: `{"choices":[]}`}), "the model's answer is not one"},
+		"not JSON":             {script(turn{raw: "<html>"}), "the model's answer is malformed"},
+		"no choices":           {script(turn{raw: `{"choices":[]}`}), "the model's answer is malformed"},
 		"too long":             {script(turn{text: huge}), "the model's answer is too long"},
 		"refuses":              {script(turn{status: 401, raw: "no such key " + apiKey}), "the model's API refused the request"},
 		"arguments never JSON": {script(turn{calls: []call{{"write", `{"path": "deliv`}}}), "10 calls of the model in a row were of no use"},
@@ -273,7 +289,7 @@ func TestHostileAnswers(t *testing.T) {
 		"never ends":           {script(turn{calls: []call{{"list", `{"path":"bundle"}`}}}), "the model did not end within 20 turns"},
 		"finishes with nothing": {script(turn{calls: []call{{"write", `{"path":"delivery/result.json","content":"{}"}`}}}, turn{calls: []call{finish}}),
 			"10 calls of the model in a row were of no use"},
-		"far too many calls": {script(turn{calls: slices.Repeat([]call{finish}, 1000)}), "the model's answer is not one"},
+		"far too many calls": {script(turn{calls: slices.Repeat([]call{finish}, 1000)}), "the model's answer is malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, j := serve(t, c.turns), newJob(t)

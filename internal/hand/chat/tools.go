@@ -24,6 +24,7 @@ const (
 	maxWrite   = 1 << 20  // bytes of one written file
 	maxWritten = 64 << 20 // bytes written in one task
 	maxNames   = 500      // that one call lists
+	maxVisited = 10_000   // files and folders that one call looks at
 	maxOutput  = 16 << 10 // bytes of a command's output that the model sees
 	maxCommand = 32 << 10 // bytes of a command
 )
@@ -58,13 +59,14 @@ type tools struct {
 
 // result is the result of a call.
 type result struct {
-	output  string // for the model
-	failed  bool   // the call was of no use
-	over    bool   // the task is done
-	summary string // if it is
-	err     error  // of the sandbox, or the end of the context
+	output   string // for the model
+	failed   bool   // the model called it wrongly
+	finished bool   // the task is done
+	summary  string // if it is
+	err      error  // of the sandbox, or of the context if it ended
 }
 
+// openTools opens the directories of a task. close closes them.
 func openTools(t Task) (*tools, error) {
 	all := &tools{task: t, roots: map[string]*os.Root{}}
 	for folder, dir := range map[string]string{bundleFolder: t.Bundle, deliveryFolder: t.Delivery, inputsFolder: t.Inputs, hintsFolder: t.Hints} {
@@ -124,10 +126,10 @@ func (t *tools) refused(name, arguments, why string) result {
 	return result{output: "error: " + why, failed: true}
 }
 
-// file carries out a tool for a file. do returns the output for the model, and what the customer is told.
-func (t *tools) file(tool, name string, do func() (output, said string, err error)) result {
+// file carries out a tool for a file. do returns the output for the model, and what the customer reads behind the name.
+func (t *tools) file(tool, name string, do func() (output, note string, err error)) result {
 	done := t.task.Record(tool, map[string]string{"path": guild.Cut(name, 1000)})
-	output, said, err := do()
+	output, note, err := do()
 	if err != nil {
 		output = "error: " + err.Error()
 		done(output, 1)
@@ -135,7 +137,7 @@ func (t *tools) file(tool, name string, do func() (output, said string, err erro
 		return result{output: output, failed: true}
 	}
 	done(output, 0)
-	t.task.Say(tool + " " + guild.Cut(name, 200) + said)
+	t.task.Say(tool + " " + guild.Cut(name, 200) + note)
 	return result{output: output}
 }
 
@@ -153,7 +155,7 @@ func (t *tools) find(name string) (root *os.Root, folder, below string, err erro
 	return root, folder, below, nil
 }
 
-// reason returns why a file cannot be reached, without our own names for it.
+// reason returns why a file cannot be reached, without the name that it has outside of the task.
 func reason(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -178,17 +180,22 @@ func open(root *os.Root, name string, flag int) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-func (t *tools) list(name string) (output, said string, err error) {
+// list lists the files below a folder.
+func (t *tools) list(name string) (output, note string, err error) {
 	root, folder, below, err := t.find(name)
 	if err != nil {
 		return "", "", err
 	}
 	var names []string
+	visited := 0
 	errFull := errors.New("full")
 	err = fs.WalkDir(root.FS(), below, func(p string, d fs.DirEntry, err error) error {
+		visited++
 		switch {
 		case err != nil:
 			return err
+		case visited > maxVisited:
+			return errFull
 		case !d.Type().IsRegular() && d.Type() != fs.ModeSymlink:
 			return nil
 		case len(names) == maxNames:
@@ -206,15 +213,16 @@ func (t *tools) list(name string) (output, said string, err error) {
 	}
 	output = strings.Join(names, "\n")
 	if errors.Is(err, errFull) {
-		output += fmt.Sprintf("\n[only the first %d: list a folder in it]", maxNames)
+		output += fmt.Sprintf("\n[only the first %d: list a folder in it]", len(names))
 	}
-	if len(names) == 0 {
+	if len(names) == 0 && err == nil {
 		output = "[no files]"
 	}
 	return output, fmt.Sprintf(": %d files", len(names)), nil
 }
 
-func (t *tools) read(name string, offset int64) (output, said string, err error) {
+// read returns a part of a text file.
+func (t *tools) read(name string, offset int64) (output, note string, err error) {
 	root, _, below, err := t.find(name)
 	if err != nil {
 		return "", "", err
@@ -246,7 +254,8 @@ func (t *tools) read(name string, offset int64) (output, said string, err error)
 	return output, "", nil
 }
 
-func (t *tools) write(name, content string) (output, said string, err error) {
+// write replaces a file, or makes it and its folders.
+func (t *tools) write(name, content string) (output, note string, err error) {
 	root, folder, below, err := t.find(name)
 	switch {
 	case err != nil:
@@ -279,10 +288,11 @@ func (t *tools) write(name, content string) (output, said string, err error) {
 	if _, err := f.WriteString(content); err != nil {
 		return "", "", reason(err)
 	}
-	said = fmt.Sprintf(": %d bytes", len(content))
-	return "written" + said, said, reason(f.Close())
+	note = fmt.Sprintf(": %d bytes", len(content))
+	return "written" + note, note, reason(f.Close())
 }
 
+// run runs a command in the sandbox.
 func (t *tools) run(ctx context.Context, command string) result {
 	if command == "" || len(command) > maxCommand {
 		return t.refused("run", guild.Cut(command, 1000), "the command is empty or too long")
@@ -317,7 +327,7 @@ func (t *tools) finish(summary string) result {
 		return result{output: output, failed: true}
 	}
 	done("", 0)
-	return result{over: true, summary: summary}
+	return result{finished: true, summary: summary}
 }
 
 // report writes the summary to delivery/result.json, unless the model wrote one.

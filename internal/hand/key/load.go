@@ -54,13 +54,13 @@ func (e *ModeError) Error() string {
 }
 
 // Hint says how to repair it.
+func (e *ModeError) Hint() string { return "chmod 600 " + e.Path }
+
 // OthersRead reports whether a file's mode lets others read it. On Windows it returns false: the mode does not say that there,
 // and a user's own folders are closed to others unless the user has opened them.
 func OthersRead(info fs.FileInfo) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0
 }
-
-func (e *ModeError) Hint() string { return "chmod 600 " + e.Path }
 
 // TakeEnv returns an environment variable and unsets it, so that no child process inherits it.
 func TakeEnv(name string) string {

@@ -3,6 +3,7 @@ package key
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -43,13 +44,18 @@ func Claim(dir string, public nostr.PubKey) error {
 	return err
 }
 
-// CheckOwner reports with a *ForeignError that another key than public owns a data directory.
+// CheckOwner returns a *ForeignError if another key than public owns a data directory. A directory without an owner is no error.
 func CheckOwner(dir string, public nostr.PubKey) error {
 	path := filepath.Join(dir, ownerFile)
-	b, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {
 		return err
 	}

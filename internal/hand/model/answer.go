@@ -19,7 +19,7 @@ const maxEvent = 16 << 20
 // answer prepares an answer for the caller: it has no header of the owner's, and its body is counted while it is read.
 func (j *Job) answer(req *http.Request, resp *http.Response, costs bool, held, sent int64) (*http.Response, error) {
 	header := http.Header{}
-	for _, name := range returned {
+	for _, name := range answerHeaders {
 		if values := resp.Header.Values(name); len(values) > 0 {
 			header[http.CanonicalHeaderKey(name)] = slices.Clone(values)
 		}
@@ -33,20 +33,22 @@ func (j *Job) answer(req *http.Request, resp *http.Response, costs bool, held, s
 	resp.Header, resp.Trailer, resp.Request = header, nil, req
 	resp.Body = m
 	if m.failed {
-		return resp, j.clean(resp)
+		if err := j.removeKey(resp); err != nil {
+			return nil, err
+		}
 	}
 	return resp, nil
 }
 
-// clean takes the key out of an answer that is an error. One that refuses the key may show a part of it, and is replaced.
-func (j *Job) clean(resp *http.Response) error {
+// removeKey takes the key out of an answer that is an error. One that refuses the key may show a part of it, and is replaced.
+func (j *Job) removeKey(resp *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
 	if err := errors.Join(err, resp.Body.Close()); err != nil {
 		return fmt.Errorf("the API %s: %w", j.base.Host, err)
 	}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
-		text = []byte(hidden)
+		text = []byte(keyRefused)
 		resp.Header.Set("Content-Type", "application/json")
 	case !j.api.Key.IsZero():
 		text = bytes.ReplaceAll(text, j.api.Key.Reveal(), []byte(j.api.Key.String()))
@@ -58,8 +60,8 @@ func (j *Job) clean(resp *http.Response) error {
 // maxError limits an answer that is an error, in bytes. The rest is left out.
 const maxError = 1 << 20
 
-// hidden is the body of an answer that refuses the owner's key, in the form of both APIs.
-const hidden = `{"type":"error","error":{"type":"authentication_error","message":"the API refuses the key of this service's owner"}}`
+// keyRefused replaces the body of an answer that refuses the owner's key. It has the form that both APIs share.
+const keyRefused = `{"type":"error","error":{"type":"authentication_error","message":"the API refuses the key of this service's owner"}}`
 
 // meter is the body of an answer. It finds the usage that the answer reports.
 type meter struct {
@@ -74,7 +76,7 @@ type meter struct {
 	mu      sync.Mutex // of what follows: Close may be called during a Read
 	read    int64      // bytes
 	kept    []byte     // the whole answer, or the current line of a stream
-	skip    bool       // kept would be too long
+	skip    bool       // the line or answer is too long to be kept
 	ended   bool       // the answer is complete
 	settled bool
 	found   Usage
@@ -91,7 +93,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	}
 	m.observe(p[:n])
 	if errors.Is(err, io.EOF) {
-		m.line()
+		m.parse()
 		m.ended = true
 		if failed := m.settle(); failed != nil {
 			err = failed
@@ -106,7 +108,7 @@ func (m *meter) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.isStream && json.Valid(m.kept) { // the caller read all of it, without its end
-		m.line()
+		m.parse()
 		m.ended = true
 	}
 	return errors.Join(err, m.settle())
@@ -123,25 +125,27 @@ func (m *meter) observe(p []byte) {
 		if !whole {
 			return
 		}
-		m.line()
+		m.parse()
 		p = rest
 	}
 	m.keep(p)
 }
 
+// keep adds bytes to what is kept, unless that would be too long.
 func (m *meter) keep(p []byte) {
-	if m.skip = m.skip || len(m.kept)+len(p) > maxEvent; m.skip {
+	m.skip = m.skip || len(m.kept)+len(p) > maxEvent
+	if m.skip {
 		m.kept = nil
 		return
 	}
 	m.kept = append(m.kept, p...)
 }
 
-// last are the types of the events that end a stream.
-var last = []string{"message_stop", "response.completed", "response.incomplete", "response.failed"}
+// finalEvents are the types of the events that end a stream.
+var finalEvents = []string{"message_stop", "response.completed", "response.incomplete", "response.failed"}
 
-// line reads what is kept: a line of a stream, or the whole answer.
-func (m *meter) line() {
+// parse reads the usage from what is kept: a line of a stream, or the whole answer.
+func (m *meter) parse() {
 	text := m.kept
 	m.kept, m.skip = m.kept[:0], false
 	if m.isStream {
@@ -162,17 +166,17 @@ func (m *meter) line() {
 		Response *struct{ Usage *reported } `json:"response"` // of the events of OpenAI's responses
 	}
 	err := json.Unmarshal(text, &r)
-	if _, other := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !other { // one of these names may mean something else
+	if _, other := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !other { // a member of another type is not the usage
 		return
 	}
-	m.note(r.Usage)
+	m.addUsage(r.Usage)
 	if r.Message != nil {
-		m.note(r.Message.Usage)
+		m.addUsage(r.Message.Usage)
 	}
 	if r.Response != nil {
-		m.note(r.Response.Usage)
+		m.addUsage(r.Response.Usage)
 	}
-	m.ended = m.ended || m.isStream && slices.Contains(last, r.Type)
+	m.ended = m.ended || m.isStream && slices.Contains(finalEvents, r.Type)
 }
 
 // reported is the usage in an answer, in the words of both APIs. Anthropic's input_tokens leaves out the other two kinds of
@@ -186,17 +190,17 @@ type reported struct {
 	Cached     int64 `json:"cache_read_input_tokens"`
 }
 
-// note takes the usage of one event. Later events of a stream repeat or continue the earlier ones.
-func (m *meter) note(r *reported) {
+// addUsage adds the usage of one event. Later events of a stream repeat or continue the earlier ones.
+func (m *meter) addUsage(r *reported) {
 	if r == nil {
 		return
 	}
-	m.found.Input = max(m.found.Input, within(r.Prompt), within(r.Input)+within(r.Stored)+within(r.Cached))
-	m.found.Output = max(m.found.Output, within(r.Completion), within(r.Output))
+	m.found.Input = max(m.found.Input, inRange(r.Prompt), inRange(r.Input)+inRange(r.Stored)+inRange(r.Cached))
+	m.found.Output = max(m.found.Output, inRange(r.Completion), inRange(r.Output))
 }
 
-// within returns a reported number if it is possible, and else the closest that is.
-func within(n int64) int64 { return min(max(0, n), huge) }
+// inRange returns a reported number of tokens, or the bound of the possible ones that is closest to it.
+func inRange(n int64) int64 { return min(max(0, n), maxTokens) }
 
 // settle counts what the answer cost. It does so once.
 func (m *meter) settle() error {

@@ -1,6 +1,6 @@
-// Package model speaks to a language model's API with the owner's key, and counts what that costs in tokens. The key is
-// in the requests to the API's own host and nowhere else: whoever makes the requests, such as an agent in a sandbox, need
-// not have it.
+// Package model sends requests to a language model's API with the owner's key, and counts what they cost in tokens. The key
+// is in the requests to the API's own host and nowhere else. So a program that makes the requests, such as an agent in a
+// sandbox, does not need it.
 //
 // An API makes a Job for each job, which is an http.RoundTripper. A Job passes on requests for completions only, without
 // any credential of the caller, and refuses what would go over the limit of the job or of the day. The count errs to the
@@ -36,7 +36,7 @@ type API struct {
 	Header string // that has the key, as "X-Api-Key"; with "Authorization: Bearer" if empty
 
 	JobTokens int64 // limit of one job, input and output together; DefaultJobTokens if zero
-	Day       *Day  // the count that all jobs of the key share; nil if nobody counts the day
+	Day       *Day  // the count that all jobs of the key share; nil for no limit of a day
 
 	Transport http.RoundTripper // makes the connections; one with time limits if nil
 }
@@ -88,10 +88,10 @@ type Job struct {
 	limit int64
 	next  http.RoundTripper
 
-	mu   sync.Mutex
-	used Usage
-	held int64 // of requests without their whole answer
-	over error // the first request that was refused for a limit
+	mu      sync.Mutex
+	used    Usage
+	held    int64 // of requests without their whole answer
+	limited error // why the first request that hold refused was not sent
 }
 
 // Usage counts the tokens that the requests of a job cost.
@@ -135,28 +135,29 @@ func (j *Job) hold(tokens int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if used := j.used.Tokens() + j.held; used+tokens > j.limit {
-		return j.stop(&LimitError{Per: "job", Limit: j.limit, Used: used, Asked: tokens})
+		return j.keepRefusal(&LimitError{Per: "job", Limit: j.limit, Used: used, Asked: tokens})
 	}
 	if err := j.api.Day.add(tokens, true); err != nil {
-		return j.stop(err)
+		return j.keepRefusal(err)
 	}
 	j.held += tokens
 	return nil
 }
 
-// stop keeps the first error of hold. The job is locked.
-func (j *Job) stop(err error) error {
-	if j.over == nil {
-		j.over = err
+// keepRefusal keeps the first error of hold, and returns err. The job is locked.
+func (j *Job) keepRefusal(err error) error {
+	if j.limited == nil {
+		j.limited = err
 	}
 	return err
 }
 
-// Limited returns why a request of the job was not sent, if it could not be counted or a limit stood against it; else nil.
+// Limited returns why the first request that was refused for its tokens was not sent: a *LimitError, or an error of the file
+// with the count of the day. It returns nil if there was none.
 func (j *Job) Limited() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.over
+	return j.limited
 }
 
 // settle replaces what was held for a request by what it cost.

@@ -88,7 +88,7 @@ func TestUsageOfAnswers(t *testing.T) {
 		{"other members of the same names", "/messages", "application/json", `{"type":1,"message":"m","response":[],"usage":{"input_tokens":2,"output_tokens":1}}`, Usage{1, 2, 1, 0}},
 		{"no usage", "/chat/completions", "application/json", `{"choices":[],"text":"0123456789"}`, Usage{1, 5, 9, 1}},
 		{"neither JSON nor a stream", "/chat/completions", "text/plain", "0123456789abcdef", Usage{1, 5, 4, 1}},
-		{"impossible numbers", "/chat/completions", "application/json", `{"usage":{"prompt_tokens":-5,"completion_tokens":9223372036854775807}}`, Usage{1, 0, huge, 0}},
+		{"impossible numbers", "/chat/completions", "application/json", `{"usage":{"prompt_tokens":-5,"completion_tokens":9223372036854775807}}`, Usage{1, 0, maxTokens, 0}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := job(t, endpoint(t, says(c.kind, c.answer)))
@@ -167,6 +167,7 @@ func TestRefusedRequests(t *testing.T) {
 		{"an answer later", "POST", base + "/responses", `{"background":true}`},
 		{"a search of the API's", "POST", base + "/messages", `{"tools":[{"name":"x"},{"type":"web_search_20250305","name":"web_search"}]}`},
 		{"a tool in an item", "POST", base + "/responses", `{"input":[{"type":"additional_tools","tools":[{"type":"namespace","tools":[{"type":"mcp","server_url":"https://attacker.example"}]}]}]}`},
+		{"a search by an option", "POST", base + "/chat/completions", `{"web_search_options":{}}`},
 		{"other servers", "POST", base + "/messages", `{"mcp_servers":[{"url":"https://attacker.example"}]}`},
 		{"a length that is there twice", "POST", base + "/messages", `{"max_tokens":1,"max_tokens":100000}`},
 		{"tools that are there twice", "POST", base + "/responses", `{"tools":[],"tools":[{"type":"web_search"}]}`},
@@ -201,7 +202,7 @@ func TestRefusedRequests(t *testing.T) {
 func TestOrdinaryRequestsPass(t *testing.T) {
 	j := job(t, endpoint(t, says("application/json", chat)))
 	for _, body := range []string{
-		`{"input":"a text","tools":null,"mcp_servers":null,"n":null,"unknown":{"n":1}}`,
+		`{"input":"a text","tools":null,"mcp_servers":null,"web_search_options":null,"n":null,"unknown":{"n":1}}`,
 		`{"messages":[{"role":"user","content":"cut \ud83d"}],"tools":[{"name":"Bash","input_schema":{"type":"object"}},{"type":"function","function":{"name":"web_search"}}]}`,
 		`{"input":[{"role":"user","content":[{"type":"input_text","text":"x"}]},{"tools":[{"type":"custom","name":"exec"}]}],"tools":[{"type":"custom","name":"apply_patch"}]}`,
 	} {
@@ -356,6 +357,16 @@ func TestErrorsCostNothing(t *testing.T) {
 	}
 	if got := j.Used(); got.Tokens() != 0 || got.Requests != 2 {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestBrokenErrorIsNoAnswer(t *testing.T) {
+	j := job(t, endpoint(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	if resp, err := j.RoundTrip(request(t, j, http.MethodPost, "/messages", "{}")); err == nil || resp != nil {
+		t.Errorf("the answer %v with the error %v: want an error alone", resp, err)
 	}
 }
 

@@ -24,8 +24,8 @@ const (
 	maxQuery = 1 << 10
 )
 
-// huge is more tokens than one request can have.
-const huge = 1 << 30
+// maxTokens is the largest number of tokens or choices in a request or an answer that is taken seriously.
+const maxTokens = 1 << 30
 
 // perToken is the number of bytes that an estimate takes for one token.
 const perToken = 4
@@ -39,11 +39,11 @@ var (
 
 const models = "/models" // GET, also one of them
 
-// passed are the headers of a request that go to the API. What is not listed does not: a credential has many names.
-var passed = []string{"Accept", "Content-Type", "User-Agent", "Anthropic-Version", "Anthropic-Beta", "Openai-Beta"}
+// requestHeaders are the headers of a request that go to the API. Others do not, because a credential has many names.
+var requestHeaders = []string{"Accept", "Content-Type", "User-Agent", "Anthropic-Version", "Anthropic-Beta", "Openai-Beta"}
 
-// returned are the headers of an answer that the caller gets. Others may name the owner's organization or set cookies.
-var returned = []string{"Content-Type", "Date", "Request-Id", "X-Request-Id", "Retry-After", "Retry-After-Ms", "X-Should-Retry"}
+// answerHeaders are the headers of an answer that the caller gets. Others may name the owner's organization or set cookies.
+var answerHeaders = []string{"Content-Type", "Date", "Request-Id", "X-Request-Id", "Retry-After", "Retry-After-Ms", "X-Should-Retry"}
 
 // RoundTrip implements http.RoundTripper. It sends a request with the owner's key. The error is a *RefusedError or a
 // *LimitError for a request that was not sent.
@@ -61,7 +61,7 @@ func (j *Job) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	var held int64
 	if costs {
-		if held, err = most(body); err != nil {
+		if held, err = maxCost(body); err != nil {
 			return nil, err
 		}
 		if err := j.hold(held); err != nil {
@@ -108,6 +108,7 @@ func (j *Job) admit(req *http.Request) (costs bool, err error) {
 	return false, refuse("%.20s %.100q: only completions may be asked for", req.Method, below)
 }
 
+// readRequest returns the body of a request. One that is too large is a *RefusedError.
 func readRequest(req *http.Request) ([]byte, error) {
 	if req.Body == nil {
 		return nil, nil
@@ -119,8 +120,8 @@ func readRequest(req *http.Request) ([]byte, error) {
 	return body, err
 }
 
-// asked is the part of a request that says what it can cost.
-type asked struct {
+// terms is the part of a request that says what it can cost.
+type terms struct {
 	Tokens     int64          `json:"max_tokens"`
 	Completion int64          `json:"max_completion_tokens"`
 	Output     int64          `json:"max_output_tokens"`
@@ -128,7 +129,8 @@ type asked struct {
 	Background bool           `json:"background"`
 	Tools      []tool         `json:"tools"`
 	Servers    jsontext.Value `json:"mcp_servers"`
-	Input      jsontext.Value `json:"input"` // of OpenAI's responses: a text, or items, which may bring more tools
+	Search     jsontext.Value `json:"web_search_options"` // of OpenAI's chat completions
+	Input      jsontext.Value `json:"input"`              // of OpenAI's responses: a text, or items, which may bring more tools
 }
 
 // tool is a tool that the model may use. The caller runs it, or the API if its type is one of those.
@@ -137,55 +139,61 @@ type tool struct {
 	Tools []tool `json:"tools"` // of a namespace
 }
 
-// costly are the beginnings of the types of tools that run at the API. They have a price that no answer says in tokens, and
-// connect a task to the Internet.
-var costly = []string{"web_search", "web_fetch", "code_execution", "code_interpreter", "file_search", "image_generation", "mcp"}
+// hostedTypes are the beginnings of the types of tools that run at the API. They have a price that no answer says in tokens,
+// and connect a task to the Internet.
+var hostedTypes = []string{"web_search", "web_fetch", "code_execution", "code_interpreter", "file_search", "image_generation", "mcp"}
 
-// runsThere returns the type of a tool that runs at the API, or "".
-func runsThere(tools []tool) string {
+// hostedTool returns the type of a tool that runs at the API, or "".
+func hostedTool(tools []tool) string {
 	for _, t := range tools {
-		for _, kind := range costly {
+		for _, kind := range hostedTypes {
 			if strings.HasPrefix(t.Type, kind) {
 				return t.Type
 			}
 		}
-		if found := runsThere(t.Tools); found != "" {
+		if found := hostedTool(t.Tools); found != "" {
 			return found
 		}
 	}
 	return ""
 }
 
-// most returns what a request can cost: an estimate of its input, and the longest answer if the request limits it. A member
-// that is there twice is an error: the API could read the other one.
-func most(body []byte) (int64, error) {
-	var asked asked
+// maxCost returns the most tokens that a request can cost: an estimate of its input, and the longest answer if the request
+// limits it. A duplicate member is an error, because the API could read the other one.
+func maxCost(body []byte) (int64, error) {
+	var t terms
 	lenient := jsontext.AllowInvalidUTF8(true) // agents cut texts within a letter
-	err := json.Unmarshal(body, &asked, lenient)
-	longest := max(asked.Tokens, asked.Completion, asked.Output)
+	err := json.Unmarshal(body, &t, lenient)
+	longest := max(t.Tokens, t.Completion, t.Output)
 	var items []struct {
 		Tools []tool `json:"tools"`
 	}
-	if err == nil && asked.Input.Kind() == '[' {
-		err = json.Unmarshal(asked.Input, &items, lenient)
+	if err == nil && t.Input.Kind() == '[' {
+		err = json.Unmarshal(t.Input, &items, lenient)
 	}
 	for _, item := range items {
-		asked.Tools = append(asked.Tools, item.Tools...)
+		t.Tools = append(t.Tools, item.Tools...)
 	}
+	hosted := hostedTool(t.Tools)
 	switch {
 	case err != nil:
 		return 0, refuse("its body is not JSON of a completion")
-	case runsThere(asked.Tools) != "":
-		return 0, refuse("the tool %.40q runs at the API, and its price is not counted", runsThere(asked.Tools))
-	case len(asked.Servers) > 0 && asked.Servers.Kind() != 'n':
+	case hosted != "":
+		return 0, refuse("the tool %.40q runs at the API, and its price is not counted", hosted)
+	case isSet(t.Search):
+		return 0, refuse("web_search_options has the API search the web, and its price is not counted")
+	case isSet(t.Servers):
 		return 0, refuse("mcp_servers would connect the model to other servers")
-	case asked.Background:
+	case t.Background:
 		return 0, refuse("its answer would come later, where nobody counts it (background)")
-	case min(asked.Tokens, asked.Completion, asked.Output, asked.Choices) < 0 || longest > huge || asked.Choices > huge:
+	case min(t.Tokens, t.Completion, t.Output, t.Choices) < 0 || longest > maxTokens || t.Choices > maxTokens:
 		return 0, refuse("its number of tokens or choices is out of range")
 	}
-	return estimate(int64(len(body))) + longest*max(1, asked.Choices), nil
+	return estimate(int64(len(body))) + longest*max(1, t.Choices), nil
 }
+
+// isSet reports whether a member is there and not null.
+func isSet(v jsontext.Value) bool { return len(v) > 0 && v.Kind() != 'n' }
 
 // estimate returns how many tokens a text may have.
 func estimate(size int64) int64 { return (size + perToken - 1) / perToken }
@@ -199,7 +207,7 @@ func (j *Job) send(req *http.Request, body []byte) (_ *http.Response, sent bool,
 	if err != nil {
 		return nil, false, err
 	}
-	for _, name := range passed {
+	for _, name := range requestHeaders {
 		if values := req.Header.Values(name); len(values) > 0 {
 			out.Header[name] = slices.Clone(values)
 		}

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// channelPair returns an error: without Unix sockets that have no name, nothing is judged here.
+// channelPair returns errors.ErrUnsupported: this system has no pairs of sockets, so nothing can be judged on it.
 func channelPair() (ends [2]*os.File, err error) {
 	return ends, errors.ErrUnsupported
 }

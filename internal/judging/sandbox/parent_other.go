@@ -4,5 +4,5 @@ package sandbox
 
 import "syscall"
 
-// EndWithParent does nothing: only Linux ends a command when guild is killed. Elsewhere the command goes on to its own end.
+// EndWithParent does nothing, because only Linux can end a command when guild is killed. Here the command runs on.
 func EndWithParent(*syscall.SysProcAttr, syscall.Signal) {}

@@ -110,7 +110,7 @@ func (p program) runEditor(file string, signals <-chan os.Signal) error {
 			editor = set
 		}
 	}
-	cmd := editing(editor, file)
+	cmd := editorCommand(editor, file)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.In, p.Out, p.Err
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")

@@ -6,7 +6,7 @@ import "os/exec"
 
 const defaultEditor = "vi"
 
-// editing is the command that opens a file in an editor. The shell splits off the editor's own arguments, as git does.
-func editing(editor, file string) *exec.Cmd {
+// editorCommand returns the command that opens a file in an editor. The shell splits off the editor's own arguments, as git does.
+func editorCommand(editor, file string) *exec.Cmd {
 	return exec.Command("sh", "-c", editor+` "$@"`, "sh", file)
 }

@@ -167,7 +167,7 @@ func (w *Work) turnDown(received fact.RequestReceived, why *refusal) error {
 		w.c.Log.Debug("a request is refused without a word", "request", e.ID.Hex(), "why", why.text)
 		return dropped
 	}
-	w.show(Refused, received, why.text)
+	w.notify(Refused, received, why.text)
 	a := failure(received, why.text)
 	a.feedback.Amount = why.amount
 	if !w.tell(a) {

@@ -19,10 +19,10 @@ import (
 	"guild/replay/session"
 )
 
-// speak lets the command speak to its API without the owner's key. It runs a proxy outside of the sandbox, which takes a
-// token of this job for the key, and sets the proxy's address and the token in the environment. A command without a
-// network reaches nothing else. spent ends the proxy and returns what passed, nil without an API.
-func (x Exec) speak(spec *sandbox.Spec, streams *sandbox.IO) (spent func() *model.Job, err error) {
+// serveAPI lets the command use its API without the owner's key. It runs a proxy outside of the sandbox, which accepts a token
+// of this job instead of the key, and sets the proxy's address and the token in the environment. A command without a network
+// reaches nothing else. stop ends the proxy and returns the API with the count of this job; nil without an API.
+func (x Exec) serveAPI(spec *sandbox.Spec, streams *sandbox.IO) (stop func() *model.Job, err error) {
 	if x.API == nil {
 		return func() *model.Job { return nil }, nil
 	}
@@ -32,7 +32,7 @@ func (x Exec) speak(spec *sandbox.Spec, streams *sandbox.IO) (spent func() *mode
 	}
 	token := "guild-" + rand.Text()
 	serve := func(l net.Listener) { job.Serve(l, token) }
-	origin, end := fmt.Sprintf("http://127.0.0.1:%d", sandbox.ServePort), func() {}
+	origin, closeProxy := fmt.Sprintf("http://127.0.0.1:%d", sandbox.ServePort), func() {} // the runner closes it
 	if _, bare := x.Runner.(Bare); bare || spec.Network {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -40,17 +40,17 @@ func (x Exec) speak(spec *sandbox.Spec, streams *sandbox.IO) (spent func() *mode
 		}
 		ended := make(chan struct{})
 		go func() { defer close(ended); serve(l) }()
-		origin, end = "http://"+l.Addr().String(), func() { l.Close(); <-ended }
+		origin, closeProxy = "http://"+l.Addr().String(), func() { l.Close(); <-ended }
 	} else {
 		streams.Serve = serve
 	}
 	spec.Env = append(spec.Env, "GUILD_API_URL="+job.Endpoint(origin), "GUILD_API_TOKEN="+token)
-	return func() *model.Job { end(); return job }, nil
+	return func() *model.Job { closeProxy(); return job }, nil
 }
 
-// spent records what a job cost, as the proxy counted it, and tells the owner, and whether a limit stopped it. That is also
-// added to the standard error of the command: only the owner sees it.
-func (x Exec) spent(a Assignment, job *model.Job, stderr io.Writer) {
+// recordUsage records and logs how many tokens a job used, as the proxy counted them. If a limit stopped it, it also says so on
+// the standard error of the command, which only the owner sees.
+func (x Exec) recordUsage(a Assignment, job *model.Job, stderr io.Writer) {
 	if job == nil {
 		return
 	}
@@ -68,14 +68,22 @@ func (x Exec) spent(a Assignment, job *model.Job, stderr io.Writer) {
 // Login is the file with an agent's own login. It is copied into the home directory of each run, so that the run cannot
 // change the owner's.
 type Login struct {
-	Host   string // path of the file
-	Inside string // below the home directory
+	Host   string // path of the file, of at most 64 KiB
+	Inside string // path below the home directory
 }
 
-// place puts a copy of the login into a directory of its own, for the sandbox to copy. Without a sandbox the file is not
-// shown: the command's home is not the owner's.
-func (l *Login) place(spec *sandbox.Spec, dir string) error {
-	text, err := os.ReadFile(l.Host)
+// copyTo copies the login to dir, from which the sandbox copies it to the home directory. A command without a sandbox does not
+// find it, because its home directory is another one.
+func (l *Login) copyTo(dir string, spec *sandbox.Spec) error {
+	f, err := os.Open(l.Host)
+	if err != nil {
+		return fmt.Errorf("the agent's login: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
+	if err == nil && len(text) > maxSecretFile {
+		err = fmt.Errorf("%s has more than %d bytes, and the rest would not be searched for secrets", l.Host, maxSecretFile)
+	}
 	if err != nil {
 		return fmt.Errorf("the agent's login: %w", err)
 	}
@@ -93,9 +101,10 @@ func (l *Login) place(spec *sandbox.Spec, dir string) error {
 // maxPrompt is the longest prompt that is made of a manifest, in bytes. The files have the rest.
 const maxPrompt = 16 << 10
 
-// instruct sets GUILD_PROMPT: what an agent is to do, in the customer's words, and where it leaves its work, in ours. The
-// customer's words can give it any other order; that is why it has no key, no network and no files but the bundle.
-func (x Exec) instruct(spec *sandbox.Spec, a Assignment) error {
+// addPrompt sets GUILD_PROMPT and GUILD_MODEL, if they are wanted. The prompt has the task in the customer's words, and says in
+// ours where the work is left. The customer's words can give the agent any other order; that is why it has no key, no network
+// and no files but the bundle.
+func (x Exec) addPrompt(spec *sandbox.Spec, a Assignment) error {
 	if !x.Prompt {
 		return nil
 	}

@@ -185,7 +185,11 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 	defer cancel()
 	if err := s.Do(limited, a); err != nil {
 		if errors.Is(limited.Err(), context.DeadlineExceeded) {
-			return d, fmt.Errorf("the worker ran over its %s", a.Limit.Round(time.Second))
+			late := &FailedError{Text: fmt.Sprintf("the worker ran over its %s", a.Limit.Round(time.Second))}
+			if failed, ok := errors.AsType[*FailedError](err); ok {
+				late.Stderr = failed.Stderr
+			}
+			return d, late
 		}
 		return d, err
 	}

@@ -141,6 +141,9 @@ func (w *Work) finish(ctx context.Context, s Service, r fact.RequestReceived) (f
 	} else {
 		text := guild.Cut(cause.Error(), maxText)
 		finished.Ending, finished.Reason = failed, text
+		if failure, ok := errors.AsType[*FailedError](cause); ok {
+			w.c.Log.Warn("a worker failed", "service", r.Service, "job", r.Job, "err", failure, "stderr", failure.Stderr)
+		}
 		if leak, ok := errors.AsType[*leakError](cause); ok {
 			text = leak.told()
 			w.c.Log.Warn("a delivery was stopped: it holds a secret", "service", r.Service, "request", r.Request.Hex(), "err", leak)
@@ -160,7 +163,7 @@ func (w *Work) withdrawn(request nostr.ID) bool {
 
 // begin notes that a worker is on a request.
 func (w *Work) begin(r fact.RequestReceived, stop context.CancelFunc) {
-	w.show(Working, r, "")
+	w.notify(Working, r, "")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.running[r.Request] = run{since: w.c.Now(), stop: stop}

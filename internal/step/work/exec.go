@@ -2,7 +2,6 @@ package work
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +20,7 @@ import (
 
 // Exec is a worker that runs a command, such as an agent's. The command runs in the unpacked bundle. Its environment has
 // GUILD_BUNDLE, GUILD_DELIVERY and GUILD_JOB; GUILD_INPUTS if there are inputs beside the bundle; GUILD_HINTS and other
-// variables (advise) if the customer gives advice; GUILD_VAULT if credentials came with the request; GUILD_TRACE, the
+// variables (addHints) if the customer gives advice; GUILD_VAULT if credentials came with the request; GUILD_TRACE, the
 // number of a descriptor for a trace of its work; GUILD_PROMPT, the task as a text for an agent; and Env. With an API it
 // also has GUILD_API_URL and GUILD_API_TOKEN. All other variables are cleared.
 type Exec struct {
@@ -37,7 +36,7 @@ type Exec struct {
 	Model   string         // its name (GUILD_MODEL); none if empty
 	Login   *Login         // a file that it may read in its home directory; nil for none
 
-	Log *slog.Logger // gets the last lines on the standard error of a failing command; slog.Default() if nil
+	Log *slog.Logger // gets the tokens that the command used; slog.Default() if nil
 }
 
 // The command's directories inside the sandbox.
@@ -69,16 +68,16 @@ func (x Exec) Do(ctx context.Context, a Assignment) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case result.Killed != "":
-		return x.failed(a, &stderr, "the worker went over its limit: %s", result.Killed)
+		return &FailedError{"the worker went over its limit: " + string(result.Killed), stderr.shown(a.hide)}
 	case result.Exit != 0:
-		return x.failed(a, &stderr, "the worker failed with exit code %d", result.Exit)
+		return &FailedError{fmt.Sprintf("the worker failed with exit code %d", result.Exit), stderr.shown(a.hide)}
 	}
 	return nil
 }
 
-// run runs the command with what an agent needs beside the directories.
+// run runs the command with what an agent needs in addition: the prompt, its login, and its API.
 func (x Exec) run(ctx context.Context, a Assignment, spec sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
-	if err := x.instruct(&spec, a); err != nil {
+	if err := x.addPrompt(&spec, a); err != nil {
 		return sandbox.Result{}, err
 	}
 	if x.Login != nil {
@@ -87,34 +86,27 @@ func (x Exec) run(ctx context.Context, a Assignment, spec sandbox.Spec, streams 
 			return sandbox.Result{}, err
 		}
 		defer os.RemoveAll(dir)
-		if err := x.Login.place(&spec, dir); err != nil {
+		if err := x.Login.copyTo(dir, &spec); err != nil {
 			return sandbox.Result{}, err
 		}
 	}
-	spent, err := x.speak(&spec, &streams)
+	stop, err := x.serveAPI(&spec, &streams)
 	if err != nil {
 		return sandbox.Result{}, err
 	}
 	result, err := x.Runner.Run(ctx, spec, streams)
-	x.spent(a, spent(), streams.Stderr)
+	x.recordUsage(a, stop(), streams.Stderr)
 	return result, err
 }
 
-// FailedError reports a worker that failed.
+// FailedError reports a worker that failed. Error returns only what the customer reads; Work logs the rest.
 type FailedError struct {
-	Says   string // for the customer
+	Text   string // for the customer
 	Stderr string // for the owner, without secrets: the end of the standard error, or why a model did not answer
 }
 
 // Error implements error.
-func (e *FailedError) Error() string { return e.Says }
-
-// failed logs why a command failed for the owner; the customer is told only that it failed.
-func (x Exec) failed(a Assignment, stderr *tail, format string, args ...any) error {
-	err := &FailedError{fmt.Sprintf(format, args...), stderr.shown(a.hide)}
-	cmp.Or(x.Log, slog.Default()).Warn("a worker failed", "job", a.Job, "err", err, "stderr", err.Stderr)
-	return err
-}
+func (e *FailedError) Error() string { return e.Text }
 
 // Find reports whether the command's program exists inside the sandbox. It looks at the first word only.
 func (x Exec) Find(ctx context.Context) (found bool, err error) {
@@ -155,19 +147,19 @@ func (x Exec) spec(a Assignment) sandbox.Spec {
 		spec.Mounts = append(spec.Mounts, sandbox.Mount{Host: dir, Inside: dir})
 	}
 	if a.Inputs != "" {
-		x.give(&spec, a, bundle)
+		x.addInputs(&spec, a, bundle)
 	}
 	if a.Hints != "" {
-		x.advise(&spec, a)
+		x.addHints(&spec, a)
 	}
 	if a.Vault != "" {
-		x.show(&spec, a.Vault)
+		x.addVault(&spec, a.Vault)
 	}
 	return spec
 }
 
-// give lets the command read the inputs, which are in a directory of their own or in the bundle.
-func (x Exec) give(spec *sandbox.Spec, a Assignment, bundle string) {
+// addInputs lets the command read the inputs, which are in a directory of their own or in the bundle.
+func (x Exec) addInputs(spec *sandbox.Spec, a Assignment, bundle string) {
 	inputs := a.Inputs
 	_, bare := x.Runner.(Bare)
 	if within, err := filepath.Rel(a.Bundle, a.Inputs); err == nil && filepath.IsLocal(within) {
@@ -179,8 +171,8 @@ func (x Exec) give(spec *sandbox.Spec, a Assignment, bundle string) {
 	spec.Env = append(spec.Env, "GUILD_INPUTS="+inputs)
 }
 
-// show lets the command read the credentials. In a sandbox it cannot change them.
-func (x Exec) show(spec *sandbox.Spec, credentials string) {
+// addVault lets the command read the credentials. In a sandbox it cannot change them.
+func (x Exec) addVault(spec *sandbox.Spec, credentials string) {
 	if _, bare := x.Runner.(Bare); !bare {
 		spec.Copies = []sandbox.Copy{{Host: filepath.Dir(credentials), Inside: insideVault, ReadOnly: true}}
 		credentials = path.Join(insideVault, filepath.Base(credentials))

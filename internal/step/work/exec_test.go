@@ -1,8 +1,10 @@
 package work
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -172,6 +175,53 @@ print(ask(os.environ["GUILD_API_TOKEN"]), ask("another"), os.environ["GUILD_API_
 	}
 	if _, err := http.Get(words[2]); err == nil {
 		t.Error("the proxy is still there")
+	}
+}
+
+func TestLoginTooLargeToBeSearchedIsRefused(t *testing.T) {
+	a, _ := assignment(t)
+	file := filepath.Join(t.TempDir(), "auth.json")
+	x := Exec{Runner: Bare{}, Command: "true", Login: &Login{Host: file, Inside: ".codex/auth.json"}}
+	for size, want := range map[int]string{maxSecretFile: "", maxSecretFile + 1: "the agent's login: " + file + " has more than 65536 bytes"} {
+		if err := os.WriteFile(file, make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.Do(t.Context(), a); err == nil != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+func TestOwnerSeesWhyWorkerFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, python(func(context.Context, Assignment) error {
+			return &FailedError{Text: "the worker failed with exit code 3", Stderr: "no module named x"}
+		}))
+		var log bytes.Buffer
+		w.Work.c.Log = slog.New(slog.NewTextHandler(&log, nil))
+		id := w.asks(customer, task(t, bundle(t, nil)))
+		w.pass(time.Second)
+		synctest.Wait()
+		if n := strings.Count(log.String(), `msg="a worker failed"`); n != 1 || !strings.Contains(log.String(), "no module named x") {
+			t.Errorf("logged %s", log.String())
+		}
+		for _, f := range w.told(customer, id) {
+			if strings.Contains(f.Text+f.Content, "module") {
+				t.Errorf("the customer was told %+v", f)
+			}
+		}
+	})
+}
+
+func TestOvertimeKeepsWhatOwnerSees(t *testing.T) {
+	s := python(func(ctx context.Context, _ Assignment) error {
+		<-ctx.Done()
+		return &FailedError{Text: "the worker went over its limit: wall", Stderr: "still at it"}
+	})
+	s.Limit = 50 * time.Millisecond
+	trial, _, err := tries(t, s, bundle(t, nil))
+	if err == nil || !strings.Contains(err.Error(), "the worker ran over its ") || trial.Stderr != "still at it" {
+		t.Errorf("%v, stderr %q", err, trial.Stderr)
 	}
 }
 

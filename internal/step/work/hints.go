@@ -23,8 +23,8 @@ const (
 // hintWord is the form of the hints that are variables. Others are in hints.json only.
 var hintWord = regexp.MustCompile(`^[a-z][a-z-]{0,31}$`)
 
-// writeHints writes what the customer advises whatever runs an agent to a new directory, and returns it. Without any advice it
-// returns "".
+// writeHints writes the customer's advice to the files of a new directory, and returns that. It returns "", and writes nothing,
+// without any advice.
 func writeHints(h nutshell.Harness, dir string) (string, error) {
 	if h.AgentTypeHint == "" && h.ContextBudgetHint == 0 && h.ExecutionStrategy == "" && !h.Checkpoints && len(h.Constraints) == 0 {
 		return "", nil
@@ -46,9 +46,9 @@ func writeHints(h nutshell.Harness, dir string) (string, error) {
 	return dir, os.WriteFile(filepath.Join(dir, constraintsFile), []byte(lines.String()), 0o644)
 }
 
-// advise lets the command read the hints, and sets those that are a word or a number as variables. The constraints are a
+// addHints lets the command read the hints, and sets those that are a word or a number as variables. The constraints are a
 // stranger's sentences, which a script might expand, so the variable only names their file.
-func (x Exec) advise(spec *sandbox.Spec, a Assignment) {
+func (x Exec) addHints(spec *sandbox.Spec, a Assignment) {
 	dir := a.Hints
 	if _, bare := x.Runner.(Bare); !bare {
 		dir = insideHints

@@ -42,13 +42,14 @@ func (w *watch) leak(tree fs.FS) error {
 		}
 		found := w.find(solid(nil, []byte(p)))
 		if found == nil && d.Type().IsRegular() {
-			if found = names.next([]byte(d.Name())); found == nil {
-				found, err = files.file(tree, p)
-			}
+			found = names.next([]byte(d.Name()))
+		}
+		if found == nil && d.Type().IsRegular() {
+			found, err = files.file(tree, p)
 		}
 		if found != nil {
-			left := strings.TrimPrefix(strings.TrimPrefix(p, nutshell.ArtifactsDir+"/"), "delivery/") // the worker's name for it
-			return &leakError{found, w.hide(left)}
+			name := strings.TrimPrefix(strings.TrimPrefix(p, nutshell.ArtifactsDir+"/"), "delivery/") // as the worker wrote it
+			return &leakError{found, w.hide(name)}
 		}
 		return err
 	})
@@ -164,7 +165,8 @@ func (s *scan) content(plain io.Reader, depth int) (*Secret, error) {
 	}
 	for buf := make([]byte, 64<<10); ; {
 		n, err := buffered.Read(buf)
-		if *s.left -= int64(n); *s.left < 0 {
+		*s.left -= int64(n)
+		if *s.left < 0 {
 			return nil, errTooPacked
 		}
 		if found := inner.next(buf[:n]); found != nil {

@@ -169,6 +169,21 @@ func TestSecretsInMountedFiles(t *testing.T) {
 			t.Errorf("%s is among\n%s", not, got)
 		}
 	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := errors.Join(os.Symlink(dir, link), os.Symlink("README.md", filepath.Join(dir, "api_key"))); err != nil {
+		t.Fatal(err)
+	}
+	if found := SecretsInDirs([]string{link}); len(found) != len(all)+1 {
+		t.Errorf("%d secrets behind a link, want %d", len(found), len(all)+1)
+	}
+	// The limit of what is read may be in the middle of a letter.
+	write("long.env", "TOKEN=sk1234567890abcdefgh\n"+strings.Repeat("é", maxSecretFile)+"\n")
+	write("binary.key", "abc123abc123abc123\xff\xfe\xfd and more of a binary file")
+	for name, want := range map[string]int{"long.env": 2, "binary.key": 0} { // the assignment, and its value alone
+		if found, err := SecretsInFile(filepath.Join(dir, name)); err != nil || len(found) != want {
+			t.Errorf("%s: %d secrets, %v, want %d", name, len(found), err, want)
+		}
+	}
 	if _, err := SecretsInFile(dir); err == nil {
 		t.Error("a directory is a file")
 	}

@@ -30,6 +30,8 @@ type Secret struct {
 	What  string // a description, as "the value of the variable API_KEY"
 	Text  vault.Secret
 	Owner bool // it is the node's owner's, so customers do not see the description
+
+	Variable string // name of the variable with it, if it is one of the owner's environment
 }
 
 // SecretsIn lists the values of variables ("NAME=value") that may be secret. It leaves out values under 8 bytes and paths
@@ -39,7 +41,7 @@ func SecretsIn(env []string) []Secret {
 	for _, variable := range env {
 		name, value, _ := strings.Cut(variable, "=")
 		if mayBeSecret(strings.ToLower(name), strings.TrimSpace(value)) {
-			all = append(all, Secret{What: "the value of the variable " + name, Text: vault.NewSecret([]byte(value)), Owner: true})
+			all = append(all, Secret{What: "the value of the variable " + name, Text: vault.NewSecret([]byte(value)), Owner: true, Variable: name})
 		}
 	}
 	return all
@@ -240,8 +242,8 @@ type leakError struct {
 
 func (e *leakError) Error() string {
 	text := fmt.Sprintf("the worker left %s in %s, so that nothing is delivered", e.What, e.file)
-	if e.Owner {
-		text += "; a variable that is no secret can be set in the command itself (exec = 'NAME=value my-agent') instead of by env"
+	if e.Variable != "" {
+		text += fmt.Sprintf("; if %[1]s is no secret, set it in the command itself (exec = '%[1]s=value my-agent') instead of by env", e.Variable)
 	}
 	return text
 }

@@ -189,8 +189,6 @@ func TestSecretsInOutputAreHidden(t *testing.T) {
 			t.Run(runner+", "+what, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					x := withKey(Exec{Runner: box, Command: command})
-					var stderr bytes.Buffer
-					x.Log = slog.New(slog.NewTextHandler(&stderr, nil))
 					s := x.service()
 					s.Do = func(ctx context.Context, a Assignment) error {
 						err := x.Do(ctx, a)
@@ -198,6 +196,8 @@ func TestSecretsInOutputAreHidden(t *testing.T) {
 						return err
 					}
 					w := newWorld(t, s)
+					var log bytes.Buffer
+					w.Work.c.Log = slog.New(slog.NewTextHandler(&log, nil))
 					id := w.asks(customer, task(t, bundle(t, nil)))
 					w.pass(time.Minute)
 					f := w.finishedBy(id)
@@ -213,12 +213,12 @@ func TestSecretsInOutputAreHidden(t *testing.T) {
 					if !strings.Contains(told, "using [secret]") || !strings.Contains(string(trajectory), `"with":"[secret]"`) || !strings.Contains(string(trajectory), "it is ") {
 						t.Errorf("told %s, recorded %s", told, trajectory)
 					}
-					all := told + string(trajectory) + string(receipt) + stderr.String() + f.Reason
+					all := told + string(trajectory) + string(receipt) + log.String() + f.Reason
 					if newWatch(x.service().Secrets).hide(all) != all {
 						t.Errorf("it stands in %s", all)
 					}
-					if failed := what == "failed"; failed != strings.Contains(stderr.String(), "no [secret]") {
-						t.Errorf("logged %s", stderr.String())
+					if failed := what == "failed"; failed != strings.Contains(log.String(), "no [secret]") {
+						t.Errorf("logged %s", log.String())
 					}
 				})
 			})

@@ -57,7 +57,7 @@ func (w *Work) Talk(ctx context.Context) error {
 		case <-tick.C:
 			t.flush(ctx)
 			t.beat(ctx)
-			t.wait()
+			t.showWaiting()
 		}
 	}
 }
@@ -140,7 +140,7 @@ func minutes(d time.Duration) string {
 func (t *talk) send(ctx context.Context, all ...answer) {
 	for _, a := range all {
 		if a.feedback.Status == nip90.Partial && a.result == nil {
-			t.show(Said, a.to, a.feedback.Content)
+			t.notify(Said, a.to, a.feedback.Content)
 		}
 	}
 	errs := make([]error, len(all))

@@ -15,7 +15,7 @@ import (
 	"guild/nip90"
 )
 
-// Trial is what a worker did with a bundle that nobody asked for.
+// Trial is the result of Try.
 type Trial struct {
 	Delivery []byte // packed, as a customer gets it; nil if the worker delivered nothing
 	Replay   []byte // REPLAY.jsonl of the session; nil if no worker began
@@ -28,7 +28,7 @@ type Trial struct {
 // secrets, record and delivery. Nothing is recorded in a journal or published, and nothing is paid. say gets each line that
 // a customer reads; it is called from one goroutine and has returned when Try returns. The error says why nothing is delivered.
 //
-// Of c only Keyer, PubKey, Blobs, Scratch, Secrets, Now, Node, Producer and Log are used. Any key will do.
+// Of c only Keyer, PubKey, Blobs, Scratch, Secrets, Now, Node, Producer and Log are used. The key may be a random one.
 func Try(ctx context.Context, c Config, s Service, bundle []byte, say func(line string)) (Trial, error) {
 	c.Payloads = local(bundle)
 	w := New(c, NewFold())
@@ -50,7 +50,7 @@ func Try(ctx context.Context, c Config, s Service, bundle []byte, say func(line 
 	done, heard := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(heard)
-		w.overhear(done, say)
+		w.sayLines(done, say)
 	}()
 	d, _, err := w.deliver(ctx, s, r)
 	close(done)
@@ -67,7 +67,7 @@ func Try(ctx context.Context, c Config, s Service, bundle []byte, say func(line 
 	return t, errors.Join(err, w.Drain(context.WithoutCancel(ctx)))
 }
 
-// trialRequest makes the request of a customer that is ourselves.
+// trialRequest returns a request for a packed bundle that the node makes to itself.
 func (w *Work) trialRequest(ctx context.Context, s Service, bundle []byte) (fact.RequestReceived, error) {
 	job := guild.NewJobID().String()
 	r := nip90.Request{Kind: s.Kind, Provider: &w.c.PubKey, Job: job}
@@ -90,8 +90,8 @@ func (w *Work) trialRequest(ctx context.Context, s Service, bundle []byte) (fact
 	}, err
 }
 
-// overhear passes on the lines of the worker, until done is closed and the queue is empty.
-func (w *Work) overhear(done <-chan struct{}, say func(line string)) {
+// sayLines passes on the lines of the worker, until done is closed and the queue is empty.
+func (w *Work) sayLines(done <-chan struct{}, say func(line string)) {
 	line := func(a answer) {
 		if a.feedback.Status == nip90.Partial && a.feedback.Content != "" {
 			say(a.feedback.Content)

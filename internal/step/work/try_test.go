@@ -106,8 +106,13 @@ func TestTryThatFails(t *testing.T) {
 
 	x.Command = `printf %s "$API_KEY" | base64 -w 0 >"$GUILD_DELIVERY/out.txt"`
 	trial, _, err = tries(t, x.service(), bundle(t, nil))
-	if leak, ok := errors.AsType[*leakError](err); !ok || trial.Delivery != nil || !strings.Contains(leak.Error(), "API_KEY in out.txt") {
+	if leak, ok := errors.AsType[*leakError](err); !ok || trial.Delivery != nil || !strings.Contains(leak.Error(), "API_KEY in out.txt") || !strings.Contains(leak.Error(), "exec = 'API_KEY=value") {
 		t.Errorf("a delivery with a secret: %v", err)
+	}
+	s := x.service()
+	s.Secrets = []Secret{{What: "a word of the file /mnt/.env", Text: s.Secrets[0].Text, Owner: true}}
+	if _, _, err = tries(t, s, bundle(t, nil)); err == nil || strings.Contains(err.Error(), "exec =") {
+		t.Errorf("a secret of a file is no variable: %v", err)
 	}
 
 	busy := python(func(ctx context.Context, a Assignment) error {

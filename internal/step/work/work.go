@@ -34,7 +34,7 @@ type Assignment struct {
 	Hints    string // directory with the customer's advice: hints.json, and constraints.txt; empty without any
 	Job      string // the customer's job id
 	Limit    time.Duration
-	Harness  nutshell.Harness  // the advice in Hints, a stranger's
+	Harness  nutshell.Harness  // the content of Hints, which is a stranger's text
 	Say      func(line string) // tells the customer about the progress
 
 	// Hide removes the secrets that the worker knows from text that is stored or shown. Nothing is hidden if it is nil.
@@ -65,8 +65,8 @@ type Config struct {
 	Recipient string                                                         // the age recipient that credentials are encrypted for, as announced; none are taken if empty
 	Unseal    func(ctx context.Context, sealed []byte) (vault.Secret, error) // decrypts what was encrypted for Recipient
 
-	Watch func(Happening) // called from many goroutines, must not block; may be nil
-	Log   *slog.Logger    // slog.Default() if nil
+	Watch func(Update) // called from many goroutines, must not block; may be nil
+	Log   *slog.Logger // slog.Default() if nil
 }
 
 // Relays reaches the customers.

@@ -36,8 +36,7 @@ type templates struct {
 }
 
 // forkable reports whether a warm interpreter can execute a run. A fork has the namespaces of its template, so it can
-// have no mounts, no network and no
-// served port. On machines that refuse /proc or a supervisor, only cold runs are adapted.
+// have no mounts, no network and no served port. On machines that refuse /proc or a supervisor, only cold runs are adapted.
 func (r *Runner) forkable(s sandbox.Spec, streams sandbox.IO) bool {
 	return s.Program != nil && streams.Serve == nil && len(s.Mounts) == 0 && !s.Network && (len(s.Collect) == 0 || streams.Files == nil) &&
 		!r.noProc.Load() && !r.noSupervisor.Load()

@@ -26,9 +26,9 @@ except ConnectionRefusedError:
 `, sandbox.ServePort)
 	s := small()
 	s.Argv = []string{"/usr/bin/python3", "-I", "-c", program}
-	var out, complaint strings.Builder
+	var out, stderr strings.Builder
 	ended := false
-	streams := sandbox.IO{Stdout: &out, Stderr: &complaint, Serve: func(l net.Listener) { louder(l); ended = true }}
+	streams := sandbox.IO{Stdout: &out, Stderr: &stderr, Serve: func(l net.Listener) { answerInCapitals(l); ended = true }}
 	res, err := r.Run(t.Context(), s, streams)
 	if !r.has(t, sandbox.ServesInside) {
 		if err == nil {
@@ -39,7 +39,7 @@ except ConnectionRefusedError:
 	if err != nil {
 		t.Fatal(err)
 	}
-	ran{Result: res, stdout: out.String(), stderr: complaint.String()}.prints(t, "ONE\nTWO\nnothing else")
+	ran{Result: res, stdout: out.String(), stderr: stderr.String()}.prints(t, "ONE\nTWO\nnothing else")
 	if len(res.Breaches) > 0 {
 		t.Errorf("breaches %v", res.Breaches)
 	}
@@ -48,8 +48,8 @@ except ConnectionRefusedError:
 	}
 }
 
-// louder answers each line of each connection in capitals, until the listener is closed.
-func louder(l net.Listener) {
+// answerInCapitals answers each line of each connection in capitals, until the listener is closed.
+func answerInCapitals(l net.Listener) {
 	var open sync.WaitGroup
 	defer open.Wait()
 	for {

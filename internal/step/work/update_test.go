@@ -15,12 +15,12 @@ func watched(t *testing.T, s Service) (w *world, seen func() []string) {
 	var mu sync.Mutex
 	var all []string
 	w = newWorld(t, s)
-	w.Work.c.Watch = func(h Happening) {
+	w.Work.c.Watch = func(u Update) {
 		mu.Lock()
 		defer mu.Unlock()
-		text := fmt.Sprintf("%s: %s", h.Stage, h.Text)
-		if h.Service != "python" {
-			text += " at " + h.Service
+		text := fmt.Sprintf("%s: %s", u.Stage, u.Text)
+		if u.Service != "python" {
+			text += " at " + u.Service
 		}
 		all = append(all, text)
 	}

@@ -9,8 +9,8 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// Happening is a moment of a request that no fact records, for the owner to watch.
-type Happening struct {
+// Update is something that happens to a request and that no fact records. The owner can watch it.
+type Update struct {
 	At       time.Time
 	Stage    Stage
 	Request  nostr.ID
@@ -19,31 +19,31 @@ type Happening struct {
 	Text     string // of the customer or a worker, unless the stage says otherwise
 }
 
-// Stage is a kind of Happening.
+// Stage is the kind of an Update.
 type Stage string
 
 // The stages.
 const (
-	Refused Stage = "refused" // it is not taken; Text says why, in our words
-	Waiting Stage = "waiting" // it was taken and is not worked on; Text says why, in our words
+	Refused Stage = "refused" // it is not accepted; Text says why, in our words
+	Waiting Stage = "waiting" // it was accepted and is not worked on; Text says why, in our words
 	Working Stage = "working" // a worker began
-	Said    Stage = "said"    // the customer is told Text, a line of the worker
+	Said    Stage = "said"    // Text is a line of the worker, which its customer gets
 )
 
-// show passes on what happens to a request.
-func (w *Work) show(stage Stage, r fact.RequestReceived, text string) {
+// notify passes an update on, if the owner watches.
+func (w *Work) notify(stage Stage, r fact.RequestReceived, text string) {
 	if w.c.Watch == nil {
 		return
 	}
-	h := Happening{At: w.c.Now(), Stage: stage, Request: r.Request, Customer: r.Customer, Service: r.Service, Text: text}
-	if h.Service == "" {
-		h.Service = r.Task
+	u := Update{At: w.c.Now(), Stage: stage, Request: r.Request, Customer: r.Customer, Service: r.Service, Text: text}
+	if u.Service == "" {
+		u.Service = r.Task
 	}
-	w.c.Watch(h)
+	w.c.Watch(u)
 }
 
-// wait shows why requests wait, when the reason changes.
-func (t *talk) wait() {
+// showWaiting tells the owner why requests wait, when the reason changes.
+func (t *talk) showWaiting() {
 	if t.c.Watch == nil {
 		return
 	}
@@ -61,7 +61,7 @@ func (t *talk) wait() {
 		}
 		reasons[r.ID] = t.reason(r, running[r.Service])
 		if reasons[r.ID] != t.reasons[r.ID] {
-			t.show(Waiting, *r.Received, reasons[r.ID])
+			t.notify(Waiting, *r.Received, reasons[r.ID])
 		}
 	}
 	t.reasons = reasons
