@@ -1,6 +1,7 @@
 package nook_test
 
 import (
+	"errors"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -247,11 +248,11 @@ func rich(t *testing.T, sparks nook.Sparks) *nook.Account {
 
 func TestEvolveWaitsForSparksAndAValidChoice(t *testing.T) {
 	a := rich(t, 300)
-	if err := a.Evolve("worker", start); err == nil || err.Error() != "evolve to worker: 200 sparks missing for stage 2" {
+	if err := a.Evolve("worker", start); !errors.Is(err, nook.ErrChoice) || err.Error() != "the sprite cannot evolve so yet: 200 sparks are missing for stage 2" {
 		t.Error(err)
 	}
 	a = rich(t, 500)
-	if err := a.Evolve("builder", start); err == nil || err.Error() != "evolve to builder: choose one of worker, explorer, scholar" {
+	if err := a.Evolve("builder", start); !errors.Is(err, nook.ErrChoice) || err.Error() != `the sprite cannot evolve so: "builder" is none of worker, explorer, scholar` {
 		t.Error(err)
 	}
 	if e := a.Evolution(); e.Stage != 1 || e.Missing != 0 {
