@@ -1,8 +1,8 @@
 package nook_test
 
 import (
-	"errors"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
