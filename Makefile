@@ -16,7 +16,7 @@ RACE = -race $(UNWATCHED:%=-gcflags=%=-race=false)
 
 # Without the detector: packages that start no goroutine; and those whose tests mostly run other processes, or whole nodes, as
 # the tests of internal/node do under it. They would take two to four times as long. make check watches these, too.
-UNSEEN = verify replay cmd/guild internal/judging/exam internal/judging/suite
+UNSEEN = verify replay nook cmd/guild internal/judging/exam internal/judging/suite
 BOTH = $(MAKE) --jobs=2 --keep-going --output-sync=target watched unseen
 WATCHED = $$(go list ./... | grep -vE '/($(subst $() ,|,$(UNSEEN)))$$')
 
