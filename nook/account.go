@@ -97,7 +97,7 @@ type Account struct {
 	sealed func(*entry, *cursor) // if not nil, called with each entry that becomes firm and the cursor before it
 }
 
-// entry is what an account keeps of an event.
+// entry holds the parts of an event that the account needs.
 type entry struct {
 	at     int64
 	id     string

@@ -36,7 +36,7 @@ func (s *Split) plus(t Split) {
 	}
 }
 
-// agent is what an account keeps of one of its agents.
+// agent holds the state of one agent of an account.
 type agent struct {
 	ID     string   `json:"id"`
 	Counts Counts   `json:"counts"`
@@ -55,7 +55,7 @@ type Counts struct {
 	Last      int64 `json:"last"`      // the latest
 }
 
-// bucket is what was earned in one UTC hour.
+// bucket holds the sparks that were earned in one UTC hour.
 type bucket struct {
 	Hour   int64 `json:"hour"` // since 1970
 	Sparks Split `json:"sparks"`
@@ -135,7 +135,7 @@ func (g *agent) since(now int64, n int64) Split {
 	return sum
 }
 
-// Projection is what was earned, by level.
+// Projection holds the sparks that were earned in each period, by level.
 type Projection struct {
 	Lifetime Split `json:"lifetime"`
 	Day      Split `json:"day"`  // in the present UTC hour and the 23 before it

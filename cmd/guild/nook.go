@@ -229,7 +229,7 @@ func (p *program) nookFiles(cmd *cobra.Command, args []string) (dir string, file
 	return dir, files, err
 }
 
-// checkedExports is what guild nook verify prints with --json.
+// checkedExports is the output of guild nook verify --json.
 type checkedExports struct {
 	Dir    string   `json:"dir"`
 	Events int      `json:"events"` // in the journal

@@ -32,7 +32,7 @@ small file, which the node takes over: it never waits, prints or fails.`,
 	}, p.hooksVerb("install", "Add the hooks of a tool", true), p.hooksVerb("uninstall", "Remove the hooks of a tool, and put back what was there", false))
 }
 
-// changedHooks is what nook hooks install and uninstall print with --json.
+// changedHooks is the output of nook hooks install and uninstall with --json.
 type changedHooks struct {
 	Tool  string   `json:"tool"`
 	Files []string `json:"files"` // that were changed
@@ -122,7 +122,7 @@ func settingsDir(variable, name string) string {
 	return filepath.Join(home, name)
 }
 
-// nookHookCommand is what installed hooks call. It never fails, so that it breaks no tool.
+// nookHookCommand returns the verb that installed hooks call. It never fails, so that it breaks no tool.
 func (p *program) nookHookCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "hook TOOL AGENT",

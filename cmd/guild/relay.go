@@ -35,7 +35,7 @@ that several nodes on this machine can share them. It prints its URL.`,
 	return cmd
 }
 
-// relayReport is what guild relay prints with --json.
+// relayReport is the output of guild relay --json.
 type relayReport struct {
 	Relay   string `json:"relay"`   // its URL
 	Blossom string `json:"blossom"` // URL of the Blossom server

@@ -23,7 +23,7 @@ import (
 // know, so these are the ones that all versions since 1.0.85 have.
 var claudeEvents = []string{"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SessionEnd"}
 
-// claudeReport is what Claude Code writes to the standard input of a hook.
+// claudeReport is the JSON that Claude Code writes to the standard input of a hook.
 type claudeReport struct {
 	Event      string `json:"hook_event_name"`
 	Session    string `json:"session_id"`

@@ -25,7 +25,7 @@ const (
 	burst     = 200
 )
 
-// failure is how a report is refused.
+// failure is the answer to a report that is refused.
 type failure struct {
 	Err  string `json:"error"`
 	Hint string `json:"hint,omitempty"`
