@@ -410,6 +410,9 @@ func (r *replay) advance(w *running) error {
 	}
 	if w.first != nil && !w.late {
 		f = r.script.like(w.at, w.step, w.first)
+		if last := w.at.steps[w.step]; r.trial.lie.bare && last.kind == answer {
+			f.value = last.value
+		}
 	}
 	extra, ok := r.extra(f.extra)
 	if !ok {
