@@ -3,6 +3,7 @@ package strength
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -77,7 +78,8 @@ const constantPlace = "always"
 func (l *Language) copied(list []*exchange, split func(v any) (string, []any)) (string, bool) {
 	var left []map[string]bool // of each part
 	form, answered, refuses := "", false, false
-	nothing := l.typed // nil is a constant of Go's
+	different := map[string]bool{} // answers
+	nothing := l.typed             // nil is a constant of Go's
 	for _, x := range list {
 		f := x.steps[len(x.steps)-1]
 		value, isValue := x.first(f.value)
@@ -94,6 +96,7 @@ func (l *Language) copied(list []*exchange, split func(v any) (string, []any)) (
 			left = make([]map[string]bool, len(parts))
 		}
 		form, answered = now, true
+		different[l.spelled(value)] = true
 		for i, v := range parts {
 			here := map[string]bool{}
 			l.find(x, len(list) == 1, v, func(place string) {
@@ -101,6 +104,9 @@ func (l *Language) copied(list []*exchange, split func(v any) (string, []any)) (
 					here[place] = true
 				}
 			})
+			if form != "" { // what is counted may be equal by chance
+				maps.DeleteFunc(here, func(place string, _ bool) bool { return counted.MatchString(place) })
+			}
 			if same := constantPlace + l.spelled(v); form != "" && (left[i] == nil || left[i][same]) {
 				here[same] = true
 			}
@@ -112,16 +118,20 @@ func (l *Language) copied(list []*exchange, split func(v any) (string, []any)) (
 	if !answered || nothing {
 		return "", false
 	}
-	best := ""
+	best, copies := "", 0
 	for _, places := range left {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(places)), func(place string) bool { return strings.HasPrefix(place, constantPlace) }) {
+			continue
+		}
+		copies++
 		for place := range places {
 			// Many functions refuse what they do not give back.
-			if !strings.HasPrefix(place, constantPlace) && (!refuses || strings.Contains(place, " key ")) && (best == "" || place < best) {
+			if (!refuses || strings.Contains(place, " key ")) && (best == "" || place < best) {
 				best = place
 			}
 		}
 	}
-	return best, best != ""
+	return best, best != "" && (form == "" || len(different) > min(copies, 2))
 }
 
 // find calls found with each place where a value was told before an exchange was answered.
