@@ -420,7 +420,7 @@ func (r *replay) advance(w *running) error {
 	}
 	if f.kind == request {
 		args, ok := r.now(f.args)
-		if !ok && r.script.lang == JavaScript && w.at.op == "await" && len(r.open) > 0 { // nobody is blocked meanwhile
+		if !ok && r.script.lang == JavaScript && (w.late || w.at.op == "await") && len(r.open) > 0 { // nobody is blocked meanwhile
 			r.early = append(r.early, w)
 			return nil
 		}
