@@ -47,7 +47,7 @@ func undivided(v any) (form string, parts []any) { return "", []any{v} }
 // mostHeld limits how many items a container of copies has.
 const mostHeld = 4
 
-// held returns the items of a container, or its values if it has keys, and what else makes its form. Without any, there are no parts.
+// held returns the items of a list, set or tuple, and its form. What has keys is a record: that honest functions make, too.
 func (l *Language) held(v any) (form string, parts []any) {
 	tag, payload := tagged(v)
 	list, _ := payload.([]any)
@@ -56,13 +56,6 @@ func (l *Language) held(v any) (form string, parts []any) {
 		parts = list
 	case hasTag(l.lists, tag):
 		parts, _ = at(list, 1).([]any)
-	case hasTag(l.pairs, tag):
-		items, _ := at(list, 1).([]any)
-		var keys []any
-		for pair := range slices.Chunk(items[:len(items)/2*2], 2) {
-			keys, parts = append(keys, bare(pair[0])), append(parts, pair[1])
-		}
-		tag += text(keys)
 	}
 	if len(parts) > mostHeld {
 		return "", nil
