@@ -103,9 +103,10 @@ func (l *Language) copied(list []*exchange, split func(v any) (string, []any)) (
 			if same := constantPlace + l.spelled(v); form != "" && (left[i] == nil || left[i][same]) {
 				here[same] = true
 			}
-			if left[i] = here; len(here) == 0 { // none of the places is that of all answers
+			if len(here) == 0 { // none of the places is that of all answers
 				return "", false
 			}
+			left[i] = here
 		}
 	}
 	if !answered || nothing {
