@@ -105,6 +105,12 @@ func (g *agent) earn(at int64, level Level, more Sparks) {
 	g.Hours[i].Sparks[level] += more
 }
 
+// raise turns judged sparks into receipt-bound ones.
+func (g *agent) raise(at int64, earned Sparks) {
+	g.earn(at, Judged, -earned)
+	g.earn(at, ReceiptBound, earned)
+}
+
 // bucket returns the index of an hour's bucket, which it adds if need be.
 func (g *agent) bucket(h int64) int {
 	i, ok := slices.BinarySearchFunc(g.Hours, h, func(b bucket, h int64) int { return cmp.Compare(b.Hour, h) })
