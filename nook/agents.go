@@ -192,6 +192,12 @@ func (a *Account) Agents(now int64) []Agent {
 	return all
 }
 
+// HasAgent reports whether the account has events of an agent.
+func (a *Account) HasAgent(id string) bool { return a.agents[id] != nil }
+
+// NumAgents returns the number of agents with events.
+func (a *Account) NumAgents() int { return len(a.agents) }
+
 // Pulse returns the pulse of an agent, by its recorded events. A caller that wants heartbeats to count keeps a copy, and lets it
 // observe them.
 func (a *Account) Pulse(agentID string) Pulse {
