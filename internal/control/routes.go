@@ -1,6 +1,9 @@
 package control
 
-import "guild/internal/step/trust/exchange"
+import (
+	"guild/internal/step/activity"
+	"guild/internal/step/trust/exchange"
+)
 
 // The API, as docs/API.md describes it.
 var (
@@ -79,7 +82,8 @@ var (
 	NookLog       = resource("GET /v1/nook/events?root&most", (*Server).getNookLog) // the newest last
 	NookEvent     = resource("GET /v1/nook/events/{id}?root", (*Server).getNookEvent)
 	NookExports   = resource("GET /v1/nook/exports?root", (*Server).getNookExports)
-	ReportEvents  = action("POST /v1/nook/events?root", maxReport, (*Server).postNookEvents)
+	ReportEvents  = action("POST /v1/nook/events?root", activity.MaxBody, (*Server).postNookEvents)
+	ClaimAgents   = action("POST /v1/nook/claims", activity.MaxBody, (*Server).postNookClaims)
 	EvolveSprite  = action("POST /v1/nook/evolve?root", maxWords, (*Server).postEvolve)
 	ImportHistory = action("POST /v1/nook/history?root", maxHistory, (*Server).postNookHistory)
 )

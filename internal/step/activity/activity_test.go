@@ -316,6 +316,7 @@ func TestHandlerKeepsOthersOut(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	const event = `{"type": "agent.started", "agentId": "ada"}`
+	claims := signed(t, owner, ownerClaim, time.Now(), nil, ada).String() + "\n" + signed(t, ada, agentProfile, time.Now(), nil, owner).String()
 	for name, c := range map[string]struct {
 		method, path, token, origin, host, body string
 		want                                    int
@@ -331,7 +332,11 @@ func TestHandlerKeepsOthersOut(t *testing.T) {
 		"no JSON":           {body: "[" + event, want: 400},
 		"a member too many": {body: `{"type": "agent.started", "agentId": "ada", "sparks": 5}`, want: 400},
 		"too many events":   {body: "[" + strings.Repeat(event+",", MaxReport) + event + "]", want: 413},
-		"too much":          {body: strings.Repeat(" ", maxBody+1), want: 413},
+		"too much":          {body: strings.Repeat(" ", MaxBody+1), want: 413},
+		"claims":            {path: "/api/nook/claims", body: claims, want: 200},
+		"no claim":          {path: "/api/nook/claims", body: event, want: 400},
+		"claims of nothing": {path: "/api/nook/claims", body: "[" + claims, want: 400},
+		"claims, no token":  {path: "/api/nook/claims", token: "none", body: claims, want: 401},
 		"another's key":     {path: "/api/nook/events?root=npub1theirs", body: event, want: 400},
 	} {
 		method, path, token := c.method, c.path, c.token
@@ -373,6 +378,20 @@ func FuzzParseReport(f *testing.F) {
 		for _, e := range events {
 			if err == nil && e.Check() != nil {
 				t.Errorf("%q has an invalid event", b)
+			}
+		}
+	})
+}
+
+func FuzzParseClaims(f *testing.F) {
+	for _, seed := range []string{`{"kind": 0, "tags": [["p"]], "sig": "00"}`, `[]`, `[{}]`, `[`, `{}{}`, `null`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		claims, err := ParseClaims(b)
+		for _, e := range claims {
+			if err == nil && checkClaim(e, time.Now()) == nil {
+				t.Errorf("%q is a claim", b)
 			}
 		}
 	})

@@ -1,10 +1,13 @@
 package activity
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,6 +114,28 @@ func (s *Step) Claim(ctx context.Context, claims []nostr.Event) (Counted, error)
 		}
 	}
 	return done, nil
+}
+
+// ParseClaims parses Nostr events, in a JSON array or one after the other. The error is ErrClaim.
+func ParseClaims(b []byte) (claims []nostr.Event, err error) {
+	if len(b) > MaxBody {
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrClaim, MaxBody)
+	}
+	if b = bytes.TrimSpace(b); bytes.HasPrefix(b, []byte("[")) {
+		if err := json.Unmarshal(b, &claims); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrClaim, err)
+		}
+		return claims, nil
+	}
+	for in := json.NewDecoder(bytes.NewReader(b)); ; {
+		var e nostr.Event
+		if err := in.Decode(&e); errors.Is(err, io.EOF) {
+			return claims, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrClaim, err)
+		}
+		claims = append(claims, e)
+	}
 }
 
 // checkClaim checks what an event says by itself.

@@ -166,11 +166,12 @@ func (s *state) effects(e fact.Entry) (all []effect) {
 			add(nook.Reported, Customer, nook.Event{Type: nook.TypeStarted, WorkUnitID: one.Job.String()}, one.Job.String())
 		case fact.AttemptRecorded:
 			job, err := guild.ParseJobID(strings.TrimPrefix(string(e.Subject), "job."))
-			if _, open := s.Jobs.Get(job); one.Receipt == "" || err != nil {
-				continue
-			} else if open {
+			_, open := s.Jobs.Get(job)
+			switch {
+			case err != nil || one.Receipt == "": // an attempt that was not judged
+			case open:
 				s.Jobs.Set(job, true)
-			} else {
+			default:
 				raise(job.String())
 			}
 		case fact.JobClosed:
