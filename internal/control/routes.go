@@ -109,6 +109,6 @@ func (s *Server) endpoints() []endpoint {
 		ChangeTrust.endpoint, RollBack.endpoint, ExportTrust.endpoint, ImportTrust.endpoint, ChangeReview.endpoint,
 		MakeBackup.endpoint, RestoreBackup.endpoint,
 		Services.endpoint, OneService.endpoint, PauseService.endpoint, DrainService.endpoint, ResumeService.endpoint, ObjectTo.endpoint,
-		ReportEvents.endpoint, EvolveSprite.endpoint, ImportHistory.endpoint,
+		ReportEvents.endpoint, ClaimAgents.endpoint, EvolveSprite.endpoint, ImportHistory.endpoint,
 	)
 }
