@@ -141,7 +141,7 @@ func (p *program) nookExplainCommand() *cobra.Command {
 			return nil
 		}
 		line(p.out, "tokens    %d\nunits     %d in the 24 hours up to it\nformula   sqrt(%d/1000) × ln(%d+1) = %s", t.Tokens, t.Units, t.Tokens, t.Units, t.Raw)
-		line(p.out, "day       %s earned before: %s at 100 %%, %s at 50 %%, %s at 25 %%, %s at 0 %% = %s", t.ThisDay, t.Split[0], t.Split[1], t.Split[2], t.Split[3], t.Rated)
+		line(p.out, "day       %s earned before\n          %s at 100 %%, %s at 50 %%, %s at 25 %%, %s at 0 %%\n          = %s", t.ThisDay, t.Split[0], t.Split[1], t.Split[2], t.Split[3], t.Rated)
 		line(p.out, "hour      %s earned before, of 50: %s\nsparks    %s", t.ThisHour, t.Hourly, t.Earned)
 		return nil
 	}))
