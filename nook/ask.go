@@ -9,12 +9,11 @@ import (
 
 // Has reports whether the account has an event with this id that an event with the same id would duplicate.
 func (a *Account) Has(id string) bool {
-	at, ok := a.known[id]
-	return ok && at >= a.clock-day
+	return a.knows(id, a.clock-day)
 }
 
 // IsEmpty reports whether a history can still be imported: the account has no events and no heritage.
-func (a *Account) IsEmpty() bool { return len(a.agents) == 0 && a.heritage == nil && a.imported == nil }
+func (a *Account) IsEmpty() bool { return len(a.agents) == 0 && a.heritage == nil }
 
 // ErrChoice means that the sprite cannot evolve so.
 var ErrChoice = errors.New("the sprite cannot evolve so")

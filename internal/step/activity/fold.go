@@ -28,6 +28,7 @@ type state struct {
 
 	accounts map[string]*nook.Account
 	changed  map[string]bool // accounts that differ from Accounts
+	changes  int             // of the account of Own, since the start
 }
 
 // ours begins the ids of the events of our own jobs. No id of a report can begin so: they are ASCII.
@@ -88,6 +89,9 @@ func (s *state) Derive() {
 // account returns the account of a root, which is going to change.
 func (s *state) account(root string) *nook.Account {
 	s.changed[root] = true
+	if root == Own {
+		s.changes++
+	}
 	if s.accounts[root] == nil {
 		s.accounts[root] = nook.New(root)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"guild"
 	"guild/nook"
 )
 
@@ -112,12 +113,16 @@ func (s *Step) entries(ctx context.Context) iter.Seq2[read, error] {
 				yield(read{}, err)
 				return
 			}
+			var hash guild.Hash
 			for _, one := range e.Facts {
 				root, r, ok := reader.recorded(e.At, one)
 				if !ok {
 					continue
 				}
-				r.Entry = HashOf(e)
+				if hash.IsZero() {
+					hash = HashOf(e)
+				}
+				r.Entry = hash
 				if !yield(read{root, r}, nil) {
 					return
 				}
