@@ -21,8 +21,6 @@ import (
 	"guild/nook"
 )
 
-func TestMain(m *testing.M) { journaltest.Main(m) }
-
 const ownKey = "npub1ours"
 
 func at(j *journal.Journal, f *Fold, now time.Time) *Step {

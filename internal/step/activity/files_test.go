@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,8 +30,8 @@ func place(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// content returns the files of a directory, by name.
-func content(t *testing.T, dir string) map[string]string {
+// content returns the files of a directory but some, by name.
+func content(t *testing.T, dir string, but ...string) map[string]string {
 	t.Helper()
 	all, err := os.ReadDir(dir)
 	if err != nil {
@@ -38,6 +39,9 @@ func content(t *testing.T, dir string) map[string]string {
 	}
 	files := map[string]string{}
 	for _, e := range all {
+		if slices.Contains(but, e.Name()) {
+			continue
+		}
 		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		if err != nil {
 			t.Fatal(err)
