@@ -208,7 +208,7 @@ func TestKillAgainAndAgain(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		kill := time.AfterFunc(rand.N(400*time.Millisecond), func() { cmd.Process.Kill() })
+		kill := time.AfterFunc(rand.N(150*time.Millisecond), func() { cmd.Process.Kill() })
 		spool(t, dir, round*each, each)
 		if cmd.Wait() != nil {
 			died++
