@@ -102,6 +102,18 @@ func TestEventsAndSparksFiles(t *testing.T) {
 	}
 }
 
+func TestTinyAmountsInFiles(t *testing.T) {
+	for s := range nook.Sparks(12) {
+		b, err := nook.EncodeExport(nook.Ledger{RootIdentity: "root", Traces: []nook.Trace{{ID: "1", AgentID: "a", Steps: nook.Steps{Earned: s}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := nook.DecodeLedger(b); err != nil || got.Traces[0].Earned != s {
+			t.Errorf("%s: %+v, %v", s, got, err)
+		}
+	}
+}
+
 func TestForeignEventsFile(t *testing.T) {
 	logs, err := nook.DecodeEvents([]byte(`[{"id":"log-1","agentId":"a","event":{"type":"agent.completed","agentId":"a","workUnitId":"u","tokens":5000},"sparks":99.5,"timestamp":1764201600000}]`))
 	if err != nil || logs[0].Event.ID != "log-1" || logs[0].Event.Timestamp != 1_764_201_600_000 {

@@ -274,9 +274,9 @@ func (p *program) nookVerifyCommand() *cobra.Command {
 	return rootFlag(p.local(&cobra.Command{
 		Use:   "verify [DIR]",
 		Short: "Check exported files against the journal",
-		Long: `verify compares events.json and sparks.json, by default those in NOOK_HOME or
-~/.nook, with the journal: an event that was deleted, edited, moved or cut off is
-named. guild audit verify checks the journal itself.`,
+		Long: `verify compares the three files, by default those in NOOK_HOME or ~/.nook, with
+the journal: an event that was deleted, edited, moved or cut off is named. A node
+writes the files some seconds after a change. guild audit verify checks the journal itself.`,
 		Example: "  guild nook verify\n  guild nook verify backup/ --json",
 		Args:    cli.Arity(cobra.MaximumNArgs(1), "at most one directory"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
@@ -333,9 +333,21 @@ func compareExports(dir string, want map[string]string) (checkedExports, error) 
 		return v, nil
 	}
 	right, err := nook.DecodeLedger([]byte(want["sparks.json"]))
-	if err == nil && !sameJSON(got.Traces, right.Traces) {
-		v.Faults = append(v.Faults, "sparks.json: the traces are not those of the events")
+	if err != nil {
+		return v, err
 	}
+	v.Faults = append(v.Faults, ledgerFaults(got, right)...)
+	profile, err := os.ReadFile(filepath.Join(dir, "profile.json"))
+	if err != nil {
+		return v, err
+	}
+	shown, err := nook.DecodeProfile(profile)
+	if err != nil {
+		v.Faults = append(v.Faults, "profile.json: "+err.Error())
+		return v, nil
+	}
+	is, err := nook.DecodeProfile([]byte(want["profile.json"]))
+	v.Faults = append(v.Faults, profileFaults(shown, is)...)
 	return v, err
 }
 

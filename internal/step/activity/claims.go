@@ -143,7 +143,7 @@ func checkClaim(e nostr.Event, now time.Time) error {
 	if e.Kind != ownerClaim && e.Kind != agentProfile {
 		return fmt.Errorf("kind %d: want %d of an owner, or %d of an agent", e.Kind, ownerClaim, agentProfile)
 	}
-	if len(e.String()) > MaxClaim {
+	if raw, err := json.Marshal(e); err != nil || len(raw) > MaxClaim {
 		return fmt.Errorf("event %.8s: more than %d bytes", e.ID.Hex(), MaxClaim)
 	}
 	if _, err := guild.Verify(e); err != nil {

@@ -12,6 +12,7 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
+	"guild/internal/hand/key"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/journaltest"
 	"guild/nook"
@@ -28,10 +29,11 @@ func signed(t *testing.T, by nostr.SecretKey, kind nostr.Kind, at time.Time, tag
 		tags = append(tags, nostr.Tag{"p", other.Public().Hex()})
 	}
 	e := nostr.Event{Kind: kind, CreatedAt: nostr.Timestamp(at.Unix()), Tags: tags}
-	if err := e.Sign(by); err != nil {
+	v, err := guild.Sign(t.Context(), key.NewSigner(key.NewSecret(by)), e)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return e
+	return v.Event()
 }
 
 // The keys of these tests.

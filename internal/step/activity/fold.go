@@ -31,6 +31,7 @@ type state struct {
 
 	accounts map[string]*nook.Account
 	changed  map[string]bool // accounts that differ from Accounts
+	changes  int             // of the account of Own, since the start
 }
 
 // request is a request to us that may still be judged or paid.
@@ -90,6 +91,9 @@ func (s *state) Derive() {
 // account returns the account of a root, which is going to change.
 func (s *state) account(root string) *nook.Account {
 	s.changed[root] = true
+	if root == Own {
+		s.changes++
+	}
 	if s.accounts[root] == nil {
 		s.accounts[root] = nook.New(root)
 	}

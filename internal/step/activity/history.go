@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"guild"
 	"guild/nook"
 )
 
@@ -72,6 +73,7 @@ func (s *Step) history(ctx context.Context, root string) (all []nook.Recorded, e
 		if err != nil {
 			return nil, fmt.Errorf("read the activity: %w", err)
 		}
+		var hash guild.Hash
 		for _, one := range reader.effects(e) {
 			r := one.recorded
 			i, judged := own[r.Event.ID]
@@ -81,7 +83,10 @@ func (s *Step) history(ctx context.Context, root string) (all []nook.Recorded, e
 				if r.Level == nook.Judged {
 					own[r.Event.ID] = len(all)
 				}
-				r.Entry = HashOf(e)
+				if hash.IsZero() {
+					hash = HashOf(e)
+				}
+				r.Entry = hash
 				all = append(all, r)
 			case judged:
 				all[i].Level = nook.ReceiptBound

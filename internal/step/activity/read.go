@@ -34,6 +34,21 @@ func (f *Fold) empty(root string) (yes bool) {
 	return yes
 }
 
+func (f *Fold) changes() (n int) {
+	f.View(func(s *state) { n = s.changes })
+	return n
+}
+
+// count returns how many events of a root count.
+func (f *Fold) count(root string) (n int64) {
+	f.look(root, func(a *nook.Account) {
+		for _, g := range a.Agents(0) {
+			n += g.Events
+		}
+	})
+	return n
+}
+
 func (f *Fold) pulse(root, agent string) (p nook.Pulse) {
 	f.look(root, func(a *nook.Account) { p = a.Pulse(agent) })
 	return p
