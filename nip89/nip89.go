@@ -79,8 +79,16 @@ type Handler struct {
 
 	Contradictions []string // differences between tags and content, one sentence each
 
+	Tool Tool // the first tool of a DVMCP card that takes one text; zero if there is none
+
 	// Extra keeps the unknown members of the content. For a partly known member it has an object of the unknown rest.
 	Extra map[string]json.RawMessage
+}
+
+// Tool is a tool of the Model Context Protocol that a DVMCP card lists.
+type Tool struct {
+	Name string
+	Text string // the parameter that takes the text to work on
 }
 
 // Rates has prices by usage.
@@ -121,12 +129,20 @@ func (h Handler) Confirms(kind int) bool { return slices.Contains(h.Confirmed, k
 // have a use for. Any other provider gets a plain request.
 func (h Handler) ReadsBundles() bool { return h.Bundles || h.AgeRecipient != "" }
 
-// PriceOf returns the price of one job of a kind, or 0 if it is unknown.
+// PriceOf returns the price of one job of a kind, or 0 if it is unknown. If only other kinds have a price it is the highest
+// of those.
 func (h Handler) PriceOf(kind int) guild.Msat {
-	if price, ok := h.Prices[kind]; ok {
+	price, ok := h.Prices[kind]
+	switch {
+	case ok:
 		return price
+	case h.Price > 0:
+		return h.Price
 	}
-	return h.Price
+	for _, other := range h.Prices {
+		price = max(price, other)
+	}
+	return price
 }
 
 // Accepts reports whether the handler states that it reads this encryption, "nip44" or "nip04".

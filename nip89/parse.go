@@ -138,6 +138,7 @@ func (h *Handler) readContent(content string) (c claims, err error) {
 		})
 	})
 	h.readPricing(fields)
+	h.Tool = toolOf(fields["tools"])
 	fields.inside("capacity", func(o object) {
 		o.takeCount("max_concurrent_jobs", &h.MaxConcurrent)
 		o.takeCount("max_context_tokens", &h.MaxContext)
@@ -179,4 +180,23 @@ func contradictions[T int | string](what, where string, missing []T) (sentences 
 		sentences = append(sentences, fmt.Sprintf("%s %v is not in the %s", what, x, where))
 	}
 	return sentences
+}
+
+// toolOf returns the first tool of a list that takes one text and needs nothing else. The list stays in Extra.
+func toolOf(raw json.RawMessage) Tool {
+	for _, item := range elements(raw) {
+		tool := members(item)
+		schema := members(tool["inputSchema"])
+		name, named := stringOf(tool["name"])
+		required, properties := object{"required": schema["required"]}.words("required"), members(schema["properties"])
+		if !named || name == "" || len(name) > MaxValue || len(required) > 1 || len(required) == 0 && len(properties) != 1 {
+			continue
+		}
+		for text, property := range properties {
+			if kind, ok := stringOf(members(property)["type"]); ok && kind == "string" && len(text) <= MaxValue && (len(required) == 0 || required[0] == text) {
+				return Tool{Name: name, Text: text}
+			}
+		}
+	}
+	return Tool{}
 }

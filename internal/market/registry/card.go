@@ -91,6 +91,7 @@ type summary struct {
 	kinds           []int
 	confirmed       []int // of kinds
 	tasks, relays   []string
+	tool            nip89.Tool
 
 	noK, performs, nip44, bundles bool
 }
@@ -107,7 +108,7 @@ const (
 func summarize(h nip89.Handler, relays []string) summary {
 	s := summary{
 		name: guild.Cut(h.Name, maxName), recipient: h.AgeRecipient, version: guild.Cut(h.Version, maxVersion),
-		price: h.Price, slots: h.MaxConcurrent,
+		tool: h.Tool, price: h.Price, slots: h.MaxConcurrent,
 		kinds: h.Kinds[:min(len(h.Kinds), maxKinds)], relays: relays[:min(len(relays), maxNamed)],
 		noK: h.NoK, performs: h.PublishesPerformance(), nip44: h.Accepts("nip44"), bundles: h.ReadsBundles(),
 	}
@@ -150,7 +151,11 @@ func (s summary) pack() string {
 	for _, price := range s.prices {
 		b = binary.AppendUvarint(b, uint64(price))
 	}
-	for _, list := range [][]string{{s.name, s.recipient, s.version}, s.tasks, s.relays} {
+	head := []string{s.name, s.recipient, s.version}
+	if s.tool != (nip89.Tool{}) {
+		head = append(head, s.tool.Name, s.tool.Text)
+	}
+	for _, list := range [][]string{head, s.tasks, s.relays} {
 		b = binary.AppendUvarint(b, uint64(len(list)))
 		for _, text := range list {
 			b = binary.AppendUvarint(b, uint64(len(text)))
@@ -182,6 +187,9 @@ func unpack(packed string) summary {
 	}
 	head := r.list()
 	s.name, s.recipient, s.version = head[0], head[1], head[2]
+	if len(head) == 5 {
+		s.tool = nip89.Tool{Name: head[3], Text: head[4]}
+	}
 	s.tasks, s.relays = r.list(), r.list()
 	return s
 }

@@ -139,7 +139,7 @@ func (r *Registry) offer(c *card, p guild.Provider, fit nip89.Confidence, task s
 	return guild.Offer{
 		Service: c.service(), Name: says.name, Tasks: says.tasks, Kinds: says.kinds, Relays: r.ranked(c, says),
 		Encrypts: says.nip44, Recipient: says.recipient, Price: says.priceOf(kind), Slots: says.slots,
-		Kind: kind, Plain: !says.bundles,
+		Kind: kind, Plain: !says.bundles, Tool: says.tool.Name, ToolText: says.tool.Text,
 		Announced: int64(c.at), State: p.State, Until: p.Until,
 		Confidence: float64(fit), Confirmed: slices.Contains(says.confirmed, kind), Recommended: len(r.praise.of(c.service())),
 	}

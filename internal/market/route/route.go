@@ -78,6 +78,9 @@ const (
 	ByRefused   = "refused"   // it had no capacity for another job recently
 	ByPayment   = "payment"   // it asked for payment first, which is not possible
 
+	// ByFit: its announcement does not say that it does the task, and the customer named it.
+	ByFit = "fit"
+
 	// ByUnconfirmed: it was not met, and its announcement does not confirm the kind.
 	ByUnconfirmed = "unconfirmed"
 )

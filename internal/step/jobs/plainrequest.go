@@ -165,6 +165,9 @@ func (j *Jobs) carryPlain(ctx context.Context, job *Job, o guild.Offer, r nip90.
 		inputs = append(inputs, in)
 	}
 	r.Inputs = append(inputs, r.Inputs...)
+	if r.Kind == nip90.KindTool && o.Tool != "" {
+		r.CallTool(o.Tool, o.ToolText, string(first.content))
+	}
 	hash, err := r.JobHash()
 	if err != nil {
 		return nostr.Event{}, guild.Hash{}, err
