@@ -118,9 +118,10 @@ const maxUnplains = 1000
 func (t plainTask) fits() bool {
 	size := len(t.text)
 	for _, f := range t.files {
-		if size += len(f.content); !f.isText {
+		if !f.isText {
 			return false
 		}
+		size += len(f.content)
 	}
 	return size <= inlineText(0)
 }
