@@ -17,8 +17,8 @@ type foreign struct {
 	task    string // that its kind or its card fits
 }
 
-// TestForeignImplementationsAreHired hires each implementation by its key for a task that its announcement does not name,
-// and for one that fits without naming it. None of them knows guild's words or bundles.
+// TestForeignImplementationsAreHired hires each implementation for a task that fits without naming it, and by its key
+// for a task that its announcement does not name. None of them knows guild's words or bundles.
 func TestForeignImplementationsAreHired(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]foreign{
@@ -38,8 +38,8 @@ func TestForeignImplementationsAreHired(t *testing.T) {
 			customer, _ := start(t, relay, func(c *Config) { c.Examine = examineCapitals })
 			awaitProviders(t, customer, 1)
 			for _, h := range []control.Hire{
-				{Task: "something else", Providers: []string{said.PubKey}},
 				{Task: f.task},
+				{Task: "something else", Providers: []string{said.PubKey}},
 			} {
 				h.Timeout = time.Minute.Milliseconds()
 				a := only(t, finish(t, customer, open(t, customer, promptOf(t, "hello, "+name), h)))
