@@ -50,7 +50,7 @@ func (f rules) step(r record, e event) guild.ProviderState {
 		}
 		return state
 	case e.What == meetingEnded:
-		return f.evaluated(r, e)
+		return r.evaluated(e)
 	case e.What == floored:
 		if working(state) || state == guild.Unresponsive || state == guild.Seen {
 			return guild.Suspended
@@ -59,7 +59,7 @@ func (f rules) step(r record, e event) guild.ProviderState {
 	case e.What.bad():
 		return r.worse(e.What)
 	}
-	return f.better(r, e)
+	return r.better(e)
 }
 
 // worse moves a provider down the ladder of section 3.4.2 of the partnership protocol, one rung for each signal. A
@@ -102,22 +102,18 @@ const fixed = 3
 
 // better moves a provider up the ladder of section 3.4.2. A success ends a warning. A provider further down needs a
 // benchmark.
-func (f rules) better(r record, e event) guild.ProviderState {
+func (r record) better(e event) guild.ProviderState {
 	state, proves := r.state(), guild.Conditional
 	if e.What == good {
 		proves = guild.Active
 	}
-	provisional := guild.Conditional
-	if e.InARow >= f.p.Enough {
-		provisional = proves
-	}
 	switch state {
 	case guild.Seen:
-		return provisional
+		return proves
 	case guild.Unresponsive:
 		switch {
 		case r.Rung == "":
-			return provisional
+			return proves
 		case r.Rung == guild.Warned && e.What.succeeded():
 			return r.base()
 		}
@@ -157,7 +153,7 @@ func (r record) rung(signals int) guild.ProviderState {
 
 // evaluated returns the state to which the end of a meeting leads. A look counts as one more delivery. A whole
 // evaluation decides.
-func (f rules) evaluated(r record, e event) guild.ProviderState {
+func (r record) evaluated(e event) guild.ProviderState {
 	switch {
 	case e.To == "":
 		return r.inconclusive(e)
@@ -166,7 +162,7 @@ func (f rules) evaluated(r record, e event) guild.ProviderState {
 		if e.What == "" {
 			return r.worse(failed)
 		}
-		return f.better(r, e)
+		return r.better(e)
 	case e.To == guild.Unqualified:
 		return r.failedEvaluation(e)
 	case r.state().CanBecome(e.To):
@@ -234,7 +230,7 @@ func (f rules) overturn(r record, e event) guild.ProviderState {
 		return guild.Seen
 	case guild.Unqualified:
 		if n >= 0 && e.Meeting == "" && !e.As.bad() {
-			if e.As == good && f.p.Enough <= 1 {
+			if e.As == good {
 				return guild.Active
 			}
 			return guild.Conditional

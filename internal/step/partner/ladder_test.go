@@ -510,7 +510,7 @@ func TestOverturnedVerdict(t *testing.T) {
 		w.works(s, badly)
 		w.wantState(s, guild.Unqualified)
 		again(w, 0, well)
-		w.wantState(s, guild.Conditional) // as if this had been the first verdict
+		w.wantState(s, guild.Active) // as if this had been the first verdict
 		if r, _, _ := w.fold.record(registry.IDOf(s)); r.Failed != 0 {
 			t.Errorf("%d failed evaluations", r.Failed)
 		}

@@ -308,9 +308,7 @@ func (r *record) proved(m fact.ProviderMoved, from guild.ProviderState, at int64
 	switch from {
 	case guild.Active, guild.Conditional, guild.Warned, guild.Unresponsive:
 	default:
-		if m.Meeting != "" || from != guild.Seen { // the first delivery is one of the three that fix the state
-			r.Ends = r.pastEnds()
-		}
+		r.Ends = r.pastEnds()
 	}
 }
 
