@@ -11,6 +11,7 @@ import (
 	"guild/internal/control"
 	"guild/internal/hand/key"
 	"guild/internal/journal"
+	"guild/internal/node"
 )
 
 // Exit codes, as exits describes them.
@@ -80,6 +81,9 @@ func codeOf(err error) int {
 		return exitUsage
 	}
 	if _, foreign := errors.AsType[*key.ForeignError](err); foreign {
+		return exitUsage
+	}
+	if _, missing := errors.AsType[*node.MissingError](err); missing {
 		return exitUsage
 	}
 	if isLost(err) {
