@@ -12,6 +12,7 @@ import (
 	"guild/internal/hand/key"
 	"guild/internal/journal"
 	"guild/internal/node"
+	"guild/internal/step/work"
 )
 
 // Exit codes, as exits describes them.
@@ -84,6 +85,9 @@ func codeOf(err error) int {
 		return exitUsage
 	}
 	if _, missing := errors.AsType[*node.MissingError](err); missing {
+		return exitUsage
+	}
+	if _, wrong := errors.AsType[*work.CommandError](err); wrong {
 		return exitUsage
 	}
 	if isLost(err) {

@@ -119,6 +119,9 @@ func (p *program) runTry(ctx context.Context, o tryOptions, args []string, given
 	}
 	defer os.RemoveAll(scratch)
 	t := trial{scratch: scratch}
+	if err := checkNetworkWord(args, given); err != nil {
+		return out, err
+	}
 	if t.service, args, err = o.chooseService(c, args, given); err != nil {
 		return out, cli.Usage(err)
 	}
@@ -126,6 +129,17 @@ func (p *program) runTry(ctx context.Context, o tryOptions, args []string, given
 		return out, err
 	}
 	return p.try(ctx, c, t, o)
+}
+
+// checkNetworkWord refuses an argument that was meant as the value of --network. The flag may stand alone, so its value needs
+// an equals sign.
+func checkNetworkWord(args []string, given func(string) bool) error {
+	for _, word := range args {
+		if _, err := os.Stat(word); err != nil && given("network") && (word == string(work.NetworkFull) || word == string(work.NetworkNone)) {
+			return cli.Usage(fmt.Errorf("write --network=%s", word))
+		}
+	}
+	return nil
 }
 
 // chooseService returns the service to try, and the remaining arguments. The flags describe it, or the first argument names one
