@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"fiatjaf.com/nostr"
 	"github.com/spf13/cobra"
 
 	"guild"
@@ -217,18 +218,25 @@ func (p *program) hireAt(ctx context.Context, client *control.Client, fresh bool
 	if err != nil {
 		return err
 	}
+	if err := o.checkProviders(providers); err != nil {
+		return cli.Usage(err)
+	}
+	inputs, err := parseInputs(ctx, client, o.Inputs)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("--input: %w", err))
+	}
 	mark, err := p.markHire(o, l.bundle)
 	if err != nil {
 		return err
 	}
-	if mark.isOpen(ctx, client) {
+	if job, known := mark.job(ctx, client); known {
 		if !o.asJSON {
-			fmt.Fprintf(p.err, "guild: this is job %s, which goes on as it was sent; --id gives this hire another\n", mark.id.Short())
+			fmt.Fprintln(p.err, "guild: "+mark.repeats(job))
 		}
 	} else if o, err = p.prepare(ctx, client, fresh, o, l); err != nil {
 		return mark.unsent(err)
 	}
-	job, err := p.order(ctx, client, o, mark.id, providers, l)
+	job, err := p.order(ctx, client, o, mark.id, providers, inputs, l)
 	if err != nil {
 		return mark.refused(err)
 	}
@@ -293,20 +301,13 @@ func (p *program) load(ctx context.Context, o hireOptions) (l load, err error) {
 }
 
 // order opens the job with the node.
-func (p *program) order(ctx context.Context, client *control.Client, o hireOptions, id guild.JobID, providers []string, l load) (job control.Job, err error) {
+func (p *program) order(ctx context.Context, client *control.Client, o hireOptions, id guild.JobID, providers []string, inputs []control.Input, l load) (job control.Job, err error) {
 	hire := control.Hire{
 		ID:   id.String(),
 		Task: o.Task, Providers: providers, Timeout: o.Timeout.Milliseconds(),
 		Bid: o.Bid, Tries: o.Tries, Private: o.Private,
 		Criticality: o.Level, Compare: o.Compare, Open: o.Open,
-		Free: o.Free, Class: o.Class, Urgency: o.Urgency, Target: o.Target, Most: o.Most,
-	}
-	for _, text := range o.Inputs {
-		in, err := parseInput(ctx, client, text)
-		if err != nil {
-			return control.Job{}, cli.Usage(fmt.Errorf("--input: %w", err))
-		}
-		hire.Inputs = append(hire.Inputs, in)
+		Free: o.Free, Class: o.Class, Urgency: o.Urgency, Target: o.Target, Most: o.Most, Inputs: inputs,
 	}
 	if l.credentials != nil {
 		if hire.Release, err = p.release(ctx, client, l.credentials, providers, o.Release); err != nil {
@@ -323,7 +324,7 @@ func (p *program) order(ctx context.Context, client *control.Client, o hireOptio
 	return client.Hire(ctx, bytes.NewReader(l.bundle), hire)
 }
 
-// check checks the flags, before anything is packed. What depends on the bundle is for the node to say.
+// check checks the flags, before anything is packed or vetted. What depends on the bundle is for the node to say.
 func (o hireOptions) check() error {
 	if o.Timeout > 0 && o.Timeout < time.Second {
 		return fmt.Errorf("--timeout %v is less than a second", o.Timeout)
@@ -336,15 +337,43 @@ func (o hireOptions) check() error {
 	if o.Output != "" && o.Type == "" && !o.DryRun {
 		return errors.New("--output is for the result of a typed job, or for the bundle of --dry-run")
 	}
+	if err := checkTerms(o.terms()); err != nil {
+		return err
+	}
+	return o.Release.check()
+}
+
+// terms returns the order that the flags alone make. What depends on the bundle is left out.
+func (o hireOptions) terms() jobs.Order {
 	terms := jobs.Order{
-		Kind:    5000, // the node chooses it by the task
-		Timeout: o.Timeout, Tries: o.Tries, Open: o.Open, Private: o.Private,
+		Kind: 5000, // the node chooses it by the task
+		Task: o.Task, Timeout: o.Timeout, Tries: o.Tries, Open: o.Open, Private: o.Private, Criticality: guild.Criticality(o.Level),
 		Bid: guild.Msat(o.Bid), Free: o.Free, Class: o.Class, Urgency: o.Urgency, Target: guild.Trust(o.Target * guild.Micro),
 	}
+	if o.Task != "" || !oa.Adjudication(o.Compare).Together() {
+		terms.Compare = o.Compare
+	}
+	return terms
+}
+
+func checkTerms(terms jobs.Order) error {
 	if faults := terms.Check(); len(faults) > 0 {
 		return cli.WithHint(errors.New(faults.Naming(flagOf)), control.HintFor(faults))
 	}
-	return o.Release.check()
+	return nil
+}
+
+// checkProviders checks whether enough providers are named.
+func (o hireOptions) checkProviders(providers []string) error {
+	terms := o.terms()
+	for _, text := range providers {
+		key, err := nostr.PubKeyFromHex(text)
+		if err != nil {
+			return fmt.Errorf("--provider: %w", err)
+		}
+		terms.Providers = append(terms.Providers, key)
+	}
+	return checkTerms(terms)
 }
 
 // flagOf returns the flag for a field of an order.

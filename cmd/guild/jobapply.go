@@ -328,9 +328,9 @@ func (p *program) jobOpenCommand() *cobra.Command {
 		Use:   "open JOB",
 		Short: "Look at the delivered files in your editor",
 		Long: `open writes the delivered files into a directory, as job fetch does, and opens that
-with the program of $VISUAL or $EDITOR, or else of the desktop. An editor may run
-what it finds there: such files are listed and asked for; --yes takes them. With
---json nothing is opened.
+with the program of $VISUAL or $EDITOR, or else of the desktop. A directory that
+has them already is opened as it is. An editor may run what it finds there: such
+files are listed and asked for; --yes takes them. With --json nothing is opened.
 
 JOB is a job's id or the beginning of one.`,
 		Example: "  guild job open 5f21c9aa\n  VISUAL=code guild job open 5f21c9aa --to work",
@@ -348,7 +348,7 @@ JOB is a job's id or the beginning of one.`,
 			if o.Dir == "" {
 				o.Dir = short(c.Job)
 			}
-			dir = o.Dir
+			dir, o.Again = o.Dir, true
 			result, err = p.runJobFetch(cmd.Context(), client, args[0], o)
 			return err
 		})

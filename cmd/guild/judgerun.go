@@ -26,7 +26,6 @@ type judgeOptions struct {
 	against string
 	hidden  string
 	keep    bool
-	quiet   bool // no progress is shown
 }
 
 func (p *program) judgeRunCommand() *cobra.Command {
@@ -49,7 +48,6 @@ and so_far has the outcome by programs), 7 PARTIAL or FAILURE.`,
 			"  guild judge run task.nut delivery.nut --json | jq .outcome",
 		Args: cli.Arity(cobra.ExactArgs(2), "a bundle and a delivery"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
-		o.quiet = cli.AsJSON(cmd)
 		return p.runJudge(cmd.Context(), args[0], args[1], o)
 	})
 	cmd.Flags().StringVar(&o.tier, "tier", "", "the sandbox to use (default: the best that works; guild judge doctor lists them)")
@@ -130,10 +128,7 @@ func (p *program) judgeFiles(ctx context.Context, bundle, delivery, scratch, hid
 	if err := p.readyForTyped(ctx, j, hearing.Bundle, scratch); err != nil {
 		return v, nil, nil, err
 	}
-	done := func() {}
-	if !o.quiet {
-		done = p.waiting(doing("judging", shown))
-	}
+	done := p.waiting(doing("judging", shown))
 	v, evidence, err = j.Hear(ctx, hearing)
 	done()
 	if person, held := errors.AsType[*judge.PersonNeeded](err); held {

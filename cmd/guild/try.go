@@ -246,10 +246,7 @@ func (p *program) try(ctx context.Context, c config.Config, t trial, o tryOption
 	out = tryReport{Service: t.service.D, Tasks: t.service.Tasks, Bundle: t.name, Lines: []string{}}
 	show("bundle", "✓ %s, %d bytes", t.name, len(t.bundle))
 	began := p.now()
-	done := func() {}
-	if !o.asJSON {
-		done = p.waiting(func() string { return "working" })
-	}
+	done := p.waiting(func() string { return "working" })
 	did, failure := node.Try(ctx, n, t.service.worker(), t.bundle, func(line string) {
 		out.Lines = append(out.Lines, line)
 		show("", "│ %s", line)
@@ -306,7 +303,7 @@ func (p *program) judgeTrial(ctx context.Context, t trial, delivery []byte, out 
 		return v, nil, err
 	}
 	var whole judge.Evidence
-	v, _, person, err = p.judgeFiles(ctx, t.dir, file, t.scratch, "", judgeOptions{quiet: o.asJSON}, func(e judge.Evidence) { whole = e })
+	v, _, person, err = p.judgeFiles(ctx, t.dir, file, t.scratch, "", judgeOptions{}, func(e judge.Evidence) { whole = e })
 	if errors.Is(err, exam.ErrUndecided) {
 		result := p.undecidedResult(v, err).JSON.(judged)
 		out.Judgment = &result
