@@ -52,27 +52,28 @@ type hireOptions struct {
 	why    oa.Verification // the request's, where Level follows from it
 }
 
-const hireHelp = `hire has work done in a project: a git repository, or any directory of source code.
-It sends the committed files with what is to be done, asks a provider, judges the
-delivery by the project's own tests, and shows the progress until the job ends. It
-uses the running node, or runs one until no job is open.
+const hireHelp = `hire has work done in a project: a git repository, or any directory of source
+code. It sends the committed files with what is to be done, asks a provider,
+judges the delivery by the project's own tests, and shows the progress until the
+job ends. It uses the running node, or runs one until no job is open.
 
   guild hire . --test 'pytest -q' "make the parser accept ISO dates"
 
-Without --test it looks for tests. pytest, node --test, jest and go test run apart
-from the delivery, which makes a verdict strong; any other command is weak, and pays
-nothing by itself. Changes that are not committed, untracked files, what .nutignore
-names, environment files and private keys are left out. Tests named by --hidden stay
-on this machine, also if git tracks them. hire shows what is sent, to whom and for
-how much at most, and asks once; --yes answers, --dry-run only writes the bundle.
-When the job is accepted, guild job diff shows the work, and guild job apply commits
-it.
+Without --test it looks for tests. pytest, node --test, jest and go test run
+apart from the delivery, which makes a verdict strong; any other command is
+weak, and pays nothing by itself. Changes that are not committed, untracked
+files, what .nutignore names, environment files and private keys are left out.
+Tests named by --hidden stay on this machine, also if git tracks them. hire
+shows what is sent, to whom and for how much at most, and asks once; --yes
+answers, --dry-run only writes the bundle. When the job is accepted, guild job
+diff shows the work, and guild job apply commits it.
 
-hire also takes a task bundle, a directory with a nutshell.json or a .nut file. It
-says itself what is to be done and how it is judged, and nothing is asked then.
+hire also takes a task bundle, a directory with a nutshell.json or a .nut file.
+It says itself what is to be done and how it is judged, and nothing is asked
+then.
 
-First it vets the tests, as guild judge vet does, and sends nothing if they are not
-fit to judge by. --keep-green and --unvetted say otherwise.
+First it vets the tests, as guild judge vet does, and sends nothing if they are
+not fit to judge by. --keep-green and --unvetted say otherwise.
 
 Tests below tests/hidden of a directory stay on this machine. The bundle has a
 commitment to each, and the judge uses exactly those.
@@ -81,28 +82,28 @@ A vault is never part of the bundle. --release gives the provider credentials of
 it by name, sealed for the providers of --provider, or by the node for the one
 that it asks. Only providers that read encrypted requests get any.
 
-With --criticality several providers do the job at the same time: medium asks two
-and takes the first accepted delivery; high asks three, two of which must agree;
-critical asks five, three of which must agree. It costs two, three or five times
-as much. Remaining providers are cancelled once a quorum agrees.
+With --criticality several providers do the job at the same time: medium asks
+two and takes the first accepted delivery; high asks three, two of which must
+agree; critical asks five, three of which must agree. It costs two, three or
+five times as much. Remaining providers are cancelled once a quorum agrees.
 
-A hire that was interrupted, or whose node died, is the same job if it is repeated,
-until its end was shown; with --id also after that.
+A hire that was interrupted, or whose node died, is the same job if it is
+repeated, until its end was shown; with --id also after that.
 
 --open first asks everybody for an offer, without showing the bundle, and then
 hires the best of those that answered.
 
 --input gives the provider something beside the bundle: url:https://…,
-event:nevent1…, job:ID (the result of an earlier job), blob:SHA256 if this node has
-it, blob:https://server/SHA256 of a Blossom server, text:…, or @FILE.
+event:nevent1…, job:ID (the result of an earlier job), blob:SHA256 if this node
+has it, blob:https://server/SHA256 of a Blossom server, text:…, or @FILE.
 
-With --type the file is the request of a typed job (guild oa ls), sent in the form
-that other programs know. The request is checked before it is sent, and the result
-when it arrives: by its schema, and for oa.sandbox_run.v1 by running the commands
-again, for embeddings by computing a sample again. Its verification says how many
-providers are asked, or --criticality does. The accepted result is printed, and
-all else goes to standard error; or it is written to --output. guild job result
-prints it again.
+With --type the file is the request of a typed job (guild oa ls), sent in the
+form that other programs know. The request is checked before it is sent, and the
+result when it arrives: by its schema, and for oa.sandbox_run.v1 by running the
+commands again, for embeddings by computing a sample again. Its verification
+says how many providers are asked, or --criticality does. The accepted result is
+printed, and all else goes to standard error; or it is written to --output.
+guild job result prints it again.
 
 A node that died continues its jobs when it is started again.
 
@@ -116,12 +117,12 @@ func (p *program) hireCommand() *cobra.Command {
 		Short: "Have work done in a project or for a bundle, and judge it",
 		Long:  hireHelp + listExits(),
 		Example: `  guild hire . --test 'pytest -q' "make the parser accept ISO dates"
-  guild hire . --hidden tests/private --bid 21000 --yes "sort the report by date"
+  guild hire . --hidden tests/private --bid 21000 --yes "sort reports by date"
   guild hire ./fix-the-parser
   guild hire task.nut --timeout 10m --bid 21000
   guild hire ./task --provider npub1… --private --json
   guild hire ./task --criticality high --compare json
-  guild hire ./summary --input job:5f21ab03 --input url:https://example.com/data.csv
+  guild hire ./summary --input job:5f21ab03 --input url:https://host.example/x
   guild hire ./task --release staging-db --release api-token
   guild hire --type oa.sandbox_run.v1 request.json --output result.json`,
 		Args: cli.Arity(cobra.RangeArgs(1, 2), "a directory or a .nut file, or with --type a request; and for a project what is to be done"),

@@ -35,13 +35,13 @@ func (p *program) jobFetchCommand() *cobra.Command {
 		Short: "Write the delivered files of a job",
 		Long: `fetch writes the delivered files into a new directory: those of the accepted
 delivery, or of the chosen one of several. The directory must be empty or not
-exist. It is written whole or not at all. Without --to it is named after the job,
-in the current directory. It asks the running node, or reads the journal of a
-stopped one.
+exist. It is written whole or not at all. Without --to it is named after the
+job, in the current directory. It asks the running node, or reads the journal of
+a stopped one.
 
-A delivery that was not accepted is only written with --rejected: the latest one,
-or that of --attempt. It may be wrong, or malicious. A directory .git is never
-written, because git runs programs that are named there.
+A delivery that was not accepted is only written with --rejected: the latest
+one, or that of --attempt. It may be wrong, or malicious. A directory .git is
+never written, because git runs programs that are named there.
 
 JOB is a job's id or the beginning of one.`,
 		Example: "  guild job fetch 5f21c9aa --to work\n  guild job fetch 5f21c9aa --rejected --json | jq -r '.files[].path'",

@@ -33,17 +33,18 @@ func (p *program) judgeRunCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "run BUNDLE DELIVERY",
 		Short: "Judge a delivery by a bundle's criteria, without a node",
-		Long: `run judges a delivery by the acceptance criteria of a request bundle, in a sandbox,
-and prints the verdict. It needs no node and no identity. BUNDLE and DELIVERY are
-each a directory or a .nut file. docs/CRITERIA.md describes the criteria, and
-docs/JUDGE.md the verdict.
+		Long: `run judges a delivery by the acceptance criteria of a request bundle, in a
+sandbox, and prints the verdict. It needs no node and no identity. BUNDLE and
+DELIVERY are each a directory or a .nut file. docs/CRITERIA.md describes the
+criteria, and docs/JUDGE.md the verdict.
 
-With --keep the verdict, the evidence and the unpacked files stay in a directory.
-With --against the delivery is judged again and compared with an earlier verdict.
+With --keep the verdict, the evidence and the unpacked files stay in a
+directory. With --against the delivery is judged again and compared with an
+earlier verdict.
 
-Exit codes: 0 SUCCESS, 1 ERROR or nothing could be judged, 2 wrong usage,
-5 SECURITY_VIOLATION, 6 a person must decide (with --json the outcome is then empty,
-and so_far has the outcome by programs), 7 PARTIAL or FAILURE.`,
+Exit codes: 0 SUCCESS, 1 ERROR or nothing could be judged, 2 wrong usage, 5
+SECURITY_VIOLATION, 6 a person must decide (with --json the outcome is then
+empty, and so_far has the outcome by programs), 7 PARTIAL or FAILURE.`,
 		Example: "  guild judge run ./my-task ./its-delivery\n" +
 			"  guild judge run task.nut delivery.nut --json | jq .outcome",
 		Args: cli.Arity(cobra.ExactArgs(2), "a bundle and a delivery"),

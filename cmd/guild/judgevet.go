@@ -31,13 +31,13 @@ func (p *program) judgeVetCommand() *cobra.Command {
 		Use:   "vet BUNDLE",
 		Short: "Find what a bundle's tests can show, before anybody is hired",
 		Long: `vet runs the acceptance criteria of a request bundle without a delivery: on the
-bundle's own files, where at least one test must fail, and, where tests run apart
-from what they test, on deliveries that compute nothing. It names the tests that
-pass even so, and says how strong a verdict can become. guild hire does the same
-before it sends anything.
+bundle's own files, where at least one test must fail, and, where tests run
+apart from what they test, on deliveries that compute nothing. It names the
+tests that pass even so, and says how strong a verdict can become. guild hire
+does the same before it sends anything.
 
-With --keep-green the work must only not break what passes now, and no test needs to
-fail.
+With --keep-green the work must only not break what passes now, and no test
+needs to fail.
 
 Exit codes: 0 the tests are fit, 1 they are not, or cannot be run here, 2 wrong
 usage.`,

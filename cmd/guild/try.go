@@ -47,23 +47,24 @@ func (p *program) workTryCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "try [SERVICE] [BUNDLE]",
 		Short: "Have a worker do a bundle, and judge it; announce nothing",
-		Long: `try has a worker do a task exactly as it would do a customer's: in the same sandbox,
-with the same directories and variables, and with the same search for secrets. It
-shows what a customer would read, and judges the delivery as a customer would.
-Nothing is announced or recorded, and no relay, node or identity is needed.
+		Long: `try has a worker do a task exactly as it would do a customer's: in the same
+sandbox, with the same directories and variables, and with the same search for
+secrets. It shows what a customer would read, and judges the delivery as a
+customer would. Nothing is announced or recorded, and no relay, node or identity
+is needed.
 
-The worker is that of SERVICE in the configuration, or the flags describe it, as for
-guild work. BUNDLE is a directory or a .nut file; for a typed job it is a request in
-JSON. Without one, a shipped example is used: there is one for each of the tasks
-python, javascript, go and shell, which can also be named.
+The worker is that of SERVICE in the configuration, or the flags describe it, as
+for guild work. BUNDLE is a directory or a .nut file; for a typed job it is a
+request in JSON. Without one, a shipped example is used: there is one for each
+of the tasks python, javascript, go and shell, which can also be named.
 
-A service is announced once its worker has passed a try; guild work and guild up say
-so otherwise. A worker with another command, variables, mounts or network is another
-worker. --keep leaves the bundle, the delivery, REPLAY.jsonl and RECEIPT.json in a
-directory.
+A service is announced once its worker has passed a try; guild work and guild up
+say so otherwise. A worker with another command, variables, mounts or network is
+another worker. --keep leaves the bundle, the delivery, REPLAY.jsonl and
+RECEIPT.json in a directory.
 
-Exit codes: 0 the delivery was accepted, 1 nothing was delivered or judged, 2 wrong
-usage, 5 SECURITY_VIOLATION, 6 a person must decide, 7 it was rejected.`,
+Exit codes: 0 the delivery was accepted, 1 nothing was delivered or judged, 2
+wrong usage, 5 SECURITY_VIOLATION, 6 a person must decide, 7 it was rejected.`,
 		Example: "  guild work try --task python --exec ./agent/solve.sh\n" +
 			"  guild work try --task code-review --exec ./review.sh ./my-task\n" +
 			"  guild work try python --keep ./tried\n  guild work try python --json | jq .outcome",
