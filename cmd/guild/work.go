@@ -91,7 +91,7 @@ back.`,
 		Example: `  guild work --task python --exec ./agent/solve.sh
   guild work --task python --agent claude-code --tokens-per-job 500000
   guild work --task go --endpoint https://h.example/v1 --model m --key-env M_KEY
-  guild work --task shell --exec ./solve.sh --jobs 4 --time-limit 5m --price 2100
+  guild work --task shell --exec ./w.sh --jobs 4 --time-limit 5m --price 21000
   guild work ls
   guild work pause python`,
 	}
