@@ -16,7 +16,7 @@ RACE = -race $(UNWATCHED:%=-gcflags=%=-race=false)
 
 # Without the detector: packages that start no goroutine; and those whose tests mostly run other processes, or whole nodes, as
 # the tests of internal/node do under it. They would take two to four times as long. make check watches these, too.
-UNSEEN = verify replay nook cmd/guild internal/judging/exam internal/judging/suite
+UNSEEN = verify replay nook cmd/guild internal/judging/exam internal/judging/suite internal/step/judge
 BOTH = $(MAKE) --jobs=2 --keep-going --output-sync=target watched unseen
 WATCHED = $$(go list ./... | grep -vE '/($(subst $() ,|,$(UNSEEN)))$$')
 
@@ -64,10 +64,10 @@ fuzz: ## every fuzz target for FUZZTIME each
 	scripts/fuzz
 
 # What takes longer than the tests may: every wrong solution of HumanEval and the vetting of its tasks, every attack and lie, a death
-# after every entry, relays with more jobs, 2,000 sandboxes, twenty markets; and the programs for every system.
+# after every entry and the loss of each, relays with more jobs, 2,000 sandboxes, twenty markets; and the programs for every system.
 soak:
 	@scripts/needs test
-	{ date -u +%F; GUILD_SOAK=1 go test -timeout 2h -count 1 -v -run '^(TestHumanEval|TestKillAtEveryFact|TestFaultyRelays)$$' ./internal/node; \
+	{ date -u +%F; GUILD_SOAK=1 go test -timeout 2h -count 1 -v -run '^(TestHumanEval|TestKillAtEveryFact|TestLostEntryMakesNothingDue|TestFaultyRelays)$$' ./internal/node; \
 	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^(TestVet|TestNoLiePasses|TestHonest|TestAttacks|TestScriptAttacks|TestForgedGo)' ./internal/judging/exam ./internal/judging/suite; \
 	go run -C bench ./judge -soak 2000; go run -C bench ./marketsim -seeds 20; $(MAKE) release; } 2>&1 | tee .cache/soak.log
 

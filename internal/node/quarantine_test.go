@@ -26,9 +26,6 @@ import (
 	"guild/internal/step/work"
 )
 
-// everyLoss makes the test lose each single entry of the course. Otherwise a sample is chosen.
-const everyLoss = "GUILD_EVERY_LOSS"
-
 // dueOf returns the effects that sources make due now, without quarantined ones.
 func (n *Node) dueOf(sources []due.Source) (keys []string) {
 	now := time.Now()
@@ -77,8 +74,8 @@ func TestLostEntryMakesNothingDue(t *testing.T) {
 		l.hear(beganAt())
 		intact := l.dueOf(l.steps)
 		l.end()
-		step := max(1, len(entries)/40)
-		if os.Getenv(everyLoss) != "" {
+		step := max(1, len(entries)/deaths)
+		if soaking() {
 			step = 1
 		}
 		for i := 0; i < len(entries); i += step {
