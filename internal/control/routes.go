@@ -85,7 +85,7 @@ var (
 		"one trial", (*Server).getMeeting)
 	BeginMeeting = Action[Bench, Meeting]{endpoint{"POST /v1/meetings",
 		"body {\"provider\":…,\"task\":…,\"d\":…,\"type\":\"standard\",\"modules\":[…]}:\n" +
-			"begins a trial outside of the daily budget, or answers the one that goes on", (*Server).postMeeting}}
+			"begins a trial outside of the daily budget, or answers the one that runs", (*Server).postMeeting}}
 
 	Trust = resource("GET /v1/trust?task",
 		"entries by task, the most trusted first; alerts for a person; learned\n"+
