@@ -43,7 +43,6 @@ type Recorded struct {
 	Event   Event         // as Received returned it
 	Arrived int64         // Unix ms
 	Level   Level         // how it was verified
-	Bounty  bool          // a paid, accepted job as provider
 	Entry   digest.SHA256 // the hash of the journal's entry, from which chests are drawn
 }
 
@@ -93,6 +92,7 @@ type Account struct {
 	choices  []Choice
 	heritage *Heritage
 	imported *Account // nil if no history was imported
+	judged   []work   // what firm entries of level Judged have earned in the last 30 days, in order
 
 	sealed func(*entry, *cursor) // if not nil, called with each entry that becomes firm and the cursor before it
 }
@@ -117,6 +117,17 @@ type unit struct {
 	kept, active int32 // how many entries name it: of all, and of those of the last 24 hours
 }
 
+// work is a firm entry that a receipt can still raise.
+type work struct {
+	At     int64  `json:"at"`
+	ID     string `json:"id"`
+	Agent  string `json:"agent"`
+	Earned Sparks `json:"earned"`
+}
+
+// raisable is how long after its event a receipt still counts, in ms.
+const raisable = 30 * day
+
 // kind says what an event counts for.
 type kind uint16
 
@@ -133,8 +144,7 @@ const (
 )
 
 // kindOf returns what an event counts for.
-func kindOf(r *Recorded) kind {
-	e := &r.Event
+func kindOf(e *Event) kind {
 	fails := e.Success != nil && !*e.Success
 	var k kind
 	switch {
@@ -150,16 +160,13 @@ func kindOf(r *Recorded) kind {
 		if e.WorkUnitID != "" {
 			k |= isWork
 		}
-		if r.Bounty {
-			k |= isBounty
-		}
 	case !fails:
 		k |= triggers[e.Trigger]
 	}
 	return k
 }
 
-var triggers = map[string]kind{TriggerCommit: isCommit, TriggerBugFix: isFix, TriggerPR: isPR, TriggerRelease: isRelease}
+var triggers = map[string]kind{TriggerCommit: isCommit, TriggerBugFix: isFix, TriggerPR: isPR, TriggerRelease: isRelease, TriggerBounty: isBounty}
 
 // New returns the account of a root identity, which may be any string.
 func New(root string) *Account {
@@ -194,10 +201,19 @@ func (a *Account) Add(r Recorded) Status {
 	return Accepted
 }
 
+// Has reports whether the account has an event with this id that an event with the same id would duplicate.
+func (a *Account) Has(id string) bool {
+	at, ok := a.known[id]
+	return ok && at >= a.clock-day
+}
+
+// IsEmpty reports whether a history can still be imported: the account has no events and no heritage.
+func (a *Account) IsEmpty() bool { return len(a.agents) == 0 && a.heritage == nil && a.imported == nil }
+
 // insert inserts an accepted event.
 func (a *Account) insert(r *Recorded) {
 	e := &r.Event
-	in := entry{at: e.Timestamp, id: e.ID, agent: a.agent(e.AgentID), tokens: e.Tokens, kind: kindOf(r), level: r.Level, hash: r.Entry}
+	in := entry{at: e.Timestamp, id: e.ID, agent: a.agent(e.AgentID), tokens: e.Tokens, kind: kindOf(e), level: r.Level, hash: r.Entry}
 	in.agent.observe(e, in.kind)
 	if e.WorkUnitID != "" && e.Trigger == "" {
 		in.unit = a.unit(e.WorkUnitID)
@@ -276,8 +292,28 @@ func (a *Account) leave() {
 	a.left++
 }
 
-// Settle sorts and computes the events that came out of order. Everything that reads the account does this first. After it, reading
-// changes nothing until the next Add.
+// Raise raises the level of a judged event to ReceiptBound: its work has got a receipt. It does so up to 30 days after the event.
+func (a *Account) Raise(id string) {
+	a.Settle()
+	at, waits := a.known[id]
+	i, found := slices.BinarySearchFunc(a.entries[a.firm:], entry{at: at, id: id}, func(x, y entry) int { return inTime(&x, &y) })
+	if waits && found {
+		if e := &a.entries[a.firm+i]; e.level == Judged {
+			e.level = ReceiptBound
+			e.agent.raise(at, e.earned)
+		}
+		return
+	}
+	if i := slices.IndexFunc(a.judged, func(w work) bool { return w.ID == id }); i >= 0 {
+		a.agents[a.judged[i].Agent].raise(a.judged[i].At, a.judged[i].Earned)
+		a.judged = slices.Delete(a.judged, i, i+1)
+	}
+}
+
+// Settled reports whether reading changes nothing until the next Add.
+func (a *Account) Settled() bool { return a.late == 0 && (a.imported == nil || a.imported.Settled()) }
+
+// Settle sorts and computes the events that came out of order. Everything that reads the account does this first.
 func (a *Account) Settle() {
 	if a.imported != nil {
 		a.imported.Settle()
@@ -318,12 +354,18 @@ func (a *Account) seal() {
 		for m := a.base.add(e); m != 0; m &= m - 1 {
 			a.sure++
 		}
+		if e.level == Judged && e.earned > 0 {
+			a.judged = append(a.judged, work{At: e.at, ID: e.id, Agent: e.agent.ID, Earned: e.earned})
+		}
 		if !a.reused || a.known[e.id] == e.at {
 			delete(a.known, e.id)
 		}
 		a.firm++
 	}
 	a.reused = false
+	for len(a.judged) > 0 && a.judged[0].At < a.clock-raisable {
+		a.judged = a.judged[1:]
+	}
 	for a.dead < a.firm && a.entries[a.dead].at <= horizon-day {
 		if a.dead == a.left {
 			a.leave()

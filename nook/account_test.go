@@ -55,14 +55,14 @@ func somewhat(t *rapid.T, i int) nook.Recorded {
 	case 1:
 		e.Type, e.WorkUnitID = nook.TypeStarted, rapid.SampledFrom([]string{"u", "v", "w"}).Draw(t, "unit")
 	case 2:
-		e.Trigger = rapid.SampledFrom([]string{nook.TriggerCommit, nook.TriggerBugFix, nook.TriggerPR}).Draw(t, "trigger")
+		e.Trigger = rapid.SampledFrom([]string{nook.TriggerCommit, nook.TriggerBugFix, nook.TriggerPR, nook.TriggerBounty}).Draw(t, "trigger")
 	case 3:
 		e.Type, e.State = nook.TypeState, "sleeping"
 	default:
 		e.WorkUnitID = fmt.Sprint(rapid.IntRange(0, 20).Draw(t, "unit"))
 		e.Tokens = rapid.Int64Range(0, 100_000_000).Draw(t, "tokens")
 	}
-	return nook.Recorded{Event: e, Level: nook.Level(rapid.IntRange(0, 2).Draw(t, "level")), Bounty: rapid.Bool().Draw(t, "bounty")}
+	return nook.Recorded{Event: e, Level: nook.Level(rapid.IntRange(0, 2).Draw(t, "level"))}
 }
 
 // arrive returns the events in the order in which they arrive, each within 24 hours.
@@ -296,5 +296,38 @@ func TestProjectionsSplitByAgentAndLevel(t *testing.T) {
 	agents := a.Agents(now)
 	if len(agents) != 2 || agents[0].Lifetime != (nook.Split{one, 0, one}) || agents[1].Day != (nook.Split{}) {
 		t.Errorf("%+v", agents)
+	}
+}
+
+func TestReceiptRaisesWhatJudgedWorkHasEarned(t *testing.T) {
+	judged := func(id string, at int64) nook.Recorded {
+		r := work(id, at, id, 50_000)
+		r.Level = nook.Judged
+		return r
+	}
+	for name, later := range map[string]int64{"at once": 0, "when it can still change": oracleDay / 2, "when it is firm": 2 * oracleDay, "a month later": 29 * oracleDay, "too late": 32 * oracleDay} {
+		a := fold(judged("paid", start), judged("unpaid", start+1), work("later", start+later+2, "later", 1))
+		before := a.Sparks()
+		copied := new(nook.Account)
+		if err := json.Unmarshal([]byte(snapshot(t, a)), copied); err != nil {
+			t.Fatal(err)
+		}
+		for _, account := range []*nook.Account{a, copied} {
+			for range 2 {
+				account.Raise("paid")
+				account.Raise("unknown")
+				account.Raise("later") // it is only reported
+			}
+		}
+		got := a.Sparks()
+		if want := nook.Raw(50_000, 1); name != "too late" && got[nook.ReceiptBound] != want || name == "too late" && got != before {
+			t.Errorf("%s: %v, before it %v", name, got, before)
+		}
+		if got.Total() != before.Total() || got[nook.Reported] != before[nook.Reported] {
+			t.Errorf("%s: %v, before it %v", name, got, before)
+		}
+		if snapshot(t, a) != snapshot(t, copied) {
+			t.Errorf("%s: a restart changes\n%s\nto\n%s", name, snapshot(t, a), snapshot(t, copied))
+		}
 	}
 }

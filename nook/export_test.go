@@ -16,7 +16,7 @@ func lively() []nook.Recorded {
 	history := days(8)
 	history = append(history, hook(start+8*oracleDay, nook.TriggerCommit))
 	r := work("judged", start+8*oracleDay+5, "other", 50_000)
-	r.Level, r.Bounty, r.Entry = nook.ReceiptBound, true, digest.Sum([]byte("judged"))
+	r.Level, r.Entry = nook.ReceiptBound, digest.Sum([]byte("judged"))
 	fails := nook.Recorded{Event: nook.Event{ID: "fails", Type: nook.TypeFailed, AgentID: "b", Error: "<no & luck>", Timestamp: r.Arrived + 1}, Arrived: r.Arrived + 1}
 	late := work("late", r.Arrived-oracleHour, "late", 777)
 	late.Arrived = r.Arrived + 2

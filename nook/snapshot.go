@@ -27,6 +27,7 @@ type snapshot struct {
 	Choices  []Choice  `json:"choices"`
 	Heritage *Heritage `json:"heritage"`
 	Imported *snapshot `json:"imported"`
+	Judged   []work    `json:"judged,omitempty"`
 }
 
 // MarshalJSON encodes the account as a snapshot. Two accounts with the same events have the same snapshot.
@@ -35,7 +36,7 @@ func (a *Account) MarshalJSON() ([]byte, error) { return json.Marshal(a.snapshot
 func (a *Account) snapshot() *snapshot {
 	a.Settle()
 	s := &snapshot{Version: snapshotVersion, Root: a.root, Clock: a.clock, Base: a.base, Choices: a.choices, Heritage: a.heritage}
-	s.Rewards = a.rewards[:a.sure]
+	s.Rewards, s.Judged = a.rewards[:a.sure], a.judged
 	indexes := make(map[*agent]int, len(a.agents))
 	for _, id := range slices.Sorted(maps.Keys(a.agents)) {
 		g := *a.agents[id]
@@ -124,6 +125,12 @@ func (s *snapshot) restore() (*Account, error) {
 			return nil, fmt.Errorf("unknown reward %d", r.What)
 		}
 	}
+	for i, w := range s.Judged {
+		if a.agents[w.Agent] == nil || w.Earned <= 0 || w.At >= s.Clock-day || i > 0 && w.At < s.Judged[i-1].At {
+			return nil, errors.New("judged work is not that of the agents")
+		}
+	}
+	a.judged = s.Judged
 	if err := a.readWindow(s.Window, s.Agents, s.Units); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"guild/internal/step/activity"
 	"guild/internal/step/trust/exchange"
 )
 
@@ -163,7 +164,7 @@ var (
 			"sequence is sealed", (*Server).getProof)
 
 	NookStatus = resource("GET /v1/nook?root",
-		"the profile, as in profile.json, and the roots that have activity", (*Server).getNook)
+		"the profile, as in profile.json, whether the root is proven, and the roots", (*Server).getNook)
 	NookLog = resource("GET /v1/nook/events?root&most",
 		"the latest events with level and trace, the newest last; most=0 for all", (*Server).getNookLog)
 	NookEvent = resource("GET /v1/nook/events/{id}?root",
@@ -171,7 +172,9 @@ var (
 	NookExports = resource("GET /v1/nook/exports?root",
 		"the three files of the protocol, as text by name", (*Server).getNookExports)
 	ReportEvents = action("POST /v1/nook/events?root",
-		"body: an array of events; how many were accepted, and how many known", maxReport, (*Server).postNookEvents)
+		"body: an array of events; how many were accepted, and how many known", activity.MaxBody, (*Server).postNookEvents)
+	ClaimAgents = action("POST /v1/nook/claims",
+		"body: signed events by which a key and its agents name each other, an array; as a report", activity.MaxBody, (*Server).postNookClaims)
 	EvolveSprite = action("POST /v1/nook/evolve?root",
 		"body: the owner's choice, as a JSON string; the profile", maxWords, (*Server).postEvolve)
 	ImportHistory = action("POST /v1/nook/history?root",
@@ -208,7 +211,7 @@ func running() []endpoint {
 		ChangeTrust.endpoint, RollBack.endpoint, ExportTrust.endpoint, ImportTrust.endpoint, ChangeReview.endpoint,
 		MakeBackup.endpoint, RestoreBackup.endpoint,
 		Services.endpoint, OneService.endpoint, PauseService.endpoint, DrainService.endpoint, ResumeService.endpoint, ObjectTo.endpoint,
-		ReportEvents.endpoint, EvolveSprite.endpoint, ImportHistory.endpoint,
+		ReportEvents.endpoint, ClaimAgents.endpoint, EvolveSprite.endpoint, ImportHistory.endpoint,
 	}
 }
 

@@ -87,8 +87,12 @@ func (n *Node) listenForActivity(ctx context.Context, step *activity.Step) error
 // drainSpool takes over what hooks have spooled, every second.
 func (n *Node) drainSpool(ctx context.Context, step *activity.Step) error {
 	spool := hooks.Spool{Dir: filepath.Join(n.c.NookDir, "spool")}
-	record := func(e nook.Event) error {
-		_, err := step.Report(ctx, activity.Own, []nook.Event{e})
+	record := func(name string, e nook.Event) error {
+		root, err := step.Root(name)
+		if err != nil {
+			return &nook.FieldError{Field: "rootIdentity", Problem: err.Error()}
+		}
+		_, err = step.Report(ctx, root, []nook.Event{e})
 		return err
 	}
 	refused := func(file string, why error) { n.c.Log.Warn("a spooled event is refused", "file", file, "err", why) }

@@ -53,7 +53,7 @@ type Counted struct {
 }
 
 // Report records events of agents of a root identity. A report that has an invalid event is refused as a whole: the
-// error is a *nook.FieldError or ErrReport. An event that was recorded within 24 hours is not recorded again, so a
+// error is a *nook.FieldError or ErrReport. So is one of an agent that does not belong to the root. An event that was recorded within 24 hours is not recorded again, so a
 // report may be repeated after any error.
 func (s *Step) Report(ctx context.Context, root string, events []nook.Event) (Counted, error) {
 	if len(events) > MaxReport {
@@ -85,6 +85,9 @@ func (s *Step) record(ctx context.Context, root string, events []nook.Event) (Co
 	err := s.c.Journal.Do(ctx, fact.ActivitySubject, "", func(tx *journal.Tx) error {
 		done = Counted{}
 		seen := map[string]bool{}
+		if err := s.fold.admit(root, events, s.c.Now()); err != nil {
+			return err
+		}
 		for _, e := range events {
 			switch {
 			case e.Type == nook.TypeHeartbeat:
@@ -118,6 +121,9 @@ func (s *Step) observe(root string, events []nook.Event) {
 		if !known {
 			pulse = s.fold.pulse(root, e.AgentID)
 		}
+		if pulse.Alive == 0 {
+			continue // nothing is shown of an agent without events
+		}
 		pulse.Observe(&e)
 		s.pulses[who] = pulse
 	}
@@ -132,12 +138,16 @@ func (s *Step) Import(ctx context.Context, root string, history []nook.Event) er
 			return fmt.Errorf("number %d: %w", i+1, err)
 		}
 	}
+	whole := history
 	for first := true; first || len(history) > 0; first = false {
 		part := history[:min(len(history), perEntry)]
 		history = history[len(part):]
 		err := s.c.Journal.Do(ctx, fact.ActivitySubject, "", func(tx *journal.Tx) error {
 			if first && !s.fold.empty(root) {
 				return nook.ErrHistory
+			}
+			if err := s.fold.admit(root, whole, s.c.Now()); first && err != nil {
+				return err
 			}
 			for _, e := range part {
 				tx.Append(fact.ActivityImported{Root: root, Event: e})

@@ -1,22 +1,27 @@
 package activity
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
 	"guild/nook"
 )
 
-// look calls what with the account of a root; of a root without activity it is an empty one. Nothing else reads or
-// changes the account meanwhile: reading may complete its computation.
+// look calls what with the account of a root, which must only read; of a root without activity it is an empty one. An account
+// whose computation waits completes it first, under the lock of writers.
 func (f *Fold) look(root string, what func(*nook.Account)) {
-	f.Change(func(s *state) {
-		account := s.accounts[root]
-		if account == nil {
-			account = nook.New(root)
+	var account *nook.Account
+	done := false
+	f.View(func(s *state) {
+		account = s.accounts[root]
+		if done = account == nil || account.Settled(); done {
+			what(cmp.Or(account, nook.New(root)))
 		}
-		what(account)
 	})
+	if !done {
+		f.Change(func(s *state) { what(cmp.Or(s.accounts[root], nook.New(root))) })
+	}
 }
 
 func (f *Fold) has(root, id string) (yes bool) {
