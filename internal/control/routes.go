@@ -174,7 +174,7 @@ var (
 	ReportEvents = action("POST /v1/nook/events?root",
 		"body: an array of events; how many were accepted, and how many known", activity.MaxBody, (*Server).postNookEvents)
 	ClaimAgents = action("POST /v1/nook/claims",
-		"body: signed events by which a key and its agents name each other, an array;\nas a report", activity.MaxBody, (*Server).postNookClaims)
+		"body: signed events by which a key and its agents name each other, as an\narray; as a report", activity.MaxBody, (*Server).postNookClaims)
 	EvolveSprite = action("POST /v1/nook/evolve?root",
 		"body: the owner's choice, as a JSON string; the profile", maxWords, (*Server).postEvolve)
 	ImportHistory = action("POST /v1/nook/history?root",
