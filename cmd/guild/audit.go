@@ -38,9 +38,9 @@ func (p *program) auditSealCommand() *cobra.Command {
 	cmd := call(p, p.acting, control.SealJournal, &cobra.Command{
 		Use:   "seal",
 		Short: "Seal the journal now",
-		Long: `seal signs a checkpoint of the journal, unless nothing was added since the latest
-one. Keep the output of --json elsewhere, or give it to somebody: guild audit
-verify --checkpoint reads it.`,
+		Long: `seal signs a checkpoint of the journal, unless nothing was added since the
+latest one. Keep the output of --json elsewhere, or give it to somebody: guild
+audit verify --checkpoint reads it.`,
 		Example: "  guild audit seal --json > seal.json",
 	}, func(sealed audit.Sealed) error {
 		_, err := fmt.Fprintf(p.out, "sealed    %s\nroot      %s\nevent     %s\n",
@@ -65,22 +65,22 @@ func (p *program) auditVerifyCommand() *cobra.Command {
 		Short: "Check that the journal was not changed since it was sealed",
 		Long: `verify reads all files of the journal, also its archives, and writes nothing; it
 needs no node. Every entry must be whole and name the one before it, and the
-entries must match each seal and each checkpoint that is given. Entries after the
-latest seal are known to this machine only.
+entries must match each seal and each checkpoint that is given. Entries after
+the latest seal are known to this machine only.
 
-Somebody who can change every file here can also cut off the end with its seals. A
-checkpoint that was kept elsewhere finds that, and so do published ones: with
+Somebody who can change every file here can also cut off the end with its seals.
+A checkpoint that was kept elsewhere finds that, and so do published ones: with
 --published the relays are asked for them. Checkpoints of other journals by the
-same key are listed, and prove nothing about this one. A repair counts as a change
-until a checkpoint from after it is given.
+same key are listed, and prove nothing about this one. A repair counts as a
+change until a checkpoint from after it is given.
 
-Seals count if the key of this node signed them, or the one of --signer. Without a
-key, as beside a copy, the signer of the first seal counts, and nobody vouches for
-it.
+Seals count if the key of this node signed them, or the one of --signer. Without
+a key, as beside a copy, the signer of the first seal counts, and nobody vouches
+for it.
 
 A node starts from snapshots of what it computed from the journal. Only the one
-that records the seals is compared here. If you delete the directory snapshot, the
-next start computes all of them again.
+that records the seals is compared here. If you delete the directory snapshot,
+the next start computes all of them again.
 
 With --proof no journal is read. Instead, the output of guild audit prove, a
 directory or JSON, is checked, as its receiver would.

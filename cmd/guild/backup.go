@@ -23,9 +23,9 @@ func (p *program) backupNowCommand() *cobra.Command {
 	return call(p, p.acting, control.MakeBackup, &cobra.Command{
 		Use:   "now",
 		Short: "Back up trust and the states of providers now",
-		Long: `now encrypts the matrix with a key of its own, puts it on the Blossom servers, and
-sends a private message to yourself (NIP-17) that names it. A running node does so
-by itself after significant changes, at most once an hour.`,
+		Long: `now encrypts the matrix with a key of its own, puts it on the Blossom servers,
+and sends a private message to yourself (NIP-17) that names it. A running node
+does so by itself after significant changes, at most once an hour.`,
 		Example: "  guild backup now",
 	}, func(b control.Backup) error { return p.showBackups([]control.Backup{b}) })
 }
@@ -60,10 +60,10 @@ func (p *program) backupRestoreCommand() *cobra.Command {
 	cmd := send(p, p.acting, control.RestoreBackup, &cobra.Command{
 		Use:   "restore --from-relays",
 		Short: "Restore the backup of a lost node",
-		Long: `restore reads the private messages that a node with this identity sent to itself,
-fetches the newest backup, and restores its trust and states. Providers that are
-not announced any more are put in quarantine. The node must not have learned
-anything yet, unless --force is given.`,
+		Long: `restore reads the private messages that a node with this identity sent to
+itself, fetches the newest backup, and restores its trust and states. Providers
+that are not announced any more are put in quarantine. The node must not have
+learned anything yet, unless --force is given.`,
 		Example: "  guild init --import < nsec.txt\n  guild backup restore --from-relays",
 	}, func(*cobra.Command, []string) (control.Restore, []string, error) {
 		if !fromRelays {

@@ -33,17 +33,17 @@ func (p *program) benchCommand() *cobra.Command {
 		Use:   "bench NPUB | --ls",
 		Short: "Benchmark a provider now",
 		Long: `bench gives benchmarks to a provider, judges the deliveries, and decides its
-state: active, conditional or rejected. Three runs decide, or five if those do not
-agree. A running node benchmarks new providers by itself, within a daily budget
-(meeting.daily_msat); this verb does not count against it.
+state: active, conditional or rejected. Three runs decide, or five if those do
+not agree. A running node benchmarks new providers by itself, within a daily
+budget (meeting.daily_msat); this verb does not count against it.
 
-Each provider gets exercises of its own, and each run others. The provider is told
-their rules, but not the tests that decide.
+Each provider gets exercises of its own, and each run others. The provider is
+told their rules, but not the tests that decide.
 
 There are benchmarks for the tasks ` + strings.Join(suite.Tasks(), ", ") + `.
 
-Exit codes: 0 active, 1 anything else, 2 usage, 5 the provider tried to break out of
-the sandbox, 130 interrupted (a running node goes on).`,
+Exit codes: 0 active, 1 anything else, 2 usage, 5 the provider tried to break
+out of the sandbox, 130 interrupted (a running node goes on).`,
 		Example: "  guild market bench npub1…\n" +
 			"  guild market bench npub1… --task python --type stress --modules memory,io\n" +
 			"  guild market bench --ls",

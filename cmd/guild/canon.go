@@ -19,12 +19,12 @@ func (p *program) canonCommand() *cobra.Command {
 		Use:   "canon [FILE|-]",
 		Short: "Print JSON in canonical form, or its hash",
 		Long: `canon prints a JSON document in the form in which receipts and trajectories hash
-it: keys in order, no white space, strings and numbers as serde_json writes them.
-It is not RFC 8785: 1.0 stays 1.0. Without a file, or with -, it reads standard
-input. Documents that two readers could read differently are refused: duplicate
-keys, NaN, invalid UTF-8. Then the exit code is 1, and the output so far is not a
-document. Prints no trailing newline unless stdout is a terminal, because the hash
-is that of the printed bytes.`,
+it: keys in order, no white space, strings and numbers as serde_json writes
+them. It is not RFC 8785: 1.0 stays 1.0. Without a file, or with -, it reads
+standard input. Documents that two readers could read differently are refused:
+duplicate keys, NaN, invalid UTF-8. Then the exit code is 1, and the output so
+far is not a document. Prints no trailing newline unless stdout is a terminal,
+because the hash is that of the printed bytes.`,
 		Example: "  guild canon result.json\n  guild canon --hash result.json\n  guild receipt show 5f21c9aa --json | guild canon --hash",
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
 		name := append(args, "-")[0]

@@ -13,9 +13,9 @@ func (p *program) demoCommand() *cobra.Command {
 		Short: "Show the whole loop on this machine, with four providers",
 		Long: `demo starts a customer node and four providers with their own keys on the
 embedded relay: able, sloppy, cheat and silent. It hires them for three of the
-bundles under examples/, and tells who was asked, what their work was worth, what
-plain pytest would have said of it, and how trust moved. It needs no account and
-no network. Without --keep it leaves nothing behind.`,
+bundles under examples/, and tells who was asked, what their work was worth,
+what plain pytest would have said of it, and how trust moved. It needs no
+account and no network. Without --keep it leaves nothing behind.`,
 		Example: "  guild demo\n  guild demo --keep ./demo-home",
 		Args:    cli.NoArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

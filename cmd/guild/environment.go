@@ -20,7 +20,7 @@ func environmentTopic() *cobra.Command {
   NO_COLOR            no colours
   XDG_CONFIG_HOME, XDG_DATA_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR
                       where files live without a home
-  XDG_CACHE_HOME      where the judge keeps what makes it faster, below guild/judge
+  XDG_CACHE_HOME      where the judge keeps what makes it faster (guild/judge)
 
 These override a key of the config file. Lists are separated by commas.
 
@@ -30,7 +30,8 @@ These override a key of the config file. Lists are separated by commas.
 	}
 	b.WriteString(`
 A command that runs for "guild work" sees none of them, but GUILD_BUNDLE,
-GUILD_DELIVERY, GUILD_JOB, GUILD_TRACE and, where inputs, advice or credentials came
-along, GUILD_INPUTS, GUILD_HINTS (with others: guild work --help) and GUILD_VAULT.`)
+GUILD_DELIVERY, GUILD_JOB, GUILD_TRACE and, where inputs, advice or credentials
+came along, GUILD_INPUTS, GUILD_HINTS (with others: guild work --help) and
+GUILD_VAULT.`)
 	return &cobra.Command{Use: "environment", Short: "Environment variables that guild reads", Long: b.String()}
 }

@@ -11,6 +11,8 @@ import (
 	"guild/internal/control"
 	"guild/internal/hand/key"
 	"guild/internal/journal"
+	"guild/internal/node"
+	"guild/internal/step/work"
 )
 
 // Exit codes, as exits describes them.
@@ -80,6 +82,12 @@ func codeOf(err error) int {
 		return exitUsage
 	}
 	if _, foreign := errors.AsType[*key.ForeignError](err); foreign {
+		return exitUsage
+	}
+	if _, missing := errors.AsType[*node.MissingError](err); missing {
+		return exitUsage
+	}
+	if _, wrong := errors.AsType[*work.CommandError](err); wrong {
 		return exitUsage
 	}
 	if isLost(err) {

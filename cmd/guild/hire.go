@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"fiatjaf.com/nostr"
 	"github.com/spf13/cobra"
 
 	"guild"
@@ -51,27 +52,28 @@ type hireOptions struct {
 	why    oa.Verification // the request's, where Level follows from it
 }
 
-const hireHelp = `hire has work done in a project: a git repository, or any directory of source code.
-It sends the committed files with what is to be done, asks a provider, judges the
-delivery by the project's own tests, and shows the progress until the job ends. It
-uses the running node, or runs one until no job is open.
+const hireHelp = `hire has work done in a project: a git repository, or any directory of source
+code. It sends the committed files with what is to be done, asks a provider,
+judges the delivery by the project's own tests, and shows the progress until the
+job ends. It uses the running node, or runs one until no job is open.
 
   guild hire . --test 'pytest -q' "make the parser accept ISO dates"
 
-Without --test it looks for tests. pytest, node --test, jest and go test run apart
-from the delivery, which makes a verdict strong; any other command is weak, and pays
-nothing by itself. Changes that are not committed, untracked files, what .nutignore
-names, environment files and private keys are left out. Tests named by --hidden stay
-on this machine, also if git tracks them. hire shows what is sent, to whom and for
-how much at most, and asks once; --yes answers, --dry-run only writes the bundle.
-When the job is accepted, guild job diff shows the work, and guild job apply commits
-it.
+Without --test it looks for tests. pytest, node --test, jest and go test run
+apart from the delivery, which makes a verdict strong; any other command is
+weak, and pays nothing by itself. Changes that are not committed, untracked
+files, what .nutignore names, environment files and private keys are left out.
+Tests named by --hidden stay on this machine, also if git tracks them. hire
+shows what is sent, to whom and for how much at most, and asks once; --yes
+answers, --dry-run only writes the bundle. When the job is accepted, guild job
+diff shows the work, and guild job apply commits it.
 
-hire also takes a task bundle, a directory with a nutshell.json or a .nut file. It
-says itself what is to be done and how it is judged, and nothing is asked then.
+hire also takes a task bundle, a directory with a nutshell.json or a .nut file.
+It says itself what is to be done and how it is judged, and nothing is asked
+then.
 
-First it vets the tests, as guild judge vet does, and sends nothing if they are not
-fit to judge by. --keep-green and --unvetted say otherwise.
+First it vets the tests, as guild judge vet does, and sends nothing if they are
+not fit to judge by. --keep-green and --unvetted say otherwise.
 
 Tests below tests/hidden of a directory stay on this machine. The bundle has a
 commitment to each, and the judge uses exactly those.
@@ -80,28 +82,28 @@ A vault is never part of the bundle. --release gives the provider credentials of
 it by name, sealed for the providers of --provider, or by the node for the one
 that it asks. Only providers that read encrypted requests get any.
 
-With --criticality several providers do the job at the same time: medium asks two
-and takes the first accepted delivery; high asks three, two of which must agree;
-critical asks five, three of which must agree. It costs two, three or five times
-as much. Remaining providers are cancelled once a quorum agrees.
+With --criticality several providers do the job at the same time: medium asks
+two and takes the first accepted delivery; high asks three, two of which must
+agree; critical asks five, three of which must agree. It costs two, three or
+five times as much. Remaining providers are cancelled once a quorum agrees.
 
-A hire that was interrupted, or whose node died, is the same job if it is repeated,
-until its end was shown; with --id also after that.
+A hire that was interrupted, or whose node died, is the same job if it is
+repeated, until its end was shown; with --id also after that.
 
 --open first asks everybody for an offer, without showing the bundle, and then
 hires the best of those that answered.
 
 --input gives the provider something beside the bundle: url:https://…,
-event:nevent1…, job:ID (the result of an earlier job), blob:SHA256 if this node has
-it, blob:https://server/SHA256 of a Blossom server, text:…, or @FILE.
+event:nevent1…, job:ID (the result of an earlier job), blob:SHA256 if this node
+has it, blob:https://server/SHA256 of a Blossom server, text:…, or @FILE.
 
-With --type the file is the request of a typed job (guild oa ls), sent in the form
-that other programs know. The request is checked before it is sent, and the result
-when it arrives: by its schema, and for oa.sandbox_run.v1 by running the commands
-again, for embeddings by computing a sample again. Its verification says how many
-providers are asked, or --criticality does. The accepted result is printed, and
-all else goes to standard error; or it is written to --output. guild job result
-prints it again.
+With --type the file is the request of a typed job (guild oa ls), sent in the
+form that other programs know. The request is checked before it is sent, and the
+result when it arrives: by its schema, and for oa.sandbox_run.v1 by running the
+commands again, for embeddings by computing a sample again. Its verification
+says how many providers are asked, or --criticality does. The accepted result is
+printed, and all else goes to standard error; or it is written to --output.
+guild job result prints it again.
 
 A node that died continues its jobs when it is started again.
 
@@ -115,12 +117,12 @@ func (p *program) hireCommand() *cobra.Command {
 		Short: "Have work done in a project or for a bundle, and judge it",
 		Long:  hireHelp + listExits(),
 		Example: `  guild hire . --test 'pytest -q' "make the parser accept ISO dates"
-  guild hire . --hidden tests/private --bid 21000 --yes "sort the report by date"
+  guild hire . --hidden tests/private --bid 21000 --yes "sort reports by date"
   guild hire ./fix-the-parser
   guild hire task.nut --timeout 10m --bid 21000
   guild hire ./task --provider npub1… --private --json
   guild hire ./task --criticality high --compare json
-  guild hire ./summary --input job:5f21ab03 --input url:https://example.com/data.csv
+  guild hire ./summary --input job:5f21ab03 --input url:https://host.example/x
   guild hire ./task --release staging-db --release api-token
   guild hire --type oa.sandbox_run.v1 request.json --output result.json`,
 		Args: cli.Arity(cobra.RangeArgs(1, 2), "a directory or a .nut file, or with --type a request; and for a project what is to be done"),
@@ -217,18 +219,25 @@ func (p *program) hireAt(ctx context.Context, client *control.Client, fresh bool
 	if err != nil {
 		return err
 	}
+	if err := o.checkProviders(providers); err != nil {
+		return cli.Usage(err)
+	}
+	inputs, err := parseInputs(ctx, client, o.Inputs)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("--input: %w", err))
+	}
 	mark, err := p.markHire(o, l.bundle)
 	if err != nil {
 		return err
 	}
-	if mark.isOpen(ctx, client) {
+	if job, known := mark.job(ctx, client); known {
 		if !o.asJSON {
-			fmt.Fprintf(p.err, "guild: this is job %s, which goes on as it was sent; --id gives this hire another\n", mark.id.Short())
+			fmt.Fprintln(p.err, "guild: "+mark.repeats(job))
 		}
 	} else if o, err = p.prepare(ctx, client, fresh, o, l); err != nil {
 		return mark.unsent(err)
 	}
-	job, err := p.order(ctx, client, o, mark.id, providers, l)
+	job, err := p.order(ctx, client, o, mark.id, providers, inputs, l)
 	if err != nil {
 		return mark.refused(err)
 	}
@@ -293,20 +302,13 @@ func (p *program) load(ctx context.Context, o hireOptions) (l load, err error) {
 }
 
 // order opens the job with the node.
-func (p *program) order(ctx context.Context, client *control.Client, o hireOptions, id guild.JobID, providers []string, l load) (job control.Job, err error) {
+func (p *program) order(ctx context.Context, client *control.Client, o hireOptions, id guild.JobID, providers []string, inputs []control.Input, l load) (job control.Job, err error) {
 	hire := control.Hire{
 		ID:   id.String(),
 		Task: o.Task, Providers: providers, Timeout: o.Timeout.Milliseconds(),
 		Bid: o.Bid, Tries: o.Tries, Private: o.Private,
 		Criticality: o.Level, Compare: o.Compare, Open: o.Open,
-		Free: o.Free, Class: o.Class, Urgency: o.Urgency, Target: o.Target, Most: o.Most,
-	}
-	for _, text := range o.Inputs {
-		in, err := parseInput(ctx, client, text)
-		if err != nil {
-			return control.Job{}, cli.Usage(fmt.Errorf("--input: %w", err))
-		}
-		hire.Inputs = append(hire.Inputs, in)
+		Free: o.Free, Class: o.Class, Urgency: o.Urgency, Target: o.Target, Most: o.Most, Inputs: inputs,
 	}
 	if l.credentials != nil {
 		if hire.Release, err = p.release(ctx, client, l.credentials, providers, o.Release); err != nil {
@@ -323,7 +325,7 @@ func (p *program) order(ctx context.Context, client *control.Client, o hireOptio
 	return client.Hire(ctx, bytes.NewReader(l.bundle), hire)
 }
 
-// check checks the flags, before anything is packed. What depends on the bundle is for the node to say.
+// check checks the flags, before anything is packed or vetted. What depends on the bundle is for the node to say.
 func (o hireOptions) check() error {
 	if o.Timeout > 0 && o.Timeout < time.Second {
 		return fmt.Errorf("--timeout %v is less than a second", o.Timeout)
@@ -336,15 +338,43 @@ func (o hireOptions) check() error {
 	if o.Output != "" && o.Type == "" && !o.DryRun {
 		return errors.New("--output is for the result of a typed job, or for the bundle of --dry-run")
 	}
+	if err := checkTerms(o.terms()); err != nil {
+		return err
+	}
+	return o.Release.check()
+}
+
+// terms returns the order that the flags alone make. What depends on the bundle is left out.
+func (o hireOptions) terms() jobs.Order {
 	terms := jobs.Order{
-		Kind:    5000, // the node chooses it by the task
-		Timeout: o.Timeout, Tries: o.Tries, Open: o.Open, Private: o.Private,
+		Kind: 5000, // the node chooses it by the task
+		Task: o.Task, Timeout: o.Timeout, Tries: o.Tries, Open: o.Open, Private: o.Private, Criticality: guild.Criticality(o.Level),
 		Bid: guild.Msat(o.Bid), Free: o.Free, Class: o.Class, Urgency: o.Urgency, Target: guild.Trust(o.Target * guild.Micro),
 	}
+	if o.Task != "" || !oa.Adjudication(o.Compare).Together() {
+		terms.Compare = o.Compare
+	}
+	return terms
+}
+
+func checkTerms(terms jobs.Order) error {
 	if faults := terms.Check(); len(faults) > 0 {
 		return cli.WithHint(errors.New(faults.Naming(flagOf)), control.HintFor(faults))
 	}
-	return o.Release.check()
+	return nil
+}
+
+// checkProviders checks whether enough providers are named.
+func (o hireOptions) checkProviders(providers []string) error {
+	terms := o.terms()
+	for _, text := range providers {
+		key, err := nostr.PubKeyFromHex(text)
+		if err != nil {
+			return fmt.Errorf("--provider: %w", err)
+		}
+		terms.Providers = append(terms.Providers, key)
+	}
+	return checkTerms(terms)
 }
 
 // flagOf returns the flag for a field of an order.

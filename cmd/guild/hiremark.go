@@ -22,7 +22,7 @@ import (
 type hireMark struct {
 	id    guild.JobID
 	file  string // empty if the person names the id
-	known bool   // it is that of before
+	known bool   // it may be that of before
 }
 
 // markHire returns the mark of a hire, that of before if there is one. Of two hires at a time the second gets the mark of
@@ -30,6 +30,7 @@ type hireMark struct {
 func (p *program) markHire(o hireOptions, bundle []byte) (m hireMark, err error) {
 	if o.ID != "" {
 		m.id, err = guild.ParseJobID(o.ID)
+		m.known = true // if the node has such a job
 		return m, err
 	}
 	c, err := p.config()
@@ -59,13 +60,25 @@ func (p *program) markHire(o hireOptions, bundle []byte) (m hireMark, err error)
 	return m, nil
 }
 
-// isOpen reports whether the node has the job of a hire already, whose end was not seen.
-func (m hireMark) isOpen(ctx context.Context, client *control.Client) bool {
+// job returns the job of a hire if the node has it already.
+func (m hireMark) job(ctx context.Context, client *control.Client) (job control.Job, known bool) {
 	if !m.known {
-		return false
+		return job, false
 	}
-	_, err := control.OneJob.Call(ctx, client, m.id.String())
-	return err == nil
+	job, err := control.OneJob.Call(ctx, client, m.id.String())
+	return job, err == nil
+}
+
+// repeats says how the job stands that a hire repeats.
+func (m hireMark) repeats(job control.Job) string {
+	text := fmt.Sprintf("this is job %s, which goes on as it was sent", m.id.Short())
+	if isEnded(job) {
+		text = fmt.Sprintf("this is job %s, which has ended: %s", m.id.Short(), sentence(job))
+	}
+	if m.file == "" {
+		return text
+	}
+	return text + "; --id gives this hire another"
 }
 
 // unsent forgets the id of a hire that was not sent, and returns why it was not.

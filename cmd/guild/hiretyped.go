@@ -171,8 +171,8 @@ func (p *program) jobResultCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "result JOB",
 		Short: "Print the result of a typed job",
-		Long: `result prints what a typed job came to: the result that was accepted, as JSON, or
-the one that was made of all accepted ones.
+		Long: `result prints what a typed job came to: the result that was accepted, as JSON,
+or the one that was made of all accepted ones.
 
 JOB is a job's id or the beginning of one.`,
 		Example:           "  guild job result 5f21c9aa | jq .\n  guild job result 5f21c9aa --output result.json",

@@ -20,6 +20,18 @@ import (
 // maxText is the largest text, in bytes, that is given as an input: more belongs into the bundle.
 const maxText = 32 << 10
 
+// parseInputs reads the values of --input.
+func parseInputs(ctx context.Context, client *control.Client, texts []string) (inputs []control.Input, err error) {
+	for _, text := range texts {
+		in, err := parseInput(ctx, client, text)
+		if err != nil {
+			return nil, err
+		}
+		inputs = append(inputs, in)
+	}
+	return inputs, nil
+}
+
 // parseInput reads a value of --input.
 func parseInput(ctx context.Context, client *control.Client, text string) (control.Input, error) {
 	if file, ok := strings.CutPrefix(text, "@"); ok {

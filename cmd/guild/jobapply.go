@@ -27,10 +27,10 @@ func (p *program) jobDiffCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "diff JOB",
 		Short: "Show what a delivery changes",
-		Long: `diff shows what the accepted delivery of a job changes in the files that were sent,
-as git does: git apply takes it. What job apply leaves out, and files that run by
-themselves, are named first, on standard error. A delivery that was not accepted is
-only shown with --rejected.
+		Long: `diff shows what the accepted delivery of a job changes in the files that were
+sent, as git does: git apply takes it. What job apply leaves out, and files that
+run by themselves, are named first, on standard error. A delivery that was not
+accepted is only shown with --rejected.
 
 JOB is a job's id or the beginning of one.`,
 		Example: "  guild job diff 5f21c9aa\n  guild job diff 5f21c9aa --json | jq -r '.files[].path'",
@@ -145,17 +145,18 @@ func (p *program) jobApplyCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "apply JOB",
 		Short: "Commit the work of a job in the repository here",
-		Long: `apply commits what the accepted delivery of a job changes, in the repository of the
-current directory: on the branch that is checked out, or on a new one. The commit
-has the job and its receipt as trailers. What changed in the repository meanwhile is
-merged; conflicts are shown as git does, and git cherry-pick --continue or --abort
-goes on from there.
+		Long: `apply commits what the accepted delivery of a job changes, in the repository of
+the current directory: on the branch that is checked out, or on a new one. The
+commit has the job and its receipt as trailers. What changed in the repository
+meanwhile is merged; conflicts are shown as git does, and git cherry-pick
+--continue or --abort goes on from there.
 
-It refuses a working tree with changes that are not committed. Your tests stay as
-they are: a delivered version of one is left out, and so is a directory .git. Files
-that run by themselves, such as those of CI, git hooks, .envrc, conftest.py,
-package.json and editor tasks, are listed and asked for; --yes takes them. No hook
-runs. A delivery that was not accepted is only taken with --rejected.
+It refuses a working tree with changes that are not committed. Your tests stay
+as they are: a delivered version of one is left out, and so is a directory .git.
+Files that run by themselves, such as those of CI, git hooks, .envrc,
+conftest.py, package.json and editor tasks, are listed and asked for; --yes
+takes them. No hook runs. A delivery that was not accepted is only taken with
+--rejected.
 
 JOB is a job's id or the beginning of one.`,
 		Example: "  guild job apply 5f21c9aa\n  guild job apply 5f21c9aa --branch guild/5f21c9aa",
@@ -327,10 +328,11 @@ func (p *program) jobOpenCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "open JOB",
 		Short: "Look at the delivered files in your editor",
-		Long: `open writes the delivered files into a directory, as job fetch does, and opens that
-with the program of $VISUAL or $EDITOR, or else of the desktop. An editor may run
-what it finds there: such files are listed and asked for; --yes takes them. With
---json nothing is opened.
+		Long: `open writes the delivered files into a directory, as job fetch does, and opens
+that with the program of $VISUAL or $EDITOR, or else of the desktop. A directory
+that has them already is opened as it is. An editor may run what it finds there:
+such files are listed and asked for; --yes takes them. With --json nothing is
+opened.
 
 JOB is a job's id or the beginning of one.`,
 		Example: "  guild job open 5f21c9aa\n  VISUAL=code guild job open 5f21c9aa --to work",
@@ -348,7 +350,7 @@ JOB is a job's id or the beginning of one.`,
 			if o.Dir == "" {
 				o.Dir = short(c.Job)
 			}
-			dir = o.Dir
+			dir, o.Again = o.Dir, true
 			result, err = p.runJobFetch(cmd.Context(), client, args[0], o)
 			return err
 		})

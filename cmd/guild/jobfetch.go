@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ type fetchOptions struct {
 	Dir      string
 	Attempt  string
 	Rejected bool
+	Again    bool // a directory that has the delivered files already is taken as it is
 }
 
 func (p *program) jobFetchCommand() *cobra.Command {
@@ -33,13 +35,13 @@ func (p *program) jobFetchCommand() *cobra.Command {
 		Short: "Write the delivered files of a job",
 		Long: `fetch writes the delivered files into a new directory: those of the accepted
 delivery, or of the chosen one of several. The directory must be empty or not
-exist. It is written whole or not at all. Without --to it is named after the job,
-in the current directory. It asks the running node, or reads the journal of a
-stopped one.
+exist. It is written whole or not at all. Without --to it is named after the
+job, in the current directory. It asks the running node, or reads the journal of
+a stopped one.
 
-A delivery that was not accepted is only written with --rejected: the latest one,
-or that of --attempt. It may be wrong, or malicious. A directory .git is never
-written, because git runs programs that are named there.
+A delivery that was not accepted is only written with --rejected: the latest
+one, or that of --attempt. It may be wrong, or malicious. A directory .git is
+never written, because git runs programs that are named there.
 
 JOB is a job's id or the beginning of one.`,
 		Example: "  guild job fetch 5f21c9aa --to work\n  guild job fetch 5f21c9aa --rejected --json | jq -r '.files[].path'",
@@ -65,6 +67,8 @@ type fetched struct {
 	Dir      string        `json:"dir"`
 	Files    []fetchedFile `json:"files"`
 	LeftOut  []string      `json:"left_out,omitempty"` // paths that are never written
+
+	again bool
 }
 
 // fetchedFile is a file that was written.
@@ -87,7 +91,7 @@ func (p *program) runJobFetch(ctx context.Context, client *control.Client, id st
 	if err != nil {
 		return nil, err
 	}
-	made := fetched{Job: job.ID, Attempt: a.ID, Provider: a.Npub, State: a.State, Dir: o.Dir}
+	made := fetched{Job: job.ID, Attempt: a.ID, Provider: a.Npub, State: a.State, Dir: o.Dir, again: o.Again}
 	if made.Dir == "" {
 		made.Dir = short(job.ID)
 	}
@@ -151,7 +155,7 @@ func standing(job control.Job, a control.Attempt) string {
 	return text
 }
 
-// write unpacks a delivery and lists its files.
+// write unpacks a delivery and lists its files. If again is set, it leaves a directory that has files of these names as it is.
 func (m *fetched) write(ctx context.Context, packed []byte) error {
 	b, err := nutshell.Open(bytes.NewReader(packed), int64(len(packed)), nutshell.DefaultLimits())
 	if err != nil {
@@ -168,6 +172,9 @@ func (m *fetched) write(ctx context.Context, packed []byte) error {
 			m.Files = append(m.Files, fetchedFile{Path: name, Size: e.Size, SHA256: e.Hash.Hex()})
 		}
 	}
+	if m.again && m.isThere() {
+		return nil
+	}
 	if len(m.Files) == 0 {
 		return fmt.Errorf("the delivery of attempt %s has no files to write", short(m.Attempt))
 	}
@@ -181,6 +188,21 @@ func (m *fetched) write(ctx context.Context, packed []byte) error {
 		}
 	}
 	return err
+}
+
+// isThere reports whether the directory has all delivered files, by their names: its owner may have changed them.
+func (m *fetched) isThere() bool {
+	root, err := os.OpenRoot(m.Dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	for _, f := range m.Files {
+		if info, err := root.Lstat(f.Path); err != nil || !info.Mode().IsRegular() {
+			return false
+		}
+	}
+	return len(m.Files) > 0
 }
 
 // warnOfFetched warns of what is risky in files that were written.

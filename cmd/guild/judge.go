@@ -247,9 +247,9 @@ func (p *program) judgeRuleCommand() *cobra.Command {
 		Use:   "rule JOB accept|partial|reject",
 		Short: "Decide on a delivery whose criteria ask for a person",
 		Long: `rule gives the verdict if no program can: for a delivery whose criteria say
-"auto_verifiable": false, ask for a human review, or are a checklist. The findings
-of programs stay in the verdict beside the ruling; guild judge explain JOB shows
-them.`,
+"auto_verifiable": false, ask for a human review, or are a checklist. The
+findings of programs stay in the verdict beside the ruling; guild judge explain
+JOB shows them.`,
 		Example: "  guild judge rule 5f21c9aa accept\n  guild judge rule 5f21c9aa reject --note 'the third point is missing'",
 		Args:    cli.Arity(cobra.ExactArgs(2), "a job and accept, partial or reject"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {

@@ -33,8 +33,8 @@ func (p *program) judgeCompareCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "compare REQUEST RESULT...",
 		Short: "Compare results of a job that no test can decide",
-		Long: `compare adjudicates results of a subjective job, such as a ranking or an analysis.
-REQUEST and each RESULT are JSON files. The ways to adjudicate:
+		Long: `compare adjudicates results of a subjective job, such as a ranking or an
+analysis. REQUEST and each RESULT are JSON files. The ways to adjudicate:
 
   majority_vote  more than half of the results must say the same
   judge_model    a model, or a command of yours, compares them in both orders;
@@ -45,7 +45,7 @@ REQUEST and each RESULT are JSON files. The ways to adjudicate:
 No verdict on opinions proves anything: alone they release no more money than
 max_pay_msat allows.`,
 		Example: "  guild judge compare request.json a.json b.json c.json\n" +
-			"  guild judge compare request.json a.json b.json --adjudication judge_model --json",
+			"  guild judge compare request.json a.json b.json --adjudication judge_model",
 		Args: cli.Arity(cobra.MinimumNArgs(2), "a request and its results"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
 		return p.runJudgeCompare(cmd.Context(), args, o)

@@ -18,9 +18,9 @@ func (p *program) judgeDoctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Test every sandbox with hostile programs",
 		Long: `doctor runs small hostile programs in each sandbox that this machine can build:
-they connect, trace, mount, write to /usr, read /root, fork without end and more.
-It prints what held and what did not, what was reported, and what would help. The
-programs do no harm even if a sandbox does not hold.
+they connect, trace, mount, write to /usr, read /root, fork without end and
+more. It prints what held and what did not, what was reported, and what would
+help. The programs do no harm even if a sandbox does not hold.
 
 It exits 1 if no sandbox is usable, or the one that would be used does not hold.`,
 		Example: "  guild judge doctor\n  guild judge doctor --tier landlock --json",

@@ -26,7 +26,6 @@ type judgeOptions struct {
 	against string
 	hidden  string
 	keep    bool
-	quiet   bool // no progress is shown
 }
 
 func (p *program) judgeRunCommand() *cobra.Command {
@@ -34,22 +33,22 @@ func (p *program) judgeRunCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "run BUNDLE DELIVERY",
 		Short: "Judge a delivery by a bundle's criteria, without a node",
-		Long: `run judges a delivery by the acceptance criteria of a request bundle, in a sandbox,
-and prints the verdict. It needs no node and no identity. BUNDLE and DELIVERY are
-each a directory or a .nut file. docs/CRITERIA.md describes the criteria, and
-docs/JUDGE.md the verdict.
+		Long: `run judges a delivery by the acceptance criteria of a request bundle, in a
+sandbox, and prints the verdict. It needs no node and no identity. BUNDLE and
+DELIVERY are each a directory or a .nut file. docs/CRITERIA.md describes the
+criteria, and docs/JUDGE.md the verdict.
 
-With --keep the verdict, the evidence and the unpacked files stay in a directory.
-With --against the delivery is judged again and compared with an earlier verdict.
+With --keep the verdict, the evidence and the unpacked files stay in a
+directory. With --against the delivery is judged again and compared with an
+earlier verdict.
 
-Exit codes: 0 SUCCESS, 1 ERROR or nothing could be judged, 2 wrong usage,
-5 SECURITY_VIOLATION, 6 a person must decide (with --json the outcome is then empty,
-and so_far has the outcome by programs), 7 PARTIAL or FAILURE.`,
+Exit codes: 0 SUCCESS, 1 ERROR or nothing could be judged, 2 wrong usage, 5
+SECURITY_VIOLATION, 6 a person must decide (with --json the outcome is then
+empty, and so_far has the outcome by programs), 7 PARTIAL or FAILURE.`,
 		Example: "  guild judge run ./my-task ./its-delivery\n" +
 			"  guild judge run task.nut delivery.nut --json | jq .outcome",
 		Args: cli.Arity(cobra.ExactArgs(2), "a bundle and a delivery"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
-		o.quiet = cli.AsJSON(cmd)
 		return p.runJudge(cmd.Context(), args[0], args[1], o)
 	})
 	cmd.Flags().StringVar(&o.tier, "tier", "", "the sandbox to use (default: the best that works; guild judge doctor lists them)")
@@ -130,10 +129,7 @@ func (p *program) judgeFiles(ctx context.Context, bundle, delivery, scratch, hid
 	if err := p.readyForTyped(ctx, j, hearing.Bundle, scratch); err != nil {
 		return v, nil, nil, err
 	}
-	done := func() {}
-	if !o.quiet {
-		done = p.waiting(doing("judging", shown))
-	}
+	done := p.waiting(doing("judging", shown))
 	v, evidence, err = j.Hear(ctx, hearing)
 	done()
 	if person, held := errors.AsType[*judge.PersonNeeded](err); held {

@@ -31,20 +31,20 @@ func (p *program) judgeVetCommand() *cobra.Command {
 		Use:   "vet BUNDLE",
 		Short: "Find what a bundle's tests can show, before anybody is hired",
 		Long: `vet runs the acceptance criteria of a request bundle without a delivery: on the
-bundle's own files, where at least one test must fail, and, where tests run apart
-from what they test, on deliveries that compute nothing. It names the tests that
-pass even so, and says how strong a verdict can become. guild hire does the same
-before it sends anything.
+bundle's own files, where at least one test must fail, and, where tests run
+apart from what they test, on deliveries that compute nothing. It names the
+tests that pass even so, and says how strong a verdict can become. guild hire
+does the same before it sends anything.
 
-With --keep-green the work must only not break what passes now, and no test needs to
-fail.
+With --keep-green the work must only not break what passes now, and no test
+needs to fail.
 
 Exit codes: 0 the tests are fit, 1 they are not, or cannot be run here, 2 wrong
 usage.`,
 		Example: "  guild judge vet ./my-task\n  guild judge vet ./my-task --json | jq .strength",
 		Args:    cli.OneArg("a bundle"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
-		v, err := p.vetting(cmd.Context(), args[0], o, cli.AsJSON(cmd))
+		v, err := p.vetting(cmd.Context(), args[0], o)
 		if errors.Is(err, fs.ErrNotExist) && cli.HintOf(err) == "" {
 			err = cli.WithHint(err, `guild nut check says what a bundle lacks; guild hire DIR --dry-run "WHAT-IS-TO-BE-DONE" makes one of a project`)
 		}
@@ -59,14 +59,10 @@ usage.`,
 	return cmd
 }
 
-// vetting is vet, and shows meanwhile what runs, unless quiet is set.
-func (p *program) vetting(ctx context.Context, bundle string, o vetOptions, quiet bool) (exam.Vetting, error) {
+// vetting is vet, and shows meanwhile on a terminal what runs.
+func (p *program) vetting(ctx context.Context, bundle string, o vetOptions) (exam.Vetting, error) {
 	shown := &judge.Activity{Now: p.now}
-	done := func() {}
-	if !quiet {
-		done = p.waiting(doing("vetting the tests", shown))
-	}
-	defer done()
+	defer p.waiting(doing("vetting the tests", shown))()
 	return p.vet(exam.WithProgress(ctx, shown.Note), bundle, o)
 }
 
@@ -155,7 +151,7 @@ func (p *program) vetBundle(ctx context.Context, o hireOptions, packed []byte) (
 	if info, err := os.Stat(hidden); err == nil && info.IsDir() {
 		vet.hidden = hidden
 	}
-	v, err := p.vetting(ctx, file, vet, o.asJSON)
+	v, err := p.vetting(ctx, file, vet)
 	if errors.Is(err, exam.ErrUndecided) {
 		return v, cli.WithHint(fmt.Errorf("a delivery could not be judged: %w", err), o.fixHint())
 	}

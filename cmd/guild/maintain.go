@@ -29,9 +29,9 @@ func (p *program) journalRepairCommand() *cobra.Command {
 	return p.local(&cobra.Command{
 		Use:   "repair",
 		Short: "Rebuild a damaged journal from its whole entries",
-		Long: `repair keeps a copy of everything, rebuilds the journal from the entries that are
-whole, and lists those that are lost. Damaged streams of strangers' events are
-moved aside, and relays are asked for them again. No node may be running.
+		Long: `repair keeps a copy of everything, rebuilds the journal from the entries that
+are whole, and lists those that are lost. Damaged streams of strangers' events
+are moved aside, and relays are asked for them again. No node may be running.
 
 An entry's guard is its subject, as one job or the trust for one task. A guard
 that lost entries is put into quarantine: its remaining entries are kept and
@@ -63,11 +63,11 @@ func (p *program) journalReleaseCommand() *cobra.Command {
 	cmd := send(p, p.reading, control.ReleaseGuards, &cobra.Command{
 		Use:   "release GUARD...",
 		Short: "End the quarantine after a repair",
-		Long: `release ends the quarantine of a guard, as one job or the trust for one task, that
-lost entries when the journal was repaired. guild then continues from the
-remaining entries, and may repeat what the lost ones recorded: a job whose request
-is lost may be asked for, judged and paid a second time. 'guild job show' and
-'guild journal ls --subject' show the remaining entries.
+		Long: `release ends the quarantine of a guard, as one job or the trust for one task,
+that lost entries when the journal was repaired. guild then continues from the
+remaining entries, and may repeat what the lost ones recorded: a job whose
+request is lost may be asked for, judged and paid a second time. 'guild job
+show' and 'guild journal ls --subject' show the remaining entries.
 
 GUARD is a guard's name, or the beginning of one.`,
 		Example: "  guild journal release job.5f21c9aa\n  guild journal release --all --json",
@@ -104,8 +104,8 @@ func (p *program) journalArchiveCommand() *cobra.Command {
 		Use:   "archive --before AGE",
 		Short: "Move old entries into a signed, compressed archive",
 		Long: `archive signs a checkpoint, moves the entries that are older than AGE into a
-compressed file beside the journal, and records that in the journal. The output of
-guild does not change. No node may be running.`,
+compressed file beside the journal, and records that in the journal. The output
+of guild does not change. No node may be running.`,
 		Example: "  guild journal archive --before 2160h",
 	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) { return p.runArchive(cmd.Context(), o) })
 	cmd.Flags().DurationVar(&o.Before, "before", 0, "age of the youngest entry that goes, as 720h (required)")

@@ -16,8 +16,8 @@ func (p *program) manCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "man [VERB...]",
 		Short: "Print the manual page of a verb, or write all of them",
-		Long: `man prints the manual page of guild, or of a verb, for man to show. With --dir it
-writes the pages of all verbs into a directory.`,
+		Long: `man prints the manual page of guild, or of a verb, for man to show. With --dir
+it writes the pages of all verbs into a directory.`,
 		Example: "  guild man | man -l -\n  guild man job apply | man -l -\n  guild man --dir ~/.local/share/man/man1",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, words []string) error {

@@ -29,8 +29,8 @@ func (p *program) rechooseCommand() *cobra.Command {
 		Short: "Replay routing decisions with other settings",
 		Long: `replay makes the routing decisions of the journal again with other settings, and
 compares their cost and score. The results of providers that were not chosen are
-estimated from their other verdicts, and SURE says how much data that rests on. A
-decision has its sixteen best candidates. Nothing is changed.`,
+estimated from their other verdicts, and SURE says how much data that rests on.
+A decision has its sixteen best candidates. Nothing is changed.`,
 		Example: "  guild market replay --epsilon 0\n  guild market replay --weights trust=0.5,cost=0.3,latency=0.2\n  guild market replay --policy measured --task python --since 168h",
 	}, func(cmd *cobra.Command, _ []string) (control.RouterSettings, []string, error) {
 		how, err := p.settings(o, cmd.Flags().Changed("epsilon"))

@@ -153,8 +153,9 @@ func (p *program) nookEmitCommand() *cobra.Command {
 	cmd := rootFlag(send(p, p.acting, control.ReportEvents, &cobra.Command{
 		Use:   "emit TYPE",
 		Short: "Report an event",
-		Long: `emit reports one event: agent.started, agent.completed, agent.failed, agent.idle,
-agent.state or agent.heartbeat. Reported again with the same --id it counts once.`,
+		Long: `emit reports one event: agent.started, agent.completed, agent.failed,
+agent.idle, agent.state or agent.heartbeat. Reported again with the same --id it
+counts once.`,
 		Example: "  guild nook emit agent.started --agent ada --unit issue-12\n  guild nook emit agent.completed --agent ada --unit issue-12 --tokens 5000",
 		Args:    cli.OneArg("the type of an event"),
 	}, func(cmd *cobra.Command, args []string) ([]nook.Event, []string, error) {
@@ -215,7 +216,7 @@ func (p *program) nookEvolveCommand() *cobra.Command {
 	return rootFlag(send(p, p.acting, control.EvolveSprite, &cobra.Command{
 		Use:     "evolve CHOICE",
 		Short:   "Choose what the sprite becomes at the stage that it has reached",
-		Long:    "evolve makes a choice that nook status offers. It is made once and cannot be taken\nback.",
+		Long:    "evolve makes a choice that nook status offers. It is made once and cannot be\ntaken back.",
 		Example: "  guild nook evolve explorer",
 		Args:    cli.OneArg("one choice"),
 	}, func(cmd *cobra.Command, args []string) (string, []string, error) {
@@ -227,7 +228,7 @@ func (p *program) nookExportCommand() *cobra.Command {
 	return rootFlag(p.local(&cobra.Command{
 		Use:     "export [DIR]",
 		Short:   "Write profile.json, events.json and sparks.json",
-		Long:    "export writes the three files of the Nook specification, by default to NOOK_HOME or\n~/.nook. Each file is replaced at once.",
+		Long:    "export writes the three files of the Nook specification, by default to NOOK_HOME\nor ~/.nook. Each file is replaced at once.",
 		Example: "  guild nook export\n  guild nook export backup/",
 		Args:    cli.Arity(cobra.MaximumNArgs(1), "at most one directory"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
@@ -274,9 +275,10 @@ func (p *program) nookVerifyCommand() *cobra.Command {
 	return rootFlag(p.local(&cobra.Command{
 		Use:   "verify [DIR]",
 		Short: "Check exported files against the journal",
-		Long: `verify compares the three files, by default those in NOOK_HOME or ~/.nook, with
-the journal: an event that was deleted, edited, moved or cut off is named. A node
-writes the files some seconds after a change. guild audit verify checks the journal itself.`,
+		Long: `verify compares the three files, by default those in NOOK_HOME or ~/.nook,
+with the journal: an event that was deleted, edited, moved or cut off is named.
+A node writes the files some seconds after a change. guild audit verify checks
+the journal itself.`,
 		Example: "  guild nook verify\n  guild nook verify backup/ --json",
 		Args:    cli.Arity(cobra.MaximumNArgs(1), "at most one directory"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
@@ -391,8 +393,8 @@ func (p *program) nookImportCommand() *cobra.Command {
 		Use:   "import FILE",
 		Short: "Import the history of an agent, for its heritage package",
 		Long: `import reads an events.json from before this node. It is possible once, before
-any other activity. The history decides the heritage package and nothing else: the
-sparks in the file are not trusted, but computed again.`,
+any other activity. The history decides the heritage package and nothing else:
+the sparks in the file are not trusted, but computed again.`,
 		Example: "  guild nook import ~/old/events.json",
 		Args:    cli.OneArg("one events.json"),
 	}, func(_ *cobra.Command, args []string) (json.RawMessage, []string, error) {

@@ -25,9 +25,9 @@ func (p *program) nookHooksCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "hooks",
 		Short: "Let git, Claude Code or Codex report what happens in them",
-		Long: `hooks adds hooks that report to Nook: of git commits, bug fixes, tags and pushes,
-of Claude Code and Codex sessions, turns and their tokens. A hook only writes a
-small file, which the node takes over: it never waits, prints or fails.`,
+		Long: `hooks adds hooks that report to Nook: of git commits, bug fixes, tags and
+pushes, of Claude Code and Codex sessions, turns and their tokens. A hook only
+writes a small file, which the node takes over: it never waits, prints or fails.`,
 		Example: "  guild nook hooks install git\n  guild nook hooks install claude-code --agent ada\n  guild nook hooks uninstall git",
 	}, p.hooksVerb("install", "Add the hooks of a tool", true), p.hooksVerb("uninstall", "Remove the hooks of a tool, and put back what was there", false))
 }
@@ -145,9 +145,9 @@ func (p *program) nookRunCommand() *cobra.Command {
 	cmd := rootFlag(&cobra.Command{
 		Use:   "run -- COMMAND",
 		Short: "Run a command, and report its start and end",
-		Long: `run runs a command and reports that an agent started and completed it, or failed,
-with the tokens that the command prints in a form that is known. It ends with the
-command's exit code.`,
+		Long: `run runs a command and reports that an agent started and completed it, or
+failed, with the tokens that the command prints in a form that is known. It ends
+with the command's exit code.`,
 		Example: "  guild nook run --agent ada -- ./agent.sh issue-12",
 		Args:    cli.Arity(cobra.MinimumNArgs(1), "a command"),
 		RunE: func(cmd *cobra.Command, args []string) error {

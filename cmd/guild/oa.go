@@ -19,8 +19,8 @@ func (p *program) oaCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "oa",
 		Short: "Describe and check typed jobs of the OpenAgents surface",
-		Long: `oa lists the known types of jobs, describes their requests and results, and checks
-them. Beside the four types of the surface there are those that the files
+		Long: `oa lists the known types of jobs, describes their requests and results, and
+checks them. Beside the four types of the surface there are those that the files
 schemas/*.json beside config.toml describe, in the form that 'guild oa schema'
 prints.`,
 		Example: "  guild oa ls\n  guild oa check request.json --type oa.embedding.v1",
@@ -108,9 +108,9 @@ func (p *program) oaSchemaCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schema TYPE",
 		Short: "Print the description of a job type, or a JSON Schema",
-		Long: `schema prints the description of a job type in the form of the OpenAgents surface.
-With --json-schema it prints the JSON Schema (draft 2020-12) that follows from it,
-for the request's payload or, with --result, for the result.`,
+		Long: `schema prints the description of a job type in the form of the OpenAgents
+surface. With --json-schema it prints the JSON Schema (draft 2020-12) that
+follows from it, for the request's payload or, with --result, for the result.`,
 		Example:           "  guild oa schema oa.sandbox_run.v1\n  guild oa schema oa.embedding.v1 --json-schema --result > result.schema.json",
 		Args:              cli.OneArg("a job type"),
 		ValidArgsFunction: p.completeJobTypes,
@@ -167,8 +167,8 @@ func (p *program) oaCheckCommand() *cobra.Command {
 		Long: `check lists the faults of a typed job's request, field by field, and exits 1 if
 there are any. The file has an envelope, which names its job type, or a bare
 payload with --type. With --result it has a result; --request names the request
-for it, for faults that only the two together show. Missing provenance of a result
-is listed, and is no fault.`,
+for it, for faults that only the two together show. Missing provenance of a
+result is listed, and is no fault.`,
 		Example: "  guild oa check request.json --type oa.sandbox_run.v1\n" +
 			"  guild oa check result.json --type oa.embedding.v1 --result --request r.json",
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
@@ -264,9 +264,9 @@ func (p *program) oaHashCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "hash [FILE|-]",
 		Short: "Print the job hash of a request",
-		Long: `hash prints the hash of a request's payload as it is: no default is filled in and
-no number is rewritten. For an envelope it is the hash of the payload inside, and
-a different job_hash is an error.`,
+		Long: `hash prints the hash of a request's payload as it is: no default is filled in
+and no number is rewritten. For an envelope it is the hash of the payload
+inside, and a different job_hash is an error.`,
 		Example: "  guild oa hash request.json\n  guild oa hash --json - < envelope.json",
 	}, func(_ *cobra.Command, args []string) (*cli.Result, error) { return p.runOAHash(append(args, "-")[0]) })
 	cmd.Flag("json").Usage = "print the hash as JSON"

@@ -18,8 +18,8 @@ func (p *program) receiptCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use:   "show JOB|RECEIPT",
 		Short: "Print the receipt of a job",
-		Long: `show prints the receipt of a job: on a terminal what it says, otherwise the receipt
-itself as JSON.`,
+		Long: `show prints the receipt of a job: on a terminal what it says, otherwise the
+receipt itself as JSON.`,
 		Example:           "  guild receipt show 5f21c9aa\n  guild receipt show 5f21c9aa | jq .outcome",
 		Args:              cli.OneArg("a job or a receipt id"),
 		ValidArgsFunction: p.completeJobs,

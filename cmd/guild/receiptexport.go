@@ -39,18 +39,18 @@ func (p *program) receiptExportCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "export JOB|RECEIPT",
 		Short: "Write the evidence of a receipt, for guild verify",
-		Long: `export writes everything that proves one receipt into one file: the signed events,
-the bundle and the delivery, the verdict with the judge's output, the trajectory,
-the policy, the journal's entry with its proof, and the reviews. guild verify
-checks the file offline and without a node. docs/VERIFY.md describes it. The last
-receipt of a job counts; name an earlier one by its own id. The beginning of an id
-is enough.
+		Long: `export writes everything that proves one receipt into one file: the signed
+events, the bundle and the delivery, the verdict with the judge's output, the
+trajectory, the policy, the journal's entry with its proof, and the reviews.
+guild verify checks the file offline and without a node. docs/VERIFY.md
+describes it. The last receipt of a job counts; name an earlier one by its own
+id. The beginning of an id is enough.
 
-The file shows the whole work, and opens the two messages of the job if they were
-encrypted, but no other message. Leave private files out: the checks of missing
-files are skipped, and all others are made. Without the bundle or the delivery,
-the key of the message that brought it is left out, too; a message that was not
-encrypted still shows it.
+The file shows the whole work, and opens the two messages of the job if they
+were encrypted, but no other message. Leave private files out: the checks of
+missing files are skipped, and all others are made. Without the bundle or the
+delivery, the key of the message that brought it is left out, too; a message
+that was not encrypted still shows it.
 
 Nothing in the file tells what hidden tests expect. With --reveal it has
 these tests, and anybody can check that they are the promised ones, and judge

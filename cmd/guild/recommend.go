@@ -14,13 +14,13 @@ func (p *program) recommendCommand() *cobra.Command {
 	cmd := send(p, p.acting, control.RecommendProvider, &cobra.Command{
 		Use:   "recommend PROVIDER",
 		Short: "Publish that you recommend a provider",
-		Long: `recommend publishes, under your key, that you recommend a provider's announcement
-(NIP-89, kind 31989), one event for each kind of request. Your followers can see
-it, and their nodes may try that provider first. Earlier recommendations for the
-same kind stay.
+		Long: `recommend publishes, under your key, that you recommend a provider's
+announcement (NIP-89, kind 31989), one event for each kind of request. Your
+followers can see it, and their nodes may try that provider first. Earlier
+recommendations for the same kind stay.
 
-A provider is named by its npub, also shortened as market ls shows it, its key in
-hex, or a NIP-05 name.`,
+A provider is named by its npub, also shortened as market ls shows it, its key
+in hex, or a NIP-05 name.`,
 		Example: "  guild market recommend npub1…\n  guild market recommend npub1… --task python --d tests",
 	}, func(cmd *cobra.Command, args []string) (_ control.Recommend, _ []string, err error) {
 		asked.D = givenFlag(cmd, "d")

@@ -41,8 +41,8 @@ func (p *program) replayShowCommand() *cobra.Command {
 		Long: `show plays a trajectory, REPLAY.jsonl, from a file, from standard input, or of a
 job of this node. JOB/ATTEMPT ends at the end of one attempt, RECEIPT when that
 receipt was written. The beginning of an id is enough. On a terminal it plays at
-the original speed, with pauses of at most two seconds: space pauses, n shows the
-next event, + and - change the speed, e plays the rest at once and q quits.
+the original speed, with pauses of at most two seconds: space pauses, n shows
+the next event, + and - change the speed, e plays the rest at once and q quits.
 Elsewhere all events are printed at once. A ReplayBundle is played, too.
 
 Lines that cannot be read are named and skipped; then the exit code is 1.`,

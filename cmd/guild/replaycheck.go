@@ -36,12 +36,12 @@ func (p *program) replayCheckCommand() *cobra.Command {
 	return p.local(&cobra.Command{
 		Use:   "check FILE|JOB|RECEIPT|-",
 		Short: "Check a trajectory, and print its hash",
-		Long: `check reads REPLAY.jsonl and names each faulty line: one that is not an event, is
-out of place, has an invalid time or hash, has params of another hash, or is a
-result without a call. At the end it prints the trajectory hash, which receipts
-name, unless a line cannot be read. It prints the first 20 faults; --json has all.
-The exit code is 1 if there are any. A JOB, JOB/ATTEMPT or RECEIPT is named as for
-guild replay show.`,
+		Long: `check reads REPLAY.jsonl and names each faulty line: one that is not an event,
+is out of place, has an invalid time or hash, has params of another hash, or is
+a result without a call. At the end it prints the trajectory hash, which
+receipts name, unless a line cannot be read. It prints the first 20 faults;
+--json has all. The exit code is 1 if there are any. A JOB, JOB/ATTEMPT or
+RECEIPT is named as for guild replay show.`,
 		Example: "  guild replay check REPLAY.jsonl\n  guild replay check 5f21c9aa --json",
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
 		return p.runReplayCheck(cmd.Context(), args[0])

@@ -18,9 +18,9 @@ func (p *program) replayConvertCommand() *cobra.Command {
 		Short: "Convert a ReplayBundle to a trajectory, or back",
 		Long: `convert makes REPLAY.jsonl of a ReplayBundle, the older form, in either of its
 shapes: with a timeline, or with steps. --to bundle makes a ReplayBundle with a
-timeline of a trajectory. Nothing is lost: converted back, both are as they were.
-It prints the result. A JOB, JOB/ATTEMPT or RECEIPT is named as for guild replay
-show.`,
+timeline of a trajectory. Nothing is lost: converted back, both are as they
+were. It prints the result. A JOB, JOB/ATTEMPT or RECEIPT is named as for guild
+replay show.`,
 		Example:           "  guild replay convert bundle.json > REPLAY.jsonl\n  guild replay convert 5f21c9aa --to bundle > bundle.json",
 		Args:              cli.OneArg("a file, a job, a receipt, or -"),
 		ValidArgsFunction: p.completeJobsAndFiles,

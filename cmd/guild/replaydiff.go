@@ -67,12 +67,12 @@ func (p *program) replayDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare two trajectories, call by call",
-		Long: `diff compares two trajectories: files, jobs, attempts as JOB/ATTEMPT, or receipts.
-It pairs calls of the same tool with the same params, and between them calls of
-the same tool with other params. It lists calls with different outputs, and
-compares checks, steps, ends and times. Times alone are no difference. In a node's
-record of a job, ids, times, and hashes that follow from them are no difference
-either: the params are shown and hashed without them.
+		Long: `diff compares two trajectories: files, jobs, attempts as JOB/ATTEMPT, or
+receipts. It pairs calls of the same tool with the same params, and between them
+calls of the same tool with other params. It lists calls with different outputs,
+and compares checks, steps, ends and times. Times alone are no difference. In a
+node's record of a job, ids, times, and hashes that follow from them are no
+difference either: the params are shown and hashed without them.
 
 Exit codes:
   0  the same

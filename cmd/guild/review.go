@@ -16,7 +16,7 @@ func (p *program) reviewCommand() *cobra.Command {
 		Short:   "Control your public reviews of providers",
 		Example: "  guild review ls\n  guild review show npub1…\n  guild review hold npub1… --because \"they object\"",
 	}, p.reviewLsCommand(), p.reviewShowCommand(),
-		p.reviewVerb("publish", "Publish a review of a provider now", "publish says now what a provider's work is worth, without waiting a day after its\nbenchmark."),
+		p.reviewVerb("publish", "Publish a review of a provider now", "publish says now what a provider's work is worth, without waiting a day after\nits benchmark."),
 		p.reviewVerb("hold", "Hold back reviews of a provider", "hold keeps reviews of a provider back until guild review resume."),
 		p.reviewVerb("resume", "End a hold", "resume ends a hold; what became due meanwhile is published as it is then."),
 		p.reviewVerb("retract", "Retract a published review", "retract asks relays to delete a review of yours (NIP-09)."))
@@ -27,8 +27,8 @@ func (p *program) reviewLsCommand() *cobra.Command {
 		Use:   "ls",
 		Short: "List your reviews: published, waiting and held",
 		Long: `ls lists this node's public reviews of providers (kinds 2020 and 32020), and the
-coming ones: a review is published a day after a benchmark, at once when trust has
-moved by 0.2, and never while it is held.`,
+coming ones: a review is published a day after a benchmark, at once when trust
+has moved by 0.2, and never while it is held.`,
 		Example: "  guild review ls\n  guild review ls --task python --json",
 	}, p.showReviews)
 	cmd.Flags().String("task", "", "only this task")
@@ -105,7 +105,7 @@ func (p *program) reviewVerb(name, about, long string) *cobra.Command {
 	cmd := send(p, p.acting, control.ChangeReview, &cobra.Command{
 		Use:     name + " PROVIDER",
 		Short:   about,
-		Long:    long + "\n\nA provider is named by its npub, also shortened as market ls shows it, its key in\nhex, or a NIP-05 name.",
+		Long:    long + "\n\nA provider is named by its npub, also shortened as market ls shows it, its key\nin hex, or a NIP-05 name.",
 		Example: fmt.Sprintf("  guild review %s npub1…\n  guild review %s npub1… --task python", name, name),
 	}, func(cmd *cobra.Command, args []string) (control.ReviewAct, []string, error) {
 		how.D = givenFlag(cmd, "d")

@@ -87,7 +87,7 @@ func TestHelpFitsATerminal(t *testing.T) {
 			}
 		}
 		for line := range strings.Lines(cmd.Long + "\n" + cmd.Example) {
-			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 84 {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 {
 				t.Errorf("%s: %d columns: %s", cmd.CommandPath(), n, line)
 			}
 		}

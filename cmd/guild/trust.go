@@ -27,9 +27,9 @@ func (p *program) trustLsCommand() *cobra.Command {
 	cmd := call(p, p.reading, control.Trust, &cobra.Command{
 		Use:   "ls",
 		Short: "List the trust in providers, by task",
-		Long: `ls lists the routing matrix: for each task the services that were judged, the most
-trusted first, with their state. Below it are alerts, and the values beside trust
-that differ from the configuration.`,
+		Long: `ls lists the routing matrix: for each task the services that were judged, the
+most trusted first, with their state. Below it are alerts, and the values beside
+trust that differ from the configuration.`,
 		Example: "  guild trust ls\n  guild trust ls --task python --json",
 	}, p.showTrust)
 	cmd.Flags().String("task", "", "only this task")

@@ -24,9 +24,9 @@ func (p *program) trustExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [FILE]",
 		Short: "Export trust for another guild",
-		Long: `export writes trust with its vector clocks, to standard output or a file. A guild
-that imports it takes over what is new to it. If both have learned something
-independently, the lower trust counts.`,
+		Long: `export writes trust with its vector clocks, to standard output or a file. A
+guild that imports it takes over what is new to it. If both have learned
+something independently, the lower trust counts.`,
 		Example: "  guild trust export team.json\n  guild trust export | ssh other guild trust import -",
 		Args:    cli.Arity(cobra.MaximumNArgs(1), "at most one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,7 +61,8 @@ func (p *program) trustImportCommand() *cobra.Command {
 		Short: "Import trust of another guild",
 		Long: `import reads the output of another guild's trust export; - is standard input.
 Nothing is trusted more for it than a first benchmark would earn, unless that
-guild knew all that this one had learned. Providers that you removed stay removed.`,
+guild knew all that this one had learned. Providers that you removed stay
+removed.`,
 		Example: "  guild trust import team.json",
 		Args:    cli.OneArg("one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -113,9 +114,9 @@ func (p *program) trustRollbackCommand() *cobra.Command {
 	cmd := send(p, p.acting, control.RollBack, &cobra.Command{
 		Use:   "rollback --to WHEN",
 		Short: "Restore trust as it was at an earlier time",
-		Long: `rollback restores all trust, or that of one task, as it was at a time: a duration
-ago, as 2h, or a moment, as 2026-11-20T06:00:00Z. Later changes stay in the
-history and can be restored in turn.`,
+		Long: `rollback restores all trust, or that of one task, as it was at a time: a
+duration ago, as 2h, or a moment, as 2026-11-20T06:00:00Z. Later changes stay in
+the history and can be restored in turn.`,
 		Example: "  guild trust rollback --to 2h\n  guild trust rollback --to 2026-11-20T06:00:00Z --task python",
 	}, func(*cobra.Command, []string) (control.Rollback, []string, error) {
 		at, err := p.moment(to)
@@ -148,9 +149,9 @@ func (p *program) trustPolicyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "Print the policy that the node decides by",
-		Long: `policy prints, as canonical JSON, every number that providers are chosen and learned
-about by. Its hash stands in each change of trust and in each receipt, as
-policy_bundle_id. [trust] policy in the configuration chooses another one.`,
+		Long: `policy prints, as canonical JSON, every number that providers are chosen and
+learned about by. Its hash stands in each change of trust and in each receipt,
+as policy_bundle_id. [trust] policy in the configuration chooses another one.`,
 		Example: "  guild trust policy | jq .routing",
 		Args:    cli.NoArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

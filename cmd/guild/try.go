@@ -47,23 +47,24 @@ func (p *program) workTryCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "try [SERVICE] [BUNDLE]",
 		Short: "Have a worker do a bundle, and judge it; announce nothing",
-		Long: `try has a worker do a task exactly as it would do a customer's: in the same sandbox,
-with the same directories and variables, and with the same search for secrets. It
-shows what a customer would read, and judges the delivery as a customer would.
-Nothing is announced or recorded, and no relay, node or identity is needed.
+		Long: `try has a worker do a task exactly as it would do a customer's: in the same
+sandbox, with the same directories and variables, and with the same search for
+secrets. It shows what a customer would read, and judges the delivery as a
+customer would. Nothing is announced or recorded, and no relay, node or identity
+is needed.
 
-The worker is that of SERVICE in the configuration, or the flags describe it, as for
-guild work. BUNDLE is a directory or a .nut file; for a typed job it is a request in
-JSON. Without one, a shipped example is used: there is one for each of the tasks
-python, javascript, go and shell, which can also be named.
+The worker is that of SERVICE in the configuration, or the flags describe it, as
+for guild work. BUNDLE is a directory or a .nut file; for a typed job it is a
+request in JSON. Without one, a shipped example is used: there is one for each
+of the tasks python, javascript, go and shell, which can also be named.
 
-A service is announced once its worker has passed a try; guild work and guild up say
-so otherwise. A worker with another command, variables, mounts or network is another
-worker. --keep leaves the bundle, the delivery, REPLAY.jsonl and RECEIPT.json in a
-directory.
+A service is announced once its worker has passed a try; guild work and guild up
+say so otherwise. A worker with another command, variables, mounts or network is
+another worker. --keep leaves the bundle, the delivery, REPLAY.jsonl and
+RECEIPT.json in a directory.
 
-Exit codes: 0 the delivery was accepted, 1 nothing was delivered or judged, 2 wrong
-usage, 5 SECURITY_VIOLATION, 6 a person must decide, 7 it was rejected.`,
+Exit codes: 0 the delivery was accepted, 1 nothing was delivered or judged, 2
+wrong usage, 5 SECURITY_VIOLATION, 6 a person must decide, 7 it was rejected.`,
 		Example: "  guild work try --task python --exec ./agent/solve.sh\n" +
 			"  guild work try --task code-review --exec ./review.sh ./my-task\n" +
 			"  guild work try python --keep ./tried\n  guild work try python --json | jq .outcome",
@@ -119,6 +120,9 @@ func (p *program) runTry(ctx context.Context, o tryOptions, args []string, given
 	}
 	defer os.RemoveAll(scratch)
 	t := trial{scratch: scratch}
+	if err := checkNetworkWord(args, given); err != nil {
+		return out, err
+	}
 	if t.service, args, err = o.chooseService(c, args, given); err != nil {
 		return out, cli.Usage(err)
 	}
@@ -126,6 +130,17 @@ func (p *program) runTry(ctx context.Context, o tryOptions, args []string, given
 		return out, err
 	}
 	return p.try(ctx, c, t, o)
+}
+
+// checkNetworkWord refuses an argument that was meant as the value of --network. The flag may stand alone, so its value needs
+// an equals sign.
+func checkNetworkWord(args []string, given func(string) bool) error {
+	for _, word := range args {
+		if _, err := os.Stat(word); err != nil && given("network") && (word == string(work.NetworkFull) || word == string(work.NetworkNone)) {
+			return cli.Usage(fmt.Errorf("write --network=%s", word))
+		}
+	}
+	return nil
 }
 
 // chooseService returns the service to try, and the remaining arguments. The flags describe it, or the first argument names one
@@ -232,10 +247,7 @@ func (p *program) try(ctx context.Context, c config.Config, t trial, o tryOption
 	out = tryReport{Service: t.service.D, Tasks: t.service.Tasks, Bundle: t.name, Lines: []string{}}
 	show("bundle", "✓ %s, %d bytes", t.name, len(t.bundle))
 	began := p.now()
-	done := func() {}
-	if !o.asJSON {
-		done = p.waiting(func() string { return "working" })
-	}
+	done := p.waiting(func() string { return "working" })
 	did, failure := node.Try(ctx, n, t.service.worker(), t.bundle, func(line string) {
 		out.Lines = append(out.Lines, line)
 		show("", "│ %s", line)
@@ -292,7 +304,7 @@ func (p *program) judgeTrial(ctx context.Context, t trial, delivery []byte, out 
 		return v, nil, err
 	}
 	var whole judge.Evidence
-	v, _, person, err = p.judgeFiles(ctx, t.dir, file, t.scratch, "", judgeOptions{quiet: o.asJSON}, func(e judge.Evidence) { whole = e })
+	v, _, person, err = p.judgeFiles(ctx, t.dir, file, t.scratch, "", judgeOptions{}, func(e judge.Evidence) { whole = e })
 	if errors.Is(err, exam.ErrUndecided) {
 		result := p.undecidedResult(v, err).JSON.(judged)
 		out.Judgment = &result

@@ -26,12 +26,12 @@ func (p *program) upCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run a node until interrupted",
-		Long: `up runs a node: it carries out jobs that were opened with guild hire, and answers
-the other verbs on its control socket. It offers each service that the
+		Long: `up runs a node: it carries out jobs that were opened with guild hire, and
+answers the other verbs on its control socket. It offers each service that the
 configuration has in a table [services.NAME]; guild work ls lists them. If
-meeting.auto is set, which guild init asks for, it also benchmarks providers that
-it has not met, within a daily budget. Ctrl-C ends it gracefully; a second one at
-once. Nothing is lost either way.`,
+meeting.auto is set, which guild init asks for, it also benchmarks providers
+that it has not met, within a daily budget. Ctrl-C ends it gracefully; a second
+one at once. Nothing is lost either way.`,
 		Example: "  guild up\n  guild up --relay wss://relay.example.com",
 		Args:    cli.NoArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

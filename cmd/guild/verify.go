@@ -32,12 +32,13 @@ func (p *program) verifyCommand() *cobra.Command {
 it was unpacked to, or the receipt.json in it; with - an archive from standard
 input. It needs no node, no network and no home.
 
-Every check has a line: ✓ it holds, ✗ it does not, and why, – there is nothing to
-check. docs/VERIFY.md explains the lines and describes the format, so that anybody
-can write another program that checks the same.
+Every check has a line: ✓ it holds, ✗ it does not, and why, – there is nothing
+to check. docs/VERIFY.md explains the lines and describes the format, so that
+anybody can write another program that checks the same.
 
-It exits 0 only if no check failed and each FILE is an export. A missing optional
-file is not an error: private files may be left out, and the line says so.
+It exits 0 only if no check failed and each FILE is an export. A missing
+optional file is not an error: private files may be left out, and the line says
+so.
 
 With --page it checks nothing, and writes the verifier as a web page: in a
 browser, it reads an export that is dropped on it and shows the same lines,

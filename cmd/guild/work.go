@@ -38,45 +38,45 @@ func (p *program) workCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "work --task TASK --exec 'COMMAND'",
 		Short: "Offer a service that runs a command for every job; manage services",
-		Long: `work announces a service and runs COMMAND (by /bin/sh -c) for each request, in an
-empty directory with the unpacked bundle, in a sandbox. The command finds
+		Long: `work announces a service and runs COMMAND (by /bin/sh -c) for each request, in
+an empty directory with the unpacked bundle, in a sandbox. The command finds
 
   GUILD_BUNDLE    the unpacked bundle; its nutshell.json says what to do
   GUILD_DELIVERY  an empty directory: its files are delivered, and a result.json
                   there is merged into the delivery's own
   GUILD_JOB       the id of the job
-  GUILD_INPUTS    the inputs beside the bundle, if any: inputs.json lists the files
-                  there
+  GUILD_INPUTS    the inputs beside the bundle, if any: inputs.json lists the
+                  files there
   GUILD_HINTS     the customer's advice, if any: a JSON file (agent_type_hint,
                   context_budget_hint, execution_strategy, checkpoints,
                   constraints).
                   GUILD_AGENT_TYPE, GUILD_CONTEXT_BUDGET, GUILD_STRATEGY and
-                  GUILD_CHECKPOINTS (1) repeat it; GUILD_CONSTRAINTS is a file with
-                  a line for each constraint
-  GUILD_VAULT     credentials that came with the job, if any: a JSON file in memory
-                  that is gone when the command has ended
+                  GUILD_CHECKPOINTS (1) repeat it; GUILD_CONSTRAINTS is a file
+                  with a line for each constraint
+  GUILD_VAULT     credentials that came with the job, if any: a JSON file in
+                  memory that is gone when the command has ended
   GUILD_TRACE     the number of a descriptor that takes lines of JSON for the
                   record of its session (docs/SESSIONS.md)
 
 and nothing else of this environment but what --env names. It starts in the
 bundle, so relative names are the customer's files. A program with a path can be
 run and sees its own directory, unless the node's files are there; --mount shows
-it more. Each line that it prints goes to the customer as feedback. It fails if it
-exits with another code than 0. Its output is not delivered if it contains a
+it more. Each line that it prints goes to the customer as feedback. It fails if
+it exits with another code than 0. Its output is not delivered if it contains a
 secret of the credentials, or the value of a variable that --env names. The
 delivery lists the names of the credentials that it was given.
 
 With --agent the command is that of an agent, and GUILD_PROMPT has the task as a
-text. It speaks to its API through a proxy outside of the sandbox (GUILD_API_URL,
-GUILD_API_TOKEN), which has the key and counts tokens. A customer's text can give
-an agent orders, and have it send whatever it can read: the proxy keeps the key
-from it, --env and --agent-login do not. The search for those values catches
-mistakes and stops no attacker (docs/AGENTS.md).
+text. It speaks to its API through a proxy outside of the sandbox
+(GUILD_API_URL, GUILD_API_TOKEN), which has the key and counts tokens. A
+customer's text can give an agent orders, and have it send whatever it can read:
+the proxy keeps the key from it, --env and --agent-login do not. The search for
+those values catches mistakes and stops no attacker (docs/AGENTS.md).
 
-With --endpoint no command is run, but guild itself has the model work: it reads,
-writes and lists files, runs commands in a sandbox without network, and finishes
-(docs/SESSIONS.md). The key stays in this process, and each step is shown and
-recorded.
+With --endpoint no command is run, but guild itself has the model work: it
+reads, writes and lists files, runs commands in a sandbox without network, and
+finishes (docs/SESSIONS.md). The key stays in this process, and each step is
+shown and recorded.
 
 The command has no network, or all of it with --network; a list of hosts is
 not offered. Conditions for customers, such as the least bid, proof of
@@ -84,13 +84,14 @@ work and rates, are in the configuration: [work] for every service,
 [services.NAME] for services with their own, all of which guild up offers. The
 verbs below manage the services of a running node, however it was started.
 
-A screen shows each request as it comes, is worked on, delivered and judged by its
-customer, and why it waits or is refused; without a terminal these are lines.
-On Ctrl-C the service is retracted, running jobs are finished or handed back.`,
+A screen shows each request as it comes, is worked on, delivered and judged by
+its customer, and why it waits or is refused; without a terminal these are
+lines. On Ctrl-C the service is retracted, running jobs are finished or handed
+back.`,
 		Example: `  guild work --task python --exec ./agent/solve.sh
   guild work --task python --agent claude-code --tokens-per-job 500000
-  guild work --task go --endpoint https://host.example/v1 --model m --key-env M_KEY
-  guild work --task shell --exec ./worker.sh --jobs 4 --time-limit 5m --price 21000
+  guild work --task go --endpoint https://h.example/v1 --model m --key-env M_KEY
+  guild work --task shell --exec ./w.sh --jobs 4 --time-limit 5m --price 21000
   guild work ls
   guild work pause python`,
 	}

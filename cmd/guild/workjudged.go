@@ -14,8 +14,8 @@ func (p *program) workJudgedCommand() *cobra.Command {
 	return call(p, p.reading, control.Judgements, &cobra.Command{
 		Use:   "judged",
 		Short: "List the verdicts of customers on your deliveries",
-		Long: `judged lists the verdicts that customers sent you in private messages, the latest
-first. Object to one with guild work object.`,
+		Long: `judged lists the verdicts that customers sent you in private messages, the
+latest first. Object to one with guild work object.`,
 		Example: "  guild work judged\n  guild work judged --json",
 	}, p.showJudgements)
 }
@@ -38,9 +38,9 @@ func (p *program) workObjectCommand() *cobra.Command {
 		Use:   "object REQUEST",
 		Short: "Object to a customer's verdict on your delivery",
 		Long: `object answers the customer's verdict in a private message. A customer that runs
-guild judges the delivery again, once, if the objection comes within a day of the
-verdict, and publishes no review of it until then. REQUEST is the beginning of a
-request's id, as guild work judged shows it.`,
+guild judges the delivery again, once, if the objection comes within a day of
+the verdict, and publishes no review of it until then. REQUEST is the beginning
+of a request's id, as guild work judged shows it.`,
 		Example: "  guild work object 5f21c9aa --because \"the test wants Python 3.12\"",
 		Args:    cli.OneArg("one request"),
 	}, func(_ *cobra.Command, args []string) (control.Reason, []string, error) {

@@ -18,22 +18,22 @@ func (p *program) workVerbs() []*cobra.Command {
 	ls := call(p, p.running, control.Services, &cobra.Command{
 		Use:   "ls",
 		Short: "List the services that the running node offers",
-		Long: `ls lists the services that the running node offers. OK is the share of
-finished requests that were delivered, TIME the average time from the request to the
+		Long: `ls lists the services that the running node offers. OK is the share of finished
+requests that were delivered, TIME the average time from the request to the
 result.`,
 		Example: "  guild work ls\n  guild work ls --json",
 	}, p.showServices)
 	return []*cobra.Command{
 		p.workTryCommand(), ls, p.workShowCommand(),
 		p.workCustomersCommand(), p.workJudgedCommand(), p.workObjectCommand(),
-		p.turnCommand("pause", "Refuse new requests, and hold waiting ones until resume", `New requests are refused as busy, and the announcement is retracted. Running ones
-are finished; waiting ones are done after guild work resume, or refused when their
-deadline has passed.`, control.PauseService),
+		p.turnCommand("pause", "Refuse new requests, and hold waiting ones until resume", `New requests are refused as busy, and the announcement is retracted. Running
+ones are finished; waiting ones are done after guild work resume, or refused
+when their deadline has passed.`, control.PauseService),
 		p.turnCommand("resume", "Take requests again after pause or drain", `Waiting requests go on, and the service is announced again.`,
 			control.ResumeService),
 		p.turnCommand("drain", "Refuse new requests, and finish waiting ones", `New requests are refused as busy, and the announcement is retracted. Running and
-waiting ones are done. The node goes on: stop it when guild work ls shows nothing
-under way.`, control.DrainService),
+waiting ones are done. The node goes on: stop it when guild work ls shows
+nothing under way.`, control.DrainService),
 	}
 }
 
@@ -47,14 +47,14 @@ func (p *program) workShowCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "show SERVICE|REQUEST",
 		Short: "Show a service, or a request and the record of its worker",
-		Long: `show shows a service: its settings, its customers and its requests so far. SERVICE
-is its name in the configuration or the d of its announcement: its task, unless --d
-says otherwise.
+		Long: `show shows a service: its settings, its customers and its requests so far.
+SERVICE is its name in the configuration or the d of its announcement: its task,
+unless --d says otherwise.
 
 For a request it shows the result, and the hashes of the documents: the bundle,
 the delivery, and the record of the worker's session (REPLAY.jsonl and
-RECEIPT.json). REQUEST is the first 8 digits of a request's id, or more; a service
-with such a name comes first.`,
+RECEIPT.json). REQUEST is the first 8 digits of a request's id, or more; a
+service with such a name comes first.`,
 		Example: "  guild work show python\n  guild work show 5f21c9aa\n  guild work show 5f21c9aa --replay > REPLAY.jsonl\n" +
 			"  guild work show 5f21c9aa --receipt | jq .trajectory_hash",
 		Args:              cli.OneArg("one service or request"),

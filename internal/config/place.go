@@ -68,6 +68,7 @@ func (s sources) place(err error) error {
 
 var (
 	twice     = regexp.MustCompile(`^toml: (?:table|key) (\S+) already exists`)
+	noTable   = regexp.MustCompile(`^toml: key (\S+) should be a table, not a value`)
 	undecoded = regexp.MustCompile(`'([a-z_]+(?:[.\[][^']*)?)'`)
 )
 
@@ -83,6 +84,9 @@ func (s sources) syntax(err error) error {
 		line, _ := at.Position()
 		return &ValueError{Where: s.at(line), Err: err}
 	}
+	if found := noTable.FindStringSubmatch(err.Error()); found != nil {
+		return s.isTable(found[1], err)
+	}
 	found := twice.FindStringSubmatch(err.Error())
 	if found == nil {
 		return &ValueError{Where: s.path, Err: err}
@@ -92,6 +96,21 @@ func (s sources) syntax(err error) error {
 			return &ValueError{Where: s.at(lines[1]), Err: fmt.Errorf("%s was there before, in line %d", key, lines[0]),
 				hint: fmt.Sprintf("put what is below it into the first [%s]", key)}
 		}
+	}
+	return &ValueError{Where: s.path, Err: err}
+}
+
+// isTable reports a value for a name, without the names of the tables around it, that is also a table further below.
+func (s sources) isTable(name string, err error) error {
+	for key, lines := range placesOf(s.text()) {
+		if len(lines) < 2 || key[strings.LastIndexByte(key, '.')+1:] != name {
+			continue
+		}
+		e := &ValueError{Where: s.at(lines[0]), Err: fmt.Errorf("%s has a value, and is a table in line %d", key, lines[1])}
+		if key == "relay" {
+			e.hint = `the relays are relays = ["wss://…"]; [relay] is guild's own`
+		}
+		return e
 	}
 	return &ValueError{Where: s.path, Err: err}
 }

@@ -20,6 +20,8 @@ func TestErrorNamesLineOrVariable(t *testing.T) {
 		{"[services.x]\nname = \"x\"", "", "config.toml:1: services.x: exec is missing"},
 		{"\n\nrelays = [", "", "config.toml:3: "},
 		{"[relay]\n\n[work]\n[relay]\naddr = \"127.0.0.1:1\"", "", "config.toml:4: relay was there before, in line 1"},
+		{"\nrelay = \"wss://a.example\"\n\n[work]\n[relay]\n", "", "config.toml:2: relay has a value, and is a table in line 5"},
+		{"[work]\njobs = 1\n[work.jobs]\n", "", "config.toml:2: work.jobs has a value, and is a table in line 3"},
 		{"[journal]\nlisten = \"x\"", "", "config.toml:2: journal.listen was removed"},
 		{"[work]\n\nbogus = 1", "", `config.toml:3: unknown key "work.bogus"`},
 		{"", "GUILD_RELAYS=notaurl", `GUILD_RELAYS: relays: "notaurl": want wss://host`},

@@ -86,7 +86,7 @@ var (
 		"one trial", (*Server).getMeeting)
 	BeginMeeting = Action[Bench, Meeting]{endpoint{"POST /v1/meetings",
 		"body {\"provider\":…,\"task\":…,\"d\":…,\"type\":\"standard\",\"modules\":[…]}:\n" +
-			"begins a trial outside of the daily budget, or answers the one that goes on", (*Server).postMeeting}}
+			"begins a trial outside of the daily budget, or answers the one that runs", (*Server).postMeeting}}
 
 	Trust = resource("GET /v1/trust?task",
 		"entries by task, the most trusted first; alerts for a person; learned\n"+
@@ -174,7 +174,7 @@ var (
 	ReportEvents = action("POST /v1/nook/events?root",
 		"body: an array of events; how many were accepted, and how many known", activity.MaxBody, (*Server).postNookEvents)
 	ClaimAgents = action("POST /v1/nook/claims",
-		"body: signed events by which a key and its agents name each other, an array; as a report", activity.MaxBody, (*Server).postNookClaims)
+		"body: signed events by which a key and its agents name each other, as an\narray; as a report", activity.MaxBody, (*Server).postNookClaims)
 	EvolveSprite = action("POST /v1/nook/evolve?root",
 		"body: the owner's choice, as a JSON string; the profile", maxWords, (*Server).postEvolve)
 	ImportHistory = action("POST /v1/nook/history?root",

@@ -162,7 +162,7 @@ func (s *Server) tell(f fact.Fact, job *jobs.Job) (line, bool) {
 	case fact.AttemptRecorded:
 		return say("record", "done", "%s", recorded(f)).of(f.Attempt)
 	case fact.TrustChanged:
-		return say("trust", "done", "%s %s", s.who(f.Service), moved(f)).of(f.Attempt)
+		return say("trust", "done", "%s %s%s", s.who(f.Service), moved(f), s.excluded(f.Service)).of(f.Attempt)
 	}
 	return line{}, false
 }
@@ -208,6 +208,16 @@ func moved(f fact.TrustChanged) string {
 		return "now trusted " + f.To.String()
 	}
 	return f.From.String() + " → " + f.To.String()
+}
+
+// excluded adds the state of a service that is not asked now, whatever the trust in it.
+func (s *Server) excluded(p guild.Service) string {
+	state := s.c.Providers.Provider(p).State
+	switch state {
+	case guild.Suspended, guild.Removed:
+		return ", " + string(state)
+	}
+	return ""
 }
 
 func releases(f fact.JobOpened) string {

@@ -29,7 +29,7 @@ func TestToldFacts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{c: ServerConfig{Journal: j, Parts: Parts{Registry: r, Fold: jobs.NewFold()}}}
+	s := &Server{c: ServerConfig{Journal: j, Parts: Parts{Registry: r, Fold: jobs.NewFold(), Providers: met}}}
 	for _, f := range fact.All("job", "attempt", "bid", "receipt") {
 		_, told := s.tell(f, &jobs.Job{})
 		if listed := slices.Contains(untold, f.Type()); told == listed {

@@ -97,6 +97,18 @@ func TestLateWatcherGetsAllUpdates(t *testing.T) {
 	d.wantTold(d.watch("01"))
 }
 
+func TestTrustLineSaysThatProviderIsSuspended(t *testing.T) {
+	d := openDesk(t)
+	d.open(guild.JobID{1})
+	d.life(guild.JobID{1}, func() {})
+	d.append(fact.ProviderSubject(alice.PubKey), fact.ProviderMoved{Service: alice, From: guild.Seen, To: guild.Suspended})
+	updates := d.watch("01")
+	d.wantTold(updates)
+	if text := updates[len(updates)-2].Text; !strings.HasSuffix(text, "now trusted 0.60, suspended") {
+		t.Errorf("the trust moved: %q", text)
+	}
+}
+
 func TestWatcherGetsUpdatesLive(t *testing.T) {
 	d := openDesk(t)
 	d.open(guild.JobID{1})

@@ -102,6 +102,9 @@ func (n *Node) workPart() part {
 			if err := n.work.CheckTried(); err != nil {
 				return active{}, err
 			}
+			if err := n.work.Recall(ctx); err != nil {
+				return active{}, err
+			}
 			return active{
 				due: []due.Source{n.work.Due}, limits: n.work.Classes(), run: n.work.Talk, drain: n.work.Drain,
 				routes: []route{

@@ -17,8 +17,8 @@ func (p program) schemaCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schema [manifest|result|endpoints|criteria|vault]",
 		Short: "Print the JSON Schema of a document",
-		Long: `Print the JSON Schema (draft 2020-12) of a document of a bundle: nutshell.json if
-none is named. Editors complete and check a document by it:
+		Long: `Print the JSON Schema (draft 2020-12) of a document of a bundle: nutshell.json
+if none is named. Editors complete and check a document by it:
 
   "$schema": "./nutshell.schema.json"
 

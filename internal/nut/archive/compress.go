@@ -28,8 +28,8 @@ func (p program) compressCommand() *cobra.Command {
 		Use:   "compress",
 		Short: "Pack a directory as small or as fast as possible",
 		Long: `Pack a directory without asking whether it is complete, and list by kind of file
-how much it shrank. Each kind is measured by itself; in the bundle they share what
-they have in common.`,
+how much it shrank. Each kind is measured by itself; in the bundle they share
+what they have in common.`,
 		Example: p.Examples("compress --dir my-task", "compress --level fast -o my-task.nut"),
 		Args:    cli.NoArgs(),
 	}

@@ -22,17 +22,18 @@ func (p program) contextCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "context [FILE|DIR]",
 		Short: "Print a bundle as one text for an agent's context window",
-		Long: `Print a bundle as one text for an agent's context window: the manifest first, then
-as many files as fit, in the order requirements, architecture, references,
+		Long: `Print a bundle as one text for an agent's context window: the manifest first,
+then as many files as fit, in the order requirements, architecture, references,
 additional, and then by role: specification, scaffold, reference, all others.
 
 A file that does not fit is left out whole, and smaller ones after it may still
 fit. What is left out, and why, is said on standard error and at the end of the
 text. Credentials, hidden tests and dot files are never shown.
 
-The budget is --budget tokens, or the share of --window that the manifest asks for
-with harness.context_budget_hint (0.35 if it does not). Tokens are counted with the
-vocabulary of the encoding. On a terminal, control characters are replaced.`,
+The budget is --budget tokens, or the share of --window that the manifest asks
+for with harness.context_budget_hint (0.35 if it does not). Tokens are counted
+with the vocabulary of the encoding. On a terminal, control characters are
+replaced.`,
 		Example: p.Examples("context my-task.nut --budget 20000 > prompt.txt", "context my-task --window 128000 --json"),
 		Args:    cli.Arity(cobra.MaximumNArgs(1), "at most one bundle or directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -25,12 +25,12 @@ func (p program) diffCommand() *cobra.Command {
 		Use:   "diff A B",
 		Short: "Show what is different between two bundles",
 		Long: `Show what is different between two bundles or directories: the members of their
-manifests, their files, and what is in these. If B is a delivery that answers A, it
-is held against that instead: what was asked for beside what was delivered.
+manifests, their files, and what is in these. If B is a delivery that answers A,
+it is held against that instead: what was asked for beside what was delivered.
 
 Credentials are compared, and never shown. The exit code is 0 whether there are
-differences or not. With --exit-code it is 0 if there are none, 1 if there are, and
-2 if it cannot be told.`,
+differences or not. With --exit-code it is 0 if there are none, 1 if there are,
+and 2 if it cannot be told.`,
 		Example: p.Examples("diff old.nut new.nut", "diff my-task delivery.nut --stat"),
 		Args:    cli.Arity(cobra.ExactArgs(2), "two bundles or directories"),
 	}

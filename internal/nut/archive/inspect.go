@@ -29,13 +29,13 @@ func (p program) inspectCommand() *cobra.Command {
 		Use:   "inspect FILE|DIR|-",
 		Short: "Show what is in a bundle, without unpacking it",
 		Long: `Show what is in a bundle, without unpacking it. The whole bundle is read and
-checked, as unpack would; - reads it from standard input. Of credentials, names and
-scopes are shown, never values.
+checked, as unpack would; - reads it from standard input. Of credentials, names
+and scopes are shown, never values.
 
 A directory shows what is there; packing may leave some of it out.
 
-With --files, each file has a mark: ✓ if it is what the manifest says by its hash,
-✗ if it is not, and - if the manifest does not say.`,
+With --files, each file has a mark: ✓ if it is what the manifest says by its
+hash, ✗ if it is not, and - if the manifest does not say.`,
 		Example: "  " + p.Hint("inspect task.nut --files") + "\n" +
 			"  curl -s https://example.com/task.nut | " + p.Hint("inspect -") + "\n" +
 			"  " + p.Hint("inspect task.nut --json | jq -r .manifest.task.title"),

@@ -25,12 +25,13 @@ func (p program) mergeCommand() *cobra.Command {
 		Use:   "merge DIR|FILE...",
 		Short: "Put the deliveries of the parts of a task together into one",
 		Long: `Put what was delivered for the parts of a task together into one delivery of the
-whole: delivery bundles, or the directories of the parts with a delivery/ in them.
+whole: delivery bundles, or the directories of the parts with a delivery/ in
+them.
 
 The result has the worst status of all parts. Tests are added up; checklists,
 checkpoints, decisions, issues and credentials used are put one after the other.
-Two different files of the same name are an error that names both, unless --prefer
-says whose is taken. With a name that ends in .nut, -o makes a bundle.`,
+Two different files of the same name are an error that names both, unless
+--prefer says whose is taken. With a name that ends in .nut, -o makes a bundle.`,
 		Example: p.Examples("merge my-task-part-1 my-task-part-2 -o delivery", "merge one.nut two.nut --request my-task -o delivery.nut"),
 		Args:    cli.Arity(cobra.MinimumNArgs(1), "the deliveries"),
 	}

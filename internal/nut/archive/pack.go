@@ -42,9 +42,9 @@ func (p program) packCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pack",
 		Short: "Pack a directory that has all an agent needs into a bundle",
-		Long: `Check the directory and pack it into one file. The same files give the same bytes,
-on every machine. What is missing keeps it from being packed, unless --force is
-given.
+		Long: `Check the directory and pack it into one file. The same files give the same
+bytes, on every machine. What is missing keeps it from being packed, unless
+--force is given.
 
 Environment files, private keys, version control folders, other bundles and what
 .nutignore names are left out, unless --include names a file. Tests below

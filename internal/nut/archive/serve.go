@@ -30,13 +30,14 @@ func (p program) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve [FILE.nut|DIR]",
 		Short: "Look at a bundle in your browser",
-		Long: `Show a bundle, or a directory as it is at each moment, on a page of this machine:
-what is asked for, what is still missing, and the files with their sizes and hashes.
+		Long: `Show a bundle, or a directory as it is at each moment, on a page of this
+machine: what is asked for, what is still missing, and the files with their
+sizes and hashes.
 
-The first line that is printed is the page's address. It has a token in it, without
-which nothing is shown, and no other machine can reach it. The page is for reading:
-it runs no scripts, shows every file as plain text, and leaves out dot files, keys,
-the vault and hidden tests. Ctrl-C ends it.`,
+The first line that is printed is the page's address. It has a token in it,
+without which nothing is shown, and no other machine can reach it. The page is
+for reading: it runs no scripts, shows every file as plain text, and leaves out
+dot files, keys, the vault and hidden tests. Ctrl-C ends it.`,
 		Example:           p.Examples("serve my-task.nut", "serve my-task --port 0"),
 		Args:              cli.Arity(cobra.MaximumNArgs(1), "a bundle or a directory"),
 		ValidArgsFunction: host.CompleteBundles,

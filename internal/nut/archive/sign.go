@@ -30,12 +30,13 @@ func (p program) signCommand() *cobra.Command {
 		Use:   "sign FILE.nut",
 		Short: "Sign a bundle with your Nostr key",
 		Long: `Sign the hash of a bundle's file with your Nostr key. The signature goes into
-FILE.nut.sig and is added to those of others that are there. Each line of it is a
-Nostr event (kind 1063, NIP-94), which any Nostr program can check and publish;
-with --url it says where the bundle can be had.
+FILE.nut.sig and is added to those of others that are there. Each line of it is
+a Nostr event (kind 1063, NIP-94), which any Nostr program can check and
+publish; with --url it says where the bundle can be had.
 
-A signature holds for these bytes: pack again, and there is another bundle to sign.
-The vault that travels beside a bundle may change, and the signature stays good.
+A signature holds for these bytes: pack again, and there is another bundle to
+sign. The vault that travels beside a bundle may change, and the signature stays
+good.
 
 Exit code 0: signed, or with --verify: every signature holds. 1: not.`,
 		Example:           p.Examples("sign my-task.nut", "sign my-task.nut --url https://example.com/my-task.nut", "sign --verify my-task.nut"),

@@ -29,13 +29,14 @@ func (p program) splitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "split",
 		Short: "Split a task into parts that can be done at the same time",
-		Long: `Split a task into parts that can be done at the same time, each a directory of its
-own: <dir>-part-1, <dir>-part-2 and so on. Acceptance criteria, checklist items and
-test scripts are dealt out one after the other; context and files are in every part.
+		Long: `Split a task into parts that can be done at the same time, each a directory of
+its own: <dir>-part-1, <dir>-part-2 and so on. Acceptance criteria, checklist
+items and test scripts are dealt out one after the other; context and files are
+in every part.
 
-Each part names the task as its parent_id. The reward and hidden tests stay with the
-whole, and so do credentials, unless --with-vault gives them to every part. What the
-parts deliver is put together again with '` + p.Hint("merge") + `'.`,
+Each part names the task as its parent_id. The reward and hidden tests stay with
+the whole, and so do credentials, unless --with-vault gives them to every part.
+What the parts deliver is put together again with '` + p.Hint("merge") + `'.`,
 		Example: p.Examples("split --dir my-task -n 3", "split --dir my-task -n 2 -o parts --with-vault"),
 		Args:    cli.NoArgs(),
 	}

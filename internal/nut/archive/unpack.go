@@ -24,8 +24,8 @@ func (p program) unpackCommand() *cobra.Command {
 		Use:   "unpack FILE.nut",
 		Short: "Unpack a bundle into a new directory, all of it or nothing",
 		Long: `Check every path, limit, size and hash of a bundle, and unpack it. The directory
-must be empty or not exist; it is there whole or not at all, even if the power is
-cut.`,
+must be empty or not exist; it is there whole or not at all, even if the power
+is cut.`,
 		Example:           p.Examples("unpack my-task.nut", "unpack my-task.nut -o work", "unpack - -o work <my-task.nut"),
 		Args:              cli.OneArg("a bundle"),
 		ValidArgsFunction: host.CompleteBundles,

@@ -28,15 +28,15 @@ func (p program) setCommand() *cobra.Command {
 		Short: "Change one field of a manifest",
 		Long: `Change one field of the manifest, and leave everything else as it is written.
 
-KEY is a dotted path such as task.title. The elements of a list have numbers from
-0 on, and - is the place after the last one. A name that has dots itself stands in
-double quotes: 'extensions."org.example".level'.
+KEY is a dotted path such as task.title. The elements of a list have numbers
+from 0 on, and - is the place after the last one. A name that has dots itself
+stands in double quotes: 'extensions."org.example".level'.
 
-VALUE is taken for what the field holds: text, a number, true or false, a time such
-as 2026-03-21T10:00:00Z. A list takes several values; names, labels and files may
-also stand in one, with commas between them. Below extensions and tags.custom, a
-value that is JSON is taken as JSON, and as text otherwise. --json-value takes any
-value as JSON.`,
+VALUE is taken for what the field holds: text, a number, true or false, a time
+such as 2026-03-21T10:00:00Z. A list takes several values; names, labels and
+files may also stand in one, with commas between them. Below extensions and
+tags.custom, a value that is JSON is taken as JSON, and as text otherwise.
+--json-value takes any value as JSON.`,
 		Example: p.Examples(
 			`set task.title "Build a REST API"`, "set tags.skills_required golang,postgresql",
 			`set harness.constraints "Stay in files/src" "Write tests"`, "set context.additional.- context/faq.md --dir my-task",

@@ -51,9 +51,9 @@ func (p program) validateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate FILE.nut|DIR",
 		Short: "Say whether a bundle holds together",
-		Long: `Read a bundle the way that a stranger would, every byte of it, and say what would
-make an agent or a reader fail: a damaged archive, a file that is not the one
-listed, a path that leads nowhere, a deadline that has passed. Signatures in
+		Long: `Read a bundle the way that a stranger would, every byte of it, and say what
+would make an agent or a reader fail: a damaged archive, a file that is not the
+one listed, a path that leads nowhere, a deadline that has passed. Signatures in
 FILE.nut.sig are checked, and shown.
 
 Exit code 0: valid. 1: invalid, or it cannot be read.`,

@@ -29,9 +29,9 @@ func (p program) claimCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "claim TASK [-o DIR]",
 		Short: "Take a task, and unpack its bundle into a directory",
-		Long: `Take a task that is open or assigned to you, compare its bundle with the hash that
-was published, and unpack it. The directory appears whole or not at all, and its
-manifest notes where the task is, so that deliver and submit know.
+		Long: `Take a task that is open or assigned to you, compare its bundle with the hash
+that was published, and unpack it. The directory appears whole or not at all,
+and its manifest notes where the task is, so that deliver and submit know.
 
 Not every server lets a task be taken without a bid; then the bundle is unpacked
 to look at, and you bid for it.`,

@@ -35,15 +35,15 @@ func (p program) deliverCommand() *cobra.Command {
 		Use:   "deliver",
 		Short: "Make a delivery bundle of work that is done, and hand it in",
 		Long: `Make the bundle that answers a request. With --request, all of --dir is what was
-made. Without, --dir is the directory of the request, in which the work was done:
-its folder delivery/ is what was made (artifacts/, result.json, logs/), or else
-the files that are new or have changed since it was unpacked. A result.json of
-the worker is taken over. Credentials never are.
+made. Without, --dir is the directory of the request, in which the work was
+done: its folder delivery/ is what was made (artifacts/, result.json, logs/), or
+else the files that are new or have changed since it was unpacked. A result.json
+of the worker is taken over. Credentials never are.
 
 The delivery of a claimed task is handed in at once; --no-submit only makes the
 file.`,
 		Example: p.Examples("deliver --dir work --summary 'All endpoints, with tests'", "deliver --dir out --request task.nut -o delivery.nut",
-			"deliver --dir work --status blocked --summary 'No access' --no-submit"),
+			"deliver --dir work --status blocked --summary 'No key' --no-submit"),
 		Args: cli.NoArgs(),
 	}
 	flags := cmd.Flags()

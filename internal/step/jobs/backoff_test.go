@@ -283,3 +283,45 @@ func TestOpenJobWaitsForRetriedProvider(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// A provider that closes hands back what waits, and withdraws its announcement. It may come back.
+func TestJobWaitsForProviderThatRestarts(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		for _, back := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, alice.offers(0))
+				announces := func(offers ...guild.Offer) {
+					w.mu.Lock()
+					w.offers = offers
+					w.mu.Unlock()
+					w.Touch(alice.service())
+					w.runner.Wake()
+					w.pass(time.Second)
+				}
+				order := Order{}
+				if named {
+					order.Providers = []nostr.PubKey{alice.key}
+				}
+				id := w.opens(order)
+				closing := nip90.Feedback{Request: w.attempt(id).ID, Customer: customer.key, Status: nip90.Error, Text: "the provider is closing: busy, try again later"}
+				if err := w.says(alice, closing.Event()); err != nil {
+					t.Fatal(err)
+				}
+				announces()
+				w.pass(40 * time.Second)
+				w.wants(id, guild.Refused)
+				if why := w.Waits(id); !strings.Contains(why, "a provider may appear until") {
+					t.Errorf("it waits: %q", why)
+				}
+				if back {
+					announces(alice.offers(0))
+					w.pass(time.Minute)
+					w.wants(id, guild.Refused, guild.Requested)
+					return
+				}
+				w.pass(90 * time.Second)
+				w.ends(id, guild.JobUnclaimed)
+			})
+		}
+	}
+}

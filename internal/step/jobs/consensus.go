@@ -269,17 +269,37 @@ func (v *view) patience() time.Time {
 	return until
 }
 
-// heard returns the time from which missing providers mean something, for a job that was open when the process started. A
-// new process knows no provider yet; without this wait it would close such jobs, or cancel their attempts, for nothing.
+// heard returns the time from which missing providers mean something. A new process knows no provider yet; without this wait
+// it would close jobs that were open when it started, or cancel their attempts, for nothing. And a provider that handed the
+// job back and withdrew its announcement may only be restarting.
 func (v *view) heard() time.Time {
 	if !v.jobs.older[v.Job.Job] {
-		return time.Time{}
+		return v.returns()
 	}
 	since := v.jobs.c.Network.Hears()
 	if since.IsZero() {
 		return v.deadline()
 	}
-	return since.Add(v.jobs.c.Patience.Discover)
+	if until := since.Add(v.jobs.c.Patience.Discover); until.After(v.returns()) {
+		return until
+	}
+	return v.returns()
+}
+
+// returns returns the time until which the job waits for a provider that had no capacity for it and then withdrew its
+// announcement: twice the pause after which it would be asked again, or zero if there is no such provider.
+func (v *view) returns() (until time.Time) {
+	for _, a := range v.Attempts {
+		back := time.UnixMilli(a.Over).Add(2 * v.jobs.c.Patience.Busy)
+		if !a.Later || !back.After(until) || !v.now.Before(back) {
+			continue
+		}
+		offers := v.jobs.c.Market.Offers(v.Task, v.Kind)
+		if !slices.ContainsFunc(offers, func(o guild.Offer) bool { return o.Service.PubKey == a.Provider.PubKey }) {
+			until = back
+		}
+	}
+	return until
 }
 
 // conclude ends the job if that is still so when it is decided.

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -153,8 +154,8 @@ func (w *Work) leastWork() int {
 }
 
 // turnDown drops a request and tells the customer why, within the limits: a flood of requests must not make us publish a
-// flood. A refusal is not recorded, so that strangers cannot fill the journal.
-func (w *Work) turnDown(received fact.RequestReceived, why *refusal) error {
+// flood. A refusal is no fact, so that strangers cannot fill the journal; the latest that were told are remembered.
+func (w *Work) turnDown(ctx context.Context, received fact.RequestReceived, why *refusal) error {
 	e := received.Event
 	dropped := guild.Drop(why.reason, "request %.8s: %.200s", e.ID.Hex(), why.text)
 	if e.Tags.FindWithValue("p", w.c.PubKey.Hex()) == nil {
@@ -166,6 +167,9 @@ func (w *Work) turnDown(received fact.RequestReceived, why *refusal) error {
 	if !w.limits.allowAnswer(e.PubKey, w.c.Now()) {
 		w.c.Log.Debug("a request is refused without a word", "request", e.ID.Hex(), "why", why.text)
 		return dropped
+	}
+	if err := w.remember(ctx, e.ID); err != nil {
+		return err
 	}
 	w.notify(Refused, received, why.text)
 	a := failure(received, why.text)

@@ -209,7 +209,9 @@ func TestRefusalsAreLimited(t *testing.T) {
 			t.Errorf("one customer was told %d times", n)
 		}
 		for n := range 500 {
-			_, err := w.sends(newPerson(byte(n%200+20)), task(t, packed))
+			r := task(t, packed)
+			r.Job = fmt.Sprint(n)
+			_, err := w.sends(newPerson(byte(n%200+20)), r)
 			steptest.WantDrop(t, err, lowBid)
 		}
 		if n := len(w.published); n > answersAllBurst {

@@ -220,7 +220,7 @@ func (t *tail) shown(hide func(string) string) string {
 func Resolve(command string) (resolved, program string, err error) {
 	word, rest, _ := strings.Cut(strings.TrimSpace(command), " ")
 	if word == "" {
-		return "", "", errors.New("the command is empty")
+		return "", "", &CommandError{errors.New("the command is empty"), "name the program that does the work"}
 	}
 	if err := checkNames(rest); err != nil {
 		return "", "", err
@@ -234,44 +234,36 @@ func Resolve(command string) (resolved, program string, err error) {
 	info, err := os.Stat(program)
 	switch {
 	case err != nil:
-		return "", "", &programError{fmt.Errorf("the command %q: %w", word, err), "name a program that is there, relative to this directory or by its full path"}
+		return "", "", &CommandError{fmt.Errorf("the command %q: %w", word, err), "name a program that is there, relative to this directory or by its full path"}
 	case info.IsDir():
-		return "", "", &programError{fmt.Errorf("the command %q is a directory", word), "name a program in it"}
+		return "", "", &CommandError{fmt.Errorf("the command %q is a directory", word), "name a program in it"}
 	case info.Mode()&0o111 == 0:
-		return "", "", &programError{fmt.Errorf("the command %q is not executable", word), "chmod +x " + word}
+		return "", "", &CommandError{fmt.Errorf("the command %q is not executable", word), "chmod +x " + word}
 	}
 	return strings.TrimSpace(quote(program) + " " + rest), program, nil
 }
 
-// nameError is an argument of a command that names a file in our working directory. The command runs in the customer's
-// bundle, where the same name would be the customer's file.
-type nameError struct{ Word string }
-
-func (e *nameError) Error() string {
-	return fmt.Sprintf("%q is a file here, but the command runs in the customer's bundle, where that name is the customer's", e.Word)
-}
-
-// Hint says what to do instead.
-func (e *nameError) Hint() string {
-	return "make it a program and name that by its path, as --exec ./worker.sh: its own directory is what a worker sees of yours"
-}
-
-// programError is a command whose program cannot be run.
-type programError struct {
-	error
+// CommandError reports a command that cannot be run as it was given.
+type CommandError struct {
+	Err  error
 	hint string
 }
 
-func (e *programError) Unwrap() error { return e.error }
+func (e *CommandError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *CommandError) Unwrap() error { return e.Err }
 
 // Hint says what to do instead.
-func (e *programError) Hint() string { return e.hint }
+func (e *CommandError) Hint() string { return e.hint }
 
-// checkNames refuses arguments that would name the customer's file instead of the owner's.
+// checkNames refuses arguments that name a file in our working directory. The command runs in the customer's bundle, where
+// the same name would be the customer's file.
 func checkNames(arguments string) error {
 	for word := range strings.FieldsSeq(arguments) {
 		if info, err := os.Stat(word); err == nil && !info.IsDir() && !filepath.IsAbs(word) {
-			return &nameError{word}
+			return &CommandError{fmt.Errorf("%q is a file here, but the command runs in the customer's bundle, where that name is the customer's", word),
+				"make it a program and name that by its path, as --exec ./worker.sh: its own directory is what a worker sees of yours"}
 		}
 	}
 	return nil

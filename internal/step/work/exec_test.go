@@ -134,7 +134,7 @@ func TestResolveRefusesFileArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err := Resolve("python3 solve.py --fast")
-	if _, ok := errors.AsType[*nameError](err); !ok {
+	if _, ok := errors.AsType[*CommandError](err); !ok {
 		t.Errorf("the customer's solve.py would be run: %v", err)
 	}
 	for _, fine := range []string{"python3 other.py", "python3 " + dir + "/solve.py", "cat -n"} {

@@ -23,7 +23,7 @@ const oldest = time.Hour
 // *guild.DropError if nothing was recorded and no offer made.
 func (w *Work) Observe(ctx context.Context, from string, v guild.Verified) error {
 	e := v.Event()
-	if _, known := w.fold.request(e.ID); known {
+	if _, known := w.fold.request(e.ID); known || w.refused.has(e.ID) {
 		return nil // relays send it again
 	}
 	if len(w.services) == 0 {
@@ -32,7 +32,7 @@ func (w *Work) Observe(ctx context.Context, from string, v guild.Verified) error
 	received := fact.RequestReceived{Request: e.ID, Customer: e.PubKey, Event: e, From: from}
 	if bits := w.leastWork(); difficulty(e) < bits && e.Tags.FindWithValue("p", w.c.PubKey.Hex()) != nil {
 		received.Encrypted = isEncrypted(e)
-		return w.turnDown(received, tooLittle(bits, e))
+		return w.turnDown(ctx, received, tooLittle(bits, e))
 	}
 	r, err := nip90.ParseRequest(e, nip90.OpenWith(ctx, w.c.Keyer))
 	if err != nil {
@@ -40,7 +40,7 @@ func (w *Work) Observe(ctx context.Context, from string, v guild.Verified) error
 			return guild.Drop(guild.Malformed, "%v", err) // it may be encrypted for somebody else
 		}
 		received.Encrypted = isEncrypted(e)
-		return w.turnDown(received, refuse(guild.Malformed, "this request cannot be read: %v", err))
+		return w.turnDown(ctx, received, refuse(guild.Malformed, "this request cannot be read: %v", err))
 	}
 	if !r.Asks(w.c.PubKey) {
 		return guild.Drop(guild.Misdirected, "request %.8s is for somebody else", e.ID.Hex())
@@ -71,20 +71,20 @@ func (w *Work) deadline(e nostr.Event, r nip90.Request) time.Time {
 	return e.CreatedAt.Time().Add(oldest)
 }
 
-// receive records a request as ours to work on, or tells the customer why not. A refusal at this point is not recorded,
-// so that strangers cannot fill the journal. Requests are received one at a time: two of them cannot both take the last
+// receive records a request as ours to work on, or tells the customer why not. A refusal at this point is no fact, so
+// that strangers cannot fill the journal. Requests are received one at a time: two of them cannot both take the last
 // place in the queue, and one cannot miss that it repeats the other.
 func (w *Work) receive(ctx context.Context, received fact.RequestReceived, r nip90.Request) error {
 	id := received.Request
 	s, ok := w.service(received.Task, r.Kind)
 	if !ok {
-		return w.turnDown(received, refuse(guild.Misdirected, "this provider does not offer the task %q in kind %d", guild.Cut(received.Task, 80), r.Kind))
+		return w.turnDown(ctx, received, refuse(guild.Misdirected, "this provider does not offer the task %q in kind %d", guild.Cut(received.Task, 80), r.Kind))
 	}
 	received.Service, received.Task = s.D, cmp.Or(received.Task, s.Task)
 	w.receiving.Lock()
 	defer w.receiving.Unlock()
 	if refused := w.admit(s, received.Event, r); refused != nil {
-		return w.turnDown(received, refused)
+		return w.turnDown(ctx, received, refused)
 	}
 	err := w.c.Journal.Do(ctx, fact.RequestSubject(id), id.Hex(), func(tx *journal.Tx) error {
 		if _, known := w.fold.request(id); known {
@@ -98,7 +98,7 @@ func (w *Work) receive(ctx context.Context, received fact.RequestReceived, r nip
 		return nil
 	})
 	if errors.Is(err, journal.ErrTooLarge) {
-		return w.turnDown(received, refuse(guild.Malformed, "the request is too large: send the bundle by URL"))
+		return w.turnDown(ctx, received, refuse(guild.Malformed, "the request is too large: send the bundle by URL"))
 	}
 	if err != nil {
 		return fmt.Errorf("request %.8s: %w", id.Hex(), err)

@@ -96,6 +96,7 @@ type Work struct {
 	services map[string]Service // by D
 	order    []string           // their Ds, as they were configured
 	limits   *limits
+	refused  refusedRequests
 	outbox   *outbox.Outbox
 	turned   chan struct{} // receives when a service was paused or resumed
 

@@ -105,6 +105,9 @@ func (w *world) start() {
 		Services: w.services, Scratch: journaltest.Dir(w.T), Secrets: w.secrets, Relays: relays{w, []string{"wss://ours.example"}}, Payloads: payloads{w},
 		Judgements: w.heard, Recipient: w.keys.recipient, Unseal: w.keys.Open, Log: slog.New(slog.DiscardHandler),
 	}, fold)
+	if err := w.Recall(w.Context()); err != nil {
+		w.Fatal(err)
+	}
 	w.RunWith(&due.Runner{Limits: w.Classes(), Sources: []due.Source{w.Due}})
 	w.Go(w.Talk)
 }
