@@ -32,7 +32,7 @@ func (w *world) advance(r router, o *order) bool {
 		w.tally.Jobs++
 		o.left = slices.Clone(w.providers)
 	}
-	if o.asked != nil && o.end.ending == accepted || o.tried == tries || o.asks == asks {
+	if o.asked != nil && o.end.ending == accepted || o.tried == tries || o.asks == asks || len(o.left) == 0 {
 		return false
 	}
 	p := r.choose(o.at, w.idle(o))
