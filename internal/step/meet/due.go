@@ -201,8 +201,8 @@ func (m *Meet) candidate(now time.Time) (fact.MeetingBegan, bool) {
 	if !m.affords(now, "") {
 		return fact.MeetingBegan{}, false
 	}
-	first, ok := next(m.newcomers(now), m.fold.metNewcomers())
-	if !ok {
+	first := next(m.newcomers(now), m.fold.metNewcomers(), m.chance)
+	if first == nil {
 		return fact.MeetingBegan{}, false
 	}
 	return m.meeting(first.Service, first.task), true
@@ -230,11 +230,9 @@ func (m *Meet) newcomers(now time.Time) (all []newcomer) {
 	return all
 }
 
-// newcomer returns an offer with what orders it. The chance depends on the node's secret, because otherwise somebody
-// could search for keys that are always first.
+// newcomer returns an offer with what orders it.
 func (m *Meet) newcomer(o guild.Offer, task string) newcomer {
-	n := newcomer{Offer: o, task: task, met: m.fold.ever(o.Service.PubKey), since: o.First, rating: guild.Micro / 2,
-		chance: guild.Sum(slices.Concat(m.c.Secret, o.Service.PubKey[:], []byte(o.Service.D)))}
+	n := newcomer{Offer: o, task: task, met: m.fold.ever(o.Service.PubKey), since: o.First, rating: guild.Micro / 2}
 	if last := m.fold.last(o.Service); last != nil {
 		n.since = max(n.since, last.Until)
 	}
@@ -335,4 +333,10 @@ func (m met) excludes(s guild.Service, purpose string) bool {
 func (m *Meeting) pause() time.Duration {
 	const longest = 5 // doublings: about a month
 	return again << min(max(m.Vain-1, 0), longest)
+}
+
+// chance returns a pseudo-random number of a service, always the same one. It depends on the node's secret, because
+// otherwise somebody could search for keys that are always first.
+func (m *Meet) chance(s guild.Service) guild.Hash {
+	return guild.Sum(slices.Concat(m.c.Secret, s.PubKey[:], []byte(s.D)))
 }

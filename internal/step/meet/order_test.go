@@ -17,11 +17,17 @@ import (
 
 func TestNextNewcomer(t *testing.T) {
 	of := func(n byte, change func(*newcomer)) newcomer {
-		one := newcomer{Offer: seen(n, 1), since: int64(n), rating: guild.Micro / 2, chance: guild.Hash{n}}
+		one := newcomer{Offer: seen(n, 1), since: int64(n), rating: guild.Micro / 2}
 		change(&one)
 		return one
 	}
 	plain := func(*newcomer) {}
+	chance := func(s guild.Service) (h guild.Hash) {
+		if s == service(2) {
+			h[0] = 2
+		}
+		return h
+	}
 	work := func(bits int) func(*newcomer) { return func(n *newcomer) { n.Work = bits } }
 	for _, c := range []struct {
 		name string
@@ -35,22 +41,22 @@ func TestNextNewcomer(t *testing.T) {
 		{"badly reviewed is not recommended", []newcomer{of(1, plain), of(2, func(n *newcomer) { n.rating-- })}, 0, 1},
 		{"the surest of two recommended", []newcomer{of(1, func(n *newcomer) { n.Recommended, n.Confidence = 3, 0.8 }),
 			of(2, func(n *newcomer) { n.Recommended = 1 })}, 0, 2},
-		{"more work first", []newcomer{of(1, work(20)), of(2, work(21))}, 1, 2},
-		{"too little work", []newcomer{of(1, plain), of(2, work(19))}, 1, 1},
-		{"a share for those without work", []newcomer{of(1, plain), of(2, work(40))}, 2, 1},
-		{"the longest wait", []newcomer{of(2, plain), of(1, func(n *newcomer) { n.since = 9 })}, 2, 2},
+		{"more work first", []newcomer{of(1, work(20)), of(2, work(21))}, 2, 2},
+		{"too little work", []newcomer{of(1, plain), of(2, work(19))}, 2, 1},
+		{"a share for those without work", []newcomer{of(1, plain), of(2, work(40))}, 1, 1},
+		{"the longest wait", []newcomer{of(2, plain), of(1, func(n *newcomer) { n.since = 9 })}, 1, 2},
 		{"by chance", []newcomer{of(2, plain), of(1, func(n *newcomer) { n.since = 9 })}, 3, 1},
 		{"by chance the surest", []newcomer{of(1, func(n *newcomer) { n.Confidence = 0.6 }), of(2, plain)}, 3, 2},
 		{"by chance never met before", []newcomer{of(1, func(n *newcomer) { n.met = true }), of(2, plain)}, 3, 2},
 		{"the turn begins again", []newcomer{of(1, plain), of(2, func(n *newcomer) { n.Recommended = 1 })}, 4, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got, ok := next(c.all, c.turn); !ok || got.Service != service(c.want) {
-				t.Errorf("got %v, want %d", got.Service, c.want)
+			if got := next(c.all, c.turn, chance); got == nil || got.Service != service(c.want) {
+				t.Errorf("got %v, want %d", got, c.want)
 			}
 		})
 	}
-	if _, ok := next(nil, 0); ok {
+	if next(nil, 0, chance) != nil {
 		t.Error("a newcomer of none")
 	}
 }
@@ -73,7 +79,7 @@ func newFlood(keys int, secret byte, honest guild.Offer) *flood {
 		var key nostr.PubKey
 		binary.BigEndian.PutUint64(key[:], uint64(n+1))
 		f.offers = append(f.offers, guild.Offer{Service: guild.Service{PubKey: key}, State: guild.Seen, Confidence: 1,
-			First: f.now.Add(-aDay).UnixMilli()})
+			First: f.now.Add(-aDay).UnixMilli() + int64(n)})
 	}
 	honest.First += f.now.UnixMilli()
 	f.offers = append(f.offers, honest)
@@ -143,13 +149,16 @@ func TestSybilFlood(t *testing.T) {
 			c.change(&honest)
 			row := "| " + c.name + " |"
 			for _, keys := range []int{60, 600, 6000} {
+				if keys == 6000 && strings.HasPrefix(c.name, "nothing") && os.Getenv("GUILD_SOAK") == "" {
+					break // it takes two minutes
+				}
 				var all []int
 				for secret := range byte(3) {
 					all = append(all, newFlood(keys, secret, honest).days(honest.Service))
 				}
 				row += fmt.Sprintf(" %s |", spread(all))
 			}
-			if !strings.Contains(string(page), row+"\n") {
+			if !strings.Contains(string(page), row) {
 				t.Errorf("docs/TRUST.md has no row\n%s", row)
 			}
 		})
