@@ -75,7 +75,7 @@ var layers = map[string]int{
 	"internal/nut": 6, "internal/nut/archive": 6, "internal/nut/credential": 6, "internal/nut/draft": 6,
 	"internal/nut/host": 6, "internal/nut/market": 6, "internal/nut/project": 6,
 
-	"cmd/guild": 7, "cmd/nutshell": 7,
+	"cmd/guild": 7, "cmd/nook": 7, "cmd/nutshell": 7,
 }
 
 // clocks are the packages and files that may read the clock, with the reason.

@@ -54,13 +54,13 @@ func install(t *testing.T, prefix, from string) (programs []string, printed stri
 	return programs, string(out), err
 }
 
-var honest = map[string]string{"guild": "#!/bin/sh\necho guild 1.0\n", "nutshell": "#!/bin/sh\n", "README.md": "read me"}
+var honest = map[string]string{"guild": "#!/bin/sh\necho guild 1.0\n", "nook": "#!/bin/sh\n", "nutshell": "#!/bin/sh\n", "README.md": "read me"}
 
 func TestInstall(t *testing.T) {
 	dir, _ := release(t, honest)
 	for _, from := range []string{dir, "file://" + dir, dir + "/"} {
 		programs, printed, err := install(t, t.TempDir(), from)
-		if err != nil || strings.Join(programs, " ") != "guild nutshell" || !strings.Contains(printed, "installed guild 1.0") {
+		if err != nil || strings.Join(programs, " ") != "guild nook nutshell" || !strings.Contains(printed, "installed guild 1.0") {
 			t.Errorf("from %s: %v, %q, %s", from, programs, err, printed)
 		}
 	}
@@ -73,8 +73,8 @@ func TestInstallRefuses(t *testing.T) {
 		want  string
 	}{
 		"a damaged archive":        {honest, func(_, archive string) { write(t, archive, "damaged") }, "is not what SHA256SUMS says"},
-		"an archive without guild": {map[string]string{"nutshell": ""}, nil, "does not have guild"},
-		"a guild that cannot run":  {map[string]string{"guild": "#!/bin/sh\nexit 1\n", "nutshell": ""}, nil, "does not run"},
+		"an archive without guild": {map[string]string{"nook": "", "nutshell": ""}, nil, "does not have guild"},
+		"a guild that cannot run":  {map[string]string{"guild": "#!/bin/sh\nexit 1\n", "nook": "", "nutshell": ""}, nil, "does not run"},
 		"a missing archive":        {honest, func(_, archive string) { os.Remove(archive) }, "cannot be read"},
 		"missing checksums":        {honest, func(dir, _ string) { os.Remove(filepath.Join(dir, "SHA256SUMS")) }, "cannot be read"},
 		"checksums of others":      {honest, func(dir, _ string) { write(t, filepath.Join(dir, "SHA256SUMS"), "x\n") }, "lists no archive"},

@@ -16,7 +16,7 @@ import (
 // Compiling the programs for each system would find more, and takes minutes: make release does that.
 func TestSystemCalls(t *testing.T) {
 	for _, c := range []struct{ program, system string }{
-		{"cmd/guild", "linux"}, {"cmd/guild", "darwin"}, {"cmd/nutshell", "windows"},
+		{"cmd/guild", "linux"}, {"cmd/guild", "darwin"}, {"cmd/nook", "darwin"}, {"cmd/nutshell", "windows"},
 	} {
 		ctx := build.Default
 		ctx.GOOS, ctx.GOARCH, ctx.CgoEnabled = c.system, "arm64", false

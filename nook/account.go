@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
+	"sort"
 	"strings"
 
 	"guild/digest"
@@ -43,7 +45,6 @@ type Recorded struct {
 	Event   Event         // as Received returned it
 	Arrived int64         // Unix ms
 	Level   Level         // how it was verified
-	Bounty  bool          // a paid, accepted job as provider
 	Entry   digest.SHA256 // the hash of the journal's entry, from which chests are drawn
 }
 
@@ -73,19 +74,23 @@ type Account struct {
 	root  string
 	clock int64 // the latest arrival
 
-	entries []entry          // entries[dead:] are of the last 48 hours
-	dead    int              // entries[:dead] are zero
-	firm    int              // entries[dead:firm] are before the horizon
-	left    int              // entries[left:] are in the 24 hours up to the last computed one
-	known   map[string]int64 // the ids of entries[firm:], with their timestamps
-	reused  bool             // whether a firm entry may still be in known, replaced by one with the same id
-	units   map[string]*unit // the work units of entries
-	active  int              // how many of them are in the 24 hours up to the last computed entry
-	late    int              // how many entries at the end are not yet sorted and computed
+	entries []entry // those from the horizon on, after what forget has not dropped yet
+	firm    int     // entries[:firm] are before the horizon
+	late    int     // how many entries at the end are not yet sorted and computed
 
-	base, tip cursor   // before entries[firm], and after the last entry
-	rewards   []reward // in order
-	sure      int      // rewards[:sure] follow from firm entries
+	known, before map[string]int64 // the ids of entries, with their timestamps; before has those of before turned
+	units         map[string]*unit // those that mentions and entries name
+	turned        int64            // the clock when forget was called
+
+	// What follows from the entries, in order. Firm entries have led to base, mentions[:named] and rewards[:sure].
+	base, tip cursor
+	mentions  []mention
+	named     int
+	rewards   []reward
+	sure      int
+
+	left   int // mentions[left:] are in the 24 hours up to the last computed entry
+	active int // how many units these name
 
 	agents map[string]*agent
 	last   *agent // of the last event, which is often that of the next
@@ -93,6 +98,7 @@ type Account struct {
 	choices  []Choice
 	heritage *Heritage
 	imported *Account // nil if no history was imported
+	judged   []work   // what firm entries of level Judged have earned in the last 30 days, in order
 
 	sealed func(*entry, *cursor) // if not nil, called with each entry that becomes firm and the cursor before it
 }
@@ -111,11 +117,29 @@ type entry struct {
 	hash   digest.SHA256
 }
 
-// unit is a work unit that events of the last 48 hours name.
-type unit struct {
-	name         string
-	kept, active int32 // how many entries name it: of all, and of those of the last 24 hours
+// mention says when an entry has named a work unit.
+type mention struct {
+	at   int64
+	unit *unit
 }
+
+// unit is a work unit.
+type unit struct {
+	name   string
+	latest int64 // the largest timestamp of the entries that name it
+	active int32 // how many of mentions[left:] name it
+}
+
+// work is a firm entry that a receipt can still raise.
+type work struct {
+	At     int64  `json:"at"`
+	ID     string `json:"id"`
+	Agent  string `json:"agent"`
+	Earned Sparks `json:"earned"`
+}
+
+// raisable is how long after its event a receipt still counts, in ms.
+const raisable = 30 * day
 
 // kind says what an event counts for.
 type kind uint16
@@ -133,8 +157,7 @@ const (
 )
 
 // kindOf returns what an event counts for.
-func kindOf(r *Recorded) kind {
-	e := &r.Event
+func kindOf(e *Event) kind {
 	fails := e.Success != nil && !*e.Success
 	var k kind
 	switch {
@@ -150,16 +173,13 @@ func kindOf(r *Recorded) kind {
 		if e.WorkUnitID != "" {
 			k |= isWork
 		}
-		if r.Bounty {
-			k |= isBounty
-		}
 	case !fails:
 		k |= triggers[e.Trigger]
 	}
 	return k
 }
 
-var triggers = map[string]kind{TriggerCommit: isCommit, TriggerBugFix: isFix, TriggerPR: isPR, TriggerRelease: isRelease}
+var triggers = map[string]kind{TriggerCommit: isCommit, TriggerBugFix: isFix, TriggerPR: isPR, TriggerRelease: isRelease, TriggerBounty: isBounty}
 
 // New returns the account of a root identity, which may be any string.
 func New(root string) *Account {
@@ -183,28 +203,47 @@ func (a *Account) Add(r Recorded) Status {
 	if e.Timestamp < horizon || e.Timestamp > r.Arrived+maxAhead {
 		return Outside
 	}
-	if at, ok := a.known[e.ID]; ok {
-		if at >= horizon {
-			return Duplicate
-		}
-		a.reused = true
+	if a.knows(e.ID, horizon) {
+		return Duplicate
 	}
 	a.known[e.ID] = e.Timestamp
 	a.insert(&r)
 	return Accepted
 }
 
+// Has reports whether the account has an event with this id that an event with the same id would duplicate.
+func (a *Account) Has(id string) bool {
+	return a.knows(id, a.clock-day)
+}
+
+// IsEmpty reports whether a history can still be imported: the account has no events and no heritage.
+func (a *Account) IsEmpty() bool { return len(a.agents) == 0 && a.heritage == nil }
+
+// knows reports whether an entry from a horizon on has an id.
+func (a *Account) knows(id string, horizon int64) bool {
+	at, ok := a.recorded(id)
+	return ok && at >= horizon
+}
+
+// recorded returns the timestamp of the latest entry with an id.
+func (a *Account) recorded(id string) (at int64, ok bool) {
+	if at, ok = a.known[id]; !ok {
+		at, ok = a.before[id]
+	}
+	return at, ok
+}
+
 // insert inserts an accepted event.
 func (a *Account) insert(r *Recorded) {
 	e := &r.Event
-	in := entry{at: e.Timestamp, id: e.ID, agent: a.agent(e.AgentID), tokens: e.Tokens, kind: kindOf(r), level: r.Level, hash: r.Entry}
+	in := entry{at: e.Timestamp, id: e.ID, agent: a.agent(e.AgentID), tokens: e.Tokens, kind: kindOf(e), level: r.Level, hash: r.Entry}
 	in.agent.observe(e, in.kind)
 	if e.WorkUnitID != "" && e.Trigger == "" {
 		in.unit = a.unit(e.WorkUnitID)
-		in.unit.kept++
+		in.unit.latest = max(in.unit.latest, in.at)
 	}
 	n := len(a.entries)
-	inOrder := a.late == 0 && (n == a.dead || inTime(&a.entries[n-1], &in) < 0)
+	inOrder := a.late == 0 && (n == a.firm || inTime(&a.entries[n-1], &in) < 0)
 	a.entries = append(a.entries, in)
 	if inOrder {
 		a.compute(n)
@@ -234,8 +273,12 @@ func (a *Account) unit(name string) *unit {
 
 // compute computes entry i. All entries before it are computed.
 func (a *Account) compute(i int) {
-	a.count(i)
 	e := &a.entries[i]
+	if e.unit != nil {
+		a.mentions = append(a.mentions, mention{e.at, e.unit})
+		a.enter(e.unit)
+	}
+	a.leave(e.at - day)
 	a.tip.enter(e.at)
 	e.active = int32(a.active)
 	var earned Sparks
@@ -251,33 +294,47 @@ func (a *Account) compute(i int) {
 	}
 }
 
-// count moves the 24 hours of the distinct work units so that they end with entry i.
-func (a *Account) count(i int) {
-	e := &a.entries[i]
-	if u := e.unit; u != nil {
-		if u.active == 0 {
-			a.active++
-		}
-		u.active++
+// enter counts a mention of a unit in the 24 hours of the distinct work units.
+func (a *Account) enter(u *unit) {
+	if u.active == 0 {
+		a.active++
 	}
-	for a.entries[a.left].at <= e.at-day {
-		a.leave()
-	}
+	u.active++
 }
 
-// leave takes entries[left] out of the 24 hours of the distinct work units.
-func (a *Account) leave() {
-	if u := a.entries[a.left].unit; u != nil {
+// leave takes the mentions up to a time out of these 24 hours.
+func (a *Account) leave(until int64) {
+	for ; a.left < len(a.mentions) && a.mentions[a.left].at <= until; a.left++ {
+		u := a.mentions[a.left].unit
 		u.active--
 		if u.active == 0 {
 			a.active--
 		}
 	}
-	a.left++
 }
 
-// Settle sorts and computes the events that came out of order. Everything that reads the account does this first. After it, reading
-// changes nothing until the next Add.
+// Raise raises the level of a judged event to ReceiptBound: its work has got a receipt. It does so up to 30 days after the event.
+func (a *Account) Raise(id string) {
+	a.Settle()
+	at, waits := a.recorded(id)
+	i, found := slices.BinarySearchFunc(a.entries[a.firm:], entry{at: at, id: id}, func(x, y entry) int { return inTime(&x, &y) })
+	if waits && found {
+		if e := &a.entries[a.firm+i]; e.level == Judged {
+			e.level = ReceiptBound
+			e.agent.raise(at, e.earned)
+		}
+		return
+	}
+	if i := slices.IndexFunc(a.judged, func(w work) bool { return w.ID == id }); i >= 0 {
+		a.agents[a.judged[i].Agent].raise(a.judged[i].At, a.judged[i].Earned)
+		a.judged = slices.Delete(a.judged, i, i+1)
+	}
+}
+
+// Settled reports whether reading changes nothing until the next Add.
+func (a *Account) Settled() bool { return a.late == 0 && (a.imported == nil || a.imported.Settled()) }
+
+// Settle sorts and computes the events that came out of order. Everything that reads the account does this first.
 func (a *Account) Settle() {
 	if a.imported != nil {
 		a.imported.Settle()
@@ -296,17 +353,16 @@ func (a *Account) recompute() {
 	for _, u := range a.units {
 		u.active = 0
 	}
-	a.tip, a.rewards, a.left, a.active = a.base, a.rewards[:a.sure], a.dead, 0
-	for i := a.dead; i < len(a.entries); i++ {
-		if i < a.firm {
-			a.count(i)
-		} else {
-			a.compute(i)
-		}
+	a.tip, a.rewards, a.mentions, a.left, a.active = a.base, a.rewards[:a.sure], a.mentions[:a.named], 0, 0
+	for _, m := range a.mentions {
+		a.enter(m.unit)
+	}
+	for i := a.firm; i < len(a.entries); i++ {
+		a.compute(i)
 	}
 }
 
-// seal makes the entries before the horizon firm, and drops those from before the last 48 hours.
+// seal makes the entries before the horizon firm.
 func (a *Account) seal() {
 	horizon := a.clock - day
 	for a.firm < len(a.entries) && a.entries[a.firm].at < horizon {
@@ -318,29 +374,38 @@ func (a *Account) seal() {
 		for m := a.base.add(e); m != 0; m &= m - 1 {
 			a.sure++
 		}
-		if !a.reused || a.known[e.id] == e.at {
-			delete(a.known, e.id)
+		if e.level == Judged && e.earned > 0 {
+			a.judged = append(a.judged, work{At: e.at, ID: e.id, Agent: e.agent.ID, Earned: e.earned})
+		}
+		if e.unit != nil {
+			a.named++
 		}
 		a.firm++
 	}
-	a.reused = false
-	for a.dead < a.firm && a.entries[a.dead].at <= horizon-day {
-		if a.dead == a.left {
-			a.leave()
-		}
-		if u := a.entries[a.dead].unit; u != nil {
-			u.kept--
-			if u.kept == 0 {
-				delete(a.units, u.name)
-			}
-		}
-		a.entries[a.dead] = entry{}
-		a.dead++
+	for len(a.judged) > 0 && a.judged[0].At < a.clock-raisable {
+		a.judged = a.judged[1:]
 	}
-	if a.dead > 64+len(a.entries)/4 {
-		a.entries = slices.Delete(a.entries, 0, a.dead)
-		a.firm, a.left, a.dead = a.firm-a.dead, a.left-a.dead, 0
+	if horizon > a.turned+maxAhead {
+		a.forget()
 	}
+}
+
+// forget drops what has no effect any more. It is called once in 24 hours, and nothing survives three calls without an effect. So
+// it takes each event the same time.
+func (a *Account) forget() {
+	a.turned = a.clock
+	a.before, a.known = a.known, make(map[string]int64, len(a.known)) // none of before is from the horizon on
+	a.entries = slices.Delete(a.entries, 0, a.firm)
+	a.firm = 0
+	old := min(a.expired(), a.left)
+	a.mentions = slices.Delete(a.mentions, 0, old)
+	a.named, a.left = a.named-old, a.left-old
+	maps.DeleteFunc(a.units, func(_ string, u *unit) bool { return u.active == 0 && u.latest <= a.clock-2*day })
+}
+
+// expired returns how many mentions are older than 48 hours. They have no effect on entries from the horizon on.
+func (a *Account) expired() int {
+	return sort.Search(a.named, func(i int) bool { return a.mentions[i].at > a.clock-2*day })
 }
 
 // Trace says what became of one event, for `nook explain`.

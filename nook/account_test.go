@@ -55,14 +55,14 @@ func somewhat(t *rapid.T, i int) nook.Recorded {
 	case 1:
 		e.Type, e.WorkUnitID = nook.TypeStarted, rapid.SampledFrom([]string{"u", "v", "w"}).Draw(t, "unit")
 	case 2:
-		e.Trigger = rapid.SampledFrom([]string{nook.TriggerCommit, nook.TriggerBugFix, nook.TriggerPR}).Draw(t, "trigger")
+		e.Trigger = rapid.SampledFrom([]string{nook.TriggerCommit, nook.TriggerBugFix, nook.TriggerPR, nook.TriggerBounty}).Draw(t, "trigger")
 	case 3:
 		e.Type, e.State = nook.TypeState, "sleeping"
 	default:
 		e.WorkUnitID = fmt.Sprint(rapid.IntRange(0, 20).Draw(t, "unit"))
 		e.Tokens = rapid.Int64Range(0, 100_000_000).Draw(t, "tokens")
 	}
-	return nook.Recorded{Event: e, Level: nook.Level(rapid.IntRange(0, 2).Draw(t, "level")), Bounty: rapid.Bool().Draw(t, "bounty")}
+	return nook.Recorded{Event: e, Level: nook.Level(rapid.IntRange(0, 2).Draw(t, "level"))}
 }
 
 // arrive returns the events in the order in which they arrive, each within 24 hours.
@@ -99,6 +99,119 @@ func TestOrderOfArrivalDoesNotMatter(t *testing.T) {
 			t.Fatalf("the order of arrival matters:\n%s\n%s", a, b)
 		}
 	})
+}
+
+// TestSameEventsSameResult lets the same events arrive in two orders, of several roots at once: with ties of timestamps and of ids,
+// repetitions, a clock that is moved back and forward, reads, and restarts from snapshots. Days of work come before and after, so that
+// the window moves over everything.
+func TestSameEventsSameResult(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		roots := []string{"root", "other"}
+		var events []nook.Recorded
+		var of []string
+		for i := range rapid.IntRange(1, 60).Draw(t, "events") {
+			r := somewhat(t, i)
+			if rapid.Bool().Draw(t, "tie") {
+				r.Event.Timestamp = start + oracleDay + r.Event.Timestamp%3*oracleHour
+			}
+			r.Event.ID = fmt.Sprint(rapid.SampledFrom([]string{"", "z", "a"}).Draw(t, "id"), i)
+			events, of = append(events, r), append(of, rapid.SampledFrom(roots).Draw(t, "root"))
+		}
+		live := func() string {
+			accounts := map[string]*nook.Account{}
+			add := func(root string, r nook.Recorded, want ...nook.Status) {
+				a := accounts[root]
+				if a == nil {
+					a = nook.New(root)
+				}
+				known := a.Has(r.Event.ID)
+				if got := a.Add(r); !slices.Contains(want, got) || known && got == nook.Accepted {
+					t.Fatalf("%+v: %v, known: %v", r, got, known)
+				}
+				switch rapid.IntRange(0, 9).Draw(t, "what else") {
+				case 0:
+					next := new(nook.Account)
+					if err := json.Unmarshal([]byte(snapshot(t, a)), next); err != nil {
+						t.Fatal(err)
+					}
+					a = next
+				case 1:
+					a.Streak(r.Arrived)
+				case 2:
+					if got := a.Add(r); got == nook.Accepted {
+						t.Fatalf("%+v was accepted twice", r)
+					}
+				}
+				accounts[root] = a
+			}
+			for _, root := range roots {
+				for d := range int64(4) {
+					add(root, work(fmt.Sprint("before ", d), start-(4-d)*oracleDay, "u", 9000), nook.Accepted)
+				}
+			}
+			order := make([]int, len(events))
+			for i := range order {
+				order[i] = i
+			}
+			arrived := make([]int64, len(events))
+			for i, r := range events {
+				arrived[i] = r.Event.Timestamp + rapid.Int64Range(0, oracleDay).Draw(t, "delay")
+			}
+			slices.SortStableFunc(order, func(x, y int) int { return int(arrived[x] - arrived[y]) })
+			for _, i := range order {
+				r := events[i]
+				r.Arrived = arrived[i]
+				// A clock that is moved back changes what it shows, and nothing before it.
+				r.Arrived -= rapid.Int64Range(0, r.Arrived-r.Event.Timestamp).Draw(t, "back")
+				add(of[i], r, nook.Accepted)
+			}
+			for _, root := range roots {
+				for d := range int64(4) {
+					add(root, work(fmt.Sprint("after ", d), start+(5+d)*oracleDay, "u", 9000), nook.Accepted)
+				}
+			}
+			return snapshot(t, accounts["root"]) + snapshot(t, accounts["other"])
+		}
+		if a, b := live(), live(); a != b {
+			t.Fatalf("the order of arrival matters:\n%s\n%s", a, b)
+		}
+	})
+}
+
+// TestClockAheadSealsTheTime moves the clock ahead and back: what is older than a day before the latest time counts no more,
+// whatever the clock shows then, and counts again when that time has come.
+func TestClockAheadSealsTheTime(t *testing.T) {
+	ahead := work("ahead", start+30*oracleDay, "u", 1000)
+	back := work("back", start, "u", 1000)
+	a := fold(work("first", start, "u", 1000), ahead)
+	if got := a.Add(back); got != nook.Outside || a.Has("back") {
+		t.Errorf("back again: %v", got)
+	}
+	if a.Has("first") || !a.Has("ahead") {
+		t.Error("an id is known for 24 hours before the latest time")
+	}
+	if got := a.Add(work("then", start+29*oracleDay, "u", 1000)); got != nook.Accepted {
+		t.Errorf("when the time has come: %v", got)
+	}
+	if got := a.Add(ahead); got != nook.Duplicate {
+		t.Error(got)
+	}
+}
+
+// TestKnownIDs checks that an id is known for 24 hours and not longer, over many days.
+func TestKnownIDs(t *testing.T) {
+	a := nook.New("root")
+	for i := range int64(500) {
+		at := start + i*oracleHour
+		if got := a.Add(work(fmt.Sprint(i), at, "u", 1)); got != nook.Accepted {
+			t.Fatalf("%d: %v", i, got)
+		}
+		for k := range i + 1 {
+			if got, want := a.Has(fmt.Sprint(k)), i-k <= 24; got != want {
+				t.Fatalf("%d hours later event %d is known: %v", i-k, k, got)
+			}
+		}
+	}
 }
 
 func TestMoreEventsNeverEarnLess(t *testing.T) {
@@ -296,5 +409,38 @@ func TestProjectionsSplitByAgentAndLevel(t *testing.T) {
 	agents := a.Agents(now)
 	if len(agents) != 2 || agents[0].Lifetime != (nook.Split{one, 0, one}) || agents[1].Day != (nook.Split{}) {
 		t.Errorf("%+v", agents)
+	}
+}
+
+func TestReceiptRaisesWhatJudgedWorkHasEarned(t *testing.T) {
+	judged := func(id string, at int64) nook.Recorded {
+		r := work(id, at, id, 50_000)
+		r.Level = nook.Judged
+		return r
+	}
+	for name, later := range map[string]int64{"at once": 0, "when it can still change": oracleDay / 2, "when it is firm": 2 * oracleDay, "a month later": 29 * oracleDay, "too late": 32 * oracleDay} {
+		a := fold(judged("paid", start), judged("unpaid", start+1), work("later", start+later+2, "later", 1))
+		before := a.Sparks()
+		copied := new(nook.Account)
+		if err := json.Unmarshal([]byte(snapshot(t, a)), copied); err != nil {
+			t.Fatal(err)
+		}
+		for _, account := range []*nook.Account{a, copied} {
+			for range 2 {
+				account.Raise("paid")
+				account.Raise("unknown")
+				account.Raise("later") // it is only reported
+			}
+		}
+		got := a.Sparks()
+		if want := nook.Raw(50_000, 1); name != "too late" && got[nook.ReceiptBound] != want || name == "too late" && got != before {
+			t.Errorf("%s: %v, before it %v", name, got, before)
+		}
+		if got.Total() != before.Total() || got[nook.Reported] != before[nook.Reported] {
+			t.Errorf("%s: %v, before it %v", name, got, before)
+		}
+		if snapshot(t, a) != snapshot(t, copied) {
+			t.Errorf("%s: a restart changes\n%s\nto\n%s", name, snapshot(t, a), snapshot(t, copied))
+		}
 	}
 }

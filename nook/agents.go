@@ -105,6 +105,12 @@ func (g *agent) earn(at int64, level Level, more Sparks) {
 	g.Hours[i].Sparks[level] += more
 }
 
+// raise turns judged sparks into receipt-bound ones.
+func (g *agent) raise(at int64, earned Sparks) {
+	g.earn(at, Judged, -earned)
+	g.earn(at, ReceiptBound, earned)
+}
+
 // bucket returns the index of an hour's bucket, which it adds if need be.
 func (g *agent) bucket(h int64) int {
 	i, ok := slices.BinarySearchFunc(g.Hours, h, func(b bucket, h int64) int { return cmp.Compare(b.Hour, h) })
@@ -185,6 +191,12 @@ func (a *Account) Agents(now int64) []Agent {
 	slices.SortFunc(all, func(x, y Agent) int { return strings.Compare(x.ID, y.ID) })
 	return all
 }
+
+// HasAgent reports whether the account has events of an agent.
+func (a *Account) HasAgent(id string) bool { return a.agents[id] != nil }
+
+// NumAgents returns the number of agents with events.
+func (a *Account) NumAgents() int { return len(a.agents) }
 
 // Pulse returns the pulse of an agent, by its recorded events. A caller that wants heartbeats to count keeps a copy, and lets it
 // observe them.

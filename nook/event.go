@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -30,7 +31,13 @@ const (
 	TriggerBugFix  = "git.bugfix"
 	TriggerPR      = "git.pr"
 	TriggerRelease = "git.release"
+
+	// TriggerBounty is a paid, accepted job as provider. Only the receiver itself knows of one: Parse refuses it.
+	TriggerBounty = "guild.bounty"
 )
+
+// OwnID begins the ids of events that the receiver makes itself. No id of a report can begin so: they are ASCII.
+const OwnID = "§"
 
 // Limits of an event.
 const (
@@ -103,6 +110,21 @@ func members(eventType string) (names []string, known bool) {
 // Parse parses one event. It refuses everything that the specification does not allow, unknown members included, with a
 // *FieldError. It changes nothing: Received completes the event.
 func Parse(b []byte) (Event, error) {
+	e, err := parse(b)
+	if err != nil {
+		return e, err
+	}
+	switch {
+	case strings.HasPrefix(e.ID, OwnID):
+		return e, invalid("id", "not printable ASCII")
+	case e.Trigger == TriggerBounty:
+		return e, invalid("trigger", "cannot be reported")
+	}
+	return e, nil
+}
+
+// parse is Parse for events that the receiver may have made itself.
+func parse(b []byte) (Event, error) {
 	if len(b) > MaxEvent {
 		return Event{}, invalid("", "%d bytes, more than %d", len(b), MaxEvent)
 	}
@@ -165,8 +187,9 @@ func parseMembers(object map[string]json.RawMessage) (Event, error) {
 
 // check checks what depends on more than one member, and the words.
 func (e Event) check() error {
-	for i := range len(e.ID) {
-		if e.ID[i] < ' ' || e.ID[i] > '~' {
+	id := strings.TrimPrefix(e.ID, OwnID)
+	for i := range len(id) {
+		if id[i] < ' ' || id[i] > '~' {
 			return invalid("id", "not printable ASCII")
 		}
 	}
@@ -176,7 +199,7 @@ func (e Event) check() error {
 	if e.Type == TypeHeartbeat && e.Timestamp == 0 {
 		return invalid("timestamp", "missing")
 	}
-	if e.Trigger != "" && !slices.Contains([]string{TriggerCommit, TriggerBugFix, TriggerPR, TriggerRelease}, e.Trigger) {
+	if e.Trigger != "" && !slices.Contains([]string{TriggerCommit, TriggerBugFix, TriggerPR, TriggerRelease, TriggerBounty}, e.Trigger) {
 		return invalid("trigger", "unknown trigger %q", e.Trigger)
 	}
 	if e.Trigger != "" && e.Tokens > 0 {

@@ -118,8 +118,8 @@ func DecodeLedger(b []byte) (Ledger, error) {
 	return l, decodeFile("sparks.json", b, &l)
 }
 
-// DecodeEvents decodes an events.json. Each event is parsed as strictly as one that arrives, and agrees with its element. The
-// element's id is that of an event without one.
+// DecodeEvents decodes an events.json. Each event is parsed as strictly as one that arrives, but for ids and triggers of a receiver's
+// own, and agrees with its element. The element's id is that of an event without one.
 func DecodeEvents(b []byte) ([]EventLog, error) {
 	var in []struct {
 		EventLog
@@ -130,7 +130,7 @@ func DecodeEvents(b []byte) ([]EventLog, error) {
 	}
 	logs := make([]EventLog, len(in))
 	for i, l := range in {
-		e, err := Parse(l.Event)
+		e, err := parse(l.Event)
 		if err == nil {
 			if e.ID == "" {
 				e.ID = l.ID
@@ -138,7 +138,7 @@ func DecodeEvents(b []byte) ([]EventLog, error) {
 			if e.Timestamp == 0 {
 				e.Timestamp = l.Timestamp
 			}
-			if err = e.Check(); err == nil {
+			if _, err = parse(e.Encode()); err == nil {
 				e, err = e.Received(max(l.Timestamp, e.Timestamp))
 			}
 		}

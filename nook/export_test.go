@@ -16,7 +16,7 @@ func lively() []nook.Recorded {
 	history := days(8)
 	history = append(history, hook(start+8*oracleDay, nook.TriggerCommit))
 	r := work("judged", start+8*oracleDay+5, "other", 50_000)
-	r.Level, r.Bounty, r.Entry = nook.ReceiptBound, true, digest.Sum([]byte("judged"))
+	r.Level, r.Entry = nook.ReceiptBound, digest.Sum([]byte("judged"))
 	fails := nook.Recorded{Event: nook.Event{ID: "fails", Type: nook.TypeFailed, AgentID: "b", Error: "<no & luck>", Timestamp: r.Arrived + 1}, Arrived: r.Arrived + 1}
 	late := work("late", r.Arrived-oracleHour, "late", 777)
 	late.Arrived = r.Arrived + 2
@@ -99,6 +99,18 @@ func TestEventsAndSparksFiles(t *testing.T) {
 	}
 	if again, err := nook.DecodeLedger(b); err != nil || !reflect.DeepEqual(again, ledger) {
 		t.Errorf("%+v, %v, want\n%+v", again, err, ledger)
+	}
+}
+
+func TestTinyAmountsInFiles(t *testing.T) {
+	for s := range nook.Sparks(12) {
+		b, err := nook.EncodeExport(nook.Ledger{RootIdentity: "root", Traces: []nook.Trace{{ID: "1", AgentID: "a", Steps: nook.Steps{Earned: s}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := nook.DecodeLedger(b); err != nil || got.Traces[0].Earned != s {
+			t.Errorf("%s: %+v, %v", s, got, err)
+		}
 	}
 }
 

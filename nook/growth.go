@@ -1,8 +1,11 @@
 package nook
 
 import (
+	"errors"
+	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"guild/digest"
 )
@@ -270,6 +273,23 @@ func options(e Evolution) []string {
 		return map[string][]string{"worker": {"builder", "automator"}, "explorer": {"scout", "investigator"}, "scholar": {"analyst", "planner"}}[e.Path()]
 	}
 	return []string{"champion", "legend"}
+}
+
+// ErrChoice means that the sprite cannot evolve so.
+var ErrChoice = errors.New("the sprite cannot evolve so")
+
+// MayEvolve returns the error that Evolve would return, which matches ErrChoice.
+func (a *Account) MayEvolve(choice string) error {
+	e := a.Evolution()
+	switch {
+	case e.Options == nil:
+		return fmt.Errorf("%w: stage %d is the last", ErrChoice, e.Stage)
+	case e.Missing > 0:
+		return fmt.Errorf("%w yet: %s sparks are missing for stage %d", ErrChoice, e.Missing, e.Stage+1)
+	case !slices.Contains(e.Options, choice):
+		return fmt.Errorf("%w: %.40q is none of %s", ErrChoice, choice, strings.Join(e.Options, ", "))
+	}
+	return nil
 }
 
 // Evolve records the owner's choice at a time, in Unix ms. It is an error if the sparks do not suffice or there is no such choice.

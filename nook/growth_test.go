@@ -65,14 +65,9 @@ func unlocked(a *nook.Account) map[string]int64 {
 }
 
 func TestAchievementsUnlockOnceAtTheEarliestEvent(t *testing.T) {
-	bounty := func(i int64) nook.Recorded {
-		r := work(fmt.Sprint("bounty", i), start+i, "u", 0)
-		r.Bounty = true
-		return r
-	}
 	var bounties []nook.Recorded
 	for i := range int64(12) {
-		bounties = append(bounties, bounty(i))
+		bounties = append(bounties, hook(start+i, nook.TriggerBounty))
 	}
 	for _, c := range []struct {
 		name   string

@@ -2,6 +2,7 @@ package nook_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/big"
@@ -216,6 +217,13 @@ func TestEngineAgreesWithOracle(t *testing.T) {
 			a.Add(r)
 			if seed%3 == 0 && i%7 == 0 {
 				a.Sparks() // a reader changes nothing
+			}
+			if seed%5 == 1 && i%11 == 10 {
+				next := new(nook.Account) // nor does a restart
+				if err := json.Unmarshal([]byte(snapshot(t, a)), next); err != nil {
+					t.Fatal(err)
+				}
+				a = next
 			}
 		}
 		traces := map[string]nook.Trace{}

@@ -27,6 +27,7 @@ type snapshot struct {
 	Choices  []Choice  `json:"choices"`
 	Heritage *Heritage `json:"heritage"`
 	Imported *snapshot `json:"imported"`
+	Judged   []work    `json:"judged,omitempty"`
 }
 
 // MarshalJSON encodes the account as a snapshot. Two accounts with the same events have the same snapshot.
@@ -35,7 +36,7 @@ func (a *Account) MarshalJSON() ([]byte, error) { return json.Marshal(a.snapshot
 func (a *Account) snapshot() *snapshot {
 	a.Settle()
 	s := &snapshot{Version: snapshotVersion, Root: a.root, Clock: a.clock, Base: a.base, Choices: a.choices, Heritage: a.heritage}
-	s.Rewards = a.rewards[:a.sure]
+	s.Rewards, s.Judged = a.rewards[:a.sure], a.judged
 	indexes := make(map[*agent]int, len(a.agents))
 	for _, id := range slices.Sorted(maps.Keys(a.agents)) {
 		g := *a.agents[id]
@@ -43,7 +44,12 @@ func (a *Account) snapshot() *snapshot {
 		indexes[a.agents[id]] = len(s.Agents)
 		s.Agents = append(s.Agents, &g)
 	}
-	s.Units = slices.Sorted(maps.Keys(a.units))
+	for name, u := range a.units {
+		if u.latest > a.clock-2*day {
+			s.Units = append(s.Units, name)
+		}
+	}
+	slices.Sort(s.Units)
 	s.Window = a.appendWindow(nil, indexes, s.Units)
 	if a.imported != nil {
 		s.Imported = a.imported.snapshot()
@@ -58,25 +64,20 @@ func (a *Account) appendWindow(b []byte, agents map[*agent]int, names []string) 
 	for i, name := range names {
 		units[a.units[name]] = uint64(i) + 1
 	}
-	firm := uint64(0)
-	for i := a.dead; i < a.firm; i++ {
-		if a.entries[i].unit != nil {
-			firm++
-		}
-	}
-	b = binary.AppendUvarint(b, firm)
 	before := int64(0)
-	for i := a.dead; i < len(a.entries); i++ {
+	named := func(at int64, u *unit) {
+		b = binary.AppendVarint(b, at-before)
+		b = binary.AppendUvarint(b, units[u])
+		before = at
+	}
+	firm := a.mentions[a.expired():a.named]
+	b = binary.AppendUvarint(b, uint64(len(firm)))
+	for _, m := range firm {
+		named(m.at, m.unit)
+	}
+	for i := a.firm; i < len(a.entries); i++ {
 		e := &a.entries[i]
-		if i < a.firm && e.unit == nil {
-			continue
-		}
-		b = binary.AppendVarint(b, e.at-before)
-		before = e.at
-		b = binary.AppendUvarint(b, units[e.unit])
-		if i < a.firm {
-			continue
-		}
+		named(e.at, e.unit)
 		b = binary.AppendUvarint(b, uint64(len(e.id)))
 		b = append(b, e.id...)
 		b = binary.AppendUvarint(b, uint64(agents[e.agent]))
@@ -124,6 +125,12 @@ func (s *snapshot) restore() (*Account, error) {
 			return nil, fmt.Errorf("unknown reward %d", r.What)
 		}
 	}
+	for i, w := range s.Judged {
+		if a.agents[w.Agent] == nil || w.Earned <= 0 || w.At >= s.Clock-day || i > 0 && w.At < s.Judged[i-1].At {
+			return nil, errors.New("judged work is not that of the agents")
+		}
+	}
+	a.judged = s.Judged
 	if err := a.readWindow(s.Window, s.Agents, s.Units); err != nil {
 		return nil, err
 	}
@@ -152,47 +159,51 @@ func (a *Account) readWindow(b []byte, agents []*agent, units []string) error {
 	firm := in.uvarint()
 	horizon := a.clock - day
 	var at int64
-	for i := uint64(0); len(in.b) > 0 && !in.bad; i++ {
-		e := entry{}
+	name := func() *unit {
+		before := at
 		at += in.varint()
-		e.at = at
-		if u := in.uvarint(); u > uint64(len(units)) {
-			in.bad = true
-		} else if u > 0 {
-			e.unit = a.unit(units[u-1])
-			e.unit.kept++
+		u := in.uvarint()
+		in.bad = in.bad || at < before || u > uint64(len(units))
+		if in.bad || u == 0 {
+			return nil
 		}
-		if i < firm {
-			in.bad = in.bad || e.at >= horizon || e.at <= horizon-day || e.unit == nil
-			a.firm++
-		} else {
-			e.id = string(in.bytes(in.uvarint()))
-			if g := in.uvarint(); g < uint64(len(agents)) {
-				e.agent = agents[g]
-			}
-			e.tokens, e.earned, e.kind = int64(in.uvarint()), Sparks(in.uvarint()), kind(in.uvarint())
-			if l := in.bytes(1); len(l) == 1 {
-				e.level = Level(l[0])
-			}
-			copy(e.hash[:], in.bytes(uint64(len(e.hash))))
-			in.bad = in.bad || e.agent == nil || e.level > ReceiptBound || e.at < horizon || e.at > a.clock+maxAhead || e.tokens < 0
-			a.known[e.id] = e.at
+		named := a.unit(units[u-1])
+		named.latest = at
+		return named
+	}
+	for ; firm > 0 && !in.bad; firm-- {
+		u := name()
+		in.bad = in.bad || at >= horizon || at <= horizon-day || u == nil
+		a.mentions = append(a.mentions, mention{at, u})
+	}
+	a.named = len(a.mentions)
+	for len(in.b) > 0 && !in.bad {
+		u := name()
+		e := entry{at: at, unit: u, id: string(in.bytes(in.uvarint()))}
+		if g := in.uvarint(); g < uint64(len(agents)) {
+			e.agent = agents[g]
 		}
-		if n := len(a.entries); n > 0 && !in.bad {
-			order := inTime(&a.entries[n-1], &e)
-			in.bad = order > 0 || order == 0 && i >= firm
+		e.tokens, e.earned, e.kind = int64(in.uvarint()), Sparks(in.uvarint()), kind(in.uvarint())
+		if l := in.bytes(1); len(l) == 1 {
+			e.level = Level(l[0])
 		}
+		copy(e.hash[:], in.bytes(uint64(len(e.hash))))
+		in.bad = in.bad || e.agent == nil || e.level > ReceiptBound || e.at < horizon || e.at > a.clock+maxAhead || e.tokens < 0
+		if n := len(a.entries); n > 0 {
+			in.bad = in.bad || inTime(&a.entries[n-1], &e) >= 0
+		}
+		a.known[e.id] = e.at
 		a.entries = append(a.entries, e)
 	}
-	if in.bad || uint64(a.firm) != firm || len(a.units) != len(units) || len(a.known) != len(a.entries)-a.firm {
+	if in.bad || len(a.units) != len(units) || len(a.known) != len(a.entries) {
 		return errWindow
 	}
-	before := make([]Sparks, 0, len(a.known))
-	for _, e := range a.entries[a.firm:] {
+	before := make([]Sparks, 0, len(a.entries))
+	for _, e := range a.entries {
 		before = append(before, e.earned)
 	}
 	a.recompute()
-	for i, e := range a.entries[a.firm:] {
+	for i, e := range a.entries {
 		if e.earned != before[i] {
 			return errWindow
 		}

@@ -38,6 +38,9 @@ func (s Sparks) MarshalJSON() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalJSON reads a number of sparks of at least 0 with at most six decimals.
 func (s *Sparks) UnmarshalJSON(b []byte) error {
+	if digit, tiny := strings.CutSuffix(string(b), "e-6"); tiny && len(digit) == 1 {
+		b = []byte("0.00000" + digit) // canonical JSON spells it so
+	}
 	whole, decimals, point := strings.Cut(string(b), ".")
 	if whole == "" || len(decimals) > 6 || point && decimals == "" || strings.ContainsAny(string(b), "+-eE") {
 		return fmt.Errorf("%.40s is not a number of sparks", b)

@@ -28,7 +28,10 @@ import (
 )
 
 // modules are 20 small ones with external tests that need no other module. They were chosen before any was measured, and
-// none was taken out.
+// none was taken out. Of their tests these shares ran apart when docs/JUDGE.md was written: 85 to 100 % of levenshtein,
+// mergo (30 of 83 pass: it reflects on the tests' own types), quant, run, shortid (1 of 33: a million calls each), stats,
+// strftime, tagparser, terminfo, timefmt-go and x/xerrors (3 of 12); 25 to 54 % of gotextdiff, uax29 (read by
+// for iter.Next()) and x/sync; 6 % of x/mod; none of go-cmp, goldmark, toml, ulid and x/time.
 var modules = []string{
 	"dario.cat/mergo@v1.0.2",
 	"github.com/BurntSushi/toml@v1.4.0",

@@ -109,6 +109,7 @@ func printedTypes() map[string]reflect.Type {
 		"guild oa ls":                reflect.TypeFor[[]jobType](),
 		"guild journal show":         answer(control.OneEntry),
 		"guild relay":                reflect.TypeFor[relayReport](),
+		"guild nook claim":           answer(control.ClaimAgents),
 		"guild nook emit":            answer(control.ReportEvents),
 		"guild nook export":          reflect.TypeFor[map[string]string](),
 		"guild nook hooks install":   reflect.TypeFor[changedHooks](),

@@ -2,14 +2,17 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"fiatjaf.com/nostr"
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
@@ -27,7 +30,7 @@ func (p *program) nookCommand() *cobra.Command {
 from it: sparks for finished work, stages, achievements and streaks. Events come
 from hooks, from local programs with the token, and from guild's own jobs.`,
 		Example: "  guild nook status\n  guild nook hooks install git\n  guild nook emit agent.completed --agent ada --unit issue-12 --tokens 5000",
-	}, p.nookStatusCommand(), p.nookLogCommand(), p.nookExplainCommand(), p.nookEmitCommand(), p.nookEvolveCommand(),
+	}, p.nookStatusCommand(), p.nookLogCommand(), p.nookExplainCommand(), p.nookEmitCommand(), p.nookClaimCommand(), p.nookEvolveCommand(),
 		p.nookHooksCommand(), p.nookRunCommand(), p.nookExportCommand(), p.nookImportCommand(), p.nookVerifyCommand(), p.nookHookCommand())
 }
 
@@ -48,7 +51,7 @@ func (p *program) nookStatusCommand() *cobra.Command {
 func (p *program) showNook(n control.Nook) error {
 	of := n.Profile
 	whose := "root"
-	if !n.Own {
+	if !n.Proven {
 		whose = "unproven"
 	}
 	line(p.out, "%-9s %s", whose, cli.Cut(cli.Clean(n.Root), 68))
@@ -138,7 +141,7 @@ func (p *program) nookExplainCommand() *cobra.Command {
 			return nil
 		}
 		line(p.out, "tokens    %d\nunits     %d in the 24 hours up to it\nformula   sqrt(%d/1000) × ln(%d+1) = %s", t.Tokens, t.Units, t.Tokens, t.Units, t.Raw)
-		line(p.out, "day       %s earned before: %s at 100 %%, %s at 50 %%, %s at 25 %%, %s at 0 %% = %s", t.ThisDay, t.Split[0], t.Split[1], t.Split[2], t.Split[3], t.Rated)
+		line(p.out, "day       %s earned before\n          %s at 100 %%, %s at 50 %%, %s at 25 %%, %s at 0 %%\n          = %s", t.ThisDay, t.Split[0], t.Split[1], t.Split[2], t.Split[3], t.Rated)
 		line(p.out, "hour      %s earned before, of 50: %s\nsparks    %s", t.ThisHour, t.Hourly, t.Earned)
 		return nil
 	}))
@@ -159,7 +162,7 @@ agent.state or agent.heartbeat. Reported again with the same --id it counts once
 		if failed {
 			e.Success = new(bool)
 		}
-		return []nook.Event{e}, []string{cmd.Flag("root").Value.String()}, e.Check()
+		return []nook.Event{e}, nil, e.Check()
 	}, func(c activity.Counted) error {
 		if c.Duplicates > 0 {
 			line(p.out, "it was reported before")
@@ -177,6 +180,37 @@ agent.state or agent.heartbeat. Reported again with the same --id it counts once
 	return cmd
 }
 
+func (p *program) nookClaimCommand() *cobra.Command {
+	return send(p, p.acting, control.ClaimAgents, &cobra.Command{
+		Use:   "claim FILE|-",
+		Short: "Show that agents belong to another key than this node's",
+		Long: `claim records signed Nostr events, in a JSON array or one after the other: kind
+14199 by which a key names its agents, and kind 0 by which an agent names its
+owner (NIP-AE). Then --root takes the key for agents that both name. The newest
+of each counts.`,
+		Example: "  guild nook claim claims.json\n  guild nook emit agent.completed --root npub1… --agent npub1… --tokens 5000",
+		Args:    cli.OneArg("one file, or -"),
+	}, func(_ *cobra.Command, args []string) (claims []nostr.Event, _ []string, err error) {
+		var in io.Reader = p.in
+		if args[0] != "-" {
+			f, err := os.Open(args[0])
+			if err != nil {
+				return nil, nil, err
+			}
+			defer f.Close()
+			in = f
+		}
+		b, err := io.ReadAll(io.LimitReader(in, activity.MaxBody+1))
+		if err == nil {
+			claims, err = activity.ParseClaims(b)
+		}
+		return claims, nil, err
+	}, func(c activity.Counted) error {
+		line(p.out, "%s, %d known", cli.Count(c.Accepted, "new claim", "new claims"), c.Duplicates)
+		return nil
+	})
+}
+
 func (p *program) nookEvolveCommand() *cobra.Command {
 	return rootFlag(send(p, p.acting, control.EvolveSprite, &cobra.Command{
 		Use:     "evolve CHOICE",
@@ -185,7 +219,7 @@ func (p *program) nookEvolveCommand() *cobra.Command {
 		Example: "  guild nook evolve explorer",
 		Args:    cli.OneArg("one choice"),
 	}, func(cmd *cobra.Command, args []string) (string, []string, error) {
-		return strings.ToLower(args[0]), []string{cmd.Flag("root").Value.String()}, nil
+		return strings.ToLower(args[0]), nil, nil
 	}, p.showNook))
 }
 
@@ -240,9 +274,9 @@ func (p *program) nookVerifyCommand() *cobra.Command {
 	return rootFlag(p.local(&cobra.Command{
 		Use:   "verify [DIR]",
 		Short: "Check exported files against the journal",
-		Long: `verify compares events.json and sparks.json, by default those in NOOK_HOME or
-~/.nook, with the journal: an event that was deleted, edited, moved or cut off is
-named. guild audit verify checks the journal itself.`,
+		Long: `verify compares the three files, by default those in NOOK_HOME or ~/.nook, with
+the journal: an event that was deleted, edited, moved or cut off is named. A node
+writes the files some seconds after a change. guild audit verify checks the journal itself.`,
 		Example: "  guild nook verify\n  guild nook verify backup/ --json",
 		Args:    cli.Arity(cobra.MaximumNArgs(1), "at most one directory"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
@@ -299,9 +333,21 @@ func compareExports(dir string, want map[string]string) (checkedExports, error) 
 		return v, nil
 	}
 	right, err := nook.DecodeLedger([]byte(want["sparks.json"]))
-	if err == nil && !sameJSON(got.Traces, right.Traces) {
-		v.Faults = append(v.Faults, "sparks.json: the traces are not those of the events")
+	if err != nil {
+		return v, err
 	}
+	v.Faults = append(v.Faults, ledgerFaults(got, right)...)
+	profile, err := os.ReadFile(filepath.Join(dir, "profile.json"))
+	if err != nil {
+		return v, err
+	}
+	shown, err := nook.DecodeProfile(profile)
+	if err != nil {
+		v.Faults = append(v.Faults, "profile.json: "+err.Error())
+		return v, nil
+	}
+	is, err := nook.DecodeProfile([]byte(want["profile.json"]))
+	v.Faults = append(v.Faults, profileFaults(shown, is)...)
 	return v, err
 }
 
@@ -349,12 +395,8 @@ any other activity. The history decides the heritage package and nothing else: t
 sparks in the file are not trusted, but computed again.`,
 		Example: "  guild nook import ~/old/events.json",
 		Args:    cli.OneArg("one events.json"),
-	}, func(cmd *cobra.Command, args []string) ([]nook.EventLog, []string, error) {
+	}, func(_ *cobra.Command, args []string) (json.RawMessage, []string, error) {
 		b, err := os.ReadFile(args[0])
-		if err != nil {
-			return nil, nil, err
-		}
-		log, err := nook.DecodeEvents(b)
-		return log, []string{cmd.Flag("root").Value.String()}, err
+		return b, nil, err
 	}, p.showNook))
 }

@@ -142,7 +142,7 @@ func (p *program) nookHookCommand() *cobra.Command {
 
 func (p *program) nookRunCommand() *cobra.Command {
 	var agent, unit string
-	cmd := &cobra.Command{
+	cmd := rootFlag(&cobra.Command{
 		Use:   "run -- COMMAND",
 		Short: "Run a command, and report its start and end",
 		Long: `run runs a command and reports that an agent started and completed it, or failed,
@@ -155,6 +155,7 @@ command's exit code.`,
 			if err != nil {
 				return err
 			}
+			spool.Root = cmd.Flag("root").Value.String()
 			if agent == "" {
 				agent = filepath.Base(args[0])
 			}
@@ -164,7 +165,7 @@ command's exit code.`,
 			}
 			return err
 		},
-	}
+	})
 	cmd.Flags().StringVar(&agent, "agent", "", "the agent (default: the name of the command)")
 	cmd.Flags().StringVar(&unit, "unit", "", "the work unit (default: the name of the command)")
 	return cmd

@@ -113,6 +113,9 @@ func (p *program) showStandings(all []control.Standing) error {
 		if s.Next != "" {
 			field("next", "%s", cli.Cut(cli.Clean(s.Next), 66))
 		}
+		if s.State == "suspended" {
+			field("or", "guild trust set PROVIDER --state reinstated --because WHY")
+		}
 		for _, t := range s.Trust {
 			field("trust", "%s %.3f, %s", cli.Clean(t.Task), t.Trust, cli.Count(t.Runs, "success in a row", "successes in a row"))
 		}

@@ -31,14 +31,7 @@ func call[T any](p *program, at visit, r control.Resource[T], cmd *cobra.Command
 				}
 				args = []string{key}
 			}
-			for _, name := range r.Query() {
-				value := ""
-				if flag := cmd.Flag(name); flag != nil {
-					value = flag.Value.String()
-				}
-				args = append(args, value)
-			}
-			value, err := r.Call(ctx, client, args...)
+			value, err := r.Call(ctx, client, append(args, queryOf(cmd, r.Query())...)...)
 			if err != nil {
 				return err
 			}
@@ -46,6 +39,17 @@ func call[T any](p *program, at visit, r control.Resource[T], cmd *cobra.Command
 		})
 	}
 	return cmd
+}
+
+// queryOf returns the values of the flags with the names of query parameters.
+func queryOf(cmd *cobra.Command, names []string) []string {
+	values := make([]string, len(names))
+	for i, name := range names {
+		if flag := cmd.Flag(name); flag != nil {
+			values[i] = flag.Value.String()
+		}
+	}
+	return values
 }
 
 // send makes cmd a verb that sends an action and shows the answer, as call does. order turns the arguments and flags into
@@ -60,6 +64,7 @@ func send[In, Out any](p *program, at visit, a control.Action[In, Out], cmd *cob
 		if err != nil {
 			return cli.Usage(err)
 		}
+		params = append(params, queryOf(cmd, a.Query())...)
 		return at(ctx, func(client *control.Client, fresh bool) error {
 			out, err := onceHeard(ctx, fresh && namesProvider(cmd), func() (Out, error) { return a.Call(ctx, client, in, params...) })
 			if err != nil {

@@ -2,18 +2,18 @@ package control
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
+	"fiatjaf.com/nostr"
+
 	"guild/internal/step/activity"
 	"guild/nook"
 )
-
-// maxReport is the largest report of events, in bytes.
-const maxReport = 1 << 20
 
 // maxHistory is the largest history that can be imported, in bytes.
 const maxHistory = 64 << 20
@@ -21,8 +21,9 @@ const maxHistory = 64 << 20
 // Nook describes a root identity.
 type Nook struct {
 	Root    string       `json:"root"`
-	Own     bool         `json:"own"`   // it is this node's own; others are unproven text
-	Roots   []string     `json:"roots"` // all that have activity here
+	Own     bool         `json:"own"`    // it is this node's own
+	Proven  bool         `json:"proven"` // it is a key: this node's, or one that has claimed its agents
+	Roots   []string     `json:"roots"`  // all that have activity here
 	Profile nook.Profile `json:"profile"`
 }
 
@@ -44,7 +45,7 @@ func (s *Server) getNook(r *http.Request) (Nook, error) {
 	if err != nil {
 		return Nook{}, err
 	}
-	return Nook{Root: s.c.Activity.Name(root), Own: root == activity.Own, Roots: s.c.Activity.Roots(), Profile: s.c.Activity.Profile(root)}, nil
+	return Nook{Root: s.c.Activity.Name(root), Own: root == activity.Own, Proven: activity.IsProven(root), Roots: s.c.Activity.Roots(), Profile: s.c.Activity.Profile(root)}, nil
 }
 
 // getNookLog lists the latest events, the newest last.
@@ -106,6 +107,12 @@ func (s *Server) postNookEvents(r *http.Request, raw []nook.Event) (activity.Cou
 	return done, nookProblem(err)
 }
 
+// postNookClaims records events by which a key and its agents name each other.
+func (s *Server) postNookClaims(r *http.Request, claims []nostr.Event) (activity.Counted, error) {
+	done, err := s.c.Activity.Claim(r.Context(), claims)
+	return done, nookProblem(err)
+}
+
 func (s *Server) postEvolve(r *http.Request, choice string) (Nook, error) {
 	root, err := s.root(r)
 	if err == nil {
@@ -118,7 +125,11 @@ func (s *Server) postEvolve(r *http.Request, choice string) (Nook, error) {
 }
 
 // postNookHistory imports the events of an events.json.
-func (s *Server) postNookHistory(r *http.Request, log []nook.EventLog) (Nook, error) {
+func (s *Server) postNookHistory(r *http.Request, file json.RawMessage) (Nook, error) {
+	log, err := nook.DecodeEvents(file)
+	if err != nil {
+		return Nook{}, wrongUsage("guild nook export writes such a file", err)
+	}
 	root, err := s.c.Activity.Root(r.URL.Query().Get("root"))
 	var history []nook.Event
 	for _, l := range log {
@@ -156,7 +167,9 @@ func nookProblem(err error) error {
 	}
 	switch {
 	case errors.Is(err, activity.ErrRoot):
-		return wrongUsage("leave out --root for agents of this node", err)
+		return wrongUsage("leave out --root for agents of this node; guild nook claim takes the proof for another key", err)
+	case errors.Is(err, activity.ErrClaim):
+		return wrongUsage("docs/NOOK.md says which events prove that an agent belongs to a key", err)
 	case errors.Is(err, activity.ErrReport):
 		return wrongUsage("send it in parts", err)
 	case errors.Is(err, nook.ErrHistory):

@@ -18,6 +18,7 @@ import (
 // "GET /v1/providers/{key}/story?task".
 type endpoint struct {
 	pattern string
+	about   string // see Route
 	serve   func(*Server, http.ResponseWriter, *http.Request)
 }
 
@@ -56,8 +57,8 @@ func (e endpoint) request(args []string) (method, path string, query url.Values)
 // Resource is an endpoint that takes only its parameters and answers with a T as JSON.
 type Resource[T any] struct{ endpoint }
 
-func resource[T any](pattern string, get func(*Server, *http.Request) (T, error)) Resource[T] {
-	return Resource[T]{endpoint{pattern, func(s *Server, w http.ResponseWriter, r *http.Request) {
+func resource[T any](pattern, about string, get func(*Server, *http.Request) (T, error)) Resource[T] {
+	return Resource[T]{endpoint{pattern, about, func(s *Server, w http.ResponseWriter, r *http.Request) {
 		v, err := get(s, r)
 		answer(w, v, err)
 	}}}
@@ -74,8 +75,8 @@ func (r Resource[T]) Call(ctx context.Context, c *Client, args ...string) (T, er
 type Action[In, Out any] struct{ endpoint }
 
 // action declares an Action whose request has at most so many bytes.
-func action[In, Out any](pattern string, most int64, do func(*Server, *http.Request, In) (Out, error)) Action[In, Out] {
-	return Action[In, Out]{endpoint{pattern, func(s *Server, w http.ResponseWriter, r *http.Request) {
+func action[In, Out any](pattern, about string, most int64, do func(*Server, *http.Request, In) (Out, error)) Action[In, Out] {
+	return Action[In, Out]{endpoint{pattern, about, func(s *Server, w http.ResponseWriter, r *http.Request) {
 		var out Out
 		in, err := decode[In](w, r, most)
 		if err == nil {
@@ -105,7 +106,7 @@ func decode[T any](w http.ResponseWriter, r *http.Request, most int64) (value T,
 		err = errors.New("something follows the JSON value")
 	}
 	if err != nil {
-		err = wrongUsage("docs/API.md says what it takes", fmt.Errorf("%s: %w", r.Pattern, err))
+		err = wrongUsage("guild help api says what it takes", fmt.Errorf("%s: %w", r.Pattern, err))
 	}
 	return value, err
 }
@@ -114,8 +115,8 @@ func decode[T any](w http.ResponseWriter, r *http.Request, most int64) (value T,
 type Upload[T any] struct{ endpoint }
 
 // upload declares an Upload of at most so many bytes.
-func upload[T any](pattern string, most int64, take func(*Server, *http.Request) (T, error)) Upload[T] {
-	return Upload[T]{endpoint{pattern, func(s *Server, w http.ResponseWriter, r *http.Request) {
+func upload[T any](pattern, about string, most int64, take func(*Server, *http.Request) (T, error)) Upload[T] {
+	return Upload[T]{endpoint{pattern, about, func(s *Server, w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, most)
 		v, err := take(s, r)
 		answer(w, v, err)
@@ -131,8 +132,8 @@ func (u Upload[T]) Call(ctx context.Context, c *Client, file io.Reader) (T, erro
 // Document is an endpoint that answers with a stored document, byte for byte.
 type Document struct{ endpoint }
 
-func document(pattern, mime string, get func(*Server, *http.Request) ([]byte, error)) Document {
-	return Document{endpoint{pattern, func(s *Server, w http.ResponseWriter, r *http.Request) {
+func document(pattern, about, mime string, get func(*Server, *http.Request) ([]byte, error)) Document {
+	return Document{endpoint{pattern, about, func(s *Server, w http.ResponseWriter, r *http.Request) {
 		b, err := get(s, r)
 		if err != nil {
 			fail(w, err)

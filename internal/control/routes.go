@@ -1,92 +1,197 @@
 package control
 
-import "guild/internal/step/trust/exchange"
+import (
+	"cmp"
+	"slices"
+	"strings"
 
-// The API, as docs/API.md describes it.
+	"guild/internal/step/activity"
+	"guild/internal/step/trust/exchange"
+)
+
+// The API. Each endpoint says what it takes and answers; "guild help api" prints that. docs/API.md has the conventions.
 var (
-	NodeStatus = resource("GET /v1/status", (*Server).getStatus)
+	NodeStatus = resource("GET /v1/status",
+		"the node. parked: effects that failed for the last time; quarantined:\n"+
+			"guards that lost entries; yields: why services are paused", (*Server).getStatus)
 
-	Jobs          = resource("GET /v1/jobs", (*Server).getJobs) // the newest first
-	OneJob        = resource("GET /v1/jobs/{id}", (*Server).getJob)
-	CancelJob     = resource("POST /v1/jobs/{id}/cancel", (*Server).cancelJob)
-	Evidence      = resource("GET /v1/jobs/{id}/evidence", (*Server).getEvidence)
-	Choices       = resource("GET /v1/jobs/{id}/choices", (*Server).getChoices) // why each provider of a job was asked
-	Delivery      = document("GET /v1/jobs/{id}/delivery?attempt", "application/x-nutshell+gzip", (*Server).getDelivery)
-	JobRequest    = document("GET /v1/jobs/{id}/request", "application/x-nutshell+gzip", (*Server).getRequestBundle)
-	WorkChanges   = resource("GET /v1/jobs/{id}/changes?attempt&rejected", (*Server).getChanges)
-	TypedResult   = document("GET /v1/jobs/{id}/result", "application/json", (*Server).getResult)
-	RuleJob       = action("POST /v1/jobs/{id}/rule", maxWords, (*Server).ruleJob)
-	DisputeJob    = action("POST /v1/jobs/{id}/dispute", maxWords, (*Server).postDispute)
-	openJob       = Upload[Job]{endpoint{"POST /v1/jobs", (*Server).postJob}}               // Client.Hire
-	jobUpdates    = Stream[Update]{endpoint{"GET /v1/jobs/{id}/watch", (*Server).watchJob}} // Client.Watch
-	OneProspect   = resource("GET /v1/prospect?task&urgency&target", (*Server).getProspect)
-	KeepHidden    = upload("POST /v1/hidden", maxBundle, (*Server).postHidden)     // hidden tests, for Hire.Hidden
-	KeepRelease   = action("POST /v1/releases", maxRelease, (*Server).postRelease) // for Hire.Release
-	NodeRecipient = resource("GET /v1/recipient", (*Server).getRecipient)
+	Jobs = resource("GET /v1/jobs",
+		"all jobs, the newest first", (*Server).getJobs)
+	OneJob = resource("GET /v1/jobs/{id}",
+		"one job", (*Server).getJob)
+	CancelJob = resource("POST /v1/jobs/{id}/cancel",
+		"the job. Late results are recorded and get no verdict", (*Server).cancelJob)
+	Evidence = resource("GET /v1/jobs/{id}/evidence",
+		"what the judge kept of each delivery; held if it waits for a person", (*Server).getEvidence)
+	Choices = resource("GET /v1/jobs/{id}/choices",
+		"why each provider was asked, by attempt", (*Server).getChoices)
+	Delivery = document("GET /v1/jobs/{id}/delivery?attempt",
+		"the delivery (.nut) as it was judged, accepted or not", "application/x-nutshell+gzip", (*Server).getDelivery)
+	JobRequest = document("GET /v1/jobs/{id}/request",
+		"the bundle (.nut) as it was sent, without hidden tests", "application/x-nutshell+gzip", (*Server).getRequestBundle)
+	WorkChanges = resource("GET /v1/jobs/{id}/changes?attempt&rejected",
+		"what the delivery changes, with diffs; one that was not accepted only\n"+
+			"with rejected=true", (*Server).getChanges)
+	TypedResult = document("GET /v1/jobs/{id}/result",
+		"the accepted result of a typed job", "application/json", (*Server).getResult)
+	RuleJob = action("POST /v1/jobs/{id}/rule",
+		"body {\"outcome\":\"SUCCESS\",\"note\":…,\"attempt\":…}, also PARTIAL or\n"+
+			"FAILURE; the job", maxWords, (*Server).ruleJob)
+	DisputeJob = action("POST /v1/jobs/{id}/dispute",
+		"body {\"reason\":…,\"attempt\":…}: judges a delivery again, within a day;\n"+
+			"the job", maxWords, (*Server).postDispute)
+	openJob = Upload[Job]{endpoint{"POST /v1/jobs",
+		"body: a packed bundle; parameters in docs/API.md; the job", (*Server).postJob}} // Client.Hire
+	jobUpdates = Stream[Update]{endpoint{"GET /v1/jobs/{id}/watch",
+		"stream of updates, the past ones first; the last has the job as ended", (*Server).watchJob}} // Client.Watch
+	OneProspect = resource("GET /v1/prospect?task&urgency&target",
+		"who could be asked, and the highest bid that would be computed", (*Server).getProspect)
+	KeepHidden = upload("POST /v1/hidden",
+		"body: a packed bundle of hidden tests; its hash, for a hire", maxBundle, (*Server).postHidden) // hidden tests, for Hire.Hidden
+	KeepRelease = action("POST /v1/releases",
+		"body: credentials (docs/API.md); their hash, for a hire", maxRelease, (*Server).postRelease)
+	NodeRecipient = resource("GET /v1/recipient",
+		"the node's age recipient, for credentials", (*Server).getRecipient)
 
-	Receipt       = document("GET /v1/receipts/{id}", "application/json", (*Server).getReceipt)
-	ReceiptExport = document("GET /v1/receipts/{id}/export?reveal&without", "application/zip", (*Server).getReceiptExport)
-	Replay        = document("GET /v1/replays/{id}?attempt", "application/x-ndjson", (*Server).getReplay)
+	Receipt = document("GET /v1/receipts/{id}",
+		"the receipt r-…, or the last of a job, byte for byte as it is hashed", "application/json", (*Server).getReceipt)
+	ReceiptExport = document("GET /v1/receipts/{id}/export?reveal&without",
+		"what proves a receipt, as a ZIP (docs/VERIFY.md); reveal=true adds\n"+
+			"hidden tests, without=bundle.nut leaves a file out, repeatable", "application/zip", (*Server).getReceiptExport)
+	Replay = document("GET /v1/replays/{id}?attempt",
+		"REPLAY.jsonl of a job, up to its last attempt or the one named; or\n"+
+			"the one that a receipt names", "application/x-ndjson", (*Server).getReplay)
 
-	Providers         = resource("GET /v1/providers?task", (*Server).getProviders)
-	Cards             = resource("GET /v1/providers/{key}?d", (*Server).getCards)               // the services of one provider in full
-	Story             = resource("GET /v1/providers/{key}/story?task", (*Server).getStory)      // the oldest first
-	MarketChanges     = Stream[Change]{endpoint{"GET /v1/market/watch", (*Server).watchMarket}} // until ctx ends
-	ReplayRouting     = action("POST /v1/market/replay", maxWords, (*Server).postReplay)
-	RecommendProvider = action("POST /v1/recommendations", maxWords, (*Server).postRecommendation)
+	Providers = resource("GET /v1/providers?task",
+		"known services", (*Server).getProviders)
+	Cards = resource("GET /v1/providers/{key}?d",
+		"a provider's services in full; observed is absent before the first\n"+
+			"request", (*Server).getCards) // the services of one provider in full
+	Story = resource("GET /v1/providers/{key}/story?task",
+		"what happened between the node and a provider, the oldest first", (*Server).getStory) // the oldest first
+	MarketChanges = Stream[Change]{endpoint{"GET /v1/market/watch",
+		"stream: event is announced, updated, retracted, or the state that a\n" +
+			"provider moved to", (*Server).watchMarket}} // until ctx ends
+	ReplayRouting = action("POST /v1/market/replay",
+		"body: policy (partnership or measured), task, since, epsilon, weights,\n"+
+			"tiers, absent as in force; what the router would have chosen.\n"+
+			"would_cost_msat and would_score_micro are estimates, sure_micro says how\n"+
+			"much they rest on", maxWords, (*Server).postReplay)
+	RecommendProvider = action("POST /v1/recommendations",
+		"body {\"provider\":…} with d, task or kind: recommends an announcement", maxWords, (*Server).postRecommendation)
 
-	Meetings     = resource("GET /v1/meetings", (*Server).getMeetings) // the newest first
-	OneMeeting   = resource("GET /v1/meetings/{id}", (*Server).getMeeting)
-	BeginMeeting = Action[Bench, Meeting]{endpoint{"POST /v1/meetings", (*Server).postMeeting}}
+	Meetings = resource("GET /v1/meetings",
+		"trials of providers, the newest first", (*Server).getMeetings)
+	OneMeeting = resource("GET /v1/meetings/{id}",
+		"one trial", (*Server).getMeeting)
+	BeginMeeting = Action[Bench, Meeting]{endpoint{"POST /v1/meetings",
+		"body {\"provider\":…,\"task\":…,\"d\":…,\"type\":\"standard\",\"modules\":[…]}:\n" +
+			"begins a trial outside of the daily budget, or answers the one that goes on", (*Server).postMeeting}}
 
-	Trust       = resource("GET /v1/trust?task", (*Server).getMatrix)
-	Standings   = resource("GET /v1/trust/{key}?d", (*Server).getStandings)
-	ChangeTrust = action("POST /v1/trust/{key}", maxWords, (*Server).postTrust)
-	RollBack    = action("POST /v1/trust/rollback", maxWords, (*Server).postRollback)
-	ExportTrust = document("GET /v1/trust/export", "application/json", (*Server).getExport)
-	ImportTrust = upload("POST /v1/trust/import", exchange.MaxDocument, (*Server).postImport)
-	Policy      = document("GET /v1/policy", "application/json", (*Server).getPolicy) // canonical JSON; its hash is the policy's id
+	Trust = resource("GET /v1/trust?task",
+		"entries by task, the most trusted first; alerts for a person; learned\n"+
+			"variables; hash, equal for nodes that learned the same", (*Server).getMatrix)
+	Standings = resource("GET /v1/trust/{key}?d",
+		"state, cause, next, trust by task, others' reviews; at_once: requests\n"+
+			"that it may have of us, 0 for the configured number", (*Server).getStandings)
+	ChangeTrust = action("POST /v1/trust/{key}",
+		"body: task and trust (0.1 to 0.9), or state; reason; d if there are\n"+
+			"several services. state is suspended, reinstated (after a benchmark, or at\n"+
+			"once with \"force\":true), removed (the key) or allowed (it is a stranger)", maxWords, (*Server).postTrust)
+	RollBack = action("POST /v1/trust/rollback",
+		"body {\"to\":1795157000000,\"task\":…}: trust as it was then", maxWords, (*Server).postRollback)
+	ExportTrust = document("GET /v1/trust/export",
+		"a document for another guild", "application/json", (*Server).getExport)
+	ImportTrust = upload("POST /v1/trust/import",
+		"body: that document; merges it, and says what was skipped", exchange.MaxDocument, (*Server).postImport)
+	Policy = document("GET /v1/policy",
+		"the policy as canonical JSON", "application/json", (*Server).getPolicy) // canonical JSON; its hash is the policy's id
 
-	Reviews      = resource("GET /v1/reviews?task", (*Server).getReviews)
-	ReviewCards  = resource("GET /v1/reviews/{key}?task", (*Server).getReviewCards)
-	ChangeReview = action("POST /v1/reviews/{key}/{act}", maxWords, (*Server).postReview) // publish, hold, resume or retract
+	Reviews = resource("GET /v1/reviews?task",
+		"our reviews, the latest first: waiting, held, drafted, published or\n"+
+			"retracted", (*Server).getReviews)
+	ReviewCards = resource("GET /v1/reviews/{key}?task",
+		"ours and others' reviews of a provider; at of others is in Unix seconds", (*Server).getReviewCards)
+	ChangeReview = action("POST /v1/reviews/{key}/{act}",
+		"act: publish, hold, resume or retract. Body: task, d, reason; id to\n"+
+			"retract another than the latest", maxWords, (*Server).postReview)
 
-	Backups       = resource("GET /v1/backups", (*Server).getBackups) // the newest first
-	MakeBackup    = resource("POST /v1/backups", (*Server).postBackup)
-	RestoreBackup = action("POST /v1/backups/restore", maxWords, (*Server).postRestore)
+	Backups = resource("GET /v1/backups",
+		"backups of what was learned, the newest first", (*Server).getBackups)
+	MakeBackup = resource("POST /v1/backups",
+		"makes a backup", (*Server).postBackup)
+	RestoreBackup = action("POST /v1/backups/restore",
+		"restores the newest; {\"force\":true} also where something was learned", maxWords, (*Server).postRestore)
 
-	Services      = resource("GET /v1/services", (*Server).getServices) // in the order of the configuration
-	OneService    = resource("GET /v1/services/{d}", (*Server).getService)
-	PauseService  = resource("POST /v1/services/{d}/pause", (*Server).pauseService)
-	DrainService  = resource("POST /v1/services/{d}/drain", (*Server).drainService)
-	ResumeService = resource("POST /v1/services/{d}/resume", (*Server).resumeService)
+	Services = resource("GET /v1/services",
+		"services in the order of the configuration", (*Server).getServices)
+	OneService = resource("GET /v1/services/{d}",
+		"one service", (*Server).getService)
+	PauseService = resource("POST /v1/services/{d}/pause",
+		"stops new requests, also after a restart", (*Server).pauseService)
+	DrainService = resource("POST /v1/services/{d}/drain",
+		"the same, and finishes those that wait", (*Server).drainService)
+	ResumeService = resource("POST /v1/services/{d}/resume",
+		"takes requests again", (*Server).resumeService)
 
-	Customers      = resource("GET /v1/customers", (*Server).getCustomers)
-	Judgements     = resource("GET /v1/judgements", (*Server).getJudgements) // the latest first
-	ObjectTo       = action("POST /v1/judgements/{request}/object", maxWords, (*Server).postObjection)
-	OneRequest     = resource("GET /v1/requests/{id}", (*Server).getRequest)
-	RequestReplay  = document("GET /v1/requests/{id}/replay", "application/x-ndjson", (*Server).getRequestReplay)
-	RequestSession = document("GET /v1/requests/{id}/session", "application/json", (*Server).getRequestSession)
+	Customers = resource("GET /v1/customers",
+		"who asked for work, the latest first", (*Server).getCustomers)
+	Judgements = resource("GET /v1/judgements",
+		"customers' verdicts on our deliveries, the latest first; until until_ms\n"+
+			"the customer hears an objection", (*Server).getJudgements)
+	ObjectTo = action("POST /v1/judgements/{request}/object",
+		"body {\"reason\":…}: tells the customer that its verdict is wrong", maxWords, (*Server).postObjection)
+	OneRequest = resource("GET /v1/requests/{id}",
+		"a request and what became of it", (*Server).getRequest)
+	RequestReplay = document("GET /v1/requests/{id}/replay",
+		"REPLAY.jsonl of the worker", "application/x-ndjson", (*Server).getRequestReplay)
+	RequestSession = document("GET /v1/requests/{id}/session",
+		"RECEIPT.json of the worker", "application/json", (*Server).getRequestSession)
 
-	Entries       = Stream[Record]{endpoint{"GET /v1/journal?since&subject", (*Server).getJournal}}
-	OneEntry      = resource("GET /v1/journal/{seq}", (*Server).getRecord)
-	ReleaseGuards = action("POST /v1/journal/release", maxWords, (*Server).releaseGuards)
-	Rejected      = Stream[Dropped]{endpoint{"GET /v1/rejected", (*Server).getRejected}} // the newest last
-	SealJournal   = resource("POST /v1/seals", (*Server).postSeal)
-	Proof         = resource("GET /v1/proofs/{id}", (*Server).getProof)
+	Entries = Stream[Record]{endpoint{"GET /v1/journal?since&subject",
+		"stream of entries, the oldest first. since: a sequence, a time (RFC\n" +
+			"3339) or a duration ago (1h); subject: a beginning, as job.69fe", (*Server).getJournal}}
+	OneEntry = resource("GET /v1/journal/{seq}",
+		"one entry", (*Server).getRecord)
+	ReleaseGuards = action("POST /v1/journal/release",
+		"body {\"guards\":[\"job.69fefa84\"]} or {\"all\":true}: ends quarantine", maxWords, (*Server).releaseGuards)
+	Rejected = Stream[Dropped]{endpoint{"GET /v1/rejected",
+		"stream of the latest dropped events, unverified and cut to 4 KB", (*Server).getRejected}} // the newest last
+	SealJournal = resource("POST /v1/seals",
+		"seals the journal: size, root, and the signed checkpoint as event", (*Server).postSeal)
+	Proof = resource("GET /v1/proofs/{id}",
+		"proof that the entry of a receipt, of a job's last receipt, or with a\n"+
+			"sequence is sealed", (*Server).getProof)
 
-	NookStatus    = resource("GET /v1/nook?root", (*Server).getNook)
-	NookLog       = resource("GET /v1/nook/events?root&most", (*Server).getNookLog) // the newest last
-	NookEvent     = resource("GET /v1/nook/events/{id}?root", (*Server).getNookEvent)
-	NookExports   = resource("GET /v1/nook/exports?root", (*Server).getNookExports)
-	ReportEvents  = action("POST /v1/nook/events?root", maxReport, (*Server).postNookEvents)
-	EvolveSprite  = action("POST /v1/nook/evolve?root", maxWords, (*Server).postEvolve)
-	ImportHistory = action("POST /v1/nook/history?root", maxHistory, (*Server).postNookHistory)
+	NookStatus = resource("GET /v1/nook?root",
+		"the profile, as in profile.json, whether the root is proven, and the roots", (*Server).getNook)
+	NookLog = resource("GET /v1/nook/events?root&most",
+		"the latest events with level and trace, the newest last; most=0 for all", (*Server).getNookLog)
+	NookEvent = resource("GET /v1/nook/events/{id}?root",
+		"one of them", (*Server).getNookEvent)
+	NookExports = resource("GET /v1/nook/exports?root",
+		"the three files of the protocol, as text by name", (*Server).getNookExports)
+	ReportEvents = action("POST /v1/nook/events?root",
+		"body: an array of events; how many were accepted, and how many known", activity.MaxBody, (*Server).postNookEvents)
+	ClaimAgents = action("POST /v1/nook/claims",
+		"body: signed events by which a key and its agents name each other, an array; as a report", activity.MaxBody, (*Server).postNookClaims)
+	EvolveSprite = action("POST /v1/nook/evolve?root",
+		"body: the owner's choice, as a JSON string; the profile", maxWords, (*Server).postEvolve)
+	ImportHistory = action("POST /v1/nook/history?root",
+		"body: an events.json, once; the profile", maxHistory, (*Server).postNookHistory)
 )
 
 // endpoints lists the endpoints of the server; without a running node, only those that read its directory.
 func (s *Server) endpoints() []endpoint {
-	all := []endpoint{
+	if s.c.Jobs == nil {
+		return stopped()
+	}
+	return append(stopped(), running()...)
+}
+
+// stopped returns the endpoints that need no running node.
+func stopped() []endpoint {
+	return []endpoint{
 		Jobs.endpoint, OneJob.endpoint, jobUpdates.endpoint, Evidence.endpoint, Choices.endpoint, Delivery.endpoint, JobRequest.endpoint, WorkChanges.endpoint,
 		Receipt.endpoint, ReceiptExport.endpoint, Replay.endpoint,
 		Providers.endpoint, Cards.endpoint, Story.endpoint, ReplayRouting.endpoint, Meetings.endpoint, OneMeeting.endpoint,
@@ -95,16 +200,37 @@ func (s *Server) endpoints() []endpoint {
 		Entries.endpoint, OneEntry.endpoint, ReleaseGuards.endpoint, Rejected.endpoint, SealJournal.endpoint, Proof.endpoint,
 		NookStatus.endpoint, NookLog.endpoint, NookEvent.endpoint, NookExports.endpoint,
 	}
-	if s.c.Jobs == nil {
-		return all
-	}
-	return append(all,
+}
+
+// running returns the endpoints of a running node alone.
+func running() []endpoint {
+	return []endpoint{
 		NodeStatus.endpoint, openJob.endpoint, CancelJob.endpoint, TypedResult.endpoint, RuleJob.endpoint, DisputeJob.endpoint,
 		OneProspect.endpoint, KeepHidden.endpoint, NodeRecipient.endpoint, KeepRelease.endpoint,
 		MarketChanges.endpoint, RecommendProvider.endpoint, BeginMeeting.endpoint,
 		ChangeTrust.endpoint, RollBack.endpoint, ExportTrust.endpoint, ImportTrust.endpoint, ChangeReview.endpoint,
 		MakeBackup.endpoint, RestoreBackup.endpoint,
 		Services.endpoint, OneService.endpoint, PauseService.endpoint, DrainService.endpoint, ResumeService.endpoint, ObjectTo.endpoint,
-		ReportEvents.endpoint, EvolveSprite.endpoint, ImportHistory.endpoint,
-	)
+		ReportEvents.endpoint, ClaimAgents.endpoint, EvolveSprite.endpoint, ImportHistory.endpoint,
+	}
+}
+
+// Route is an endpoint of the API, in words.
+type Route struct {
+	Pattern string // method, path and names of the query parameters
+	About   string // the body, if it takes one, and the answer; lines of at most 74 columns
+}
+
+// Routes returns the endpoints, by path.
+func Routes() []Route {
+	var all []Route
+	for _, e := range append(stopped(), running()...) {
+		all = append(all, Route{e.pattern, e.about})
+	}
+	slices.SortFunc(all, func(a, b Route) int {
+		methodA, pathA, _ := strings.Cut(a.Pattern, " ")
+		methodB, pathB, _ := strings.Cut(b.Pattern, " ")
+		return cmp.Or(cmp.Compare(pathA, pathB), cmp.Compare(methodA, methodB))
+	})
+	return all
 }

@@ -119,7 +119,7 @@ func NewServer(c ServerConfig) *Server {
 		s.mux.HandleFunc(e.muxPattern(), func(w http.ResponseWriter, r *http.Request) { e.serve(s, w, r) })
 	}
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, missing("docs/API.md lists the routes", fmt.Errorf("no route %s %.80q", r.Method, r.URL.Path)))
+		fail(w, missing("guild help api lists the routes", fmt.Errorf("no route %s %.80q", r.Method, r.URL.Path)))
 	})
 	return s
 }

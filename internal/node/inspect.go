@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"guild/internal/control"
 	"guild/internal/hand/blob"
+	"guild/internal/hand/key"
 )
 
 // Inspect opens the data of a stopped node for reading: it connects to no relay and performs no effects. The client
@@ -37,6 +39,9 @@ func inspect(ctx context.Context, c Config, seen bool) (client *control.Client, 
 // change the data.
 func (n *Node) openStopped(ctx context.Context, seen bool) (err error) {
 	if err := n.openJournal(ctx, nil); err != nil {
+		return err
+	}
+	if n.pubkey, err = key.Owner(n.c.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if n.blobs, err = blob.Open(filepath.Join(n.c.Dir, "blob")); err != nil {

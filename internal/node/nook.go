@@ -28,18 +28,51 @@ import (
 func (n *Node) activityPart() part {
 	f := activity.NewFold()
 	var step *activity.Step
-	open := func(context.Context) (active, error) {
+	open := func(ctx context.Context) (active, error) {
 		step = activity.New(activity.Config{Journal: n.journal, Now: n.c.Now, Owner: n.name(), Key: nip19.EncodeNpub(n.pubkey)}, f)
 		if n.c.NookDir == "" {
 			return active{}, nil
 		}
-		run := func(ctx context.Context) error {
+		files := activity.NewFiles(n.c.NookDir, step)
+		lock, err := n.lockNook()
+		if err != nil {
+			return active{}, err
+		}
+		if lock == nil {
+			n.c.Log.Warn("another node has the directory of Nook: this one takes no activity from there; set NOOK_HOME", "dir", n.c.NookDir)
+		} else if count, err := files.Import(ctx); err != nil {
+			n.c.Log.Warn("the history in the directory of Nook is not imported", "err", err)
+		} else if count > 0 {
+			n.c.Log.Info("imported the history in the directory of Nook", "events", count)
+		}
+		run := func(ctx context.Context) (err error) {
+			for tick := time.NewTicker(lockAgain); lock == nil; {
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-tick.C:
+				}
+				if lock, err = n.lockNook(); err != nil {
+					return err
+				}
+			}
 			group, ctx := errgroup.WithContext(ctx)
 			group.Go(func() error { return n.listenForActivity(ctx, step) })
 			group.Go(func() error { return n.drainSpool(ctx, step) })
+			group.Go(func() error { return n.exportActivity(ctx, files) })
 			return group.Wait()
 		}
-		return active{run: run}, nil
+		last := func(ctx context.Context) error {
+			if lock == nil {
+				return nil
+			}
+			err := files.Write(ctx)
+			if errors.Is(err, activity.ErrForeign) {
+				err = nil // exportActivity has said so
+			}
+			return errors.Join(err, lock.Close())
+		}
+		return active{run: run, last: last}, nil
 	}
 	return part{
 		name: "activity", folds: []fold.Fold{f}, open: open,
@@ -51,12 +84,71 @@ func (n *Node) activityPart() part {
 	}
 }
 
-// listenForActivity serves the listener of local programs, and leaves its URL and the token in the directory of Nook. It
-// also takes over what hooks have spooled there.
-func (n *Node) listenForActivity(ctx context.Context, step *activity.Step) error {
+// lockAgain is how often a node tries to take over the directory of Nook from another one.
+const lockAgain = 10 * time.Second
+
+// lockNook makes the directory of Nook and locks it: nodes that shared it would take each other's token, reports and files. It
+// returns nil if another node has it.
+func (n *Node) lockNook() (*os.File, error) {
 	if err := os.MkdirAll(n.c.NookDir, 0o700); err != nil {
-		return fmt.Errorf("nook: %w", err)
+		return nil, fmt.Errorf("nook: %w", err)
 	}
+	dir, err := filepath.EvalSymlinks(n.c.NookDir)
+	if err != nil {
+		return nil, fmt.Errorf("nook: %w", err)
+	}
+	lock, err := durable.LockDir(dir)
+	if err != nil && !errors.Is(err, durable.ErrLocked) {
+		return nil, fmt.Errorf("nook: %w", err)
+	}
+	return lock, nil
+}
+
+// When the exports are written: after so long without a change, or so long after the first one; and at most a fiftieth of the
+// time, since writing takes as long as the history.
+const (
+	exportQuiet  = 5 * time.Second
+	exportLatest = time.Minute
+	exportShare  = 50
+)
+
+// exportActivity writes the exports after changes.
+func (n *Node) exportActivity(ctx context.Context, files *activity.Files) error {
+	seen, _ := files.Changes()
+	latest := time.Now()
+	var first, next time.Time
+	for tick := time.NewTicker(time.Second); ; {
+		now := time.Now()
+		count, behind := files.Changes()
+		if first.IsZero() {
+			first = now
+		}
+		if count != seen {
+			seen, latest = count, now
+		}
+		switch {
+		case !behind:
+			first = time.Time{}
+		case now.Before(next) || now.Sub(latest) < exportQuiet && now.Sub(first) < exportLatest:
+		default:
+			if err := files.Write(ctx); err != nil && ctx.Err() == nil {
+				n.c.Log.Warn("the files of Nook are not written; guild nook export writes them, and replaces what is there", "err", err)
+				next = now.Add(time.Hour)
+				break
+			}
+			next, first = now.Add(exportShare*time.Since(now)), time.Time{}
+		}
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// listenForActivity serves the listener of local programs, and leaves its URL and the token in the directory of Nook.
+func (n *Node) listenForActivity(ctx context.Context, step *activity.Step) error {
 	token, err := n.nookToken()
 	if err != nil {
 		return err
@@ -87,8 +179,12 @@ func (n *Node) listenForActivity(ctx context.Context, step *activity.Step) error
 // drainSpool takes over what hooks have spooled, every second.
 func (n *Node) drainSpool(ctx context.Context, step *activity.Step) error {
 	spool := hooks.Spool{Dir: filepath.Join(n.c.NookDir, "spool")}
-	record := func(e nook.Event) error {
-		_, err := step.Report(ctx, activity.Own, []nook.Event{e})
+	record := func(name string, e nook.Event) error {
+		root, err := step.Root(name)
+		if err != nil {
+			return &nook.FieldError{Field: "rootIdentity", Problem: err.Error()}
+		}
+		_, err = step.Report(ctx, root, []nook.Event{e})
 		return err
 	}
 	refused := func(file string, why error) { n.c.Log.Warn("a spooled event is refused", "file", file, "err", why) }

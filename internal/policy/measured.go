@@ -17,10 +17,8 @@ func measured() Policy {
 	t := &p.Trust
 	t.Alpha, t.Oscillating, t.Step = guild.Micro, guild.Micro, 400_000
 	t.Decay["VALIDATION_FAIL"], t.Decay["TIMEOUT"], t.Decay["ERROR"] = 300_000, 300_000, 200_000
-	// Four failures use up 0.3 a day for a task; so do the first successes of a dozen of its providers. Then nothing is
-	// learned until midnight.
+	// The first successes of a dozen providers use up 0.3 a day for a task. Then nothing is learned until midnight.
 	t.Daily = 100 * guild.Micro
-	t.DailyOf = OfService
 
 	// Providers are chosen by the total cost of a job, and those that are not trusted get no work. Trusted providers
 	// differ mainly in price and time. The weight of trust suffices to put a provider that has just failed behind its
@@ -42,8 +40,7 @@ func measured() Policy {
 	// fifth of the markets.
 	l := &p.Lifecycle
 	l.Sample, l.RateZ = 8, 4_250_000
-	// With fewer than twenty latencies the 95th percentile is the longest one, and one late delivery suspended a steady
-	// provider in a quarter of the small markets. With forty it is the third longest.
+	// With twenty latencies the 95th percentile is the second longest one, with forty the third.
 	l.SlowRuns = 40
 	// A provider that does not answer its benchmark will not answer tomorrow either. With a day of quarantine, each dead
 	// provider costs a benchmark a day: 717 of 1,200 meetings.

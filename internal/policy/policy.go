@@ -69,7 +69,7 @@ type Trust struct {
 
 	Strengths map[string]guild.Trust `json:"strengths_micro,omitempty"` // share of an increase that a verdict of this strength makes; all if absent
 
-	DailyOf string `json:"daily_of,omitempty"` // limit that decreases count against: OfTask (if empty) or OfService
+	DailyOf string `json:"daily_of,omitempty"` // limit that decreases count against: OfTask (if empty, as older policies) or OfService
 }
 
 // Alerts determines which events about trust are reported to a person (section 5.5.4).
@@ -121,7 +121,7 @@ type Lifecycle struct {
 	Sample    int         `json:"sample"`       // ended requests in the window before the rate counts; 20 is the smallest number of which one failure is not below 95 %
 	RateZ     guild.Trust `json:"rate_z_micro"` // standard errors by which the rate must be below; 0 for none
 	Slow      guild.Trust `json:"slow_micro"`   // ratio of p95 to the baseline that suspends
-	SlowRuns  int         `json:"slow_sample"`  // latencies before p95 counts
+	SlowRuns  int         `json:"slow_sample"`  // latencies of like work before p95 counts; of fewer than 20 it is the longest
 	Timeouts  int         `json:"timeouts"`     // consecutive timeouts that suspend
 	Silence   int64       `json:"silence_ms"`   // time without an event of the provider before it is probed
 	Heartbeat int64       `json:"heartbeat_ms"` // interval of benchmarks for a provider that works for us
@@ -214,7 +214,7 @@ type Customers struct {
 // Values of Trust.DailyOf.
 const (
 	OfTask    = "task"    // all changes for the task together, as in the specification
-	OfService = "service" // the decreases of that service for the task, so that others' failures do not protect it
+	OfService = "service" // the decreases of that service for the task, so that others' failures do not protect it; violations have no limit
 )
 
 func ms(d time.Duration) int64 { return d.Milliseconds() }
@@ -235,7 +235,7 @@ func Default() Policy {
 	return Policy{
 		Version: 1, Name: Partnership,
 		Trust: Trust{
-			Floor: 100_000, Ceiling: 900_000, Step: 200_000, Daily: 300_000,
+			Floor: 100_000, Ceiling: 900_000, Step: 200_000, Daily: 300_000, DailyOf: OfService,
 			Initial: [3]guild.Trust{750_000, 600_000, 450_000}, InitialFrom: [3]guild.Score{950_000, 800_000, 600_000},
 			Growth: 100_000, Bonus: 50_000, BonusFrom: 950_000, Fast: 30_000, FastFrom: 500_000,
 			Damping: 100_000, Dampest: 500_000, Alpha: 300_000,
@@ -261,7 +261,7 @@ func Default() Policy {
 			Epsilon: 100_000, EpsilonHalf: 100, EpsilonFloor: 10_000, Samples: 10,
 		},
 		Lifecycle: Lifecycle{
-			Window: ms(7 * day), Rate: 950_000, Sample: 20, Slow: 2_000_000, SlowRuns: 10, Timeouts: 3,
+			Window: ms(7 * day), Rate: 950_000, Sample: 20, Slow: 2_000_000, SlowRuns: 20, Timeouts: 3,
 			Silence: ms(day), Heartbeat: ms(7 * day), Cooldowns: []int64{ms(day), ms(3 * day), ms(7 * day), ms(30 * day)},
 			Hopeless: ms(30 * day), Quiet: ms(day), Retry: ms(30 * day), Persist: 3, Stale: ms(30 * day), Archived: ms(90 * day),
 			Sustained: ms(7 * day), SlowFrom: 1_000, Newcomers: 250_000, Meetings: 20, Enough: 3,

@@ -14,7 +14,7 @@ export type NookTrigger = 'git.commit' | 'git.bugfix' | 'git.pr' | 'git.release'
 export interface NookOptions {
   /** The agent of events that name none. */
   agentId: string;
-  /** The identity that the agent belongs to. The node that takes the events records them for its own identity. */
+  /** The identity that the agent belongs to: any text, or the npub of the node, or one that has claimed the agent there. */
   rootIdentity: string;
   /** The directory of the node, with url, token and spool: $NOOK_HOME or ~/.nook if absent. */
   home?: string;

@@ -13,9 +13,9 @@ const maxWait = 10_000; // ms between two tries
 
 // Failure is a request that the node did not take. A repeated one may succeed if again is true.
 class Failure extends Error {
-  constructor(message, { status = 0, again = false, wait = 0 } = {}) {
+  constructor(message, { status = 0, code = '', again = false, wait = 0 } = {}) {
     super(message);
-    Object.assign(this, { status, again, wait });
+    Object.assign(this, { status, code, again, wait });
   }
 }
 
@@ -44,7 +44,9 @@ class NookProtocol {
 
   constructor({ agentId, rootIdentity, home, timeout = 2000, retries = 3, onError = () => {} } = {}) {
     for (const [name, value] of Object.entries({ agentId, rootIdentity })) {
-      if (typeof value !== 'string' || value === '') throw new TypeError(`NookProtocol: ${name}: not a text`);
+      if (typeof value !== 'string' || value === '' || Buffer.byteLength(value) > 128 || /\p{Cc}/u.test(value) || !value.isWellFormed()) {
+        throw new TypeError(`NookProtocol: ${name}: not a text of 1 to 128 bytes`);
+      }
     }
     this.agentId = agentId;
     this.rootIdentity = rootIdentity;
@@ -97,6 +99,8 @@ class NookProtocol {
     const failure = await this.#try(events);
     if (!failure) {
       this.#counts.sent += events.length;
+    } else if (failure.code === 'root') {
+      for (const event of events) this.#lose(failure, event);
     } else if ((failure.status === 400 || failure.status === 413) && events.length > 1) {
       const half = events.length >> 1;
       await this.#deliver(events.slice(0, half));
@@ -130,6 +134,7 @@ class NookProtocol {
     let url, token;
     try {
       url = new URL('/api/nook/events', this.#read('url'));
+      url.searchParams.set('root', this.rootIdentity);
       token = this.#read('token');
     } catch (error) {
       throw new Failure(`no node: ${error.message}`);
@@ -149,8 +154,10 @@ class NookProtocol {
     }
     if (response.ok) return;
     const { status } = response;
-    throw new Failure(problemOf(answer) || `status ${status}`, {
+    const { error, code } = problemOf(answer);
+    throw new Failure(error || `status ${status}`, {
       status,
+      code,
       again: status === 401 || status === 429 || status >= 500, // a node that starts again has a new token
       wait: 1000 * (Number(response.headers.get('retry-after')) || 0),
     });
@@ -163,7 +170,7 @@ class NookProtocol {
   #spool(events) {
     let put;
     try {
-      put = openSpool(this.#home);
+      put = openSpool(this.#home, this.rootIdentity);
     } catch (error) {
       put = () => {
         throw error;
@@ -193,12 +200,12 @@ class NookProtocol {
   }
 }
 
-// problemOf returns the text of an error that the node explains.
+// problemOf returns the error and the code of an answer in which the node explains them.
 function problemOf(answer) {
   try {
-    return JSON.parse(answer).error;
+    return JSON.parse(answer) ?? {};
   } catch {
-    return '';
+    return {};
   }
 }
 

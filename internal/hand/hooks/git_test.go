@@ -90,7 +90,7 @@ func (r *repository) triggers() string {
 func drain(t *testing.T, s hooks.Spool) []nook.Event {
 	t.Helper()
 	var all []nook.Event
-	record := func(e nook.Event) error { all = append(all, e); return nil }
+	record := func(_ string, e nook.Event) error { all = append(all, e); return nil }
 	refused := func(file string, why error) { t.Errorf("%s is refused: %v", file, why) }
 	if _, err := s.Drain(time.Now().Add(time.Second), record, refused); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package hooks
 import (
 	"cmp"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -32,7 +33,14 @@ var ErrFull = errors.New("the spool is full")
 // Spool is a directory with a file for each event that no node has recorded yet. A writer makes .tmp-RANDOM and renames it to
 // ID.json, so a reader never sees a part of an event.
 type Spool struct {
-	Dir string // $NOOK_HOME/spool
+	Dir  string // $NOOK_HOME/spool
+	Root string // root identity of the events that are written; the node's own if empty
+}
+
+// rooted is the content of a file whose event belongs to a root identity that it names.
+type rooted struct {
+	RootIdentity string          `json:"rootIdentity"`
+	Event        json.RawMessage `json:"event"`
 }
 
 // plain is an id that can be the name of a file on any system.
@@ -54,6 +62,13 @@ func (s Spool) Write(e nook.Event) error {
 	b := e.Encode()
 	if _, err := nook.Parse(b); err != nil {
 		return err
+	}
+	if s.Root != "" {
+		name = digest.Sum([]byte(s.Root + "\x00" + name)).Hex() // two roots can use one id
+		var err error
+		if b, err = json.Marshal(rooted{s.Root, b}); err != nil {
+			return err
+		}
 	}
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return err
@@ -89,12 +104,12 @@ func (s Spool) names() ([]string, error) {
 	return names, err
 }
 
-// Drain passes each event to record, the oldest first, and removes its file when record returns nil: by then the event must be
+// Drain passes each event and the root identity that its file names to record, the oldest first, and removes its file when record returns nil: by then the event must be
 // kept. An event without a timestamp gets the time of its file, but at most now. Whatever is no event, or is refused by record
 // with a *nook.FieldError, is passed to refused and removed, except for a directory, which is left alone. Another error of
 // record ends Drain, which returns it, and the file stays. A missing spool is empty. Drain returns the number of events that
 // were recorded.
-func (s Spool) Drain(now time.Time, record func(nook.Event) error, refused func(file string, why error)) (int, error) {
+func (s Spool) Drain(now time.Time, record func(root string, e nook.Event) error, refused func(file string, why error)) (int, error) {
 	files, err := s.waiting(now)
 	if err != nil {
 		return 0, err
@@ -102,7 +117,7 @@ func (s Spool) Drain(now time.Time, record func(nook.Event) error, refused func(
 	recorded := 0
 	for _, f := range files {
 		path := filepath.Join(s.Dir, f.Name())
-		e, err := read(path, f)
+		root, e, err := read(path, f)
 		if errors.Is(err, fs.ErrNotExist) { // another reader took it
 			continue
 		}
@@ -110,7 +125,7 @@ func (s Spool) Drain(now time.Time, record func(nook.Event) error, refused func(
 			e.Timestamp = min(f.ModTime().UnixMilli(), now.UnixMilli())
 		}
 		if err == nil {
-			err = record(e)
+			err = record(root, e)
 			if err == nil {
 				recorded++
 			} else if _, invalid := errors.AsType[*nook.FieldError](err); !invalid {
@@ -156,25 +171,30 @@ func (s Spool) waiting(now time.Time) ([]fs.FileInfo, error) {
 }
 
 // read reads one file, which must still be the regular file that was listed. It neither follows a link nor waits for a pipe.
-func read(path string, listed fs.FileInfo) (nook.Event, error) {
+func read(path string, listed fs.FileInfo) (root string, e nook.Event, err error) {
 	if !listed.Mode().IsRegular() {
-		return nook.Event{}, fmt.Errorf("not a regular file: %v", listed.Mode().Type())
+		return "", nook.Event{}, fmt.Errorf("not a regular file: %v", listed.Mode().Type())
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|durable.NoFollow, 0)
 	if err != nil {
-		return nook.Event{}, err
+		return "", nook.Event{}, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nook.Event{}, err
+		return "", nook.Event{}, err
 	}
 	if !os.SameFile(info, listed) && !info.Mode().IsRegular() {
-		return nook.Event{}, errors.New("not a regular file any more")
+		return "", nook.Event{}, errors.New("not a regular file any more")
 	}
-	b, err := io.ReadAll(io.LimitReader(f, nook.MaxEvent+1))
+	b, err := io.ReadAll(io.LimitReader(f, nook.MaxEvent+1<<10))
 	if err != nil {
-		return nook.Event{}, err
+		return "", nook.Event{}, err
 	}
-	return nook.Parse(b)
+	var in rooted
+	if json.Unmarshal(b, &in) == nil && in.Event != nil {
+		b = in.Event
+	}
+	e, err = nook.Parse(b)
+	return in.RootIdentity, e, err
 }

@@ -2,6 +2,7 @@ package hooks_test
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,7 +66,7 @@ func TestUnrecordedEventsStay(t *testing.T) {
 	}
 	full := errors.New("the journal is full")
 	seen := 0
-	n, err := s.Drain(time.Now(), func(nook.Event) error {
+	n, err := s.Drain(time.Now(), func(string, nook.Event) error {
 		if seen++; seen == 2 {
 			return full
 		}
@@ -98,7 +99,7 @@ func TestHostileFilesAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := map[string]bool{}
-	n, err := s.Drain(time.Now(), func(e nook.Event) error {
+	n, err := s.Drain(time.Now(), func(_ string, e nook.Event) error {
 		if e.AgentID == "refused" {
 			return &nook.FieldError{Field: "timestamp", Problem: "in the future"}
 		}
@@ -195,5 +196,23 @@ func TestWritersAndReaderTogetherLoseNothing(t *testing.T) {
 	wg.Wait()
 	if got != writers*each {
 		t.Errorf("%d events, want %d", got, writers*each)
+	}
+}
+
+func TestSpoolKeepsTheRoot(t *testing.T) {
+	s := newSpool(t)
+	for _, root := range []string{"", "team", "t\"\x01"} {
+		s.Root = root
+		for range 2 { // the second takes the place of the first
+			if err := s.Write(nook.Event{ID: "one", Type: nook.TypeIdle, AgentID: "a"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	got := map[string]int{}
+	n, err := s.Drain(time.Now(), func(root string, e nook.Event) error { got[root+" "+e.ID]++; return nil },
+		func(file string, why error) { t.Errorf("%s: %v", file, why) })
+	if want := map[string]int{" one": 1, "team one": 1, "t\"\x01 one": 1}; n != 3 || err != nil || !maps.Equal(got, want) {
+		t.Errorf("%d events, %v: %v", n, err, got)
 	}
 }

@@ -46,25 +46,33 @@ func Claim(dir string, public nostr.PubKey) error {
 
 // CheckOwner returns a *ForeignError if another key than public owns a data directory. A directory without an owner is no error.
 func CheckOwner(dir string, public nostr.PubKey) error {
+	owner, err := Owner(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case owner != public:
+		return &ForeignError{filepath.Join(dir, ownerFile), owner, public}
+	}
+	return nil
+}
+
+// Owner returns the key that owns a data directory. The error is fs.ErrNotExist if it has none.
+func Owner(dir string) (nostr.PubKey, error) {
 	path := filepath.Join(dir, ownerFile)
 	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return nostr.PubKey{}, err
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {
-		return err
+		return nostr.PubKey{}, err
 	}
 	owner, err := nostr.PubKeyFromHex(strings.TrimSpace(string(b)))
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return nostr.PubKey{}, fmt.Errorf("%s: %w", path, err)
 	}
-	if owner != public {
-		return &ForeignError{path, owner, public}
-	}
-	return nil
+	return owner, nil
 }

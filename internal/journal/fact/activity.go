@@ -1,6 +1,10 @@
 package fact
 
-import "guild/nook"
+import (
+	"fiatjaf.com/nostr"
+
+	"guild/nook"
+)
 
 // ActivitySubject is the guard of the activity of agents.
 const ActivitySubject Subject = "activity.all"
@@ -28,6 +32,14 @@ type SpriteEvolved struct {
 	Root   string `json:"root,omitempty"`
 	Choice string `json:"choice"`
 }
+
+// AgentClaimed keeps an event by which a key names its agents, or an agent its owner: kind 14199 or 0. Written by activity.
+type AgentClaimed struct {
+	Event nostr.Event `json:"event"`
+}
+
+// Type returns the stored name.
+func (AgentClaimed) Type() string { return "activity.claimed" }
 
 // Type returns the stored name.
 func (ActivityReported) Type() string { return "activity.reported" }

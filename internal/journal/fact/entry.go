@@ -148,7 +148,7 @@ var readers = table(
 	reader[AttemptPlanned](), reader[AttemptRequested](), reader[AttemptQuoted](), reader[AttemptProgressed](),
 	reader[AttemptDelivered](), reader[AttemptFetched](), reader[AttemptJudged](), reader[AttemptUndecided](), reader[AttemptRefused](),
 	reader[AttemptExpired](), reader[AttemptCancelled](), reader[AttemptParked](), reader[AttemptRecorded](), reader[ReceiptPublished](),
-	reader[RequestReceived](), reader[RequestFinished](), reader[RequestCancelled](),
+	reader[RequestReceived](), reader[RequestFinished](), reader[RequestCancelled](), reader[RequestPaid](),
 	reader[ProviderMoved](), reader[TrustChanged](),
 	reader[JobSolicited](), reader[JobOffered](), reader[AttemptCompared](),
 	reader[ServicePaused](), reader[ServiceResumed](), reader[MeetingBegan](), reader[MeetingEnded](),
@@ -158,7 +158,7 @@ var readers = table(
 	reader[BackupMade](), reader[BackupSent](), reader[BackupFailed](), reader[BackupChosen](), reader[BackupRestored](),
 	reader[EffectClaimed](), reader[EffectRenewed](), reader[EffectSettled](), reader[EffectParked](),
 	reader[JournalArchived](), reader[JournalRepaired](), reader[JournalReleased](), reader[JournalSealed](), reader[SealPublished](),
-	reader[ActivityReported](), reader[ActivityImported](), reader[AgentsOnboarded](), reader[SpriteEvolved](),
+	reader[ActivityReported](), reader[ActivityImported](), reader[AgentsOnboarded](), reader[AgentClaimed](), reader[SpriteEvolved](),
 )
 
 type entryReader struct {

@@ -58,6 +58,12 @@ type RequestJudged struct {
 	Until   int64         `json:"until,omitempty"` // Unix s, until which the customer accepts an objection
 }
 
+// RequestPaid says that the customer has paid for our delivery. No step writes it yet.
+type RequestPaid struct {
+	Request nostr.ID `json:"request"`
+	Receipt string   `json:"receipt"` // its id
+}
+
 // RequestObjected says that we object to the customer's verdict. Written by work.
 type RequestObjected struct {
 	Request nostr.ID `json:"request"`
@@ -77,6 +83,9 @@ func (RequestCancelled) Type() string { return "request.cancelled" }
 
 // Type returns the stored name.
 func (RequestJudged) Type() string { return "request.judged" }
+
+// Type returns the stored name.
+func (RequestPaid) Type() string { return "request.paid" }
 
 // Type returns the stored name.
 func (RequestObjected) Type() string { return "request.objected" }

@@ -148,7 +148,9 @@ func (x *Examination) prepare(s *script, index int, id string) *examined {
 	}
 	for _, k := range order {
 		g := &group{name: k.name, kind: k.kind, about: found[k][0].about}
-		for _, e := range spread(found[k], 4) {
+		some := slices.Clone(spread(found[k], 4))
+		some[len(some)-1] = found[k][len(found[k])-1] // others may only lead to the last one
+		for _, e := range some {
 			g.changes = append(g.changes, e.changes(s)...)
 		}
 		// Those of different exchanges take turns, and the first of each comes first.

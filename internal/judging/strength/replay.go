@@ -410,6 +410,9 @@ func (r *replay) advance(w *running) error {
 	}
 	if w.first != nil && !w.late {
 		f = r.script.like(w.at, w.step, w.first)
+		if last := w.at.steps[w.step]; r.trial.lie.bare && last.kind == answer {
+			f.value = last.value
+		}
 	}
 	extra, ok := r.extra(f.extra)
 	if !ok {
@@ -417,7 +420,7 @@ func (r *replay) advance(w *running) error {
 	}
 	if f.kind == request {
 		args, ok := r.now(f.args)
-		if !ok && r.script.lang == JavaScript && w.at.op == "await" && len(r.open) > 0 { // nobody is blocked meanwhile
+		if !ok && r.script.lang == JavaScript && (w.late || w.at.op == "await") && len(r.open) > 0 { // nobody is blocked meanwhile
 			r.early = append(r.early, w)
 			return nil
 		}

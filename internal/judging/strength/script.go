@@ -273,7 +273,7 @@ func (s *script) handle(f frame) {
 }
 
 // callback adds what the subject asks to the exchange in which it does. If nobody there waits for anything, that is the
-// last one of the test.
+// one that was answered last.
 func (in *reader) callback(f frame) {
 	if waiting := in.asking[f.thread]; len(waiting) > 0 {
 		x := waiting[len(waiting)-1]
@@ -283,14 +283,17 @@ func (in *reader) callback(f frame) {
 		in.hand(x, f)
 		return
 	}
-	before := in.script.asked[in.current]
-	for _, x := range slices.Backward(before) {
-		if x.answered > 0 && x.op != "idle" && in.lang == JavaScript {
-			x.late = append(x.late, &f)
-			in.calls[f.number] = callback{&f, x}
-			in.hand(x, f)
-			return
+	var last *exchange
+	for _, x := range in.script.asked[in.current] {
+		if x.answered > 0 && x.op != "idle" && in.lang == JavaScript && (last == nil || x.answered > last.answered) {
+			last = x
 		}
+	}
+	if last != nil {
+		last.late = append(last.late, &f)
+		in.calls[f.number] = callback{&f, last}
+		in.hand(last, f)
+		return
 	}
 	in.unfit[in.current] = "the delivery's threads asked for themselves"
 }

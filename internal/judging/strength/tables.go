@@ -287,10 +287,14 @@ func recalled() []*lie {
 			}})
 	}
 	slices.SortFunc(table, func(a, b *lie) int { return strings.Compare(a.says, b.says) })
-	return append(append(table, handed()...), &lie{says: "a copy, and nothing else", again: true, bare: true, tell: func(r *replay, f frame) (frame, bool) {
-		v, ok := r.recordedAnswer(f)
-		return frame{kind: answer, value: v}, ok
-	}})
+	return append(append(table, handed()...),
+		&lie{says: "a copy, and nothing else", again: true, bare: true, tell: func(r *replay, f frame) (frame, bool) {
+			v, ok := r.recordedAnswer(f)
+			return frame{kind: answer, value: v}, ok
+		}},
+		&lie{says: "a copy, and beside it always the same", again: true, bare: true, plays: true, needs: func(s *script, x *exchange) bool {
+			return s.handing(x.name) && s.firstOf(x.name) != x
+		}})
 }
 
 // word is a value, and how it is called.

@@ -5,7 +5,7 @@ package activity
 
 import (
 	"context"
-
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -18,8 +18,18 @@ import (
 // MaxReport is the largest number of events in one report.
 const MaxReport = 1000
 
-// perEntry bounds the events of one entry, whose size is limited.
-const perEntry = fact.MaxEntry / (nook.MaxEvent + 1<<10)
+// fitting returns how many of events, at least one, fit into one entry.
+func fitting(events []nook.Event) int {
+	size := 8 << 10 // what else is in an entry
+	for i, e := range events {
+		b, err := json.Marshal(e) // as long as it can become in an entry
+		size += len(b) + 512      // root, type and separators
+		if err != nil || size > fact.MaxEntry && i > 0 {
+			return max(1, i)
+		}
+	}
+	return len(events)
+}
 
 // ErrReport means that a report has too many events.
 var ErrReport = fmt.Errorf("a report has at most %d events", MaxReport)
@@ -53,7 +63,7 @@ type Counted struct {
 }
 
 // Report records events of agents of a root identity. A report that has an invalid event is refused as a whole: the
-// error is a *nook.FieldError or ErrReport. An event that was recorded within 24 hours is not recorded again, so a
+// error is a *nook.FieldError or ErrReport. So is one of an agent that does not belong to the root. An event that was recorded within 24 hours is not recorded again, so a
 // report may be repeated after any error.
 func (s *Step) Report(ctx context.Context, root string, events []nook.Event) (Counted, error) {
 	if len(events) > MaxReport {
@@ -69,11 +79,12 @@ func (s *Step) Report(ctx context.Context, root string, events []nook.Event) (Co
 	}
 	var done Counted
 	for len(all) > 0 {
-		part, err := s.record(ctx, root, all[:min(len(all), perEntry)])
+		n := fitting(all)
+		part, err := s.record(ctx, root, all[:n])
 		if err != nil {
 			return done, fmt.Errorf("record activity: %w", err)
 		}
-		all = all[min(len(all), perEntry):]
+		all = all[n:]
 		done.Accepted, done.Duplicates = done.Accepted+part.Accepted, done.Duplicates+part.Duplicates
 	}
 	return done, nil
@@ -85,6 +96,9 @@ func (s *Step) record(ctx context.Context, root string, events []nook.Event) (Co
 	err := s.c.Journal.Do(ctx, fact.ActivitySubject, "", func(tx *journal.Tx) error {
 		done = Counted{}
 		seen := map[string]bool{}
+		if err := s.fold.admit(root, events, s.c.Now()); err != nil {
+			return err
+		}
 		for _, e := range events {
 			switch {
 			case e.Type == nook.TypeHeartbeat:
@@ -118,26 +132,34 @@ func (s *Step) observe(root string, events []nook.Event) {
 		if !known {
 			pulse = s.fold.pulse(root, e.AgentID)
 		}
+		if pulse.Alive == 0 {
+			continue // nothing is shown of an agent without events
+		}
 		pulse.Observe(&e)
 		s.pulses[who] = pulse
 	}
 }
 
 // Import records a history from before this journal and grants the heritage package of its root. The history decides
-// the heritage and nothing else. An account that has events or its heritage takes none: nook.ErrHistory.
-func (s *Step) Import(ctx context.Context, root string, history []nook.Event) error {
-	trial := nook.New(root)
-	for i, e := range history {
-		if err := trial.Import(e); err != nil {
-			return fmt.Errorf("number %d: %w", i+1, err)
+// the heritage and nothing else. An account that has events or its heritage takes none: nook.ErrHistory. An import that a
+// crash has interrupted is repeated with the same history: what was recorded of it then counts once.
+func (s *Step) Import(ctx context.Context, root string, events []nook.Event) error {
+	trial, history := nook.New(root), make([]nook.Event, 0, len(events))
+	for _, e := range events {
+		if trial.Add(nook.Recorded{Event: e, Arrived: e.Timestamp}) == nook.Accepted {
+			history = append(history, e)
 		}
 	}
+	whole := history
 	for first := true; first || len(history) > 0; first = false {
-		part := history[:min(len(history), perEntry)]
+		part := history[:fitting(history)]
 		history = history[len(part):]
 		err := s.c.Journal.Do(ctx, fact.ActivitySubject, "", func(tx *journal.Tx) error {
 			if first && !s.fold.empty(root) {
 				return nook.ErrHistory
+			}
+			if err := s.fold.admit(root, whole, s.c.Now()); first && err != nil {
+				return err
 			}
 			for _, e := range part {
 				tx.Append(fact.ActivityImported{Root: root, Event: e})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,8 +21,6 @@ import (
 	"guild/internal/journal/journaltest"
 	"guild/nook"
 )
-
-func TestMain(m *testing.M) { journaltest.Main(m) }
 
 const ownKey = "npub1ours"
 
@@ -41,7 +40,7 @@ func TestReportIsRecordedOnce(t *testing.T) {
 	j := journaltest.Reopen(t, dir, f)
 	s := at(j, f, time.Now())
 	var all []nook.Event
-	for i := range 3*perEntry + 1 { // several entries
+	for i := range 900 { // several entries
 		all = append(all, completed("ada", fmt.Sprint(i), 1000))
 	}
 	first, err := s.Report(t.Context(), Own, append(all, all[0]))
@@ -142,9 +141,100 @@ func TestOwnWorkCountsByTheCustomersVerdict(t *testing.T) {
 	}
 }
 
+func TestReceiptBindsOwnWorkWheneverItComes(t *testing.T) {
+	paid := func(id nostr.ID) fact.Entry {
+		return fact.Entry{Subject: fact.RequestSubject(id), At: time.Now().UnixMilli(), Facts: []fact.Fact{fact.RequestPaid{Request: id, Receipt: "r"}}}
+	}
+	for name, c := range map[string]struct {
+		outcome guild.Outcome
+		before  bool // the payment comes before the verdict
+		want    nook.Level
+	}{"paid later": {guild.Success, false, nook.ReceiptBound}, "paid before": {guild.Success, true, nook.ReceiptBound}, "paid and refused": {guild.Failure, false, nook.Judged}} {
+		entries := worked(0, 50_000, c.outcome)
+		if c.before {
+			entries = slices.Insert(entries, 2, paid(nostr.ID{0}))
+		}
+		f := NewFold()
+		for _, e := range append(entries, paid(nostr.ID{0}), paid(nostr.ID{0})) {
+			f.Apply(e)
+		}
+		p := at(nil, f, time.Now()).Profile(Own)
+		bounties := 0
+		for _, a := range p.Achievements {
+			if a.ID == "first_bounty" && a.UnlockedAt != 0 {
+				bounties++
+			}
+		}
+		success := c.outcome == guild.Success
+		if got := p.Totals.Lifetime[c.want]; (got == nook.Raw(50_000, 1)) != success || (bounties == 1) != success {
+			t.Errorf("%s: %v, %d bounties", name, p.Totals.Lifetime, bounties)
+		}
+	}
+}
+
+func TestJobIsBoundByItsReceipt(t *testing.T) {
+	dir := journaltest.Dir(t)
+	if err := journal.Init(dir); err != nil {
+		t.Fatal(err)
+	}
+	f := NewFold()
+	j := journaltest.Reopen(t, dir, f)
+	receipt, closed := fact.AttemptRecorded{Receipt: "r"}, func(id guild.JobID) fact.Fact { return fact.JobClosed{Job: id, Ending: guild.JobAccepted} }
+	for n, facts := range [][]fact.Fact{{receipt, closed(guild.JobID{0})}, {closed(guild.JobID{1}), receipt}, {closed(guild.JobID{2})}} {
+		id := guild.JobID{byte(n)}
+		for _, one := range append([]fact.Fact{fact.JobOpened{Job: id}}, facts...) {
+			if err := j.Do(t.Context(), fact.JobSubject(id), "", func(tx *journal.Tx) error { tx.Append(one); return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s := at(j, f, time.Now())
+	lines, err := s.Lines(t.Context(), Own)
+	var levels []string
+	for _, l := range lines {
+		if l.Event.Type == nook.TypeCompleted {
+			levels = append(levels, l.Level+" "+l.Trace.Level.String())
+		}
+	}
+	if want := []string{"receipt-bound receipt-bound", "receipt-bound receipt-bound", "judged judged"}; err != nil || !slices.Equal(levels, want) {
+		t.Errorf("%q, %v", levels, err)
+	}
+	files, err := s.Exports(t.Context(), Own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, err := nook.DecodeEvents(files["events.json"]); err != nil || len(all) != len(lines) {
+		t.Errorf("the export has %d events: %v", len(all), err)
+	}
+}
+
+func TestReadingDoesNotWrite(t *testing.T) {
+	f, now := NewFold(), time.Now()
+	s := at(journaltest.Open(t, f), f, now)
+	for _, when := range []time.Duration{0, -time.Hour} { // the second out of order
+		e := completed("ada", fmt.Sprint(when), 1000)
+		e.Timestamp = now.Add(when).UnixMilli()
+		if _, err := s.Report(t.Context(), Own, []nook.Event{e}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Profile(Own) // completes the computation
+	f.View(func(*state) {
+		read := make(chan nook.Profile)
+		go func() { read <- s.Profile(Own) }()
+		if p := <-read; p.Sparks == 0 || len(s.Roots()) != 1 {
+			t.Errorf("%+v", p)
+		}
+	})
+	s.Profile("nobody")
+	if roots := s.Roots(); len(roots) != 1 {
+		t.Errorf("reading makes roots: %q", roots)
+	}
+}
+
 func TestNoReportTakesThePlaceOfOwnWork(t *testing.T) {
 	e := completed("python", "x", 1)
-	e.ID = ours + nook.TypeCompleted + " x"
+	e.ID = nook.OwnID + nook.TypeCompleted + " x"
 	if err := e.Check(); err == nil {
 		t.Error("a report can have the id of our own work")
 	}
@@ -224,6 +314,7 @@ func TestHandlerKeepsOthersOut(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	const event = `{"type": "agent.started", "agentId": "ada"}`
+	claims := signed(t, owner, ownerClaim, time.Now(), nil, ada).String() + "\n" + signed(t, ada, agentProfile, time.Now(), nil, owner).String()
 	for name, c := range map[string]struct {
 		method, path, token, origin, host, body string
 		want                                    int
@@ -239,7 +330,11 @@ func TestHandlerKeepsOthersOut(t *testing.T) {
 		"no JSON":           {body: "[" + event, want: 400},
 		"a member too many": {body: `{"type": "agent.started", "agentId": "ada", "sparks": 5}`, want: 400},
 		"too many events":   {body: "[" + strings.Repeat(event+",", MaxReport) + event + "]", want: 413},
-		"too much":          {body: strings.Repeat(" ", maxBody+1), want: 413},
+		"too much":          {body: strings.Repeat(" ", MaxBody+1), want: 413},
+		"claims":            {path: "/api/nook/claims", body: claims, want: 200},
+		"no claim":          {path: "/api/nook/claims", body: event, want: 400},
+		"claims of nothing": {path: "/api/nook/claims", body: "[" + claims, want: 400},
+		"claims, no token":  {path: "/api/nook/claims", token: "none", body: claims, want: 401},
 		"another's key":     {path: "/api/nook/events?root=npub1theirs", body: event, want: 400},
 	} {
 		method, path, token := c.method, c.path, c.token
@@ -281,6 +376,20 @@ func FuzzParseReport(f *testing.F) {
 		for _, e := range events {
 			if err == nil && e.Check() != nil {
 				t.Errorf("%q has an invalid event", b)
+			}
+		}
+	})
+}
+
+func FuzzParseClaims(f *testing.F) {
+	for _, seed := range []string{`{"kind": 0, "tags": [["p"]], "sig": "00"}`, `[]`, `[{}]`, `[`, `{}{}`, `null`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		claims, err := ParseClaims(b)
+		for _, e := range claims {
+			if err == nil && checkClaim(e, time.Now()) == nil {
+				t.Errorf("%q is a claim", b)
 			}
 		}
 	})

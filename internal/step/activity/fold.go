@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 
 	"fiatjaf.com/nostr"
 
@@ -24,30 +25,32 @@ type Fold struct{ *fold.State[state] }
 
 type state struct {
 	Accounts fold.Table[string, json.RawMessage] `json:"accounts"` // by root: nook.Account as of the last snapshot
-	Requests fold.Table[nostr.ID, request]       `json:"requests"` // to us, until the customer's verdict
+	Requests fold.Table[nostr.ID, request]       `json:"requests"` // to us, until they are judged and paid
+	Jobs     fold.Table[guild.JobID, bool]       `json:"jobs"`     // that are open: whether one has a receipt already
+	Claims   fold.Table[string, claim]           `json:"claims"`   // see keyOfClaim: the newest
 
 	accounts map[string]*nook.Account
 	changed  map[string]bool // accounts that differ from Accounts
+	changes  int             // of the account of Own, since the start
 }
 
-// ours begins the ids of the events of our own jobs. No id of a report can begin so: they are ASCII.
-const ours = "§"
-
-// request is a request to us that may still be judged.
+// request is a request to us that may still be judged or paid.
 type request struct {
-	Service string `json:"service"`
-	Tokens  int64  `json:"tokens"`
-	At      int64  `json:"at"` // Unix ms
+	Service  string `json:"service"`
+	Tokens   int64  `json:"tokens"`
+	At       int64  `json:"at"` // Unix ms
+	Accepted bool   `json:"accepted,omitempty"`
+	Paid     bool   `json:"paid,omitempty"`
 }
 
-// A request that the customer has not judged after unjudged is forgotten as soon as there are more than mostRequests.
+// A request that the customer has not judged and paid after unjudged is forgotten as soon as there are more than mostRequests.
 const (
 	unjudged     = 30 * 24 * 3600 * 1000 // ms
 	mostRequests = 10_000
 )
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{fold.NewState[state]("activity", 1)} }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("activity", 2)} }
 
 // Freeze implements fold.Fold.
 func (f *Fold) Freeze() func() ([]byte, error) {
@@ -88,6 +91,9 @@ func (s *state) Derive() {
 // account returns the account of a root, which is going to change.
 func (s *state) account(root string) *nook.Account {
 	s.changed[root] = true
+	if root == Own {
+		s.changes++
+	}
 	if s.accounts[root] == nil {
 		s.accounts[root] = nook.New(root)
 	}
@@ -98,17 +104,20 @@ func (s *state) account(root string) *nook.Account {
 func (f *Fold) Apply(e fact.Entry) { f.Change(func(s *state) { s.apply(e) }) }
 
 func (s *state) apply(e fact.Entry) {
-	var entry guild.Hash
-	for _, one := range e.Facts {
-		root, r, ok := s.recorded(e.At, one)
-		if entry.IsZero() && (ok || e.Subject == fact.ActivitySubject) {
-			entry = HashOf(e)
-		}
-		if ok {
-			r.Entry = entry
-			s.account(root).Add(r)
+	done := s.effects(e)
+	if len(done) == 0 && e.Subject != fact.ActivitySubject {
+		return
+	}
+	entry := HashOf(e)
+	for _, one := range done {
+		if one.raises {
+			s.account(one.root).Raise(one.recorded.Event.ID)
 			continue
 		}
+		one.recorded.Entry = entry
+		s.account(one.root).Add(one.recorded)
+	}
+	for _, one := range e.Facts {
 		switch one := one.(type) {
 		case fact.ActivityImported:
 			_ = s.account(one.Root).Import(one.Event) // refused when it was recorded, if at all
@@ -116,6 +125,8 @@ func (s *state) apply(e fact.Entry) {
 			_ = s.account(one.Root).Onboard(e.At, entry)
 		case fact.SpriteEvolved:
 			_ = s.account(one.Root).Evolve(one.Choice, e.At)
+		case fact.AgentClaimed:
+			s.Claims.Set(keyOfClaim(one.Event.Kind, one.Event.PubKey), claimOf(one.Event))
 		}
 	}
 }
@@ -129,51 +140,105 @@ func HashOf(e fact.Entry) guild.Hash {
 	return guild.Sum(b)
 }
 
-// recorded returns the activity that a fact means, and its root. Jobs and requests are activity of the node's own
-// agents; of work for others only the customer's verdict counts.
-func (s *state) recorded(at int64, one fact.Fact) (root string, r nook.Recorded, ok bool) {
-	event := func(typ, agent, unit string) nook.Event {
-		return nook.Event{ID: ours + typ + " " + unit, Type: typ, AgentID: agent, WorkUnitID: unit, Timestamp: at}
+// effect is what a fact does to the account of a root.
+type effect struct {
+	root     string
+	recorded nook.Recorded
+	raises   bool // the event with this id, which was recorded before, has a receipt now
+}
+
+// effects returns what an entry does to the accounts. Jobs and requests are activity of the node's own agents; of work for
+// others only the customer's verdict counts, and that it has paid.
+func (s *state) effects(e fact.Entry) (all []effect) {
+	add := func(level nook.Level, agent string, event nook.Event, id string) {
+		event.ID, event.AgentID, event.Timestamp = nook.OwnID+event.Type+" "+id, agent, e.At
+		if event.Trigger != "" {
+			event.ID = nook.OwnID + event.Trigger + " " + id
+		}
+		all = append(all, effect{recorded: nook.Recorded{Event: event, Arrived: e.At, Level: level}})
 	}
-	r.Arrived = at
-	switch one := one.(type) {
-	case fact.ActivityReported:
-		return one.Root, nook.Recorded{Event: one.Event, Arrived: at}, true
-	case fact.JobOpened:
-		r.Event = event(nook.TypeStarted, Customer, one.Job.String())
-	case fact.JobClosed:
-		success := one.Ending == guild.JobAccepted
-		r.Event, r.Level = event(nook.TypeCompleted, Customer, one.Job.String()), nook.Judged
-		r.Event.Success = &success
-	case fact.RequestReceived:
-		s.expect(one.Request, request{Service: one.Service, At: at})
-		r.Event = event(nook.TypeStarted, one.Service, one.Request.Hex())
-	case fact.RequestFinished:
-		asked, known := s.Requests.Get(one.Request)
-		if !known {
-			return "", r, false
-		}
-		if one.Delivery.IsZero() {
-			s.Requests.Delete(one.Request)
-			r.Event = nook.Event{ID: ours + "ended " + one.Request.Hex(), Type: nook.TypeFailed, AgentID: asked.Service, Error: guild.Cut(one.Reason, 200), Timestamp: at}
-			break
-		}
-		asked.Tokens = one.Tokens
-		s.Requests.Set(one.Request, asked)
-		r.Event = nook.Event{ID: ours + "ended " + one.Request.Hex(), Type: nook.TypeIdle, AgentID: asked.Service, Timestamp: at}
-	case fact.RequestJudged:
-		asked, known := s.Requests.Get(one.Request)
-		if !known {
-			return "", r, false
-		}
-		s.Requests.Delete(one.Request)
-		success := one.Outcome == guild.Success
-		r.Event, r.Level = event(nook.TypeCompleted, asked.Service, one.Request.Hex()), nook.Judged
-		r.Event.Tokens, r.Event.Success = asked.Tokens, &success
-	default:
-		return "", r, false
+	raise := func(id string) {
+		all = append(all, effect{recorded: nook.Recorded{Event: nook.Event{ID: nook.OwnID + nook.TypeCompleted + " " + id}}, raises: true})
 	}
-	return root, r, true
+	bounty := nook.Event{Type: nook.TypeCompleted, Trigger: nook.TriggerBounty}
+	for _, one := range e.Facts {
+		switch one := one.(type) {
+		case fact.ActivityReported:
+			all = append(all, effect{root: one.Root, recorded: nook.Recorded{Event: one.Event, Arrived: e.At}})
+		case fact.JobOpened:
+			s.Jobs.Set(one.Job, false)
+			add(nook.Reported, Customer, nook.Event{Type: nook.TypeStarted, WorkUnitID: one.Job.String()}, one.Job.String())
+		case fact.AttemptRecorded:
+			job, err := guild.ParseJobID(strings.TrimPrefix(string(e.Subject), "job."))
+			_, open := s.Jobs.Get(job)
+			switch {
+			case err != nil || one.Receipt == "": // an attempt that was not judged
+			case open:
+				s.Jobs.Set(job, true)
+			default:
+				raise(job.String())
+			}
+		case fact.JobClosed:
+			success, level := one.Ending == guild.JobAccepted, nook.Judged
+			if receipt, _ := s.Jobs.Get(one.Job); receipt {
+				level = nook.ReceiptBound
+			}
+			s.Jobs.Delete(one.Job)
+			add(level, Customer, nook.Event{Type: nook.TypeCompleted, WorkUnitID: one.Job.String(), Success: &success}, one.Job.String())
+		case fact.RequestReceived:
+			s.expect(one.Request, request{Service: one.Service, At: e.At})
+			add(nook.Reported, one.Service, nook.Event{Type: nook.TypeStarted, WorkUnitID: one.Request.Hex()}, one.Request.Hex())
+		case fact.RequestFinished:
+			s.finish(one, add)
+		case fact.RequestJudged:
+			asked, known := s.Requests.Get(one.Request)
+			if !known || asked.Accepted {
+				continue
+			}
+			level, success := nook.Judged, one.Outcome == guild.Success
+			if asked.Paid {
+				level = nook.ReceiptBound
+			}
+			add(level, asked.Service, nook.Event{Type: nook.TypeCompleted, WorkUnitID: one.Request.Hex(), Tokens: asked.Tokens, Success: &success}, one.Request.Hex())
+			if asked.Accepted = success; success && asked.Paid {
+				add(nook.ReceiptBound, asked.Service, bounty, one.Request.Hex())
+			}
+			s.keep(one.Request, asked, success && !asked.Paid)
+		case fact.RequestPaid:
+			asked, known := s.Requests.Get(one.Request)
+			if known && asked.Accepted {
+				raise(one.Request.Hex())
+				add(nook.ReceiptBound, asked.Service, bounty, one.Request.Hex())
+			}
+			asked.Paid = true
+			s.keep(one.Request, asked, known && !asked.Accepted)
+		}
+	}
+	return all
+}
+
+// finish takes the end of our work on a request, which is kept if it can still be judged.
+func (s *state) finish(one fact.RequestFinished, add func(level nook.Level, agent string, event nook.Event, id string)) {
+	asked, known := s.Requests.Get(one.Request)
+	if !known {
+		return
+	}
+	asked.Tokens = one.Tokens
+	s.keep(one.Request, asked, !one.Delivery.IsZero())
+	event := nook.Event{Type: nook.TypeIdle}
+	if one.Delivery.IsZero() {
+		event = nook.Event{Type: nook.TypeFailed, Error: guild.Cut(one.Reason, 200)}
+	}
+	add(nook.Reported, asked.Service, event, one.Request.Hex())
+}
+
+// keep keeps a request, or forgets it.
+func (s *state) keep(id nostr.ID, asked request, wanted bool) {
+	if wanted {
+		s.Requests.Set(id, asked)
+	} else {
+		s.Requests.Delete(id)
+	}
 }
 
 // expect keeps a request until the customer's verdict.

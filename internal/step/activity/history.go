@@ -3,12 +3,10 @@ package activity
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"iter"
 	"slices"
-	"strings"
 
+	"guild"
 	"guild/nook"
 )
 
@@ -42,23 +40,6 @@ func (s *Step) Roots() []string {
 	return all
 }
 
-// Root returns the root identity with a name that a local program gives: Own for "" and for the node's key, else any text
-// but the Nostr key of somebody else, which would have to be proven. The error is ErrRoot.
-func (s *Step) Root(name string) (string, error) {
-	switch {
-	case name == "" || name == s.c.Key:
-		return Own, nil
-	case len(name) > 128 || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }):
-		return "", fmt.Errorf("%w: want at most 128 bytes of text", ErrRoot)
-	case strings.HasPrefix(name, "npub1") || len(name) == 64 && strings.Trim(strings.ToLower(name), "0123456789abcdef") == "":
-		return "", fmt.Errorf("%w of this node: %.20s… is the Nostr key of somebody else", ErrRoot, name)
-	}
-	return name, nil
-}
-
-// ErrRoot means that a root identity cannot be used.
-var ErrRoot = errors.New("not a root identity")
-
 // Line is one event of a root identity with what became of it.
 type Line struct {
 	Event nook.Event `json:"event"`
@@ -85,45 +66,34 @@ func (s *Step) Lines(ctx context.Context, root string) ([]Line, error) {
 	return lines, nil
 }
 
-// history reads what was recorded of a root.
+// history reads what was recorded of a root, in the order of the journal.
 func (s *Step) history(ctx context.Context, root string) (all []nook.Recorded, err error) {
-	for e, err := range s.entries(ctx) {
+	reader, own := &state{}, map[string]int{} // the places of judged events
+	for e, err := range s.c.Journal.Entries(ctx, 1) {
 		if err != nil {
 			return nil, fmt.Errorf("read the activity: %w", err)
 		}
-		if e.root == root {
-			all = append(all, e.recorded)
+		var hash guild.Hash
+		for _, one := range reader.effects(e) {
+			r := one.recorded
+			i, judged := own[r.Event.ID]
+			switch {
+			case one.root != root:
+			case !one.raises:
+				if r.Level == nook.Judged {
+					own[r.Event.ID] = len(all)
+				}
+				if hash.IsZero() {
+					hash = HashOf(e)
+				}
+				r.Entry = hash
+				all = append(all, r)
+			case judged:
+				all[i].Level = nook.ReceiptBound
+			}
 		}
 	}
 	return all, nil
-}
-
-type read struct {
-	root     string
-	recorded nook.Recorded
-}
-
-// entries reads all activity in the journal.
-func (s *Step) entries(ctx context.Context) iter.Seq2[read, error] {
-	return func(yield func(read, error) bool) {
-		reader := &state{}
-		for e, err := range s.c.Journal.Entries(ctx, 1) {
-			if err != nil {
-				yield(read{}, err)
-				return
-			}
-			for _, one := range e.Facts {
-				root, r, ok := reader.recorded(e.At, one)
-				if !ok {
-					continue
-				}
-				r.Entry = HashOf(e)
-				if !yield(read{root, r}, nil) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // Exports are the files of the specification's section 8, by name.

@@ -16,8 +16,8 @@ import (
 	"guild/nook"
 )
 
-// maxBody is the size limit of a report over HTTP, in bytes.
-const maxBody = 1 << 20
+// MaxBody is the size limit of a report over HTTP, in bytes.
+const MaxBody = 1 << 20
 
 // Reports over HTTP: so many a second, and so many at once.
 const (
@@ -40,16 +40,13 @@ func refuse(status int, code, hint, text string) *failure {
 	return &failure{Err: text, Hint: hint, Code: code, status: status}
 }
 
-// Handler answers POST /api/nook/events of local programs that have the token: the body is one event, or an array of at
-// most MaxReport, and the answer a Counted. The parameter root names the root identity, as for Step.Root.
+// Handler answers local programs that have the token. To POST /api/nook/events the body is one event, or an array of at most
+// MaxReport, and the parameter root names the root identity, as for Step.Root. To POST /api/nook/claims the body is that of
+// ParseClaims. The answer is a Counted.
 func Handler(s *Step, token string, d door.Door) http.Handler {
 	limit := rate.NewLimiter(perSecond, burst)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var done Counted
-		root, events, err := s.admit(w, r, token, d, limit)
-		if err == nil {
-			done, err = s.Report(r.Context(), root, events)
-		}
+		done, err := s.take(w, r, token, d, limit)
 		w.Header().Set("Content-Type", "application/json")
 		if err == nil {
 			json.NewEncoder(w).Encode(done) // the client is gone if this fails
@@ -61,33 +58,44 @@ func Handler(s *Step, token string, d door.Door) http.Handler {
 	})
 }
 
-// admit reads a report, if it may come in.
-func (s *Step) admit(w http.ResponseWriter, r *http.Request, token string, d door.Door, limit *rate.Limiter) (root string, events []nook.Event, err error) {
+// take records a report or claims, if they may come in.
+func (s *Step) take(w http.ResponseWriter, r *http.Request, token string, d door.Door, limit *rate.Limiter) (Counted, error) {
 	if status := d.Refuses(r); status != 0 {
-		return "", nil, refuse(status, "refused", "a program on this machine names the address as Host, and sends no Origin", http.StatusText(status))
+		return Counted{}, refuse(status, "refused", "a program on this machine names the address as Host, and sends no Origin", http.StatusText(status))
 	}
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {
 	case !ok || subtle.ConstantTimeCompare([]byte(given), []byte(token)) != 1:
-		return "", nil, refuse(http.StatusUnauthorized, "unauthorized",
+		return Counted{}, refuse(http.StatusUnauthorized, "unauthorized",
 			"send the content of the file token beside the file url: Authorization: Bearer TOKEN", "the token is missing or wrong")
-	case r.URL.Path != "/api/nook/events":
-		return "", nil, refuse(http.StatusNotFound, "missing", "POST /api/nook/events", "no such path")
+	case r.URL.Path != "/api/nook/events" && r.URL.Path != "/api/nook/claims":
+		return Counted{}, refuse(http.StatusNotFound, "missing", "POST /api/nook/events", "no such path")
 	case r.Method != http.MethodPost:
-		return "", nil, refuse(http.StatusMethodNotAllowed, "usage", "POST /api/nook/events", r.Method+" is not possible here")
+		return Counted{}, refuse(http.StatusMethodNotAllowed, "usage", "POST /api/nook/events", r.Method+" is not possible here")
 	case !limit.Allow():
 		w.Header().Set("Retry-After", "1")
-		return "", nil, refuse(http.StatusTooManyRequests, "busy", fmt.Sprintf("send up to %d events in one report", MaxReport), "too many reports")
+		return Counted{}, refuse(http.StatusTooManyRequests, "busy", fmt.Sprintf("send up to %d events in one report", MaxReport), "too many reports")
 	}
-	if root, err = s.Root(r.URL.Query().Get("root")); err != nil {
-		return "", nil, err
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	root, err := s.Root(r.URL.Query().Get("root"))
 	if err != nil {
-		return "", nil, fmt.Errorf("read the report: %w", err)
+		return Counted{}, err
 	}
-	events, err = ParseReport(body)
-	return root, events, err
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	if err != nil {
+		return Counted{}, fmt.Errorf("read the report: %w", err)
+	}
+	if r.URL.Path == "/api/nook/claims" {
+		claims, err := ParseClaims(body)
+		if err != nil {
+			return Counted{}, err
+		}
+		return s.Claim(r.Context(), claims)
+	}
+	events, err := ParseReport(body)
+	if err != nil {
+		return Counted{}, err
+	}
+	return s.Report(r.Context(), root, events)
 }
 
 // ParseReport parses one event, or an array of at most MaxReport. The errors are those of nook.Parse, and ErrReport.
@@ -126,7 +134,10 @@ func failureOf(err error) *failure {
 		return refuse(http.StatusBadRequest, "usage", "the Nook protocol, section 1, has the types of events and their members", err.Error())
 	}
 	if errors.Is(err, ErrRoot) {
-		return refuse(http.StatusBadRequest, "usage", "leave out root for agents of this node", err.Error())
+		return refuse(http.StatusBadRequest, "root", "leave out root for agents of this node, or POST the claims of a key to /api/nook/claims", err.Error())
+	}
+	if errors.Is(err, ErrClaim) {
+		return refuse(http.StatusBadRequest, "usage", "send kind 14199 of the owner and kind 0 of the agent, which name each other", err.Error())
 	}
 	return refuse(http.StatusInternalServerError, "failed", "guild doctor finds what ails a node", err.Error())
 }

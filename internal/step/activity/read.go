@@ -1,22 +1,27 @@
 package activity
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
 	"guild/nook"
 )
 
-// look calls what with the account of a root; of a root without activity it is an empty one. Nothing else reads or
-// changes the account meanwhile: reading may complete its computation.
+// look calls what with the account of a root, which must only read; of a root without activity it is an empty one. An account
+// whose computation waits completes it first, under the lock of writers.
 func (f *Fold) look(root string, what func(*nook.Account)) {
-	f.Change(func(s *state) {
-		account := s.accounts[root]
-		if account == nil {
-			account = nook.New(root)
+	var account *nook.Account
+	done := false
+	f.View(func(s *state) {
+		account = s.accounts[root]
+		if done = account == nil || account.Settled(); done {
+			what(cmp.Or(account, nook.New(root)))
 		}
-		what(account)
 	})
+	if !done {
+		f.Change(func(s *state) { what(cmp.Or(s.accounts[root], nook.New(root))) })
+	}
 }
 
 func (f *Fold) has(root, id string) (yes bool) {
@@ -27,6 +32,21 @@ func (f *Fold) has(root, id string) (yes bool) {
 func (f *Fold) empty(root string) (yes bool) {
 	f.look(root, func(a *nook.Account) { yes = a.IsEmpty() })
 	return yes
+}
+
+func (f *Fold) changes() (n int) {
+	f.View(func(s *state) { n = s.changes })
+	return n
+}
+
+// count returns how many events of a root count.
+func (f *Fold) count(root string) (n int64) {
+	f.look(root, func(a *nook.Account) {
+		for _, g := range a.Agents(0) {
+			n += g.Events
+		}
+	})
+	return n
 }
 
 func (f *Fold) pulse(root, agent string) (p nook.Pulse) {

@@ -389,7 +389,7 @@ func (p *Partners) Next(s guild.Service) (coming []Coming) {
 		coming = append(coming, Coming{time.UnixMilli(next.at), string(next.To) + ": " + next.Cause})
 	}
 	if at != 0 && checkup.Purpose != "" {
-		coming = append(coming, Coming{time.UnixMilli(at), checkup.Purpose})
+		coming = append(coming, Coming{time.UnixMilli(at), "benchmark (" + checkup.Purpose + ")"})
 	}
 	slices.SortStableFunc(coming, func(a, b Coming) int { return a.At.Compare(b.At) })
 	waiting := rec.state() == guild.Unqualified && at == 0

@@ -59,11 +59,11 @@ type rules struct {
 
 // openAttempt is an attempt that has not ended.
 type openAttempt struct {
+	work
 	Service guild.Service `json:"service"`
 	Meeting string        `json:"meeting,omitempty"` // the meeting that the attempt is a run of
-	Task    string        `json:"task,omitempty"`
-	Heard   bool          `json:"heard,omitempty"` // the provider has answered
-	Ms      int64         `json:"ms,omitempty"`    // from the request to the result
+	Heard   bool          `json:"heard,omitempty"`   // the provider has answered
+	Ms      int64         `json:"ms,omitempty"`      // from the request to the result
 }
 
 // endedAttempt is an attempt that has ended and may be judged again.
@@ -74,7 +74,7 @@ type endedAttempt struct {
 
 // openJob is a job that is not closed.
 type openJob struct {
-	Task    string `json:"task,omitempty"`
+	work
 	Meeting string `json:"meeting,omitempty"`
 }
 
@@ -88,8 +88,9 @@ type block struct {
 
 // latency is the latency of one delivery of a task, in ms.
 type latency struct {
-	By registry.ID `json:"by"`
-	Ms int64       `json:"ms"`
+	By   registry.ID `json:"by"`
+	Size int         `json:"size,omitempty"` // as in work
+	Ms   int64       `json:"ms"`
 }
 
 // NewFold returns an empty fold that decides by a policy. The name of its snapshots is "registry", because the fold was
@@ -99,7 +100,7 @@ func NewFold(p policy.Policy) *Fold {
 	if err != nil {
 		hash = guild.Hash{} // cannot happen: a policy that was read has a hash
 	}
-	return &Fold{State: fold.NewState[state]("registry", 4), p: p.Lifecycle, hash: hash, agenda: newAgenda()}
+	return &Fold{State: fold.NewState[state]("registry", 5), p: p.Lifecycle, hash: hash, agenda: newAgenda()}
 }
 
 // Provider returns the state of a service. A service about which nothing was decided is seen.
@@ -182,7 +183,7 @@ func (f rules) apply(one fact.Fact, at int64) {
 	case fact.ProviderMoved:
 		f.moved(one, at)
 	case fact.JobOpened:
-		job := openJob{Task: one.Task}
+		job := openJob{work: workOf(one.Task, one.Size)}
 		if one.Meeting != nil {
 			job.Meeting = one.Meeting.Meeting
 		}
@@ -283,7 +284,7 @@ func (f rules) hear(one fact.Fact, at int64) {
 // planned records a request. It takes the name of the provider from the candidates of the routing decision.
 func (f rules) planned(p fact.AttemptPlanned, at int64) {
 	job := f.state.Jobs.Of(p.Job)
-	f.state.Asked.Set(short(p.Attempt), openAttempt{Service: p.Provider, Meeting: job.Meeting, Task: job.Task})
+	f.state.Asked.Set(short(p.Attempt), openAttempt{work: job.work, Service: p.Provider, Meeting: job.Meeting})
 	name := ""
 	if p.Choice != nil {
 		n := slices.IndexFunc(p.Choice.Candidates, func(c fact.Candidate) bool { return c.Service == p.Provider })
@@ -357,13 +358,13 @@ func (f rules) end(attempt nostr.ID, k kind, at int64, cause string) {
 	}
 	i := registry.IDOf(a.Service)
 	f.edit(a.Service, func(r *record) {
-		for _, dropped := range r.add(end{Attempt: short(attempt), At: at, Kind: k, Task: a.Task, Ms: a.Ms, Bench: a.Meeting != ""}) {
+		for _, dropped := range r.add(end{work: a.work, Attempt: short(attempt), At: at, Kind: k, Ms: a.Ms, Bench: a.Meeting != ""}) {
 			f.state.Ended.Delete(dropped)
 		}
 	})
 	f.state.Ended.Set(short(attempt), endedAttempt{i, a.Meeting})
 	if a.Ms > 0 && a.Meeting == "" {
-		sample := append(slices.Clone(f.state.Tasks.Of(a.Task)), latency{i, a.Ms})
+		sample := append(slices.Clone(f.state.Tasks.Of(a.Task)), latency{i, a.Size, a.Ms})
 		f.state.Tasks.Set(a.Task, sample[max(0, len(sample)-maxTaskSample):])
 	}
 	if a.Meeting != "" {

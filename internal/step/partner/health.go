@@ -1,6 +1,7 @@
 package partner
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -27,10 +28,10 @@ func (f rules) examine(r record, now int64) (signal, cause string) {
 		return fact.SignalRate, fmt.Sprintf("%s%d of %d accepted in %s, at least %.0f %% required", degraded, done, ends,
 			days(f.p.Window), 100*f.p.Rate.Float())
 	}
-	for _, task := range tasksOf(recent) {
-		p95, base, ok := f.slowness(r, recent, task, now)
+	for _, w := range groupsOf(recent) {
+		p95, base, ok := f.slowness(r, recent, w, now)
 		if ok && p95 >= f.p.SlowFrom && p95*guild.Micro > int64(f.p.Slow)*base {
-			return fact.SignalLatency, fmt.Sprintf("%sp95 of %s is %d ms, usually %d ms", degraded, guild.Cut(task, maxTask), p95, base)
+			return fact.SignalLatency, fmt.Sprintf("%sp95 of %s is %d ms, usually %d ms", degraded, guild.Cut(w.Task, maxTask), p95, base)
 		}
 	}
 	return "", ""
@@ -107,24 +108,24 @@ func root(n uint64) uint64 {
 	}
 }
 
-// tasksOf lists the tasks of the deliveries among ends, sorted.
-func tasksOf(ends []end) (tasks []string) {
+// groupsOf lists the groups of the deliveries among ends, sorted.
+func groupsOf(ends []end) (all []work) {
 	for _, e := range ends {
-		if e.Ms > 0 && !e.Bench && !slices.Contains(tasks, e.Task) {
-			tasks = append(tasks, e.Task)
+		if e.Ms > 0 && !e.Bench && !slices.Contains(all, e.work) {
+			all = append(all, e.work)
 		}
 	}
-	slices.SortFunc(tasks, strings.Compare)
-	return tasks
+	slices.SortFunc(all, func(a, b work) int { return cmp.Or(strings.Compare(a.Task, b.Task), a.Size-b.Size) })
+	return all
 }
 
-// slowness returns the 95th percentile of a service's latencies in a task, and that of its baseline, in ms. The
-// baseline is the service's own latencies from before the window, or those of the task's other providers if there are
-// too few. ok is false if there are too few of both.
-func (f rules) slowness(r record, recent []end, task string, now int64) (p95, base int64, ok bool) {
+// slowness returns the 95th percentile of a service's latencies in like work, and that of its baseline, in ms. The
+// baseline is the service's own latencies from before the window, or those of the other providers if there are too few.
+// ok is false if there are too few of both.
+func (f rules) slowness(r record, recent []end, like work, now int64) (p95, base int64, ok bool) {
 	var mine, before []int64
 	for _, e := range recent {
-		if e.Task == task && e.Ms > 0 && !e.Bench {
+		if e.work == like && e.Ms > 0 && !e.Bench {
 			mine = append(mine, e.Ms)
 		}
 	}
@@ -132,12 +133,12 @@ func (f rules) slowness(r record, recent []end, task string, now int64) (p95, ba
 		return 0, 0, false
 	}
 	for _, p := range r.Before {
-		if p.Task == task {
+		if p.work == like {
 			before = append(before, p.Ms)
 		}
 	}
 	for _, e := range r.Ends {
-		if e.Task == task && e.Ms > 0 && !e.Bench && (e.At <= now-f.p.Window || e.Past) {
+		if e.work == like && e.Ms > 0 && !e.Bench && (e.At <= now-f.p.Window || e.Past) {
 			before = append(before, e.Ms)
 		}
 	}
@@ -145,8 +146,8 @@ func (f rules) slowness(r record, recent []end, task string, now int64) (p95, ba
 	if len(before) < f.p.SlowRuns {
 		before = before[:0]
 		i := registry.IDOf(r.Service)
-		for _, l := range f.state.Tasks.Of(task) {
-			if l.By != i {
+		for _, l := range f.state.Tasks.Of(like.Task) {
+			if l.By != i && l.Size == like.Size {
 				before = append(before, l.Ms)
 			}
 		}

@@ -50,7 +50,7 @@ func (f rules) step(r record, e event) guild.ProviderState {
 		}
 		return state
 	case e.What == meetingEnded:
-		return r.evaluated(e)
+		return f.evaluated(r, e)
 	case e.What == floored:
 		if working(state) || state == guild.Unresponsive || state == guild.Seen {
 			return guild.Suspended
@@ -59,7 +59,7 @@ func (f rules) step(r record, e event) guild.ProviderState {
 	case e.What.bad():
 		return r.worse(e.What)
 	}
-	return r.better(e)
+	return f.better(r, e)
 }
 
 // worse moves a provider down the ladder of section 3.4.2 of the partnership protocol, one rung for each signal. A
@@ -102,18 +102,22 @@ const fixed = 3
 
 // better moves a provider up the ladder of section 3.4.2. A success ends a warning. A provider further down needs a
 // benchmark.
-func (r record) better(e event) guild.ProviderState {
+func (f rules) better(r record, e event) guild.ProviderState {
 	state, proves := r.state(), guild.Conditional
 	if e.What == good {
 		proves = guild.Active
 	}
+	provisional := guild.Conditional
+	if e.InARow >= f.p.Enough {
+		provisional = proves
+	}
 	switch state {
 	case guild.Seen:
-		return proves
+		return provisional
 	case guild.Unresponsive:
 		switch {
 		case r.Rung == "":
-			return proves
+			return provisional
 		case r.Rung == guild.Warned && e.What.succeeded():
 			return r.base()
 		}
@@ -153,7 +157,7 @@ func (r record) rung(signals int) guild.ProviderState {
 
 // evaluated returns the state to which the end of a meeting leads. A look counts as one more delivery. A whole
 // evaluation decides.
-func (r record) evaluated(e event) guild.ProviderState {
+func (f rules) evaluated(r record, e event) guild.ProviderState {
 	switch {
 	case e.To == "":
 		return r.inconclusive(e)
@@ -162,7 +166,7 @@ func (r record) evaluated(e event) guild.ProviderState {
 		if e.What == "" {
 			return r.worse(failed)
 		}
-		return r.better(e)
+		return f.better(r, e)
 	case e.To == guild.Unqualified:
 		return r.failedEvaluation(e)
 	case r.state().CanBecome(e.To):
@@ -230,7 +234,7 @@ func (f rules) overturn(r record, e event) guild.ProviderState {
 		return guild.Seen
 	case guild.Unqualified:
 		if n >= 0 && e.Meeting == "" && !e.As.bad() {
-			if e.As == good {
+			if e.As == good && f.p.Enough <= 1 {
 				return guild.Active
 			}
 			return guild.Conditional

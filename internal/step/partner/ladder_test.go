@@ -41,10 +41,17 @@ func (w *world) promised(s guild.Service) {
 // delivers has deliveries with a latency accepted.
 func (w *world) delivers(s guild.Service, times int, latency time.Duration) {
 	w.Helper()
+	w.deliversOf(s, 0, times, latency)
+}
+
+// deliversOf has deliveries for bundles of a number of bytes accepted.
+func (w *world) deliversOf(s guild.Service, bytes int64, times int, latency time.Duration) {
+	w.Helper()
 	for range times {
 		w.attempts++
 		id := nostr.ID{byte(w.attempts), byte(w.attempts >> 8)}
-		w.append(fact.AttemptPlanned{Attempt: id, Provider: s}, fact.AttemptDelivered{Attempt: id, LatencyMs: latency.Milliseconds()}, well(id))
+		job := guild.JobID{byte(w.attempts), byte(w.attempts >> 8)}
+		w.append(fact.JobOpened{Job: job, Size: bytes}, fact.AttemptPlanned{Job: job, Attempt: id, Provider: s}, fact.AttemptDelivered{Attempt: id, LatencyMs: latency.Milliseconds()}, well(id))
 	}
 }
 
@@ -100,31 +107,47 @@ func TestDegradationTriggers(t *testing.T) {
 			w.sleep(7*day - time.Millisecond)
 			w.works(s, repeat(16, well)...)
 		}, guild.Suspended, fact.SignalRate},
-		// The 95th percentile of ten is the slowest of them; 200 % of 2 s are 4 s.
+		// The 95th percentile of twenty is the second slowest of them; 200 % of 2 s are 4 s.
 		{"more than twice as slow as before", func(w *world, s guild.Service) {
-			w.delivers(s, 10, 2*time.Second)
+			w.delivers(s, 20, 2*time.Second)
 			w.sleep(7 * day)
-			w.delivers(s, 10, 4001*time.Millisecond)
+			w.delivers(s, 20, 4001*time.Millisecond)
 		}, guild.Suspended, fact.SignalLatency},
 		{"twice as slow is not more than that", func(w *world, s guild.Service) {
-			w.delivers(s, 10, 2*time.Second)
+			w.delivers(s, 20, 2*time.Second)
 			w.sleep(7 * day)
-			w.delivers(s, 10, 4*time.Second)
+			w.delivers(s, 20, 4*time.Second)
 		}, guild.Active, ""},
-		{"nine are too few to say", func(w *world, s guild.Service) {
-			w.delivers(s, 10, 2*time.Second)
+		{"nineteen are too few to say", func(w *world, s guild.Service) {
+			w.delivers(s, 20, 2*time.Second)
 			w.sleep(7 * day)
-			w.delivers(s, 9, 9*time.Second)
+			w.delivers(s, 19, 9*time.Second)
 		}, guild.Active, ""},
+		{"one slow job is no sign", func(w *world, s guild.Service) {
+			w.delivers(w.partner(2), 20, 400*time.Millisecond)
+			w.delivers(s, 11, 400*time.Millisecond)
+			w.delivers(s, 1, 4*time.Second)
+			w.delivers(s, 20, 400*time.Millisecond)
+		}, guild.Active, ""},
+		{"large jobs are not compared with small ones", func(w *world, s guild.Service) {
+			w.delivers(s, 20, 2*time.Second)
+			w.sleep(7 * day)
+			w.deliversOf(s, 1<<20, 20, 9*time.Second)
+		}, guild.Active, ""},
+		{"large jobs are compared with large ones", func(w *world, s guild.Service) {
+			w.deliversOf(s, 1<<20, 20, 2*time.Second)
+			w.sleep(7 * day)
+			w.deliversOf(s, 1<<20+5000, 20, 9*time.Second)
+		}, guild.Suspended, fact.SignalLatency},
 		{"a newcomer is compared with others", func(w *world, s guild.Service) {
-			w.delivers(w.partner(2), 10, 2*time.Second)
-			w.delivers(s, 10, 4001*time.Millisecond)
+			w.delivers(w.partner(2), 20, 2*time.Second)
+			w.delivers(s, 20, 4001*time.Millisecond)
 		}, guild.Suspended, fact.SignalLatency},
 		{"without others there is no comparison", func(w *world, s guild.Service) { w.delivers(s, 20, time.Hour) }, guild.Active, ""},
 		{"below a second it is the network", func(w *world, s guild.Service) {
-			w.delivers(s, 10, 100*time.Millisecond)
+			w.delivers(s, 20, 100*time.Millisecond)
 			w.sleep(7 * day)
-			w.delivers(s, 10, 999*time.Millisecond)
+			w.delivers(s, 20, 999*time.Millisecond)
 		}, guild.Active, ""},
 		{"3 consecutive timeouts", func(w *world, s guild.Service) {
 			for range 3 {
@@ -487,7 +510,7 @@ func TestOverturnedVerdict(t *testing.T) {
 		w.works(s, badly)
 		w.wantState(s, guild.Unqualified)
 		again(w, 0, well)
-		w.wantState(s, guild.Active) // as if this had been the first verdict
+		w.wantState(s, guild.Conditional) // as if this had been the first verdict
 		if r, _, _ := w.fold.record(registry.IDOf(s)); r.Failed != 0 {
 			t.Errorf("%d failed evaluations", r.Failed)
 		}

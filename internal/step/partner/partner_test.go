@@ -199,13 +199,15 @@ func TestVerdictMovesProvider(t *testing.T) {
 		first []func(nostr.ID) fact.Fact
 		want  guild.ProviderState
 	}{
-		{"0.8 is active", []func(nostr.ID) fact.Fact{judged(guild.Success, 800_000)}, guild.Active},
+		{"one of 0.8 is conditional", []func(nostr.ID) fact.Fact{judged(guild.Success, 800_000)}, guild.Conditional},
+		{"so are two", repeat(2, judged(guild.Success, 800_000)), guild.Conditional},
+		{"three are active", repeat(3, judged(guild.Success, 800_000)), guild.Active},
 		{"less is conditional", []func(nostr.ID) fact.Fact{judged(guild.Success, 799_999)}, guild.Conditional},
 		{"a good part is conditional at most", []func(nostr.ID) fact.Fact{judged(guild.Partial, 990_000)}, guild.Conditional},
 		{"a poor part is rejected", []func(nostr.ID) fact.Fact{judged(guild.Partial, 599_999)}, guild.Unqualified},
 		{"a first failure is rejected", []func(nostr.ID) fact.Fact{judged(guild.Failure, 0)}, guild.Unqualified},
 		{"a failure after success is a warning", []func(nostr.ID) fact.Fact{judged(guild.Success, 900_000), judged(guild.Failure, 0)}, guild.Warned},
-		{"a success ends the warning", []func(nostr.ID) fact.Fact{judged(guild.Success, 900_000), judged(guild.Failure, 0), judged(guild.Success, 900_000)}, guild.Active},
+		{"a success ends the warning", []func(nostr.ID) fact.Fact{judged(guild.Success, 900_000), judged(guild.Failure, 0), judged(guild.Success, 900_000)}, guild.Conditional},
 		{"a second failure reduces", []func(nostr.ID) fact.Fact{judged(guild.Success, 900_000), judged(guild.Failure, 0), judged(guild.Failure, 0)}, guild.Reduced},
 		{"silence after success is a quarantine", []func(nostr.ID) fact.Fact{judged(guild.Success, 900_000), silent}, guild.Unresponsive},
 		{"a violation is the end", []func(nostr.ID) fact.Fact{judged(guild.Success, 900_000), judged(guild.Violation, 0)}, guild.Removed},

@@ -1,6 +1,7 @@
 package partner
 
 import (
+	"math/bits"
 	"slices"
 
 	"fiatjaf.com/nostr"
@@ -53,12 +54,21 @@ func (k kind) succeeded() bool { return k == good || k == fair }
 // bad reports whether an end is a sign of decline.
 func (k kind) bad() bool { return k == failed || k == timedOut || k == unheard || k == violated }
 
+// work groups jobs whose latencies can be compared: those of one task with request bundles of similar size.
+type work struct {
+	Task string `json:"task,omitempty"`
+	Size int    `json:"size,omitempty"` // class of the bundle's size; each has four times the bytes of the one before
+}
+
+// workOf returns the group of a job with a bundle of a number of bytes.
+func workOf(task string, bytes int64) work { return work{task, bits.Len64(uint64(max(bytes, 0))) / 2} }
+
 // end is the end of one attempt.
 type end struct {
+	work
 	Attempt registry.ID `json:"attempt"`
 	At      int64       `json:"at"` // Unix ms
 	Kind    kind        `json:"kind"`
-	Task    string      `json:"task,omitempty"`
 	Ms      int64       `json:"ms,omitempty"`    // latency, 0 without a delivery
 	Bench   bool        `json:"bench,omitempty"` // a run of a meeting
 	Past    bool        `json:"past,omitempty"`  // from before the provider proved itself anew
@@ -66,8 +76,8 @@ type end struct {
 
 // earlier is the latency of an end that is no longer kept.
 type earlier struct {
-	Task string `json:"task,omitempty"`
-	Ms   int64  `json:"ms"`
+	work
+	Ms int64 `json:"ms"`
 }
 
 // signal is a sign of decline that moved a provider down.
@@ -169,7 +179,7 @@ func (r *record) add(e end) (dropped []registry.ID) {
 	for len(r.Ends) > maxEnds {
 		first := r.Ends[0]
 		if first.Ms > 0 && !first.Bench {
-			r.Before = append(slices.Clip(r.Before), earlier{first.Task, first.Ms})
+			r.Before = append(slices.Clip(r.Before), earlier{first.work, first.Ms})
 			r.Before = r.Before[max(0, len(r.Before)-maxEarlier):]
 		}
 		dropped, r.Ends = append(dropped, first.Attempt), r.Ends[1:]
@@ -298,7 +308,9 @@ func (r *record) proved(m fact.ProviderMoved, from guild.ProviderState, at int64
 	switch from {
 	case guild.Active, guild.Conditional, guild.Warned, guild.Unresponsive:
 	default:
-		r.Ends = r.pastEnds()
+		if m.Meeting != "" || from != guild.Seen { // the first delivery is one of the three that fix the state
+			r.Ends = r.pastEnds()
+		}
 	}
 }
 

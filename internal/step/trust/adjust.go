@@ -149,7 +149,7 @@ func moved(s State, e Evidence, p policy.Trust) Proposal {
 	if oscillates {
 		slowed = mul(step, p.Oscillating)
 	}
-	left := s.left(slowed, p)
+	left := s.left(slowed, e, p)
 	change := clamp(slowed, -left, left)
 	next.Trust = clamp(s.Trust+change, p.Floor, p.Ceiling)
 	next.Wrong = wrongWay(s, e, next.Trust, p)
@@ -162,13 +162,16 @@ func moved(s State, e Evidence, p policy.Trust) Proposal {
 		made.Held = max(0, made.Held)
 	}
 	made.Action = action(made, next.Trust-s.Trust, e, p)
-	made.Rationale = formula + averaged(s, raw, fresh, next.EMA) + limited(s, by, step, slowed, change, next.Trust, p)
+	made.Rationale = formula + averaged(s, raw, fresh, next.EMA) + limited(s, by, step, slowed, left, next.Trust, p)
 	return made
 }
 
 // left returns how much of the day's limit is left for a change.
-func (s State) left(by guild.Trust, p policy.Trust) guild.Trust {
-	if own(by, p) {
+func (s State) left(by guild.Trust, e Evidence, p policy.Trust) guild.Trust {
+	switch {
+	case own(by, p) && e.Pattern == violation:
+		return guild.Micro
+	case own(by, p):
 		return max(0, p.Daily-s.Fell)
 	}
 	return max(0, p.Daily-s.Spent)

@@ -14,7 +14,13 @@ import (
 )
 
 // numbers returns the numbers of the specification.
-func numbers() policy.Trust { return policy.Default().Trust }
+// numbers returns the specification's numbers, in which all changes for a task share the day's limit. The tests add them up;
+// those in daily_test.go have the limit of a service.
+func numbers() policy.Trust {
+	p := policy.Default().Trust
+	p.DailyOf = policy.OfTask
+	return p
+}
 
 // at returns a standing that no limit has held back: the average equals the trust.
 func at(t guild.Trust, runs int) State {

@@ -121,8 +121,8 @@ func heldBack(r row, now int64, p policy.Trust) (Alert, bool) {
 	return Alert{Rule: AlertLimit, Task: r.Task, Service: r.Service,
 		Text: fmt.Sprintf("trust in %.12s… for %s would be lower by up to %s without the limit of %s a day", nip19.EncodeNpub(r.Service.PubKey), r.Task,
 			dec(held), dec(p.Daily)),
-		Means:  "it failed on a day on which trust for the task had moved as far as it may: if others failed before it, that shields it",
-		Advice: "lower it with guild trust set, or take the policy measured, by which each service's decreases have a limit of their own",
+		Means:  "it failed more often on one day than a day's limit counts",
+		Advice: "lower it or suspend the provider with guild trust set, if those failures were its fault",
 	}, held > 0
 }
 

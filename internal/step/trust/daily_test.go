@@ -77,6 +77,23 @@ func TestDailyLimitOfService(t *testing.T) {
 	})
 }
 
+// Twenty-five failures of others must not shield the next one, and nothing shields a violation.
+func TestOthersFailuresShieldNobody(t *testing.T) {
+	p := policy.Default().Trust
+	s := at(660_000, 0)
+	s.Spent = p.Daily
+	if got := Adjust(s, Evidence{Pattern: failed}, p).Next.Trust; got != 615_000 {
+		t.Errorf("after a day of others' failures its own leads to %s, want 0.615", got)
+	}
+	s.Fell = p.Daily
+	if got := Adjust(s, Evidence{Pattern: failed}, p).Next.Trust; got != 660_000 {
+		t.Errorf("after its own limit it is %s, want 0.66", got)
+	}
+	if got := Adjust(s, Evidence{Pattern: violation}, p).Next.Trust; got != 570_000 {
+		t.Errorf("after a violation it is %s, want 0.57", got)
+	}
+}
+
 // A change that a success or a second verdict takes back is refunded to the service's own limit.
 func TestServiceLimitRefund(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -67,7 +67,8 @@ func averaged(s State, raw, alpha, ema guild.Trust) string {
 }
 
 // limited describes how the limits reduced a change.
-func limited(s State, by, step, slowed, change, to guild.Trust, p policy.Trust) string {
+func limited(s State, by, step, slowed, left, to guild.Trust, p policy.Trust) string {
+	change := clamp(slowed, -left, left)
 	said := "; change " + dec(by)
 	if step != by {
 		said += fmt.Sprintf(", at most %s in one step", dec(p.Step))
@@ -76,7 +77,7 @@ func limited(s State, by, step, slowed, change, to guild.Trust, p policy.Trust) 
 		said += fmt.Sprintf(", × %s for oscillating", dec(p.Oscillating))
 	}
 	if change != slowed {
-		said += fmt.Sprintf(", of %s a day %s left", dec(p.Daily), dec(s.left(slowed, p)))
+		said += fmt.Sprintf(", of %s a day %s left", dec(p.Daily), dec(left))
 	}
 	if to != s.Trust+change {
 		said += fmt.Sprintf(", within %s and %s", dec(p.Floor), dec(p.Ceiling))

@@ -25,7 +25,9 @@ func service(n byte) guild.Service {
 }
 
 func newFold(t interface{ Fatal(...any) }) *Fold {
-	f, err := NewFold(policy.Default())
+	p := policy.Default()
+	p.Trust = numbers()
+	f, err := NewFold(p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,13 @@ function newHome() {
 
 function spooled(home) {
   try {
-    return readdirSync(path.join(home, 'spool')).map((name) => JSON.parse(readFileSync(path.join(home, 'spool', name))));
-  } catch {
+    return readdirSync(path.join(home, 'spool')).map((name) => {
+      const { rootIdentity, event } = JSON.parse(readFileSync(path.join(home, 'spool', name)));
+      assert.equal(rootIdentity, options.rootIdentity);
+      return event;
+    });
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error;
     return [];
   }
 }
@@ -58,7 +63,7 @@ test('events emitted together are one request with the token', async (t) => {
   nook.emit({ type: 'agent.idle', agentId: 'b' });
   assert.deepEqual(await nook.flush(), { sent: 2, spooled: 0, lost: 0 });
   assert.equal(seen.length, 1);
-  assert.equal(`${seen[0].method} ${seen[0].url} ${seen[0].token}`, 'POST /api/nook/events Bearer secret');
+  assert.equal(`${seen[0].method} ${seen[0].url} ${seen[0].token}`, 'POST /api/nook/events?root=r Bearer secret');
   assert.deepEqual(seen[0].events.map((e) => e.agentId), ['a', 'b']);
 });
 
@@ -118,6 +123,17 @@ test('a refused event is told and stops no other', async (t) => {
   assert.deepEqual(await nook.flush(), { sent: 4, spooled: 0, lost: 1 });
   assert.deepEqual(told, ['status 400 bad']);
   assert.deepEqual(spooled(home), []);
+});
+
+test('a root that the node refuses is refused once', async (t) => {
+  const { home, seen } = await server(t, (response) => response.writeHead(400).end(JSON.stringify({ error: 'without a claim', code: 'root' })));
+  const told = [];
+  const nook = new NookProtocol({ agentId: 'a', rootIdentity: 'npub1 &x', home, onError: (error) => told.push(error.message) });
+  for (let i = 0; i < 20; i++) nook.emit({ type: 'agent.idle' });
+  assert.deepEqual(await nook.flush(), { sent: 0, spooled: 0, lost: 20 });
+  assert.equal(seen.length, 1);
+  assert.equal(new URL(seen[0].url, 'http://x').searchParams.get('root'), 'npub1 &x');
+  assert.deepEqual(new Set(told), new Set(['without a claim']));
 });
 
 test('a request that is too large is halved', async (t) => {
@@ -209,5 +225,5 @@ test('an invalid event throws and names the member', () => {
     assert.throws(() => nook.emit(event), (error) => error instanceof TypeError && error.message.includes(member), JSON.stringify(event));
   }
   assert.throws(() => new NookProtocol({ rootIdentity: 'r' }), /agentId/);
-  assert.throws(() => new NookProtocol({ agentId: 'a' }), /rootIdentity/);
+  for (const rootIdentity of [undefined, '', 5, 'a\n', 'x'.repeat(129)]) assert.throws(() => new NookProtocol({ agentId: 'a', rootIdentity }), /rootIdentity/);
 });

@@ -43,7 +43,7 @@ test('one event reported twice is one event', async () => {
   await nook.flush();
   nook.emit(event);
   assert.equal((await nook.close()).lost, 0);
-  if (!runs) assert.equal(spooled().filter(([, e]) => e.id === 'once').length, 1);
+  if (!runs) assert.equal(spooled().filter(([, f]) => f.event.id === 'once').length, 1);
 });
 
 test('more events than one request has arrive', async () => {
@@ -56,7 +56,8 @@ test('more events than one request has arrive', async () => {
 test('the events of the client are in the spool without a node', () => {
   const unfinished = spooled().filter(([name]) => !name.endsWith('.json'));
   assert.deepEqual(unfinished, []);
-  for (const [, event] of spooled()) {
+  for (const [, { event, rootIdentity }] of spooled()) {
+    assert.equal(rootIdentity, 'user-root-id');
     assert.ok(['your-agent-id', 'agent-1'].includes(event.agentId));
     assert.ok(event.id && event.timestamp > 0);
   }

@@ -176,7 +176,7 @@ type reservedBid struct {
 
 // NewFold returns an empty fold under a policy.
 func NewFold(p policy.Policy) *Fold {
-	return &Fold{State: fold.NewState[folded]("variables", 1), policy: p}
+	return &Fold{State: fold.NewState[folded]("variables", 2), policy: p}
 }
 
 func (f *Fold) value(name, key string) (set setting, ok bool) {

@@ -84,9 +84,16 @@ func isImportant(j fact.JobOpened) bool {
 		j.Criticality == guild.High || j.Criticality == guild.Critical
 }
 
+// hired returns an attempt of ordinary work. Nothing but the score is learned from a meeting: strangers decide when they
+// answer its free requests, and could change everybody's timeout.
+func (s *folded) hired(attempt nostr.ID) (observedAttempt, bool) {
+	a, ok := s.Asked.Get(attempt.Hex())
+	return a, ok && !a.Meeting
+}
+
 // requested starts the wait of an attempt, and samples the load of all providers for utilization.
 func (s *folded) requested(one fact.AttemptRequested, e fact.Entry) {
-	a, ok := s.Asked.Get(one.Attempt.Hex())
+	a, ok := s.hired(one.Attempt)
 	if !ok || a.Asked != 0 {
 		return
 	}
@@ -125,7 +132,7 @@ func (s *folded) busy(provider string, sign int) {
 // heard records a provider's first answer, for which the silence after the request was waited. An answer that comes
 // before a relay confirms the request counts as one without delay.
 func (s *folded) heard(attempt nostr.ID, e fact.Entry) {
-	a, ok := s.Asked.Get(attempt.Hex())
+	a, ok := s.hired(attempt)
 	if !ok || a.Heard {
 		return
 	}
@@ -162,7 +169,7 @@ func (s *folded) extended(attempt nostr.ID, silence int64) {
 }
 
 func (s *folded) report(one fact.AttemptProgressed, e fact.Entry) {
-	a, ok := s.Asked.Get(one.Attempt.Hex())
+	a, ok := s.hired(one.Attempt)
 	if !ok || one.Capacity == nil {
 		return
 	}
@@ -170,11 +177,10 @@ func (s *folded) report(one fact.AttemptProgressed, e fact.Entry) {
 	s.News.Set(fact.Parallelism, e.Seq)
 }
 
-// expired records a timeout, unless the job's deadline cut the wait short or this node could not receive answers. The
-// silence in a meeting is not counted for the timeout, because most announcements that were never tried are dead.
+// expired records a timeout, unless the job's deadline cut the wait short or this node could not receive answers.
 func (s *folded) expired(one fact.AttemptExpired, e fact.Entry) {
-	a, ok := s.Asked.Get(one.Attempt.Hex())
-	if !ok || a.Meeting || a.Asked == 0 || e.At < a.Limit {
+	a, ok := s.hired(one.Attempt)
+	if !ok || a.Asked == 0 || e.At < a.Limit {
 		return
 	}
 	if one.Silent && !a.Heard {

@@ -223,6 +223,11 @@ func TestEarlierTimeoutIsIgnored(t *testing.T) {
 func TestNoTimeoutEvidence(t *testing.T) {
 	for name, life := range map[string]func(m *market){
 		"silence in a benchmark": func(m *market) { m.isSilent(1, fact.JobOpened{Meeting: &fact.Benchmark{}}) },
+		"a stranger's quick words in a benchmark": func(m *market) {
+			id := m.asks(1, fact.JobOpened{Meeting: &fact.Benchmark{}})
+			m.append(fact.AttemptProgressed{Attempt: id, Capacity: &fact.Capacity{}}, fact.AttemptDelivered{Attempt: id},
+				fact.AttemptRefused{Attempt: id, Event: nostr.ID{1}})
+		},
 		"a job's deadline": func(m *market) {
 			id := m.asks(1, fact.JobOpened{})
 			m.append(fact.AttemptExpired{Attempt: id, Silent: true})
