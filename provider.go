@@ -78,7 +78,11 @@ type Offer struct {
 	Relays    []string // relays on which it reads requests, preferred first
 	Encrypts  bool     // it reads NIP-44
 	Recipient string   // age recipient for its credentials, or ""
-	Price     Msat     // 0 if not stated
+	Price     Msat     // of a job in Kind; 0 if not stated
+	Kind      int      // in which to ask for the requested task; 0 for the usual kind
+	Tool      string   // of the Model Context Protocol, which it runs on a text (DVMCP); "" without any
+	ToolText  string   // the tool's parameter for the text
+	Plain     bool     // it reads no bundles: its requests are plain NIP-90
 	Slots     int      // jobs at the same time, 0 if not stated
 	Announced int64    // created_at of the announcement, Unix s
 	State     ProviderState

@@ -73,11 +73,15 @@ export function bundleOf(tags) {
   return nut;
 }
 
+// accepts is what a card says of a provider that reads bundles.
+export const accepts = ["application/x-nutshell+gzip"];
+
 // inputOf is what there is to work on, from a bundle or from a plain input.
 export function inputOf(tags) {
   const nut = bundleOf(tags);
   if (nut) return unpack(nut).get("files/in.txt").toString();
-  const input = tags.find((t) => t[0] === "i");
+  const inputs = tags.filter((t) => t[0] === "i");
+  const input = inputs.find((t) => t[4] === "files/in.txt") ?? inputs[0];
   return input ? input[1] : "";
 }
 

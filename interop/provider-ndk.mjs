@@ -3,7 +3,7 @@ import WebSocket from "ws";
 import NDK, {
   NDKAppHandlerEvent, NDKDVMJobResult, NDKDVMRequest, NDKDvmJobFeedbackStatus, NDKPrivateKeySigner, NDKRelaySet,
 } from "@nostr-dev-kit/ndk";
-import { bundleOf, config, deliver, inputOf, parcel, say } from "./nut.mjs";
+import { accepts, bundleOf, config, deliver, inputOf, parcel, say } from "./nut.mjs";
 
 globalThis.WebSocket ??= WebSocket;
 const { relay, personas } = config;
@@ -37,7 +37,7 @@ class Persona {
   async announce(...tags) {
     const card = new NDKAppHandlerEvent(this.ndk);
     card.tags = [["d", "echo"], ["k", "5000"], ["t", "echo"], ...tags];
-    card.content = JSON.stringify({ name: this.name, supported_kinds: [5000] });
+    card.content = JSON.stringify({ name: this.name, supported_kinds: [5000], accepts: this.bundles ? accepts : undefined });
     await card.publish(this.relays);
   }
 
@@ -79,6 +79,8 @@ class Persona {
 }
 
 class Bundles extends Persona {
+  bundles = true;
+
   async answer(request) {
     await this.feedback(request, NDKDvmJobFeedbackStatus.Processing);
     await this.result(request, this.delivery(await this.read(request)));
@@ -86,6 +88,8 @@ class Bundles extends Persona {
 }
 
 class SealedBundles extends Persona {
+  bundles = true;
+
   announce() {
     return super.announce(["encryption", "nip44"]);
   }
@@ -103,6 +107,8 @@ class Text extends Persona {
 }
 
 class SealedText extends SealedBundles {
+  bundles = false;
+
   async answer(request) {
     await this.sealed(request, inputOf(await this.read(request)).toUpperCase());
   }
@@ -117,6 +123,8 @@ class Payment extends Persona {
 
 // Scheduled says a word that NIP-90 does not have, and delivers.
 class Scheduled extends Persona {
+  bundles = true;
+
   async answer(request) {
     await this.feedback(request, NDKDvmJobFeedbackStatus.Scheduled);
     await this.result(request, this.delivery(await this.read(request)));

@@ -2,7 +2,7 @@
 import WebSocket from "ws";
 import { finalizeEvent, generateSecretKey, getPublicKey, nip44 } from "nostr-tools";
 import { SimplePool, useWebSocketImplementation } from "nostr-tools/pool";
-import { bundleOf, config, deliver, inputOf, parcel, say } from "./nut.mjs";
+import { accepts, bundleOf, config, deliver, inputOf, parcel, say } from "./nut.mjs";
 
 useWebSocketImplementation(WebSocket);
 const { relay, personas } = config;
@@ -39,8 +39,9 @@ class Persona {
     return nip44.encrypt(text, this.key(request.pubkey));
   }
 
-  announce() {
-    return this.publish(31990, [["d", "echo"], ["k", "5000"], ["t", "echo"]], JSON.stringify({ name: this.name }));
+  announce(...tags) {
+    const card = { name: this.name, accepts: this.bundles ? accepts : undefined };
+    return this.publish(31990, [["d", "echo"], ["k", "5000"], ["t", "echo"], ...tags], JSON.stringify(card));
   }
 
   // result answers in the way of NIP-90's text.
@@ -60,6 +61,8 @@ class Persona {
 }
 
 class Bundles extends Persona {
+  bundles = true;
+
   async answer(request) {
     await this.publish(7000, [["status", "processing"], ["e", request.id], ["p", request.pubkey]], "");
     return this.result(request, this.delivery(this.read(request)));
@@ -68,12 +71,13 @@ class Bundles extends Persona {
 
 class Reads44 extends Persona {
   announce() {
-    const tags = [["d", "echo"], ["k", "5000"], ["t", "echo"], ["encryption", "nip44"]];
-    return this.publish(31990, tags, JSON.stringify({ name: this.name }));
+    return super.announce(["encryption", "nip44"]);
   }
 }
 
 class SealedBundles extends Reads44 {
+  bundles = true;
+
   answer(request) {
     return this.sealed(request, this.delivery(this.read(request)));
   }
@@ -117,6 +121,8 @@ class Clear extends Reads44 {
 
 // Nostrdvm is nostrdvm: it puts the decrypted tags in place of all the others, and has many words for how it goes.
 class Nostrdvm extends Reads44 {
+  bundles = true;
+
   async announce() {
     await this.publish(11998, [["status", "online"]], "");
     return super.announce();
@@ -159,7 +165,7 @@ class NostrdvmPlain extends Nostrdvm {
 class OpenAgents extends Persona {
   announce() {
     const tags = [["handler", "compute_provider"], ["capability", "echo"], ["price", "10", "sats"]];
-    return this.publish(31990, tags, JSON.stringify({ name: this.name, description: "inference" }));
+    return this.publish(31990, tags, JSON.stringify({ name: this.name, description: "inference", accepts }));
   }
 
   async answer(request) {
@@ -172,6 +178,8 @@ class OpenAgents extends Persona {
 
 // WrongKind answers with the kind of another job.
 class WrongKind extends Persona {
+  bundles = true;
+
   async answer(request) {
     const tags = [["e", request.id], ["p", request.pubkey]];
     await this.publish(6999, tags, this.delivery(this.read(request)));

@@ -62,8 +62,11 @@ type Handler struct {
 	// AgeRecipient is the age recipient to seal a vault of credentials for, as "age1…"; empty if there is none.
 	AgeRecipient string
 
-	Price     guild.Msat // for one job; 0 if unknown
-	PriceText string     // a price in words, such as "per-request"
+	Bundles bool // it states that it accepts bundles; see ReadsBundles
+
+	Price     guild.Msat         // for one job; 0 if unknown
+	Prices    map[int]guild.Msat // for one job, by kind, where they are stated
+	PriceText string             // a price in words, such as "per-request"
 	Rates     Rates
 
 	SupplyClass   string // SingleNode, BundleLAN, BundleRack, InstanceMarket or ReservePool
@@ -76,8 +79,16 @@ type Handler struct {
 
 	Contradictions []string // differences between tags and content, one sentence each
 
+	Tool Tool // the first tool of a DVMCP card that takes one text; zero if there is none
+
 	// Extra keeps the unknown members of the content. For a partly known member it has an object of the unknown rest.
 	Extra map[string]json.RawMessage
+}
+
+// Tool is a tool of the Model Context Protocol that a DVMCP card lists.
+type Tool struct {
+	Name string
+	Text string // the parameter that takes the text to work on
 }
 
 // Rates has prices by usage.
@@ -114,6 +125,26 @@ func (h Handler) Service() guild.Service {
 // Confirms reports whether both tags and content name the kind. Production jobs go only to confirmed kinds.
 func (h Handler) Confirms(kind int) bool { return slices.Contains(h.Confirmed, kind) }
 
+// ReadsBundles reports whether the provider reads bundles: it says so, or has an age recipient, which only bundle jobs
+// have a use for. Any other provider gets a plain request.
+func (h Handler) ReadsBundles() bool { return h.Bundles || h.AgeRecipient != "" }
+
+// PriceOf returns the price of one job of a kind, or 0 if it is unknown. If only other kinds have a price it is the highest
+// of those.
+func (h Handler) PriceOf(kind int) guild.Msat {
+	price, ok := h.Prices[kind]
+	switch {
+	case ok:
+		return price
+	case h.Price > 0:
+		return h.Price
+	}
+	for _, other := range h.Prices {
+		price = max(price, other)
+	}
+	return price
+}
+
 // Accepts reports whether the handler states that it reads this encryption, "nip44" or "nip04".
 func (h Handler) Accepts(encryption string) bool { return slices.Contains(h.Encryption, encryption) }
 
@@ -123,7 +154,7 @@ type Confidence float64
 // Degrees of confidence (the partnership protocol, section 1.4.2).
 const (
 	None     Confidence = 0
-	Inferred Confidence = 0.6 // has the kind and performance figures, but does not name the task
+	Inferred Confidence = 0.6 // has a kind of the task, or the requested kind and performance figures, but does not name the task
 	Synonym  Confidence = 0.8 // names a synonym of the task, or a pattern that covers it
 	Exact    Confidence = 1.0 // names the task
 )
@@ -143,7 +174,7 @@ func (h Handler) Confidence(kind int, task string, synonyms map[string][]string)
 		return covers(said, task) || slices.ContainsFunc(synonyms[task], func(s string) bool { return Word(s) == said })
 	}):
 		return min(Synonym, surest)
-	case slices.Contains(h.Kinds, kind) && h.PublishesPerformance():
+	case slices.Contains(h.Kinds, kind) && h.PublishesPerformance(), slices.ContainsFunc(h.Kinds, isIn(KindsOf(task))):
 		return Inferred
 	}
 	return None

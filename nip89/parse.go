@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"fiatjaf.com/nostr"
-
-	"guild"
 )
 
 // Parse reads an announcement. It keeps or ignores what it does not understand. Only an event of another kind, an
@@ -85,23 +83,6 @@ func (h *Handler) readTags(tags nostr.Tags) (c claims) {
 	return c
 }
 
-// readPrice reads a price in text form: a number and optionally its unit, or a phrase.
-func (h *Handler) readPrice(words []string) {
-	unit := "msat"
-	if len(words) > 1 {
-		unit = strings.TrimSuffix(strings.ToLower(words[1]), "s")
-	}
-	price, err := strconv.ParseUint(strings.TrimSpace(words[0]), 10, 53)
-	switch {
-	case err == nil && unit == "msat":
-		h.Price = guild.Msat(price)
-	case err == nil && unit == "sat":
-		h.Price = guild.Msat(price) * 1000
-	default:
-		h.PriceText = strings.Join(words, " ")
-	}
-}
-
 // readContent reads the known members of the content and keeps the others in Extra. An empty content is valid: then
 // the key's kind 0 describes the provider (NIP-89).
 func (h *Handler) readContent(content string) (c claims, err error) {
@@ -124,10 +105,20 @@ func (h *Handler) readContent(content string) (c claims, err error) {
 	take(fields, "version", &h.Version)
 	take(fields, "supply_class", &h.SupplyClass)
 	h.Encryption = append(h.Encryption, encryptions(fields.words("encryption"))...)
+	for _, name := range []string{"encryption", "supportsEncryption", "supports_encryption", "encryptionSupported"} {
+		if string(fields[name]) == "true" { // nostrdvm, which reads both
+			h.Encryption = append(h.Encryption, "nip04", "nip44")
+			delete(fields, name)
+		}
+	}
 	h.Relays = addRelays(h.Relays, fields.words("relays"))
 	if recipient, ok := stringOf(fields["age_recipient"]); ok && IsAgeRecipient(recipient) {
 		h.AgeRecipient = recipient
 		delete(fields, "age_recipient")
+	}
+	if slices.ContainsFunc(object{"accepts": fields["accepts"]}.words("accepts"), isBundle) {
+		h.Bundles = true
+		delete(fields, "accepts")
 	}
 	for _, name := range []string{"supported_kinds", "supported_jobs", "capabilities"} {
 		for _, value := range fields.words(name) {
@@ -146,16 +137,8 @@ func (h *Handler) readContent(content string) (c claims, err error) {
 			take(o, "vram_gb", &h.Hardware.VRAMGB)
 		})
 	})
-	for _, text := range fields.words("pricing") {
-		h.readPrice([]string{text})
-	}
-	fields.inside("pricing", func(o object) {
-		take(o, "text", &h.PriceText)
-		o.takeMsat("per_job_msats", &h.Price)
-		o.takeMsat("input_tokens_per_1k_msats", &h.Rates.InputPer1k)
-		o.takeMsat("output_tokens_per_1k_msats", &h.Rates.OutputPer1k)
-		o.takeMsat("sandbox_per_minute_msats", &h.Rates.SandboxPerMinute)
-	})
+	h.readPricing(fields)
+	h.Tool = toolOf(fields["tools"])
 	fields.inside("capacity", func(o object) {
 		o.takeCount("max_concurrent_jobs", &h.MaxConcurrent)
 		o.takeCount("max_context_tokens", &h.MaxContext)
@@ -197,4 +180,23 @@ func contradictions[T int | string](what, where string, missing []T) (sentences 
 		sentences = append(sentences, fmt.Sprintf("%s %v is not in the %s", what, x, where))
 	}
 	return sentences
+}
+
+// toolOf returns the first tool of a list that takes one text and needs nothing else. The list stays in Extra.
+func toolOf(raw json.RawMessage) Tool {
+	for _, item := range elements(raw) {
+		tool := members(item)
+		schema := members(tool["inputSchema"])
+		name, named := stringOf(tool["name"])
+		required, properties := object{"required": schema["required"]}.words("required"), members(schema["properties"])
+		if !named || name == "" || len(name) > MaxValue || len(required) > 1 || len(required) == 0 && len(properties) != 1 {
+			continue
+		}
+		for text, property := range properties {
+			if kind, ok := stringOf(members(property)["type"]); ok && kind == "string" && len(text) <= MaxValue && (len(required) == 0 || required[0] == text) {
+				return Tool{Name: name, Text: text}
+			}
+		}
+	}
+	return Tool{}
 }

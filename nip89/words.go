@@ -94,6 +94,12 @@ func IsAgeRecipient(s string) bool {
 	return err == nil && s == strings.ToLower(s)
 }
 
+// isBundle reports whether a MIME type is that of a bundle, in any compression.
+func isBundle(mime string) bool { return strings.HasPrefix(mime, bundleType) }
+
+// bundleType is the MIME type of a bundle; a compression may follow it.
+const bundleType = "application/x-nutshell"
+
 // addRelays appends the valid and new relay URLs.
 func addRelays(relays, urls []string) []string {
 	for _, url := range urls {

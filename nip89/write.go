@@ -75,6 +75,9 @@ func (h Handler) content() string {
 	if IsAgeRecipient(h.AgeRecipient) {
 		fields.put("age_recipient", h.AgeRecipient)
 	}
+	if h.Bundles {
+		fields.put("accepts", []string{bundleType + "+gzip", bundleType + "+zstd", bundleType, "text/plain"})
+	}
 	fields.put("performance", performance{h.Performance.TypicalLatencyMs})
 	fields.merge(h.Extra)
 	return guild.Clean(string(fields.encode()))

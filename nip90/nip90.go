@@ -20,7 +20,8 @@
 //	["param", "vault", "nip44", <base64>]                the credentials unsealed; both only in an encrypted request
 //	["param", "vault_sha256", <hex>]                     of the bytes in the vault parameter
 //	["param", "deadline", <Unix seconds>]
-//	["param", "time-limit", <seconds>]                   for the judged run
+//	["param", "time-limit", <seconds>]                   for the judged run; of a benchmark, and of a request without a
+//	                                                     bundle, for the job
 //	["param", "accuracy", <share>]                       of the tests that must pass, as "1.00"
 //	["param", "idempotency_key", <hex>]                  see IdempotencyKey
 //	["param", "solicitation", "offer"]                   asks only for an offer; see Solicits
@@ -45,6 +46,10 @@
 // time-limit, memory-limit (MB), iterations and language, and with one more input:
 //
 //	["i", {"benchmark_id":<suite>,"modules":[<module>,…]}, "text", "", "benchmark_spec"]
+//
+// A provider that reads no bundles gets the same work without one: the first input is the text of what is to be done, and
+// each further one is a file with its path as the marker. bundle_sha256 and job_hash still bind the request to the bundle
+// that the customer keeps. A benchmark has no benchmark_spec then.
 //
 // A vault can have one more value, "allow-expired". It has at most MaxVault bytes. It is not part of the job hash, so
 // that each provider can get its own.

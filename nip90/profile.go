@@ -3,6 +3,8 @@ package nip90
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"fiatjaf.com/nostr"
 
@@ -46,3 +48,34 @@ func IsWebURL(s string) bool { return isHTTPURL(s) }
 
 // IsRelay reports whether s can be the relay of an input: a ws or wss URL of at most MaxURL bytes.
 func IsRelay(s string) bool { return isRelayURL(s) }
+
+// KindTool is the kind of requests of DVMCP, which run a tool of the Model Context Protocol.
+const KindTool = 5910
+
+// CallTool makes r a request of DVMCP: the content calls a tool with one text.
+func (r *Request) CallTool(tool, parameter, text string) {
+	call, _ := json.Marshal(map[string]any{"name": tool, "parameters": map[string]string{parameter: text}}) // cannot fail for strings
+	r.Content = string(call)
+	r.Extra = append(slices.Clip(r.Extra), nostr.Tag{"c", "execute-tool"})
+}
+
+// ToolText returns the text of a result of DVMCP: that of its parts, with line feeds between them. ok is false if the
+// content is not the result of a tool.
+func (r Result) ToolText() (text string, ok bool) {
+	var said struct {
+		Content []struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		} `json:"content"`
+	}
+	if json.Unmarshal([]byte(r.Content), &said) != nil || said.Content == nil {
+		return "", false
+	}
+	var parts []string
+	for _, part := range said.Content {
+		if part.Text != "" {
+			parts = append(parts, part.Text)
+		}
+	}
+	return strings.Join(parts, "\n"), true
+}

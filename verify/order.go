@@ -213,6 +213,8 @@ func (x *export) checkBundle() (string, error) {
 			return "", fmt.Errorf("the request: %w", err)
 		case x.request.payload != nil:
 			return x.unpacked(FileBundle, "request", x.receipt.BundleHash, x.samePayload)
+		default: // a plain request, which names the bundle that it was made of
+			named, _ = guild.ParseHash(x.request.order.Get(nip90.ParamBundleSHA256))
 		}
 	}
 	return x.parcel(FileBundle, "request", x.receipt.BundleHash, named, why)

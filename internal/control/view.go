@@ -11,6 +11,7 @@ import (
 
 	"guild"
 	"guild/internal/journal/fact"
+	"guild/internal/market/route"
 	"guild/internal/step/jobs"
 )
 
@@ -133,7 +134,7 @@ func (s *Server) tell(f fact.Fact, job *jobs.Job) (line, bool) {
 	case fact.AttemptCompared:
 		return s.agreed(f).of(f.Attempt)
 	case fact.AttemptPlanned:
-		return say("discover", "done", "%s offers %q%s", s.who(f.Provider), job.Task, unmet(f)).of(f.Attempt)
+		return say("discover", "done", "%s offers %q%s%s", s.who(f.Provider), job.Task, unmet(f), form(f)).of(f.Attempt)
 	case fact.AttemptRequested:
 		return say("request", "done", "asked %s, taken by %s", s.who(s.provider(f.Attempt)), strings.Join(f.Relays, ", ")).of(f.Attempt)
 	case fact.AttemptProgressed:
@@ -221,6 +222,21 @@ func unmet(f fact.AttemptPlanned) string {
 		return ", not met before"
 	}
 	return ""
+}
+
+// form tells what a provider gets that reads no bundles, and that the customer named one that does not offer the task.
+func form(f fact.AttemptPlanned) (text string) {
+	if f.Plain {
+		text = fmt.Sprintf("; reads no bundles: gets the requirements and the files as plain text, in kind %d", f.Request.Kind)
+	}
+	if f.Choice != nil {
+		for _, rule := range f.Choice.Relaxed {
+			if why, ok := strings.CutPrefix(rule, route.ByFit+": "); ok {
+				text += "; " + why
+			}
+		}
+	}
+	return text
 }
 
 // agreed tells whether a delivery is like an earlier one.

@@ -17,6 +17,10 @@ func (m hiringMarket) Offers(task string, kind int) []guild.Offer {
 	return m.registry.Offers(task, kind)
 }
 
+func (m hiringMarket) OffersOf(p nostr.PubKey, task string, kind int) []guild.Offer {
+	return m.registry.OffersOf(p, task, kind)
+}
+
 func (m hiringMarket) Provider(s guild.Service) guild.Provider { return m.folds.partners.Provider(s) }
 
 func (m hiringMarket) Measured(s guild.Service, now time.Time) routing.Measured {

@@ -16,6 +16,7 @@ type AttemptPlanned struct {
 	Request   nostr.Event   `json:"request"`
 	JobHash   guild.Hash    `json:"job_hash"` // in the request (nip90)
 	Encrypted bool          `json:"encrypted,omitempty"`
+	Plain     bool          `json:"plain,omitempty"` // the request is plain NIP-90, because the provider reads no bundles
 	Relays    []string      `json:"relays"`          // to publish to, the best first
 	Unmet     bool          `json:"unmet,omitempty"` // the provider was never benchmarked; only for LOW criticality
 

@@ -92,27 +92,31 @@ type summary struct {
 	name, recipient string
 	version         string
 	price           guild.Msat
+	prices          []guild.Msat // by the index of kinds; nil if no kind has a price of its own
 	slots           int
 	kinds           []int
 	confirmed       []int // of kinds
 	tasks, relays   []string
+	tool            nip89.Tool
 
-	noK, performs, nip44 bool
+	noK, performs, nip44, bundles bool
 }
 
 const (
 	flagNoK = 1 << iota
 	flagPerforms
 	flagNip44
+	flagBundles
+	flagPrices
 )
 
 // summarize returns the fields of an announcement that are kept in memory.
 func summarize(h nip89.Handler, relays []string) summary {
 	s := summary{
 		name: guild.Cut(h.Name, maxName), recipient: h.AgeRecipient, version: guild.Cut(h.Version, maxVersion),
-		price: h.Price, slots: h.MaxConcurrent,
+		tool: h.Tool, price: h.Price, slots: h.MaxConcurrent,
 		kinds: h.Kinds[:min(len(h.Kinds), maxKinds)], relays: relays[:min(len(relays), maxNamed)],
-		noK: h.NoK, performs: h.PublishesPerformance(), nip44: h.Accepts("nip44"),
+		noK: h.NoK, performs: h.PublishesPerformance(), nip44: h.Accepts("nip44"), bundles: h.ReadsBundles(),
 	}
 	for _, task := range h.Tasks {
 		if len(task) <= maxTask && len(s.tasks) < maxTasks {
@@ -123,6 +127,9 @@ func summarize(h nip89.Handler, relays []string) summary {
 		if h.Confirms(kind) {
 			s.confirmed = append(s.confirmed, kind)
 		}
+		if len(h.Prices) > 0 {
+			s.prices = append(s.prices, h.PriceOf(kind))
+		}
 	}
 	return s
 }
@@ -130,7 +137,7 @@ func summarize(h nip89.Handler, relays []string) summary {
 // pack encodes s as one string: numbers as varints, strings after their length.
 func (s summary) pack() string {
 	var flags byte
-	for flag, set := range map[byte]bool{flagNoK: s.noK, flagPerforms: s.performs, flagNip44: s.nip44} {
+	for flag, set := range map[byte]bool{flagNoK: s.noK, flagPerforms: s.performs, flagNip44: s.nip44, flagBundles: s.bundles, flagPrices: s.prices != nil} {
 		if set {
 			flags |= flag
 		}
@@ -147,7 +154,14 @@ func (s summary) pack() string {
 		}
 		b = binary.AppendUvarint(b, twice)
 	}
-	for _, list := range [][]string{{s.name, s.recipient, s.version}, s.tasks, s.relays} {
+	for _, price := range s.prices {
+		b = binary.AppendUvarint(b, uint64(price))
+	}
+	head := []string{s.name, s.recipient, s.version}
+	if s.tool != (nip89.Tool{}) {
+		head = append(head, s.tool.Name, s.tool.Text)
+	}
+	for _, list := range [][]string{head, s.tasks, s.relays} {
 		b = binary.AppendUvarint(b, uint64(len(list)))
 		for _, text := range list {
 			b = binary.AppendUvarint(b, uint64(len(text)))
@@ -162,7 +176,8 @@ func unpack(packed string) summary {
 	r := reader(packed[1:])
 	s := summary{
 		noK: packed[0]&flagNoK != 0, performs: packed[0]&flagPerforms != 0, nip44: packed[0]&flagNip44 != 0,
-		price: guild.Msat(r.number()), slots: r.number(),
+		bundles: packed[0]&flagBundles != 0,
+		price:   guild.Msat(r.number()), slots: r.number(),
 	}
 	kinds := r.number()
 	s.kinds = make([]int, 0, kinds)
@@ -173,16 +188,30 @@ func unpack(packed string) summary {
 			s.confirmed = append(s.confirmed, twice>>1)
 		}
 	}
+	for i := 0; i < kinds && packed[0]&flagPrices != 0; i++ {
+		s.prices = append(s.prices, guild.Msat(r.number()))
+	}
 	head := r.list()
 	s.name, s.recipient, s.version = head[0], head[1], head[2]
+	if len(head) == 5 {
+		s.tool = nip89.Tool{Name: head[3], Text: head[4]}
+	}
 	s.tasks, s.relays = r.list(), r.list()
 	return s
 }
 
+// priceOf returns the price of one job of a kind, or 0 if it is unknown.
+func (s summary) priceOf(kind int) guild.Msat {
+	if i := slices.Index(s.kinds, kind); i >= 0 && s.prices != nil {
+		return s.prices[i]
+	}
+	return s.price
+}
+
 // sum returns a hash of the summary without its relays, because a service remains the same when it moves to other
-// relays.
+// relays. It also leaves out whether the service reads bundles, which journals of earlier versions do not have in theirs.
 func (s summary) sum() guild.Hash {
-	s.relays = nil
+	s.relays, s.bundles = nil, false
 	return guild.Sum([]byte(s.pack()))
 }
 

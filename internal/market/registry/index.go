@@ -18,7 +18,8 @@ type index struct {
 	at    map[ID]number             // by service
 	byID  map[uint64]number         // by the beginning of the event's id
 	words map[string][]number       // by the first 8 bytes of the event's id
-	kinds map[int][]number          // by kind; only services that publish performance figures, since others are not found by a kind alone
+	kinds map[int][]number          // by kind; only services that publish performance figures
+	tasks map[int][]number          // by kind; only kinds that nip89.KindsOf has for a task
 	keys  map[nostr.PubKey][]number // by key, unordered
 	bytes int                       // sum of the weights of all cards
 
@@ -31,7 +32,7 @@ func newIndex(touched func(guild.Service)) index {
 	if touched == nil {
 		touched = func(guild.Service) {}
 	}
-	return index{touched: touched, at: map[ID]number{}, byID: map[uint64]number{}, words: map[string][]number{}, kinds: map[int][]number{},
+	return index{touched: touched, at: map[ID]number{}, byID: map[uint64]number{}, words: map[string][]number{}, kinds: map[int][]number{}, tasks: map[int][]number{},
 		keys: map[nostr.PubKey][]number{}}
 }
 
@@ -81,6 +82,11 @@ func (x *index) put(i ID, c *card) {
 			insert(x.kinds, kind, n, func(kind int) int { return kind })
 		}
 	}
+	for _, kind := range says.kinds {
+		if nip89.HasTask(kind) {
+			insert(x.tasks, kind, n, func(kind int) int { return kind })
+		}
+	}
 	x.touched(c.service())
 }
 
@@ -118,6 +124,9 @@ func (x *index) forget(n number) {
 		for _, kind := range says.kinds {
 			drop(x.kinds, kind, n)
 		}
+	}
+	for _, kind := range says.kinds {
+		drop(x.tasks, kind, n)
 	}
 }
 
@@ -159,6 +168,9 @@ func (x *index) matches(task string, kind int, synonyms []string) map[number]nip
 		}
 	}
 	find(x.kinds[kind], nip89.Inferred)
+	for _, kind := range nip89.KindsOf(task) {
+		find(x.tasks[kind], nip89.Inferred)
+	}
 	for _, word := range synonyms {
 		find(x.words[word], nip89.Synonym)
 	}

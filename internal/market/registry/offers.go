@@ -38,7 +38,7 @@ func (r *Registry) Offers(task string, kind int) []guild.Offer {
 			a.until = until
 		}
 		if p.State != guild.Archived {
-			a.offers = append(a.offers, r.offer(c, p, fit, kind))
+			a.offers = append(a.offers, r.offer(c, p, fit, q.task, kind))
 		}
 	}
 	if q.task == "" {
@@ -70,7 +70,7 @@ func (r *Registry) Offer(s guild.Service) (offer guild.Offer, ok bool) {
 		return guild.Offer{}, false
 	}
 	p, _ := r.standing(c, now)
-	return r.offer(c, p, nip89.None, 0), true
+	return r.offer(c, p, nip89.None, "", 0), true
 }
 
 // OfferOf returns one service as Offers lists it; ok is false if Offers omits it.
@@ -90,7 +90,22 @@ func (r *Registry) OfferOf(s guild.Service, task string, kind int) (offer guild.
 		}
 	}
 	p, _ := r.standing(c, now)
-	return r.offer(c, p, fit, kind), p.State != guild.Archived
+	return r.offer(c, p, fit, task, kind), p.State != guild.Archived
+}
+
+// OffersOf returns the services of a provider, whether they offer the task or not, as Offers lists them.
+func (r *Registry) OffersOf(key nostr.PubKey, task string, kind int) (offers []guild.Offer) {
+	now, task := r.c.Now(), nip89.Word(task)
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, n := range r.index.keys[key] {
+		c := r.index.cards[n]
+		if p, _ := r.standing(c, now); p.State != guild.Archived {
+			offers = append(offers, r.offer(c, p, unpack(c.packed).fits(task, kind, r.synonyms[task]), task, kind))
+		}
+	}
+	slices.SortFunc(offers, func(a, b guild.Offer) int { return cmp.Compare(a.Service.D, b.Service.D) })
+	return offers
 }
 
 // fits returns the confidence that a service does a task under a kind. It agrees with index.matches.
@@ -105,7 +120,8 @@ func (s summary) fits(task string, kind int, synonyms []string) nip89.Confidence
 			fit = max(fit, nip89.Synonym)
 		}
 	}
-	if s.performs && slices.Contains(s.kinds, kind) {
+	ofTask := func(kind int) bool { return slices.Contains(s.kinds, kind) }
+	if s.performs && ofTask(kind) || slices.ContainsFunc(nip89.KindsOf(task), ofTask) {
 		fit = max(fit, nip89.Inferred)
 	}
 	if s.noK {
@@ -114,12 +130,16 @@ func (s summary) fits(task string, kind int, synonyms []string) nip89.Confidence
 	return fit
 }
 
-// offer returns the offer of a card. The lock must be held.
-func (r *Registry) offer(c *card, p guild.Provider, fit nip89.Confidence, kind int) guild.Offer {
+// offer returns the offer of a card for a task, in the kind in which the service is to be asked. The lock must be held.
+func (r *Registry) offer(c *card, p guild.Provider, fit nip89.Confidence, task string, kind int) guild.Offer {
 	says := unpack(c.packed)
+	if task != "" {
+		kind = nip89.KindFor(says.kinds, task, kind, says.bundles)
+	}
 	return guild.Offer{
 		Service: c.service(), Name: says.name, Tasks: says.tasks, Kinds: says.kinds, Relays: r.ranked(c, says),
-		Encrypts: says.nip44, Recipient: says.recipient, Price: says.price, Slots: says.slots,
+		Encrypts: says.nip44, Recipient: says.recipient, Price: says.priceOf(kind), Slots: says.slots,
+		Kind: kind, Plain: !says.bundles, Tool: says.tool.Name, ToolText: says.tool.Text,
 		Announced: int64(c.at), State: p.State, Until: p.Until,
 		Confidence: float64(fit), Confirmed: slices.Contains(says.confirmed, kind), Recommended: len(r.praise.of(c.service())),
 		Followed: r.praise.follow[c.pubkey], First: c.first, Work: int(c.work),

@@ -61,7 +61,7 @@ const (
 	gladly = iota
 	spread // other providers should get some of the work
 	anyway // it has had its share
-	atLast // it has no capacity
+	atLast // it has no capacity, or nothing confirms that it does such work
 	unpaid // it asks for payment first
 	grades
 )
@@ -125,10 +125,13 @@ func (m *Matrix) Given(q Query, rule string, given []Facts) fact.Choice {
 	for i := range given[:min(len(given), maxCandidates)] {
 		f := &given[i]
 		d.Choice.Candidates = append(d.Choice.Candidates, l.candidate(f))
-		if by := f.PassedOver(q.Now); by != "" {
+		if by := f.PassedOver(q.Now); by != "" && by != ByUnconfirmed { // that does not matter to who names it
 			d.barred(by, 1)
 			d.Choice.Excluded = append(d.Choice.Excluded, fact.Exclusion{Service: f.Offer.Service, By: by, Reason: f.passedOver(by)})
 		}
+	}
+	if len(given) > 0 && rule == Named && given[0].Offer.Confidence == 0 {
+		d.Choice.Relaxed = append(d.Choice.Relaxed, ByFit+": its announcement does not name the task, and you named it")
 	}
 	return d.Choice
 }
@@ -282,7 +285,7 @@ func gradeOf(by string) int {
 		return spread
 	case ByShare, ByReduced:
 		return anyway
-	case ByBusy, BySlots, ByRefused:
+	case ByBusy, BySlots, ByRefused, ByUnconfirmed:
 		return atLast
 	case ByPayment:
 		return unpaid
@@ -363,7 +366,7 @@ func (d *decision) explain(f *Facts, by string) string {
 		return fmt.Sprintf("only %d had requests for the task lately, and %d should", d.Active, d.settings.Providers)
 	case ByReduced:
 		return fmt.Sprintf("it is reduced to %s of its share", percent(d.settings.Reduced))
-	case BySlots, ByRefused, ByPayment:
+	case BySlots, ByRefused, ByPayment, ByUnconfirmed:
 		return f.passedOver(by)
 	}
 	return d.Explain(f, by)
@@ -376,6 +379,8 @@ func (f *Facts) passedOver(by string) string {
 		return fmt.Sprintf("it has %d requests of ours, and does %d at a time", f.Given, f.Offer.Slots)
 	case ByRefused:
 		return fmt.Sprintf("it had no capacity for another job and is not asked until %s", clock(f.Paused))
+	case ByUnconfirmed:
+		return "it has passed no benchmark, and its announcement does not confirm the kind"
 	}
 	return fmt.Sprintf("it wanted to be paid first, which is not supported, and is not asked until %s", clock(f.Unpaid))
 }

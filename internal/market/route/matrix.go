@@ -226,7 +226,7 @@ func (l *list) put(f Facts) {
 func sameToJobs(a, b *Facts) bool {
 	x, y := &a.Offer, &b.Offer
 	return a.Met == b.Met && x.State == y.State && x.Until == y.Until && x.Encrypts == y.Encrypts && x.Recipient == y.Recipient &&
-		x.Price == y.Price && x.Confirmed == y.Confirmed
+		x.Price == y.Price && x.Confirmed == y.Confirmed && x.Kind == y.Kind && x.Plain == y.Plain
 }
 
 // remove removes a service from the list.

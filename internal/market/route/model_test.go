@@ -44,7 +44,8 @@ func (n naive) all() (all []standing) {
 			continue
 		case f.Unpaid > n.Now.UnixMilli():
 			s.grade = unpaid
-		case by == ByBusy, f.Paused > n.Now.UnixMilli(), f.Offer.Slots > 0 && f.Given >= f.Offer.Slots:
+		case by == ByBusy, f.Paused > n.Now.UnixMilli(), f.Offer.Slots > 0 && f.Given >= f.Offer.Slots,
+			!f.Offer.Confirmed && (f.Offer.State == guild.Seen || f.Offer.State == guild.Benchmarking):
 			s.grade = atLast
 		case int64(f.Recent)+1 > max(1, int64(n.settings.Share)*int64(n.Total+1)/guild.Micro),
 			f.Offer.State == guild.Reduced && n.skips(s.order):

@@ -65,7 +65,6 @@ const (
 	ByState       = "state"       // it is suspended, stale or in another state without work (section 3.4)
 	ByTrust       = "trust"       // its trust is below the lowest
 	ByAgain       = "again"       // it is being benchmarked again
-	ByUnconfirmed = "unconfirmed" // its announcement does not confirm the kind, and it has passed no benchmark
 	ByCriticality = "criticality" // the job is too important for a service that is not trusted with the task
 )
 
@@ -78,6 +77,12 @@ const (
 	BySlots     = "slots"     // it has as many requests of ours as it says it does at a time
 	ByRefused   = "refused"   // it had no capacity for another job recently
 	ByPayment   = "payment"   // it asked for payment first, which is not possible
+
+	// ByFit: its announcement does not say that it does the task, and the customer named it.
+	ByFit = "fit"
+
+	// ByUnconfirmed: it was not met, and its announcement does not confirm the kind.
+	ByUnconfirmed = "unconfirmed"
 )
 
 // PassedOver returns one of the By constants if a service should be asked only when no other may be, whatever the job
@@ -91,6 +96,8 @@ func (f *Facts) PassedOver(now time.Time) string {
 		return ByRefused
 	case f.Offer.Slots > 0 && f.Given >= f.Offer.Slots:
 		return BySlots
+	case !f.Offer.Confirmed && (f.Offer.State == guild.Seen || f.Offer.State == guild.Benchmarking):
+		return ByUnconfirmed
 	}
 	return ""
 }
@@ -131,8 +138,6 @@ func (s *Settings) place(f *Facts) (tier int, by string) {
 		return tiers, ByTrust
 	case f.Met && state == guild.Benchmarking:
 		return tiers, ByAgain
-	case !f.Offer.Confirmed && (state == guild.Seen || state == guild.Benchmarking):
-		return tiers, ByUnconfirmed
 	case !f.Met || f.Trust < s.threshold() || state == guild.Conditional:
 		return tertiary, ""
 	case f.Trust >= s.Tiers[primary].From:
@@ -142,7 +147,7 @@ func (s *Settings) place(f *Facts) (tier int, by string) {
 }
 
 // bars lists the reasons that place returns.
-var bars = [...]string{ByState, ByTrust, ByAgain, ByUnconfirmed}
+var bars = [...]string{ByState, ByTrust, ByAgain}
 
 // placeOf returns the result of place as one number: the tier, or tiers plus the index of the reason in bars.
 func (s *Settings) placeOf(f *Facts) int8 {

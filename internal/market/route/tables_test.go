@@ -79,7 +79,7 @@ func TestTiers(t *testing.T) {
 		{"removed", in(met(1, 800_000), guild.Removed), 0, tiers, ByState},
 		{"met, being benchmarked", in(met(1, 800_000), guild.Benchmarking), 0, tiers, ByAgain},
 		{"unmet, being benchmarked", in(unmet(1), guild.Benchmarking), 0, tertiary, ""},
-		{"unconfirmed", unconfirmed(unmet(1)), 0, tiers, ByUnconfirmed},
+		{"unconfirmed", unconfirmed(unmet(1)), 0, tertiary, ""},
 		{"unconfirmed, and proven", unconfirmed(met(1, 800_000)), 0, primary, ""},
 	} {
 		s := newMarket(t, true).settings

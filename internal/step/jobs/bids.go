@@ -14,7 +14,8 @@ import (
 )
 
 // Nothing can be paid yet. A bid is the most that a customer would pay. A job whose customer names none bids nothing as
-// long as no provider announces a price and no budget is configured for the task.
+// long as no provider announces a price and no budget is configured for the task; except to a provider that reads no
+// bundles, since such programs may expect a bid.
 
 const (
 	maxDeals  = 50 // bids for one task that are remembered
@@ -193,8 +194,13 @@ func (j *Jobs) bid(job *Job, o guild.Offer) guild.Msat {
 	var configured guild.Msat
 	if b, ok := j.c.budget(job.Task); ok {
 		configured = cmp.Or(b.Base, m.Base)
+	} else if o.Plain {
+		configured = m.Base
 	}
 	bid := m.bid(m.base(o.Price, configured), job.Urgency, job.Target)
+	if o.Plain {
+		bid = max(bid, o.Price) // others ignore a bid below their price without a word
+	}
 	if job.Most > 0 {
 		bid = min(bid, job.Most)
 	}

@@ -238,9 +238,14 @@ func (j *Jobs) given(job *Job, s route.Scope) (given []route.Facts, rule string)
 		return j.offered(job, of, s.Now), route.Offered
 	case len(job.Providers) > 0:
 		for i, p := range job.Providers {
-			if !slices.Contains(job.Providers[:i], p) {
-				given = append(given, of(p)...)
+			if slices.Contains(job.Providers[:i], p) {
+				continue
 			}
+			services := of(p)
+			if len(services) == 0 {
+				services = j.unfit(job, p, s.Now)
+			}
+			given = append(given, services...)
 		}
 		if job.Meeting != nil {
 			return given, route.Meeting
@@ -255,6 +260,14 @@ func (j *Jobs) given(job *Job, s route.Scope) (given []route.Facts, rule string)
 		return given, route.Meeting
 	}
 	return nil, ""
+}
+
+// unfit returns the services of a provider that the customer named, and that offers something else by its announcement.
+func (j *Jobs) unfit(job *Job, p nostr.PubKey, now time.Time) (services []route.Facts) {
+	for _, o := range j.c.Market.OffersOf(p, job.Task, job.Kind) {
+		services = append(services, j.facts(job.Task, o, now))
+	}
+	return services
 }
 
 // offered returns the services of the providers that made an offer for an open job, at that price. An offer confirms the
@@ -290,7 +303,7 @@ func (j *Jobs) inOrder(job *Job, given []route.Facts, now time.Time) (all []cand
 		by, when := j.excludes(job, &f.Offer, now)
 		all = append(all, candidate{Facts: *f, turn: slices.Index(job.Providers, f.Offer.Service.PubKey),
 			order: guild.Sum(append(job.Job[:len(job.Job):len(job.Job)], f.Offer.Service.PubKey[:]...)), when: when,
-			busy: by == byPause || by == route.ByBusy || f.PassedOver(now) != ""})
+			busy: by == byPause || by == route.ByBusy || !slices.Contains([]string{"", route.ByUnconfirmed}, f.PassedOver(now))})
 	}
 	slices.SortFunc(all, candidate.before)
 	return all

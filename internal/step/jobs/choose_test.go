@@ -10,6 +10,7 @@ import (
 
 	"guild"
 	"guild/internal/journal/fact"
+	"guild/internal/market/route"
 )
 
 func TestWhoMayBeAskedForWhat(t *testing.T) {
@@ -31,9 +32,10 @@ func TestWhoMayBeAskedForWhat(t *testing.T) {
 		job    fact.JobOpened
 		want   []person
 	}{
-		{"a kind that the announcement does not confirm is for those who passed a benchmark", []guild.Offer{
+		{"who was not met, in a kind that the announcement does not confirm, comes last", []guild.Offer{
 			unconfirmed(alice.offers(1), guild.Seen), unconfirmed(bob.offers(2), guild.Active), unconfirmed(carol.offers(3), guild.Conditional)},
-			nil, fact.JobOpened{Class: "experimental"}, []person{bob, carol}},
+			nil, fact.JobOpened{Class: "experimental"}, []person{bob, carol, alice}},
+		{"and gets no important work", []guild.Offer{unconfirmed(alice.offers(1), guild.Seen)}, nil, fact.JobOpened{Criticality: guild.Medium}, nil},
 		{"of them, those on probation get experimental and background jobs only", []guild.Offer{in(alice.offers(1), guild.Conditional)}, trust(700_000, alice),
 			fact.JobOpened{}, nil},
 		{"such as this one", []guild.Offer{in(alice.offers(1), guild.Conditional)}, trust(700_000, alice), fact.JobOpened{Class: "background"}, []person{alice}},
@@ -74,13 +76,16 @@ func TestWhoMayBeAskedForWhat(t *testing.T) {
 	}
 }
 
-func TestAnUnconfirmedKindIsTheReason(t *testing.T) {
+func TestAnUnconfirmedKindIsNoDeadEnd(t *testing.T) {
 	o := alice.offers(1)
 	o.Confirmed = false
-	j := New(Config{Market: offered(func(string, int) []guild.Offer { return []guild.Offer{o} }),
+	j := New(Config{Market: offered(func(string, int) []guild.Offer { return []guild.Offer{o} }), Now: time.Now,
 		Trust: func(string, guild.Service) (guild.Trust, bool) { return 0, false }}, NewFold())
-	why := j.field(&Job{JobOpened: fact.JobOpened{Task: "python", Kind: 5000}}, 1, time.Now()).why
-	if !strings.HasSuffix(why, "has passed no benchmark, and its announcement does not confirm kind 5000") {
+	_, choice, ok := j.choose(&Job{JobOpened: fact.JobOpened{Task: "python", Kind: 5000}}, time.Now())
+	if !ok || choice.Rule != route.Unmet {
+		t.Fatalf("chosen: %v, by the rule %q", ok, choice.Rule)
+	}
+	if why := strings.Join(choice.Relaxed, "; "); !strings.Contains(why, "its announcement does not confirm the kind") {
 		t.Error(why)
 	}
 }

@@ -82,7 +82,7 @@ func (j *Jobs) nearest(e nostr.Event) (Attempt, *Job, error) {
 
 // mayBeAnswered reports whether an answer that names no request may belong to a, by its kind and time.
 func (a Attempt) mayBeAnswered(e nostr.Event, job *Job) bool {
-	if e.Kind != nip90.KindFeedback && int(e.Kind) != nip90.ResultKind(job.Kind) {
+	if e.Kind != nip90.KindFeedback && int(e.Kind) != a.answersIn(job) {
 		return false
 	}
 	said := e.CreatedAt.Time()

@@ -31,6 +31,7 @@ const (
 	byAsked       = "asked"
 	byEncryption  = "encryption"
 	byCredentials = "credentials"
+	byForm        = "form" // it reads no bundles, and the job needs one
 	byQuarantine  = "quarantine"
 	byPrice       = "price"
 	byClass       = "class"
@@ -48,6 +49,8 @@ type pair struct {
 	offer *guild.Offer
 	self  nostr.PubKey
 	now   time.Time
+
+	unplain func(*Job) string // see Jobs.unplain
 }
 
 // chosen reports whether the customer chose the providers, or the job is a benchmark. Then rules about what is known of a
@@ -105,6 +108,18 @@ var rules = [...]rule{
 		reason:   func(_ pair, name string) string { return "the credentials are not sealed for " + name },
 	},
 	{
+		by: byForm,
+		excludes: func(a pair) bool {
+			return a.offer.Plain && (a.job.Release != nil || a.unplain(a.job) != "")
+		},
+		reason: func(a pair, name string) string {
+			if a.job.Release != nil {
+				return name + " reads no bundles, so it cannot be given credentials"
+			}
+			return fmt.Sprintf("%s reads no bundles, and %s", name, a.unplain(a.job))
+		},
+	},
+	{
 		by:       byQuarantine,
 		excludes: func(a pair) bool { return !a.chosen() && a.offer.Until > a.now.UnixMilli() },
 		reason: func(a pair, name string) string {
@@ -133,7 +148,7 @@ var rules = [...]rule{
 // excludes returns in one word what excludes a service from a job, or "". A service whose provider is at its limit, or had
 // no capacity, may be asked again: when is the time of that.
 func (j *Jobs) excludes(job *Job, o *guild.Offer, now time.Time) (by string, when time.Time) {
-	a := pair{job: job, offer: o, self: j.c.PubKey, now: now}
+	a := pair{job: job, offer: o, self: j.c.PubKey, now: now, unplain: j.unplain}
 	for _, r := range rules {
 		if r.excludes(a) {
 			return r.by, now
@@ -190,7 +205,7 @@ func (j *Jobs) explain(job *Job, f *route.Facts, by string) string {
 	name := nameOf(f.Offer)
 	for _, r := range rules {
 		if r.by == by {
-			return r.reason(pair{job: job, offer: &f.Offer}, name)
+			return r.reason(pair{job: job, offer: &f.Offer, unplain: j.unplain}, name)
 		}
 	}
 	switch by {
@@ -204,8 +219,6 @@ func (j *Jobs) explain(job *Job, f *route.Facts, by string) string {
 		return fmt.Sprintf("%s is trusted %s only", name, f.Trust)
 	case route.ByAgain:
 		return name + " is being tried once more"
-	case route.ByUnconfirmed:
-		return fmt.Sprintf("%s has passed no benchmark, and its announcement does not confirm kind %d", name, job.Kind)
 	case route.ByCriticality:
 		return fmt.Sprintf("%s %s", name, unqualified(f))
 	}

@@ -13,6 +13,7 @@ import (
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold"
 	"guild/internal/market/route"
+	"guild/nip90"
 )
 
 // Fold is the state of every job of ours and of its attempts, and of what was bid for them.
@@ -101,6 +102,7 @@ type Attempt struct {
 	guild.Attempt
 	Planned   *fact.AttemptPlanned `json:"planned,omitempty"` // nil when nothing of it can be due any more
 	Encrypted bool                 `json:"encrypted,omitempty"`
+	Kind      int                  `json:"kind,omitempty"`   // of the request, if it is not the job's
 	At        int64                `json:"at"`               // Unix ms when it was planned
 	Asked     int64                `json:"asked"`            // Unix ms when a relay took it
 	Silence   int64                `json:"silence"`          // Unix ms when our patience ends
@@ -289,11 +291,18 @@ func (s *state) apply(one fact.Fact, e fact.Entry) {
 }
 
 func (j *Job) plan(p fact.AttemptPlanned, at int64) {
+	kind := int(p.Request.Kind)
+	if kind == j.Kind {
+		kind = 0
+	}
 	j.Attempts = append(j.Attempts, Attempt{
 		Attempt: guild.Attempt{ID: p.Attempt, Job: p.Job, Provider: p.Provider, State: guild.Planned},
-		Planned: &p, Encrypted: p.Encrypted, At: at, Bid: p.Bid,
+		Planned: &p, Encrypted: p.Encrypted, Kind: kind, At: at, Bid: p.Bid,
 	})
 }
+
+// answersIn returns the kind of the results of an attempt.
+func (a Attempt) answersIn(job *Job) int { return nip90.ResultKind(cmp.Or(a.Kind, job.Kind)) }
 
 // change replaces a job by a changed copy, so that readers keep what they hold.
 func (s *state) change(id guild.JobID, by func(*Job)) {

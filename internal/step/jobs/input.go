@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
 	"guild/nip90"
+	"guild/nutshell"
 )
 
 // Bounds on the inputs of a job beside its bundle.
@@ -240,6 +242,9 @@ func (j *Jobs) resolveBlob(ctx context.Context, digits string, out nip90.Input) 
 
 // enclose puts the result of an encrypted attempt into the input, because on the relays only we can read it.
 func (j *Jobs) enclose(ctx context.Context, o guild.Offer, a Attempt, out nip90.Input, room int) (nip90.Input, error) {
+	if o.Plain {
+		return j.encloseText(a, out, room)
+	}
 	const wrapping = 512 // bytes around the base64 of the delivery
 	p, err := j.pack(ctx, a.Delivery, a.Size, o.Encrypts, (room-wrapping)/4*3)
 	if err != nil {
@@ -254,5 +259,32 @@ func (j *Jobs) enclose(ctx context.Context, o guild.Offer, a Attempt, out nip90.
 	} else {
 		out.Marker = nip90.MarkerJob
 	}
+	return out, nil
+}
+
+// encloseText puts the text of an encrypted result into the input of a plain request: the only artifact of the delivery.
+func (j *Jobs) encloseText(a Attempt, out nip90.Input, room int) (nip90.Input, error) {
+	raw, err := j.c.Blobs.ReadAll(a.Delivery, maxDelivery)
+	if err != nil {
+		return out, fmt.Errorf("the delivery of %.8s: %w", a.ID.Hex(), err)
+	}
+	b, err := nutshell.Open(bytes.NewReader(raw), int64(len(raw)), nutshell.DefaultLimits())
+	if err != nil {
+		return out, fmt.Errorf("the delivery of %.8s: %w", a.ID.Hex(), err)
+	}
+	var artifacts []string
+	for _, e := range b.Files() {
+		if strings.HasPrefix(e.Path, nutshell.ArtifactsDir+"/") {
+			artifacts = append(artifacts, e.Path)
+		}
+	}
+	if len(artifacts) != 1 {
+		return out, lostError{fmt.Errorf("the delivery of %.8s has %d files, and the provider reads no bundles", a.ID.Hex(), len(artifacts))}
+	}
+	text, err := b.ReadFile(artifacts[0])
+	if err != nil || len(text) > room || !utf8.Valid(text) {
+		return out, lostError{fmt.Errorf("the delivery of %.8s is not a text of at most %d bytes, and the provider reads no bundles", a.ID.Hex(), room)}
+	}
+	out.Data, out.Type, out.Relay = string(text), "text", ""
 	return out, nil
 }

@@ -64,7 +64,8 @@ type Config struct {
 // Market knows the providers.
 type Market interface {
 	Offers(task string, kind int) []guild.Offer
-	Provider(guild.Service) guild.Provider // announced or not
+	OffersOf(p nostr.PubKey, task string, kind int) []guild.Offer // all services of a provider, whether they offer the task or not
+	Provider(guild.Service) guild.Provider                        // announced or not
 	Measured(s guild.Service, now time.Time) route.Measured
 }
 
@@ -123,6 +124,9 @@ type Jobs struct {
 	older  map[guild.JobID]bool // jobs that were open before this process
 	whole  sync.Map             // nostr.ID → true: older deliveries that were checked to be whole
 
+	plainly  sync.Mutex          // locked after choosing
+	unplains map[question]string // see unplain
+
 	matrix   *route.Matrix
 	choosing sync.Mutex // providers are chosen one after the other; it is locked before all other locks
 	slots    takenSlots
@@ -136,7 +140,7 @@ func New(c Config, f *Fold) *Jobs {
 		c.Policy = defaultPolicy()
 	}
 	j := &Jobs{c: c, fold: f, outbox: outbox.New(c.Keyer, c.Now), older: map[guild.JobID]bool{},
-		slots: newSlots(), looks: map[guild.JobID]look{}}
+		slots: newSlots(), looks: map[guild.JobID]look{}, unplains: map[question]string{}}
 	source := route.Source{One: c.OfferOf, Facts: j.facts}
 	if c.Market != nil {
 		source.All = c.Market.Offers

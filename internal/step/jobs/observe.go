@@ -72,7 +72,7 @@ func (j *Jobs) Observe(ctx context.Context, v guild.Verified) error {
 			return guild.Drop(guild.Malformed, "%v", err)
 		}
 		return j.takeFeedback(ctx, e, f, a, job)
-	case int(e.Kind) != nip90.ResultKind(job.Kind):
+	case int(e.Kind) != a.answersIn(job):
 		return j.mismatch(ctx, e, a, job)
 	}
 	r, err := nip90.ParseResult(e, open)
@@ -99,7 +99,7 @@ func once(open nip90.Opener) nip90.Opener {
 // mismatch holds it against a provider, once, that it answers in a kind that is not the request's + 1000 (the
 // partnership protocol, section 2.1.2). The right result may still come.
 func (j *Jobs) mismatch(ctx context.Context, e nostr.Event, a Attempt, job *Job) error {
-	what := fmt.Sprintf("answered in kind %d instead of %d", e.Kind, nip90.ResultKind(job.Kind))
+	what := fmt.Sprintf("answered in kind %d instead of %d", e.Kind, a.answersIn(job))
 	err := j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
 		if now.Broke == "" {
 			tx.Append(fact.AttemptProgressed{Attempt: a.ID, Event: e.ID, Status: "wrong-kind", Text: what, Fault: true})

@@ -28,6 +28,9 @@ func (j *Jobs) received(ctx context.Context, e nostr.Event, r nip90.Result, job 
 	if !errors.Is(err, nip90.ErrNoBundle) {
 		return p, false, err
 	}
+	if text, ok := r.ToolText(); ok && int(e.Kind) == nip90.ResultKind(nip90.KindTool) {
+		r.Content = text
+	}
 	if strings.TrimSpace(r.Content) == "" {
 		return p, true, errEmpty
 	}

@@ -14,11 +14,14 @@ import (
 	"guild/nip90"
 )
 
-// request builds and signs the request event for one provider. A provider that reads NIP-44 gets it encrypted.
+// request builds and signs the request event for one provider, in the kind and the form that its announcement asks for: a
+// typed job as other programs know it, and any other as a bundle or, for who reads none, in plain NIP-90. A provider that
+// reads NIP-44 gets it encrypted.
 func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer, bid guild.Msat) (fact.AttemptPlanned, error) {
 	provider := o.Service.PubKey
 	key := nip90.IdempotencyKey(job.Job, provider, len(job.Attempts)+1)
 	r := j.describe(job)
+	r.Kind = cmp.Or(o.Kind, job.Kind)
 	r.Provider, r.Bid = &provider, bid
 	r.Set(nip90.ParamIdempotencyKey, key)
 	written, err := j.attachInputs(ctx, job, o, &r)
@@ -30,7 +33,11 @@ func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer, bid guild.M
 		return fact.AttemptPlanned{}, err
 	}
 	e, hash, err := j.carryTyped(ctx, job, o, r)
-	if errors.Is(err, errBundled) {
+	plain := errors.Is(err, errBundled) && o.Plain
+	switch {
+	case plain:
+		e, hash, err = j.carryPlain(ctx, job, o, r, written)
+	case errors.Is(err, errBundled):
 		e, hash, err = j.carry(ctx, job, o, r, nip90.Inline-vaulted-written)
 	}
 	if err != nil {
@@ -39,7 +46,7 @@ func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer, bid guild.M
 	_, met := j.c.Trust(job.Task, o.Service)
 	return fact.AttemptPlanned{
 		Attempt: e.ID, Job: job.Job, Provider: o.Service, Request: e, JobHash: hash,
-		Encrypted: o.Encrypts, Relays: o.Relays, Unmet: !met, Key: key, Bid: bid,
+		Encrypted: o.Encrypts, Plain: plain, Relays: o.Relays, Unmet: !met, Key: key, Bid: bid,
 	}, nil
 }
 
@@ -59,7 +66,7 @@ func (j *Jobs) describe(job *Job) nip90.Request {
 		limit = q.Limit
 	}
 	if b := job.Meeting; b != nil {
-		limit = cmp.Or(b.Limit, limit, 300)
+		limit = min(job.seconds(), mostSeconds)
 		describeBenchmark(&r, *b)
 	}
 	if limit > 0 {
@@ -67,6 +74,13 @@ func (j *Jobs) describe(job *Job) nip90.Request {
 	}
 	return r
 }
+
+// mostSeconds is the time that a provider is given for a run of a benchmark (section 2.2.3). The rest of the job's time is
+// for the request and the delivery.
+const mostSeconds = 300
+
+// seconds returns the time for a job, in whole seconds.
+func (j *Job) seconds() int { return max(int((j.Deadline-j.At)/1000), 1) }
 
 // iterations is the number of times that a benchmark repeats a measurement (section 2.2.3).
 const iterations = 5
@@ -77,14 +91,16 @@ func describeBenchmark(r *nip90.Request, b fact.Benchmark) {
 	r.Set(nip90.ParamMemoryLimit, strconv.Itoa(cmp.Or(b.Memory, 512)))
 	r.Set(nip90.ParamIterations, strconv.Itoa(iterations))
 	r.Set(nip90.ParamLanguage, cmp.Or(b.Language, "python3"))
-	spec := nip90.Benchmark{ID: cmp.Or(b.Suite, r.Get(nip90.ParamJobType)), Modules: b.Modules}
-	r.Inputs = append(r.Inputs, spec.Input())
 }
 
 // carry puts the bundle into r and signs the request. The bundle is inside the event if that stays small enough for common
 // relays, else it is named by its URL.
 func (j *Jobs) carry(ctx context.Context, job *Job, o guild.Offer, r nip90.Request, inline int) (nostr.Event, guild.Hash, error) {
 	var e nostr.Event
+	if b := job.Meeting; b != nil {
+		spec := nip90.Benchmark{ID: cmp.Or(b.Suite, job.Task), Modules: b.Modules}
+		r.Inputs = append([]nip90.Input{spec.Input()}, r.Inputs...)
+	}
 	for {
 		parcel, err := j.pack(ctx, job.Bundle, job.Size, o.Encrypts, inline)
 		if err != nil {

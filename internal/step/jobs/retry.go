@@ -170,7 +170,7 @@ func (j *Jobs) audible(until time.Time, job *Job) time.Time {
 // asked for separately, so that much feedback does not crowd out the result.
 func (j *Jobs) look(ctx context.Context, job *Job, a Attempt) error {
 	relays := rungs(a.Planned.Relays, j.c.Network.Relays())[2]
-	for _, kind := range [...]nostr.Kind{nostr.Kind(nip90.ResultKind(job.Kind)), nip90.KindFeedback} {
+	for _, kind := range [...]nostr.Kind{nostr.Kind(a.answersIn(job)), nip90.KindFeedback} {
 		found, err := j.c.Network.Look(ctx, a.Provider.PubKey, a.ID, kind, relays)
 		if err != nil {
 			return fmt.Errorf("look for an answer to %.8s: %w", a.ID.Hex(), err)

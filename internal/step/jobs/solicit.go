@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -88,7 +89,7 @@ func (j *Jobs) solicit(job *Job) due.Work {
 
 func (j *Jobs) solicitation(ctx context.Context, job *Job) (nostr.Event, error) {
 	r := j.describe(job)
-	r.Inputs = nil
+	r.Inputs = []nip90.Input{{Data: cmp.Or(job.Title, job.Task), Type: "text"}} // no more, because everybody reads it
 	r.Solicit()
 	hash, err := r.JobHash()
 	if err != nil {
@@ -272,7 +273,7 @@ func (j *Job) takes(offer fact.JobOffered, known map[nostr.PubKey]bool, now time
 func (j *Jobs) unannounced(job *Job, provider nostr.PubKey) guild.Offer {
 	price, _ := job.offerOf(provider)
 	o := guild.Offer{Service: guild.Service{PubKey: provider}, Tasks: []string{job.Task}, Kinds: []int{job.Kind}, Price: price,
-		Relays: j.c.Network.Relays(), Confidence: 0.6, Confirmed: true}
+		Relays: j.c.Network.Relays(), Plain: true, Confidence: 0.6, Confirmed: true}
 	p := j.c.Market.Provider(o.Service)
 	o.State, o.Until = p.State, p.Until
 	return o

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"testing/synctest"
 	"time"
 
@@ -46,7 +47,7 @@ func TestBestOfferGetsTheWork(t *testing.T) {
 		r, err := nip90.ParseRequest(asked.Event, nil)
 		if err != nil || !r.Solicits() || r.Job != id.String() || r.Get(nip90.ParamJobType) != "python" || r.Bid != 1000 || r.Content != "Do it" ||
 			r.Get(nip90.ParamBundleSHA256) != guild.Sum([]byte("the task")).Hex() || r.Get(nip90.ParamBundleSize) != "8" || r.Get(nip90.ParamJobHash) == "" ||
-			len(r.Inputs) != 0 || r.Relays[0] != "wss://ours.example" || r.Output != "application/json" || r.Deadline().IsZero() {
+			!slices.Equal(r.Inputs, []nip90.Input{{Data: "Do it", Type: "text"}}) || r.Relays[0] != "wss://ours.example" || r.Output != "application/json" || r.Deadline().IsZero() {
 			t.Errorf("%+v, %v", r, err)
 		}
 		if want := []string{"wss://ours.example", "wss://first.example"}; !slices.Equal(asked.relays, want) {
@@ -87,6 +88,18 @@ func TestBestOfferGetsTheWork(t *testing.T) {
 	})
 }
 
+// aTask packs a task with requirements, a file, and what is not for a plain request.
+func aTask(t *testing.T) []byte {
+	return packed(t, fstest.MapFS{
+		"nutshell.json": {Data: []byte(`{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-1","task":{"title":"Do it"},
+			"context":{"requirements":"context/requirements.md"}}`)},
+		"context/requirements.md": {Data: []byte("Write it in capitals.\n")},
+		"files/in.txt":            {Data: []byte("hello")},
+		"tests/test_it.py":        {Data: []byte("def test_it(): pass")},
+		"tests/criteria.json":     {Data: []byte(`{"criteria":[]}`)},
+	})
+}
+
 func TestWhichOfferIsTaken(t *testing.T) {
 	trusted := map[guild.Service]guild.Trust{bob.service(): 900_000, carol.service(): 600_000}
 	type offer struct {
@@ -113,7 +126,7 @@ func TestWhichOfferIsTaken(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, alice.offers(1), bob.offers(2000), carol.offers(1))
 				w.trust = c.trust
-				c.order.Open = true
+				c.order.Open, c.order.Bundle = true, aTask(t) // who is not known gets it in plain NIP-90
 				id := w.opens(c.order)
 				for _, o := range c.offers {
 					w.pass(time.Second)

@@ -155,6 +155,10 @@ type offered func(task string, kind int) []guild.Offer
 
 func (o offered) Offers(task string, kind int) []guild.Offer { return o(task, kind) }
 
+func (o offered) OffersOf(p nostr.PubKey, task string, kind int) []guild.Offer {
+	return slices.DeleteFunc(o(task, kind), func(o guild.Offer) bool { return o.Service.PubKey != p })
+}
+
 func (offered) Provider(s guild.Service) guild.Provider {
 	return guild.Provider{Service: s, State: guild.Seen}
 }

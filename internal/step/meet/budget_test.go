@@ -15,7 +15,7 @@ import (
 // begin writes an automatic meeting with a number of runs, and its end if wanted.
 func (w *world) begin(n byte, runs int, ended bool) {
 	w.Helper()
-	began := w.meeting(service(n), "python")
+	began := w.meeting(guild.Offer{Service: service(n)}, "python")
 	w.writeEach(guild.JobID{n}, began)
 	for i := range runs {
 		job := jobOf(began.Meeting, i+1)
@@ -44,7 +44,7 @@ func TestDailyBudget(t *testing.T) {
 		{"a millisatoshi less is not enough", Config{Daily: 7_999}, func(w *world) { w.begin(1, 3, true) }, false},
 		{"a meeting under way may cost five runs", Config{Daily: 9_999}, func(w *world) { w.begin(1, 1, false) }, false},
 		{"a person's meeting is not counted", Config{Daily: 5_000, Count: 1}, func(w *world) {
-			began := w.meeting(service(1), "python")
+			began := w.meeting(guild.Offer{Service: service(1)}, "python")
 			began.Asked = true
 			w.writeEach(guild.JobID{1}, began)
 		}, true},
@@ -61,7 +61,7 @@ func TestDailyBudget(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, c.config)
 				c.before(w)
-				if got := w.affords(time.Now(), ""); got != c.want {
+				if got := w.affords(time.Now(), "", w.c.Bid); got != c.want {
 					t.Errorf("affords: %v", got)
 				}
 			})
@@ -166,7 +166,7 @@ func TestAskedMeetingBlocksKey(t *testing.T) {
 		other := seen(1, 1)
 		other.Service.D = "another"
 		w.offers["shell"] = []guild.Offer{other}
-		began := w.meeting(service(1), "python")
+		began := w.meeting(guild.Offer{Service: service(1)}, "python")
 		began.Asked = true
 		w.writeEach(guild.JobID{1}, began)
 		if c, ok := w.candidate(time.Now()); ok {

@@ -122,7 +122,7 @@ func (m *Meet) pick() due.Work {
 			// The search takes a while and another node may work on the same journal, so the decision checks the budget and the
 			// candidate again.
 			return func(tx *journal.Tx) error {
-				if m.affords(tx.Now(), began.Purpose) && !m.met(tx.Now()).excludes(began.Service, began.Purpose) {
+				if m.affords(tx.Now(), began.Purpose, began.Bid) && !m.met(tx.Now()).excludes(began.Service, began.Purpose) {
 					tx.Append(began)
 				} else {
 					m.rest()
@@ -140,11 +140,11 @@ func (m *Meet) rest() {
 	m.looked = m.c.Now()
 }
 
-// affords reports whether another automatic meeting may begin. It counts the running ones, and the number and the bids
-// of those that began on the same UTC day. A running meeting counts as the five runs that it may need, or as one if it
+// affords reports whether another automatic meeting with such a bid may begin. It counts the running ones, and the
+// number and the bids of those that began on the same UTC day. A running meeting counts as the five runs that it may need, or as one if it
 // is a look, and an ended one by its actual runs. So a newcomer that stays silent costs a fifth of a meeting. Meetings
 // with known providers must leave a share of both to newcomers.
-func (m *Meet) affords(now time.Time, purpose string) bool {
+func (m *Meet) affords(now time.Time, purpose string, bid guild.Msat) bool {
 	var all, known struct {
 		runs int
 		bids guild.Msat
@@ -163,7 +163,7 @@ func (m *Meet) affords(now time.Time, purpose string) bool {
 		}
 	}
 	runs, daily := runsOf(purpose), m.c.Count*extended
-	bids := guild.Msat(runs) * m.c.Bid
+	bids := guild.Msat(runs) * min(bid, m.c.Daily+1) // without an overflow
 	if len(m.fold.underWay()) >= m.c.AtOnce || all.runs+runs > daily || all.bids+bids > m.c.Daily {
 		return false
 	}
@@ -198,14 +198,14 @@ func (m *Meet) candidate(now time.Time) (fact.MeetingBegan, bool) {
 	if began, ok := m.known(now); ok {
 		return began, true
 	}
-	if !m.affords(now, "") {
+	if !m.affords(now, "", m.c.Bid) {
 		return fact.MeetingBegan{}, false
 	}
 	first := next(m.newcomers(now), m.fold.metNewcomers(), m.chance)
 	if first == nil {
 		return fact.MeetingBegan{}, false
 	}
-	return m.meeting(first.Service, first.task), true
+	return m.meeting(first.Offer, first.task), true
 }
 
 // newcomers lists the services that could be met now, each for the first task that it offers with the highest
@@ -215,6 +215,9 @@ func (m *Meet) newcomers(now time.Time) (all []newcomer) {
 	for _, task := range suite.Tasks() {
 		for _, o := range m.c.Offers(task, m.c.Kind(task)) {
 			if o.State != guild.Seen || o.Until > now.UnixMilli() || o.Service.PubKey == m.c.Self || met.excludes(o.Service, "") {
+				continue
+			}
+			if o.Price > m.c.Bid && !m.affords(now, "", o.Price) {
 				continue
 			}
 			if at, again := places[o.Service]; again {
@@ -244,10 +247,10 @@ func (m *Meet) newcomer(o guild.Offer, task string) newcomer {
 
 // known returns the meeting with the known provider whose benchmark has been due for the longest time.
 func (m *Meet) known(now time.Time) (fact.MeetingBegan, bool) {
-	if m.c.Checkups == nil || !m.affords(now, guild.PurposeProbe) {
+	if m.c.Checkups == nil || !m.affords(now, guild.PurposeProbe, m.c.Bid) {
 		return fact.MeetingBegan{}, false
 	}
-	met, whole := m.met(now), m.affords(now, guild.PurposeRetry)
+	met, whole := m.met(now), m.affords(now, guild.PurposeRetry, m.c.Bid)
 	due := slices.DeleteFunc(m.c.Checkups(now), func(c guild.Checkup) bool {
 		return !guild.IsLook(c.Purpose) && !whole || c.Service.PubKey == m.c.Self || met.excludes(c.Service, c.Purpose)
 	})
@@ -264,7 +267,11 @@ func (m *Meet) known(now time.Time) (fact.MeetingBegan, bool) {
 		if !slices.Contains(offered, task) {
 			task = offered[0]
 		}
-		began := m.meeting(c.Service, task)
+		o, err := m.offered(c.Service.PubKey, &c.Service.D, task)
+		if err != nil || !m.affords(now, c.Purpose, m.bid(o)) {
+			continue
+		}
+		began := m.meeting(o, task)
 		began.Purpose = c.Purpose
 		if guild.IsLook(c.Purpose) {
 			began.Modules = suite.Modules[:1]

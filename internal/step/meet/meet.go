@@ -51,7 +51,7 @@ type Config struct {
 	Daily  guild.Msat // limit of the bids of the automatic meetings of a UTC day; default 100,000
 	Count  int        // limit of the runs of automatic meetings on a UTC day, in meetings of five runs; default 20
 	AtOnce int        // limit of running meetings; default 2
-	Bid    guild.Msat // bid of one run; default 1,000
+	Bid    guild.Msat // bid of one run; default 1,000; the price of the service if that is higher
 
 	// Enough is the number of successes in a row from the first run on that make an active partner; default 3.
 	Enough int
@@ -110,10 +110,11 @@ func (m *Meet) Begin(ctx context.Context, s guild.Service, task, variant string,
 	if err != nil {
 		return "", fmt.Errorf("meet: %w", err)
 	}
-	if _, err := m.offered(s.PubKey, &s.D, task); err != nil {
+	o, err := m.offered(s.PubKey, &s.D, task)
+	if err != nil {
 		return "", fmt.Errorf("meet: %w", err)
 	}
-	began := m.meeting(s, task)
+	began := m.meeting(o, task)
 	began.Variant, began.Modules, began.Asked = variant, modules, true
 	id := ""
 	err = m.c.Journal.Do(ctx, fact.MeetingSubject, "", func(tx *journal.Tx) error {
@@ -178,10 +179,14 @@ func (m *Meet) offered(p nostr.PubKey, d *string, task string) (guild.Offer, err
 	return guild.Offer{}, fmt.Errorf("%.8s, task %s: %w", p.Hex(), task, ErrUnoffered)
 }
 
+// bid returns the bid of one run: the usual one, or the price if that is higher, because many providers ignore a bid below
+// their price without a word.
+func (m *Meet) bid(o guild.Offer) guild.Msat { return max(m.c.Bid, o.Price) }
+
 // meeting returns a new meeting with the standard benchmarks of a task.
-func (m *Meet) meeting(s guild.Service, task string) fact.MeetingBegan {
+func (m *Meet) meeting(o guild.Offer, task string) fact.MeetingBegan {
 	return fact.MeetingBegan{
-		Meeting: guild.NewJobID().String(), Service: s, Task: task, Kind: m.c.Kind(task), Bid: m.c.Bid,
+		Meeting: guild.NewJobID().String(), Service: o.Service, Task: task, Kind: m.c.Kind(task), Bid: m.bid(o),
 		Variant: suite.Variants[0], Modules: suite.Modules, Suite: suite.Name(task),
 	}
 }

@@ -302,7 +302,7 @@ func TestSuiteChangedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{})
 		for task, name := range map[string]string{"python": "python-v0", "cobol": "cobol-v1"} {
-			began := w.meeting(service(1), task)
+			began := w.meeting(guild.Offer{Service: service(1)}, task)
 			began.Suite = name
 			w.writeEach(guild.JobID{1}, began)
 			job := jobOf(began.Meeting, 1)

@@ -195,7 +195,7 @@ func (w *Work) profile(before *nostr.Event) *nostr.Event {
 func (w *Work) handler(s Service, measured nip89.Stability) nip89.Handler {
 	h := nip89.Handler{
 		PubKey: w.c.PubKey, D: s.D, Name: cmp.Or(s.Name, w.c.Node), About: s.About,
-		Kinds: s.Kinds, Tasks: s.Tasks, Relays: w.c.Relays.Ours(), Encryption: []string{"nip44"}, AgeRecipient: w.c.Recipient,
+		Kinds: s.Kinds, Tasks: s.Tasks, Relays: w.c.Relays.Ours(), Encryption: []string{"nip44"}, AgeRecipient: w.c.Recipient, Bundles: true,
 		Price: s.Price, SupplyClass: cmp.Or(s.Claims.SupplyClass, "SingleNode"), Models: s.Claims.Models, Hardware: s.Claims.Hardware,
 		MaxConcurrent: s.Slots, MaxContext: s.Claims.MaxContext, Stability: measured,
 	}

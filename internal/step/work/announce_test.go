@@ -189,7 +189,8 @@ func TestAnnouncementOfClaims(t *testing.T) {
 		if !slices.Equal(tags, want) {
 			t.Errorf("tags %q", tags)
 		}
-		const says = `{"capabilities":{"supported_jobs":["code-review","oa.code_chunk_analysis.v1","oa.sandbox_run.v1"],"models":["codex-3-sonnet"],` +
+		const says = `{"accepts":["application/x-nutshell+gzip","application/x-nutshell+zstd","application/x-nutshell","text/plain"],` +
+			`"capabilities":{"supported_jobs":["code-review","oa.code_chunk_analysis.v1","oa.sandbox_run.v1"],"models":["codex-3-sonnet"],` +
 			`"hardware":{"memory_gb":64,"gpu_type":"M4 Max","vram_gb":128}},"capacity":{"max_concurrent_jobs":4,"max_context_tokens":128000},"name":"test",` +
 			`"pricing":{"per_job_msats":100},"schema":{"type":"object"},"supply_class":"BundleRack","supported_kinds":[5050,5100]}`
 		if e.Content != says {
