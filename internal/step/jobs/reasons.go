@@ -35,6 +35,7 @@ var remedies = map[string]struct{ many, command string }{
 	byService:           {"are not the service of this benchmark", ""},
 	byAsked:             {"were asked already", ""},
 	byEncryption:        {"do not read encrypted requests", "hire without --private"},
+	byForm:              {"do not read what the job sends", "guild market show NAME says what they read"},
 	byCredentials:       {"have no credentials sealed for them", "hire --release"},
 	byQuarantine:        {"are in quarantine", "guild market show NAME says until when"},
 	byPrice:             {"ask more than is bid", "hire --bid"},
