@@ -91,6 +91,9 @@ type Offer struct {
 	Confidence  float64 // for the requested task: 1 exact, 0.8 a synonym, 0.6 inferred
 	Confirmed   bool    // tags and content both name the requested kind
 	Recommended int     // recommendations (kind 31989) by keys that we follow
+	Followed    bool    // we follow its key
+	First       int64   // Unix ms: when this node first saw the service
+	Work        int     // proof of work on the announcement in bits, as it commits to (NIP-13); 0 without
 }
 
 // Checkup is a due benchmark of a service that we have worked with before (the partnership protocol, section 3.4).

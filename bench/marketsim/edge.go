@@ -67,7 +67,7 @@ func (n *node) arrives(p *provider, job guild.JobID, bid guild.Msat, now time.Du
 	}
 	if !n.turns[job] {
 		n.turns[job] = true
-		n.first(p, now)
+		n.first(p, number, now)
 	}
 	o := n.ask(p, number, now, false)
 	n.asked(p, now, o)

@@ -20,6 +20,14 @@
 //	limited     12  steady and cheap, one job at a time, and 30 to 90 minutes of rest after each
 //	recovering  10  steady, bad for 8 to 14 days from the second week on, then steady again
 //
+// With -gaming, -whitewashing and -sybils a market has further providers beside this cast:
+//
+//	gaming        declines from the 10th day on to 30 % on the last one, but is good at benchmarks
+//	whitewashing  50 %, good at benchmarks; takes a new key after two days without work, up to twelve
+//	sybil         never answers; all are announced on the fifth day
+//
+// With -tasks the jobs have up to three tasks, and each provider does two of them equally well.
+//
 // An accepted delivery is worth 100,000 msat. Waiting costs 100 msat a second. The price is paid with the request,
 // whatever its outcome. A router waits 300 s for a silent provider, which is also the patience of jobs. Every router
 // can ask three providers in turn for a job. A provider at capacity refuses after one second; that costs the second
@@ -84,8 +92,9 @@ type options struct {
 	seeds                 int
 	days, providers, jobs int
 	policies              []string
-	json                  bool
-	dir                   string
+	adversity
+	json bool
+	dir  string
 
 	drive, trace, cpu string
 }
@@ -99,6 +108,10 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.days, "days", 60, "that a market lasts")
 	f.IntVar(&o.providers, "providers", 200, "that announce the task")
 	f.IntVar(&o.jobs, "jobs", 100, "that are asked for each day")
+	f.IntVar(&o.gaming, "gaming", 0, "further providers that decline slowly, but not in benchmarks")
+	f.IntVar(&o.whitewashing, "whitewashing", 0, "further providers that take a new key when they get no work")
+	f.IntVar(&o.sybils, "sybils", 0, "further keys that never answer and come on the fifth day")
+	f.IntVar(&o.tasks, "tasks", 1, "tasks of the market; each provider does two of several")
 	f.StringVar(&policies, "policy", strings.Join(policy.Names(), ","), "of guild, separated by commas; a contestant each. A name of one that ships, or a file with one as JSON")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.dir, "dir", "", "where the journals lie while they are needed; memory, or the system's temporary directory, if empty")
@@ -110,6 +123,9 @@ func parse(args []string) (options, error) {
 	}
 	if o.seeds < 1 || o.days < 1 || o.providers < 1 || o.jobs < 1 {
 		return o, errors.New("-seeds, -days, -providers and -jobs must be at least 1")
+	}
+	if err := o.check(); err != nil {
+		return o, err
 	}
 	for name := range strings.SplitSeq(policies, ",") {
 		if name != "" {

@@ -71,6 +71,8 @@ type provider struct {
 	benchmark  condition     // performance in benchmarks, if it differs; otherwise accept is 0
 	conditions []condition   // by from, the first at 0
 	bad        []spell       // periods in which it is bad
+	from       time.Duration // when it is announced
+	earlier    *provider     // its earlier key, which it gives up first; nil if it has none
 }
 
 // spell is a period in which a provider is bad.
@@ -109,6 +111,7 @@ type market struct {
 	days      int
 	providers []*provider
 	jobs      []time.Duration // times of the requests, ascending
+	tasks     int             // number of tasks; 0 and 1 mean the same
 }
 
 // newMarket draws a market. Equal arguments give equal markets.

@@ -108,7 +108,7 @@ func (n *node) demandAll() error {
 		n.mu.Lock()
 		n.tally.Jobs++
 		n.mu.Unlock()
-		_, err := n.jobs.Open(n.ctx, jobs.Order{ID: jobID(i), Task: task, Kind: kind, Title: "Do it", Bundle: bundle, Bid: worth, Tries: tries})
+		_, err := n.jobs.Open(n.ctx, jobs.Order{ID: jobID(i), Task: n.taskOf(uint64(i)), Kind: kind, Title: "Do it", Bundle: bundle, Bid: worth, Tries: tries})
 		if err != nil {
 			return err
 		}
@@ -148,23 +148,33 @@ func numberOf(id guild.JobID) (n uint64, ok bool) {
 // advertise announces a provider's service every six days. All providers claim to be good, and colluding providers
 // also recommend one another.
 func (n *node) advertise(p *provider) {
-	time.Sleep(time.Duration(p.n) * time.Second)
+	n.rest(time.Duration(p.n)*time.Second + p.from)
+	for p.earlier != nil && n.ctx.Err() == nil && !n.knows(n.listed, p) {
+		n.rest(time.Hour)
+	}
 	announcement := nip89.Handler{
 		D:             p.service().D,
 		Name:          fmt.Sprintf("Provider %d", p.n),
 		Kinds:         []int{kind},
-		Tasks:         []string{task},
+		Tasks:         n.tasksOf(p),
 		Relays:        []string{relay},
 		Price:         p.price,
 		MaxConcurrent: p.slots,
 	}
-	for n.ctx.Err() == nil {
+	for n.ctx.Err() == nil && !n.knows(n.left, p) {
 		n.hears(p, announcement.Event())
 		if p.character == colluding {
 			n.hears(p, n.praise().Event())
 		}
 		n.rest(6 * day)
 	}
+}
+
+// knows asks the world about a provider now.
+func (n *node) knows(is func(*provider, time.Duration) bool, p *provider) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return is(p, n.now())
 }
 
 // hears lets a provider sign an announcement and passes it to the registry.
@@ -275,8 +285,9 @@ func (n *node) chose(a fact.AttemptPlanned) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		lost := 0.0 // relative to the best provider with a free slot
-		if best := n.oracle(n.now()); len(best) > 0 {
-			lost = best[0].utility(n.now()) - p.utility(n.now())
+		job, _ := numberOf(a.Job)
+		if best := n.oracle(n.now(), n.doing(job, n.now())); len(best) > 0 {
+			lost = n.utility(best[0], n.now()) - n.utility(p, n.now())
 		}
 		n.tell("%s %d: %s of %s, trusted %s, asks %s, %.0f msat worse than the best", p.character, p.n, a.Choice.Rule, a.Choice.Tier, trust,
 			p.price, lost)

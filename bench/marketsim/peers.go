@@ -187,10 +187,8 @@ func (h *thompson) gamma(shape float64) float64 {
 type knowing struct{ w *world }
 
 func (o knowing) choose(t time.Duration, left []*provider) *provider {
-	for _, p := range o.w.oracle(t) {
-		if slices.Contains(left, p) {
-			return p
-		}
+	if best := o.w.oracle(t, left); len(best) > 0 {
+		return best[0]
 	}
 	return nil
 }

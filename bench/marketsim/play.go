@@ -30,9 +30,9 @@ func (w *world) play(r router) {
 func (w *world) advance(r router, o *order) bool {
 	if o.left == nil {
 		w.tally.Jobs++
-		o.left = slices.Clone(w.providers)
+		o.left = w.doing(o.job, o.at)
 	}
-	if o.asked != nil && o.end.ending == accepted || o.tried == tries || o.asks == asks {
+	if o.asked != nil && o.end.ending == accepted || o.tried == tries || o.asks == asks || len(o.left) == 0 {
 		return false
 	}
 	p := r.choose(o.at, w.idle(o))
@@ -40,7 +40,7 @@ func (w *world) advance(r router, o *order) bool {
 		return false
 	}
 	if o.asked == nil {
-		w.first(p, o.at)
+		w.first(p, o.job, o.at)
 	}
 	end := w.ask(p, o.job, o.at, false)
 	w.asked(p, o.at, end)

@@ -67,10 +67,17 @@ func (o options) race(ctx context.Context) ([]result, error) {
 	return all, work.Wait()
 }
 
+// market draws a market.
+func (o options) market(seed uint64) *market {
+	m := newMarket(seed, o.days, o.providers, o.jobs)
+	m.worsenBy(o.adversity)
+	return m
+}
+
 // play plays a market with a peer or the oracle.
 func (o options) play(seed uint64, name string) result {
 	began := time.Now()
-	m := newMarket(seed, o.days, o.providers, o.jobs)
+	m := o.market(seed)
 	w := newWorld(m)
 	var r router = knowing{w}
 	for _, p := range peers {
@@ -89,7 +96,8 @@ func (o options) child(ctx context.Context, seed uint64, policy string) (r resul
 		return r, err
 	}
 	cmd := exec.CommandContext(ctx, self, "-drive", policy, "-seed", strconv.FormatUint(seed, 10), "-days", strconv.Itoa(o.days),
-		"-providers", strconv.Itoa(o.providers), "-jobs", strconv.Itoa(o.jobs), "-dir", o.dir)
+		"-providers", strconv.Itoa(o.providers), "-jobs", strconv.Itoa(o.jobs), "-dir", o.dir, "-gaming", strconv.Itoa(o.gaming), "-whitewashing", strconv.Itoa(o.whitewashing),
+		"-sybils", strconv.Itoa(o.sybils), "-tasks", strconv.Itoa(o.tasks))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr
 	if err := cmd.Run(); err != nil {
@@ -168,7 +176,7 @@ func inDir(parent string, do func(dir string) error) error {
 
 // bubble runs guild with a clock that advances only when all goroutines wait.
 func (o options) bubble(t *testing.T, dir string, p policy.Policy, r *result) (err error) {
-	m := newMarket(o.seed, o.days, o.providers, o.jobs)
+	m := o.market(o.seed)
 	var trace io.Writer
 	if o.trace != "" {
 		f, err := os.Create(o.trace)

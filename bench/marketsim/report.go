@@ -119,17 +119,17 @@ func spanOf(of []result, figure func(result) float64) span {
 
 func noticedIn(of []result) map[character]noticed {
 	all := map[character]noticed{}
-	for _, c := range cast {
+	for _, c := range characters() {
 		var n noticed
 		jobs, days := 0, 0.0
 		for _, r := range of {
-			s := r.Spells[c.character]
+			s := r.Spells[c]
 			n.Of, n.Given, n.Most, n.Unnoticed, n.Back = n.Of+s.Spells, n.Given+s.Given, max(n.Most, s.Most), n.Unnoticed+s.Unnoticed, n.Back+s.Back
 			jobs, days = jobs+s.Jobs, days+s.After.Hours()/24
 		}
 		n.Mean, n.BackDays = float64(jobs)/float64(max(n.Given, 1)), days/float64(max(n.Back, 1))
 		if n.Of > 0 {
-			all[c.character] = n
+			all[c] = n
 		}
 	}
 	return all
@@ -195,10 +195,10 @@ func (r report) writeNoticed(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "contestant\t")
 	var columns []character
-	for _, c := range cast {
-		if _, bad := r.Rows[0].Noticed[c.character]; bad {
-			columns = append(columns, c.character)
-			fmt.Fprint(t, c.character, "\t")
+	for _, c := range characters() {
+		if _, bad := r.Rows[0].Noticed[c]; bad {
+			columns = append(columns, c)
+			fmt.Fprint(t, c, "\t")
 		}
 	}
 	fmt.Fprintln(t, "back after\t")

@@ -13,6 +13,9 @@ type world struct {
 	taken   [][]time.Duration // by provider: times at which its used slots become free
 	waiting [][]time.Duration // by provider: times at which its open requests are answered
 	tally   tally
+
+	last []time.Duration // by provider: when it was last asked; 0 if never
+	gone []bool          // by provider: it has given up its key
 }
 
 func newWorld(m *market) *world {
@@ -20,7 +23,8 @@ func newWorld(m *market) *world {
 	for _, p := range m.providers {
 		t.given[p.n] = make([]given, len(p.bad))
 	}
-	return &world{market: m, taken: make([][]time.Duration, len(m.providers)), waiting: make([][]time.Duration, len(m.providers)), tally: t}
+	return &world{market: m, taken: make([][]time.Duration, len(m.providers)), waiting: make([][]time.Duration, len(m.providers)), tally: t,
+		last: make([]time.Duration, len(m.providers)), gone: make([]bool, len(m.providers))}
 }
 
 // free reports whether a provider has a free slot.
@@ -31,6 +35,9 @@ func (w *world) free(p *provider, t time.Duration) bool {
 
 // ask asks a provider for a job or a benchmark. A provider at capacity refuses after one second.
 func (w *world) ask(p *provider, job uint64, t time.Duration, benchmark bool) outcome {
+	if w.left(p, t) {
+		return outcome{silent, patience}
+	}
 	if p.at(t).silent < 1 && !w.free(p, t) {
 		return outcome{full, time.Second}
 	}
@@ -41,15 +48,15 @@ func (w *world) ask(p *provider, job uint64, t time.Duration, benchmark bool) ou
 	return o
 }
 
-// oracle returns the providers with a free slot and positive utility, the best first, at most tries.
-func (w *world) oracle(t time.Duration) (best []*provider) {
-	for _, p := range w.providers {
-		u := p.utility(t)
+// oracle returns the providers of some with a free slot and positive utility, the best first, at most tries.
+func (w *world) oracle(t time.Duration, of []*provider) (best []*provider) {
+	for _, p := range of {
+		u := w.utility(p, t)
 		if u <= 0 || !w.free(p, t) {
 			continue
 		}
 		i, _ := slices.BinarySearchFunc(best, u, func(b *provider, u float64) int {
-			if b.utility(t) > u {
+			if w.utility(b, t) > u {
 				return -1
 			}
 			return 1
@@ -116,7 +123,8 @@ func (w *world) asked(p *provider, t time.Duration, o outcome) {
 	}
 	w.tally.Asked++
 	w.tally.Shares[p.character]++
-	w.tally.Expected += p.utility(t)
+	w.tally.Expected += w.utility(p, t)
+	w.last[p.n] = t
 	w.tally.Realised -= float64(p.price) + cost(o.after)
 	if o.ending == accepted {
 		w.tally.Accepted++
@@ -180,9 +188,9 @@ func (w *world) sum() tally {
 }
 
 // first counts whether the first provider of a job is nearly the best. Call it before the provider is asked.
-func (w *world) first(p *provider, t time.Duration) {
-	best := w.oracle(t)
-	if len(best) > 0 && w.free(p, t) && p.utility(t) >= 0.9*best[0].utility(t) {
+func (w *world) first(p *provider, job uint64, t time.Duration) {
+	best := w.oracle(t, w.doing(job, t))
+	if len(best) > 0 && w.free(p, t) && w.utility(p, t) >= 0.9*w.utility(best[0], t) {
 		w.tally.Best++
 	}
 }

@@ -138,8 +138,9 @@ func (p *program) marketShowCommand() *cobra.Command {
 		Short: "Compare a provider's claims with measurements",
 		Long: `show compares a provider's announcement with this node's measurements, and says
 since when they are made. A provider is named by its npub, also shortened as
-market ls shows it or by its start alone, its key in hex, or a NIP-05 name.`,
-		Example: "  guild market show npub1…\n  guild market show npub1… --d python --json",
+market ls shows it or by its start alone, its key in hex, a NIP-05 name, or the
+name that market ls shows, if only one has it.`,
+		Example: "  guild market show npub1…\n  guild market show bob --d python --json",
 	}, func(cards []control.Card) error {
 		for i, card := range cards {
 			if i > 0 {
@@ -153,10 +154,11 @@ market ls shows it or by its start alone, its key in hex, or a NIP-05 name.`,
 	return cmd
 }
 
-// namedProvider resolves a provider to a key, but passes on a shortened npub or the start of one, which the node completes.
+// namedProvider resolves a provider to a key, but passes on a shortened npub, the start of one, or a name without a
+// domain, which the node resolves.
 func namedProvider(ctx context.Context, text string) (string, error) {
 	const whole = 63 // characters of an npub
-	if strings.HasPrefix(text, "npub1") && len(text) < whole {
+	if strings.HasPrefix(text, "npub1") && len(text) < whole || isShortened(text) || !strings.HasPrefix(text, "nprofile1") && !strings.ContainsAny(text, "@.") {
 		return text, nil
 	}
 	return resolveProvider(ctx, text)

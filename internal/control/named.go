@@ -44,13 +44,37 @@ func parsePubKey(text string) (nostr.PubKey, error) {
 	return key, nil
 }
 
-// keyStarting is keyNamed that also takes the start of an npub. It is for requests that only show something.
+// keyStarting is keyNamed that also takes the start of an npub, or the name of one provider as lists show it. It is for
+// requests that only show something, because anybody can announce any name.
 func (s *Server) keyStarting(name string) (nostr.PubKey, error) {
 	lower := strings.ToLower(name)
 	if strings.HasPrefix(lower, "npub1") && len(lower) < npubLength && !strings.ContainsAny(lower, ".…") {
 		return s.keyLike(name, lower, "")
 	}
-	return s.keyNamed(name)
+	key, err := s.keyNamed(name)
+	if err == nil || strings.HasPrefix(lower, "npub1") {
+		return key, err
+	}
+	return s.keyCalled(name, err)
+}
+
+// keyCalled finds the one provider with a name, or with one that begins so if it ends with an ellipsis. It returns
+// unknown if there is none.
+func (s *Server) keyCalled(name string, unknown error) (nostr.PubKey, error) {
+	start, cut := strings.CutSuffix(strings.ReplaceAll(name, "...", "…"), "…")
+	found := map[nostr.PubKey]bool{}
+	for _, o := range s.c.Registry.Offers("", 0) {
+		if strings.EqualFold(o.Name, name) || cut && start != "" && strings.HasPrefix(o.Name, start) {
+			found[o.Service.PubKey] = true
+		}
+	}
+	if len(found) > 1 {
+		return nostr.PubKey{}, ambiguous("name one by its npub; guild market ls shows them", fmt.Errorf("%d providers call themselves %.80q", len(found), name))
+	}
+	for key := range found {
+		return key, nil
+	}
+	return nostr.PubKey{}, unknown
 }
 
 // decided lists the services that something was decided about: asked, moved to a state, or trusted.

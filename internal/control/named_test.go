@@ -53,6 +53,27 @@ func TestProviderByShortNpub(t *testing.T) {
 	}
 }
 
+func TestProviderByName(t *testing.T) {
+	d := openDesk(t)
+	bob := d.announces(3, nip89.Handler{D: "tests", Name: "Bob the tester of it all", Kinds: []int{5000}, Tasks: []string{"cobol"}})
+	for n := range byte(2) {
+		d.announces(4+n, nip89.Handler{D: "tests", Name: "eve", Kinds: []int{5000}, Tasks: []string{"cobol"}})
+	}
+	for name, want := range map[string]string{
+		"Bob the tester of it all": "", "bob the tester of it all": "", "Bob the test…": "", "Bob the test...": "",
+		"Bob the test": "neither an npub nor a key", "eve": "2 providers call themselves", "…": "too short",
+	} {
+		cards, err := control.Cards.Call(t.Context(), d.Client, name)
+		if want == "" && (err != nil || len(cards) != 1 || cards[0].PubKey != bob.Hex()) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %+v, %v, want %q", name, cards, err, want)
+		}
+	}
+	// A name is no key where something is done with it.
+	if _, err := d.Hire(t.Context(), bytes.NewReader(packed(t, "")), control.Hire{Task: "cobol", Providers: []string{"eve"}}); err == nil {
+		t.Error("hired by a name that anybody can take")
+	}
+}
+
 func TestOrderWithoutQuorumIsUsage(t *testing.T) {
 	d := openDesk(t)
 	for query, says := range map[string]string{

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip13"
 
 	"guild"
 	"guild/nip89"
@@ -66,6 +67,7 @@ type card struct {
 	at     nostr.Timestamp
 	first  int64           // Unix ms: when the service was first seen
 	stored uint32          // approximate bytes in SEEN
+	work   uint8           // proof of work in bits (NIP-13)
 	from   [maxFrom]uint16 // numbers in sources of the relays that it came from; 0 if there are fewer
 }
 
@@ -78,6 +80,10 @@ func (c *card) weight(says summary) int {
 	}
 	return w
 }
+
+// workOf returns the proof of work of an event in bits, which is 0 if its nonce tag commits to no difficulty or to a
+// higher one than it has (NIP-13).
+func workOf(e nostr.Event) uint8 { return uint8(min(max(nip13.CommittedDifficulty(e), 0), 255)) }
 
 func (c *card) service() guild.Service { return guild.Service{PubKey: c.pubkey, D: c.d} }
 

@@ -142,6 +142,7 @@ func (r *Registry) offer(c *card, p guild.Provider, fit nip89.Confidence, task s
 		Kind: kind, Plain: !says.bundles, Tool: says.tool.Name, ToolText: says.tool.Text,
 		Announced: int64(c.at), State: p.State, Until: p.Until,
 		Confidence: float64(fit), Confirmed: slices.Contains(says.confirmed, kind), Recommended: len(r.praise.of(c.service())),
+		Followed: r.praise.follow[c.pubkey], First: c.first, Work: int(c.work),
 	}
 }
 

@@ -167,7 +167,7 @@ func (r *Registry) announced(ctx context.Context, from string, e nostr.Event) er
 		return err
 	}
 	c := &card{pubkey: e.PubKey, id: e.ID, d: h.Service().D, packed: summarize(h, r.relays(h.Relays, maxNamed)).pack(), at: e.CreatedAt,
-		first: r.c.Now().UnixMilli(), stored: uint32(raw + framing)}
+		first: r.c.Now().UnixMilli(), stored: uint32(raw + framing), work: workOf(e)}
 	if err := r.replace(ctx, i, c, e, from, h.Name); err != nil {
 		return err
 	}

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip13"
 
 	"guild"
 	"guild/internal/hand/key"
@@ -334,6 +336,44 @@ func TestRestart(t *testing.T) {
 		after := w.Offers("", 0)
 		if len(after) != 1 || fmt.Sprint(before) != fmt.Sprint(after) {
 			t.Errorf("before %v, after %v", before, after)
+		}
+	})
+}
+
+// What orders newcomers (when a service was first seen, and its proof of work) survives a restart.
+func TestOfferOfNewcomer(t *testing.T) {
+	worked := func(p provider, bits, committed int) nostr.Event {
+		e := python("one").Event()
+		e.PubKey, e.CreatedAt = p.key, nostr.Timestamp(time.Now().Unix())
+		e.Tags = append(e.Tags, nostr.Tag{"nonce", "", strconv.Itoa(committed)})
+		for n := 0; ; n++ {
+			e.Tags[len(e.Tags)-1][1] = strconv.Itoa(n)
+			if nip13.Difficulty(e.GetID()) >= bits {
+				return e
+			}
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w, alice, followed := newWorld(t), newProvider(1), newProvider(200)
+		first := time.Now().UnixMilli()
+		w.announces(alice, python("one"))
+		w.announces(followed, python("one"))
+		time.Sleep(day)
+		for _, c := range []struct{ bits, committed, want int }{{8, 8, 8}, {9, 4, 4}, {4, 40, 0}, {8, -1, 0}} {
+			if err := w.observe(alice, worked(alice, c.bits, c.committed)); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				o, ok := w.Offer(alice.service("one"))
+				if !ok || o.First != first || o.Work != c.want || o.Followed {
+					t.Errorf("%d bits of %d: %+v", c.bits, c.committed, o)
+				}
+				w.open()
+			}
+			time.Sleep(time.Minute)
+		}
+		if o, _ := w.Offer(followed.service("one")); !o.Followed {
+			t.Error("a followed key is not known as such")
 		}
 	})
 }

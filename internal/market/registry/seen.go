@@ -181,7 +181,7 @@ func (r *Registry) rememberCard(e nostr.Event, s sighting, m journal.SeenMessage
 	}
 	service := h.Service()
 	c := &card{pubkey: e.PubKey, id: e.ID, d: service.D, packed: summarize(h, r.relays(h.Relays, maxNamed)).pack(),
-		at: e.CreatedAt, first: s.First, stored: uint32(len(m.Data) + framing)}
+		at: e.CreatedAt, first: s.First, stored: uint32(len(m.Data) + framing), work: workOf(e)}
 	i := IDOf(service)
 	if len(m.Data) > mostOfStranger { // the message contains the event, so a shorter one needs no check
 		_, err = r.fitting(i, e)

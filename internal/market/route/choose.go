@@ -3,7 +3,6 @@ package route
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -513,20 +512,34 @@ func (m *Matrix) Of(s Scope, p nostr.PubKey) (all []Facts) {
 	return all
 }
 
-// Out returns the number of services, and one service that gets no work, or no important work, with the reason. by is
-// "" if there is no such service.
-func (m *Matrix) Out(s Scope) (count int, f Facts, by string) {
+// Out counts services that the router excludes for one reason.
+type Out struct {
+	By    string
+	Count int
+	One   Facts // of one of them
+}
+
+// Out returns the number of services, and those that get no work, or no important work, by reason.
+func (m *Matrix) Out(s Scope) (count int, out []Out) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.list(s)
-	if !s.Low {
-		if best := l.best(tertiary, rank{score: math.MaxInt64}, 1); len(best) > 0 {
-			return len(l.slots), l.facts[best[0]], ByCriticality
+	place := map[string]int{}
+	for at, tier := range l.places {
+		by := ""
+		switch {
+		case tier >= tiers:
+			by = bars[tier-tiers]
+		case tier == tertiary && !s.Low:
+			by = ByCriticality
+		default:
+			continue
 		}
+		if _, known := place[by]; !known {
+			place[by] = len(out)
+			out = append(out, Out{By: by, One: l.facts[at]})
+		}
+		out[place[by]].Count++
 	}
-	at := slices.IndexFunc(l.places, func(place int8) bool { return place >= tiers })
-	if at < 0 {
-		return len(l.slots), Facts{}, ""
-	}
-	return len(l.slots), l.facts[at], bars[l.places[at]-tiers]
+	return len(l.slots), out
 }

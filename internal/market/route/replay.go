@@ -52,7 +52,7 @@ type Report struct {
 	Kept      int
 	Exact     bool // every term could be recomputed; false if a weight that is now used was 0 at the time
 
-	// For the decisions that have ended: the actual cost and score (mean, in micro-units), and the estimated ones, by the
+	// For the replayed decisions that have ended: the actual cost and score (mean, in micro-units), and the estimated ones, by the
 	// other verdicts of the services. For an unchanged decision the estimate is the actual value.
 	Ended               int
 	Cost, WouldCost     guild.Msat
@@ -93,7 +93,7 @@ func Replay(history []Decision, by policy.Routing) Report {
 		r.Changed += count(!one.Same)
 		r.Explored += count(one.Rule == Explored)
 		r.DidBefore += count(d.Choice.Rule == Explored)
-		if d.Ended == 0 {
+		if d.Ended == 0 || one.Kept {
 			continue
 		}
 		r.Ended++

@@ -116,8 +116,15 @@ func TestReplayKeepsForeignDecisions(t *testing.T) {
 	for i, rule := range []string{Named, Meeting, Offered} {
 		history[i].Choice.Rule, history[i].Service = rule, service(2)
 	}
-	if r := Replay(history, m.settings.Routing); r.Kept != 3 || r.Changed != 0 {
-		t.Errorf("%d kept, %d changed", r.Kept, r.Changed)
+	if r := Replay(history, m.settings.Routing); r.Kept != 3 || r.Changed != 0 || r.Ended != 0 || r.Cost != 0 {
+		t.Errorf("%d kept, %d changed, %d ended for %d", r.Kept, r.Changed, r.Ended, r.Cost)
+	}
+	bad := past(t, m, 2, func(guild.Service) guild.Score { return 0 })
+	bad[0].Choice.Rule = Meeting
+	bad[1].Choice.Rule = Named
+	own := past(t, m, 1, good)
+	if r := Replay(append(own, bad...), m.settings.Routing); r.Ended != 1 || r.Score != guild.Micro || r.Cost != own[0].Cost {
+		t.Errorf("%d ended with the mean score %d for %d, want the router's own only", r.Ended, r.Score, r.Cost)
 	}
 	if r := Replay([]Decision{{Task: "python"}}, m.settings.Routing); r.Kept != 1 || r.Changed != 0 || r.Ended != 0 {
 		t.Errorf("from before choices were written down: %+v", r)

@@ -23,7 +23,7 @@ type field struct {
 	why    string       // why there is no best
 	offers int          // services that offer the task
 
-	excluded string // why one of them must not be asked
+	excluded reasons // why the others must not be asked
 }
 
 // look is a field that is kept until something changes, with what it was made from.
@@ -147,9 +147,7 @@ func (j *Jobs) search(job *Job, s route.Scope, want int) look {
 			if by == byQuarantine && until.Before(l.until) {
 				l.until = until
 			}
-			if l.excluded == "" {
-				l.excluded = j.explain(job, f, by)
-			}
+			l.excluded.add(by, 1, func() string { return j.explain(job, f, by) })
 		}
 		return !ready || len(able) < want
 	})
@@ -169,11 +167,10 @@ func (j *Jobs) search(job *Job, s route.Scope, want int) look {
 	}
 	l.count = len(able)
 	if l.count < want {
-		var f route.Facts
-		var by string
-		l.offers, f, by = j.matrix.Out(s)
-		if by != "" && l.excluded == "" {
-			l.excluded = j.explain(job, &f, by)
+		var out []route.Out
+		l.offers, out = j.matrix.Out(s)
+		for _, o := range out {
+			l.excluded.add(o.By, o.Count, func() string { return j.explain(job, &o.One, o.By) })
 		}
 	}
 	if ready {
@@ -182,7 +179,7 @@ func (j *Jobs) search(job *Job, s route.Scope, want int) look {
 	}
 	switch {
 	case l.count == 0:
-		l.why = nobody(job, l.offers, false, l.excluded)
+		l.why = nobody(job, l.offers, false, l.excluded.String())
 	case len(l.later) == 0:
 		l.why = retried
 	default:
@@ -202,9 +199,9 @@ func (j *Jobs) fieldOf(job *Job, given []route.Facts, now time.Time) field {
 		if by == "" {
 			continue
 		}
-		f.excluded = j.explain(job, &given[i], by)
+		f.excluded.add(by, 1, func() string { return j.explain(job, &given[i], by) })
 		if by == route.ByAgain {
-			able[given[i].Offer.Service.PubKey], f.why = true, f.excluded
+			able[given[i].Offer.Service.PubKey], f.why = true, j.explain(job, &given[i], by)
 			f.when = now.Add(time.Hour) // or whenever that is over
 		}
 	}
@@ -228,7 +225,7 @@ func (j *Jobs) fieldOf(job *Job, given []route.Facts, now time.Time) field {
 	if f.count > 0 {
 		return f
 	}
-	f.why = nobody(job, len(given), len(given) == 0, f.excluded)
+	f.why = nobody(job, len(given), len(given) == 0, f.excluded.String())
 	return f
 }
 

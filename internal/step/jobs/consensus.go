@@ -145,7 +145,7 @@ func (v *view) lost() (why string, lost bool) {
 	why = v.field().why
 	if n := v.field().count; n > 0 {
 		why = fmt.Sprintf("of %d who offer the task %q %d may be asked", v.field().offers, v.Task, n)
-		if excluded := v.field().excluded; excluded != "" {
+		if excluded := v.field().excluded.String(); excluded != "" {
 			why += ": " + excluded
 		}
 	}

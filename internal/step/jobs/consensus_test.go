@@ -147,7 +147,7 @@ func TestTooFewTrustedProviders(t *testing.T) {
 		w.pass(time.Millisecond)
 		job := w.ends(id, guild.JobUnclaimed)
 		const want = `a job of high criticality needs 2 providers that are trusted with it; of 4 who offer the task "python" 1 may be asked: ` +
-			`a provider (`
+			`3 are not qualified for this criticality (guild market bench NAME, or a lower --criticality), for example a provider (`
 		if !strings.HasPrefix(job.Reason, want) || !strings.HasSuffix(job.Reason, ") is conditional") || len(w.published) != 0 {
 			t.Errorf("%s; %d requests", job.Reason, len(w.published))
 		}

@@ -140,10 +140,10 @@ func (m *Meet) rest() {
 	m.looked = m.c.Now()
 }
 
-// affords reports whether another automatic meeting with such a bid may begin. It counts the running ones, and the number and the bids
-// of those that began on the same UTC day. A meeting counts as the five runs that it may need, but the bids of an ended
-// one count by its actual runs. A look has one run and counts as a fifth of a meeting. Meetings with known providers
-// must leave a share of both to newcomers.
+// affords reports whether another automatic meeting with such a bid may begin. It counts the running ones, and the
+// number and the bids of those that began on the same UTC day. A running meeting counts as the five runs that it may need, or as one if it
+// is a look, and an ended one by its actual runs. So a newcomer that stays silent costs a fifth of a meeting. Meetings
+// with known providers must leave a share of both to newcomers.
 func (m *Meet) affords(now time.Time, purpose string, bid guild.Msat) bool {
 	var all, known struct {
 		runs int
@@ -151,10 +151,10 @@ func (m *Meet) affords(now time.Time, purpose string, bid guild.Msat) bool {
 	}
 	for _, g := range m.fold.automatic(now) {
 		runs := runsOf(g.Purpose)
-		bids := g.Bid * guild.Msat(runs)
 		if g.Ended != nil {
-			bids = g.Bid * guild.Msat(len(g.Runs))
+			runs = len(g.Runs)
 		}
+		bids := g.Bid * guild.Msat(runs)
 		all.runs += runs
 		all.bids += bids
 		if g.Purpose != "" {
@@ -192,8 +192,8 @@ func runsOf(purpose string) int {
 	return extended
 }
 
-// candidate returns the next meeting to begin: with a known provider whose benchmark is due, or else with the first
-// newcomer in the order of before.
+// candidate returns the next meeting to begin: with a known provider whose benchmark is due, or else with the next
+// newcomer by the turns of the classes.
 func (m *Meet) candidate(now time.Time) (fact.MeetingBegan, bool) {
 	if began, ok := m.known(now); ok {
 		return began, true
@@ -201,9 +201,17 @@ func (m *Meet) candidate(now time.Time) (fact.MeetingBegan, bool) {
 	if !m.affords(now, "", m.c.Bid) {
 		return fact.MeetingBegan{}, false
 	}
-	met := m.met(now)
-	var best guild.Offer
-	found := ""
+	first := next(m.newcomers(now), m.fold.metNewcomers(), m.chance)
+	if first == nil {
+		return fact.MeetingBegan{}, false
+	}
+	return m.meeting(first.Offer, first.task), true
+}
+
+// newcomers lists the services that could be met now, each for the first task that it offers with the highest
+// confidence.
+func (m *Meet) newcomers(now time.Time) (all []newcomer) {
+	met, places := m.met(now), map[guild.Service]int{}
 	for _, task := range suite.Tasks() {
 		for _, o := range m.c.Offers(task, m.c.Kind(task)) {
 			if o.State != guild.Seen || o.Until > now.UnixMilli() || o.Service.PubKey == m.c.Self || met.excludes(o.Service, "") {
@@ -212,15 +220,29 @@ func (m *Meet) candidate(now time.Time) (fact.MeetingBegan, bool) {
 			if o.Price > m.c.Bid && !m.affords(now, "", o.Price) {
 				continue
 			}
-			if found == "" || m.before(o, best) {
-				best, found = o, task
+			if at, again := places[o.Service]; again {
+				if o.Confidence > all[at].Confidence {
+					all[at].Offer, all[at].task = o, task
+				}
+				continue
 			}
+			places[o.Service] = len(all)
+			all = append(all, m.newcomer(o, task))
 		}
 	}
-	if found == "" {
-		return fact.MeetingBegan{}, false
+	return all
+}
+
+// newcomer returns an offer with what orders it.
+func (m *Meet) newcomer(o guild.Offer, task string) newcomer {
+	n := newcomer{Offer: o, task: task, met: m.fold.ever(o.Service.PubKey), since: o.First, rating: guild.Micro / 2}
+	if last := m.fold.last(o.Service); last != nil {
+		n.since = max(n.since, last.Until)
 	}
-	return m.meeting(best, found), true
+	if m.c.Said != nil {
+		n.rating = m.c.Said(o.Service)
+	}
+	return n
 }
 
 // known returns the meeting with the known provider whose benchmark has been due for the longest time.
@@ -320,28 +342,8 @@ func (m *Meeting) pause() time.Duration {
 	return again << min(max(m.Vain-1, 0), longest)
 }
 
-// before reports whether a is met before b. Keys that were never met come first, then the higher confidence in the
-// task, then the more recommended, then the better reviewed. The rest of the order is pseudo-random but stable. It
-// depends on the node's secret, because otherwise somebody could search for keys that are always first.
-func (m *Meet) before(a, b guild.Offer) bool {
-	if x, y := m.fold.ever(a.Service.PubKey), m.fold.ever(b.Service.PubKey); x != y {
-		return y
-	}
-	if sure := cmp.Or(cmp.Compare(b.Confidence, a.Confidence), cmp.Compare(b.Recommended, a.Recommended),
-		cmp.Compare(m.said(b.Service), m.said(a.Service))); sure != 0 {
-		return sure < 0
-	}
-	chance := func(s guild.Service) guild.Hash {
-		return guild.Sum(slices.Concat(m.c.Secret, s.PubKey[:], []byte(s.D)))
-	}
-	x, y := chance(a.Service), chance(b.Service)
-	return slices.Compare(x[:], y[:]) < 0
-}
-
-// said returns Config.Said of a service, or a half if that is nil.
-func (m *Meet) said(s guild.Service) guild.Trust {
-	if m.c.Said == nil {
-		return guild.Micro / 2
-	}
-	return m.c.Said(s)
+// chance returns a pseudo-random number of a service, always the same one. It depends on the node's secret, because
+// otherwise somebody could search for keys that are always first.
+func (m *Meet) chance(s guild.Service) guild.Hash {
+	return guild.Sum(slices.Concat(m.c.Secret, s.PubKey[:], []byte(s.D)))
 }

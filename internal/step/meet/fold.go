@@ -26,6 +26,8 @@ type state struct {
 	latest map[guild.Service]*Meeting // of each service
 	keys   map[nostr.PubKey]bool      // keys that were ever met
 	days   map[int64][]string         // automatic meetings by the UTC day on which they began
+
+	newcomers int // automatic meetings with newcomers
 }
 
 // run is an open benchmark job.
@@ -77,7 +79,7 @@ func (s *state) Check() error {
 // Derive computes the maps that follow from the meetings.
 func (s *state) Derive() {
 	s.open, s.latest = map[string]bool{}, map[guild.Service]*Meeting{}
-	s.keys, s.days = map[nostr.PubKey]bool{}, map[int64][]string{}
+	s.keys, s.days, s.newcomers = map[nostr.PubKey]bool{}, map[int64][]string{}, 0
 	for _, m := range s.Meetings.All() {
 		s.note(m)
 	}
@@ -93,6 +95,9 @@ func (s *state) note(m *Meeting) {
 	day := m.At - m.At%dayMs
 	if !m.Asked && !slices.Contains(s.days[day], m.Meeting) {
 		s.days[day] = append(s.days[day], m.Meeting)
+		if m.Purpose == "" {
+			s.newcomers++
+		}
 	}
 	if m.Ended == nil {
 		s.open[m.Meeting] = true
@@ -122,6 +127,11 @@ func (f *Fold) last(with guild.Service) *Meeting {
 // ever reports whether a key was ever met.
 func (f *Fold) ever(p nostr.PubKey) bool {
 	return fold.Read(f.State, func(s *state) bool { return s.keys[p] })
+}
+
+// metNewcomers counts the automatic meetings with newcomers that ever began.
+func (f *Fold) metNewcomers() int {
+	return fold.Read(f.State, func(s *state) int { return s.newcomers })
 }
 
 // Meeting returns a meeting by its id.

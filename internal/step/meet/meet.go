@@ -44,12 +44,12 @@ type Config struct {
 	Checkups func(now time.Time) []guild.Checkup
 
 	// Said returns the rating of a service by the reviews that count, from 0 to guild.Micro, and a half without reviews.
-	// It orders services with the same confidence and the same number of recommendations.
+	// A service that is rated higher than that counts as recommended; optional.
 	Said func(guild.Service) guild.Trust
 
 	Auto   bool       // begin meetings automatically
 	Daily  guild.Msat // limit of the bids of the automatic meetings of a UTC day; default 100,000
-	Count  int        // limit of the automatic meetings that begin on a UTC day; default 20
+	Count  int        // limit of the runs of automatic meetings on a UTC day, in meetings of five runs; default 20
 	AtOnce int        // limit of running meetings; default 2
 	Bid    guild.Msat // bid of one run; default 1,000; the price of the service if that is higher
 

@@ -244,7 +244,8 @@ func TestSilenceAfterAnswer(t *testing.T) {
 	}
 }
 
-func TestSurestComesFirst(t *testing.T) {
+// The recommended one is met first, then the two that were seen first, then by chance the one that is left.
+func TestNewcomersInOrder(t *testing.T) {
 	w := newWorld(t, Config{Auto: true})
 	recommended := seen(3, 0.8)
 	recommended.Recommended = 2
@@ -253,8 +254,10 @@ func TestSurestComesFirst(t *testing.T) {
 	waiting.Until = time.Now().Add(time.Hour).UnixMilli()
 	mine := seen(10, 1)
 	mine.Service.PubKey = self
-	w.offers["benchmark-task"] = []guild.Offer{seen(4, 0.6), seen(2, 0.8), recommended, tried, waiting, gone, mine}
-	w.offers["shell"] = []guild.Offer{seen(1, 1)}
+	second, third, first := seen(2, 0.8), seen(4, 0.6), seen(1, 1)
+	first.First, second.First, third.First = 1000, 2000, 3000
+	w.offers["benchmark-task"] = []guild.Offer{third, second, recommended, tried, waiting, gone, mine}
+	w.offers["shell"] = []guild.Offer{first}
 	var order []byte
 	people := map[nostr.PubKey]byte{}
 	for n := range byte(20) {
@@ -268,7 +271,7 @@ func TestSurestComesFirst(t *testing.T) {
 		order = append(order, people[began.Service.PubKey])
 		w.writeEach(guild.JobID{}, began, fact.MeetingEnded{Meeting: began.Meeting, Service: began.Service})
 	}
-	if !slices.Equal(order, []byte{1, 3, 2, 4}) {
+	if !slices.Equal(order, []byte{3, 1, 2, 4}) {
 		t.Errorf("met in the order %v", order)
 	}
 }
