@@ -328,7 +328,7 @@ func (p *program) showOffer(o hireOptions, l load, v exam.Vetting, to, price str
 		sends += ", as committed in " + short(m.Commit)
 	}
 	lines("wanted", m.Title)
-	lines("sends", sends)
+	lines("sends", sends, "without the tests, as plain text and files, to who reads no bundles")
 	lines("keeps", o.kept(l)...)
 	lines("judged by", judgedBy(m, v)...)
 	if to != "" {
