@@ -348,7 +348,7 @@ func TestOfferOfNewcomer(t *testing.T) {
 		e.Tags = append(e.Tags, nostr.Tag{"nonce", "", strconv.Itoa(committed)})
 		for n := 0; ; n++ {
 			e.Tags[len(e.Tags)-1][1] = strconv.Itoa(n)
-			if nip13.Difficulty(e.GetID()) >= bits {
+			if nip13.Difficulty(guild.EventID(e)) >= bits {
 				return e
 			}
 		}
