@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -28,7 +29,14 @@ var olds = []string{
 	"verdicts-november-2026", // verdicts of every strength, exposure and blame, with hidden tests that are shown in one export
 }
 
+// policyID is the policy in force in what guild trust ls prints, which is that of the program.
+var policyID = regexp.MustCompile(`"policy_bundle_id": *"[^"]*"`)
+
 func TestOldHomes(t *testing.T) {
+	inForce, err := policy.Default().Hash()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, old := range olds {
 		dir := t.TempDir()
 		unpackHomes(t, dir, old)
@@ -36,6 +44,9 @@ func TestOldHomes(t *testing.T) {
 			home, verb, _ := strings.Cut(want.Name, " ")
 			t.Run(old+"/"+strings.ReplaceAll(want.Name, " ", "_"), func(t *testing.T) {
 				got := runVerb(t, append([]string{"--home", filepath.Join(dir, home)}, strings.Fields(verb)...)...)
+				if strings.HasPrefix(verb, "trust ls ") {
+					want.Data = policyID.ReplaceAll(want.Data, fmt.Appendf(nil, `"policy_bundle_id": "%s"`, inForce))
+				}
 				comparePrinted(t, got, string(want.Data))
 				checkAgainstSchema(t, strings.Fields(verb), got)
 			})
@@ -135,13 +146,6 @@ func comparePrinted(t *testing.T, got, want string) {
 		}
 		if wantErr != nil {
 			break // at the line with the exit code
-		}
-		if inForce, ok := w.(map[string]any); ok && inForce["policy_bundle_id"] != nil { // of guild trust ls: the policy of this version
-			hash, err := policy.Default().Hash()
-			if err != nil {
-				t.Fatal(err)
-			}
-			inForce["policy_bundle_id"] = hash.String()
 		}
 		if err := contains("", g, w); err != nil {
 			t.Fatal(err)
