@@ -44,6 +44,7 @@ func (n *Node) openStopped(ctx context.Context, seen bool) (err error) {
 	if n.pubkey, err = key.Owner(n.c.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	n.c.Identity.PubKey = n.pubkey // the files of Nook name the node by it
 	if n.blobs, err = blob.Open(filepath.Join(n.c.Dir, "blob")); err != nil {
 		return fmt.Errorf("open the blobs: %w", err)
 	}

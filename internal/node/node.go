@@ -303,7 +303,7 @@ func (n *Node) name() string {
 	if n.c.Name != "" {
 		return n.c.Name
 	}
-	if n.c.Identity.Signer != nil {
+	if n.c.Identity.Signer != nil || n.c.Identity.PubKey != (nostr.PubKey{}) {
 		return "guild-" + n.c.Identity.PubKey.Hex()[:8]
 	}
 	return "guild"
