@@ -79,7 +79,7 @@ type Handler struct {
 
 	Contradictions []string // differences between tags and content, one sentence each
 
-	Tool Tool // the first tool of a DVMCP card that takes one text; zero if there is none
+	Tool Tool // the first tool of a DVMCP card that takes one text, or zero
 
 	// Extra keeps the unknown members of the content. For a partly known member it has an object of the unknown rest.
 	Extra map[string]json.RawMessage

@@ -138,7 +138,7 @@ type work struct {
 	Earned Sparks `json:"earned"`
 }
 
-// raisable is how long after its event a receipt still counts, in ms.
+// raisable is the time after its event in which a receipt still counts, in ms.
 const raisable = 30 * day
 
 // kind says what an event counts for.

@@ -58,8 +58,8 @@ func (s *Server) keyStarting(name string) (nostr.PubKey, error) {
 	return s.keyCalled(name, err)
 }
 
-// keyCalled finds the one provider with a name, or with one that begins so if it ends with an ellipsis. It returns
-// unknown if there is none.
+// keyCalled finds the one provider with a name, or with one that begins so if it ends with an ellipsis. Without such a
+// provider it returns the error unknown.
 func (s *Server) keyCalled(name string, unknown error) (nostr.PubKey, error) {
 	start, cut := strings.CutSuffix(strings.ReplaceAll(name, "...", "…"), "…")
 	found := map[nostr.PubKey]bool{}

@@ -84,7 +84,7 @@ func (n *Node) activityPart() part {
 	}
 }
 
-// lockAgain is how often a node tries to take over the directory of Nook from another one.
+// lockAgain is the time between two tries to take over the directory of Nook from another node.
 const lockAgain = 10 * time.Second
 
 // lockNook makes the directory of Nook and locks it: nodes that shared it would take each other's token, reports and files. It

@@ -44,7 +44,7 @@ var ErrClaim = errors.New("not a valid claim")
 // ErrRoot means that a root identity cannot be used.
 var ErrRoot = errors.New("not a root identity")
 
-// claim is what counts of a claim.
+// claim is the part of a claim that is kept.
 type claim struct {
 	ID    nostr.ID       `json:"id"`
 	At    int64          `json:"at"`              // Unix s

@@ -93,7 +93,7 @@ func (f *Files) check() error {
 	return nil
 }
 
-// root returns the root identity of the profile, "" if there is none. Nothing else in it matters.
+// root returns the root identity in profile.json. It is "" without that file.
 func (f *Files) root() (string, error) {
 	b, err := readFile(filepath.Join(f.dir, names[0]))
 	if errors.Is(err, fs.ErrNotExist) {

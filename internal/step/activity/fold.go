@@ -140,14 +140,14 @@ func HashOf(e fact.Entry) guild.Hash {
 	return guild.Sum(b)
 }
 
-// effect is what a fact does to the account of a root.
+// effect is one change of a root's account by a fact.
 type effect struct {
 	root     string
 	recorded nook.Recorded
 	raises   bool // the event with this id, which was recorded before, has a receipt now
 }
 
-// effects returns what an entry does to the accounts. Jobs and requests are activity of the node's own agents; of work for
+// effects returns the changes of the accounts by an entry. Jobs and requests are activity of the node's own agents; of work for
 // others only the customer's verdict counts, and that it has paid.
 func (s *state) effects(e fact.Entry) (all []effect) {
 	add := func(level nook.Level, agent string, event nook.Event, id string) {

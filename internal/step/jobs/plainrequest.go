@@ -21,8 +21,8 @@ import (
 // maxPlainFiles limits the files of a bundle that are sent as inputs of a plain request.
 const maxPlainFiles = 16
 
-// plainTask is a bundle as a provider gets it that reads none: what is to be done, and the files to do it with. It never
-// has more than the bundle: its tests, its criteria and its credentials are left out.
+// plainTask is the part of a bundle that a provider gets that reads none: the requirements, and the files to work with. The
+// tests, the criteria and the credentials are left out.
 type plainTask struct {
 	text  string
 	files []plainFile
@@ -81,7 +81,7 @@ func isMaterial(m *nutshell.Manifest, name string) bool {
 // inlineText returns how many bytes of a task fit into an event, beside so many others.
 func inlineText(beside int) int { return max(nip90.Inline-beside, 0) }
 
-// question is what unplain answers.
+// question holds the properties of a job that decide the answer of unplain.
 type question struct {
 	bundle  guild.Hash
 	private bool
@@ -134,8 +134,8 @@ func (j *Jobs) plainTask(job *Job) (plainTask, error) {
 	return plainTaskOf(bundle)
 }
 
-// carryPlain signs the request of a job for a provider that reads no bundles (NIP-90): its first input is what is to be
-// done, and each file of the bundle is one more. A file that is no text or does not fit into the event is uploaded in
+// carryPlain signs the request of a job for a provider that reads no bundles (NIP-90). Its first input has the
+// requirements, and each file of the bundle is one more. A file that is no text or does not fit into the event is uploaded in
 // clear, because the provider could not decrypt it.
 func (j *Jobs) carryPlain(ctx context.Context, job *Job, o guild.Offer, r nip90.Request, beside int) (nostr.Event, guild.Hash, error) {
 	task, err := j.plainTask(job)

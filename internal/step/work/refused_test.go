@@ -85,7 +85,7 @@ func TestRefusalsStayBounded(t *testing.T) {
 	})
 }
 
-func TestFloodOfRefusedRequestsIsRememberedWithinLimits(t *testing.T) {
+func TestRefusedFloodIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := on(Terms{MinBid: 1000})
 		w := newWorld(t, s)
