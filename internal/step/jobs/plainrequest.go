@@ -97,7 +97,11 @@ func (j *Jobs) unplain(job *Job) string {
 	if known {
 		return why
 	}
-	task, err := j.plainTask(job)
+	bundle, err := j.bundleOf(job)
+	if err != nil {
+		return err.Error() // perhaps it can be read the next time
+	}
+	task, err := plainTaskOf(bundle)
 	switch {
 	case err != nil:
 		why = err.Error()
@@ -126,19 +130,23 @@ func (t plainTask) fits() bool {
 	return size <= inlineText(0)
 }
 
-func (j *Jobs) plainTask(job *Job) (plainTask, error) {
+func (j *Jobs) bundleOf(job *Job) ([]byte, error) {
 	bundle, err := j.c.Blobs.ReadAll(job.Bundle, job.Size)
 	if err != nil {
-		return plainTask{}, fmt.Errorf("the bundle of job %s: %w", job.Job.Short(), err)
+		return nil, fmt.Errorf("the bundle of job %s: %w", job.Job.Short(), err)
 	}
-	return plainTaskOf(bundle)
+	return bundle, nil
 }
 
 // carryPlain signs the request of a job for a provider that reads no bundles (NIP-90). Its first input has the
 // requirements, and each file of the bundle is one more. A file that is no text or does not fit into the event is uploaded in
 // clear, because the provider could not decrypt it.
 func (j *Jobs) carryPlain(ctx context.Context, job *Job, o guild.Offer, r nip90.Request, beside int) (nostr.Event, guild.Hash, error) {
-	task, err := j.plainTask(job)
+	bundle, err := j.bundleOf(job)
+	if err != nil {
+		return nostr.Event{}, guild.Hash{}, err
+	}
+	task, err := plainTaskOf(bundle)
 	if err != nil {
 		return nostr.Event{}, guild.Hash{}, err
 	}
