@@ -105,7 +105,7 @@ var (
 	ImportTrust = upload("POST /v1/trust/import",
 		"body: that document; merges it, and says what was skipped", exchange.MaxDocument, (*Server).postImport)
 	Policy = document("GET /v1/policy",
-		"the policy as canonical JSON", "application/json", (*Server).getPolicy) // canonical JSON; its hash is the policy's id
+		"the policy as canonical JSON, whose hash is the policy's id", "application/json", (*Server).getPolicy)
 
 	Reviews = resource("GET /v1/reviews?task",
 		"our reviews, the latest first: waiting, held, drafted, published or\n"+
@@ -156,7 +156,8 @@ var (
 	ReleaseGuards = action("POST /v1/journal/release",
 		"body {\"guards\":[\"job.69fefa84\"]} or {\"all\":true}: ends quarantine", maxWords, (*Server).releaseGuards)
 	Rejected = Stream[Dropped]{endpoint{"GET /v1/rejected",
-		"stream of the latest dropped events, unverified and cut to 4 KB", (*Server).getRejected}} // the newest last
+		"stream of the latest dropped events, the newest last, unverified and cut\n" +
+			"to 4 KB", (*Server).getRejected}}
 	SealJournal = resource("POST /v1/seals",
 		"seals the journal: size, root, and the signed checkpoint as event", (*Server).postSeal)
 	Proof = resource("GET /v1/proofs/{id}",

@@ -66,8 +66,8 @@ func (l *Language) held(v any) (form string, parts []any) {
 // constantPlace is the place of what is the same in all answers.
 const constantPlace = "always"
 
-// copied returns where all these answers, or all their parts in turn, are copied from. Of some parts it may be that they are always
-// the same.
+// copied returns the place that all these answers, or all their parts in turn, are copied from. Some parts may always be
+// the same instead.
 func (l *Language) copied(list []*exchange, split func(v any) (string, []any)) (string, bool) {
 	var left []map[string]bool // of each part
 	form, answered, refuses := "", false, false

@@ -141,9 +141,9 @@ func (m *Meet) rest() {
 }
 
 // affords reports whether another automatic meeting with such a bid may begin. It counts the running ones, and the
-// number and the bids of those that began on the same UTC day. A running meeting counts as the five runs that it may need, or as one if it
-// is a look, and an ended one by its actual runs. So a newcomer that stays silent costs a fifth of a meeting. Meetings
-// with known providers must leave a share of both to newcomers.
+// number and the bids of those that began on the same UTC day. A running meeting counts as the five runs that it may
+// need, or as one if it is a look, and an ended one by its actual runs. So a newcomer that stays silent costs a fifth of
+// a meeting. Meetings with known providers must leave a share of both to newcomers.
 func (m *Meet) affords(now time.Time, purpose string, bid guild.Msat) bool {
 	var all, known struct {
 		runs int
