@@ -16,9 +16,9 @@ RACE = -race $(UNWATCHED:%=-gcflags=%=-race=false)
 
 # Without the detector: packages that start no goroutine; and those whose tests mostly run other processes, or whole nodes, as
 # the tests of internal/node do under it. They would take two to four times as long. make check watches these, too.
-UNSEEN = verify replay nook cmd/guild internal/judging/exam internal/judging/suite internal/step/judge
+UNSEEN = verify replay nook examples cmd/guild internal/judging/exam internal/judging/suite internal/step/judge
 BOTH = $(MAKE) --jobs=2 --keep-going --output-sync=target watched unseen
-WATCHED = $$(go list ./... | grep -vE '/($(subst $() ,|,$(UNSEEN)))$$')
+WATCHED = $$(go list ./... | grep -vE "^$$(go list -m)/($(subst $() ,|,$(UNSEEN)))$$")
 
 # make module PATH=… would hide the programs that its commands need.
 ifeq ($(origin PATH),command line)
