@@ -32,10 +32,15 @@ func SetRlimits(pid int, l sandbox.Limits) error {
 // polls.
 const spare = 512
 
+// spareCPU is the number of seconds by which RLIMIT_CPU exceeds Limits.CPU, rounded down. The kernel counts whole ticks
+// for it, which on a busy machine are more than the time used, and it does not report the kill. So the polling, which
+// counts exactly, must end a run first.
+const spareCPU = 3
+
 // Rlimits returns the resource limits of each process of a run, by resource.
 func Rlimits(l sandbox.Limits) map[int]uint64 {
 	limits := map[int]uint64{
-		unix.RLIMIT_CPU:    uint64(l.CPU/time.Second) + 1,
+		unix.RLIMIT_CPU:    uint64(l.CPU/time.Second) + spareCPU,
 		unix.RLIMIT_FSIZE:  uint64(l.Disk),
 		unix.RLIMIT_NOFILE: 1024,
 		unix.RLIMIT_CORE:   0,

@@ -185,19 +185,19 @@ func (w *Watch) family() family {
 	return f
 }
 
-// Exceeded returns a limit that the run reached before a poll noticed. Call it after the end of the run.
-func (w *Watch) Exceeded() string {
-	if w.Group == nil {
-		if w.pids >= int64(w.Limits.Pids) {
-			return sandbox.KilledPids
+// Exceeded returns a limit that the run reached before a poll noticed, or "". Call it after the end of the run, with
+// all that is known of what the run used.
+func (w *Watch) Exceeded(u guild.Usage) string {
+	if w.Group == nil && w.pids >= int64(w.Limits.Pids) {
+		return sandbox.KilledPids
+	}
+	if w.Group != nil {
+		if limit := w.Group.Exceeded(); limit != "" {
+			return limit
 		}
-		return ""
 	}
-	if limit := w.Group.Exceeded(); limit != "" {
-		return limit
-	}
-	// RLIMIT_CPU kills a process slightly above the limit, and the kernel does not report that.
-	if used, counted := w.Group.CPUTime(); counted && used >= w.Limits.CPU {
+	// RLIMIT_CPU kills a process above the limit, and the kernel does not report that.
+	if u.CPUMs >= w.Limits.CPU.Milliseconds() {
 		return sandbox.KilledCPU
 	}
 	return ""

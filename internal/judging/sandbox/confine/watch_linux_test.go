@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"guild"
 	"guild/internal/judging/sandbox"
 )
 
@@ -14,8 +15,17 @@ func TestPeakOfProcesses(t *testing.T) {
 	limits := sandbox.Limits{Pids: 10}.WithDefaults()
 	for peak, want := range map[int64]string{0: "", 9: "", 10: sandbox.KilledPids, 11: sandbox.KilledPids} {
 		w := Watch{Limits: limits, pids: peak}
-		if got := w.Exceeded(); got != want {
+		if got := w.Exceeded(guild.Usage{}); got != want {
 			t.Errorf("%d processes: killed by %q, want %q", peak, got, want)
+		}
+	}
+}
+
+func TestProcessorTimeThatNoPollSaw(t *testing.T) {
+	w := Watch{Limits: sandbox.Limits{CPU: 2 * time.Second}.WithDefaults()}
+	for used, want := range map[int64]string{1999: "", 2000: sandbox.KilledCPU, 2600: sandbox.KilledCPU} {
+		if got := w.Exceeded(guild.Usage{CPUMs: used}); got != want {
+			t.Errorf("%d ms used: killed by %q, want %q", used, got, want)
 		}
 	}
 }

@@ -227,7 +227,8 @@ func (r *run) wait(ctx context.Context) (killed string, err error) {
 // result returns the result of the run, after wait.
 func (r *run) result(killed string) (sandbox.Result, error) {
 	exit := r.cmd.ProcessState.ExitCode()
-	res := sandbox.Result{Exit: exit, Killed: cmp.Or(killed, r.watch.Exceeded()), Cut: r.flood.Cut(), Usage: r.watch.Usage()}
+	res := sandbox.Result{Exit: exit, Cut: r.flood.Cut(), Usage: r.watch.Usage()}
+	res.Killed = cmp.Or(killed, r.watch.Exceeded(res.Usage))
 	res.Warnings = r.watch.Warnings(res.Usage)
 	switch {
 	case res.Killed != "":

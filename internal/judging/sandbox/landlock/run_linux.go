@@ -1,6 +1,7 @@
 package landlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -277,14 +278,12 @@ func (r *run) end() error {
 // result returns the result of the run. All of its processes have ended. killed is the limit that it was killed for, if
 // any.
 func (r *run) result(killed string) (sandbox.Result, error) {
-	if killed == "" {
-		killed = r.watch.Exceeded()
-	}
 	r.leave()
-	res := sandbox.Result{Killed: killed, Cut: r.flood.Cut(), Usage: r.watch.Usage()}
+	res := sandbox.Result{Cut: r.flood.Cut(), Usage: r.watch.Usage()}
 	own := time.Duration(r.rusage.Utime.Nano()+r.rusage.Stime.Nano()) * time.Nanosecond
 	res.Usage.CPUMs = max(res.Usage.CPUMs, own.Milliseconds())
 	res.Usage.MemoryPeak = max(res.Usage.MemoryPeak, r.rusage.Maxrss<<10)
+	res.Killed = cmp.Or(killed, r.watch.Exceeded(res.Usage))
 	used, full := r.scratch.used(r.spec.Limits)
 	res.Usage.DiskPeak = max(res.Usage.DiskPeak, used)
 	if res.Killed == "" && full {

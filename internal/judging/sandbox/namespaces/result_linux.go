@@ -21,7 +21,7 @@ func (r *coldRun) result(killed string) (sandbox.Result, error) {
 	if r.supervisor != nil {
 		r.supervisor.Close()
 	}
-	res := sandbox.Result{Killed: cmp.Or(killed, r.watch.Exceeded()), Cut: r.flood.Cut(), Usage: r.watch.Usage()}
+	res := sandbox.Result{Cut: r.flood.Cut(), Usage: r.watch.Usage()}
 	var status unix.WaitStatus
 	full := false
 	if r.last != nil { // the first process measured at least this
@@ -30,6 +30,7 @@ func (r *coldRun) result(killed string) (sandbox.Result, error) {
 		res.Usage.MemoryPeak = max(res.Usage.MemoryPeak, r.last.Memory)
 		res.Usage.DiskPeak = max(res.Usage.DiskPeak, r.last.Disk)
 	}
+	res.Killed = cmp.Or(killed, r.watch.Exceeded(res.Usage))
 	if r.supervisor != nil {
 		res.Usage.Refused = r.supervisor.Refused()
 	}
