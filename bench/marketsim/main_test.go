@@ -36,6 +36,24 @@ func peerNamed(t *testing.T, m *market, name string) tally {
 	return tally{}
 }
 
+// A market in which guild can hire nobody has a regret of zero, because every result is then empty.
+func TestMarketWithoutWorkIsAnError(t *testing.T) {
+	if err := (result{Contestant: "a", tally: tally{Jobs: 3}}).check(); err == nil {
+		t.Error("no job was accepted, and that is a result")
+	}
+	p := policy.Default()
+	dir := journaltest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		n, err := drive(t.Context(), newMarket(1, 1, 8, 12), p, dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if own := n.sum(); own.Accepted < 6 || own.Expected <= 0 {
+			t.Errorf("%d of %d jobs were accepted, with an expected value of %.0f msat", own.Accepted, own.Jobs, own.Expected)
+		}
+	})
+}
+
 func TestGuildDoesBetterThanChance(t *testing.T) {
 	for _, name := range policy.Names() {
 		p, err := policy.Named(name)

@@ -160,6 +160,7 @@ func (n *node) advertise(p *provider) {
 		Relays:        []string{relay},
 		Price:         p.price,
 		MaxConcurrent: p.slots,
+		Bundles:       true,
 	}
 	for n.ctx.Err() == nil && !n.knows(n.left, p) {
 		n.hears(p, announcement.Event())

@@ -38,6 +38,14 @@ type result struct {
 // wasted returns the money spent without result, in msat.
 func (r result) wasted() float64 { return float64(r.Lost + r.Benched) }
 
+// check fails if no job was accepted. That says that the market is wired wrongly, and nothing about the contestant.
+func (r result) check() error {
+	if r.Accepted == 0 {
+		return fmt.Errorf("%s, seed %d: none of %d jobs was accepted; -drive with -trace tells why", r.Contestant, r.Seed, r.Jobs)
+	}
+	return nil
+}
+
 const oracleName = "oracle"
 
 // race plays every market with every contestant. Guild runs in separate processes, one per processor at a time.
@@ -103,7 +111,10 @@ func (o options) child(ctx context.Context, seed uint64, policy string) (r resul
 	if err := cmd.Run(); err != nil {
 		return r, fmt.Errorf("seed %d, policy %s: %w", seed, policy, err)
 	}
-	return r, json.Unmarshal(out.Bytes(), &r)
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		return r, err
+	}
+	return r, r.check()
 }
 
 // driveHere runs guild in a bubble in this process, writes the result and ends the process. It must end because
