@@ -40,7 +40,7 @@
 // says nothing about a router. The oracle knows the true parameters and asks the best provider with a free slot.
 // Regret is the oracle's utility minus the router's on the same jobs. Each of them has its own market, because asked
 // providers have fewer free slots. Wasted is the price of every failed request plus the bids of all benchmarks, which
-// only guild makes. Best is the share of jobs whose first provider had at least nine tenths of the best available
+// only guild makes; a benchmark costs what the provider asks for a job. Loss is the regret plus these bids. Best is the share of jobs whose first provider had at least nine tenths of the best available
 // utility. Kept counts how often a steady provider was excluded from all work (suspended, rejected, unresponsive, removed;
 // for round robin: cooled down).
 //
@@ -52,7 +52,8 @@
 //
 // random; cheapest first; round robin with a cooldown of one day after a failure; ε-greedy with ε = 0.1 on the mean
 // utility; UCB1 on the utility scaled to 0..1; Thompson sampling of each provider's share of accepted deliveries, with
-// its announced price and its mean latency. None of them uses benchmarks, states or reviews. And guild, once with each
+// its announced price and its mean latency; exponentially weighted moving averages of share and latency, with a back-off of an
+// hour that doubles with each failure in a row (EWMA). None of them uses benchmarks, states or reviews. And guild, once with each
 // policy of -policy.
 //
 // # What is simulated, and what is not

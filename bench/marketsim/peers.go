@@ -30,6 +30,11 @@ var peers = []peer{
 	{"ε-greedy", func(w *world, r *rand.Rand) router { return &greedy{newArms(w.market), r} }},
 	{"UCB1", func(w *world, _ *rand.Rand) router { return &ucb{newArms(w.market)} }},
 	{"Thompson", func(w *world, r *rand.Rand) router { return &thompson{newArms(w.market), r} }},
+	{"EWMA", func(w *world, _ *rand.Rand) router {
+		n := len(w.providers)
+		return &ewma{share: slices.Repeat([]float64{ewmaShare}, n), latency: slices.Repeat([]float64{60}, n), failures: make([]int, n),
+			until: make([]time.Duration, n)}
+	}},
 }
 
 // chance chooses at random.
@@ -180,6 +185,45 @@ func (h *thompson) gamma(shape float64) float64 {
 			return d * v
 		}
 	}
+}
+
+// ewma chooses the highest utility by exponentially weighted moving averages of each provider's share of accepted
+// deliveries and of its latency, with the price. A provider that fails is not asked for an hour, and for twice as long
+// after each further failure, if another may be asked.
+type ewma struct {
+	share, latency []float64 // latencies in seconds
+	failures       []int     // in a row
+	until          []time.Duration
+}
+
+const (
+	ewmaAlpha = 0.2
+	ewmaShare = 0.9 // assumed of a provider without observations
+)
+
+func (e *ewma) choose(t time.Duration, left []*provider) *provider {
+	rested := slices.DeleteFunc(slices.Clone(left), func(p *provider) bool { return e.until[p.n] > t })
+	if len(rested) == 0 {
+		rested = left
+	}
+	return best(rested, func(p *provider) float64 {
+		return e.share[p.n]*float64(worth) - float64(p.price) - e.latency[p.n]*float64(perSecond)
+	})
+}
+
+func (e *ewma) learn(t time.Duration, p *provider, o outcome) {
+	if o.ending == full {
+		return
+	}
+	won := 0.0
+	if o.ending == accepted {
+		won, e.failures[p.n] = 1, 0
+	} else {
+		e.until[p.n] = t + time.Hour<<min(e.failures[p.n], 10)
+		e.failures[p.n]++
+	}
+	e.share[p.n] += ewmaAlpha * (won - e.share[p.n])
+	e.latency[p.n] += ewmaAlpha * (o.after.Seconds() - e.latency[p.n])
 }
 
 // knowing is the oracle. It knows all true parameters and chooses the provider with a free slot and the highest

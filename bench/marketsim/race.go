@@ -38,6 +38,9 @@ type result struct {
 // wasted returns the money spent without result, in msat.
 func (r result) wasted() float64 { return float64(r.Lost + r.Benched) }
 
+// loss returns the regret plus the bids of all benchmarks, in msat.
+func (r result) loss() float64 { return r.Regret + float64(r.Benched) }
+
 // check fails if no job was accepted. That says that the market is wired wrongly, and nothing about the contestant.
 func (r result) check() error {
 	if r.Accepted == 0 {

@@ -35,6 +35,7 @@ type row struct {
 	Contestant string `json:"contestant"`
 	Utility    span   `json:"utility"`
 	Regret     span   `json:"regret"`
+	Loss       span   `json:"loss"` // Regret and Benched
 	Wasted     span   `json:"wasted"`
 	Benched    span   `json:"benched"` // part of Wasted
 	Accepted   span   `json:"accepted"`
@@ -100,6 +101,7 @@ func newRow(name string, of []result) row {
 	return row{
 		Contestant: name, guild: of[0].Guild,
 		Utility: per(func(r result) float64 { return r.Expected }), Regret: per(func(r result) float64 { return r.Regret }),
+		Loss:   per(result.loss),
 		Wasted: per(result.wasted), Benched: per(func(r result) float64 { return float64(r.Benched) }),
 		Accepted: per(func(r result) float64 { return float64(r.Accepted) }), Best: per(func(r result) float64 { return float64(r.Best) }),
 		Kept: spanOf(of, func(r result) float64 { return float64(r.Kept) }), Seconds: spanOf(of, func(r result) float64 { return r.Seconds }),
@@ -140,7 +142,7 @@ const noticedWithin = 10
 
 // claims returns the goals with the number of seeds for which guild with this policy reaches them.
 func claims(policy string, bySeed map[uint64][]result) []claim {
-	says := []string{"the regret is lower than every peer's", "less is wasted than by every peer",
+	says := []string{"the loss is lower than every peer's", "less is wasted than by every peer",
 		"degradation is noticed within 10 jobs on average", "and in every case", "no steady provider is kept from work"}
 	all := make([]claim, len(says))
 	for i := range all {
@@ -154,7 +156,7 @@ func claims(policy string, bySeed map[uint64][]result) []claim {
 			})
 		}
 		worse := own.Spells[degrading]
-		for i, holds := range []bool{beats(func(r result) float64 { return r.Regret }), beats(result.wasted),
+		for i, holds := range []bool{beats(result.loss), beats(result.wasted),
 			worse.Jobs <= noticedWithin*worse.Given, worse.Most <= noticedWithin, own.Kept == 0} {
 			if holds {
 				all[i].Holds++
@@ -169,11 +171,11 @@ func (r report) writeTable(w io.Writer) error {
 		r.Seed+uint64(r.Seeds)-1, r.CPUs, r.Go)
 	fmt.Fprint(w, "msat for each job", map[bool]string{true: "; in brackets the least and the most of any seed"}[r.Seeds > 1], "\n\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "contestant\tutility\tregret\tregret/lowest peer\twasted\tbenchmarks\twasted/lowest peer\taccepted\tbest\tkept\tseconds\t")
-	regret, wasted := r.lowest(func(o row) float64 { return o.Regret.Mean }), r.lowest(func(o row) float64 { return o.Wasted.Mean })
+	fmt.Fprintln(t, "contestant\tutility\tregret\tloss\tloss/lowest peer\twasted\tbenchmarks\twasted/lowest peer\taccepted\tbest\tkept\tseconds\t")
+	loss, wasted := r.lowest(func(o row) float64 { return o.Loss.Mean }), r.lowest(func(o row) float64 { return o.Wasted.Mean })
 	for _, o := range r.Rows {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%.2f\t%s\t%.0f\t%.2f\t%.1f %%\t%.0f %%\t%s\t%.0f\t\n", o.title(), r.span(o.Utility, "%.0f"), r.span(o.Regret, "%.0f"),
-			o.Regret.Mean/regret, r.span(o.Wasted, "%.0f"), o.Benched.Mean, o.Wasted.Mean/wasted, 100*o.Accepted.Mean, 100*o.Best.Mean,
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.2f\t%s\t%.0f\t%.2f\t%.1f %%\t%.0f %%\t%s\t%.0f\t\n", o.title(), r.span(o.Utility, "%.0f"), r.span(o.Regret, "%.0f"),
+			r.span(o.Loss, "%.0f"), o.Loss.Mean/loss, r.span(o.Wasted, "%.0f"), o.Benched.Mean, o.Wasted.Mean/wasted, 100*o.Accepted.Mean, 100*o.Best.Mean,
 			r.span(o.Kept, "%.3g"), o.Seconds.Mean)
 	}
 	if err := t.Flush(); err != nil {
