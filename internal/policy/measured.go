@@ -32,7 +32,8 @@ func measured() Policy {
 	// threshold are in one tier, the second is empty, and the last gets one job in a thousand, or the jobs for which no
 	// other has room. With the protocol's shares and its ε, and everything else as here, regret is 1,558 and waste 746.
 	r.Tiers = [3]Tier{{"primary", 500_000, 998_000}, {"secondary", 400_000, 1_000}, {"tertiary", 300_000, 1_000}}
-	// Benchmarks find out the same as exploring with a job, for a thirtieth of the price.
+	// Benchmarks found out the same as exploring with a job for a thirtieth of the price when this was tried. Since then they
+	// bid what the provider asks for a job (docs/TRUST.md has the result).
 	r.Epsilon, r.EpsilonFloor = 0, 0
 
 	// Providers are rated by the work that they do. With this number of standard errors, four failures of eight to
