@@ -215,7 +215,7 @@ func firstJob(c control.Card) string {
 	if slices.ContainsFunc(c.Tasks, func(task string) bool { return suite.Name(task) != "" }) {
 		return "guild market bench " + c.Npub
 	}
-	return "hire it once without --criticality (guild hire DIR --provider " + c.Npub + ")"
+	return "hire it three times without --criticality (guild hire DIR --provider " + c.Npub + ")"
 }
 
 func trustByTask(trust map[string]float64) string {
