@@ -16,7 +16,8 @@ RACE = -race $(UNWATCHED:%=-gcflags=%=-race=false)
 
 # Without the detector: packages that start no goroutine; and those whose tests mostly run other processes, or whole nodes, as
 # the tests of internal/node do under it. They would take two to four times as long. make check watches these, too.
-UNSEEN = verify replay nook examples cmd/guild internal/judging/exam internal/judging/suite internal/step/judge
+# Those that take longest begin first, so that none of them is left alone at the end.
+UNSEEN = internal/judging/exam cmd/guild internal/step/judge internal/judging/suite verify examples replay nook
 BOTH = $(MAKE) --jobs=2 --keep-going --output-sync=target watched unseen
 WATCHED = $$(go list ./... | grep -vE "^$$(go list -m)/($(subst $() ,|,$(UNSEEN)))$$")
 
@@ -63,14 +64,16 @@ check: lint ## what must be clean before a commit
 fuzz: ## every fuzz target for FUZZTIME each
 	scripts/fuzz
 
-# What takes longer than the tests may: every wrong solution of HumanEval and the vetting of its tasks, every attack and lie, a death
-# after every entry and the loss of each, relays with more jobs, 2,000 sandboxes, twenty markets; and the programs for every system.
+# What takes longer than the tests may: every wrong solution of HumanEval and the vetting of its tasks, every attack, lie and
+# idiom, a death after every entry and the loss of each, relays with more jobs, 2,000 sandboxes, twenty markets; and the
+# programs for every system.
 soak:
 	@scripts/needs test
 	{ date -u +%F; GUILD_SOAK=1 go test -timeout 2h -count 1 -v -run '^(TestHumanEval|TestKillAtEveryFact|TestLostEntryMakesNothingDue|TestFaultyRelays)$$' ./internal/node; \
 	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^TestKillAgainAndAgain$$' ./internal/step/activity; \
-	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^(TestVet|TestNoLiePasses|TestHonest|TestAttacks|TestScriptAttacks|TestForgedGo)' ./internal/judging/exam ./internal/judging/suite; \
+	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^(TestVet|TestNoLiePasses|TestHonest|TestAttacks|TestScriptAttacks|TestForge|TestIdioms)' ./internal/judging/exam ./internal/judging/suite; \
 	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^TestSybilFlood' ./internal/step/meet; \
+	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^TestHostileDeliveries' ./internal/step/judge; \
 	go run -C bench ./judge -soak 2000; go run -C bench ./marketsim -seeds 20; $(MAKE) release; } 2>&1 | tee .cache/soak.log
 
 stand: ## the tests that need gVisor, podman, control groups of version 2 or a real HashiCorp Vault; PART=podman runs one part

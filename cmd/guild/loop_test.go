@@ -43,6 +43,9 @@ func newTown(t *testing.T) *town {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Mkdir(filepath.Join(dir, "tmp"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	w := &town{t: t, dir: dir}
 	p := w.start("guild", nil, "relay", "--addr", "127.0.0.1:0", "--dir", filepath.Join(dir, "relay"))
 	line := p.says(t, "relay")
@@ -103,7 +106,8 @@ type process struct {
 func (w *town) start(program string, env []string, args ...string) *process {
 	w.t.Helper()
 	cmd := exec.Command(program, args...)
-	cmd.Env = append(append(os.Environ(), "GORACE="+hasty, "GUILD_WORK_UNTRIED=true"), env...)
+	// One that is killed leaves its temporary files.
+	cmd.Env = append(append(os.Environ(), "GORACE="+hasty, "GUILD_WORK_UNTRIED=true", "TMPDIR="+filepath.Join(w.dir, "tmp")), env...)
 	p := &process{cmd: cmd, lines: make(chan string, 100), ended: make(chan struct{})}
 	cmd.Stderr = &p.errs
 	out, err := cmd.StdoutPipe()

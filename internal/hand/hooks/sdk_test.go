@@ -15,7 +15,7 @@ func TestJavaScriptClient(t *testing.T) {
 	home := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "node", "--test", "test/")
 	cmd.Dir = "../../../sdk/js"
-	cmd.Env = append(os.Environ(), "NOOK_HOME="+home)
+	cmd.Env = append(os.Environ(), "NOOK_HOME="+home, "TMPDIR="+t.TempDir()) // they leave what they make
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "# fail 0") {
 		t.Fatalf("%v\n%s", err, out)

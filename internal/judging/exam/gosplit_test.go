@@ -98,7 +98,7 @@ func TestForgedGoProgramsAreNotStrong(t *testing.T) {
 	}
 	e := goEngine(t)
 	wait, done := some()
-	for name, files := range sample(programs(t, "goforgeries.txtar"), 3) {
+	for name, files := range sample(programs(t, "goforgeries.txtar"), 4) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wait()

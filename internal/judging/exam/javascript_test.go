@@ -66,7 +66,7 @@ func TestHonestScripts(t *testing.T) {
 		t.Fatalf("only %d programs", len(all))
 	}
 	wait, done := some()
-	for name, files := range sample(all, 2) {
+	for name, files := range sample(all, 3) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wait()
@@ -171,7 +171,7 @@ func TestScriptAttacksAreNotStrong(t *testing.T) {
 		t.Skip("runs many sandboxes")
 	}
 	wait, done := some()
-	for name, files := range sample(programs(t, "scriptattacks.txtar"), 2) {
+	for name, files := range sample(programs(t, "scriptattacks.txtar"), 3) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wait()

@@ -210,7 +210,7 @@ func TestHostileDeliveries(t *testing.T) {
 	t.Run("submission", func(t *testing.T) {
 		seen := map[string]int{}
 		for _, s := range submissions {
-			if seen[s.family]++; testing.Short() && seen[s.family]%8 != 1 || s.isForeign() {
+			if seen[s.family]++; testing.Short() && seen[s.family]%8 != 1 || s.isForeign() || s.isOthers(seen[s.family]) {
 				continue
 			}
 			bundle := filepath.Join("testdata", s.request)
@@ -227,6 +227,25 @@ func TestHostileDeliveries(t *testing.T) {
 	})
 	closeOne(t, runner)
 	before.compare(t, traces(t))
+}
+
+// walls are the families whose outcome depends on the sandbox. What a submission does to the channel and the examiner does not
+// depend on the judge's user, but the sandbox does.
+var walls = []string{"plain", "escape", "exhaustion", "network", "program"}
+
+// asUser is set where the judge is another user than the test that started it.
+const asUser = "GUILD_AS_USER"
+
+// isOthers reports whether a submission, by its place in its family, is left to the judge of another user: root and a user
+// divide the walls between them. make soak has both judge all.
+func (s submission) isOthers(place int) bool {
+	if !slices.Contains(walls, s.family) || testing.Short() || os.Getenv("GUILD_SOAK") != "" {
+		return false
+	}
+	if os.Getenv(asUser) != "" {
+		return place%2 == 0
+	}
+	return os.Geteuid() == 0 && place%2 != 0
 }
 
 // isForeign reports whether the submission is for another processor architecture.

@@ -19,7 +19,7 @@ func Run(t *testing.T, id string, decided int, test func(*testing.T)) {
 	marks := os.Getenv("GUILD_MARKS") == "1"
 	if marks {
 		p.mu.Lock()
-		p.stopped = false
+		p.stopped, p.vain = false, 0
 		p.mu.Unlock()
 		p.mark("test", id, "")
 	}

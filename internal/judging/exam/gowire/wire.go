@@ -27,6 +27,7 @@ const (
 	maxNesting = 120
 	maxStrays  = 100     // requests served at a time for threads that nobody waits in
 	maxObjects = 1 << 20 // numbered things
+	maxVain    = 10_000  // questions of a test to which the judge answers nothing more
 )
 
 // Kinds of frames.
@@ -173,6 +174,7 @@ type Peer struct {
 	typed        bool                    // the types of arguments and results go with each request, for the judge
 	descriptions map[reflect.Type][]byte // type → its description
 	stopped      bool                    // the judge answers nothing more in the running test
+	vain         int                     // what the test has asked since then
 	received     int                     // bytes
 }
 
@@ -361,8 +363,15 @@ func (p *Peer) ask(op string, types *[2][]reflect.Value, args func(*encoder) []b
 	p.mu.Lock()
 	mark := op == "test" || op == "done" // the judge alone reads these
 	stopped := p.stopped && !mark
-	p.mu.Unlock()
 	if stopped {
+		p.vain++
+	}
+	circles := p.vain > maxVain
+	p.mu.Unlock()
+	switch {
+	case circles:
+		p.close("the test asks on and on") // it would do so until the judge loses patience
+	case stopped:
 		return
 	}
 	p.encode(func(e *encoder) {

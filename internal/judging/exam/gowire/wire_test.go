@@ -144,6 +144,31 @@ func TestMarksAreAnswered(t *testing.T) {
 	}
 }
 
+func TestAskingOnAndOnEnds(t *testing.T) {
+	ours, judge := net.Pipe()
+	ended := make(chan string, 1)
+	p := NewPeer(ours, true, "none", func(why string) { ended <- why })
+	go p.Read(ours)
+	go func() {
+		for {
+			p.mark("call", "more", "") // nobody answers, so nothing says when to end
+		}
+	}()
+	var head [4]byte
+	if _, err := io.ReadFull(judge, head[:]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.CopyN(io.Discard, judge, int64(binary.BigEndian.Uint32(head[:]))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := judge.Write(frames(`[3,1,null,{}]`)); err != nil {
+		t.Fatal(err)
+	}
+	if why := <-ended; why != "the test asks on and on" {
+		t.Error(why)
+	}
+}
+
 func TestCallbackMayEndItsGoroutine(t *testing.T) {
 	tests, delivery := pair(t)
 	cleaned := make(chan bool, 1)
