@@ -128,10 +128,14 @@ func (x *Examination) unfinished(t *examined) string {
 		why = t.script.broken.Error()
 	case why != "":
 		why = "not examined: " + why
+	case t.late > 1 && !t.repeats:
+		why = "not examined: the time was not enough, also not when it was repeated with more"
 	case t.played && !t.repeats:
 		why = "it does not end in the same way when the same answers are given again"
 	case x.runs >= mostRuns && !t.done:
 		why = fmt.Sprintf("not examined: %d runs were not enough", mostRuns)
+	case !t.played && x.short:
+		why = "not examined: the time was not enough"
 	case !t.played:
 		why = "it could not be run again"
 	case t.dirty || !t.done:
