@@ -103,10 +103,7 @@ func (x *Examination) looks(name string) bool {
 // compares reports whether what is asked with is an object of the delivery's, which it can tell from others.
 func (g *group) compares() (found bool) {
 	for _, c := range g.changes {
-		each(any(c.at.args[min(1, len(c.at.args)):]), func(v any) {
-			n, _, ok := numbered(v)
-			found = found || ok && n%2 == 0
-		})
+		found = found || withObject(c.at.args)
 	}
 	return found
 }

@@ -79,6 +79,7 @@ type script struct {
 	last        int64                 // the largest number of the subject's
 	wholes      map[string]string     // the name of such a function in one test → its name in all
 	targets     map[int64]bool        // what something is asked of
+	used        map[int64]bool        // what is named, but for what is asked for a member
 	known       map[string]bool       // what was found out about names
 	copies      map[int64]int64       // number of an object that we pass for another → the other
 	took        map[int]time.Duration // test → how long it took
@@ -117,7 +118,7 @@ func (r *Recording) understand(l *Language, owners map[string]string) *script {
 		asked: map[int][]*exchange{}, definitions: map[int64]any{}, defined: map[int][]int64{}, origins: map[int64]string{}, modules: map[int64]bool{}, twice: map[int64]bool{},
 		owners: owners, tags: map[int64]string{}, iterators: map[int64]bool{}, copies: map[int64]int64{}, raises: map[string]bool{},
 		attributes: map[string]*exchange{}, promised: map[int64]bool{}, stepped: map[int64]bool{}, sent: map[int64]bool{}, handled: map[int64]bool{}, called: map[int64]bool{}, walked: map[int64]bool{}, makers: map[int64]*exchange{},
-		known: map[string]bool{}, wholes: map[string]string{}, targets: map[int64]bool{}, took: map[int]time.Duration{}, whole: r.took,
+		known: map[string]bool{}, wholes: map[string]string{}, targets: map[int64]bool{}, used: map[int64]bool{}, took: map[int]time.Duration{}, whole: r.took,
 	}
 	if r.size > maxRecording {
 		s.broken = errLong
@@ -128,13 +129,19 @@ func (r *Recording) understand(l *Language, owners map[string]string) *script {
 		classes: map[string]bool{}, given: map[string]bool{}, calls: map[int64]callback{}, made: map[operand]string{},
 		sets: map[string]any{}, passed: map[int64]any{}, begun: map[int]time.Duration{},
 	}
+	frames := make([]frame, len(r.frames))
+	for i, p := range r.frames {
+		f, err := parse(p.raw)
+		if err != nil {
+			s.broken = err
+			return s
+		}
+		frames[i] = f
+		s.use(f)
+	}
 	for i, p := range r.frames {
 		in.lasts(p.at)
-		f, err := parse(p.raw)
-		if err == nil {
-			err = in.read(i, f, p.subject)
-		}
-		if err != nil {
+		if err := in.read(i, frames[i], p.subject); err != nil {
 			s.broken = err
 			return s
 		}
@@ -408,7 +415,8 @@ func (s *script) deliver(x *exchange, v any) {
 	switch {
 	case !ok || n%2 != 0:
 	case defines:
-		s.modules[n] = s.modules[n] || fromModule && s.lang == JavaScript && (at(x.args, 1) == any("default") && isHandle(v) || isNamespace(v))
+		s.modules[n] = s.modules[n] || fromModule && s.lang == JavaScript && (at(x.args, 1) == any("default") && isHandle(v) || isNamespace(v)) ||
+			fromModule && s.standsIn(v)
 	case fromModule && isNamed && last(first) != last(x.name) && first != s.origins[module] && x.name != s.origins[module]:
 		tag, _ := tagged(s.definitions[n]) // what came with another, such as the class above, has its name
 		s.twice[n] = s.twice[n] || hasTag("F h C", tag) && s.makers[n].number() == n
@@ -438,7 +446,7 @@ func (s *script) define(x *exchange, name string, v any) {
 		if defines {
 			s.keep(x, name, n, v)
 		}
-		if tag == "h" && x.op == "import" {
+		if x.op == "import" && (tag == "h" || s.standsIn(v)) {
 			s.modules[n] = true
 		}
 	})
@@ -519,6 +527,8 @@ func (s *script) classify(x *exchange, f frame, offered map[string]bool) {
 		if s.lang.deciding[name] || strings.Contains(x.name, converts) {
 			x.kind = operator
 		} else if _, number := receiverClass(at(x.args, 0)); isBool && (!s.lang.typed || isObject || number != 0) {
+			x.kind = predicate
+		} else if !s.lang.typed && isObject && isOrder(f.value) && withObject(x.args) {
 			x.kind = predicate
 		}
 	default:
