@@ -114,7 +114,7 @@ func endingHint(job control.Job) string {
 			break
 		}
 		if job.Criticality.Replicas() > 1 && suite.Name(job.Task) == "" {
-			return "hire one of them once without --criticality; guild market ls --task " + cli.Clean(job.Task) + " shows whom"
+			return "hire one of them three times without --criticality; guild market ls --task " + cli.Clean(job.Task) + " shows whom"
 		}
 		if job.Criticality.Replicas() > 1 {
 			return "guild market bench NPUB gets to know one more; guild market ls --task " + cli.Clean(job.Task) +
