@@ -80,10 +80,11 @@ var layers = map[string]int{
 
 // clocks are the packages and files that may read the clock, with the reason.
 var clocks = map[string]string{
-	"cmd/guild":                    "hands the clock to everything else",
-	"cmd/nutshell":                 "hands the clock to the verbs",
-	"internal/node":                "hands the clock to the steps",
-	"internal/judging/exam/api.go": "measures how long an answer took, and stamps nothing",
+	"cmd/guild":                              "hands the clock to everything else",
+	"cmd/nutshell":                           "hands the clock to the verbs",
+	"internal/node":                          "hands the clock to the steps",
+	"internal/judging/exam/api.go":           "measures how long an answer took, and stamps nothing",
+	"internal/judging/strength/recording.go": "measures how long a test took, and stamps nothing",
 	"internal/judging/sandbox/confine/watch_linux.go": "measures how long a run took, and stamps nothing",
 	"internal/step/work/bare.go":                      "measures how long a run took, and stamps nothing",
 }

@@ -46,7 +46,8 @@ type Engine struct {
 	Jest   string // directory whose node_modules has jest, for bundles without it; the one that is installed if empty
 	Cache  string // directory for a build cache of Go's standard library; no cache if empty
 
-	preparing sync.Mutex // held while Cache is filled
+	patience  time.Duration // for a run of a test that runs again, in tests of this package
+	preparing sync.Mutex    // held while Cache is filled
 }
 
 // ErrUndecided means that the criteria cannot be decided on this machine, whatever the delivery is: they are missing or

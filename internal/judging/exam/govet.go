@@ -69,7 +69,7 @@ func (s *goSplit) tryLies(ctx context.Context, found *lied) error {
 			found.weak[t.ID] = t.Because
 		}
 	}
-	bounded, stop := context.WithTimeoutCause(ctx, roundsWall, errLingers)
+	bounded, stop := context.WithTimeoutCause(ctx, roundsWall, errShort)
 	defer stop()
 	v := strength.NewVetting(strength.Go, goWords(s.description), make([]string, len(s.packages))...)
 	for i, dir := range s.packages {

@@ -78,7 +78,7 @@ func (c *nodeCriterion) vet(ctx context.Context, j *examination) (found lied, er
 		prefixes = append(prefixes, file+"::")
 	}
 	v := strength.NewVetting(strength.JavaScript, scriptWords(sourceOf(j.tests, scriptFile)), prefixes...)
-	bounded, stop := context.WithTimeoutCause(ctx, roundsWall, errLingers)
+	bounded, stop := context.WithTimeoutCause(ctx, roundsWall, errShort)
 	defer stop()
 	for i, file := range files {
 		if err := j.play(bounded, v, i, c.again(j, p, file)); err != nil {

@@ -1,11 +1,11 @@
 package exam
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"slices"
 	"time"
 
@@ -16,13 +16,23 @@ import (
 
 // Limits of running the tests again.
 const (
-	againWall   = 60 * time.Second
+	againWall   = 60 * time.Second // of a criterion's tests that an examiner forks for
 	againOutput = 8 << 20
+	againTimes  = 40 // as long as the recorded run, if that is more
+	againMost   = 10 * time.Minute
 
-	roundsWall   = 120 * time.Second // of a criterion's rounds together
-	roundStart   = 30 * time.Second  // of an examiner, until its first test
-	roundSilence = 5 * time.Second   // of one run of a test
+	roundsWall = 120 * time.Second // of a criterion's rounds together
+	roundStart = 30 * time.Second  // of an examiner, until its first test
+	patience   = 5 * time.Second   // for one run of a test
 )
+
+// errShort is the cause of stopping an examiner whose test takes too long.
+var errShort = errors.New("the time was not enough")
+
+// enough returns how long tests may run again that took so long once.
+func enough(least, took time.Duration) time.Duration {
+	return max(least, min(againTimes*took, againMost))
+}
 
 // prove finds the strength of the tests that passed. Where the delivery has classes of values, they run once more with
 // twins of these (python/twins.py), which shows more.
@@ -107,14 +117,16 @@ func (j *examination) proveRounds(ctx context.Context, f *Finding, l *strength.L
 		return nil
 	}
 	var runs []strength.Run
+	var took time.Duration
 	for _, r := range again {
+		took += r.Recording.Took()
 		for _, id := range passed {
 			r.Passed = append(r.Passed, known(id))
 		}
 		runs = append(runs, r.Run)
 	}
 	x := strength.New(l, runs...)
-	bounded, stop := context.WithTimeoutCause(ctx, roundsWall, errLingers)
+	bounded, stop := context.WithTimeoutCause(ctx, enough(roundsWall, took), errShort)
 	defer stop()
 	for i, r := range again {
 		if err := j.play(bounded, x, i, r.spec); err != nil {
@@ -132,7 +144,7 @@ func (j *examination) proveRounds(ctx context.Context, f *Finding, l *strength.L
 type player interface {
 	Left(run int) bool
 	Progress() int // grows with each process that is of use
-	Rounds(run int, conn io.ReadWriter, goes func()) error
+	Rounds(run int, by strength.Examiner) error
 }
 
 // play lets an examiner run the tests of a run in one process after the other.
@@ -148,6 +160,13 @@ func (j *examination) play(ctx context.Context, x player, run int, spec sandbox.
 
 // rounds runs an examiner's process. One in which a test takes too long, because of what it was answered, is ended.
 func (j *examination) rounds(ctx context.Context, x player, run int, spec sandbox.Spec) error {
+	spec.Limits.Wall = 2 * againMost // ctx ends earlier
+	return j.serve(ctx, spec, nil, roundStart, func(by strength.Examiner) error { return x.Rounds(run, by) })
+}
+
+// serve runs tests without the delivery, and lets something else answer them. The process is ended if it says nothing of its tests
+// for as long as silence, or for what it is given later.
+func (j *examination) serve(ctx context.Context, spec sandbox.Spec, stdin []byte, silence time.Duration, answers func(strength.Examiner) error) error {
 	ends, err := channelPair()
 	if err != nil {
 		return err
@@ -155,18 +174,26 @@ func (j *examination) rounds(ctx context.Context, x player, run int, spec sandbo
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var served error
-	done := make(chan struct{})
+	var res sandbox.Result
+	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		late := time.AfterFunc(roundStart, func() { cancel(errLingers) })
-		served = errors.Join(x.Rounds(run, ends[1], func() { late.Reset(roundSilence) }), ends[1].Close())
-		late.Stop()
+		late := time.AfterFunc(silence, func() { cancel(errShort) })
+		defer late.Stop()
+		by := strength.Examiner{Conn: ends[1], Patience: cmp.Or(j.engine.patience, patience), Gives: func(d time.Duration) { late.Reset(d) }}
+		by.Short = func() bool {
+			cancel(errLingers)
+			<-ended
+			return errors.Is(context.Cause(running), errShort) || res.Killed == sandbox.KilledCPU || res.Killed == sandbox.KilledWall
+		}
+		served = errors.Join(answers(by), ends[1].Close())
 		cancel(errLingers) // what it still does is for nobody
 	}()
-	spec.Limits.Wall, spec.Limits.CPU, spec.Limits.Output = 2*roundsWall, sandbox.DefaultCPU, againOutput
-	_, err = j.engine.Runner.Run(running, spec, sandbox.IO{Channel: ends[0]})
+	spec.Limits.CPU, spec.Limits.Output = sandbox.DefaultCPU, againOutput
+	res, err = j.engine.Runner.Run(running, spec, sandbox.IO{Stdin: bytes.NewReader(stdin), Channel: ends[0]})
+	close(ended)
 	<-done
-	if errors.Is(context.Cause(running), errLingers) {
+	if cause := context.Cause(running); errors.Is(cause, errLingers) || errors.Is(cause, errShort) {
 		err = nil
 	}
 	return errors.Join(err, served)
@@ -189,6 +216,16 @@ func (j *examination) examineAgain(ctx context.Context, recording *strength.Reco
 	if x.Broken() {
 		return x.Result(), nil
 	}
-	err := j.serve(ctx, x.Serve, spec, stdin)
-	return x.Result(), err
+	wall := enough(againWall, recording.Took())
+	for range 2 { // once more, where that was not enough
+		spec.Limits.Wall = wall
+		if err := j.serve(ctx, spec, stdin, wall, x.Serve); err != nil {
+			return x.Result(), err
+		}
+		if !x.Left(0) {
+			break
+		}
+		wall *= 2
+	}
+	return x.Result(), nil
 }

@@ -1,7 +1,6 @@
 package exam
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -18,7 +17,6 @@ import (
 	"strings"
 
 	"guild"
-	"guild/internal/judging/sandbox"
 	"guild/internal/judging/strength"
 )
 
@@ -391,8 +389,10 @@ func (c *pytestCriterion) vet(ctx context.Context, j *examination) (found lied, 
 		w.Absent[name] = true
 	}
 	v := strength.NewVetting(strength.Python, w, "")
-	lies := func(conn io.ReadWriter) error { return v.Rounds(0, conn, func() {}) }
-	if err := j.serve(ctx, lies, j.examinerSpec(), stdin); err != nil {
+	lies := func(by strength.Examiner) error { return v.Rounds(0, by) }
+	spec := j.examinerSpec()
+	spec.Limits.Wall = againWall
+	if err := j.serve(ctx, spec, stdin, againWall, lies); err != nil {
 		return lied{}, err
 	}
 	alone, _, err := c.runAlone(ctx, j, v.Modules())
@@ -416,22 +416,4 @@ func matches(pattern *regexp.Regexp, source string) map[string]bool {
 		names[name[1]] = true
 	}
 	return names
-}
-
-// serve runs the tests without the delivery, and lets something else answer them.
-func (j *examination) serve(ctx context.Context, answers func(io.ReadWriter) error, spec sandbox.Spec, stdin []byte) error {
-	ends, err := channelPair()
-	if err != nil {
-		return err
-	}
-	var served error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		served = errors.Join(answers(ends[1]), ends[1].Close())
-	}()
-	spec.Limits.Wall, spec.Limits.CPU, spec.Limits.Output = againWall, sandbox.DefaultCPU, againOutput
-	_, err = j.engine.Runner.Run(ctx, spec, sandbox.IO{Stdin: bytes.NewReader(stdin), Channel: ends[0]})
-	<-done
-	return errors.Join(err, served)
 }

@@ -63,15 +63,29 @@ func isNothing(t form, v any) bool {
 	return v == any("") || isList && len(items) == 0
 }
 
+// isOrder reports whether an answer can say which of two things comes first.
+func isOrder(v any) bool {
+	return v == json.Number("-1") || v == json.Number("0") || v == json.Number("1")
+}
+
+// withObject reports whether something is asked with an object of the delivery's.
+func withObject(args []any) (found bool) {
+	each(any(args[min(1, len(args)):]), func(v any) {
+		n, _, ok := numbered(v)
+		found = found || ok && n%2 == 0
+	})
+	return found
+}
+
 // compares marks an exchange as a claim if it compares two values of one type and a delivered function made one of them: the
-// delivery then decides whether its own result is right. So it does where it finds nothing between the two: no distance, no
+// delivery then decides whether its own result is right, or which comes first. So it does where it finds nothing between the two: no distance, no
 // difference. It also records what functions make.
 func (in *reader) compares(x *exchange, f frame) {
 	if !in.lang.typed || f.kind != answer || x.op != "call" && x.op != "method" || len(x.types) == 0 {
 		return
 	}
 	all := in.operands(x.request)
-	truth := len(x.types) == 1 && x.types[0].kind == "bool"
+	truth := len(x.types) == 1 && (x.types[0].kind == "bool" || x.types[0].whole() && isOrder(f.value))
 	if truth || len(x.types) == 1 && isNothing(x.types[0], f.value) {
 		for i, a := range all {
 			for j, b := range all {

@@ -6,7 +6,6 @@
 package strength
 
 import (
-	"io"
 	"slices"
 	"strings"
 )
@@ -38,7 +37,9 @@ type Examination struct {
 	wholes   map[string]bool               // names of functions that a module has under two, in all tests
 	suited   map[attempt]bool              // of lies about names
 	runs     int
-	progress int // what has been learned in rounds
+	progress int  // what has been learned in rounds
+	short    bool // the time of a process was not enough
+	slow     int  // processes in whose time no test began
 }
 
 // examined is one test of an examination.
@@ -52,6 +53,7 @@ type examined struct {
 	done    bool
 	alone   bool // each trial needs a process of its own
 	dirty   bool // a trial was made since it last passed unchanged in the same process
+	late    int  // how often a run without a change took too long
 	times   int  // how often it has run in rounds
 	groups  []*group
 	liars   []string         // names to lie about
@@ -317,9 +319,9 @@ func (x *Examination) snapshot(t *examined) func() {
 		for _, k := range t.kills[len(before.kills):] {
 			delete(x.killed[k.about], k.lie)
 		}
-		alone, skip, times := t.alone, t.skip, t.times
+		alone, skip, times, late := t.alone, t.skip, t.times, t.late
 		*t = before
-		t.alone, t.skip, t.times = alone, skip, times
+		t.alone, t.skip, t.times, t.late = alone, skip, times, late
 		for i, g := range groups {
 			*t.groups[i] = g
 		}
@@ -338,11 +340,17 @@ type batch struct {
 // begin returns a batch, with a way to forget what it finds: if the test does not pass unchanged at the end of the batch,
 // the trials have influenced one another.
 func (x *Examination) begin(t *examined, from state) batch {
-	undo := x.snapshot(t)
-	return batch{test: t, from: from, undo: func() {
-		undo()
-		t.alone = true
-	}}
+	return batch{test: t, from: from, undo: x.snapshot(t)}
+}
+
+// tardy notes that a run of a test without a change took too long. It is repeated once, with more time.
+func (x *Examination) tardy(t *examined) {
+	t.late++
+	if t.late == 1 {
+		x.progress++
+	} else {
+		t.played = true
+	}
 }
 
 // more returns whether a batch goes on, after it has begun the next trial.
@@ -357,14 +365,22 @@ func (x *Examination) more(b *batch, r *replay) bool {
 }
 
 // Serve answers an examiner that runs the tests once more, until it closes the connection. Before each test the examiner
-// asks whether to run it in a process of its own, and that process asks whether to run it again.
-func (x *Examination) Serve(conn io.ReadWriter) error {
+// asks whether to run it in a process of its own, and that process asks whether to run it again. The answer is how many
+// milliseconds the run may take, 0 if there shall be none.
+func (x *Examination) Serve(by Examiner) error {
 	s := x.scripts[0]
-	r := newReplay(s, conn)
+	r := newReplay(s, by.Conn)
 	var t *examined
 	var b batch
 	begun := 0
-	return r.converse(func(n notice) (value, over bool) {
+	defer func() {
+		if b.busy { // nobody knows whether the trials have influenced one another
+			b.undo()
+		}
+		x.short = x.Left(0) && by.Short()
+	}()
+	return r.converse(func(n notice) (value any, over bool) {
+		again := false
 		switch n.op {
 		case opTest:
 			t = x.tests[n.id]
@@ -374,7 +390,7 @@ func (x *Examination) Serve(conn io.ReadWriter) error {
 			r.test, r.trial = begun, trial{}
 		case opAgain:
 			var tried trial
-			if tried, value = x.next(t); value {
+			if tried, again = x.next(t); again {
 				b = x.begin(t, r.state)
 				b.busy, r.gone = true, nil
 				r.begin(b.from, tried)
@@ -387,16 +403,26 @@ func (x *Examination) Serve(conn io.ReadWriter) error {
 				x.learn(b.test, r.trial, n.passed, r.strayed || n.unclean, r.told)
 			case !n.passed || r.strayed || n.unclean:
 				b.undo()
+				b.test.alone = true
 			}
 		case opMore:
-			value = x.more(&b, r)
+			again = x.more(&b, r)
 		case opDied:
-			if b.busy && !b.checking {
+			switch {
+			case !b.busy:
+			case n.late && !b.checking && r.trial == (trial{}):
+				b.undo()
+				x.tardy(b.test)
+			case !b.checking:
 				x.learn(b.test, r.trial, false, true, r.told)
 			}
 			b.busy, r.gone = false, nil
 			r.begin(b.from, trial{})
 		}
-		return value, false
+		patience := literal(0)
+		if again {
+			patience = literal(s.patience(t.index, by.Patience, t.late > 0).Milliseconds())
+		}
+		return patience, false
 	}, r.take)
 }

@@ -103,10 +103,7 @@ func (x *Examination) looks(name string) bool {
 // compares reports whether what is asked with is an object of the delivery's, which it can tell from others.
 func (g *group) compares() (found bool) {
 	for _, c := range g.changes {
-		each(any(c.at.args[min(1, len(c.at.args)):]), func(v any) {
-			n, _, ok := numbered(v)
-			found = found || ok && n%2 == 0
-		})
+		found = found || withObject(c.at.args)
 	}
 	return found
 }
@@ -128,10 +125,14 @@ func (x *Examination) unfinished(t *examined) string {
 		why = t.script.broken.Error()
 	case why != "":
 		why = "not examined: " + why
+	case t.late > 1 && !t.repeats:
+		why = "not examined: the time was not enough, also not when it was repeated with more"
 	case t.played && !t.repeats:
 		why = "it does not end in the same way when the same answers are given again"
 	case x.runs >= mostRuns && !t.done:
 		why = fmt.Sprintf("not examined: %d runs were not enough", mostRuns)
+	case !t.played && x.short:
+		why = "not examined: the time was not enough"
 	case !t.played:
 		why = "it could not be run again"
 	case t.dirty || !t.done:

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 )
 
 // maxRecording limits what is kept of a run, in bytes. A longer run is not examined.
@@ -19,12 +20,18 @@ type Recording struct {
 	mu     sync.Mutex
 	frames []passed
 	size   int
+	began  time.Time
+	took   time.Duration
 }
+
+// Took returns how long the run took, from its first message or earlier to its end.
+func (r *Recording) Took() time.Duration { return r.took }
 
 // passed is a frame on its way.
 type passed struct {
 	raw     []byte
-	subject bool // from the subject
+	subject bool          // from the subject
+	at      time.Duration // since the recording began
 }
 
 // Record passes frames between an examiner and a subject until either ends, and keeps them. It answers the requests
@@ -40,7 +47,7 @@ func Record(examiner, subject *os.File) (*Recording, error) {
 	}
 	defer e.Close()
 	defer s.Close()
-	r := &Recording{}
+	r := &Recording{began: time.Now()}
 	var toExaminer sync.Mutex
 	var both sync.WaitGroup
 	both.Go(func() {
@@ -97,6 +104,7 @@ func Record(examiner, subject *os.File) (*Recording, error) {
 		_ = s.CloseRead()
 	})
 	both.Wait()
+	r.took = time.Since(r.began)
 	return r, nil
 }
 
@@ -122,7 +130,7 @@ func (r *Recording) keep(raw []byte, subject bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.size += len(raw); r.size <= maxRecording {
-		r.frames = append(r.frames, passed{raw, subject})
+		r.frames = append(r.frames, passed{raw, subject, time.Since(r.began)})
 	}
 }
 
@@ -132,7 +140,7 @@ const (
 	opAgain = "again" // may a process run it before it runs?
 	opDone  = "done"  // the process has run it
 	opMore  = "more"  // may the process run it once more?
-	opDied  = "died"  // the process has ended, perhaps too early
+	opDied  = "died"  // the process has ended, perhaps too early, or because a run took too long
 )
 
 var marks = words("", opTest, opAgain, opDone, opMore, opDied)

@@ -28,6 +28,9 @@ func (l *Language) repeats(scripts []*script) (found map[string]string, besides 
 		if !ok && len(list) > 1 { // one answer may be equal by chance
 			place, ok = l.copied(list, l.held)
 		}
+		if !ok && len(list) > 1 && !slices.ContainsFunc(list, func(x *exchange) bool { return !x.writes() }) {
+			place, ok = l.copied(list, l.record)
+		}
 		if ok {
 			found[name], besides[name] = "a copy of what it was "+place, slices.ContainsFunc(list, (*exchange).did)
 		}
@@ -39,6 +42,12 @@ func (l *Language) repeats(scripts []*script) (found map[string]string, besides 
 func (x *exchange) did() bool {
 	f := x.steps[len(x.steps)-1]
 	return f.kind == answer && (f.extra["u"] != nil || f.extra["w"] != nil || f.extra["W"] != nil || f.extra["f"] != nil)
+}
+
+// writes reports whether an exchange wrote files or printed, besides answering.
+func (x *exchange) writes() bool {
+	f := x.steps[len(x.steps)-1]
+	return f.kind == answer && (f.extra["w"] != nil || f.extra["W"] != nil || f.extra["f"] != nil)
 }
 
 // undivided returns an answer as its only part.
@@ -61,6 +70,25 @@ func (l *Language) held(v any) (form string, parts []any) {
 		return "", nil
 	}
 	return fmt.Sprint(tag, len(parts)), parts
+}
+
+// record returns the values of what has keys, and the keys as its form. Honest functions make such, too, so it is only taken for a
+// container of copies where the name also writes something that could always be the same.
+func (l *Language) record(v any) (form string, parts []any) {
+	tag, payload := tagged(v)
+	list, _ := payload.([]any)
+	pairs, _ := at(list, 1).([]any)
+	if !hasTag(l.pairs, tag) || len(pairs) > 2*mostHeld {
+		return "", nil
+	}
+	form = tag
+	for pair := range slices.Chunk(pairs, 2) {
+		if len(pair) == 2 {
+			form += " " + text(pair[0])
+			parts = append(parts, pair[1])
+		}
+	}
+	return form, parts
 }
 
 // constantPlace is the place of what is the same in all answers.

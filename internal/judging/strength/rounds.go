@@ -1,9 +1,9 @@
 package strength
 
 import (
-	"io"
 	"math/bits"
 	"slices"
+	"time"
 )
 
 // Python's examiner forks for each test. Others run their tests in rounds, some of them several in one process. In each
@@ -19,6 +19,7 @@ import (
 // rounds is the examination of the tests of one recording in one process of the examiner's.
 type rounds struct {
 	x         *Examination
+	by        Examiner
 	r         *replay
 	tests     []*examined // those that can be examined, in order
 	running   []underway  // those that have begun, the ones around others first
@@ -27,6 +28,7 @@ type rounds struct {
 	disturbed bool // something was tried since the process, or the round of one that renews, began
 	spent     bool // a trial that needs a round of its own was made in it
 	began     bool // a test has begun in it
+	ran       bool // a test has begun in the process
 }
 
 // underway is a test that has begun.
@@ -65,22 +67,33 @@ func (x *Examination) of(run int) []*examined {
 
 // Rounds answers an examiner that runs the tests of a run in rounds, until it closes the connection or nothing is left to
 // try in its process. The examiner says when a test begins and how it has ended, and is told then whether it shall run
-// the test again; goes is called at these times. Before it evaluates all tests again, it asks whether it shall.
-func (x *Examination) Rounds(run int, conn io.ReadWriter, goes func()) error {
-	in := &rounds{x: x, r: newReplay(x.scripts[run], conn), tests: x.of(run), clean: map[*examined]func(){}}
+// the test again. Before it evaluates all tests again, it asks whether it shall.
+func (x *Examination) Rounds(run int, by Examiner) error {
+	in := &rounds{x: x, by: by, r: newReplay(x.scripts[run], by.Conn), tests: x.of(run), clean: map[*examined]func(){}}
 	defer in.end()
-	return in.r.converse(func(n notice) (value, over bool) {
-		goes()
+	return in.r.converse(func(n notice) (value any, over bool) {
+		again := false
 		switch n.op {
 		case opTest:
 			over = !in.begin(n.id)
 		case opDone:
-			value, over = in.done(n.id, n.passed, n.unclean)
+			again, over = in.done(n.id, n.passed, n.unclean)
 		case opMore:
-			value = in.more()
+			again = in.more()
 		}
-		return value, over
+		by.Gives(in.patience())
+		return again, over
 	}, in.r.take)
+}
+
+// patience returns how long the examiner may be silent about its tests.
+func (in *rounds) patience() time.Duration {
+	index, late := -1, false
+	if n := len(in.running); n > 0 {
+		u := in.running[n-1]
+		index, late = u.index, u.test != nil && u.test.late > 0
+	}
+	return in.r.script.patience(index, in.by.Patience, late)
 }
 
 // more begins a round in which all is evaluated anew, if there is something to try.
@@ -101,7 +114,7 @@ func (in *rounds) begin(id string) bool {
 		return false
 	}
 	in.pause()
-	in.began = true
+	in.began, in.ran = true, true
 	s := in.r.script
 	u := underway{index: -1}
 	if index, there := s.index[id]; there {
@@ -222,6 +235,14 @@ func (x *Examination) forget(t *examined) {
 
 // end takes what the process has left. The test that was running may have ended it.
 func (in *rounds) end() {
+	short := slices.ContainsFunc(in.tests, in.x.left) && in.by.Short()
+	in.x.short = in.x.short || short
+	if short && !in.ran {
+		in.x.slow++
+		if in.x.slow == 1 { // it is repeated once
+			in.x.progress++
+		}
+	}
 	for _, t := range in.tests {
 		if t.dirty && in.clean[t] != nil {
 			in.clean[t]()
@@ -235,6 +256,8 @@ func (in *rounds) end() {
 			if u.tried.lie != nil {
 				in.x.kill(u.test, u.tried)
 			}
+		} else if u.test != nil && short && (!in.disturbed || u.test.late == 0) {
+			in.x.tardy(u.test)
 		} else if u.test != nil && !u.test.played && !in.disturbed {
 			u.test.played = true // it does not come to its end, whatever is tried
 		}

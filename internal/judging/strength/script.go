@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // exchange is one question of the examiner's with all that the subject said until it was answered.
@@ -60,27 +61,30 @@ type script struct {
 	defined     map[int][]int64     // test → what it defines
 	origins     map[int64]string
 	modules     map[int64]bool
-	twice       map[int64]bool       // functions that a module has under two names
-	owners      map[string]string    // name of a module's → the module that had it first
-	tags        map[int64]string     // of containers, by their numbers
-	iterators   map[int64]bool       // of JavaScript, and promises of their items
-	promised    map[int64]bool       // what Python's tests await or enter
-	stepped     map[int64]bool       // what they go through
-	sent        map[int64]bool       // what they ask for methods, such as a generator's send
-	handled     map[int64]bool       // what they do something with but compare it
-	walked      map[int64]bool       // sequences that they go through by __getitem__ alone
-	called      map[int64]bool       // what they call, such as a function that a function has made
-	makers      map[int64]*exchange  // number of the subject's → the exchange that brought it
-	attributes  map[string]*exchange // key → how an attribute was asked for last, in any test
-	raises      map[string]bool      // names whose every answer is an exception
-	raised      []any                // an exception of each class that the subject raised
-	errors      []any                // of Go: errors that it returned, of each text one
-	last        int64                // the largest number of the subject's
-	wholes      map[string]string    // the name of such a function in one test → its name in all
-	targets     map[int64]bool       // what something is asked of
-	known       map[string]bool      // what was found out about names
-	copies      map[int64]int64      // number of an object that we pass for another → the other
-	broken      error                // why it cannot be played
+	twice       map[int64]bool        // functions that a module has under two names
+	owners      map[string]string     // name of a module's → the module that had it first
+	tags        map[int64]string      // of containers, by their numbers
+	iterators   map[int64]bool        // of JavaScript, and promises of their items
+	promised    map[int64]bool        // what Python's tests await or enter
+	stepped     map[int64]bool        // what they go through
+	sent        map[int64]bool        // what they ask for methods, such as a generator's send
+	handled     map[int64]bool        // what they do something with but compare it
+	walked      map[int64]bool        // sequences that they go through by __getitem__ alone
+	called      map[int64]bool        // what they call, such as a function that a function has made
+	makers      map[int64]*exchange   // number of the subject's → the exchange that brought it
+	attributes  map[string]*exchange  // key → how an attribute was asked for last, in any test
+	raises      map[string]bool       // names whose every answer is an exception
+	raised      []any                 // an exception of each class that the subject raised
+	errors      []any                 // of Go: errors that it returned, of each text one
+	last        int64                 // the largest number of the subject's
+	wholes      map[string]string     // the name of such a function in one test → its name in all
+	targets     map[int64]bool        // what something is asked of
+	used        map[int64]bool        // what is named, but for what is asked for a member
+	known       map[string]bool       // what was found out about names
+	copies      map[int64]int64       // number of an object that we pass for another → the other
+	took        map[int]time.Duration // test → how long it took
+	whole       time.Duration         // how long all of them took
+	broken      error                 // why it cannot be played
 }
 
 // mostErrors limits how many errors of Go, and classes of exceptions, the lies raise.
@@ -98,11 +102,13 @@ type reader struct {
 	offered map[string]bool       // values that were shown as operands
 	classes map[string]bool       // of exceptions
 	given   map[string]bool
-	heard   []told             // by the delivery, in the running test
-	made    map[operand]string // by functions of Go, in the running test: their names
-	calls   map[int64]callback // by the number of the subject's request
-	sets    map[string]any     // what the running test has set, by name
-	passed  map[int64]any      // what the tests have passed: number → value, with what is in it now
+	heard   []told                // by the delivery, in the running test
+	made    map[operand]string    // by functions of Go, in the running test: their names
+	calls   map[int64]callback    // by the number of the subject's request
+	sets    map[string]any        // what the running test has set, by name
+	passed  map[int64]any         // what the tests have passed: number → value, with what is in it now
+	since   time.Duration         // the recording began
+	begun   map[int]time.Duration // test → when it began
 }
 
 // understand sorts a recording into exchanges. owners has the names that other recordings of the same delivery have used.
@@ -112,7 +118,7 @@ func (r *Recording) understand(l *Language, owners map[string]string) *script {
 		asked: map[int][]*exchange{}, definitions: map[int64]any{}, defined: map[int][]int64{}, origins: map[int64]string{}, modules: map[int64]bool{}, twice: map[int64]bool{},
 		owners: owners, tags: map[int64]string{}, iterators: map[int64]bool{}, copies: map[int64]int64{}, raises: map[string]bool{},
 		attributes: map[string]*exchange{}, promised: map[int64]bool{}, stepped: map[int64]bool{}, sent: map[int64]bool{}, handled: map[int64]bool{}, called: map[int64]bool{}, walked: map[int64]bool{}, makers: map[int64]*exchange{},
-		known: map[string]bool{}, wholes: map[string]string{}, targets: map[int64]bool{},
+		known: map[string]bool{}, wholes: map[string]string{}, targets: map[int64]bool{}, used: map[int64]bool{}, took: map[int]time.Duration{}, whole: r.took,
 	}
 	if r.size > maxRecording {
 		s.broken = errLong
@@ -121,18 +127,26 @@ func (r *Recording) understand(l *Language, owners map[string]string) *script {
 	in := &reader{
 		script: s, open: map[int64]*exchange{}, asking: map[int64][]*exchange{}, offered: map[string]bool{},
 		classes: map[string]bool{}, given: map[string]bool{}, calls: map[int64]callback{}, made: map[operand]string{},
-		sets: map[string]any{}, passed: map[int64]any{},
+		sets: map[string]any{}, passed: map[int64]any{}, begun: map[int]time.Duration{},
 	}
+	frames := make([]frame, len(r.frames))
 	for i, p := range r.frames {
 		f, err := parse(p.raw)
-		if err == nil {
-			err = in.read(i, f, p.subject)
-		}
 		if err != nil {
 			s.broken = err
 			return s
 		}
+		frames[i] = f
+		s.use(f)
 	}
+	for i, p := range r.frames {
+		in.lasts(p.at)
+		if err := in.read(i, frames[i], p.subject); err != nil {
+			s.broken = err
+			return s
+		}
+	}
+	in.lasts(max(in.since, r.took))
 	s.order()
 	return s
 }
@@ -182,6 +196,7 @@ func (in *reader) mark(f frame) {
 		in.tests = append(in.tests, id)
 		in.current = len(in.tests) - 1
 		in.heard, in.made = nil, map[operand]string{}
+		in.begun[in.current] = in.since
 		clear(in.sets)
 		if in.lang.typed { // its operands are often the indexes of sorting
 			clear(in.offered)
@@ -400,7 +415,8 @@ func (s *script) deliver(x *exchange, v any) {
 	switch {
 	case !ok || n%2 != 0:
 	case defines:
-		s.modules[n] = s.modules[n] || fromModule && s.lang == JavaScript && (at(x.args, 1) == any("default") && isHandle(v) || isNamespace(v))
+		s.modules[n] = s.modules[n] || fromModule && s.lang == JavaScript && (at(x.args, 1) == any("default") && isHandle(v) || isNamespace(v)) ||
+			fromModule && s.standsIn(v)
 	case fromModule && isNamed && last(first) != last(x.name) && first != s.origins[module] && x.name != s.origins[module]:
 		tag, _ := tagged(s.definitions[n]) // what came with another, such as the class above, has its name
 		s.twice[n] = s.twice[n] || hasTag("F h C", tag) && s.makers[n].number() == n
@@ -430,7 +446,7 @@ func (s *script) define(x *exchange, name string, v any) {
 		if defines {
 			s.keep(x, name, n, v)
 		}
-		if tag == "h" && x.op == "import" {
+		if x.op == "import" && (tag == "h" || s.standsIn(v)) {
 			s.modules[n] = true
 		}
 	})
@@ -511,6 +527,8 @@ func (s *script) classify(x *exchange, f frame, offered map[string]bool) {
 		if s.lang.deciding[name] || strings.Contains(x.name, converts) {
 			x.kind = operator
 		} else if _, number := receiverClass(at(x.args, 0)); isBool && (!s.lang.typed || isObject || number != 0) {
+			x.kind = predicate
+		} else if !s.lang.typed && isObject && isOrder(f.value) && withObject(x.args) {
 			x.kind = predicate
 		}
 	default:

@@ -3,12 +3,14 @@ package strength
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"guild"
 )
@@ -137,21 +139,30 @@ func (c *customer) run(tests map[string][]string, order ...string) (passed []str
 	c.ask("import", "m", false)
 	for _, id := range order {
 		c.ask(opTest, id)
-		more, _ := c.ask(opAgain, id)
-		began := more == true
-		for more == true {
-			ok, clean := c.passes(tests[id])
-			c.ask(opDone, id, ok, clean)
-			more, _ = c.ask(opMore, id)
-		}
-		if began {
-			c.ask(opDied, id)
-		}
+		c.apart(tests, id)
 		if ok, _ := c.passes(tests[id]); ok {
 			passed = append(passed, id)
 		}
 	}
 	return passed
+}
+
+// apart runs a test in processes of its own, as often as the judge likes.
+func (c *customer) apart(tests map[string][]string, id string) {
+	for c.again(opAgain, id) {
+		for again := true; again; again = c.again(opMore, id) {
+			ok, clean := c.passes(tests[id])
+			c.ask(opDone, id, ok, clean)
+		}
+		c.ask(opDied, id)
+	}
+}
+
+// again asks whether a test shall run again.
+func (c *customer) again(op, id string) bool {
+	patience, _ := c.ask(op, id)
+	ms, _ := integer(patience)
+	return ms > 0
 }
 
 // pair returns the two ends of a socket.
@@ -211,7 +222,7 @@ func TestStrengthByRunning(t *testing.T) {
 	x := New(Python, Run{Recording: r, Passed: passed})
 	examiner, judge := pair(t)
 	served := make(chan error)
-	go func() { served <- x.Serve(judge) }()
+	go func() { served <- x.Serve(byItself(judge)) }()
 	again := (&customer{t: t, conn: examiner}).run(tests, "computes", "constant", "nothing")
 	if err := <-served; err != nil || !slices.Equal(again, passed) || len(passed) != 3 {
 		t.Fatal(err, again, passed)
@@ -310,7 +321,7 @@ func FuzzUnderstand(f *testing.F) {
 			e.changes(x.scripts[0])
 		}
 		judge := hostileExaminer(text)
-		_ = x.Serve(judge) // an examiner that breaks the protocol ends it
+		_ = x.Serve(byItself(judge)) // an examiner that breaks the protocol ends it
 		judge.Close()
 		x.Result()
 	})
@@ -355,6 +366,11 @@ func (c *customer) try(op string, args ...any) (any, bool) {
 	return f.value, err == nil
 }
 
+// byItself is an examiner that ends before its time is up.
+func byItself(conn io.ReadWriter) Examiner {
+	return Examiner{Conn: conn, Patience: time.Second, Gives: func(time.Duration) {}, Short: func() bool { return false }}
+}
+
 func TestStrengthInRounds(t *testing.T) {
 	tests := map[string][]string{"computes": {"add 1 2 3", "add 2 3 5"}, "constant": {"even 4 true"}, "nothing": {}}
 	order := []string{"computes", "constant", "nothing"}
@@ -363,7 +379,7 @@ func TestStrengthInRounds(t *testing.T) {
 	for processes := 0; x.Left(0) && processes < 100; processes++ {
 		examiner, judge := pair(t)
 		served := make(chan error)
-		go func() { served <- errors.Join(x.Rounds(0, judge, func() {}), judge.Close()) }()
+		go func() { served <- errors.Join(x.Rounds(0, byItself(judge)), judge.Close()) }()
 		(&customer{t: t, conn: examiner}).rounds(tests, new(int), order...)
 		if err := <-served; err != nil {
 			t.Fatal(err)
@@ -386,7 +402,7 @@ func TestInfluencedTestsAlone(t *testing.T) {
 	for processes := 0; x.Left(0) && processes < 200; processes++ {
 		examiner, judge := pair(t)
 		served := make(chan error)
-		go func() { served <- errors.Join(x.Rounds(0, judge, func() {}), judge.Close()) }()
+		go func() { served <- errors.Join(x.Rounds(0, byItself(judge)), judge.Close()) }()
 		(&customer{t: t, conn: examiner}).rounds(tests, new(int), "breaks", "depends")
 		if err := <-served; err != nil {
 			t.Fatal(err)
@@ -415,13 +431,13 @@ func FuzzRounds(f *testing.F) {
 			}
 			x := New(l, Run{Recording: r, Passed: []string{"a"}})
 			judge := hostileExaminer(text)
-			_ = x.Rounds(0, judge, func() {}) // an examiner that breaks the protocol ends it
+			_ = x.Rounds(0, byItself(judge)) // an examiner that breaks the protocol ends it
 			judge.Close()
 			x.Left(0)
 			x.Result()
 			v := NewVetting(l, Words{Raised: []string{"Refused"}, Exported: []string{"add"}, Objects: []string{"x.y/q.Queue"}, Errors: []string{"*x.y/q.Full"}}, "")
 			judge = hostileExaminer(text)
-			_ = v.Rounds(0, judge, func() {})
+			_ = v.Rounds(0, byItself(judge))
 			judge.Close()
 			v.Left(0)
 			v.Result()

@@ -3,7 +3,6 @@ package strength
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -233,17 +232,25 @@ const (
 )
 
 // Rounds answers an examiner that runs the tests of a run, until it closes the connection or nothing is left to try in its
-// process; goes is called whenever a test begins or has ended.
-func (v *Vetting) Rounds(run int, conn io.ReadWriter, goes func()) error {
+// process.
+func (v *Vetting) Rounds(run int, by Examiner) error {
 	l := &liar{
-		vetting: v, of: v.parts[run], run: run, replay: newReplay(v.script(), conn), things: map[int64]thing{}, named: map[string]int64{},
+		vetting: v, of: v.parts[run], run: run, replay: newReplay(v.script(), by.Conn), things: map[int64]thing{}, named: map[string]int64{},
 		ended: map[*vettedTest]bool{}, tried: -1,
 	}
 	l.makes, l.late = true, time.AfterFunc(longRun, func() { l.waited.Store(true) })
 	defer l.end()
-	return l.converse(func(n notice) (value, over bool) {
-		goes()
-		return l.noticed(n)
+	return l.converse(func(n notice) (value any, over bool) {
+		again, over := l.noticed(n)
+		if v.lang != Python {
+			by.Gives(by.Patience)
+			return again, over
+		}
+		patience := literal(0)
+		if again {
+			patience = literal(by.Patience.Milliseconds())
+		}
+		return patience, over
 	}, l.answer)
 }
 

@@ -21,9 +21,6 @@ LOGS = "needs mode inproc: the test reads the log of the delivery, which is in a
 ARGUMENTS = ["-c", os.devnull, "-p", "no:cacheprovider", "-p", "no:faulthandler", "--no-header", "--color=no", "-q"]
 
 
-LONGEST = 5  # seconds that a test may take when it is run apart
-
-
 class Beside:
     """A test that comes after another, so that only what is set up for the other is torn down."""
 
@@ -66,16 +63,16 @@ class Reporter:
         self.link.mark("test", item.nodeid)
         self.draw(item)
         places = [self.link.files.temporary, item.config._tmp_path_factory.getbasetemp()]
-        while threading.active_count() == 1 and self.link.mark("again", item.nodeid):
+        while threading.active_count() == 1 and (patience := self.link.mark("again", item.nodeid)):
             before = [set(os.listdir(p)) for p in places]
             pid = os.fork()
             if pid == 0:
-                self.run_apart(item)
-            os.waitpid(pid, 0)
+                self.run_apart(item, patience)
+            late = os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGALRM
             for place, names in zip(places, before):
                 for name in set(os.listdir(place)) - names:
                     remove(Path(place, name))
-            self.link.channel.drain([REQUEST, self.link.channel.number(), 0, "died", [item.nodeid], {}])
+            self.link.channel.drain([REQUEST, self.link.channel.number(), 0, "died", [item.nodeid, late], {}])
         yield
 
     def draw(self, item):
@@ -84,9 +81,9 @@ class Reporter:
         names = random.Random(self.seed + item.nodeid)
         tempfile._name_sequence = iter(lambda: "%08x" % names.getrandbits(32), None)
 
-    def run_apart(self, item):
+    def run_apart(self, item, patience):
         """Run a test in this process alone as often as the judge likes, and tell it each time whether the test passed,
-        and whether it came to its end."""
+        and whether it came to its end. The judge's patience with a run is in milliseconds."""
         # Nobody reads why a test fails, and to say it takes longer than the test and asks the submission.
         item.repr_failure = lambda *a, **k: ""
         assertion._reprcompare = None
@@ -95,9 +92,8 @@ class Reporter:
         channel.part()
         beside = Beside(item)
         try:
-            more = True
-            while more:
-                signal.alarm(LONGEST)
+            while patience:
+                signal.setitimer(signal.ITIMER_REAL, patience / 1000)
                 self.quiet.discard(item.nodeid)
                 self.link.refused = None
                 self.link.files.clear()
@@ -108,7 +104,7 @@ class Reporter:
                 if channel.closed == STOPPED:
                     channel.closed = None
                 self.link.mark("done", item.nodeid, passed and item.nodeid in self.quiet, clean)
-                more = self.link.mark("more", item.nodeid)
+                patience = self.link.mark("more", item.nodeid)
         finally:
             os._exit(0)
 
