@@ -104,7 +104,7 @@ var (
 		"a signed document for another guild", "application/json", (*Server).getExport)
 	ImportTrust = upload("POST /v1/trust/import?from&unsigned",
 		"body: that document, signed by from if given; merges it, and says who\n"+
-			"signed it and what was skipped. unsigned=true takes one without a signature", exchange.MaxDocument, (*Server).postImport)
+			"signed it and what was skipped. unsigned=true takes one without signature", exchange.MaxDocument, (*Server).postImport)
 	Policy = document("GET /v1/policy",
 		"the policy as canonical JSON, whose hash is the policy's id", "application/json", (*Server).getPolicy)
 

@@ -1,5 +1,5 @@
 // Package relay is guild's Nostr relay client (NIP-01, NIP-42). It owns the connections to relays, the subscriptions, how far
-// each relay was read (the watermarks) and which events were seen.
+// each relay was read (the watermarks), which events were seen, and how well each relay answers (Quality).
 //
 // Each connection has one reader, and its events are delivered in the order of their arrival. A message is limited in size
 // before it is parsed, parsed strictly, matched against the subscription, and its event is verified once, however many
