@@ -79,7 +79,7 @@ Anybody can sign a document of their own: --from says whose it must be.`,
 			return p.runTrustImport(cmd.Context(), args[0], o, cli.AsJSON(cmd))
 		},
 	}
-	cmd.Flags().StringVar(&o.From, "from", "", "npub or hex key of the guild that must have signed it")
+	cmd.Flags().StringVar(&o.From, "from", "", "npub, hex or NIP-05 name of the guild that must have signed it")
 	cmd.Flags().BoolVar(&o.Unsigned, "unsigned", false, "import also a document without a signature")
 	cmd.MarkFlagsMutuallyExclusive("from", "unsigned")
 	cli.JSONFlag(cmd, "print JSON")
@@ -90,6 +90,11 @@ func (p *program) runTrustImport(ctx context.Context, from string, o trustImport
 	document, err := p.readBounded(from, exchange.MaxDocument)
 	if err != nil {
 		return cli.Usage(fmt.Errorf("import: %w", err))
+	}
+	if o.From != "" {
+		if o.From, err = resolveProvider(ctx, o.From); err != nil {
+			return cli.Usage(fmt.Errorf("--from: %w", err))
+		}
 	}
 	unsigned := ""
 	if o.Unsigned {

@@ -286,7 +286,7 @@ func (s *Server) postImport(r *http.Request) (MatrixChange, error) {
 	terms := exchange.Terms{Unsigned: query.Get("unsigned") == "true"}
 	if from := query.Get("from"); from != "" {
 		if terms.From, err = parsePubKey(from); err != nil {
-			return MatrixChange{}, wrongUsage("", err)
+			return MatrixChange{}, wrongUsage("", fmt.Errorf("from: %w", err))
 		}
 	}
 	d, err := exchange.Decode(raw)

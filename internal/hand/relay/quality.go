@@ -61,8 +61,8 @@ func average(mean, d time.Duration, n int) time.Duration {
 	return mean + time.Duration(max(smoothing, 1/float64(n))*float64(d-mean))
 }
 
-// qualities holds what was measured of relays, by normalized URL, also of those that are not connected now. Its lock is
-// held with no other.
+// qualities holds what was measured of relays, by normalized URL, also of those that are not connected now. No other
+// lock is taken while its own is held.
 type qualities struct {
 	now func() time.Time
 

@@ -8,8 +8,8 @@
 //
 // The package does not interpret events, stores none, and writes only the file of watermarks.
 //
-// Three locks are used, always in this order: Pool.mu for the sets of links and subscriptions, link.mu for the state of one
-// relay, session.mu for the open streams of one connection. No lock is held during network I/O or a call of Receive, so
+// Four locks are used, always in this order: Pool.mu for the sets of links and subscriptions, link.mu for the state of one
+// relay, session.mu for the open streams of one connection, qualities.mu for the measurements. No lock is held during network I/O or a call of Receive, so
 // Receive may call any method of the pool.
 package relay
 
