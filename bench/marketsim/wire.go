@@ -134,6 +134,8 @@ func (n hiringNetwork) Publish(ctx context.Context, e guild.Verified, relays []s
 
 func (hiringNetwork) Relays() []string { return []string{relay} }
 
+func (hiringNetwork) Rank(relays []string) []string { return relays }
+
 func (n hiringNetwork) Hears() time.Time { return n.began }
 
 func (hiringNetwork) Look(context.Context, nostr.PubKey, nostr.ID, nostr.Kind, []string) ([]guild.Verified, error) {

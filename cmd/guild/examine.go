@@ -195,7 +195,9 @@ func (p *program) checkRelays(ctx context.Context, c config.Config) []finding {
 func (p *program) checkRelay(ctx context.Context, url string) finding {
 	ctx, cancel := context.WithTimeout(ctx, relayWait)
 	defer cancel()
+	asked := p.now()
 	conn, resp, err := websocket.Dial(ctx, url, nil)
+	took := p.now().Sub(asked).Round(time.Millisecond)
 	if err != nil {
 		return finding{Check: "relay", State: stateWarning, Text: url + ": " + err.Error(), Remedy: "check the address and the network"}
 	}
@@ -203,7 +205,7 @@ func (p *program) checkRelay(ctx context.Context, url string) finding {
 	if off := p.offset(resp); off > clockSlack || off < -clockSlack {
 		return finding{Check: "relay", State: stateWarning, Text: fmt.Sprintf("%s: its clock and ours differ by %v", url, off.Round(time.Second)), Remedy: "set the clock right"}
 	}
-	return finding{Check: "relay", State: stateOK, Text: url}
+	return finding{Check: "relay", State: stateOK, Text: fmt.Sprintf("%s, connected in %v", url, max(took, time.Millisecond))}
 }
 
 // offset returns by how much our clock is ahead of that of an HTTP server, by its answer.

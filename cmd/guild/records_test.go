@@ -41,9 +41,10 @@ func TestSince(t *testing.T) {
 
 func TestStatusFitsATerminal(t *testing.T) {
 	long := strings.Repeat("long ", 40)
+	loss := 0.25
 	s := control.Status{
 		Version: "v1", Npub: "npub1" + strings.Repeat("q", 58), Sandbox: long, Started: noon - 90_000,
-		Relays:  []control.Relay{{URL: "ws://127.0.0.1:7447", Connected: true, Events: 7}, {URL: "wss://" + long, Error: "refused\x1b[2J"}},
+		Relays:  []control.Relay{{URL: "ws://127.0.0.1:7447", Connected: true, Events: 7, Connect: 3, Latency: 9, Loss: &loss}, {URL: "wss://" + long, Error: "refused\x1b[2J"}},
 		Local:   "ws://127.0.0.1:7447",
 		Journal: control.Journal{Dir: "/" + long, Last: 12}, Jobs: map[string]int{"open": 1, "accepted": 2, "rejected": 0},
 		Services: []control.Service{{Task: "python", Running: 1, Slots: 2}}, Dropped: map[string]int64{"stranger": 3}, Parked: []string{long, long},
@@ -57,7 +58,7 @@ func TestStatusFitsATerminal(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	for _, want := range []string{"✓ ws://127.0.0.1:7447, 7 events, embedded", "2 accepted, 1 open", "3 stranger", "1 of 2 running", "1m, version v1"} {
+	for _, want := range []string{"✓ ws://127.0.0.1:7447, 7 events, embedded, 12 ms, 25 % lost", "2 accepted, 1 open", "3 stranger", "1 of 2 running", "1m, version v1"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out.String())
 		}

@@ -97,6 +97,12 @@ func describeRelay(r control.Relay, local string) string {
 	if r.URL == local {
 		text += ", embedded"
 	}
+	if r.Latency > 0 {
+		text += fmt.Sprintf(", %d ms", r.Connect+r.Latency)
+	}
+	if r.Loss != nil && *r.Loss >= 0.01 {
+		text += fmt.Sprintf(", %.0f %% lost", *r.Loss*100)
+	}
 	if r.Error != "" {
 		text += ": " + r.Error
 	}

@@ -24,9 +24,9 @@ func (p *program) trustExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [FILE]",
 		Short: "Export trust for another guild",
-		Long: `export writes trust with its vector clocks, to standard output or a file. A
-guild that imports it takes over what is new to it. If both have learned
-something independently, the lower trust counts.`,
+		Long: `export writes trust with its vector clocks, signed with your key, to standard
+output or a file. A guild that imports it takes over what is new to it. If both
+have learned something independently, the lower trust counts.`,
 		Example: "  guild trust export team.json\n  guild trust export | ssh other guild trust import -",
 		Args:    cli.Arity(cobra.MaximumNArgs(1), "at most one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,33 +55,60 @@ func (p *program) runTrustExport(ctx context.Context, to string) error {
 	})
 }
 
+type trustImportOptions struct {
+	From     string
+	Unsigned bool
+}
+
 func (p *program) trustImportCommand() *cobra.Command {
+	var o trustImportOptions
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Import trust of another guild",
 		Long: `import reads the output of another guild's trust export; - is standard input.
 Nothing is trusted more for it than a first benchmark would earn, unless that
 guild knew all that this one had learned. Providers that you removed stay
-removed.`,
-		Example: "  guild trust import team.json",
+removed.
+
+A document that was changed, that names another guild than the one that signed
+it, that was imported before, or that is older than an imported one is refused.
+Anybody can sign a document of their own: --from says whose it must be.`,
+		Example: "  guild trust import team.json --from npub1…",
 		Args:    cli.OneArg("one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.runTrustImport(cmd.Context(), args[0], cli.AsJSON(cmd))
+			return p.runTrustImport(cmd.Context(), args[0], o, cli.AsJSON(cmd))
 		},
 	}
+	cmd.Flags().StringVar(&o.From, "from", "", "npub, hex or NIP-05 name of the guild that must have signed it")
+	cmd.Flags().BoolVar(&o.Unsigned, "unsigned", false, "import also a document without a signature")
+	cmd.MarkFlagsMutuallyExclusive("from", "unsigned")
 	cli.JSONFlag(cmd, "print JSON")
 	return cmd
 }
 
-func (p *program) runTrustImport(ctx context.Context, from string, asJSON bool) error {
+func (p *program) runTrustImport(ctx context.Context, from string, o trustImportOptions, asJSON bool) error {
 	document, err := p.readBounded(from, exchange.MaxDocument)
 	if err != nil {
 		return cli.Usage(fmt.Errorf("import: %w", err))
 	}
+	if o.From != "" {
+		if o.From, err = resolveProvider(ctx, o.From); err != nil {
+			return cli.Usage(fmt.Errorf("--from: %w", err))
+		}
+	}
+	unsigned := ""
+	if o.Unsigned {
+		unsigned = "true"
+	}
 	return p.acting(ctx, func(client *control.Client, _ bool) error {
-		changed, err := control.ImportTrust.Call(ctx, client, bytes.NewReader(document))
+		changed, err := control.ImportTrust.Call(ctx, client, bytes.NewReader(document), o.From, unsigned)
 		if err != nil {
 			return err
+		}
+		if changed.Guild == "" {
+			fmt.Fprintln(p.err, "not signed: nothing proves which guild wrote it")
+		} else {
+			fmt.Fprintf(p.err, "signed by %s, %s\n", changed.Guild, time.UnixMilli(changed.Signed).UTC().Format(time.RFC3339))
 		}
 		for _, why := range changed.Skipped {
 			fmt.Fprintln(p.err, "left as it was:", cli.Clean(why))

@@ -38,6 +38,11 @@ type Relay struct {
 	Error     string `json:"error,omitempty"`
 	Events    int64  `json:"events"`
 	Tier      int    `json:"tier,omitempty"` // how announcements are read there: 1 always, 2 every five minutes, 3 about hourly
+
+	// Measured since the start; absent if nothing was.
+	Connect int64    `json:"connect_ms,omitempty"` // to open a connection
+	Latency int64    `json:"latency_ms,omitempty"` // to answer an event or a query
+	Loss    *float64 `json:"loss,omitempty"`       // share of connections, events and queries without success, 0 to 1
 }
 
 // Journal is the journal in Status.

@@ -123,10 +123,10 @@ func upload[T any](pattern, about string, most int64, take func(*Server, *http.R
 	}}}
 }
 
-// Call sends the file.
-func (u Upload[T]) Call(ctx context.Context, c *Client, file io.Reader) (T, error) {
-	method, path, _ := u.request(nil)
-	return call[T](ctx, c, method, path, nil, file)
+// Call sends the file. The args are as in Resource.Call.
+func (u Upload[T]) Call(ctx context.Context, c *Client, file io.Reader, args ...string) (T, error) {
+	method, path, query := u.request(args)
+	return call[T](ctx, c, method, path, query, file)
 }
 
 // Document is an endpoint that answers with a stored document, byte for byte.

@@ -101,9 +101,10 @@ var (
 	RollBack = action("POST /v1/trust/rollback",
 		"body {\"to\":1795157000000,\"task\":…}: trust as it was then", maxWords, (*Server).postRollback)
 	ExportTrust = document("GET /v1/trust/export",
-		"a document for another guild", "application/json", (*Server).getExport)
-	ImportTrust = upload("POST /v1/trust/import",
-		"body: that document; merges it, and says what was skipped", exchange.MaxDocument, (*Server).postImport)
+		"a signed document for another guild", "application/json", (*Server).getExport)
+	ImportTrust = upload("POST /v1/trust/import?from&unsigned",
+		"body: that document, signed by from if given; merges it, and says who\n"+
+			"signed it and what was skipped. unsigned=true takes one without signature", exchange.MaxDocument, (*Server).postImport)
 	Policy = document("GET /v1/policy",
 		"the policy as canonical JSON, whose hash is the policy's id", "application/json", (*Server).getPolicy)
 

@@ -88,7 +88,7 @@ type Parts struct {
 	Learn      *trust.Trust
 	Trust      *trust.Fold
 	Variables  *variables.Fold
-	Exchange   *exchange.Fold
+	Exchange   *exchange.Step
 	Meet       *meet.Meet
 	Meetings   *meet.Fold
 	Work       *work.Work

@@ -97,7 +97,7 @@ func openDesk(t *testing.T) *desk {
 		Journal: d.journal, Blobs: d.blobs, Now: time.Now, Policy: policy.Default(), Node: deskNode{d}, Log: slog.New(slog.DiscardHandler),
 		Parts: control.Parts{
 			Fold: d.jobs, Registry: d.registry, Partners: partners, Observed: partner.NewObserved(), Trust: learned, Record: recorded, Judging: judging,
-			Variables: values, Exchange: told, Providers: met, Customers: customers, Backups: saved,
+			Variables: values, Providers: met, Customers: customers, Backups: saved,
 		},
 	}
 	c := d.stopped
@@ -105,6 +105,7 @@ func openDesk(t *testing.T) *desk {
 	c.Jobs = jobs.New(jobs.Config{
 		Journal: d.journal, Blobs: d.blobs, Now: time.Now, Market: offered{d.registry}, Trust: learned.Trust,
 	}, d.jobs)
+	c.Exchange = exchange.New(exchange.Config{Journal: d.journal, Signer: key.NewSigner(own), Now: time.Now}, told)
 	c.Learn = trust.New(trust.Config{Journal: d.journal, Now: time.Now}, learned)
 	c.Review, err = review.Open(t.Context(), review.Config{
 		Journal: d.journal, Keyer: key.NewSigner(own), PubKey: own.PubKey(), Now: time.Now, Policy: policy.Default,

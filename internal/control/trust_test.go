@@ -202,12 +202,15 @@ func TestTrustIsExchanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time it is known
-		change, err := control.ImportTrust.Call(t.Context(), here.Client, bytes.NewReader(document))
-		if err != nil || change.Entries != 0 || len(change.Skipped) != 0 {
-			t.Errorf("its own: %+v, %v", change, err)
-		}
+	npub := nip19.EncodeNpub(nostr.GetPublicKey(nostr.SecretKey{31: 9}))
+	change, err := control.ImportTrust.Call(t.Context(), here.Client, bytes.NewReader(document), npub)
+	if err != nil || change.Entries != 0 || len(change.Skipped) != 0 || change.Guild != npub || change.Signed == 0 {
+		t.Errorf("its own: %+v, %v", change, err)
 	}
+	here.wantProblem("POST", "/v1/trust/import", bytes.NewReader(document), 409, "refused") // imported before
+	there.wantProblem("POST", "/v1/trust/import", bytes.NewReader(bytes.Replace(document, []byte("550000"), []byte("900000"), 1)), 409, "refused")
+	there.wantProblem("POST", "/v1/trust/import?from="+bob.Hex(), bytes.NewReader(document), 409, "refused")
+	there.wantProblem("POST", "/v1/trust/import?from=bob", bytes.NewReader(document), 400, "usage")
 	for _, body := range []string{"", "hello", "{}", `{"version":99}`} {
 		there.wantProblem("POST", "/v1/trust/import", strings.NewReader(body), 400, "usage")
 	}

@@ -92,5 +92,7 @@ type Rollback struct {
 type MatrixChange struct {
 	Entries int      `json:"entries"`
 	Hash    string   `json:"hash"`              // of the matrix afterwards
+	Guild   string   `json:"guild,omitempty"`   // npub of the guild that signed the imported document
+	Signed  int64    `json:"signed,omitempty"`  // Unix ms, by its clock
 	Skipped []string `json:"skipped,omitempty"` // entries that were not taken over from another guild, and why; at most 100
 }

@@ -276,23 +276,55 @@ func (s *Server) postRollback(r *http.Request, to Rollback) (MatrixChange, error
 	return MatrixChange{Entries: n, Hash: hash.String()}, err
 }
 
-func (s *Server) getExport(*http.Request) ([]byte, error) { return s.c.Exchange.Document().Encode() }
+func (s *Server) getExport(r *http.Request) ([]byte, error) { return s.c.Exchange.Export(r.Context()) }
 
 func (s *Server) postImport(r *http.Request) (MatrixChange, error) {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
 		return MatrixChange{}, wrongUsage("", fmt.Errorf("read the document: %w", err))
 	}
-	d, err := exchange.Decode(raw)
-	if err != nil {
-		return MatrixChange{}, wrongUsage("guild trust export writes such a document", err)
+	query := r.URL.Query()
+	terms := exchange.Terms{Unsigned: query.Get("unsigned") == "true"}
+	if from := query.Get("from"); from != "" {
+		if terms.From, err = parsePubKey(from); err != nil {
+			return MatrixChange{}, wrongUsage("", fmt.Errorf("from: %w", err))
+		}
 	}
-	sum, err := s.c.Exchange.Import(r.Context(), s.c.Journal, d)
+	d, err := exchange.Decode(raw)
+	if err != nil && !errors.Is(err, exchange.ErrSignature) {
+		err = wrongUsage("guild trust export writes such a document", err)
+	}
 	if err != nil {
-		return MatrixChange{}, err
+		return MatrixChange{}, notImported(err)
+	}
+	sum, err := s.c.Exchange.Import(r.Context(), d, terms)
+	if err != nil {
+		return MatrixChange{}, notImported(err)
 	}
 	hash, err := s.c.Matrix()
-	return MatrixChange{Entries: sum.Changed, Skipped: sum.Skipped, Hash: hash.String()}, err
+	change := MatrixChange{Entries: sum.Changed, Skipped: sum.Skipped, Hash: hash.String()}
+	if d.By != nostr.ZeroPK {
+		change.Guild, change.Signed = nip19.EncodeNpub(d.By), d.At*1000
+	}
+	return change, err
+}
+
+// notImported says what to do about a trust document that is refused. Other errors stay as they are.
+func notImported(err error) error {
+	const again = "ask that guild for a new export: guild trust export"
+	switch {
+	case errors.Is(err, exchange.ErrSignature):
+		return refused("somebody changed or forged it; "+again, err)
+	case errors.Is(err, exchange.ErrUnsigned):
+		return refused("earlier versions did not sign: --unsigned imports it if you know where it comes from", err)
+	case errors.Is(err, exchange.ErrSigner):
+		return refused("import it with --from that key if you trust that guild", err)
+	case errors.Is(err, exchange.ErrDate):
+		return refused("compare the clocks of both machines", err)
+	case errors.Is(err, exchange.ErrKnown), errors.Is(err, exchange.ErrOlder):
+		return refused(again, err)
+	}
+	return err
 }
 
 func (s *Server) getPolicy(*http.Request) ([]byte, error) { return s.c.Policy.Encode() }

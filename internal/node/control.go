@@ -85,8 +85,12 @@ func (n *Node) Status() control.Status {
 		links[r.URL] = r
 	}
 	for _, known := range n.scout.Status() { // our relays, and those that announcements are read from, the best first
-		r := links[known.URL]
-		s.Relays = append(s.Relays, control.Relay{URL: known.URL, Connected: r.Connected, Error: r.LastError, Events: events[known.URL], Tier: int(known.Tier)})
+		r, q := links[known.URL], n.pool.Quality(known.URL)
+		view := control.Relay{URL: known.URL, Connected: r.Connected, Error: r.LastError, Events: events[known.URL], Tier: int(known.Tier)}
+		if q.Samples > 0 {
+			view.Connect, view.Latency, view.Loss = q.Connect.Milliseconds(), q.Latency.Milliseconds(), &q.Loss
+		}
+		s.Relays = append(s.Relays, view)
 	}
 	for _, r := range n.journal.Renewed() {
 		s.Journal.Renewed = append(s.Journal.Renewed, r.Aside)

@@ -36,6 +36,8 @@ func (n hiringNetwork) Publish(ctx context.Context, e guild.Verified, relays []s
 
 func (n hiringNetwork) Relays() []string { return n.relays() }
 
+func (n hiringNetwork) Rank(relays []string) []string { return n.pool.Rank(relays) }
+
 func (n hiringNetwork) Look(ctx context.Context, provider nostr.PubKey, request nostr.ID, kind nostr.Kind, relays []string) ([]guild.Verified, error) {
 	return n.find(ctx, nostr.Filter{
 		Kinds: []nostr.Kind{kind}, Authors: []nostr.PubKey{provider}, Tags: nostr.TagMap{"e": {request.Hex()}}, Limit: 100,

@@ -300,7 +300,7 @@ func learning() []deed {
 		return err
 	})
 	c.then(2*time.Minute, func(l *learner) error {
-		_, err := l.folds.exchange.Import(l.Context(), l.journal, heardOf(four, 720_000))
+		_, err := exchange.New(exchange.Config{Journal: l.journal, Now: l.c.Now}, l.folds.exchange).Import(l.Context(), heardOf(four, 720_000), exchange.Terms{})
 		return err
 	})
 	d := three.D
@@ -324,10 +324,12 @@ func learning() []deed {
 }
 
 // heardOf returns what another guild reports of a service.
-func heardOf(s guild.Service, value int64) exchange.Document {
-	other := key.NewSecret(nostr.SecretKey{29: 5}).PubKey().Hex()
-	return exchange.Document{Version: 1, Guild: other, Timeouts: []exchange.TimeoutEntry{}, Parallelism: []exchange.ParallelismEntry{},
+func heardOf(s guild.Service, value int64) exchange.Signed {
+	by := key.NewSecret(nostr.SecretKey{29: 5}).PubKey()
+	other := by.Hex()
+	d := exchange.Document{Version: 1, Guild: other, Timeouts: []exchange.TimeoutEntry{}, Parallelism: []exchange.ParallelismEntry{},
 		Entries: []exchange.TrustEntry{{Task: otherTask, PubKey: s.PubKey, D: s.D, Siblings: []fact.VariableSibling{{Value: value, Clock: map[string]uint64{other: 3}}}}}}
+	return exchange.Signed{Document: d, By: by, At: beganAt().Unix(), Event: nostr.ID{1}}
 }
 
 // beganAt returns the time at which a bubble's clock starts.

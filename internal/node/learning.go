@@ -78,10 +78,15 @@ func (n *Node) variablesPart() part {
 func (n *Node) exchangePart() part {
 	f := exchange.NewFold(n.c.Policy)
 	n.folds.exchange = f
+	var step *exchange.Step
 	return part{
 		name: "exchange", folds: []fold.Fold{f},
-		open: func(context.Context) (active, error) { f.Become(n.pubkey); return active{}, nil },
-		show: func(s *control.Parts) { s.Exchange = f },
+		open: func(context.Context) (active, error) {
+			f.Become(n.pubkey)
+			step = exchange.New(exchange.Config{Journal: n.journal, Signer: n.keyer, Now: n.c.Now}, f)
+			return active{}, nil
+		},
+		show: func(s *control.Parts) { s.Exchange = step },
 	}
 }
 

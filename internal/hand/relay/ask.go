@@ -101,17 +101,24 @@ func (s *session) publish(ctx context.Context, id nostr.ID, frame []byte) Ack {
 	s.answers[id] = append(s.answers[id], answer)
 	s.mu.Unlock()
 	defer s.unawait(id, answer)
+	began := s.pool.cfg.Now()
 	if err := s.send(ctx, frame); err != nil {
 		return unreachable(s.link.url, err)
 	}
+	var ack Ack
+	var err error
 	select {
-	case ack := <-answer:
-		return ack
+	case ack = <-answer:
 	case <-s.done:
-		return unreachable(s.link.url, errLost)
+		err = errLost
 	case <-ctx.Done():
-		return unreachable(s.link.url, context.Cause(ctx))
+		err = context.Cause(ctx)
 	}
+	s.measure(began, err)
+	if err != nil {
+		return unreachable(s.link.url, err)
+	}
+	return ack
 }
 
 // answer passes an OK to all calls that wait for it.
@@ -262,6 +269,7 @@ func (l *link) query(ctx context.Context, filters []nostr.Filter) finding {
 func (s *session) query(ctx context.Context, filters []nostr.Filter) (items []*item, closed string, err error) {
 	q := &query{over: make(chan struct{})}
 	st := &stream{filters: filters, query: q}
+	began := s.pool.cfg.Now()
 	if err := s.open(ctx, st); err != nil {
 		s.forget(st)
 		return nil, "", err
@@ -274,6 +282,7 @@ func (s *session) query(ctx context.Context, filters []nostr.Filter) (items []*i
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
+	s.measure(began, err)
 	items, closed = q.found()
 	return items, closed, err
 }

@@ -98,13 +98,18 @@ func (l *link) run(ctx context.Context) {
 
 // connect makes one connection, serves it until it ends, and returns how long it lasted.
 func (l *link) connect(ctx context.Context) (lasted time.Duration) {
+	asked := l.pool.cfg.Now()
 	ws, err := l.pool.dial(ctx, l.url)
 	if err != nil {
+		if ctx.Err() == nil {
+			l.pool.qualities.measure(l.url, (*Quality).lost)
+		}
 		l.set(func() { l.lastErr, l.failed = err, l.failed+1 })
 		l.pool.cfg.Log.Debug("relay not reached", "url", l.url, "err", err)
 		return 0
 	}
 	s, began := newSession(l, ws), l.pool.cfg.Now()
+	l.pool.qualities.measure(l.url, func(q *Quality) { q.connected(began.Sub(asked)) })
 	l.set(func() { l.session, l.since = s, began })
 	l.pool.cfg.Log.Debug("relay connected", "url", l.url)
 	err = s.run(ctx)

@@ -39,6 +39,8 @@ type Pool struct {
 	invalid error      // of Config.URLs, returned by Run
 	ahead   chan *item // events in queues, to be verified before their turn by an idle processor
 
+	qualities qualities
+
 	mu      sync.Mutex
 	links   map[string]*link
 	subs    map[string]*standing
@@ -73,6 +75,8 @@ func New(c Config) *Pool {
 		links:   make(map[string]*link),
 		subs:    make(map[string]*standing),
 		stopped: make(chan struct{}),
+
+		qualities: qualities{now: c.Now, of: make(map[string]Quality)},
 	}
 	p.invalid = p.hold(c.URLs)
 	return p
@@ -214,11 +218,11 @@ func (p *Pool) link(url string) *link {
 }
 
 // visit returns links to use once. The caller must leave each. Without URLs it returns all relays that are held. The second
-// result is about those that cannot be visited.
+// result is about those that cannot be visited: if there are too many, those that rank last.
 func (p *Pool) visit(raw []string) (links []*link, failed []Ack) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, url := range p.targets(raw) {
+	for _, url := range p.Rank(p.targets(raw)) {
 		clean, err := Normalize(url)
 		switch {
 		case err != nil:
@@ -247,17 +251,18 @@ func (p *Pool) targets(raw []string) []string {
 	return raw
 }
 
-// room reports whether one more relay can be visited. If there are too many, it disconnects an idle one.
+// room reports whether one more relay can be visited. If there are too many, it disconnects an idle one, the slowest.
 func (p *Pool) room() bool {
 	n := 0
 	var idle *link
+	var slowest time.Duration
 	for _, l := range p.links {
 		if l.holds > 0 {
 			continue
 		}
 		n++
-		if l.visits == 0 {
-			idle = l
+		if wait := p.qualities.get(l.url).Expected(); l.visits == 0 && wait >= slowest {
+			idle, slowest = l, wait
 		}
 	}
 	if n >= maxVisited && idle != nil {

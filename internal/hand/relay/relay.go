@@ -1,5 +1,5 @@
 // Package relay is guild's Nostr relay client (NIP-01, NIP-42). It owns the connections to relays, the subscriptions, how far
-// each relay was read (the watermarks) and which events were seen.
+// each relay was read (the watermarks), which events were seen, and how well each relay answers (Quality).
 //
 // Each connection has one reader, and its events are delivered in the order of their arrival. A message is limited in size
 // before it is parsed, parsed strictly, matched against the subscription, and its event is verified once, however many
@@ -8,8 +8,8 @@
 //
 // The package does not interpret events, stores none, and writes only the file of watermarks.
 //
-// Three locks are used, always in this order: Pool.mu for the sets of links and subscriptions, link.mu for the state of one
-// relay, session.mu for the open streams of one connection. No lock is held during network I/O or a call of Receive, so
+// Four locks are used, always in this order: Pool.mu for the sets of links and subscriptions, link.mu for the state of one
+// relay, session.mu for the open streams of one connection, qualities.mu for the measurements. No lock is held during network I/O or a call of Receive, so
 // Receive may call any method of the pool.
 package relay
 

@@ -149,7 +149,7 @@ var readers = table(
 	reader[AttemptDelivered](), reader[AttemptFetched](), reader[AttemptJudged](), reader[AttemptUndecided](), reader[AttemptRefused](),
 	reader[AttemptExpired](), reader[AttemptCancelled](), reader[AttemptParked](), reader[AttemptRecorded](), reader[ReceiptPublished](),
 	reader[RequestReceived](), reader[RequestFinished](), reader[RequestCancelled](), reader[RequestPaid](),
-	reader[ProviderMoved](), reader[TrustChanged](),
+	reader[ProviderMoved](), reader[TrustChanged](), reader[TrustImported](),
 	reader[JobSolicited](), reader[JobOffered](), reader[AttemptCompared](),
 	reader[ServicePaused](), reader[ServiceResumed](), reader[MeetingBegan](), reader[MeetingEnded](),
 	reader[AttemptDisputed](), reader[AttemptTold](), reader[RequestJudged](), reader[RequestObjected](),

@@ -72,6 +72,20 @@ type Sibling struct {
 // Type returns the stored name.
 func (TrustChanged) Type() string { return "trust.changed" }
 
+// ExchangeSubject returns the guard of what was imported from a guild.
+func ExchangeSubject(g nostr.PubKey) Subject { return Subject("exchange." + g.Hex()) }
+
+// TrustImported says that a document signed by another guild was imported, so that neither it nor an older one is imported
+// again. Written by trust/exchange.
+type TrustImported struct {
+	Guild  nostr.PubKey `json:"guild"`
+	Event  nostr.ID     `json:"event"`  // that signs the document
+	Signed int64        `json:"signed"` // Unix s, by the clock of that guild
+}
+
+// Type returns the stored name.
+func (TrustImported) Type() string { return "trust.imported" }
+
 // PolicySubject is the guard of the policy in force.
 const PolicySubject Subject = "policy.all"
 

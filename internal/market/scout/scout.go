@@ -1,6 +1,6 @@
 // Package scout reads announcements from more relays than can be kept connected: from the first tier continuously, from
 // the second every five minutes, from the third about hourly (the partnership protocol, section 1.2.1). It decides the
-// tier of each relay by its yield and stability. It passes events to a receiver and does not interpret them.
+// tier of each relay by its yield, stability and measured speed. It passes events to a receiver and does not interpret them.
 package scout
 
 import (
@@ -175,6 +175,7 @@ func (s *Scout) attend(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.places {
+		p.wait = s.c.Pool.Quality(p.URL).Expected()
 		if p.Tier == Persistent && !now.Before(p.due) {
 			p.looked(now, connected[p.URL], p.came)
 			p.came = 0
@@ -227,8 +228,9 @@ type Status struct {
 func (s *Scout) Status() []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]Status, 0, len(s.places))
+	all, worth := make([]Status, 0, len(s.places)), map[string]float64{}
 	for _, p := range s.places {
+		worth[p.URL] = p.worth()
 		one := Status{URL: p.URL, Tier: p.Tier, Ours: p.ours, Yield: p.Yield, Stable: p.Stable}
 		if p.Looked != 0 {
 			one.Looked = time.UnixMilli(p.Looked)
@@ -236,7 +238,7 @@ func (s *Scout) Status() []Status {
 		all = append(all, one)
 	}
 	slices.SortFunc(all, func(a, b Status) int {
-		return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(b.Yield*b.Stable, a.Yield*a.Stable), cmp.Compare(a.URL, b.URL))
+		return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(worth[b.URL], worth[a.URL]), cmp.Compare(a.URL, b.URL))
 	})
 	return all
 }

@@ -34,10 +34,11 @@ type place struct {
 	Looked int64   `json:"looked"` // Unix ms
 
 	ours  bool
-	busy  bool      // a look is running
-	whole bool      // all its announcements were read since the start
-	due   time.Time // time of the next look
-	came  int       // new events since the last look; used in the first tier
+	busy  bool          // a look is running
+	whole bool          // all its announcements were read since the start
+	due   time.Time     // time of the next look
+	came  int           // new events since the last look; used in the first tier
+	wait  time.Duration // expected until the relay answers, as measured
 }
 
 const (
@@ -129,6 +130,10 @@ func (p *place) move(to Tier, now time.Time) {
 	}
 }
 
+// worth orders relays of one tier: the new events that a relay can be expected to send, the less the longer it takes to
+// answer. A relay that takes a second counts a half.
+func (p *place) worth() float64 { return p.Yield * p.Stable / (1 + p.wait.Seconds()) }
+
 // settle moves each relay to the tier that it qualifies for, if there is room.
 func settle(all []*place, now time.Time) {
 	for _, p := range all {
@@ -152,9 +157,9 @@ func crowd(all []*place, tier Tier, most int, now time.Time) {
 	}
 	worth := func(p *place) float64 {
 		if p.Looks > 0 {
-			return 2 * p.Yield * p.Stable
+			return 2 * p.worth()
 		}
-		return p.Yield * p.Stable
+		return p.worth()
 	}
 	slices.SortFunc(in, func(a, b *place) int {
 		return cmp.Or(cmp.Compare(worth(b), worth(a)), cmp.Compare(a.URL, b.URL))

@@ -120,6 +120,24 @@ func TestTierSizes(t *testing.T) {
 	}
 }
 
+// Of relays that send as much, those that answer soonest are read all the time.
+func TestSlowRelaysGiveWay(t *testing.T) {
+	var all []*place
+	for i := range 2 * mostPersistent {
+		p := &place{URL: fmt.Sprintf("wss://r%03d", i), Tier: Persistent, Looks: 1, Stable: 1, Yield: 2}
+		if i < mostPersistent {
+			p.wait = 3 * time.Second
+		}
+		all = append(all, p)
+	}
+	settle(all, noon)
+	for i, p := range all {
+		if (p.Tier == Persistent) != (i >= mostPersistent) {
+			t.Errorf("%s, answers in %v, is in tier %d", p.URL, p.wait, p.Tier)
+		}
+	}
+}
+
 func TestAdmitIsBounded(t *testing.T) {
 	places := map[string]*place{}
 	for i := range 1000 {

@@ -75,6 +75,8 @@ type Network interface {
 	Publish(ctx context.Context, e guild.Verified, relays []string) error
 	// Relays returns where answers reach us.
 	Relays() []string
+	// Rank returns relays in the order of their measured quality. Those that are about as good keep their order.
+	Rank(relays []string) []string
 	// Look asks relays for the events of a kind with which a provider answered a request. It fails if no relay answers.
 	Look(ctx context.Context, provider nostr.PubKey, request nostr.ID, kind nostr.Kind, relays []string) ([]guild.Verified, error)
 	// Hears returns the time since which answers of providers reach us, zero while they do not.

@@ -46,7 +46,7 @@ func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer, bid guild.M
 	_, met := j.c.Trust(job.Task, o.Service)
 	return fact.AttemptPlanned{
 		Attempt: e.ID, Job: job.Job, Provider: o.Service, Request: e, JobHash: hash,
-		Encrypted: o.Encrypts, Plain: plain, Relays: o.Relays, Unmet: !met, Key: key, Bid: bid,
+		Encrypted: o.Encrypts, Plain: plain, Relays: j.c.Network.Rank(o.Relays), Unmet: !met, Key: key, Bid: bid,
 	}, nil
 }
 

@@ -34,14 +34,15 @@ func (j *Jobs) climb(ctx context.Context, a Attempt) (relays []string, err error
 
 // step publishes a request on one rung of the ladder.
 func (j *Jobs) step(ctx context.Context, a Attempt, request guild.Verified, rung int) ([]string, error) {
-	relays := rungs(a.Planned.Relays, j.c.Network.Relays())[rung]
+	relays := rungs(a.Planned.Relays, j.c.Network.Rank(j.c.Network.Relays()))[rung]
 	ctx, cancel := context.WithTimeout(ctx, j.c.Patience.Ladder[rung])
 	defer cancel()
 	return relays, j.c.Network.Publish(ctx, request, relays)
 }
 
 // rungs returns the relays of each step: the provider's first, its second or else our first, then all. If it names none,
-// every step has all of ours.
+// every step has all of ours. The provider's were ranked when the attempt was planned: a failure in between must not bring
+// the first one back as the second.
 func rungs(hints, ours []string) [3][]string {
 	var all []string
 	for _, url := range slices.Concat(hints, ours) {

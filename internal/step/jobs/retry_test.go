@@ -82,6 +82,19 @@ func TestSilentProviderGetsThreeRetries(t *testing.T) {
 	})
 }
 
+func TestBestRelayIsAskedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(0))
+		w.slow = map[string]int{"wss://first.example": 1}
+		w.opens(Order{})
+		w.pass(8 * time.Second)
+		sent := w.sent(5000)
+		if len(sent) != 2 || !slices.Equal(sent[0].relays, []string{"wss://second.example"}) || !slices.Equal(sent[1].relays, []string{"wss://first.example"}) {
+			t.Errorf("%+v", sent)
+		}
+	})
+}
+
 // expired returns the fact by which the first attempt of a job expired.
 func (w *world) expired(id guild.JobID) (found fact.AttemptExpired) {
 	w.Helper()

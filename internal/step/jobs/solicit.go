@@ -126,13 +126,17 @@ func (j *Jobs) seek(job *Job) due.Work {
 	}
 }
 
-// reach lists our relays and the first relays of some providers that announce the task.
+// reach lists our relays and the best relays of some providers that announce the task.
 func (j *Jobs) reach(job *Job) []string {
 	relays := slices.Clone(j.c.Network.Relays())
 	most := len(relays) + maxReach
 	for _, o := range j.c.Market.Offers(job.Task, job.Kind) {
-		if len(relays) < most && len(o.Relays) > 0 && !slices.Contains(relays, o.Relays[0]) {
-			relays = append(relays, o.Relays[0])
+		if len(relays) == most {
+			break
+		}
+		best := j.c.Network.Rank(o.Relays)
+		if len(best) > 0 && !slices.Contains(relays, best[0]) {
+			relays = append(relays, best[0])
 		}
 	}
 	return relays

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -71,6 +72,8 @@ type world struct {
 	blobs   *blob.Store
 	runner  *due.Runner
 	began   time.Time
+
+	slow map[string]int // relays by how slow they are
 
 	mu        sync.Mutex
 	offers    []guild.Offer
@@ -169,6 +172,12 @@ func (offered) Measured(guild.Service, time.Time) route.Measured { return route.
 type network struct{ *world }
 
 func (network) Relays() []string { return []string{"wss://ours.example"} }
+
+func (w network) Rank(relays []string) []string {
+	ranked := slices.Clone(relays)
+	slices.SortStableFunc(ranked, func(a, b string) int { return cmp.Compare(w.slow[a], w.slow[b]) })
+	return ranked
+}
 
 func (w network) Hears() time.Time {
 	if w.hears == nil {

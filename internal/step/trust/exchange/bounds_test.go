@@ -68,7 +68,7 @@ func (o *other) isRead(t *testing.T) Document {
 	if err := o.RestoreRows(t.Context(), o.Journal, rows); err != nil {
 		t.Errorf("its own backup: %v", err)
 	}
-	return d
+	return d.Document
 }
 
 func TestExportCanBeRead(t *testing.T) {

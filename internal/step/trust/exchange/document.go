@@ -201,15 +201,19 @@ func (d Document) Encode() ([]byte, error) {
 }
 
 // Decode reads a document that another guild wrote. It refuses the whole document if a part of it is outside the
-// limits, not in the order of Encode, or duplicated.
-//
-// Documents are not signed. The owner decides whose document to import.
-func Decode(b []byte) (Document, error) {
+// limits, not in the order of Encode, or duplicated. The error matches ErrSignature if the document is signed and the
+// signature does not verify.
+func Decode(b []byte) (Signed, error) {
 	d, err := decode(b)
 	if err != nil {
-		return Document{}, fmt.Errorf("trust document: %w", err)
+		return Signed{}, fmt.Errorf("trust document: %w", err)
 	}
-	return d, nil
+	s, err := readSignature(b)
+	if err != nil {
+		return Signed{}, fmt.Errorf("trust document: %w", err)
+	}
+	s.Document = d
+	return s, nil
 }
 
 func decode(b []byte) (Document, error) {

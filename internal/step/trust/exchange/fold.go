@@ -1,5 +1,6 @@
 // Package exchange merges the trust of separate guilds, by documents with vector clocks (the partnership protocol,
-// section 5.5.2). It writes the facts trust.changed and variable.changed for the values that it imports, and no others.
+// section 5.5.2). It owns the fact trust.imported, and writes trust.changed and variable.changed for the values that it
+// imports.
 // It never raises trust that the owner set, and exports nothing of jobs, customers or money.
 package exchange
 
@@ -27,6 +28,12 @@ type Fold struct {
 type state struct {
 	Trust     fold.Table[string, trustRegister]    `json:"trust"`     // by trustKey(task, service)
 	Variables fold.Table[string, variableRegister] `json:"variables"` // by variableKey(name, key)
+	Imported  fold.Table[string, imported]         `json:"imported"`  // latest signed document, by the guild's key in hex
+}
+
+type imported struct {
+	Event nostr.ID `json:"event"`
+	At    int64    `json:"at"` // Unix s, by the clock of the guild
 }
 
 // trustRegister holds the values that all guilds have set for one service and task. Its slices are never changed in
@@ -55,7 +62,7 @@ const here = ""
 
 // NewFold returns an empty fold.
 func NewFold(p policy.Policy) *Fold {
-	return &Fold{State: fold.NewState[state]("exchange", 1), policy: p}
+	return &Fold{State: fold.NewState[state]("exchange", 2), policy: p}
 }
 
 // Become sets this guild's public key. It must be called before anything is exchanged.
@@ -103,6 +110,8 @@ func (f *Fold) Apply(e fact.Entry) {
 				s.trustChanged(one)
 			case fact.VariableChanged:
 				s.variableChanged(one)
+			case fact.TrustImported:
+				s.Imported.Set(one.Guild.Hex(), imported{one.Event, one.Signed})
 			}
 		}
 	})
@@ -171,6 +180,11 @@ func (f *Fold) trustOf(task string, of guild.Service) trustRegister {
 func (f *Fold) variableOf(name, key string) (r variableRegister, known bool) {
 	f.View(func(s *state) { r, known = s.Variables.Get(variableKey(name, key)) })
 	return r, known
+}
+
+// lastOf returns the latest signed document of a guild that was imported, or the zero value.
+func (f *Fold) lastOf(of nostr.PubKey) imported {
+	return fold.Read(f.State, func(s *state) imported { return s.Imported.Of(of.Hex()) })
 }
 
 // exchanges reports whether guilds exchange a variable. The total number of this node's requests is its own affair.

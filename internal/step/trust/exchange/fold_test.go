@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"fiatjaf.com/nostr"
 	"pgregory.net/rapid"
@@ -26,13 +27,14 @@ func TestMain(m *testing.M) { journaltest.Main(m) }
 type other struct {
 	*steptest.World
 	*Fold
+	signer nostr.Signer
 }
 
 func newOther(t *testing.T, n byte) *other {
 	t.Helper()
 	x := NewFold(policy.Default())
 	x.Become(guildKey(n))
-	o := &other{World: steptest.New(t), Fold: x}
+	o := &other{steptest.New(t), x, signerOf(n)}
 	o.OpenJournal(x)
 	return o
 }
@@ -59,12 +61,17 @@ func (o *other) hears(from *other) Imported {
 	if err != nil {
 		o.Fatal(err)
 	}
-	return o.takes(d)
+	return o.takes(d.Document)
+}
+
+// step returns the step of the guild, which signs with its key.
+func (o *other) step() *Step {
+	return New(Config{Journal: o.Journal, Signer: o.signer, Now: time.Now}, o.Fold)
 }
 
 func (o *other) takes(d Document) Imported {
 	o.Helper()
-	sum, err := o.Import(o.Context(), o.Journal, d)
+	sum, err := o.step().Import(o.Context(), Signed{Document: d}, Terms{Unsigned: true})
 	if err != nil {
 		o.Fatal(err)
 	}
@@ -223,7 +230,9 @@ func TestImportReport(t *testing.T) {
 		a, b := newOther(t, 1), newOther(t, 2)
 		a.trusts("go", 1, 500_000, "")
 		b.trusts("go", 1, 700_000, "")
-		b.hears(a)
+		if _, err := b.imports(a.signedAt(time.Now()), Terms{}); err != nil {
+			t.Fatal(err)
+		}
 		e, err := b.Journal.Entry(t.Context(), 2)
 		if err != nil {
 			t.Fatal(err)

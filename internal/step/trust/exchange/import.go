@@ -58,19 +58,18 @@ func checkMerged(merged, ours, theirs []fact.VariableSibling) error {
 	return nil
 }
 
-// Import merges another guild's document (the partnership protocol, section 5.5.2). A value that includes ours in its
+// merge merges another guild's document (the partnership protocol, section 5.5.2). A value that includes ours in its
 // clock replaces ours. Of concurrent values the careful one counts: the lowest trust, the longest timeout, the lowest
-// parallelism. Import never raises trust that the owner set, and trusts a service that this guild never met no more
-// than an ordinary first success would. It may be called again after an error, because known values append nothing.
-func (f *Fold) Import(ctx context.Context, j *journal.Journal, d Document) (Imported, error) {
+// parallelism.
+func (f *Fold) merge(ctx context.Context, j *journal.Journal, d Signed) (Imported, error) {
 	var sum Imported
 	hash, err := f.policy.Hash()
 	if err != nil {
 		return sum, err
 	}
-	from := "another guild"
-	if d.Guild != "" {
-		from = fmt.Sprintf("guild %.8s", d.Guild)
+	from := "a document that nobody signed"
+	if d.By != nostr.ZeroPK {
+		from = fmt.Sprintf("guild %.8s", d.By.Hex())
 	}
 	for task, entries := range chunksBy(d.Entries, func(e TrustEntry) string { return e.Task }) {
 		err := f.record(ctx, j, fact.TrustSubject(task), &sum, func(tx *journal.Tx, sum *Imported) {
@@ -85,7 +84,7 @@ func (f *Fold) Import(ctx context.Context, j *journal.Journal, d Document) (Impo
 			return sum, err
 		}
 	}
-	for name, entries := range chunksBy(incoming(d), func(v variableRegister) string { return v.Name }) {
+	for name, entries := range chunksBy(incoming(d.Document), func(v variableRegister) string { return v.Name }) {
 		err := f.record(ctx, j, fact.VariableSubject(name), &sum, func(tx *journal.Tx, sum *Imported) {
 			for _, v := range entries {
 				if c, ok := f.takeVariable(v, sum); ok {
