@@ -25,7 +25,9 @@ func parseObject(doc []byte) (hujson.Value, *hujson.Object, error) {
 	return v, object, err
 }
 
-func isNamed(m hujson.ObjectMember, name string) bool { return m.Name.Value.(hujson.Literal).String() == name }
+func isNamed(m hujson.ObjectMember, name string) bool {
+	return m.Name.Value.(hujson.Literal).String() == name
+}
 
 // member returns the value of a member. A missing one is added at the end with an empty value, and the white space of the last.
 func member[T hujson.ValueTrimmed](of *hujson.Object, name string, empty T) (T, error) {
