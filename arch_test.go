@@ -94,6 +94,7 @@ var pseudo = map[string]string{
 	"c2sp.org/CCTV/age":                  "never tagged; test vectors",
 	"fiatjaf.com/nostr":                  "never tagged",
 	"github.com/go-json-experiment/json": "never tagged",
+	"github.com/tailscale/hujson":        "never tagged",
 }
 
 // forBundles are directories that belong to the example bundles. go.mod tells the go command to ignore them.

@@ -22,21 +22,10 @@ const (
 	Legendary Rarity = "legendary"
 )
 
+var colors = map[Rarity]string{Common: "#95a5a6", Uncommon: "#2ecc71", Rare: "#3498db", Epic: "#9b59b6", Legendary: "#f39c12"}
+
 // Color returns the colour of the tier, as #rrggbb.
-func (r Rarity) Color() string {
-	switch r {
-	case Uncommon:
-		return "#2ecc71"
-	case Rare:
-		return "#3498db"
-	case Epic:
-		return "#9b59b6"
-	case Legendary:
-		return "#f39c12"
-	case Common:
-	}
-	return "#95a5a6"
-}
+func (r Rarity) Color() string { return colors[r] }
 
 // Achievement is a milestone of a root identity. It is unlocked once.
 type Achievement struct {

@@ -227,21 +227,15 @@ func (w *window) bytes(n uint64) []byte {
 	return b
 }
 
-func (w *window) uvarint() uint64 {
-	v, n := binary.Uvarint(w.b)
-	if n <= 0 {
-		w.bad, w.b = true, nil
-		return 0
-	}
-	w.b = w.b[n:]
-	return v
-}
+func (w *window) uvarint() uint64 { return number(w, binary.Uvarint) }
 
-func (w *window) varint() int64 {
-	v, n := binary.Varint(w.b)
+func (w *window) varint() int64 { return number(w, binary.Varint) }
+
+func number[T any](w *window, decode func([]byte) (T, int)) (v T) {
+	v, n := decode(w.b)
 	if n <= 0 {
 		w.bad, w.b = true, nil
-		return 0
+		return v
 	}
 	w.b = w.b[n:]
 	return v

@@ -79,13 +79,14 @@ func Raw(tokens int64, units int) Sparks {
 // rawBig computes Raw with increasing precision, until the bounds of the error round alike.
 func rawBig(tokens int64, units int) Sparks {
 	for prec := uint(128); ; prec *= 2 {
-		number := func() *big.Float { return new(big.Float).SetPrec(prec) }
-		root := number().Mul(number().SetInt64(tokens), number().SetInt64(1_000_000_000))
-		micro := number().Mul(root.Sqrt(root), ln(int64(units)+1, prec))
-		slack := number().SetMantExp(micro, -int(prec)+16)
-		half := number().SetFloat64(0.5)
-		low, _ := number().Add(number().Sub(micro, slack), half).Int64()
-		high, _ := number().Add(number().Add(micro, slack), half).Int64()
+		number := func(n int64) *big.Float { return new(big.Float).SetPrec(prec).SetInt64(n) }
+		micro := number(tokens)
+		micro.Sqrt(micro.Mul(micro, number(1_000_000_000)))
+		micro.Mul(micro, ln(number(int64(units)+1)))
+		slack := number(0).SetMantExp(micro, -int(prec)+16)
+		micro.Add(micro, big.NewFloat(0.5))
+		low, _ := number(0).Sub(micro, slack).Int64()
+		high, _ := number(0).Add(micro, slack).Int64()
 		if low == high {
 			return Sparks(low)
 		}
@@ -94,27 +95,23 @@ func rawBig(tokens int64, units int) Sparks {
 
 // ln returns the natural logarithm of n >= 2 with an error of a few units in the last place: n is f * 2^k with f in [0.5, 1),
 // ln n is k ln 2 + ln f, and ln f is 2 artanh((f-1)/(f+1)).
-func ln(n int64, prec uint) *big.Float {
-	number := func() *big.Float { return new(big.Float).SetPrec(prec) }
-	one := number().SetInt64(1)
-	f := number()
-	k := number().SetInt64(n).MantExp(f)
-	third := number().Quo(one, number().SetInt64(3))
-	ln2 := number().Mul(number().SetInt64(2), artanh(third))
-	z := number().Quo(number().Sub(f, one), number().Add(f, one))
-	lnf := number().Mul(number().SetInt64(2), artanh(z))
-	return number().Add(number().Mul(number().SetInt64(int64(k)), ln2), lnf)
+func ln(n *big.Float) *big.Float {
+	number := func(n int64) *big.Float { return new(big.Float).SetPrec(128).SetInt64(n) }
+	like := func() *big.Float { return new(big.Float).SetPrec(n.Prec()) }
+	f := like()
+	k := n.MantExp(f)
+	ln2 := artanh(like().Quo(number(1), number(3)))
+	lnf := artanh(like().Quo(like().Sub(f, number(1)), like().Add(f, number(1))))
+	half := like().Add(like().Mul(number(int64(k)), ln2), lnf)
+	return half.Mul(half, number(2))
 }
 
 // artanh returns z + z^3/3 + z^5/5 + ... for |z| <= 1/3, which gains three bits with each term.
 func artanh(z *big.Float) *big.Float {
-	prec := z.Prec()
-	sum := new(big.Float).SetPrec(prec)
-	square := new(big.Float).SetPrec(prec).Mul(z, z)
-	power := new(big.Float).SetPrec(prec).Set(z)
-	for i := int64(1); i < int64(prec); i += 2 {
-		term := new(big.Float).SetPrec(prec).Quo(power, new(big.Float).SetPrec(prec).SetInt64(i))
-		sum.Add(sum, term)
+	like := func() *big.Float { return new(big.Float).SetPrec(z.Prec()) }
+	sum, square, power := like(), like().Mul(z, z), like().Set(z)
+	for i := int64(1); i < int64(z.Prec()); i += 2 {
+		sum.Add(sum, like().Quo(power, like().SetInt64(i)))
 		power.Mul(power, square)
 	}
 	return sum

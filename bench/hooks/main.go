@@ -167,7 +167,7 @@ func (o options) measure(dir string) ([]figure, error) {
 // reported checks that each commit, bug fix and tag is in the spool.
 func (o options) reported(spool hooks.Spool) error {
 	found := map[string]int{}
-	_, err := spool.Drain(time.Now(), func(e nook.Event) error { found[e.Trigger]++; return nil },
+	_, err := spool.Drain(time.Now(), func(_ string, e nook.Event) error { found[e.Trigger]++; return nil },
 		func(file string, why error) { found["refused"]++ })
 	if n := o.n + 1; err == nil && (found[nook.TriggerCommit] != 2*n || found[nook.TriggerBugFix] != n || found[""] != o.waiting || found["refused"] > 0) {
 		err = fmt.Errorf("reported: %v, after %d turns", found, n)

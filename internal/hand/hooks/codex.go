@@ -12,7 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/knadh/koanf/parsers/toml/v2"
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
 
 	"guild/nook"
 )
@@ -111,7 +112,7 @@ func InstallCodex(path string, c Config) (bool, error) {
 			return nil, err
 		}
 		command := append(slices.Clone(c.Program), "hook", "codex", c.AgentID)
-		begin, end, found := topLevel(b, "notify")
+		begin, end, found := notifyIn(b)
 		kept := ""
 		if _, set := was["notify"]; set != found {
 			return nil, errors.New("notify is set in a form that cannot be changed safely: remove it first")
@@ -147,7 +148,7 @@ func UninstallCodex(path string) (bool, error) { return change(path, true, witho
 
 // withoutCodex undoes InstallCodex. A notify that somebody else has put in the place of ours stays.
 func withoutCodex(b []byte) ([]byte, error) {
-	begin, end, found := topLevel(b, "notify")
+	begin, end, found := notifyIn(b)
 	if !found {
 		return b, nil
 	}
@@ -171,7 +172,11 @@ func withoutCodex(b []byte) ([]byte, error) {
 	return cut(b, begin, end, nil), nil
 }
 
-func parseTOML(b []byte) (map[string]any, error) { return toml.Parser().Unmarshal(b) }
+func parseTOML(b []byte) (map[string]any, error) {
+	var all map[string]any
+	err := toml.Unmarshal(b, &all)
+	return all, err
+}
 
 // onlyNotify checks that edited TOML differs from what it was in notify alone.
 func onlyNotify(was map[string]any, edited []byte) error {
@@ -203,93 +208,40 @@ func stringsOf(v any) ([]string, error) {
 	return out, nil
 }
 
-// topLevel returns where a key of the top level of a TOML document is set, from its name to the end of its value. If it is not
+// notifyIn returns where notify is set at the top level of a valid TOML document, from its name to the end of its value. If it is not
 // set, begin and end are where it can be: at the beginning.
-func topLevel(b []byte, key string) (begin, end int, found bool) {
-	at := len(b) - len(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")))
-	first := at
-	for at < len(b) {
-		switch b[at] {
-		case ' ', '\t', '\r', '\n':
-			at++
-		case '#':
-			at = lineEnd(b, at)
-		case '[': // the first table
+func notifyIn(b []byte) (begin, end int, found bool) {
+	first := len(b) - len(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")))
+	in := unstable.Parser{KeepComments: true}
+	for in.Reset(b[first:]); in.NextExpression(); {
+		e := in.Expression()
+		switch e.Kind {
+		case unstable.Table, unstable.ArrayTable:
 			return first, first, false
-		default:
-			begin = at
-			name := len(b)
-			if i := bytes.IndexByte(b[at:], '='); i >= 0 {
-				name = at + i
+		case unstable.KeyValue:
+			key := e.Key()
+			key.Next()
+			if string(key.Node().Data) == "notify" && key.IsLast() && e.Value().Kind == unstable.Array {
+				end := first + lastByte(e.Value(), key.Node())
+				return first + int(key.Node().Raw.Offset), end + bytes.IndexByte(b[end:], ']') + 1, true
 			}
-			end = valueEnd(b, min(name+1, len(b)))
-			if strings.Trim(string(bytes.TrimSpace(b[at:name])), `"'`) == key {
-				return begin, end, true
-			}
-			at = end
+		default: // a comment
 		}
 	}
 	return first, first, false
 }
 
-func lineEnd(b []byte, at int) int {
-	if i := bytes.IndexByte(b[at:], '\n'); i >= 0 {
-		return at + i
-	}
-	return len(b)
-}
-
-// valueEnd returns the end of a TOML value: the end of its line, or the comment behind it, outside of strings and brackets.
-func valueEnd(b []byte, at int) int {
-	depth, end := 0, at
-	for at < len(b) {
-		switch c := b[at]; c {
-		case '"', '\'':
-			at = stringEnd(b, at)
-			end = at
-			continue
-		case '[', '{':
-			depth++
-		case ']', '}':
-			depth--
-		case '#':
-			if depth <= 0 {
-				return end
-			}
-			at = lineEnd(b, at)
-			continue
-		case '\n':
-			if depth <= 0 {
-				return end
-			}
-		}
-		at++
-		if c := b[at-1]; c != ' ' && c != '\t' && c != '\r' && c != '\n' {
-			end = at
-		}
+// lastByte returns where the last string or comment in an array ends, or else the array's key. The parser does not know where
+// the array itself ends.
+func lastByte(array, key *unstable.Node) int {
+	end := int(key.Raw.Offset + key.Raw.Length)
+	for it := array.Children(); it.Next(); {
+		end = max(end, lastByte(it.Node(), it.Node()))
 	}
 	return end
 }
 
-// stringEnd returns the end of the TOML string that begins at an offset.
-func stringEnd(b []byte, at int) int {
-	quote := b[at : at+1]
-	if triple := bytes.Repeat(quote, 3); bytes.HasPrefix(b[at:], triple) {
-		quote = triple
-	}
-	for at += len(quote); at < len(b); at++ {
-		if b[at] == '\\' && quote[0] == '"' {
-			at++
-			continue
-		}
-		if !bytes.HasPrefix(b[at:], quote) {
-			continue
-		}
-		at += len(quote)
-		for len(quote) == 3 && at < len(b) && b[at] == quote[0] { // quotes before the closing ones belong to the text
-			at++
-		}
-		return at
-	}
-	return len(b)
+// cut returns the document with the text in place of a part of it.
+func cut(doc []byte, begin, end int, text []byte) []byte {
+	return slices.Concat(doc[:begin], text, doc[end:])
 }
