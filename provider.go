@@ -58,6 +58,9 @@ type Provider struct {
 	Service Service
 	State   ProviderState
 	Until   int64 // Unix ms: end of the quarantine, or 0
+
+	// Provisional says that deliveries gave it its state, and too few to fix it (the partnership protocol, section 3.2.3).
+	Provisional bool
 }
 
 // Move changes the state of the provider, or returns an error if that is not allowed.
@@ -88,6 +91,7 @@ type Offer struct {
 	State     ProviderState
 	Until     int64 // Unix ms: end of the quarantine
 
+	Provisional bool    // too few deliveries fix its state
 	Confidence  float64 // for the requested task: 1 exact, 0.8 a synonym, 0.6 inferred
 	Confirmed   bool    // tags and content both name the requested kind
 	Recommended int     // recommendations (kind 31989) by keys that we follow

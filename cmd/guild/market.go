@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
 	"guild/internal/judging/suite"
@@ -96,7 +97,7 @@ func (p *program) listProviders(all []control.Provider, o marketOptions) error {
 			done = fmt.Sprintf("%d/%d", v.Observed.Accepted, v.Observed.Asked)
 		}
 		rows = append(rows, []string{
-			cli.Cut(cli.Clean(v.Name), 12), cli.ShortNpub(v.Npub), v.State, age(p.now(), v.SeenMs), fit,
+			cli.Cut(cli.Clean(v.Name), 12), cli.ShortNpub(v.Npub), inShort(v.State, v.Provisional), age(p.now(), v.SeenMs), fit,
 			cli.Cut(cli.Clean(strings.Join(v.Tasks, ",")), 13), done, describeTrust(v),
 		})
 	}
@@ -105,6 +106,22 @@ func (p *program) listProviders(all []control.Provider, o marketOptions) error {
 	}
 	_, err := fmt.Fprintf(p.out, "and %d more: --limit 0 shows all, --task only those who offer a task\n", more)
 	return err
+}
+
+// inShort returns a provider's state for a table.
+func inShort(state string, provisional bool) string {
+	if provisional && state == string(guild.Active) {
+		return "provisional"
+	}
+	return state
+}
+
+// inFull returns a provider's state with what fixes it.
+func inFull(state string, provisional bool) string {
+	if provisional {
+		return state + ", provisionally: three deliveries or a benchmark fix it"
+	}
+	return state
 }
 
 // isKnown reports whether a provider was asked or judged here.
@@ -174,7 +191,7 @@ func (p *program) showCard(w io.Writer, c control.Card) {
 	if c.About != "" {
 		field("about", "%s", cli.Cut(cli.Clean(c.About), 64))
 	}
-	field("state", "%s", c.State)
+	field("state", "%s", inFull(c.State, c.Provisional))
 	field("trust", "%s", trustByTask(c.Trust))
 	field("announced", "%s ago, first seen %s ago", age(p.now(), c.SeenMs), age(p.now(), c.FirstSeen))
 	field("does", "%s", cli.Cut(cli.Clean(strings.Join(c.Tasks, ", ")), 64))

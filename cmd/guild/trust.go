@@ -43,7 +43,7 @@ func (p *program) showTrust(m control.Matrix) error {
 		if e.Changed != 0 {
 			changed = age(p.now(), e.Changed)
 		}
-		return []string{cli.Cut(cli.Clean(e.Task), 18), cli.Cut(cli.Clean(e.Name), 12), cli.ShortNpub(e.Npub), e.State,
+		return []string{cli.Cut(cli.Clean(e.Task), 18), cli.Cut(cli.Clean(e.Name), 12), cli.ShortNpub(e.Npub), inShort(e.State, e.Provisional),
 			fmt.Sprintf("%.2f", e.Trust), fmt.Sprint(e.Runs), changed}
 	})(m.Entries)
 	if err != nil {
@@ -106,7 +106,7 @@ func (p *program) showStandings(all []control.Standing) error {
 		field := func(name, format string, args ...any) {
 			fmt.Fprintf(p.out, "  %-10s %s\n", name, fmt.Sprintf(format, args...))
 		}
-		field("state", "%s", s.State)
+		field("state", "%s", inFull(s.State, s.Provisional))
 		if s.Cause != "" {
 			field("because", "%s", cli.Cut(cli.Clean(s.Cause), 66))
 		}

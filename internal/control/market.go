@@ -30,6 +30,9 @@ type Provider struct {
 	Name   string `json:"name"`
 	State  string `json:"state"`
 	Until  int64  `json:"until,omitempty"`
+
+	Provisional bool `json:"provisional,omitempty"` // too few deliveries fix the state: unimportant work only
+
 	// Encrypts says that it reads NIP-44. Recipient is its age key for credentials, if it announces one.
 	Encrypts  bool   `json:"encrypts"`
 	Recipient string `json:"age_recipient,omitempty"`
@@ -95,7 +98,7 @@ func (s *Server) getProviders(r *http.Request) ([]Provider, error) {
 func (s *Server) offer(o guild.Offer) Provider {
 	view := Provider{
 		PubKey: o.Service.PubKey.Hex(), Npub: nip19.EncodeNpub(o.Service.PubKey), D: o.Service.D, Name: o.Name,
-		State: string(o.State), Until: o.Until, Tasks: o.Tasks, Kinds: o.Kinds, Seen: o.Announced, SeenMs: o.Announced * 1000,
+		State: string(o.State), Until: o.Until, Provisional: o.Provisional, Tasks: o.Tasks, Kinds: o.Kinds, Seen: o.Announced, SeenMs: o.Announced * 1000,
 		Encrypts: o.Encrypts, Recipient: o.Recipient, Price: int64(o.Price), Slots: o.Slots,
 		Confidence: o.Confidence, ConfidenceMicro: micro(o.Confidence), Confirmed: o.Confirmed, Recommended: o.Recommended,
 		Trust: map[string]float64{}, TrustMicro: map[string]guild.Trust{},

@@ -19,14 +19,17 @@ type Matrix struct {
 
 // TrustEntry is trust in one service for one task.
 type TrustEntry struct {
-	Task    string      `json:"task"`
-	PubKey  string      `json:"pubkey"`
-	Npub    string      `json:"npub"`
-	D       string      `json:"d"`
-	Name    string      `json:"name,omitempty"`
-	State   string      `json:"state"`
-	Until   int64       `json:"until,omitempty"` // Unix ms: end of a quarantine
-	Trust   float64     `json:"trust"`           // Micro in decimal form, deprecated
+	Task   string `json:"task"`
+	PubKey string `json:"pubkey"`
+	Npub   string `json:"npub"`
+	D      string `json:"d"`
+	Name   string `json:"name,omitempty"`
+	State  string `json:"state"`
+	Until  int64  `json:"until,omitempty"` // Unix ms: end of a quarantine
+
+	Provisional bool `json:"provisional,omitempty"` // too few deliveries fix the state
+
+	Trust   float64     `json:"trust"` // Micro in decimal form, deprecated
 	Micro   guild.Trust `json:"trust_micro"`
 	Runs    int         `json:"successes_in_a_row"`
 	Changed int64       `json:"changed,omitempty"` // Unix ms: the latest change
@@ -53,12 +56,15 @@ type Variable struct {
 
 // Standing is the state of one service here: GET /v1/trust/{key}[?d=D].
 type Standing struct {
-	PubKey  string       `json:"pubkey"`
-	Npub    string       `json:"npub"`
-	D       string       `json:"d"`
-	Name    string       `json:"name,omitempty"`
-	State   string       `json:"state"`
-	Until   int64        `json:"until,omitempty"`
+	PubKey string `json:"pubkey"`
+	Npub   string `json:"npub"`
+	D      string `json:"d"`
+	Name   string `json:"name,omitempty"`
+	State  string `json:"state"`
+	Until  int64  `json:"until,omitempty"`
+
+	Provisional bool `json:"provisional,omitempty"` // too few deliveries fix the state
+
 	Cause   string       `json:"cause,omitempty"` // of the latest change of state
 	Next    string       `json:"next,omitempty"`  // next change without further events, for a person
 	Trust   []TrustEntry `json:"trust"`

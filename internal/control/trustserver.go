@@ -70,7 +70,8 @@ func (s *Server) trusted(e trust.Entry) TrustEntry {
 	p := s.c.Providers.Provider(e.Service)
 	return TrustEntry{
 		Task: e.Task, PubKey: e.Service.PubKey.Hex(), Npub: nip19.EncodeNpub(e.Service.PubKey), D: e.Service.D,
-		Name: s.c.Registry.Name(e.Service), State: string(p.State), Until: p.Until, Trust: e.Trust.Float(), Micro: e.Trust, Runs: e.Runs, Changed: e.Changed,
+		Name: s.c.Registry.Name(e.Service), State: string(p.State), Until: p.Until,
+		Provisional: p.Provisional, Trust: e.Trust.Float(), Micro: e.Trust, Runs: e.Runs, Changed: e.Changed,
 	}
 }
 
@@ -169,7 +170,7 @@ func (s *Server) servicesOf(key nostr.PubKey) []guild.Service {
 func (s *Server) standing(service guild.Service, entries []trust.Entry) Standing {
 	p := s.c.Providers.Provider(service)
 	view := Standing{PubKey: service.PubKey.Hex(), Npub: nip19.EncodeNpub(service.PubKey), D: service.D, Name: s.c.Registry.Name(service),
-		State: string(p.State), Until: p.Until, Trust: []TrustEntry{}, Reviews: []Aggregate{}}
+		State: string(p.State), Until: p.Until, Provisional: p.Provisional, Trust: []TrustEntry{}, Reviews: []Aggregate{}}
 	if turns := s.c.Providers.Story(service); len(turns) > 0 {
 		view.Cause = turns[len(turns)-1].Cause
 	}

@@ -140,7 +140,7 @@ func (r *Registry) offer(c *card, p guild.Provider, fit nip89.Confidence, task s
 		Service: c.service(), Name: says.name, Tasks: says.tasks, Kinds: says.kinds, Relays: r.ranked(c, says),
 		Encrypts: says.nip44, Recipient: says.recipient, Price: says.priceOf(kind), Slots: says.slots,
 		Kind: kind, Plain: !says.bundles, Tool: says.tool.Name, ToolText: says.tool.Text,
-		Announced: int64(c.at), State: p.State, Until: p.Until,
+		Announced: int64(c.at), State: p.State, Until: p.Until, Provisional: p.Provisional,
 		Confidence: float64(fit), Confirmed: slices.Contains(says.confirmed, kind), Recommended: len(r.praise.of(c.service())),
 		Followed: r.praise.follow[c.pubkey], First: c.first, Work: int(c.work),
 	}

@@ -127,8 +127,8 @@ func (s *Settings) threshold() guild.Trust {
 	return max(t, s.Lowest)
 }
 
-// place returns the tier of a service, or tiers and the reason that bars it. A service that was not met, is below the
-// threshold or on probation is in the last tier, which gets only unimportant work.
+// place returns the tier of a service, or tiers and the reason that bars it. A service that was not met, has a
+// provisional state, is below the threshold or on probation is in the last tier, which gets only unimportant work.
 func (s *Settings) place(f *Facts) (tier int, by string) {
 	state := f.Offer.State
 	switch {
@@ -138,7 +138,7 @@ func (s *Settings) place(f *Facts) (tier int, by string) {
 		return tiers, ByTrust
 	case f.Met && state == guild.Benchmarking:
 		return tiers, ByAgain
-	case !f.Met || f.Trust < s.threshold() || state == guild.Conditional:
+	case !f.Met || f.Offer.Provisional || f.Trust < s.threshold() || state == guild.Conditional:
 		return tertiary, ""
 	case f.Trust >= s.Tiers[primary].From:
 		return primary, ""

@@ -55,6 +55,7 @@ func TestPerformanceTiers(t *testing.T) {
 func TestTiers(t *testing.T) {
 	in := func(f Facts, s guild.ProviderState) Facts { f.Offer.State = s; return f }
 	unconfirmed := func(f Facts) Facts { f.Offer.Confirmed = false; return f }
+	provisional := func(f Facts) Facts { f.Offer.Provisional = true; return f }
 	for _, c := range []struct {
 		name      string
 		facts     Facts
@@ -75,6 +76,7 @@ func TestTiers(t *testing.T) {
 		{"warned keeps its place", in(met(1, 800_000), guild.Warned), 0, primary, ""},
 		{"reduced keeps its place", in(met(1, 800_000), guild.Reduced), 0, primary, ""},
 		{"on probation", in(met(1, 800_000), guild.Conditional), 0, tertiary, ""},
+		{"provisional", provisional(met(1, 800_000)), 0, tertiary, ""},
 		{"suspended", in(met(1, 800_000), guild.Suspended), 0, tiers, ByState},
 		{"removed", in(met(1, 800_000), guild.Removed), 0, tiers, ByState},
 		{"met, being benchmarked", in(met(1, 800_000), guild.Benchmarking), 0, tiers, ByAgain},

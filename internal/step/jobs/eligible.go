@@ -235,6 +235,8 @@ func unqualified(f *route.Facts) string {
 	switch {
 	case !f.Met:
 		return "has not been met"
+	case f.Offer.Provisional:
+		return fmt.Sprintf("is %s only provisionally: three deliveries or a benchmark fix that", f.Offer.State)
 	case f.Offer.State == guild.Conditional || f.Offer.State == guild.Benchmarking:
 		return fmt.Sprintf("is %s", f.Offer.State)
 	}

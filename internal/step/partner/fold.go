@@ -100,7 +100,7 @@ func NewFold(p policy.Policy) *Fold {
 	if err != nil {
 		hash = guild.Hash{} // cannot happen: a policy that was read has a hash
 	}
-	return &Fold{State: fold.NewState[state]("registry", 5), p: p.Lifecycle, hash: hash, agenda: newAgenda()}
+	return &Fold{State: fold.NewState[state]("registry", 6), p: p.Lifecycle, hash: hash, agenda: newAgenda()}
 }
 
 // Provider returns the state of a service. A service about which nothing was decided is seen.
@@ -119,7 +119,7 @@ func (f *Fold) Standing(s guild.Service) registry.Standing {
 			known.State = guild.Removed
 			return
 		}
-		known.State, known.Until = r.state(), r.Until
+		known.State, known.Until, known.Provisional = r.state(), r.Until, r.Provisional
 	})
 	return known
 }
@@ -360,6 +360,10 @@ func (f rules) end(attempt nostr.ID, k kind, at int64, cause string) {
 	f.edit(a.Service, func(r *record) {
 		for _, dropped := range r.add(end{work: a.work, Attempt: short(attempt), At: at, Kind: k, Ms: a.Ms, Bench: a.Meeting != ""}) {
 			f.state.Ended.Delete(dropped)
+		}
+		if a.Meeting == "" && r.Provisional && r.isFixed(k) {
+			r.Provisional = false
+			f.changes.Add(1)
 		}
 	})
 	f.state.Ended.Set(short(attempt), endedAttempt{i, a.Meeting})

@@ -97,8 +97,22 @@ func (r record) worse(k kind) guild.ProviderState {
 }
 
 // fixed is the number of deliveries in a row that change the status of an active or conditional provider. One gives a
-// provisional status, three fix it (the partnership protocol, section 3.2.3).
-const fixed = 3
+// provisional status, three of a kind fix it, or five of any (the partnership protocol, section 3.2.3).
+const (
+	fixed  = 3
+	fixing = 5
+)
+
+// isFixed reports whether the deliveries up to one of kind k fix a provisional status.
+func (r record) isFixed(k kind) bool {
+	n := 0
+	for _, e := range r.Ends {
+		if !e.Past && !e.Bench {
+			n++
+		}
+	}
+	return r.inARow(k) >= fixed || n >= fixing
+}
 
 // better moves a provider up the ladder of section 3.4.2. A success ends a warning. A provider further down needs a
 // benchmark.

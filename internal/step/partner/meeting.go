@@ -53,6 +53,10 @@ func (f rules) meetingEnded(e fact.MeetingEnded, at int64) {
 		if e.To != "" {
 			r.Tried = at
 		}
+		if r.Provisional && e.To != "" && !guild.IsLook(m.Purpose) {
+			r.Provisional = false
+			f.changes.Add(1)
+		}
 	})
 	f.add(e.Service, event{
 		What: meetingEnded, To: e.To, Meeting: e.Meeting, Purpose: m.Purpose, At: at, Cause: e.Cause, InARow: inARow,

@@ -226,6 +226,54 @@ func TestVerdictMovesProvider(t *testing.T) {
 	}
 }
 
+// Section 3.2.3 of the partnership protocol: one attempt gives a provisional status, three of a kind fix it, other mixes
+// extend to five.
+func TestFirstDeliveriesGiveProvisionalState(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		ends  []func(nostr.ID) fact.Fact
+		state guild.ProviderState
+		want  bool
+	}{
+		{"one success", repeat(1, well), guild.Active, true},
+		{"two successes", repeat(2, well), guild.Active, true},
+		{"three successes", repeat(3, well), guild.Active, false},
+		{"three in part", repeat(3, parted), guild.Conditional, false},
+		{"two successes and a failure", append(repeat(2, well), badly), guild.Warned, true},
+		{"a success after a failure after two", append(repeat(2, well), badly, well), guild.Active, true},
+		{"five, three of them successes", append(repeat(2, well), badly, well, parted), guild.Active, false},
+		{"three successes after a failure", append([]func(nostr.ID) fact.Fact{well, badly}, repeat(3, well)...), guild.Active, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, s := newWorld(t), newProvider(1).service("alice")
+				w.works(s, c.ends...)
+				w.wantState(s, c.state)
+				if got := w.fold.Provider(s).Provisional; got != c.want {
+					t.Errorf("provisional is %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestBenchmarkOrOwnerFixesProvisionalState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, alice, bob := newWorld(t), newProvider(1).service("alice"), newProvider(2).service("bob")
+		w.works(alice, well)
+		w.works(bob, well)
+		w.meets(alice, guild.Active, well, well, well)
+		if _, err := w.Set(t.Context(), bob.PubKey, &bob.D, Force, "it is known"); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []guild.Service{alice, bob} {
+			if p := w.fold.Provider(s); p.State != guild.Active || p.Provisional {
+				t.Errorf("%s: %+v", s.D, p)
+			}
+		}
+	})
+}
+
 func TestUnverifiedMovesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

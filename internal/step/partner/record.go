@@ -143,6 +143,8 @@ type record struct {
 	WasUntil int64               `json:"was_until,omitempty"` // the value of Until in that state
 	Owner    bool                `json:"owner,omitempty"`     // a person has set its state
 
+	Provisional bool `json:"provisional,omitempty"` // deliveries gave it its state, and too few to fix it
+
 	Failed    int        `json:"failed,omitempty"`    // failed evaluations in a row
 	Suspended int        `json:"suspended,omitempty"` // suspensions since its last accepted delivery
 	Signals   []signal   `json:"signals,omitempty"`   // signals that led down from its base, or to its rejection
@@ -296,6 +298,12 @@ func (r *record) enter(m fact.ProviderMoved, from guild.ProviderState, until, at
 // proved records that a provider became active or conditional. If it did so by a benchmark, earlier ends no longer
 // count against it.
 func (r *record) proved(m fact.ProviderMoved, from guild.ProviderState, at int64) {
+	switch {
+	case r.Base == "":
+		r.Provisional = m.Attempt != (nostr.ID{}) && m.Meeting == ""
+	case m.Signal == fact.SignalOwner:
+		r.Provisional = false
+	}
 	if r.Base == "" || r.Proved == 0 {
 		r.Proved = at
 	}
@@ -309,6 +317,9 @@ func (r *record) proved(m fact.ProviderMoved, from guild.ProviderState, at int64
 	case guild.Active, guild.Conditional, guild.Warned, guild.Unresponsive:
 	default:
 		r.Ends = r.pastEnds()
+		for n, e := range r.Ends {
+			r.Ends[n].Past = !r.Provisional || e.Attempt != short(m.Attempt)
+		}
 	}
 }
 

@@ -21,19 +21,22 @@ import (
 // row is the part of a record that goes into a backup: everything that decisions depend on, except single deliveries
 // and this node's times.
 type row struct {
-	Service   guild.Service       `json:"service"`
-	State     guild.ProviderState `json:"state"`
-	Hours     int64               `json:"hours,omitempty"` // length of its quarantine, which begins anew when the row is restored
-	Base      guild.ProviderState `json:"base,omitempty"`
-	Rung      guild.ProviderState `json:"rung,omitempty"`
-	Was       guild.ProviderState `json:"was,omitempty"`
-	Owner     bool                `json:"owner,omitempty"`
-	Failed    int                 `json:"failed,omitempty"`
-	Suspended int                 `json:"suspended,omitempty"`
-	Signals   []string            `json:"signals,omitempty"`
-	Sum       guild.Hash          `json:"said,omitzero"`
-	Version   string              `json:"version,omitempty"`
-	Excused   bool                `json:"excused,omitempty"`
+	Service guild.Service       `json:"service"`
+	State   guild.ProviderState `json:"state"`
+	Hours   int64               `json:"hours,omitempty"` // length of its quarantine, which begins anew when the row is restored
+	Base    guild.ProviderState `json:"base,omitempty"`
+	Rung    guild.ProviderState `json:"rung,omitempty"`
+	Was     guild.ProviderState `json:"was,omitempty"`
+	Owner   bool                `json:"owner,omitempty"`
+
+	Provisional bool `json:"provisional,omitempty"`
+
+	Failed    int        `json:"failed,omitempty"`
+	Suspended int        `json:"suspended,omitempty"`
+	Signals   []string   `json:"signals,omitempty"`
+	Sum       guild.Hash `json:"said,omitzero"`
+	Version   string     `json:"version,omitempty"`
+	Excused   bool       `json:"excused,omitempty"`
 }
 
 const hourMs = 60 * 60 * 1000
@@ -44,7 +47,8 @@ const rowPrefix = "provider "
 // asRow returns the row of a record.
 func (r record) asRow() row {
 	one := row{Service: r.Service, State: r.state(), Base: r.Base, Rung: r.Rung, Was: r.Was, Owner: r.Owner,
-		Failed: r.Failed, Suspended: r.Suspended, Sum: r.Sum, Version: r.Version, Excused: r.Excused}
+		Failed: r.Failed, Suspended: r.Suspended, Sum: r.Sum, Version: r.Version, Excused: r.Excused,
+		Provisional: r.Provisional}
 	if r.Until > r.Since {
 		one.Hours = (r.Until - r.Since + hourMs/2) / hourMs
 	}
@@ -151,7 +155,7 @@ func (r *record) restore(m fact.ProviderMoved, at int64) {
 	}
 	r.State, r.Until, r.Since = one.State, m.Until, at
 	r.Base, r.Rung, r.Was, r.WasUntil = one.Base, one.Rung, one.Was, 0
-	r.Owner, r.Failed, r.Suspended = one.Owner, one.Failed, one.Suspended
+	r.Owner, r.Failed, r.Suspended, r.Provisional = one.Owner, one.Failed, one.Suspended, one.Provisional
 	r.Sum, r.Version, r.Excused = one.Sum, one.Version, one.Excused
 	r.Signals, r.Pending, r.Proved = nil, nil, 0
 	for _, s := range one.Signals {
