@@ -10,8 +10,8 @@ import (
 // State is the state of an attempt.
 type State string
 
-// States of an attempt, in the order of its life. docs/STATES.md has the facts that lead to each state, and the steps
-// that write them.
+// States of an attempt, in the order of its life. docs/API.md says what follows each. The fact that leads
+// to a state has its name, such as attempt.quoted; that of a verdict is attempt.judged.
 const (
 	Planned   State = "planned"   // request event signed, not yet accepted by a relay
 	Requested State = "requested" // accepted by a relay

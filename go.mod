@@ -3,38 +3,40 @@ module guild
 go 1.26.0
 
 require (
-	c2sp.org/CCTV/age v0.0.0-20260829155415-4448f2097b2d
-	charm.land/bubbletea/v2 v2.0.9
-	charm.land/huh/v2 v2.0.3
-	charm.land/lipgloss/v2 v2.0.6
-	fiatjaf.com/nostr v0.0.0-20260731140316-a8080728893f
-	filippo.io/age v1.3.2
-	github.com/aymanbagabas/go-udiff v0.4.1
-	github.com/btcsuite/btcd/btcec/v2 v2.5.0
-	github.com/coder/websocket v1.8.15
-	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
-	github.com/klauspost/compress v1.20.3
-	github.com/knadh/koanf/parsers/toml/v2 v2.1.0
-	github.com/knadh/koanf/providers/env/v2 v2.0.2
-	github.com/knadh/koanf/providers/file v1.2.1
-	github.com/knadh/koanf/v2 v2.4.1
-	github.com/minio/highwayhash v1.0.4
-	github.com/nats-io/nats-server/v2 v2.15.2
-	github.com/nats-io/nats.go v1.55.0
-	github.com/openbao/openbao/api/v2 v2.7.1
-	github.com/rogpeppe/go-internal v1.16.0
-	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
-	github.com/spf13/cobra v1.10.2
-	github.com/tiktoken-go/tokenizer v0.10.0
-	go.etcd.io/bbolt v1.4.2
-	golang.org/x/crypto v0.58.0
-	golang.org/x/mod v0.41.0
-	golang.org/x/sync v0.24.0
-	golang.org/x/sys v0.49.0
-	golang.org/x/term v0.47.0
-	golang.org/x/text v0.43.0
-	golang.org/x/time v0.16.0
-	pgregory.net/rapid v1.3.0
+	c2sp.org/CCTV/age v0.0.0-20260829155415-4448f2097b2d // the age project's test vectors (tests)
+	charm.land/bubbletea/v2 v2.0.9 // colours, live screens, questions on a terminal
+	charm.land/huh/v2 v2.0.3 // colours, live screens, questions on a terminal
+	charm.land/lipgloss/v2 v2.0.6 // colours, live screens, questions on a terminal
+	fiatjaf.com/nostr v0.0.0-20260731140316-a8080728893f // the events, keys, NIP-19, NIP-44, NIP-49, NIP-59 and bunker of other clients; not its relay client
+	filippo.io/age v1.3.2 // vaults sealed to people
+	github.com/aymanbagabas/go-udiff v0.4.1 // nutshell diff
+	github.com/btcsuite/btcd/btcec/v2 v2.5.0 // signatures of events (BIP-340), invoices and ecash
+	github.com/coder/websocket v1.8.15 // WebSocket of the relay client and the local relay
+	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // strict JSON and tokens; snapshots of folds, twice as fast at a restart
+	github.com/klauspost/compress v1.20.3 // zstd and parallel gzip of bundles, backups, archives
+	github.com/knadh/koanf/parsers/toml/v2 v2.1.0 // configuration from file and environment
+	github.com/knadh/koanf/providers/env/v2 v2.0.2 // configuration from file and environment
+	github.com/knadh/koanf/providers/file v1.2.1 // configuration from file and environment
+	github.com/knadh/koanf/v2 v2.4.1 // configuration from file and environment
+	github.com/minio/highwayhash v1.0.4 // checksums of the journal's blocks, which repair reads itself
+	github.com/nats-io/nats-server/v2 v2.15.2 // the journal (ADR 1)
+	github.com/nats-io/nats.go v1.55.0 // the journal (ADR 1)
+	github.com/openbao/openbao/api/v2 v2.7.1 // vaults sealed by Vault or OpenBao, with their login methods
+	github.com/pelletier/go-toml/v2 v2.2.2 // where Codex's settings name its notifier
+	github.com/rogpeppe/go-internal v1.16.0 // testscript and txtar (tests)
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // a real validator for our JSON Schemas (tests)
+	github.com/spf13/cobra v1.10.2 // command lines, help, completion, manual pages
+	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f // settings of Claude Code, changed with the rest kept byte for byte
+	github.com/tiktoken-go/tokenizer v0.10.0 // tokens of nutshell context
+	go.etcd.io/bbolt v1.4.2 // events of the local relay, in a B+tree that survives a power cut
+	golang.org/x/crypto v0.58.0 // ssh keys of vaults, ChaCha20
+	golang.org/x/mod v0.41.0 // Merkle tree of the journal: that of the Go checksum database (sumdb/tlog)
+	golang.org/x/sync v0.24.0 // errgroup, semaphores
+	golang.org/x/sys v0.49.0 // namespaces, seccomp, Landlock, control groups
+	golang.org/x/term v0.47.0 // whether there is a terminal, its width, passphrases
+	golang.org/x/text v0.43.0 // names of tasks without case and in one Unicode form (nip89)
+	golang.org/x/time v0.16.0 // limits of customers and of the local relay
+	pgregory.net/rapid v1.3.0 // property tests
 )
 
 require (
@@ -97,7 +99,6 @@ require (
 	github.com/nats-io/jwt/v2 v2.8.2 // indirect
 	github.com/nats-io/nkeys v0.4.16 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
-	github.com/pelletier/go-toml/v2 v2.2.2 // indirect
 	github.com/puzpuzpuz/xsync/v3 v3.5.1 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/rs/cors v1.11.1 // indirect
@@ -105,7 +106,6 @@ require (
 	github.com/ryanuber/go-glob v1.0.0 // indirect
 	github.com/savsgio/gotils v0.0.0-20240704082632-aef3928b8a38 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
-	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f // indirect
 	github.com/templexxx/cpu v0.0.1 // indirect
 	github.com/templexxx/xhex v0.0.0-20200614015412-aed53437177b // indirect
 	github.com/tidwall/gjson v1.18.0 // indirect

@@ -33,7 +33,7 @@ const (
 )
 
 // nextProvider has the allowed transitions of a provider's state, from the tables of sections 3.2.3 and 3.4 of the
-// partnership protocol. docs/STATES.md has the causes of the transitions, including those by the owner and by an
+// partnership protocol. docs/TRUST.md has the causes of the transitions, including those by the owner and by an
 // overturned verdict.
 var nextProvider = map[ProviderState][]ProviderState{
 	Seen:         {Benchmarking, Active, Conditional, Unqualified, Unresponsive, Suspended, Removed, Stale},

@@ -1,6 +1,5 @@
 // Gosplit measures which share of the tests of public Go packages the judge runs apart from the code that they test. It
 // takes the packages from the module proxy, judges each as a delivery against its own tests, and prints a table.
-// docs/JUDGE.md sums it up.
 //
 //	go run -C bench ./gosplit [-v] [MODULE@VERSION …]
 package main
@@ -28,7 +27,7 @@ import (
 )
 
 // modules are 20 small ones with external tests that need no other module. They were chosen before any was measured, and
-// none was taken out. Of their tests these shares ran apart when docs/JUDGE.md was written: 85 to 100 % of levenshtein,
+// none was taken out. Of their 664 tests 412 ran apart when this was written, by module: 85 to 100 % of levenshtein,
 // mergo (30 of 83 pass: it reflects on the tests' own types), quant, run, shortid (1 of 33: a million calls each), stats,
 // strftime, tagparser, terminfo, timefmt-go and x/xerrors (3 of 12); 25 to 54 % of gotextdiff, uax29 (read by
 // for iter.Next()) and x/sync; 6 % of x/mod; none of go-cmp, goldmark, toml, ulid and x/time.

@@ -36,7 +36,7 @@ type exit struct {
 	Name, Means string
 }
 
-// exits returns the exit codes of all verbs. "guild help exit-codes", the help of hire and docs/JSON.md are printed from it.
+// exits returns the exit codes of all verbs. "guild help exit-codes", and the help of hire are printed from it.
 func exits() []exit {
 	return []exit{
 		{exitAccepted, "done", "it worked; of a job: accepted"},
@@ -69,8 +69,8 @@ func exitCodesTopic() *cobra.Command {
 		Short: "What the exit codes mean",
 		Long: "guild ends with one of these exit codes.\n\n" + listExits() + `
 With --json an error is one JSON object on standard output, {"error":…,
-"hint":…, "code":…}. Its code is a name above, or one of docs/API.md where the
-node refuses something. A verb that has printed its result already says the
+"hint":…, "code":…}. Its code is a name above, or one of guild help api where
+the node refuses something. A verb that has printed its result already says the
 error on standard error alone. guild replay diff ends as diff does: 0 the same,
 1 different, 2 trouble.`,
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -16,44 +15,6 @@ import (
 	"guild/internal/cli"
 	"guild/internal/control"
 )
-
-const jsonPage = "../../docs/JSON.md"
-
-// TestExitCodesDocumented compares the table of the page with that of the program; -update writes it.
-func TestExitCodesDocumented(t *testing.T) {
-	var rows strings.Builder
-	for _, e := range exits() {
-		fmt.Fprintf(&rows, "| %d | %s | %s |\n", e.Code, e.Name, e.Means)
-	}
-	replaceInPage(t, jsonPage, "| exit code | name | meaning |\n|---|---|---|\n", rows.String())
-}
-
-// replaceInPage demands that the lines of a table after head are rows, or writes them with -update.
-func replaceInPage(t *testing.T, page, head, rows string) {
-	t.Helper()
-	b, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, after, found := strings.Cut(string(b), head)
-	if !found {
-		t.Fatalf("%s has no table %q", page, head)
-	}
-	rest := after
-	for strings.HasPrefix(rest, "|") {
-		_, rest, _ = strings.Cut(rest, "\n")
-	}
-	want := before + head + rows + rest
-	if want == string(b) {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s is not up to date: go test -run %s -update", page, t.Name())
-	}
-	if err := os.WriteFile(page, []byte(want), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func TestErrorAsJSON(t *testing.T) {
 	for _, c := range []struct {

@@ -42,7 +42,7 @@ func (p *program) addVerbs(root *cobra.Command) {
 	for _, g := range slices.Concat(first, others) {
 		all = append(all, g.verbs...)
 	}
-	topics := []*cobra.Command{formatsTopic(others), environmentTopic(), exitCodesTopic(), apiTopic()}
+	topics := []*cobra.Command{formatsTopic(others), environmentTopic(), exitCodesTopic(), jsonTopic(), traceTopic(), apiTopic()}
 	cli.Group(root, append(all, topics...)...)
 	p.showHelp(root, first, topics)
 }

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"encoding"
 	"encoding/json"
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"go/types"
-	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -201,20 +199,20 @@ const (
 	unixS    = "deprecated: Unix seconds; NAME_ms is the same in Unix milliseconds"
 )
 
-// unitOf returns the unit of a number, "" if it has none, and how the page names the number.
-func unitOf(in reflect.Type, name string) (unit, named string) {
+// unitOf returns the unit of a number, or "" if it has none.
+func unitOf(in reflect.Type, name string) string {
 	if unit, ok := units[in.Name()+"."+name]; ok {
-		return unit, name + " of " + in.Name()
+		return unit
 	}
 	if unit, ok := units[name]; ok {
-		return unit, name
+		return unit
 	}
 	for suffix, unit := range map[string]string{"_ms": "milliseconds", "_msat": "millisatoshis", "_micro": "millionths", "_bytes": "bytes"} {
 		if strings.HasSuffix(name, suffix) {
-			return unit, "NAME" + suffix
+			return unit
 		}
 	}
-	return "", name
+	return ""
 }
 
 var snake = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
@@ -227,7 +225,6 @@ func TestEveryJSONHasNamesAndUnits(t *testing.T) {
 			t.Errorf("%s has --json, and its type is not listed", path)
 		}
 	}
-	byUnit := map[string]map[string]bool{}
 	seen := map[reflect.Type]bool{}
 	var walk func(reflect.Type)
 	walk = func(typ reflect.Type) {
@@ -251,14 +248,9 @@ func TestEveryJSONHasNamesAndUnits(t *testing.T) {
 			if !isNumber(inside(f.Type)) {
 				continue
 			}
-			unit, named := unitOf(typ, name)
-			if unit == "" {
+			if unitOf(typ, name) == "" {
 				t.Errorf("%s.%s is a number without a unit: name it with one, or add it to units", typ, name)
 			}
-			if byUnit[unit] == nil {
-				byUnit[unit] = map[string]bool{}
-			}
-			byUnit[unit][named] = true
 		}
 	}
 	for _, typ := range all {
@@ -267,15 +259,6 @@ func TestEveryJSONHasNamesAndUnits(t *testing.T) {
 	for _, typ := range otherTypes() {
 		walk(typ)
 	}
-	var rows strings.Builder
-	for _, unit := range slices.Sorted(maps.Keys(byUnit)) {
-		names := strings.Join(slices.Sorted(maps.Keys(byUnit[unit])), ", ")
-		if unit == number {
-			names = "all others"
-		}
-		fmt.Fprintf(&rows, "| %s | %s |\n", unit, names)
-	}
-	replaceInPage(t, jsonPage, "| unit | members |\n|---|---|\n", rows.String())
 }
 
 // TestSchemaOfJSON compares docs/json.schema.json, which has a schema for each verb, with the types; -update writes it.
@@ -352,7 +335,11 @@ func objectSchema(typ reflect.Type, defs map[string]any) map[string]any {
 				add(f.Type)
 			case name == "" || name == "-":
 			default:
-				properties[name] = schemaFor(f.Type, defs)
+				member := schemaFor(f.Type, defs)
+				if unit := unitOf(typ, name); isNumber(inside(f.Type)) && unit != number {
+					member["description"] = unit
+				}
+				properties[name] = member
 				if f.Type.Kind() == reflect.Pointer {
 					properties[name] = map[string]any{"anyOf": []any{properties[name], map[string]any{"type": "null"}}}
 				}
@@ -425,7 +412,7 @@ func TestBundleVerbsHaveNamesAndUnits(t *testing.T) {
 			if !snake.MatchString(member) {
 				t.Errorf("%s: a member is printed as %q", name, member)
 			}
-			if unit, _ := unitOf(reflect.TypeFor[struct{}](), member); unit == "" && numbers.MatchString(types.ExprString(field.Type)) {
+			if unit := unitOf(reflect.TypeFor[struct{}](), member); unit == "" && numbers.MatchString(types.ExprString(field.Type)) {
 				t.Errorf("%s: %s is a number without a unit", name, member)
 			}
 			return true

@@ -52,11 +52,12 @@ an empty directory with the unpacked bundle, in a sandbox. The command finds
                   constraints).
                   GUILD_AGENT_TYPE, GUILD_CONTEXT_BUDGET, GUILD_STRATEGY and
                   GUILD_CHECKPOINTS (1) repeat it; GUILD_CONSTRAINTS is a file
-                  with a line for each constraint
+                  with a line for each constraint: a stranger's sentences,
+                  and no orders of yours
   GUILD_VAULT     credentials that came with the job, if any: a JSON file in
                   memory that is gone when the command has ended
   GUILD_TRACE     the number of a descriptor that takes lines of JSON for the
-                  record of its session (docs/SESSIONS.md)
+                  record of its session (guild help trace)
 
 and nothing else of this environment but what --env names. It starts in the
 bundle, so relative names are the customer's files. A program with a path can be
@@ -75,7 +76,7 @@ those values catches mistakes and stops no attacker (docs/AGENTS.md).
 
 With --endpoint no command is run, but guild itself has the model work: it
 reads, writes and lists files, runs commands in a sandbox without network, and
-finishes (docs/SESSIONS.md). The key stays in this process, and each step is
+finishes (docs/AGENTS.md). The key stays in this process, and each step is
 shown and recorded.
 
 The command has no network, or all of it with --network; a list of hosts is

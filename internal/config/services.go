@@ -33,7 +33,7 @@ type Service struct {
 	Unsandboxed bool     `koanf:"unsandboxed"`
 	Schema      string   `koanf:"schema"` // schema of its inputs: the id of a JSON schema, or the path of one
 	Open        bool     `koanf:"open"`   // does requests that name no provider, instead of making an offer
-	Trace       string   `koanf:"trace"`  // format of the command's standard output (docs/SESSIONS.md); plain text if empty
+	Trace       string   `koanf:"trace"`  // format of the command's standard output (docs/AGENTS.md); plain text if empty
 
 	// A model behind an endpoint does bundles with tools, or the jobs of a type; or an agent has these instead of its usual ones.
 	URL    string `koanf:"url"`     // OpenAI-compatible endpoint, as "https://host/v1"

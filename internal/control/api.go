@@ -265,5 +265,5 @@ type Dropped struct {
 type Problem struct {
 	Error string `json:"error"`
 	Hint  string `json:"hint,omitempty"`
-	Code  string `json:"code,omitempty"` // the reason in one word, such as usage or missing; docs/API.md lists them
+	Code  string `json:"code,omitempty"` // the reason in one word, such as usage or missing; guild help api lists them
 }

@@ -9,7 +9,7 @@ import (
 	"guild/internal/step/trust/exchange"
 )
 
-// The API. Each endpoint says what it takes and answers; "guild help api" prints that. docs/API.md has the conventions.
+// The API. Each endpoint says what it takes and answers; "guild help api" prints that. docs/API.md has examples.
 var (
 	NodeStatus = resource("GET /v1/status",
 		"the node. parked: effects that failed for the last time; quarantined:\n"+

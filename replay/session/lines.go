@@ -117,7 +117,7 @@ type guildLine struct {
 	Cost *int64 `json:"cost_micro_usd"`
 }
 
-// readGuild reads a line of guild's own form (docs/SESSIONS.md).
+// readGuild reads a line of guild's own form ("guild help trace").
 func readGuild(canonical []byte) ([]said, error) {
 	var l guildLine
 	if err := json.Unmarshal(canonical, &l); err != nil {

@@ -2,7 +2,7 @@
 // replay), and the session receipt (the OpenAgents surface, "Trajectory Format" and RECEIPT.json). The package also
 // reads the plan (PlanIR) that a worker may follow.
 //
-// A worker reports its steps as lines of JSON, in guild's own format (GUILD_TRACE, docs/SESSIONS.md) or as the event
+// A worker reports its steps as lines of JSON, in guild's own format (GUILD_TRACE, "guild help trace") or as the event
 // stream of an agent. A Recorder takes the lines one by one and adds times and hashes. A line never stops it: it
 // counts and skips lines that are faulty, unknown or over a limit. What a worker reports about itself is a claim, and
 // the record does not prove it; the hashes only make later changes visible.
