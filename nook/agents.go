@@ -154,12 +154,7 @@ func (g *agent) projection(now int64) Projection {
 
 // Sparks returns the sparks of the root identity, by level. Imported history has no part in it.
 func (a *Account) Sparks() Split {
-	a.Settle()
-	var sum Split
-	for _, g := range a.agents {
-		sum.plus(g.Sparks)
-	}
-	return sum
+	return a.Totals(0).Lifetime
 }
 
 // Totals returns the projections of the root identity as of a time, in Unix ms.

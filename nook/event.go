@@ -90,21 +90,10 @@ func invalid(field, format string, args ...any) error {
 	return &FieldError{Field: field, Problem: fmt.Sprintf(format, args...)}
 }
 
-// members returns the members that events of a type have, next to id, type, agentId and timestamp.
-func members(eventType string) (names []string, known bool) {
-	switch eventType {
-	case TypeStarted:
-		return []string{"workUnitId", "tokens"}, true
-	case TypeCompleted:
-		return []string{"workUnitId", "tokens", "success", "trigger"}, true
-	case TypeFailed:
-		return []string{"error"}, true
-	case TypeState:
-		return []string{"state"}, true
-	case TypeIdle, TypeHeartbeat:
-		return nil, true
-	}
-	return nil, false
+// members lists the members that events of a type have, next to id, type, agentId and timestamp.
+var members = map[string][]string{
+	TypeStarted: {"workUnitId", "tokens"}, TypeCompleted: {"workUnitId", "tokens", "success", "trigger"},
+	TypeFailed: {"error"}, TypeState: {"state"}, TypeIdle: nil, TypeHeartbeat: nil,
 }
 
 // Parse parses one event. It refuses everything that the specification does not allow, unknown members included, with a
@@ -133,11 +122,8 @@ func parse(b []byte) (Event, error) {
 		return Event{}, invalid("", "%v", err)
 	}
 	var object map[string]json.RawMessage
-	if plain[0] != '{' {
+	if json.Unmarshal(plain, &object) != nil || object == nil {
 		return Event{}, invalid("", "not a JSON object")
-	}
-	if err := json.Unmarshal(plain, &object); err != nil {
-		return Event{}, invalid("", "%v", err)
 	}
 	return parseMembers(object)
 }
@@ -148,7 +134,7 @@ func parseMembers(object map[string]json.RawMessage) (Event, error) {
 	if e.Type, err = text(object, "type", 1, 32); err != nil {
 		return Event{}, err
 	}
-	allowed, known := members(e.Type)
+	allowed, known := members[e.Type]
 	if !known {
 		return Event{}, invalid("type", "unknown type %q", e.Type)
 	}

@@ -2,6 +2,7 @@ package nook
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,10 +56,6 @@ func (a *Account) Profile(owner string, now int64, pulses map[string]Pulse) Prof
 	p := Profile{Evolution: a.Evolution(), Totals: a.Totals(now), Imported: a.Imported(now), Streak: a.Streak(now),
 		Achievements: a.Achievements(), Heritage: a.Heritage(), Inventory: a.Inventory(now), Agents: []AgentProfile{}}
 	path := p.Evolution.Path()
-	variant := path
-	if variant == "" {
-		variant = "worker"
-	}
 	cosmetics := []string{}
 	for _, c := range p.Inventory.Items {
 		cosmetics = append(cosmetics, c.ID)
@@ -69,7 +66,7 @@ func (a *Account) Profile(owner string, now int64, pulses map[string]Pulse) Prof
 			pulse = a.Pulse(id)
 		}
 		return AgentProfile{ID: id, RootIdentity: a.root, Sparks: sparks, Bits: p.Inventory.Bits, Stage: p.Evolution.Stage, Path: path,
-			Sprite:    Sprite{Variant: variant, Stage: p.Evolution.Stage, State: pulse.State(now), Cosmetics: cosmetics},
+			Sprite:    Sprite{Variant: cmp.Or(path, "worker"), Stage: p.Evolution.Stage, State: pulse.State(now), Cosmetics: cosmetics},
 			CreatedAt: c.First, UpdatedAt: c.Last}
 	}
 	var whole Counts
@@ -107,25 +104,19 @@ func EncodeExport(v any) ([]byte, error) {
 }
 
 // DecodeProfile decodes a profile.json that EncodeExport wrote. Nothing in it can be trusted.
-func DecodeProfile(b []byte) (Profile, error) {
-	var p Profile
-	return p, decodeFile("profile.json", b, &p)
-}
+func DecodeProfile(b []byte) (Profile, error) { return decodeFile[Profile]("profile.json", b) }
 
 // DecodeLedger decodes a sparks.json that EncodeExport wrote. Nothing in it can be trusted: an import computes sparks again.
-func DecodeLedger(b []byte) (Ledger, error) {
-	var l Ledger
-	return l, decodeFile("sparks.json", b, &l)
-}
+func DecodeLedger(b []byte) (Ledger, error) { return decodeFile[Ledger]("sparks.json", b) }
 
 // DecodeEvents decodes an events.json. Each event is parsed as strictly as one that arrives, but for ids and triggers of a receiver's
 // own, and agrees with its element. The element's id is that of an event without one.
 func DecodeEvents(b []byte) ([]EventLog, error) {
-	var in []struct {
+	in, err := decodeFile[[]struct {
 		EventLog
 		Event json.RawMessage `json:"event"`
-	}
-	if err := decodeFile("events.json", b, &in); err != nil {
+	}]("events.json", b)
+	if err != nil {
 		return nil, err
 	}
 	logs := make([]EventLog, len(in))
@@ -154,18 +145,18 @@ func DecodeEvents(b []byte) ([]EventLog, error) {
 	return logs, nil
 }
 
-func decodeFile(name string, b []byte, into any) error {
+func decodeFile[T any](name string, b []byte) (v T, err error) {
 	if len(b) > MaxExport {
-		return fmt.Errorf("%s: %d bytes, more than %d", name, len(b), MaxExport)
+		return v, fmt.Errorf("%s: %d bytes, more than %d", name, len(b), MaxExport)
 	}
 	plain, err := canon.Canonical(b) // refuses duplicate keys and invalid UTF-8
 	if err == nil {
-		err = strict(plain, into)
+		err = strict(plain, &v)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return v, fmt.Errorf("%s: %w", name, err)
 	}
-	return nil
+	return v, nil
 }
 
 // strict decodes one JSON value without unknown members.

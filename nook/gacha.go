@@ -204,11 +204,5 @@ func (a *Account) Onboard(at int64, entry digest.SHA256) error {
 	return nil
 }
 
-// Heritage returns the heritage package, or nil.
-func (a *Account) Heritage() *Heritage {
-	if a.heritage == nil {
-		return nil
-	}
-	h := *a.heritage
-	return &h
-}
+// Heritage returns the heritage package, which must not be changed, or nil.
+func (a *Account) Heritage() *Heritage { return a.heritage }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -192,15 +193,11 @@ of each counts.`,
 		Example: "  guild nook claim claims.json\n  guild nook emit agent.completed --root npub1… --agent npub1… --tokens 5000",
 		Args:    cli.OneArg("one file, or -"),
 	}, func(_ *cobra.Command, args []string) (claims []nostr.Event, _ []string, err error) {
-		var in io.Reader = p.in
-		if args[0] != "-" {
-			f, err := os.Open(args[0])
-			if err != nil {
-				return nil, nil, err
-			}
-			defer f.Close()
-			in = f
+		in, err := p.input(args[0])
+		if err != nil {
+			return nil, nil, err
 		}
+		defer in.Close()
 		b, err := io.ReadAll(io.LimitReader(in, activity.MaxBody+1))
 		if err == nil {
 			claims, err = activity.ParseClaims(b)
@@ -311,50 +308,34 @@ the journal itself.`,
 func compareExports(dir string, want map[string]string) (checkedExports, error) {
 	v := checkedExports{Dir: dir}
 	all, err := nook.DecodeEvents([]byte(want["events.json"]))
-	if err != nil {
-		return v, err
-	}
 	v.Events = len(all)
-	b, err := os.ReadFile(filepath.Join(dir, "events.json"))
-	if err != nil {
-		return v, err
-	}
-	have, err := nook.DecodeEvents(b)
-	if err != nil {
-		v.Faults = append(v.Faults, "events.json: "+err.Error())
-		return v, nil
-	}
-	v.Faults = eventFaults(all, have)
-	ledger, err := os.ReadFile(filepath.Join(dir, "sparks.json"))
-	if err != nil {
-		return v, err
-	}
-	got, err := nook.DecodeLedger(ledger)
-	if err != nil {
-		v.Faults = append(v.Faults, "sparks.json: "+err.Error())
-		return v, nil
-	}
-	right, err := nook.DecodeLedger([]byte(want["sparks.json"]))
-	if err != nil {
-		return v, err
-	}
-	v.Faults = append(v.Faults, ledgerFaults(got, right)...)
-	profile, err := os.ReadFile(filepath.Join(dir, "profile.json"))
-	if err != nil {
-		return v, err
-	}
-	shown, err := nook.DecodeProfile(profile)
-	if err != nil {
-		v.Faults = append(v.Faults, "profile.json: "+err.Error())
-		return v, nil
-	}
-	is, err := nook.DecodeProfile([]byte(want["profile.json"]))
-	v.Faults = append(v.Faults, profileFaults(shown, is)...)
+	err = cmp.Or(err,
+		compareExport(&v, want, "events.json", nook.DecodeEvents, eventFaults),
+		compareExport(&v, want, "sparks.json", nook.DecodeLedger, ledgerFaults),
+		compareExport(&v, want, "profile.json", nook.DecodeProfile, profileFaults))
 	return v, err
 }
 
+// compareExport adds the faults of one file, which may be that it cannot be decoded.
+func compareExport[T any](v *checkedExports, want map[string]string, name string, decode func([]byte) (T, error), faults func(have, want T) []string) error {
+	right, err := decode([]byte(want[name]))
+	if err != nil {
+		return err
+	}
+	b, err := os.ReadFile(filepath.Join(v.Dir, name))
+	if err != nil {
+		return err
+	}
+	if have, err := decode(b); err != nil {
+		v.Faults = append(v.Faults, err.Error())
+	} else {
+		v.Faults = append(v.Faults, faults(have, right)...)
+	}
+	return nil
+}
+
 // eventFaults compares events with those of the journal, and names the first twenty differences.
-func eventFaults(all, have []nook.EventLog) (faults []string) {
+func eventFaults(have, all []nook.EventLog) (faults []string) {
 	at := map[string]int{}
 	for i, e := range all {
 		at[e.ID] = i

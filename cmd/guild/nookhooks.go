@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -78,48 +80,45 @@ func (p *program) changeHooks(cmd *cobra.Command, tool, dir, agent string, insta
 	if err != nil {
 		return done, err
 	}
-	if agent == "" {
-		agent = tool
+	config := hooks.Config{Program: []string{program, "nook"}, AgentID: cmp.Or(agent, tool), Home: c.Paths.Nook}
+	if tool == "git" {
+		change := hooks.UninstallGit
+		if install {
+			change = func(ctx context.Context, dir string) ([]string, error) { return hooks.InstallGit(ctx, dir, config) }
+		}
+		done.Files, err = change(cmd.Context(), dir)
+		return done, err
 	}
-	config := hooks.Config{Program: []string{program, "nook"}, AgentID: agent, Home: c.Paths.Nook}
-	file, changed := "", false
-	switch {
-	case tool == "git" && install:
-		done.Files, err = hooks.InstallGit(cmd.Context(), dir, config)
-		return done, err
-	case tool == "git":
-		done.Files, err = hooks.UninstallGit(cmd.Context(), dir)
-		return done, err
-	case tool == "claude-code":
-		file = filepath.Join(settingsDir("CLAUDE_CONFIG_DIR", ".claude"), "settings.json")
-		if install {
-			changed, err = hooks.InstallClaudeCode(file, config)
-		} else {
-			changed, err = hooks.UninstallClaudeCode(file)
-		}
-	case tool == "codex":
-		file = filepath.Join(settingsDir("CODEX_HOME", ".codex"), "config.toml")
-		if install {
-			changed, err = hooks.InstallCodex(file, config)
-		} else {
-			changed, err = hooks.UninstallCodex(file)
-		}
-	default:
+	settings, ok := settingsOf[tool]
+	if !ok {
 		return done, cli.Usage(fmt.Errorf("%.40q: want git, claude-code or codex", tool))
 	}
+	file, change := filepath.Join(settingsDir(settings.variable, settings.dir), settings.file), settings.uninstall
+	if install {
+		change = func(path string) (bool, error) { return settings.install(path, config) }
+	}
+	changed, err := change(file)
 	if changed {
 		done.Files = []string{file}
 	}
 	return done, err
 }
 
+// settingsOf says where the tools have their settings, and what changes these.
+var settingsOf = map[string]struct {
+	variable, dir, file string
+	install             func(string, hooks.Config) (bool, error)
+	uninstall           func(string) (bool, error)
+}{
+	"claude-code": {variable: "CLAUDE_CONFIG_DIR", dir: ".claude", file: "settings.json",
+		install: hooks.InstallClaudeCode, uninstall: hooks.UninstallClaudeCode},
+	"codex": {variable: "CODEX_HOME", dir: ".codex", file: "config.toml", install: hooks.InstallCodex, uninstall: hooks.UninstallCodex},
+}
+
 // settingsDir returns where a tool has its settings: a variable, or a directory in HOME.
 func settingsDir(variable, name string) string {
-	if dir := os.Getenv(variable); dir != "" {
-		return dir
-	}
 	home, _ := os.UserHomeDir() // without one the file is not found
-	return filepath.Join(home, name)
+	return cmp.Or(os.Getenv(variable), filepath.Join(home, name))
 }
 
 // nookHookCommand returns the verb that installed hooks call. It never fails, so that it breaks no tool.
@@ -156,10 +155,7 @@ with the command's exit code.`,
 				return err
 			}
 			spool.Root = cmd.Flag("root").Value.String()
-			if agent == "" {
-				agent = filepath.Base(args[0])
-			}
-			exit, err := hooks.Command{Args: args, AgentID: agent, WorkUnitID: unit, Stdin: p.in, Stdout: p.out, Stderr: p.err, Now: p.now}.Run(cmd.Context(), spool)
+			exit, err := hooks.Command{Args: args, AgentID: cmp.Or(agent, filepath.Base(args[0])), WorkUnitID: unit, Stdin: p.in, Stdout: p.out, Stderr: p.err, Now: p.now}.Run(cmd.Context(), spool)
 			if err == nil && exit != 0 {
 				err = cli.Shown(cli.WithCode(errors.New("the command failed"), exit))
 			}

@@ -77,14 +77,9 @@ func (s *Server) getNookEvent(r *http.Request) (activity.Line, error) {
 		return activity.Line{}, err
 	}
 	id := r.PathValue("id")
-	var found []activity.Line
-	for _, l := range lines {
-		if l.Event.ID == id {
-			return l, nil
-		}
-		if strings.HasPrefix(l.Event.ID, id) {
-			found = append(found, l)
-		}
+	found := slices.DeleteFunc(lines, func(l activity.Line) bool { return !strings.HasPrefix(l.Event.ID, id) })
+	if i := slices.IndexFunc(found, func(l activity.Line) bool { return l.Event.ID == id }); i >= 0 {
+		return found[i], nil
 	}
 	switch len(found) {
 	case 0:
@@ -159,23 +154,13 @@ func (s *Server) getNookExports(r *http.Request) (map[string]string, error) {
 
 // nookProblem makes an error of a report a refusal where its sender can do something about it.
 func nookProblem(err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, ok := errors.AsType[*nook.FieldError](err); ok {
-		return wrongUsage("the Nook protocol, section 1, has the types of events and their members", err)
-	}
-	switch {
-	case errors.Is(err, activity.ErrRoot):
-		return wrongUsage("leave out --root for agents of this node; guild nook claim takes the proof for another key", err)
-	case errors.Is(err, activity.ErrClaim):
-		return wrongUsage("docs/NOOK.md says which events prove that an agent belongs to a key", err)
-	case errors.Is(err, activity.ErrReport):
-		return wrongUsage("send it in parts", err)
+	switch hint := activity.Advice(err); {
 	case errors.Is(err, nook.ErrHistory):
 		return refused("a history is imported once, before any other activity", err)
 	case errors.Is(err, nook.ErrChoice):
 		return refused("guild nook status shows the stage, and what it can become", err)
+	case hint != "":
+		return wrongUsage(hint, err)
 	}
 	return err
 }

@@ -3,9 +3,11 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Write replaces the file at path by what fill writes, or leaves it unchanged after an error. It writes and syncs a temporary file
@@ -69,4 +71,25 @@ func Rename(f *os.File, path string) error {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
+}
+
+// ReadRegular reads a regular file of at most limit bytes. It neither follows a link nor waits for a pipe.
+func ReadRegular(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|NoFollow, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: not a regular file", path)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("%s: more than %d bytes", path, limit)
+	}
+	return b, err
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -28,8 +29,11 @@ import (
 func (n *Node) activityPart() part {
 	f := activity.NewFold()
 	var step *activity.Step
-	open := func(ctx context.Context) (active, error) {
+	begin := func() {
 		step = activity.New(activity.Config{Journal: n.journal, Now: n.c.Now, Owner: n.name(), Key: nip19.EncodeNpub(n.pubkey)}, f)
+	}
+	open := func(ctx context.Context) (active, error) {
+		begin()
 		if n.c.NookDir == "" {
 			return active{}, nil
 		}
@@ -46,15 +50,14 @@ func (n *Node) activityPart() part {
 			n.c.Log.Info("imported the history in the directory of Nook", "events", count)
 		}
 		run := func(ctx context.Context) (err error) {
-			for tick := time.NewTicker(lockAgain); lock == nil; {
-				select {
-				case <-ctx.Done():
-					return nil
-				case <-tick.C:
+			every(ctx, lockAgain, func() bool {
+				if lock == nil {
+					lock, err = n.lockNook()
 				}
-				if lock, err = n.lockNook(); err != nil {
-					return err
-				}
+				return lock == nil && err == nil
+			})
+			if lock == nil {
+				return err
 			}
 			group, ctx := errgroup.WithContext(ctx)
 			group.Go(func() error { return n.listenForActivity(ctx, step) })
@@ -76,11 +79,21 @@ func (n *Node) activityPart() part {
 	}
 	return part{
 		name: "activity", folds: []fold.Fold{f}, open: open,
-		inspect: func(context.Context, bool) error {
-			step = activity.New(activity.Config{Journal: n.journal, Now: n.c.Now, Owner: n.name(), Key: nip19.EncodeNpub(n.pubkey)}, f)
-			return nil
-		},
-		show: func(s *control.Parts) { s.Activity = step },
+		inspect: func(context.Context, bool) error { begin(); return nil },
+		show:    func(s *control.Parts) { s.Activity = step },
+	}
+}
+
+// every calls what at once and then after each pause, until it returns false or ctx ends.
+func every(ctx context.Context, pause time.Duration, what func() bool) {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for what() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
 	}
 }
 
@@ -90,14 +103,12 @@ const lockAgain = 10 * time.Second
 // lockNook makes the directory of Nook and locks it: nodes that shared it would take each other's token, reports and files. It
 // returns nil if another node has it.
 func (n *Node) lockNook() (*os.File, error) {
-	if err := os.MkdirAll(n.c.NookDir, 0o700); err != nil {
-		return nil, fmt.Errorf("nook: %w", err)
+	var lock *os.File
+	err := os.MkdirAll(n.c.NookDir, 0o700)
+	dir, missing := filepath.EvalSymlinks(n.c.NookDir)
+	if err = cmp.Or(err, missing); err == nil {
+		lock, err = durable.LockDir(dir)
 	}
-	dir, err := filepath.EvalSymlinks(n.c.NookDir)
-	if err != nil {
-		return nil, fmt.Errorf("nook: %w", err)
-	}
-	lock, err := durable.LockDir(dir)
 	if err != nil && !errors.Is(err, durable.ErrLocked) {
 		return nil, fmt.Errorf("nook: %w", err)
 	}
@@ -117,7 +128,7 @@ func (n *Node) exportActivity(ctx context.Context, files *activity.Files) error 
 	seen, _ := files.Changes()
 	latest := time.Now()
 	var first, next time.Time
-	for tick := time.NewTicker(time.Second); ; {
+	every(ctx, time.Second, func() bool {
 		now := time.Now()
 		count, behind := files.Changes()
 		if first.IsZero() {
@@ -138,13 +149,9 @@ func (n *Node) exportActivity(ctx context.Context, files *activity.Files) error 
 			}
 			next, first = now.Add(exportShare*time.Since(now)), time.Time{}
 		}
-		select {
-		case <-ctx.Done():
-			tick.Stop()
-			return nil
-		case <-tick.C:
-		}
-	}
+		return true
+	})
+	return nil
 }
 
 // listenForActivity serves the listener of local programs, and leaves its URL and the token in the directory of Nook.
@@ -188,17 +195,13 @@ func (n *Node) drainSpool(ctx context.Context, step *activity.Step) error {
 		return err
 	}
 	refused := func(file string, why error) { n.c.Log.Warn("a spooled event is refused", "file", file, "err", why) }
-	for tick := time.NewTicker(time.Second); ; {
+	every(ctx, time.Second, func() bool {
 		if _, err := spool.Drain(n.c.Now(), record, refused); err != nil && ctx.Err() == nil {
 			n.c.Log.Warn("the spool of hooks cannot be read", "err", err)
 		}
-		select {
-		case <-ctx.Done():
-			tick.Stop()
-			return nil
-		case <-tick.C:
-		}
-	}
+		return true
+	})
+	return nil
 }
 
 // nookToken returns the token of local programs, which is made once.

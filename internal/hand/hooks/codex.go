@@ -118,11 +118,13 @@ func InstallCodex(path string, c Config) (bool, error) {
 			return nil, errors.New("notify is set in a form that cannot be changed safely: remove it first")
 		}
 		if found {
-			before, err := stringsOf(was["notify"])
-			if err != nil {
-				return nil, err
+			var before struct {
+				Notify []string `toml:"notify"`
 			}
-			command = append(append(command, "--"), before...)
+			if err := toml.Unmarshal(b, &before); err != nil {
+				return nil, errors.New("notify is not an array of strings")
+			}
+			command = append(append(command, "--"), before.Notify...)
 			quoted, err := json.Marshal(string(b[begin:end]))
 			if err != nil {
 				return nil, err
@@ -190,22 +192,6 @@ func onlyNotify(was map[string]any, edited []byte) error {
 		return errors.New("the file cannot be changed safely")
 	}
 	return nil
-}
-
-func stringsOf(v any) ([]string, error) {
-	list, ok := v.([]any)
-	if !ok {
-		return nil, errors.New("notify is not an array")
-	}
-	var out []string
-	for _, each := range list {
-		s, ok := each.(string)
-		if !ok {
-			return nil, errors.New("notify is not an array of strings")
-		}
-		out = append(out, s)
-	}
-	return out, nil
 }
 
 // notifyIn returns where notify is set at the top level of a valid TOML document, from its name to the end of its value. If it is not

@@ -125,31 +125,40 @@ func gitScript(c Config, name, script, before string) (string, error) {
 // there is kept beside ours, which runs it first, as if git did. Hooks of an earlier InstallGit are replaced. It returns the
 // paths of the hooks.
 func InstallGit(ctx context.Context, dir string, c Config) ([]string, error) {
+	return eachGitHook(ctx, dir, func(path, name, script string) (bool, error) {
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil { // as git does
+			return false, err
+		}
+		if err := keep(path); err != nil {
+			return false, err
+		}
+		before, err := beforeCommand(path + kept)
+		if err != nil {
+			return false, err
+		}
+		text, err := gitScript(c, name, script, before)
+		if err == nil {
+			err = place(path, []byte(text), 0o755)
+		}
+		return true, err
+	})
+}
+
+// eachGitHook calls change with the path of each hook, and returns those that it changed.
+func eachGitHook(ctx context.Context, dir string, change func(path, name, script string) (bool, error)) (paths []string, err error) {
 	folder, err := hooksFolder(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(folder, 0o777); err != nil { // as git does
-		return nil, err
-	}
-	var paths []string
 	for _, h := range gitHooks {
 		path := filepath.Join(folder, h.name)
-		if err := keep(path); err != nil {
-			return paths, err
-		}
-		before, err := beforeCommand(path + kept)
+		changed, err := change(path, h.name, h.script)
 		if err != nil {
 			return paths, err
 		}
-		script, err := gitScript(c, h.name, h.script, before)
-		if err == nil {
-			err = place(path, []byte(script), 0o755)
+		if changed {
+			paths = append(paths, path)
 		}
-		if err != nil {
-			return paths, err
-		}
-		paths = append(paths, path)
 	}
 	return paths, nil
 }
@@ -220,30 +229,17 @@ func isShell(word string) bool {
 // UninstallGit removes the hooks of InstallGit and puts those back that were there before. It returns the paths that it
 // changed. A hook that somebody wrote over ours stays, and so does what was kept.
 func UninstallGit(ctx context.Context, dir string) ([]string, error) {
-	folder, err := hooksFolder(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	var paths []string
-	for _, h := range gitHooks {
-		path := filepath.Join(folder, h.name)
+	return eachGitHook(ctx, dir, func(path, _, _ string) (bool, error) {
 		ours, err := isOurs(path)
-		if err != nil {
-			return paths, err
-		}
-		if !ours {
-			continue
+		if err != nil || !ours {
+			return false, err
 		}
 		err = os.Rename(path+kept, path)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = os.Remove(path)
 		}
-		if err != nil {
-			return paths, err
-		}
-		paths = append(paths, path)
-	}
-	return paths, nil
+		return true, err
+	})
 }
 
 // hooksFolder asks git where the hooks of a directory's repository are.

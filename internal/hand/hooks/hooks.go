@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"guild/digest"
+	"guild/internal/durable"
 	"guild/nook"
 )
 
@@ -48,14 +49,19 @@ type Call struct {
 // Run turns the call into events and spools them. The caller of a hook ignores the error, which is for tests and people.
 func (c Call) Run(to Spool) error {
 	var events []nook.Event
+	var report []byte
 	var err error
 	switch c.Tool {
 	case "claude-code":
-		events, err = c.claude()
+		if report, err = io.ReadAll(io.LimitReader(c.Stdin, maxInput)); err == nil {
+			events, err = ClaudeCode(report, c.AgentID, c.Now)
+		}
 	case "codex":
 		events, err = c.codex()
 	case "github":
-		events, err = c.github()
+		if report, err = durable.ReadRegular(c.Getenv("GITHUB_EVENT_PATH"), maxInput); err == nil {
+			events, err = GitHub(report, c.AgentID, c.Now)
+		}
 	default:
 		return fmt.Errorf("no hook for %.80q: one of claude-code, codex, github", c.Tool)
 	}
@@ -64,14 +70,6 @@ func (c Call) Run(to Spool) error {
 		errs = append(errs, to.Write(e))
 	}
 	return errors.Join(errs...)
-}
-
-func (c Call) claude() ([]nook.Event, error) {
-	report, err := io.ReadAll(io.LimitReader(c.Stdin, maxInput))
-	if err != nil {
-		return nil, err
-	}
-	return ClaudeCode(report, c.AgentID, c.Now)
 }
 
 // codex also runs the notify command that was there before ours, without waiting for it.
@@ -87,25 +85,9 @@ func (c Call) codex() ([]nook.Event, error) {
 			started = cmd.Process.Release()
 		}
 	}
-	home := c.Getenv("CODEX_HOME")
-	if home == "" {
-		home = filepath.Join(c.Getenv("HOME"), ".codex")
-	}
+	home := cmp.Or(c.Getenv("CODEX_HOME"), filepath.Join(c.Getenv("HOME"), ".codex"))
 	events, err := Codex([]byte(c.Args[len(c.Args)-1]), c.AgentID, home, c.Now)
 	return events, errors.Join(started, err)
-}
-
-func (c Call) github() ([]nook.Event, error) {
-	f, err := os.Open(c.Getenv("GITHUB_EVENT_PATH"))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	payload, err := io.ReadAll(io.LimitReader(f, maxInput))
-	if err != nil {
-		return nil, err
-	}
-	return GitHub(payload, c.AgentID, c.Now)
 }
 
 // GitHub reads the payload of a GitHub event, as in the file $GITHUB_EVENT_PATH. A pull request that is opened and a release
@@ -182,19 +164,13 @@ func place(path string, b []byte, mode fs.FileMode) error {
 // maxSettings limits the size of a tool's settings, in bytes.
 const maxSettings = 4 << 20
 
-// settings reads a tool's settings. A missing file is empty.
-func settings(path string) ([]byte, error) {
-	f, err := os.Open(path)
+// settings reads a tool's settings, which may be a link. A missing file is empty.
+func settings(path string) (b []byte, err error) {
+	if path, err = filepath.EvalSymlinks(path); err == nil {
+		b, err = durable.ReadRegular(path, maxSettings)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
-	if err == nil && len(b) > maxSettings {
-		err = fmt.Errorf("%s: more than %d bytes", path, maxSettings)
+		err = nil
 	}
 	return b, err
 }

@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"guild/digest"
@@ -104,8 +103,8 @@ func (s Spool) names() ([]string, error) {
 	return names, err
 }
 
-// Drain passes each event and the root identity that its file names to record, the oldest first, and removes its file when record returns nil: by then the event must be
-// kept. An event without a timestamp gets the time of its file, but at most now. Whatever is no event, or is refused by record
+// Drain passes each event and the root identity that its file names to record, the oldest first, and removes its file when
+// record returns nil: by then the event must be kept. An event without a timestamp gets the time of its file, but at most now. Whatever is no event, or is refused by record
 // with a *nook.FieldError, is passed to refused and removed, except for a directory, which is left alone. Another error of
 // record ends Drain, which returns it, and the file stays. A missing spool is empty. Drain returns the number of events that
 // were recorded.
@@ -117,7 +116,7 @@ func (s Spool) Drain(now time.Time, record func(root string, e nook.Event) error
 	recorded := 0
 	for _, f := range files {
 		path := filepath.Join(s.Dir, f.Name())
-		root, e, err := read(path, f)
+		root, e, err := read(path)
 		if errors.Is(err, fs.ErrNotExist) { // another reader took it
 			continue
 		}
@@ -170,24 +169,9 @@ func (s Spool) waiting(now time.Time) ([]fs.FileInfo, error) {
 	return files, nil
 }
 
-// read reads one file, which must still be the regular file that was listed. It neither follows a link nor waits for a pipe.
-func read(path string, listed fs.FileInfo) (root string, e nook.Event, err error) {
-	if !listed.Mode().IsRegular() {
-		return "", nook.Event{}, fmt.Errorf("not a regular file: %v", listed.Mode().Type())
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|durable.NoFollow, 0)
-	if err != nil {
-		return "", nook.Event{}, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", nook.Event{}, err
-	}
-	if !os.SameFile(info, listed) && !info.Mode().IsRegular() {
-		return "", nook.Event{}, errors.New("not a regular file any more")
-	}
-	b, err := io.ReadAll(io.LimitReader(f, nook.MaxEvent+1<<10))
+// read reads one file, which must be a regular one. It neither follows a link nor waits for a pipe.
+func read(path string) (root string, e nook.Event, err error) {
+	b, err := durable.ReadRegular(path, 2*nook.MaxEvent) // and its root
 	if err != nil {
 		return "", nook.Event{}, err
 	}

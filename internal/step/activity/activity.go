@@ -62,9 +62,9 @@ type Counted struct {
 	Duplicates int `json:"duplicates"`
 }
 
-// Report records events of agents of a root identity. A report that has an invalid event is refused as a whole: the
-// error is a *nook.FieldError or ErrReport. So is one of an agent that does not belong to the root. An event that was recorded within 24 hours is not recorded again, so a
-// report may be repeated after any error.
+// Report records events of agents of a root identity. A report that has an invalid event, or one of an agent that does not
+// belong to the root, is refused as a whole: the error is a *nook.FieldError or ErrReport. An event that was recorded within 24
+// hours is not recorded again, so a report may be repeated after any error.
 func (s *Step) Report(ctx context.Context, root string, events []nook.Event) (Counted, error) {
 	if len(events) > MaxReport {
 		return Counted{}, ErrReport
@@ -103,7 +103,7 @@ func (s *Step) record(ctx context.Context, root string, events []nook.Event) (Co
 			switch {
 			case e.Type == nook.TypeHeartbeat:
 				done.Accepted++
-			case seen[e.ID] || s.fold.has(root, e.ID):
+			case seen[e.ID] || look(s.fold, root, func(a *nook.Account) bool { return a.Has(e.ID) }):
 				done.Duplicates++
 			default:
 				done.Accepted++
@@ -130,7 +130,7 @@ func (s *Step) observe(root string, events []nook.Event) {
 			continue // the account has its pulse
 		}
 		if !known {
-			pulse = s.fold.pulse(root, e.AgentID)
+			pulse = look(s.fold, root, func(a *nook.Account) nook.Pulse { return a.Pulse(e.AgentID) })
 		}
 		if pulse.Alive == 0 {
 			continue // nothing is shown of an agent without events
@@ -179,7 +179,7 @@ func (s *Step) Import(ctx context.Context, root string, events []nook.Event) err
 // Evolve records the owner's choice for the stage that the sprite of a root has reached.
 func (s *Step) Evolve(ctx context.Context, root, choice string) error {
 	err := s.c.Journal.Do(ctx, fact.ActivitySubject, "", func(tx *journal.Tx) error {
-		if err := s.fold.mayEvolve(root, choice); err != nil {
+		if err := look(s.fold, root, func(a *nook.Account) error { return a.MayEvolve(choice) }); err != nil {
 			return err
 		}
 		tx.Append(fact.SpriteEvolved{Root: root, Choice: choice})

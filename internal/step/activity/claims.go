@@ -227,7 +227,7 @@ func IsProven(root string) bool {
 func (f *Fold) admit(root string, events []nook.Event, now time.Time) (err error) {
 	f.View(func(s *state) { err = s.admit(root, events, now) })
 	if err == nil {
-		f.look(root, func(a *nook.Account) { err = admitAgents(a, events) })
+		err = look(f, root, func(a *nook.Account) error { return admitAgents(a, events) })
 	}
 	return err
 }

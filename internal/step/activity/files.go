@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"guild/internal/durable"
 	"guild/nook"
@@ -95,7 +93,7 @@ func (f *Files) check() error {
 
 // root returns the root identity in profile.json. It is "" without that file.
 func (f *Files) root() (string, error) {
-	b, err := readFile(filepath.Join(f.dir, names[0]))
+	b, err := durable.ReadRegular(filepath.Join(f.dir, names[0]), nook.MaxExport)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -137,7 +135,7 @@ func (f *Files) Import(ctx context.Context) (int, error) {
 	if _, err := f.step.Root(root); err != nil {
 		return 0, fmt.Errorf("import a history: %w: %s is of %.80q", ErrForeign, f.dir, root)
 	}
-	b, err := readFile(from)
+	b, err := durable.ReadRegular(from, nook.MaxExport)
 	if err != nil {
 		return 0, fmt.Errorf("import a history: %w", err)
 	}
@@ -159,25 +157,4 @@ func (f *Files) Import(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("import a history: %w", err)
 	}
 	return len(history), f.step.Import(ctx, Own, history)
-}
-
-// readFile reads a regular file of at most nook.MaxExport bytes. It neither follows a link nor waits for a pipe.
-func readFile(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|durable.NoFollow, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file", path)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, nook.MaxExport+1))
-	if err == nil && len(b) > nook.MaxExport {
-		err = fmt.Errorf("%s: more than %d bytes", path, nook.MaxExport)
-	}
-	return b, err
 }

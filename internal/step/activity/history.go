@@ -11,7 +11,7 @@ import (
 )
 
 // Profile returns the account of a root as it is now.
-func (s *Step) Profile(root string) (p nook.Profile) {
+func (s *Step) Profile(root string) nook.Profile {
 	s.mu.Lock()
 	pulses := map[string]nook.Pulse{}
 	for who, pulse := range s.pulses {
@@ -20,9 +20,7 @@ func (s *Step) Profile(root string) (p nook.Profile) {
 		}
 	}
 	s.mu.Unlock()
-	s.fold.look(root, func(a *nook.Account) {
-		p = a.Profile(s.c.Owner, s.c.Now().UnixMilli(), pulses)
-	})
+	p := look(s.fold, root, func(a *nook.Account) nook.Profile { return a.Profile(s.c.Owner, s.c.Now().UnixMilli(), pulses) })
 	p.RootIdentity = s.Name(root)
 	for i := range p.Agents {
 		p.Agents[i].RootIdentity = p.RootIdentity

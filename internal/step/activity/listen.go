@@ -127,17 +127,31 @@ func failureOf(err error) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f
 	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok || errors.Is(err, ErrReport) {
+	_, long := errors.AsType[*http.MaxBytesError](err)
+	hint := Advice(err)
+	switch {
+	case long || errors.Is(err, ErrReport):
 		return refuse(http.StatusRequestEntityTooLarge, "too-large", fmt.Sprintf("send at most %d events and 1 MB in one report", MaxReport), err.Error())
-	}
-	if _, ok := errors.AsType[*nook.FieldError](err); ok {
-		return refuse(http.StatusBadRequest, "usage", "the Nook protocol, section 1, has the types of events and their members", err.Error())
-	}
-	if errors.Is(err, ErrRoot) {
-		return refuse(http.StatusBadRequest, "root", "leave out root for agents of this node, or POST the claims of a key to /api/nook/claims", err.Error())
-	}
-	if errors.Is(err, ErrClaim) {
-		return refuse(http.StatusBadRequest, "usage", "send kind 14199 of the owner and kind 0 of the agent, which name each other", err.Error())
+	case errors.Is(err, ErrRoot):
+		return refuse(http.StatusBadRequest, "root", hint, err.Error())
+	case hint != "":
+		return refuse(http.StatusBadRequest, "usage", hint, err.Error())
 	}
 	return refuse(http.StatusInternalServerError, "failed", "guild doctor finds what ails a node", err.Error())
+}
+
+// Advice returns what the sender can do about a report or claim that was refused, or "" if it is not to blame.
+func Advice(err error) string {
+	if _, ok := errors.AsType[*nook.FieldError](err); ok {
+		return "the Nook protocol, section 1, has the types of events and their members"
+	}
+	switch {
+	case errors.Is(err, ErrRoot):
+		return "leave out the root for agents of this node; guild nook claim takes the proof for another key"
+	case errors.Is(err, ErrClaim):
+		return "send kind 14199 of the owner and kind 0 of the agent, which name each other"
+	case errors.Is(err, ErrReport):
+		return "send it in parts"
+	}
+	return ""
 }

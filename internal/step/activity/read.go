@@ -8,31 +8,23 @@ import (
 	"guild/nook"
 )
 
-// look calls what with the account of a root, which must only read; of a root without activity it is an empty one. An account
-// whose computation waits completes it first, under the lock of writers.
-func (f *Fold) look(root string, what func(*nook.Account)) {
-	var account *nook.Account
+// look returns what read says of the account of a root; of a root without activity it is an empty one. An account whose
+// computation waits completes it first, under the lock of writers.
+func look[T any](f *Fold, root string, read func(*nook.Account) T) (got T) {
 	done := false
 	f.View(func(s *state) {
-		account = s.accounts[root]
-		if done = account == nil || account.Settled(); done {
-			what(cmp.Or(account, nook.New(root)))
+		account := cmp.Or(s.accounts[root], nook.New(root))
+		if done = account.Settled(); done {
+			got = read(account)
 		}
 	})
 	if !done {
-		f.Change(func(s *state) { what(cmp.Or(s.accounts[root], nook.New(root))) })
+		f.Change(func(s *state) { got = read(cmp.Or(s.accounts[root], nook.New(root))) })
 	}
+	return got
 }
 
-func (f *Fold) has(root, id string) (yes bool) {
-	f.look(root, func(a *nook.Account) { yes = a.Has(id) })
-	return yes
-}
-
-func (f *Fold) empty(root string) (yes bool) {
-	f.look(root, func(a *nook.Account) { yes = a.IsEmpty() })
-	return yes
-}
+func (f *Fold) empty(root string) bool { return look(f, root, (*nook.Account).IsEmpty) }
 
 func (f *Fold) changes() (n int) {
 	f.View(func(s *state) { n = s.changes })
@@ -40,23 +32,13 @@ func (f *Fold) changes() (n int) {
 }
 
 // count returns how many events of a root count.
-func (f *Fold) count(root string) (n int64) {
-	f.look(root, func(a *nook.Account) {
+func (f *Fold) count(root string) int64 {
+	return look(f, root, func(a *nook.Account) (n int64) {
 		for _, g := range a.Agents(0) {
 			n += g.Events
 		}
+		return n
 	})
-	return n
-}
-
-func (f *Fold) pulse(root, agent string) (p nook.Pulse) {
-	f.look(root, func(a *nook.Account) { p = a.Pulse(agent) })
-	return p
-}
-
-func (f *Fold) mayEvolve(root, choice string) (err error) {
-	f.look(root, func(a *nook.Account) { err = a.MayEvolve(choice) })
-	return err
 }
 
 // roots returns the root identities that have activity, sorted, Own first.
