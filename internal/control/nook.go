@@ -154,7 +154,8 @@ func (s *Server) getNookExports(r *http.Request) (map[string]string, error) {
 
 // nookProblem makes an error of a report a refusal where its sender can do something about it.
 func nookProblem(err error) error {
-	switch hint := activity.Advice(err); {
+	hint := activity.Advice(err)
+	switch {
 	case errors.Is(err, nook.ErrHistory):
 		return refused("a history is imported once, before any other activity", err)
 	case errors.Is(err, nook.ErrChoice):
