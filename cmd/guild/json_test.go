@@ -157,7 +157,7 @@ var documents = map[string]string{
 var units = map[string]string{
 	"at": unixMs, "began": unixMs, "changed": unixMs, "closed": unixMs, "deadline": unixMs, "ended": unixMs, "first_seen": unixMs,
 	"made": unixMs, "opened": unixMs, "planned": unixMs, "since": unixMs, "started": unixMs, "until": unixMs, "seen_ms": unixMs,
-	"until_ms": unixMs, "Standing.last": unixMs,
+	"until_ms": unixMs, "Standing.last": unixMs, "MatrixChange.signed": unixMs,
 
 	"RouterReplay.changed": number, "RouterReplay.ended": number, "accepted": number, "added": number, "agreeing": number,
 	"answered": number, "archived": number, "asked": number, "at_once": number, "barred": number, "calls": number,

@@ -41,7 +41,7 @@ func TestSince(t *testing.T) {
 
 func TestStatusFitsATerminal(t *testing.T) {
 	long := strings.Repeat("long ", 40)
-	loss := 0.25
+	loss := int64(250_000)
 	s := control.Status{
 		Version: "v1", Npub: "npub1" + strings.Repeat("q", 58), Sandbox: long, Started: noon - 90_000,
 		Relays:  []control.Relay{{URL: "ws://127.0.0.1:7447", Connected: true, Events: 7, Connect: 3, Latency: 9, Loss: &loss}, {URL: "wss://" + long, Error: "refused\x1b[2J"}},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
 	"guild/internal/journal"
@@ -100,8 +101,8 @@ func describeRelay(r control.Relay, local string) string {
 	if r.Latency > 0 {
 		text += fmt.Sprintf(", %d ms", r.Connect+r.Latency)
 	}
-	if r.Loss != nil && *r.Loss >= 0.01 {
-		text += fmt.Sprintf(", %.0f %% lost", *r.Loss*100)
+	if r.Loss != nil && *r.Loss >= guild.Micro/100 {
+		text += fmt.Sprintf(", %.0f %% lost", float64(*r.Loss)*100/guild.Micro)
 	}
 	if r.Error != "" {
 		text += ": " + r.Error

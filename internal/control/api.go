@@ -40,9 +40,9 @@ type Relay struct {
 	Tier      int    `json:"tier,omitempty"` // how announcements are read there: 1 always, 2 every five minutes, 3 about hourly
 
 	// Measured since the start; absent if nothing was.
-	Connect int64    `json:"connect_ms,omitempty"` // to open a connection
-	Latency int64    `json:"latency_ms,omitempty"` // to answer an event or a query
-	Loss    *float64 `json:"loss,omitempty"`       // share of connections, events and queries without success, 0 to 1
+	Connect int64  `json:"connect_ms,omitempty"` // to open a connection
+	Latency int64  `json:"latency_ms,omitempty"` // to answer an event or a query
+	Loss    *int64 `json:"loss_micro,omitempty"` // share of connections, events and queries without success
 }
 
 // Journal is the journal in Status.

@@ -10,6 +10,7 @@ import (
 
 	"fiatjaf.com/nostr/nip19"
 
+	"guild"
 	"guild/internal/control"
 	"guild/internal/hand/relay"
 	"guild/internal/hand/workdir"
@@ -88,7 +89,8 @@ func (n *Node) Status() control.Status {
 		r, q := links[known.URL], n.pool.Quality(known.URL)
 		view := control.Relay{URL: known.URL, Connected: r.Connected, Error: r.LastError, Events: events[known.URL], Tier: int(known.Tier)}
 		if q.Samples > 0 {
-			view.Connect, view.Latency, view.Loss = q.Connect.Milliseconds(), q.Latency.Milliseconds(), &q.Loss
+			loss := int64(q.Loss * guild.Micro)
+			view.Connect, view.Latency, view.Loss = q.Connect.Milliseconds(), q.Latency.Milliseconds(), &loss
 		}
 		s.Relays = append(s.Relays, view)
 	}

@@ -210,7 +210,7 @@ func idle(examiner, subject sandbox.Result) string {
 }
 
 // busy is the processor time from which on tests are taken for busy rather than waiting.
-const busy = 2 * time.Second
+const busy = time.Second
 
 // runAlone runs the tests with stand-ins for modules of the delivery.
 func (c *pytestCriterion) runAlone(ctx context.Context, j *examination, absent []string) (report, *RunRecord, error) {
