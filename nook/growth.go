@@ -185,11 +185,10 @@ type Streak struct {
 // Streak returns the streak as of a time, in Unix ms.
 func (a *Account) Streak(now int64) Streak {
 	a.Settle()
-	s := Streak{Days: a.tip.WorkRun, Best: a.tip.BestRun}
 	if now/day > a.tip.WorkDay+1 {
-		s.Days = 0
+		return Streak{Best: a.tip.BestRun}
 	}
-	return s
+	return Streak{Days: a.tip.WorkRun, Best: a.tip.BestRun}
 }
 
 // Achievements returns all achievements; UnlockedAt is 0 if one is locked.

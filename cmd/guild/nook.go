@@ -51,10 +51,7 @@ func (p *program) nookStatusCommand() *cobra.Command {
 
 func (p *program) showNook(n control.Nook) error {
 	of := n.Profile
-	whose := "root"
-	if !n.Proven {
-		whose = "unproven"
-	}
+	whose := map[bool]string{true: "root", false: "unproven"}[n.Proven]
 	line(p.out, "%-9s %s", whose, cli.Cut(cli.Clean(n.Root), 68))
 	line(p.out, "%-9s %s (%s)", "sparks", of.Totals.Lifetime.Total(), splitText(of.Totals.Lifetime))
 	line(p.out, "%-9s %s in 24 hours, %s in 7 days", "", of.Totals.Day.Total(), of.Totals.Week.Total())
@@ -303,8 +300,7 @@ the journal itself.`,
 	}))
 }
 
-// compareExports compares exported files with what they should hold. Files that are older than the last events are
-// complete up to where they end only if they end with what is the last event now.
+// compareExports compares exported files with what they should hold.
 func compareExports(dir string, want map[string]string) (checkedExports, error) {
 	v := checkedExports{Dir: dir}
 	all, err := nook.DecodeEvents([]byte(want["events.json"]))

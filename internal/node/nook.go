@@ -62,7 +62,7 @@ func (n *Node) activityPart() part {
 			group, ctx := errgroup.WithContext(ctx)
 			group.Go(func() error { return n.listenForActivity(ctx, step) })
 			group.Go(func() error { return n.drainSpool(ctx, step) })
-			group.Go(func() error { return n.exportActivity(ctx, files) })
+			group.Go(func() error { n.exportActivity(ctx, files); return nil })
 			return group.Wait()
 		}
 		last := func(ctx context.Context) error {
@@ -124,7 +124,7 @@ const (
 )
 
 // exportActivity writes the exports after changes.
-func (n *Node) exportActivity(ctx context.Context, files *activity.Files) error {
+func (n *Node) exportActivity(ctx context.Context, files *activity.Files) {
 	seen, _ := files.Changes()
 	latest := time.Now()
 	var first, next time.Time
@@ -151,7 +151,6 @@ func (n *Node) exportActivity(ctx context.Context, files *activity.Files) error 
 		}
 		return true
 	})
-	return nil
 }
 
 // listenForActivity serves the listener of local programs, and leaves its URL and the token in the directory of Nook.

@@ -161,13 +161,10 @@ func place(path string, b []byte, mode fs.FileMode) error {
 	return err
 }
 
-// maxSettings limits the size of a tool's settings, in bytes.
-const maxSettings = 4 << 20
-
-// settings reads a tool's settings, which may be a link. A missing file is empty.
+// settings reads a tool's settings, which may be a link, of at most 4 MiB. A missing file is empty.
 func settings(path string) (b []byte, err error) {
 	if path, err = filepath.EvalSymlinks(path); err == nil {
-		b, err = durable.ReadRegular(path, maxSettings)
+		b, err = durable.ReadRegular(path, 4<<20)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil

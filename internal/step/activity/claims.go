@@ -208,9 +208,9 @@ func (s *Step) Root(name string) (string, error) {
 
 // keyOf returns the public key that a text names, as npub or in hex.
 func keyOf(text string) (nostr.PubKey, bool) {
-	if prefix, value, err := nip19.Decode(text); err == nil && prefix == "npub" {
-		key, ok := value.(nostr.PubKey)
-		return key, ok
+	_, value, _ := nip19.Decode(text)
+	if key, ok := value.(nostr.PubKey); ok {
+		return key, true
 	}
 	key, err := nostr.PubKeyFromHex(text)
 	return key, err == nil
