@@ -36,7 +36,7 @@ type exit struct {
 	Name, Means string
 }
 
-// exits returns the exit codes of all verbs. "guild help exit-codes", and the help of hire are printed from it.
+// exits returns the exit codes of all verbs. "guild help exit-codes" and the help of hire are printed from it.
 func exits() []exit {
 	return []exit{
 		{exitAccepted, "done", "it worked; of a job: accepted"},

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Quality is what was measured of one relay since the start; nothing is kept over a restart. Recent measurements weigh
-// most.
+// Quality holds the measurements of one relay since the start, in which recent ones weigh most. A restart forgets them.
 type Quality struct {
 	Connect time.Duration // until a connection was open, which shows how near the relay is; 0 if there was none
 	Latency time.Duration // from an event or a query to OK, EOSE or CLOSED; 0 if none came

@@ -23,7 +23,7 @@ const (
 	slow    = "ws://127.0.0.6"
 )
 
-// manner is how a relay answers.
+// manner holds the delays and losses of a test relay.
 type manner struct {
 	opens   time.Duration // until it takes a connection
 	answers time.Duration // until OK or EOSE

@@ -364,9 +364,8 @@ func (x *Examination) more(b *batch, r *replay) bool {
 	return true
 }
 
-// Serve answers an examiner that runs the tests once more, until it closes the connection. Before each test the examiner
-// asks whether to run it in a process of its own, and that process asks whether to run it again. The answer is how many
-// milliseconds the run may take, 0 if there shall be none.
+// Serve answers an examiner that runs the tests once more, until it closes the connection. Before each run
+// of a test the examiner asks for permission. The answer is the number of milliseconds that the run may take; 0 forbids it.
 func (x *Examination) Serve(by Examiner) error {
 	s := x.scripts[0]
 	r := newReplay(s, by.Conn)

@@ -36,11 +36,11 @@ var (
 	ErrOlder     = errors.New("a newer document of this guild was imported before")
 )
 
-// Signed is a document as another guild sent it. Decode has verified the signature. By is zero if there is none: so were
-// the documents of earlier versions. Then nothing proves that the guild it names wrote it.
+// Signed is a document of another guild, whose signature Decode has verified. Documents of earlier versions have no
+// signature: nothing proves that the guild that they name wrote them.
 type Signed struct {
 	Document
-	By    nostr.PubKey // the guild
+	By    nostr.PubKey // the guild; zero without a signature
 	At    int64        // Unix s, by its clock
 	Event nostr.ID     // of the event that signs
 }
