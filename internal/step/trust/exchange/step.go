@@ -44,8 +44,7 @@ type Terms struct {
 // append nothing.
 //
 // It refuses a document that the terms exclude, one that was imported before, and one that is older than an imported one
-// of the same guild. The error then matches ErrUnsigned, ErrSigner, ErrDate,
-// ErrKnown or ErrOlder.
+// of the same guild. The error then matches ErrUnsigned, ErrSigner, ErrDate, ErrKnown or ErrOlder.
 func (s *Step) Import(ctx context.Context, d Signed, t Terms) (Imported, error) {
 	if err := s.accept(d, t); err != nil {
 		return Imported{}, fmt.Errorf("trust document: %w", err)
