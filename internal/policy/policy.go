@@ -96,6 +96,8 @@ type Routing struct {
 	EpsilonHalf  int         `json:"epsilon_half"`        // decisions for a task after which that share is halved
 	EpsilonFloor guild.Trust `json:"epsilon_floor_micro"` // minimum of that share
 	Samples      int         `json:"samples"`             // ended requests below which a provider is explored
+
+	Sampled int `json:"sampled,omitempty"` // Thompson sampling by this many of a provider's latest ended requests, at most 63, instead of tiers and ε; 0 for none
 }
 
 // Weights holds the weights of the terms of a candidate's score. Their sum is one.

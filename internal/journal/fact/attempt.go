@@ -55,6 +55,9 @@ type Candidate struct {
 	Terms     Terms         `json:"terms_micro"`
 	Score     guild.Trust   `json:"score_micro"`
 
+	Won  int `json:"won,omitempty"`  // latest ended requests that were accepted, and that were not
+	Lost int `json:"lost,omitempty"` // they determine the draw of Thompson sampling
+
 	Unsure guild.Trust `json:"unsure_micro,omitempty"` // subtracted from the score for the order, since it may not do the task at all
 }
 

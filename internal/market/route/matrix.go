@@ -263,7 +263,8 @@ func (l *list) measure() {
 		return
 	}
 	l.unread = 0
-	fresh := references{cost: l.medianCost(true), latency: median(l.of(func(f *Facts) int64 { return f.Measured.Latency })), total: l.references.total}
+	fresh := references{cost: l.medianCost(true), latency: median(l.of(func(f *Facts) int64 { return f.Measured.Latency })), total: l.references.total,
+		draw: l.references.draw}
 	if fresh.cost == 0 {
 		fresh.cost = l.medianCost(false)
 	}

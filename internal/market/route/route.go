@@ -34,11 +34,16 @@ type Measured struct {
 	Cost     guild.Msat  // median of its quotes
 	Latency  int64       // predicted for the given hour, ms
 	Samples  int         // ended attempts that the provider answers for
+	Won      int         // of the latest of those, the accepted ones
+	Lost     int         // and the others; at most Recent together
 	Verified int64       // Unix ms of the latest verdict
 	Rate     guild.Trust // success rate of the last 30 days
 	Rated    bool        // Rate is known
 	Hourly   bool        // the latency differs in the next hour
 }
+
+// Recent limits the ended attempts that Measured.Won and Measured.Lost count.
+const Recent = 63
 
 // cost returns the expected cost of a request, or 0 if unknown.
 func (f *Facts) cost() guild.Msat {

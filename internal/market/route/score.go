@@ -51,6 +51,8 @@ type references struct {
 	cost    int64 // msat: median of the services that were met, or of all if none was met
 	latency int64 // ms: median of the measured services
 	total   int64 // requests for the task in the window, rounded down to an eighth
+
+	draw uint64 // of the decision: the start of the random numbers of Thompson sampling
 }
 
 // Percentages of the median latency: a service below fastBelow is FAST (section 3.2.2), one above slowAbove is SLOW.
@@ -78,7 +80,8 @@ const usualSlots = 8
 
 // terms returns the five criteria of section 4.1.1, each from 0 (worst) to one:
 //
-//   - trust: the trust; for a service that was not met, the lowest trust that gets work.
+//   - trust: the trust; for a service that was not met, the lowest trust that gets work. With Thompson sampling: a share of
+//     accepted deliveries, drawn from what is known of it (see sample).
 //   - cost: one if it is free, a half at the task's reference cost, 0 from twice that on. An unknown cost counts as the
 //     reference.
 //   - latency: the same, of the predicted latency and the task's median.
@@ -87,7 +90,10 @@ const usualSlots = 8
 //   - exploration: one without samples, falling to 0 at the number of samples that the policy requires.
 func (s *Settings) terms(f *Facts, r *references) fact.Terms {
 	t := fact.Terms{Trust: f.Trust, Cost: falling(int64(f.cost()), r.cost), Latency: falling(f.Measured.Latency, r.latency)}
-	if !f.Met {
+	switch {
+	case s.Sampled > 0:
+		t.Trust = sample(r.draw, f.Offer.Service, f.Measured.Won, f.Measured.Lost, s.Sampled)
+	case !f.Met:
 		t.Trust = s.Lowest
 	}
 	if f.Free && f.Quoted == 0 {
