@@ -94,8 +94,10 @@ type options struct {
 	days, providers, jobs int
 	policies              []string
 	adversity
-	json bool
-	dir  string
+	json, report bool
+	dir          string
+
+	tuned map[string]int // the setting of each peer; the first if absent
 
 	drive, trace, cpu string
 }
@@ -114,6 +116,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.sybils, "sybils", 0, "further keys that never answer and come on the fifth day")
 	f.IntVar(&o.tasks, "tasks", 1, "tasks of the market; each provider does two of several")
 	f.StringVar(&policies, "policy", strings.Join(policy.Names(), ","), "of guild, separated by commas; a contestant each. A name of one that ships, or a file with one as JSON")
+	f.BoolVar(&o.report, "report", false, "compare guild with the peers in six markets, the peers tuned on the seeds 1 to 20, as the table of docs/TRUST.md")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.dir, "dir", "", "where the journals lie while they are needed; memory, or the system's temporary directory, if empty")
 	f.StringVar(&o.drive, "drive", "", "only guild with this policy on one market, as JSON: what the command calls itself for")
@@ -127,6 +130,9 @@ func parse(args []string) (options, error) {
 	}
 	if err := o.check(); err != nil {
 		return o, err
+	}
+	if o.report && o.seed <= tuning {
+		return o, fmt.Errorf("-report needs a -seed above %d: the peers are tuned on the seeds 1 to %d", tuning, tuning)
 	}
 	for name := range strings.SplitSeq(policies, ",") {
 		if name != "" {
@@ -143,6 +149,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if o.drive != "" {
 		return o.driveHere(out)
+	}
+	if o.report {
+		return o.compare(ctx, out)
 	}
 	results, err := o.race(ctx)
 	if err != nil {

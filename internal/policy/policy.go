@@ -97,6 +97,8 @@ type Routing struct {
 	EpsilonFloor guild.Trust `json:"epsilon_floor_micro"` // minimum of that share
 	Samples      int         `json:"samples"`             // ended requests below which a provider is explored
 
+	Span int `json:"span,omitempty"` // multiple of the median from which a cost or latency gets no points; 2 if absent
+
 	Sampled int `json:"sampled,omitempty"` // Thompson sampling by this many of a provider's latest ended requests, at most 63, instead of tiers and ε; 0 for none
 }
 

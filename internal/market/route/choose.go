@@ -105,7 +105,7 @@ func (m *Matrix) Offered(q Query, offered []Facts) (f Facts, c fact.Choice, ok b
 	}
 	l.unread = 0
 	if l.cost == 0 {
-		l.cost = l.medianCost(false)
+		l.cost = l.medianCost()
 		l.rescore()
 	}
 	f, c, ok = l.choose(q, false)
@@ -392,7 +392,7 @@ func (d *decision) explain(f *Facts, by string) string {
 		return fmt.Sprintf("only %d had requests for the task lately, and %d should", d.Active, d.settings.Providers)
 	case ByReduced:
 		return fmt.Sprintf("it is reduced to %s of its share", percent(d.settings.Reduced))
-	case BySlots, ByRefused, ByPayment, ByUnconfirmed:
+	case ByRefused, ByPayment, ByUnconfirmed:
 		return f.passedOver(by)
 	}
 	return d.Explain(f, by)
@@ -401,8 +401,6 @@ func (d *decision) explain(f *Facts, by string) string {
 // passedOver explains a reason that PassedOver returned.
 func (f *Facts) passedOver(by string) string {
 	switch by {
-	case BySlots:
-		return fmt.Sprintf("it has %d requests of ours, and does %d at a time", f.Given, f.Offer.Slots)
 	case ByRefused:
 		return fmt.Sprintf("it had no capacity for another job and is not asked until %s", clock(f.Paused))
 	case ByUnconfirmed:

@@ -263,21 +263,25 @@ func (l *list) measure() {
 		return
 	}
 	l.unread = 0
-	fresh := references{cost: l.medianCost(true), latency: median(l.of(func(f *Facts) int64 { return f.Measured.Latency })), total: l.references.total,
-		draw: l.references.draw}
-	if fresh.cost == 0 {
-		fresh.cost = l.medianCost(false)
-	}
+	fresh := l.references
+	fresh.cost, fresh.latency = l.medianCost(), median(l.of(func(f *Facts) int64 { return f.Measured.Latency }))
 	if fresh != l.references {
 		l.references = fresh
 		l.rescore()
 	}
 }
 
-// medianCost returns the median cost of all services, or only of those that were met.
-func (l *list) medianCost(met bool) int64 {
+// medianCost returns the median cost of the services that are trusted with the task, or of all if fewer than few are.
+func (l *list) medianCost() int64 {
+	const few = 3
+	trusted := 0
+	for _, place := range l.places {
+		if place == primary || place == secondary {
+			trusted++
+		}
+	}
 	return median(l.of(func(f *Facts) int64 {
-		if met && !f.Met {
+		if trusted >= few && !l.settings.Qualifies(f) {
 			return 0
 		}
 		return int64(f.cost())

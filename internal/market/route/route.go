@@ -23,7 +23,6 @@ type Facts struct {
 
 	Free bool // it offered to do this job for nothing
 
-	Given  int        // our requests that the service itself has not answered yet
 	Paused int64      // Unix ms: end of its cooldown after it reported no capacity
 	Unpaid int64      // Unix ms: end of its cooldown after it asked for payment first
 	Quoted guild.Msat // the amount that it asked for then; 0 after the cooldown, or if it named none
@@ -79,7 +78,7 @@ const (
 	ByProviders = "providers" // too few other providers were asked in the window (section 3.3.3)
 	ByReduced   = "reduced"   // it gets only a part of its share (section 3.4.2)
 	ByBusy      = "busy"      // it was asked for this job and had no capacity
-	BySlots     = "slots"     // it has as many requests of ours as it says it does at a time
+	BySlots     = "slots"     // it had as many requests of ours as it says it does at a time; only in earlier versions' decisions
 	ByRefused   = "refused"   // it had no capacity for another job recently
 	ByPayment   = "payment"   // it asked for payment first, which is not possible
 
@@ -99,8 +98,6 @@ func (f *Facts) PassedOver(now time.Time) string {
 		return ByPayment
 	case f.Paused > at:
 		return ByRefused
-	case f.Offer.Slots > 0 && f.Given >= f.Offer.Slots:
-		return BySlots
 	case !f.Offer.Confirmed && (f.Offer.State == guild.Seen || f.Offer.State == guild.Benchmarking):
 		return ByUnconfirmed
 	}

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"iter"
 	"math/bits"
 
@@ -82,14 +83,14 @@ const usualSlots = 8
 //
 //   - trust: the trust; for a service that was not met, the lowest trust that gets work. With Thompson sampling: a share of
 //     accepted deliveries, drawn from what is known of it (see sample).
-//   - cost: one if it is free, a half at the task's reference cost, 0 from twice that on. An unknown cost counts as the
-//     reference.
+//   - cost: one if it is free, a half at the task's reference cost, 0 from twice that on, or from another multiple that
+//     the policy says. An unknown cost counts as the reference.
 //   - latency: the same, of the predicted latency and the task's median.
 //   - load: one without requests. Full slots (of those announced) take up to a half, and its part of the window's
 //     requests the other half.
 //   - exploration: one without samples, falling to 0 at the number of samples that the policy requires.
 func (s *Settings) terms(f *Facts, r *references) fact.Terms {
-	t := fact.Terms{Trust: f.Trust, Cost: falling(int64(f.cost()), r.cost), Latency: falling(f.Measured.Latency, r.latency)}
+	t := fact.Terms{Trust: f.Trust, Cost: s.falling(int64(f.cost()), r.cost), Latency: s.falling(f.Measured.Latency, r.latency)}
 	switch {
 	case s.Sampled > 0:
 		t.Trust = sample(r.draw, f.Offer.Service, f.Measured.Won, f.Measured.Lost, s.Sampled)
@@ -113,18 +114,16 @@ func (s *Settings) terms(f *Facts, r *references) fact.Terms {
 // thirst returns the number of samples that a service lacks.
 func (s *Settings) thirst(f *Facts) int { return max(s.Samples-f.Measured.Samples, 0) }
 
-// falling returns one for a value near 0 and 0 from twice the reference on. An unknown value counts as the reference.
-// Without a reference the result is one for every service.
-func falling(v, reference int64) guild.Trust {
-	switch {
-	case reference <= 0:
+// falling returns one for a value near 0 and 0 from the policy's multiple of the reference on. An unknown value counts as
+// the reference. Without a reference the result is one for every service.
+func (s *Settings) falling(v, reference int64) guild.Trust {
+	if reference <= 0 {
 		return guild.Micro
-	case v <= 0:
-		return guild.Micro / 2
-	case v >= 2*reference:
-		return 0
 	}
-	return guild.Micro - guild.Trust(ratio(v, 2*reference))
+	if v <= 0 {
+		v = reference
+	}
+	return guild.Micro - part(v, reference*int64(cmp.Or(s.Span, 2)))
 }
 
 // part returns n as a part of the whole, at most one.

@@ -37,7 +37,6 @@ func (j *Jobs) facts(task string, o guild.Offer, now time.Time) route.Facts {
 	_, taken, ofTask := j.slots.of(o.Service.PubKey, task)
 	f.Waiting, f.Queue, f.Recent = j.fold.burden(task, o.Service.PubKey)
 	f.Waiting, f.Recent = f.Waiting+taken, f.Recent+ofTask
-	f.Given = j.fold.given(o.Service) + j.slots.given(o.Service)
 	s := j.fold.backoffOf(o.Service)
 	f.Paused = s.paused(j.c.Patience.Busy)
 	if s.unpaid() > now.UnixMilli() {
