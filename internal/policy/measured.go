@@ -49,9 +49,10 @@ func measured() Policy {
 	l.SlowRuns = 40
 	// A provider that does not answer its benchmark will not answer tomorrow either. With a day of quarantine, each dead
 	// provider costs a benchmark a day: 717 of 1,200 meetings.
-	l.Quiet = ms(30 * day)
+	l.Quiet = ms(day)
 	// Benchmarks of providers that are silent because they get no requests cost more than all jobs that fail: 630 with the
 	// protocol's numbers, and about 200 with these.
+	l.Cooldowns, l.Retry, l.Hopeless = []int64{ms(day), ms(day), ms(3 * day), ms(7 * day)}, ms(7*day), ms(3*day)
 	l.Silence, l.Heartbeat = ms(1000*day), ms(1000*day)
 	// Until providers are met, jobs go to unknown ones; so all are met on the first day. With 100 a day the first five
 	// days cost four times as much, and with 20 they cause nearly all regret.

@@ -479,7 +479,8 @@ func (d *decision) nobodyIn(tier int) bool { return len(d.tiers[tier].seen) == 0
 // candidate returns a service in the form that the choice records.
 func (l *list) candidate(f *Facts) fact.Candidate {
 	c := fact.Candidate{Service: f.Offer.Service, Name: guild.Cut(f.Offer.Name, 40), Trust: f.Trust, Met: f.Met, Cost: f.cost(),
-		Won: f.Measured.Won, Lost: f.Measured.Lost, LatencyMs: f.Measured.Latency, Load: f.Waiting, Samples: f.Measured.Samples, Unsure: unsure(f)}
+		LatencyMs: f.Measured.Latency, Load: f.Waiting, Samples: f.Measured.Samples, Unsure: unsure(f)}
+	c.Won, c.Lost = l.references.evidence(f)
 	c.Terms, c.Score = l.settings.weigh(l.settings.terms(f, &l.references))
 	if t, _ := l.settings.place(f); t < tiers {
 		c.Tier = l.settings.Tiers[t].Name

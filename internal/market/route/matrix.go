@@ -209,7 +209,8 @@ func (l *list) put(f Facts) {
 	if !known || !sameToJobs(&f, old) || place != l.places[s] {
 		l.version++
 	}
-	if !known || f.cost() != old.cost() || f.Measured.Latency != old.Measured.Latency || f.Met != old.Met {
+	if !known || f.cost() != old.cost() || f.Measured.Latency != old.Measured.Latency || f.Met != old.Met ||
+		f.Measured.Won != old.Measured.Won || f.Measured.Lost != old.Measured.Lost {
 		l.unread++
 	}
 	l.facts[s], l.places[s], l.tickets[s] = f, place, int32(l.settings.thirst(&f))
@@ -264,6 +265,15 @@ func (l *list) measure() {
 	}
 	l.unread = 0
 	fresh := l.references
+	fresh.known, fresh.sound = 0, 0
+	for s, place := range l.places {
+		if m := &l.facts[s].Measured; place >= 0 && m.Won+m.Lost > 0 {
+			fresh.known++
+			if m.Won > m.Lost {
+				fresh.sound++
+			}
+		}
+	}
 	fresh.cost, fresh.latency = l.medianCost(), median(l.of(func(f *Facts) int64 { return f.Measured.Latency }))
 	if fresh != l.references {
 		l.references = fresh

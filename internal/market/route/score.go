@@ -54,6 +54,22 @@ type references struct {
 	total   int64 // requests for the task in the window, rounded down to an eighth
 
 	draw uint64 // of the decision: the start of the random numbers of Thompson sampling
+
+	known, sound int // services that were asked, and those of them that were mostly accepted
+}
+
+// presumed is the number of deliveries that what is known of all services counts as, for a service without its own.
+const presumed = 8
+
+// evidence returns the accepted and the other deliveries from which a service's share is drawn: its own, and up to presumed
+// in the proportion of all services that were asked. So a flood of strangers that never answer is soon asked less.
+func (r *references) evidence(f *Facts) (won, lost int) {
+	won, lost = f.Measured.Won, f.Measured.Lost
+	if more := min(presumed, r.known) - won - lost; more > 0 {
+		sound := (more*r.sound + r.known/2) / r.known
+		won, lost = won+sound, lost+more-sound
+	}
+	return won, lost
 }
 
 // Percentages of the median latency: a service below fastBelow is FAST (section 3.2.2), one above slowAbove is SLOW.
@@ -93,7 +109,8 @@ func (s *Settings) terms(f *Facts, r *references) fact.Terms {
 	t := fact.Terms{Trust: f.Trust, Cost: s.falling(int64(f.cost()), r.cost), Latency: s.falling(f.Measured.Latency, r.latency)}
 	switch {
 	case s.Sampled > 0:
-		t.Trust = sample(r.draw, f.Offer.Service, f.Measured.Won, f.Measured.Lost, s.Sampled)
+		won, lost := r.evidence(f)
+		t.Trust = sample(r.draw, f.Offer.Service, won, lost, s.Sampled)
 	case !f.Met:
 		t.Trust = s.Lowest
 	}
