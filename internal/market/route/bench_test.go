@@ -39,13 +39,13 @@ func BenchmarkADecisionAmong100000(b *testing.B) {
 			b.Fatal("nobody")
 		}
 		late = append(late, f.Offer.Service)
-		f.Waiting++
+		f.Waiting, f.Given = f.Waiting+1, f.Given+1
 		f.Recent++
 		m.sets(f)
 		if len(late) > 100 {
 			g := m.services[late[0]]
 			late = late[1:]
-			g.Waiting--
+			g.Waiting, g.Given = g.Waiting-1, g.Given-1
 			g.Recent--
 			m.sets(g)
 		}

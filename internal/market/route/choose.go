@@ -141,7 +141,7 @@ func (m *Matrix) Given(q Query, rule string, given []Facts) fact.Choice {
 func (l *list) decide(q Query) *decision {
 	d := &decision{Query: q, list: l, dice: throw(q.Job, q.Turn)}
 	d.Choice = fact.Choice{Policy: l.settings.Hash, Rule: Best, Dice: d.Faces, Decided: q.Decided, Epsilon: Epsilon(l.settings.Routing, q.Decided)}
-	if draw := drawOf(d.Faces); l.settings.Sampled > 0 && l.references.draw != draw {
+	if draw := drawOf(d.Faces); l.settings.Thompson > 0 && l.references.draw != draw {
 		l.references.draw = draw
 		l.rescore()
 	}
@@ -202,7 +202,7 @@ func (d *decision) pick() slot {
 		}
 		busy[t] = d.tiers[t].first[atLast] >= 0 || d.tiers[t].first[unpaid] >= 0
 	}
-	if d.settings.Sampled > 0 {
+	if d.settings.Thompson > 0 {
 		return d.highest()
 	}
 	if there == [tiers]bool{} {
@@ -229,8 +229,8 @@ func (d *decision) pick() slot {
 	return -1
 }
 
-// highest returns the service with the highest score in the best grade, of all tiers that the job may use. With Thompson
-// sampling the scores are drawn, so this explores, too: a service of which little is known has a wide distribution.
+// highest returns the service with the highest score in the best grade, of all tiers that the job may use. Thompson
+// sampling draws the scores, so this explores, too: of a service of which little is known, high shares are drawn often.
 func (d *decision) highest() slot {
 	for grade := range grades {
 		best, tier := slot(-1), 0
@@ -392,7 +392,7 @@ func (d *decision) explain(f *Facts, by string) string {
 		return fmt.Sprintf("only %d had requests for the task lately, and %d should", d.Active, d.settings.Providers)
 	case ByReduced:
 		return fmt.Sprintf("it is reduced to %s of its share", percent(d.settings.Reduced))
-	case ByRefused, ByPayment, ByUnconfirmed:
+	case BySlots, ByRefused, ByPayment, ByUnconfirmed:
 		return f.passedOver(by)
 	}
 	return d.Explain(f, by)
@@ -401,6 +401,8 @@ func (d *decision) explain(f *Facts, by string) string {
 // passedOver explains a reason that PassedOver returned.
 func (f *Facts) passedOver(by string) string {
 	switch by {
+	case BySlots:
+		return fmt.Sprintf("it has %d requests of ours, and does %d at a time", f.Given, f.Offer.Slots)
 	case ByRefused:
 		return fmt.Sprintf("it had no capacity for another job and is not asked until %s", clock(f.Paused))
 	case ByUnconfirmed:

@@ -150,6 +150,7 @@ func again(d Decision, by policy.Routing, exact *bool) Replayed {
 // from the recorded outcomes, which decisions before there was Thompson sampling do not have.
 func reweigh(c *fact.Candidate, d Decision, by policy.Routing, exact *bool) {
 	was := d.Routing
+	*exact = *exact && was.Span == by.Span
 	term := func(weighed, was, by guild.Trust) guild.Trust {
 		if was == 0 {
 			*exact = *exact && by == 0
@@ -161,9 +162,9 @@ func reweigh(c *fact.Candidate, d Decision, by policy.Routing, exact *bool) {
 	t := &c.Terms
 	trust := c.Trust
 	switch {
-	case by.Sampled > 0:
-		trust = sample(drawOf(d.Choice.Dice), c.Service, c.Won, c.Lost, by.Sampled)
-		*exact = *exact && (c.Samples == 0 || c.Won+c.Lost > 0)
+	case by.Thompson > 0:
+		trust = sample(drawOf(d.Choice.Dice), c.Service, c.Won, c.Lost, by.Thompson)
+		*exact = *exact && (was.Thompson > 0 || c.Samples == 0 || c.Won+c.Lost > 0)
 	case !c.Met:
 		trust = by.Lowest
 	}
@@ -191,7 +192,7 @@ func redraw(d Decision, candidates []fact.Candidate, by policy.Routing) (fact.Ca
 		there[tier] = there[tier] || grade < atLast
 		busy[tier] = true
 	}
-	if by.Sampled > 0 {
+	if by.Thompson > 0 {
 		return rehighest(in), Sampled
 	}
 	if there == [tiers]bool{} {

@@ -23,6 +23,7 @@ type Facts struct {
 
 	Free bool // it offered to do this job for nothing
 
+	Given  int        // our requests that the service itself has not answered yet
 	Paused int64      // Unix ms: end of its cooldown after it reported no capacity
 	Unpaid int64      // Unix ms: end of its cooldown after it asked for payment first
 	Quoted guild.Msat // the amount that it asked for then; 0 after the cooldown, or if it named none
@@ -78,7 +79,7 @@ const (
 	ByProviders = "providers" // too few other providers were asked in the window (section 3.3.3)
 	ByReduced   = "reduced"   // it gets only a part of its share (section 3.4.2)
 	ByBusy      = "busy"      // it was asked for this job and had no capacity
-	BySlots     = "slots"     // it had as many requests of ours as it says it does at a time; only in earlier versions' decisions
+	BySlots     = "slots"     // it has as many requests of ours as it says it does at a time
 	ByRefused   = "refused"   // it had no capacity for another job recently
 	ByPayment   = "payment"   // it asked for payment first, which is not possible
 
@@ -89,6 +90,10 @@ const (
 	ByUnconfirmed = "unconfirmed"
 )
 
+// Full reports whether a service has as many requests of ours as it says it does at a time. If only such services are left,
+// a job waits for an answer: one more would be refused, and a job asks nobody more than a few times.
+func (f *Facts) Full() bool { return f.Offer.Slots > 0 && f.Given >= f.Offer.Slots }
+
 // PassedOver returns one of the By constants if a service should be asked only when no other may be, whatever the job
 // is; otherwise "".
 func (f *Facts) PassedOver(now time.Time) string {
@@ -98,6 +103,8 @@ func (f *Facts) PassedOver(now time.Time) string {
 		return ByPayment
 	case f.Paused > at:
 		return ByRefused
+	case f.Full():
+		return BySlots
 	case !f.Offer.Confirmed && (f.Offer.State == guild.Seen || f.Offer.State == guild.Benchmarking):
 		return ByUnconfirmed
 	}

@@ -108,9 +108,9 @@ const usualSlots = 8
 func (s *Settings) terms(f *Facts, r *references) fact.Terms {
 	t := fact.Terms{Trust: f.Trust, Cost: s.falling(int64(f.cost()), r.cost), Latency: s.falling(f.Measured.Latency, r.latency)}
 	switch {
-	case s.Sampled > 0:
+	case s.Thompson > 0:
 		won, lost := r.evidence(f)
-		t.Trust = sample(r.draw, f.Offer.Service, won, lost, s.Sampled)
+		t.Trust = sample(r.draw, f.Offer.Service, won, lost, s.Thompson)
 	case !f.Met:
 		t.Trust = s.Lowest
 	}

@@ -157,9 +157,6 @@ func (j *Jobs) excludes(job *Job, o *guild.Offer, now time.Time) (by string, whe
 	p := o.Service.PubKey
 	_, taken, _ := j.slots.of(p, job.Task)
 	when, known := j.room(p, now, taken)
-	if o.Slots > 0 && j.fold.given(o.Service)+j.slots.given(o.Service) >= o.Slots {
-		known = false // more would be refused, and a job asks a provider only a few times
-	}
 	if !known {
 		when = now.Add(time.Hour) // or as soon as it answers a request
 	}

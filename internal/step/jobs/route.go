@@ -37,6 +37,7 @@ func (j *Jobs) facts(task string, o guild.Offer, now time.Time) route.Facts {
 	_, taken, ofTask := j.slots.of(o.Service.PubKey, task)
 	f.Waiting, f.Queue, f.Recent = j.fold.burden(task, o.Service.PubKey)
 	f.Waiting, f.Recent = f.Waiting+taken, f.Recent+ofTask
+	f.Given = j.fold.given(o.Service) + j.slots.given(o.Service)
 	s := j.fold.backoffOf(o.Service)
 	f.Paused = s.paused(j.c.Patience.Busy)
 	if s.unpaid() > now.UnixMilli() {
@@ -182,10 +183,10 @@ func (j *Jobs) choose(job *Job, now time.Time) (o guild.Offer, c fact.Choice, ok
 	switch rule {
 	case "":
 		f, c, ok := j.matrix.Choose(q)
-		return f.Offer, c, ok
+		return f.Offer, c, ok && !f.Full()
 	case route.Offered:
 		f, c, ok := j.matrix.Offered(q, given)
-		return f.Offer, c, ok
+		return f.Offer, c, ok && !f.Full()
 	}
 	var able []route.Facts
 	for _, c := range j.inOrder(job, given, now) {
