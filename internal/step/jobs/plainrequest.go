@@ -21,8 +21,8 @@ import (
 // maxPlainFiles limits the files of a bundle that are sent as inputs of a plain request.
 const maxPlainFiles = 16
 
-// plainTask is the part of a bundle that a provider gets that reads none: the requirements, and the files to work with. The
-// tests, the criteria and the credentials are left out.
+// plainTask is the part of a bundle that a provider gets that reads none: the requirements, with the file that is asked for,
+// and the files to work with. The tests, the criteria and the credentials are left out.
 type plainTask struct {
 	text  string
 	files []plainFile
@@ -47,6 +47,9 @@ func plainTaskOf(bundle []byte) (task plainTask, err error) {
 	}
 	if task.text == "" {
 		task.text = strings.TrimSpace(guild.Clean(m.Task().Title + "\n\n" + m.Task().Summary))
+	}
+	if file := fileAsked(b); file != "" {
+		task.text += "\n\n" + instruction(file)
 	}
 	for _, entry := range b.Files() {
 		if entry.Path == requirements || !isMaterial(m, entry.Path) {

@@ -1,0 +1,85 @@
+package node
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/control"
+	"guild/internal/judging/suite"
+	"guild/nip90"
+)
+
+// TestTextProviderPassesBenchmarks hires a provider whose card says nothing but "k 5050" with the benchmarks of two tasks. It
+// answers in prose with one code block, as a language model does, and the real judge runs the hidden tests.
+func TestTextProviderPassesBenchmarks(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	relay := startRelay(t)
+	provider := newPeer(t, relay)
+	provider.publish(nostr.Event{Kind: 31990, Tags: nostr.Tags{{"d", "x"}, {"k", "5050"}}})
+	customer, _ := start(t, relay, func(c *Config) { c.Examine = nil })
+	awaitProviders(t, customer, 1)
+	for task, file := range map[string]string{"python": "solution.py", "benchmark-task": "solve.py"} {
+		made, err := suite.Make(suite.Spec{Task: task, Variant: "correctness", Modules: []string{"io"}, Seed: [32]byte{1}, Run: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, err := control.KeepHidden.Call(t.Context(), customer, bytes.NewReader(made.Hidden))
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := open(t, customer, made.Bundle, control.Hire{
+			Task: task, Hidden: kept.Hash, Providers: []string{provider.pubkey.Hex()}, Timeout: time.Minute.Milliseconds(),
+		})
+		request := provider.next(5050)
+		r, err := nip90.ParseRequest(request, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		prompt := r.Inputs[0].Data
+		if len(r.Inputs) != 1 || !strings.Contains(prompt, "Answer with the content of the file `"+file+"` and nothing else.") {
+			t.Errorf("%d inputs: %s", len(r.Inputs), prompt)
+		}
+		provider.publish(nostr.Event{
+			Kind: 6050, Tags: answers(request), Content: "Here it is:\n\n```python\n" + solve(t, task, file, prompt) + "```\n\nIt needs no packages.\n",
+		})
+		job := finish(t, customer, id)
+		if a := only(t, job); job.Ending != guild.JobAccepted || a.Verdict == nil || a.Verdict.Strength != guild.Strong {
+			t.Errorf("%s: %s: %+v", task, job.Ending, a)
+		}
+	}
+}
+
+// solve returns the program that solves a benchmark, made of the prompt alone.
+func solve(t *testing.T, task, file, prompt string) string {
+	t.Helper()
+	bundle, delivery := t.TempDir(), t.TempDir()
+	for name, content := range map[string]string{
+		"nutshell.json":           `{"extensions":{"guild":{"task":"` + task + `"}}}`,
+		"context/requirements.md": prompt,
+	} {
+		name = filepath.Join(bundle, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.CommandContext(t.Context(), "python3", "../judging/suite/testdata/solver.py", bundle, delivery).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	b, err := os.ReadFile(filepath.Join(delivery, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
