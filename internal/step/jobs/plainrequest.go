@@ -144,7 +144,7 @@ func (j *Jobs) bundleOf(job *Job) ([]byte, error) {
 // carryPlain signs the request of a job for a provider that reads no bundles (NIP-90). Its first input has the
 // requirements, and each file of the bundle is one more. A file that is no text or does not fit into the event is uploaded in
 // clear, because the provider could not decrypt it.
-func (j *Jobs) carryPlain(ctx context.Context, job *Job, o guild.Offer, r nip90.Request, beside int) (nostr.Event, guild.Hash, error) {
+func (j *Jobs) carryPlain(ctx context.Context, job *Job, o guild.Offer, r nip90.Request, beside int, up *uploads) (nostr.Event, guild.Hash, error) {
 	bundle, err := j.bundleOf(job)
 	if err != nil {
 		return nostr.Event{}, guild.Hash{}, err
@@ -170,6 +170,9 @@ func (j *Jobs) carryPlain(ctx context.Context, job *Job, o guild.Offer, r nip90.
 			in.Type = "url"
 			if in.Data, _, err = j.c.Upload(ctx, f.content, false); err != nil {
 				return nostr.Event{}, guild.Hash{}, fmt.Errorf("upload %s: %w", cmp.Or(f.name, "the requirements"), err)
+			}
+			if err := j.describeFile(ctx, &r, fileAt(in.Data, f.content), up); err != nil {
+				return nostr.Event{}, guild.Hash{}, err
 			}
 		} else {
 			room -= len(f.content)

@@ -148,7 +148,7 @@ func TestPlainBundleIsDeterministic(t *testing.T) {
 	var packed [2][]byte
 	for i := range packed {
 		var err error
-		packed[i], err = w.wrap(t.Context(), w.Work.services["oa.summary.v1"], fact.RequestReceived{Request: nostr.ID{1}, Task: "t"}, r, t.TempDir())
+		packed[i], err = w.wrap(t.Context(), w.Work.services["oa.summary.v1"], fact.RequestReceived{Request: nostr.ID{1}, Task: "t"}, r, nil, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
