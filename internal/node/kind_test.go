@@ -10,7 +10,8 @@ import (
 )
 
 // TestServiceIsAskedInItsKind hires a guild node whose service takes text generation alone, for a task whose requests are
-// otherwise of kind 5000, without naming it and by its key.
+// otherwise of kind 5000, without naming it, by its
+// key, and by its offer.
 func TestServiceIsAskedInItsKind(t *testing.T) {
 	t.Parallel()
 	relay := startRelay(t)
@@ -39,6 +40,13 @@ func TestServiceIsAskedInItsKind(t *testing.T) {
 				t.Errorf("answered in kind %d by %.8s", e.Kind, e.PubKey.Hex())
 			}
 		}
+	}
+	job := finish(t, customer, open(t, customer, bundleOf(t, []byte("hello")), control.Hire{Task: "upper", Open: true}))
+	if a := only(t, job); a.State != string(guild.Accepted) {
+		t.Errorf("after a request for offers it is %s: %s", a.State, a.Reason)
+	}
+	if results, _ := observer.stored(6050); len(results) != 3 {
+		t.Errorf("%d results, want 3", len(results))
 	}
 }
 
