@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,6 +56,50 @@ func TestTextProviderPassesBenchmarks(t *testing.T) {
 		if a := only(t, job); job.Ending != guild.JobAccepted || a.Verdict == nil || a.Verdict.Strength != guild.Strong {
 			t.Errorf("%s: %s: %+v", task, job.Ending, a)
 		}
+	}
+}
+
+// TestBenchmarkOfACardThatDoesNotFit benchmarks the provider for a task that its card does not name, because a person names
+// it, and says so.
+func TestBenchmarkOfACardThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	relay := startRelay(t)
+	provider := newPeer(t, relay)
+	provider.publish(nostr.Event{Kind: 31990, Tags: nostr.Tags{{"d", "x"}, {"k", "5050"}}})
+	customer, _ := start(t, relay, func(*Config) {})
+	awaitProviders(t, customer, 1)
+	asked := control.Bench{Provider: provider.pubkey.Hex()}
+	_, err := control.BeginMeeting.Call(t.Context(), customer, asked)
+	if problem, ok := errors.AsType[*control.ProblemError](err); !ok || !strings.Contains(problem.Problem.Hint, "a benchmark that --task names is sent all the same: python") {
+		t.Errorf("without a task: %v", err)
+	}
+	asked.Task = "python"
+	m, err := control.BeginMeeting.Call(t.Context(), customer, asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		provider.publish(nostr.Event{Kind: 6050, Tags: answers(provider.next(5050)), Content: "```\nx = 1\n```"})
+	}
+	eventually(t, "the meeting ends", func() bool {
+		m, err = control.OneMeeting.Call(t.Context(), customer, m.ID)
+		return err == nil && m.Ended != 0
+	})
+	if m.To != guild.Active || len(m.Runs) != 3 {
+		t.Errorf("%+v", m)
+	}
+	why := ""
+	for u, err := range customer.Watch(t.Context(), m.Runs[0].Job) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		why += u.Text + "\n"
+		if u.Ended != nil {
+			break
+		}
+	}
+	if !strings.Contains(why, "its announcement does not name the task, and you named it") {
+		t.Errorf("it says: %s", why)
 	}
 }
 
