@@ -8,19 +8,55 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/examples/humaneval"
 	"guild/internal/control"
 	"guild/internal/judging/suite"
 	"guild/nip90"
 )
 
-// TestTextProviderPassesBenchmarks hires a provider whose card says nothing but "k 5050" with the benchmarks of two tasks. It
-// answers in prose with one code block, as a language model does, and the real judge runs the hidden tests.
-func TestTextProviderPassesBenchmarks(t *testing.T) {
+// textJob is a job that a provider of text does.
+type textJob struct {
+	file    string // the file asked for
+	bundle  []byte
+	hidden  []byte
+	program func(prompt string) string // what it answers
+}
+
+// textJobs returns a job and a benchmark; the benchmark for python, too, when soaking.
+func textJobs(t *testing.T) map[string]textJob {
+	t.Helper()
+	problems, err := humaneval.Problems()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := problems[0].Bundle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]textJob{
+		"a job": {file: "solution.py", bundle: pack(t, tree), program: func(string) string { return problems[0].Canonical() }},
+	}
+	benchmarks := map[string]string{"benchmark-task": "solve.py"}
+	if soaking() {
+		benchmarks["python"] = "solution.py"
+	}
+	for task, file := range benchmarks {
+		made, err := suite.Make(suite.Spec{Task: task, Modules: []string{"io"}, Seed: [32]byte{1}, Run: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[task] = textJob{file, made.Bundle, made.Hidden, func(prompt string) string { return solve(t, task, file, prompt) }}
+	}
+	return all
+}
+
+// TestTextProviderDeliversPrograms hires a provider whose card says nothing but "k 5050" for programs. It answers in prose with
+// one code block, as a language model does, and the real judge runs the tests.
+func TestTextProviderDeliversPrograms(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	relay := startRelay(t)
@@ -28,33 +64,31 @@ func TestTextProviderPassesBenchmarks(t *testing.T) {
 	provider.publish(nostr.Event{Kind: 31990, Tags: nostr.Tags{{"d", "x"}, {"k", "5050"}}})
 	customer, _ := start(t, relay, func(c *Config) { c.Examine = nil })
 	awaitProviders(t, customer, 1)
-	for task, file := range map[string]string{"python": "solution.py", "benchmark-task": "solve.py"} {
-		made, err := suite.Make(suite.Spec{Task: task, Variant: "correctness", Modules: []string{"io"}, Seed: [32]byte{1}, Run: 1})
-		if err != nil {
-			t.Fatal(err)
+	for name, c := range textJobs(t) {
+		h := control.Hire{Providers: []string{provider.pubkey.Hex()}, Timeout: ample.Milliseconds()}
+		if c.hidden != nil {
+			kept, err := control.KeepHidden.Call(t.Context(), customer, bytes.NewReader(c.hidden))
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Hidden = kept.Hash
 		}
-		kept, err := control.KeepHidden.Call(t.Context(), customer, bytes.NewReader(made.Hidden))
-		if err != nil {
-			t.Fatal(err)
-		}
-		id := open(t, customer, made.Bundle, control.Hire{
-			Task: task, Hidden: kept.Hash, Providers: []string{provider.pubkey.Hex()}, Timeout: time.Minute.Milliseconds(),
-		})
+		id := open(t, customer, c.bundle, h)
 		request := provider.next(5050)
 		r, err := nip90.ParseRequest(request, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		prompt := r.Inputs[0].Data
-		if len(r.Inputs) != 1 || !strings.Contains(prompt, "Answer with the content of the file `"+file+"` and nothing else.") {
-			t.Errorf("%d inputs: %s", len(r.Inputs), prompt)
+		if !strings.Contains(prompt, "Answer with the content of the file `"+c.file+"` and nothing else.") {
+			t.Errorf("%s: %s", name, prompt)
 		}
 		provider.publish(nostr.Event{
-			Kind: 6050, Tags: answers(request), Content: "Here it is:\n\n```python\n" + solve(t, task, file, prompt) + "```\n\nIt needs no packages.\n",
+			Kind: 6050, Tags: answers(request), Content: "Here it is:\n\n```python\n" + c.program(prompt) + "```\n\nIt needs no packages.\n",
 		})
 		job := finish(t, customer, id)
 		if a := only(t, job); job.Ending != guild.JobAccepted || a.Verdict == nil || a.Verdict.Strength != guild.Strong {
-			t.Errorf("%s: %s: %+v", task, job.Ending, a)
+			t.Errorf("%s: %s: %+v", name, job.Ending, a)
 		}
 	}
 }
