@@ -42,6 +42,11 @@
 //	["i", <text>, "text", "", <marker>]                  the text; with the marker "job", or one that begins with
 //	                                                     "job:", the content of a result that is not public
 //
+// A request in clear names the metadata of the files that it uploaded (NIP-94, kind 1063), which must be signed by the
+// customer. Its url tag is the URL in the i tag; a provider checks the file by its x and size tags:
+//
+//	["e", <event id>, <relay>, "file"]
+//
 // A benchmark is a request of kind 5000 with the parameters benchmark-type (standard, stress or correctness),
 // time-limit, memory-limit (MB), iterations and language, and with one more input:
 //

@@ -40,7 +40,9 @@ budget (meeting.daily_msat); this verb does not count against it.
 Each provider gets exercises of its own, and each run others. The provider is
 told their rules, but not the tests that decide.
 
-There are benchmarks for the tasks ` + strings.Join(suite.Tasks(), ", ") + `.
+There are benchmarks for the tasks ` + strings.Join(suite.Tasks(), ", ") + `. One that
+--task names need not be in the provider's announcement, as with guild hire
+--provider; the request says so.
 
 Exit codes: 0 active, 1 anything else, 2 usage, 5 the provider tried to break
 out of the sandbox, 130 interrupted (a running node goes on).`,

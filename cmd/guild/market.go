@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -155,8 +156,8 @@ func (p *program) marketShowCommand() *cobra.Command {
 		Short: "Compare a provider's claims with measurements",
 		Long: `show compares a provider's announcement with this node's measurements, and says
 since when they are made. A provider is named by its npub, also shortened as
-market ls shows it or by its start alone, its key in hex, a NIP-05 name, or the
-name that market ls shows, if only one has it.`,
+market ls shows it or by its start alone, its key in hex, the name that market
+ls shows, if only one has it, or else a NIP-05 name.`,
 		Example: "  guild market show npub1…\n  guild market show bob --d python --json",
 	}, func(cards []control.Card) error {
 		for i, card := range cards {
@@ -171,14 +172,21 @@ name that market ls shows, if only one has it.`,
 	return cmd
 }
 
-// namedProvider resolves a provider to a key, but passes on a shortened npub, the start of one, or a name without a
-// domain, which the node resolves.
+// namedProvider resolves an npub or nprofile to a key, and passes on anything else, such as the start of an npub or a name
+// from a list, which the node resolves.
 func namedProvider(ctx context.Context, text string) (string, error) {
 	const whole = 63 // characters of an npub
-	if strings.HasPrefix(text, "npub1") && len(text) < whole || isShortened(text) || !strings.HasPrefix(text, "nprofile1") && !strings.ContainsAny(text, "@.") {
-		return text, nil
+	if strings.HasPrefix(text, "npub1") && len(text) >= whole && !isShortened(text) || strings.HasPrefix(text, "nprofile1") {
+		return resolveProvider(ctx, text)
 	}
-	return resolveProvider(ctx, text)
+	return text, nil
+}
+
+// isUnknownName reports whether a node knows no provider with a name, and the name may be one of NIP-05. Its domain is asked
+// only then, since a provider may call itself so, and asking tells the domain whom one looks for.
+func isUnknownName(name string, err error) bool {
+	problem, ok := errors.AsType[*control.ProblemError](err)
+	return ok && problem.Problem.Code == "usage" && strings.ContainsAny(name, "@.") && !isShortened(name)
 }
 
 // showCard prints one service.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,17 @@ func call[T any](p *program, at visit, r control.Resource[T], cmd *cobra.Command
 				}
 				args = []string{key}
 			}
-			value, err := r.Call(ctx, client, append(args, queryOf(cmd, r.Query())...)...)
+			get := func(args []string) (T, error) {
+				return r.Call(ctx, client, slices.Concat(args, queryOf(cmd, r.Query()))...)
+			}
+			value, err := get(args)
+			if namesProvider(cmd) && isUnknownName(args[0], err) {
+				key, failed := resolveProvider(ctx, args[0])
+				if failed != nil {
+					return cli.Usage(failed)
+				}
+				value, err = get([]string{key})
+			}
 			if err != nil {
 				return err
 			}

@@ -102,7 +102,7 @@ func (p Problem) manifest() object {
 		"context":    object{"requirements": "context/requirements.md"},
 		"acceptance": object{"criteria_file": "tests/criteria.json", "test_scripts": []string{"tests/test_solution.py"}, "auto_verifiable": true},
 		"harness":    object{"constraints": []string{"Deliver solution.py and nothing else", "Use the standard library only"}},
-		"extensions": object{"guild": object{"task": Task}},
+		"extensions": object{"guild": object{"task": Task, "deliver": "solution.py"}},
 	}
 }
 

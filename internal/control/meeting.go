@@ -127,7 +127,7 @@ func meetingProblem(err error) error {
 	case errors.Is(err, meet.ErrSelf):
 		return wrongUsage("nobody learns anything from trying itself", err)
 	case errors.Is(err, meet.ErrUnoffered):
-		return missing("guild market ls lists who offers what; there are benchmarks for "+strings.Join(suite.Tasks(), ", "), err)
+		return missing("guild market ls lists who offers what; a benchmark that --task names is sent all the same: "+strings.Join(suite.Tasks(), ", "), err)
 	case errors.Is(err, meet.ErrRemoved):
 		return refused("guild trust history tells why; guild trust set --state allowed makes it a stranger again", err)
 	}

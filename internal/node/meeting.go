@@ -49,7 +49,7 @@ func (n *Node) meetPart() part {
 			}
 			n.meet = meet.New(meet.Config{
 				Journal: n.journal, Self: n.pubkey, Now: n.c.Now, Secret: secret,
-				Offers: n.registry.Offers, Kind: n.Kind, Run: n.benchmark, Checkups: n.partners.Checkups, Newcomers: n.c.Policy.Lifecycle.Newcomers, Said: n.reputation,
+				Offers: n.registry.Offers, OffersOf: n.registry.OffersOf, Kind: n.Kind, Run: n.benchmark, Checkups: n.partners.Checkups, Newcomers: n.c.Policy.Lifecycle.Newcomers, Said: n.reputation,
 				Auto: n.c.Meeting.Auto, Daily: n.c.Meeting.Daily, Count: cmp.Or(n.c.Meeting.Count, n.c.Policy.Lifecycle.Meetings),
 				AtOnce: n.c.Meeting.AtOnce, Enough: n.c.Policy.Lifecycle.Enough,
 			}, f)

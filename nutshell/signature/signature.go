@@ -1,7 +1,8 @@
 // Package signature makes and checks detached signatures of .nut files with Nostr keys.
 //
 // A signature is a Nostr event of kind 1063 (NIP-94, file metadata) whose x tag is the hash of the bundle file, so
-// that any Nostr program can read, check and publish it. It is in a file of its own, <bundle>.sig, because one inside of
+// that any Nostr program can read, check and publish it. Its bundle tag, the id of the bundle, tells it from the metadata
+// of a file that somebody only sends. It is in a file of its own, <bundle>.sig, because one inside of
 // the bundle would change the hash that it signs. The file has one event on each line, one for each signer, as it would
 // be sent to a relay.
 //
@@ -134,13 +135,15 @@ func read(e nostr.Event) (s Signature, hash guild.Hash, err error) {
 	}
 	x, one := only(e.Tags, "x")
 	size, _ := only(e.Tags, "size")
-	id, _ := only(e.Tags, "bundle")
+	id, named := only(e.Tags, "bundle")
 	hash, err = guild.ParseHash(x)
 	switch {
 	case e.Kind != Kind:
 		return wrong(fmt.Sprintf("the event is of kind %d, not %d", e.Kind, Kind))
 	case !one || err != nil || x != hash.Hex():
 		return wrong("the event has no single x tag with 64 hex digits")
+	case !named:
+		return wrong("the event has no single bundle tag: it describes a file, and signs no bundle")
 	}
 	s = Signature{Signer: e.PubKey, At: e.CreatedAt.Time().UTC(), ID: id, Title: guild.Cut(e.Content, maxTitle)}
 	if n, err := strconv.ParseInt(size, 10, 64); err == nil && n > 0 {

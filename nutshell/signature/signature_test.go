@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,20 +119,23 @@ func TestInvalidSignatures(t *testing.T) {
 		file string
 		want error
 	}{
-		"an empty file":            {"", signature.ErrNotSignature},
-		"white space":              {" \n\n", signature.ErrNotSignature},
-		"words":                    {"signed, Alice", signature.ErrNotSignature},
-		"an array":                 {"[" + good + "]", signature.ErrNotSignature},
-		"half of one":              {good[:len(good)/2], signature.ErrNotSignature},
-		"more after it":            {good + "x", signature.ErrNotSignature},
-		"a member twice":           {strings.Replace(good, `"kind":`, `"kind":1,"kind":`, 1), signature.ErrNotSignature},
-		"a member too many":        {strings.Replace(good, `"kind":`, `"relay":"","kind":`, 1), signature.ErrNotSignature},
-		"a member less":            {strings.Replace(good, `"kind":1063,`, ``, 1), signature.ErrNotSignature},
-		"a member in other case":   {strings.Replace(good, `"kind"`, `"Kind"`, 1), signature.ErrNotSignature},
-		"a null":                   {strings.Replace(good, `1063`, `null`, 1), signature.ErrNotSignature},
-		"hex in upper case":        {strings.Replace(good, bundle.Hex(), strings.ToUpper(bundle.Hex()), 1), signature.ErrNotSignature},
-		"another kind":             {made(func(e *nostr.Event) { e.Kind = 1 }), signature.ErrNotSignature},
-		"no hash":                  {made(func(e *nostr.Event) { e.Tags = e.Tags[1:] }), signature.ErrNotSignature},
+		"an empty file":          {"", signature.ErrNotSignature},
+		"white space":            {" \n\n", signature.ErrNotSignature},
+		"words":                  {"signed, Alice", signature.ErrNotSignature},
+		"an array":               {"[" + good + "]", signature.ErrNotSignature},
+		"half of one":            {good[:len(good)/2], signature.ErrNotSignature},
+		"more after it":          {good + "x", signature.ErrNotSignature},
+		"a member twice":         {strings.Replace(good, `"kind":`, `"kind":1,"kind":`, 1), signature.ErrNotSignature},
+		"a member too many":      {strings.Replace(good, `"kind":`, `"relay":"","kind":`, 1), signature.ErrNotSignature},
+		"a member less":          {strings.Replace(good, `"kind":1063,`, ``, 1), signature.ErrNotSignature},
+		"a member in other case": {strings.Replace(good, `"kind"`, `"Kind"`, 1), signature.ErrNotSignature},
+		"a null":                 {strings.Replace(good, `1063`, `null`, 1), signature.ErrNotSignature},
+		"hex in upper case":      {strings.Replace(good, bundle.Hex(), strings.ToUpper(bundle.Hex()), 1), signature.ErrNotSignature},
+		"another kind":           {made(func(e *nostr.Event) { e.Kind = 1 }), signature.ErrNotSignature},
+		"no hash":                {made(func(e *nostr.Event) { e.Tags = e.Tags[1:] }), signature.ErrNotSignature},
+		"metadata of a file": {made(func(e *nostr.Event) {
+			e.Tags = slices.DeleteFunc(e.Tags, func(t nostr.Tag) bool { return t[0] == "bundle" })
+		}), signature.ErrNotSignature},
 		"two hashes":               {made(func(e *nostr.Event) { e.Tags = append(e.Tags, x) }), signature.ErrNotSignature},
 		"a hash with a prefix":     {made(func(e *nostr.Event) { e.Tags[0][1] = bundle.String() }), signature.ErrNotSignature},
 		"too many tags":            {made(func(e *nostr.Event) { e.Tags = append(e.Tags, make(nostr.Tags, 40)...) }), signature.ErrNotSignature},

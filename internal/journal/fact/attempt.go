@@ -18,6 +18,7 @@ type AttemptPlanned struct {
 	Encrypted bool          `json:"encrypted,omitempty"`
 	Plain     bool          `json:"plain,omitempty"` // the request is plain NIP-90, because the provider reads no bundles
 	Relays    []string      `json:"relays"`          // to publish to, the best first
+	Files     []nostr.Event `json:"files,omitempty"` // metadata of files that the request names (NIP-94), published before it
 	Unmet     bool          `json:"unmet,omitempty"` // the provider was never benchmarked; only for LOW criticality
 
 	Key string `json:"idempotency_key,omitempty"` // of the attempt, from quote to receipt

@@ -94,10 +94,14 @@ type Benchmark struct {
 
 // JobSolicited says that all providers are asked for an offer. Written by jobs.
 type JobSolicited struct {
-	Job     guild.JobID `json:"job"`
-	Request nostr.Event `json:"request"` // signed; names no provider and carries no bundle
-	Until   int64       `json:"until"`   // Unix ms, when offers are compared
+	Job     guild.JobID   `json:"job"`
+	Request nostr.Event   `json:"request"`          // signed; names no provider and carries no bundle
+	Others  []nostr.Event `json:"others,omitempty"` // the same in other kinds
+	Until   int64         `json:"until"`            // Unix ms, when offers are compared
 }
+
+// Requests lists the events, that of the job's kind first.
+func (f JobSolicited) Requests() []nostr.Event { return append([]nostr.Event{f.Request}, f.Others...) }
 
 // JobOffered is an offer for a solicited job. Written by jobs.
 type JobOffered struct {
@@ -107,6 +111,7 @@ type JobOffered struct {
 	Price    guild.Msat   `json:"price_msat"`
 	Text     string       `json:"text,omitempty"` // cut to 500 bytes
 	Said     int64        `json:"said,omitempty"` // created_at of the feedback event, Unix s
+	Kind     int          `json:"kind,omitempty"` // of the solicitation that it answers; 0 for the job's
 }
 
 // Release holds the credentials of a vault that a person gives to the provider, encrypted.

@@ -111,7 +111,7 @@ func (b *benchmark) manifest() []byte {
 		"acceptance":       section{"criteria_file": nutshell.CriteriaFile, "auto_verifiable": true},
 		"harness": section{"agent_type_hint": "execution", "execution_strategy": "one-shot",
 			"constraints": []string{"Deliver " + b.file, "Use nothing but the language and its standard library"}},
-		"extensions": section{"guild": section{"task": b.task, "benchmark": section{
+		"extensions": section{"guild": section{"task": b.task, "deliver": b.file, "benchmark": section{
 			"suite": Name(b.task), "type": b.variant, "modules": b.modules, "iterations": Iterations}}},
 	})
 }

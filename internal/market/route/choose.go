@@ -131,7 +131,7 @@ func (m *Matrix) Given(q Query, rule string, given []Facts) fact.Choice {
 			d.Choice.Excluded = append(d.Choice.Excluded, fact.Exclusion{Service: f.Offer.Service, By: by, Reason: f.passedOver(by)})
 		}
 	}
-	if len(given) > 0 && rule == Named && given[0].Offer.Confidence == 0 {
+	if len(given) > 0 && (rule == Named || rule == Meeting) && given[0].Offer.Confidence == 0 {
 		d.Choice.Relaxed = append(d.Choice.Relaxed, ByFit+": its announcement does not name the task, and you named it")
 	}
 	return d.Choice

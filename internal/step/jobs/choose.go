@@ -285,7 +285,7 @@ func (j *Jobs) offered(job *Job, of func(nostr.PubKey) []route.Facts, now time.T
 		seen[said.Provider] = true
 		services := of(said.Provider)
 		if len(services) == 0 && job.Criticality.Replicas() == 1 {
-			services = []route.Facts{j.facts(job.Task, j.unannounced(job, said.Provider), now)}
+			services = []route.Facts{j.facts(job.Task, j.unannounced(job, said), now)}
 		}
 		price, _ := job.offerOf(said.Provider)
 		for _, f := range services {

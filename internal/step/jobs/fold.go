@@ -60,7 +60,9 @@ func (s *state) Derive() {
 			s.open[id] = true
 		}
 		if job.Solicited != nil {
-			s.solicitations.Set(job.Solicited.Request.ID, id)
+			for _, e := range job.Solicited.Requests() {
+				s.solicitations.Set(e.ID, id)
+			}
 		}
 	}
 	slices.SortFunc(planned, func(a, b *Attempt) int { return cmp.Or(cmp.Compare(a.At, b.At), slices.Compare(a.ID[:], b.ID[:])) })
@@ -270,7 +272,9 @@ func (s *state) apply(one fact.Fact, e fact.Entry) {
 	case fact.JobClosed:
 		s.change(one.Job, func(j *Job) { j.Ending, j.Reason, j.Closed, j.Chosen = one.Ending, one.Reason, at, one.Chosen })
 	case fact.JobSolicited:
-		s.solicitations.Set(one.Request.ID, one.Job)
+		for _, e := range one.Requests() {
+			s.solicitations.Set(e.ID, one.Job)
+		}
 		s.change(one.Job, func(j *Job) { j.Solicited = &one })
 	case fact.JobOffered:
 		s.change(one.Job, func(j *Job) { j.Offers = append(slices.Clip(j.Offers), one) })
@@ -324,7 +328,9 @@ func (s *state) change(id guild.JobID, by func(*Job)) {
 func (s *state) rest(job *Job) {
 	delete(s.open, job.Job)
 	if job.Solicited != nil {
-		s.solicitations.Delete(job.Solicited.Request.ID)
+		for _, e := range job.Solicited.Requests() {
+			s.solicitations.Delete(e.ID)
+		}
 	}
 	job.Solicited, job.Offers, job.Providers, job.Inputs, job.Quality = nil, nil, nil, nil, nil
 	if job.Release != nil {

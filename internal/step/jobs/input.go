@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -156,11 +157,16 @@ func (j *Jobs) endBefore(job *Job, ready time.Time, ending guild.Ending, reason 
 }
 
 // attachInputs adds the job's inputs to the request in the form of NIP-90, and returns the bytes of text among them.
-func (j *Jobs) attachInputs(ctx context.Context, job *Job, o guild.Offer, r *nip90.Request) (written int, err error) {
+func (j *Jobs) attachInputs(ctx context.Context, job *Job, o guild.Offer, r *nip90.Request, up *uploads) (written int, err error) {
 	for i, in := range job.Inputs {
 		resolved, err := j.resolve(ctx, job, o, in, maxInputText-written)
 		if err != nil {
 			return 0, fmt.Errorf("input %d of job %s: %w", i+1, job.Job.Short(), err)
+		}
+		if strings.HasPrefix(in.Data, blobScheme) && in.Type == "url" {
+			if resolved, err = j.uploadBlob(ctx, resolved, r, up); err != nil {
+				return 0, fmt.Errorf("input %d of job %s: %w", i+1, job.Job.Short(), err)
+			}
 		}
 		r.Inputs = append(r.Inputs, resolved)
 		if resolved.Type == "text" {
@@ -174,9 +180,6 @@ func (j *Jobs) attachInputs(ctx context.Context, job *Job, o guild.Offer, r *nip
 // so many bytes of text.
 func (j *Jobs) resolve(ctx context.Context, job *Job, o guild.Offer, in fact.Input, room int) (nip90.Input, error) {
 	out := nip90.Input{Data: in.Data, Type: in.Type, Relay: in.Relay, Marker: in.Marker}
-	if digits, ok := strings.CutPrefix(in.Data, blobScheme); ok && in.Type == "url" {
-		return j.resolveBlob(ctx, digits, out)
-	}
 	if in.Type != "job" {
 		return out, nil
 	}
@@ -224,9 +227,9 @@ func (j *Job) outcome() (Attempt, bool) {
 	return Attempt{}, false
 }
 
-// resolveBlob uploads a blob of this node, and returns it as an input by its URL, which ends in its hash.
-func (j *Jobs) resolveBlob(ctx context.Context, digits string, out nip90.Input) (nip90.Input, error) {
-	hash, err := guild.ParseHash(digits)
+// uploadBlob uploads a blob of this node, and returns it as an input by its URL, which ends in its hash.
+func (j *Jobs) uploadBlob(ctx context.Context, out nip90.Input, r *nip90.Request, up *uploads) (nip90.Input, error) {
+	hash, err := guild.ParseHash(strings.TrimPrefix(out.Data, blobScheme))
 	if err != nil {
 		return out, err
 	}
@@ -237,7 +240,12 @@ func (j *Jobs) resolveBlob(ctx context.Context, digits string, out nip90.Input) 
 	if out.Data, _, err = j.c.Upload(ctx, b, false); err != nil {
 		return out, fmt.Errorf("upload the blob %s: %w", hash, err)
 	}
-	return out, nil
+	return out, j.describeFile(ctx, r, fileAt(out.Data, b), up)
+}
+
+// fileAt returns the metadata of a file that was uploaded in clear.
+func fileAt(url string, content []byte) nip90.File {
+	return nip90.File{URL: url, MIME: http.DetectContentType(content), Hash: guild.Sum(content), Size: int64(len(content))}
 }
 
 // enclose puts the result of an encrypted attempt into the input, because on the relays only we can read it.

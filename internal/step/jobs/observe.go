@@ -57,7 +57,7 @@ func (j *Jobs) Observe(ctx context.Context, v guild.Verified) error {
 	open := once(nip90.OpenWith(ctx, j.c.Keyer))
 	for _, id := range requests {
 		if job, ok := j.fold.solicitation(id); ok {
-			return j.observeOffer(ctx, e, open, job)
+			return j.observeOffer(ctx, e, open, job, id)
 		}
 	}
 	a, job, err := j.correlate(e, requests, open)

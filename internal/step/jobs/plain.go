@@ -3,6 +3,7 @@ package jobs
 import (
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,37 +32,40 @@ func (j *Jobs) received(ctx context.Context, e nostr.Event, r nip90.Result, job 
 	if text, ok := r.ToolText(); ok && int(e.Kind) == nip90.ResultKind(nip90.KindTool) {
 		r.Content = text
 	}
-	if strings.TrimSpace(r.Content) == "" {
-		return p, true, errEmpty
-	}
-	request, err := j.manifest(job)
+	request, file, err := j.asked(job)
 	if err != nil {
 		return p, true, err
 	}
-	delivery, err := wrap(ctx, e, r.Content, request)
+	content := unfenced(file, r.Content)
+	if strings.TrimSpace(content) == "" {
+		return p, true, errEmpty
+	}
+	delivery, err := wrap(ctx, e, cmp.Or(file, outputName(content)), content, request)
 	if err != nil {
 		return p, true, fmt.Errorf("wrap the result: %w", err)
 	}
 	return nip90.NewParcel(delivery), true, nil
 }
 
-// manifest returns the manifest of the job's bundle, or a minimal one if that cannot be read.
-func (j *Jobs) manifest(job *Job) (*nutshell.Manifest, error) {
-	b, err := j.c.Blobs.ReadAll(job.Bundle, job.Size)
+// asked returns the manifest of the job's bundle, or a minimal one if that cannot be read, and the file that it asks for.
+func (j *Jobs) asked(job *Job) (m *nutshell.Manifest, file string, err error) {
+	b, err := j.bundleOf(job)
 	if err != nil {
-		return nil, fmt.Errorf("the bundle of job %s: %w", job.Job.Short(), err)
+		return nil, "", err
 	}
 	opened, err := nutshell.Open(bytes.NewReader(b), int64(len(b)), nutshell.DefaultLimits())
 	if err != nil {
-		return nutshell.ParseManifest(fmt.Appendf(nil,
+		m, err = nutshell.ParseManifest(fmt.Appendf(nil,
 			`{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-%s","task":{"title":"a job"}}`, job.Job))
+		return m, "", err
 	}
-	return opened.Manifest(), nil
+	return opened.Manifest(), fileAsked(opened), nil
 }
 
-// wrap makes a delivery bundle of a plain result. Its bytes follow from the event and the request alone.
-func wrap(ctx context.Context, e nostr.Event, content string, request *nutshell.Manifest) ([]byte, error) {
-	artifacts, err := oneFile(outputName(content), content)
+// wrap makes a delivery bundle of a plain result, with its content as a file. Its bytes follow from the event and the
+// request alone.
+func wrap(ctx context.Context, e nostr.Event, file, content string, request *nutshell.Manifest) ([]byte, error) {
+	artifacts, err := oneFile(file, content)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +82,7 @@ func wrap(ctx context.Context, e nostr.Event, content string, request *nutshell.
 	return packed.Bytes(), nil
 }
 
-// outputName returns the name of the file for a plain result among the delivered artifacts.
+// outputName returns the name of the file for a plain result among the delivered artifacts, if the request names none.
 func outputName(content string) string {
 	if text := strings.TrimSpace(content); strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
 		if json.Valid([]byte(text)) {

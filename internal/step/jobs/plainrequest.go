@@ -21,8 +21,8 @@ import (
 // maxPlainFiles limits the files of a bundle that are sent as inputs of a plain request.
 const maxPlainFiles = 16
 
-// plainTask is the part of a bundle that a provider gets that reads none: the requirements, and the files to work with. The
-// tests, the criteria and the credentials are left out.
+// plainTask is the part of a bundle that a provider gets that reads none: the requirements, with the file that is asked for,
+// and the files to work with. The tests, the criteria and the credentials are left out.
 type plainTask struct {
 	text  string
 	files []plainFile
@@ -47,6 +47,9 @@ func plainTaskOf(bundle []byte) (task plainTask, err error) {
 	}
 	if task.text == "" {
 		task.text = strings.TrimSpace(guild.Clean(m.Task().Title + "\n\n" + m.Task().Summary))
+	}
+	if file := fileAsked(b); file != "" {
+		task.text += "\n\n" + instruction(file)
 	}
 	for _, entry := range b.Files() {
 		if entry.Path == requirements || !isMaterial(m, entry.Path) {
@@ -141,7 +144,7 @@ func (j *Jobs) bundleOf(job *Job) ([]byte, error) {
 // carryPlain signs the request of a job for a provider that reads no bundles (NIP-90). Its first input has the
 // requirements, and each file of the bundle is one more. A file that is no text or does not fit into the event is uploaded in
 // clear, because the provider could not decrypt it.
-func (j *Jobs) carryPlain(ctx context.Context, job *Job, o guild.Offer, r nip90.Request, beside int) (nostr.Event, guild.Hash, error) {
+func (j *Jobs) carryPlain(ctx context.Context, job *Job, o guild.Offer, r nip90.Request, beside int, up *uploads) (nostr.Event, guild.Hash, error) {
 	bundle, err := j.bundleOf(job)
 	if err != nil {
 		return nostr.Event{}, guild.Hash{}, err
@@ -167,6 +170,9 @@ func (j *Jobs) carryPlain(ctx context.Context, job *Job, o guild.Offer, r nip90.
 			in.Type = "url"
 			if in.Data, _, err = j.c.Upload(ctx, f.content, false); err != nil {
 				return nostr.Event{}, guild.Hash{}, fmt.Errorf("upload %s: %w", cmp.Or(f.name, "the requirements"), err)
+			}
+			if err := j.describeFile(ctx, &r, fileAt(in.Data, f.content), up); err != nil {
+				return nostr.Event{}, guild.Hash{}, err
 			}
 		} else {
 			room -= len(f.content)

@@ -12,6 +12,7 @@ import (
 	"guild"
 	"guild/internal/journal/fact"
 	"guild/nip90"
+	"guild/nutshell/signature"
 )
 
 // request builds and signs the request event for one provider, in the kind and the form that its announcement asks for: a
@@ -24,7 +25,8 @@ func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer, bid guild.M
 	r.Kind = cmp.Or(o.Kind, job.Kind)
 	r.Provider, r.Bid = &provider, bid
 	r.Set(nip90.ParamIdempotencyKey, key)
-	written, err := j.attachInputs(ctx, job, o, &r)
+	up := uploads{relays: j.c.Network.Rank(o.Relays), secret: o.Encrypts || job.Private}
+	written, err := j.attachInputs(ctx, job, o, &r, &up)
 	if err != nil {
 		return fact.AttemptPlanned{}, err
 	}
@@ -36,9 +38,9 @@ func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer, bid guild.M
 	plain := errors.Is(err, errBundled) && o.Plain
 	switch {
 	case plain:
-		e, hash, err = j.carryPlain(ctx, job, o, r, written)
+		e, hash, err = j.carryPlain(ctx, job, o, r, written, &up)
 	case errors.Is(err, errBundled):
-		e, hash, err = j.carry(ctx, job, o, r, nip90.Inline-vaulted-written)
+		e, hash, err = j.carry(ctx, job, o, r, nip90.Inline-vaulted-written, &up)
 	}
 	if err != nil {
 		return fact.AttemptPlanned{}, fmt.Errorf("request to %.8s: %w", provider.Hex(), err)
@@ -46,7 +48,7 @@ func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer, bid guild.M
 	_, met := j.c.Trust(job.Task, o.Service)
 	return fact.AttemptPlanned{
 		Attempt: e.ID, Job: job.Job, Provider: o.Service, Request: e, JobHash: hash,
-		Encrypted: o.Encrypts, Plain: plain, Relays: j.c.Network.Rank(o.Relays), Unmet: !met, Key: key, Bid: bid,
+		Encrypted: o.Encrypts, Plain: plain, Relays: up.relays, Files: up.files, Unmet: !met, Key: key, Bid: bid,
 	}, nil
 }
 
@@ -95,7 +97,7 @@ func describeBenchmark(r *nip90.Request, b fact.Benchmark) {
 
 // carry puts the bundle into r and signs the request. The bundle is inside the event if that stays small enough for common
 // relays, else it is named by its URL.
-func (j *Jobs) carry(ctx context.Context, job *Job, o guild.Offer, r nip90.Request, inline int) (nostr.Event, guild.Hash, error) {
+func (j *Jobs) carry(ctx context.Context, job *Job, o guild.Offer, r nip90.Request, inline int, up *uploads) (nostr.Event, guild.Hash, error) {
 	var e nostr.Event
 	if b := job.Meeting; b != nil {
 		spec := nip90.Benchmark{ID: cmp.Or(b.Suite, job.Task), Modules: b.Modules}
@@ -108,6 +110,12 @@ func (j *Jobs) carry(ctx context.Context, job *Job, o guild.Offer, r nip90.Reque
 		}
 		if err := r.SetBundle(parcel); err != nil {
 			return nostr.Event{}, guild.Hash{}, err
+		}
+		if parcel.Inline == nil {
+			file := nip90.File{URL: parcel.URL, MIME: signature.MIMEGzip, Hash: parcel.Hash, Size: parcel.Size}
+			if err := j.describeFile(ctx, &r, file, up); err != nil {
+				return nostr.Event{}, guild.Hash{}, err
+			}
 		}
 		hash, err := r.JobHash()
 		if err != nil {
@@ -124,6 +132,32 @@ func (j *Jobs) carry(ctx context.Context, job *Job, o guild.Offer, r nip90.Reque
 		e, err = j.outbox.Sign(ctx, e)
 		return e, hash, err
 	}
+}
+
+// uploads collects the metadata of what was uploaded for a request (NIP-94, kind 1063).
+type uploads struct {
+	relays []string // of the provider, the best first
+	secret bool     // the request is encrypted, and metadata in clear would tell what it is about
+	files  []nostr.Event
+}
+
+// describeFile signs the metadata of a file that was uploaded, and has the request name it, unless the request is
+// encrypted. The URL remains in the request, for providers that do not read metadata.
+func (j *Jobs) describeFile(ctx context.Context, r *nip90.Request, f nip90.File, up *uploads) error {
+	if up.secret {
+		return nil
+	}
+	e, err := j.outbox.Sign(ctx, f.Event())
+	if err != nil {
+		return fmt.Errorf("metadata of %s: %w", f.URL, err)
+	}
+	relay := j.home()
+	if len(up.relays) > 0 {
+		relay = up.relays[0]
+	}
+	r.Describe(e.ID, relay)
+	up.files = append(up.files, e)
+	return nil
 }
 
 // size returns the size of an event as JSON, in bytes.

@@ -32,11 +32,19 @@ func (j *Jobs) climb(ctx context.Context, a Attempt) (relays []string, err error
 	return nil, err
 }
 
-// step publishes a request on one rung of the ladder.
+// step publishes a request on one rung of the ladder, after the metadata that it names.
 func (j *Jobs) step(ctx context.Context, a Attempt, request guild.Verified, rung int) ([]string, error) {
 	relays := rungs(a.Planned.Relays, j.c.Network.Rank(j.c.Network.Relays()))[rung]
 	ctx, cancel := context.WithTimeout(ctx, j.c.Patience.Ladder[rung])
 	defer cancel()
+	for _, file := range a.Planned.Files {
+		metadata, err := j.outbox.Own(file)
+		if err != nil {
+			return nil, fmt.Errorf("the metadata %.8s: %w", file.ID.Hex(), err)
+		}
+		// A relay that takes no metadata may take the request all the same, and its URLs are enough for most providers.
+		_ = j.c.Network.Publish(ctx, metadata, relays)
+	}
 	return relays, j.c.Network.Publish(ctx, request, relays)
 }
 

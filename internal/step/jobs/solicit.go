@@ -4,17 +4,20 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"fiatjaf.com/nostr"
+	"golang.org/x/sync/errgroup"
 
 	"guild"
 	"guild/internal/journal"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
+	"guild/nip89"
 	"guild/nip90"
 )
 
@@ -25,6 +28,7 @@ const (
 	maxStrangers = maxOffers / 2
 	maxChanges   = 3 // offers of one provider
 	maxReach     = 8 // relays of others that a solicitation is sent to
+	maxKinds     = 3 // of solicitations for one job, so that a provider of all of them does not reach maxChanges
 )
 
 // offerOf returns the price of a provider's latest offer for the job.
@@ -64,31 +68,59 @@ func (j *Jobs) dueForOffers(job *Job, now time.Time) (work []due.Work, waits boo
 	return work, waits
 }
 
-// solicit signs the request for offers and records it together with our claim on publishing it. It has the job's title and
+// solicit signs the request for offers, in each kind in which providers may listen, and records it together with our claim on
+// publishing it. It has the job's title and
 // hashes, and never the bundle.
 func (j *Jobs) solicit(job *Job) due.Work {
 	return due.Work{
 		Key: "ask for offers for " + job.Job.String(), Guard: fact.JobSubject(job.Job), Free: true,
 		Act: func(ctx context.Context) (due.Decision, error) {
-			e, err := j.solicitation(ctx, job)
-			if err != nil {
-				return nil, fmt.Errorf("ask for offers for job %s: %w", job.Job.Short(), err)
+			var asked []nostr.Event
+			for _, kind := range j.kindsAsked(job) {
+				e, err := j.solicitation(ctx, job, kind)
+				if err != nil {
+					return nil, fmt.Errorf("ask for offers for job %s: %w", job.Job.Short(), err)
+				}
+				asked = append(asked, e)
 			}
 			return func(tx *journal.Tx) error {
 				if now, ok := j.fold.Job(job.Job); !ok || now != job {
 					return nil
 				}
 				until := min(tx.Now().Add(j.c.Patience.Offers).UnixMilli(), job.Deadline)
-				tx.Append(fact.JobSolicited{Job: job.Job, Request: e, Until: until})
-				due.Claim(tx, seeking+e.ID.Hex(), j.c.Node)
+				tx.Append(fact.JobSolicited{Job: job.Job, Request: asked[0], Others: asked[1:], Until: until})
+				due.Claim(tx, seeking+asked[0].ID.Hex(), j.c.Node)
 				return nil
 			}, nil
 		},
 	}
 }
 
-func (j *Jobs) solicitation(ctx context.Context, job *Job) (nostr.Event, error) {
+// kindsAsked lists the kinds in which offers for a job are asked for: the job's, that of NIP-90 for its task, and those in
+// which known providers of the task are asked, the most frequent first.
+func (j *Jobs) kindsAsked(job *Job) []int {
+	kinds := []int{job.Kind}
+	for _, kind := range nip89.KindsOf(job.Task) {
+		if kind != job.Kind {
+			kinds = append(kinds, kind)
+		}
+	}
+	providers := map[int]int{}
+	for _, o := range j.c.Market.Offers(job.Task, job.Kind) {
+		if o.Kind != 0 && !slices.Contains(kinds, o.Kind) {
+			providers[o.Kind]++
+		}
+	}
+	kinds = append(kinds, slices.SortedFunc(maps.Keys(providers), func(a, b int) int {
+		return cmp.Or(cmp.Compare(providers[b], providers[a]), cmp.Compare(a, b))
+	})...)
+	return kinds[:min(len(kinds), maxKinds)]
+}
+
+// solicitation signs the request for offers in one kind. Those of one job differ in nothing else.
+func (j *Jobs) solicitation(ctx context.Context, job *Job, kind int) (nostr.Event, error) {
 	r := j.describe(job)
+	r.Kind = kind
 	r.Inputs = []nip90.Input{{Data: cmp.Or(job.Title, job.Task), Type: "text"}} // no more, because everybody reads it
 	r.Solicit()
 	hash, err := r.JobHash()
@@ -109,19 +141,24 @@ const (
 	unseeking = "take back the solicitation "
 )
 
-// seek publishes the solicitation on our relays and those of known providers of the task.
+// seek publishes the solicitations of all kinds on our relays and those of known providers of the task.
 func (j *Jobs) seek(job *Job) due.Work {
 	request := job.Solicited.Request
 	return due.Work{
 		Key: seeking + request.ID.Hex(), Guard: fact.JobSubject(job.Job),
 		Act: func(ctx context.Context) (due.Decision, error) {
-			e, err := j.outbox.Own(request)
-			if err != nil {
-				return nil, fmt.Errorf("the solicitation: %w", err)
-			}
 			ctx, cancel := context.WithTimeout(ctx, j.c.Patience.Ladder[0])
 			defer cancel()
-			return func(*journal.Tx) error { return nil }, j.c.Network.Publish(ctx, e, j.reach(job))
+			relays := j.reach(job)
+			var publishing errgroup.Group
+			for _, request := range job.Solicited.Requests() {
+				e, err := j.outbox.Own(request)
+				if err != nil {
+					return nil, fmt.Errorf("the solicitation: %w", err)
+				}
+				publishing.Go(func() error { return j.c.Network.Publish(ctx, e, relays) })
+			}
+			return func(*journal.Tx) error { return nil }, publishing.Wait()
 		},
 	}
 }
@@ -142,16 +179,17 @@ func (j *Jobs) reach(job *Job) []string {
 	return relays
 }
 
-// unseek takes the solicitation back by a kind 5 event, so that no more offers are made.
+// unseek takes the solicitations back by a kind 5 event, so that no more offers are made.
 func (j *Jobs) unseek(job *Job) due.Work {
 	request := job.Solicited.Request
 	return due.Work{
 		Key: unseeking + request.ID.Hex(), Guard: fact.JobSubject(job.Job), Tries: 2,
 		Act: func(ctx context.Context) (due.Decision, error) {
-			deletion, err := j.outbox.Sign(ctx, nostr.Event{
-				Kind: 5, Content: "no more offers are wanted",
-				Tags: nostr.Tags{{"e", request.ID.Hex()}, {"k", strconv.Itoa(int(request.Kind))}},
-			})
+			var tags nostr.Tags
+			for _, request := range job.Solicited.Requests() {
+				tags = append(tags, nostr.Tag{"e", request.ID.Hex()}, nostr.Tag{"k", strconv.Itoa(int(request.Kind))})
+			}
+			deletion, err := j.outbox.Sign(ctx, nostr.Event{Kind: 5, Content: "no more offers are wanted", Tags: tags})
 			if err != nil {
 				return nil, err
 			}
@@ -191,7 +229,7 @@ func (f *Fold) solicitation(id nostr.ID) (job *Job, ok bool) {
 }
 
 // observeOffer records an offer: feedback with a price, or one that accepts without a price.
-func (j *Jobs) observeOffer(ctx context.Context, e nostr.Event, open nip90.Opener, job *Job) error {
+func (j *Jobs) observeOffer(ctx context.Context, e nostr.Event, open nip90.Opener, job *Job, solicitation nostr.ID) error {
 	if e.Kind != nip90.KindFeedback {
 		return guild.Drop(guild.Unrequested, "kind %d answers a solicitation: an offer was asked for and no work", e.Kind)
 	}
@@ -214,6 +252,11 @@ func (j *Jobs) observeOffer(ctx context.Context, e nostr.Event, open nip90.Opene
 	}
 	offer := fact.JobOffered{Job: job.Job, Provider: e.PubKey, Event: e.ID, Price: f.Amount,
 		Text: guild.Cut(wordsOf(f), 500), Said: int64(e.CreatedAt)}
+	for _, other := range job.Solicited.Others {
+		if other.ID == solicitation {
+			offer.Kind = int(other.Kind)
+		}
+	}
 	known := map[nostr.PubKey]bool{} // who announced that it does the task
 	for _, o := range j.c.Market.Offers(job.Task, job.Kind) {
 		known[o.Service.PubKey] = true
@@ -273,10 +316,12 @@ func (j *Job) takes(offer fact.JobOffered, known map[nostr.PubKey]bool, now time
 	return nil
 }
 
-// unannounced returns the offer of a provider that made one and never announced itself.
-func (j *Jobs) unannounced(job *Job, provider nostr.PubKey) guild.Offer {
-	price, _ := job.offerOf(provider)
-	o := guild.Offer{Service: guild.Service{PubKey: provider}, Tasks: []string{job.Task}, Kinds: []int{job.Kind}, Price: price,
+// unannounced returns the offer of a provider that made one and never announced itself. It is asked in the kind in which
+// it was asked for the offer.
+func (j *Jobs) unannounced(job *Job, said fact.JobOffered) guild.Offer {
+	price, _ := job.offerOf(said.Provider)
+	kind := cmp.Or(said.Kind, job.Kind)
+	o := guild.Offer{Service: guild.Service{PubKey: said.Provider}, Tasks: []string{job.Task}, Kinds: []int{kind}, Kind: kind, Price: price,
 		Relays: j.c.Network.Relays(), Plain: true, Confidence: 0.6, Confirmed: true}
 	p := j.c.Market.Provider(o.Service)
 	o.State, o.Until = p.State, p.Until

@@ -88,6 +88,79 @@ func TestBestOfferGetsTheWork(t *testing.T) {
 	})
 }
 
+// TestOffersAreAskedForInEachKind has providers of one task listen in different kinds. One of them takes both, and makes
+// an offer in each; the job remains one job.
+func TestOffersAreAskedForInEachKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := bob.offers(2)
+		other.Kind, other.Kinds = 5050, []int{5000, 5050}
+		w := newWorld(t, alice.offers(1), other)
+		w.trust[bob.service()] = 900_000
+		id := w.opens(Order{Open: true, Bid: 1000})
+		usual, text := w.sent(5000), w.sent(5050)
+		if len(usual) != 1 || len(text) != 1 {
+			t.Fatalf("%d and %d solicitations", len(usual), len(text))
+		}
+		for _, asked := range []publication{usual[0], text[0]} {
+			if r, err := nip90.ParseRequest(asked.Event, nil); err != nil || !r.Solicits() || r.Job != id.String() || asked.Tags.Has("p") {
+				t.Errorf("%+v, %v", r, err)
+			}
+			if err := w.says(bob, offers(asked.ID, 500)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.says(alice, offers(usual[0].ID, 600)); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(10 * time.Second)
+		w.wants(id, guild.Requested)
+		if a := w.attempt(id); a.Provider.PubKey != bob.key || a.Planned.Request.Kind != 5050 {
+			t.Errorf("asked %.8s in kind %d", a.Provider.PubKey.Hex(), a.Planned.Request.Kind)
+		}
+		var back []string
+		for _, tag := range w.sent(5)[0].Tags {
+			back = append(back, tag[1])
+		}
+		if want := []string{usual[0].ID.Hex(), "5000", text[0].ID.Hex(), "5050"}; len(w.sent(5)) != 1 || !slices.Equal(back, want) {
+			t.Errorf("taken back: %v, want %v", back, want)
+		}
+	})
+}
+
+func TestStrangerIsAskedInTheKindOfItsOffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := bob.offers(2)
+		other.Kind = 5050
+		w := newWorld(t, other)
+		id := w.opens(Order{Open: true, Bid: 1000, Bundle: aTask(t)})
+		if err := w.says(carol, offers(w.sent(5050)[0].ID, 500)); err != nil {
+			t.Fatal(err)
+		}
+		w.restart()
+		w.pass(10 * time.Second)
+		if a := w.attempt(id); a.Provider.PubKey != carol.key || a.Planned.Request.Kind != 5050 || !a.Planned.Plain {
+			t.Errorf("asked %.8s in kind %d", a.Provider.PubKey.Hex(), a.Planned.Request.Kind)
+		}
+	})
+}
+
+func TestKindsInWhichOffersAreAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all []guild.Offer
+		for n, kind := range []int{5900, 5905, 5905, 5300, 5000, 0} {
+			o := person{key: nostr.PubKey{byte(n + 1)}}.offers(0)
+			o.Kind = kind
+			all = append(all, o)
+		}
+		w := newWorld(t, all...)
+		for task, want := range map[string][]int{"python": {5000, 5905, 5300}, "text": {5000, 5050, 5905}} {
+			if got := w.kindsAsked(&Job{JobOpened: fact.JobOpened{Task: task, Kind: 5000}}); !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", task, got, want)
+			}
+		}
+	})
+}
+
 // aTask packs a task with requirements, a file, and what is not for a plain request.
 func aTask(t *testing.T) []byte {
 	return packed(t, fstest.MapFS{

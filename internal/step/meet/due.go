@@ -267,7 +267,7 @@ func (m *Meet) known(now time.Time) (fact.MeetingBegan, bool) {
 		if !slices.Contains(offered, task) {
 			task = offered[0]
 		}
-		o, err := m.offered(c.Service.PubKey, &c.Service.D, task)
+		o, err := m.offered(c.Service.PubKey, &c.Service.D, task, false)
 		if err != nil || !m.affords(now, c.Purpose, m.bid(o)) {
 			continue
 		}

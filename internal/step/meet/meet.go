@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,8 +38,13 @@ type Config struct {
 
 	Offers func(task string, kind int) []guild.Offer // returns the offers for a task, by confidence
 	Kind   func(task string) int                     // returns the NIP-90 kind of requests for a task
-	Run    func(ctx context.Context, r Run) error    // opens the job of one run; a second call for the same run does nothing
-	Make   func(suite.Spec) (suite.Made, error)      // makes the benchmark of one run; default suite.Make
+
+	// OffersOf returns the services of a provider as offers for a task, whether they offer it or not; optional. A person can
+	// name one of these.
+	OffersOf func(p nostr.PubKey, task string, kind int) []guild.Offer
+
+	Run  func(ctx context.Context, r Run) error // opens the job of one run; a second call for the same run does nothing
+	Make func(suite.Spec) (suite.Made, error)   // makes the benchmark of one run; default suite.Make
 
 	// Checkups lists the benchmarks that are due for known services, the most urgent first; optional.
 	Checkups func(now time.Time) []guild.Checkup
@@ -103,14 +109,14 @@ func (m *Meet) Meetings() *Fold { return m.fold }
 
 // Begin begins a meeting at a person's request, outside the budget, and returns its id. If a meeting with the service
 // for the task is running, it returns that one's id. It returns suite.ErrUnknown for an unknown task, variant or
-// module, ErrUnoffered for a service that does not offer the task, ErrRemoved for a removed one, and ErrSelf for one of
-// this node.
+// module, ErrUnoffered for an unknown service, ErrRemoved for a removed one, and ErrSelf for one of this node. The
+// service need not offer the task: whoever is named is asked, as by hire.
 func (m *Meet) Begin(ctx context.Context, s guild.Service, task, variant string, modules []string) (string, error) {
 	variant, modules, err := suite.Check(task, variant, modules)
 	if err != nil {
 		return "", fmt.Errorf("meet: %w", err)
 	}
-	o, err := m.offered(s.PubKey, &s.D, task)
+	o, err := m.offered(s.PubKey, &s.D, task, true)
 	if err != nil {
 		return "", fmt.Errorf("meet: %w", err)
 	}
@@ -134,7 +140,8 @@ func (m *Meet) Begin(ctx context.Context, s guild.Service, task, variant string,
 
 // Find returns the service of a provider that offers a task, and the task. It looks for the service d, or any if d is
 // nil, and the given task, or any with a suite if that is "". Of several it returns the one with the highest
-// confidence. Errors are those of Begin.
+// confidence; if none offers the given task, the first one. Errors are those of Begin, and ErrUnoffered if no task is
+// given and none with a suite is offered.
 func (m *Meet) Find(p nostr.PubKey, d *string, task string) (guild.Service, string, error) {
 	tasks := suite.Tasks()
 	if task != "" {
@@ -148,7 +155,7 @@ func (m *Meet) Find(p nostr.PubKey, d *string, task string) (guild.Service, stri
 	var found string
 	var missing error
 	for _, t := range tasks {
-		o, err := m.offered(p, d, t)
+		o, err := m.offered(p, d, t, task != "")
 		if err != nil {
 			missing = err
 		} else if found == "" || o.Confidence > best.Confidence {
@@ -162,12 +169,16 @@ func (m *Meet) Find(p nostr.PubKey, d *string, task string) (guild.Service, stri
 }
 
 // offered returns a provider's offer for a task: that of the service d, or the one with the highest confidence if d is
-// nil.
-func (m *Meet) offered(p nostr.PubKey, d *string, task string) (guild.Offer, error) {
+// nil. If a person named the task, it need not be offered.
+func (m *Meet) offered(p nostr.PubKey, d *string, task string, named bool) (guild.Offer, error) {
 	if p == m.c.Self {
 		return guild.Offer{}, ErrSelf
 	}
-	for _, o := range m.c.Offers(task, m.c.Kind(task)) {
+	offers := m.c.Offers(task, m.c.Kind(task))
+	if named && m.c.OffersOf != nil {
+		offers = slices.Concat(offers, m.c.OffersOf(p, task, m.c.Kind(task)))
+	}
+	for _, o := range offers {
 		switch {
 		case o.Service.PubKey != p || d != nil && o.Service.D != *d:
 		case o.State == guild.Removed:

@@ -68,6 +68,17 @@ func (w *world) open() {
 		c.Secret = []byte("secret")
 	}
 	c.Kind = guild.KindOf
+	c.OffersOf = func(p nostr.PubKey, _ string, _ int) (all []guild.Offer) {
+		for _, offers := range w.offers {
+			for _, o := range offers {
+				if o.Service.PubKey == p {
+					o.Confidence = 0
+					all = append(all, o)
+				}
+			}
+		}
+		return all
+	}
 	c.Offers = func(task string, _ int) []guild.Offer {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -465,10 +476,16 @@ func TestBegin(t *testing.T) {
 			p    byte
 			task string
 			want error
-		}{{2, "python", ErrRemoved}, {2, "shell", ErrUnoffered}, {5, "", ErrUnoffered}, {9, "", ErrSelf}, {1, "cobol", suite.ErrUnknown}} {
+		}{{2, "python", ErrRemoved}, {2, "shell", ErrRemoved}, {5, "shell", ErrUnoffered}, {3, "", nil}, {5, "", ErrUnoffered}, {9, "", ErrSelf}, {1, "cobol", suite.ErrUnknown}} {
 			if _, _, err := w.Find(key(bad.p), nil, bad.task); !errors.Is(err, bad.want) {
 				t.Errorf("%d %s: %v", bad.p, bad.task, err)
 			}
+		}
+		if s, task, err := w.Find(key(3), nil, "python"); err != nil || s != service(3) || task != "python" {
+			t.Errorf("whoever names the task gets it, although the provider offers shell: %v %s %v", s, task, err)
+		}
+		if _, err := w.Begin(t.Context(), service(3), "python", "", nil); err != nil {
+			t.Error(err)
 		}
 		if _, err := w.Begin(t.Context(), service(2), "python", "", nil); !errors.Is(err, ErrRemoved) {
 			t.Errorf("%v", err)

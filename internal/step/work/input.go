@@ -74,7 +74,7 @@ func (w *Work) checkInput(in nip90.Input) error {
 }
 
 // bring makes a directory with the inputs of a request and inputs.json.
-func (w *Work) bring(ctx context.Context, r fact.RequestReceived, inputs []nip90.Input, dir string) error {
+func (w *Work) bring(ctx context.Context, r fact.RequestReceived, inputs []nip90.Input, described map[string]nip90.File, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -83,6 +83,9 @@ func (w *Work) bring(ctx context.Context, r fact.RequestReceived, inputs []nip90
 		content, extension, err := w.content(ctx, r, in)
 		if total += int64(len(content)); err == nil && total > maxInputsTotal {
 			err = fmt.Errorf("the inputs have more than the %d bytes that this provider takes", maxInputsTotal)
+		}
+		if f, ok := described[in.Data]; ok && err == nil && in.Type == "url" {
+			err = f.Check(guild.Sum(content), int64(len(content)))
 		}
 		if err != nil {
 			return fmt.Errorf("input %.100q: %w", in.Data, err)
@@ -101,6 +104,31 @@ func (w *Work) bring(ctx context.Context, r fact.RequestReceived, inputs []nip90
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, indexFile), append(index, '\n'), 0o644)
+}
+
+// described finds the metadata of files that a request names (NIP-94), by the URL of the file. Metadata that cannot be
+// read, or that the customer has not signed, is an error: the request relies on it.
+func (w *Work) described(ctx context.Context, r fact.RequestReceived, request nip90.Request) (map[string]nip90.File, error) {
+	named := request.Described()
+	if len(named) > maxInputs+1 { // the bundle is one more
+		return nil, fmt.Errorf("metadata of %d files, and this provider takes %d inputs", len(named), maxInputs)
+	}
+	files := map[string]nip90.File{}
+	for _, one := range named {
+		e, err := w.event(ctx, one.Data, one.Relay)
+		if err != nil {
+			return nil, fmt.Errorf("file metadata %.8s: %w", one.Data, err)
+		}
+		if e.PubKey != r.Customer {
+			return nil, fmt.Errorf("file metadata %.8s: it is not signed by the customer", one.Data)
+		}
+		f, err := nip90.ParseFile(e)
+		if err != nil {
+			return nil, err
+		}
+		files[f.URL] = f
+	}
+	return files, nil
 }
 
 // content fetches an input. It returns the extension of a file for it too.

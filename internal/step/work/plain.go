@@ -50,26 +50,35 @@ type material struct {
 
 // material fetches the bundle of a request, or makes one, and fetches its inputs into a directory below dir.
 func (w *Work) material(ctx context.Context, s Service, r fact.RequestReceived, request nip90.Request, dir string) (m material, err error) {
-	if isPlain(request) {
-		m.plain = true
-		m.raw, err = w.wrap(ctx, s, r, request, filepath.Join(dir, "plain"))
+	described, err := w.described(ctx, r, request)
+	if err != nil {
 		return m, err
 	}
-	if m.raw, m.inline, err = w.bundle(ctx, request); err != nil {
+	if isPlain(request) {
+		m.plain = true
+		m.raw, err = w.wrap(ctx, s, r, request, described, filepath.Join(dir, "plain"))
+		return m, err
+	}
+	if m.raw, m.inline, err = w.bundle(ctx, request, described); err != nil {
 		return m, fmt.Errorf("the bundle: %w", err)
 	}
 	if inputs := inputsOf(request); len(inputs) > 0 {
 		m.inputs = filepath.Join(dir, "inputs")
-		err = w.bring(ctx, r, inputs, m.inputs)
+		err = w.bring(ctx, r, inputs, described, m.inputs)
 	}
 	return m, err
 }
 
 // bundle returns the request's bundle, and whether it was inline in the event.
-func (w *Work) bundle(ctx context.Context, r nip90.Request) (raw []byte, inline bool, err error) {
+func (w *Work) bundle(ctx context.Context, r nip90.Request, described map[string]nip90.File) (raw []byte, inline bool, err error) {
 	p, err := r.Bundle()
 	if err != nil || p.Inline != nil {
 		return p.Inline, true, err
+	}
+	if f, ok := described[p.URL]; ok && p.Key == nil {
+		if err := f.Check(p.Hash, p.Size); err != nil {
+			return nil, false, err
+		}
 	}
 	raw, err = w.fetch(ctx, p)
 	return raw, false, err
@@ -94,8 +103,8 @@ func (w *Work) fetch(ctx context.Context, p nip90.Parcel) ([]byte, error) {
 
 // wrap makes a bundle of a request without one, so that the worker finds the same files as in any bundle. The same request
 // with the same inputs gives the same bytes.
-func (w *Work) wrap(ctx context.Context, s Service, r fact.RequestReceived, request nip90.Request, dir string) ([]byte, error) {
-	if err := w.bring(ctx, r, inputsOf(request), filepath.Join(dir, plainInputs)); err != nil {
+func (w *Work) wrap(ctx context.Context, s Service, r fact.RequestReceived, request nip90.Request, described map[string]nip90.File, dir string) ([]byte, error) {
+	if err := w.bring(ctx, r, inputsOf(request), described, filepath.Join(dir, plainInputs)); err != nil {
 		return nil, err
 	}
 	if err := layOutPlain(dir, plainManifest(s, r, request), request); err != nil {

@@ -148,7 +148,7 @@ func TestPlainBundleIsDeterministic(t *testing.T) {
 	var packed [2][]byte
 	for i := range packed {
 		var err error
-		packed[i], err = w.wrap(t.Context(), w.Work.services["oa.summary.v1"], fact.RequestReceived{Request: nostr.ID{1}, Task: "t"}, r, t.TempDir())
+		packed[i], err = w.wrap(t.Context(), w.Work.services["oa.summary.v1"], fact.RequestReceived{Request: nostr.ID{1}, Task: "t"}, r, nil, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -387,7 +387,7 @@ func FuzzPlainRequest(f *testing.F) {
 		r := nip90.Request{Kind: 5050, Content: content, Output: output, Inputs: []nip90.Input{{Data: data, Type: "text", Marker: key}},
 			Params: []nip90.Param{{Key: key, Values: []string{value, value}}, {Key: key}}}
 		received := fact.RequestReceived{Request: nostr.ID{1}, Customer: customer.key, Task: "oa.summary.v1", Kind: 5050}
-		packed, err := w.wrap(t.Context(), w.Work.services["oa.summary.v1"], received, r, t.TempDir())
+		packed, err := w.wrap(t.Context(), w.Work.services["oa.summary.v1"], received, r, nil, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
