@@ -18,7 +18,8 @@ func (l *Language) repeats(scripts []*script) (found map[string]string, besides 
 			if s.endsLoops(x) {
 				found[x.name] = "StopIteration, which ends the loops of the tests"
 			}
-			if x.test > 0 && (x.kind == plain || x.kind == predicate) && len(x.steps) > 0 && !s.promises(x) && !s.called[x.number()] {
+			n, _, _ := numbered(target(x.request))
+			if x.test > 0 && !s.lent[n] && (x.kind == plain || x.kind == predicate) && len(x.steps) > 0 && !s.promises(x) && !s.called[x.number()] {
 				answers[x.name] = append(answers[x.name], x)
 			}
 		}
