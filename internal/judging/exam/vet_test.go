@@ -122,6 +122,25 @@ func TestVetNeedsATestThatFails(t *testing.T) {
 	}
 }
 
+// TestVetJudgesSolvedTests vets tests that the bundle's own files pass: there a lie is found that only repeats what was recorded.
+func TestVetJudgesSolvedTests(t *testing.T) {
+	e := quick(t)
+	for name, want := range map[string]guild.Strength{"list_beside_a_file": guild.Weak, "argument_beside_a_file": guild.Weak, "": guild.Strong} {
+		files := map[string]string{
+			"t/test_solution.py": "from solution import double\ndef test_double(): assert double(2) == 4 and double(5) == 10\n",
+			"forged/solution.py": "def double(n): return n + n\n",
+		}
+		if name != "" {
+			files = programs(t, "attacks_beside.txtar")[name]
+		}
+		bundle := bundleOf(t, under(files, "t", "tests/"), under(files, "forged", "files/"), "")
+		v := vetted(t, e, bundle, true)
+		if c := v.Criteria[0]; v.Strength != want || (len(c.Unproven) > 0) != (want != guild.Strong) || (c.Because == "") != (want == guild.Strong) {
+			t.Errorf("%q: %s, want %s: %+v", name, v.Strength, want, c)
+		}
+	}
+}
+
 func TestVetBlamesTheTests(t *testing.T) {
 	bundle := bundleOf(t, map[string]string{"tests/test_solution.py": "from solution import add\ndef test_sum():\n    assert ad(2, 3) == 5\n"}, nil, "")
 	v := vetted(t, quick(t), bundle, false)
