@@ -82,6 +82,7 @@ type script struct {
 	targets     map[int64]bool        // what something is asked of
 	used        map[int64]bool        // what is named, but for what is asked for a member
 	known       map[string]bool       // what was found out about names
+	places      map[*exchange]int     // how often the name of each was asked before
 	copies      map[int64]int64       // number of an object that we pass for another → the other
 	took        map[int]time.Duration // test → how long it took
 	whole       time.Duration         // how long all of them took

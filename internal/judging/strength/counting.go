@@ -1,0 +1,183 @@
+package strength
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// counting returns the lies that only look at how often a name was asked before, in all tests, and not at what it is asked: numbers
+// that rise or fall, or its first two answers in turn. They are told where it was asked with different arguments often enough, so that
+// what is to count, such as a method without arguments, is not taken for a lie.
+func counting() []*lie {
+	var table []*lie
+	add := func(says string, needs func(*script, *exchange) bool, tell func(r *replay, asked frame, nth int) (any, bool)) {
+		table = append(table, &lie{says: says, again: true, needs: needs, tell: func(r *replay, asked frame) (frame, bool) {
+			nth, ok := r.script.nth(r.recorded)
+			if !ok {
+				return frame{}, false
+			}
+			v, ok := tell(r, asked, nth)
+			return frame{kind: answer, value: v}, ok
+		}})
+	}
+	for _, c := range []struct {
+		says        string
+		first, step int
+	}{{"0, 1, 2 and so on", 0, 1}, {"1, 2, 3 and so on", 1, 1}, {"numbers that fall", 120, -1}} {
+		add(c.says, needsNumbers, func(r *replay, asked frame, nth int) (any, bool) {
+			n := literal(int64(c.first + c.step*nth))
+			if !r.script.lang.typed {
+				return n, true
+			}
+			return answers(results(asked), full(r.fresh, true, text(n), ""))
+		})
+	}
+	add("its first two answers in turn", func(s *script, x *exchange) bool { return s.differently(x.name) >= mostDifferent }, func(r *replay, _ frame, nth int) (any, bool) {
+		two := r.script.firstTwo(r.trial.about)
+		if len(two) < 2 {
+			return nil, false
+		}
+		return r.now(r.script.underlying(two[nth%2]))
+	})
+	return table
+}
+
+// needsNumbers is the need of a lie that is a number each time.
+func needsNumbers(s *script, x *exchange) bool {
+	if s.lang.typed {
+		return len(x.types) > 0 && (x.types[0].whole() || x.types[0].counts() || x.types[0].float()) && s.differently(x.name) > 2
+	}
+	return needsTag("number f")(s, x) && s.differently(x.name) > 2
+}
+
+// counts reports whether a lie about how often a name was asked is told of an exchange.
+func (s *script) counts(x *exchange) bool {
+	return x != nil && x.with != "" && hasTag("call method new", x.op) && !s.stepping(x.request) && !s.promises(x)
+}
+
+// nth returns how often the name of an exchange was asked before.
+func (s *script) nth(x *exchange) (int, bool) {
+	if !s.counts(x) {
+		return 0, false
+	}
+	if s.places == nil {
+		s.places = map[*exchange]int{}
+		often := map[string]int{}
+		for _, x := range s.exchanges {
+			if s.counts(x) {
+				s.places[x] = often[x.name]
+				often[x.name]++
+			}
+		}
+	}
+	return s.places[x], true
+}
+
+// mostDifferent is how often a name must be asked differently until its answers, two in turn, are taken for a lie: honest tests of a
+// yes or no often ask so a few times.
+const mostDifferent = 7
+
+// differently returns with how many different arguments a name was asked, at most mostDifferent.
+func (s *script) differently(name string) int {
+	with := map[string]bool{}
+	for _, x := range s.exchanges {
+		if x.name == name && s.counts(x) && len(with) < mostDifferent {
+			with[x.with] = true
+		}
+	}
+	return len(with)
+}
+
+// firstTwo returns the exchanges with the first two different answers of a name.
+func (s *script) firstTwo(name string) (two []*exchange) {
+	for _, x := range s.exchanges {
+		if x.name == name && s.counts(x) && s.evident(x) && x.steps[len(x.steps)-1].kind == answer && len(two) < 2 &&
+			(len(two) == 0 || text(bare(s.underlying(two[0]))) != text(bare(s.underlying(x)))) {
+			two = append(two, x)
+		}
+	}
+	return two
+}
+
+// printing returns the lie that prints what it was given where something is printed, and answers as recorded.
+func printing() *lie {
+	printed := func(x *exchange) []any {
+		if len(x.steps) == 0 || x.steps[len(x.steps)-1].kind != answer {
+			return nil
+		}
+		list, _ := x.steps[len(x.steps)-1].extra["w"].([]any)
+		return list
+	}
+	return &lie{says: "what it was given, printed", again: true,
+		needs: func(s *script, x *exchange) bool { return len(printed(x)) > 0 && len(s.arguments(x.request)) > 0 },
+		tell: func(r *replay, asked frame) (frame, bool) {
+			v, ok := r.recordedAnswer(asked)
+			if !ok {
+				return frame{}, false
+			}
+			extra, ok := r.extra(r.recorded.steps[len(r.recorded.steps)-1].extra)
+			echo := spoken(r.script.arguments(asked))
+			var all []any
+			for _, p := range printed(r.recorded) {
+				pair, _ := p.([]any)
+				all, echo = append(all, []any{at(pair, 0), echo}), ""
+			}
+			if all != nil {
+				extra["w"] = all
+			}
+			return frame{kind: answer, value: v, extra: extra}, ok
+		}}
+}
+
+// spoken returns all plain values in a value as words of one line.
+func spoken(v any) string {
+	var all []string
+	each(v, func(v any) {
+		if isPlain(v) {
+			all = append(all, fmt.Sprint(v))
+		}
+	})
+	return strings.Join(all, " ") + "\n"
+}
+
+// filled returns the lie of Go that says yes to what is not empty or zero, and returns an error for the rest.
+func filled() *lie {
+	return &lie{says: "yes to what is not empty or zero, an error or no to the rest",
+		needs: func(s *script, x *exchange) bool {
+			return len(s.arguments(x.request)) > 0 && slices.ContainsFunc(x.types, func(t form) bool { return t.kind == "bool" || t.kind == "error" })
+		},
+		tell: func(r *replay, asked frame) (frame, bool) {
+			there := !isEmpty(at(r.script.arguments(asked), 0))
+			v, ok := answers(results(asked), func(t form) (any, bool) {
+				switch {
+				case t.kind == "bool":
+					return there, true
+				case t.kind == "error" && !there:
+					return r.now(anError("empty"))
+				}
+				return zero(t)
+			})
+			return frame{kind: answer, value: v}, ok
+		}}
+}
+
+// isEmpty reports whether a value of Go's is zero, or has nothing in it.
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case bool:
+		return !v
+	case string:
+		return v == ""
+	case json.Number:
+		f, err := v.Float64()
+		return err == nil && f == 0
+	}
+	_, payload := tagged(v)
+	parts, _ := payload.([]any)
+	items, isList := at(parts, 1).([]any)
+	return isList && len(items) == 0
+}
