@@ -1,6 +1,7 @@
 package exam
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -108,8 +109,17 @@ var blames = map[string]struct {
 		want: "test_a tests"},
 }
 
+// thrifty is a runner that gives each run two seconds of processor time, so that what does not end costs little.
+type thrifty struct{ sandbox.Runner }
+
+func (r thrifty) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
+	s.Limits.CPU = min(s.Limits.WithDefaults().CPU, 2*busy)
+	return r.Runner.Run(ctx, s, streams)
+}
+
 func TestBlame(t *testing.T) {
 	e := newEngine(t)
+	e.Runner = thrifty{e.Runner}
 	wait, done := some()
 	for name, one := range blames {
 		t.Run(name, func(t *testing.T) {
@@ -260,6 +270,9 @@ func TestBlameOfScripts(t *testing.T) {
 		"jest derived class": {tests: "test('a', () => { class Own extends m.C {} expect(new Own()).toBeDefined(); });", more: "exports.C = class {};", jest: true, want: "a judge", because: "derived"},
 		"jest package":       {tests: "test('a', () => { require('lodash'); });", jest: true, want: "a machine", because: "lodash"},
 	} {
+		if one.jest && !drawn(name, 3) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wait()
