@@ -1,7 +1,6 @@
 package exam
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,19 +15,30 @@ import (
 	"guild/nutshell"
 )
 
-// TestDocumentExamples runs every example of docs/CRITERIA.md and compares the result with the lines above it.
+// TestDocumentExamples runs every example of testdata/criteria and compares the result with the lines at its top. Its
+// criteria are in docs/CRITERIA.md.
 func TestDocumentExamples(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/CRITERIA.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	examples := strings.Split(string(page), "```txtar\n")[1:]
-	if len(examples) < 9 {
-		t.Fatalf("%d examples", len(examples))
+	names, err := filepath.Glob("testdata/criteria/*.txtar")
+	if err != nil || len(names) < 9 {
+		t.Fatalf("%d examples, %v", len(names), err)
 	}
-	for i, text := range examples {
-		text, _, _ = strings.Cut(text, "```")
-		t.Run(fmt.Sprint(i+1), func(t *testing.T) { example(t, txtar.Parse([]byte(text))) })
+	for _, name := range names {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
+			a, err := txtar.ParseFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range a.Files {
+				if f.Name == "tests/criteria.json" && !strings.Contains(string(page), "```json\n"+string(f.Data)+"```\n") {
+					t.Errorf("docs/CRITERIA.md does not show its criteria")
+				}
+			}
+			example(t, a)
+		})
 	}
 }
 

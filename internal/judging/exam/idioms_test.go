@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,16 +16,13 @@ import (
 	"guild"
 )
 
-var update = flag.Bool("update", false, "rewrite the table of idioms in docs/JUDGE.md")
+var update = flag.Bool("update", false, "rewrite "+idiomsFile)
 
-const (
-	judgePage   = "../../../docs/JUDGE.md"
-	idiomsBegin = "| tests in | all are strong | some are not: strong + mixed + weak |\n|---|---|---|\n"
-	idiomsEnd   = "\n\n"
-)
+// idiomsFile has a line for each idiom: its name, and how many of its tests are strong, mixed and weak.
+const idiomsFile = "testdata/idioms.txt"
 
 // TestIdioms examines the honest suites of testdata/*idioms*.txtar, which must pass, and compares their strength with
-// the table in docs/JUDGE.md, which has a row for each language.
+// idiomsFile.
 func TestIdioms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a hundred sandboxes")
@@ -36,8 +32,8 @@ func TestIdioms(t *testing.T) {
 	if err != nil || len(archives) == 0 {
 		t.Fatal("no idioms", err)
 	}
-	documented := idiomRows(t)
-	rows := map[string]string{} // what the table says of each; idioms that do not run here stay as they are
+	known := idiomCounts(t)
+	counts := map[string]string{} // idioms that do not run here stay as they are
 	idioms := map[string]map[string]string{}
 	for _, archive := range archives {
 		for name, files := range programs(t, filepath.Base(archive)) {
@@ -45,8 +41,8 @@ func TestIdioms(t *testing.T) {
 				t.Errorf("two idioms have the name %s", name)
 			}
 			idioms[name] = files
-			if row, known := documented[name]; known {
-				rows[name] = row
+			if count, has := known[name]; has {
+				counts[name] = count
 			}
 		}
 	}
@@ -67,27 +63,70 @@ func TestIdioms(t *testing.T) {
 					t.Logf("no %s here", strings.TrimSpace(files["needs"]))
 					return
 				}
-				row := idiom(t, e, name, files)
+				count := idiom(t, e, name, files)
 				mu.Lock()
 				defer mu.Unlock()
-				rows[name] = row
+				counts[name] = count
 			})
 		}
 	})
-	for name, row := range documented {
-		if strings.HasPrefix(name, idiomLanguages["Go"]) && !*update && !whole() {
-			rows[name] = row
+	for name, count := range known {
+		if language, _ := idiomLanguage(name); language == "Go" && !*update && !whole() {
+			counts[name] = count
 		}
 	}
-	maps.Copy(rows, goIdioms(t))
+	maps.Copy(counts, goIdioms(t))
 	if *update {
-		writeIdioms(t, rows)
-	} else if !t.Failed() && !maps.Equal(rows, documented) {
-		t.Errorf("the table of idioms in docs/JUDGE.md is not up to date: run this test with -update\n%s", idiomTable(rows))
+		writeIdioms(t, counts)
+	} else if !t.Failed() && !maps.Equal(counts, known) {
+		t.Errorf("%s is not up to date: run this test with -update\n%v", idiomsFile, counts)
 	}
 }
 
-// goIdioms examines the honest suites in Go, which are packages of one module, and returns what the table says of each. Usually it takes
+// TestWeakIdiomsDocumented compares docs/JUDGE.md with idiomsFile: a line for each language names the idioms of which at most
+// half of the tests are strong.
+func TestWeakIdiomsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/JUDGE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := idiomCounts(t)
+	weakest := map[string][]string{}
+	strong, all := 0, 0
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		var n, mixed, weak int
+		if _, err := fmt.Sscanf(counts[name], "%d+%d+%d", &n, &mixed, &weak); err != nil {
+			t.Fatalf("%s: %s: %v", idiomsFile, name, err)
+		}
+		strong, all = strong+n, all+n+mixed+weak
+		if n <= mixed+weak {
+			language, idiom := idiomLanguage(name)
+			weakest[language] = append(weakest[language], strings.ReplaceAll(idiom, "_", " "))
+		}
+	}
+	want := []string{fmt.Sprintf("%d of %d tests are strong", strong, all)}
+	for language, idioms := range weakest {
+		want = append(want, "- "+language+": "+strings.Join(idioms, ", ")+"\n")
+	}
+	for _, text := range want {
+		if !strings.Contains(string(page), text) {
+			t.Errorf("docs/JUDGE.md does not say\n%s", text)
+		}
+	}
+}
+
+// idiomLanguage cuts the language off the name of an idiom.
+func idiomLanguage(name string) (language, idiom string) {
+	if idiom, found := strings.CutPrefix(name, "javascript_"); found {
+		return "JavaScript", idiom
+	}
+	if idiom, found := strings.CutPrefix(name, "go_"); found {
+		return "Go", idiom
+	}
+	return "Python", name
+}
+
+// goIdioms examines the honest suites in Go, which are packages of one module, and returns the counts of each. Usually it takes
 // the first part alone: TestVetTrustsHonestGoTests has the other.
 func goIdioms(t *testing.T) map[string]string {
 	var f Finding
@@ -111,11 +150,11 @@ func goIdioms(t *testing.T) map[string]string {
 		}
 		counts[name][test.Strength]++
 	}
-	rows := map[string]string{}
+	lines := map[string]string{}
 	for name, n := range counts {
-		rows[name] = counted(n)
+		lines[name] = counted(n)
 	}
-	return rows
+	return lines
 }
 
 // goIdiomParts returns these suites in two parts: the programs of all do not fit into one archive.
@@ -139,7 +178,7 @@ func installed(t *testing.T, module string) bool {
 	return module == "" || exec.CommandContext(t.Context(), "/usr/bin/python3", "-c", "import "+module).Run() == nil
 }
 
-// idiom examines an honest suite and returns what the table says of it.
+// idiom examines an honest suite and returns its counts.
 func idiom(t *testing.T, e *Engine, name string, files map[string]string) string {
 	var f Finding
 	honest := under(files, "honest", "")
@@ -168,75 +207,33 @@ func idiom(t *testing.T, e *Engine, name string, files map[string]string) string
 	return counted(counts)
 }
 
-// counted returns the numbers of strong, mixed and weak tests as the table has them: nothing if all are strong.
+// counted returns the numbers of strong, mixed and weak tests as idiomsFile has them.
 func counted(n map[guild.Strength]int) string {
-	if n[guild.Mixed]+n[guild.Weak] == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" %d+%d+%d", n[guild.Strong], n[guild.Mixed], n[guild.Weak])
+	return fmt.Sprintf("%d+%d+%d", n[guild.Strong], n[guild.Mixed], n[guild.Weak])
 }
 
-// idiomRows reads the table in docs/JUDGE.md: what it says of each idiom, by name.
-func idiomRows(t *testing.T) map[string]string {
+// idiomCounts reads idiomsFile: the counts of each idiom, by name.
+func idiomCounts(t *testing.T) map[string]string {
 	t.Helper()
-	page, err := os.ReadFile(judgePage)
+	text, err := os.ReadFile(idiomsFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(page), idiomsBegin)
-	text, _, found := strings.Cut(rest, idiomsEnd)
-	if !found {
-		t.Fatal("docs/JUDGE.md has no table of idioms")
+	counts := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, count, _ := strings.Cut(strings.TrimSpace(line), " ")
+		counts[name] = count
 	}
-	rows := map[string]string{}
-	for line := range strings.Lines(text) {
-		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
-		for _, idiom := range strings.Split(strings.Join(cells[1:], ", "), ", ") {
-			numbers := numbersOf.FindString(idiom)
-			name := strings.ReplaceAll(strings.TrimSuffix(idiom, numbers), " ", "_")
-			rows[idiomLanguages[cells[0]]+name] = numbers
-		}
-	}
-	return rows
+	return counts
 }
 
-// numbersOf matches what counted returns.
-var numbersOf = regexp.MustCompile(` \d+\+\d+\+\d+$`)
-
-// idiomLanguages has the languages of the table, with the prefix of the names of their idioms.
-var idiomLanguages = map[string]string{"Python": "", "JavaScript": "javascript_", "Go": "go_"}
-
-// idiomTable returns the table of docs/JUDGE.md.
-func idiomTable(rows map[string]string) string {
-	var table strings.Builder
-	for _, language := range []string{"Python", "JavaScript", "Go"} {
-		var strong, others []string
-		for _, name := range slices.Sorted(maps.Keys(rows)) {
-			idiom, here := strings.CutPrefix(name, idiomLanguages[language])
-			if !here || language == "Python" && (strings.HasPrefix(name, "javascript_") || strings.HasPrefix(name, "go_")) {
-				continue
-			}
-			idiom = strings.ReplaceAll(idiom, "_", " ")
-			if rows[name] == "" {
-				strong = append(strong, idiom)
-			} else {
-				others = append(others, idiom+rows[name])
-			}
-		}
-		fmt.Fprintf(&table, "| %s | %s | %s |\n", language, strings.Join(strong, ", "), strings.Join(others, ", "))
-	}
-	return strings.TrimSuffix(table.String(), "\n")
-}
-
-func writeIdioms(t *testing.T, rows map[string]string) {
+func writeIdioms(t *testing.T, counts map[string]string) {
 	t.Helper()
-	page, err := os.ReadFile(judgePage)
-	if err != nil {
-		t.Fatal(err)
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(&text, "%s %s\n", name, counts[name])
 	}
-	before, rest, _ := strings.Cut(string(page), idiomsBegin)
-	_, after, _ := strings.Cut(rest, idiomsEnd)
-	if err := os.WriteFile(judgePage, []byte(before+idiomsBegin+idiomTable(rows)+idiomsEnd+after), 0o644); err != nil {
+	if err := os.WriteFile(idiomsFile, []byte(text.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
