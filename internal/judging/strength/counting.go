@@ -34,6 +34,13 @@ func counting() []*lie {
 			return answers(results(asked), full(r.fresh, true, text(n), ""))
 		})
 	}
+	add("texts that fall", needsTexts, func(r *replay, asked frame, nth int) (any, bool) {
+		falling := fmt.Sprintf("%09d", 1_000_000-nth)
+		if !r.script.lang.typed {
+			return falling, true
+		}
+		return answers(results(asked), full(r.fresh, true, "1", falling))
+	})
 	add("its first two answers in turn", func(s *script, x *exchange) bool { return s.differently(x.name) >= mostDifferent }, func(r *replay, _ frame, nth int) (any, bool) {
 		two := r.script.firstTwo(r.trial.about)
 		if len(two) < 2 {
@@ -52,21 +59,48 @@ func needsNumbers(s *script, x *exchange) bool {
 	return needsTag("number f")(s, x) && s.differently(x.name) > 2
 }
 
-// counts reports whether a lie about how often a name was asked is told of an exchange.
-func (s *script) counts(x *exchange) bool {
-	return x != nil && x.with != "" && hasTag("call method new", x.op) && !s.stepping(x.request) && !s.promises(x)
+// needsTexts is the need of a lie that is a text each time.
+func needsTexts(s *script, x *exchange) bool {
+	isText := len(x.types) > 0 && x.types[0].kind == "string"
+	if !s.lang.typed && len(x.steps) > 0 {
+		_, isText = x.steps[len(x.steps)-1].value.(string)
+	}
+	return isText && s.differently(x.name) > 2
+}
+
+// apart returns what tells an exchange from others of its name: the arguments of a call, of what is awaited, or those by which the
+// object was made whose method or attribute is asked for without any. It is empty where a count is no lie.
+func (s *script) apart(x *exchange) string {
+	if x == nil || len(x.steps) == 0 || s.stepping(x.request) || s.promises(x) {
+		return ""
+	}
+	asked := s.question(x)
+	if asked.with != "" {
+		if hasTag("call method new", asked.op) {
+			return asked.with
+		}
+		return ""
+	}
+	n, _, _ := numbered(target(x.request))
+	if _, own := receiverClass(target(x.request)); s.lang.typed && own != 0 {
+		n = own
+	}
+	if maker := s.makers[n]; maker != nil && hasTag("call new", maker.op) && hasTag("method get", x.op) {
+		return maker.with
+	}
+	return ""
 }
 
 // nth returns how often the name of an exchange was asked before.
 func (s *script) nth(x *exchange) (int, bool) {
-	if !s.counts(x) {
+	if s.apart(x) == "" {
 		return 0, false
 	}
 	if s.places == nil {
 		s.places = map[*exchange]int{}
 		often := map[string]int{}
 		for _, x := range s.exchanges {
-			if s.counts(x) {
+			if s.apart(x) != "" {
 				s.places[x] = often[x.name]
 				often[x.name]++
 			}
@@ -83,8 +117,8 @@ const mostDifferent = 7
 func (s *script) differently(name string) int {
 	with := map[string]bool{}
 	for _, x := range s.exchanges {
-		if x.name == name && s.counts(x) && len(with) < mostDifferent {
-			with[x.with] = true
+		if apart := s.apart(x); x.name == name && apart != "" && len(with) < mostDifferent {
+			with[apart] = true
 		}
 	}
 	return len(with)
@@ -93,7 +127,7 @@ func (s *script) differently(name string) int {
 // firstTwo returns the exchanges with the first two different answers of a name.
 func (s *script) firstTwo(name string) (two []*exchange) {
 	for _, x := range s.exchanges {
-		if x.name == name && s.counts(x) && s.evident(x) && x.steps[len(x.steps)-1].kind == answer && len(two) < 2 &&
+		if x.name == name && s.apart(x) != "" && s.evident(x) && x.steps[len(x.steps)-1].kind == answer && len(two) < 2 &&
 			(len(two) == 0 || text(bare(s.underlying(two[0]))) != text(bare(s.underlying(x)))) {
 			two = append(two, x)
 		}
@@ -101,7 +135,25 @@ func (s *script) firstTwo(name string) (two []*exchange) {
 	return two
 }
 
-// printing returns the lie that prints what it was given where something is printed, and answers as recorded.
+// onlyPrints reports whether a name does nothing but print: it answers nothing, and changes nothing of the tests'.
+func (s *script) onlyPrints(name string) bool {
+	for _, x := range s.exchanges {
+		if x.name != name {
+			continue
+		}
+		if len(x.steps) != 1 || x.steps[0].kind != answer || !returnsNothing(x.steps[0].value) {
+			return false
+		}
+		for _, effect := range []string{"u", "f", "m", "W"} {
+			if x.steps[0].extra[effect] != nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// printing returns the lie that prints what it was given where a name only prints.
 func printing() *lie {
 	printed := func(x *exchange) []any {
 		if len(x.steps) == 0 || x.steps[len(x.steps)-1].kind != answer {
@@ -111,7 +163,9 @@ func printing() *lie {
 		return list
 	}
 	return &lie{says: "what it was given, printed", again: true,
-		needs: func(s *script, x *exchange) bool { return len(printed(x)) > 0 && len(s.arguments(x.request)) > 0 },
+		needs: func(s *script, x *exchange) bool {
+			return len(printed(x)) > 0 && len(s.arguments(x.request)) > 0 && s.once("only prints "+x.name, func() bool { return s.onlyPrints(x.name) })
+		},
 		tell: func(r *replay, asked frame) (frame, bool) {
 			v, ok := r.recordedAnswer(asked)
 			if !ok {
