@@ -14,7 +14,7 @@ func counting() []*lie {
 	var table []*lie
 	add := func(says string, needs func(*script, *exchange) bool, tell func(r *replay, asked frame, nth int) (any, bool)) {
 		table = append(table, &lie{says: says, again: true, needs: needs, tell: func(r *replay, asked frame) (frame, bool) {
-			nth, ok := r.script.nth(r.recorded)
+			nth, ok := r.nth()
 			if !ok {
 				return frame{}, false
 			}
@@ -54,9 +54,9 @@ func counting() []*lie {
 // needsNumbers is the need of a lie that is a number each time.
 func needsNumbers(s *script, x *exchange) bool {
 	if s.lang.typed {
-		return len(x.types) > 0 && (x.types[0].whole() || x.types[0].counts() || x.types[0].float()) && s.differently(x.name) > 2
+		return len(x.types) > 0 && (x.types[0].whole() || x.types[0].counts() || x.types[0].float()) && s.differently(x.name) >= mostCounted
 	}
-	return needsTag("number f")(s, x) && s.differently(x.name) > 2
+	return needsTag("number f")(s, x) && s.differently(x.name) >= mostCounted
 }
 
 // needsTexts is the need of a lie that is a text each time.
@@ -65,7 +65,7 @@ func needsTexts(s *script, x *exchange) bool {
 	if !s.lang.typed && len(x.steps) > 0 {
 		_, isText = x.steps[len(x.steps)-1].value.(string)
 	}
-	return isText && s.differently(x.name) > 2
+	return isText && s.differently(x.name) >= mostCounted
 }
 
 // apart returns what tells an exchange from others of its name: the arguments of a call, of what is awaited, or those by which the
@@ -91,9 +91,11 @@ func (s *script) apart(x *exchange) string {
 	return ""
 }
 
-// nth returns how often the name of an exchange was asked before.
-func (s *script) nth(x *exchange) (int, bool) {
-	if s.apart(x) == "" {
+// nth returns how often the name of what is lied about was asked before: in the recorded tests before this one, and in this run, in
+// which a test may ask in another order.
+func (r *replay) nth() (int, bool) {
+	s := r.script
+	if s.apart(r.recorded) == "" {
 		return 0, false
 	}
 	if s.places == nil {
@@ -106,12 +108,17 @@ func (s *script) nth(x *exchange) (int, bool) {
 			}
 		}
 	}
-	return s.places[x], true
+	first := slices.IndexFunc(s.asked[r.recorded.test], func(x *exchange) bool { return x.name == r.recorded.name && s.apart(x) != "" })
+	r.counted++
+	return s.places[s.asked[r.recorded.test][max(first, 0)]] + r.counted - 1, true
 }
 
-// mostDifferent is how often a name must be asked differently until its answers, two in turn, are taken for a lie: honest tests of a
-// yes or no often ask so a few times.
-const mostDifferent = 7
+// So often a name must be asked differently until a count, or two answers in turn, are a lie about it: honest tests often have a few
+// cases in such an order.
+const (
+	mostCounted   = 4
+	mostDifferent = 7
+)
 
 // differently returns with how many different arguments a name was asked, at most mostDifferent.
 func (s *script) differently(name string) int {

@@ -50,6 +50,7 @@ type state struct {
 	made    map[int64]frame        // promise → the request that it answers
 	calls   []call                 // earlier calls
 	tokens  map[string]any         // token → what was given for it
+	counted int                    // how often a lie that counts was told
 }
 
 func (s state) clone() state {
@@ -128,7 +129,7 @@ func (r *replay) again(test int) {
 	}
 	clear(r.tokens)
 	r.asks = 0
-	r.calls, r.held, r.early = nil, nil, nil
+	r.calls, r.held, r.early, r.counted = nil, nil, nil, 0
 }
 
 func queue(test int, key string) string { return strconv.Itoa(test) + key }
