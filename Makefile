@@ -71,9 +71,9 @@ soak:
 	@scripts/needs test
 	{ date -u +%F; GUILD_SOAK=1 go test -timeout 2h -count 1 -v -run '^(TestHumanEval|TestKillAtEveryFact|TestLostEntryMakesNothingDue|TestFaultyRelays|TestTextProviderDeliversPrograms)$$' ./internal/node; \
 	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^TestKillAgainAndAgain$$' ./internal/step/activity; \
-	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^(TestVet|TestNoLiePasses|TestHonest|TestAttacks|TestScriptAttacks|TestForge|TestIdioms)' ./internal/judging/exam ./internal/judging/suite; \
+	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^(TestVet|TestNoLiePasses|TestHonest|TestAttacks|TestScriptAttacks|TestForge|TestIdioms|TestBlame)' ./internal/judging/exam ./internal/judging/suite; \
 	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^TestSybilFlood' ./internal/step/meet; \
-	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^TestHostileDeliveries' ./internal/step/judge; \
+	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^(TestHostileDeliveries|TestHumanEval)' ./internal/step/judge; \
 	go run -C bench ./judge -soak 2000; go run -C bench ./marketsim -seeds 20; $(MAKE) release; } 2>&1 | tee .cache/soak.log
 
 stand: ## the tests that need gVisor, podman, control groups of version 2 or a real HashiCorp Vault; PART=podman runs one part

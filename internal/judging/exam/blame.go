@@ -56,7 +56,8 @@ func (f *Finding) blameRest() { f.excuse(guild.BlameDelivery, "", every) }
 
 // blameTests finds out whose fault it is that tests did not pass. Where the tests' own sandbox cannot tell, the tests
 // run again without the delivery: a test that fails in the same way, and does not use the delivery before it fails, is
-// at fault itself. idle is the reason why the tests, and not the delivery, used up the time, or "".
+// at fault itself. idle says that the tests, and not the delivery, used up the time, or it is "". If they do not do so without the
+// delivery, too, nobody is at fault.
 //
 // In one process with the delivery, its report can be forged. It is used only for what must also be true without it.
 func (c *pytestCriterion) blameTests(ctx context.Context, j *examination, f *Finding, rep *report, idle string) error {
@@ -70,14 +71,16 @@ func (c *pytestCriterion) blameTests(ctx context.Context, j *examination, f *Fin
 		}
 	}
 	j.blameMachine(ctx, f)
-	if idle != "" {
-		f.excuse(guild.BlameTests, idle, func(t guild.Test) bool { return t.State == guild.TestMissing })
-	}
 	if !f.open() {
 		return nil
 	}
 	if err := c.blameAlone(ctx, j, f); err != nil {
 		return err
+	}
+	if idle != "" { // the tests may have been busy with what the delivery handed over, such as a range without an end
+		f.excuse(guild.BlameJudge, idle+", and do end without it: by whose fault they did not is not known", func(t guild.Test) bool {
+			return t.State == guild.TestMissing
+		})
 	}
 	if smoke := f.failedSmoke(); smoke != nil {
 		f.excuse(cmp.Or(smoke.Blame, guild.BlameDelivery), smoke.Because, notRun)

@@ -1,6 +1,7 @@
 package exam
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -94,7 +95,10 @@ var blames = map[string]struct {
 		more: "import asyncio\nasync def g(get): return await asyncio.gather(get(1), get(2))", want: "test_a judge", because: "Future"},
 
 	"endless test": {tests: "import m\ndef test_a(): assert m.f(1) == 2\ndef test_b():\n    while True: pass",
-		want: "test_b tests"},
+		want: "test_b tests", because: "without the delivery"},
+	"endless expression": {tests: "import m\ndef test_a(): assert not m.g().match('a' * 40 + 'b')", more: "import re\ndef g(): return re.compile('(a+)+$')", want: "test_a judge", because: "not known"},
+	"busy beside a failure": {tests: "import m\ndef test_a(): assert m.f(1) == 3\ndef test_b():\n    for n in m.g(3): pass", more: "def g(n): return range(10**18)",
+		want: "test_a delivery, test_b judge", because: "not known"},
 	"endless in process": {tests: "import m\ndef test_a():\n    while True: pass", inproc: true, want: "test_a tests", because: "without the delivery"},
 	"wrong test":         {tests: "import m\ndef test_a(): assert 1 == 2\ndef test_b(): assert m.f(1) == 2", want: "test_a tests", because: "same way"},
 	"name not defined":   {tests: "import m\nX = undefined\ndef test_a(): assert m.f(1) == 2", want: "test_a tests", because: "same way"},
@@ -105,8 +109,17 @@ var blames = map[string]struct {
 		want: "test_a tests"},
 }
 
+// thrifty is a runner that gives each run two seconds of processor time, so that what does not end costs little.
+type thrifty struct{ sandbox.Runner }
+
+func (r thrifty) Run(ctx context.Context, s sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
+	s.Limits.CPU = min(s.Limits.WithDefaults().CPU, 2*busy)
+	return r.Runner.Run(ctx, s, streams)
+}
+
 func TestBlame(t *testing.T) {
 	e := newEngine(t)
+	e.Runner = thrifty{e.Runner}
 	wait, done := some()
 	for name, one := range blames {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +131,7 @@ func TestBlame(t *testing.T) {
 				mode = modeInproc
 			}
 			bundle := request(t, map[string]string{
-				"tests/criteria.json": `{"test_framework": "pytest", "python_mode": "` + mode + `", "time_limit_seconds": 2, "criteria": [{"id": "a"}]}`,
+				"tests/criteria.json": `{"test_framework": "pytest", "python_mode": "` + mode + `", "time_limit_seconds": 1, "criteria": [{"id": "a"}]}`,
 				"tests/test_m.py":     one.tests, "tests/requirements.txt": "pytest>=7\nStrange-Thing==1.0 # why\n",
 				"files/m.py": "def f(n): raise NotImplementedError\ndef g(): raise NotImplementedError\n",
 			})
@@ -257,6 +270,9 @@ func TestBlameOfScripts(t *testing.T) {
 		"jest derived class": {tests: "test('a', () => { class Own extends m.C {} expect(new Own()).toBeDefined(); });", more: "exports.C = class {};", jest: true, want: "a judge", because: "derived"},
 		"jest package":       {tests: "test('a', () => { require('lodash'); });", jest: true, want: "a machine", because: "lodash"},
 	} {
+		if one.jest && !drawn(name, 3) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wait()

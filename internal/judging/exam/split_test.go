@@ -23,28 +23,33 @@ import (
 // sample returns one in n programs, always the same ones whichever are added: to try all takes too long for each run. make
 // soak does, and a run that names one of them.
 func sample(all map[string]map[string]string, n uint32) map[string]map[string]string {
-	if os.Getenv("GUILD_SOAK") != "" || strings.Contains(flag.Lookup("test.run").Value.String(), "/") {
-		return all
-	}
 	part := map[string]map[string]string{}
 	for name, files := range all {
-		if crc32.ChecksumIEEE([]byte(name))%n == 0 {
+		if drawn(name, n) {
 			part[name] = files
 		}
 	}
 	return part
 }
 
-// dealt gives a third of the programs to the engine that starts cold, and the others to the one that forks: only the start is
-// different. Where sample takes all, both have all.
+// drawn reports whether a case is one of those that sample takes.
+func drawn(name string, n uint32) bool {
+	return whole() || crc32.ChecksumIEEE([]byte(name))%n == 0
+}
+
+// whole reports whether all cases are to be tried.
+func whole() bool {
+	return os.Getenv("GUILD_SOAK") != "" || strings.Contains(flag.Lookup("test.run").Value.String(), "/")
+}
+
+// dealt gives an eighth of the programs to the engine that starts cold, and a third to the one that forks, none to both: only the start
+// is different. Where sample takes all, both have all.
 func dealt(all map[string]map[string]string) map[string]map[string]map[string]string {
-	cold, rest := maps.Clone(sample(all, 3)), maps.Clone(all)
+	cold, forked := sample(all, 8), sample(all, 3)
 	if len(cold) < len(all) {
-		for name := range cold {
-			delete(rest, name)
-		}
+		maps.DeleteFunc(forked, func(name string, _ map[string]string) bool { return cold[name] != nil })
 	}
-	return map[string]map[string]map[string]string{"cold": cold, "forked": rest}
+	return map[string]map[string]map[string]string{"cold": cold, "forked": forked}
 }
 
 // programs reads an archive of NAME/… files, and returns name → files.

@@ -61,22 +61,32 @@ func TestKnownLimits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles programs")
 	}
-	e, builds := quick(t), goEngine(t)
+	e := quick(t)
 	needNode(t)
-	for archive, examined := range map[string]func(files map[string]string) Finding{
-		"beyond.txtar": func(files map[string]string) Finding {
+	wait, done := some()
+	for archive, examined := range map[string]func(t *testing.T, files map[string]string) Finding{
+		"beyond.txtar": func(t *testing.T, files map[string]string) Finding {
 			return found(t, e, under(files, "t", "tests/"), under(files, "forged", ""))
 		},
-		"scriptbeyond.txtar": func(files map[string]string) Finding {
+		"scriptbeyond.txtar": func(t *testing.T, files map[string]string) Finding {
 			return foundScript(t, files, under(files, "forged", ""))
 		},
-		"gobeyond.txtar": func(files map[string]string) Finding { return foundGo(t, builds, files, "a") },
 	} {
 		for name, files := range programs(t, archive) {
-			f := examined(files)
-			if !slices.ContainsFunc(f.Tests, func(test guild.Test) bool { return test.Strength == guild.Strong }) {
-				t.Errorf("%s: %s (%s), no test is strong any more", name, f.Strength, f.Because)
-			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				wait()
+				defer done()
+				f := examined(t, files)
+				if !slices.ContainsFunc(f.Tests, func(test guild.Test) bool { return test.Strength == guild.Strong }) {
+					t.Errorf("%s (%s), no test is strong any more", f.Strength, f.Because)
+				}
+			})
+		}
+	}
+	for _, test := range foundGo(t, goEngine(t), goFiles(t, "gobeyond.txtar"), "a").Tests {
+		if test.Strength != guild.Strong {
+			t.Errorf("%s is %s (%s), not strong any more", test.ID, test.Strength, test.Because)
 		}
 	}
 }

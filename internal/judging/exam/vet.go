@@ -21,7 +21,7 @@ import (
 )
 
 // vetVersion is part of the name under which a vetting is kept. It changes with the table of lies.
-const vetVersion = "4"
+const vetVersion = "5"
 
 // Vetting says what the criteria of a request bundle can show, found before there is a delivery.
 type Vetting struct {
@@ -274,7 +274,34 @@ func (j *examination) vetCriterion(ctx context.Context, e Entry, f Finding) (c V
 	case len(c.Unproven) > 0:
 		c.Strength, c.Because = guild.Mixed, "a lie can answer for "+strings.Join(c.Unproven, ", ")
 	}
+	c.judged(f)
 	return c, problems, nil
+}
+
+// judged takes over what was found of a criterion whose functional tests all pass on the bundle's own files. These were recorded, so the
+// lies that repeat what was recorded have been tried, too.
+func (c *VettedCriterion) judged(f Finding) {
+	solved := false
+	for _, t := range f.Tests {
+		if !functional(t.Layer) {
+			continue
+		}
+		if solved = t.State == guild.TestPassed; !solved {
+			return
+		}
+	}
+	if !solved || len(f.Unproven) == 0 { // another reason to be weak, as that they ran beside the tests, is not one of a delivery
+		return
+	}
+	for _, name := range f.Unproven {
+		if !slices.Contains(c.Unproven, name) {
+			c.Unproven = append(c.Unproven, name)
+		}
+	}
+	order := []guild.Strength{guild.Weak, guild.Mixed, guild.Strong}
+	if i := slices.Index(order, f.Strength); i >= 0 && i < slices.Index(order, c.Strength) {
+		c.Strength, c.Because = f.Strength, "with the bundle's own files: "+f.Because
+	}
 }
 
 // of returns what a test has shown. One that has a number before its name is known by its name.

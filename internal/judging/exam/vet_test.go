@@ -25,8 +25,8 @@ func vetted(t *testing.T, e *Engine, bundle string, keepGreen bool) Vetting {
 // TestVetNamesWhatShowsNothing vets the suites of testdata/vet.txtar, and of vetscripts.txtar those in JavaScript.
 func TestVetNamesWhatShowsNothing(t *testing.T) {
 	wait, done := some()
-	for _, archive := range []string{"vet.txtar", "vetscripts.txtar"} {
-		for name, files := range sample(programs(t, archive), 2) {
+	for archive, n := range map[string]uint32{"vet.txtar": 3, "vetscripts.txtar": 6} {
+		for name, files := range sample(programs(t, archive), n) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				wait()
@@ -119,6 +119,25 @@ func TestVetNeedsATestThatFails(t *testing.T) {
 	}
 	if v := vetted(t, e, bundle, true); len(v.Problems) != 0 || v.Strength != guild.Strong {
 		t.Errorf("%s, problems %q", v.Strength, v.Problems)
+	}
+}
+
+// TestVetJudgesSolvedTests vets tests that the bundle's own files pass: there a lie is found that only repeats what was recorded.
+func TestVetJudgesSolvedTests(t *testing.T) {
+	e := quick(t)
+	for name, want := range map[string]guild.Strength{"list_beside_a_file": guild.Weak, "argument_beside_a_file": guild.Weak, "": guild.Strong} {
+		files := map[string]string{
+			"t/test_solution.py": "from solution import double\ndef test_double(): assert double(2) == 4 and double(5) == 10\n",
+			"forged/solution.py": "def double(n): return n + n\n",
+		}
+		if name != "" {
+			files = programs(t, "attacks_beside.txtar")[name]
+		}
+		bundle := bundleOf(t, under(files, "t", "tests/"), under(files, "forged", "files/"), "")
+		v := vetted(t, e, bundle, true)
+		if c := v.Criteria[0]; v.Strength != want || (len(c.Unproven) > 0) != (want != guild.Strong) || (c.Because == "") != (want == guild.Strong) {
+			t.Errorf("%q: %s, want %s: %+v", name, v.Strength, want, c)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ func TestVetTrustsHonestScripts(t *testing.T) {
 		archives = append(archives, "scripts.txtar")
 	}
 	for _, archive := range archives {
-		for name, files := range sample(programs(t, archive), 2) {
+		for name, files := range sample(programs(t, archive), 4) {
 			if _, is := files["inproc"]; is || name == "" {
 				continue
 			}
@@ -44,6 +44,9 @@ func TestVetTrustsHonestGoTests(t *testing.T) {
 		t.Skip("compiles many programs")
 	}
 	suites := goIdiomParts(t)
+	if !whole() {
+		delete(suites, "first") // TestIdioms has it
+	}
 	if os.Getenv("GUILD_SOAK") != "" {
 		maps.Copy(suites, programs(t, "gohonest.txtar"))
 	}

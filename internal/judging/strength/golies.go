@@ -97,6 +97,7 @@ func goLies(thrown, errs []any) []*lie {
 			}
 		})
 	}
+	table = append(table, filled())
 	table = append(table, goGiven()...)
 	table = append(table, recalled()...)
 	for _, l := range exceptions(thrown) {

@@ -20,6 +20,19 @@ func (s *script) hand(x *exchange, f frame) {
 		name += "." + member
 	}
 	s.define(x, name, f.args)
+	each(any(f.args), func(v any) {
+		if n, defines, ok := numbered(v); ok && defines && n%2 == 0 {
+			s.lent[n] = true
+		}
+	})
+}
+
+// hearBack keeps what a function that the tests' function was given is called with first and last, such as the items of an iterator.
+func (x *exchange) hearBack(given any) {
+	if _, there := x.own["given back first"]; !there {
+		x.own["given back first"] = given
+	}
+	x.own["given back last"] = given
 }
 
 // handed returns the lies that keep the form of what was recorded: how much is answered, handed to the tests' functions and
@@ -28,6 +41,10 @@ func handed() []*lie {
 	return []*lie{
 		{says: "always the same, also in what it hands over and changes", again: true, plays: true, needs: func(s *script, x *exchange) bool {
 			return s.handing(x.name) && s.varied(x.name)
+		}},
+		{says: "always the same item, as often as before", again: true, plays: true, items: true, needs: func(s *script, x *exchange) bool {
+			given := x.calls()
+			return (len(given) > 2 || len(given) == 2 && text(given[0].args[1]) == text(given[1].args[1])) && s.yielding(x.name)
 		}},
 		{says: "77, true and ~ in the form of the answers", again: true, joint: true, group: true, tell: func(r *replay, f frame) (frame, bool) {
 			v, ok := r.recordedAnswer(f)
@@ -123,6 +140,71 @@ func (s *script) hands(name string) bool {
 	return found
 }
 
+// calls returns the calls of the tests' functions before the answer.
+func (x *exchange) calls() []*frame {
+	return slices.DeleteFunc(slices.Clone(x.steps), func(f *frame) bool { return f.kind != request || f.op != "call" || len(f.args) < 2 })
+}
+
+// yielding reports whether a name only hands over data to one function of the tests' each time, and how often is easily known: it
+// is always the same, as often as something says that the tests gave it, or until that function answers no.
+func (s *script) yielding(name string) bool {
+	return s.once("yielding "+name, func() bool { return s.yields(name) })
+}
+
+func (s *script) yields(name string) bool {
+	var often map[string]bool // where all counts are from
+	for _, x := range s.exchanges {
+		n, _, _ := numbered(target(x.request))
+		given := x.calls()
+		switch {
+		case x.name != name || s.lent[n]:
+			continue
+		case len(x.steps) == 0 || x.steps[len(x.steps)-1].kind != answer:
+			return false
+		case len(given) == 0:
+			continue
+		case len(given) > mostHanded || len(given) != len(x.steps)-1 || !returnsNothing(x.steps[len(given)].value):
+			return false
+		}
+		for _, f := range given {
+			if text(f.args[0]) != text(given[0].args[0]) || s.opaque(f.args[1]) {
+				return false
+			}
+		}
+		if given[len(given)-1].value == false {
+			continue
+		}
+		here := map[string]bool{constantPlace + text(len(given)): true}
+		for _, x := range []*exchange{x, s.makers[n]} {
+			if x == nil {
+				continue
+			}
+			for from, v := range x.own {
+				s.lang.places(v, func(place, value string) {
+					if value == text(len(given)) {
+						here[from+place] = true
+					}
+				})
+			}
+		}
+		maps.DeleteFunc(here, func(place string, _ bool) bool { return often != nil && !often[place] })
+		often = here
+	}
+	return often == nil || len(often) > 0
+}
+
+// opaque reports whether there is something in a value that has no data.
+func (s *script) opaque(v any) (found bool) {
+	each(v, func(v any) {
+		tag, _ := tagged(v)
+		found = found || hasTag(s.lang.opaque, tag)
+	})
+	return found
+}
+
+// returnsNothing reports whether a value is the answer of a function that returns nothing.
+func returnsNothing(v any) bool { return v == nil || isUndefined(v) }
+
 // hasPlain reports whether a value is plain, or a list with such.
 func hasPlain(v any) bool {
 	if list, ok := v.([]any); ok {
@@ -135,6 +217,16 @@ func hasPlain(v any) bool {
 func (s *script) firstOf(name string) *exchange {
 	for _, x := range s.exchanges {
 		if (x.name == name || s.wholes[x.name] == name) && len(x.steps) > 0 && x.steps[len(x.steps)-1].kind == answer {
+			return x
+		}
+	}
+	return nil
+}
+
+// firstCalling returns the first exchange of a name that called a function of the tests', or nil.
+func (s *script) firstCalling(name string) *exchange {
+	for _, x := range s.exchanges {
+		if x.name == name && len(x.calls()) > 0 {
 			return x
 		}
 	}

@@ -18,6 +18,7 @@ type lie struct {
 	group bool                               // and only all of them
 	again bool                               // it answers with what was recorded
 	plays bool                               // all that was recorded is played, with the values of the first time
+	items bool                               // only each call of the tests' functions has the arguments of the first one
 	steps bool                               // it may also stand for each item of what is gone through
 	bare  bool                               // only of names whose answers are copies and that do something else besides
 	ends  bool                               // only where something is gone through

@@ -18,7 +18,8 @@ func (l *Language) repeats(scripts []*script) (found map[string]string, besides 
 			if s.endsLoops(x) {
 				found[x.name] = "StopIteration, which ends the loops of the tests"
 			}
-			if x.test > 0 && (x.kind == plain || x.kind == predicate) && len(x.steps) > 0 && !s.promises(x) && !s.called[x.number()] {
+			n, _, _ := numbered(target(x.request))
+			if x.test > 0 && !s.lent[n] && (x.kind == plain || x.kind == predicate) && len(x.steps) > 0 && !s.promises(x) && !s.called[x.number()] {
 				answers[x.name] = append(answers[x.name], x)
 			}
 		}
@@ -52,6 +53,21 @@ func (x *exchange) writes() bool {
 
 // undivided returns an answer as its only part.
 func undivided(v any) (form string, parts []any) { return "", []any{v} }
+
+// fields returns the fields of an error of Go's that is a struct or a pointer to one, as a tuple. Other values stay.
+func fields(v any) any {
+	inner := v
+	for _, wrapper := range []string{"T", "P"} {
+		tag, payload := tagged(inner)
+		if parts, _ := payload.([]any); tag == wrapper && len(parts) == 2 {
+			inner = parts[1]
+		}
+	}
+	if tag, _ := tagged(inner); tag == "t" {
+		return inner
+	}
+	return v
+}
 
 // mostHeld limits how many items a container of copies has.
 const mostHeld = 4
@@ -104,6 +120,9 @@ func (l *Language) copied(list []*exchange, split func(v any) (string, []any)) (
 	for _, x := range list {
 		f := x.steps[len(x.steps)-1]
 		value, isValue := x.first(f.value)
+		if len(x.types) > 0 && x.types[0].kind == "error" {
+			value = fields(value)
+		}
 		if f.kind != answer || !isValue {
 			refuses = true
 			continue

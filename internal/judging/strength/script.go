@@ -71,6 +71,7 @@ type script struct {
 	handled     map[int64]bool        // what they do something with but compare it
 	walked      map[int64]bool        // sequences that they go through by __getitem__ alone
 	called      map[int64]bool        // what they call, such as a function that a function has made
+	lent        map[int64]bool        // what the tests' functions were given, such as yield
 	makers      map[int64]*exchange   // number of the subject's → the exchange that brought it
 	attributes  map[string]*exchange  // key → how an attribute was asked for last, in any test
 	raises      map[string]bool       // names whose every answer is an exception
@@ -81,6 +82,7 @@ type script struct {
 	targets     map[int64]bool        // what something is asked of
 	used        map[int64]bool        // what is named, but for what is asked for a member
 	known       map[string]bool       // what was found out about names
+	places      map[*exchange]int     // how often the name of each was asked before
 	copies      map[int64]int64       // number of an object that we pass for another → the other
 	took        map[int]time.Duration // test → how long it took
 	whole       time.Duration         // how long all of them took
@@ -117,7 +119,7 @@ func (r *Recording) understand(l *Language, owners map[string]string) *script {
 		lang: l, tests: []string{""}, index: map[string]int{}, above: map[int]int{}, unfit: map[int]string{},
 		asked: map[int][]*exchange{}, definitions: map[int64]any{}, defined: map[int][]int64{}, origins: map[int64]string{}, modules: map[int64]bool{}, twice: map[int64]bool{},
 		owners: owners, tags: map[int64]string{}, iterators: map[int64]bool{}, copies: map[int64]int64{}, raises: map[string]bool{},
-		attributes: map[string]*exchange{}, promised: map[int64]bool{}, stepped: map[int64]bool{}, sent: map[int64]bool{}, handled: map[int64]bool{}, called: map[int64]bool{}, walked: map[int64]bool{}, makers: map[int64]*exchange{},
+		attributes: map[string]*exchange{}, promised: map[int64]bool{}, stepped: map[int64]bool{}, sent: map[int64]bool{}, handled: map[int64]bool{}, called: map[int64]bool{}, lent: map[int64]bool{}, walked: map[int64]bool{}, makers: map[int64]*exchange{},
 		known: map[string]bool{}, wholes: map[string]string{}, targets: map[int64]bool{}, used: map[int64]bool{}, took: map[int]time.Duration{}, whole: r.took,
 	}
 	if r.size > maxRecording {
@@ -249,6 +251,9 @@ func (in *reader) ask(i int, f frame) {
 	x.name = s.nameOf(f)
 	n, _, _ := numbered(target(f))
 	s.targets[n] = true
+	if maker := s.makers[n]; s.lent[n] && f.op == "call" && maker.answered == 0 {
+		maker.hearBack(at(f.args, 1))
+	}
 	if s.twice[n] { // nobody knows by which name, so what one test shows says nothing of others
 		whole := x.name
 		x.name = strings.Replace(whole, s.origins[n], fmt.Sprintf("%s/%d", s.origins[n], x.test), 1)

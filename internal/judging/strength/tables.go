@@ -46,6 +46,7 @@ func pythonLies(thrown, _ []any) []*lie {
 			return frame{kind: answer, value: v}, ok
 		}})
 	table = append(table, recalled()...)
+	table = append(table, printing())
 	table = append(table, exceptions(thrown)...)
 	table = append(table, &lie{says: "always raises StopIteration", tell: func(r *replay, _ frame) (frame, bool) {
 		return frame{kind: raised, value: r.exception("builtins.StopIteration")}, true
@@ -287,7 +288,7 @@ func recalled() []*lie {
 			}})
 	}
 	slices.SortFunc(table, func(a, b *lie) int { return strings.Compare(a.says, b.says) })
-	return append(append(table, handed()...),
+	return append(append(append(table, handed()...), counting()...),
 		&lie{says: "a copy, and nothing else", again: true, bare: true, tell: func(r *replay, f frame) (frame, bool) {
 			v, ok := r.recordedAnswer(f)
 			return frame{kind: answer, value: v}, ok

@@ -68,11 +68,15 @@ var fooled = map[string]string{
 
 func TestHumanEval(t *testing.T) {
 	if testing.Short() {
-		t.Skip("runs 328 sandboxes")
+		t.Skip("runs many sandboxes")
 	}
 	e := newEngine(t)
+	soak := os.Getenv("GUILD_SOAK") != ""
 	for i, p := range problems(t) {
 		fault := faults[i%len(faults)]
+		if i/len(faults)%2 != 0 && !soak { // make soak takes all
+			continue
+		}
 		t.Run(strings.ReplaceAll(p.ID, "/", "-"), func(t *testing.T) {
 			t.Parallel()
 			bundle := request(t, p.files())
