@@ -59,7 +59,7 @@ type references struct {
 }
 
 // presumed is the number of deliveries that what is known of all services counts as, for a service without its own.
-const presumed = 8
+const presumed = 3
 
 // evidence returns the accepted and the other deliveries from which a service's share is drawn: its own, and up to presumed
 // in the proportion of all services that were asked. So a flood of strangers that never answer is soon asked less.
