@@ -65,12 +65,18 @@ func (n *node) arrives(p *provider, job guild.JobID, bid guild.Msat, now time.Du
 		}
 		return o
 	}
-	if !n.turns[job] {
-		n.turns[job] = true
+	idle, asked := n.idle[job]
+	if !asked {
+		idle = n.market.jobs[number]
 		n.first(p, number, now)
+	}
+	n.waited(max(now-idle, 0))
+	if now > idle {
+		n.tell("job %d waited %s", number, (now - idle).Round(time.Second))
 	}
 	o := n.ask(p, number, now, false)
 	n.asked(p, now, o)
+	n.idle[job] = now + o.after
 	return o
 }
 

@@ -31,7 +31,8 @@
 // An accepted delivery is worth 100,000 msat. Waiting costs 100 msat a second. The price is paid with the request,
 // whatever its outcome. A router waits 300 s for a silent provider, which is also the patience of jobs. Every router
 // can ask three providers in turn for a job. A provider at capacity refuses after one second; that costs the second
-// but does not count as a try.
+// but does not count as a try. A job for which nobody seems to have a free slot waits for one, and waiting costs the same as
+// with a provider.
 //
 // # What is measured
 //
@@ -55,6 +56,11 @@
 // its announced price and its mean latency; exponentially weighted moving averages of share and latency, with a back-off of an
 // hour that doubles with each failure in a row (EWMA). None of them uses benchmarks, states or reviews. And guild, once with each
 // policy of -policy.
+//
+// With -report guild is compared in six markets with the best of them, in the form of docs/TRUST.md. Then each peer has the
+// setting that loses least in the markets of the seeds 1 to 20. The settings (peers.go) are: ε of 0.02, 0.05, 0.1 and 0.2;
+// UCB1 with a width of 0.1, 0.25, 0.5, 1 and √2; Thompson sampling from Beta(1, 1) or Beta(3, 1), with a discount of 1, 0.999
+// or 0.99 for each request; EWMA with α of 0.1, 0.2 and 0.4, a first share of 0.7 or 0.9, and a back-off of 1 or 6 hours.
 //
 // # What is simulated, and what is not
 //
@@ -94,8 +100,10 @@ type options struct {
 	days, providers, jobs int
 	policies              []string
 	adversity
-	json bool
-	dir  string
+	json, report bool
+	dir          string
+
+	tuned map[string]int // the setting of each peer; the first if absent
 
 	drive, trace, cpu string
 }
@@ -114,6 +122,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.sybils, "sybils", 0, "further keys that never answer and come on the fifth day")
 	f.IntVar(&o.tasks, "tasks", 1, "tasks of the market; each provider does two of several")
 	f.StringVar(&policies, "policy", strings.Join(policy.Names(), ","), "of guild, separated by commas; a contestant each. A name of one that ships, or a file with one as JSON")
+	f.BoolVar(&o.report, "report", false, "compare guild with the peers in six markets, the peers tuned on the seeds 1 to 20, as the table of docs/TRUST.md")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.dir, "dir", "", "where the journals lie while they are needed; memory, or the system's temporary directory, if empty")
 	f.StringVar(&o.drive, "drive", "", "only guild with this policy on one market, as JSON: what the command calls itself for")
@@ -127,6 +136,9 @@ func parse(args []string) (options, error) {
 	}
 	if err := o.check(); err != nil {
 		return o, err
+	}
+	if o.report && o.seed <= tuning {
+		return o, fmt.Errorf("-report needs a -seed above %d: the peers are tuned on the seeds 1 to %d", tuning, tuning)
 	}
 	for name := range strings.SplitSeq(policies, ",") {
 		if name != "" {
@@ -143,6 +155,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if o.drive != "" {
 		return o.driveHere(out)
+	}
+	if o.report {
+		return o.compare(ctx, out)
 	}
 	results, err := o.race(ctx)
 	if err != nil {

@@ -29,7 +29,7 @@ func peerNamed(t *testing.T, m *market, name string) tally {
 	t.Helper()
 	for _, p := range peers {
 		if p.name == name {
-			return plays(m, func(w *world) router { return p.make(w, m.random(name)) })
+			return plays(m, func(w *world) router { return p.settings[0].make(w, m.random(name)) })
 		}
 	}
 	t.Fatalf("nobody is called %s", name)

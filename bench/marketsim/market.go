@@ -18,8 +18,7 @@ const (
 	worth     guild.Msat = 100_000 // of an accepted delivery
 	perSecond guild.Msat = 100     // cost of waiting
 	patience             = 300 * time.Second
-	tries                = 3  // providers asked for one job, without those at capacity
-	asks                 = 20 // providers asked for one job, with those at capacity
+	tries                = 3 // providers asked for one job, without those at capacity
 )
 
 const day = 24 * time.Hour

@@ -39,8 +39,8 @@ type node struct {
 	policy   policy.Policy
 	mu       sync.Mutex // guards world and the members below
 	requests map[nostr.ID]request
-	turns    map[guild.JobID]bool // jobs whose first provider was asked
-	runs     []uint64             // benchmarks requested from each provider
+	idle     map[guild.JobID]time.Duration // end of each job's latest request
+	runs     []uint64                      // benchmarks requested from each provider
 	by       map[nostr.PubKey]*provider
 	trace    io.Writer // receives decisions about providers; can be nil
 
@@ -68,7 +68,7 @@ type request struct {
 // drive runs all jobs of a market on a node with this policy. It must run in a bubble.
 func drive(ctx context.Context, m *market, p policy.Policy, dir string, trace io.Writer) (n *node, err error) {
 	ctx, stop := context.WithCancel(ctx)
-	n = &node{world: newWorld(m), ctx: ctx, began: time.Now(), policy: p, requests: map[nostr.ID]request{}, turns: map[guild.JobID]bool{},
+	n = &node{world: newWorld(m), ctx: ctx, began: time.Now(), policy: p, requests: map[nostr.ID]request{}, idle: map[guild.JobID]time.Duration{},
 		runs: make([]uint64, len(m.providers)), by: map[nostr.PubKey]*provider{}, appended: make(chan fact.Entry, 1<<14), trace: trace}
 	for _, p := range m.providers {
 		n.by[p.pubkey] = p

@@ -72,7 +72,7 @@ func (o options) race(ctx context.Context) ([]result, error) {
 		for _, name := range names {
 			to := &all[at]
 			at++
-			work.Go(func() error { *to = o.play(seed, name); return nil })
+			work.Go(func() error { *to = o.play(seed, name, o.tuned[name]); return nil })
 		}
 	}
 	return all, work.Wait()
@@ -85,15 +85,15 @@ func (o options) market(seed uint64) *market {
 	return m
 }
 
-// play plays a market with a peer or the oracle.
-func (o options) play(seed uint64, name string) result {
+// play plays a market with a peer, by one of its settings, or with the oracle.
+func (o options) play(seed uint64, name string, setting int) result {
 	began := time.Now()
 	m := o.market(seed)
 	w := newWorld(m)
 	var r router = knowing{w}
 	for _, p := range peers {
 		if p.name == name {
-			r = p.make(w, m.random(name))
+			r = p.settings[setting].make(w, m.random(name))
 		}
 	}
 	w.play(r)

@@ -171,7 +171,7 @@ var units = map[string]string{
 	"queue": number, "queued": number, "recommended": number, "refused": number, "running": number, "samples": number,
 	"sealed": number, "services": number, "skipped": number, "slots": number, "strong": number, "successes_in_a_row": number,
 	"syscalls_refused": number, "types": number, "unclaimed": number, "unknown": number, "visible": number, "voters": number,
-	"weak": number, "withdrawn": number, "worked": number,
+	"weak": number, "withdrawn": number, "won": number, "worked": number,
 
 	"upkeep.dropped": place, "last": place, "seq": place, "entry": place, "through": place, "from": place, "index": place,
 	"line": place, "exit_code": "exit code", "kind": "kind of Nostr event", "kinds": "kind of Nostr event",

@@ -77,6 +77,9 @@ func describeRule(c fact.Choice) string {
 	case "best":
 		return fmt.Sprintf("the best of the tier %s (drawn %s: below %s somebody little-known is asked; drawn %s for the tier)",
 			c.Tier, micro(c.Dice[0]), micro(c.Epsilon), micro(c.Dice[1]))
+	case "sampled":
+		return fmt.Sprintf("the highest score, with each provider's trust drawn from its latest outcomes (drawn by %s %s %s)",
+			micro(c.Dice[0]), micro(c.Dice[1]), micro(c.Dice[2]))
 	case "explored":
 		return fmt.Sprintf("to learn more about a little-known provider (drawn %s, below %s)", micro(c.Dice[0]), micro(c.Epsilon))
 	case "unmet":

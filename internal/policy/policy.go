@@ -96,6 +96,11 @@ type Routing struct {
 	EpsilonHalf  int         `json:"epsilon_half"`        // decisions for a task after which that share is halved
 	EpsilonFloor guild.Trust `json:"epsilon_floor_micro"` // minimum of that share
 	Samples      int         `json:"samples"`             // ended requests below which a provider is explored
+
+	// Thompson replaces tiers and ε: if it is positive, trust counts in a provider's score as a share of accepted deliveries
+	// that is drawn from its latest ended requests, this many and at most 63, and the highest score is chosen.
+	Thompson int `json:"thompson,omitempty"`
+	Span     int `json:"span,omitempty"` // multiple of the median from which a cost or latency gets no points; 2 if absent
 }
 
 // Weights holds the weights of the terms of a candidate's score. Their sum is one.

@@ -56,6 +56,9 @@ type Candidate struct {
 	Terms     Terms         `json:"terms_micro"`
 	Score     guild.Trust   `json:"score_micro"`
 
+	Won  int `json:"won,omitempty"`  // accepted deliveries that a policy with Thompson sampling draws its share from
+	Lost int `json:"lost,omitempty"` // and other ended requests
+
 	Unsure guild.Trust `json:"unsure_micro,omitempty"` // subtracted from the score for the order, since it may not do the task at all
 }
 

@@ -10,17 +10,23 @@ import (
 // decision also updates the chosen service, which has one more request, and the one chosen a hundred decisions before,
 // which has one less.
 func BenchmarkADecisionAmong100000(b *testing.B) {
+	b.Run("tiers", func(b *testing.B) { decides(b, func(*market) {}) })
+	b.Run("Thompson", func(b *testing.B) { decides(b, sampling) })
+}
+
+func decides(b *testing.B, by func(*market)) {
 	var all []Facts
 	for n := range 100_000 {
 		f := unmet(n)
 		if n%4 == 0 {
-			f = met(n, guild.Trust(300_000+n%600*1000))
+			f = withRecord(met(n, guild.Trust(300_000+n%600*1000)), n%40, n%3)
 		}
 		f.Offer.Price, f.Measured.Latency = guild.Msat(500+n%1000), int64(100+n%900)
 		f.Offer.Slots, f.Offer.Encrypts = 1+n%8, n%3 != 0
 		all = append(all, f)
 	}
 	m := newMarket(b, true, all...)
+	by(m)
 	explain := func(*Facts, string) string { return "it does not read encrypted requests" }
 	var late []guild.Service
 	n := 0

@@ -24,7 +24,8 @@ const (
 const (
 	Best     = "best"
 	Explored = "explored"
-	Unmet    = "unmet" // no eligible provider is trusted with the task
+	Sampled  = "sampled" // the best by Thompson sampling
+	Unmet    = "unmet"   // no eligible provider is trusted with the task
 	Named    = "named"
 	Offered  = "offered"
 	Meeting  = "meeting"
@@ -104,11 +105,11 @@ func (m *Matrix) Offered(q Query, offered []Facts) (f Facts, c fact.Choice, ok b
 	}
 	l.unread = 0
 	if l.cost == 0 {
-		l.cost = l.medianCost(false)
+		l.cost = l.medianCost()
 		l.rescore()
 	}
 	f, c, ok = l.choose(q, false)
-	if c.Rule == Best || c.Rule == Explored {
+	if c.Rule == Best || c.Rule == Explored || c.Rule == Sampled {
 		c.Rule = Offered
 	}
 	return f, c, ok
@@ -140,6 +141,10 @@ func (m *Matrix) Given(q Query, rule string, given []Facts) fact.Choice {
 func (l *list) decide(q Query) *decision {
 	d := &decision{Query: q, list: l, dice: throw(q.Job, q.Turn)}
 	d.Choice = fact.Choice{Policy: l.settings.Hash, Rule: Best, Dice: d.Faces, Decided: q.Decided, Epsilon: Epsilon(l.settings.Routing, q.Decided)}
+	if draw := drawOf(d.Faces); l.settings.Thompson > 0 && l.references.draw != draw {
+		l.references.draw = draw
+		l.rescore()
+	}
 	for _, place := range l.places {
 		if place >= 0 {
 			d.count[place]++
@@ -197,6 +202,9 @@ func (d *decision) pick() slot {
 		}
 		busy[t] = d.tiers[t].first[atLast] >= 0 || d.tiers[t].first[unpaid] >= 0
 	}
+	if d.settings.Thompson > 0 {
+		return d.highest()
+	}
 	if there == [tiers]bool{} {
 		there = busy
 	}
@@ -216,6 +224,24 @@ func (d *decision) pick() slot {
 	for _, try := range order(tier) {
 		if s := d.tiers[try.tier].first[try.grade]; s >= 0 {
 			return s
+		}
+	}
+	return -1
+}
+
+// highest returns the service with the highest score in the best grade, of all tiers that the job may use. Thompson
+// sampling draws the scores, so this explores, too: of a service of which little is known, high shares are drawn often.
+func (d *decision) highest() slot {
+	for grade := range grades {
+		best, tier := slot(-1), 0
+		for t := range d.tiers {
+			if s := d.tiers[t].first[grade]; s >= 0 && (best < 0 || d.ranks[s].before(&d.ranks[best])) {
+				best, tier = s, t
+			}
+		}
+		if best >= 0 {
+			d.Choice.Tier, d.Choice.Rule = d.settings.Tiers[tier].Name, Sampled
+			return best
 		}
 	}
 	return -1
@@ -456,6 +482,7 @@ func (d *decision) nobodyIn(tier int) bool { return len(d.tiers[tier].seen) == 0
 func (l *list) candidate(f *Facts) fact.Candidate {
 	c := fact.Candidate{Service: f.Offer.Service, Name: guild.Cut(f.Offer.Name, 40), Trust: f.Trust, Met: f.Met, Cost: f.cost(),
 		LatencyMs: f.Measured.Latency, Load: f.Waiting, Samples: f.Measured.Samples, Unsure: unsure(f)}
+	c.Won, c.Lost = l.references.evidence(f)
 	c.Terms, c.Score = l.settings.weigh(l.settings.terms(f, &l.references))
 	if t, _ := l.settings.place(f); t < tiers {
 		c.Tier = l.settings.Tiers[t].Name

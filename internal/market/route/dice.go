@@ -1,9 +1,9 @@
 package route
 
 import (
-	"slices"
-
 	"encoding/binary"
+	"math/bits"
+	"slices"
 
 	"guild"
 	"guild/internal/policy"
@@ -35,11 +35,42 @@ func throw(job guild.JobID, turn int) dice {
 	return d
 }
 
-// more returns the n-th further random number, of 64 bits (SplitMix64).
+// more returns the n-th further random number.
 //
 // Faces use other parts of the hash, so they are independent of these numbers.
-func (d *dice) more(n uint64) uint64 {
-	z := binary.BigEndian.Uint64(d.seed[24:]) + (n+1)*0x9e3779b97f4a7c15
+func (d *dice) more(n uint64) uint64 { return nth(binary.BigEndian.Uint64(d.seed[24:]), n) }
+
+// drawOf returns the start of the random numbers of Thompson sampling. It depends on the recorded faces only.
+func drawOf(faces [3]guild.Trust) uint64 {
+	return uint64((faces[0]*guild.Micro+faces[1])*guild.Micro + faces[2])
+}
+
+// sample draws a share of accepted deliveries from Beta(1+won, 1+lost), which is what is known of a share after so many
+// deliveries if every share was equally likely before. At most limit deliveries count. For whole numbers, that
+// distribution is the one of the (1+won)-th smallest of 1+won+lost uniform numbers, so it needs no floating point and is
+// the same on every machine.
+func sample(draw uint64, of guild.Service, won, lost, limit int) guild.Trust {
+	if n := won + lost; n > limit {
+		won = (won*limit + n/2) / n
+		lost = limit - won
+	}
+	start := nth(draw, binary.BigEndian.Uint64(of.PubKey[:8]))
+	for _, b := range []byte(of.D) {
+		start = nth(start, uint64(b))
+	}
+	var numbers [Recent + 1]uint64
+	uniform := numbers[:1+won+lost]
+	for n := range uniform {
+		uniform[n] = nth(start, uint64(n))
+	}
+	slices.Sort(uniform)
+	hi, _ := bits.Mul64(uniform[won], guild.Micro)
+	return guild.Trust(hi)
+}
+
+// nth returns the n-th random number after a start, of 64 bits (SplitMix64).
+func nth(start, n uint64) uint64 {
+	z := start + (n+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31

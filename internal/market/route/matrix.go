@@ -209,7 +209,8 @@ func (l *list) put(f Facts) {
 	if !known || !sameToJobs(&f, old) || place != l.places[s] {
 		l.version++
 	}
-	if !known || f.cost() != old.cost() || f.Measured.Latency != old.Measured.Latency || f.Met != old.Met {
+	if !known || f.cost() != old.cost() || f.Measured.Latency != old.Measured.Latency || f.Met != old.Met ||
+		f.Measured.Won != old.Measured.Won || f.Measured.Lost != old.Measured.Lost {
 		l.unread++
 	}
 	l.facts[s], l.places[s], l.tickets[s] = f, place, int32(l.settings.thirst(&f))
@@ -263,20 +264,34 @@ func (l *list) measure() {
 		return
 	}
 	l.unread = 0
-	fresh := references{cost: l.medianCost(true), latency: median(l.of(func(f *Facts) int64 { return f.Measured.Latency })), total: l.references.total}
-	if fresh.cost == 0 {
-		fresh.cost = l.medianCost(false)
+	fresh := l.references
+	fresh.known, fresh.sound = 0, 0
+	for s, place := range l.places {
+		if m := &l.facts[s].Measured; place >= 0 && m.Won+m.Lost > 0 {
+			fresh.known++
+			if m.Won > m.Lost {
+				fresh.sound++
+			}
+		}
 	}
+	fresh.cost, fresh.latency = l.medianCost(), median(l.of(func(f *Facts) int64 { return f.Measured.Latency }))
 	if fresh != l.references {
 		l.references = fresh
 		l.rescore()
 	}
 }
 
-// medianCost returns the median cost of all services, or only of those that were met.
-func (l *list) medianCost(met bool) int64 {
+// medianCost returns the median cost of the services that are trusted with the task, or of all if fewer than few are.
+func (l *list) medianCost() int64 {
+	const few = 3
+	trusted := 0
+	for _, place := range l.places {
+		if place == primary || place == secondary {
+			trusted++
+		}
+	}
 	return median(l.of(func(f *Facts) int64 {
-		if met && !f.Met {
+		if trusted >= few && !l.settings.Qualifies(f) {
 			return 0
 		}
 		return int64(f.cost())

@@ -44,7 +44,7 @@ func (n naive) all() (all []standing) {
 			continue
 		case f.Unpaid > n.Now.UnixMilli():
 			s.grade = unpaid
-		case by == ByBusy, f.Paused > n.Now.UnixMilli(), f.Offer.Slots > 0 && f.Given >= f.Offer.Slots,
+		case by == ByBusy, f.Paused > n.Now.UnixMilli(), f.Full(),
 			!f.Offer.Confirmed && (f.Offer.State == guild.Seen || f.Offer.State == guild.Benchmarking):
 			s.grade = atLast
 		case int64(f.Recent)+1 > max(1, int64(n.settings.Share)*int64(n.Total+1)/guild.Micro),
@@ -67,21 +67,35 @@ func (n naive) skips(order uint64) bool {
 // references computes the medians by sorting.
 func (n naive) references() references {
 	var costs, trusted, latencies []int64
+	qualified, known, sound := 0, 0, 0
 	for _, f := range n.services {
 		if c := int64(f.cost()); c > 0 {
 			costs = append(costs, c)
-			if f.Met {
+			if n.settings.Qualifies(&f) {
 				trusted = append(trusted, c)
 			}
+		}
+		if n.settings.Qualifies(&f) {
+			qualified++
+		}
+		if f.Measured.Won+f.Measured.Lost > 0 {
+			known++
+		}
+		if f.Measured.Won > f.Measured.Lost {
+			sound++
 		}
 		if f.Measured.Latency > 0 {
 			latencies = append(latencies, f.Measured.Latency)
 		}
 	}
-	if len(trusted) == 0 {
+	if qualified < 3 {
 		trusted = costs
 	}
-	return references{middle(trusted), middle(latencies), least(bucket(int64(max(n.Total, 1))))}
+	r := references{cost: middle(trusted), latency: middle(latencies), total: least(bucket(int64(max(n.Total, 1)))), known: known, sound: sound}
+	if n.settings.Thompson > 0 {
+		r.draw = drawOf(throw(n.Job, n.Turn).Faces)
+	}
+	return r
 }
 
 func middle(numbers []int64) int64 {
@@ -101,6 +115,13 @@ func (n naive) best() guild.Service {
 			return guild.Service{}, false
 		}
 		return all[i].Offer.Service, true
+	}
+	if n.settings.Thompson > 0 {
+		slices.SortStableFunc(all, func(a, b standing) int { return cmp.Compare(a.grade, b.grade) })
+		if len(all) > 0 {
+			return all[0].Offer.Service
+		}
+		return guild.Service{}
 	}
 	var there, busy [tiers]bool
 	for _, s := range all {
@@ -132,7 +153,8 @@ func anyFacts(t *rapid.T, n int) Facts {
 		Slots:      rapid.IntRange(0, 4).Draw(t, "slots"),
 	}, Met: rapid.Bool().Draw(t, "met"), Waiting: rapid.IntRange(0, 5).Draw(t, "waiting"), Queue: rapid.IntRange(0, 2).Draw(t, "queue"),
 		Recent: rapid.IntRange(0, 3).Draw(t, "recent"), Given: rapid.IntRange(0, 5).Draw(t, "given"),
-		Measured: Measured{Latency: rapid.Int64Range(0, 30).Draw(t, "latency"), Samples: rapid.IntRange(0, 15).Draw(t, "samples")}}
+		Measured: Measured{Latency: rapid.Int64Range(0, 30).Draw(t, "latency"), Samples: rapid.IntRange(0, 15).Draw(t, "samples"),
+			Won: rapid.IntRange(0, 12).Draw(t, "won"), Lost: rapid.IntRange(0, 12).Draw(t, "lost")}}
 	soon := time.UnixMilli(1_700_000_000_000)
 	switch minutes := time.Duration(rapid.Int64Range(0, 60).Draw(t, "minutes")) * time.Minute; rapid.IntRange(0, 5).Draw(t, "pause") {
 	case 0:
@@ -158,7 +180,7 @@ func TestMatrixAgreesWithFullScan(t *testing.T) {
 
 func followsTheModel(t *rapid.T, told bool) {
 	m := newMarket(quiet{}, told)
-	m.settings.Epsilon = 0
+	m.settings.Epsilon, m.settings.Thompson = 0, rapid.SampledFrom([]int{0, 0, 5, Recent}).Draw(t, "sampled")
 	for n := range rapid.IntRange(0, 20).Draw(t, "services") {
 		m.services[service(n)] = anyFacts(t, n)
 	}

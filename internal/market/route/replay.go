@@ -130,11 +130,11 @@ func again(d Decision, by policy.Routing, exact *bool) Replayed {
 	if at >= 0 {
 		r.Again, r.WouldCost = r.Candidates[at], d.Cost
 	}
-	if r.Kept = at < 0 || d.Choice.Rule != Best && d.Choice.Rule != Explored && d.Choice.Rule != Unmet; r.Kept {
+	if r.Kept = at < 0 || !slices.Contains([]string{Best, Explored, Sampled, Unmet}, d.Choice.Rule); r.Kept {
 		return r
 	}
 	for i := range r.Candidates {
-		reweigh(&r.Candidates[i], d.Routing, by, exact)
+		reweigh(&r.Candidates[i], d, by, exact)
 	}
 	slices.SortStableFunc(r.Candidates, func(a, b fact.Candidate) int { return -cmp.Compare(a.Score-a.Unsure, b.Score-b.Unsure) })
 	chosen, rule := redraw(d, r.Candidates, by)
@@ -146,8 +146,11 @@ func again(d Decision, by policy.Routing, exact *bool) Replayed {
 }
 
 // reweigh replaces the weights in the score of a candidate. A recorded term is already multiplied by its weight. So a
-// term with a weight of 0 is lost, and the replay is not exact.
-func reweigh(c *fact.Candidate, was, by policy.Routing, exact *bool) {
+// term with a weight of 0 is lost, and the replay is not exact. That of trust is made again: it is the trust, or a draw
+// from the recorded outcomes, which decisions before there was Thompson sampling do not have.
+func reweigh(c *fact.Candidate, d Decision, by policy.Routing, exact *bool) {
+	was := d.Routing
+	*exact = *exact && was.Span == by.Span
 	term := func(weighed, was, by guild.Trust) guild.Trust {
 		if was == 0 {
 			*exact = *exact && by == 0
@@ -157,7 +160,15 @@ func reweigh(c *fact.Candidate, was, by policy.Routing, exact *bool) {
 	}
 	w := was.Weights
 	t := &c.Terms
-	t.Trust, t.Cost = term(t.Trust, w.Trust, by.Weights.Trust), term(t.Cost, w.Cost, by.Weights.Cost)
+	trust := c.Trust
+	switch {
+	case by.Thompson > 0:
+		trust = sample(drawOf(d.Choice.Dice), c.Service, c.Won, c.Lost, by.Thompson)
+		*exact = *exact && (was.Thompson > 0 || c.Samples == 0 || c.Won+c.Lost > 0)
+	case !c.Met:
+		trust = by.Lowest
+	}
+	t.Trust, t.Cost = trust*by.Weights.Trust/guild.Micro, term(t.Cost, w.Cost, by.Weights.Cost)
 	t.Latency, t.Load = term(t.Latency, w.Latency, by.Weights.Latency), term(t.Load, w.Load, by.Weights.Load)
 	t.Exploration = term(t.Exploration, w.Exploration, by.Weights.Exploration)
 	c.Score = t.Trust + t.Cost + t.Latency + t.Load + t.Exploration
@@ -181,6 +192,9 @@ func redraw(d Decision, candidates []fact.Candidate, by policy.Routing) (fact.Ca
 		there[tier] = there[tier] || grade < atLast
 		busy[tier] = true
 	}
+	if by.Thompson > 0 {
+		return rehighest(in), Sampled
+	}
 	if there == [tiers]bool{} {
 		there = busy
 	}
@@ -202,6 +216,22 @@ func redraw(d Decision, candidates []fact.Candidate, by policy.Routing) (fact.Ca
 		}
 	}
 	return candidates[0], d.Choice.Rule
+}
+
+// rehighest does the same as decision.highest among candidates, the best of each tier and grade first.
+func rehighest(in [tiers][grades][]fact.Candidate) (best fact.Candidate) {
+	for grade := range grades {
+		found := false
+		for tier := range tiers {
+			if all := in[tier][grade]; len(all) > 0 && (!found || all[0].Score-all[0].Unsure > best.Score-best.Unsure) {
+				best, found = all[0], true
+			}
+		}
+		if found {
+			break
+		}
+	}
+	return best
 }
 
 // reexplore draws a candidate with few samples.

@@ -31,6 +31,7 @@ func good(guild.Service) guild.Score { return guild.Micro }
 func TestReplaySameSettings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMarket(quiet{}, true)
+		m.settings.Thompson = rapid.SampledFrom([]int{0, 9, Recent}).Draw(t, "sampled")
 		for n := range rapid.IntRange(1, 8).Draw(t, "services") {
 			f := anyFacts(t, n)
 			f.Recent = 0

@@ -34,11 +34,16 @@ type Measured struct {
 	Cost     guild.Msat  // median of its quotes
 	Latency  int64       // predicted for the given hour, ms
 	Samples  int         // ended attempts that the provider answers for
+	Won      int         // of the latest of those, the accepted ones
+	Lost     int         // and the others; at most Recent together
 	Verified int64       // Unix ms of the latest verdict
 	Rate     guild.Trust // success rate of the last 30 days
 	Rated    bool        // Rate is known
 	Hourly   bool        // the latency differs in the next hour
 }
+
+// Recent limits the ended attempts that Measured.Won and Measured.Lost count.
+const Recent = 63
 
 // cost returns the expected cost of a request, or 0 if unknown.
 func (f *Facts) cost() guild.Msat {
@@ -85,6 +90,10 @@ const (
 	ByUnconfirmed = "unconfirmed"
 )
 
+// Full reports whether a service has as many requests of ours as it says it does at a time. If only such services are left,
+// a job waits for an answer: one more would be refused, and a job asks nobody more than a few times.
+func (f *Facts) Full() bool { return f.Offer.Slots > 0 && f.Given >= f.Offer.Slots }
+
 // PassedOver returns one of the By constants if a service should be asked only when no other may be, whatever the job
 // is; otherwise "".
 func (f *Facts) PassedOver(now time.Time) string {
@@ -94,7 +103,7 @@ func (f *Facts) PassedOver(now time.Time) string {
 		return ByPayment
 	case f.Paused > at:
 		return ByRefused
-	case f.Offer.Slots > 0 && f.Given >= f.Offer.Slots:
+	case f.Full():
 		return BySlots
 	case !f.Offer.Confirmed && (f.Offer.State == guild.Seen || f.Offer.State == guild.Benchmarking):
 		return ByUnconfirmed

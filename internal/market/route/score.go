@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"iter"
 	"math/bits"
 
@@ -51,6 +52,24 @@ type references struct {
 	cost    int64 // msat: median of the services that were met, or of all if none was met
 	latency int64 // ms: median of the measured services
 	total   int64 // requests for the task in the window, rounded down to an eighth
+
+	draw uint64 // of the decision: the start of the random numbers of Thompson sampling
+
+	known, sound int // services that were asked, and those of them that were mostly accepted
+}
+
+// presumed is the number of deliveries that what is known of all services counts as, for a service without its own.
+const presumed = 3
+
+// evidence returns the accepted and the other deliveries from which a service's share is drawn: its own, and up to presumed
+// in the proportion of all services that were asked. So a flood of strangers that never answer is soon asked less.
+func (r *references) evidence(f *Facts) (won, lost int) {
+	won, lost = f.Measured.Won, f.Measured.Lost
+	if more := min(presumed, r.known) - won - lost; more > 0 {
+		sound := (more*r.sound + r.known/2) / r.known
+		won, lost = won+sound, lost+more-sound
+	}
+	return won, lost
 }
 
 // Percentages of the median latency: a service below fastBelow is FAST (section 3.2.2), one above slowAbove is SLOW.
@@ -78,16 +97,21 @@ const usualSlots = 8
 
 // terms returns the five criteria of section 4.1.1, each from 0 (worst) to one:
 //
-//   - trust: the trust; for a service that was not met, the lowest trust that gets work.
-//   - cost: one if it is free, a half at the task's reference cost, 0 from twice that on. An unknown cost counts as the
-//     reference.
+//   - trust: the trust; for a service that was not met, the lowest trust that gets work. With Thompson sampling: a share of
+//     accepted deliveries, drawn from what is known of it (see sample).
+//   - cost: one if it is free, a half at the task's reference cost, 0 from twice that on, or from another multiple that
+//     the policy says. An unknown cost counts as the reference.
 //   - latency: the same, of the predicted latency and the task's median.
 //   - load: one without requests. Full slots (of those announced) take up to a half, and its part of the window's
 //     requests the other half.
 //   - exploration: one without samples, falling to 0 at the number of samples that the policy requires.
 func (s *Settings) terms(f *Facts, r *references) fact.Terms {
-	t := fact.Terms{Trust: f.Trust, Cost: falling(int64(f.cost()), r.cost), Latency: falling(f.Measured.Latency, r.latency)}
-	if !f.Met {
+	t := fact.Terms{Trust: f.Trust, Cost: s.falling(int64(f.cost()), r.cost), Latency: s.falling(f.Measured.Latency, r.latency)}
+	switch {
+	case s.Thompson > 0:
+		won, lost := r.evidence(f)
+		t.Trust = sample(r.draw, f.Offer.Service, won, lost, s.Thompson)
+	case !f.Met:
 		t.Trust = s.Lowest
 	}
 	if f.Free && f.Quoted == 0 {
@@ -107,18 +131,16 @@ func (s *Settings) terms(f *Facts, r *references) fact.Terms {
 // thirst returns the number of samples that a service lacks.
 func (s *Settings) thirst(f *Facts) int { return max(s.Samples-f.Measured.Samples, 0) }
 
-// falling returns one for a value near 0 and 0 from twice the reference on. An unknown value counts as the reference.
-// Without a reference the result is one for every service.
-func falling(v, reference int64) guild.Trust {
-	switch {
-	case reference <= 0:
+// falling returns one for a value near 0 and 0 from the policy's multiple of the reference on. An unknown value counts as
+// the reference. Without a reference the result is one for every service.
+func (s *Settings) falling(v, reference int64) guild.Trust {
+	if reference <= 0 {
 		return guild.Micro
-	case v <= 0:
-		return guild.Micro / 2
-	case v >= 2*reference:
-		return 0
 	}
-	return guild.Micro - guild.Trust(ratio(v, 2*reference))
+	if v <= 0 {
+		v = reference
+	}
+	return guild.Micro - part(v, reference*int64(cmp.Or(s.Span, 2)))
 }
 
 // part returns n as a part of the whole, at most one.

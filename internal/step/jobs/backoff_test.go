@@ -80,13 +80,17 @@ func TestFullSlotsArePassedOver(t *testing.T) {
 	})
 }
 
-func TestFullProviderIsAskedAlone(t *testing.T) {
+// A job for which only full providers are left waits until one of them answers.
+func TestFullProviderIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := told(t, slots(alice.offers(1), 1))
-		w.goesTo(alice, nil)
-		id := w.goesTo(alice, map[person]string{alice: route.BySlots})
-		if said := w.chosen(id).Relaxed; !slices.Contains(said, "slots: it has 1 requests of ours, and does 1 at a time, and there is nobody else") {
-			t.Error(said)
+		first := w.goesTo(alice, nil)
+		id := w.opens(Order{})
+		w.pass(time.Minute)
+		w.wants(id)
+		w.delivers(alice, w.attempt(first).ID, []byte("the work"))
+		if a := w.attempt(id); a.Provider != alice.service() {
+			t.Errorf("%v was asked", a.Provider)
 		}
 	})
 }
@@ -200,7 +204,12 @@ func TestPaymentDemandIsAskedLast(t *testing.T) {
 		w := told(t, alice.offers(1), slots(bob.offers(1), 1))
 		id := w.goesTo(alice, nil)
 		w.says(alice, nip90.Feedback{Request: w.attempt(id).ID, Customer: customer.key, Status: nip90.PaymentRequired, Amount: 5000}.Event())
-		w.goesTo(bob, map[person]string{alice: route.ByPayment, bob: route.BySlots})
+		waits := w.opens(Order{})
+		w.wants(waits) // for bob, who is busy with the first job
+		w.delivers(bob, w.attempt(id).ID, []byte("the work"))
+		if a := w.attempt(waits); a.Provider != bob.service() {
+			t.Errorf("%v was asked", a.Provider)
+		}
 		w.mu.Lock()
 		w.offers = w.offers[:1]
 		w.mu.Unlock()

@@ -86,8 +86,11 @@ func (j *Jobs) field(job *Job, want int, now time.Time) field {
 	found := j.search(job, s, want)
 	if found.when.IsZero() && found.count > 0 {
 		o, _, ok := j.choose(job, now)
-		if !ok { // a fact came in between, and took the room that the search saw
+		if !ok { // all are full, or a fact came in between, and took the room that the search saw
 			found.when, found.why = now.Add(lookAgain), allBusy
+			if o.Slots > 0 {
+				found.when = now.Add(time.Minute) // or as soon as one answers
+			}
 			delete(j.looks, job.Job)
 			return found.field
 		}

@@ -33,7 +33,7 @@ var remedies = map[string]struct{ many, command string }{
 	route.ByState:       {"are suspended, rejected, stale or removed", "guild market show NAME says which"},
 	byOthers:            {"are not named", ""},
 	byService:           {"are not the service of this benchmark", ""},
-	byAsked:             {"were asked already", ""},
+	byAsked:             {"were asked already", "guild job show JOB says how that ended"},
 	byEncryption:        {"do not read encrypted requests", "hire without --private"},
 	byForm:              {"do not read what the job sends", "guild market show NAME says what they read"},
 	byCredentials:       {"have no credentials sealed for them", "hire --release"},
@@ -47,12 +47,9 @@ var remedies = map[string]struct{ many, command string }{
 	route.ByCriticality: {"are not qualified for this criticality", "guild market bench NAME, or a lower --criticality"},
 }
 
-// String explains a single exclusion by the service's name. Several are counted, the most frequent reason first, each
-// with the command that helps and an example.
+// String explains the exclusions, the most frequent reason first, each with the command that helps. A single service has its
+// name; several with the same reason are counted, with an example.
 func (r reasons) String() string {
-	if len(r) == 1 && r[0].count == 1 {
-		return r[0].one
-	}
 	all := slices.SortedStableFunc(slices.Values(r), func(a, b reason) int { return b.count - a.count })
 	var parts []string
 	for _, one := range all {

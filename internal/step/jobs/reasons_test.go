@@ -10,7 +10,7 @@ func TestReasons(t *testing.T) {
 	of := func(text string) func() string { return func() string { return text } }
 	var r reasons
 	r.add(byPrice, 1, of("bob asks 9 sat, the bid is 2 sat"))
-	if got, want := r.String(), "bob asks 9 sat, the bid is 2 sat"; got != want {
+	if got, want := r.String(), "bob asks 9 sat, the bid is 2 sat (hire --bid)"; got != want {
 		t.Errorf("one: %s", got)
 	}
 	r.add(route.ByUnconfirmed, 4, of("noe has passed no benchmark"))

@@ -393,7 +393,7 @@ func TestBusyProviderIsGivenUp(t *testing.T) {
 		}
 		w.wants(id, slices.Repeat([]guild.State{guild.Refused}, maxBusy)...)
 		job := w.ends(id, guild.JobUnclaimed)
-		if want := fmt.Sprintf("refused, overload; no eligible provider among 1 for the task %q: a provider (%.12s…) was asked already", "python", nip19.EncodeNpub(alice.key)); job.Reason != want {
+		if want := fmt.Sprintf("refused, overload; no eligible provider among 1 for the task %q: a provider (%.12s…) was asked already (guild job show JOB says how that ended)", "python", nip19.EncodeNpub(alice.key)); job.Reason != want {
 			t.Error(job.Reason)
 		}
 	})

@@ -183,10 +183,10 @@ func (j *Jobs) choose(job *Job, now time.Time) (o guild.Offer, c fact.Choice, ok
 	switch rule {
 	case "":
 		f, c, ok := j.matrix.Choose(q)
-		return f.Offer, c, ok
+		return f.Offer, c, ok && !f.Full()
 	case route.Offered:
 		f, c, ok := j.matrix.Offered(q, given)
-		return f.Offer, c, ok
+		return f.Offer, c, ok && !f.Full()
 	}
 	var able []route.Facts
 	for _, c := range j.inOrder(job, given, now) {

@@ -82,6 +82,23 @@ func (l *ledger) rate(now time.Time) (rate guild.Trust, ok bool) {
 	return guild.Trust(sum.Accepted) * guild.Micro / guild.Trust(sum.Ended), true
 }
 
+// latest counts the accepted and the other requests of the latest days, in whole days until there are route.Recent. If
+// the last of these has more, the days before count in full and that one in proportion.
+func (l *ledger) latest(now time.Time) (won, lost int) {
+	today := now.UnixMilli() / (hoursADay * time.Hour.Milliseconds())
+	for _, t := range slices.Backward(l.Days) {
+		left := route.Recent - won - lost
+		if left == 0 || t.Day <= today-maxDays {
+			break
+		}
+		if t.Ended > left {
+			t.Accepted, t.Ended = (t.Accepted*left+t.Ended/2)/t.Ended, left
+		}
+		won, lost = won+t.Accepted, lost+t.Ended-t.Accepted
+	}
+	return won, lost
+}
+
 // Routing returns the measurements that the router uses.
 func (o *Observed) Routing(s guild.Service, now time.Time) route.Measured {
 	l, ok := o.ledger(s)
@@ -93,5 +110,6 @@ func (o *Observed) Routing(s guild.Service, now time.Time) route.Measured {
 		m.Cost = slices.Sorted(slices.Values(l.Quotes))[(n-1)/2]
 	}
 	m.Rate, m.Rated = l.rate(now)
+	m.Won, m.Lost = l.latest(now)
 	return m
 }

@@ -1,6 +1,8 @@
 package variables
 
 import (
+	"slices"
+
 	"maps"
 	"strconv"
 
@@ -46,7 +48,7 @@ func (s *folded) applyToAttempt(one fact.Fact, e fact.Entry) {
 	case fact.AttemptPlanned:
 		job := s.Jobs.Of(one.Job.String())
 		s.Asked.Set(one.Attempt.Hex(), observedAttempt{
-			Task: job.Task, Service: one.Provider, Cost: max(one.Bid, job.Bid), Meeting: job.Meeting})
+			Task: job.Task, Service: one.Provider, Cost: max(one.Bid, job.Bid), Meeting: job.Meeting || stranger(one)})
 	case fact.AttemptRequested:
 		s.requested(one, e)
 	case fact.AttemptProgressed:
@@ -84,8 +86,13 @@ func isImportant(j fact.JobOpened) bool {
 		j.Criticality == guild.High || j.Criticality == guild.Critical
 }
 
-// hired returns an attempt of ordinary work. Nothing but the score is learned from a meeting: strangers decide when they
-// answer its free requests, and could change everybody's timeout.
+// stranger reports whether a provider was asked that had never been met when it was chosen.
+func stranger(one fact.AttemptPlanned) bool {
+	return one.Choice != nil && slices.ContainsFunc(one.Choice.Candidates, func(c fact.Candidate) bool { return c.Service == one.Provider && !c.Met })
+}
+
+// hired returns an attempt of a known provider's ordinary work. Nothing but the score is learned from benchmarks and from
+// strangers: they decide when they answer, and could change everybody's timeout and parallelism.
 func (s *folded) hired(attempt nostr.ID) (observedAttempt, bool) {
 	a, ok := s.Asked.Get(attempt.Hex())
 	return a, ok && !a.Meeting

@@ -65,6 +65,9 @@ func (m *market) append(facts ...fact.Fact) {
 // limit is the time that a provider has for its first answer in these tests.
 const limit = 100 * time.Second
 
+// newcomer is the number of a provider that was never met.
+const newcomer = 99
+
 // asks opens a job and sends its request. The provider has limit times the factor in force.
 func (m *market) asks(n byte, job fact.JobOpened) nostr.ID {
 	m.Helper()
@@ -74,7 +77,8 @@ func (m *market) asks(n byte, job fact.JobOpened) nostr.ID {
 	if job.Task == "" {
 		job.Task = "python"
 	}
-	m.append(job, fact.AttemptPlanned{Attempt: id, Job: job.Job, Provider: service(n), Bid: job.Bid})
+	m.append(job, fact.AttemptPlanned{Attempt: id, Job: job.Job, Provider: service(n), Bid: job.Bid,
+		Choice: &fact.Choice{Candidates: []fact.Candidate{{Service: service(n), Met: n != newcomer}}}})
 	silence := time.Now().Add(limit * time.Duration(m.Timeout(job.Task)) / guild.Micro)
 	m.append(fact.AttemptRequested{Attempt: id, Silence: silence.UnixMilli()})
 	return id
@@ -222,6 +226,7 @@ func TestEarlierTimeoutIsIgnored(t *testing.T) {
 
 func TestNoTimeoutEvidence(t *testing.T) {
 	for name, life := range map[string]func(m *market){
+		"silence of a stranger":  func(m *market) { m.isSilent(newcomer, fact.JobOpened{}) },
 		"silence in a benchmark": func(m *market) { m.isSilent(1, fact.JobOpened{Meeting: &fact.Benchmark{}}) },
 		"a stranger's quick words in a benchmark": func(m *market) {
 			id := m.asks(1, fact.JobOpened{Meeting: &fact.Benchmark{}})
