@@ -160,15 +160,18 @@ func reweigh(c *fact.Candidate, d Decision, by policy.Routing, exact *bool) {
 	}
 	w := was.Weights
 	t := &c.Terms
-	trust := c.Trust
 	switch {
 	case by.Thompson > 0:
-		trust = sample(drawOf(d.Choice.Dice), c.Service, c.Won, c.Lost, by.Thompson)
+		t.Trust = sample(drawOf(d.Choice.Dice), c.Service, c.Won, c.Lost, by.Thompson) * by.Weights.Trust / guild.Micro
 		*exact = *exact && (was.Thompson > 0 || c.Samples == 0 || c.Won+c.Lost > 0)
-	case !c.Met:
-		trust = by.Lowest
+	case was.Thompson == 0:
+		t.Trust = term(t.Trust, w.Trust, by.Weights.Trust)
+	case c.Met:
+		t.Trust = c.Trust * by.Weights.Trust / guild.Micro
+	default:
+		t.Trust = by.Lowest * by.Weights.Trust / guild.Micro
 	}
-	t.Trust, t.Cost = trust*by.Weights.Trust/guild.Micro, term(t.Cost, w.Cost, by.Weights.Cost)
+	t.Cost = term(t.Cost, w.Cost, by.Weights.Cost)
 	t.Latency, t.Load = term(t.Latency, w.Latency, by.Weights.Latency), term(t.Load, w.Load, by.Weights.Load)
 	t.Exploration = term(t.Exploration, w.Exploration, by.Weights.Exploration)
 	c.Score = t.Trust + t.Cost + t.Latency + t.Load + t.Exploration
