@@ -39,7 +39,10 @@ func measured() Policy {
 	// A benchmark costs as much as a job and says no more, so jobs make new providers known, and only the first ones of a
 	// day are met before. With 200 a day benchmarks cost more than all other mistakes.
 	l.Meetings, l.Enough = 2, 1
-	// For the same reason nobody is probed for being silent or because time has passed.
+	// A key that never answers is asked less and less: in a market with three such keys for each provider, asking them
+	// every day costs more than all jobs.
+	l.Quietest = ms(64 * day)
+	// Probes of who is silent, because nobody asks, cost as much.
 	l.Silence, l.Heartbeat = ms(1000*day), ms(1000*day)
 	// Who comes back has a record that is drawn from, so it may come back soon: many of the failures of a month end
 	// after days.

@@ -121,22 +121,23 @@ type Tier struct {
 
 // Lifecycle determines when a provider's state changes (sections 2.3.3, 3.2.3 and 3.4).
 type Lifecycle struct {
-	Window    int64       `json:"window_ms"`    // period of the success rate
-	Rate      guild.Trust `json:"rate_micro"`   // rate below which a provider is suspended
-	Sample    int         `json:"sample"`       // ended requests in the window before the rate counts; 20 is the smallest number of which one failure is not below 95 %
-	RateZ     guild.Trust `json:"rate_z_micro"` // standard errors by which the rate must be below; 0 for none
-	Slow      guild.Trust `json:"slow_micro"`   // ratio of p95 to the baseline that suspends
-	SlowRuns  int         `json:"slow_sample"`  // latencies of like work before p95 counts; of fewer than 20 it is the longest
-	Timeouts  int         `json:"timeouts"`     // consecutive timeouts that suspend
-	Silence   int64       `json:"silence_ms"`   // time without an event of the provider before it is probed
-	Heartbeat int64       `json:"heartbeat_ms"` // interval of benchmarks for a provider that works for us
-	Cooldowns []int64     `json:"cooldowns_ms"` // by number of failed evaluations; the last one for all further ones
-	Hopeless  int64       `json:"hopeless_ms"`  // after an evaluation in which every run failed
-	Quiet     int64       `json:"quiet_ms"`     // quarantine of a provider that did not answer
-	Retry     int64       `json:"retry_ms"`     // time from a suspension to the next benchmark
-	Persist   int         `json:"persistent"`   // suspensions without an acceptance in between that remove a provider
-	Stale     int64       `json:"stale_ms"`     // time without a sign of life
-	Archived  int64       `json:"archived_ms"`  // the same
+	Window    int64       `json:"window_ms"`             // period of the success rate
+	Rate      guild.Trust `json:"rate_micro"`            // rate below which a provider is suspended
+	Sample    int         `json:"sample"`                // ended requests in the window before the rate counts; 20 is the smallest number of which one failure is not below 95 %
+	RateZ     guild.Trust `json:"rate_z_micro"`          // standard errors by which the rate must be below; 0 for none
+	Slow      guild.Trust `json:"slow_micro"`            // ratio of p95 to the baseline that suspends
+	SlowRuns  int         `json:"slow_sample"`           // latencies of like work before p95 counts; of fewer than 20 it is the longest
+	Timeouts  int         `json:"timeouts"`              // consecutive timeouts that suspend
+	Silence   int64       `json:"silence_ms"`            // time without an event of the provider before it is probed
+	Heartbeat int64       `json:"heartbeat_ms"`          // interval of benchmarks for a provider that works for us
+	Cooldowns []int64     `json:"cooldowns_ms"`          // by number of failed evaluations; the last one for all further ones
+	Hopeless  int64       `json:"hopeless_ms"`           // after an evaluation in which every run failed
+	Quiet     int64       `json:"quiet_ms"`              // quarantine of a provider that did not answer
+	Quietest  int64       `json:"quietest_ms,omitempty"` // up to which each further quarantine without a success is doubled; never if absent
+	Retry     int64       `json:"retry_ms"`              // time from a suspension to the next benchmark
+	Persist   int         `json:"persistent"`            // suspensions without an acceptance in between that remove a provider
+	Stale     int64       `json:"stale_ms"`              // time without a sign of life
+	Archived  int64       `json:"archived_ms"`           // the same
 
 	Sustained int64       `json:"sustained_ms"`    // time as warned with requests but without a success, after which it is reduced
 	SlowFrom  int64       `json:"slow_from_ms"`    // p95 that is never slow if below, because such differences come from the network

@@ -62,7 +62,8 @@ const (
 	gladly = iota
 	spread // other providers should get some of the work
 	anyway // it has had its share
-	atLast // it has no capacity, or nothing confirms that it does such work
+	full   // it has as many requests of ours as it says it does at a time, so the job waits
+	atLast // it refused for want of capacity, or nothing confirms that it does such work
 	unpaid // it asks for payment first
 	grades
 )
@@ -193,14 +194,14 @@ func (l *list) choose(q Query, again bool) (Facts, fact.Choice, bool) {
 func (d *decision) pick() slot {
 	there, busy := [tiers]bool{}, [tiers]bool{}
 	for t := range d.tiers {
-		d.tiers[t].first = [grades]slot{-1, -1, -1, -1, -1}
+		d.tiers[t].first = [grades]slot{-1, -1, -1, -1, -1, -1}
 		if t < tertiary || d.Low {
 			d.search(t)
 		}
-		for _, first := range d.tiers[t].first[:atLast] {
+		for _, first := range d.tiers[t].first[:full] {
 			there[t] = there[t] || first >= 0
 		}
-		busy[t] = d.tiers[t].first[atLast] >= 0 || d.tiers[t].first[unpaid] >= 0
+		busy[t] = d.tiers[t].first[full] >= 0 || d.tiers[t].first[atLast] >= 0 || d.tiers[t].first[unpaid] >= 0
 	}
 	if d.settings.Thompson > 0 {
 		return d.highest()
@@ -239,6 +240,13 @@ func (d *decision) highest() slot {
 				best, tier = s, t
 			}
 		}
+		if tier == tertiary && grade < full { // a job rather waits for a better service than asks a stranger
+			for t := range tertiary {
+				if s := d.tiers[t].first[full]; s >= 0 && d.ranks[s].before(&d.ranks[best]) {
+					best, tier = s, t
+				}
+			}
+		}
 		if best >= 0 {
 			d.Choice.Tier, d.Choice.Rule = d.settings.Tiers[tier].Name, Sampled
 			return best
@@ -253,15 +261,26 @@ type try struct{ tier, grade int }
 // order returns the order in which the combinations of tier and grade are tried. It keeps to the drawn tier and to the
 // rules as long as possible. It leaves the tiers of trusted services only after all their grades with capacity.
 func order(tier int) []try {
+	first, second := tier, primary+secondary-tier
 	if tier == tertiary {
-		return []try{{tertiary, gladly}, {primary, gladly}, {secondary, gladly}, {tertiary, spread}, {primary, spread}, {secondary, spread},
-			{tertiary, anyway}, {primary, anyway}, {secondary, anyway}, {primary, atLast}, {secondary, atLast}, {tertiary, atLast},
-			{primary, unpaid}, {secondary, unpaid}, {tertiary, unpaid}}
+		first, second = primary, secondary
 	}
-	other := primary + secondary - tier
-	return []try{{tier, gladly}, {other, gladly}, {tier, spread}, {other, spread}, {tier, anyway}, {other, anyway},
-		{tertiary, gladly}, {tertiary, spread}, {tertiary, anyway}, {tier, atLast}, {other, atLast}, {tertiary, atLast},
-		{tier, unpaid}, {other, unpaid}, {tertiary, unpaid}}
+	all := make([]try, 0, tiers*grades)
+	for grade := range full {
+		if tier == tertiary {
+			all = append(all, try{tertiary, grade})
+		}
+		all = append(all, try{first, grade}, try{second, grade})
+	}
+	for grade := range full {
+		if tier != tertiary {
+			all = append(all, try{tertiary, grade})
+		}
+	}
+	for grade := full; grade < grades; grade++ {
+		all = append(all, try{first, grade}, try{second, grade}, try{tertiary, grade})
+	}
+	return all
 }
 
 // search finds the best service of a tier for each grade, and a few more for the explanation.
@@ -293,7 +312,7 @@ func (d *decision) search(tier int) {
 // grade returns the grade of a service, or grades if it must not be asked, and the reason if it is not the best grade.
 func (d *decision) grade(s slot) (grade int, by string) {
 	f := &d.facts[s]
-	if by = d.Exclude(f); by == "" || by == ByBusy && f.Unpaid > 0 {
+	if by = d.Exclude(f); by == "" || by == ByBusy && f.Unpaid > d.Now.UnixMilli() {
 		by = cmp.Or(f.PassedOver(d.Now), by)
 	}
 	if by == "" {
@@ -311,7 +330,9 @@ func gradeOf(by string) int {
 		return spread
 	case ByShare, ByReduced:
 		return anyway
-	case ByBusy, BySlots, ByRefused, ByUnconfirmed:
+	case BySlots:
+		return full
+	case ByBusy, ByRefused, ByUnconfirmed:
 		return atLast
 	case ByPayment:
 		return unpaid
@@ -366,8 +387,7 @@ func (d *decision) explore(tier int) slot {
 // replaces an exclusion: Replay needs the grades of candidates to repeat the decision.
 func (d *decision) exclude(s slot, by string) {
 	d.barred(by, 1)
-	full := len(d.Choice.Excluded) == maxExclusions
-	if full && gradeOf(by) < grades {
+	if len(d.Choice.Excluded) == maxExclusions && gradeOf(by) < grades {
 		if at := slices.IndexFunc(d.Choice.Excluded, func(e fact.Exclusion) bool { return gradeOf(e.By) == grades }); at >= 0 {
 			d.Choice.Excluded = slices.Delete(d.Choice.Excluded, at, at+1)
 		}

@@ -88,3 +88,17 @@ func TestSamplingGivesImportantJobsToNoStranger(t *testing.T) {
 		}
 	}
 }
+
+func TestSamplingWaitsForWhoIsBetterThanAStranger(t *testing.T) {
+	good := withRecord(met(1, 900_000), 40, 0)
+	good.Offer.Slots, good.Given = 1, 1
+	m := newMarket(t, true, good, withRecord(unmet(2), 0, 6))
+	sampling(m)
+	if waiting := share(m, 1); waiting < 0.99 {
+		t.Errorf("%.2f of the jobs wait for a full provider, beside one that never answers", waiting)
+	}
+	m.sets(withRecord(met(3, 900_000), 10, 4))
+	if got := share(m, 3); got < 0.99 {
+		t.Errorf("%.2f of the jobs go to a known provider with a free slot", got)
+	}
+}

@@ -44,7 +44,9 @@ func (n naive) all() (all []standing) {
 			continue
 		case f.Unpaid > n.Now.UnixMilli():
 			s.grade = unpaid
-		case by == ByBusy, f.Paused > n.Now.UnixMilli(), f.Full(),
+		case by == "" && f.Paused <= n.Now.UnixMilli() && f.Full():
+			s.grade = full
+		case by == ByBusy, f.Paused > n.Now.UnixMilli(),
 			!f.Offer.Confirmed && (f.Offer.State == guild.Seen || f.Offer.State == guild.Benchmarking):
 			s.grade = atLast
 		case int64(f.Recent)+1 > max(1, int64(n.settings.Share)*int64(n.Total+1)/guild.Micro),
@@ -118,14 +120,21 @@ func (n naive) best() guild.Service {
 	}
 	if n.settings.Thompson > 0 {
 		slices.SortStableFunc(all, func(a, b standing) int { return cmp.Compare(a.grade, b.grade) })
-		if len(all) > 0 {
-			return all[0].Offer.Service
+		if len(all) == 0 {
+			return guild.Service{}
 		}
-		return guild.Service{}
+		best := all[0]
+		for _, s := range all {
+			if all[0].tier == tertiary && all[0].grade < full && s.tier < tertiary && s.grade == full &&
+				(s.score > best.score || s.score == best.score && s.order < best.order) {
+				best = s
+			}
+		}
+		return best.Offer.Service
 	}
 	var there, busy [tiers]bool
 	for _, s := range all {
-		there[s.tier] = there[s.tier] || s.grade < atLast
+		there[s.tier] = there[s.tier] || s.grade < full
 		busy[s.tier] = true
 	}
 	if there == [tiers]bool{} {

@@ -192,7 +192,7 @@ func redraw(d Decision, candidates []fact.Candidate, by policy.Routing) (fact.Ca
 			grade = gradeOf(d.Choice.Excluded[at].By)
 		}
 		in[tier][grade] = append(in[tier][grade], c)
-		there[tier] = there[tier] || grade < atLast
+		there[tier] = there[tier] || grade < full
 		busy[tier] = true
 	}
 	if by.Thompson > 0 {
@@ -224,10 +224,17 @@ func redraw(d Decision, candidates []fact.Candidate, by policy.Routing) (fact.Ca
 // rehighest does the same as decision.highest among candidates, the best of each tier and grade first.
 func rehighest(in [tiers][grades][]fact.Candidate) (best fact.Candidate) {
 	for grade := range grades {
-		found := false
+		found, tierOf := false, -1
 		for tier := range tiers {
-			if all := in[tier][grade]; len(all) > 0 && (!found || all[0].Score-all[0].Unsure > best.Score-best.Unsure) {
-				best, found = all[0], true
+			if all := in[tier][grade]; len(all) > 0 && (!found || rankOf(all[0]) > rankOf(best)) {
+				best, tierOf, found = all[0], tier, true
+			}
+		}
+		if tierOf == tertiary && grade < full {
+			for tier := range tertiary {
+				if all := in[tier][full]; len(all) > 0 && rankOf(all[0]) > rankOf(best) {
+					best = all[0]
+				}
 			}
 		}
 		if found {
@@ -236,6 +243,8 @@ func rehighest(in [tiers][grades][]fact.Candidate) (best fact.Candidate) {
 	}
 	return best
 }
+
+func rankOf(c fact.Candidate) guild.Trust { return c.Score - c.Unsure }
 
 // reexplore draws a candidate with few samples.
 func reexplore(d Decision, from []fact.Candidate, by policy.Routing) (fact.Candidate, bool) {

@@ -317,7 +317,11 @@ func (r record) signalOf(e event, to guild.ProviderState) string {
 func (f *Fold) quarantine(r record, e event, to guild.ProviderState, signal string) int64 {
 	switch to {
 	case guild.Unresponsive:
-		return e.At + f.p.Quiet
+		quiet := f.p.Quiet
+		for range r.Silent {
+			quiet = max(quiet, min(2*quiet, f.p.Quietest))
+		}
+		return e.At + quiet
 	case guild.Unqualified:
 		switch {
 		case signal == fact.SignalResumed:

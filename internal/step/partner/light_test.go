@@ -11,6 +11,7 @@ import (
 	"guild"
 	"guild/internal/journal/fact"
 	"guild/internal/market/registry"
+	"guild/internal/policy"
 	"guild/internal/step/steptest"
 	"guild/nip89"
 )
@@ -19,7 +20,13 @@ import (
 // applies decisions when they become due.
 func newLight(t *testing.T) *world {
 	t.Helper()
-	w := &world{World: &steptest.World{T: t}, fold: newFold(), clock: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
+	return lightBy(t, policy.Default())
+}
+
+// lightBy does the same with another policy.
+func lightBy(t *testing.T, p policy.Policy) *world {
+	t.Helper()
+	w := &world{World: &steptest.World{T: t}, fold: NewFold(p), clock: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
 	w.latest = map[registry.ID]registry.Latest{}
 	w.Partners = New(Config{Now: w.now, Latest: func(i registry.ID) registry.Latest { return w.latest[i] },
 		Services: func(nostr.PubKey) []guild.Service { return nil }}, w.fold)

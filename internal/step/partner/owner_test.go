@@ -15,6 +15,7 @@ import (
 	"guild"
 	"guild/internal/journal/fact"
 	"guild/internal/market/registry"
+	"guild/internal/policy"
 )
 
 func TestOwnersOrderHolds(t *testing.T) {
@@ -205,6 +206,26 @@ func TestSilenceKeepsTheRecord(t *testing.T) {
 			}
 		}
 	}
+}
+
+// By the policy measured, a key that never answers is left alone for twice as long each time, until it does.
+func TestSilenceAgainIsLonger(t *testing.T) {
+	p, err := policy.Named(policy.Measured)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, s := lightBy(t, p), newProvider(1).service("a")
+	for _, days := range []time.Duration{1, 2, 4, 8} {
+		w.works(s, silent)
+		w.wantState(s, guild.Unresponsive)
+		w.sleep(days*day - time.Second)
+		w.wantState(s, guild.Unresponsive)
+		w.sleep(time.Second)
+		w.wantState(s, guild.Seen)
+	}
+	w.works(s, well, silent)
+	w.sleep(day)
+	w.wantState(s, guild.Warned)
 }
 
 func TestStoryAndNext(t *testing.T) {

@@ -145,6 +145,7 @@ type record struct {
 
 	Provisional bool `json:"provisional,omitempty"` // deliveries gave it its state, and too few to fix it
 
+	Silent    int        `json:"silent,omitempty"`    // quarantines for silence since it was last proved
 	Failed    int        `json:"failed,omitempty"`    // failed evaluations in a row
 	Suspended int        `json:"suspended,omitempty"` // suspensions since its last accepted delivery
 	Signals   []signal   `json:"signals,omitempty"`   // signals that led down from its base, or to its rejection
@@ -270,6 +271,7 @@ func (r *record) enter(m fact.ProviderMoved, from guild.ProviderState, until, at
 			r.Suspended++
 		}
 	case guild.Unresponsive:
+		r.Silent++
 		r.Rung = map[guild.ProviderState]guild.ProviderState{guild.Active: guild.Warned, guild.Conditional: guild.Warned,
 			guild.Warned: guild.Reduced}[from]
 		if from == guild.Benchmarking && r.Was == guild.Unqualified {
@@ -307,7 +309,7 @@ func (r *record) proved(m fact.ProviderMoved, from guild.ProviderState, at int64
 	if r.Base == "" || r.Proved == 0 {
 		r.Proved = at
 	}
-	r.Base, r.Rung, r.Excused = m.To, "", false
+	r.Base, r.Rung, r.Excused, r.Silent = m.To, "", false, 0
 	if m.Signal == fact.SignalRejudged || m.Signal == fact.SignalHeard {
 		return
 	}
