@@ -62,7 +62,7 @@ const (
 	gladly = iota
 	spread // other providers should get some of the work
 	anyway // it has had its share
-	full   // it has as many requests of ours as it says it does at a time, so the job waits
+	full   // it has as many requests of ours as it says it does at a time
 	atLast // it refused for want of capacity, or nothing confirms that it does such work
 	unpaid // it asks for payment first
 	grades

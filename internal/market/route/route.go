@@ -90,8 +90,7 @@ const (
 	ByUnconfirmed = "unconfirmed"
 )
 
-// Full reports whether a service has as many requests of ours as it says it does at a time. If only such services are left,
-// a job waits for an answer: one more would be refused, and a job asks nobody more than a few times.
+// Full reports whether a service has as many requests of ours as it says it does at a time.
 func (f *Facts) Full() bool { return f.Offer.Slots > 0 && f.Given >= f.Offer.Slots }
 
 // PassedOver returns one of the By constants if a service should be asked only when no other may be, whatever the job

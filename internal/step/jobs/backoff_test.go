@@ -12,6 +12,7 @@ import (
 	"guild"
 	"guild/internal/journal/fact"
 	"guild/internal/market/route"
+	"guild/internal/policy"
 	"guild/nip90"
 )
 
@@ -80,10 +81,33 @@ func TestFullSlotsArePassedOver(t *testing.T) {
 	})
 }
 
-// A job for which only full providers are left waits until one of them answers.
+func TestFullProviderIsAskedAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := told(t, slots(alice.offers(1), 1))
+		w.goesTo(alice, nil)
+		id := w.goesTo(alice, map[person]string{alice: route.BySlots})
+		if said := w.chosen(id).Relaxed; !slices.Contains(said, "slots: it has 1 requests of ours, and does 1 at a time, and there is nobody else") {
+			t.Error(said)
+		}
+	})
+}
+
+// By the policy measured, a job for which only full providers are left waits until one of them answers.
 func TestFullProviderIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := told(t, slots(alice.offers(1), 1))
+		offers := w.configures
+		w.configures = func(c *Config) {
+			offers(c)
+			c.Policy = func() (policy.Policy, guild.Hash) {
+				p, err := policy.Named(policy.Measured)
+				if err != nil {
+					t.Error(err)
+				}
+				return p, guild.Hash{}
+			}
+		}
+		w.restart()
 		first := w.goesTo(alice, nil)
 		id := w.opens(Order{})
 		w.pass(time.Minute)
@@ -204,12 +228,7 @@ func TestPaymentDemandIsAskedLast(t *testing.T) {
 		w := told(t, alice.offers(1), slots(bob.offers(1), 1))
 		id := w.goesTo(alice, nil)
 		w.says(alice, nip90.Feedback{Request: w.attempt(id).ID, Customer: customer.key, Status: nip90.PaymentRequired, Amount: 5000}.Event())
-		waits := w.opens(Order{})
-		w.wants(waits) // for bob, who is busy with the first job
-		w.delivers(bob, w.attempt(id).ID, []byte("the work"))
-		if a := w.attempt(waits); a.Provider != bob.service() {
-			t.Errorf("%v was asked", a.Provider)
-		}
+		w.goesTo(bob, map[person]string{alice: route.ByPayment, bob: route.BySlots})
 		w.mu.Lock()
 		w.offers = w.offers[:1]
 		w.mu.Unlock()

@@ -175,6 +175,9 @@ func (j *Jobs) settleOn(job *Job, o guild.Offer, bid guild.Msat) (guild.Offer, g
 	return chosen, bid, &choice
 }
 
+// waits reports whether a job waits for a full provider. With tiers it is asked all the same: it may have a queue.
+func waits(q route.Query, f route.Facts) bool { return q.Settings.Thompson > 0 && f.Full() }
+
 // choose picks the provider to ask next for a job, and says why. ok is false if nobody may be asked now. The lock on
 // choosing must be held.
 func (j *Jobs) choose(job *Job, now time.Time) (o guild.Offer, c fact.Choice, ok bool) {
@@ -183,10 +186,10 @@ func (j *Jobs) choose(job *Job, now time.Time) (o guild.Offer, c fact.Choice, ok
 	switch rule {
 	case "":
 		f, c, ok := j.matrix.Choose(q)
-		return f.Offer, c, ok && !f.Full()
+		return f.Offer, c, ok && !waits(q, f)
 	case route.Offered:
 		f, c, ok := j.matrix.Offered(q, given)
-		return f.Offer, c, ok && !f.Full()
+		return f.Offer, c, ok && !waits(q, f)
 	}
 	var able []route.Facts
 	for _, c := range j.inOrder(job, given, now) {
