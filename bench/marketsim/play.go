@@ -68,7 +68,7 @@ func (w *world) advance(r router, o *order) bool {
 }
 
 // idle returns the providers that may be asked for the job and seem to have a free slot. A provider has none if it has
-// as many unanswered requests as announced slots. If there are none, next is the time to look again.
+// as many unanswered requests as announced slots. The job should look again at the time next if all are full.
 func (w *world) idle(o *order) (idle []*provider, next time.Duration) {
 	next = o.at + again
 	for _, p := range o.left {

@@ -45,10 +45,9 @@ func drawOf(faces [3]guild.Trust) uint64 {
 	return uint64((faces[0]*guild.Micro+faces[1])*guild.Micro + faces[2])
 }
 
-// sample draws a share of accepted deliveries from Beta(1+won, 1+lost), which is what is known of a share after so many
-// deliveries if every share was equally likely before. At most limit deliveries count. For whole numbers, that
-// distribution is the one of the (1+won)-th smallest of 1+won+lost uniform numbers, so it needs no floating point and is
-// the same on every machine.
+// sample draws a share of accepted deliveries from the distribution Beta(1+won, 1+lost). At most limit deliveries count. The
+// (1+won)-th smallest of 1+won+lost uniform numbers has that distribution. So the draw needs no floating point, and is the same
+// on every machine.
 func sample(draw uint64, of guild.Service, won, lost, limit int) guild.Trust {
 	if n := won + lost; n > limit {
 		won = (won*limit + n/2) / n

@@ -49,7 +49,7 @@ func least(bucket int) int64 {
 
 // references holds the values that costs, latencies and recent requests are compared with.
 type references struct {
-	cost    int64 // msat: median of the services that were met, or of all if none was met
+	cost    int64 // msat: median of the trusted services, or of all (see medianCost)
 	latency int64 // ms: median of the measured services
 	total   int64 // requests for the task in the window, rounded down to an eighth
 
