@@ -39,7 +39,7 @@ var layers = map[string]int{
 	"digest":           0,
 	"internal/durable": 0,
 
-	"canon": 1, "nip89": 1, "nip90": 1, "nipreview": 1, "nook": 1, "nutshell": 1, "receipt": 1, "replay": 1,
+	"canon": 1, "nip89": 1, "nip90": 1, "nipae": 1, "nipae/behaviour": 1, "nipreview": 1, "nook": 1, "nutshell": 1, "receipt": 1, "replay": 1,
 
 	"seal": 1, "oa": 1, "bolt11": 1, "replay/session": 1, "verify": 2, "verify/page": 2,
 

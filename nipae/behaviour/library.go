@@ -1,0 +1,306 @@
+// Package behaviour composes how an agent does a job (NIP-AE): the prompt, the tools and the files, from a definition,
+// the lessons and comments of trusted authors, and nudges.
+//
+// A Library holds the events. Compose decides which of them count under a Policy. What a stranger writes is counted and
+// never changes the result: a lesson applies if its author executes a version of the same definition and is trusted; a
+// comment applies if its author and those of all comments above it are trusted; and the text of a customer's nudge is
+// marked as the customer's and can only narrow the tools. The same events and request give the same bytes in whatever
+// order the events came.
+//
+// The package has no clock, network or disk. It knows no owner: its caller says whom to trust.
+package behaviour
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/nipae"
+)
+
+// ErrFull means that a library can hold no more events of this author.
+var ErrFull = errors.New("the library is full")
+
+// Config is what a library needs. The zero value works.
+type Config struct {
+	Owners []nostr.PubKey // their events stay longest, then those of Keep and of the agents that their claims name
+	Keep   []nostr.PubKey // for example publishers of installed definitions, and the allow-list
+
+	Count     func(text string) int64 // tokens of a text; a quarter of its bytes if nil
+	MaxEvents int                     // 50,000 if zero
+	MaxBytes  int64                   // of contents and tags; 64 MiB if zero
+}
+
+// Library is an index of events of NIP-AE. It can be used by many goroutines.
+type Library struct {
+	config Config
+
+	mu       sync.Mutex
+	events   map[nostr.ID]*held
+	newest   map[replaceable]nostr.ID
+	bytes    int64
+	arrivals int
+	index    *index // of what is held; nil after a change
+}
+
+// held is an event in the library.
+type held struct {
+	id      nostr.ID
+	author  nostr.PubKey
+	at      nostr.Timestamp
+	size    int64
+	arrived int
+	value   any   // a nipae.Definition, Lesson, Comment, Nudge, Profile or Claims
+	tokens  int64 // of its text in the prompt; 0 if not yet counted
+}
+
+// replaceable names an event of which only the newest counts.
+type replaceable struct {
+	author nostr.PubKey
+	kind   nostr.Kind
+}
+
+// NewLibrary returns an empty library.
+func NewLibrary(c Config) *Library {
+	c.MaxEvents = cmp.Or(c.MaxEvents, 50_000)
+	c.MaxBytes = cmp.Or(c.MaxBytes, 64<<20)
+	if c.Count == nil {
+		c.Count = func(text string) int64 { return int64(len(text)+3) / 4 }
+	}
+	return &Library{config: c, events: map[nostr.ID]*held{}, newest: map[replaceable]nostr.ID{}}
+}
+
+// Keep adds to Config.Keep.
+func (l *Library) Keep(keys ...nostr.PubKey) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.config.Keep = append(slices.Clip(l.config.Keep), keys...)
+}
+
+// Add takes an event of a kind of NIP-AE. A profile or claims that a newer one replaces are not kept. A library that is
+// full makes room by removing events of authors that matter less, the oldest arrival first, or returns ErrFull. Other
+// errors are those of package nipae.
+func (l *Library) Add(v guild.Verified) error {
+	e := v.Event()
+	value, err := parse(e)
+	if err != nil {
+		return err
+	}
+	h := &held{id: e.ID, author: e.PubKey, at: e.CreatedAt, size: int64(len(e.Content)), value: value}
+	for _, tag := range e.Tags {
+		for _, s := range tag {
+			h.size += int64(len(s))
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.events[h.id] != nil {
+		return nil
+	}
+	key := replaceable{e.PubKey, e.Kind}
+	single := e.Kind == nipae.KindProfile || e.Kind == nipae.KindClaims
+	if old := l.events[l.newest[key]]; single && old != nil {
+		if older(h, old) {
+			return nil
+		}
+		l.remove(old)
+	}
+	if err := l.makeRoom(h); err != nil {
+		return fmt.Errorf("event %.8s: %w", h.id.Hex(), err)
+	}
+	l.arrivals++
+	h.arrived = l.arrivals
+	l.events[h.id] = h
+	l.bytes += h.size
+	if single {
+		l.newest[key] = h.id
+	}
+	l.index = nil
+	return nil
+}
+
+func parse(e nostr.Event) (any, error) {
+	switch e.Kind {
+	case nipae.KindDefinition:
+		return nipae.ParseDefinition(e)
+	case nipae.KindLesson:
+		return nipae.ParseLesson(e)
+	case nipae.KindComment:
+		return nipae.ParseComment(e)
+	case nipae.KindNudge:
+		return nipae.ParseNudge(e)
+	case nipae.KindProfile:
+		return nipae.ParseProfile(e)
+	case nipae.KindClaims:
+		return nipae.ParseClaims(e)
+	}
+	return nil, fmt.Errorf("event %.8s of kind %d: %w", e.ID.Hex(), e.Kind, nipae.ErrKind)
+}
+
+// Remove removes an event that its author deleted, which the caller has checked. It reports whether it was there.
+func (l *Library) Remove(id nostr.ID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.events[id]
+	if h == nil {
+		return false
+	}
+	l.remove(h)
+	return true
+}
+
+func (l *Library) remove(h *held) {
+	delete(l.events, h.id)
+	l.bytes -= h.size
+	switch h.value.(type) {
+	case nipae.Profile:
+		delete(l.newest, replaceable{h.author, nipae.KindProfile})
+	case nipae.Claims:
+		delete(l.newest, replaceable{h.author, nipae.KindClaims})
+	}
+	l.index = nil
+}
+
+// Len returns how many events are held, and the bytes of their contents and tags.
+func (l *Library) Len() (events int, bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.events), l.bytes
+}
+
+// makeRoom removes events of authors that matter less until h fits and a sixteenth of the library is free, so that a
+// full library need not do it for each event.
+func (l *Library) makeRoom(h *held) error {
+	fits := func(part int64) bool {
+		return int64(len(l.events)) < int64(l.config.MaxEvents)-part*int64(l.config.MaxEvents)/16 &&
+			l.bytes+h.size <= l.config.MaxBytes-part*l.config.MaxBytes/16
+	}
+	if fits(0) {
+		return nil
+	}
+	ranks := l.ranks()
+	var less []*held
+	for _, other := range l.events {
+		if ranks[other.author] < ranks[h.author] {
+			less = append(less, other)
+		}
+	}
+	slices.SortFunc(less, func(a, b *held) int {
+		return cmp.Or(cmp.Compare(ranks[a.author], ranks[b.author]), cmp.Compare(a.arrived, b.arrived))
+	})
+	for _, other := range less {
+		if fits(1) {
+			break
+		}
+		l.remove(other)
+	}
+	if !fits(0) {
+		return ErrFull
+	}
+	return nil
+}
+
+// ranks returns how much each author matters: 2 for an owner, 1 for those to keep and the owners' agents. A stranger's
+// rank is 0.
+func (l *Library) ranks() map[nostr.PubKey]int {
+	ranks := map[nostr.PubKey]int{}
+	for _, key := range l.config.Keep {
+		ranks[key] = 1
+	}
+	for _, owner := range l.config.Owners {
+		claims, _ := newest[nipae.Claims](l, owner, nipae.KindClaims)
+		for _, agent := range claims.Agents() {
+			ranks[agent] = 1
+		}
+	}
+	for _, owner := range l.config.Owners {
+		ranks[owner] = 2
+	}
+	return ranks
+}
+
+// get returns the event with the id if it is held and a T.
+func get[T any](l *Library, id nostr.ID) (value T, ok bool) {
+	if h := l.events[id]; h != nil {
+		value, ok = h.value.(T)
+	}
+	return value, ok
+}
+
+// newest returns the newest profile or claims of a key.
+func newest[T any](l *Library, author nostr.PubKey, kind nostr.Kind) (T, bool) {
+	return get[T](l, l.newest[replaceable{author, kind}])
+}
+
+// older orders events by date. Of two with the same date the one with the lower id is newer.
+func older(a, b *held) bool {
+	return cmp.Or(cmp.Compare(a.at, b.at), bytes.Compare(b.id[:], a.id[:])) < 0
+}
+
+// index is what Compose needs of a library for every request.
+type index struct {
+	lessons map[nipae.Address][]candidate // the newest first, of the same date the lowest id
+	replies map[nostr.ID][]*held          // comments by their parent
+}
+
+// candidate is a lesson about a definition that is held.
+type candidate struct {
+	*held
+	named  nipae.Definition
+	member bool // the author's profile names a version of this definition
+	category
+}
+
+// category is a lesson's category, in lower case, and its words.
+type category struct {
+	text  string
+	words []string
+}
+
+// indexed returns the index of what is held.
+func (l *Library) indexed() *index {
+	if l.index != nil {
+		return l.index
+	}
+	x := &index{map[nipae.Address][]candidate{}, map[nostr.ID][]*held{}}
+	for _, h := range l.events {
+		switch v := h.value.(type) {
+		case nipae.Comment:
+			x.replies[v.Parent.ID] = append(x.replies[v.Parent.ID], h)
+		case nipae.Lesson:
+			named, ok := get[nipae.Definition](l, v.Definition.ID)
+			if !ok {
+				continue
+			}
+			profile, _ := newest[nipae.Profile](l, h.author, nipae.KindProfile)
+			runs, known := get[nipae.Definition](l, profile.Definition.ID)
+			c := candidate{
+				held:     h,
+				named:    named,
+				member:   known && runs.Address() == named.Address(),
+				category: category{strings.ToLower(v.Category), words(v.Category)},
+			}
+			x.lessons[named.Address()] = append(x.lessons[named.Address()], c)
+		}
+	}
+	for _, all := range x.lessons {
+		slices.SortFunc(all, func(a, b candidate) int {
+			return cmp.Or(cmp.Compare(b.at, a.at), bytes.Compare(a.id[:], b.id[:]))
+		})
+	}
+	l.index = x
+	return x
+}
+
+// words returns the words of a text in lower case: runs of letters and digits.
+func words(text string) []string {
+	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+}
