@@ -62,6 +62,8 @@ type Handler struct {
 	// AgeRecipient is the age recipient to seal a vault of credentials for, as "age1…"; empty if there is none.
 	AgeRecipient string
 
+	Behaviour guild.Hash // canonical hash of the behaviour of the agent that does the work (NIP-AE); zero if none is stated
+
 	Bundles bool // it states that it accepts bundles; see ReadsBundles
 
 	Price     guild.Msat         // for one job; 0 if unknown

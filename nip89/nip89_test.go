@@ -93,6 +93,10 @@ func TestDialects(t *testing.T) {
 			func(h nip89.Handler) bool { return h.AgeRecipient == "" && len(h.Extra) == 1 }},
 		{"an age recipient in capitals neither", event(`{"age_recipient":"` + strings.ToUpper(recipient) + `"}`),
 			func(h nip89.Handler) bool { return h.AgeRecipient == "" }},
+		{"the behaviour of an agent", event(`{"behaviour":"` + guild.Sum(nil).String() + `"}`),
+			func(h nip89.Handler) bool { return h.Behaviour == guild.Sum(nil) && h.Extra == nil }},
+		{"a behaviour that is no hash is kept, not believed", event(`{"behaviour":"friendly"}`),
+			func(h nip89.Handler) bool { return h.Behaviour.IsZero() && len(h.Extra) == 1 }},
 		{"an empty content", event("", nostr.Tag{"k", "5000"}),
 			func(h nip89.Handler) bool { return slices.Equal(h.Kinds, []int{5000}) && h.Contradictions == nil }},
 		{"description stands for about, pricing as a number", event(`{"description":"does sums","pricing":1500}`),
@@ -183,7 +187,7 @@ func full() nip89.Handler {
 		PubKey: alice, D: "sums", CreatedAt: 1774048752, Name: "Alice's <sums>", About: "Sums & differences.", Version: "1.0",
 		Kinds: []int{5000, 5050}, Confirmed: []int{5000, 5050}, Tasks: []string{"benchmark-task", "oa.sandbox_run.v1"},
 		Relays: []string{"wss://b.example", "wss://a.example"}, Encryption: []string{"nip04", "nip44"},
-		AgeRecipient: recipient, Price: 1000, Rates: nip89.Rates{InputPer1k: 10, OutputPer1k: 30, SandboxPerMinute: 100},
+		AgeRecipient: recipient, Behaviour: guild.Sum(nil), Price: 1000, Rates: nip89.Rates{InputPer1k: 10, OutputPer1k: 30, SandboxPerMinute: 100},
 		SupplyClass: "SingleNode", Models: []string{"m"}, Hardware: nip89.Hardware{MemoryGB: 64, GPU: "M4", VRAMGB: 8},
 		MaxConcurrent: 4, MaxContext: 128000,
 		Stability:   nip89.Stability{SuccessRate: &rate, AvgLatencyMs: &latency, JobsCompleted: &jobs},
@@ -217,7 +221,7 @@ func TestWrittenForm(t *testing.T) {
 	if !reflect.DeepEqual(e.Tags, want) {
 		t.Errorf("tags %v, want %v", e.Tags, want)
 	}
-	const content = `{"about":"Sums & differences.","age_recipient":"` + recipient + `","big":1.0,"capabilities":{"supported_jobs":["benchmark-task","oa.sandbox_run.v1"],` +
+	content := `{"about":"Sums & differences.","age_recipient":"` + recipient + `","behaviour":"` + guild.Sum(nil).String() + `","big":1.0,"capabilities":{"supported_jobs":["benchmark-task","oa.sandbox_run.v1"],` +
 		`"models":["m"],"hardware":{"memory_gb":64,"gpu_type":"M4","vram_gb":8}},` +
 		`"capacity":{"max_concurrent_jobs":4,"max_context_tokens":128000,"max_queue":9},"name":"Alice's <sums>",` +
 		`"performance":{"typical_latency_ms":250},` +

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"fiatjaf.com/nostr"
+
+	"guild"
 )
 
 // Parse reads an announcement. It keeps or ignores what it does not understand. Only an event of another kind, an
@@ -115,6 +117,12 @@ func (h *Handler) readContent(content string) (c claims, err error) {
 	if recipient, ok := stringOf(fields["age_recipient"]); ok && IsAgeRecipient(recipient) {
 		h.AgeRecipient = recipient
 		delete(fields, "age_recipient")
+	}
+	if text, ok := stringOf(fields["behaviour"]); ok {
+		if behaviour, err := guild.ParseHash(text); err == nil && !behaviour.IsZero() {
+			h.Behaviour = behaviour
+			delete(fields, "behaviour")
+		}
 	}
 	if slices.ContainsFunc(object{"accepts": fields["accepts"]}.words("accepts"), isBundle) {
 		h.Bundles = true

@@ -75,6 +75,9 @@ func (h Handler) content() string {
 	if IsAgeRecipient(h.AgeRecipient) {
 		fields.put("age_recipient", h.AgeRecipient)
 	}
+	if !h.Behaviour.IsZero() {
+		fields.put("behaviour", h.Behaviour.String())
+	}
 	if h.Bundles {
 		fields.put("accepts", []string{bundleType + "+gzip", bundleType + "+zstd", bundleType, "text/plain"})
 	}

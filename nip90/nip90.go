@@ -33,6 +33,10 @@
 //
 // with a key only in an encrypted result. Parcel represents both forms.
 //
+// A result, encrypted or not, names the behaviour of the agent that did the work (package nipae/behaviour), if there is one:
+//
+//	["behaviour", "sha256:<hex>"]
+//
 // A request can also have other inputs of NIP-90. The marker is the customer's name for an input:
 //
 //	["i", <URL>, "url", "", <marker>]                    from a Blossom server if the path ends in 64 hex digits,

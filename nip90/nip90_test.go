@@ -259,7 +259,7 @@ func TestDeadlineAndTimeLimit(t *testing.T) {
 func TestResults(t *testing.T) {
 	want := nip90.Result{
 		Kind: 6050, Request: nostr.ID{1}, Customer: customer.pub, Amount: 2000, Invoice: "lnbc1", Content: "3\n", Status: "success",
-		RequestJSON: `{"id":"x"}`, Extra: nostr.Tags{{"expiration", "600"}, {"alt", "a result"}},
+		RequestJSON: `{"id":"x"}`, Behaviour: guild.Sum([]byte("b")), Extra: nostr.Tags{{"expiration", "600"}, {"alt", "a result"}},
 	}
 	e := provider.publish(t, must[nostr.Event](t)(want.Event()))
 	if got := must[nip90.Result](t)(nip90.ParseResult(e, nil)); !reflect.DeepEqual(got, want) {
@@ -268,7 +268,7 @@ func TestResults(t *testing.T) {
 
 	sealed := provider.publish(t, must[nostr.Event](t)(want.Sealed(provider.sealTo(customer))))
 	got := must[nip90.Result](t)(nip90.ParseResult(sealed, customer.open))
-	if got.Content != want.Content || got.Request != want.Request || got.Amount != 2000 || got.Encrypted != nip90.NIP44 {
+	if got.Content != want.Content || got.Request != want.Request || got.Amount != 2000 || got.Encrypted != nip90.NIP44 || got.Behaviour != want.Behaviour {
 		t.Errorf("sealed: %+v", got)
 	}
 	if sealed.Tags.Has("request") || sealed.Tags.Has("status") {
@@ -297,6 +297,8 @@ func TestResultDialects(t *testing.T) {
 			func(r nip90.Result) bool { return r.Status == "success" && len(r.Extra) == 2 && r.Encrypted == "" }},
 		{"2020117: in clear, with a newline at the end", "42\n", nostr.Tags{{"e", id.Hex()}},
 			func(r nip90.Result) bool { return r.Content == "42\n" && r.Encrypted == "" }},
+		{"a behaviour that is no hash", "", nostr.Tags{{"behaviour", "kind"}, {"behaviour", "sha256:"}, {"behaviour"}},
+			func(r nip90.Result) bool { return r.Behaviour.IsZero() && len(r.Extra) == 3 }},
 		{"an amount without an invoice", "", nostr.Tags{{"amount", "5"}},
 			func(r nip90.Result) bool { return r.Amount == 5 && r.Invoice == "" }},
 		{"an amount with an invoice", "", nostr.Tags{{"amount", "5", "lnbc"}},

@@ -20,6 +20,7 @@ type Result struct {
 	Content     string       // the result itself
 	Status      string       // status tag; some programs write "success"
 	RequestJSON string       // the request tag: the request event as JSON, unchecked
+	Behaviour   guild.Hash   // the behaviour tag: the agent's behaviour that did the work, as the provider claims; zero without one
 
 	Extra     nostr.Tags // unknown tags, kept
 	Encrypted string     // encryption as received: "", NIP44 or NIP04; Event and Sealed ignore it
@@ -53,6 +54,7 @@ func parseResult(e nostr.Event, open Opener) (Result, error) {
 			r.RequestJSON = tag[1]
 		case len(tag) >= 2 && tag[0] == "status":
 			r.Status = tag[1]
+		case len(tag) >= 2 && takeBehaviour(tag, &r.Behaviour):
 		case len(tag) >= 2 && tag[0] == "amount":
 			if r.Amount, r.Invoice, err = parseAmount(tag); err != nil {
 				return Result{}, err
@@ -75,6 +77,12 @@ func takeReference(tag nostr.Tag, request *nostr.ID, customer *nostr.PubKey) boo
 		return ok && setOnce(customer, p)
 	}
 	return false
+}
+
+// takeBehaviour reads the first valid behaviour tag, and reports whether tag was it.
+func takeBehaviour(tag nostr.Tag, behaviour *guild.Hash) bool {
+	h, err := guild.ParseHash(tag[1])
+	return tag[0] == "behaviour" && err == nil && !h.IsZero() && h.String() == tag[1] && setOnce(behaviour, h)
 }
 
 // setOnce sets a zero field and reports whether the field has the value v now.
@@ -112,11 +120,18 @@ func (r Result) Event() (nostr.Event, error) {
 	if r.Status != "" {
 		tags = append(tags, nostr.Tag{"status", r.Status})
 	}
-	return unsigned(r.Kind, slices.Concat(tags, r.Extra), r.Content), nil
+	return unsigned(r.Kind, slices.Concat(tags, behaviourTag(r.Behaviour), r.Extra), r.Content), nil
 }
 
-// Sealed returns the unsigned result. It encrypts the content with seal; only the references and the price are in
-// clear.
+func behaviourTag(h guild.Hash) nostr.Tags {
+	if h.IsZero() {
+		return nil
+	}
+	return nostr.Tags{{"behaviour", h.String()}}
+}
+
+// Sealed returns the unsigned result. It encrypts the content with seal; only the references, the price and the behaviour
+// are in clear.
 func (r Result) Sealed(seal Sealer) (nostr.Event, error) {
 	if !IsResult(r.Kind) {
 		return nostr.Event{}, fmt.Errorf("result of kind %d: %w", r.Kind, ErrKind)
@@ -125,7 +140,7 @@ func (r Result) Sealed(seal Sealer) (nostr.Event, error) {
 	if err != nil {
 		return nostr.Event{}, fmt.Errorf("result of kind %d: encrypt: %w", r.Kind, err)
 	}
-	tags := slices.Concat(referenceTags(r.Request, r.Customer), nostr.Tags{{"encrypted"}}, amountTag(r.Amount, r.Invoice))
+	tags := slices.Concat(referenceTags(r.Request, r.Customer), nostr.Tags{{"encrypted"}}, amountTag(r.Amount, r.Invoice), behaviourTag(r.Behaviour))
 	return unsigned(r.Kind, tags, ciphertext), nil
 }
 

@@ -54,7 +54,8 @@ type Receipt struct {
 	ResultEvent    nostr.ID      `json:"result_event,omitzero"` // absent without a result
 	BundleHash     guild.Hash    `json:"bundle_hash,omitzero"`
 	DeliveryHash   guild.Hash    `json:"delivery_hash,omitzero"`
-	Outcome        guild.Outcome `json:"outcome,omitempty"` // absent without a verdict
+	Behaviour      guild.Hash    `json:"behaviour,omitzero"` // of the agent that did the work, as the result claims
+	Outcome        guild.Outcome `json:"outcome,omitempty"`  // absent without a verdict
 	VerdictHash    guild.Hash    `json:"verdict_hash,omitzero"`
 	IdempotencyKey string        `json:"idempotency_key,omitempty"` // 64 hex digits; same as in the request and its quote
 	QuoteEvent     nostr.ID      `json:"quote_event,omitzero"`      // the provider's feedback with the price
@@ -74,7 +75,7 @@ var names = []string{
 	"receipt_id", "session_id", "trajectory_hash", "policy_bundle_id", "job_hash", "payment_proof", "rail", "asset_id",
 	"amount_msats", "provider_id", "approval_rule_id", "timestamp", "provider_pubkey", "task", "job", "attempt",
 	"request_event", "result_event", "bundle_hash", "delivery_hash", "outcome", "verdict_hash", "idempotency_key",
-	"quote_event", "bolt11", "supersedes", "score_micro", "strength", "strengths",
+	"quote_event", "bolt11", "supersedes", "score_micro", "strength", "strengths", "behaviour",
 }
 
 // PaymentProof proves a payment.

@@ -91,7 +91,7 @@ func TestReceiptRoundTrip(t *testing.T) {
 func TestEveryFieldIsKnown(t *testing.T) {
 	whole := paid("lightning", "BTC_LN", "lightning_preimage", strings.Repeat("ab", 32))
 	whole = proven(whole)
-	whole.Supersedes, whole.QuoteEvent, whole.Bolt11 = "r-0123456789abcdef", nostr.ID{7}, "lnbc1"
+	whole.Supersedes, whole.QuoteEvent, whole.Bolt11, whole.Behaviour = "r-0123456789abcdef", nostr.ID{7}, "lnbc1", guild.Sum(nil)
 	b, err := whole.Encode()
 	if err != nil {
 		t.Fatal(err)

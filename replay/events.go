@@ -32,6 +32,7 @@ type SessionStart struct {
 	SessionID      string `json:"session_id"`
 	IssueNumber    *int64 `json:"issue_number"` // null without an issue
 	PolicyBundleID string `json:"policy_bundle_id"`
+	BehaviourID    string `json:"behaviour_id,omitempty"` // hash of the agent's behaviour that did the work; ours, beside the published fields
 	T              string `json:"t"`
 }
 

@@ -67,9 +67,12 @@ func lies() map[string]struct {
 			h, _ := r.JobHash()
 			r.Set(nip90.ParamJobHash, h.Hex())
 		}}, []string{"bundle"}},
-		"a result for somebody else":    {story{result: func(r *nip90.Result) { r.Customer = stranger().public }}, []string{"result"}},
-		"a result of another request":   {story{result: func(r *nip90.Result) { r.Request = nostr.ID(other) }}, []string{"result"}},
-		"a result of another kind":      {story{result: func(r *nip90.Result) { r.Kind = 6050 }}, []string{"result"}},
+		"a result for somebody else":  {story{result: func(r *nip90.Result) { r.Customer = stranger().public }}, []string{"result"}},
+		"a result of another request": {story{result: func(r *nip90.Result) { r.Request = nostr.ID(other) }}, []string{"result"}},
+		"a result of another kind":    {story{result: func(r *nip90.Result) { r.Kind = 6050 }}, []string{"result"}},
+		"another behaviour":           says(func(r *receipt.Receipt) { r.Behaviour = other }, "result"),
+		"a result by another behaviour": {story{sealed: true, result: func(r *nip90.Result) { r.Behaviour = guild.Sum([]byte("x")) },
+			receipt: func(r *receipt.Receipt) { r.Behaviour = other }}, []string{"result"}},
 		"a result with another bundle":  {story{sealed: true, result: func(r *nip90.Result) { _ = r.SetDelivery(nip90.NewParcel([]byte("x"))) }}, []string{"delivery"}},
 		"a result in plain":             {story{result: func(r *nip90.Result) { r.Content = "42" }}, []string{"delivery"}},
 		"a quote of another price":      {story{rail: "lightning", quote: func(f *nip90.Feedback) { f.Amount = 1000 }}, []string{"payment"}},

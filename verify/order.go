@@ -181,6 +181,8 @@ func (x *export) readResult() error {
 		return fmt.Errorf("it answers %.8s, and the request is %.8s", result.Request.Hex(), r.RequestEvent.Hex())
 	case x.hasCustomer && result.Customer != x.customer:
 		return fmt.Errorf("it is for %.8s, and the customer is %.8s", result.Customer.Hex(), x.customer.Hex())
+	case !r.Behaviour.IsZero() && result.Behaviour != r.Behaviour: // receipts from before behaviours name none
+		return fmt.Errorf("it is by the behaviour %s, and the receipt says %s", result.Behaviour, r.Behaviour)
 	}
 	return nil
 }

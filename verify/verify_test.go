@@ -8,6 +8,9 @@ import (
 	"testing/fstest"
 	"unicode/utf8"
 
+	"guild"
+	"guild/nip90"
+	"guild/receipt"
 	"guild/verify"
 )
 
@@ -54,8 +57,12 @@ func stories() map[string]story {
 		"typed, and ruled":      {typed: true, verdict: ruledPartial},
 		"typed, sealed":         {typed: true, sealed: true},
 		"answered in plain":     {plain: "42"},
-		"with strengths":        {verdict: proven},
-		"with hidden tests":     {verdict: proven, reveals: true},
+		"by an agent, sealed": {
+			sealed: true, result: func(r *nip90.Result) { r.Behaviour = guild.Sum([]byte("x")) },
+			receipt: func(r *receipt.Receipt) { r.Behaviour = guild.Sum([]byte("x")) },
+		},
+		"with strengths":    {verdict: proven},
+		"with hidden tests": {verdict: proven, reveals: true},
 	}
 }
 

@@ -203,6 +203,9 @@ func (p *program) showCard(w io.Writer, c control.Card) {
 	field("trust", "%s", trustByTask(c.Trust))
 	field("announced", "%s ago, first seen %s ago", age(p.now(), c.SeenMs), age(p.now(), c.FirstSeen))
 	field("does", "%s", cli.Cut(cli.Clean(strings.Join(c.Tasks, ", ")), 64))
+	if c.Claimed.Behaviour != "" {
+		field("behaviour", "%s", c.Claimed.Behaviour)
+	}
 	if len(c.Recommenders) > 0 {
 		field("recommended", "by %d whom you follow", len(c.Recommenders))
 	}

@@ -151,6 +151,9 @@ func (m playedMoment) words() (word, text string, well wellness) {
 		if e.PolicyBundleID != "" {
 			text += ", policy " + e.PolicyBundleID
 		}
+		if e.BehaviourID != "" {
+			text += ", behaviour " + e.BehaviourID
+		}
 		return "session", text, unsaid
 	case replay.PlanStart:
 		return "plan", cli.Count(e.StepCount, "step", "steps"), unsaid

@@ -158,6 +158,7 @@ type Claimed struct {
 	Relays        []string `json:"relays"`
 	SupplyClass   string   `json:"supply_class,omitempty"`
 	Models        []string `json:"models,omitempty"`
+	Behaviour     string   `json:"behaviour,omitempty"` // hash of its agent's behaviour (NIP-AE), as sha256:…
 }
 
 // Change is one line of GET /v1/market/watch (application/x-ndjson): something about a provider is new.
@@ -215,6 +216,9 @@ func (s *Server) card(o guild.Offer, c registry.Card) Card {
 			Encryption: append([]string{}, c.Encryption...), Relays: append([]string{}, c.Relays...),
 			SupplyClass: c.SupplyClass, Models: c.Models,
 		},
+	}
+	if !c.Behaviour.IsZero() {
+		view.Claimed.Behaviour = c.Behaviour.String()
 	}
 	if view.Claimed.LatencyMs == nil {
 		view.Claimed.LatencyMs = c.Performance.TypicalLatencyMs

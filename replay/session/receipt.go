@@ -29,7 +29,8 @@ type Receipt struct {
 	Verification   Verified       `json:"verification"`
 	Confidence     replay.Float   `json:"final_confidence"` // 0 to 1; 0 if unknown
 	PolicyBundleID string         `json:"policy_bundle_id"`
-	Signature      *string        `json:"signature"` // null, or the id of a Nostr event whose content is Unsigned
+	BehaviourID    string         `json:"behaviour_id,omitzero"` // as in the trajectory
+	Signature      *string        `json:"signature"`             // null, or the id of a Nostr event whose content is Unsigned
 	TrajectoryHash guild.Hash     `json:"trajectory_hash,omitzero"`
 	Provenance     *Provenance    `json:"provenance,omitzero"`
 	Trace          *Report        `json:"trace,omitzero"`
@@ -73,7 +74,8 @@ func NewReceipt(events []replay.Event, trajectory guild.Hash, effects Effects) (
 func (r *Receipt) take(e replay.Event, places map[string]int, effects Effects) (err error) {
 	switch e := e.(type) {
 	case replay.SessionStart:
-		r.SessionID, r.StartedAt, r.IssueNumber, r.PolicyBundleID = e.SessionID, e.T, e.IssueNumber, e.PolicyBundleID
+		r.SessionID, r.StartedAt, r.IssueNumber = e.SessionID, e.T, e.IssueNumber
+		r.PolicyBundleID, r.BehaviourID = e.PolicyBundleID, e.BehaviourID
 	case replay.PlanStart:
 		r.PlanHash, err = guild.ParseHash(e.PlanHash)
 	case replay.ToolCall:

@@ -27,6 +27,7 @@ type Config struct {
 	Producer       string // name@version, for the header
 	SessionID      string
 	PolicyBundleID string // hash of the conditions under which the worker runs
+	BehaviourID    string // hash of the behaviour of the agent that works; empty without one
 	Created        time.Time
 
 	Hide func(text string) string // removes secrets from what is kept; can be nil
@@ -79,7 +80,7 @@ func New(c Config) *Recorder {
 		c: c, ids: map[string]bool{}, open: map[key]*open{}, effects: Effects{},
 		events: []replay.Event{
 			replay.ReplayHeader{Version: 1, Producer: c.Producer, CreatedAt: at},
-			replay.SessionStart{SessionID: c.SessionID, PolicyBundleID: c.PolicyBundleID, T: at},
+			replay.SessionStart{SessionID: c.SessionID, PolicyBundleID: c.PolicyBundleID, BehaviourID: c.BehaviourID, T: at},
 		},
 	}
 }

@@ -543,7 +543,7 @@ class Feedback:
 
     def __init__(self, e):
         check_sizes(e)
-        self.request = self.customer = self.invoice = ""
+        self.request = self.customer = self.invoice = self.behaviour = ""
         self.amount, self.status, self.keys = 0, "", []
         for t in e.tags:
             if len(t) < 2 or t[0] == "encrypted":
@@ -559,6 +559,8 @@ class Feedback:
                 known = ("payment-required", "processing", "partial", "error", "success")
                 text = t[2] if len(t) > 2 else ""
                 self.status = word(t[1]) if word(t[1]) in known else word(text) if word(text) in known else "other"
+            elif t[0] == "behaviour" and is_hash(t[1], None) and not self.behaviour:
+                self.behaviour = t[1]
             elif t[0] == "param" and len(t) >= 3 and t[1] == "idempotency_key":
                 self.keys.append(t[2])
 
@@ -614,7 +616,7 @@ REQUIRED = {"receipt_id": str, "session_id": str, "trajectory_hash": "hash", "po
             "approval_rule_id": "text", "timestamp": str, "job": 16, "attempt": 32}
 OPTIONAL = {"provider_pubkey": 32, "task": str, "request_event": 32, "result_event": 32, "bundle_hash": "hash", "delivery_hash": "hash",
             "outcome": str, "verdict_hash": "hash", "idempotency_key": str, "quote_event": 32, "bolt11": str, "supersedes": str,
-            "score_micro": int, "strength": str, "strengths": "counts"}
+            "score_micro": int, "strength": str, "strengths": "counts", "behaviour": "hash"}
 COUNTS = {"strong", "mixed", "weak", "visible", "hidden", "drawn"}
 RAILS = {"lightning": ("lightning_preimage", r"_LN$"), "cashu": ("cashu_proof", r"_CASHU\([^()\s]+\)$"), "onchain": ("onchain_txid", r""),
          "taproot_assets": ("taproot_assets_proof", r"")}
@@ -1527,6 +1529,7 @@ class Export:
         want(not isinstance(self.request, Request) or e.kind == self.request.event.kind + 1000, "it is of another kind")
         want(f.request == r.get("request_event", ""), "it answers another request")
         want(self.customer is None or f.customer == self.customer, "it is for another customer")
+        want(r.get("behaviour", f.behaviour) == f.behaviour, "it is by another behaviour than the receipt says")
         f.sealed, f.open = e.sealed(), not e.sealed() or plain is not None
         f.content = e.content if not f.sealed else plain
         return f

@@ -123,9 +123,10 @@ type AttemptDelivered struct {
 	Answer    *nostr.Event `json:"answer,omitempty"` // the result event, if it is small and contains the delivery
 	Delivery  guild.Hash   `json:"delivery"`
 	Size      int64        `json:"size"`
-	Away      *Place       `json:"away,omitempty"`  // where to fetch the delivery; nil if the result contains it
-	LatencyMs int64        `json:"latency_ms"`      // from the relay's acceptance of the request to the result
-	Plain     bool         `json:"plain,omitempty"` // the result was not a bundle, and was packed into one
+	Away      *Place       `json:"away,omitempty"`     // where to fetch the delivery; nil if the result contains it
+	LatencyMs int64        `json:"latency_ms"`         // from the relay's acceptance of the request to the result
+	Plain     bool         `json:"plain,omitempty"`    // the result was not a bundle, and was packed into one
+	Behaviour guild.Hash   `json:"behaviour,omitzero"` // of the agent that did the work, as the provider claims
 }
 
 // Place is the location of a bundle that is too large for an event.

@@ -158,20 +158,21 @@ func (j *Jobs) takeResult(ctx context.Context, e nostr.Event, r nip90.Result, a 
 	if p.Size > maxDelivery {
 		return j.fault(ctx, e, a, job, fmt.Sprintf("the delivery of %d bytes is too large", p.Size))
 	}
-	return j.deliver(ctx, e, a, job, p, plain)
+	return j.deliver(ctx, e, a, job, fact.AttemptDelivered{
+		Attempt: a.ID, Result: e.ID, Delivery: p.Hash, Size: p.Size, Away: away(p), Plain: plain, Behaviour: r.Behaviour,
+	}, p.Inline)
 }
 
 // deliver stores the event and the delivery before the fact that names them. Meanwhile it reads whether the delivery
-// declines the job.
-func (j *Jobs) deliver(ctx context.Context, e nostr.Event, a Attempt, job *Job, p nip90.Parcel, plain bool) error {
-	d := fact.AttemptDelivered{Attempt: a.ID, Result: e.ID, Delivery: p.Hash, Size: p.Size, Away: away(p), Plain: plain}
+// declines the job. inline is the delivery, or nil if it is not inside the event.
+func (j *Jobs) deliver(ctx context.Context, e nostr.Event, a Attempt, job *Job, d fact.AttemptDelivered, inline []byte) error {
 	raw, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
 	}
 	var keeping errgroup.Group
-	keeping.Go(func() error { return j.keep(ctx, &d, e, raw, p.Inline) })
-	reason := declined(p.Inline)
+	keeping.Go(func() error { return j.keep(ctx, &d, e, raw, inline) })
+	reason := declined(inline)
 	if err := keeping.Wait(); err != nil {
 		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
 	}

@@ -48,6 +48,7 @@ type session struct {
 	Key      string              `json:"key,omitempty"` // idempotency key
 	Result   nostr.ID            `json:"result"`
 	Delivery guild.Hash          `json:"delivery"`
+	Claimed  guild.Hash          `json:"behaviour,omitzero"` // the behaviour that did the work, as the provider claims
 	Judged   *fact.AttemptJudged `json:"judged,omitempty"`
 	State    guild.State         `json:"state"`
 	Ended    int64               `json:"ended"`             // Unix ms; 0 before the end
@@ -169,7 +170,7 @@ func (st *state) apply(one fact.Fact, at int64) bool {
 			one.Away = &fact.Place{URL: one.Away.URL} // its key is a secret
 		}
 		st.act(one.Attempt, at, "nostr.result", one, one.Delivery.String(), 0)
-		st.change(one.Attempt, func(s *session) { s.Result, s.Delivery = one.Result, one.Delivery })
+		st.change(one.Attempt, func(s *session) { s.Result, s.Delivery, s.Claimed = one.Result, one.Delivery, one.Behaviour })
 	case fact.AttemptJudged:
 		exit := 1
 		if one.Verdict.Outcome == guild.Success {

@@ -124,7 +124,7 @@ func (r *Record) receipt(s session, trajectory guild.Hash, policy string) (recei
 		Timestamp:      time.UnixMilli(s.Ended).UTC().Format(time.RFC3339Nano),
 		Task:           s.Task, Job: s.Job, Attempt: s.Attempt,
 		RequestEvent: s.Attempt, ResultEvent: s.Result,
-		BundleHash: s.Bundle, DeliveryHash: s.Delivery,
+		BundleHash: s.Bundle, DeliveryHash: s.Delivery, Behaviour: s.Claimed,
 		Outcome: v.Verdict.Outcome, VerdictHash: v.Hash, IdempotencyKey: s.Key,
 	}
 	if v.Verdict.Strengths != nil {
