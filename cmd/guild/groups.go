@@ -26,7 +26,7 @@ func (p *program) groups() (first, others []group) {
 			{"Sell", []*cobra.Command{p.workCommand()}},
 			{"People", []*cobra.Command{p.marketCommand(), p.trustCommand()}},
 			{"Proof", []*cobra.Command{p.judgeCommand(), p.verifyCommand(), p.auditCommand()}},
-			{"Agents", []*cobra.Command{p.nookCommand()}},
+			{"Agents", []*cobra.Command{p.agentCommand(), p.nookCommand()}},
 			{"Node", []*cobra.Command{p.upCommand(), p.statusCommand()}},
 		}, []group{
 			{"Formats", []*cobra.Command{p.nutCommand(), p.oaCommand(), p.canonCommand(), p.replayCommand()}},

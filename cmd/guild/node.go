@@ -21,6 +21,7 @@ import (
 	"guild/internal/hand/key"
 	"guild/internal/node"
 	"guild/internal/policy"
+	"guild/internal/step/agents"
 	"guild/internal/step/jobs"
 )
 
@@ -63,6 +64,9 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 	if n.Policy, err = policy.Named(c.Trust.Policy); err != nil {
 		return node.Config{}, fmt.Errorf("trust.policy: %w", err)
 	}
+	if n.Agents, err = agentsOf(c.Agents); err != nil {
+		return node.Config{}, fmt.Errorf("agents.%w", err)
+	}
 	n.Types = typesBeside(c, func(file string) {
 		cmp.Or(o.Log, slog.Default()).Warn("a description of a job type is left out", "file", file)
 	})
@@ -79,6 +83,18 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 		n.Ready = func(r node.Ready) { events.ready(r, time.Now()) }
 	}
 	return n, nil
+}
+
+// agentsOf returns the settings of the node's agents.
+func agentsOf(c config.Agents) (a node.Agents, err error) {
+	a = node.Agents{Asked: agents.Asking(c.Asked), AutoAccept: c.AutoAccept, Budget: c.Budget}
+	if a.Owners, err = config.Keys(c.Owners); err != nil {
+		return a, fmt.Errorf("owners: %w", err)
+	}
+	if a.Allow, err = config.Keys(c.Allow); err != nil {
+		return a, fmt.Errorf("allow: %w", err)
+	}
+	return a, nil
 }
 
 func patience(t config.Timeouts) jobs.Patience {

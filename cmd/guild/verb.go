@@ -94,11 +94,11 @@ func (p *program) local(cmd *cobra.Command, run func(cmd *cobra.Command, args []
 	return cli.Verb(cmd, p.out, run)
 }
 
-// answerOf gets a resource for a local verb that chooses among several.
-func answerOf[T any](ctx context.Context, at visit, r control.Resource[T], name string, show func(T) error) (*cli.Result, error) {
+// answerOf gets a resource for a local verb that chooses among several. The args are those of its Call.
+func answerOf[T any](ctx context.Context, at visit, r control.Resource[T], show func(T) error, args ...string) (*cli.Result, error) {
 	var value T
 	err := at(ctx, func(client *control.Client, _ bool) (err error) {
-		value, err = r.Call(ctx, client, name)
+		value, err = r.Call(ctx, client, args...)
 		return err
 	})
 	if err != nil {

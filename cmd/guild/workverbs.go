@@ -67,9 +67,9 @@ service with such a name comes first.`,
 		case o.Replay:
 			return nil, p.printDocument(ctx, control.RequestReplay, args[0])
 		case isRequest(args[0]) && !p.isService(ctx, args[0]):
-			return answerOf(ctx, p.reading, control.OneRequest, args[0], p.showRequest)
+			return answerOf(ctx, p.reading, control.OneRequest, p.showRequest, args[0])
 		}
-		return answerOf(ctx, p.running, control.OneService, args[0], p.showService)
+		return answerOf(ctx, p.running, control.OneService, p.showService, args[0])
 	})
 	cmd.Flags().BoolVar(&o.Replay, "replay", false, "print the REPLAY.jsonl of a request's session as it is stored")
 	cmd.Flags().BoolVar(&o.Receipt, "receipt", false, "print the RECEIPT.json of a request's session as it is stored")

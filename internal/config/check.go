@@ -53,6 +53,9 @@ func (c Config) check() error {
 	case c.Judge.Opinion.Cap < 0:
 		return fmt.Errorf("judge.opinion.max_pay_msat: %d, want 0 or more", c.Judge.Opinion.Cap)
 	}
+	if err := c.Agents.check(); err != nil {
+		return fmt.Errorf("agents.%w", err)
+	}
 	if err := c.checkServices(); err != nil {
 		return err
 	}
@@ -120,6 +123,21 @@ func checkDurations(v reflect.Value, prefix string) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+func (a Agents) check() error {
+	for name, keys := range map[string][]string{"owners": a.Owners, "allow": a.Allow} {
+		if _, err := Keys(keys); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if !slices.Contains([]string{"", "trusted", "all", "none"}, a.Asked) {
+		return fmt.Errorf("asked: %q, want trusted, all or none", a.Asked)
+	}
+	if a.Budget < 0 {
+		return fmt.Errorf("budget: %d, want 0 or more", a.Budget)
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ type Config struct {
 	Review   Review             `koanf:"review"`
 	Backup   Backup             `koanf:"backup"`
 	Records  Records            `koanf:"records"`
+	Agents   Agents             `koanf:"agents"`
 	Follow   []string           `koanf:"follow"`   // npubs whose recommendations of providers count
 	Synonyms map[string]string  `koanf:"synonyms"` // word in an announcement → its task (confidence 0.8)
 	Tasks    map[string]TaskSet `koanf:"tasks"`    // task → settings that differ from the defaults
@@ -32,6 +33,16 @@ type Config struct {
 	Images   map[string]string  `koanf:"images"`   // digest → directory with that root file system, for oa.sandbox_run.v1
 
 	Paths Paths `koanf:"-"`
+}
+
+// Agents configures the agents of this node (NIP-AE).
+type Agents struct {
+	Owners     []string `koanf:"owners"`      // npubs: the owner's other keys
+	Allow      []string `koanf:"allow"`       // npubs of others whose lessons, comments and nudges apply
+	Asked      string   `koanf:"asked"`       // which nudges that customers ask for apply: trusted, all or none
+	AutoAccept bool     `koanf:"auto_accept"` // what an agent learned applies without your consent
+	Budget     int64    `koanf:"budget"`      // tokens of a prompt
+	Learn      string   `koanf:"learn"`       // command that may write a lesson after a verdict; none if empty
 }
 
 // Relay configures the embedded relay with its Blossom server.

@@ -7,6 +7,7 @@ import (
 
 	"guild/internal/step/activity"
 	"guild/internal/step/trust/exchange"
+	"guild/nipae/agentfile"
 )
 
 // The API. Each endpoint says what it takes and answers; "guild help api" prints that. docs/API.md has examples.
@@ -181,6 +182,44 @@ var (
 		"body: the owner's choice, as a JSON string; the profile", maxWords, (*Server).postEvolve)
 	ImportHistory = action("POST /v1/nook/history?root",
 		"body: an events.json, once; the profile", maxHistory, (*Server).postNookHistory)
+
+	Agents = resource("GET /v1/agents",
+		"agents of this node", (*Server).getAgents)
+	OneAgent = resource("GET /v1/agents/{name}",
+		"one agent", (*Server).getAgent)
+	InstallAgent = action("POST /v1/agents",
+		"body {\"definition\":…} with name, bunker: has an agent of this node\n"+
+			"execute a definition; the agent", maxWords, (*Server).postAgent)
+	RemoveAgent = resource("POST /v1/agents/{name}/remove",
+		"ends an agent; its key stays", (*Server).removeAgent)
+	AgentBehaviour = resource("GET /v1/agents/{name}/behaviour?task&words&nudge",
+		"how the agent would do a job: prompt, tools, and where each line is from", (*Server).getBehaviour)
+	Definitions = resource("GET /v1/definitions?of&all",
+		"a definition by naddr, nevent, id, npub/slug or an agent's name, with its\n"+
+			"file; all=true: all its versions, the newest first", (*Server).getDefinitions)
+	PublishDefinition = upload("POST /v1/definitions?fork",
+		"body: an agent file (docs/AGENTS.md); publishes it as the next version of\n"+
+			"its slug", agentfile.MaxSize, (*Server).postDefinition)
+	Owners = resource("GET /v1/owners/{key}",
+		"who owns an agent: each owner that it names, checked both ways", (*Server).getOwned)
+	ClaimAgent = resource("POST /v1/owners/{key}/claim",
+		"adds a key to the owner's claims (kind 14199)", (*Server).postClaim)
+	DisownAgent = resource("POST /v1/owners/{key}/disown",
+		"removes a key from them", (*Server).postDisown)
+	Lessons = resource("GET /v1/lessons?agent",
+		"lessons about the definitions of agents, and drafts", (*Server).getLessons)
+	TeachAgent = action("POST /v1/lessons",
+		"body {\"agent\":…,\"task\":…,\"text\":…}: the agent publishes the owner's lesson", maxWords, (*Server).postLesson)
+	ActOnLesson = action("POST /v1/lessons/{id}/{act}",
+		"act: accept or reject a draft; retire, comment (text) or measured\n"+
+			"(trials) for a lesson", maxWords, (*Server).actOnLesson)
+	Nudges = resource("GET /v1/nudges",
+		"nudges of the library", (*Server).getNudges)
+	KeepNudges = action("POST /v1/nudges",
+		"body: name and event; or name, title, text, only_tools, allow_tools,\n"+
+			"deny_tools, which is published", maxWords, (*Server).postNudge)
+	RemoveNudge = resource("POST /v1/nudges/{name}/remove",
+		"removes a nudge from the library", (*Server).removeNudge)
 )
 
 // endpoints lists the endpoints of the server; without a running node, only those that read its directory.
@@ -201,6 +240,7 @@ func stopped() []endpoint {
 		Customers.endpoint, Judgements.endpoint, OneRequest.endpoint, RequestReplay.endpoint, RequestSession.endpoint,
 		Entries.endpoint, OneEntry.endpoint, ReleaseGuards.endpoint, Rejected.endpoint, SealJournal.endpoint, Proof.endpoint,
 		NookStatus.endpoint, NookLog.endpoint, NookEvent.endpoint, NookExports.endpoint,
+		Agents.endpoint, OneAgent.endpoint, AgentBehaviour.endpoint, Lessons.endpoint, Nudges.endpoint,
 	}
 }
 
@@ -214,6 +254,8 @@ func running() []endpoint {
 		MakeBackup.endpoint, RestoreBackup.endpoint,
 		Services.endpoint, OneService.endpoint, PauseService.endpoint, DrainService.endpoint, ResumeService.endpoint, ObjectTo.endpoint,
 		ReportEvents.endpoint, ClaimAgents.endpoint, EvolveSprite.endpoint, ImportHistory.endpoint,
+		InstallAgent.endpoint, RemoveAgent.endpoint, Definitions.endpoint, PublishDefinition.endpoint, Owners.endpoint, ClaimAgent.endpoint,
+		DisownAgent.endpoint, TeachAgent.endpoint, ActOnLesson.endpoint, KeepNudges.endpoint, RemoveNudge.endpoint,
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"guild/internal/market/registry"
 	"guild/internal/policy"
 	"guild/internal/step/activity"
+	"guild/internal/step/agents"
 	"guild/internal/step/audit"
 	"guild/internal/step/backup"
 	"guild/internal/step/jobs"
@@ -100,6 +101,7 @@ type Parts struct {
 	Backups    *backup.Fold
 	Audit      *audit.Step
 	Activity   *activity.Step
+	Agents     *agents.Step
 }
 
 // Server answers on the control socket.

@@ -38,6 +38,7 @@ import (
 	"guild/internal/market/registry"
 	"guild/internal/market/scout"
 	"guild/internal/policy"
+	"guild/internal/step/agents"
 	"guild/internal/step/backup"
 	"guild/internal/step/jobs"
 	"guild/internal/step/judge"
@@ -90,6 +91,7 @@ type Config struct {
 	Meeting  Meeting           // how providers are benchmarked
 	Learning Learning          // what is learned, published and backed up
 	Records  Records           // what others can check
+	Agents   Agents            // agents of this node (NIP-AE)
 
 	// Examine replaces the judge, to measure everything else.
 	Examine func(context.Context, judge.Case) (guild.Verdict, judge.Evidence, error)
@@ -169,6 +171,8 @@ type Node struct {
 	mail      *review.Mail
 	backup    *backup.Step
 	meet      *meet.Meet
+	agents    *agents.Step
+	agentKeys *agentKeys
 
 	vaultKey *vaultKey
 	secrets  string // directory for the credentials of running workers
@@ -469,6 +473,9 @@ func (n *Node) announce(ctx context.Context) {
 // other processes.
 func (n *Node) close() error {
 	var errs []error
+	if n.agentKeys != nil {
+		n.agentKeys.stop()
+	}
 	if n.stopSigner != nil {
 		n.stopSigner()
 	}

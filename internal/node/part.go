@@ -51,5 +51,6 @@ func (n *Node) newParts() ([]part, error) {
 		n.backupPart(),
 		n.auditPart(),
 		n.activityPart(),
+		n.agentsPart(),
 	}, nil
 }

@@ -106,6 +106,15 @@ type composer struct {
 	agents  map[nostr.PubKey]bool   // that these name
 	left    Left
 	tokens  int64 // that remain
+	without map[nostr.ID]bool
+	only    map[nostr.ID]bool
+}
+
+// composer prepares for a request. The lock must be held.
+func (l *Library) composer(r Request) *composer {
+	c := &composer{Library: l, r: r, tokens: cmp.Or(r.Budget, DefaultBudget), without: set(r.Policy.Without), only: set(r.Policy.Only)}
+	c.trust()
+	return c
 }
 
 // Compose composes the behaviour for a request. The budget is spent on the definition and the owner's nudges, which are
@@ -128,8 +137,7 @@ func (l *Library) compose(r Request) (Behaviour, error) {
 	if !ok {
 		return Behaviour{}, fmt.Errorf("definition: %w", ErrUnknown)
 	}
-	c := &composer{Library: l, r: r, tokens: cmp.Or(r.Budget, DefaultBudget)}
-	c.trust()
+	c := l.composer(r)
 	ours, theirs, err := c.nudges()
 	if err != nil {
 		return Behaviour{}, err
@@ -270,16 +278,16 @@ func tools(d nipae.Definition, worker []string, ours, theirs []nudge) ([]string,
 // lessons returns the lessons that apply, in the order of their dates.
 func (c *composer) lessons(d nipae.Definition) section {
 	index := c.indexed()
-	without, only := set(c.r.Policy.Without), set(c.r.Policy.Only)
 	task, about := strings.ToLower(c.r.Task), set(words(c.r.Task+" "+c.r.Words))
 	var first, rest []candidate
 	for _, l := range index.lessons[d.Address()] {
+		why, applies := c.standing(l, d)
 		switch {
-		case !l.member || !d.Inherits(l.named):
+		case why == OtherDefinition:
 			c.left.OtherDefinition++
-		case c.why(l.author) == "":
+		case why == Stranger:
 			c.left.Stranger++
-		case without[l.id] || c.r.Policy.Only != nil && !only[l.id]:
+		case !applies:
 			c.left.Retired++
 		case l.matches(task, about):
 			first = append(first, l)
@@ -301,6 +309,20 @@ func (c *composer) lessons(d nipae.Definition) section {
 	}
 	slices.SortFunc(chosen, func(a, b []part) int { return byDate(a[0], b[0]) })
 	return section{adviceIntro, slices.Concat(chosen...)}
+}
+
+// standing returns why a lesson applies to a definition, or why it does not.
+func (c *composer) standing(l candidate, d nipae.Definition) (why string, applies bool) {
+	why = c.why(l.author)
+	switch {
+	case !l.member || !d.Inherits(l.named):
+		return OtherDefinition, false
+	case why == "":
+		return Stranger, false
+	case c.without[l.id] || c.r.Policy.Only != nil && !c.only[l.id]:
+		return Retired, false
+	}
+	return why, true
 }
 
 // matches reports whether a category is the task, or consists of words of the job.

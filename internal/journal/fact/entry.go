@@ -158,6 +158,8 @@ var readers = table(
 	reader[BackupMade](), reader[BackupSent](), reader[BackupFailed](), reader[BackupChosen](), reader[BackupRestored](),
 	reader[EffectClaimed](), reader[EffectRenewed](), reader[EffectSettled](), reader[EffectParked](),
 	reader[JournalArchived](), reader[JournalRepaired](), reader[JournalReleased](), reader[JournalSealed](), reader[SealPublished](),
+	reader[AgentInstalled](), reader[AgentRemoved](), reader[AgentSigned](), reader[AgentPublished](), reader[NudgeKept](), reader[NudgeRemoved](),
+	reader[LessonDrafted](), reader[LessonAccepted](), reader[LessonRejected](), reader[LessonMeasured](), reader[LessonRetired](),
 	reader[ActivityReported](), reader[ActivityImported](), reader[AgentsOnboarded](), reader[AgentClaimed](), reader[SpriteEvolved](),
 )
 

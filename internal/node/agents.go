@@ -1,0 +1,306 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/control"
+	"guild/internal/durable"
+	"guild/internal/hand/key"
+	"guild/internal/hand/relay"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
+	"guild/internal/market/registry"
+	"guild/internal/step/agents"
+	"guild/nipae"
+	"guild/nutshell/brief"
+)
+
+// Agents configures the agents of this node.
+type Agents struct {
+	Owners     []nostr.PubKey // the owner's other keys
+	Allow      []nostr.PubKey // others whose lessons, comments and nudges apply
+	Asked      agents.Asking  // which nudges of customers apply
+	AutoAccept bool           // what an agent learned applies without the owner's consent
+	Budget     int64          // tokens of a prompt; a default if zero
+}
+
+// agentsPart makes the step of this node's agents.
+func (n *Node) agentsPart() part {
+	f := agents.NewFold()
+	begin := func() {
+		counter := sync.OnceValue(brief.NewCounter)
+		n.agentKeys = &agentKeys{node: n}
+		n.agents = agents.New(agents.Config{
+			Journal: n.journal, Owner: n.keyer, PubKey: n.pubkey, Now: n.c.Now, Keys: n.agentKeys, Relays: agentRelays{n}, Files: n.fetchAgentFile,
+			Count: func(text string) int64 {
+				tokens, err := counter().Count(text)
+				if err != nil { // it is not valid UTF-8, which no prompt is
+					return int64(len(text))
+				}
+				return tokens
+			},
+			Owners: n.c.Agents.Owners, Allow: n.c.Agents.Allow, Asked: n.c.Agents.Asked, AutoAccept: n.c.Agents.AutoAccept, Budget: n.c.Agents.Budget,
+		}, f)
+	}
+	return part{
+		name: "agents", folds: []fold.Fold{f},
+		open: func(ctx context.Context) (active, error) {
+			begin()
+			if err := n.agents.Open(ctx); err != nil {
+				return active{}, err
+			}
+			a := active{due: []due.Source{n.agents.Due}, run: n.followAgents, routes: []route{{from: kindDeletion, only: n.agents.Deletes, take: anyRelay(n.agents.ObserveDeletion)}}}
+			for _, kind := range []nostr.Kind{nipae.KindProfile, nipae.KindComment, nipae.KindLesson, nipae.KindDefinition, nipae.KindClaims} {
+				a.routes = append(a.routes, route{from: kind, take: anyRelay(n.agents.Observe)})
+			}
+			return a, nil
+		},
+		inspect: func(ctx context.Context, seen bool) error {
+			if !seen {
+				return nil
+			}
+			begin()
+			return n.agents.Open(ctx)
+		},
+		show: func(s *control.Parts) { s.Agents = n.agents },
+	}
+}
+
+// agentsName is the name of the subscription to events of agents.
+const agentsName = "agents"
+
+// followAgents keeps the subscription to what concerns the agents up to date.
+func (n *Node) followAgents(ctx context.Context) error {
+	for {
+		filters, changed := n.agents.Filters()
+		cancel := n.pool.Subscribe(agentsName, filters, n.urls...)
+		select {
+		case <-ctx.Done():
+			cancel()
+			return nil
+		case <-changed:
+		}
+	}
+}
+
+// agentRelays is an agents.Relays.
+type agentRelays struct{ *Node }
+
+func (n agentRelays) Publish(ctx context.Context, v guild.Verified, relays []string) ([]string, error) {
+	acks, err := n.pool.Publish(ctx, v, relays...)
+	if err != nil && n.connectivity.offline() {
+		return nil, fmt.Errorf("%w: %w", due.ErrLater, err)
+	}
+	var took []string
+	for _, a := range acks {
+		if a.OK {
+			took = append(took, a.URL)
+		}
+	}
+	return took, err
+}
+
+func (n agentRelays) Find(ctx context.Context, f nostr.Filter, relays []string) ([]guild.Verified, error) {
+	return n.find(ctx, f, relays)
+}
+
+func (n agentRelays) Ours() []string { return n.urls }
+
+func (n agentRelays) Of(ctx context.Context, p nostr.PubKey) []string {
+	const patience = 5 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	all := slices.Clone(n.urls)
+	found, err := n.find(ctx, nostr.Filter{Kinds: []nostr.Kind{registry.KindRelays}, Authors: []nostr.PubKey{p}}, n.urls)
+	if err != nil || len(found) == 0 { // sorted, the newest first
+		return all
+	}
+	for tag := range found[0].Event().Tags.FindAll("r") {
+		url, err := relay.Normalize(tag[1])
+		if writes := len(tag) < 3 || tag[2] == "write"; err == nil && writes && len(all) < len(n.urls)+maxOthers && !slices.Contains(all, url) {
+			all = append(all, url)
+		}
+	}
+	return all
+}
+
+// maxOthers limits the relays of another key that are asked beside ours.
+const maxOthers = 8
+
+// maxAgentFile limits one file of a definition, in bytes.
+const maxAgentFile = 16 << 20
+
+// fetchAgentFile downloads a definition's file to the blobs. Only the bytes of the hash are kept.
+func (n *Node) fetchAgentFile(ctx context.Context, f agents.File) error {
+	if n.blobs.Has(f.Hash) {
+		return nil
+	}
+	if f.Size > maxAgentFile {
+		return fmt.Errorf("%s has %d bytes: at most %d", f.URL, f.Size, maxAgentFile)
+	}
+	content, err := n.payloads.Fetch(ctx, fact.Place{URL: f.URL}, f.Hash, maxAgentFile)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	_, size, err := n.blobs.Put(ctx, content)
+	if err == nil {
+		err = f.Check(f.Hash, size)
+	}
+	return err
+}
+
+// layOut writes the files of a definition to a new directory below dir, and returns its path, or "" without any.
+func (n *Node) layOut(files []agents.File, dir string) (string, error) {
+	if len(files) == 0 {
+		return "", nil
+	}
+	to := filepath.Join(dir, "agent-files")
+	if err := os.Mkdir(to, 0o755); err != nil {
+		return "", err
+	}
+	root, err := os.OpenRoot(to)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	for _, f := range files {
+		if err := n.copyBlob(root, f); err != nil {
+			return "", fmt.Errorf("the definition's file %s: %w", f.Name, err)
+		}
+	}
+	return to, nil
+}
+
+func (n *Node) copyBlob(to *os.Root, f agents.File) error {
+	from, _, err := n.blobs.Open(f.Hash)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	out, err := to.OpenFile(f.Name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, from)
+	return errors.Join(err, out.Close())
+}
+
+// agentKeys holds a directory for each agent, with its encrypted key (NIP-49) or the address of its remote signer. The
+// passphrase of the keys is in a file that only the node's identity can decrypt, so that no person is asked for it.
+type agentKeys struct {
+	node *Node
+
+	mu      sync.Mutex
+	signers map[string]nostr.Signer
+	stops   []func()
+}
+
+func (k *agentKeys) dir(name string) string { return filepath.Join(k.node.c.Dir, "agents", name) }
+
+// Make implements agents.Keys. A key that is there already is the agent's: it was removed and is installed again.
+func (k *agentKeys) Make(ctx context.Context, name, bunker string) (nostr.PubKey, error) {
+	passphrase, err := k.passphrase(ctx)
+	if err != nil {
+		return nostr.PubKey{}, err
+	}
+	dir := k.dir(name)
+	if _, err := key.Form(dir); errors.Is(err, key.ErrNone) {
+		if bunker == "" {
+			_, err = key.Create(dir, passphrase)
+		} else {
+			_, err = key.Import(dir, bunker, passphrase)
+		}
+		if err != nil {
+			return nostr.PubKey{}, err
+		}
+	}
+	signer, err := k.Signer(ctx, name)
+	if err != nil {
+		return nostr.PubKey{}, err
+	}
+	return signer.GetPublicKey(ctx)
+}
+
+// Signer implements agents.Keys.
+func (k *agentKeys) Signer(ctx context.Context, name string) (nostr.Signer, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if signer := k.signers[name]; signer != nil {
+		return signer, nil
+	}
+	id, err := key.Load(k.dir(name), func() ([]byte, error) { return k.passphrase(ctx) }, func(string) string { return "" })
+	if err != nil {
+		return nil, err
+	}
+	var signer nostr.Signer = id.Signer
+	if id.Signer == nil {
+		c := k.node.c
+		c.Dir, c.Identity = k.dir(name), id
+		remote, stop, err := openSigner(ctx, c)
+		if err != nil {
+			if stop != nil {
+				stop()
+			}
+			return nil, err
+		}
+		k.stops = append(k.stops, stop)
+		signer = remote
+	}
+	if k.signers == nil {
+		k.signers = map[string]nostr.Signer{}
+	}
+	k.signers[name] = signer
+	return signer, nil
+}
+
+// passphrase returns the passphrase of all agents' keys. The first call makes it.
+func (k *agentKeys) passphrase(ctx context.Context) ([]byte, error) {
+	path := filepath.Join(k.node.c.Dir, "agents", "passphrase")
+	sealed, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		passphrase := rand.Text()
+		text, err := k.node.keyer.Encrypt(ctx, passphrase, k.node.pubkey)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(path), 0o700)
+		}
+		if err == nil {
+			err = durable.WriteBytes(path, []byte(text+"\n"))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the passphrase of the agents' keys: %w", err)
+		}
+		return []byte(passphrase), nil
+	}
+	if err == nil {
+		var text string
+		if text, err = k.node.keyer.Decrypt(ctx, string(sealed[:max(0, len(sealed)-1)]), k.node.pubkey); err == nil {
+			return []byte(text), nil
+		}
+	}
+	return nil, fmt.Errorf("the passphrase of the agents' keys: %w", err)
+}
+
+// stop closes the connections to remote signers.
+func (k *agentKeys) stop() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, stop := range k.stops {
+		stop()
+	}
+	k.stops, k.signers = nil, nil
+}

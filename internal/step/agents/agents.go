@@ -1,0 +1,333 @@
+// Package agents is the step of the agents of this node (NIP-AE): it installs definitions, publishes what the owner and
+// the agents sign, keeps the events of others that concern them, and composes how an agent behaves for a request
+// (package nipae/behaviour). It owns the facts agent.*, nudge.* and lesson.*, but for those of package activity. It runs
+// no worker and decides nothing about jobs.
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+	"guild/nipae"
+	"guild/nipae/behaviour"
+)
+
+// Config configures the step. All fields up to the gap are required.
+type Config struct {
+	Journal *journal.Journal
+	Owner   nostr.Keyer // signs definitions, nudges, comments and claims: the node's identity
+	PubKey  nostr.PubKey
+	Now     func() time.Time
+	Keys    Keys
+	Relays  Relays
+	Files   func(ctx context.Context, f File) error // fetches a definition's file to the blobs
+	Count   func(text string) int64                 // tokens of a text
+
+	Owners     []nostr.PubKey // other keys of the owner
+	Allow      []nostr.PubKey // others whose lessons, comments and nudges apply
+	Asked      Asking         // which nudges of customers apply; AskedTrusted if empty
+	AutoAccept bool           // drafts become lessons at once
+	Budget     int64          // tokens of a prompt; behaviour.DefaultBudget if zero
+}
+
+// Keys holds the keys of the agents of this node, by their names.
+type Keys interface {
+	// Make makes a key, or takes the address of a remote signer. The error matches key.ErrExists if the name has one.
+	Make(ctx context.Context, name, bunker string) (nostr.PubKey, error)
+	Signer(ctx context.Context, name string) (nostr.Signer, error)
+}
+
+// Relays reads and publishes events.
+type Relays interface {
+	Publish(ctx context.Context, v guild.Verified, relays []string) ([]string, error) // returns the relays that accepted it
+	Find(ctx context.Context, f nostr.Filter, relays []string) ([]guild.Verified, error)
+	Ours() []string
+	Of(ctx context.Context, p nostr.PubKey) []string // where a key publishes (NIP-65), with ours
+}
+
+// Asking says which nudges that a customer asks for apply.
+type Asking string
+
+// The policies for a customer's nudges. None of them lets a stranger's nudge give an agent more tools.
+const (
+	AskedTrusted Asking = "trusted" // those of trusted authors
+	AskedAll     Asking = "all"
+	AskedNone    Asking = "none"
+)
+
+// Step is the step.
+type Step struct {
+	c       Config
+	fold    *Fold
+	library *behaviour.Library
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced when the filters may be others
+}
+
+// Errors of the step.
+var (
+	ErrName    = errors.New("an agent's name is up to 64 letters, digits, dashes and underscores")
+	ErrUnknown = errors.New("this node has no such agent")
+	ErrTaken   = errors.New("this node has an agent of that name")
+	ErrSame    = errors.New("this node has an agent of that definition")
+)
+
+// New returns the step on its fold. Open must be called before it is used.
+func New(c Config, f *Fold) *Step {
+	owners := append([]nostr.PubKey{c.PubKey}, c.Owners...)
+	return &Step{c: c, fold: f, changed: make(chan struct{}), library: behaviour.NewLibrary(behaviour.Config{
+		Owners: owners, Keep: c.Allow, Count: c.Count,
+	})}
+}
+
+// seenPrefix precedes the subjects of others' events in SEEN.
+const seenPrefix = "agents"
+
+// Open reads what is known of agents: our own events from the fold, and others' from SEEN.
+func (s *Step) Open(ctx context.Context) error {
+	for _, e := range s.fold.events() {
+		v, err := guild.Verify(e)
+		if err != nil {
+			return fmt.Errorf("agents: %.8s: %w", e.ID.Hex(), err)
+		}
+		if err := s.add(v); err != nil {
+			return fmt.Errorf("agents: %.8s: %w", e.ID.Hex(), err)
+		}
+	}
+	for m, err := range s.c.Journal.Seen(ctx, seenPrefix) {
+		if err != nil {
+			return fmt.Errorf("agents: %w", err)
+		}
+		var e nostr.Event
+		if e.UnmarshalJSON(m.Data) != nil {
+			continue // damaged; relays still have it
+		}
+		v, err := guild.Verify(e)
+		if err == nil {
+			err = s.library.Add(v)
+		}
+		if err != nil {
+			s.forget(ctx, e.ID) // there is no room for it any more
+		}
+	}
+	return nil
+}
+
+// add adds an event of ours, or one that the owner chose.
+func (s *Step) add(v guild.Verified) error {
+	s.library.Keep(v.Event().PubKey)
+	if err := s.library.Add(v); err != nil {
+		return err
+	}
+	s.refilter()
+	return nil
+}
+
+// refilter says that the filters may have changed.
+func (s *Step) refilter() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// forget removes an event from SEEN. If that fails, it is left out at the next start.
+func (s *Step) forget(ctx context.Context, id nostr.ID) {
+	_ = s.c.Journal.Unsee(ctx, seenPrefix+"."+id.Hex())
+}
+
+// Observe takes an event of others. It changes no behaviour unless the owner trusts its author.
+func (s *Step) Observe(ctx context.Context, v guild.Verified) error {
+	e := v.Event()
+	if _, known := s.library.Author(e.ID); known {
+		return nil
+	}
+	before, replaces := s.replaced(e)
+	err := s.library.Add(v)
+	if errors.Is(err, behaviour.ErrFull) {
+		return guild.Drop(guild.Flood, "%v", err)
+	}
+	if err != nil {
+		return guild.Drop(guild.Malformed, "%v", err)
+	}
+	if _, kept := s.library.Author(e.ID); !kept {
+		return nil // an older version
+	}
+	if replaces {
+		s.forget(ctx, before)
+	}
+	raw, err := e.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	if err := s.c.Journal.See(ctx, seenPrefix+"."+e.ID.Hex(), raw); err != nil {
+		return err
+	}
+	if e.Kind == nipae.KindClaims || e.Kind == nipae.KindDefinition {
+		s.refilter()
+	}
+	return nil
+}
+
+// replaced returns the known event that one of a replaceable kind takes the place of.
+func (s *Step) replaced(e nostr.Event) (nostr.ID, bool) {
+	switch e.Kind {
+	case nipae.KindProfile:
+		p, ok := s.library.Profile(e.PubKey)
+		return p.ID, ok
+	case nipae.KindClaims:
+		c, ok := s.library.Claims(e.PubKey)
+		return c.ID, ok
+	}
+	return nostr.ID{}, false
+}
+
+// Deletes reports whether a deletion (kind 5) names an event of its author that is known here.
+func (s *Step) Deletes(e nostr.Event) bool { return len(s.deleted(e)) > 0 }
+
+// ObserveDeletion removes what its author deleted.
+func (s *Step) ObserveDeletion(ctx context.Context, v guild.Verified) error {
+	for _, id := range s.deleted(v.Event()) {
+		if s.library.Remove(id) {
+			s.forget(ctx, id)
+		}
+	}
+	return nil
+}
+
+func (s *Step) deleted(e nostr.Event) (ids []nostr.ID) {
+	for tag := range e.Tags.FindAll("e") {
+		id, err := nostr.IDFromHex(tag[1])
+		if author, known := s.library.Author(id); err == nil && known && author == e.PubKey && !s.fold.holds(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Filters returns what to ask relays for, and a channel that is closed once that may have changed.
+func (s *Step) Filters() ([]nostr.Filter, <-chan struct{}) {
+	s.mu.Lock()
+	changed := s.changed
+	s.mu.Unlock()
+	const most = 2000 // stored events of each kind that are read
+	var publishers []nostr.PubKey
+	var slugs, versions []string
+	for _, a := range s.fold.agents() {
+		d, err := nipae.ParseDefinition(a.Definition)
+		if err != nil {
+			continue // it was parsed before it was recorded
+		}
+		publishers, slugs = append(publishers, d.PubKey), append(slugs, d.D)
+		for _, v := range s.library.Versions(d.Address()) {
+			versions = append(versions, v.ID.Hex())
+		}
+	}
+	people := append([]nostr.PubKey{s.c.PubKey}, s.c.Owners...)
+	for _, owner := range people[:len(people):len(people)] {
+		if claims, ok := s.library.Claims(owner); ok {
+			people = append(people, claims.Agents()...)
+		}
+	}
+	people = append(people, s.c.Allow...)
+	filters := []nostr.Filter{{Kinds: []nostr.Kind{nipae.KindProfile, nipae.KindClaims, kindDeletion}, Authors: people, Limit: most}}
+	if len(versions) > 0 {
+		filters = append(filters,
+			nostr.Filter{Kinds: []nostr.Kind{nipae.KindDefinition}, Authors: publishers, Tags: nostr.TagMap{"d": slugs}, Limit: most},
+			nostr.Filter{Kinds: []nostr.Kind{nipae.KindLesson}, Tags: nostr.TagMap{"e": versions}, Limit: most},
+			nostr.Filter{Kinds: []nostr.Kind{nipae.KindComment}, Tags: nostr.TagMap{"K": {"4129"}}, Limit: most})
+	}
+	return filters, changed
+}
+
+const kindDeletion nostr.Kind = 5
+
+// Due lists the signed events that no relay has yet. It implements due.Source.
+func (s *Step) Due(time.Time) []due.Work {
+	var work []due.Work
+	for _, e := range s.fold.unpublished() {
+		work = append(work, due.Work{
+			Key: due.Publishing(e.ID), Guard: fact.AgentsSubject,
+			Act: func(ctx context.Context) (due.Decision, error) {
+				relays, err := s.publish(ctx, e)
+				if err != nil {
+					return nil, err
+				}
+				return func(tx *journal.Tx) error {
+					tx.Append(fact.AgentPublished{Event: e.ID, Relays: relays})
+					return nil
+				}, nil
+			},
+		})
+	}
+	return work
+}
+
+// Settle returns once relays have everything that was signed, or ctx ends.
+func (s *Step) Settle(ctx context.Context) {
+	changed, stop := s.c.Journal.Changed()
+	defer stop()
+	for len(s.fold.unpublished()) > 0 {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// publish sends an event to our relays and to those where its author's events are read.
+func (s *Step) publish(ctx context.Context, e nostr.Event) ([]string, error) {
+	v, err := guild.Verify(e)
+	if err != nil {
+		return nil, fmt.Errorf("publish an agent's event: %w", err)
+	}
+	relays, err := s.c.Relays.Publish(ctx, v, s.c.Relays.Of(ctx, e.PubKey))
+	if err != nil {
+		return nil, fmt.Errorf("publish kind %d: %w", e.Kind, err)
+	}
+	return relays, nil
+}
+
+// sign signs an event of now. A replaceable one is later than the one before, which relays would keep otherwise.
+func (s *Step) sign(ctx context.Context, by nostr.Signer, e nostr.Event, after nostr.Timestamp) (guild.Verified, error) {
+	e.CreatedAt = max(nostr.Timestamp(s.c.Now().Unix()), after+1)
+	return guild.Sign(ctx, by, e)
+}
+
+// record records a decision, and adds its events to the library.
+func (s *Step) record(ctx context.Context, check func() error, events []guild.Verified, facts ...fact.Fact) error {
+	err := s.c.Journal.Do(ctx, fact.AgentsSubject, "", func(tx *journal.Tx) error {
+		if check != nil {
+			if err := check(); err != nil {
+				return err
+			}
+		}
+		for _, f := range facts {
+			tx.Append(f)
+		}
+		for _, v := range events {
+			tx.Append(fact.AgentSigned{Event: v.Event()})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, v := range events {
+		if err := s.add(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}

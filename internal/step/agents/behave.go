@@ -1,0 +1,208 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal/fact"
+	"guild/nip90"
+	"guild/nipae"
+	"guild/nipae/behaviour"
+)
+
+// Job is what an agent is to do.
+type Job struct {
+	Task  string
+	Words string     // the text of the request
+	Asked []nostr.ID // nudges that the customer asks for
+	Tools []string   // what the worker has; nil if not known
+}
+
+// Doing says who does a job, and how.
+type Doing struct {
+	Agent     string // name
+	PubKey    nostr.PubKey
+	ID        guild.Hash // of Behaviour
+	Behaviour behaviour.Behaviour
+	Files     []File // of the definition, which are in the blobs
+}
+
+// Roster is which agents do the jobs of a service, and how.
+type Roster struct {
+	Agents []string   // the one whose use-criteria fit the job best does it
+	Nudges []string   // names of the library
+	Only   []nostr.ID // if not nil, the only lessons that apply: for tries with and without one
+}
+
+// ErrNudge means that the library has no nudge of a name.
+var ErrNudge = errors.New("no nudge of this name in the library")
+
+// Behave chooses an agent for a job and composes its behaviour.
+func (s *Step) Behave(ctx context.Context, r Roster, j Job) (d Doing, err error) {
+	var installed []fact.AgentInstalled
+	var definitions []nipae.Definition
+	for _, name := range r.Agents {
+		a, ok := s.fold.agent(name)
+		if !ok {
+			return d, fmt.Errorf("%.80q: %w", name, ErrUnknown)
+		}
+		definition, err := nipae.ParseDefinition(a.Definition)
+		if err != nil {
+			return d, err
+		}
+		installed, definitions = append(installed, a), append(definitions, definition)
+	}
+	at := behaviour.Choose(definitions, j.Task+" "+j.Words)
+	if at < 0 {
+		return d, ErrUnknown
+	}
+	a := installed[at]
+	request := behaviour.Request{
+		Definition: a.Definition.ID, Policy: s.policy(r.Only), Asked: s.asked(ctx, j.Asked), Tools: j.Tools, Task: j.Task, Words: j.Words, Budget: s.c.Budget,
+	}
+	for _, name := range r.Nudges {
+		n, ok := s.fold.nudge(name)
+		if !ok {
+			return d, fmt.Errorf("%.80q: %w", name, ErrNudge)
+		}
+		request.Nudges = append(request.Nudges, n.ID)
+	}
+	d = Doing{Agent: a.Name, PubKey: a.Agent}
+	if d.Behaviour, err = s.library.Compose(request); err != nil {
+		return d, fmt.Errorf("the behaviour of %s: %w", a.Name, err)
+	}
+	for _, e := range a.Files {
+		f, err := fileOf(e)
+		if err != nil {
+			return d, err
+		}
+		d.Files = append(d.Files, f)
+	}
+	d.ID, err = d.Behaviour.Hash()
+	return d, err
+}
+
+// asked returns the customer's nudges that the owner's policy admits. Those that no relay has are left out.
+func (s *Step) asked(ctx context.Context, ids []nostr.ID) (admitted []nostr.ID) {
+	if s.c.Asked == AskedNone {
+		return nil
+	}
+	for _, id := range ids[:min(len(ids), behaviour.MaxAsked)] {
+		author, known := s.library.Author(id)
+		if !known {
+			v, err := s.fetch(ctx, id, nil)
+			if err != nil || v.Event().Kind != nipae.KindNudge || s.Observe(ctx, v) != nil {
+				continue
+			}
+			author = v.Event().PubKey
+		}
+		if s.c.Asked == AskedAll || s.library.Trusts(author, s.policy(nil)) {
+			admitted = append(admitted, id)
+		}
+	}
+	return admitted
+}
+
+// Nudge describes a nudge of the library.
+type Nudge struct {
+	Name   string       `json:"name"`
+	ID     nostr.ID     `json:"id"`
+	Author nostr.PubKey `json:"author"`
+	Title  string       `json:"title"`
+	Only   []string     `json:"only_tools,omitempty"`
+	Allow  []string     `json:"allow_tools,omitempty"`
+	Deny   []string     `json:"deny_tools,omitempty"`
+	Text   string       `json:"text,omitempty"`
+}
+
+// Nudges lists the library's nudges by name.
+func (s *Step) Nudges() []Nudge {
+	all := []Nudge{}
+	st := s.fold.Copy()
+	for name, e := range st.Nudges.All() {
+		if n, err := nipae.ParseNudge(e); err == nil {
+			all = append(all, Nudge{Name: name, ID: n.ID, Author: n.PubKey, Title: n.Title, Only: n.Only, Allow: n.Allow, Deny: n.Deny, Text: n.Content})
+		}
+	}
+	slices.SortFunc(all, func(a, b Nudge) int { return slices.Compare([]string{a.Name}, []string{b.Name}) })
+	return all
+}
+
+// Nudge publishes a nudge of the owner and keeps it in the library under a name.
+func (s *Step) Nudge(ctx context.Context, name string, n nipae.Nudge) (Nudge, error) {
+	if !nameForm.MatchString(name) {
+		return Nudge{}, fmt.Errorf("%.80q: %w", name, ErrName)
+	}
+	e, err := n.Event()
+	if err != nil {
+		return Nudge{}, err
+	}
+	v, err := s.sign(ctx, s.c.Owner, e, 0)
+	if err != nil {
+		return Nudge{}, fmt.Errorf("sign the nudge: %w", err)
+	}
+	if err := s.record(ctx, nil, []guild.Verified{v}, fact.NudgeKept{Name: name, Nudge: v.Event()}); err != nil {
+		return Nudge{}, fmt.Errorf("keep the nudge %s: %w", name, err)
+	}
+	return s.kept(name)
+}
+
+// KeepNudge keeps somebody's nudge in the library under a name.
+func (s *Step) KeepNudge(ctx context.Context, name string, id nostr.ID, relays []string) (Nudge, error) {
+	if !nameForm.MatchString(name) {
+		return Nudge{}, fmt.Errorf("%.80q: %w", name, ErrName)
+	}
+	v, err := s.fetch(ctx, id, relays)
+	if err == nil {
+		_, err = nipae.ParseNudge(v.Event())
+	}
+	if err == nil {
+		err = s.record(ctx, nil, nil, fact.NudgeKept{Name: name, Nudge: v.Event()})
+	}
+	if err == nil {
+		err = s.add(v)
+	}
+	if err != nil {
+		return Nudge{}, fmt.Errorf("nudge %.8s: %w", id.Hex(), err)
+	}
+	return s.kept(name)
+}
+
+func (s *Step) kept(name string) (Nudge, error) {
+	all := s.Nudges()
+	i := slices.IndexFunc(all, func(n Nudge) bool { return n.Name == name })
+	if i < 0 {
+		return Nudge{}, fmt.Errorf("%.80q: %w", name, ErrNudge)
+	}
+	return all[i], nil
+}
+
+// RemoveNudge removes a nudge from the library. Relays keep it.
+func (s *Step) RemoveNudge(ctx context.Context, name string) error {
+	if _, err := s.kept(name); err != nil {
+		return err
+	}
+	if err := s.record(ctx, nil, nil, fact.NudgeRemoved{Name: name}); err != nil {
+		return fmt.Errorf("remove the nudge %s: %w", name, err)
+	}
+	return nil
+}
+
+// fileOf reads the metadata of a file (NIP-94).
+func fileOf(e nostr.Event) (File, error) {
+	f, err := nip90.ParseFile(e)
+	if err != nil {
+		return File{}, err
+	}
+	name := path.Base(f.URL)
+	if name == "." || name == "/" {
+		name = f.Hash.Hex()
+	}
+	return File{f, name}, nil
+}

@@ -1,0 +1,189 @@
+package agents
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"fiatjaf.com/nostr"
+
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
+	"guild/nipae"
+)
+
+// Fold holds the agents of this node, what they and the owner signed, the nudges, and the lessons with their drafts.
+type Fold struct{ *fold.State[state] }
+
+type state struct {
+	Agents  fold.Table[string, fact.AgentInstalled] `json:"agents"`  // by name
+	Signed  fold.Table[string, nostr.Event]         `json:"signed"`  // by id; of a replaceable kind the latest only
+	Pending fold.Table[string, bool]                `json:"pending"` // ids of Signed that no relay has yet
+	Nudges  fold.Table[string, nostr.Event]         `json:"nudges"`  // by name
+	Drafts  fold.Table[string, fact.LessonDrafted]  `json:"drafts"`  // not ruled yet, by id
+	Ruled   fold.Table[string, bool]                `json:"ruled"`   // accepted, by draft
+	Retired fold.Table[string, string]              `json:"retired"` // reason, by lesson
+	Trials  fold.Table[string, []Trials]            `json:"trials"`  // by lesson; never changed in place
+}
+
+// Trials counts pairs of tries of a bundle, one with a lesson and one without it.
+type Trials struct {
+	Bundle  string `json:"bundle"`
+	Both    int    `json:"both"`    // pairs in which both tries passed
+	With    int    `json:"with"`    // pairs in which only the try with the lesson passed
+	Without int    `json:"without"` // pairs in which only the try without it passed
+	Neither int    `json:"neither"`
+}
+
+// NewFold returns an empty fold.
+func NewFold() *Fold { return &Fold{fold.NewState[state]("agents", 1)} }
+
+// Apply implements fold.Fold.
+func (f *Fold) Apply(e fact.Entry) {
+	if e.Subject != fact.AgentsSubject {
+		return
+	}
+	f.Change(func(st *state) {
+		for _, one := range e.Facts {
+			st.apply(one)
+		}
+	})
+}
+
+func (st *state) apply(one fact.Fact) {
+	switch one := one.(type) {
+	case fact.AgentInstalled:
+		st.Agents.Set(one.Name, one)
+	case fact.AgentRemoved:
+		st.Agents.Delete(one.Name)
+	case fact.AgentSigned:
+		st.sign(one.Event)
+	case fact.AgentPublished:
+		st.Pending.Delete(one.Event.Hex())
+	case fact.NudgeKept:
+		st.Nudges.Set(one.Name, one.Nudge)
+	case fact.NudgeRemoved:
+		st.Nudges.Delete(one.Name)
+	case fact.LessonDrafted:
+		st.Drafts.Set(one.Draft, one)
+	case fact.LessonAccepted:
+		st.Drafts.Delete(one.Draft)
+		st.Ruled.Set(one.Draft, true)
+	case fact.LessonRejected:
+		st.Drafts.Delete(one.Draft)
+		st.Ruled.Set(one.Draft, false)
+	case fact.LessonMeasured:
+		st.measure(one)
+	case fact.LessonRetired:
+		st.Retired.Set(one.Lesson.Hex(), one.Reason)
+	}
+}
+
+// sign keeps a signed event. One of a replaceable kind takes the place of the one before, which need not be published
+// any more.
+func (st *state) sign(e nostr.Event) {
+	if e.Kind.IsReplaceable() {
+		for id, old := range st.Signed.All() {
+			if old.Kind == e.Kind && old.PubKey == e.PubKey {
+				st.Signed.Delete(id)
+				st.Pending.Delete(id)
+			}
+		}
+	}
+	st.Signed.Set(e.ID.Hex(), e)
+	st.Pending.Set(e.ID.Hex(), true)
+}
+
+func (st *state) measure(m fact.LessonMeasured) {
+	id := m.Lesson.Hex()
+	all := slices.Clone(st.Trials.Of(id))
+	i := slices.IndexFunc(all, func(t Trials) bool { return t.Bundle == m.Bundle })
+	if i < 0 {
+		all, i = append(all, Trials{Bundle: m.Bundle}), len(all)
+	}
+	t := &all[i]
+	t.Both, t.With, t.Without, t.Neither = t.Both+m.Both, t.With+m.With, t.Without+m.Without, t.Neither+m.Neither
+	st.Trials.Set(id, all)
+}
+
+// agents returns the agents of this node, by name.
+func (f *Fold) agents() []fact.AgentInstalled {
+	var all []fact.AgentInstalled
+	f.View(func(st *state) {
+		for _, a := range st.Agents.All() {
+			all = append(all, a)
+		}
+	})
+	slices.SortFunc(all, func(a, b fact.AgentInstalled) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+func (f *Fold) agent(name string) (fact.AgentInstalled, bool) {
+	var a fact.AgentInstalled
+	var ok bool
+	f.View(func(st *state) { a, ok = st.Agents.Get(name) })
+	return a, ok
+}
+
+// events returns the events that the library needs: definitions of installed agents, nudges, and what was signed here.
+func (f *Fold) events() []nostr.Event {
+	var all []nostr.Event
+	f.View(func(st *state) {
+		for _, a := range st.Agents.All() {
+			all = append(all, a.Definition)
+		}
+		for _, e := range st.Nudges.All() {
+			all = append(all, e)
+		}
+		for _, e := range st.Signed.All() {
+			if e.Kind != kindRelays {
+				all = append(all, e)
+			}
+		}
+	})
+	return all
+}
+
+const kindRelays nostr.Kind = 10002
+
+// holds reports whether the owner signed, installed or kept an event.
+func (f *Fold) holds(id nostr.ID) bool {
+	return slices.ContainsFunc(f.events(), func(e nostr.Event) bool { return e.ID == id })
+}
+
+// unpublished returns the signed events that no relay has yet, the oldest first.
+func (f *Fold) unpublished() []nostr.Event {
+	var all []nostr.Event
+	f.View(func(st *state) {
+		for id := range st.Pending.All() {
+			all = append(all, st.Signed.Of(id))
+		}
+	})
+	slices.SortFunc(all, func(a, b nostr.Event) int {
+		return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	return all
+}
+
+// latest returns the latest event of a replaceable kind that a key signed here.
+func (f *Fold) latest(kind nostr.Kind, key nostr.PubKey) (latest nostr.Event, ok bool) {
+	f.View(func(st *state) {
+		for _, e := range st.Signed.All() {
+			if e.Kind == kind && e.PubKey == key {
+				latest, ok = e, true
+			}
+		}
+	})
+	return latest, ok
+}
+
+// nudge returns a nudge of the library by its name.
+func (f *Fold) nudge(name string) (nipae.Nudge, bool) {
+	st := f.Copy()
+	e, ok := st.Nudges.Get(name)
+	if !ok {
+		return nipae.Nudge{}, false
+	}
+	n, err := nipae.ParseNudge(e)
+	return n, err == nil
+}

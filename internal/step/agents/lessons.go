@@ -1,0 +1,274 @@
+package agents
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal/fact"
+	"guild/nipae"
+	"guild/nipae/behaviour"
+)
+
+// Lesson is a lesson about the definition of an agent of this node, or a draft of one.
+type Lesson struct {
+	ID       nostr.ID `json:"id,omitzero"`
+	Draft    string   `json:"draft,omitempty"` // id of the draft, if it waits for the owner
+	Agent    string   `json:"agent"`           // name of the agent of this node
+	Author   string   `json:"author"`          // hex
+	At       int64    `json:"at_ms,omitempty"` // Unix ms
+	Title    string   `json:"title"`
+	Category string   `json:"category,omitempty"`
+	Text     string   `json:"text"`
+	Request  nostr.ID `json:"request,omitzero"` // a draft's: from which the agent learned
+
+	Applies bool     `json:"applies"`
+	Why     string   `json:"why"` // it applies, or not
+	Trials  []Trials `json:"trials,omitempty"`
+}
+
+// Lessons lists the drafts of an agent, and the lessons about its definition, the oldest first.
+func (s *Step) Lessons(name string) ([]Lesson, error) {
+	a, ok := s.fold.agent(name)
+	if !ok {
+		return nil, fmt.Errorf("%.80q: %w", name, ErrUnknown)
+	}
+	all := []Lesson{}
+	st := s.fold.Copy()
+	for id, d := range st.Drafts.All() {
+		if d.Agent == a.Agent {
+			all = append(all, Lesson{
+				Draft: id, Agent: name, Author: a.Agent.Hex(), Title: d.Title, Category: d.Task, Text: d.Text, Request: d.Request, Why: "waits for the owner",
+			})
+		}
+	}
+	slices.SortFunc(all, func(a, b Lesson) int { return cmp.Compare(a.Draft, b.Draft) })
+	for _, known := range s.library.Lessons(a.Definition.ID, s.policy(nil)) {
+		l := known.Lesson
+		one := Lesson{
+			ID: l.ID, Agent: name, Author: l.PubKey.Hex(), At: int64(l.CreatedAt) * 1000, Title: l.Title, Category: l.Category, Text: l.Content,
+			Applies: known.Applies, Why: known.Why, Trials: st.Trials.Of(l.ID.Hex()),
+		}
+		if reason, retired := st.Retired.Get(l.ID.Hex()); retired {
+			one.Why = "retired: " + reason
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// policy says whose lessons apply. With only, no other lessons do.
+func (s *Step) policy(only []nostr.ID) behaviour.Policy {
+	p := behaviour.Policy{Owners: append([]nostr.PubKey{s.c.PubKey}, s.c.Owners...), Allow: s.c.Allow, Only: only}
+	st := s.fold.Copy()
+	for id := range st.Retired.All() {
+		if lesson, err := nostr.IDFromHex(id); err == nil {
+			p.Without = append(p.Without, lesson)
+		}
+	}
+	slices.SortFunc(p.Without, func(a, b nostr.ID) int { return bytes.Compare(a[:], b[:]) })
+	return p
+}
+
+// Limits of a draft.
+const (
+	MaxLesson   = 8 << 10 // bytes of the text
+	maxTitle    = 120     // characters
+	maxDrafts   = 100     // that wait for the owner
+	draftDigits = 16
+)
+
+// Errors about drafts.
+var (
+	ErrDraft  = errors.New("no draft has this id, or its beginning")
+	ErrDrafts = fmt.Errorf("%d drafts wait for the owner: accept or reject some first", maxDrafts)
+	ErrLesson = fmt.Errorf("a lesson is a text of up to %d bytes", MaxLesson)
+)
+
+// Draft records what an agent may have learned. The first line is the title. It has no effect until it is accepted. A
+// draft that was made or ruled before is not made again.
+func (s *Step) Draft(ctx context.Context, name, task, text, by string, request nostr.ID) (draft string, err error) {
+	a, ok := s.fold.agent(name)
+	if !ok {
+		return "", fmt.Errorf("%.80q: %w", name, ErrUnknown)
+	}
+	text = strings.TrimSpace(guild.Clean(text))
+	if text == "" || len(text) > MaxLesson {
+		return "", ErrLesson
+	}
+	title, rest, _ := strings.Cut(text, "\n")
+	title = strings.TrimSpace(strings.TrimLeft(title, "# "))
+	if rest = strings.TrimSpace(rest); rest == "" {
+		rest = title
+	}
+	d := fact.LessonDrafted{Agent: a.Agent, Request: request, Task: task, Title: guild.Cut(title, maxTitle), Text: rest, Proposed: by}
+	d.Draft = guild.Sum([]byte(a.Agent.Hex() + "\x00" + d.Title + "\x00" + d.Text)).Hex()[:draftDigits]
+	st := s.fold.Copy()
+	if st.Drafts.Has(d.Draft) || st.Ruled.Has(d.Draft) {
+		return d.Draft, nil
+	}
+	if st.Drafts.Len() >= maxDrafts {
+		return "", ErrDrafts
+	}
+	if err := s.record(ctx, nil, nil, d); err != nil {
+		return "", fmt.Errorf("draft a lesson: %w", err)
+	}
+	if s.c.AutoAccept && by != "owner" {
+		_, err = s.Accept(ctx, d.Draft)
+	}
+	return d.Draft, err
+}
+
+// draft finds a draft by its id or the beginning of it.
+func (s *Step) draft(id string) (found fact.LessonDrafted, err error) {
+	n := 0
+	st := s.fold.Copy()
+	for known, d := range st.Drafts.All() {
+		if strings.HasPrefix(known, id) {
+			found, n = d, n+1
+		}
+	}
+	if n != 1 || id == "" {
+		return found, fmt.Errorf("%.20q: %w", id, ErrDraft)
+	}
+	return found, nil
+}
+
+// Accept makes a draft a lesson, which its agent signs. It applies from now on.
+func (s *Step) Accept(ctx context.Context, id string) (nostr.ID, error) {
+	d, err := s.draft(id)
+	if err != nil {
+		return nostr.ID{}, err
+	}
+	agents := s.fold.agents()
+	i := slices.IndexFunc(agents, func(a fact.AgentInstalled) bool { return a.Agent == d.Agent })
+	if i < 0 {
+		return nostr.ID{}, fmt.Errorf("the agent of draft %s: %w", d.Draft, ErrUnknown)
+	}
+	signer, err := s.c.Keys.Signer(ctx, agents[i].Name)
+	if err != nil {
+		return nostr.ID{}, fmt.Errorf("the key of %s: %w", agents[i].Name, err)
+	}
+	l := nipae.Lesson{Title: d.Title, Category: d.Task, Content: d.Text, Definition: nipae.Reference{
+		ID: agents[i].Definition.ID, Relay: firstOf(s.c.Relays.Ours()),
+	}}
+	e, err := l.Event()
+	if err != nil {
+		return nostr.ID{}, err
+	}
+	v, err := s.sign(ctx, signer, e, 0)
+	if err != nil {
+		return nostr.ID{}, fmt.Errorf("sign the lesson: %w", err)
+	}
+	once := func() error {
+		_, err := s.draft(d.Draft)
+		return err
+	}
+	lesson := v.Event().ID
+	if err := s.record(ctx, once, []guild.Verified{v}, fact.LessonAccepted{Draft: d.Draft, Lesson: lesson}); err != nil {
+		return nostr.ID{}, fmt.Errorf("accept the draft %s: %w", d.Draft, err)
+	}
+	return lesson, nil
+}
+
+// Reject drops a draft.
+func (s *Step) Reject(ctx context.Context, id string) error {
+	d, err := s.draft(id)
+	if err != nil {
+		return err
+	}
+	if err := s.record(ctx, nil, nil, fact.LessonRejected{Draft: d.Draft}); err != nil {
+		return fmt.Errorf("reject the draft %s: %w", d.Draft, err)
+	}
+	return nil
+}
+
+// ErrNoLesson means that no lesson about an agent of this node has the id.
+var ErrNoLesson = errors.New("no lesson about the definition of an agent of this node has this id, or its beginning")
+
+// Lesson finds a lesson by its id or the beginning of it.
+func (s *Step) Lesson(id string) (found Lesson, err error) {
+	n := 0
+	for _, a := range s.fold.agents() {
+		all, err := s.Lessons(a.Name)
+		if err != nil {
+			return found, err
+		}
+		for _, l := range all {
+			if l.Draft == "" && strings.HasPrefix(l.ID.Hex(), id) && l.ID != found.ID {
+				found, n = l, n+1
+			}
+		}
+	}
+	if n != 1 || id == "" {
+		return Lesson{}, fmt.Errorf("%.20q: %w", id, ErrNoLesson)
+	}
+	return found, nil
+}
+
+// Retire ends the effect of a lesson on the agents of this node.
+func (s *Step) Retire(ctx context.Context, id, reason string) error {
+	l, err := s.Lesson(id)
+	if err != nil {
+		return err
+	}
+	if err := s.record(ctx, nil, nil, fact.LessonRetired{Lesson: l.ID, Reason: reason}); err != nil {
+		return fmt.Errorf("retire the lesson %.8s: %w", l.ID.Hex(), err)
+	}
+	return nil
+}
+
+// Comment publishes the owner's comment on a lesson, which applies with it.
+func (s *Step) Comment(ctx context.Context, id, text string) (nostr.ID, error) {
+	l, err := s.Lesson(id)
+	if err != nil {
+		return nostr.ID{}, err
+	}
+	author, err := nostr.PubKeyFromHex(l.Author)
+	if err != nil {
+		return nostr.ID{}, err
+	}
+	at := nipae.Reference{ID: l.ID, Relay: firstOf(s.c.Relays.Ours())}
+	e, err := nipae.Comment{Lesson: at, LessonAuthor: author, Parent: at, ParentAuthor: author, Content: strings.TrimSpace(text)}.Event()
+	if err != nil {
+		return nostr.ID{}, err
+	}
+	v, err := s.sign(ctx, s.c.Owner, e, 0)
+	if err != nil {
+		return nostr.ID{}, fmt.Errorf("sign the comment: %w", err)
+	}
+	if err := s.record(ctx, nil, []guild.Verified{v}); err != nil {
+		return nostr.ID{}, fmt.Errorf("comment on %.8s: %w", l.ID.Hex(), err)
+	}
+	return v.Event().ID, nil
+}
+
+// Measured adds pairs of tries with and without a lesson, and retires a lesson that harms: Harms says when.
+func (s *Step) Measured(ctx context.Context, id string, t Trials) (Lesson, error) {
+	l, err := s.Lesson(id)
+	if err != nil {
+		return l, err
+	}
+	a, ok := s.fold.agent(l.Agent)
+	if !ok {
+		return l, fmt.Errorf("%.80q: %w", l.Agent, ErrUnknown)
+	}
+	facts := []fact.Fact{fact.LessonMeasured{Lesson: l.ID, Agent: a.Agent, Bundle: t.Bundle, Both: t.Both, With: t.With, Without: t.Without, Neither: t.Neither}}
+	sum := Sum(append(slices.Clone(l.Trials), t))
+	st := s.fold.Copy()
+	if sum.Harms() && !st.Retired.Has(l.ID.Hex()) {
+		facts = append(facts, fact.LessonRetired{Lesson: l.ID, Reason: fmt.Sprintf(
+			"of %d pairs of tries, only the one without it passed in %d, and only the one with it in %d", sum.Pairs(), sum.Without, sum.With)})
+	}
+	if err := s.record(ctx, nil, nil, facts...); err != nil {
+		return l, fmt.Errorf("record the tries of %.8s: %w", l.ID.Hex(), err)
+	}
+	return s.Lesson(l.ID.Hex())
+}
