@@ -21,6 +21,9 @@ const (
 	MaxAsked      = 16   // nudges that a customer can ask for
 )
 
+// maxMissed is how many lessons that do not fit are tried, so that not all lessons that are known are counted.
+const maxMissed = 100
+
 // Reasons why no behaviour is composed.
 var (
 	ErrUnknown = errors.New("not in the library")
@@ -111,7 +114,7 @@ type composer struct {
 // Compose composes the behaviour for a request. The budget is spent on the definition and the owner's nudges, which are
 // never cut; then on the customer's nudges, up to a quarter of the rest; then on lessons, each with its comments: first
 // those whose category is the task or consists of words of the job, then the newest. A lesson that does not fit is left
-// out, and the next one is tried. Tokens are counted part by part. Errors match ErrUnknown, ErrBudget, ErrTools or
+// out and the next one tried, until 100 did not fit. Tokens are counted part by part. Errors match ErrUnknown, ErrBudget, ErrTools or
 // nipae.ErrTooBig.
 func (l *Library) Compose(r Request) (Behaviour, error) {
 	l.mu.Lock()
@@ -272,39 +275,41 @@ func (c *composer) lessons(d nipae.Definition) section {
 	index := c.indexed()
 	without, only := set(c.r.Policy.Without), set(c.r.Policy.Only)
 	task, about := strings.ToLower(c.r.Task), set(words(c.r.Task+" "+c.r.Words))
-	var first, rest []candidate
+	inherits, matches := map[*nipae.Definition]bool{}, map[*category]bool{}
+	var first, rest []*held
 	for _, l := range index.lessons[d.Address()] {
 		switch {
-		case !l.member || !d.Inherits(l.named):
+		case l.by.executes != d.Address() || !memo(inherits, l.named, func() bool { return d.Inherits(*l.named) }):
 			c.left.OtherDefinition++
-		case c.why(l.author) == "":
+		case c.why(l.by.key) == "":
 			c.left.Stranger++
 		case without[l.id] || c.r.Policy.Only != nil && !only[l.id]:
 			c.left.Retired++
-		case l.matches(task, about):
-			first = append(first, l)
+		case memo(matches, l.about, func() bool { return l.about.matches(task, about) }):
+			first = append(first, l.held)
 		default:
-			rest = append(rest, l)
+			rest = append(rest, l.held)
 		}
 	}
 	var chosen [][]part // each lesson with its comments
 	c.tokens -= c.config.Count(adviceIntro)
-	for _, l := range slices.Concat(first, rest) {
-		thread := c.thread(l.held, index)
-		size := c.count(thread...)
-		if size > c.tokens {
-			c.left.OverBudget++
-			continue
+	for tried, l := range slices.Concat(first, rest) {
+		if tried-len(chosen) == maxMissed {
+			break
 		}
-		c.tokens -= size
-		chosen = append(chosen, thread)
+		thread := c.thread(l, index)
+		if size := c.count(thread...); size <= c.tokens {
+			c.tokens -= size
+			chosen = append(chosen, thread)
+		}
 	}
+	c.left.OverBudget += len(first) + len(rest) - len(chosen)
 	slices.SortFunc(chosen, func(a, b []part) int { return byDate(a[0], b[0]) })
 	return section{adviceIntro, slices.Concat(chosen...)}
 }
 
 // matches reports whether a category is the task, or consists of words of the job.
-func (c category) matches(task string, about map[string]bool) bool {
+func (c *category) matches(task string, about map[string]bool) bool {
 	return c.text != "" && c.text == task ||
 		len(c.words) > 0 && !slices.ContainsFunc(c.words, func(word string) bool { return !about[word] })
 }
