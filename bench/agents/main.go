@@ -118,8 +118,8 @@ func (w *world) add(by *key.Signer, at int, unsigned nostr.Event, err error) (no
 	return v.Event().ID, w.library.Add(v)
 }
 
-// found makes the definition, twenty agents of it and the claims of ten.
-func found(count func(string) int64) (*world, error) {
+// newWorld makes the definition, twenty agents of it and the claims of ten.
+func newWorld(count func(string) int64) (*world, error) {
 	w := &world{publisher: signer(), owner: signer(), library: behaviour.NewLibrary(behaviour.Config{Count: count, MaxEvents: 1_000_000, MaxBytes: 1 << 30})}
 	d, err := nipae.Definition{D: "coder", Title: "Coder", Role: "You write Go.", Instructions: strings.Repeat("Test it. ", 50)}.Event()
 	if w.definition, err = w.add(w.publisher, 1, d, err); err != nil {
@@ -162,7 +162,7 @@ func (o options) measure() (f figures, err error) {
 		return n
 	}
 	count("loads the vocabulary")
-	w, err := found(count)
+	w, err := newWorld(count)
 	if err != nil {
 		return f, err
 	}

@@ -85,7 +85,7 @@ const (
 // Left counts what did not apply.
 type Left struct {
 	OtherDefinition int // lessons about a later version, or by authors that do not execute this definition
-	Stranger        int // lessons and comments by authors that are not trusted
+	Stranger        int // lessons by authors that are not trusted, and comments of such authors on lessons that were tried
 	Retired         int // lessons in Policy.Without or not in Policy.Only
 	OverBudget      int // lessons, and texts of a customer's nudges
 }
@@ -114,8 +114,9 @@ type composer struct {
 // Compose composes the behaviour for a request. The budget is spent on the definition and the owner's nudges, which are
 // never cut; then on the customer's nudges, up to a quarter of the rest; then on lessons, each with its comments: first
 // those whose category is the task or consists of words of the job, then the newest. A lesson that does not fit is left
-// out and the next one tried, until 100 did not fit. Tokens are counted part by part. Errors match ErrUnknown, ErrBudget, ErrTools or
-// nipae.ErrTooBig.
+// out and the next one tried, until 100 did not fit. Tokens are counted part by part.
+//
+// Errors match ErrUnknown, ErrBudget, ErrTools or nipae.ErrTooBig.
 func (l *Library) Compose(r Request) (Behaviour, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +138,7 @@ func (l *Library) compose(r Request) (Behaviour, error) {
 	if err != nil {
 		return Behaviour{}, err
 	}
-	b := Behaviour{Definition: d.ID, Files: d.Files}
+	b := Behaviour{Definition: d.ID, Files: slices.Clone(d.Files)}
 	if b.Tools, err = tools(d, r.Tools, ours, theirs); err != nil {
 		return Behaviour{}, err
 	}
@@ -173,7 +174,7 @@ func (l *Library) compose(r Request) (Behaviour, error) {
 	return b, nil
 }
 
-// trust prepares why.
+// trust collects the keys that the policy trusts, and the agents that its owners claim.
 func (c *composer) trust() {
 	c.trusted, c.agents = map[nostr.PubKey]string{}, map[nostr.PubKey]bool{}
 	for _, key := range c.r.Policy.Allow {
@@ -240,7 +241,8 @@ func (c *composer) nudges() (ours, theirs []nudge, err error) {
 	return ours, theirs, nil
 }
 
-// tools returns the effective tools. The nudges that only the customer wants can remove tools and add none.
+// tools returns the effective tools; nil for all that the worker has. The nudges that only the customer wants can remove
+// tools and add none.
 func tools(d nipae.Definition, worker []string, ours, theirs []nudge) ([]string, error) {
 	have := worker
 	if len(d.Tools) > 0 {
@@ -346,8 +348,8 @@ func set[T comparable](all []T) map[T]bool {
 	return s
 }
 
-// Choose returns which definition answers a request: the index of the one of which the largest share of the different
-// words in the use-criteria are in the request's text, the first of several; -1 if there are no definitions.
+// Choose returns the index of the definition that answers a request: the one with the largest share of the words of its
+// use-criteria, each counted once, in the text of the request. Of several it is the first. Without definitions it is -1.
 func Choose(definitions []nipae.Definition, text string) int {
 	request := set(words(text))
 	best, bestHits, bestOf := -1, 0, 1

@@ -26,7 +26,7 @@ import (
 	"guild/nipae"
 )
 
-// ErrFull means that a library can hold no more events of this author.
+// ErrFull means that the library has no room for an event, and holds nothing that matters less.
 var ErrFull = errors.New("the library is full")
 
 // Config is what a library needs. The zero value works.
@@ -187,6 +187,9 @@ func (l *Library) makeRoom(h *held) error {
 		return nil
 	}
 	ranks := l.ranks()
+	if ranks[h.author] == 0 {
+		return ErrFull
+	}
 	var less []*held
 	for _, other := range l.events {
 		if ranks[other.author] < ranks[h.author] {

@@ -7,22 +7,22 @@ import (
 	"testing"
 
 	"fiatjaf.com/nostr"
-	"fiatjaf.com/nostr/keyer"
 
 	"guild"
+	"guild/internal/hand/key"
 	"guild/nipae"
 	"guild/nipae/behaviour"
 )
 
 // party is a key with its public key.
 type party struct {
-	keyer.KeySigner
+	*key.Signer
 	pub nostr.PubKey
 }
 
 func newParty(seed byte) party {
 	sk := nostr.SecretKey{31: seed}
-	return party{keyer.NewPlainKeySigner(sk), sk.Public()}
+	return party{key.NewSigner(key.NewSecret(sk)), sk.Public()}
 }
 
 // ada and bob are agents of the owner, carl is an agent on the allow-list, mallory is a stranger.
@@ -147,7 +147,7 @@ func has(t *testing.T, b behaviour.Behaviour, want ...guild.Verified) {
 	}
 }
 
-// hostile adds n events of strangers who know everything and claim everything.
+// hostile adds n events of strangers, of all kinds, which name the owner, its agents, their lessons and the definition.
 func hostile(t *testing.T, w *world, random *rand.Rand, n int) {
 	t.Helper()
 	strangers := []party{mallory, newParty(7), newParty(8)}
