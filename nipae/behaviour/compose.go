@@ -134,7 +134,7 @@ func (l *Library) compose(r Request) (Behaviour, error) {
 	}
 	c := &composer{Library: l, r: r, tokens: cmp.Or(r.Budget, DefaultBudget)}
 	c.trust()
-	ours, theirs, err := c.nudges()
+	ours, theirs, why, err := c.nudges()
 	if err != nil {
 		return Behaviour{}, err
 	}
@@ -146,8 +146,8 @@ func (l *Library) compose(r Request) (Behaviour, error) {
 	definition := part{l.events[d.ID], Executed}
 	nudges, customer := section{intro: nudgeIntro}, section{intro: customerIntro}
 	c.tokens -= l.count(definition)
-	for _, n := range ours {
-		nudges.parts = append(nudges.parts, part{l.events[n.ID], n.why})
+	for i, n := range ours {
+		nudges.parts = append(nudges.parts, part{l.events[n.ID], why[i]})
 	}
 	c.tokens -= l.size(nudges)
 	if c.tokens < 0 {
@@ -207,69 +207,56 @@ func (c *composer) why(author nostr.PubKey) string {
 	return ""
 }
 
-// nudge is a nudge of a request. why is "" if only the customer wants it.
-type nudge struct {
-	nipae.Nudge
-	why string
-}
-
-// nudges returns the nudges of a request, each once: those that the owner chose or whose authors are trusted, and those
-// that only the customer wants.
-func (c *composer) nudges() (ours, theirs []nudge, err error) {
+// nudges returns the nudges of a request, each once: those that the owner chose or whose authors are trusted, with the
+// reasons, and those that only the customer wants.
+func (c *composer) nudges() (ours, theirs []nipae.Nudge, why []string, err error) {
 	if len(c.r.Asked) > MaxAsked {
-		return nil, nil, fmt.Errorf("%d nudges of the customer: %w: at most %d", len(c.r.Asked), nipae.ErrTooBig, MaxAsked)
+		return nil, nil, nil, fmt.Errorf("%d nudges of the customer: %w: at most %d", len(c.r.Asked), nipae.ErrTooBig, MaxAsked)
 	}
 	seen := map[nostr.ID]bool{}
 	for i, id := range slices.Concat(c.r.Nudges, c.r.Asked) {
 		n, ok := get[nipae.Nudge](c.Library, id)
 		if !ok {
-			return nil, nil, fmt.Errorf("nudge %.8s: %w", id.Hex(), ErrUnknown)
+			return nil, nil, nil, fmt.Errorf("nudge %.8s: %w", id.Hex(), ErrUnknown)
 		}
-		why := c.why(n.PubKey)
+		reason := c.why(n.PubKey)
 		if i < len(c.r.Nudges) {
-			why = cmp.Or(why, Chosen)
+			reason = cmp.Or(reason, Chosen)
 		}
 		switch {
 		case seen[id]:
-		case why != "":
-			ours = append(ours, nudge{n, why})
+		case reason != "":
+			ours, why = append(ours, n), append(why, reason)
 		default:
-			theirs = append(theirs, nudge{n, ""})
+			theirs = append(theirs, n)
 		}
 		seen[id] = true
 	}
-	return ours, theirs, nil
+	return ours, theirs, why, nil
 }
 
 // tools returns the effective tools; nil for all that the worker has. The nudges that only the customer wants can remove
 // tools and add none.
-func tools(d nipae.Definition, worker []string, ours, theirs []nudge) ([]string, error) {
+func tools(d nipae.Definition, worker []string, ours, theirs []nipae.Nudge) ([]string, error) {
 	have := worker
 	if len(d.Tools) > 0 {
 		have = d.Tools
 	}
-	var owner, customer []nipae.Nudge
-	for _, n := range ours {
-		owner = append(owner, n.Nudge)
-	}
-	for _, n := range theirs {
-		n.Allow = nil
-		customer = append(customer, n.Nudge)
-	}
 	isOnly := func(n nipae.Nudge) bool { return len(n.Only) > 0 }
-	changes := func(n nipae.Nudge) bool { return len(n.Only)+len(n.Allow)+len(n.Deny) > 0 }
-	narrowed := slices.ContainsFunc(customer, changes)
+	narrowed := slices.ContainsFunc(theirs, func(n nipae.Nudge) bool { return len(n.Only)+len(n.Deny) > 0 })
+	changed := narrowed || slices.ContainsFunc(ours, func(n nipae.Nudge) bool { return len(n.Only)+len(n.Allow)+len(n.Deny) > 0 })
 	switch {
-	case len(d.Tools) == 0 && !narrowed && !slices.ContainsFunc(owner, changes):
+	case len(d.Tools) == 0 && !changed:
 		return nil, nil
-	case have == nil && (narrowed || slices.ContainsFunc(owner, changes)) && !slices.ContainsFunc(owner, isOnly):
+	case have == nil && !slices.ContainsFunc(ours, isOnly):
 		return nil, ErrTools
 	}
-	have = nipae.Tools(have, owner)
+	have = nipae.Tools(have, ours)
 	if !narrowed {
 		return have, nil
 	}
-	return slices.DeleteFunc(nipae.Tools(have, customer), func(tool string) bool { return !slices.Contains(have, tool) }), nil
+	// What theirs allow is not in have.
+	return slices.DeleteFunc(nipae.Tools(have, theirs), func(tool string) bool { return !slices.Contains(have, tool) }), nil
 }
 
 // lessons returns the lessons that apply, in the order of their dates.

@@ -239,18 +239,17 @@ func TestCustomersNudges(t *testing.T) {
 		by     party
 		chosen bool
 		nudge  nipae.Nudge
-		worker []string
 		want   string
 	}{
-		{"a stranger's allow", mallory, false, nipae.Nudge{Allow: tools("bash")}, nil, "read write"},
-		{"a stranger's deny", mallory, false, nipae.Nudge{Deny: tools("read")}, nil, "write"},
-		{"a stranger's only", mallory, false, nipae.Nudge{Only: tools("bash read")}, nil, "read"},
-		{"a stranger's only of what is not there", mallory, false, nipae.Nudge{Only: tools("bash")}, nil, ""},
-		{"a stranger's allow, chosen by the owner", mallory, true, nipae.Nudge{Allow: tools("bash")}, nil, "bash read write"},
-		{"the owner's allow", owner, false, nipae.Nudge{Allow: tools("bash")}, nil, "bash read write"},
-		{"the owner's only", owner, false, nipae.Nudge{Only: tools("bash")}, nil, "bash"},
-		{"an agent's allow", ada, false, nipae.Nudge{Allow: tools("bash")}, nil, "bash read write"},
-		{"an allow-listed agent's allow", carl, false, nipae.Nudge{Allow: tools("bash")}, nil, "bash read write"},
+		{"a stranger's allow", mallory, false, nipae.Nudge{Allow: tools("bash")}, "read write"},
+		{"a stranger's deny", mallory, false, nipae.Nudge{Deny: tools("read")}, "write"},
+		{"a stranger's only", mallory, false, nipae.Nudge{Only: tools("bash read")}, "read"},
+		{"a stranger's only of what is not there", mallory, false, nipae.Nudge{Only: tools("bash")}, ""},
+		{"a stranger's allow, chosen by the owner", mallory, true, nipae.Nudge{Allow: tools("bash")}, "bash read write"},
+		{"the owner's allow", owner, false, nipae.Nudge{Allow: tools("bash")}, "bash read write"},
+		{"the owner's only", owner, false, nipae.Nudge{Only: tools("bash")}, "bash"},
+		{"an agent's allow", ada, false, nipae.Nudge{Allow: tools("bash")}, "bash read write"},
+		{"an allow-listed agent's allow", carl, false, nipae.Nudge{Allow: tools("bash")}, "bash read write"},
 	} {
 		w := newWorld(t)
 		n := w.add(c.by.sign(t, 1, c.nudge))
@@ -274,6 +273,7 @@ func TestWorkersTools(t *testing.T) {
 	deny := w.add(owner.sign(t, 1, nipae.Nudge{Deny: []string{"bash"}}))
 	only := w.add(owner.sign(t, 1, nipae.Nudge{Only: []string{"web"}}))
 	narrow := w.add(mallory.sign(t, 1, nipae.Nudge{Only: []string{"bash"}}))
+	more := w.add(mallory.sign(t, 1, nipae.Nudge{Allow: []string{"bash"}}))
 	l := library(t, behaviour.Config{}, w.events()...)
 	for _, c := range []struct {
 		name   string
@@ -290,6 +290,7 @@ func TestWorkersTools(t *testing.T) {
 		{"one less of unknown ones", ids(deny), nil, nil, nil, behaviour.ErrTools},
 		{"exactly one", ids(only), nil, nil, []string{"web"}, nil},
 		{"narrowed by the customer", nil, ids(narrow), []string{"bash", "read"}, []string{"bash"}, nil},
+		{"unknown ones that the customer wants more of", nil, ids(more), nil, nil, nil},
 		{"unknown ones narrowed by the customer", nil, ids(narrow), nil, nil, behaviour.ErrTools},
 		{"exactly one, narrowed", ids(only), ids(narrow), nil, []string{}, nil},
 	} {

@@ -19,8 +19,8 @@ func TestOrderOfArrivalChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	hostile(t, w, rand.New(rand.NewPCG(5, 6)), 20)
 	w.add(comment(t, owner, 300, w.lessons[1], w.lessons[1], "a"))
-	w.add(owner.sign(t, 109, nipae.Claims{}.Add(mallory.pub))) // older than the one that counts
-	w.add(ada.sign(t, 105, nipae.Profile{Bot: true, Definition: nipae.Reference{ID: id(w.versions[1])}, Owners: []nostr.PubKey{owner.pub}}))
+	w.add(owner.sign(t, 109, nipae.Claims{}.Add(mallory.pub)))                                            // older than the one that counts
+	w.add(ada.sign(t, 105, nipae.Profile{Bot: true, Definition: nipae.Reference{ID: id(w.versions[1])}})) // of the same date as the one with an owner
 	w.request.Asked = ids(w.add(mallory.sign(t, 1, nipae.Nudge{Content: "x", Deny: []string{"read"}})))
 	want := w.compose(t)
 	random := rand.New(rand.NewPCG(7, 8))
