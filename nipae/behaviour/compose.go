@@ -61,7 +61,7 @@ type Behaviour struct {
 	Files      []nipae.Reference // NIP-94 file metadata (1063) of the definition
 
 	Sources []Source // where each part of the prompt is from, in its order
-	Left    Left     // what did not apply
+	LeftOut LeftOut  // what did not apply
 }
 
 // Source says where a part of the prompt is from.
@@ -82,8 +82,8 @@ const (
 	Asked    = "asked for by the customer"
 )
 
-// Left counts what did not apply.
-type Left struct {
+// LeftOut counts what did not apply.
+type LeftOut struct {
 	OtherDefinition int // lessons about a later version, or by authors that do not execute this definition
 	Stranger        int // lessons by authors that are not trusted, and comments of such authors on lessons that were tried
 	Retired         int // lessons in Policy.Without or not in Policy.Only
@@ -107,7 +107,7 @@ type composer struct {
 	trusted map[nostr.PubKey]string // why; "" for a stranger
 	claims  []nipae.Claims          // of the policy's owners
 	agents  map[nostr.PubKey]bool   // that these name
-	left    Left
+	left    LeftOut
 	tokens  int64 // that remain
 }
 
@@ -170,7 +170,7 @@ func (l *Library) compose(r Request) (Behaviour, error) {
 	for _, s := range []section{advice, nudges, customer} {
 		w.section(s)
 	}
-	b.Prompt, b.Sources, b.Left = w.prompt.String(), w.sources, c.left
+	b.Prompt, b.Sources, b.LeftOut = w.prompt.String(), w.sources, c.left
 	return b, nil
 }
 

@@ -88,7 +88,7 @@ Nudge ` + short(quick) + `
 			t.Errorf("source %d: %+v, want %+v", i, got, s)
 		}
 	}
-	if b.Left != (behaviour.Left{Stranger: 1, Retired: 2}) || len(b.Files) != 1 || !slices.Equal(b.Tools, []string{"read", "write"}) {
+	if b.LeftOut != (behaviour.LeftOut{Stranger: 1, Retired: 2}) || len(b.Files) != 1 || !slices.Equal(b.Tools, []string{"read", "write"}) {
 		t.Errorf("%+v", b)
 	}
 }
@@ -102,8 +102,8 @@ func TestOnlyTrustedLessonsApply(t *testing.T) {
 	w.request.Policy.Allow = nil
 	b := w.compose(t)
 	has(t, b)
-	if b.Left.Stranger != 5 {
-		t.Errorf("%+v", b.Left)
+	if b.LeftOut.Stranger != 5 {
+		t.Errorf("%+v", b.LeftOut)
 	}
 }
 
@@ -127,8 +127,8 @@ func TestLessonsOfOtherDefinitions(t *testing.T) {
 	same := w.learn(bob.sign(t, 400, nipae.Lesson{Definition: nipae.Reference{ID: id(w.versions[1])}, Content: "of this version"}))
 	b := w.compose(t)
 	has(t, b, w.lessons[0], w.lessons[2], w.lessons[3], same)
-	if b.Left.OtherDefinition != 2 { // ada executes another definition now
-		t.Errorf("%+v", b.Left)
+	if b.LeftOut.OtherDefinition != 2 { // ada executes another definition now
+		t.Errorf("%+v", b.LeftOut)
 	}
 }
 
@@ -139,8 +139,8 @@ func TestRetiredAndOnly(t *testing.T) {
 	w.request.Policy.Only = ids(w.lessons[0], w.lessons[2], w.lessons[4])
 	b := w.compose(t)
 	has(t, b, w.lessons[2])
-	if b.Left != (behaviour.Left{Stranger: 1, Retired: 3}) {
-		t.Errorf("%+v", b.Left)
+	if b.LeftOut != (behaviour.LeftOut{Stranger: 1, Retired: 3}) {
+		t.Errorf("%+v", b.LeftOut)
 	}
 	w.request.Policy.Only = []nostr.ID{}
 	has(t, w.compose(t))
@@ -157,8 +157,8 @@ func TestComments(t *testing.T) {
 	w.add(owner.sign(t, 306, nipae.Comment{Lesson: nipae.Reference{ID: id(w.lessons[2])}, Parent: nipae.Reference{ID: id(second)}, Content: "on two lessons"}))
 	b := w.compose(t)
 	has(t, b, w.lessons[1], first, second)
-	if b.Left.Stranger != 2 {
-		t.Errorf("%+v", b.Left)
+	if b.LeftOut.Stranger != 2 {
+		t.Errorf("%+v", b.LeftOut)
 	}
 }
 
@@ -197,8 +197,8 @@ func TestCategoriesWithinTheBudget(t *testing.T) {
 		l := library(t, behaviour.Config{Count: func(s string) int64 { return int64(len(s)) }}, w.events()...)
 		b := compose(t, l, w.request)
 		has(t, b, want...)
-		if int64(len(b.Prompt)) > max(none, w.request.Budget) || b.Left.OverBudget != 6-n {
-			t.Errorf("%d bytes of %d, %+v", len(b.Prompt), w.request.Budget, b.Left)
+		if int64(len(b.Prompt)) > max(none, w.request.Budget) || b.LeftOut.OverBudget != 6-n {
+			t.Errorf("%d bytes of %d, %+v", len(b.Prompt), w.request.Budget, b.LeftOut)
 		}
 	}
 	big := w.learn(w.lesson(t, ada, 600, "python", strings.Repeat("x", 5000)))
@@ -315,8 +315,8 @@ func TestCustomersTextOverBudget(t *testing.T) {
 	w.request.Asked = ids(long, short)
 	b := w.compose(t)
 	has(t, b, append(slices.Clone(w.lessons[:4]), short)...)
-	if b.Left.OverBudget != 1 {
-		t.Errorf("%+v", b.Left)
+	if b.LeftOut.OverBudget != 1 {
+		t.Errorf("%+v", b.LeftOut)
 	}
 }
 
@@ -377,7 +377,7 @@ func TestHash(t *testing.T) {
 		}
 		seen[h] = name
 	}
-	b.Left.Stranger, b.Sources, b.Files[0].Relay = 7, []behaviour.Source{{From: 1}}, "wss://r"
+	b.LeftOut.Stranger, b.Sources, b.Files[0].Relay = 7, []behaviour.Source{{From: 1}}, "wss://r"
 	if hash(t, b) != first {
 		t.Error("the hash depends on more than the worker gets")
 	}

@@ -50,8 +50,8 @@ func TestStrangersChangeNothing(t *testing.T) {
 		if hash(t, got) != hash(t, want) || !reflect.DeepEqual(got.Sources, want.Sources) {
 			t.Fatalf("seed %d: %s\nwant\n%s", seed, got.Prompt, want.Prompt)
 		}
-		if got.Left.Stranger <= want.Left.Stranger {
-			t.Errorf("seed %d: no stranger was counted: %+v", seed, got.Left)
+		if got.LeftOut.Stranger <= want.LeftOut.Stranger {
+			t.Errorf("seed %d: no stranger was counted: %+v", seed, got.LeftOut)
 		}
 	}
 }
