@@ -92,6 +92,7 @@ bench: ## compare two runs with: go tool -modfile=tools/go.mod benchstat old.txt
 	$(BENCH)/judge
 	$(BENCH)/discovery
 	$(BENCH)/canon
+	$(BENCH)/agents
 	$(BENCH)/hooks
 	$(BENCH)/marketsim
 	$(BENCH)/nutshell

@@ -19,8 +19,8 @@
 // fold of facts (internal/journal/fold), so a restart is a replay. An effect that a state makes due, such as a
 // publication or a run of the judge, is claimed, done and recorded (internal/journal/due).
 //
-// The formats are independent packages that other programs can import: nip89, nip90, nutshell, canon, receipt, replay.
-// canon links only the standard library.
+// The formats are independent packages that other programs can import: nip89, nip90, nipae, nutshell, canon, receipt,
+// replay. canon links only the standard library.
 //
 // The module's path, guild, is a working name that the go command cannot fetch. To publish the module, rename it
 // throughout with make module PATH=host/owner/guild.

@@ -67,7 +67,7 @@ func TestRoundTrips(t *testing.T) {
 	returns(t, nipae.Claims{Tags: nostr.Tags{{"p", agent.Hex(), "wss://r", "bob"}, {"p", "not a key"}, {"alt", "x"}}, Content: "sealed"}, nipae.ParseClaims)
 }
 
-// The example of NIP-AE, with the values that NDK's users write.
+// Forms that other programs write.
 func TestDefinitionOfOthers(t *testing.T) {
 	d, err := nipae.ParseDefinition(nostr.Event{Kind: 4199, PubKey: publisher, Tags: nostr.Tags{
 		{"d", "human-replica"}, {"title", "x"}, {"version", "7"}, {"tool"}, {"category", "assistant"}, {"e", hex(1), "wss://r"},
@@ -441,7 +441,6 @@ func TestMergeLosesNothing(t *testing.T) {
 	}
 }
 
-// A next version keeps the tags that nobody here knows.
 func TestNextVersionKeepsUnknownTags(t *testing.T) {
 	d, err := nipae.ParseDefinition(returns(t, definition(), nipae.ParseDefinition))
 	if err != nil {

@@ -98,8 +98,10 @@ func (c Claims) Event() (nostr.Event, error) {
 
 // Agents returns the named agents, each once.
 func (c Claims) Agents() (agents []nostr.PubKey) {
+	seen := map[nostr.PubKey]bool{}
 	for _, tag := range c.Tags {
-		if agent, ok := agentOf(tag); ok && !slices.Contains(agents, agent) {
+		if agent, ok := agentOf(tag); ok && !seen[agent] {
+			seen[agent] = true
 			agents = append(agents, agent)
 		}
 	}

@@ -234,7 +234,7 @@ func (s *Server) getBehaviour(r *http.Request) (Composed, error) {
 		return Composed{}, agentProblem(err)
 	}
 	b := d.Behaviour
-	c := Composed{Agent: d.Agent, Behaviour: d.ID.String(), Definition: b.Definition, Prompt: b.Prompt, Tools: b.Tools, Left: ComposedLeft(b.Left), Sources: []ComposedSource{}}
+	c := Composed{Agent: d.Agent, Behaviour: d.ID.String(), Definition: b.Definition, Prompt: b.Prompt, Tools: b.Tools, Left: ComposedLeft(b.LeftOut), Sources: []ComposedSource{}}
 	for _, from := range b.Sources {
 		c.Sources = append(c.Sources, ComposedSource{from.From, from.To, from.Event.Hex(), from.Author.Hex(), from.Why})
 	}

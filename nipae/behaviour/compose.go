@@ -21,6 +21,9 @@ const (
 	MaxAsked      = 16   // nudges that a customer can ask for
 )
 
+// maxMissed is how many lessons that do not fit are tried, so that not all lessons that are known are counted.
+const maxMissed = 100
+
 // Reasons why no behaviour is composed.
 var (
 	ErrUnknown = errors.New("not in the library")
@@ -58,7 +61,7 @@ type Behaviour struct {
 	Files      []nipae.Reference // NIP-94 file metadata (1063) of the definition
 
 	Sources []Source // where each part of the prompt is from, in its order
-	Left    Left     // what did not apply
+	LeftOut LeftOut  // what did not apply
 }
 
 // Source says where a part of the prompt is from.
@@ -79,10 +82,10 @@ const (
 	Asked    = "asked for by the customer"
 )
 
-// Left counts what did not apply.
-type Left struct {
+// LeftOut counts what did not apply.
+type LeftOut struct {
 	OtherDefinition int // lessons about a later version, or by authors that do not execute this definition
-	Stranger        int // lessons and comments by authors that are not trusted
+	Stranger        int // lessons by authors that are not trusted, and comments of such authors on lessons that were tried
 	Retired         int // lessons in Policy.Without or not in Policy.Only
 	OverBudget      int // lessons, and texts of a customer's nudges
 }
@@ -104,15 +107,19 @@ type composer struct {
 	trusted map[nostr.PubKey]string // why; "" for a stranger
 	claims  []nipae.Claims          // of the policy's owners
 	agents  map[nostr.PubKey]bool   // that these name
-	left    Left
+	left    LeftOut
 	tokens  int64 // that remain
 	without map[nostr.ID]bool
 	only    map[nostr.ID]bool
+
+	inherits map[*nipae.Definition]bool // whether lessons about a version apply to the one that is executed
 }
 
 // composer prepares for a request. The lock must be held.
 func (l *Library) composer(r Request) *composer {
-	c := &composer{Library: l, r: r, tokens: cmp.Or(r.Budget, DefaultBudget), without: set(r.Policy.Without), only: set(r.Policy.Only)}
+	c := &composer{
+		Library: l, r: r, tokens: cmp.Or(r.Budget, DefaultBudget), without: set(r.Policy.Without), only: set(r.Policy.Only), inherits: map[*nipae.Definition]bool{},
+	}
 	c.trust()
 	return c
 }
@@ -120,8 +127,9 @@ func (l *Library) composer(r Request) *composer {
 // Compose composes the behaviour for a request. The budget is spent on the definition and the owner's nudges, which are
 // never cut; then on the customer's nudges, up to a quarter of the rest; then on lessons, each with its comments: first
 // those whose category is the task or consists of words of the job, then the newest. A lesson that does not fit is left
-// out, and the next one is tried. Tokens are counted part by part. Errors match ErrUnknown, ErrBudget, ErrTools or
-// nipae.ErrTooBig.
+// out and the next one tried, until 100 did not fit. Tokens are counted part by part.
+//
+// Errors match ErrUnknown, ErrBudget, ErrTools or nipae.ErrTooBig.
 func (l *Library) Compose(r Request) (Behaviour, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,11 +146,11 @@ func (l *Library) compose(r Request) (Behaviour, error) {
 		return Behaviour{}, fmt.Errorf("definition: %w", ErrUnknown)
 	}
 	c := l.composer(r)
-	ours, theirs, err := c.nudges()
+	ours, theirs, why, err := c.nudges()
 	if err != nil {
 		return Behaviour{}, err
 	}
-	b := Behaviour{Definition: d.ID, Files: d.Files}
+	b := Behaviour{Definition: d.ID, Files: slices.Clone(d.Files)}
 	if b.Tools, err = tools(d, r.Tools, ours, theirs); err != nil {
 		return Behaviour{}, err
 	}
@@ -150,8 +158,8 @@ func (l *Library) compose(r Request) (Behaviour, error) {
 	definition := part{l.events[d.ID], Executed}
 	nudges, customer := section{intro: nudgeIntro}, section{intro: customerIntro}
 	c.tokens -= l.count(definition)
-	for _, n := range ours {
-		nudges.parts = append(nudges.parts, part{l.events[n.ID], n.why})
+	for i, n := range ours {
+		nudges.parts = append(nudges.parts, part{l.events[n.ID], why[i]})
 	}
 	c.tokens -= l.size(nudges)
 	if c.tokens < 0 {
@@ -174,11 +182,11 @@ func (l *Library) compose(r Request) (Behaviour, error) {
 	for _, s := range []section{advice, nudges, customer} {
 		w.section(s)
 	}
-	b.Prompt, b.Sources, b.Left = w.prompt.String(), w.sources, c.left
+	b.Prompt, b.Sources, b.LeftOut = w.prompt.String(), w.sources, c.left
 	return b, nil
 }
 
-// trust prepares why.
+// trust collects the keys that the policy trusts, and the agents that its owners claim.
 func (c *composer) trust() {
 	c.trusted, c.agents = map[nostr.PubKey]string{}, map[nostr.PubKey]bool{}
 	for _, key := range c.r.Policy.Allow {
@@ -211,75 +219,64 @@ func (c *composer) why(author nostr.PubKey) string {
 	return ""
 }
 
-// nudge is a nudge of a request. why is "" if only the customer wants it.
-type nudge struct {
-	nipae.Nudge
-	why string
-}
-
-// nudges returns the nudges of a request, each once: those that the owner chose or whose authors are trusted, and those
-// that only the customer wants.
-func (c *composer) nudges() (ours, theirs []nudge, err error) {
+// nudges returns the nudges of a request, each once: those that the owner chose or whose authors are trusted, with the
+// reasons, and those that only the customer wants.
+func (c *composer) nudges() (ours, theirs []nipae.Nudge, why []string, err error) {
 	if len(c.r.Asked) > MaxAsked {
-		return nil, nil, fmt.Errorf("%d nudges of the customer: %w: at most %d", len(c.r.Asked), nipae.ErrTooBig, MaxAsked)
+		return nil, nil, nil, fmt.Errorf("%d nudges of the customer: %w: at most %d", len(c.r.Asked), nipae.ErrTooBig, MaxAsked)
 	}
 	seen := map[nostr.ID]bool{}
 	for i, id := range slices.Concat(c.r.Nudges, c.r.Asked) {
 		n, ok := get[nipae.Nudge](c.Library, id)
 		if !ok {
-			return nil, nil, fmt.Errorf("nudge %.8s: %w", id.Hex(), ErrUnknown)
+			return nil, nil, nil, fmt.Errorf("nudge %.8s: %w", id.Hex(), ErrUnknown)
 		}
-		why := c.why(n.PubKey)
+		reason := c.why(n.PubKey)
 		if i < len(c.r.Nudges) {
-			why = cmp.Or(why, Chosen)
+			reason = cmp.Or(reason, Chosen)
 		}
 		switch {
 		case seen[id]:
-		case why != "":
-			ours = append(ours, nudge{n, why})
+		case reason != "":
+			ours, why = append(ours, n), append(why, reason)
 		default:
-			theirs = append(theirs, nudge{n, ""})
+			theirs = append(theirs, n)
 		}
 		seen[id] = true
 	}
-	return ours, theirs, nil
+	return ours, theirs, why, nil
 }
 
-// tools returns the effective tools. The nudges that only the customer wants can remove tools and add none.
-func tools(d nipae.Definition, worker []string, ours, theirs []nudge) ([]string, error) {
+// tools returns the effective tools; nil for all that the worker has. The nudges that only the customer wants can remove
+// tools and add none.
+func tools(d nipae.Definition, worker []string, ours, theirs []nipae.Nudge) ([]string, error) {
 	have := worker
 	if len(d.Tools) > 0 {
 		have = d.Tools
 	}
-	var owner, customer []nipae.Nudge
-	for _, n := range ours {
-		owner = append(owner, n.Nudge)
-	}
-	for _, n := range theirs {
-		n.Allow = nil
-		customer = append(customer, n.Nudge)
-	}
 	isOnly := func(n nipae.Nudge) bool { return len(n.Only) > 0 }
-	changes := func(n nipae.Nudge) bool { return len(n.Only)+len(n.Allow)+len(n.Deny) > 0 }
-	narrowed := slices.ContainsFunc(customer, changes)
+	narrowed := slices.ContainsFunc(theirs, func(n nipae.Nudge) bool { return len(n.Only)+len(n.Deny) > 0 })
+	changed := narrowed || slices.ContainsFunc(ours, func(n nipae.Nudge) bool { return len(n.Only)+len(n.Allow)+len(n.Deny) > 0 })
 	switch {
-	case len(d.Tools) == 0 && !narrowed && !slices.ContainsFunc(owner, changes):
+	case len(d.Tools) == 0 && !changed:
 		return nil, nil
-	case have == nil && (narrowed || slices.ContainsFunc(owner, changes)) && !slices.ContainsFunc(owner, isOnly):
+	case have == nil && !slices.ContainsFunc(ours, isOnly):
 		return nil, ErrTools
 	}
-	have = nipae.Tools(have, owner)
+	have = nipae.Tools(have, ours)
 	if !narrowed {
 		return have, nil
 	}
-	return slices.DeleteFunc(nipae.Tools(have, customer), func(tool string) bool { return !slices.Contains(have, tool) }), nil
+	// What theirs allow is not in have.
+	return slices.DeleteFunc(nipae.Tools(have, theirs), func(tool string) bool { return !slices.Contains(have, tool) }), nil
 }
 
 // lessons returns the lessons that apply, in the order of their dates.
 func (c *composer) lessons(d nipae.Definition) section {
 	index := c.indexed()
 	task, about := strings.ToLower(c.r.Task), set(words(c.r.Task+" "+c.r.Words))
-	var first, rest []candidate
+	matches := map[*category]bool{}
+	var first, rest []*held
 	for _, l := range index.lessons[d.Address()] {
 		why, applies := c.standing(l, d)
 		switch {
@@ -289,33 +286,34 @@ func (c *composer) lessons(d nipae.Definition) section {
 			c.left.Stranger++
 		case !applies:
 			c.left.Retired++
-		case l.matches(task, about):
-			first = append(first, l)
+		case memo(matches, l.about, func() bool { return l.about.matches(task, about) }):
+			first = append(first, l.held)
 		default:
-			rest = append(rest, l)
+			rest = append(rest, l.held)
 		}
 	}
 	var chosen [][]part // each lesson with its comments
 	c.tokens -= c.config.Count(adviceIntro)
-	for _, l := range slices.Concat(first, rest) {
-		thread := c.thread(l.held, index)
-		size := c.count(thread...)
-		if size > c.tokens {
-			c.left.OverBudget++
-			continue
+	for tried, l := range slices.Concat(first, rest) {
+		if tried-len(chosen) == maxMissed {
+			break
 		}
-		c.tokens -= size
-		chosen = append(chosen, thread)
+		thread := c.thread(l, index)
+		if size := c.count(thread...); size <= c.tokens {
+			c.tokens -= size
+			chosen = append(chosen, thread)
+		}
 	}
+	c.left.OverBudget += len(first) + len(rest) - len(chosen)
 	slices.SortFunc(chosen, func(a, b []part) int { return byDate(a[0], b[0]) })
 	return section{adviceIntro, slices.Concat(chosen...)}
 }
 
 // standing returns why a lesson applies to a definition, or why it does not.
 func (c *composer) standing(l candidate, d nipae.Definition) (why string, applies bool) {
-	why = c.why(l.author)
+	why = c.why(l.by.key)
 	switch {
-	case !l.member || !d.Inherits(l.named):
+	case l.by.executes != d.Address() || !memo(c.inherits, l.named, func() bool { return d.Inherits(*l.named) }):
 		return OtherDefinition, false
 	case why == "":
 		return Stranger, false
@@ -326,7 +324,7 @@ func (c *composer) standing(l candidate, d nipae.Definition) (why string, applie
 }
 
 // matches reports whether a category is the task, or consists of words of the job.
-func (c category) matches(task string, about map[string]bool) bool {
+func (c *category) matches(task string, about map[string]bool) bool {
 	return c.text != "" && c.text == task ||
 		len(c.words) > 0 && !slices.ContainsFunc(c.words, func(word string) bool { return !about[word] })
 }
@@ -363,8 +361,8 @@ func set[T comparable](all []T) map[T]bool {
 	return s
 }
 
-// Choose returns which definition answers a request: the index of the one of which the largest share of the different
-// words in the use-criteria are in the request's text, the first of several; -1 if there are no definitions.
+// Choose returns the index of the definition that answers a request: the one with the largest share of the words of its
+// use-criteria, each counted once, in the text of the request. Of several it is the first. Without definitions it is -1.
 func Choose(definitions []nipae.Definition, text string) int {
 	request := set(words(text))
 	best, bestHits, bestOf := -1, 0, 1

@@ -26,7 +26,7 @@ import (
 	"guild/nipae"
 )
 
-// ErrFull means that a library can hold no more events of this author.
+// ErrFull means that the library has no room for an event, and holds nothing that matters less.
 var ErrFull = errors.New("the library is full")
 
 // Config is what a library needs. The zero value works.
@@ -187,6 +187,9 @@ func (l *Library) makeRoom(h *held) error {
 		return nil
 	}
 	ranks := l.ranks()
+	if ranks[h.author] == 0 {
+		return ErrFull
+	}
 	var less []*held
 	for _, other := range l.events {
 		if ranks[other.author] < ranks[h.author] {
@@ -251,15 +254,22 @@ type index struct {
 	replies map[nostr.ID][]*held          // comments by their parent
 }
 
-// candidate is a lesson about a definition that is held.
+// candidate is a lesson about a definition that is held. It is small, as Compose looks at all of them; lessons with the
+// same definition, author or category share what is known about that.
 type candidate struct {
 	*held
-	named  nipae.Definition
-	member bool // the author's profile names a version of this definition
-	category
+	named *nipae.Definition
+	by    *author
+	about *category
 }
 
-// category is a lesson's category, in lower case, and its words.
+// author is the author of a lesson.
+type author struct {
+	key      nostr.PubKey
+	executes nipae.Address // the definition in its profile; zero if that is not held
+}
+
+// category is a lesson's category in lower case.
 type category struct {
 	text  string
 	words []string
@@ -270,34 +280,47 @@ func (l *Library) indexed() *index {
 	if l.index != nil {
 		return l.index
 	}
-	x := &index{map[nipae.Address][]candidate{}, map[nostr.ID][]*held{}}
+	l.index = &index{map[nipae.Address][]candidate{}, map[nostr.ID][]*held{}}
+	named, authors, categories := map[nostr.ID]*nipae.Definition{}, map[nostr.PubKey]*author{}, map[string]*category{}
 	for _, h := range l.events {
 		switch v := h.value.(type) {
 		case nipae.Comment:
-			x.replies[v.Parent.ID] = append(x.replies[v.Parent.ID], h)
+			l.index.replies[v.Parent.ID] = append(l.index.replies[v.Parent.ID], h)
 		case nipae.Lesson:
-			named, ok := get[nipae.Definition](l, v.Definition.ID)
-			if !ok {
+			d := memo(named, v.Definition.ID, func() *nipae.Definition {
+				if d, ok := get[nipae.Definition](l, v.Definition.ID); ok {
+					return &d
+				}
+				return nil
+			})
+			if d == nil {
 				continue
 			}
-			profile, _ := newest[nipae.Profile](l, h.author, nipae.KindProfile)
-			runs, known := get[nipae.Definition](l, profile.Definition.ID)
-			c := candidate{
-				held:     h,
-				named:    named,
-				member:   known && runs.Address() == named.Address(),
-				category: category{strings.ToLower(v.Category), words(v.Category)},
-			}
-			x.lessons[named.Address()] = append(x.lessons[named.Address()], c)
+			by := memo(authors, h.author, func() *author {
+				profile, _ := newest[nipae.Profile](l, h.author, nipae.KindProfile)
+				executes, _ := get[nipae.Definition](l, profile.Definition.ID)
+				return &author{h.author, executes.Address()}
+			})
+			about := memo(categories, v.Category, func() *category { return &category{strings.ToLower(v.Category), words(v.Category)} })
+			l.index.lessons[d.Address()] = append(l.index.lessons[d.Address()], candidate{held: h, named: d, by: by, about: about})
 		}
 	}
-	for _, all := range x.lessons {
+	for _, all := range l.index.lessons {
 		slices.SortFunc(all, func(a, b candidate) int {
 			return cmp.Or(cmp.Compare(b.at, a.at), bytes.Compare(a.id[:], b.id[:]))
 		})
 	}
-	l.index = x
-	return x
+	return l.index
+}
+
+// memo returns the value of a key, which it makes once.
+func memo[K comparable, V any](known map[K]V, key K, make func() V) V {
+	v, ok := known[key]
+	if !ok {
+		v = make()
+		known[key] = v
+	}
+	return v
 }
 
 // words returns the words of a text in lower case: runs of letters and digits.

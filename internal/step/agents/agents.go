@@ -325,6 +325,9 @@ func (s *Step) record(ctx context.Context, check func() error, events []guild.Ve
 		return err
 	}
 	for _, v := range events {
+		if v.Event().Kind == kindRelays {
+			continue
+		}
 		if err := s.add(v); err != nil {
 			return err
 		}

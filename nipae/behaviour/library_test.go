@@ -1,0 +1,145 @@
+package behaviour_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/nipae"
+	"guild/nipae/behaviour"
+)
+
+func TestOrderOfArrivalChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	hostile(t, w, rand.New(rand.NewPCG(5, 6)), 20)
+	w.add(comment(t, owner, 300, w.lessons[1], w.lessons[1], "a"))
+	w.add(owner.sign(t, 109, nipae.Claims{}.Add(mallory.pub)))                                            // older than the one that counts
+	w.add(ada.sign(t, 105, nipae.Profile{Bot: true, Definition: nipae.Reference{ID: id(w.versions[1])}})) // of the same date as the one with an owner
+	w.request.Asked = ids(w.add(mallory.sign(t, 1, nipae.Nudge{Content: "x", Deny: []string{"read"}})))
+	want := w.compose(t)
+	random := rand.New(rand.NewPCG(7, 8))
+	for range 100 {
+		all := slices.Concat(w.events(), w.events()[:5])
+		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		l := library(t, behaviour.Config{}, all[:len(all)/2]...)
+		_, _ = l.Compose(w.request) // fills what is kept for the next time
+		for _, v := range all[len(all)/2:] {
+			if err := l.Add(v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := compose(t, l, w.request); !reflect.DeepEqual(got, want) || hash(t, got) != hash(t, want) {
+			t.Fatalf("%+v\nwant\n%+v", got, want)
+		}
+	}
+}
+
+func TestStrangersChangeNothing(t *testing.T) {
+	for seed := range uint64(20) {
+		w := newWorld(t)
+		w.add(comment(t, owner, 300, w.lessons[1], w.lessons[1], "a"))
+		want := w.compose(t)
+		hostile(t, w, rand.New(rand.NewPCG(seed, 1)), 30)
+		got := w.compose(t)
+		if hash(t, got) != hash(t, want) || !reflect.DeepEqual(got.Sources, want.Sources) {
+			t.Fatalf("seed %d: %s\nwant\n%s", seed, got.Prompt, want.Prompt)
+		}
+		if got.LeftOut.Stranger <= want.LeftOut.Stranger {
+			t.Errorf("seed %d: no stranger was counted: %+v", seed, got.LeftOut)
+		}
+	}
+}
+
+func TestRemove(t *testing.T) {
+	w := newWorld(t)
+	l := library(t, behaviour.Config{}, w.events()...)
+	if !l.Remove(id(w.lessons[1])) || l.Remove(id(w.lessons[1])) {
+		t.Error("the lesson is not removed once")
+	}
+	has(t, compose(t, l, w.request), w.lessons[0], w.lessons[2], w.lessons[3])
+	for _, v := range w.other {
+		l.Remove(id(v))
+	}
+	has(t, compose(t, l, w.request))
+	for _, v := range w.events() {
+		l.Remove(id(v))
+	}
+	if events, bytes := l.Len(); events != 0 || bytes != 0 {
+		t.Errorf("%d events, %d bytes", events, bytes)
+	}
+}
+
+func TestStrangersPushOutNothing(t *testing.T) {
+	w := newWorld(t)
+	own := w.events()
+	isOwn := func(v guild.Verified) bool { return slices.Contains(ids(own...), id(v)) }
+	hostile(t, w, rand.New(rand.NewPCG(9, 9)), 200)
+	config := behaviour.Config{Owners: []nostr.PubKey{owner.pub}, Keep: []nostr.PubKey{publisher.pub}, MaxEvents: 40}
+	l := behaviour.NewLibrary(config)
+	l.Keep(carl.pub)
+	refused := 0
+	add := func(v guild.Verified) {
+		if err := l.Add(v); errors.Is(err, behaviour.ErrFull) && !isOwn(v) {
+			refused++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if events, _ := l.Len(); events > 40 {
+			t.Fatalf("%d events", events)
+		}
+	}
+	for _, v := range w.events() { // the strangers first: the library is full
+		if !isOwn(v) {
+			add(v)
+		}
+	}
+	add(owner.sign(t, 110, nipae.Claims{}.Add(ada.pub).Add(bob.pub)))
+	for _, v := range own {
+		if v.Event().PubKey != mallory.pub {
+			add(v)
+		}
+	}
+	for _, v := range w.events() {
+		if !isOwn(v) {
+			add(v)
+		}
+	}
+	if refused == 0 {
+		t.Error("no stranger was refused")
+	}
+	has(t, compose(t, l, w.request), w.lessons[:4]...)
+
+	l = behaviour.NewLibrary(behaviour.Config{Keep: []nostr.PubKey{publisher.pub}, MaxBytes: 2000})
+	big := nipae.Nudge{Content: strings.Repeat("x", 900)}
+	for i, c := range []struct {
+		by   party
+		want error
+	}{{mallory, nil}, {mallory, nil}, {mallory, behaviour.ErrFull}, {publisher, nil}, {publisher, nil}, {publisher, behaviour.ErrFull}} {
+		if err := l.Add(c.by.sign(t, nostr.Timestamp(i), big)); !errors.Is(err, c.want) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+}
+
+func TestForeignKindsRefused(t *testing.T) {
+	v, err := guild.Sign(t.Context(), owner, nostr.Event{Kind: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := behaviour.NewLibrary(behaviour.Config{})
+	if err := l.Add(v); !errors.Is(err, nipae.ErrKind) {
+		t.Error(err)
+	}
+	if v, err = guild.Sign(t.Context(), owner, nostr.Event{Kind: 4129}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Add(v); !errors.Is(err, nipae.ErrMissing) {
+		t.Error(err)
+	}
+}
