@@ -392,8 +392,25 @@ func TestClaimsAddAndRemove(t *testing.T) {
 	if !slices.Equal(both.Agents(), []nostr.PubKey{agent, owner}) || len(first.Agents()) != 1 || len(both.Tags) != 3 {
 		t.Errorf("%v, %v", first, both)
 	}
-	if rest := both.Remove(agent); !slices.Equal(rest.Agents(), []nostr.PubKey{owner}) || len(rest.Tags) != 2 || len(both.Agents()) != 2 {
+	if rest := both.Remove(agent); !slices.Equal(rest.Agents(), []nostr.PubKey{owner}) || len(rest.Tags) != 3 || len(both.Agents()) != 2 {
 		t.Errorf("%v, %v", rest, both)
+	}
+}
+
+// An older list at another relay does not bring a disowned agent back, and what another program left out returns.
+func TestDisownedAgentStaysAway(t *testing.T) {
+	old := nipae.Claims{ID: id(1), CreatedAt: 1}.Add(agent).Add(owner)
+	disowning := old.Remove(agent)
+	disowning.ID, disowning.CreatedAt = id(2), 2
+	short := nipae.Claims{ID: id(3), CreatedAt: 3}.Add(key(9))
+	for _, all := range [][]nipae.Claims{{old, disowning, short}, {short, disowning, old}, {disowning, short, old}, {old, short, disowning}} {
+		merged := nipae.Merged(all)
+		if merged.Has(agent) || !merged.Has(owner) || !merged.Has(key(9)) {
+			t.Errorf("%v", merged.Tags)
+		}
+		if again := merged.Add(agent); !again.Has(agent) || len(again.Tags) != 3 {
+			t.Errorf("claimed again: %v", again.Tags)
+		}
 	}
 }
 
@@ -416,12 +433,12 @@ func TestMergeLosesNothing(t *testing.T) {
 	}
 	for range 500 {
 		a, b := list(1), list(2)
-		ab, ba := a.Merge(b), b.Merge(a)
+		ab, ba := nipae.Merged([]nipae.Claims{a, b}), nipae.Merged([]nipae.Claims{b, a})
 		if !reflect.DeepEqual(ab, ba) {
 			t.Fatalf("%v with %v: %v or %v", a, b, ab, ba)
 		}
-		if !reflect.DeepEqual(ab.Merge(a), ab) {
-			t.Fatalf("%v with %v again: %v", ab, a, ab.Merge(a))
+		if again := nipae.Merged([]nipae.Claims{a, ab}); !reflect.DeepEqual(again, ab) {
+			t.Fatalf("%v with %v again: %v", ab, a, again)
 		}
 		for _, tag := range slices.Concat(a.Tags, b.Tags) {
 			if ab.Tags.FindWithValue(tag[0], tag[1]) == nil {
@@ -436,7 +453,7 @@ func TestMergeLosesNothing(t *testing.T) {
 	if _, err := full.Event(); err != nil {
 		t.Error(err)
 	}
-	if _, err := full.Merge(nipae.Claims{}.Add(agent)).Event(); !errors.Is(err, nipae.ErrTooBig) {
+	if _, err := nipae.Merged([]nipae.Claims{full, nipae.Claims{}.Add(agent)}).Event(); !errors.Is(err, nipae.ErrTooBig) {
 		t.Errorf("%d claims and one more: %v", nipae.MaxTags, err)
 	}
 }

@@ -118,36 +118,46 @@ func agentOf(tag nostr.Tag) (agent nostr.PubKey, ok bool) {
 	return agent, len(tag) > 1 && tag[0] == "p" && decode(agent[:], tag[1])
 }
 
+// disowned is the name of the tags of agents that the owner removed. They are guild's own: without them, an older list at
+// another relay would bring the agent back.
+const disowned = "disowned"
+
 // Add returns the claims with the agent.
 func (c Claims) Add(agent nostr.PubKey) Claims {
-	if !c.Has(agent) {
-		c.Tags = append(slices.Clip(c.Tags), nostr.Tag{"p", agent.Hex()})
+	if c.Has(agent) {
+		return c
 	}
+	return c.with("p", agent)
+}
+
+// Remove returns the claims without the agent, with a tag that says so. Everything else stays.
+func (c Claims) Remove(agent nostr.PubKey) Claims { return c.with(disowned, agent) }
+
+// with returns the claims with one tag about the agent.
+func (c Claims) with(name string, agent nostr.PubKey) Claims {
+	c.Tags = slices.DeleteFunc(slices.Clone(c.Tags), func(tag nostr.Tag) bool { return isAbout(tag, agent.Hex()) })
+	c.Tags = append(c.Tags, nostr.Tag{name, agent.Hex()})
 	return c
 }
 
-// Remove returns the claims without the agent. Everything else stays.
-func (c Claims) Remove(agent nostr.PubKey) Claims {
-	c.Tags = slices.DeleteFunc(slices.Clone(c.Tags), func(tag nostr.Tag) bool {
-		named, ok := agentOf(tag)
-		return ok && named == agent
-	})
-	return c
+// isAbout reports whether a tag claims or disowns an agent.
+func isAbout(tag nostr.Tag, digits string) bool {
+	return len(tag) > 1 && (tag[0] == "p" || tag[0] == disowned) && tag[1] == digits
 }
 
-// Merge returns the newer of two claims with every entry of the older that it lacks. An entry that was removed from the
-// newer one returns, so Remove comes after Merge.
-func (c Claims) Merge(other Claims) Claims {
-	newer, older := c, other
-	if other.Newer(c) {
-		newer, older = other, c
+// merge returns the claims with every tag of older ones that they lack, but for agents that they disown or claim again. So
+// what another program left out returns, and an agent leaves only by Remove.
+func (c Claims) merge(older Claims) Claims {
+	if c.ID == (nostr.ID{}) && len(c.Tags) == 0 {
+		return older
 	}
+	newer := c
 	tags := slices.Clone(newer.Tags)
 	for _, tag := range older.Tags {
-		_, isAgent := agentOf(tag)
-		if !slices.ContainsFunc(newer.Tags, func(t nostr.Tag) bool {
-			return slices.Equal(t, tag) || isAgent && len(t) > 1 && t[0] == "p" && t[1] == tag[1]
-		}) {
+		known := func(t nostr.Tag) bool {
+			return slices.Equal(t, tag) || len(tag) > 1 && isAbout(tag, tag[1]) && isAbout(t, tag[1])
+		}
+		if !slices.ContainsFunc(newer.Tags, known) {
 			tags = append(tags, tag)
 		}
 	}
@@ -156,6 +166,16 @@ func (c Claims) Merge(other Claims) Claims {
 		newer.Content = older.Content
 	}
 	return newer
+}
+
+// Merged merges all claims of an owner, whatever their order: the newest with what it lacks of the next older, and so on.
+func Merged(all []Claims) (merged Claims) {
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(a, b Claims) int { return compare(b.CreatedAt, a.CreatedAt, b.ID, a.ID) })
+	for _, c := range all {
+		merged = merged.merge(c)
+	}
+	return merged
 }
 
 // Newer reports whether c replaces other, of the same key.

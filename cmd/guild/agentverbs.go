@@ -352,7 +352,11 @@ func (p *program) showComposed(c control.Composed) error {
 	if c.Tools != nil {
 		tools = cli.Clean(strings.Join(c.Tools, ", "))
 	}
-	fmt.Fprintf(p.out, "tools       %s\n\n%s\n", tools, cli.Clean(c.Prompt))
+	fmt.Fprintf(p.out, "tools       %s\n\n", tools)
+	for text := range strings.Lines(c.Prompt) {
+		fmt.Fprintln(p.out, cli.Clean(strings.TrimSuffix(text, "\n")))
+	}
+	fmt.Fprintln(p.out)
 	err := table(p, "", "LINES,EVENT,AUTHOR,WHY", func(s control.ComposedSource) []string {
 		lines := fmt.Sprintf("%d-%d", s.From, s.To)
 		if s.From == 0 {

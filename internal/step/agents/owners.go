@@ -116,9 +116,9 @@ func (s *Step) reclaim(ctx context.Context, change func(nipae.Claims) nipae.Clai
 // published under the owner's key. So they are read from every relay of the owner first, one by one: if one of them does
 // not answer, its newer claims could be lost, and nothing is signed.
 func (s *Step) claimed(ctx context.Context, change func(nipae.Claims) nipae.Claims) (v guild.Verified, changed bool, err error) {
-	var now nipae.Claims
+	var all []nipae.Claims
 	if own, ok := s.library.Claims(s.c.PubKey); ok {
-		now = own
+		all = append(all, own)
 	}
 	filter := nostr.Filter{Kinds: []nostr.Kind{nipae.KindClaims}, Authors: []nostr.PubKey{s.c.PubKey}}
 	for _, relay := range s.c.Relays.Of(ctx, s.c.PubKey) {
@@ -128,10 +128,11 @@ func (s *Step) claimed(ctx context.Context, change func(nipae.Claims) nipae.Clai
 		}
 		for _, one := range found {
 			if c, err := nipae.ParseClaims(one.Event()); err == nil {
-				now = now.Merge(c)
+				all = append(all, c)
 			}
 		}
 	}
+	now := nipae.Merged(all)
 	next := change(now)
 	if slices.Equal(next.Agents(), now.Agents()) && now.ID != (nostr.ID{}) {
 		return v, false, nil
