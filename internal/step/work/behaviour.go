@@ -40,6 +40,9 @@ const (
 // toolName is the form of the names of tools, which may be a stranger's words and become variables and flags.
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._:/-]{0,127}$`)
 
+// cannotAct is what a customer is told if a worker cannot do a request with the behaviour of its agent.
+const cannotAct = "the agent cannot do this request"
+
 // check returns why a worker cannot do a request with the behaviour, nil for no behaviour.
 func (b *Behaviour) check() error {
 	switch {
@@ -131,11 +134,14 @@ func (x Exec) addBehaviour(spec *sandbox.Spec, a Assignment) error {
 	spec.Env = append(spec.Env, "GUILD_TOOLS="+strings.Join(b.Tools, " "))
 	if x.Narrow != nil {
 		env, unknown, err := x.Narrow(b.Tools)
+		if err != nil {
+			return &FailedError{Text: cannotAct, Stderr: err.Error()}
+		}
 		if len(unknown) > 0 {
 			cmp.Or(x.Log, slog.Default()).Warn("the agent does not have all tools of its behaviour", "job", a.Job, "unknown", unknown)
 		}
 		spec.Env = append(spec.Env, env...)
-		return err
+		return nil
 	}
 	for _, name := range append(x.programs(), b.Tools...) {
 		if err := link(name, filepath.Join(host, programsDir)); err != nil {

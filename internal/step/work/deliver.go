@@ -112,7 +112,7 @@ func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (
 	}
 	behaviour, err := s.behaviour(ctx, request)
 	if err != nil {
-		return d, bundle, &FailedError{Text: "the agent cannot do this request", Stderr: err.Error()}
+		return d, bundle, &FailedError{Text: cannotAct, Stderr: err.Error()}
 	}
 	credentials, err := w.openVault(ctx, request, s.Secrets)
 	if err != nil {

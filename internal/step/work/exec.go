@@ -68,7 +68,10 @@ func (x Exec) Do(ctx context.Context, a Assignment) error {
 	heard := x.listen(a)
 	result, err := x.run(ctx, a, spec, heard.streams(strings.NewReader(""), &stderr))
 	heard.end(ctx, result, err)
+	refused, ok := errors.AsType[*FailedError](err)
 	switch {
+	case ok:
+		return refused
 	case err != nil:
 		return fmt.Errorf("the sandbox: %w", err)
 	case ctx.Err() != nil:

@@ -75,7 +75,7 @@ func (t Typed) Work(ctx context.Context, a Assignment) error {
 		err = t.accept(e)
 	}
 	if err == nil && a.Behaviour != nil && !t.Behave {
-		err = &FailedError{Text: "the agent cannot do this request", Stderr: "this worker for " + t.Type.String() + " takes no behaviour: only a command does"}
+		err = &FailedError{Text: cannotAct, Stderr: "this worker for " + t.Type.String() + " takes no behaviour: only a command does"}
 	}
 	if err != nil {
 		return err
