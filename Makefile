@@ -69,7 +69,7 @@ fuzz: ## every fuzz target for FUZZTIME each
 # programs for every system.
 soak:
 	@scripts/needs test
-	{ date -u +%F; GUILD_SOAK=1 go test -timeout 2h -count 1 -v -run '^(TestHumanEval|TestKillAtEveryFact|TestLostEntryMakesNothingDue|TestFaultyRelays|TestTextProviderDeliversPrograms)$$' ./internal/node; \
+	{ date -u +%F; GUILD_SOAK=1 go test -timeout 2h -count 1 -v -run '^(TestHumanEval|TestKillAtEveryFact|TestLostEntryMakesNothingDue|TestFaultyRelays|TestTextProviderDeliversPrograms|TestAgentsHaveTheirBehavioursToolsOnly)$$' ./internal/node; \
 	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^TestKillAgainAndAgain$$' ./internal/step/activity; \
 	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^(TestVet|TestNoLiePasses|TestHonest|TestAttacks|TestScriptAttacks|TestForge|TestIdioms|TestBlame)' ./internal/judging/exam ./internal/judging/suite; \
 	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^TestSybilFlood' ./internal/step/meet; \

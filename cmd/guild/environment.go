@@ -32,6 +32,11 @@ These override a key of the config file. Lists are separated by commas.
 A command that runs for "guild work" sees none of them, but GUILD_BUNDLE,
 GUILD_DELIVERY, GUILD_JOB, GUILD_TRACE and, where inputs, advice or credentials
 came along, GUILD_INPUTS, GUILD_HINTS (with others: guild work --help) and
-GUILD_VAULT.`)
+GUILD_VAULT. For an agent of this node (NIP-AE) it also finds
+
+  GUILD_BEHAVIOUR     a file with the agent's prompt
+  GUILD_FILES         a directory with the files of its definition
+  GUILD_TOOLS         the names of its tools, separated by spaces, if they are
+                      limited: PATH then has only the programs among them`)
 	return &cobra.Command{Use: "environment", Short: "Environment variables that guild reads", Long: b.String()}
 }

@@ -23,12 +23,16 @@ func (n *Node) chatWorker(w Worker) (func(context.Context, work.Assignment) erro
 	}
 	box := work.Exec{Env: pick(w.Env), Mounts: mounts, Runner: n.runnerBox, Limits: workerLimits, Log: n.c.Log}
 	return func(ctx context.Context, a work.Assignment) error {
-		outcome, err := w.Chat.Do(ctx, chat.Task{
+		task := chat.Task{
 			Bundle: a.Bundle, Delivery: a.Delivery, Inputs: a.Inputs, Hints: a.Hints, Say: a.Say, Record: a.Record,
 			Run: func(ctx context.Context, command string, out io.Writer) (int, error) {
 				return box.Step(ctx, a, command, out)
 			},
-		})
+		}
+		if b := a.Behaviour; b != nil {
+			task.Prompt, task.Tools, task.Files = b.Prompt, b.Tools, b.Files
+		}
+		outcome, err := w.Chat.Do(ctx, task)
 		a.RecordModel(w.Chat.Name, outcome.Tokens)
 		if e, ok := errors.AsType[*chat.EndpointError](err); ok { // the owner sees the cause, the customer does not
 			cause := e.Unwrap().Error()

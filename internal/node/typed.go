@@ -32,7 +32,7 @@ func (n *Node) typedService(ctx context.Context, w Worker) (work.Service, error)
 		if err != nil {
 			return work.Service{}, err
 		}
-		t.Do = command.DoTyped
+		t.Do, t.Behave = command.DoTyped, true
 	case w.Model != nil:
 		model := *w.Model
 		model.Prefer = n.folds.variables.Models

@@ -14,6 +14,7 @@ import (
 
 	"guild"
 	"guild/internal/control"
+	"guild/internal/hand/agent"
 	"guild/internal/hand/chat"
 	"guild/internal/hand/fetch"
 	"guild/internal/hand/model"
@@ -22,6 +23,7 @@ import (
 	"guild/internal/judging/sandbox"
 	"guild/internal/judging/typed"
 	"guild/internal/step/work"
+	"guild/nip90"
 	"guild/replay/session"
 )
 
@@ -54,6 +56,9 @@ type Worker struct {
 	Limit       time.Duration
 	Price       guild.Msat
 	Terms       work.Terms
+
+	// Behave returns the behaviour of the agent that does the service; see work.Service. nil without an agent.
+	Behave func(ctx context.Context, r nip90.Request) (*work.Behaviour, error)
 
 	// Do replaces the command, for workers that are part of the program.
 	Do func(ctx context.Context, a work.Assignment) error
@@ -210,6 +215,7 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 	s := work.Service{
 		Task: w.Task, Tasks: w.Tasks, D: w.D, Name: w.Name, About: w.About, Kind: w.Kind, Kinds: w.Kinds, Schema: w.Schema, Open: w.Open, Claims: w.Claims,
 		Slots: w.Slots, Queue: w.Queue, Limit: w.Limit, Price: w.Price, Terms: w.Terms, Network: w.Network, Walls: n.caps.Tier, Do: do, Untried: w.Untried,
+		Behave:  w.Behave,
 		Secrets: work.SecretsIn(pick(w.Env)),
 	}
 	if w.Agent != nil {
@@ -283,7 +289,11 @@ func (n *Node) command(w Worker) (work.Exec, error) {
 		return work.Exec{}, n.unboxed
 	}
 	if w.Agent != nil {
-		x.Prompt, x.Model, x.API, x.Login = true, w.Agent.Model, w.Agent.API, w.Agent.Login
+		preset, err := agent.Named(w.Agent.Name, w.Agent.Model)
+		if err != nil {
+			return work.Exec{}, err
+		}
+		x.Prompt, x.Model, x.API, x.Login, x.Narrow = true, w.Agent.Model, w.Agent.API, w.Agent.Login, preset.Narrow
 	}
 	if x.API != nil && !w.Unsandboxed && !x.Network && !n.caps.Has(sandbox.ServesInside) {
 		return work.Exec{}, &NoProxyError{n.caps.Tier}

@@ -210,6 +210,35 @@ func TestModelDoesTaskWithTools(t *testing.T) {
 	}
 }
 
+func TestModelHasItsAgentsToolsOnly(t *testing.T) {
+	a := serve(t, script(
+		turn{calls: []call{{"run", `{"command":"echo no"}`}, {"list", `{"path":"bundle"}`}, {"read", `{"path":"files/style.md"}`}, {"write", `{"path":"files/style.md","content":"x"}`}}},
+		turn{calls: []call{writeHello, finish}},
+	))
+	j := newJob(t)
+	j.Prompt, j.Tools, j.Files = "Be kind to $(id).", []string{"Read", "edit", "bank/pay"}, t.TempDir()
+	if err := os.WriteFile(filepath.Join(j.Files, "style.md"), []byte("short\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.model().Do(t.Context(), j.Task); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"error: there is no such tool", "error: there is no such tool", "short\n", "error: it can only be read"}; !slices.Equal(a.outputs(), want) {
+		t.Errorf("the model was told %q", a.outputs())
+	}
+	first := a.asked[0]
+	var offered []string
+	for _, tool := range first.Tools {
+		offered = append(offered, tool.Function.Name)
+	}
+	if want := []string{"read", "write", "finish"}; !slices.Equal(offered, want) {
+		t.Errorf("offered %q", offered)
+	}
+	if system := first.Messages[0].Content; !strings.HasSuffix(system, "\nBe kind to $(id).") || strings.Contains(system, "run starts") {
+		t.Errorf("the system message is %s", system)
+	}
+}
+
 // A model that was told by the task to get out of its directories gets nothing, and nothing is written there.
 func TestPathsOutOfDirectoriesAreRefused(t *testing.T) {
 	j := newJob(t)

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"guild"
+	"guild/internal/hand/agent"
 	"guild/nutshell"
 )
 
@@ -35,20 +36,46 @@ const (
 	deliveryFolder = "delivery"
 	inputsFolder   = "inputs"
 	hintsFolder    = "hints"
+	filesFolder    = "files"
 )
 
 // toolList describes the tools in the API's form.
-var toolList = json.RawMessage(`[
-{"type":"function","function":{"name":"list","description":"List the files below a folder.","parameters":{"type":"object","properties":
- {"path":{"type":"string","description":"as bundle or delivery/src"}},"required":["path"]}}},
-{"type":"function","function":{"name":"read","description":"Read a text file, or a part of it.","parameters":{"type":"object","properties":
- {"path":{"type":"string"},"offset":{"type":"integer","description":"bytes to leave out at the beginning"}},"required":["path"]}}},
-{"type":"function","function":{"name":"write","description":"Write a whole file. Folders are made; a file of that name is replaced.","parameters":{"type":"object","properties":
- {"path":{"type":"string","description":"as delivery/solution.py"},"content":{"type":"string"}},"required":["path","content"]}}},
-{"type":"function","function":{"name":"run","description":"Run a command with /bin/sh in the folder bundle, in a sandbox without network.","parameters":{"type":"object","properties":
- {"command":{"type":"string"}},"required":["command"]}}},
-{"type":"function","function":{"name":"finish","description":"End the task: everything that is to be delivered is in delivery/.","parameters":{"type":"object","properties":
- {"summary":{"type":"string","description":"what was done, in a sentence or two"}},"required":["summary"]}}}]`)
+var toolList = []struct {
+	name        string
+	description json.RawMessage
+}{
+	{"list", json.RawMessage(`{"type":"function","function":{"name":"list","description":"List the files below a folder.","parameters":{"type":"object","properties":
+ {"path":{"type":"string","description":"as bundle or delivery/src"}},"required":["path"]}}}`)},
+	{"read", json.RawMessage(`{"type":"function","function":{"name":"read","description":"Read a text file, or a part of it.","parameters":{"type":"object","properties":
+ {"path":{"type":"string"},"offset":{"type":"integer","description":"bytes to leave out at the beginning"}},"required":["path"]}}}`)},
+	{"write", json.RawMessage(`{"type":"function","function":{"name":"write","description":"Write a whole file. Folders are made; a file of that name is replaced.","parameters":{"type":"object","properties":
+ {"path":{"type":"string","description":"as delivery/solution.py"},"content":{"type":"string"}},"required":["path","content"]}}}`)},
+	{"run", json.RawMessage(`{"type":"function","function":{"name":"run","description":"Run a command with /bin/sh in the folder bundle, in a sandbox without network.","parameters":{"type":"object","properties":
+ {"command":{"type":"string"}},"required":["command"]}}}`)},
+	{"finish", json.RawMessage(`{"type":"function","function":{"name":"finish","description":"End the task: everything that is to be delivered is in delivery/.","parameters":{"type":"object","properties":
+ {"summary":{"type":"string","description":"what was done, in a sentence or two"}},"required":["summary"]}}}`)},
+}
+
+// meant has the tools that other common words mean.
+var meant = map[string]string{"edit": "write", "glob": "list"}
+
+// has reports whether the model has a tool: all of them, unless the task names some.
+func (t *tools) has(tool string) bool {
+	return t.task.Tools == nil || tool == "finish" || slices.ContainsFunc(t.task.Tools, func(name string) bool {
+		word := agent.Word(name)
+		return word == tool || meant[word] == tool
+	})
+}
+
+// offered returns the descriptions of the tools that the model has.
+func (t *tools) offered() (all []json.RawMessage) {
+	for _, tool := range toolList {
+		if t.has(tool.name) {
+			all = append(all, tool.description)
+		}
+	}
+	return all
+}
 
 // tools are the tools for one task.
 type tools struct {
@@ -69,7 +96,7 @@ type result struct {
 // openTools opens the directories of a task. close closes them.
 func openTools(t Task) (*tools, error) {
 	all := &tools{task: t, roots: map[string]*os.Root{}}
-	for folder, dir := range map[string]string{bundleFolder: t.Bundle, deliveryFolder: t.Delivery, inputsFolder: t.Inputs, hintsFolder: t.Hints} {
+	for folder, dir := range map[string]string{bundleFolder: t.Bundle, deliveryFolder: t.Delivery, inputsFolder: t.Inputs, hintsFolder: t.Hints, filesFolder: t.Files} {
 		if dir == "" {
 			continue
 		}
@@ -103,6 +130,9 @@ func (t *tools) call(ctx context.Context, name, text string) result {
 	var a arguments
 	if err := json.Unmarshal([]byte(text), &a); err != nil {
 		return t.refused(name, text, "the arguments are not a JSON object of the tool's form")
+	}
+	if !t.has(name) {
+		return t.refused(name, text, "there is no such tool")
 	}
 	switch name {
 	case "list":

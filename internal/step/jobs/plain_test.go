@@ -207,7 +207,7 @@ func TestEncryptedPlainResultIsWrapped(t *testing.T) {
 		reader.Encrypts = true
 		w := newWorld(t, reader)
 		id := w.opens(Order{Bundle: task(t)})
-		r := nip90.Result{Kind: 6000, Request: w.attempt(id).ID, Customer: customer.key, Content: "the answer is 3"}
+		r := nip90.Result{Kind: 6000, Request: w.attempt(id).ID, Customer: customer.key, Content: "the answer is 3", Behaviour: guild.Sum([]byte("b"))}
 		sealed, err := r.Sealed(func(text string) (string, error) { return alice.signer.Encrypt(t.Context(), text, customer.key) })
 		if err != nil {
 			t.Fatal(err)
@@ -216,6 +216,9 @@ func TestEncryptedPlainResultIsWrapped(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.wants(id, guild.Delivered)
+		if d := steptest.Facts[fact.AttemptDelivered](w); len(d) != 1 || d[0].Behaviour != r.Behaviour {
+			t.Errorf("the behaviour that the provider claims is not kept: %+v", d)
+		}
 	})
 }
 

@@ -34,6 +34,8 @@ var (
 	policy   = guild.Sum([]byte("policy"))
 	bundle   = guild.Sum([]byte("bundle"))
 	delivery = guild.Sum([]byte("delivery"))
+
+	behaviour = guild.Sum([]byte("behaviour"))
 )
 
 // archive is a journal with a running step.
@@ -92,7 +94,7 @@ func (a *archive) opened(job guild.JobID, n byte) nostr.ID {
 func (a *archive) judged(job guild.JobID, id nostr.ID, o guild.Outcome, s guild.Score) {
 	a.Helper()
 	a.append(job, fact.AttemptProgressed{Attempt: id, Event: nostr.ID{9}, Status: "partial", Text: strings.Repeat("ü", 900)})
-	a.append(job, fact.AttemptDelivered{Attempt: id, Result: nostr.ID{8}, Delivery: delivery, Size: 8, LatencyMs: 300})
+	a.append(job, fact.AttemptDelivered{Attempt: id, Result: nostr.ID{8}, Delivery: delivery, Size: 8, LatencyMs: 300, Behaviour: behaviour})
 	a.append(job, fact.AttemptJudged{Attempt: id, Hash: guild.Sum([]byte("verdict")), Stored: guild.Sum([]byte("stored")),
 		Verdict: guild.Verdict{Outcome: o, Score: s, Passed: 3, Expected: 4}})
 }
@@ -224,7 +226,7 @@ func TestReceipt(t *testing.T) {
 			ID: receipt.NewID(job, id, nostr.ID{8}, ""), SessionID: job.String(), TrajectoryHash: r.Trajectory, PolicyBundleID: policy.String(),
 			JobHash: guild.Sum([]byte("job")), ProviderID: nip19.EncodeNpub(provider.PubKey), ProviderPubKey: provider.PubKey,
 			Timestamp: got.Timestamp, Task: "python", Job: job, Attempt: id, RequestEvent: id, ResultEvent: nostr.ID{8},
-			BundleHash: bundle, DeliveryHash: delivery, Outcome: guild.Success, VerdictHash: guild.Sum([]byte("verdict")),
+			BundleHash: bundle, DeliveryHash: delivery, Behaviour: behaviour, Outcome: guild.Success, VerdictHash: guild.Sum([]byte("verdict")),
 			IdempotencyKey: guild.Sum([]byte("key")).Hex(),
 		}
 		wanted, err := want.Encode()

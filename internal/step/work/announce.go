@@ -14,6 +14,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild/nip89"
+	"guild/nip90"
 )
 
 // How often our public events are looked at.
@@ -134,7 +135,7 @@ func (a *announcer) announce(ctx context.Context, s Service, at nostr.Timestamp,
 		a.last = max(a.last, dated)
 		return nil
 	}
-	template := a.handler(s, a.figures[s.D]).Event()
+	template := a.handler(ctx, s, a.figures[s.D]).Event()
 	text := template.Content + fmt.Sprint(template.Tags)
 	now := a.c.Now()
 	switch {
@@ -192,12 +193,18 @@ func (w *Work) profile(before *nostr.Event) *nostr.Event {
 }
 
 // handler returns the announcement of a service.
-func (w *Work) handler(s Service, measured nip89.Stability) nip89.Handler {
+func (w *Work) handler(ctx context.Context, s Service, measured nip89.Stability) nip89.Handler {
 	h := nip89.Handler{
 		PubKey: w.c.PubKey, D: s.D, Name: cmp.Or(s.Name, w.c.Node), About: s.About,
 		Kinds: s.Kinds, Tasks: s.Tasks, Relays: w.c.Relays.Ours(), Encryption: []string{"nip44"}, AgeRecipient: w.c.Recipient, Bundles: true,
 		Price: s.Price, SupplyClass: cmp.Or(s.Claims.SupplyClass, "SingleNode"), Models: s.Claims.Models, Hardware: s.Claims.Hardware,
 		MaxConcurrent: s.Slots, MaxContext: s.Claims.MaxContext, Stability: measured,
+	}
+	b, err := s.behaviour(ctx, nip90.Request{})
+	if err != nil {
+		w.c.Log.Warn("the announcement names no behaviour", "service", s.D, "err", err)
+	} else if b != nil {
+		h.Behaviour = b.ID
 	}
 	if s.Schema != "" {
 		schema := json.RawMessage(s.Schema)

@@ -38,6 +38,8 @@ type delivery struct {
 	packed []byte
 	text   *string // sent instead of the bundle to a customer who knows no bundles; nil where the bundle is sent
 
+	behaviour guild.Hash // that did the work; zero without one
+
 	recording *recording // of the run, also of one that failed; nil if none began
 }
 
@@ -55,7 +57,7 @@ func (w *Work) succeed(ctx context.Context, r fact.RequestReceived, f fact.Reque
 
 // result puts a delivery into a result: as text, as a bundle, or as the URL of a bundle that is too large for an event.
 func (w *Work) result(ctx context.Context, r fact.RequestReceived, hash guild.Hash, d delivery) (nip90.Result, error) {
-	result := nip90.Result{Kind: nip90.ResultKind(r.Kind), Request: r.Request, Customer: r.Customer, Status: "success"}
+	result := nip90.Result{Kind: nip90.ResultKind(r.Kind), Request: r.Request, Customer: r.Customer, Status: "success", Behaviour: d.behaviour}
 	if d.text != nil {
 		// NIP-90 wants the request and its inputs repeated. Sealed leaves both out, so nothing of an encrypted request
 		// shows. They are left out of a result that relays would find too large.
@@ -108,13 +110,20 @@ func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (
 	if err != nil {
 		return d, bundle, fmt.Errorf("the bundle: %w", err)
 	}
+	behaviour, err := s.behaviour(ctx, request)
+	if err != nil {
+		return d, bundle, &FailedError{Text: cannotAct, Stderr: err.Error()}
+	}
 	credentials, err := w.openVault(ctx, request, s.Secrets)
 	if err != nil {
 		return d, bundle, err
 	}
 	var keeping errgroup.Group
 	keeping.Go(func() error { return w.keep(ctx, m.raw, m.inline) })
-	d, err = w.assign(ctx, s, r, b, m, dir, credentials)
+	d, err = w.assign(ctx, s, r, b, m, dir, behaviour, credentials)
+	if behaviour != nil {
+		d.behaviour = behaviour.ID
+	}
 	return d, bundle, errors.Join(credentials.hideIn(err), keeping.Wait())
 }
 
@@ -146,18 +155,18 @@ func (w *Work) discard(dir string) {
 
 // assign runs the worker in directories below dir and packs the files that it left. The credentials are removed when the
 // worker has ended.
-func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b *nutshell.Bundle, m material, dir string, o *opened) (d delivery, err error) {
+func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b *nutshell.Bundle, m material, dir string, behaviour *Behaviour, o *opened) (d delivery, err error) {
 	defer w.shut(o)
 	begin := sync.OnceFunc(func() { w.tellBegun(s, r) })
 	a := Assignment{
 		Bundle: filepath.Join(dir, "bundle"), Delivery: filepath.Join(dir, "delivery"), Vault: o.file, Job: r.Job,
-		Limit: min(s.Limit, time.UnixMilli(r.Deadline).Sub(w.c.Now())), Hide: o.hide,
+		Limit: min(s.Limit, time.UnixMilli(r.Deadline).Sub(w.c.Now())), Behaviour: behaviour, Hide: o.hide,
 		Say: func(line string) {
 			begin()
 			w.tell(answer{to: r, feedback: nip90.Feedback{Status: nip90.Partial, Content: guild.Cut(o.hide(line), maxLine)}})
 		},
 	}
-	if a.recording, err = w.newRecording(s, r, o.hide); err != nil {
+	if a.recording, err = w.newRecording(s, r, behaviour, o.hide); err != nil {
 		return d, err
 	}
 	d.recording = a.recording

@@ -2,6 +2,7 @@ package work
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,8 @@ import (
 
 // Exec is a worker that runs a command, such as an agent's. The command runs in the unpacked bundle. Its environment has
 // GUILD_BUNDLE, GUILD_DELIVERY and GUILD_JOB; GUILD_INPUTS if there are inputs beside the bundle; GUILD_HINTS and other
-// variables (addHints) if the customer gives advice; GUILD_VAULT if credentials came with the request; GUILD_TRACE, the
+// variables (addHints) if the customer gives advice; GUILD_BEHAVIOUR, GUILD_FILES and GUILD_TOOLS if it works as an agent of
+// this node (addBehaviour); GUILD_VAULT if credentials came with the request; GUILD_TRACE, the
 // number of a descriptor for a trace of its work; GUILD_PROMPT, the task as a text for an agent; and Env. With an API it
 // also has GUILD_API_URL and GUILD_API_TOKEN. All other variables are cleared.
 type Exec struct {
@@ -35,6 +37,10 @@ type Exec struct {
 	Prompt  bool           // it wants the task as a text (GUILD_PROMPT), and the name of the model
 	Model   string         // its name (GUILD_MODEL); none if empty
 	Login   *Login         // a file that it may read in its home directory; nil for none
+
+	// Narrow returns the variables by which an agent gets only these tools, and the names that are none of its tools. It is
+	// an error if the agent cannot be narrowed. nil for a command that is no agent's.
+	Narrow func(tools []string) (env, unknown []string, err error)
 
 	Log *slog.Logger // gets the tokens that the command used; slog.Default() if nil
 }
@@ -62,7 +68,10 @@ func (x Exec) Do(ctx context.Context, a Assignment) error {
 	heard := x.listen(a)
 	result, err := x.run(ctx, a, spec, heard.streams(strings.NewReader(""), &stderr))
 	heard.end(ctx, result, err)
+	refused, ok := errors.AsType[*FailedError](err)
 	switch {
+	case ok:
+		return refused
 	case err != nil:
 		return fmt.Errorf("the sandbox: %w", err)
 	case ctx.Err() != nil:
@@ -77,7 +86,7 @@ func (x Exec) Do(ctx context.Context, a Assignment) error {
 
 // run runs the command with what an agent needs in addition: the prompt, its login, and its API.
 func (x Exec) run(ctx context.Context, a Assignment, spec sandbox.Spec, streams sandbox.IO) (sandbox.Result, error) {
-	if err := x.addPrompt(&spec, a); err != nil {
+	if err := cmp.Or(x.addPrompt(&spec, a), x.addBehaviour(&spec, a)); err != nil {
 		return sandbox.Result{}, err
 	}
 	if x.Login != nil {
@@ -134,7 +143,7 @@ func (x Exec) spec(a Assignment) sandbox.Spec {
 	spec := sandbox.Spec{
 		Argv: []string{"/bin/sh", "-c", x.Command}, Dir: bundle, Network: x.Network, Limits: limits,
 		Env: append([]string{
-			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "HOME=" + home,
+			"PATH=" + usualPath, "LANG=C.UTF-8", "HOME=" + home,
 			"GUILD_BUNDLE=" + bundle, "GUILD_DELIVERY=" + delivery, "GUILD_JOB=" + a.Job,
 			fmt.Sprint("GUILD_TRACE=", sandbox.ResultsFD),
 		}, x.Env...),
@@ -155,6 +164,7 @@ func (x Exec) spec(a Assignment) sandbox.Spec {
 	if a.Vault != "" {
 		x.addVault(&spec, a.Vault)
 	}
+	x.addFiles(&spec, a.Behaviour)
 	return spec
 }
 

@@ -30,13 +30,14 @@ type recording struct {
 }
 
 // newRecording begins the record of a run on a request. The session has the request's id.
-func (w *Work) newRecording(s Service, r fact.RequestReceived, hide func(string) string) (*recording, error) {
+func (w *Work) newRecording(s Service, r fact.RequestReceived, b *Behaviour, hide func(string) string) (*recording, error) {
 	policy, err := s.policyID()
 	if err != nil {
 		return nil, err
 	}
 	return &recording{now: w.c.Now, Recorder: session.New(session.Config{
-		Producer: cmp.Or(w.c.Producer, "guild"), SessionID: r.Request.Hex(), PolicyBundleID: policy, Created: w.c.Now(), Hide: hide,
+		Producer: cmp.Or(w.c.Producer, "guild"), SessionID: r.Request.Hex(), PolicyBundleID: policy, BehaviourID: b.id(),
+		Created: w.c.Now(), Hide: hide,
 	})}, nil
 }
 

@@ -315,7 +315,7 @@ func TestUnstoredSessionIsNotNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := New(Config{Blobs: blobs, Now: time.Now, Log: slog.New(slog.DiscardHandler)}, NewFold())
-	r, err := w.newRecording(python(echo), fact.RequestReceived{Request: nostr.ID{1}}, nil)
+	r, err := w.newRecording(python(echo), fact.RequestReceived{Request: nostr.ID{1}}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ const (
 type Typed struct {
 	Type   oa.ID
 	Author typed.Author
+	Behave bool // Do enforces the assignment's behaviour; a request with a behaviour fails otherwise
 
 	// Accept returns why this worker does not take a valid request. All are taken if it is nil.
 	Accept func(e oa.Envelope) error
@@ -72,6 +73,9 @@ func (t Typed) Work(ctx context.Context, a Assignment) error {
 	e, err := typedRequest(a)
 	if err == nil {
 		err = t.accept(e)
+	}
+	if err == nil && a.Behaviour != nil && !t.Behave {
+		err = &FailedError{Text: cannotAct, Stderr: "this worker for " + t.Type.String() + " takes no behaviour: only a command does"}
 	}
 	if err != nil {
 		return err

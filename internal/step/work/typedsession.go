@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -32,7 +33,21 @@ func (t Typed) recorded(ctx context.Context, a Assignment, e oa.Envelope) ([]byt
 		r.commands(began, result)
 	}
 	_ = r.Result(r.now(), id, session.Output{Hash: guild.Sum([]byte(said)), Head: said}, &exit) // its call is open
+	a.recordTokens(result)
 	return result, err
+}
+
+// recordTokens records the model and the tokens that a result names in its provenance, if it names tokens.
+func (a Assignment) recordTokens(result []byte) {
+	var named struct {
+		Provenance struct {
+			ModelID string          `json:"model_id"`
+			Tokens  *session.Tokens `json:"tokens"`
+		} `json:"provenance"`
+	}
+	if json.Unmarshal(result, &named) == nil && named.Provenance.Tokens != nil {
+		a.RecordModel(named.Provenance.ModelID, *named.Provenance.Tokens)
+	}
 }
 
 // commands records the commands of a sandbox run, one after another from its beginning on.

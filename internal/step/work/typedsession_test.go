@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,4 +54,57 @@ func TestSandboxRunSession(t *testing.T) {
 			t.Errorf("%+v", r.ToolCalls)
 		}
 	})
+}
+
+func TestTokensOfTypedModelAreRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		id, err := oa.ParseID(oa.Embedding)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := Typed{Type: id, Author: typed.Author{PubKey: us.key.Hex(), Now: time.Now, Types: oa.Known()},
+			Do: func(context.Context, Assignment, oa.Envelope) ([]byte, error) {
+				return oa.Encode(oa.EmbeddingResult{Embeddings: [][]float32{{1, 0}}, ModelID: "m", Dimensions: 2,
+					Provenance: &oa.Provenance{ModelID: "m", Tokens: &oa.Tokens{Input: 3, Output: 4}}})
+			}}
+		w := newWorld(t, Service{Task: oa.Embedding, Check: one.Check, Do: one.Work})
+		e, err := oa.NewEnvelope(oa.EmbeddingRequest{Texts: []string{"one"}, ModelHint: "m", Dimensions: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := w.asks(customer, asTyped(e))
+		w.pass(time.Minute)
+		f := w.finishedBy(request)
+		raw, err := w.blobs.ReadAll(f.Session, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := session.DecodeReceipt(raw)
+		if err != nil || f.Tokens != 7 || r.Provenance == nil || r.Provenance.Model != "m" {
+			t.Errorf("%d tokens; %+v, %v", f.Tokens, r.Provenance, err)
+		}
+	})
+}
+
+func TestTypedModelRefusesBehaviour(t *testing.T) {
+	id, err := oa.ParseID(oa.Embedding)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := oa.NewEnvelope(oa.EmbeddingRequest{Texts: []string{"one"}, ModelHint: "m", Dimensions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := typed.Bundle(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := Typed{Type: id, Author: typed.Author{PubKey: us.key.Hex(), Now: time.Now, Types: oa.Known()},
+		Do: func(context.Context, Assignment, oa.Envelope) ([]byte, error) {
+			panic("it works without its behaviour")
+		}}
+	_, _, err = tries(t, Behaviour{Tools: []string{"read"}}.acts(Service{Task: oa.Embedding, Check: one.Check, Do: one.Work}), packed)
+	if failed, ok := errors.AsType[*FailedError](err); !ok || failed.Text != cannotAct {
+		t.Errorf("%v", err)
+	}
 }

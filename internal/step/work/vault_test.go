@@ -328,7 +328,7 @@ func TestSecretSearchMemory(t *testing.T) {
 func TestAnnouncedRecipient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, python(echo))
-		h, err := nip89.Parse(w.handler(w.services[0].withDefaults(), nip89.Stability{}).Event())
+		h, err := nip89.Parse(w.handler(t.Context(), w.services[0].withDefaults(), nip89.Stability{}).Event())
 		if err != nil || h.AgeRecipient != w.keys.recipient || !h.Accepts("nip44") {
 			t.Errorf("%+v, %v", h, err)
 		}

@@ -34,8 +34,11 @@ type Assignment struct {
 	Hints    string // directory with the customer's advice: hints.json, and constraints.txt; empty without any
 	Job      string // the customer's job id
 	Limit    time.Duration
-	Harness  nutshell.Harness  // the content of Hints, which is a stranger's text
-	Say      func(line string) // tells the customer about the progress
+	Harness  nutshell.Harness // the content of Hints, which is a stranger's text
+
+	Behaviour *Behaviour // to be enforced by the worker; nil without one
+
+	Say func(line string) // tells the customer about the progress
 
 	// Hide removes the secrets that the worker knows from text that is stored or shown. Nothing is hidden if it is nil.
 	Hide func(text string) string

@@ -1,5 +1,6 @@
 // Package modeltest is a stub of the APIs of language models. It plays a conversation in which the model has the agent run
-// shell commands, one after the other, with the tool that the agent offers for that, and then ends with a text.
+// shell commands, one after the other, with the tool that the agent offers for that, or calls tools by name, and then ends
+// with a text.
 package modeltest
 
 import (
@@ -16,11 +17,18 @@ import (
 // not. The place in the conversation is the number of results that a request has, so several may be played at once.
 type Model struct {
 	Commands []string // for the agent's shell
+	Calls    []Call   // instead of Commands; also of tools that the agent does not offer
 	Text     string   // at the end
 
 	Heard func(Request) // gets each request, one at a time; may be nil
 
 	mu sync.Mutex
+}
+
+// Call is a call of a tool.
+type Call struct {
+	Tool      string
+	Arguments string // JSON; for "exec", the tool of Codex, JavaScript
 }
 
 // Request is a request that the stub received.
@@ -73,20 +81,22 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	shell := a.shell()
-	var next string // the command; empty for the text
-	done := a.results()
-	if shell != "" && done < len(m.Commands) {
-		next = m.Commands[done]
+	var next *Call // nil for the text
+	shell, done := a.shell(), a.results()
+	switch {
+	case done < len(m.Calls):
+		next = &m.Calls[done]
+	case shell != "" && done < len(m.Commands):
+		next = &Call{shell, arguments(shell, m.Commands[done])}
 	}
 	write := &answer{ResponseWriter: w, stream: a.Stream, id: fmt.Sprintf("call_%d", done+1)}
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/messages"):
-		write.message(shell, next, m.Text)
+		write.message(next, m.Text)
 	case strings.HasSuffix(r.URL.Path, "/responses"):
-		write.response(shell, next, m.Text)
+		write.response(next, m.Text)
 	case strings.HasSuffix(r.URL.Path, "/chat/completions"):
-		write.completion(shell, next, m.Text)
+		write.completion(next, m.Text)
 	default:
 		http.NotFound(w, r)
 	}
@@ -128,6 +138,8 @@ func (a asked) results() int {
 func arguments(shell, command string) string {
 	var args map[string]any
 	switch shell {
+	case codeMode:
+		return fmt.Sprintf("text(await tools.exec_command(%s))", arguments("exec_command", command))
 	case "exec_command":
 		args = map[string]any{"cmd": command}
 	case "shell":
@@ -168,10 +180,10 @@ func (w *answer) begin() bool {
 }
 
 // message answers in Anthropic's form.
-func (w *answer) message(shell, command, text string) {
+func (w *answer) message(next *Call, text string) {
 	block, reason := object{"type": "text", "text": text}, "end_turn"
-	if command != "" {
-		block, reason = object{"type": "tool_use", "id": w.id, "name": shell, "input": json.RawMessage(arguments(shell, command))}, "tool_use"
+	if next != nil {
+		block, reason = object{"type": "tool_use", "id": w.id, "name": next.Tool, "input": json.RawMessage(next.Arguments)}, "tool_use"
 	}
 	m := object{
 		"id": "msg_1", "type": "message", "role": "assistant", "model": "stub", "content": []any{block}, "stop_reason": reason, "stop_sequence": nil,
@@ -185,9 +197,9 @@ func (w *answer) message(shell, command, text string) {
 	m["usage"] = object{"input_tokens": 1000, "output_tokens": 1}
 	w.event("message_start", object{"type": "message_start", "message": m})
 	empty, delta := object{"type": "text", "text": ""}, object{"type": "text_delta", "text": text}
-	if command != "" {
-		empty = object{"type": "tool_use", "id": block["id"], "name": shell, "input": object{}}
-		delta = object{"type": "input_json_delta", "partial_json": arguments(shell, command)}
+	if next != nil {
+		empty = object{"type": "tool_use", "id": block["id"], "name": next.Tool, "input": object{}}
+		delta = object{"type": "input_json_delta", "partial_json": next.Arguments}
 	}
 	w.event("content_block_start", object{"type": "content_block_start", "index": 0, "content_block": empty})
 	w.event("content_block_delta", object{"type": "content_block_delta", "index": 0, "delta": delta})
@@ -197,13 +209,12 @@ func (w *answer) message(shell, command, text string) {
 }
 
 // response answers in the form of OpenAI's responses.
-func (w *answer) response(shell, command, text string) {
+func (w *answer) response(next *Call, text string) {
 	item := object{"type": "message", "id": "item_1", "role": "assistant", "status": "completed", "content": []any{object{"type": "output_text", "text": text, "annotations": []any{}}}}
-	if command != "" {
-		item = object{"type": "function_call", "id": "item_1", "call_id": w.id, "name": shell, "arguments": arguments(shell, command), "status": "completed"}
-		if shell == codeMode {
-			script := fmt.Sprintf("text(await tools.exec_command(%s))", arguments("exec_command", command))
-			item = object{"type": "custom_tool_call", "id": "item_1", "call_id": w.id, "name": shell, "namespace": "functions", "input": script, "status": "completed"}
+	if next != nil {
+		item = object{"type": "function_call", "id": "item_1", "call_id": w.id, "name": next.Tool, "arguments": next.Arguments, "status": "completed"}
+		if next.Tool == codeMode {
+			item = object{"type": "custom_tool_call", "id": "item_1", "call_id": w.id, "name": codeMode, "namespace": "functions", "input": next.Arguments, "status": "completed"}
 		}
 	}
 	whole := object{
@@ -216,7 +227,7 @@ func (w *answer) response(shell, command, text string) {
 	}
 	w.event("response.created", object{"type": "response.created", "response": object{"id": "resp_1", "created_at": 1, "model": "stub"}})
 	w.event("response.output_item.added", object{"type": "response.output_item.added", "output_index": 0, "item": item})
-	if command == "" {
+	if next == nil {
 		w.event("response.output_text.delta", object{"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "item_id": "item_1", "delta": text})
 	}
 	w.event("response.output_item.done", object{"type": "response.output_item.done", "output_index": 0, "item": item})
@@ -224,10 +235,10 @@ func (w *answer) response(shell, command, text string) {
 }
 
 // completion answers in the form of OpenAI's chat completions.
-func (w *answer) completion(shell, command, text string) {
+func (w *answer) completion(next *Call, text string) {
 	message, reason := object{"role": "assistant", "content": text}, "stop"
-	if command != "" {
-		call := object{"index": 0, "id": w.id, "type": "function", "function": object{"name": shell, "arguments": arguments(shell, command)}}
+	if next != nil {
+		call := object{"index": 0, "id": w.id, "type": "function", "function": object{"name": next.Tool, "arguments": next.Arguments}}
 		message, reason = object{"role": "assistant", "content": nil, "tool_calls": []any{call}}, "tool_calls"
 	}
 	usage := object{"prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050}
