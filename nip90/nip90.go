@@ -116,6 +116,7 @@ const (
 	ParamAccuracy       = "accuracy"
 	ParamIdempotencyKey = "idempotency_key"
 	ParamSolicitation   = "solicitation"
+	ParamNudge          = "nudge" // ids of nudges (NIP-AE) that the agent is asked to work by
 
 	ParamBenchmarkType = "benchmark-type"
 	ParamMemoryLimit   = "memory-limit"

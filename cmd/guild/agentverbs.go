@@ -305,7 +305,12 @@ tools, and what was left out.`,
 		Args:    cli.OneArg("the name of an agent"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
 		if prompt {
-			return answerOf(cmd.Context(), p.reading, control.AgentBehaviour, p.showComposed, append([]string{args[0], task, ""}, nudges...)...)
+			var c control.Composed
+			err := p.reading(cmd.Context(), func(client *control.Client, _ bool) (err error) {
+				c, err = control.ComposeBehaviour.Call(cmd.Context(), client, control.Compose{Agents: args, Task: task, Nudges: nudges})
+				return err
+			})
+			return &cli.Result{JSON: c, Show: func() error { return p.showComposed(c) }}, err
 		}
 		return answerOf(cmd.Context(), p.reading, control.OneAgent, p.showAgent, args[0])
 	})

@@ -36,6 +36,7 @@ type hireOptions struct {
 	Free      bool   // nothing is bid
 	Class     string // of the task
 	Urgency   string
+	Nudges    []string
 	Target    float64  // trust that a computed bid is meant for
 	Most      int64    // limit of a computed bid, in millisatoshis
 	Inputs    []string // as parseInput reads them
@@ -142,6 +143,7 @@ func (p *program) hireCommand() *cobra.Command {
 	f.Int64Var(&o.Bid, "bid", 0, "most you would pay, in millisatoshis (default: computed from what such jobs cost)")
 	f.BoolVar(&o.Free, "free", false, "bid nothing")
 	f.StringVar(&o.Class, "class", "", "critical-path, financial, experimental or background (default: the task's)")
+	f.StringArrayVar(&o.Nudges, "nudge", nil, "ask the provider's agent to work by this nudge: a name of the library, or a nevent (repeatable)")
 	f.StringVar(&o.Urgency, "urgency", "", "normal, urgent or critical: raises a computed bid (default normal)")
 	f.Float64Var(&o.Target, "target-trust", 0, "trust that a computed bid is meant for, 0.1 to 0.9")
 	f.IntVar(&o.Tries, "tries", 0, "providers to ask in turn (default 3, or as many as --provider names)")
@@ -308,7 +310,7 @@ func (p *program) order(ctx context.Context, client *control.Client, o hireOptio
 		Task: o.Task, Providers: providers, Timeout: o.Timeout.Milliseconds(),
 		Bid: o.Bid, Tries: o.Tries, Private: o.Private,
 		Criticality: o.Level, Compare: o.Compare, Open: o.Open,
-		Free: o.Free, Class: o.Class, Urgency: o.Urgency, Target: o.Target, Most: o.Most, Inputs: inputs,
+		Free: o.Free, Class: o.Class, Urgency: o.Urgency, Target: o.Target, Most: o.Most, Inputs: inputs, Nudges: o.Nudges,
 	}
 	if l.credentials != nil {
 		if hire.Release, err = p.release(ctx, client, l.credentials, providers, o.Release); err != nil {

@@ -134,6 +134,8 @@ func (o *workOptions) flags(cmd *cobra.Command) {
 	f.IntVar(&s.Queue, "queue", 0, "jobs that may wait beyond those (default: work.queue, 16)")
 	f.DurationVar(&s.TimeLimit, "time-limit", 0, "longest run of the command (default: work.time_limit, 10m)")
 	f.Int64Var(&s.PriceMsat, "price", 0, "price of a job, in millisatoshis (default: work.price_msat, 0)")
+	f.StringArrayVar(&s.As, "as", nil, "agent of this node whose definition, lessons and tools do the work (guild agent; repeatable)")
+	f.StringArrayVar(&s.Nudges, "nudge", nil, "nudge of the library that applies to each job (repeatable)")
 	o.agentFlags(cmd)
 }
 
@@ -257,6 +259,9 @@ func (s service) check() error {
 		return fmt.Errorf("--time-limit %v: want a second or more", s.TimeLimit)
 	case s.PriceMsat < 0:
 		return fmt.Errorf("--price %d: want 0 or more", s.PriceMsat)
+	}
+	if len(s.Nudges) > 0 && len(s.As) == 0 {
+		return errors.New("--nudge is for --as")
 	}
 	if s.Chat != nil {
 		switch {

@@ -26,6 +26,8 @@ type service struct {
 	About       string        // its announced description
 	D           string        // tells services of one key apart
 	Exec        string        // run by /bin/sh -c
+	As          []string      // agents of this node, whose behaviours do the work (NIP-AE)
+	Nudges      []string      // of the library
 	Agent       *node.Agent   // Exec is its command; nil if it is the owner's own
 	Type        string        // the job type, of a service for a typed job
 	Model       *typed.Model  // does it instead of a command; nil without one
@@ -51,7 +53,7 @@ func (s service) worker() node.Worker {
 		Task: s.Tasks[0], Tasks: s.Tasks, Kinds: s.Kinds, D: s.D, Name: s.Name, About: s.About, Command: s.Exec, Env: s.Env,
 		Mounts: s.Mounts, Network: work.Network(s.Network), Unsandboxed: s.Unsandboxed, Untried: s.Untried, Schema: s.Schema, Open: s.Open, Claims: s.Claims, Slots: s.Jobs,
 		Queue: s.Queue, Limit: s.TimeLimit, Price: guild.Msat(s.PriceMsat), Terms: s.Terms, Trace: session.Format(s.Trace),
-		Type: s.Type, Model: s.Model, Chat: s.Chat, Agent: s.Agent,
+		Type: s.Type, Model: s.Model, Chat: s.Chat, Agent: s.Agent, Agents: s.As, Nudges: s.Nudges,
 	}
 }
 
@@ -104,7 +106,7 @@ func fromConfig(c config.Config, d string) (service, error) {
 	s := service{
 		Tasks: set.Tasks(d), Kinds: set.Kind, Name: cmp.Or(set.Name, d), About: set.About, D: d, Exec: set.Exec, Env: set.Env,
 		Mounts: slices.Clone(set.Mounts), Network: set.Network, Unsandboxed: set.Unsandboxed, Schema: schema, Open: set.Open, Trace: set.Trace,
-		Type: set.Type, Model: model, Chat: talks, Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(w.Price), Terms: allowed,
+		As: set.As, Nudges: set.Nudges, Type: set.Type, Model: model, Chat: talks, Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(w.Price), Terms: allowed,
 		Claims: work.Claims{
 			SupplyClass: set.SupplyClass, Models: set.Models, MaxContext: set.MaxContext,
 			Hardware: nip89.Hardware{MemoryGB: set.MemoryGB, GPU: set.GPU, VRAMGB: set.VRAMGB},

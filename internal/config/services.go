@@ -24,6 +24,8 @@ type Service struct {
 	Task        []string `koanf:"task"`    // one or several; NAME if empty
 	Kind        []int    `koanf:"kind"`    // NIP-90 kinds of its requests; the usual ones of its tasks if empty
 	Exec        string   `koanf:"exec"`    // command for each request
+	As          []string `koanf:"as"`      // agents of this node whose behaviours do the work (NIP-AE)
+	Nudges      []string `koanf:"nudges"`  // of the library, which apply to each request
 	Agent       string   `koanf:"agent"`   // does the requests instead of a command (docs/AGENTS.md)
 	Name        string   `koanf:"name"`    // for people
 	About       string   `koanf:"about"`   // for people

@@ -11,6 +11,7 @@ import (
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
 
+	"guild"
 	"guild/internal/step/agents"
 	"guild/nipae"
 	"guild/nipae/agentfile"
@@ -43,15 +44,33 @@ type ClaimChange struct {
 	Changed bool   `json:"changed"` // false if the claims said so already
 }
 
+// Compose is the body of POST /v1/behaviours: for what job a behaviour is composed.
+type Compose struct {
+	Agents  []string `json:"agents"`           // of this node; the one whose use-criteria fit best
+	Task    string   `json:"task,omitempty"`   // of the job
+	Words   string   `json:"words,omitempty"`  // its text
+	Nudges  []string `json:"nudges,omitempty"` // names of the library
+	Worker  []string `json:"worker,omitempty"` // tools that the worker has; unknown when absent
+	Without nostr.ID `json:"without,omitzero"` // a lesson to leave out
+}
+
 // Composed is how an agent of this node does a job.
 type Composed struct {
 	Agent      string           `json:"agent"`
-	Behaviour  string           `json:"behaviour"` // its hash, as sha256:…
+	PubKey     nostr.PubKey     `json:"pubkey"`
+	Behaviour  guild.Hash       `json:"behaviour"` // its hash
 	Definition nostr.ID         `json:"definition"`
+	Files      []ComposedFile   `json:"files,omitempty"`
 	Prompt     string           `json:"prompt"`
 	Tools      []string         `json:"tools"` // null for all that the worker has
 	Sources    []ComposedSource `json:"sources"`
 	Left       ComposedLeft     `json:"left_out"`
+}
+
+// ComposedFile is a file of the definition, which is in the node's blobs.
+type ComposedFile struct {
+	Name string     `json:"name"`
+	Hash guild.Hash `json:"hash"`
 }
 
 // ComposedSource says where a part of the prompt is from.
@@ -227,14 +246,17 @@ func (s *Server) changeClaims(r *http.Request, change func(context.Context, nost
 	return ClaimChange{nip19.EncodeNpub(key), changed}, agentProblem(err)
 }
 
-func (s *Server) getBehaviour(r *http.Request) (Composed, error) {
-	q := r.URL.Query()
-	d, err := s.c.Agents.Behave(r.Context(), agents.Roster{Agents: []string{r.PathValue("name")}, Nudges: q["nudge"]}, agents.Job{Task: q.Get("task"), Words: q.Get("words")})
+func (s *Server) postBehaviour(r *http.Request, asked Compose) (Composed, error) {
+	d, err := s.c.Agents.Behave(r.Context(), agents.Roster{Agents: asked.Agents, Nudges: asked.Nudges, Without: asked.Without},
+		agents.Job{Task: asked.Task, Words: asked.Words, Tools: asked.Worker})
 	if err != nil {
 		return Composed{}, agentProblem(err)
 	}
 	b := d.Behaviour
-	c := Composed{Agent: d.Agent, Behaviour: d.ID.String(), Definition: b.Definition, Prompt: b.Prompt, Tools: b.Tools, Left: ComposedLeft(b.LeftOut), Sources: []ComposedSource{}}
+	c := Composed{Agent: d.Agent, PubKey: d.PubKey, Behaviour: d.ID, Definition: b.Definition, Prompt: b.Prompt, Tools: b.Tools, Left: ComposedLeft(b.LeftOut), Sources: []ComposedSource{}}
+	for _, f := range d.Files {
+		c.Files = append(c.Files, ComposedFile{f.Name, f.Hash})
+	}
 	for _, from := range b.Sources {
 		c.Sources = append(c.Sources, ComposedSource{from.From, from.To, from.Event.Hex(), from.Author.Hex(), from.Why})
 	}

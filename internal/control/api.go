@@ -70,10 +70,11 @@ type Hire struct {
 	Open        bool    `json:"open,omitempty"`        // everybody is asked for an offer first
 	Inputs      []Input `json:"inputs,omitempty"`      // beside the bundle
 
-	Free    bool    `json:"free,omitempty"`    // nothing is bid
-	Class   string  `json:"class,omitempty"`   // of the task: critical-path, financial, experimental or background
-	Urgency string  `json:"urgency,omitempty"` // normal, urgent or critical: a computed bid rises with it
-	Target  float64 `json:"target,omitempty"`  // trust that a computed bid is meant for
+	Free    bool     `json:"free,omitempty"`    // nothing is bid
+	Class   string   `json:"class,omitempty"`   // of the task: critical-path, financial, experimental or background
+	Nudges  []string `json:"nudges,omitempty"`  // names of the library, nevents or ids of nudges that the provider's agent is asked to work by
+	Urgency string   `json:"urgency,omitempty"` // normal, urgent or critical: a computed bid rises with it
+	Target  float64  `json:"target,omitempty"`  // trust that a computed bid is meant for
 
 	Most int64 `json:"most_msat,omitempty"` // limit of a computed bid; none when 0
 }

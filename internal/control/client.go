@@ -100,6 +100,9 @@ func (h Hire) query() url.Values {
 	set("free", strconv.FormatBool(h.Free))
 	set("class", h.Class)
 	set("urgency", h.Urgency)
+	for _, n := range h.Nudges {
+		q.Add("nudge", n)
+	}
 	set("target", strconv.FormatFloat(h.Target, 'f', -1, 64))
 	set("most_msat", strconv.FormatInt(h.Most, 10))
 	for _, in := range h.Inputs {

@@ -109,7 +109,7 @@ func unsandboxed(hint string, err error) error {
 // cost more, or be shown to more people, than was wanted.
 var orderParams = []string{
 	"task", "provider", "timeout_ms", "bid_msat", "tries", "private", "id", "kind", "hidden", "release", "criticality", "compare",
-	"open", "free", "class", "urgency", "target", "most_msat", "input",
+	"open", "free", "class", "urgency", "target", "most_msat", "input", "nudge",
 }
 
 // order reads an order: the bundle is the body, the rest is in the query. It fails with wrong usage if something cannot
@@ -138,6 +138,13 @@ func (s *Server) order(r *http.Request) (jobs.Order, error) {
 		Compare:     q.Get("compare"), Open: q.flag("open"),
 		Bid: guild.Msat(q.number("bid_msat", 64)), Free: q.flag("free"), Class: q.Get("class"), Urgency: q.Get("urgency"),
 		Target: q.target(), Most: guild.Msat(q.number("most_msat", 64)), Inputs: q.inputs(),
+	}
+	for _, name := range q.Values["nudge"] {
+		id, err := s.c.Agents.NudgeNamed(name)
+		if err != nil {
+			return o, wrongUsage("guild agent nudge ls", err)
+		}
+		o.Nudges = append(o.Nudges, id)
 	}
 	if id := q.Get("id"); id != "" {
 		if o.ID, err = guild.ParseJobID(id); err != nil {

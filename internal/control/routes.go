@@ -192,8 +192,9 @@ var (
 			"execute a definition; the agent", maxWords, (*Server).postAgent)
 	RemoveAgent = resource("POST /v1/agents/{name}/remove",
 		"ends an agent; its key stays", (*Server).removeAgent)
-	AgentBehaviour = resource("GET /v1/agents/{name}/behaviour?task&words&nudge",
-		"how the agent would do a job: prompt, tools, and where each line is from", (*Server).getBehaviour)
+	ComposeBehaviour = action("POST /v1/behaviours",
+		"body {\"agents\":[…]} with task, words, nudges, worker, without: how an\n"+
+			"agent would do a job: prompt, tools, and where each line is from", maxWords, (*Server).postBehaviour)
 	Definitions = resource("GET /v1/definitions?of&all",
 		"a definition by naddr, nevent, id, npub/slug or an agent's name, with its\n"+
 			"file; all=true: all its versions, the newest first", (*Server).getDefinitions)
@@ -240,7 +241,7 @@ func stopped() []endpoint {
 		Customers.endpoint, Judgements.endpoint, OneRequest.endpoint, RequestReplay.endpoint, RequestSession.endpoint,
 		Entries.endpoint, OneEntry.endpoint, ReleaseGuards.endpoint, Rejected.endpoint, SealJournal.endpoint, Proof.endpoint,
 		NookStatus.endpoint, NookLog.endpoint, NookEvent.endpoint, NookExports.endpoint,
-		Agents.endpoint, OneAgent.endpoint, AgentBehaviour.endpoint, Lessons.endpoint, Nudges.endpoint,
+		Agents.endpoint, OneAgent.endpoint, ComposeBehaviour.endpoint, Lessons.endpoint, Nudges.endpoint,
 	}
 }
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -18,6 +19,9 @@ import (
 	"guild"
 	"guild/internal/control"
 	"guild/internal/durable"
+	"guild/internal/hand/agent"
+	"guild/internal/hand/blob"
+	"guild/internal/hand/chat"
 	"guild/internal/hand/key"
 	"guild/internal/hand/relay"
 	"guild/internal/journal/due"
@@ -25,6 +29,8 @@ import (
 	"guild/internal/journal/fold"
 	"guild/internal/market/registry"
 	"guild/internal/step/agents"
+	"guild/internal/step/work"
+	"guild/nip90"
 	"guild/nipae"
 	"guild/nutshell/brief"
 )
@@ -164,30 +170,100 @@ func (n *Node) fetchAgentFile(ctx context.Context, f agents.File) error {
 	return err
 }
 
-// layOut writes the files of a definition to a new directory below dir, and returns its path, or "" without any.
-func (n *Node) layOut(files []agents.File, dir string) (string, error) {
+// behave returns the func that composes the behaviour for each request to a service.
+func (n *Node) behave(w Worker) func(context.Context, nip90.Request) (*work.Behaviour, error) {
+	return func(ctx context.Context, r nip90.Request) (*work.Behaviour, error) {
+		d, err := n.agents.Behave(ctx, agents.Roster{Agents: w.Agents, Nudges: w.Nudges}, agents.Job{
+			Task: cmp.Or(r.Get(nip90.ParamJobType), w.Task), Words: textOf(r), Asked: nudgesOf(r), Tools: w.tools(),
+		})
+		if err != nil {
+			return nil, err
+		}
+		files, err := LayOut(n.blobs, d.Files, filepath.Join(n.scratch(), "agents", d.ID.Hex()))
+		return &work.Behaviour{ID: d.ID, Agent: d.PubKey, Prompt: d.Behaviour.Prompt, Tools: d.Behaviour.Tools, Files: files}, err
+	}
+}
+
+// tools returns the tools of a worker in common words; nil if they are not known.
+func (w Worker) tools() []string {
+	switch {
+	case w.Chat != nil:
+		return chat.Tools()
+	case w.Agent != nil:
+		return agent.Tools()
+	}
+	return nil
+}
+
+// textOf returns the text of a request: the customer's title, and texts to work on.
+func textOf(r nip90.Request) string {
+	const most = 16 << 10
+	text := r.Content
+	for _, in := range r.Inputs {
+		if in.Type == "text" && len(text) < most {
+			text += " " + in.Data
+		}
+	}
+	return guild.Cut(text, most)
+}
+
+// nudgesOf returns the nudges that a customer asks for.
+func nudgesOf(r nip90.Request) (ids []nostr.ID) {
+	for _, p := range r.Params {
+		for _, text := range p.Values {
+			if id, err := nostr.IDFromHex(text); err == nil && p.Key == nip90.ParamNudge {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
+// learnedBy returns the func that records what an agent left as lessons. An agent that is gone learns nothing.
+func (n *Node) learnedBy(task string) func(context.Context, nostr.ID, nostr.PubKey, []string) {
+	return func(ctx context.Context, request nostr.ID, agent nostr.PubKey, texts []string) {
+		for _, text := range texts {
+			if err := n.agents.DraftBy(ctx, agent, task, text, "worker", request); err != nil {
+				n.c.Log.Warn("what an agent learned is not kept", "request", request.Hex(), "err", err)
+			}
+		}
+	}
+}
+
+// LayOut writes the files of a definition to the directory to, unless they are there, and returns it; "" without files.
+func LayOut(blobs *blob.Store, files []agents.File, to string) (string, error) {
 	if len(files) == 0 {
 		return "", nil
 	}
-	to := filepath.Join(dir, "agent-files")
-	if err := os.Mkdir(to, 0o755); err != nil {
+	if _, err := os.Stat(to); err == nil {
+		return to, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return "", err
 	}
-	root, err := os.OpenRoot(to)
+	made, err := os.MkdirTemp(filepath.Dir(to), "files-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(made)
+	root, err := os.OpenRoot(made)
 	if err != nil {
 		return "", err
 	}
 	defer root.Close()
 	for _, f := range files {
-		if err := n.copyBlob(root, f); err != nil {
+		if err := copyBlob(blobs, root, f); err != nil {
 			return "", fmt.Errorf("the definition's file %s: %w", f.Name, err)
 		}
+	}
+	if err := os.Rename(made, to); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
 	}
 	return to, nil
 }
 
-func (n *Node) copyBlob(to *os.Root, f agents.File) error {
-	from, _, err := n.blobs.Open(f.Hash)
+func copyBlob(blobs *blob.Store, to *os.Root, f agents.File) error {
+	from, _, err := blobs.Open(f.Hash)
 	if err != nil {
 		return err
 	}

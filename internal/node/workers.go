@@ -57,7 +57,10 @@ type Worker struct {
 	Price       guild.Msat
 	Terms       work.Terms
 
-	// Behave returns the behaviour of the agent that does the service; see work.Service. nil without an agent.
+	Agents []string // of this node, whose behaviours do the service (NIP-AE)
+	Nudges []string // of the library, which apply to each request
+
+	// Behave replaces the behaviours of Agents.
 	Behave func(ctx context.Context, r nip90.Request) (*work.Behaviour, error)
 
 	// Do replaces the command, for workers that are part of the program.
@@ -217,6 +220,9 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 		Slots: w.Slots, Queue: w.Queue, Limit: w.Limit, Price: w.Price, Terms: w.Terms, Network: w.Network, Walls: n.caps.Tier, Do: do, Untried: w.Untried,
 		Behave:  w.Behave,
 		Secrets: work.SecretsIn(pick(w.Env)),
+	}
+	if len(w.Agents) > 0 && w.Behave == nil {
+		s.Behave, s.Learned = n.behave(w), n.learnedBy(s.Task)
 	}
 	if w.Agent != nil {
 		s.Secrets = slices.Concat(s.Secrets, w.Agent.Secrets, keyOf(w.Agent.API))

@@ -207,6 +207,9 @@ func (p Preset) own(name string) []string {
 	return nil
 }
 
+// Tools returns the common words for what every agent can do.
+func Tools() []string { return []string{"read", "write", "edit", "search", "run"} }
+
 // Names lists the agents that there are presets for.
 func Names() []string {
 	var names []string

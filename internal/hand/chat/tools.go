@@ -56,6 +56,14 @@ var toolList = []struct {
  {"summary":{"type":"string","description":"what was done, in a sentence or two"}},"required":["summary"]}}}`)},
 }
 
+// Tools returns the names of all tools.
+func Tools() (names []string) {
+	for _, tool := range toolList {
+		names = append(names, tool.name)
+	}
+	return names
+}
+
 // meant has the tools that other common words mean.
 var meant = map[string]string{"edit": "write", "glob": "list"}
 

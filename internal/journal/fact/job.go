@@ -29,6 +29,7 @@ type JobOpened struct {
 	Compare     string            `json:"compare,omitempty"`     // how deliveries are compared; "" depends on their type
 	Open        bool              `json:"open,omitempty"`        // all providers are asked for an offer first
 	Inputs      []Input           `json:"inputs,omitempty"`      // in addition to the bundle
+	Nudges      []nostr.ID        `json:"nudges,omitempty"`      // that the provider's agent is asked to work by (NIP-AE)
 	Meeting     *Benchmark        `json:"meeting,omitempty"`     // set if the job is a benchmark of a provider
 	Quality     *Quality          `json:"quality,omitempty"`     // the numbers by which the delivery is judged
 

@@ -35,9 +35,9 @@ type Doing struct {
 
 // Roster is which agents do the jobs of a service, and how.
 type Roster struct {
-	Agents []string   // the one whose use-criteria fit the job best does it
-	Nudges []string   // names of the library
-	Only   []nostr.ID // if not nil, the only lessons that apply: for tries with and without one
+	Agents  []string // the one whose use-criteria fit the job best does it
+	Nudges  []string // names of the library
+	Without nostr.ID // a lesson that does not apply: for tries with and without it
 }
 
 // ErrNudge means that the library has no nudge of a name.
@@ -64,7 +64,7 @@ func (s *Step) Behave(ctx context.Context, r Roster, j Job) (d Doing, err error)
 	}
 	a := installed[at]
 	request := behaviour.Request{
-		Definition: a.Definition.ID, Policy: s.policy(r.Only), Asked: s.asked(ctx, j.Asked), Tools: j.Tools, Task: j.Task, Words: j.Words, Budget: s.c.Budget,
+		Definition: a.Definition.ID, Policy: s.policy(r.Without), Asked: s.asked(ctx, j.Asked), Tools: j.Tools, Task: j.Task, Words: j.Words, Budget: s.c.Budget,
 	}
 	for _, name := range r.Nudges {
 		n, ok := s.fold.nudge(name)
@@ -102,7 +102,7 @@ func (s *Step) asked(ctx context.Context, ids []nostr.ID) (admitted []nostr.ID) 
 			}
 			author = v.Event().PubKey
 		}
-		if s.c.Asked == AskedAll || s.library.Trusts(author, s.policy(nil)) {
+		if s.c.Asked == AskedAll || s.library.Trusts(author, s.policy(nostr.ID{})) {
 			admitted = append(admitted, id)
 		}
 	}
@@ -132,6 +132,18 @@ func (s *Step) Nudges() []Nudge {
 	}
 	slices.SortFunc(all, func(a, b Nudge) int { return slices.Compare([]string{a.Name}, []string{b.Name}) })
 	return all
+}
+
+// NudgeNamed returns the id of a nudge: of the library by its name, or as nevent or hex.
+func (s *Step) NudgeNamed(text string) (nostr.ID, error) {
+	if n, ok := s.fold.nudge(text); ok {
+		return n.ID, nil
+	}
+	id, _, err := EventNamed(text)
+	if err != nil {
+		return id, fmt.Errorf("%.100q: %w", text, ErrNudge)
+	}
+	return id, nil
 }
 
 // Nudge publishes a nudge of the owner and keeps it in the library under a name.

@@ -50,7 +50,7 @@ func (s *Step) Lessons(name string) ([]Lesson, error) {
 		}
 	}
 	slices.SortFunc(all, func(a, b Lesson) int { return cmp.Compare(a.Draft, b.Draft) })
-	for _, known := range s.library.Lessons(a.Definition.ID, s.policy(nil)) {
+	for _, known := range s.library.Lessons(a.Definition.ID, s.policy(nostr.ID{})) {
 		l := known.Lesson
 		one := Lesson{
 			ID: l.ID, Agent: name, Author: l.PubKey.Hex(), At: int64(l.CreatedAt) * 1000, Title: l.Title, Category: l.Category, Text: l.Content,
@@ -64,9 +64,12 @@ func (s *Step) Lessons(name string) ([]Lesson, error) {
 	return all, nil
 }
 
-// policy says whose lessons apply. With only, no other lessons do.
-func (s *Step) policy(only []nostr.ID) behaviour.Policy {
-	p := behaviour.Policy{Owners: append([]nostr.PubKey{s.c.PubKey}, s.c.Owners...), Allow: s.c.Allow, Only: only}
+// policy says whose lessons apply. One more may be left out.
+func (s *Step) policy(without nostr.ID) behaviour.Policy {
+	p := behaviour.Policy{Owners: append([]nostr.PubKey{s.c.PubKey}, s.c.Owners...), Allow: s.c.Allow}
+	if without != (nostr.ID{}) {
+		p.Without = append(p.Without, without)
+	}
 	st := s.fold.Copy()
 	for id := range st.Retired.All() {
 		if lesson, err := nostr.IDFromHex(id); err == nil {
@@ -124,6 +127,17 @@ func (s *Step) Draft(ctx context.Context, name, task, text, by string, request n
 		_, err = s.Accept(ctx, d.Draft)
 	}
 	return d.Draft, err
+}
+
+// DraftBy is Draft for the agent with a key.
+func (s *Step) DraftBy(ctx context.Context, key nostr.PubKey, task, text, by string, request nostr.ID) error {
+	for _, a := range s.fold.agents() {
+		if a.Agent == key {
+			_, err := s.Draft(ctx, a.Name, task, text, by, request)
+			return err
+		}
+	}
+	return fmt.Errorf("%.8s: %w", key.Hex(), ErrUnknown)
 }
 
 // draft finds a draft by its id or the beginning of it.

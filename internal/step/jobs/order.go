@@ -47,6 +47,7 @@ type Order struct {
 
 	Free    bool        // nothing is bid
 	Class   string      // of the task, by which trust moves: one of guild.Classes, or none
+	Nudges  []nostr.ID  // that the provider's agent is asked to work by (NIP-AE)
 	Urgency string      // normal, urgent or critical, by which a computed bid rises; normal if empty
 	Target  guild.Trust // trust that a computed bid is meant for; any if zero
 	Most    guild.Msat  // limit of a computed bid; none if zero
@@ -197,7 +198,7 @@ func (j *Jobs) Open(ctx context.Context, o Order) (guild.JobID, error) {
 		Job: id, Task: o.Task, Title: o.Title, Bundle: hash, Hidden: hidden, Size: int64(len(o.Bundle)), Kind: o.Kind, Bid: o.Bid,
 		Tries: cmp.Or(o.Tries, len(o.Providers), tries), Private: o.Private, Providers: o.Providers, Release: o.Release,
 		Criticality: o.Criticality, Compare: o.Compare, Open: o.Open, Inputs: o.Inputs, Meeting: o.Meeting, Quality: o.Quality,
-		Class: o.Class, Urgency: o.Urgency, Target: o.Target, Most: o.Most, Unbid: o.Bid == 0 && !o.Free && o.Meeting == nil,
+		Nudges: o.Nudges, Class: o.Class, Urgency: o.Urgency, Target: o.Target, Most: o.Most, Unbid: o.Bid == 0 && !o.Free && o.Meeting == nil,
 	}
 	err = j.c.Journal.Do(ctx, fact.JobSubject(id), "", func(tx *journal.Tx) error {
 		opened.Deadline = tx.Now().Add(cmp.Or(o.Timeout, j.c.Patience.Job)).UnixMilli()

@@ -62,6 +62,13 @@ func (j *Jobs) describe(job *Job) nip90.Request {
 	r.Set(nip90.ParamDeadline, strconv.FormatInt((job.Deadline+999)/1000, 10))
 	r.Set(nip90.ParamBundleSHA256, job.Bundle.Hex())
 	r.Set(nip90.ParamBundleSize, strconv.FormatInt(job.Size, 10))
+	if len(job.Nudges) > 0 {
+		var ids []string
+		for _, id := range job.Nudges {
+			ids = append(ids, id.Hex())
+		}
+		r.Set(nip90.ParamNudge, ids...)
+	}
 	limit := 0
 	if q := job.Quality; q != nil {
 		r.Set(nip90.ParamAccuracy, q.Accuracy.String())

@@ -203,6 +203,15 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 		return d, err
 	}
 	w.shut(o)
+	if behaviour != nil && s.Learned != nil {
+		texts, err := takeLessons(a.Delivery, o.hide)
+		if err != nil {
+			return d, fmt.Errorf("the worker's lessons: %w", err)
+		}
+		if len(texts) > 0 {
+			s.Learned(ctx, r.Request, behaviour.Agent, texts)
+		}
+	}
 	d, err = w.pack(ctx, b, m.plain, a.Delivery, o)
 	d.recording = a.recording
 	return d, err
