@@ -25,7 +25,7 @@ its 95 % interval. Lessons of strangers are listed and never applied.`,
 	}, p.showLessons)
 	cmd.Flags().String("agent", "", "only those of this agent")
 	cmd.AddCommand(p.lessonsReviewCommand(), p.lessonVerb("accept", "Make a draft a lesson"), p.lessonVerb("reject", "Drop a draft"),
-		p.lessonVerb("retire", "End the effect of a lesson"), p.lessonVerb("comment", "Publish a comment that applies with a lesson"), p.lessonTeachCommand())
+		p.lessonVerb("retire", "End the effect of a lesson"), p.lessonVerb("comment", "Publish a comment that applies with a lesson"), p.lessonTeachCommand(), p.lessonsMeasureCommand())
 	return cmd
 }
 

@@ -174,7 +174,7 @@ func (n *Node) fetchAgentFile(ctx context.Context, f agents.File) error {
 func (n *Node) behave(w Worker) func(context.Context, nip90.Request) (*work.Behaviour, error) {
 	return func(ctx context.Context, r nip90.Request) (*work.Behaviour, error) {
 		d, err := n.agents.Behave(ctx, agents.Roster{Agents: w.Agents, Nudges: w.Nudges}, agents.Job{
-			Task: cmp.Or(r.Get(nip90.ParamJobType), w.Task), Words: textOf(r), Asked: nudgesOf(r), Tools: w.tools(),
+			Task: cmp.Or(r.Get(nip90.ParamJobType), w.Task), Words: textOf(r), Asked: nudgesOf(r), Tools: w.Tools(),
 		})
 		if err != nil {
 			return nil, err
@@ -184,8 +184,8 @@ func (n *Node) behave(w Worker) func(context.Context, nip90.Request) (*work.Beha
 	}
 }
 
-// tools returns the tools of a worker in common words; nil if they are not known.
-func (w Worker) tools() []string {
+// Tools returns the tools of a worker in common words; nil if they are not known.
+func (w Worker) Tools() []string {
 	switch {
 	case w.Chat != nil:
 		return chat.Tools()
