@@ -444,3 +444,19 @@ no owner is verified.`,
 		return err
 	})
 }
+
+// ownersText names the owners of a key, and which of them are verified.
+func ownersText(owners []agents.Ownership) string {
+	if len(owners) == 0 {
+		return "names none"
+	}
+	var all []string
+	for _, o := range owners {
+		mark := "not verified"
+		if o.Verified {
+			mark = "verified"
+		}
+		all = append(all, cli.ShortNpub(o.Npub)+" "+mark)
+	}
+	return strings.Join(all, ", ")
+}

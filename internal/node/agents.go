@@ -59,7 +59,7 @@ func (n *Node) agentsPart() part {
 				}
 				return tokens
 			},
-			Owners: n.c.Agents.Owners, Allow: n.c.Agents.Allow, Asked: n.c.Agents.Asked, AutoAccept: n.c.Agents.AutoAccept, Budget: n.c.Agents.Budget,
+			Owners: n.c.Agents.Owners, Allow: n.c.Agents.Allow, Asked: n.c.Agents.Asked, AutoAccept: n.c.Agents.AutoAccept, Budget: n.c.Agents.Budget, Watched: n.watchedKeys,
 		}, f)
 	}
 	return part{
@@ -86,8 +86,22 @@ func (n *Node) agentsPart() part {
 	}
 }
 
+// sameOwner reports whether one verified owner has both keys, as far as is known.
+func (n *Node) sameOwner(a, b nostr.PubKey) bool { return n.agents != nil && n.agents.SameOwner(a, b) }
+
+// watchedKeys returns the keys whose owners are of interest: of providers that we have dealt with, and that we follow.
+func (n *Node) watchedKeys() []nostr.PubKey {
+	return append(n.folds.partners.Keys(maxWatched), n.c.Hiring.Follow...)
+}
+
+// maxWatched limits the providers whose profiles and owners are read.
+const maxWatched = 500
+
 // agentsName is the name of the subscription to events of agents.
 const agentsName = "agents"
+
+// watchAgain is the time after which the keys to watch are looked up again.
+const watchAgain = 5 * time.Minute
 
 // followAgents keeps the subscription to what concerns the agents up to date.
 func (n *Node) followAgents(ctx context.Context) error {
@@ -99,6 +113,7 @@ func (n *Node) followAgents(ctx context.Context) error {
 			cancel()
 			return nil
 		case <-changed:
+		case <-time.After(watchAgain):
 		}
 	}
 }
