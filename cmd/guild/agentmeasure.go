@@ -10,6 +10,7 @@ import (
 	"fiatjaf.com/nostr"
 	"github.com/spf13/cobra"
 
+	"guild"
 	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/control"
@@ -54,9 +55,9 @@ func (p *program) behaveFor(c config.Config, s service, without nostr.ID) func(c
 // measured is the output of agent lessons measure --json.
 type measured struct {
 	Lesson agents.Lesson `json:"lesson"`
-	Gain   float64       `json:"gain"` // -1 to 1: how much larger the share of passed tries is with the lesson
-	From   float64       `json:"gain_from"`
-	To     float64       `json:"gain_to"`
+	Gain   int64         `json:"gain_micro"` // how much larger the share of passed tries is with the lesson
+	From   int64         `json:"gain_from_micro"`
+	To     int64         `json:"gain_to_micro"`
 	Pairs  int           `json:"pairs"`
 }
 
@@ -66,11 +67,11 @@ func (p *program) lessonsMeasureCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "measure LESSON [BUNDLE]...",
 		Short: "Try tasks with and without a lesson, and compare",
-		Long: `measure has the worker do each bundle as work try does, in pairs: once with all
-lessons that apply, and once without this one. Without a bundle it is the shipped
-example for the lesson's category. The flags describe the worker, as for work try.
-A lesson that harms (so many pairs passed only without it that chance does that in
-less than 5 of 100 cases) is retired.`,
+		Long: `measure has the worker do each bundle as work try does, in pairs: once with
+all lessons that apply, and once without this one. Without a bundle it is the
+shipped example for the lesson's category. The flags describe the worker, as for
+work try. A lesson that harms is retired: so many pairs passed only without it
+that chance does that in less than 5 of 100 cases.`,
 		Example: "  guild agent lessons measure 5f21c9aa --exec ./agent/solve.sh\n  guild agent lessons measure 5f21c9aa ./my-task --agent claude-code --runs 10",
 		Args:    cli.Arity(cobra.MinimumNArgs(1), "the id of a lesson, and bundles"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
@@ -124,7 +125,8 @@ func (p *program) measure(ctx context.Context, o tryOptions, id string, bundles 
 		}
 	}
 	m = measured{Lesson: l, Pairs: agents.Sum(l.Trials).Pairs()}
-	m.Gain, m.From, m.To = agents.Sum(l.Trials).Gain()
+	gain, from, to := agents.Sum(l.Trials).Gain()
+	m.Gain, m.From, m.To = int64(gain*guild.Micro), int64(from*guild.Micro), int64(to*guild.Micro)
 	return m, nil
 }
 
