@@ -316,11 +316,19 @@ func (s *Step) Install(ctx context.Context, reference, name, bunker string) (Age
 	return s.install(ctx, fact.AgentInstalled{Name: name, Definition: e, Files: files}, d, bunker)
 }
 
-// signed returns the event of a definition, as its publisher signed it.
+// signed returns the event of a definition, as its publisher signed it: ours, or as it was seen, or from relays.
 func (s *Step) signed(ctx context.Context, d nipae.Definition) (nostr.Event, error) {
 	for _, e := range s.fold.events() {
 		if e.ID == d.ID {
 			return e, nil
+		}
+	}
+	for m, err := range s.c.Journal.Seen(ctx, seenPrefix+"."+d.ID.Hex()) {
+		if err != nil {
+			return nostr.Event{}, err
+		}
+		if v, err := verified(m); err == nil {
+			return v.Event(), nil
 		}
 	}
 	v, err := s.fetch(ctx, d.ID, s.c.Relays.Of(ctx, d.PubKey))
