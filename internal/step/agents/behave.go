@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"path"
+	"path/filepath"
 	"slices"
 
 	"fiatjaf.com/nostr"
@@ -212,9 +214,13 @@ func fileOf(e nostr.Event) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	name := path.Base(f.URL)
-	if name == "." || name == "/" {
-		name = f.Hash.Hex()
+	const longest = 255 // bytes of a name, on all usual file systems
+	name := f.Hash.Hex()
+	if u, err := url.Parse(f.URL); err == nil {
+		last := path.Base(u.Path)
+		if last != "." && filepath.IsLocal(last) && len(last) <= longest && guild.Clean(last) == last {
+			name = last
+		}
 	}
 	return File{f, name}, nil
 }

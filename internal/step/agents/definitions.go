@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
@@ -427,7 +428,7 @@ func (s *Step) Remove(ctx context.Context, name string) error {
 // File is a file of a definition.
 type File struct {
 	nip90.File
-	Name string // the last part of its URL's path
+	Name string // the last part of its URL's path, or the hash if that is no name for a file
 }
 
 // maxFiles limits the files of one definition.
@@ -438,6 +439,7 @@ func (s *Step) files(ctx context.Context, d nipae.Definition) (all []nostr.Event
 	if len(d.Files) > maxFiles {
 		return nil, fmt.Errorf("the definition has %d files: at most %d", len(d.Files), maxFiles)
 	}
+	names := map[string]guild.Hash{}
 	for _, reference := range d.Files {
 		var relays []string
 		if reference.Relay != "" {
@@ -448,12 +450,20 @@ func (s *Step) files(ctx context.Context, d nipae.Definition) (all []nostr.Event
 			return nil, fmt.Errorf("metadata %.8s of a file: %w", reference.ID.Hex(), err)
 		}
 		f, err := fileOf(v.Event())
-		if err == nil {
+		before, again := names[strings.ToLower(f.Name)]
+		switch {
+		case err != nil:
+		case again && before == f.Hash:
+			continue
+		case again:
+			err = fmt.Errorf("another file of it is named %.80q, too", f.Name)
+		default:
 			err = s.c.Files(ctx, f)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the definition's file %.8s: %w", reference.ID.Hex(), err)
 		}
+		names[strings.ToLower(f.Name)] = f.Hash
 		all = append(all, v.Event())
 	}
 	return all, nil
