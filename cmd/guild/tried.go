@@ -35,6 +35,9 @@ func (s service) workerKey() (string, error) {
 	if s.Chat != nil {
 		worker["endpoint"], worker["model"], worker["tools"] = s.Chat.API.URL, s.Chat.Name, true
 	}
+	if len(s.As) > 0 {
+		worker["as"], worker["nudges"] = sorted(s.As), sorted(s.Nudges)
+	}
 	h, err := canon.HashValue(worker)
 	return h.Hex(), err
 }
