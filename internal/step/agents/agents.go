@@ -268,10 +268,10 @@ func (s *Step) Filters() ([]nostr.Filter, <-chan struct{}) {
 	return filters, changed
 }
 
-const (
-	kindDeletion nostr.Kind = 5
-	maxOwners               = 4 // of one key, whose claims are read
-)
+const kindDeletion nostr.Kind = 5
+
+// maxOwners limits the owners of one key whose claims are read.
+const maxOwners = 4
 
 // Due lists the signed events that no relay has yet. It implements due.Source.
 func (s *Step) Due(time.Time) []due.Work {
