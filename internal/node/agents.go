@@ -58,7 +58,7 @@ func (n *Node) agentsPart() part {
 		}
 		n.agents = agents.New(agents.Config{
 			Learn:   learn,
-			Journal: n.journal, Owner: n.keyer, PubKey: n.pubkey, Now: n.c.Now, Keys: n.agentKeys, Relays: agentRelays{n}, Files: n.fetchAgentFile,
+			Journal: n.journal, Owner: n.keyer, PubKey: n.pubkey, Now: n.c.Now, Keys: n.agentKeys, Relays: agentRelays{n}, Files: agentFiles{n},
 			Count: func(text string) int64 {
 				tokens, err := counter().Count(text)
 				if err != nil { // it is not valid UTF-8, which no prompt is
@@ -169,18 +169,22 @@ func (n agentRelays) Of(ctx context.Context, p nostr.PubKey) []string {
 // maxOthers limits the relays of another key that are asked beside ours.
 const maxOthers = 8
 
-// maxAgentFile limits one file of a definition, in bytes.
-const maxAgentFile = 16 << 20
+// agentFiles is an agents.Files.
+type agentFiles struct{ *Node }
 
-// fetchAgentFile downloads a definition's file to the blobs. Only the bytes of the hash are kept.
-func (n *Node) fetchAgentFile(ctx context.Context, f agents.File) error {
+func (n agentFiles) Upload(ctx context.Context, content []byte) (string, error) {
+	url, _, err := n.payloads.Upload(ctx, content, false)
+	return url, err
+}
+
+func (n agentFiles) Fetch(ctx context.Context, f agents.File) error {
 	if n.blobs.Has(f.Hash) {
 		return nil
 	}
-	if f.Size > maxAgentFile {
-		return fmt.Errorf("%s has %d bytes: at most %d", f.URL, f.Size, maxAgentFile)
+	if f.Size > agents.MaxFile {
+		return fmt.Errorf("%s has %d bytes: at most %d", f.URL, f.Size, agents.MaxFile)
 	}
-	content, err := n.payloads.Fetch(ctx, fact.Place{URL: f.URL}, f.Hash, maxAgentFile)
+	content, err := n.payloads.Fetch(ctx, fact.Place{URL: f.URL}, f.Hash, agents.MaxFile)
 	if err != nil {
 		return err
 	}

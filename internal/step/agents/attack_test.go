@@ -192,29 +192,39 @@ func (r ring) Make(_ context.Context, name, _ string) (nostr.PubKey, error) {
 
 func (r ring) Signer(_ context.Context, name string) (nostr.Signer, error) { return r[name], nil }
 
+// shelf holds files by their URLs. It is an agents.Files.
+type shelf map[string]string
+
+func (s shelf) Fetch(_ context.Context, f agents.File) error {
+	content := []byte(s[f.URL])
+	return f.Check(guild.Sum(content), int64(len(content)))
+}
+
+func (s shelf) Upload(_ context.Context, content []byte) (string, error) {
+	url := "https://files.example/" + guild.Sum(content).Hex()
+	s[url] = string(content)
+	return url, nil
+}
+
 // world is a step between two relays.
 type world struct {
 	*steptest.World
 	*network
 	owner person
 	keys  ring
-	files map[string]string // content by URL
+	files shelf
 	step  *agents.Step
 }
 
 func inWorld(t *testing.T, do func(*testing.T, *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{World: steptest.New(t), network: &network{stored: map[string]map[nostr.ID]guild.Verified{}}, owner: newPerson(), keys: ring{}, files: map[string]string{}}
+		w := &world{World: steptest.New(t), network: &network{stored: map[string]map[nostr.ID]guild.Verified{}}, owner: newPerson(), keys: ring{}, files: shelf{}}
 		f := agents.NewFold()
 		w.OpenJournal(f)
 		w.step = agents.New(agents.Config{
 			Journal: w.Journal, Owner: w.owner, PubKey: w.owner.key, Now: time.Now, Keys: w.keys, Relays: w.network,
-			Files: func(_ context.Context, f agents.File) error {
-				content := []byte(w.files[f.URL])
-				return f.Check(guild.Sum(content), int64(len(content)))
-			},
-			Count: func(text string) int64 { return int64(len(text)) },
+			Files: w.files, Count: func(text string) int64 { return int64(len(text)) },
 		}, f)
 		if err := w.step.Open(t.Context()); err != nil {
 			t.Fatal(err)

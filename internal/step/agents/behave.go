@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"path"
-	"path/filepath"
+	"regexp"
 	"slices"
 
 	"fiatjaf.com/nostr"
@@ -208,19 +208,24 @@ func (s *Step) RemoveNudge(ctx context.Context, name string) error {
 	return nil
 }
 
+// fileName is the form of a file's name in the directory that a worker gets.
+var fileName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
+
 // fileOf reads the metadata of a file (NIP-94).
 func fileOf(e nostr.Event) (File, error) {
 	f, err := nip90.ParseFile(e)
 	if err != nil {
 		return File{}, err
 	}
-	const longest = 255 // bytes of a name, on all usual file systems
-	name := f.Hash.Hex()
-	if u, err := url.Parse(f.URL); err == nil {
-		last := path.Base(u.Path)
-		if last != "." && filepath.IsLocal(last) && len(last) <= longest && guild.Clean(last) == last {
-			name = last
-		}
+	name := ""
+	if alt := e.Tags.Find("alt"); alt != nil {
+		name = alt[1]
+	}
+	if u, err := url.Parse(f.URL); err == nil && !fileName.MatchString(name) {
+		name = path.Base(u.Path)
+	}
+	if !fileName.MatchString(name) {
+		name = f.Hash.Hex()
 	}
 	return File{f, name}, nil
 }
