@@ -104,17 +104,22 @@ func (n *Node) watchedKeys() []nostr.PubKey {
 // maxWatched limits the providers whose profiles and owners are read.
 const maxWatched = 500
 
-// agentsName is the name of the subscription to events of agents.
-const agentsName = "agents"
-
 // watchAgain is the time after which the keys to watch are looked up again.
 const watchAgain = 5 * time.Minute
 
-// followAgents keeps the subscription to what concerns the agents up to date.
+// followAgents keeps the subscription to what concerns the agents up to date. Each set of filters has a name of its own, and
+// with it no watermark, so that new filters find old events.
 func (n *Node) followAgents(ctx context.Context) error {
+	name, cancel := "", func() {}
 	for {
 		filters, changed := n.agents.Filters()
-		cancel := n.pool.Subscribe(agentsName, filters, n.urls...)
+		if now := "agents " + hashOf(filters); now != name {
+			cancel()
+			for _, url := range n.urls {
+				n.pool.Forget(name, url)
+			}
+			name, cancel = now, n.pool.Subscribe(now, filters, n.urls...)
+		}
 		select {
 		case <-ctx.Done():
 			cancel()
@@ -123,6 +128,16 @@ func (n *Node) followAgents(ctx context.Context) error {
 		case <-time.After(watchAgain):
 		}
 	}
+}
+
+// hashOf returns a short hash of filters. JSON would not do: the order of a filter's tags in it is not fixed.
+func hashOf(filters []nostr.Filter) string {
+	type plain nostr.Filter
+	var text []byte
+	for _, f := range filters {
+		text = fmt.Appendf(text, "%v\n", plain(f))
+	}
+	return guild.Sum(text).Hex()[:16]
 }
 
 // agentRelays is an agents.Relays.
