@@ -47,7 +47,7 @@ import (
 //	amounts        with and without bolt11, in 7000 and in 6xxx           providers: nostr-tools OpenAgents
 //	strfry, khatru live events late or never; limit:0                     internal/hand/relay, faults_test.go
 //
-// What is known of other programs (pusher-js, TENEX) does not concern relays or jobs.
+// What is known of pusher-js does not concern relays or jobs. The agents of TENEX are in agentsndk_test.go.
 
 // program is a running program of interop.
 type program struct {

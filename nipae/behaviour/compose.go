@@ -84,7 +84,7 @@ const (
 
 // LeftOut counts what did not apply.
 type LeftOut struct {
-	OtherDefinition int // lessons about a later version, or by authors that do not execute this definition
+	OtherDefinition int // lessons about a later version, or by trusted authors that do not execute this definition
 	Stranger        int // lessons by authors that are not trusted, and comments of such authors on lessons that were tried
 	Retired         int // lessons in Policy.Without or not in Policy.Only
 	OverBudget      int // lessons, and texts of a customer's nudges
@@ -313,7 +313,7 @@ func (c *composer) lessons(d nipae.Definition) section {
 func (c *composer) standing(l candidate, d nipae.Definition) (why string, applies bool) {
 	why = c.why(l.by.key)
 	switch {
-	case why == "":
+	case why == "": // whatever the profile says, which need not be known
 		return Stranger, false
 	case l.by.executes != d.Address() || !memo(c.inherits, l.named, func() bool { return d.Inherits(*l.named) }):
 		return OtherDefinition, false

@@ -125,9 +125,10 @@ func TestLessonsOfOtherDefinitions(t *testing.T) {
 	w.learn(bob.sign(t, 400, nipae.Lesson{Definition: nipae.Reference{ID: id(foreign)}, Content: "of a definition with the same slug"}))
 	w.learn(bob.sign(t, 400, nipae.Lesson{Definition: nipae.Reference{ID: id(w.versions[2])}, Content: "of a later version"}))
 	same := w.learn(bob.sign(t, 400, nipae.Lesson{Definition: nipae.Reference{ID: id(w.versions[1])}, Content: "of this version"}))
+	w.learn(w.lesson(t, newParty(9), 400, "style", "of a stranger whose profile is not known"))
 	b := w.compose(t)
 	has(t, b, w.lessons[0], w.lessons[2], w.lessons[3], same)
-	if b.LeftOut.OtherDefinition != 2 { // ada executes another definition now
+	if b.LeftOut.OtherDefinition != 2 || b.LeftOut.Stranger != 2 { // ada executes another definition now; mallory is a stranger
 		t.Errorf("%+v", b.LeftOut)
 	}
 }

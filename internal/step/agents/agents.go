@@ -119,19 +119,24 @@ func (s *Step) Open(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("agents: %w", err)
 		}
-		var e nostr.Event
-		if e.UnmarshalJSON(m.Data) != nil {
+		v, err := verified(m)
+		if err != nil {
 			continue // damaged; relays still have it
 		}
-		v, err := guild.Verify(e)
-		if err == nil {
-			err = s.library.Add(v)
-		}
-		if err != nil {
-			s.forget(ctx, e.ID) // there is no room for it any more
+		if s.library.Add(v) != nil {
+			s.forget(ctx, v.Event().ID) // there is no room for it any more
 		}
 	}
 	return nil
+}
+
+// verified reads an event of others from SEEN.
+func verified(m journal.SeenMessage) (guild.Verified, error) {
+	var e nostr.Event
+	if err := e.UnmarshalJSON(m.Data); err != nil {
+		return guild.Verified{}, err
+	}
+	return guild.Verify(e)
 }
 
 // add adds an event of ours, or one that the owner chose.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -220,8 +221,8 @@ func fileOf(e nostr.Event) (File, error) {
 	if alt := e.Tags.Find("alt"); alt != nil {
 		name = alt[1]
 	}
-	if !fileName.MatchString(name) {
-		name = path.Base(f.URL)
+	if u, err := url.Parse(f.URL); err == nil && !fileName.MatchString(name) {
+		name = path.Base(u.Path)
 	}
 	if !fileName.MatchString(name) {
 		name = f.Hash.Hex()

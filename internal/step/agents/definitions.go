@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
@@ -319,11 +320,19 @@ func (s *Step) Install(ctx context.Context, reference, name, bunker string) (Age
 	return s.install(ctx, fact.AgentInstalled{Name: name, Definition: e, Files: files}, d, bunker)
 }
 
-// signed returns the event of a definition, as its publisher signed it.
+// signed returns the event of a definition, as its publisher signed it: ours, or as it was seen, or from relays.
 func (s *Step) signed(ctx context.Context, d nipae.Definition) (nostr.Event, error) {
 	for _, e := range s.fold.events() {
 		if e.ID == d.ID {
 			return e, nil
+		}
+	}
+	for m, err := range s.c.Journal.Seen(ctx, seenPrefix+"."+d.ID.Hex()) {
+		if err != nil {
+			return nostr.Event{}, err
+		}
+		if v, err := verified(m); err == nil {
+			return v.Event(), nil
 		}
 	}
 	v, err := s.fetch(ctx, d.ID, s.c.Relays.Of(ctx, d.PubKey))
@@ -422,7 +431,7 @@ func (s *Step) Remove(ctx context.Context, name string) error {
 // File is a file of a definition.
 type File struct {
 	nip90.File
-	Name string // in its alt tag, if that is a plain name; else the last part of its URL's path
+	Name string // in its alt tag or else the last part of its URL's path, if one of them is a plain name; else the hash
 }
 
 // MaxFile limits one file of a definition, in bytes.
@@ -457,6 +466,7 @@ func (s *Step) files(ctx context.Context, d nipae.Definition) (all []nostr.Event
 	if len(d.Files) > maxFiles {
 		return nil, fmt.Errorf("the definition has %d files: at most %d", len(d.Files), maxFiles)
 	}
+	names := map[string]guild.Hash{}
 	for _, reference := range d.Files {
 		var relays []string
 		if reference.Relay != "" {
@@ -467,12 +477,20 @@ func (s *Step) files(ctx context.Context, d nipae.Definition) (all []nostr.Event
 			return nil, fmt.Errorf("metadata %.8s of a file: %w", reference.ID.Hex(), err)
 		}
 		f, err := fileOf(v.Event())
-		if err == nil {
+		before, again := names[strings.ToLower(f.Name)]
+		switch {
+		case err != nil:
+		case again && before == f.Hash:
+			continue
+		case again:
+			err = fmt.Errorf("another file of it is named %.80q, too", f.Name)
+		default:
 			err = s.c.Files.Fetch(ctx, f)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the definition's file %.8s: %w", reference.ID.Hex(), err)
 		}
+		names[strings.ToLower(f.Name)] = f.Hash
 		all = append(all, v.Event())
 	}
 	return all, nil
