@@ -39,7 +39,7 @@ var layers = map[string]int{
 	"digest":           0,
 	"internal/durable": 0,
 
-	"canon": 1, "nip89": 1, "nip90": 1, "nipae": 1, "nipae/behaviour": 1, "nipreview": 1, "nook": 1, "nutshell": 1, "receipt": 1, "replay": 1,
+	"canon": 1, "nip89": 1, "nip90": 1, "nipae": 1, "nipae/behaviour": 1, "nipae/agentfile": 1, "nipreview": 1, "nook": 1, "nutshell": 1, "receipt": 1, "replay": 1,
 
 	"seal": 1, "oa": 1, "bolt11": 1, "replay/session": 1, "verify": 2, "verify/page": 2,
 
@@ -68,7 +68,7 @@ var layers = map[string]int{
 
 	"internal/step/jobs": stepLayer, "internal/step/judge": stepLayer, "internal/step/record": stepLayer,
 	"internal/step/meet": stepLayer, "internal/step/partner": stepLayer, "internal/step/trust": stepLayer, "internal/step/work": stepLayer,
-	"internal/step/review": stepLayer, "internal/step/backup": stepLayer, "internal/step/trust/exchange": stepLayer, "internal/step/trust/variables": stepLayer, "internal/step/audit": stepLayer, "internal/step/activity": stepLayer,
+	"internal/step/review": stepLayer, "internal/step/backup": stepLayer, "internal/step/trust/exchange": stepLayer, "internal/step/trust/variables": stepLayer, "internal/step/audit": stepLayer, "internal/step/activity": stepLayer, "internal/step/agents": stepLayer,
 
 	"internal/control": 6, "internal/node": 6, "internal/evidence": 6,
 

@@ -23,13 +23,14 @@ require (
 	github.com/nats-io/nats-server/v2 v2.15.2 // the journal (ADR 1)
 	github.com/nats-io/nats.go v1.55.0 // the journal (ADR 1)
 	github.com/openbao/openbao/api/v2 v2.7.1 // vaults sealed by Vault or OpenBao, with their login methods
-	github.com/pelletier/go-toml/v2 v2.2.2 // where Codex's settings name its notifier
+	github.com/pelletier/go-toml/v2 v2.2.2 // where Codex's settings name its notifier; agent files
 	github.com/rogpeppe/go-internal v1.16.0 // testscript and txtar (tests)
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // a real validator for our JSON Schemas (tests)
 	github.com/spf13/cobra v1.10.2 // command lines, help, completion, manual pages
 	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f // settings of Claude Code, changed with the rest kept byte for byte
 	github.com/tiktoken-go/tokenizer v0.10.0 // tokens of nutshell context
 	go.etcd.io/bbolt v1.4.2 // events of the local relay, in a B+tree that survives a power cut
+	go.yaml.in/yaml/v3 v3.0.5 // front matter of Claude Code's agent files
 	golang.org/x/crypto v0.58.0 // ssh keys of vaults, ChaCha20
 	golang.org/x/mod v0.41.0 // Merkle tree of the journal: that of the Go checksum database (sumdb/tlog)
 	golang.org/x/sync v0.24.0 // errgroup, semaphores
@@ -119,7 +120,6 @@ require (
 	github.com/valyala/fasthttp v1.59.0 // indirect
 	github.com/xo/terminfo v0.0.0-20220910002029-abceb7e1c41e // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/exp v0.0.0-20250305212735-054e65f0b394 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/oauth2 v0.35.0 // indirect

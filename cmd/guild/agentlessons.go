@@ -17,15 +17,16 @@ func (p *program) agentLessonsCommand() *cobra.Command {
 		Use:   "lessons",
 		Short: "List lessons and drafts, accept, measure and retire them",
 		Long: `lessons lists what the agents of this node learned. A worker leaves lessons/*.md
-beside its delivery, or [agents] learn names a command that writes one after a
-verdict. That is a draft; accepted, the agent publishes it (kind 4129) and works by
-it. GAIN is how much larger the share of passed tries was with the lesson, with
-its 95 % interval. Lessons of strangers are listed and never applied.`,
+in its delivery directory, or [agents] learn names a command that writes one
+after a verdict. That is a draft; once you accept it, the agent publishes it
+(kind 4129) and works by it. GAIN is how much larger the share of passed tries
+was with the lesson, with its 95 % interval. Lessons of strangers are listed and
+never applied.`,
 		Example: "  guild agent lessons\n  guild agent lessons review\n  guild agent lessons measure 5f21c9aa ./my-task --agent claude-code",
 	}, p.showLessons)
 	cmd.Flags().String("agent", "", "only those of this agent")
 	cmd.AddCommand(p.lessonsReviewCommand(), p.lessonVerb("accept", "Make a draft a lesson"), p.lessonVerb("reject", "Drop a draft"),
-		p.lessonVerb("retire", "End the effect of a lesson"), p.lessonVerb("comment", "Publish a comment that applies with a lesson"), p.lessonTeachCommand())
+		p.lessonVerb("retire", "End the effect of a lesson"), p.lessonVerb("comment", "Publish a comment that applies with a lesson"), p.lessonTeachCommand(), p.lessonsMeasureCommand())
 	return cmd
 }
 
@@ -72,7 +73,7 @@ func (p *program) lessonTeachCommand() *cobra.Command {
 		Use:     "teach AGENT TEXT",
 		Short:   "Have an agent publish a lesson that you write",
 		Long:    "teach has the agent publish a lesson; it applies at once. The first line of the\ntext is its title.",
-		Example: "  guild agent lessons teach fixer 'Dates: accept both forms of ISO 8601' --task python",
+		Example: "  guild agent lessons teach fixer 'Dates: accept both forms' --task python",
 		Args:    cli.Arity(cobra.ExactArgs(2), "the name of an agent, and a text"),
 	}, func(_ *cobra.Command, args []string) (control.Draft, []string, error) {
 		d.Agent, d.Text = args[0], args[1]
@@ -133,8 +134,9 @@ func (p *program) agentNudgeCommand() *cobra.Command {
 		Use:   "nudge",
 		Short: "Keep nudges, which change how an agent works and its tools",
 		Long: `nudge keeps a library of nudges (kind 4201). guild work --nudge NAME applies one
-to all jobs of a service, and guild hire --nudge asks a provider's agent for one.
-With only-tools the agent has exactly these; else allow adds and deny removes.`,
+to all jobs of a service, and guild hire --nudge asks a provider's agent for
+one. With --only the agent has exactly these tools; else --allow adds and --deny
+removes.`,
 		Example: "  guild agent nudge add careful --deny run --text 'Read before you write.'\n  guild agent nudge ls",
 	}, p.nudgeAddCommand(), p.nudgeLsCommand(), p.nudgeRmCommand())
 }
@@ -144,7 +146,7 @@ func (p *program) nudgeAddCommand() *cobra.Command {
 	cmd := send(p, p.acting, control.KeepNudges, &cobra.Command{
 		Use:     "add NAME",
 		Short:   "Publish a nudge, or keep somebody's",
-		Long:    "add publishes a nudge under this node's key and keeps it under NAME. With --event\nit keeps one that somebody published.",
+		Long:    "add publishes a nudge under this node's key and keeps it under NAME. With\n--event it keeps one that somebody published.",
 		Example: "  guild agent nudge add readonly --only read --text 'Change nothing.'\n  guild agent nudge add theirs --event nevent1…",
 		Args:    cli.OneArg("a name"),
 	}, func(_ *cobra.Command, args []string) (control.KeepNudge, []string, error) {

@@ -160,9 +160,9 @@ func (p *program) agentInstallCommand() *cobra.Command {
 		Use:   "install DEFINITION",
 		Short: "Have an agent of this node execute somebody's definition",
 		Long: `install makes an agent of this node, with a key of its own, that executes the
-definition: the version that a nevent or an id names, or the newest of a naddr or
-npub/slug. Its files are fetched and checked by their hashes. Repeated, it is the
-same agent, with the version that is named now.`,
+definition: the version that a nevent or an id names, or the newest of a naddr
+or npub/slug. Its files are fetched and checked by their hashes. Repeated, it is
+the same agent, with the version that is named now.`,
 		Example: "  guild agent install npub1…/fixer\n  guild agent install nevent1… --as old-fixer",
 		Args:    cli.OneArg("one definition"),
 	}, func(_ *cobra.Command, args []string) (control.Install, []string, error) {
@@ -391,7 +391,7 @@ func (p *program) agentRmCommand() *cobra.Command {
 	return call(p, p.acting, control.RemoveAgent, &cobra.Command{
 		Use:     "rm NAME",
 		Short:   "End an agent of this node; its key stays",
-		Long:    "rm ends an agent. Its key stays in the home, and your claim stays published until\nguild agent disown.",
+		Long:    "rm ends an agent. Its key stays in the home, and your claim stays published\nuntil guild agent disown.",
 		Example: "  guild agent rm fixer",
 		Args:    cli.OneArg("the name of an agent"),
 	}, func(struct{}) error { return nil })
@@ -402,8 +402,8 @@ func (p *program) agentClaimCommand() *cobra.Command {
 		Use:   "claim PROVIDER",
 		Short: "Declare that an agent is yours",
 		Long: `claim adds a key to the list of your agents (kind 14199). The list is first read
-from all your relays; nobody else's entries are lost. Ownership is verified once
-the agent's own profile names you: this node's agents do, and the node of another
+from all your relays, so that no entry is lost. Ownership is verified once the
+agent's own profile names you: this node's agents do, and the node of another
 home does if its [agents] owners has your key.`,
 		Example: "  guild agent claim npub1…\n  guild agent verify npub1…",
 	}, func(c control.ClaimChange) error {
@@ -416,7 +416,7 @@ func (p *program) agentDisownCommand() *cobra.Command {
 	return call(p, p.acting, control.DisownAgent, &cobra.Command{
 		Use:     "disown PROVIDER",
 		Short:   "Take an agent off the list of yours",
-		Long:    "disown removes a key from the list of your agents (kind 14199). Nothing else does.",
+		Long:    "disown removes a key from the list of your agents (kind 14199). Nothing else\ndoes.",
 		Example: "  guild agent disown npub1…",
 	}, func(c control.ClaimChange) error {
 		fmt.Fprintf(p.out, "%s  %s\n", map[bool]string{true: "disowned", false: "was not claimed"}[c.Changed], cli.ShortNpub(c.Npub))
@@ -429,8 +429,8 @@ func (p *program) agentVerifyCommand() *cobra.Command {
 		Use:   "verify PROVIDER",
 		Short: "Check who owns an agent",
 		Long: `verify reads the agent's newest profile, and for each owner that it names the
-newest list of that owner's agents. Both must name each other. It exits with 1 if
-no owner is verified.`,
+newest list of that owner's agents. Both must name each other. It exits with 1
+if no owner is verified.`,
 		Example: "  guild agent verify npub1…",
 	}, func(o control.Owned) error {
 		verified := false
@@ -443,4 +443,20 @@ no owner is verified.`,
 		}
 		return err
 	})
+}
+
+// ownersText names the owners of a key, and which of them are verified.
+func ownersText(owners []agents.Ownership) string {
+	if len(owners) == 0 {
+		return "names none"
+	}
+	var all []string
+	for _, o := range owners {
+		mark := "not verified"
+		if o.Verified {
+			mark = "verified"
+		}
+		all = append(all, cli.ShortNpub(o.Npub)+" "+mark)
+	}
+	return strings.Join(all, ", ")
 }

@@ -203,6 +203,7 @@ func (p *program) showCard(w io.Writer, c control.Card) {
 	field("trust", "%s", trustByTask(c.Trust))
 	field("announced", "%s ago, first seen %s ago", age(p.now(), c.SeenMs), age(p.now(), c.FirstSeen))
 	field("does", "%s", cli.Cut(cli.Clean(strings.Join(c.Tasks, ", ")), 64))
+	field("owner", "%s", ownersText(c.Owners))
 	if c.Claimed.Behaviour != "" {
 		field("behaviour", "%s", c.Claimed.Behaviour)
 	}

@@ -42,6 +42,9 @@ func (s service) workerKey() (string, error) {
 		}
 		worker["mcp"] = sorted(sources)
 	}
+	if len(s.As) > 0 {
+		worker["as"], worker["nudges"] = sorted(s.As), sorted(s.Nudges)
+	}
 	h, err := canon.HashValue(worker)
 	return h.Hex(), err
 }

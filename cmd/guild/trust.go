@@ -113,6 +113,9 @@ func (p *program) showStandings(all []control.Standing) error {
 		if s.Next != "" {
 			field("next", "%s", cli.Cut(cli.Clean(s.Next), 66))
 		}
+		if len(s.Owners) > 0 {
+			field("owner", "%s", ownersText(s.Owners))
+		}
 		if s.State == "suspended" {
 			field("or", "guild trust set PROVIDER --state reinstated --because WHY")
 		}

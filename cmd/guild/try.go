@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"fiatjaf.com/nostr"
 	"github.com/spf13/cobra"
 
 	"guild"
@@ -40,6 +41,9 @@ func exampleTasks() []string { return []string{"python", "javascript", "go", "sh
 type tryOptions struct {
 	workOptions
 	Keep string // directory for what the worker left
+
+	without nostr.ID // lesson that does not apply, of an agent of this node
+	pair    bool     // one of two tries that are compared: it shows nothing, and does not count as the worker's try
 }
 
 func (p *program) workTryCommand() *cobra.Command {
@@ -236,7 +240,7 @@ func (p *program) try(ctx context.Context, c config.Config, t trial, o tryOption
 		return out, err
 	}
 	show := func(step, format string, args ...any) {
-		if o.asJSON {
+		if o.asJSON || o.pair {
 			return
 		}
 		if cli.IsTerminal(p.err) {
@@ -244,11 +248,15 @@ func (p *program) try(ctx context.Context, c config.Config, t trial, o tryOption
 		}
 		fmt.Fprintf(p.out, "%-9s %s\n", step, cli.Clean(fmt.Sprintf(format, args...)))
 	}
+	worker := t.service.worker()
+	if len(t.service.As) > 0 {
+		worker.Behave = p.behaveFor(c, t.service, o.without)
+	}
 	out = tryReport{Service: t.service.D, Tasks: t.service.Tasks, Bundle: t.name, Lines: []string{}}
 	show("bundle", "✓ %s, %d bytes", t.name, len(t.bundle))
 	began := p.now()
 	done := p.waiting(func() string { return "working" })
-	did, failure := node.Try(ctx, n, t.service.worker(), t.bundle, func(line string) {
+	did, failure := node.Try(ctx, n, worker, t.bundle, func(line string) {
 		out.Lines = append(out.Lines, line)
 		show("", "│ %s", line)
 	})
@@ -261,6 +269,9 @@ func (p *program) try(ctx context.Context, c config.Config, t trial, o tryOption
 		}
 		out.Kept = o.Keep
 	}
+	if failure != nil && o.pair {
+		return out, ctx.Err()
+	}
 	if failure != nil {
 		return p.undelivered(ctx, c, t, out, did, failure, show)
 	}
@@ -270,6 +281,9 @@ func (p *program) try(ctx context.Context, c config.Config, t trial, o tryOption
 		return out, err
 	}
 	out.Passed = v.Outcome == guild.Success
+	if o.pair {
+		return out, nil
+	}
 	if err := recordTry(c, t.service, out.Passed); err != nil {
 		return out, fmt.Errorf("record the try: %w", err)
 	}
@@ -316,7 +330,7 @@ func (p *program) judgeTrial(ctx context.Context, t trial, delivery []byte, out 
 	r := p.judgedResult(v, whole, person, "")
 	result := r.JSON.(judged)
 	out.Judgment = &result
-	if !o.asJSON {
+	if !o.asJSON && !o.pair {
 		p.showTrialVerdict(unabridged(v, json.RawMessage(whole)))
 	}
 	return v, person, nil

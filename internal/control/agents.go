@@ -258,7 +258,7 @@ func (s *Server) postBehaviour(r *http.Request, asked Compose) (Composed, error)
 		c.Files = append(c.Files, ComposedFile{f.Name, f.Hash})
 	}
 	for _, from := range b.Sources {
-		c.Sources = append(c.Sources, ComposedSource{from.From, from.To, from.Event.Hex(), from.Author.Hex(), from.Why})
+		c.Sources = append(c.Sources, ComposedSource{From: from.From, To: from.To, Event: from.Event.Hex(), Author: from.Author.Hex(), Why: from.Why})
 	}
 	return c, nil
 }

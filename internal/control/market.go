@@ -11,13 +11,16 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
+	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
 	"guild/internal/journal"
 	"guild/internal/journal/fact"
 	"guild/internal/market/registry"
+	"guild/internal/step/agents"
 	"guild/internal/step/partner"
 	"guild/nip89"
 )
@@ -134,14 +137,15 @@ func observed(m partner.Measured) *Observed {
 // Card is one service in full: GET /v1/providers/{key}[?d=D], the key as hex, an npub, or the start of an npub.
 type Card struct {
 	Provider
-	Display      string   `json:"display"` // the d tag for people, told apart from others' of the same form
-	About        string   `json:"about,omitempty"`
-	Version      string   `json:"version,omitempty"`
-	Event        string   `json:"event"`      // id of the announcement
-	FirstSeen    int64    `json:"first_seen"` // Unix ms
-	SeenOn       []string `json:"seen_on"`    // relays that it came from
-	Recommenders []string `json:"recommenders"`
-	Claimed      Claimed  `json:"claimed"`
+	Display      string             `json:"display"` // the d tag for people, told apart from others' of the same form
+	About        string             `json:"about,omitempty"`
+	Version      string             `json:"version,omitempty"`
+	Event        string             `json:"event"`      // id of the announcement
+	FirstSeen    int64              `json:"first_seen"` // Unix ms
+	SeenOn       []string           `json:"seen_on"`    // relays that it came from
+	Recommenders []string           `json:"recommenders"`
+	Owners       []agents.Ownership `json:"owners,omitempty"` // that its profile names (NIP-AE)
+	Claimed      Claimed            `json:"claimed"`
 	// Contradictions lists where its tags and its content differ, a sentence each.
 	Contradictions []string `json:"contradictions"`
 }
@@ -193,7 +197,9 @@ func (s *Server) getCards(r *http.Request) ([]Card, error) {
 			return nil, err
 		}
 		if ok {
-			cards = append(cards, s.card(o, card))
+			view := s.card(o, card)
+			view.Owners = s.owners(r.Context(), key)
+			cards = append(cards, view)
 		}
 	}
 	switch {
@@ -204,6 +210,20 @@ func (s *Server) getCards(r *http.Request) ([]Card, error) {
 		return nil, missing("", fmt.Errorf("no service %.80q of %s; it has: %s", d, shortNpub(key), strings.Join(others, ", ")))
 	}
 	return nil, missing("guild market ls lists the providers", fmt.Errorf("no provider %.80q", name))
+}
+
+// owners returns the owners that the profile of a key names. A running node looks them up.
+func (s *Server) owners(ctx context.Context, key nostr.PubKey) []agents.Ownership {
+	if s.c.Agents == nil {
+		return nil
+	}
+	if s.c.Jobs != nil {
+		const patience = 3 * time.Second
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		_, _ = s.c.Agents.Verify(ctx, key) // without an answer it is what is known
+	}
+	return s.c.Agents.Ownership(key)
 }
 
 func (s *Server) card(o guild.Offer, c registry.Card) Card {

@@ -1,5 +1,7 @@
 package control
 
+import "guild/internal/step/agents"
+
 // Review is one review of ours: GET /v1/reviews[?task=T].
 type Review struct {
 	ID      string  `json:"id"` // of the kind 2020 event; "" when there is none yet
@@ -39,12 +41,13 @@ type Opinion struct {
 
 // ReviewCard holds the reviews of one service, ours and others': GET /v1/reviews/{key}[?task=T].
 type ReviewCard struct {
-	PubKey string      `json:"pubkey"`
-	Npub   string      `json:"npub"`
-	D      string      `json:"d"`
-	Name   string      `json:"name,omitempty"`
-	Ours   []Review    `json:"ours"`
-	Others []Aggregate `json:"others"` // all tasks together first, then by task
+	PubKey string             `json:"pubkey"`
+	Npub   string             `json:"npub"`
+	D      string             `json:"d"`
+	Name   string             `json:"name,omitempty"`
+	Ours   []Review           `json:"ours"`
+	Others []Aggregate        `json:"others"`           // all tasks together first, then by task
+	Owners []agents.Ownership `json:"owners,omitempty"` // that its profile names (NIP-AE), as far as known
 }
 
 // ReviewAct is the body of POST /v1/reviews/{key}/{act}; act is publish, hold, resume or retract.

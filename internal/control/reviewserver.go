@@ -50,6 +50,9 @@ func (s *Server) getReviewCards(r *http.Request) ([]ReviewCard, error) {
 	cards := []ReviewCard{}
 	for _, service := range services {
 		card := ReviewCard{PubKey: key.Hex(), Npub: nip19.EncodeNpub(key), D: service.D, Name: s.c.Registry.Name(service), Ours: []Review{}, Others: []Aggregate{}}
+		if s.c.Agents != nil {
+			card.Owners = s.c.Agents.Ownership(key)
+		}
 		for _, ours := range s.reviews(s.c.Review.Ours(task)) {
 			if ours.PubKey == card.PubKey && ours.D == service.D {
 				card.Ours = append(card.Ours, ours)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"guild"
+	"guild/internal/step/agents"
 )
 
 // Matrix is all trust: GET /v1/trust[?task=T].
@@ -65,11 +66,12 @@ type Standing struct {
 
 	Provisional bool `json:"provisional,omitempty"` // too few deliveries fix the state
 
-	Cause   string       `json:"cause,omitempty"` // of the latest change of state
-	Next    string       `json:"next,omitempty"`  // next change without further events, for a person
-	Trust   []TrustEntry `json:"trust"`
-	Reviews []Aggregate  `json:"reviews"` // by others, by task
-	Limit   int          `json:"at_once"` // requests that it may have of us
+	Cause   string             `json:"cause,omitempty"` // of the latest change of state
+	Next    string             `json:"next,omitempty"`  // next change without further events, for a person
+	Trust   []TrustEntry       `json:"trust"`
+	Reviews []Aggregate        `json:"reviews"`          // by others, by task
+	Owners  []agents.Ownership `json:"owners,omitempty"` // that its profile names (NIP-AE), as far as known
+	Limit   int                `json:"at_once"`          // requests that it may have of us
 }
 
 // SetTrust is the body of POST /v1/trust/{key}: a value for a task, or a state.

@@ -171,6 +171,9 @@ func (s *Server) standing(service guild.Service, entries []trust.Entry) Standing
 	p := s.c.Providers.Provider(service)
 	view := Standing{PubKey: service.PubKey.Hex(), Npub: nip19.EncodeNpub(service.PubKey), D: service.D, Name: s.c.Registry.Name(service),
 		State: string(p.State), Until: p.Until, Provisional: p.Provisional, Trust: []TrustEntry{}, Reviews: []Aggregate{}}
+	if s.c.Agents != nil {
+		view.Owners = s.c.Agents.Ownership(service.PubKey)
+	}
 	if turns := s.c.Providers.Story(service); len(turns) > 0 {
 		view.Cause = turns[len(turns)-1].Cause
 	}

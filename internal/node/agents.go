@@ -59,7 +59,7 @@ func (n *Node) agentsPart() part {
 				}
 				return tokens
 			},
-			Owners: n.c.Agents.Owners, Allow: n.c.Agents.Allow, Asked: n.c.Agents.Asked, AutoAccept: n.c.Agents.AutoAccept, Budget: n.c.Agents.Budget,
+			Owners: n.c.Agents.Owners, Allow: n.c.Agents.Allow, Asked: n.c.Agents.Asked, AutoAccept: n.c.Agents.AutoAccept, Budget: n.c.Agents.Budget, Watched: n.watchedKeys,
 		}, f)
 	}
 	return part{
@@ -86,8 +86,22 @@ func (n *Node) agentsPart() part {
 	}
 }
 
+// sameOwner reports whether one verified owner has both keys, as far as is known.
+func (n *Node) sameOwner(a, b nostr.PubKey) bool { return n.agents != nil && n.agents.SameOwner(a, b) }
+
+// watchedKeys returns the keys whose owners are of interest: of providers that we have dealt with, and that we follow.
+func (n *Node) watchedKeys() []nostr.PubKey {
+	return append(n.folds.partners.Keys(maxWatched), n.c.Hiring.Follow...)
+}
+
+// maxWatched limits the providers whose profiles and owners are read.
+const maxWatched = 500
+
 // agentsName is the name of the subscription to events of agents.
 const agentsName = "agents"
+
+// watchAgain is the time after which the keys to watch are looked up again.
+const watchAgain = 5 * time.Minute
 
 // followAgents keeps the subscription to what concerns the agents up to date.
 func (n *Node) followAgents(ctx context.Context) error {
@@ -99,6 +113,7 @@ func (n *Node) followAgents(ctx context.Context) error {
 			cancel()
 			return nil
 		case <-changed:
+		case <-time.After(watchAgain):
 		}
 	}
 }
@@ -174,7 +189,7 @@ func (n *Node) fetchAgentFile(ctx context.Context, f agents.File) error {
 func (n *Node) behave(w Worker) func(context.Context, nip90.Request) (*work.Behaviour, error) {
 	return func(ctx context.Context, r nip90.Request) (*work.Behaviour, error) {
 		d, err := n.agents.Behave(ctx, agents.Roster{Agents: w.Agents, Nudges: w.Nudges}, agents.Job{
-			Task: cmp.Or(r.Get(nip90.ParamJobType), w.Task), Words: textOf(r), Asked: nudgesOf(r), Tools: w.tools(),
+			Task: cmp.Or(r.Get(nip90.ParamJobType), w.Task), Words: textOf(r), Asked: nudgesOf(r), Tools: w.Tools(),
 		})
 		if err != nil {
 			return nil, err
@@ -184,8 +199,8 @@ func (n *Node) behave(w Worker) func(context.Context, nip90.Request) (*work.Beha
 	}
 }
 
-// tools returns the tools of a worker in common words; nil if they are not known.
-func (w Worker) tools() []string {
+// Tools returns the tools of a worker in common words; nil if they are not known.
+func (w Worker) Tools() []string {
 	switch {
 	case w.Chat != nil:
 		return chat.Tools()

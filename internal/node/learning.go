@@ -101,7 +101,7 @@ func (n *Node) reviewPart() part {
 			c := review.Config{
 				Journal: n.journal, Keyer: n.keyer, PubKey: n.pubkey, Now: n.c.Now,
 				Policy: rules, Relays: n.relays, Offer: n.registry.Offer, Publish: n.publish,
-				Measured: n.latencies, Receipt: n.receiptOf, Follow: n.c.Hiring.Follow,
+				Measured: n.latencies, Receipt: n.receiptOf, Follow: n.c.Hiring.Follow, SameOwner: n.sameOwner,
 				Mirrors: n.c.Learning.Mirrors, CID: n.c.Learning.CID, Off: n.c.Learning.Silent,
 				Letterbox: n.inboxRelaysOf, Share: n.shareReceipt,
 			}
@@ -120,7 +120,7 @@ func (n *Node) reviewPart() part {
 		inspect: func(ctx context.Context, seen bool) (err error) {
 			if seen {
 				n.review, err = review.Open(ctx, review.Config{
-					Journal: n.journal, PubKey: n.c.Identity.PubKey, Now: n.c.Now, Policy: rules, Follow: n.c.Hiring.Follow,
+					Journal: n.journal, PubKey: n.c.Identity.PubKey, Now: n.c.Now, Policy: rules, Follow: n.c.Hiring.Follow, SameOwner: n.sameOwner,
 				}, f)
 			}
 			return err

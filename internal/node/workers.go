@@ -106,7 +106,7 @@ func (n *Node) workPart() part {
 			n.work = work.New(work.Config{
 				Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Producer: "guild@" + n.c.Version, Now: n.c.Now,
 				Services: services, Scratch: n.scratch(), Secrets: n.secrets,
-				Relays: workRelays{n}, Payloads: n.payloads, Inputs: n.inputs(), Judgements: judgements, Customers: customers,
+				Relays: workRelays{n}, Payloads: n.payloads, Inputs: n.inputs(), Judgements: judgements, Customers: customers, Owners: n.c.Agents.Owners,
 				Recipient: recipient, Unseal: n.vaultKey.open, Watch: n.c.Watch, Log: n.c.Log,
 			}, f)
 			if err := n.work.CheckTried(); err != nil {

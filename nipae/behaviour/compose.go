@@ -313,10 +313,10 @@ func (c *composer) lessons(d nipae.Definition) section {
 func (c *composer) standing(l candidate, d nipae.Definition) (why string, applies bool) {
 	why = c.why(l.by.key)
 	switch {
-	case l.by.executes != d.Address() || !memo(c.inherits, l.named, func() bool { return d.Inherits(*l.named) }):
-		return OtherDefinition, false
 	case why == "":
 		return Stranger, false
+	case l.by.executes != d.Address() || !memo(c.inherits, l.named, func() bool { return d.Inherits(*l.named) }):
+		return OtherDefinition, false
 	case c.without[l.id] || c.r.Policy.Only != nil && !c.only[l.id]:
 		return Retired, false
 	}

@@ -5,9 +5,11 @@
 package agents
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,11 +34,12 @@ type Config struct {
 	Files   func(ctx context.Context, f File) error // fetches a definition's file to the blobs
 	Count   func(text string) int64                 // tokens of a text
 
-	Owners     []nostr.PubKey // other keys of the owner
-	Allow      []nostr.PubKey // others whose lessons, comments and nudges apply
-	Asked      Asking         // which nudges of customers apply; AskedTrusted if empty
-	AutoAccept bool           // drafts become lessons at once
-	Budget     int64          // tokens of a prompt; behaviour.DefaultBudget if zero
+	Owners     []nostr.PubKey        // other keys of the owner
+	Allow      []nostr.PubKey        // others whose lessons, comments and nudges apply
+	Asked      Asking                // which nudges of customers apply; AskedTrusted if empty
+	Watched    func() []nostr.PubKey // keys whose profiles and owners are read, too; optional
+	AutoAccept bool                  // drafts become lessons at once
+	Budget     int64                 // tokens of a prompt; behaviour.DefaultBudget if zero
 }
 
 // Keys holds the keys of the agents of this node, by their names.
@@ -173,7 +176,7 @@ func (s *Step) Observe(ctx context.Context, v guild.Verified) error {
 	if err := s.c.Journal.See(ctx, seenPrefix+"."+e.ID.Hex(), raw); err != nil {
 		return err
 	}
-	if e.Kind == nipae.KindClaims || e.Kind == nipae.KindDefinition {
+	if e.Kind == nipae.KindClaims || e.Kind == nipae.KindDefinition || e.Kind == nipae.KindProfile {
 		s.refilter()
 	}
 	return nil
@@ -240,6 +243,14 @@ func (s *Step) Filters() ([]nostr.Filter, <-chan struct{}) {
 		}
 	}
 	people = append(people, s.c.Allow...)
+	if s.c.Watched != nil {
+		for _, key := range s.c.Watched() {
+			profile, _ := s.library.Profile(key)
+			people = append(append(people, key), profile.Owners[:min(len(profile.Owners), maxOwners)]...)
+		}
+	}
+	slices.SortFunc(people, func(a, b nostr.PubKey) int { return bytes.Compare(a[:], b[:]) })
+	people = slices.Compact(people)
 	filters := []nostr.Filter{{Kinds: []nostr.Kind{nipae.KindProfile, nipae.KindClaims, kindDeletion}, Authors: people, Limit: most}}
 	if len(versions) > 0 {
 		filters = append(filters,
@@ -250,7 +261,10 @@ func (s *Step) Filters() ([]nostr.Filter, <-chan struct{}) {
 	return filters, changed
 }
 
-const kindDeletion nostr.Kind = 5
+const (
+	kindDeletion nostr.Kind = 5
+	maxOwners               = 4 // of one key, whose claims are read
+)
 
 // Due lists the signed events that no relay has yet. It implements due.Source.
 func (s *Step) Due(time.Time) []due.Work {

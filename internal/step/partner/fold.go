@@ -134,6 +134,19 @@ func (f *Fold) Deals(key nostr.PubKey) bool {
 	return fold.Read(f.State, func(st *state) bool { return len(st.keys[key]) > 0 })
 }
 
+// Keys returns up to most keys of services that there are facts about, in no order.
+func (f *Fold) Keys(most int) (keys []nostr.PubKey) {
+	f.View(func(st *state) {
+		for key := range st.keys {
+			if len(keys) == most {
+				return
+			}
+			keys = append(keys, key)
+		}
+	})
+	return keys
+}
+
 // Announced implements registry.Partners: it puts a service on the agenda if there are facts about it.
 func (f *Fold) Announced(i registry.ID) {
 	if f.Has(i) {

@@ -128,6 +128,7 @@ type weighed struct {
 	age    int64       // ms
 	faded  guild.Trust // the factor for the age
 	proof  guild.Trust // guild.Micro with a receipt that verifies, less without
+	self   bool        // reviewer and provider have the same owner, so it has no weight
 }
 
 // weigh returns the weight of a review: how much its reviewer counts, reduced by the review's age, and reduced further
@@ -136,6 +137,10 @@ type weighed struct {
 // A key counts only if the owner follows it or if it is trusted as a provider. Anybody can make any number of keys, so
 // the number of reviewers says nothing, and reviews by unknown keys have no weight at all.
 func (o *others) weigh(said opinion, now time.Time) (w weighed) {
+	if o.c.SameOwner != nil && o.c.SameOwner(said.reviewer, said.subject) {
+		w.self = true
+		return w
+	}
 	w.esteem = guild.Micro
 	if !o.follow[said.reviewer] {
 		w.esteem = o.fold.Esteem(said.reviewer)
@@ -157,6 +162,8 @@ func (o *others) weigh(said opinion, now time.Time) (w weighed) {
 func (w weighed) why(followed, proven bool) string {
 	who, proof := fmt.Sprintf("trusted as a provider with %s", w.esteem), "the receipt verifies"
 	switch {
+	case w.self:
+		return "reviewer and provider have the same owner"
 	case w.esteem <= 0:
 		return "we do not know the reviewer"
 	case followed:

@@ -57,11 +57,12 @@ type Config struct {
 	Receipt func(ctx context.Context, hash guild.Hash) ([]byte, error)
 	// Share uploads a receipt before a review names it, so that others can verify it. The review names the receipt even if
 	// that fails. If nil, nothing is shared.
-	Share   func(ctx context.Context, receipt guild.Hash) error
-	Follow  []nostr.PubKey // reviewers that count in full
-	Mirrors bool           // publish each review also as kind 31117 and as a label
-	CID     string         // IPFS reference to full logs, which each review names if not empty
-	Off     bool           // publish no reviews; published ones can still be retracted
+	Share     func(ctx context.Context, receipt guild.Hash) error
+	Follow    []nostr.PubKey               // reviewers that count in full
+	SameOwner func(a, b nostr.PubKey) bool // whether one verified owner (NIP-AE) has both keys: such reviews are self-reviews; optional
+	Mirrors   bool                         // publish each review also as kind 31117 and as a label
+	CID       string                       // IPFS reference to full logs, which each review names if not empty
+	Off       bool                         // publish no reviews; published ones can still be retracted
 
 	// Letterbox returns the relays at which p reads private messages (kind 10050), or nothing if that is unknown.
 	Letterbox func(ctx context.Context, p nostr.PubKey) []string

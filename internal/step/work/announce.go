@@ -179,9 +179,17 @@ const about = "a guild node"
 // made by somebody else: the key may be a person's too. Ours has nothing but a name and the text about.
 func (w *Work) profile(before *nostr.Event) *nostr.Event {
 	ours := map[string]any{"name": w.c.Node, "about": about}
+	var tags nostr.Tags
+	if len(w.c.Owners) > 0 {
+		tags = nostr.Tags{{"bot"}}
+		for _, owner := range w.c.Owners {
+			tags = append(tags, nostr.Tag{"p", owner.Hex()})
+		}
+	}
 	if before != nil {
 		var theirs map[string]any
-		if json.Unmarshal([]byte(before.Content), &theirs) != nil || len(theirs) != len(ours) || theirs["about"] != about || theirs["name"] == ours["name"] {
+		same := fmt.Sprint(before.Tags) == fmt.Sprint(tags)
+		if json.Unmarshal([]byte(before.Content), &theirs) != nil || len(theirs) != len(ours) || theirs["about"] != about || theirs["name"] == ours["name"] && same {
 			return nil
 		}
 	}
@@ -189,7 +197,7 @@ func (w *Work) profile(before *nostr.Event) *nostr.Event {
 	if err != nil {
 		return nil
 	}
-	return &nostr.Event{Kind: 0, Content: string(content)}
+	return &nostr.Event{Kind: 0, Content: string(content), Tags: tags}
 }
 
 // handler returns the announcement of a service.

@@ -203,12 +203,12 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 		return d, err
 	}
 	w.shut(o)
-	if behaviour != nil && s.Learned != nil {
+	if behaviour != nil {
 		texts, err := takeLessons(a.Delivery, o.hide)
 		if err != nil {
 			return d, fmt.Errorf("the worker's lessons: %w", err)
 		}
-		if len(texts) > 0 {
+		if len(texts) > 0 && s.Learned != nil {
 			s.Learned(ctx, r.Request, behaviour.Agent, texts)
 		}
 	}

@@ -46,7 +46,7 @@ type Service struct {
 	Behave func(ctx context.Context, r nip90.Request) (*Behaviour, error)
 
 	// Learned is called with the texts that the agent left in lessons/ beside its delivery, none of which is delivered, once
-	// the work has ended. nil without an agent.
+	// the work has ended; optional.
 	Learned func(ctx context.Context, request nostr.ID, agent nostr.PubKey, texts []string)
 
 	Check func(r nip90.Request) error                   // returns why a request is not taken; all are taken if nil

@@ -53,7 +53,8 @@ type Config struct {
 	Keyer    nostr.Keyer
 	PubKey   nostr.PubKey // Keyer's
 	Node     string
-	Producer string // of trajectories, as "guild@1.2.3"
+	Owners   []nostr.PubKey // that its profile names (NIP-AE)
+	Producer string         // of trajectories, as "guild@1.2.3"
 	Now      func() time.Time
 	Services []Service
 	Scratch  string // directory for unpacked bundles
