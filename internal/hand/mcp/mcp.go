@@ -35,7 +35,7 @@ const (
 	maxSchema      = 16 << 10  // bytes of the schema of one tool
 	maxDescription = 2000      // bytes of the description of one tool; the rest is cut off
 	maxToolName    = 64        // bytes, as the API has it
-	maxFault       = 2000      // bytes of an error that a server answers
+	maxFault       = 2000      // bytes of an error of a server
 
 	startTime = time.Minute     // for a server to start and list its tools
 	callTime  = 2 * time.Minute // for the answer to a call
@@ -260,7 +260,7 @@ func connect(ctx context.Context, server Server) *session {
 	return s
 }
 
-// fail ends the server and returns why it failed. ctx had this much time.
+// fail ends the server and returns why it failed, without the query of its URL. ctx had this much time.
 func (s *session) fail(ctx context.Context, limit time.Duration, err error) error {
 	s.over = true
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -270,7 +270,11 @@ func (s *session) fail(ctx context.Context, limit time.Duration, err error) erro
 	if s.ended != nil {
 		<-s.ended
 	}
-	return errors.Join(s.why, err)
+	text := errors.Join(s.why, err).Error()
+	if query := s.server.Query(); query != "" {
+		text = strings.ReplaceAll(text, query, "…")
+	}
+	return errors.New(guild.Cut(text, maxFault))
 }
 
 // close ends the session. A command first gets the time to end by itself.

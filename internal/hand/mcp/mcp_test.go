@@ -198,14 +198,16 @@ func TestServerThatCannotBeUsedFailsJob(t *testing.T) {
 		"response without end":  {at(t, endless("application/json")), "more than 4194304 bytes"},
 		"events without end":    {at(t, endless("text/event-stream")), "the MCP server web: "},
 		"elsewhere by redirect": {at(t, http.RedirectHandler("http://127.0.0.1:1/", http.StatusTemporaryRedirect)), "Temporary Redirect"},
-		"unreachable URL":       {mcp.Server{Name: "web", URL: "http://127.0.0.1:1/mcp"}, "connection refused"},
+		"unreachable URL":       {mcp.Server{Name: "web", URL: "http://127.0.0.1:1/mcp?token=abc"}, "connection refused"},
+		"long error, HTTP":      {at(t, refuses(strings.Repeat("x", 1<<20))), "the MCP server web: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, _, err := open(t, nil, c.server)
 			failed, ok := errors.AsType[*mcp.ServerError](err)
-			if !ok || !strings.Contains(failed.Unwrap().Error(), c.want) || failed.Error() != "a tool of the worker cannot be used" {
-				t.Errorf("%v, with the cause %v; want %s", err, errors.Unwrap(err), c.want)
+			if !ok || !strings.Contains(failed.Unwrap().Error(), c.want) || failed.Error() != "a tool of the worker cannot be used" ||
+				strings.Contains(failed.Unwrap().Error(), "abc") || len(failed.Unwrap().Error()) > 2100 {
+				t.Errorf("%v, with the cause %.3000v; want %s", err, errors.Unwrap(err), c.want)
 			}
 		})
 	}
@@ -215,6 +217,15 @@ func answers(form, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", form)
 		io.WriteString(w, text)
+	}
+}
+
+// refuses answers each request with an error.
+func refuses(message string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var asked struct{ ID json.RawMessage }
+		json.NewDecoder(r.Body).Decode(&asked)
+		answers("application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":1,"message":%q}}`, asked.ID, message))(w, r)
 	}
 }
 
@@ -302,6 +313,40 @@ func TestServerThatDoesNotAnswerIsEnded(t *testing.T) {
 			t.Errorf("%v; logged %s", err, log)
 		}
 	})
+}
+
+func TestHangingServerEndsWithItsJob(t *testing.T) {
+	hangs := func(job context.CancelFunc) *sdk.Server {
+		s := server()
+		add(s, "hang", object, func(json.RawMessage) (*sdk.CallToolResult, error) { job(); <-t.Context().Done(); return says(""), nil })
+		return s
+	}
+	for name, serve := range map[string]func(job context.CancelFunc) mcp.Server{
+		"command": func(job context.CancelFunc) mcp.Server { return command("x", hangs(job)) },
+		"HTTP":    func(job context.CancelFunc) mcp.Server { return overHTTP(t, hangs(job)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			tools, err := mcp.Open(ctx, slog.New(slog.DiscardHandler), []mcp.Server{serve(cancel)}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tools.Close()
+			if _, err := tools.Offered()[0].Call(ctx, json.RawMessage(`{}`)); err == nil {
+				t.Error("it answered")
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	web := at(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		cancel()
+		<-r.Context().Done()
+	}))
+	if _, err := mcp.Open(ctx, slog.New(slog.DiscardHandler), []mcp.Server{web}, nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 }
 
 func TestNamesOfServers(t *testing.T) {

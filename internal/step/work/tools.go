@@ -64,8 +64,8 @@ func (x Exec) Step(ctx context.Context, a Assignment, command string, out io.Wri
 }
 
 // Serve runs a command that a worker speaks to over the command's standard input and output, for as long as the assignment may
-// take. Else it runs as those of Step. It returns nil if ctx ended it. Otherwise the error says why it ended, and is a *FailedError
-// unless the sandbox failed.
+// take. In all else it runs as the commands of Step do. It returns nil if ctx ended it. Otherwise the error says why it ended, and is
+// a *FailedError unless the sandbox failed.
 func (x Exec) Serve(ctx context.Context, a Assignment, in io.Reader, out io.Writer) error {
 	var stderr tail
 	result, err := x.Runner.Run(ctx, x.spec(a), sandbox.IO{
