@@ -130,6 +130,17 @@ func (p *program) measure(ctx context.Context, o tryOptions, id string, bundles 
 	return m, nil
 }
 
+// ended says how a try ended, in a few words.
+func (r tryReport) ended() string {
+	switch {
+	case r.Passed:
+		return "passed"
+	case r.Failure != "":
+		return "nothing was delivered (" + cli.Cut(cli.Clean(r.Failure), 60) + ")"
+	}
+	return "failed"
+}
+
 // lessonNamed finds a lesson by the beginning of its id.
 func (p *program) lessonNamed(ctx context.Context, id string) (found agents.Lesson, err error) {
 	var all []agents.Lesson
@@ -169,7 +180,6 @@ func (p *program) pairs(ctx context.Context, c config.Config, s service, o tryOp
 	}
 	t.Bundle = one.name
 	for i := range runs {
-		fmt.Fprintf(p.err, "%s: pair %d of %d\n", cli.Clean(one.name), i+1, runs)
 		with, without := o, o
 		without.without = l.ID
 		a, err := p.try(ctx, c, one, with)
@@ -180,6 +190,7 @@ func (p *program) pairs(ctx context.Context, c config.Config, s service, o tryOp
 		if err != nil {
 			return t, err
 		}
+		fmt.Fprintf(p.err, "%s: pair %d of %d: with it %s, without it %s\n", cli.Clean(one.name), i+1, runs, a.ended(), b.ended())
 		switch {
 		case a.Passed && b.Passed:
 			t.Both++

@@ -439,7 +439,7 @@ if no owner is verified.`,
 			return []string{cli.ShortNpub(one.Npub), map[bool]string{true: "yes", false: "no"}[one.Verified], one.Reason}
 		})(o.Owners)
 		if err == nil && !verified {
-			err = cli.Shown(errors.New("no owner is verified"))
+			err = errors.New("no owner is verified")
 		}
 		return err
 	})

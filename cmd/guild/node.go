@@ -87,7 +87,7 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 
 // agentsOf returns the settings of the node's agents.
 func agentsOf(c config.Agents) (a node.Agents, err error) {
-	a = node.Agents{Asked: agents.Asking(c.Asked), AutoAccept: c.AutoAccept, Budget: c.Budget}
+	a = node.Agents{Asked: agents.Asking(c.Asked), AutoAccept: c.AutoAccept, Budget: c.Budget, Learn: c.Learn}
 	if a.Owners, err = config.Keys(c.Owners); err != nil {
 		return a, fmt.Errorf("owners: %w", err)
 	}

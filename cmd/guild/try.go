@@ -270,6 +270,7 @@ func (p *program) try(ctx context.Context, c config.Config, t trial, o tryOption
 		out.Kept = o.Keep
 	}
 	if failure != nil && o.pair {
+		out.Failure = failure.Error()
 		return out, ctx.Err()
 	}
 	if failure != nil {

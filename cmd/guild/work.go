@@ -74,11 +74,11 @@ text. It speaks to its API through a proxy outside of the sandbox
 (GUILD_API_URL, GUILD_API_TOKEN), which has the key and counts tokens. A
 customer's text can give an agent orders, and have it send whatever it can read:
 the proxy keeps the key from it, --env and --agent-login do not. The search for
-those values catches mistakes and stops no attacker (docs/AGENTS.md).
+those values catches mistakes and stops no attacker (docs/WORKERS.md).
 
 With --endpoint no command is run, but guild itself has the model work: it
 reads, writes and lists files, runs commands in a sandbox without network, and
-finishes (docs/AGENTS.md). The key stays in this process, and each step is
+finishes (docs/WORKERS.md). The key stays in this process, and each step is
 shown and recorded. --mcp gives it the tools of MCP servers, too.
 
 The command has no network, or all of it with --network; a list of hosts is

@@ -26,7 +26,7 @@ type Service struct {
 	Exec        string   `koanf:"exec"`    // command for each request
 	As          []string `koanf:"as"`      // agents of this node whose behaviours do the work (NIP-AE)
 	Nudges      []string `koanf:"nudges"`  // of the library, which apply to each request
-	Agent       string   `koanf:"agent"`   // does the requests instead of a command (docs/AGENTS.md)
+	Agent       string   `koanf:"agent"`   // does the requests instead of a command (docs/WORKERS.md)
 	Name        string   `koanf:"name"`    // for people
 	About       string   `koanf:"about"`   // for people
 	Env         []string `koanf:"env"`     // names of environment variables that the command may see
@@ -35,7 +35,7 @@ type Service struct {
 	Unsandboxed bool     `koanf:"unsandboxed"`
 	Schema      string   `koanf:"schema"` // schema of its inputs: the id of a JSON schema, or the path of one
 	Open        bool     `koanf:"open"`   // does requests that name no provider, instead of making an offer
-	Trace       string   `koanf:"trace"`  // format of the command's standard output (docs/AGENTS.md); plain text if empty
+	Trace       string   `koanf:"trace"`  // format of the command's standard output (docs/WORKERS.md); plain text if empty
 
 	// A model behind an endpoint does bundles with tools, or the jobs of a type; or an agent has these instead of its usual ones.
 	URL    string `koanf:"url"`     // OpenAI-compatible endpoint, as "https://host/v1"

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -42,6 +43,7 @@ type Agents struct {
 	Asked      agents.Asking  // which nudges of customers apply
 	AutoAccept bool           // what an agent learned applies without the owner's consent
 	Budget     int64          // tokens of a prompt; a default if zero
+	Learn      string         // command that is asked for a lesson after a verdict; none if empty
 }
 
 // agentsPart makes the step of this node's agents.
@@ -50,7 +52,12 @@ func (n *Node) agentsPart() part {
 	begin := func() {
 		counter := sync.OnceValue(brief.NewCounter)
 		n.agentKeys = &agentKeys{node: n}
+		learn := n.learn
+		if n.c.Agents.Learn == "" {
+			learn = nil
+		}
 		n.agents = agents.New(agents.Config{
+			Learn:   learn,
 			Journal: n.journal, Owner: n.keyer, PubKey: n.pubkey, Now: n.c.Now, Keys: n.agentKeys, Relays: agentRelays{n}, Files: n.fetchAgentFile,
 			Count: func(text string) int64 {
 				tokens, err := counter().Count(text)
@@ -69,7 +76,7 @@ func (n *Node) agentsPart() part {
 			if err := n.agents.Open(ctx); err != nil {
 				return active{}, err
 			}
-			a := active{due: []due.Source{n.agents.Due}, run: n.followAgents, routes: []route{{from: kindDeletion, only: n.agents.Deletes, take: anyRelay(n.agents.ObserveDeletion)}}}
+			a := active{limits: map[string]int{agents.LearnClass: 1}, due: []due.Source{n.agents.Due}, run: n.followAgents, routes: []route{{from: kindDeletion, only: n.agents.Deletes, take: anyRelay(n.agents.ObserveDeletion)}}}
 			for _, kind := range []nostr.Kind{nipae.KindProfile, nipae.KindComment, nipae.KindLesson, nipae.KindDefinition, nipae.KindClaims} {
 				a.routes = append(a.routes, route{from: kind, take: anyRelay(n.agents.Observe)})
 			}
@@ -244,6 +251,61 @@ func (n *Node) learnedBy(task string) func(context.Context, nostr.ID, nostr.PubK
 			}
 		}
 	}
+}
+
+// learn asks the owner's command what an agent learned from a judged request. The command runs as a worker does, with the
+// verdict and the trajectory in its bundle, and leaves lesson.md.
+func (n *Node) learn(ctx context.Context, j agents.Judged) (string, error) {
+	const patience = 10 * time.Minute
+	dir, err := os.MkdirTemp(n.scratch(), "learn-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	a := work.Assignment{
+		Bundle: filepath.Join(dir, "bundle"), Delivery: filepath.Join(dir, "delivery"), Job: j.Request.Hex(), Limit: patience, Say: func(string) {},
+	}
+	for _, made := range []string{a.Bundle, a.Delivery} {
+		if err := os.Mkdir(made, 0o755); err != nil {
+			return "", err
+		}
+	}
+	const largest = 16 << 20
+	replay, err := n.blobs.ReadAll(j.Replay, largest)
+	if err != nil && !j.Replay.IsZero() {
+		return "", fmt.Errorf("the trajectory of %.8s: %w", j.Request.Hex(), err)
+	}
+	verdict, err := json.MarshalIndent(j, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	for name, content := range map[string][]byte{"verdict.json": verdict, "REPLAY.jsonl": replay} {
+		if err := os.WriteFile(filepath.Join(a.Bundle, name), content, 0o644); err != nil {
+			return "", err
+		}
+	}
+	command, err := n.command(Worker{Command: n.c.Agents.Learn})
+	if err == nil {
+		err = command.Do(ctx, a)
+	}
+	if err != nil {
+		return "", err
+	}
+	root, err := os.OpenRoot(a.Delivery)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	f, err := root.Open("lesson.md")
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, agents.MaxLesson+1))
+	return string(text), err
 }
 
 // LayOut writes the files of a definition to the directory to, unless they are there, and returns it; "" without files.

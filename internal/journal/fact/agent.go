@@ -56,6 +56,12 @@ type LessonDrafted struct {
 	Proposed string       `json:"proposed"` // by: worker, command or owner
 }
 
+// LessonAsked says that the owner's command was asked what an agent learned from a judged request. Written by agents.
+type LessonAsked struct {
+	Request nostr.ID `json:"request"`
+	Failed  string   `json:"failed,omitempty"` // why there is no answer
+}
+
 // LessonAccepted says that a draft became a lesson (kind 4129), which the agent signed. Written by agents.
 type LessonAccepted struct {
 	Draft  string   `json:"draft"`
@@ -104,6 +110,9 @@ func (NudgeRemoved) Type() string { return "nudge.removed" }
 
 // Type returns the stored name.
 func (LessonDrafted) Type() string { return "lesson.drafted" }
+
+// Type returns the stored name.
+func (LessonAsked) Type() string { return "lesson.asked" }
 
 // Type returns the stored name.
 func (LessonAccepted) Type() string { return "lesson.accepted" }

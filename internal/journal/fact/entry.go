@@ -159,7 +159,7 @@ var readers = table(
 	reader[EffectClaimed](), reader[EffectRenewed](), reader[EffectSettled](), reader[EffectParked](),
 	reader[JournalArchived](), reader[JournalRepaired](), reader[JournalReleased](), reader[JournalSealed](), reader[SealPublished](),
 	reader[AgentInstalled](), reader[AgentRemoved](), reader[AgentSigned](), reader[AgentPublished](), reader[NudgeKept](), reader[NudgeRemoved](),
-	reader[LessonDrafted](), reader[LessonAccepted](), reader[LessonRejected](), reader[LessonMeasured](), reader[LessonRetired](),
+	reader[LessonDrafted](), reader[LessonAsked](), reader[LessonAccepted](), reader[LessonRejected](), reader[LessonMeasured](), reader[LessonRetired](),
 	reader[ActivityReported](), reader[ActivityImported](), reader[AgentsOnboarded](), reader[AgentClaimed](), reader[SpriteEvolved](),
 )
 

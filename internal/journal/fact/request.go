@@ -40,6 +40,8 @@ type RequestFinished struct {
 	Session guild.Hash `json:"session,omitzero"` // blob: the session's receipt
 
 	Tokens int64 `json:"tokens,omitempty"` // that the worker's model took, by its session
+
+	Agent nostr.PubKey `json:"agent,omitzero"` // of this node, that did the work (NIP-AE)
 }
 
 // RequestCancelled says that the customer has withdrawn the request. Written by work.

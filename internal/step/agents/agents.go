@@ -34,12 +34,14 @@ type Config struct {
 	Files   func(ctx context.Context, f File) error // fetches a definition's file to the blobs
 	Count   func(text string) int64                 // tokens of a text
 
-	Owners     []nostr.PubKey        // other keys of the owner
-	Allow      []nostr.PubKey        // others whose lessons, comments and nudges apply
-	Asked      Asking                // which nudges of customers apply; AskedTrusted if empty
-	Watched    func() []nostr.PubKey // keys whose profiles and owners are read, too; optional
-	AutoAccept bool                  // drafts become lessons at once
-	Budget     int64                 // tokens of a prompt; behaviour.DefaultBudget if zero
+	Owners  []nostr.PubKey        // other keys of the owner
+	Allow   []nostr.PubKey        // others whose lessons, comments and nudges apply
+	Asked   Asking                // which nudges of customers apply; AskedTrusted if empty
+	Watched func() []nostr.PubKey // keys whose profiles and owners are read, too; optional
+	// Learn asks the owner's command what an agent learned from a judged request; an empty text is nothing. nil without one.
+	Learn      func(ctx context.Context, j Judged) (text string, err error)
+	AutoAccept bool  // drafts become lessons at once
+	Budget     int64 // tokens of a prompt; behaviour.DefaultBudget if zero
 }
 
 // Keys holds the keys of the agents of this node, by their names.
@@ -284,7 +286,7 @@ func (s *Step) Due(time.Time) []due.Work {
 			},
 		})
 	}
-	return work
+	return append(work, s.learning()...)
 }
 
 // Settle returns once relays have everything that was signed, or ctx ends.

@@ -63,7 +63,7 @@ func (s *Step) Find(ctx context.Context, reference string) (all []nipae.Definiti
 	found, err := s.c.Relays.Find(ctx, filter, relays)
 	for _, v := range found {
 		if d, err := nipae.ParseDefinition(v.Event()); err == nil && d.Address() == p.address {
-			_ = s.learn(ctx, v)
+			_ = s.take(ctx, v)
 		}
 	}
 	all = s.library.Versions(p.address)
@@ -149,7 +149,7 @@ func (s *Step) event(ctx context.Context, id nostr.ID, relays []string) (nipae.D
 	}
 	d, err := nipae.ParseDefinition(v.Event())
 	if err == nil {
-		err = s.learn(ctx, v)
+		err = s.take(ctx, v)
 	}
 	return d, err
 }
@@ -166,8 +166,8 @@ func (s *Step) fetch(ctx context.Context, id nostr.ID, relays []string) (guild.V
 	return guild.Verified{}, err
 }
 
-// learn adds an event of others that was looked up.
-func (s *Step) learn(ctx context.Context, v guild.Verified) error {
+// take adds an event of others that was looked up.
+func (s *Step) take(ctx context.Context, v guild.Verified) error {
 	if err := s.Observe(ctx, v); err != nil {
 		return fmt.Errorf("event %.8s: %w", v.Event().ID.Hex(), err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"fiatjaf.com/nostr"
 
+	"guild"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold"
 	"guild/nipae"
@@ -24,6 +25,8 @@ type state struct {
 	Ruled   fold.Table[string, bool]                `json:"ruled"`   // accepted, by draft
 	Retired fold.Table[string, string]              `json:"retired"` // reason, by lesson
 	Trials  fold.Table[string, []Trials]            `json:"trials"`  // by lesson; never changed in place
+	Done    fold.Table[string, Judged]              `json:"done"`    // requests that an agent did, by id, until they are asked about
+	Order   []string                                `json:"order"`   // of these, the oldest first; only appended to and cut at the front
 }
 
 // Trials counts pairs of tries of a bundle, one with a lesson and one without it.
@@ -38,9 +41,24 @@ type Trials struct {
 // NewFold returns an empty fold.
 func NewFold() *Fold { return &Fold{fold.NewState[state]("agents", 1)} }
 
+// Judged is a request that an agent of this node did, with the customer's verdict.
+type Judged struct {
+	Request nostr.ID      `json:"request"`
+	Agent   nostr.PubKey  `json:"agent"`
+	Task    string        `json:"task"`
+	Service string        `json:"service"` // d
+	Replay  guild.Hash    `json:"replay"`  // blob: the trajectory
+	Outcome guild.Outcome `json:"outcome"` // empty before the verdict
+	Score   guild.Score   `json:"score"`
+	Text    string        `json:"text"` // the customer's words
+}
+
+// maxDone limits the requests that wait for a verdict.
+const maxDone = 1000
+
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
-	if e.Subject != fact.AgentsSubject {
+	if e.Subject != fact.AgentsSubject && e.Subject.Noun() != "request" {
 		return
 	}
 	f.Change(func(st *state) {
@@ -64,6 +82,17 @@ func (st *state) apply(one fact.Fact) {
 		st.Nudges.Set(one.Name, one.Nudge)
 	case fact.NudgeRemoved:
 		st.Nudges.Delete(one.Name)
+	case fact.RequestReceived:
+		st.Done.Set(one.Request.Hex(), Judged{Request: one.Request, Task: one.Task, Service: one.Service})
+	case fact.RequestFinished:
+		st.finish(one)
+	case fact.RequestJudged:
+		if j, ok := st.Done.Get(one.Request.Hex()); ok {
+			j.Outcome, j.Score, j.Text = one.Outcome, one.Score, one.Text
+			st.Done.Set(one.Request.Hex(), j)
+		}
+	case fact.LessonAsked:
+		st.Done.Delete(one.Request.Hex())
 	case fact.LessonDrafted:
 		st.Drafts.Set(one.Draft, one)
 	case fact.LessonAccepted:
@@ -92,6 +121,23 @@ func (st *state) sign(e nostr.Event) {
 	}
 	st.Signed.Set(e.ID.Hex(), e)
 	st.Pending.Set(e.ID.Hex(), true)
+}
+
+// finish keeps a request that an agent did, and forgets any other.
+func (st *state) finish(f fact.RequestFinished) {
+	id := f.Request.Hex()
+	j, ok := st.Done.Get(id)
+	if !ok || f.Agent == (nostr.PubKey{}) || f.Delivery.IsZero() {
+		st.Done.Delete(id)
+		return
+	}
+	j.Agent, j.Replay = f.Agent, f.Replay
+	st.Done.Set(id, j)
+	st.Order = append(st.Order, id)
+	for len(st.Order) > maxDone {
+		st.Done.Delete(st.Order[0])
+		st.Order = st.Order[1:]
+	}
 }
 
 func (st *state) measure(m fact.LessonMeasured) {
@@ -149,6 +195,12 @@ const kindRelays nostr.Kind = 10002
 // holds reports whether the owner signed, installed or kept an event.
 func (f *Fold) holds(id nostr.ID) bool {
 	return slices.ContainsFunc(f.events(), func(e nostr.Event) bool { return e.ID == id })
+}
+
+// ruled reports whether a draft waits, or was accepted or rejected.
+func (f *Fold) ruled(draft string) bool {
+	st := f.Copy()
+	return st.Drafts.Has(draft) || st.Ruled.Has(draft)
 }
 
 // unpublished returns the signed events that no relay has yet, the oldest first.

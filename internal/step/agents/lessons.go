@@ -102,31 +102,34 @@ func (s *Step) Draft(ctx context.Context, name, task, text, by string, request n
 	if !ok {
 		return "", fmt.Errorf("%.80q: %w", name, ErrUnknown)
 	}
+	d, err := s.drafted(a.Agent, task, text, by, request)
+	if err != nil || s.fold.ruled(d.Draft) {
+		return d.Draft, err
+	}
+	if err := s.record(ctx, nil, nil, d); err != nil {
+		return "", fmt.Errorf("draft a lesson: %w", err)
+	}
+	return d.Draft, nil
+}
+
+// drafted returns the draft of a text.
+func (s *Step) drafted(agent nostr.PubKey, task, text, by string, request nostr.ID) (d fact.LessonDrafted, err error) {
 	text = strings.TrimSpace(guild.Clean(text))
 	if text == "" || len(text) > MaxLesson {
-		return "", ErrLesson
+		return d, ErrLesson
+	}
+	st := s.fold.Copy()
+	if st.Drafts.Len() >= maxDrafts {
+		return d, ErrDrafts
 	}
 	title, rest, _ := strings.Cut(text, "\n")
 	title = strings.TrimSpace(strings.TrimLeft(title, "# "))
 	if rest = strings.TrimSpace(rest); rest == "" {
 		rest = title
 	}
-	d := fact.LessonDrafted{Agent: a.Agent, Request: request, Task: task, Title: guild.Cut(title, maxTitle), Text: rest, Proposed: by}
-	d.Draft = guild.Sum([]byte(a.Agent.Hex() + "\x00" + d.Title + "\x00" + d.Text)).Hex()[:draftDigits]
-	st := s.fold.Copy()
-	if st.Drafts.Has(d.Draft) || st.Ruled.Has(d.Draft) {
-		return d.Draft, nil
-	}
-	if st.Drafts.Len() >= maxDrafts {
-		return "", ErrDrafts
-	}
-	if err := s.record(ctx, nil, nil, d); err != nil {
-		return "", fmt.Errorf("draft a lesson: %w", err)
-	}
-	if s.c.AutoAccept && by != "owner" {
-		_, err = s.Accept(ctx, d.Draft)
-	}
-	return d.Draft, err
+	d = fact.LessonDrafted{Agent: agent, Request: request, Task: task, Title: guild.Cut(title, maxTitle), Text: rest, Proposed: by}
+	d.Draft = guild.Sum([]byte(agent.Hex() + "\x00" + d.Title + "\x00" + d.Text)).Hex()[:draftDigits]
+	return d, nil
 }
 
 // DraftBy is Draft for the agent with a key.

@@ -249,7 +249,7 @@ func TestKeyInEnvironmentIsFound(t *testing.T) {
 	variable := "OWNER_KEY=" + ownersKey
 	for _, x := range attacks {
 		if x.unknown {
-			continue // docs/AGENTS.md says that the search is no boundary
+			continue // docs/WORKERS.md says that the search is no boundary
 		}
 		t.Run(x.name, func(t *testing.T) {
 			got := x.run(t, o, Exec{Env: []string{variable}}, SecretsIn([]string{variable}))

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"fiatjaf.com/nostr"
 	"golang.org/x/sync/errgroup"
 
 	"guild"
@@ -38,7 +39,8 @@ type delivery struct {
 	packed []byte
 	text   *string // sent instead of the bundle to a customer who knows no bundles; nil where the bundle is sent
 
-	behaviour guild.Hash // that did the work; zero without one
+	behaviour guild.Hash   // that did the work; zero without one
+	agent     nostr.PubKey // with that behaviour
 
 	recording *recording // of the run, also of one that failed; nil if none began
 }
@@ -122,7 +124,7 @@ func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (
 	keeping.Go(func() error { return w.keep(ctx, m.raw, m.inline) })
 	d, err = w.assign(ctx, s, r, b, m, dir, behaviour, credentials)
 	if behaviour != nil {
-		d.behaviour = behaviour.ID
+		d.behaviour, d.agent = behaviour.ID, behaviour.Agent
 	}
 	return d, bundle, errors.Join(credentials.hideIn(err), keeping.Wait())
 }

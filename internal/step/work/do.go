@@ -124,7 +124,7 @@ func (w *Work) finish(ctx context.Context, s Service, r fact.RequestReceived) (f
 		return w.end(context.WithoutCancel(ctx), finished, answer{to: r, feedback: price})
 	}
 	d, bundle, err := w.deliver(ctx, s, r)
-	finished.Bundle = bundle
+	finished.Bundle, finished.Agent = bundle, d.agent
 	switch {
 	case err == nil:
 	case w.withdrawn(r.Request):

@@ -1,0 +1,59 @@
+package agents
+
+import (
+	"context"
+	"slices"
+
+	"guild"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+)
+
+// LearnClass is the class of the effects that ask the owner's command.
+const LearnClass = "learn"
+
+// learning lists the judged requests that the owner's command is asked about, and the drafts that need no consent.
+func (s *Step) learning() []due.Work {
+	var all []due.Work
+	st := s.fold.Copy()
+	if s.c.Learn != nil {
+		for id, j := range st.Done.All() {
+			if j.Outcome != "" {
+				all = append(all, due.Work{Key: "learn from " + id, Guard: fact.AgentsSubject, Class: LearnClass, Act: func(ctx context.Context) (due.Decision, error) {
+					return s.learn(ctx, j), nil
+				}})
+			}
+		}
+	}
+	if s.c.AutoAccept {
+		for id, d := range st.Drafts.All() {
+			all = append(all, due.Work{Key: "accept the draft " + id, Guard: fact.AgentsSubject, Free: true, Act: func(ctx context.Context) (due.Decision, error) {
+				_, err := s.Accept(ctx, d.Draft)
+				return func(*journal.Tx) error { return nil }, err
+			}})
+		}
+	}
+	slices.SortFunc(all, func(a, b due.Work) int { return slices.Compare([]string{a.Key}, []string{b.Key}) })
+	return all
+}
+
+// learn asks about one request. A command that fails is not asked again.
+func (s *Step) learn(ctx context.Context, j Judged) due.Decision {
+	asked := fact.LessonAsked{Request: j.Request}
+	text, err := s.c.Learn(ctx, j)
+	if err != nil {
+		asked.Failed = guild.Cut(err.Error(), 200)
+	}
+	var draft *fact.LessonDrafted
+	if d, err := s.drafted(j.Agent, j.Task, text, "command", j.Request); err == nil && text != "" {
+		draft = &d
+	}
+	return func(tx *journal.Tx) error {
+		tx.Append(asked)
+		if draft != nil && !s.fold.ruled(draft.Draft) {
+			tx.Append(*draft)
+		}
+		return nil
+	}
+}
