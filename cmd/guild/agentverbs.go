@@ -38,6 +38,7 @@ the same keys and instructions, or an agent file of Claude Code.`
 
 func (p *program) agentNewCommand() *cobra.Command {
 	var asked control.Install
+	var attached []string
 	cmd := p.local(&cobra.Command{
 		Use:   "new FILE",
 		Short: "Publish a definition, and install an agent that executes it",
@@ -55,10 +56,32 @@ is written for you to edit.
 		if err != nil {
 			return nil, err
 		}
-		return p.define(cmd.Context(), file, "", asked)
+		return p.define(cmd.Context(), file, "", attached, asked)
 	})
+	attachFlag(cmd, &attached)
 	installFlags(cmd, &asked)
 	return cmd
+}
+
+func attachFlag(cmd *cobra.Command, files *[]string) {
+	cmd.Flags().StringArrayVar(files, "attach", nil, "file that its agents get; repeatable (default: those of the version before)")
+}
+
+// publish uploads the attached files and publishes a definition.
+func publish(ctx context.Context, client *control.Client, file []byte, fork string, attached []string) (v agents.Version, err error) {
+	args := []string{fork}
+	for _, path := range attached {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return v, cli.Usage(err)
+		}
+		a, err := control.AttachFile.Call(ctx, client, bytes.NewReader(content), filepath.Base(path))
+		if err != nil {
+			return v, err
+		}
+		args = append(args, a.ID.Hex())
+	}
+	return control.PublishDefinition.Call(ctx, client, bytes.NewReader(file), args...)
 }
 
 // installFlags gives cmd the flags of an installation.
@@ -111,10 +134,10 @@ func readAgentFile(path string) ([]byte, error) {
 }
 
 // define publishes a definition and installs an agent.
-func (p *program) define(ctx context.Context, file []byte, fork string, asked control.Install) (*cli.Result, error) {
+func (p *program) define(ctx context.Context, file []byte, fork string, attached []string, asked control.Install) (*cli.Result, error) {
 	var a agents.Agent
 	err := p.acting(ctx, func(client *control.Client, _ bool) error {
-		v, err := control.PublishDefinition.Call(ctx, client, bytes.NewReader(file), fork)
+		v, err := publish(ctx, client, file, fork, attached)
 		if err == nil {
 			asked.Definition = v.ID.Hex()
 			a, err = control.InstallAgent.Call(ctx, client, asked)
@@ -129,6 +152,7 @@ func (p *program) define(ctx context.Context, file []byte, fork string, asked co
 
 func (p *program) agentPublishCommand() *cobra.Command {
 	var fork string
+	var attached []string
 	cmd := p.local(&cobra.Command{
 		Use:     "publish FILE",
 		Short:   "Publish a definition, or its next version, for others to install",
@@ -142,7 +166,7 @@ func (p *program) agentPublishCommand() *cobra.Command {
 		}
 		var v agents.Version
 		err = p.acting(cmd.Context(), func(client *control.Client, _ bool) (err error) {
-			v, err = control.PublishDefinition.Call(cmd.Context(), client, bytes.NewReader(file), fork)
+			v, err = publish(cmd.Context(), client, file, fork, attached)
 			return err
 		})
 		if err != nil {
@@ -150,6 +174,7 @@ func (p *program) agentPublishCommand() *cobra.Command {
 		}
 		return &cli.Result{JSON: v, Show: func() error { return p.showDefinition(v) }}, nil
 	})
+	attachFlag(cmd, &attached)
 	cmd.Flags().StringVar(&fork, "fork", "", "the definition that this one was forked from")
 	return cmd
 }
@@ -197,7 +222,7 @@ guild agent edit changes the copy.`,
 		if err != nil {
 			return nil, err
 		}
-		return p.define(cmd.Context(), file, from.ID.Hex(), asked)
+		return p.define(cmd.Context(), file, from.ID.Hex(), nil, asked)
 	})
 	installFlags(cmd, &asked)
 	return cmd
@@ -245,7 +270,7 @@ on. The definition must be yours; guild agent fork makes a copy that is.`,
 		if d.D != now.Slug {
 			return nil, cli.Usage(fmt.Errorf("the slug %.80q is another definition's: this one is %q", d.D, now.Slug))
 		}
-		return p.define(cmd.Context(), file, "", control.Install{Name: args[0]})
+		return p.define(cmd.Context(), file, "", nil, control.Install{Name: args[0]})
 	})
 	cmd.Flags().String("file", "", "take this file instead of opening an editor")
 	return cmd

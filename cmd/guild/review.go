@@ -79,6 +79,9 @@ that verifies. Others' reviews never raise trust by themselves.`,
 
 func (p *program) showReviewCard(c control.ReviewCard) {
 	fmt.Fprintf(p.out, "%s  %s  %s\n", cli.Clean(c.Name), c.Npub, cli.Clean(c.D))
+	if len(c.Owners) > 0 {
+		fmt.Fprintf(p.out, "  owner    %s\n", ownersText(c.Owners))
+	}
 	for _, r := range c.Ours {
 		fmt.Fprintf(p.out, "  we say   %s: %.1f of 5, %s %s  %s\n", cli.Clean(r.Task), r.Rating, r.State, p.when(r.At), cli.Cut(cli.Clean(r.Summary), 60))
 	}

@@ -171,7 +171,7 @@ func Default() Config {
 		Meeting: Meeting{Daily: 100_000, AtOnce: 2, TimeLimit: 10 * time.Minute},
 		Limits:  Limits{AtOnce: 8, PerMinute: 30},
 		Trust:   Trust{Policy: policy.Partnership},
-		Agents: Agents{Asked: "trusted", Budget: 8000},
+		Agents:  Agents{Asked: "trusted", Budget: 8000},
 		Review:  Review{Publish: true},
 		Records: Records{SealEvery: time.Hour},
 		Backup:  Backup{Auto: true},

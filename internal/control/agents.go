@@ -210,11 +210,32 @@ func (s *Server) postDefinition(r *http.Request) (agents.Version, error) {
 		}
 		d.Fork, d.Files = nipae.Reference{ID: origin.ID}, origin.Files
 	}
+	for _, id := range r.URL.Query()["file"] {
+		at, _, err := agents.EventNamed(id)
+		if err != nil {
+			return agents.Version{}, wrongUsage("", err)
+		}
+		d.Files = append(d.Files, nipae.Reference{ID: at})
+	}
 	v, err := s.c.Agents.Publish(r.Context(), d)
 	if err == nil {
 		s.settle(r.Context())
 	}
 	return v, agentProblem(err)
+}
+
+// Attached is a file that a definition can refer to.
+type Attached struct {
+	ID nostr.ID `json:"id"` // of its metadata (kind 1063)
+}
+
+func (s *Server) postAttachment(r *http.Request) (Attached, error) {
+	content, err := io.ReadAll(r.Body)
+	if err != nil {
+		return Attached{}, wrongUsage("", err)
+	}
+	at, err := s.c.Agents.Attach(r.Context(), r.URL.Query().Get("name"), http.DetectContentType(content), content)
+	return Attached{at.ID}, agentProblem(err)
 }
 
 func (s *Server) getOwned(r *http.Request) (Owned, error) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"guild/internal/step/activity"
+	"guild/internal/step/agents"
 	"guild/internal/step/trust/exchange"
 	"guild/nipae/agentfile"
 )
@@ -198,9 +199,11 @@ var (
 	Definitions = resource("GET /v1/definitions?of&all",
 		"a definition by naddr, nevent, id, npub/slug or an agent's name, with its\n"+
 			"file; all=true: all its versions, the newest first", (*Server).getDefinitions)
-	PublishDefinition = upload("POST /v1/definitions?fork",
+	AttachFile = upload("POST /v1/definitions/files?name",
+		"body: a file; uploads it, and publishes its metadata (kind 1063)", agents.MaxFile, (*Server).postAttachment)
+	PublishDefinition = upload("POST /v1/definitions?fork&file",
 		"body: an agent file (docs/AGENTS.md); publishes it as the next version of\n"+
-			"its slug", agentfile.MaxSize, (*Server).postDefinition)
+			"its slug, with the files of POST /v1/definitions/files", agentfile.MaxSize, (*Server).postDefinition)
 	Owners = resource("GET /v1/owners/{key}",
 		"who owns an agent: each owner that it names, checked both ways", (*Server).getOwned)
 	ClaimAgent = resource("POST /v1/owners/{key}/claim",
@@ -255,7 +258,7 @@ func running() []endpoint {
 		MakeBackup.endpoint, RestoreBackup.endpoint,
 		Services.endpoint, OneService.endpoint, PauseService.endpoint, DrainService.endpoint, ResumeService.endpoint, ObjectTo.endpoint,
 		ReportEvents.endpoint, ClaimAgents.endpoint, EvolveSprite.endpoint, ImportHistory.endpoint,
-		InstallAgent.endpoint, RemoveAgent.endpoint, Definitions.endpoint, PublishDefinition.endpoint, Owners.endpoint, ClaimAgent.endpoint,
+		InstallAgent.endpoint, RemoveAgent.endpoint, Definitions.endpoint, PublishDefinition.endpoint, AttachFile.endpoint, Owners.endpoint, ClaimAgent.endpoint,
 		DisownAgent.endpoint, TeachAgent.endpoint, ActOnLesson.endpoint, KeepNudges.endpoint, RemoveNudge.endpoint,
 	}
 }

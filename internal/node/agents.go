@@ -58,7 +58,7 @@ func (n *Node) agentsPart() part {
 		}
 		n.agents = agents.New(agents.Config{
 			Learn:   learn,
-			Journal: n.journal, Owner: n.keyer, PubKey: n.pubkey, Now: n.c.Now, Keys: n.agentKeys, Relays: agentRelays{n}, Files: n.fetchAgentFile,
+			Journal: n.journal, Owner: n.keyer, PubKey: n.pubkey, Now: n.c.Now, Keys: n.agentKeys, Relays: agentRelays{n}, Files: agentFiles{n},
 			Count: func(text string) int64 {
 				tokens, err := counter().Count(text)
 				if err != nil { // it is not valid UTF-8, which no prompt is
@@ -104,17 +104,22 @@ func (n *Node) watchedKeys() []nostr.PubKey {
 // maxWatched limits the providers whose profiles and owners are read.
 const maxWatched = 500
 
-// agentsName is the name of the subscription to events of agents.
-const agentsName = "agents"
-
 // watchAgain is the time after which the keys to watch are looked up again.
 const watchAgain = 5 * time.Minute
 
-// followAgents keeps the subscription to what concerns the agents up to date.
+// followAgents keeps the subscription to what concerns the agents up to date. Each set of filters has a name of its own, and
+// with it no watermark, so that new filters find old events.
 func (n *Node) followAgents(ctx context.Context) error {
+	name, cancel := "", func() {}
 	for {
 		filters, changed := n.agents.Filters()
-		cancel := n.pool.Subscribe(agentsName, filters, n.urls...)
+		if now := "agents " + hashOf(filters); now != name {
+			cancel()
+			for _, url := range n.urls {
+				n.pool.Forget(name, url)
+			}
+			name, cancel = now, n.pool.Subscribe(now, filters, n.urls...)
+		}
 		select {
 		case <-ctx.Done():
 			cancel()
@@ -123,6 +128,16 @@ func (n *Node) followAgents(ctx context.Context) error {
 		case <-time.After(watchAgain):
 		}
 	}
+}
+
+// hashOf returns a short hash of filters. JSON would not do: the order of a filter's tags in it is not fixed.
+func hashOf(filters []nostr.Filter) string {
+	type plain nostr.Filter
+	var text []byte
+	for _, f := range filters {
+		text = fmt.Appendf(text, "%v\n", plain(f))
+	}
+	return guild.Sum(text).Hex()[:16]
 }
 
 // agentRelays is an agents.Relays.
@@ -169,18 +184,22 @@ func (n agentRelays) Of(ctx context.Context, p nostr.PubKey) []string {
 // maxOthers limits the relays of another key that are asked beside ours.
 const maxOthers = 8
 
-// maxAgentFile limits one file of a definition, in bytes.
-const maxAgentFile = 16 << 20
+// agentFiles is an agents.Files.
+type agentFiles struct{ *Node }
 
-// fetchAgentFile downloads a definition's file to the blobs. Only the bytes of the hash are kept.
-func (n *Node) fetchAgentFile(ctx context.Context, f agents.File) error {
+func (n agentFiles) Upload(ctx context.Context, content []byte) (string, error) {
+	url, _, err := n.payloads.Upload(ctx, content, false)
+	return url, err
+}
+
+func (n agentFiles) Fetch(ctx context.Context, f agents.File) error {
 	if n.blobs.Has(f.Hash) {
 		return nil
 	}
-	if f.Size > maxAgentFile {
-		return fmt.Errorf("%s has %d bytes: at most %d", f.URL, f.Size, maxAgentFile)
+	if f.Size > agents.MaxFile {
+		return fmt.Errorf("%s has %d bytes: at most %d", f.URL, f.Size, agents.MaxFile)
 	}
-	content, err := n.payloads.Fetch(ctx, fact.Place{URL: f.URL}, f.Hash, maxAgentFile)
+	content, err := n.payloads.Fetch(ctx, fact.Place{URL: f.URL}, f.Hash, agents.MaxFile)
 	if err != nil {
 		return err
 	}

@@ -31,8 +31,8 @@ type Config struct {
 	Now     func() time.Time
 	Keys    Keys
 	Relays  Relays
-	Files   func(ctx context.Context, f File) error // fetches a definition's file to the blobs
-	Count   func(text string) int64                 // tokens of a text
+	Files   Files
+	Count   func(text string) int64 // tokens of a text
 
 	Owners  []nostr.PubKey        // other keys of the owner
 	Allow   []nostr.PubKey        // others whose lessons, comments and nudges apply
@@ -57,6 +57,12 @@ type Relays interface {
 	Find(ctx context.Context, f nostr.Filter, relays []string) ([]guild.Verified, error)
 	Ours() []string
 	Of(ctx context.Context, p nostr.PubKey) []string // where a key publishes (NIP-65), with ours
+}
+
+// Files moves the files of definitions between Blossom servers and the node's blobs.
+type Files interface {
+	Fetch(ctx context.Context, f File) error                            // to the blobs; the hash is checked
+	Upload(ctx context.Context, content []byte) (url string, err error) // from memory
 }
 
 // Asking says which nudges that a customer asks for apply.
@@ -341,7 +347,7 @@ func (s *Step) record(ctx context.Context, check func() error, events []guild.Ve
 		return err
 	}
 	for _, v := range events {
-		if v.Event().Kind == kindRelays {
+		if isBeside(v.Event().Kind) {
 			continue
 		}
 		if err := s.add(v); err != nil {

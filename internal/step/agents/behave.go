@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 
 	"fiatjaf.com/nostr"
@@ -206,14 +207,23 @@ func (s *Step) RemoveNudge(ctx context.Context, name string) error {
 	return nil
 }
 
+// fileName is the form of a file's name in the directory that a worker gets.
+var fileName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
+
 // fileOf reads the metadata of a file (NIP-94).
 func fileOf(e nostr.Event) (File, error) {
 	f, err := nip90.ParseFile(e)
 	if err != nil {
 		return File{}, err
 	}
-	name := path.Base(f.URL)
-	if name == "." || name == "/" {
+	name := ""
+	if alt := e.Tags.Find("alt"); alt != nil {
+		name = alt[1]
+	}
+	if !fileName.MatchString(name) {
+		name = path.Base(f.URL)
+	}
+	if !fileName.MatchString(name) {
 		name = f.Hash.Hex()
 	}
 	return File{f, name}, nil

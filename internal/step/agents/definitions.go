@@ -189,6 +189,9 @@ func (s *Step) Publish(ctx context.Context, d nipae.Definition) (Version, error)
 		if d.Fork.ID == (nostr.ID{}) {
 			d.Fork = newest.Fork
 		}
+		if len(d.Files) == 0 {
+			d.Files = newest.Files
+		}
 		d.Ver = newest.Ver
 		if same(d, newest) {
 			return s.Version(newest), nil
@@ -419,7 +422,31 @@ func (s *Step) Remove(ctx context.Context, name string) error {
 // File is a file of a definition.
 type File struct {
 	nip90.File
-	Name string // the last part of its URL's path
+	Name string // in its alt tag, if that is a plain name; else the last part of its URL's path
+}
+
+// MaxFile limits one file of a definition, in bytes.
+const MaxFile = 16 << 20
+
+// Attach uploads a file for a definition, and publishes its metadata (kind 1063), to which the definition refers.
+func (s *Step) Attach(ctx context.Context, name, mime string, content []byte) (nipae.Reference, error) {
+	if len(content) > MaxFile {
+		return nipae.Reference{}, fmt.Errorf("%s has %d bytes: at most %d", name, len(content), MaxFile)
+	}
+	url, err := s.c.Files.Upload(ctx, content)
+	if err != nil {
+		return nipae.Reference{}, fmt.Errorf("upload %s: %w", name, err)
+	}
+	e := nip90.File{URL: url, MIME: mime, Hash: guild.Sum(content), Size: int64(len(content))}.Event()
+	e.Tags.Find("alt")[1] = name
+	v, err := s.sign(ctx, s.c.Owner, e, 0)
+	if err != nil {
+		return nipae.Reference{}, fmt.Errorf("sign the metadata of %s: %w", name, err)
+	}
+	if err := s.record(ctx, nil, []guild.Verified{v}); err != nil {
+		return nipae.Reference{}, fmt.Errorf("attach %s: %w", name, err)
+	}
+	return nipae.Reference{ID: v.Event().ID, Relay: firstOf(s.c.Relays.Ours())}, nil
 }
 
 // maxFiles limits the files of one definition.
@@ -441,7 +468,7 @@ func (s *Step) files(ctx context.Context, d nipae.Definition) (all []nostr.Event
 		}
 		f, err := fileOf(v.Event())
 		if err == nil {
-			err = s.c.Files(ctx, f)
+			err = s.c.Files.Fetch(ctx, f)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the definition's file %.8s: %w", reference.ID.Hex(), err)

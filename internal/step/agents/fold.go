@@ -10,6 +10,7 @@ import (
 	"guild"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold"
+	"guild/nip90"
 	"guild/nipae"
 )
 
@@ -182,7 +183,7 @@ func (f *Fold) events() []nostr.Event {
 			all = append(all, e)
 		}
 		for _, e := range st.Signed.All() {
-			if e.Kind != kindRelays {
+			if !isBeside(e.Kind) {
 				all = append(all, e)
 			}
 		}
@@ -191,6 +192,9 @@ func (f *Fold) events() []nostr.Event {
 }
 
 const kindRelays nostr.Kind = 10002
+
+// isBeside reports whether events of a kind are published with those of NIP-AE, and are not in the library.
+func isBeside(kind nostr.Kind) bool { return kind == kindRelays || kind == nip90.KindFile }
 
 // holds reports whether the owner signed, installed or kept an event.
 func (f *Fold) holds(id nostr.ID) bool {

@@ -84,6 +84,22 @@ func TestWeights(t *testing.T) {
 	}
 }
 
+// Two keys of one owner review each other as often as they like: it is the owner's review of itself.
+func TestReviewsOfOneOwnerHaveNoWeight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *Config) {
+			follows(bob, carol)(c)
+			c.SameOwner = func(a, b nostr.PubKey) bool { return a == bob.key && b == alice.key }
+		})
+		w.mustSay(bob, of(alice, guild.Micro), time.Now())
+		w.mustSay(carol, of(alice, 400_000), time.Now())
+		got := w.About(alice.key, python)
+		if got.Count != 2 || got.Counted != 1 || got.Reviews[1].Why != "reviewer and provider have the same owner" || got.Reviews[1].Weight != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 func TestHalfLife(t *testing.T) {
 	half := policy.Default().Review.HalfLife
 	rapid.Check(t, func(t *rapid.T) {
