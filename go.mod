@@ -19,6 +19,7 @@ require (
 	github.com/knadh/koanf/providers/file v1.2.1 // configuration from file and environment
 	github.com/knadh/koanf/v2 v2.4.1 // configuration from file and environment
 	github.com/minio/highwayhash v1.0.4 // checksums of the journal's blocks, which repair reads itself
+	github.com/modelcontextprotocol/go-sdk v1.8.0 // tools of MCP servers
 	github.com/nats-io/nats-server/v2 v2.15.2 // the journal (ADR 1)
 	github.com/nats-io/nats.go v1.55.0 // the journal (ADR 1)
 	github.com/openbao/openbao/api/v2 v2.7.1 // vaults sealed by Vault or OpenBao, with their login methods
@@ -75,6 +76,7 @@ require (
 	github.com/go-jose/go-jose/v4 v4.1.4 // indirect
 	github.com/go-viper/mapstructure/v2 v2.5.0 // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
+	github.com/google/jsonschema-go v0.4.3 // indirect
 	github.com/hashicorp/errwrap v1.1.0 // indirect
 	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
 	github.com/hashicorp/go-multierror v1.1.1 // indirect
@@ -106,6 +108,8 @@ require (
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 	github.com/ryanuber/go-glob v1.0.0 // indirect
 	github.com/savsgio/gotils v0.0.0-20240704082632-aef3928b8a38 // indirect
+	github.com/segmentio/asm v1.1.3 // indirect
+	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/templexxx/cpu v0.0.1 // indirect
 	github.com/templexxx/xhex v0.0.0-20200614015412-aed53437177b // indirect
@@ -115,8 +119,10 @@ require (
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 	github.com/valyala/fasthttp v1.59.0 // indirect
 	github.com/xo/terminfo v0.0.0-20220910002029-abceb7e1c41e // indirect
+	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	golang.org/x/exp v0.0.0-20250305212735-054e65f0b394 // indirect
 	golang.org/x/net v0.60.0 // indirect
+	golang.org/x/oauth2 v0.35.0 // indirect
 	golang.org/x/tools v0.51.0 // indirect
 )
 

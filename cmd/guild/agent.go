@@ -43,6 +43,8 @@ func (o workOptions) checkAgent() error {
 	switch {
 	case none && (o.Model != "" || o.KeyEnv != "" || o.Limits != tokenLimits{}):
 		return errors.New("--model, --key-env, --tokens-per-job and --tokens-per-day are for --agent and --endpoint")
+	case len(o.MCP) > 0 && (o.Endpoint == "" || o.Agent != ""):
+		return errors.New("--mcp is for --endpoint without --agent: an agent has its own tools")
 	case o.Agent == "" && o.AgentLogin:
 		return errors.New("--agent-login is for --agent")
 	case o.Limits.PerJob < 0 || o.Limits.PerDay < 0:

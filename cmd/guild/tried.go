@@ -35,6 +35,13 @@ func (s service) workerKey() (string, error) {
 	if s.Chat != nil {
 		worker["endpoint"], worker["model"], worker["tools"] = s.Chat.API.URL, s.Chat.Name, true
 	}
+	if len(s.MCP) > 0 {
+		var sources []string
+		for _, server := range s.MCP {
+			sources = append(sources, server.Source())
+		}
+		worker["mcp"] = sorted(sources)
+	}
 	if len(s.As) > 0 {
 		worker["as"], worker["nudges"] = sorted(s.As), sorted(s.Nudges)
 	}

@@ -150,7 +150,7 @@ func checkNetworkWord(args []string, given func(string) bool) error {
 // chooseService returns the service to try, and the remaining arguments. The flags describe it, or the first argument names one
 // of the configuration.
 func (o tryOptions) chooseService(c config.Config, args []string, given func(string) bool) (service, []string, error) {
-	if len(o.Tasks) > 0 || o.Service.Exec != "" || o.Endpoint != "" || o.Agent != "" {
+	if len(o.Tasks) > 0 || o.Service.Exec != "" || o.Endpoint != "" || o.Agent != "" || len(o.MCP) > 0 {
 		if len(o.Tasks) > 1 {
 			o.Tasks = o.Tasks[:1] // one worker does them all
 		}

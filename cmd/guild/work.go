@@ -14,6 +14,7 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/config"
+	"guild/internal/hand/mcp"
 	"guild/internal/step/work"
 	"guild/nip89"
 )
@@ -28,7 +29,8 @@ type workOptions struct {
 	AgentLogin bool        // it uses its own login
 	Limits     tokenLimits // of the agent or the model
 
-	Endpoint, Model, KeyEnv string // of a model that does the work, or of the agent
+	Endpoint, Model, KeyEnv string   // of a model that does the work, or of the agent
+	MCP                     []string // servers with more tools for the model
 
 	asJSON bool
 }
@@ -77,7 +79,7 @@ those values catches mistakes and stops no attacker (docs/WORKERS.md).
 With --endpoint no command is run, but guild itself has the model work: it
 reads, writes and lists files, runs commands in a sandbox without network, and
 finishes (docs/WORKERS.md). The key stays in this process, and each step is
-shown and recorded.
+shown and recorded. --mcp gives it the tools of MCP servers, too.
 
 The command has no network, or all of it with --network; a list of hosts is
 not offered. Conditions for customers, such as the least bid, proof of
@@ -123,6 +125,7 @@ func (o *workOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.Endpoint, "endpoint", "", "OpenAI-compatible API of a model that does each job with tools, as https://host/v1; with --agent, the agent's API")
 	f.StringVar(&o.Model, "model", "", "model of --endpoint, or for --agent")
 	f.StringVar(&o.KeyEnv, "key-env", "", "variable with the key of the API, which no worker sees")
+	f.StringArrayVar(&o.MCP, "mcp", nil, "MCP server with more tools for --endpoint: a command, or a URL (repeatable)")
 	f.StringVar(&s.Name, "name", "", "name to be known by")
 	f.StringVar(&s.D, "d", "", "tells several services of one key apart (default: the task)")
 	f.StringArrayVar(&s.Env, "env", nil, "environment variable that the command may see; its value is looked for in all that leaves (repeatable)")
@@ -168,6 +171,9 @@ func (o workOptions) services(c config.Config, given func(flag string) bool) ([]
 			return nil, fmt.Errorf("--endpoint: %w", err)
 		}
 		o.Service.Claims.Models = []string{o.Model}
+		if o.Service.MCP, err = mcp.Parse(o.MCP); err != nil {
+			return nil, fmt.Errorf("--mcp: %w", err)
+		}
 	}
 	var services []service
 	for _, task := range o.Tasks {

@@ -10,6 +10,7 @@ import (
 	"guild"
 	"guild/internal/config"
 	"guild/internal/hand/chat"
+	"guild/internal/hand/mcp"
 	"guild/internal/judging/opinion"
 	"guild/internal/judging/typed"
 	"guild/internal/node"
@@ -32,6 +33,7 @@ type service struct {
 	Type        string        // the job type, of a service for a typed job
 	Model       *typed.Model  // does it instead of a command; nil without one
 	Chat        *chat.Model   // does bundles with tools, instead of a command; nil without one
+	MCP         []mcp.Server  // that give Chat more tools
 	Env         []string      // names of variables that pass through
 	Mounts      []string      // host directories that the command may read
 	Network     string        // of the command: none or full; none if empty
@@ -53,7 +55,7 @@ func (s service) worker() node.Worker {
 		Task: s.Tasks[0], Tasks: s.Tasks, Kinds: s.Kinds, D: s.D, Name: s.Name, About: s.About, Command: s.Exec, Env: s.Env,
 		Mounts: s.Mounts, Network: work.Network(s.Network), Unsandboxed: s.Unsandboxed, Untried: s.Untried, Schema: s.Schema, Open: s.Open, Claims: s.Claims, Slots: s.Jobs,
 		Queue: s.Queue, Limit: s.TimeLimit, Price: guild.Msat(s.PriceMsat), Terms: s.Terms, Trace: session.Format(s.Trace),
-		Type: s.Type, Model: s.Model, Chat: s.Chat, Agent: s.Agent, Agents: s.As, Nudges: s.Nudges,
+		Type: s.Type, Model: s.Model, Chat: s.Chat, MCP: s.MCP, Agent: s.Agent, Agents: s.As, Nudges: s.Nudges,
 	}
 }
 
@@ -97,6 +99,10 @@ func fromConfig(c config.Config, d string) (service, error) {
 	if err != nil {
 		return service{}, err
 	}
+	servers, err := mcp.Parse(set.MCP)
+	if err != nil {
+		return service{}, fmt.Errorf("mcp: %w", err)
+	}
 	if talks != nil && len(set.Models) == 0 {
 		set.Models = []string{talks.Name}
 	}
@@ -106,7 +112,7 @@ func fromConfig(c config.Config, d string) (service, error) {
 	s := service{
 		Tasks: set.Tasks(d), Kinds: set.Kind, Name: cmp.Or(set.Name, d), About: set.About, D: d, Exec: set.Exec, Env: set.Env,
 		Mounts: slices.Clone(set.Mounts), Network: set.Network, Unsandboxed: set.Unsandboxed, Schema: schema, Open: set.Open, Trace: set.Trace,
-		As: set.As, Nudges: set.Nudges, Type: set.Type, Model: model, Chat: talks, Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(w.Price), Terms: allowed,
+		As: set.As, Nudges: set.Nudges, Type: set.Type, Model: model, Chat: talks, MCP: servers, Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(w.Price), Terms: allowed,
 		Claims: work.Claims{
 			SupplyClass: set.SupplyClass, Models: set.Models, MaxContext: set.MaxContext,
 			Hardware: nip89.Hardware{MemoryGB: set.MemoryGB, GPU: set.GPU, VRAMGB: set.VRAMGB},

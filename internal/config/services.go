@@ -42,6 +42,8 @@ type Service struct {
 	Model  string `koanf:"model"`   // for a type, "auto" uses the model with the best results here
 	KeyEnv string `koanf:"key_env"` // name of the environment variable with the endpoint's key
 
+	MCP []string `koanf:"mcp"` // commands and URLs of MCP servers, whose tools a model that does bundles has in addition
+
 	AgentLogin   bool  `koanf:"agent_login"`    // the agent has its own login instead of a key
 	TokensPerJob int64 `koanf:"tokens_per_job"` // limits of an agent, and of a model that does bundles
 	TokensPerDay int64 `koanf:"tokens_per_day"`
@@ -135,6 +137,8 @@ func (s Service) check(w Work) error {
 	switch {
 	case strings.TrimSpace(s.Exec) == "" && s.Type == "" && s.URL == "" && s.Agent == "":
 		return errors.New("exec is missing: the command for each request")
+	case len(s.MCP) > 0 && (s.Type != "" || s.URL == "" || s.Agent != ""):
+		return errors.New("mcp is for a model that does bundles: a service with a url and without an agent or a type")
 	case s.AgentLogin && s.Agent == "":
 		return errors.New("agent_login is for a service with an agent")
 	case (s.TokensPerJob != 0 || s.TokensPerDay != 0) && (s.Type != "" || s.URL == "" && s.Agent == ""):

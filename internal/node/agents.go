@@ -225,7 +225,8 @@ func (n *Node) behave(w Worker) func(context.Context, nip90.Request) (*work.Beha
 	}
 }
 
-// Tools returns the tools of a worker in common words; nil if they are not known.
+// Tools returns the tools of a worker in common words; nil if they are not known. It leaves out those of MCP servers, which are
+// known only while a job runs: a nudge that changes the tools of an agent whose definition names none leaves those that it allows.
 func (w Worker) Tools() []string {
 	switch {
 	case w.Chat != nil:

@@ -42,6 +42,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == mcpServer {
+		serveMCP(strings.Join(os.Args[2:], " "))
+		return
+	}
 	flag.Parse()
 	// The tests mostly wait for relays, retries and deadlines, so more of them run at once than there are processors.
 	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {

@@ -27,7 +27,7 @@ func (n *Node) typedService(ctx context.Context, w Worker) (work.Service, error)
 	case w.Command != "":
 		command, err := n.command(w)
 		if err == nil {
-			err = checkProgram(ctx, w, command)
+			err = checkProgram(ctx, w.Command, command)
 		}
 		if err != nil {
 			return work.Service{}, err

@@ -17,6 +17,7 @@ import (
 	"guild/internal/hand/agent"
 	"guild/internal/hand/chat"
 	"guild/internal/hand/fetch"
+	"guild/internal/hand/mcp"
 	"guild/internal/hand/model"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fold"
@@ -43,6 +44,7 @@ type Worker struct {
 	Type    string       // job type of package oa, served by Command, Model or the sandbox; "" for bundles
 	Model   *typed.Model // model behind an endpoint; may be nil
 	Chat    *chat.Model  // model that does bundles with tools, instead of Command; may be nil
+	MCP     []mcp.Server // that give Chat more tools
 	Command string       // run by /bin/sh -c
 	Agent   *Agent       // the command is that of an agent; may be nil
 	Env     []string     // names of environment variables that it may see
@@ -202,14 +204,13 @@ func (n *Node) worker(ctx context.Context, w Worker) (do func(context.Context, w
 	case w.Do != nil:
 		return w.Do, nil, nil
 	case w.Chat != nil:
-		do, err = n.chatWorker(w)
-		return do, w.Mounts, err
+		return n.chatWorker(ctx, w)
 	}
 	command, err := n.command(w)
 	if err != nil {
 		return nil, nil, err
 	}
-	return command.Do, command.Mounts, checkProgram(ctx, w, command)
+	return command.Do, command.Mounts, checkProgram(ctx, w.Command, command)
 }
 
 // service returns the service of a worker. The service lists the values of the worker's variables as secrets, so that
@@ -228,7 +229,7 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 		s.Secrets = slices.Concat(s.Secrets, w.Agent.Secrets, keyOf(w.Agent.API))
 	}
 	if w.Chat != nil {
-		s.Secrets = append(s.Secrets, keyOf(&w.Chat.API)...)
+		s.Secrets = slices.Concat(s.Secrets, keyOf(&w.Chat.API), queriesOf(w.MCP))
 	}
 	if len(s.Tasks) == 0 {
 		s.Tasks = []string{w.Task}
@@ -245,13 +246,13 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 }
 
 // checkProgram returns a *MissingError if the program of a command will not be found where it runs.
-func checkProgram(ctx context.Context, w Worker, x work.Exec) error {
+func checkProgram(ctx context.Context, command string, x work.Exec) error {
 	found, err := x.Find(ctx)
 	if err != nil {
-		return fmt.Errorf("look for the program of the command %.200q: %w", w.Command, err)
+		return fmt.Errorf("look for the program of the command %.200q: %w", command, err)
 	}
 	if !found {
-		return &MissingError{w.Command}
+		return &MissingError{command}
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func (m Model) Check() error {
 	return m.API.Check()
 }
 
-// Task describes the work of a model. All fields but Inputs, Hints, Files, Prompt and Tools are required.
+// Task describes the work of a model. All fields but Inputs, Hints, Files, Prompt, Tools and More are required.
 type Task struct {
 	Bundle   string // directory with the customer's task, which the model reads and may change
 	Delivery string // directory whose files are delivered
@@ -69,7 +69,8 @@ type Task struct {
 	Files    string // directory that the model reads, the agent's own; none if empty
 
 	Prompt string   // what the system message has in addition
-	Tools  []string // the model has only these tools, and finish; all if nil. Names are package agent's; unknown ones grant nothing
+	Tools  []string // of the tools here, the model has only these, and finish; all if nil. Names are package agent's; unknown ones grant nothing
+	More   []Tool   // that the model has in addition
 
 	// Run runs a command by /bin/sh -c in the bundle's directory, in a sandbox, and writes its output to out. An error means
 	// that the sandbox failed.
@@ -78,6 +79,16 @@ type Task struct {
 	Say func(line string)
 	// Record records a call of a tool. done ends it with the output; a call that failed has another exit code than 0.
 	Record func(tool string, params map[string]string) (done func(output string, exit int))
+}
+
+// Tool is a tool of the caller's.
+type Tool struct {
+	Name        string // unique; letters, digits, _ and -, at most 64, and none of Tools
+	Description string
+	Parameters  json.RawMessage // JSON schema of the arguments, an object
+
+	// Call carries out a call. arguments is a JSON object. The error is told to the model.
+	Call func(ctx context.Context, arguments json.RawMessage) (output string, err error)
 }
 
 // Outcome describes the end of a task.

@@ -239,6 +239,45 @@ func TestModelHasItsAgentsToolsOnly(t *testing.T) {
 	}
 }
 
+func TestModelHasToolsOfTheCaller(t *testing.T) {
+	a := serve(t, script(
+		turn{calls: []call{{"bank-pay", `{"path":7}`}, {"bank-pay", `[]`}, {"bank-long", `{}`}, {"bank-fail", `{}`}}},
+		turn{calls: []call{writeHello, finish}},
+	))
+	j := newJob(t)
+	j.Tools = []string{"write"}
+	tool := func(name string, do func(arguments string) (string, error)) chat.Tool {
+		return chat.Tool{Name: name, Description: "Says " + name, Parameters: json.RawMessage(`{"type":"object"}`), Call: func(_ context.Context, arguments json.RawMessage) (string, error) {
+			return do(string(arguments))
+		}}
+	}
+	j.More = []chat.Tool{
+		tool("bank-pay", func(arguments string) (string, error) { return "paid " + arguments, nil }),
+		tool("bank-long", func(string) (string, error) { return strings.Repeat("x", 1<<20), nil }),
+		tool("bank-fail", func(string) (string, error) { return "", fmt.Errorf("no money") }),
+	}
+	if _, err := a.model().Do(t.Context(), j.Task); err != nil {
+		t.Fatal(err)
+	}
+	told := a.outputs()
+	if len(told) != 4 || told[0] != `paid {"path":7}` || !strings.HasPrefix(told[1], "error: ") || len(told[2]) > 17<<10 || told[3] != "error: no money" {
+		t.Errorf("the model was told %.200q", told)
+	}
+	if want := []string{"bank-pay 0", "invalid 1", "bank-long 0", "bank-fail 1", "write 0", "finish 0"}; !slices.Equal(j.records, want) {
+		t.Errorf("recorded %q", j.records)
+	}
+	if want := []string{"bank-pay", "bank-long", "bank-fail: error", "write delivery/hello.txt: 6 bytes"}; !slices.Equal(j.said, want) {
+		t.Errorf("the customer was told %q", j.said)
+	}
+	var offered []string
+	for _, tool := range a.asked[0].Tools {
+		offered = append(offered, tool.Function.Name)
+	}
+	if want := []string{"write", "finish", "bank-pay", "bank-long", "bank-fail"}; !slices.Equal(offered, want) {
+		t.Errorf("offered %q", offered)
+	}
+}
+
 // A model that was told by the task to get out of its directories gets nothing, and nothing is written there.
 func TestPathsOutOfDirectoriesAreRefused(t *testing.T) {
 	j := newJob(t)

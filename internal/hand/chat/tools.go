@@ -82,6 +82,14 @@ func (t *tools) offered() (all []json.RawMessage) {
 			all = append(all, tool.description)
 		}
 	}
+	for _, tool := range t.task.More {
+		description, err := json.Marshal(map[string]any{"type": "function", "function": map[string]any{
+			"name": tool.Name, "description": tool.Description, "parameters": tool.Parameters,
+		}})
+		if err == nil { // the parameters are JSON
+			all = append(all, description)
+		}
+	}
 	return all
 }
 
@@ -135,6 +143,9 @@ type arguments struct {
 
 // call carries out a tool, tells the customer, and records it.
 func (t *tools) call(ctx context.Context, name, text string) result {
+	if i := slices.IndexFunc(t.task.More, func(tool Tool) bool { return tool.Name == name }); i >= 0 {
+		return t.more(ctx, t.task.More[i], text)
+	}
 	var a arguments
 	if err := json.Unmarshal([]byte(text), &a); err != nil {
 		return t.refused(name, text, "the arguments are not a JSON object of the tool's form")
@@ -346,6 +357,24 @@ func (t *tools) run(ctx context.Context, command string) result {
 	done(output, exit)
 	t.task.Say(fmt.Sprintf("run %s: exit code %d", guild.Cut(strings.Join(strings.Fields(command), " "), 200), exit))
 	return result{output: output}
+}
+
+// more carries out a tool of the caller's. The customer reads its name only.
+func (t *tools) more(ctx context.Context, tool Tool, text string) result {
+	if len(text) > maxWrite || !strings.HasPrefix(strings.TrimSpace(text), "{") {
+		return t.refused(tool.Name, text, "the arguments are not a JSON object, or too long")
+	}
+	done := t.task.Record(tool.Name, map[string]string{"arguments": text})
+	output, err := tool.Call(ctx, json.RawMessage(text))
+	note, exit := "", 0
+	if err != nil {
+		output, note, exit = "error: "+err.Error(), ": error", 1
+	}
+	var shown clipped
+	shown.Write([]byte(output))
+	done(output, exit)
+	t.task.Say(tool.Name + note)
+	return result{output: shown.String(), failed: err != nil, err: ctx.Err()}
 }
 
 // finish ends the task if there is something to deliver.

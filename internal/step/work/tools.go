@@ -62,3 +62,22 @@ func (x Exec) Step(ctx context.Context, a Assignment, command string, out io.Wri
 	}
 	return result.Exit, nil
 }
+
+// Serve runs a command that a worker speaks to over the command's standard input and output, for as long as the assignment may
+// take. In all else it runs as the commands of Step do. It returns nil if ctx ended it. Otherwise the error says why it ended, and is
+// a *FailedError unless the sandbox failed.
+func (x Exec) Serve(ctx context.Context, a Assignment, in io.Reader, out io.Writer) error {
+	var stderr tail
+	result, err := x.Runner.Run(ctx, x.spec(a), sandbox.IO{
+		Stdin: in, Stdout: sandbox.Whole{Writer: out}, Stderr: &stderr, Results: sandbox.Whole{Writer: io.Discard, Free: true},
+	})
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return fmt.Errorf("the sandbox: %w", err)
+	case result.Killed != "":
+		return &FailedError{"it went over its limit: " + result.Killed, stderr.shown(a.hide)}
+	}
+	return &FailedError{fmt.Sprintf("it ended with exit code %d", result.Exit), stderr.shown(a.hide)}
+}
