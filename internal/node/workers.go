@@ -219,7 +219,7 @@ func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error
 	s := work.Service{
 		Task: w.Task, Tasks: w.Tasks, D: w.D, Name: w.Name, About: w.About, Kind: w.Kind, Kinds: w.Kinds, Schema: w.Schema, Open: w.Open, Claims: w.Claims,
 		Slots: w.Slots, Queue: w.Queue, Limit: w.Limit, Price: w.Price, Terms: w.Terms, Network: w.Network, Walls: n.caps.Tier, Do: do, Untried: w.Untried,
-		Behave:  w.Behave,
+		Behave: w.Behave, NoCredentials: w.Chat != nil,
 		Secrets: work.SecretsIn(pick(w.Env)),
 	}
 	if len(w.Agents) > 0 && w.Behave == nil {

@@ -116,7 +116,7 @@ func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (
 	if err != nil {
 		return d, bundle, &FailedError{Text: cannotAct, Stderr: err.Error()}
 	}
-	credentials, err := w.openVault(ctx, request, s.Secrets)
+	credentials, err := w.openVault(ctx, request, s)
 	if err != nil {
 		return d, bundle, err
 	}

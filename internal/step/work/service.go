@@ -41,6 +41,8 @@ type Service struct {
 	Untried bool     // its worker passed no try, so it is only offered if it has delivered before (CheckTried)
 	Secrets []Secret // that its worker knows; a delivery with one of them is not sent
 
+	NoCredentials bool // its worker gets no customer's credentials, because it would show them to somebody else
+
 	// Behave returns the behaviour of the agent that does the service, for one request. It is called once when the work begins,
 	// and with a zero request for the announcement. nil if the service is not done by an agent of this node.
 	Behave func(ctx context.Context, r nip90.Request) (*Behaviour, error)

@@ -28,13 +28,13 @@ type opened struct {
 
 // openVault opens the credentials that came with a request and writes them to a file for its worker. The worker's own
 // secrets are watched too.
-func (w *Work) openVault(ctx context.Context, r nip90.Request, own []Secret) (*opened, error) {
+func (w *Work) openVault(ctx context.Context, r nip90.Request, s Service) (*opened, error) {
 	sent, err := r.Vault()
 	if err != nil {
 		return nil, err
 	}
-	if sent == nil {
-		return &opened{watch: newWatch(own)}, nil
+	if sent == nil || s.NoCredentials {
+		return &opened{watch: newWatch(s.Secrets)}, nil
 	}
 	document := sent.Document
 	if document.IsZero() {
@@ -50,7 +50,7 @@ func (w *Work) openVault(ctx context.Context, r nip90.Request, own []Secret) (*o
 	if err := v.Current(now); err != nil && !sent.AllowExpired {
 		return nil, err
 	}
-	return w.layOut(v, now, own)
+	return w.layOut(v, now, s.Secrets)
 }
 
 // layOut writes the document to a directory that only we can read.

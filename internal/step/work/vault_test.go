@@ -168,6 +168,25 @@ func TestNoCredentials(t *testing.T) {
 	})
 }
 
+// A model's service is named no credentials as used, and gets none.
+func TestWorkerWithoutCredentials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := python(func(ctx context.Context, a Assignment) error {
+			if a.Vault != "" {
+				t.Errorf("it has %s", a.Vault)
+			}
+			return echo(ctx, a)
+		})
+		s.NoCredentials = true
+		w := newWorld(t, s)
+		raw, err := w.opened(customer, w.asksWith(w.seals(w.keys, credentials(time.Time{})))).ReadFile(nutshell.ResultFile)
+		if err != nil || bytes.Contains(raw, []byte("credentials_used")) {
+			t.Errorf("%s, %v", raw, err)
+		}
+		w.keepsNothing()
+	})
+}
+
 func TestUnusableCredentials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		worker := &runs{}
