@@ -47,7 +47,7 @@ func (p *program) behaveFor(c config.Config, s service, without nostr.ID) func(c
 		for _, f := range composed.Files {
 			files = append(files, agents.File{Name: f.Name, File: nip90.File{Hash: f.Hash}})
 		}
-		b.Files, err = node.LayOut(blobs, files, filepath.Join(c.Paths.Data, "agents", "files", b.ID.Hex()))
+		b.Files, err = node.LayOut(blobs, files, filepath.Join(c.Paths.Data, "agents", "files"))
 		return b, err
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -164,24 +165,35 @@ func (n agentRelays) Find(ctx context.Context, f nostr.Filter, relays []string) 
 func (n agentRelays) Ours() []string { return n.urls }
 
 func (n agentRelays) Of(ctx context.Context, p nostr.PubKey) []string {
+	all, err := n.All(ctx, p)
+	if err != nil {
+		return slices.Clone(n.urls)
+	}
+	return all[:min(len(all), len(n.urls)+maxOthers)]
+}
+
+func (n agentRelays) All(ctx context.Context, p nostr.PubKey) ([]string, error) {
 	const patience = 5 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	all := slices.Clone(n.urls)
 	found, err := n.find(ctx, nostr.Filter{Kinds: []nostr.Kind{registry.KindRelays}, Authors: []nostr.PubKey{p}}, n.urls)
-	if err != nil || len(found) == 0 { // sorted, the newest first
-		return all
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 { // sorted, the newest first
+		return all, nil
 	}
 	for tag := range found[0].Event().Tags.FindAll("r") {
 		url, err := relay.Normalize(tag[1])
-		if writes := len(tag) < 3 || tag[2] == "write"; err == nil && writes && len(all) < len(n.urls)+maxOthers && !slices.Contains(all, url) {
+		if writes := len(tag) < 3 || tag[2] == "write"; err == nil && writes && !slices.Contains(all, url) {
 			all = append(all, url)
 		}
 	}
-	return all
+	return all, nil
 }
 
-// maxOthers limits the relays of another key that are asked beside ours.
+// maxOthers limits the relays of another key that are asked beside ours; all of the owner's are.
 const maxOthers = 8
 
 // agentFiles is an agents.Files.
@@ -220,7 +232,7 @@ func (n *Node) behave(w Worker) func(context.Context, nip90.Request) (*work.Beha
 		if err != nil {
 			return nil, err
 		}
-		files, err := LayOut(n.blobs, d.Files, filepath.Join(n.scratch(), "agents", d.ID.Hex()))
+		files, err := LayOut(n.blobs, d.Files, filepath.Join(n.scratch(), "agents"))
 		return &work.Behaviour{ID: d.ID, Agent: d.PubKey, Prompt: d.Behaviour.Prompt, Tools: d.Behaviour.Tools, Files: files}, err
 	}
 }
@@ -327,11 +339,17 @@ func (n *Node) learn(ctx context.Context, j agents.Judged) (string, error) {
 	return string(text), err
 }
 
-// LayOut writes the files of a definition to the directory to, unless they are there, and returns it; "" without files.
-func LayOut(blobs *blob.Store, files []agents.File, to string) (string, error) {
+// LayOut writes the files of a definition to a directory below dir, unless they are there, and returns it; "" without files.
+// All definitions with the same files share it.
+func LayOut(blobs *blob.Store, files []agents.File, dir string) (string, error) {
 	if len(files) == 0 {
 		return "", nil
 	}
+	var list strings.Builder
+	for _, f := range files {
+		fmt.Fprintln(&list, f.Hash, f.Name)
+	}
+	to := filepath.Join(dir, guild.Sum([]byte(list.String())).Hex())
 	if _, err := os.Stat(to); err == nil {
 		return to, nil
 	}
@@ -383,7 +401,9 @@ type agentKeys struct {
 	stops   []func()
 }
 
-func (k *agentKeys) dir(name string) string { return filepath.Join(k.node.c.Dir, "agents", name) }
+func (k *agentKeys) dir(name string) string {
+	return filepath.Join(k.node.c.Dir, "agents", "keys", name)
+}
 
 // Make implements agents.Keys. A key that is there already is the agent's: it was removed and is installed again.
 func (k *agentKeys) Make(ctx context.Context, name, bunker string) (nostr.PubKey, error) {
@@ -392,7 +412,11 @@ func (k *agentKeys) Make(ctx context.Context, name, bunker string) (nostr.PubKey
 		return nostr.PubKey{}, err
 	}
 	dir := k.dir(name)
-	if _, err := key.Form(dir); errors.Is(err, key.ErrNone) {
+	_, err = key.Form(dir)
+	if err == nil && bunker != "" {
+		return nostr.PubKey{}, fmt.Errorf("%s: %w", dir, key.ErrExists)
+	}
+	if errors.Is(err, key.ErrNone) {
 		if bunker == "" {
 			_, err = key.Create(dir, passphrase)
 		} else {
@@ -452,7 +476,7 @@ func (k *agentKeys) passphrase(ctx context.Context) ([]byte, error) {
 			err = os.MkdirAll(filepath.Dir(path), 0o700)
 		}
 		if err == nil {
-			err = durable.WriteBytes(path, []byte(text+"\n"))
+			err = durable.Create(path, []byte(text+"\n"))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the passphrase of the agents' keys: %w", err)

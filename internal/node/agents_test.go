@@ -1,12 +1,14 @@
 package node
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"fiatjaf.com/nostr"
+	"golang.org/x/sync/errgroup"
 
 	"guild/internal/control"
 	"guild/internal/hand/bunker/bunkertest"
@@ -44,7 +46,11 @@ func TestKeysOfAgents(t *testing.T) {
 		if near, err = control.InstallAgent.Call(t.Context(), client, control.Install{Definition: v.ID.Hex(), Name: "near"}); err != nil {
 			t.Fatal(err)
 		}
-		text, err := os.ReadFile(filepath.Join(c.Dir, "agents", "near", key.File))
+		files, err := filepath.Glob(filepath.Join(c.Dir, "agents", "keys", "near-*", key.File))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("%v, %v", files, err)
+		}
+		text, err := os.ReadFile(files[0])
 		if err != nil || !strings.HasPrefix(string(text), "ncryptsec1") {
 			t.Errorf("%.20s, %v", text, err)
 		}
@@ -60,5 +66,34 @@ func TestKeysOfAgents(t *testing.T) {
 	again, err := control.OneAgent.Call(t.Context(), client, "near")
 	if err != nil || again.PubKey != near.PubKey || again.Lessons != 2 {
 		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// Agents that are made at once each have a key that can be opened, and all are claimed.
+func TestAgentsMadeAtOnce(t *testing.T) {
+	client, _ := start(t, startRelay(t), func(*Config) {})
+	v, err := control.PublishDefinition.Call(t.Context(), client, strings.NewReader(definitionFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all errgroup.Group
+	for i := range 6 {
+		all.Go(func() error {
+			_, err := control.InstallAgent.Call(t.Context(), client, control.Install{Definition: v.ID.Hex(), Name: fmt.Sprint("a", i)})
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	made, err := control.Agents.Call(t.Context(), client)
+	if err != nil || len(made) != 6 {
+		t.Fatalf("%d agents, %v", len(made), err)
+	}
+	for _, a := range made {
+		o, err := control.Owners.Call(t.Context(), client, a.Npub)
+		if err != nil || len(o.Owners) != 1 || !o.Owners[0].Verified {
+			t.Errorf("%s: %+v, %v", a.Name, o, err)
+		}
 	}
 }

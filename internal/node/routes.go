@@ -15,6 +15,7 @@ import (
 	"guild/internal/journal"
 	"guild/internal/market/registry"
 	"guild/nip90"
+	"guild/nipae"
 )
 
 // Kinds that two steps take.
@@ -72,12 +73,17 @@ func unrecordable(err error) bool {
 	return errors.Is(err, journal.ErrClock) || errors.Is(err, journal.ErrFull)
 }
 
-// receive passes an event to its step. Relays also return our own events; only our announcements and deletions are
-// processed. While the journal accepts no facts, an event that would cause one blocks those behind it. This loses
+// ofOurs lists the kinds of our own events that are processed: announcements, deletions, and what other programs with our
+// key may publish about agents (NIP-AE).
+var ofOurs = []nostr.Kind{
+	registry.Kind, kindDeletion, nipae.KindProfile, nipae.KindComment, nipae.KindLesson, nipae.KindDefinition, nipae.KindClaims,
+}
+
+// receive passes an event to its step. Relays also return our own events; only those of some kinds are processed. While the journal accepts no facts, an event that would cause one blocks those behind it. This loses
 // nothing: the relays keep the events, and the watermark stays before the blocked one.
 func (n *Node) receive(ctx context.Context, from string, v guild.Verified) {
 	e := v.Event()
-	if e.PubKey == n.pubkey && e.Kind != registry.Kind && e.Kind != kindDeletion {
+	if e.PubKey == n.pubkey && !slices.Contains(ofOurs, e.Kind) {
 		return
 	}
 	err := n.take(ctx, from, v)

@@ -38,7 +38,8 @@ type Config struct {
 	Allow   []nostr.PubKey        // others whose lessons, comments and nudges apply
 	Asked   Asking                // which nudges of customers apply; AskedTrusted if empty
 	Watched func() []nostr.PubKey // keys whose profiles and owners are read, too; optional
-	// Learn asks the owner's command what an agent learned from a judged request; an empty text is nothing. nil without one.
+	// Learn asks the owner's command what an agent learned from a judged request. An empty text means that nothing
+	// was learned. nil if there is no command.
 	Learn      func(ctx context.Context, j Judged) (text string, err error)
 	AutoAccept bool  // drafts become lessons at once
 	Budget     int64 // tokens of a prompt; behaviour.DefaultBudget if zero
@@ -56,7 +57,8 @@ type Relays interface {
 	Publish(ctx context.Context, v guild.Verified, relays []string) ([]string, error) // returns the relays that accepted it
 	Find(ctx context.Context, f nostr.Filter, relays []string) ([]guild.Verified, error)
 	Ours() []string
-	Of(ctx context.Context, p nostr.PubKey) []string // where a key publishes (NIP-65), with ours
+	Of(ctx context.Context, p nostr.PubKey) []string           // where a key publishes (NIP-65), with ours; only ours if that is not known
+	All(ctx context.Context, p nostr.PubKey) ([]string, error) // the same, without a limit
 }
 
 // Files moves the files of definitions between Blossom servers and the node's blobs.
@@ -80,6 +82,8 @@ type Step struct {
 	c       Config
 	fold    *Fold
 	library *behaviour.Library
+
+	acting sync.Mutex // held by what the owner has done: a decision and the events for it are made of one state
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when the filters may be others
@@ -300,11 +304,13 @@ func (s *Step) Due(time.Time) []due.Work {
 	return append(work, s.learning()...)
 }
 
-// Settle returns once relays have everything that was signed, or ctx ends.
+// Settle returns once relays have everything that was signed within the last minute, or ctx ends. Older events have been
+// refused by relays.
 func (s *Step) Settle(ctx context.Context) {
 	changed, stop := s.c.Journal.Changed()
 	defer stop()
-	for len(s.fold.unpublished()) > 0 {
+	since := nostr.Timestamp(s.c.Now().Add(-time.Minute).Unix())
+	for slices.ContainsFunc(s.fold.unpublished(), func(e nostr.Event) bool { return e.CreatedAt >= since }) {
 		select {
 		case <-changed:
 		case <-ctx.Done():

@@ -168,6 +168,8 @@ func (*network) Ours() []string { return []string{first, second} }
 
 func (n *network) Of(context.Context, nostr.PubKey) []string { return n.Ours() }
 
+func (n *network) All(context.Context, nostr.PubKey) ([]string, error) { return n.Ours(), nil }
+
 // by returns the events of a kind and a key at a relay.
 func (n *network) by(p nostr.PubKey, kind nostr.Kind, url string) (all []nostr.Event) {
 	n.mu.Lock()
@@ -359,6 +361,72 @@ func TestFullClaimsAreNotTruncated(t *testing.T) {
 		}
 		w.Pass(time.Minute)
 		w.wantClaims(all...)
+	})
+}
+
+// A list that another program made too long for us is never replaced by a short one.
+func TestTooLongClaimsAreNotReplaced(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		long := nostr.Event{Kind: nipae.KindClaims, CreatedAt: 10}
+		for i := range nipae.MaxTags + 500 {
+			long.Tags = append(long.Tags, nostr.Tag{"p", guild.Sum(fmt.Append(nil, i)).Hex()})
+		}
+		w.publish(w.owner.sign(t, long, nil))
+		if _, err := w.step.Claim(t.Context(), newPerson().key); !errors.Is(err, nipae.ErrTooBig) || !strings.Contains(err.Error(), first) {
+			t.Errorf("%v, want %v at %s", err, nipae.ErrTooBig, first)
+		}
+		w.Pass(time.Minute)
+		if all := w.by(w.owner.key, nipae.KindClaims, first); len(all) != 1 || len(all[0].Tags) != len(long.Tags) {
+			t.Errorf("%d lists", len(all))
+		}
+	})
+}
+
+// What waits for the owner goes with the agent, and files of one name are refused before anything is published.
+func TestDraftsAndFilesOfAgents(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		style, err := w.step.Attach(t.Context(), "style.md", "text/plain", []byte("short"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := w.step.Attach(t.Context(), "style.md", "text/plain", []byte("short"))
+		if err != nil || again.ID != style.ID {
+			t.Errorf("the same file again is %v, %v", again, err)
+		}
+		other, err := w.step.Attach(t.Context(), "STYLE.md", "text/plain", []byte("long"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.step.Publish(t.Context(), nipae.Definition{D: "fixer", Files: []nipae.Reference{style, other}}); !errors.Is(err, nipae.ErrInvalid) {
+			t.Errorf("two files of one name: %v", err)
+		}
+		v, err := w.step.Publish(t.Context(), nipae.Definition{D: "fixer", Files: []nipae.Reference{style}})
+		if err != nil || v.Ver != 1 {
+			t.Fatalf("%+v, %v", v, err)
+		}
+		w.Pass(time.Second)
+		a := w.install(v.ID.Hex())
+		if _, err := w.step.Draft(t.Context(), a.Name, "python", "count twice", "worker", nostr.ID{1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.step.Remove(t.Context(), a.Name); err != nil {
+			t.Fatal(err)
+		}
+		back := w.install(v.ID.Hex())
+		if back.Drafts != 0 || back.PubKey != a.PubKey {
+			t.Errorf("%+v, want no drafts and the key %v", back, a.PubKey)
+		}
+		mine, err := w.step.Publish(t.Context(), nipae.Definition{D: "other"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Pass(time.Second)
+		if err := w.step.Remove(t.Context(), a.Name); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := w.step.Install(t.Context(), mine.ID.Hex(), a.Name, ""); err != nil || b.PubKey == a.PubKey {
+			t.Errorf("an agent of another definition has the key %v, %v", b.PubKey, err)
+		}
 	})
 }
 

@@ -150,6 +150,8 @@ func (s *Step) NudgeNamed(text string) (nostr.ID, error) {
 
 // Nudge publishes a nudge of the owner and keeps it in the library under a name.
 func (s *Step) Nudge(ctx context.Context, name string, n nipae.Nudge) (Nudge, error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
 	if !nameForm.MatchString(name) {
 		return Nudge{}, fmt.Errorf("%.80q: %w", name, ErrName)
 	}
@@ -169,6 +171,8 @@ func (s *Step) Nudge(ctx context.Context, name string, n nipae.Nudge) (Nudge, er
 
 // KeepNudge keeps somebody's nudge in the library under a name.
 func (s *Step) KeepNudge(ctx context.Context, name string, id nostr.ID, relays []string) (Nudge, error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
 	if !nameForm.MatchString(name) {
 		return Nudge{}, fmt.Errorf("%.80q: %w", name, ErrName)
 	}
@@ -199,6 +203,8 @@ func (s *Step) kept(name string) (Nudge, error) {
 
 // RemoveNudge removes a nudge from the library. Relays keep it.
 func (s *Step) RemoveNudge(ctx context.Context, name string) error {
+	s.acting.Lock()
+	defer s.acting.Unlock()
 	if _, err := s.kept(name); err != nil {
 		return err
 	}

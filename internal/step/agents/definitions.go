@@ -178,6 +178,8 @@ func (s *Step) take(ctx context.Context, v guild.Verified) error {
 // Publish publishes a definition under the owner's key: the first version of its slug, or the next one, which keeps the
 // tags that the owner's program does not know. A definition that says the same as the newest version is that version.
 func (s *Step) Publish(ctx context.Context, d nipae.Definition) (Version, error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
 	address := nipae.Address{PubKey: s.c.PubKey, D: d.D}
 	d.Ver = 1
 	before, _, err := s.Find(ctx, s.c.PubKey.Hex()+"/"+d.D)
@@ -200,6 +202,9 @@ func (s *Step) Publish(ctx context.Context, d nipae.Definition) (Version, error)
 		d.Ver++
 	case !errors.Is(err, ErrNotFound):
 		return Version{}, err // a version that is not known would get the same number
+	}
+	if err := s.checkFiles(d); err != nil {
+		return Version{}, err
 	}
 	e, err := d.Event()
 	if err != nil {
@@ -287,6 +292,8 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 // gets a key of its own, a profile that names definition and owner, and the owner's claim. Installing again is the same
 // agent, with that version. The error matches ErrTaken if the name belongs to an agent of another definition.
 func (s *Step) Install(ctx context.Context, reference, name, bunker string) (Agent, error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
 	_, d, err := s.Find(ctx, reference)
 	if err != nil {
 		return Agent{}, err
@@ -309,7 +316,7 @@ func (s *Step) Install(ctx context.Context, reference, name, bunker string) (Age
 		if have.Address() != d.Address() {
 			return Agent{}, fmt.Errorf("%s: %w: it executes %s", name, ErrTaken, s.Version(have).Address)
 		}
-		if have.ID == d.ID {
+		if profile, ok := s.library.Profile(before.Agent); have.ID == d.ID && ok && slices.Equal(profile.Owners, s.owners()) {
 			return s.Agent(name)
 		}
 	}
@@ -344,18 +351,24 @@ func (s *Step) signed(ctx context.Context, d nipae.Definition) (nostr.Event, err
 
 // install makes the key, and signs what says whose agent it is.
 func (s *Step) install(ctx context.Context, a fact.AgentInstalled, d nipae.Definition, bunker string) (_ Agent, err error) {
-	if a.Agent, err = s.c.Keys.Make(ctx, a.Name, bunker); err != nil {
+	if a.Agent, err = s.c.Keys.Make(ctx, keyName(a.Name, d), bunker); err != nil {
 		return Agent{}, fmt.Errorf("the key of %s: %w", a.Name, err)
 	}
-	signer, err := s.c.Keys.Signer(ctx, a.Name)
+	signer, err := s.c.Keys.Signer(ctx, keyName(a.Name, d))
 	if err != nil {
 		return Agent{}, fmt.Errorf("the key of %s: %w", a.Name, err)
 	}
 	profile := nipae.Profile{
 		PubKey: a.Agent, Bot: true, Definition: nipae.Reference{ID: d.ID, Relay: firstOf(s.c.Relays.Ours())},
-		Owners: append([]nostr.PubKey{s.c.PubKey}, s.c.Owners...), Members: members(d, a.Name),
+		Owners: s.owners(), Members: members(d, a.Name),
 	}
-	before, _ := s.fold.latest(nipae.KindProfile, a.Agent)
+	listed := false
+	if bunker != "" { // other programs may have published with this key
+		if listed, err = s.keepProfile(ctx, &profile); err != nil {
+			return Agent{}, err
+		}
+	}
+	before, _ := s.library.Profile(a.Agent)
 	zero, err := profile.Event()
 	if err != nil {
 		return Agent{}, err
@@ -365,7 +378,7 @@ func (s *Step) install(ctx context.Context, a fact.AgentInstalled, d nipae.Defin
 		return Agent{}, fmt.Errorf("sign the profile of %s: %w", a.Name, err)
 	}
 	events := []guild.Verified{signed}
-	if _, listed := s.fold.latest(kindRelays, a.Agent); !listed {
+	if _, ours := s.fold.latest(kindRelays, a.Agent); !ours && !listed {
 		list, err := s.sign(ctx, signer, relayList(s.c.Relays.Ours()), 0)
 		if err != nil {
 			return Agent{}, fmt.Errorf("sign the relay list of %s: %w", a.Name, err)
@@ -389,6 +402,32 @@ func (s *Step) install(ctx context.Context, a fact.AgentInstalled, d nipae.Defin
 		return Agent{}, fmt.Errorf("install %s: %w", a.Name, err)
 	}
 	return s.Agent(a.Name)
+}
+
+// keyName returns the name of the key of an agent. An agent of another definition never gets it.
+func keyName(name string, d nipae.Definition) string {
+	return name + "-" + guild.Sum([]byte(d.PubKey.Hex() + "/" + d.D)).Hex()[:8]
+}
+
+func (s *Step) owners() []nostr.PubKey { return append([]nostr.PubKey{s.c.PubKey}, s.c.Owners...) }
+
+// keepProfile takes over what is published of a key: the members and tags of its profile that are not about NIP-AE. It
+// reports whether the key has a relay list.
+func (s *Step) keepProfile(ctx context.Context, p *nipae.Profile) (listed bool, err error) {
+	if err := s.readAll(ctx, nipae.KindProfile, p.PubKey); err != nil {
+		return false, err
+	}
+	if before, ok := s.library.Profile(p.PubKey); ok {
+		for name, value := range before.Members {
+			p.Members[name] = value
+		}
+		p.Other = before.Other
+	}
+	lists, err := s.c.Relays.Find(ctx, nostr.Filter{Kinds: []nostr.Kind{kindRelays}, Authors: []nostr.PubKey{p.PubKey}}, s.c.Relays.Of(ctx, p.PubKey))
+	if err != nil {
+		return false, fmt.Errorf("the relay list of %.8s: %w", p.PubKey.Hex(), err)
+	}
+	return len(lists) > 0, nil
 }
 
 func members(d nipae.Definition, name string) map[string]json.RawMessage {
@@ -418,6 +457,8 @@ func firstOf(all []string) string {
 
 // Remove ends an agent of this node. Its key and the owner's claim stay.
 func (s *Step) Remove(ctx context.Context, name string) error {
+	s.acting.Lock()
+	defer s.acting.Unlock()
 	a, ok := s.fold.agent(name)
 	if !ok {
 		return fmt.Errorf("%.80q: %w", name, ErrUnknown)
@@ -439,8 +480,13 @@ const MaxFile = 16 << 20
 
 // Attach uploads a file for a definition, and publishes its metadata (kind 1063), to which the definition refers.
 func (s *Step) Attach(ctx context.Context, name, mime string, content []byte) (nipae.Reference, error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
 	if len(content) > MaxFile {
 		return nipae.Reference{}, fmt.Errorf("%s has %d bytes: at most %d", name, len(content), MaxFile)
+	}
+	if before, ok := s.fold.file(name, guild.Sum(content)); ok {
+		return nipae.Reference{ID: before, Relay: firstOf(s.c.Relays.Ours())}, nil
 	}
 	url, err := s.c.Files.Upload(ctx, content)
 	if err != nil {
@@ -460,6 +506,30 @@ func (s *Step) Attach(ctx context.Context, name, mime string, content []byte) (n
 
 // maxFiles limits the files of one definition.
 const maxFiles = 32
+
+// checkFiles refuses too many files, and two attached files of one name: an agent could not get both.
+func (s *Step) checkFiles(d nipae.Definition) error {
+	if len(d.Files) > maxFiles {
+		return fmt.Errorf("files: %w: %d, at most %d", nipae.ErrTooBig, len(d.Files), maxFiles)
+	}
+	names := map[string]bool{}
+	for _, reference := range d.Files {
+		e, ok := s.fold.signed(reference.ID)
+		if !ok {
+			continue // of another publisher, and checked when it is installed
+		}
+		f, err := fileOf(e)
+		if err != nil {
+			return err
+		}
+		name := strings.ToLower(f.Name)
+		if names[name] {
+			return fmt.Errorf("files: %w: two are called %s", nipae.ErrInvalid, f.Name)
+		}
+		names[name] = true
+	}
+	return nil
+}
 
 // files fetches the files of a definition to the blobs, and returns their metadata (kind 1063). All of them are needed.
 func (s *Step) files(ctx context.Context, d nipae.Definition) (all []nostr.Event, err error) {

@@ -75,6 +75,11 @@ func (st *state) apply(one fact.Fact) {
 		st.Agents.Set(one.Name, one)
 	case fact.AgentRemoved:
 		st.Agents.Delete(one.Name)
+		for id, d := range st.Drafts.All() {
+			if d.Agent == one.Agent {
+				st.Drafts.Delete(id)
+			}
+		}
 	case fact.AgentSigned:
 		st.sign(one.Event)
 	case fact.AgentPublished:
@@ -85,6 +90,8 @@ func (st *state) apply(one fact.Fact) {
 		st.Nudges.Delete(one.Name)
 	case fact.RequestReceived:
 		st.Done.Set(one.Request.Hex(), Judged{Request: one.Request, Task: one.Task, Service: one.Service})
+	case fact.RequestCancelled:
+		st.Done.Delete(one.Request.Hex())
 	case fact.RequestFinished:
 		st.finish(one)
 	case fact.RequestJudged:
@@ -219,6 +226,23 @@ func (f *Fold) unpublished() []nostr.Event {
 		return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
 	})
 	return all
+}
+
+// signed returns an event that was signed here.
+func (f *Fold) signed(id nostr.ID) (e nostr.Event, ok bool) {
+	f.View(func(st *state) { e, ok = st.Signed.Get(id.Hex()) })
+	return e, ok
+}
+
+// file returns the metadata of a file that was attached under a name.
+func (f *Fold) file(name string, hash guild.Hash) (id nostr.ID, ok bool) {
+	st := f.Copy()
+	for _, e := range st.Signed.All() {
+		if e.Kind == nip90.KindFile && e.Tags.FindWithValue("alt", name) != nil && e.Tags.FindWithValue("x", hash.Hex()) != nil {
+			return e.ID, true
+		}
+	}
+	return id, false
 }
 
 // latest returns the latest event of a replaceable kind that a key signed here.

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -17,11 +18,11 @@ const LearnClass = "learn"
 func (s *Step) learning() []due.Work {
 	var all []due.Work
 	st := s.fold.Copy()
-	if s.c.Learn != nil {
+	if s.c.Learn != nil && st.Drafts.Len() < maxDrafts {
 		for id, j := range st.Done.All() {
 			if j.Outcome != "" {
 				all = append(all, due.Work{Key: "learn from " + id, Guard: fact.AgentsSubject, Class: LearnClass, Act: func(ctx context.Context) (due.Decision, error) {
-					return s.learn(ctx, j), nil
+					return s.ask(ctx, j)
 				}})
 			}
 		}
@@ -34,26 +35,29 @@ func (s *Step) learning() []due.Work {
 			}})
 		}
 	}
-	slices.SortFunc(all, func(a, b due.Work) int { return slices.Compare([]string{a.Key}, []string{b.Key}) })
+	slices.SortFunc(all, func(a, b due.Work) int { return cmp.Compare(a.Key, b.Key) })
 	return all
 }
 
-// learn asks about one request. A command that fails is not asked again.
-func (s *Step) learn(ctx context.Context, j Judged) due.Decision {
-	asked := fact.LessonAsked{Request: j.Request}
+// ask asks about one request. A command that fails is not asked again; one that the node's end has stopped is.
+func (s *Step) ask(ctx context.Context, j Judged) (due.Decision, error) {
 	text, err := s.c.Learn(ctx, j)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	var draft fact.LessonDrafted
+	if err == nil && text != "" {
+		draft, err = s.drafted(j.Agent, j.Task, text, "command", j.Request)
+	}
+	asked := fact.LessonAsked{Request: j.Request}
 	if err != nil {
 		asked.Failed = guild.Cut(err.Error(), 200)
 	}
-	var draft *fact.LessonDrafted
-	if d, err := s.drafted(j.Agent, j.Task, text, "command", j.Request); err == nil && text != "" {
-		draft = &d
-	}
 	return func(tx *journal.Tx) error {
 		tx.Append(asked)
-		if draft != nil && !s.fold.ruled(draft.Draft) {
-			tx.Append(*draft)
+		if draft.Draft != "" && !s.fold.ruled(draft.Draft) {
+			tx.Append(draft)
 		}
 		return nil
-	}
+	}, nil
 }

@@ -98,6 +98,8 @@ var (
 // Draft records what an agent may have learned. The first line is the title. It has no effect until it is accepted. A
 // draft that was made or ruled before is not made again.
 func (s *Step) Draft(ctx context.Context, name, task, text, by string, request nostr.ID) (draft string, err error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
 	a, ok := s.fold.agent(name)
 	if !ok {
 		return "", fmt.Errorf("%.80q: %w", name, ErrUnknown)
@@ -119,7 +121,7 @@ func (s *Step) drafted(agent nostr.PubKey, task, text, by string, request nostr.
 		return d, ErrLesson
 	}
 	st := s.fold.Copy()
-	if st.Drafts.Len() >= maxDrafts {
+	if by != "owner" && st.Drafts.Len() >= maxDrafts {
 		return d, ErrDrafts
 	}
 	title, rest, _ := strings.Cut(text, "\n")
@@ -160,6 +162,8 @@ func (s *Step) draft(id string) (found fact.LessonDrafted, err error) {
 
 // Accept makes a draft a lesson, which its agent signs. It applies from now on.
 func (s *Step) Accept(ctx context.Context, id string) (nostr.ID, error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
 	d, err := s.draft(id)
 	if err != nil {
 		return nostr.ID{}, err
@@ -169,7 +173,11 @@ func (s *Step) Accept(ctx context.Context, id string) (nostr.ID, error) {
 	if i < 0 {
 		return nostr.ID{}, fmt.Errorf("the agent of draft %s: %w", d.Draft, ErrUnknown)
 	}
-	signer, err := s.c.Keys.Signer(ctx, agents[i].Name)
+	definition, err := nipae.ParseDefinition(agents[i].Definition)
+	if err != nil {
+		return nostr.ID{}, err
+	}
+	signer, err := s.c.Keys.Signer(ctx, keyName(agents[i].Name, definition))
 	if err != nil {
 		return nostr.ID{}, fmt.Errorf("the key of %s: %w", agents[i].Name, err)
 	}
@@ -197,6 +205,8 @@ func (s *Step) Accept(ctx context.Context, id string) (nostr.ID, error) {
 
 // Reject drops a draft.
 func (s *Step) Reject(ctx context.Context, id string) error {
+	s.acting.Lock()
+	defer s.acting.Unlock()
 	d, err := s.draft(id)
 	if err != nil {
 		return err
@@ -232,6 +242,8 @@ func (s *Step) Lesson(id string) (found Lesson, err error) {
 
 // Retire ends the effect of a lesson on the agents of this node.
 func (s *Step) Retire(ctx context.Context, id, reason string) error {
+	s.acting.Lock()
+	defer s.acting.Unlock()
 	l, err := s.Lesson(id)
 	if err != nil {
 		return err
@@ -244,6 +256,8 @@ func (s *Step) Retire(ctx context.Context, id, reason string) error {
 
 // Comment publishes the owner's comment on a lesson, which applies with it.
 func (s *Step) Comment(ctx context.Context, id, text string) (nostr.ID, error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
 	l, err := s.Lesson(id)
 	if err != nil {
 		return nostr.ID{}, err
@@ -269,6 +283,8 @@ func (s *Step) Comment(ctx context.Context, id, text string) (nostr.ID, error) {
 
 // Measured adds pairs of tries with and without a lesson, and retires a lesson that harms: Harms says when.
 func (s *Step) Measured(ctx context.Context, id string, t Trials) (Lesson, error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
 	l, err := s.Lesson(id)
 	if err != nil {
 		return l, err

@@ -102,6 +102,8 @@ func (s *Step) Disown(ctx context.Context, agent nostr.PubKey) (bool, error) {
 }
 
 func (s *Step) reclaim(ctx context.Context, change func(nipae.Claims) nipae.Claims) (bool, error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
 	v, changed, err := s.claimed(ctx, change)
 	if err != nil || !changed {
 		return false, err
@@ -121,15 +123,21 @@ func (s *Step) claimed(ctx context.Context, change func(nipae.Claims) nipae.Clai
 		all = append(all, own)
 	}
 	filter := nostr.Filter{Kinds: []nostr.Kind{nipae.KindClaims}, Authors: []nostr.PubKey{s.c.PubKey}}
-	for _, relay := range s.c.Relays.Of(ctx, s.c.PubKey) {
+	relays, err := s.c.Relays.All(ctx, s.c.PubKey)
+	if err != nil {
+		return v, false, fmt.Errorf("the owner's relays: %w", err)
+	}
+	for _, relay := range relays {
 		found, err := s.c.Relays.Find(ctx, filter, []string{relay})
 		if err != nil {
 			return v, false, fmt.Errorf("the owner's claims (kind 14199) at %s: %w", relay, err)
 		}
 		for _, one := range found {
-			if c, err := nipae.ParseClaims(one.Event()); err == nil {
-				all = append(all, c)
+			c, err := nipae.ParseClaims(one.Event())
+			if err != nil { // its entries would be lost
+				return v, false, fmt.Errorf("the owner's claims (kind 14199) at %s: %w", relay, err)
 			}
+			all = append(all, c)
 		}
 	}
 	now := nipae.Merged(all)
