@@ -315,9 +315,9 @@ func (n *Node) learn(ctx context.Context, j agents.Judged) (string, error) {
 			return "", err
 		}
 	}
-	command, err := n.command(Worker{Command: n.c.Agents.Learn})
+	do, err := n.learner(ctx, j.Service)
 	if err == nil {
-		err = command.Do(ctx, a)
+		err = do(ctx, a)
 	}
 	if err != nil {
 		return "", err
