@@ -25,7 +25,7 @@ never applied.`,
 		Example: "  guild agent lessons\n  guild agent lessons review\n  guild agent lessons measure 5f21c9aa ./my-task --agent claude-code",
 	}, p.showLessons)
 	cmd.Flags().String("agent", "", "only those of this agent")
-	cmd.AddCommand(p.lessonsReviewCommand(), p.lessonVerb("accept", "Make a draft a lesson"), p.lessonVerb("reject", "Drop a draft"),
+	cmd.AddCommand(p.lessonsReviewCommand(), p.lessonVerb("accept", "Make a draft a lesson"), p.lessonRejectCommand(),
 		p.lessonVerb("retire", "End the effect of a lesson"), p.lessonVerb("comment", "Publish a comment that applies with a lesson"), p.lessonTeachCommand(), p.lessonsMeasureCommand())
 	return cmd
 }
@@ -59,11 +59,21 @@ func (p *program) lessonVerb(act, short string) *cobra.Command {
 		Use: use, Short: short, Example: example, Args: cli.Arity(cobra.ExactArgs(strings.Count(use, " ")), want),
 	}, func(_ *cobra.Command, args []string) (control.LessonAct, []string, error) {
 		return control.LessonAct{Text: strings.Join(args[1:], "")}, []string{args[0], act}, nil
-	}, func(l agents.Lesson) error {
-		if act == "reject" {
-			return nil
+	}, func(l agents.Lesson) error { return p.showLessons([]agents.Lesson{l}) })
+}
+
+func (p *program) lessonRejectCommand() *cobra.Command {
+	return p.local(&cobra.Command{
+		Use: "reject ID", Short: "Drop a draft", Example: "  guild agent lessons reject 5f21c9aa", Args: cli.OneArg("the id of a draft"),
+	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
+		err := p.acting(cmd.Context(), func(client *control.Client, _ bool) error {
+			_, err := control.ActOnLesson.Call(cmd.Context(), client, control.LessonAct{}, args[0], "reject")
+			return err
+		})
+		if err != nil {
+			return nil, err
 		}
-		return p.showLessons([]agents.Lesson{l})
+		return &cli.Result{JSON: struct{}{}, Show: func() error { return nil }}, nil
 	})
 }
 

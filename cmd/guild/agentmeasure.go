@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,7 +72,8 @@ func (p *program) lessonsMeasureCommand() *cobra.Command {
 all lessons that apply, and once without this one. Without a bundle it is the
 shipped example for the lesson's category. The flags describe the worker, as for
 work try. A lesson that harms is retired: so many pairs passed only without it
-that chance does that in less than 5 of 100 cases.`,
+that chance does that in less than 5 of 100 cases. The test is made after each
+run, so measuring again and again makes a false alarm more likely.`,
 		Example: "  guild agent lessons measure 5f21c9aa --exec ./agent/solve.sh\n  guild agent lessons measure 5f21c9aa ./my-task --agent claude-code --runs 10",
 		Args:    cli.Arity(cobra.MinimumNArgs(1), "the id of a lesson, and bundles"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
@@ -101,6 +103,9 @@ func (p *program) measure(ctx context.Context, o tryOptions, id string, bundles 
 		return m, err
 	}
 	if len(o.Tasks) == 0 && (o.Service.Exec != "" || o.Endpoint != "" || o.Agent != "") {
+		if l.Category == "" {
+			return m, cli.Usage(errors.New("this lesson has no category: --task NAME"))
+		}
 		o.Tasks = []string{l.Category}
 	}
 	s, rest, err := o.chooseService(c, nil, given)
@@ -153,14 +158,17 @@ func (p *program) lessonNamed(ctx context.Context, id string) (found agents.Less
 	}
 	n := 0
 	for _, l := range all {
-		if l.Draft == "" && strings.HasPrefix(l.ID.Hex(), id) && l.Applies {
+		if l.Draft == "" && strings.HasPrefix(l.ID.Hex(), id) && l.Applies && l.ID != found.ID { // once for several agents
 			found, n = l, n+1
 		}
 	}
-	if n != 1 {
+	switch n {
+	case 0:
 		return found, cli.WithHint(fmt.Errorf("%.20q: no lesson that applies has this id, or its beginning", id), "guild agent lessons")
+	case 1:
+		return found, nil
 	}
-	return found, nil
+	return found, cli.WithHint(fmt.Errorf("%.20q: %w", id, agents.ErrSeveral), "guild agent lessons")
 }
 
 // pairs tries one bundle runs times with and without a lesson.

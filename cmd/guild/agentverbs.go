@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"fiatjaf.com/nostr/nip19"
@@ -53,6 +55,9 @@ is written for you to edit.
 		Args:    cli.OneArg("one file"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
 		file, err := readAgentFile(args[0])
+		if errors.Is(err, os.ErrNotExist) {
+			err = writeAgentFile(args[0])
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -101,26 +106,28 @@ use_criteria = 'when to choose this agent'
 What the agent should do, and how.
 `
 
-// readAgentFile reads an agent file. One that does not exist is written, to be edited.
+// writeAgentFile writes an agent file that does not exist, to be edited. Its error says so.
+func writeAgentFile(path string) error {
+	slug := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	if filepath.Ext(path) == "" {
+		path += ".md"
+	}
+	made, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(made, agentTemplate, slug, slug)
+	if err = errors.Join(err, made.Close()); err != nil {
+		return err
+	}
+	return cli.WithHint(fmt.Errorf("%s did not exist and is written now, with a beginning", path), "edit it, and then: guild agent new "+path)
+}
+
+// readAgentFile reads an agent file.
 func readAgentFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		slug := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-		if filepath.Ext(path) == "" {
-			path += ".md"
-		}
-		made, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-		if err != nil {
-			return nil, err
-		}
-		_, err = fmt.Fprintf(made, agentTemplate, slug, slug)
-		if err = errors.Join(err, made.Close()); err != nil {
-			return nil, err
-		}
-		return nil, cli.WithHint(fmt.Errorf("%s did not exist and is written now, with a beginning", path), "edit it, and then: guild agent new "+path)
-	}
 	if err != nil {
-		return nil, err
+		return nil, cli.Usage(err)
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, agentfile.MaxSize+1))
@@ -135,8 +142,15 @@ func readAgentFile(path string) ([]byte, error) {
 
 // define publishes a definition and installs an agent.
 func (p *program) define(ctx context.Context, file []byte, fork string, attached []string, asked control.Install) (*cli.Result, error) {
+	d, err := agentfile.Parse(file)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
 	var a agents.Agent
-	err := p.acting(ctx, func(client *control.Client, _ bool) error {
+	err = p.acting(ctx, func(client *control.Client, _ bool) error {
+		if err := isFree(ctx, client, cmp.Or(asked.Name, d.D), d.D); err != nil { // before anything is published
+			return err
+		}
 		v, err := publish(ctx, client, file, fork, attached)
 		if err == nil {
 			asked.Definition = v.ID.Hex()
@@ -148,6 +162,27 @@ func (p *program) define(ctx context.Context, file []byte, fork string, attached
 		return nil, err
 	}
 	return &cli.Result{JSON: a, Show: func() error { return p.showAgent(a) }}, nil
+}
+
+// isFree returns an error if the name is that of an agent which executes another definition than the slug of this node's key.
+func isFree(ctx context.Context, client *control.Client, name, slug string) error {
+	a, mine, err := agentNamed(ctx, client, name)
+	if problem, ok := errors.AsType[*control.ProblemError](err); ok && problem.Problem.Code == "missing" {
+		return nil
+	}
+	if err == nil && (!mine || a.Definition.Slug != slug) {
+		err = cli.WithHint(fmt.Errorf("%s: %w: it executes %s", name, agents.ErrTaken, a.Definition.Address), "another name: --as NAME")
+	}
+	return err
+}
+
+// agentNamed returns an agent, and whether its definition is one of this node's key.
+func agentNamed(ctx context.Context, client *control.Client, name string) (a agents.Agent, mine bool, err error) {
+	if a, err = control.OneAgent.Call(ctx, client, name); err != nil {
+		return a, false, err
+	}
+	status, err := control.NodeStatus.Call(ctx, client)
+	return a, a.Definition.Publisher.Hex() == status.PubKey, err
 }
 
 func (p *program) agentPublishCommand() *cobra.Command {
@@ -175,7 +210,7 @@ func (p *program) agentPublishCommand() *cobra.Command {
 		return &cli.Result{JSON: v, Show: func() error { return p.showDefinition(v) }}, nil
 	})
 	attachFlag(cmd, &attached)
-	cmd.Flags().StringVar(&fork, "fork", "", "the definition that this one was forked from")
+	cmd.Flags().StringVar(&fork, "fork", "", "definition that this one, with a new slug, was forked from")
 	return cmd
 }
 
@@ -240,6 +275,22 @@ func (p *program) definition(ctx context.Context, reference string) (d control.D
 	return d, err
 }
 
+// ownDefinition returns the newest version of the definition of an agent, which must be of this node's key.
+func (p *program) ownDefinition(ctx context.Context, name string) (d control.Definition, err error) {
+	err = p.acting(ctx, func(client *control.Client, _ bool) error {
+		a, mine, err := agentNamed(ctx, client, name)
+		if err == nil && !mine {
+			err = cli.WithHint(fmt.Errorf("the definition of %s is one of %s", name, nip19.EncodeNpub(a.Definition.Publisher)),
+				"your own copy: guild agent fork "+name+" SLUG")
+		}
+		return err
+	})
+	if err != nil {
+		return d, err
+	}
+	return p.definition(ctx, name)
+}
+
 func (p *program) agentEditCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "edit NAME",
@@ -250,7 +301,7 @@ on. The definition must be yours; guild agent fork makes a copy that is.`,
 		Example: "  guild agent edit fixer\n  guild agent edit fixer --file fixer.md",
 		Args:    cli.OneArg("the name of an agent"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
-		now, err := p.definition(cmd.Context(), args[0])
+		now, err := p.ownDefinition(cmd.Context(), args[0])
 		if err != nil {
 			return nil, err
 		}
@@ -450,23 +501,30 @@ func (p *program) agentDisownCommand() *cobra.Command {
 }
 
 func (p *program) agentVerifyCommand() *cobra.Command {
-	return call(p, p.acting, control.Owners, &cobra.Command{
+	return p.local(&cobra.Command{
 		Use:   "verify PROVIDER",
 		Short: "Check who owns an agent",
 		Long: `verify reads the agent's newest profile, and for each owner that it names the
 newest list of that owner's agents. Both must name each other. It exits with 1
 if no owner is verified.`,
 		Example: "  guild agent verify npub1…",
-	}, func(o control.Owned) error {
-		verified := false
-		err := table(p, "its profile names no owner", "OWNER,VERIFIED,REASON", func(one agents.Ownership) []string {
-			verified = verified || one.Verified
-			return []string{cli.ShortNpub(one.Npub), map[bool]string{true: "yes", false: "no"}[one.Verified], one.Reason}
-		})(o.Owners)
-		if err == nil && !verified {
+	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
+		var o control.Owned
+		err := p.acting(cmd.Context(), func(client *control.Client, _ bool) (err error) {
+			o, err = got(cmd, client, control.Owners, args)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(o.Owners, func(one agents.Ownership) bool { return one.Verified }) {
 			err = errors.New("no owner is verified")
 		}
-		return err
+		return &cli.Result{JSON: o, Show: func() error {
+			return table(p, "its profile names no owner", "OWNER,VERIFIED,REASON", func(one agents.Ownership) []string {
+				return []string{cli.ShortNpub(one.Npub), map[bool]string{true: "yes", false: "no"}[one.Verified], one.Reason}
+			})(o.Owners)
+		}}, err
 	})
 }
 

@@ -105,7 +105,7 @@ func printedTypes() map[string]reflect.Type {
 		"guild agent lessons accept":  answer(control.ActOnLesson),
 		"guild agent lessons comment": answer(control.ActOnLesson),
 		"guild agent lessons measure": reflect.TypeFor[measured](),
-		"guild agent lessons reject":  answer(control.ActOnLesson),
+		"guild agent lessons reject":  reflect.TypeFor[struct{}](),
 		"guild agent lessons retire":  answer(control.ActOnLesson),
 		"guild agent lessons teach":   answer(control.TeachAgent),
 		"guild agent ls":              answer(control.Agents),

@@ -25,24 +25,7 @@ func call[T any](p *program, at visit, r control.Resource[T], cmd *cobra.Command
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		return at(ctx, func(client *control.Client, _ bool) error {
-			if namesProvider(cmd) {
-				key, err := namedProvider(ctx, args[0])
-				if err != nil {
-					return cli.Usage(err)
-				}
-				args = []string{key}
-			}
-			get := func(args []string) (T, error) {
-				return r.Call(ctx, client, slices.Concat(args, queryOf(cmd, r.Query()))...)
-			}
-			value, err := get(args)
-			if namesProvider(cmd) && isUnknownName(args[0], err) {
-				key, failed := resolveProvider(ctx, args[0])
-				if failed != nil {
-					return cli.Usage(failed)
-				}
-				value, err = get([]string{key})
-			}
+			value, err := got(cmd, client, r, args)
 			if err != nil {
 				return err
 			}
@@ -50,6 +33,30 @@ func call[T any](p *program, at visit, r control.Resource[T], cmd *cobra.Command
 		})
 	}
 	return cmd
+}
+
+// got gets a resource for cmd, whose first argument may name a provider in any form.
+func got[T any](cmd *cobra.Command, client *control.Client, r control.Resource[T], args []string) (value T, err error) {
+	ctx := cmd.Context()
+	if namesProvider(cmd) {
+		key, err := namedProvider(ctx, args[0])
+		if err != nil {
+			return value, cli.Usage(err)
+		}
+		args = []string{key}
+	}
+	get := func(args []string) (T, error) {
+		return r.Call(ctx, client, slices.Concat(args, queryOf(cmd, r.Query()))...)
+	}
+	value, err = get(args)
+	if namesProvider(cmd) && isUnknownName(args[0], err) {
+		key, failed := resolveProvider(ctx, args[0])
+		if failed != nil {
+			return value, cli.Usage(failed)
+		}
+		return get([]string{key})
+	}
+	return value, err
 }
 
 // queryOf returns the values of the flags with the names of query parameters.

@@ -125,6 +125,8 @@ func agentProblem(err error) error {
 		return missing("guild status shows the relays that were asked", err)
 	case errors.Is(err, agents.ErrDraft), errors.Is(err, agents.ErrNoLesson):
 		return missing("guild agent lessons lists them", err)
+	case errors.Is(err, agents.ErrSeveral):
+		return ambiguous("guild agent lessons lists them", err)
 	case errors.Is(err, agents.ErrNudge):
 		return missing("guild agent nudge ls", err)
 	case errors.Is(err, agents.ErrNoProfile):
@@ -206,6 +208,13 @@ func (s *Server) postDefinition(r *http.Request) (agents.Version, error) {
 	if from := r.URL.Query().Get("fork"); from != "" {
 		_, origin, err := s.c.Agents.Find(r.Context(), from)
 		if err != nil {
+			return agents.Version{}, agentProblem(err)
+		}
+		_, _, err = s.c.Agents.Find(r.Context(), s.c.PubKey+"/"+d.D)
+		if err == nil {
+			return agents.Version{}, refused("another slug", fmt.Errorf("a fork has a slug of its own, and this node's key has published %.80q already", d.D))
+		}
+		if !errors.Is(err, agents.ErrNotFound) {
 			return agents.Version{}, agentProblem(err)
 		}
 		d.Fork, d.Files = nipae.Reference{ID: origin.ID}, origin.Files
@@ -314,6 +323,13 @@ func (s *Server) postLesson(r *http.Request, d Draft) (agents.Lesson, error) {
 		return agents.Lesson{}, agentProblem(err)
 	}
 	id, err := s.c.Agents.Accept(r.Context(), draft)
+	if errors.Is(err, agents.ErrDraft) { // it was ruled before
+		l, err := s.c.Agents.Lesson(draft)
+		if errors.Is(err, agents.ErrNoLesson) {
+			err = refused("other words", errors.New("this text was a draft that you rejected"))
+		}
+		return l, agentProblem(err)
+	}
 	return s.lesson(r, id.Hex(), err)
 }
 

@@ -327,16 +327,11 @@ func (n *Node) learn(ctx context.Context, j agents.Judged) (string, error) {
 		return "", err
 	}
 	defer root.Close()
-	f, err := root.Open("lesson.md")
+	text, err := work.ReadLesson(root, "lesson.md")
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, agents.MaxLesson+1))
-	return string(text), err
+	return text, err
 }
 
 // LayOut writes the files of a definition to a directory below dir, unless they are there, and returns it; "" without files.

@@ -94,7 +94,6 @@ var (
 	ErrName    = errors.New("an agent's name is up to 64 letters, digits, dashes and underscores")
 	ErrUnknown = errors.New("this node has no such agent")
 	ErrTaken   = errors.New("this node has an agent of that name")
-	ErrSame    = errors.New("this node has an agent of that definition")
 )
 
 // New returns the step on its fold. Open must be called before it is used.

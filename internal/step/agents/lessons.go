@@ -130,8 +130,13 @@ func (s *Step) drafted(agent nostr.PubKey, task, text, by string, request nostr.
 		rest = title
 	}
 	d = fact.LessonDrafted{Agent: agent, Request: request, Task: task, Title: guild.Cut(title, maxTitle), Text: rest, Proposed: by}
-	d.Draft = guild.Sum([]byte(agent.Hex() + "\x00" + d.Title + "\x00" + d.Text)).Hex()[:draftDigits]
+	d.Draft = draftOf(agent.Hex(), d.Title, d.Text)
 	return d, nil
+}
+
+// draftOf returns the id of the draft of an agent's text.
+func draftOf(agent, title, text string) string {
+	return guild.Sum([]byte(agent + "\x00" + title + "\x00" + text)).Hex()[:draftDigits]
 }
 
 // DraftBy is Draft for the agent with a key.
@@ -220,7 +225,10 @@ func (s *Step) Reject(ctx context.Context, id string) error {
 // ErrNoLesson means that no lesson about an agent of this node has the id.
 var ErrNoLesson = errors.New("no lesson about the definition of an agent of this node has this id, or its beginning")
 
-// Lesson finds a lesson by its id or the beginning of it.
+// ErrSeveral means that an id is too short.
+var ErrSeveral = errors.New("several lessons begin with it")
+
+// Lesson finds a lesson by its id or the beginning of it, or by the id of the draft that it was.
 func (s *Step) Lesson(id string) (found Lesson, err error) {
 	n := 0
 	for _, a := range s.fold.agents() {
@@ -229,10 +237,13 @@ func (s *Step) Lesson(id string) (found Lesson, err error) {
 			return found, err
 		}
 		for _, l := range all {
-			if l.Draft == "" && strings.HasPrefix(l.ID.Hex(), id) && l.ID != found.ID {
+			if l.Draft == "" && (strings.HasPrefix(l.ID.Hex(), id) || draftOf(l.Author, l.Title, l.Text) == id) && l.ID != found.ID {
 				found, n = l, n+1
 			}
 		}
+	}
+	if n > 1 && id != "" {
+		return Lesson{}, fmt.Errorf("%.20q: %w", id, ErrSeveral)
 	}
 	if n != 1 || id == "" {
 		return Lesson{}, fmt.Errorf("%.20q: %w", id, ErrNoLesson)

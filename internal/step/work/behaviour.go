@@ -11,7 +11,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -20,6 +19,7 @@ import (
 	"guild"
 	"guild/internal/judging/sandbox"
 	"guild/nip90"
+	"guild/nipae"
 )
 
 // Behaviour is how an agent of this node does one request (NIP-AE). Package behaviour composes it, and the workers enforce it.
@@ -37,9 +37,6 @@ const (
 	maxTools      = 500
 )
 
-// toolName is the form of the names of tools, which may be a stranger's words and become variables and flags.
-var toolName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._:/-]{0,127}$`)
-
 // cannotAct is what a customer is told if a worker cannot do a request with the behaviour of its agent.
 const cannotAct = "the agent cannot do this request"
 
@@ -56,8 +53,8 @@ func (b *Behaviour) check() error {
 		return fmt.Errorf("the agent has %d tools, more than %d", len(b.Tools), maxTools)
 	}
 	for _, name := range b.Tools {
-		if !toolName.MatchString(name) {
-			return fmt.Errorf("the agent's tool %.80q: a name has letters, digits and . _ - / : only", name)
+		if !nipae.IsTool(name) { // it may be a stranger's word, and becomes a variable and a flag
+			return fmt.Errorf("the agent's tool %.80q: a name has letters, digits and _ - . : / @ + only", name)
 		}
 	}
 	return nil

@@ -41,8 +41,8 @@ func TestBehaviourReachesCommand(t *testing.T) {
 	for runner, box := range runners(t) {
 		t.Run(runner, func(t *testing.T) {
 			got := behaves(t, Exec{Runner: box, Command: `cat "$GUILD_BEHAVIOUR" "$GUILD_FILES/style.md"; echo "$GUILD_TOOLS"; echo ok >"$GUILD_DELIVERY/out"`},
-				Behaviour{Prompt: prompt, Tools: []string{"cat", "server/tool"}, Files: files})
-			if want := "Be kind to $(id).\nshort\ncat server/tool"; got != want {
+				Behaviour{Prompt: prompt, Tools: []string{"cat", "server/tool", "@me/c++"}, Files: files})
+			if want := "Be kind to $(id).\nshort\ncat server/tool @me/c++"; got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		})

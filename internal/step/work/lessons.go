@@ -1,7 +1,7 @@
 package work
 
 import (
-	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -15,35 +15,46 @@ const (
 	maxLesson  = 8 << 10 // bytes
 )
 
-// takeLessons removes lessons/*.md from a worker's directory and returns their texts, without secrets. Files that are too
-// large, links, and more than maxLessons are left out. The directory is never delivered.
+// takeLessons takes lessons/*.md out of a worker's directory and returns their texts, without secrets. What is no lesson stays
+// a part of the delivery: other names, files that are too large, links, and all beyond maxLessons.
 func takeLessons(delivery string, hide func(string) string) (texts []string, err error) {
 	root, err := os.OpenRoot(delivery)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
+	if info, err := root.Lstat(lessonsDir); err != nil || !info.IsDir() {
+		return nil, nil
+	}
 	names, err := fs.Glob(root.FS(), path.Join(lessonsDir, "*.md"))
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		text, err := readLesson(root, name)
-		if err == nil && len(texts) < maxLessons {
-			texts = append(texts, hide(text))
+		if len(texts) == maxLessons {
+			break
 		}
+		text, err := ReadLesson(root, name)
+		if err != nil {
+			continue
+		}
+		if err := root.Remove(name); err != nil {
+			return nil, err
+		}
+		texts = append(texts, hide(text))
 	}
-	if err := root.RemoveAll(lessonsDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
+	_ = root.Remove(lessonsDir) // which fails unless it is empty
 	return texts, nil
 }
 
-var errLesson = errors.New("not a small file")
-
-func readLesson(root *os.Root, name string) (string, error) {
-	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() || info.Size() > maxLesson {
-		return "", errors.Join(errLesson, err)
+// ReadLesson reads a lesson from the directory of a command. It opens no link and nothing that could block, such as a pipe.
+func ReadLesson(root *os.Root, name string) (string, error) {
+	info, err := root.Lstat(name)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxLesson {
+		return "", fmt.Errorf("%s is no file of up to %d bytes", name, maxLesson)
 	}
 	f, err := root.Open(name)
 	if err != nil {

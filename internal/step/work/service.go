@@ -47,8 +47,8 @@ type Service struct {
 	// and with a zero request for the announcement. nil if the service is not done by an agent of this node.
 	Behave func(ctx context.Context, r nip90.Request) (*Behaviour, error)
 
-	// Learned is called with the texts that the agent left in lessons/ beside its delivery, none of which is delivered, once
-	// the work has ended; optional.
+	// Learned is called with the texts that the agent left as lessons/*.md, none of which is delivered, once the work has
+	// ended; optional.
 	Learned func(ctx context.Context, request nostr.ID, agent nostr.PubKey, texts []string)
 
 	Check func(r nip90.Request) error                   // returns why a request is not taken; all are taken if nil
