@@ -82,7 +82,7 @@ type Step struct {
 	library *behaviour.Library
 
 	mu      sync.Mutex
-	changed chan struct{} // closed and replaced when the filters may be others
+	changed chan struct{} // closed and replaced when the filters may have changed
 }
 
 // Errors of the step.
