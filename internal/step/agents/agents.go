@@ -68,7 +68,7 @@ type Files interface {
 // Asking says which nudges that a customer asks for apply.
 type Asking string
 
-// The policies for a customer's nudges. None of them lets a stranger's nudge give an agent more tools.
+// The policies for a customer's nudges. None of them gives an agent more tools.
 const (
 	AskedTrusted Asking = "trusted" // those of trusted authors
 	AskedAll     Asking = "all"
