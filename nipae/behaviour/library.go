@@ -107,14 +107,18 @@ func (l *Library) Add(v guild.Verified) error {
 	}
 	key := replaceable{e.PubKey, e.Kind}
 	single := e.Kind == nipae.KindProfile || e.Kind == nipae.KindClaims
-	if old := l.events[l.newest[key]]; single && old != nil {
-		if older(h, old) {
-			return nil
-		}
-		l.remove(old)
+	var old *held
+	if single {
+		old = l.events[l.newest[key]]
 	}
-	if err := l.makeRoom(h); err != nil {
+	if old != nil && older(h, old) {
+		return nil
+	}
+	if err := l.makeRoom(h, old); err != nil {
 		return fmt.Errorf("event %.8s: %w", h.id.Hex(), err)
+	}
+	if old != nil {
+		l.remove(old)
 	}
 	l.arrivals++
 	h.arrived = l.arrivals
@@ -177,11 +181,15 @@ func (l *Library) Len() (events int, bytes int64) {
 }
 
 // makeRoom removes events of authors that matter less until h fits and a sixteenth of the library is free, so that a
-// full library need not do it for each event.
-func (l *Library) makeRoom(h *held) error {
+// full library need not do it for each event. The room of old, which h replaces, counts as free.
+func (l *Library) makeRoom(h, old *held) error {
+	more, bytes := int64(1), h.size
+	if old != nil {
+		more, bytes = 0, h.size-old.size
+	}
 	fits := func(part int64) bool {
-		return int64(len(l.events)) < int64(l.config.MaxEvents)-part*int64(l.config.MaxEvents)/16 &&
-			l.bytes+h.size <= l.config.MaxBytes-part*l.config.MaxBytes/16
+		return int64(len(l.events))+more <= int64(l.config.MaxEvents)-part*int64(l.config.MaxEvents)/16 &&
+			l.bytes+bytes <= l.config.MaxBytes-part*l.config.MaxBytes/16
 	}
 	if fits(0) {
 		return nil

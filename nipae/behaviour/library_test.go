@@ -1,6 +1,7 @@
 package behaviour_test
 
 import (
+	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"reflect"
@@ -124,6 +125,28 @@ func TestStrangersPushOutNothing(t *testing.T) {
 		if err := l.Add(c.by.sign(t, nostr.Timestamp(i), big)); !errors.Is(err, c.want) {
 			t.Errorf("%d: %v", i, err)
 		}
+	}
+}
+
+// A profile that has no room does not take away the one before.
+func TestRefusedProfileReplacesNothing(t *testing.T) {
+	profile := func(at nostr.Timestamp, bytes int) guild.Verified {
+		return owner.sign(t, at, nipae.Profile{Bot: true, Members: map[string]json.RawMessage{"about": json.RawMessage(`"` + strings.Repeat("x", bytes) + `"`)}})
+	}
+	before := profile(1, 600)
+	l := library(t, behaviour.Config{Owners: []nostr.PubKey{owner.pub}, MaxBytes: 1000}, before)
+	if err := l.Add(profile(2, 2000)); !errors.Is(err, behaviour.ErrFull) {
+		t.Error(err)
+	}
+	if p, _ := l.Profile(owner.pub); p.ID != id(before) {
+		t.Errorf("%+v", p)
+	}
+	next := profile(3, 700) // fits where the one before was
+	if err := l.Add(next); err != nil {
+		t.Error(err)
+	}
+	if p, _ := l.Profile(owner.pub); p.ID != id(next) {
+		t.Errorf("%+v", p)
 	}
 }
 
