@@ -37,6 +37,8 @@ type Config struct {
 	Count     func(text string) int64 // tokens of a text; a quarter of its bytes if nil
 	MaxEvents int                     // 50,000 if zero
 	MaxBytes  int64                   // of contents and tags; 64 MiB if zero
+
+	Removed func(nostr.ID) // called for each event that made room for another one; it must not use the library; optional
 }
 
 // Library is an index of events of NIP-AE. It can be used by many goroutines.
@@ -206,6 +208,14 @@ func (l *Library) remove(h *held) {
 	l.index = nil
 }
 
+// drop removes an event to make room.
+func (l *Library) drop(h *held) {
+	l.remove(h)
+	if l.config.Removed != nil {
+		l.config.Removed(h.id)
+	}
+}
+
 // Len returns how many events are held, and the bytes of their contents and tags.
 func (l *Library) Len() (events int, bytes int64) {
 	l.mu.Lock()
@@ -247,7 +257,7 @@ func (l *Library) makeRoom(h, old *held) error {
 		if fits(1) {
 			break
 		}
-		l.remove(other)
+		l.drop(other)
 	}
 	if !fits(0) {
 		return ErrFull
@@ -276,7 +286,8 @@ func (l *Library) limitStrangers(h, old *held, ranks map[nostr.PubKey]int) error
 				continue
 			}
 			events, size = events+len(own.events), size+own.bytes
-			if own.bytes > l.by[from].bytes {
+			most := l.by[from]
+			if len(most.events) == 0 || own.bytes > most.bytes || own.bytes == most.bytes && own.events[0].arrived < most.events[0].arrived {
 				from = author
 			}
 		}
@@ -291,7 +302,7 @@ func (l *Library) limitStrangers(h, old *held, ranks map[nostr.PubKey]int) error
 		if oldest < 0 {
 			return ErrFull
 		}
-		l.remove(l.by[from].events[oldest])
+		l.drop(l.by[from].events[oldest])
 	}
 }
 

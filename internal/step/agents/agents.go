@@ -83,6 +83,7 @@ type Step struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when the filters may have changed
+	removed []nostr.ID    // from the library to make room, and still in SEEN
 }
 
 // Errors of the step.
@@ -96,9 +97,13 @@ var (
 // New returns the step on its fold. Open must be called before it is used.
 func New(c Config, f *Fold) *Step {
 	owners := append([]nostr.PubKey{c.PubKey}, c.Owners...)
-	return &Step{c: c, fold: f, changed: make(chan struct{}), library: behaviour.NewLibrary(behaviour.Config{
-		Owners: owners, Keep: c.Allow, Count: c.Count,
-	})}
+	s := &Step{c: c, fold: f, changed: make(chan struct{})}
+	s.library = behaviour.NewLibrary(behaviour.Config{Owners: owners, Keep: c.Allow, Count: c.Count, Removed: func(id nostr.ID) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.removed = append(s.removed, id)
+	}})
+	return s
 }
 
 // seenPrefix precedes the subjects of others' events in SEEN.
@@ -127,6 +132,7 @@ func (s *Step) Open(ctx context.Context) error {
 			s.forget(ctx, v.Event().ID) // there is no room for it any more
 		}
 	}
+	s.forgetRemoved(ctx)
 	return nil
 }
 
@@ -162,14 +168,31 @@ func (s *Step) forget(ctx context.Context, id nostr.ID) {
 	_ = s.c.Journal.Unsee(ctx, seenPrefix+"."+id.Hex())
 }
 
+// forgetRemoved removes the events from SEEN that made room for others in the library.
+func (s *Step) forgetRemoved(ctx context.Context) {
+	s.mu.Lock()
+	removed := s.removed
+	s.removed = nil
+	s.mu.Unlock()
+	for _, id := range removed {
+		s.forget(ctx, id)
+	}
+}
+
 // Observe takes an event of others. It changes no behaviour unless the owner trusts its author.
 func (s *Step) Observe(ctx context.Context, v guild.Verified) error {
 	e := v.Event()
 	if _, known := s.library.Author(e.ID); known {
 		return nil
 	}
+	if c, err := nipae.ParseComment(e); err == nil && !s.library.Keeps(e.PubKey) {
+		if _, known := s.library.Author(c.Lesson.ID); !known {
+			return nil // it can change nothing, and there may be many
+		}
+	}
 	before, replaces := s.replaced(e)
 	err := s.library.Add(v)
+	s.forgetRemoved(ctx)
 	if errors.Is(err, behaviour.ErrFull) {
 		return guild.Drop(guild.Flood, "%v", err)
 	}
