@@ -84,6 +84,8 @@ type Step struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when the filters may have changed
 	removed []nostr.ID    // from the library to make room, and still in SEEN
+
+	deletions deletions
 }
 
 // Errors of the step.
@@ -97,7 +99,7 @@ var (
 // New returns the step on its fold. Open must be called before it is used.
 func New(c Config, f *Fold) *Step {
 	owners := append([]nostr.PubKey{c.PubKey}, c.Owners...)
-	s := &Step{c: c, fold: f, changed: make(chan struct{})}
+	s := &Step{c: c, fold: f, changed: make(chan struct{}), deletions: deletions{by: map[deleted]nostr.ID{}}}
 	s.library = behaviour.NewLibrary(behaviour.Config{Owners: owners, Keep: c.Allow, Count: c.Count, Removed: func(id nostr.ID) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -128,8 +130,12 @@ func (s *Step) Open(ctx context.Context) error {
 		if err != nil {
 			continue // damaged; relays still have it
 		}
-		if s.library.Add(v) != nil {
-			s.forget(ctx, v.Event().ID) // there is no room for it any more
+		e := v.Event()
+		switch {
+		case e.Kind == kindDeletion:
+			s.delete(ctx, e)
+		case s.isDeleted(e) || s.library.Add(v) != nil:
+			s.forget(ctx, e.ID) // there is no room for it any more
 		}
 	}
 	s.forgetRemoved(ctx)
@@ -179,10 +185,11 @@ func (s *Step) forgetRemoved(ctx context.Context) {
 	}
 }
 
-// Observe takes an event of others. It changes no behaviour unless the owner trusts its author.
+// Observe takes an event of others, unless its author deleted it. It changes no behaviour unless the owner trusts its
+// author.
 func (s *Step) Observe(ctx context.Context, v guild.Verified) error {
 	e := v.Event()
-	if _, known := s.library.Author(e.ID); known {
+	if _, known := s.library.Author(e.ID); known || s.isDeleted(e) {
 		return nil
 	}
 	if c, err := nipae.ParseComment(e); err == nil && !s.library.Keeps(e.PubKey) {
@@ -231,29 +238,6 @@ func (s *Step) replaced(e nostr.Event) (nostr.ID, bool) {
 	return nostr.ID{}, false
 }
 
-// Deletes reports whether a deletion (kind 5) names an event of its author that is known here.
-func (s *Step) Deletes(e nostr.Event) bool { return len(s.deleted(e)) > 0 }
-
-// ObserveDeletion removes what its author deleted.
-func (s *Step) ObserveDeletion(ctx context.Context, v guild.Verified) error {
-	for _, id := range s.deleted(v.Event()) {
-		if s.library.Remove(id) {
-			s.forget(ctx, id)
-		}
-	}
-	return nil
-}
-
-func (s *Step) deleted(e nostr.Event) (ids []nostr.ID) {
-	for tag := range e.Tags.FindAll("e") {
-		id, err := nostr.IDFromHex(tag[1])
-		if author, known := s.library.Author(id); err == nil && known && author == e.PubKey && !s.fold.holds(id) {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
 // Filters returns what to ask relays for, and a channel that is closed once that may have changed.
 func (s *Step) Filters() ([]nostr.Filter, <-chan struct{}) {
 	s.mu.Lock()
@@ -296,8 +280,6 @@ func (s *Step) Filters() ([]nostr.Filter, <-chan struct{}) {
 	}
 	return filters, changed
 }
-
-const kindDeletion nostr.Kind = 5
 
 // maxOwners limits the owners of one key whose claims are read.
 const maxOwners = 4

@@ -3,12 +3,15 @@ package agents_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/step/agents"
 	"guild/nipae"
 )
 
@@ -76,6 +79,81 @@ func TestStrangersCommentsOnUnknownLessons(t *testing.T) {
 		w.observe(late)
 		if w.seen(early) || !w.seen(ours) || !w.seen(late) {
 			t.Errorf("seen: %v, %v, %v", w.seen(early), w.seen(ours), w.seen(late))
+		}
+	})
+}
+
+// A deletion counts before its lesson comes, when a relay gives the lesson again, and after a restart.
+func TestDeletedLessonsStayAway(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		student, stranger := newPerson(), newPerson()
+		w.publish(student.profile(t, nostr.ID{1}, w.owner.key))
+		if _, err := w.step.Claim(t.Context(), student.key); err != nil {
+			t.Fatal(err)
+		}
+		deletion := func(by person, tags ...nostr.Tag) guild.Verified {
+			return by.sign(t, nostr.Event{Kind: 5, Tags: tags}, nil)
+		}
+		e := func(v guild.Verified) nostr.Tag { return nostr.Tag{"e", v.Event().ID.Hex()} }
+		early, known, strange, other := student.learn(t, nostr.ID{1}, "a"), student.learn(t, nostr.ID{1}, "b"), stranger.learn(t, nostr.ID{1}, "c"), student.learn(t, nostr.ID{1}, "d")
+		w.observe(known, strange)
+		for _, v := range []guild.Verified{
+			deletion(student, e(early), e(strange), nostr.Tag{"k", "4129"}), deletion(student, e(known)), deletion(stranger, e(strange)),
+		} {
+			if !w.step.Deletes(v.Event()) {
+				t.Errorf("%s does not count", v.Event())
+			}
+			if err := w.step.ObserveDeletion(t.Context(), v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		job, foreign := deletion(student, e(early), nostr.Tag{"k", "5900"}), deletion(stranger, e(other), nostr.Tag{"k", "4129"})
+		if w.step.Deletes(job.Event()) || w.step.Deletes(foreign.Event()) {
+			t.Error("a deletion of something else counts")
+		}
+		for range 2 {
+			for _, v := range []guild.Verified{early, known, strange, other} {
+				w.observe(v)
+				if w.seen(v) != (v.Event().ID == other.Event().ID) {
+					t.Errorf("%s is seen: %v", v.Event().Content, w.seen(v))
+				}
+			}
+			w.step = w.reopened()
+		}
+	})
+}
+
+// reopened returns the step after a restart, with what was seen.
+func (w *world) reopened() *agents.Step {
+	w.Helper()
+	s := agents.New(agents.Config{
+		Journal: w.Journal, Owner: w.owner, PubKey: w.owner.key, Now: time.Now, Keys: w.keys, Relays: w.network, Files: w.files,
+	}, agents.NewFold())
+	if err := s.Open(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+func TestDeletionsAreBounded(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		stranger := newPerson()
+		var first, last guild.Verified
+		for i := range 1001 {
+			lesson := stranger.learn(t, nostr.ID{1}, fmt.Sprint(i))
+			w.observe(lesson)
+			if i == 0 {
+				first = lesson
+			}
+			last = lesson
+			v := stranger.sign(t, nostr.Event{Kind: 5, Tags: nostr.Tags{{"e", lesson.Event().ID.Hex()}}}, nil)
+			if err := w.step.ObserveDeletion(t.Context(), v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.observe(first, last)
+		if !w.seen(first) || w.seen(last) {
+			t.Errorf("seen: %v, %v", w.seen(first), w.seen(last))
 		}
 	})
 }
