@@ -209,15 +209,16 @@ func (s *Step) Observe(ctx context.Context, v guild.Verified) error {
 	if _, kept := s.library.Author(e.ID); !kept {
 		return nil // an older version
 	}
+	raw, err := e.MarshalJSON()
+	if err == nil {
+		err = s.c.Journal.See(ctx, seenPrefix+"."+e.ID.Hex(), raw)
+	}
+	if err != nil {
+		s.library.Remove(e.ID) // else it would count as known the next time
+		return err
+	}
 	if replaces {
 		s.forget(ctx, before)
-	}
-	raw, err := e.MarshalJSON()
-	if err != nil {
-		return err
-	}
-	if err := s.c.Journal.See(ctx, seenPrefix+"."+e.ID.Hex(), raw); err != nil {
-		return err
 	}
 	if e.Kind == nipae.KindClaims || e.Kind == nipae.KindDefinition || e.Kind == nipae.KindProfile {
 		s.refilter()

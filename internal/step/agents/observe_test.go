@@ -158,6 +158,26 @@ func TestDeletionsAreBounded(t *testing.T) {
 	})
 }
 
+// What the journal could not keep is kept when it comes again.
+func TestObservedAgainAfterAFailure(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		student := newPerson()
+		before := student.profile(t, nostr.ID{1})
+		w.observe(before)
+		w.Pass(time.Second)
+		after := student.profile(t, nostr.ID{2})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := w.step.Observe(ctx, after); !errors.Is(err, context.Canceled) || !w.seen(before) {
+			t.Error(err)
+		}
+		w.observe(after)
+		if !w.seen(after) {
+			t.Error("not kept")
+		}
+	})
+}
+
 func TestFindSaysWhatFailed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		publisher := newPerson()
