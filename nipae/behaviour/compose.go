@@ -219,8 +219,8 @@ func (c *composer) why(author nostr.PubKey) string {
 	return ""
 }
 
-// nudges returns the nudges of a request, each once: those that the owner chose or whose authors are trusted, with the
-// reasons, and those that only the customer wants.
+// nudges returns the nudges of a request, each once: those that the owner chose, with the reasons, and those that only the
+// customer wants. Whoever wrote one that only the customer wants, it can undo nothing that the owner chose.
 func (c *composer) nudges() (ours, theirs []nipae.Nudge, why []string, err error) {
 	if len(c.r.Asked) > MaxAsked {
 		return nil, nil, nil, fmt.Errorf("%d nudges of the customer: %w: at most %d", len(c.r.Asked), nipae.ErrTooBig, MaxAsked)
@@ -228,17 +228,12 @@ func (c *composer) nudges() (ours, theirs []nipae.Nudge, why []string, err error
 	seen := map[nostr.ID]bool{}
 	for i, id := range slices.Concat(c.r.Nudges, c.r.Asked) {
 		n, ok := get[nipae.Nudge](c.Library, id)
-		if !ok {
-			return nil, nil, nil, fmt.Errorf("nudge %.8s: %w", id.Hex(), ErrUnknown)
-		}
-		reason := c.why(n.PubKey)
-		if i < len(c.r.Nudges) {
-			reason = cmp.Or(reason, Chosen)
-		}
 		switch {
+		case !ok:
+			return nil, nil, nil, fmt.Errorf("nudge %.8s: %w", id.Hex(), ErrUnknown)
 		case seen[id]:
-		case reason != "":
-			ours, why = append(ours, n), append(why, reason)
+		case i < len(c.r.Nudges):
+			ours, why = append(ours, n), append(why, cmp.Or(c.why(n.PubKey), Chosen))
 		default:
 			theirs = append(theirs, n)
 		}

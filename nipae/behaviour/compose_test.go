@@ -247,10 +247,11 @@ func TestCustomersNudges(t *testing.T) {
 		{"a stranger's only", mallory, false, nipae.Nudge{Only: tools("bash read")}, "read"},
 		{"a stranger's only of what is not there", mallory, false, nipae.Nudge{Only: tools("bash")}, ""},
 		{"a stranger's allow, chosen by the owner", mallory, true, nipae.Nudge{Allow: tools("bash")}, "bash read write"},
-		{"the owner's allow", owner, false, nipae.Nudge{Allow: tools("bash")}, "bash read write"},
-		{"the owner's only", owner, false, nipae.Nudge{Only: tools("bash")}, "bash"},
-		{"an agent's allow", ada, false, nipae.Nudge{Allow: tools("bash")}, "bash read write"},
-		{"an allow-listed agent's allow", carl, false, nipae.Nudge{Allow: tools("bash")}, "bash read write"},
+		{"the owner's allow", owner, false, nipae.Nudge{Allow: tools("bash")}, "read write"},
+		{"the owner's only", owner, false, nipae.Nudge{Only: tools("bash read")}, "read"},
+		{"the owner's only, chosen by the owner", owner, true, nipae.Nudge{Only: tools("bash")}, "bash"},
+		{"an agent's allow", ada, false, nipae.Nudge{Allow: tools("bash")}, "read write"},
+		{"an allow-listed agent's allow", carl, false, nipae.Nudge{Allow: tools("bash")}, "read write"},
 	} {
 		w := newWorld(t)
 		n := w.add(c.by.sign(t, 1, c.nudge))
@@ -262,9 +263,25 @@ func TestCustomersNudges(t *testing.T) {
 		if b.Tools == nil || strings.Join(b.Tools, " ") != c.want {
 			t.Errorf("%s: %v, want %s", c.name, b.Tools, c.want)
 		}
-		if s := b.Sources[len(b.Sources)-1]; s.Event != id(n) || s.From != 0 || (s.Why == behaviour.Asked) != (c.by.pub == mallory.pub && !c.chosen) {
+		if s := b.Sources[len(b.Sources)-1]; s.Event != id(n) || s.From != 0 || (s.Why == behaviour.Asked) == c.chosen {
 			t.Errorf("%s: %+v", c.name, s)
 		}
+	}
+}
+
+// A customer who names another nudge of the owner cannot undo what the owner chose.
+func TestCustomersCannotUndoTheOwnersNudge(t *testing.T) {
+	w := newWorld(t)
+	chosen := w.add(owner.sign(t, 1, nipae.Nudge{Deny: []string{"write"}, Content: "Change nothing."}))
+	other := w.add(owner.sign(t, 2, nipae.Nudge{Only: []string{"read", "write"}, Content: "Change everything."}))
+	w.request.Nudges, w.request.Asked = ids(chosen), ids(other, chosen)
+	b := w.compose(t)
+	has(t, b, append(slices.Clone(w.lessons[:4]), chosen, other)...)
+	if !slices.Equal(b.Tools, []string{"read"}) || b.Sources[5].Why != behaviour.Owner || b.Sources[6].Why != behaviour.Asked {
+		t.Errorf("%v, %+v", b.Tools, b.Sources)
+	}
+	if before, after, _ := strings.Cut(b.Prompt, "## From the customer"); !strings.Contains(before, "Change nothing.") || !strings.Contains(after, "Change everything.") {
+		t.Error(b.Prompt)
 	}
 }
 

@@ -65,7 +65,7 @@ func (l *Library) Trusts(author nostr.PubKey, p Policy) bool {
 type Known struct {
 	nipae.Lesson
 	Applies bool   // unless it is over a budget
-	Why     string // it applies, one of the reasons in a Source, or why not
+	Why     string // why it applies (a reason of Source), or why it does not
 }
 
 // Reasons why a lesson does not apply.

@@ -31,12 +31,14 @@ var ErrFull = errors.New("the library is full")
 
 // Config is what a library needs. The zero value works.
 type Config struct {
-	Owners []nostr.PubKey // their events stay longest, then those of Keep and of the agents that their claims name
+	Owners []nostr.PubKey // their events stay longest, then those of the agents that their claims name, then those of Keep
 	Keep   []nostr.PubKey // for example publishers of installed definitions, and the allow-list
 
 	Count     func(text string) int64 // tokens of a text; a quarter of its bytes if nil
 	MaxEvents int                     // 50,000 if zero
 	MaxBytes  int64                   // of contents and tags; 64 MiB if zero
+
+	Removed func(nostr.ID) // called for each event that made room for another one; it must not use the library; optional
 }
 
 // Library is an index of events of NIP-AE. It can be used by many goroutines.
@@ -46,9 +48,12 @@ type Library struct {
 	mu       sync.Mutex
 	events   map[nostr.ID]*held
 	newest   map[replaceable]nostr.ID
+	by       map[nostr.PubKey]shelf
+	keep     map[nostr.PubKey]bool
 	bytes    int64
 	arrivals int
-	index    *index // of what is held; nil after a change
+	index    *index               // of what is held; nil after a change
+	ranked   map[nostr.PubKey]int // result of ranks; nil after a change
 }
 
 // held is an event in the library.
@@ -60,6 +65,12 @@ type held struct {
 	arrived int
 	value   any   // a nipae.Definition, Lesson, Comment, Nudge, Profile or Claims
 	tokens  int64 // of its text in the prompt; 0 if not yet counted
+}
+
+// shelf holds the events of one author.
+type shelf struct {
+	events []*held // in the order of their arrival
+	bytes  int64
 }
 
 // replaceable names an event of which only the newest counts.
@@ -75,19 +86,31 @@ func NewLibrary(c Config) *Library {
 	if c.Count == nil {
 		c.Count = func(text string) int64 { return int64(len(text)+3) / 4 }
 	}
-	return &Library{config: c, events: map[nostr.ID]*held{}, newest: map[replaceable]nostr.ID{}}
+	return &Library{config: c, events: map[nostr.ID]*held{}, newest: map[replaceable]nostr.ID{}, by: map[nostr.PubKey]shelf{}, keep: set(c.Keep)}
+}
+
+// Keeps reports whether a key is of an owner, of an agent that an owner's claims name, or in Keep. Any other key is a
+// stranger's.
+func (l *Library) Keeps(key nostr.PubKey) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ranks()[key] > 0
 }
 
 // Keep adds to Config.Keep.
 func (l *Library) Keep(keys ...nostr.PubKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.config.Keep = append(slices.Clip(l.config.Keep), keys...)
+	for _, key := range keys {
+		l.keep[key] = true
+	}
+	l.ranked = nil
 }
 
-// Add takes an event of a kind of NIP-AE. A profile or claims that a newer one replaces are not kept. A library that is
-// full makes room by removing events of authors that matter less, the oldest arrival first, or returns ErrFull. Other
-// errors are those of package nipae.
+// Add takes an event of a kind of NIP-AE. A profile or claims that a newer one replaces are not kept. Strangers share a
+// quarter of the library, of which each may use a quarter: their events make room by removing the oldest arrival of the
+// same stranger, or of the one with the most bytes. A library that is full makes room by removing events of authors that
+// matter less, the oldest arrival first, or returns ErrFull. Other errors are those of package nipae.
 func (l *Library) Add(v guild.Verified) error {
 	e := v.Event()
 	value, err := parse(e)
@@ -107,23 +130,32 @@ func (l *Library) Add(v guild.Verified) error {
 	}
 	key := replaceable{e.PubKey, e.Kind}
 	single := e.Kind == nipae.KindProfile || e.Kind == nipae.KindClaims
-	if old := l.events[l.newest[key]]; single && old != nil {
-		if older(h, old) {
-			return nil
-		}
-		l.remove(old)
+	var old *held
+	if single {
+		old = l.events[l.newest[key]]
 	}
-	if err := l.makeRoom(h); err != nil {
+	if old != nil && older(h, old) {
+		return nil
+	}
+	if err := l.makeRoom(h, old); err != nil {
 		return fmt.Errorf("event %.8s: %w", h.id.Hex(), err)
+	}
+	if old != nil {
+		l.remove(old)
 	}
 	l.arrivals++
 	h.arrived = l.arrivals
 	l.events[h.id] = h
 	l.bytes += h.size
+	own := l.by[h.author]
+	l.by[h.author] = shelf{append(own.events, h), own.bytes + h.size}
 	if single {
 		l.newest[key] = h.id
 	}
 	l.index = nil
+	if e.Kind == nipae.KindClaims {
+		l.ranked = nil
+	}
 	return nil
 }
 
@@ -160,13 +192,28 @@ func (l *Library) Remove(id nostr.ID) bool {
 func (l *Library) remove(h *held) {
 	delete(l.events, h.id)
 	l.bytes -= h.size
+	own := l.by[h.author]
+	i := slices.Index(own.events, h)
+	l.by[h.author] = shelf{slices.Delete(own.events, i, i+1), own.bytes - h.size}
+	if len(own.events) == 1 {
+		delete(l.by, h.author)
+	}
 	switch h.value.(type) {
 	case nipae.Profile:
 		delete(l.newest, replaceable{h.author, nipae.KindProfile})
 	case nipae.Claims:
 		delete(l.newest, replaceable{h.author, nipae.KindClaims})
+		l.ranked = nil
 	}
 	l.index = nil
+}
+
+// drop removes an event to make room.
+func (l *Library) drop(h *held) {
+	l.remove(h)
+	if l.config.Removed != nil {
+		l.config.Removed(h.id)
+	}
 }
 
 // Len returns how many events are held, and the bytes of their contents and tags.
@@ -177,18 +224,25 @@ func (l *Library) Len() (events int, bytes int64) {
 }
 
 // makeRoom removes events of authors that matter less until h fits and a sixteenth of the library is free, so that a
-// full library need not do it for each event.
-func (l *Library) makeRoom(h *held) error {
-	fits := func(part int64) bool {
-		return int64(len(l.events)) < int64(l.config.MaxEvents)-part*int64(l.config.MaxEvents)/16 &&
-			l.bytes+h.size <= l.config.MaxBytes-part*l.config.MaxBytes/16
+// full library need not do it for each event. The room of old, which h replaces, counts as free.
+func (l *Library) makeRoom(h, old *held) error {
+	more, bytes := int64(1), h.size
+	if old != nil {
+		more, bytes = 0, h.size-old.size
 	}
-	if fits(0) {
-		return nil
+	fits := func(part int64) bool {
+		return int64(len(l.events))+more <= int64(l.config.MaxEvents)-part*int64(l.config.MaxEvents)/16 &&
+			l.bytes+bytes <= l.config.MaxBytes-part*l.config.MaxBytes/16
 	}
 	ranks := l.ranks()
 	if ranks[h.author] == 0 {
+		if err := l.limitStrangers(h, old, ranks); err != nil || fits(0) {
+			return err
+		}
 		return ErrFull
+	}
+	if fits(0) {
+		return nil
 	}
 	var less []*held
 	for _, other := range l.events {
@@ -203,7 +257,7 @@ func (l *Library) makeRoom(h *held) error {
 		if fits(1) {
 			break
 		}
-		l.remove(other)
+		l.drop(other)
 	}
 	if !fits(0) {
 		return ErrFull
@@ -211,22 +265,67 @@ func (l *Library) makeRoom(h *held) error {
 	return nil
 }
 
-// ranks returns how much each author matters: 2 for an owner, 1 for those to keep and the owners' agents. A stranger's
+// limitStrangers removes events of strangers until h, which is a stranger's and replaces old, is within their share.
+func (l *Library) limitStrangers(h, old *held, ranks map[nostr.PubKey]int) error {
+	more, bytes := 1, h.size
+	if old != nil {
+		more, bytes = 0, h.size-old.size
+	}
+	over := func(events int, size int64, share int) bool {
+		return events+more > l.config.MaxEvents/share || size+bytes > l.config.MaxBytes/int64(share)
+	}
+	if !over(len(l.events), l.bytes, 16) {
+		return nil
+	}
+	for {
+		var events int
+		var size int64
+		from := h.author
+		for author, own := range l.by {
+			if ranks[author] > 0 {
+				continue
+			}
+			events, size = events+len(own.events), size+own.bytes
+			most := l.by[from]
+			if len(most.events) == 0 || own.bytes > most.bytes || own.bytes == most.bytes && own.events[0].arrived < most.events[0].arrived {
+				from = author
+			}
+		}
+		own := l.by[h.author]
+		switch {
+		case over(len(own.events), own.bytes, 16):
+			from = h.author
+		case !over(events, size, 4):
+			return nil
+		}
+		oldest := slices.IndexFunc(l.by[from].events, func(other *held) bool { return other != old })
+		if oldest < 0 {
+			return ErrFull
+		}
+		l.drop(l.by[from].events[oldest])
+	}
+}
+
+// ranks returns how much each author matters: 3 for an owner, 2 for the owners' agents, 1 for those to keep. A stranger's
 // rank is 0.
 func (l *Library) ranks() map[nostr.PubKey]int {
+	if l.ranked != nil {
+		return l.ranked
+	}
 	ranks := map[nostr.PubKey]int{}
-	for _, key := range l.config.Keep {
+	for key := range l.keep {
 		ranks[key] = 1
 	}
 	for _, owner := range l.config.Owners {
 		claims, _ := newest[nipae.Claims](l, owner, nipae.KindClaims)
 		for _, agent := range claims.Agents() {
-			ranks[agent] = 1
+			ranks[agent] = 2
 		}
 	}
 	for _, owner := range l.config.Owners {
-		ranks[owner] = 2
+		ranks[owner] = 3
 	}
+	l.ranked = ranks
 	return ranks
 }
 

@@ -70,7 +70,7 @@ type Files interface {
 // Asking says which nudges that a customer asks for apply.
 type Asking string
 
-// The policies for a customer's nudges. None of them lets a stranger's nudge give an agent more tools.
+// The policies for a customer's nudges. None of them gives an agent more tools.
 const (
 	AskedTrusted Asking = "trusted" // those of trusted authors
 	AskedAll     Asking = "all"
@@ -86,7 +86,10 @@ type Step struct {
 	acting sync.Mutex // held by what the owner has done: a decision and the events for it are made of one state
 
 	mu      sync.Mutex
-	changed chan struct{} // closed and replaced when the filters may be others
+	changed chan struct{} // closed and replaced when the filters may have changed
+	removed []nostr.ID    // from the library to make room, and still in SEEN
+
+	deletions deletions
 }
 
 // Errors of the step.
@@ -99,9 +102,13 @@ var (
 // New returns the step on its fold. Open must be called before it is used.
 func New(c Config, f *Fold) *Step {
 	owners := append([]nostr.PubKey{c.PubKey}, c.Owners...)
-	return &Step{c: c, fold: f, changed: make(chan struct{}), library: behaviour.NewLibrary(behaviour.Config{
-		Owners: owners, Keep: c.Allow, Count: c.Count,
-	})}
+	s := &Step{c: c, fold: f, changed: make(chan struct{}), deletions: deletions{by: map[deleted]nostr.ID{}}}
+	s.library = behaviour.NewLibrary(behaviour.Config{Owners: owners, Keep: c.Allow, Count: c.Count, Removed: func(id nostr.ID) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.removed = append(s.removed, id)
+	}})
+	return s
 }
 
 // seenPrefix precedes the subjects of others' events in SEEN.
@@ -126,10 +133,15 @@ func (s *Step) Open(ctx context.Context) error {
 		if err != nil {
 			continue // damaged; relays still have it
 		}
-		if s.library.Add(v) != nil {
-			s.forget(ctx, v.Event().ID) // there is no room for it any more
+		e := v.Event()
+		switch {
+		case e.Kind == kindDeletion:
+			s.delete(ctx, e)
+		case s.isDeleted(e) || s.library.Add(v) != nil:
+			s.forget(ctx, e.ID) // there is no room for it any more
 		}
 	}
+	s.forgetRemoved(ctx)
 	return nil
 }
 
@@ -165,14 +177,32 @@ func (s *Step) forget(ctx context.Context, id nostr.ID) {
 	_ = s.c.Journal.Unsee(ctx, seenPrefix+"."+id.Hex())
 }
 
-// Observe takes an event of others. It changes no behaviour unless the owner trusts its author.
+// forgetRemoved removes the events from SEEN that made room for others in the library.
+func (s *Step) forgetRemoved(ctx context.Context) {
+	s.mu.Lock()
+	removed := s.removed
+	s.removed = nil
+	s.mu.Unlock()
+	for _, id := range removed {
+		s.forget(ctx, id)
+	}
+}
+
+// Observe takes an event of others, unless its author deleted it. It changes no behaviour unless the owner trusts its
+// author.
 func (s *Step) Observe(ctx context.Context, v guild.Verified) error {
 	e := v.Event()
-	if _, known := s.library.Author(e.ID); known {
+	if _, known := s.library.Author(e.ID); known || s.isDeleted(e) {
 		return nil
+	}
+	if c, err := nipae.ParseComment(e); err == nil && !s.library.Keeps(e.PubKey) {
+		if _, known := s.library.Author(c.Lesson.ID); !known {
+			return nil // it can change nothing, and there may be many
+		}
 	}
 	before, replaces := s.replaced(e)
 	err := s.library.Add(v)
+	s.forgetRemoved(ctx)
 	if errors.Is(err, behaviour.ErrFull) {
 		return guild.Drop(guild.Flood, "%v", err)
 	}
@@ -182,15 +212,16 @@ func (s *Step) Observe(ctx context.Context, v guild.Verified) error {
 	if _, kept := s.library.Author(e.ID); !kept {
 		return nil // an older version
 	}
+	raw, err := e.MarshalJSON()
+	if err == nil {
+		err = s.c.Journal.See(ctx, seenPrefix+"."+e.ID.Hex(), raw)
+	}
+	if err != nil {
+		s.library.Remove(e.ID) // else it would count as known the next time
+		return err
+	}
 	if replaces {
 		s.forget(ctx, before)
-	}
-	raw, err := e.MarshalJSON()
-	if err != nil {
-		return err
-	}
-	if err := s.c.Journal.See(ctx, seenPrefix+"."+e.ID.Hex(), raw); err != nil {
-		return err
 	}
 	if e.Kind == nipae.KindClaims || e.Kind == nipae.KindDefinition || e.Kind == nipae.KindProfile {
 		s.refilter()
@@ -209,29 +240,6 @@ func (s *Step) replaced(e nostr.Event) (nostr.ID, bool) {
 		return c.ID, ok
 	}
 	return nostr.ID{}, false
-}
-
-// Deletes reports whether a deletion (kind 5) names an event of its author that is known here.
-func (s *Step) Deletes(e nostr.Event) bool { return len(s.deleted(e)) > 0 }
-
-// ObserveDeletion removes what its author deleted.
-func (s *Step) ObserveDeletion(ctx context.Context, v guild.Verified) error {
-	for _, id := range s.deleted(v.Event()) {
-		if s.library.Remove(id) {
-			s.forget(ctx, id)
-		}
-	}
-	return nil
-}
-
-func (s *Step) deleted(e nostr.Event) (ids []nostr.ID) {
-	for tag := range e.Tags.FindAll("e") {
-		id, err := nostr.IDFromHex(tag[1])
-		if author, known := s.library.Author(id); err == nil && known && author == e.PubKey && !s.fold.holds(id) {
-			ids = append(ids, id)
-		}
-	}
-	return ids
 }
 
 // Filters returns what to ask relays for, and a channel that is closed once that may have changed.
@@ -276,8 +284,6 @@ func (s *Step) Filters() ([]nostr.Filter, <-chan struct{}) {
 	}
 	return filters, changed
 }
-
-const kindDeletion nostr.Kind = 5
 
 // maxOwners limits the owners of one key whose claims are read.
 const maxOwners = 4

@@ -59,12 +59,15 @@ func (s *Step) Find(ctx context.Context, reference string) (all []nipae.Definiti
 		}
 		p.address = exact.Address()
 	}
+	s.library.Keep(p.address.PubKey) // strangers take no room from what was looked up
 	filter := nostr.Filter{Kinds: []nostr.Kind{nipae.KindDefinition}, Authors: []nostr.PubKey{p.address.PubKey}, Tags: nostr.TagMap{"d": {p.address.D}}}
 	relays := slices.Concat(p.relays, s.c.Relays.Of(ctx, p.address.PubKey))
 	found, err := s.c.Relays.Find(ctx, filter, relays)
 	for _, v := range found {
 		if d, err := nipae.ParseDefinition(v.Event()); err == nil && d.Address() == p.address {
-			_ = s.take(ctx, v)
+			if err := s.take(ctx, v); err != nil {
+				return nil, exact, fmt.Errorf("definition %s: %w", reference, err)
+			}
 		}
 	}
 	all = s.library.Versions(p.address)

@@ -1,8 +1,10 @@
 package partner
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -134,17 +136,11 @@ func (f *Fold) Deals(key nostr.PubKey) bool {
 	return fold.Read(f.State, func(st *state) bool { return len(st.keys[key]) > 0 })
 }
 
-// Keys returns up to most keys of services that there are facts about, in no order.
-func (f *Fold) Keys(most int) (keys []nostr.PubKey) {
-	f.View(func(st *state) {
-		for key := range st.keys {
-			if len(keys) == most {
-				return
-			}
-			keys = append(keys, key)
-		}
-	})
-	return keys
+// Keys returns the lowest keys of services that there are facts about, up to most, in order.
+func (f *Fold) Keys(most int) []nostr.PubKey {
+	keys := fold.Read(f.State, func(st *state) []nostr.PubKey { return slices.Collect(maps.Keys(st.keys)) })
+	slices.SortFunc(keys, func(a, b nostr.PubKey) int { return bytes.Compare(a[:], b[:]) })
+	return keys[:min(most, len(keys))]
 }
 
 // Announced implements registry.Partners: it puts a service on the agenda if there are facts about it.

@@ -36,3 +36,19 @@ func TestDealtPrefersEligible(t *testing.T) {
 		}
 	}
 }
+
+// The keys are the same each time, so that what is asked of relays for them is, too.
+func TestKeysAreTheSameEachTime(t *testing.T) {
+	f := newFold()
+	for key := range byte(100) {
+		f.Apply(fact.Entry{Facts: []fact.Fact{fact.ProviderMoved{Service: guild.Service{PubKey: nostr.PubKey{100 - key}, D: "a"}, From: guild.Seen, To: guild.Active}}})
+	}
+	for range 10 {
+		if got := f.Keys(3); !slices.Equal(got, []nostr.PubKey{{1}, {2}, {3}}) {
+			t.Errorf("%v", got)
+		}
+	}
+	if got := f.Keys(200); len(got) != 100 {
+		t.Errorf("%d keys", len(got))
+	}
+}

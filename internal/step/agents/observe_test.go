@@ -1,0 +1,191 @@
+package agents_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/step/agents"
+	"guild/nipae"
+)
+
+func (p person) learn(t *testing.T, definition nostr.ID, content string) guild.Verified {
+	t.Helper()
+	e, err := nipae.Lesson{Title: "x", Content: content, Definition: nipae.Reference{ID: definition}}.Event()
+	return p.sign(t, e, err)
+}
+
+func (p person) comment(t *testing.T, lesson guild.Verified, content string) guild.Verified {
+	t.Helper()
+	on := nipae.Reference{ID: lesson.Event().ID}
+	e, err := nipae.Comment{Lesson: on, LessonAuthor: lesson.Event().PubKey, Parent: on, ParentAuthor: lesson.Event().PubKey, Content: content}.Event()
+	return p.sign(t, e, err)
+}
+
+// seen reports whether the journal keeps an event of others.
+func (w *world) seen(v guild.Verified) (kept bool) {
+	w.Helper()
+	for _, err := range w.Journal.Seen(w.Context(), "agents."+v.Event().ID.Hex()) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		kept = true
+	}
+	return kept
+}
+
+// Many strangers fill their share, and take nothing from a definition that the owner looked up.
+func TestFloodOfStrangers(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		text := strings.Repeat("x", 60<<10)
+		publisher := newPerson()
+		d := publisher.define(t, nipae.Definition{D: "coder", Description: text, Role: text, Instructions: text, Content: text})
+		w.publish(d)
+		find := func() {
+			t.Helper()
+			if _, exact, err := w.step.Find(t.Context(), publisher.key.Hex()+"/coder"); err != nil || exact.ID != d.Event().ID {
+				t.Errorf("%.8s, %v", exact.ID.Hex(), err)
+			}
+		}
+		find()
+		var all []guild.Verified
+		for range 100 {
+			all = append(all, newPerson().define(t, nipae.Definition{D: "x", Description: text, Role: text, Instructions: text}))
+		}
+		w.observe(all...)
+		if w.seen(all[0]) || !w.seen(all[99]) {
+			t.Error("the journal keeps what the library dropped, or nothing")
+		}
+		clear(w.stored[first])
+		clear(w.stored[second])
+		find()
+	})
+}
+
+func TestStrangersCommentsOnUnknownLessons(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		student, mallory := newPerson(), newPerson()
+		lesson := student.learn(t, nostr.ID{1}, "y")
+		early, ours := mallory.comment(t, lesson, "early"), w.owner.comment(t, lesson, "the owner's other program")
+		w.observe(early, ours)
+		w.observe(lesson)
+		late := mallory.comment(t, lesson, "late")
+		w.observe(late)
+		if w.seen(early) || !w.seen(ours) || !w.seen(late) {
+			t.Errorf("seen: %v, %v, %v", w.seen(early), w.seen(ours), w.seen(late))
+		}
+	})
+}
+
+// A deletion counts before its lesson comes, when a relay gives the lesson again, and after a restart.
+func TestDeletedLessonsStayAway(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		student, stranger := newPerson(), newPerson()
+		w.publish(student.profile(t, nostr.ID{1}, w.owner.key))
+		if _, err := w.step.Claim(t.Context(), student.key); err != nil {
+			t.Fatal(err)
+		}
+		deletion := func(by person, tags ...nostr.Tag) guild.Verified {
+			return by.sign(t, nostr.Event{Kind: 5, Tags: tags}, nil)
+		}
+		e := func(v guild.Verified) nostr.Tag { return nostr.Tag{"e", v.Event().ID.Hex()} }
+		early, known, strange, other := student.learn(t, nostr.ID{1}, "a"), student.learn(t, nostr.ID{1}, "b"), stranger.learn(t, nostr.ID{1}, "c"), student.learn(t, nostr.ID{1}, "d")
+		w.observe(known, strange)
+		for _, v := range []guild.Verified{
+			deletion(student, e(early), e(strange), nostr.Tag{"k", "4129"}), deletion(student, e(known)), deletion(stranger, e(strange)),
+		} {
+			if !w.step.Deletes(v.Event()) {
+				t.Errorf("%s does not count", v.Event())
+			}
+			if err := w.step.ObserveDeletion(t.Context(), v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		job, foreign := deletion(student, e(early), nostr.Tag{"k", "5900"}), deletion(stranger, e(other), nostr.Tag{"k", "4129"})
+		if w.step.Deletes(job.Event()) || w.step.Deletes(foreign.Event()) {
+			t.Error("a deletion of something else counts")
+		}
+		for range 2 {
+			for _, v := range []guild.Verified{early, known, strange, other} {
+				w.observe(v)
+				if w.seen(v) != (v.Event().ID == other.Event().ID) {
+					t.Errorf("%s is seen: %v", v.Event().Content, w.seen(v))
+				}
+			}
+			w.step = w.reopened()
+		}
+	})
+}
+
+// reopened returns the step after a restart, with what was seen.
+func (w *world) reopened() *agents.Step {
+	w.Helper()
+	s := agents.New(agents.Config{
+		Journal: w.Journal, Owner: w.owner, PubKey: w.owner.key, Now: time.Now, Keys: w.keys, Relays: w.network, Files: w.files,
+	}, agents.NewFold())
+	if err := s.Open(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+func TestDeletionsAreBounded(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		stranger := newPerson()
+		var first, last guild.Verified
+		for i := range 1001 {
+			lesson := stranger.learn(t, nostr.ID{1}, fmt.Sprint(i))
+			w.observe(lesson)
+			if i == 0 {
+				first = lesson
+			}
+			last = lesson
+			v := stranger.sign(t, nostr.Event{Kind: 5, Tags: nostr.Tags{{"e", lesson.Event().ID.Hex()}}}, nil)
+			if err := w.step.ObserveDeletion(t.Context(), v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.observe(first, last)
+		if !w.seen(first) || w.seen(last) {
+			t.Errorf("seen: %v, %v", w.seen(first), w.seen(last))
+		}
+	})
+}
+
+// What the journal could not keep is kept when it comes again.
+func TestObservedAgainAfterAFailure(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		student := newPerson()
+		before := student.profile(t, nostr.ID{1})
+		w.observe(before)
+		w.Pass(time.Second)
+		after := student.profile(t, nostr.ID{2})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := w.step.Observe(ctx, after); !errors.Is(err, context.Canceled) || !w.seen(before) {
+			t.Error(err)
+		}
+		w.observe(after)
+		if !w.seen(after) {
+			t.Error("not kept")
+		}
+	})
+}
+
+func TestFindSaysWhatFailed(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		publisher := newPerson()
+		w.publish(publisher.define(t, nipae.Definition{D: "coder"}))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, _, err := w.step.Find(ctx, publisher.key.Hex()+"/coder"); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
