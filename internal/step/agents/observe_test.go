@@ -178,6 +178,57 @@ func TestObservedAgainAfterAFailure(t *testing.T) {
 	})
 }
 
+// Only what people that matter write, and versions of what is installed, can change the filters.
+func TestWhatChangesTheFilters(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		publisher, agent, stranger := newPerson(), newPerson(), newPerson()
+		d := publisher.define(t, nipae.Definition{D: "coder", Ver: 1})
+		w.publish(d)
+		is := func(c <-chan struct{}) bool {
+			select {
+			case <-c:
+				return true
+			default:
+				return false
+			}
+		}
+		_, changed, heard := w.step.Filters()
+		w.install(d.Event().ID.Hex())
+		if _, err := w.step.Claim(t.Context(), agent.key); err != nil {
+			t.Fatal(err)
+		}
+		if !is(changed) || is(heard) {
+			t.Error("what the owner did is not told apart")
+		}
+		for _, c := range []struct {
+			name string
+			v    guild.Verified
+			want bool
+		}{
+			{"a stranger's profile", stranger.profile(t, d.Event().ID, w.owner.key), false},
+			{"a stranger's claims", stranger.claim(t, 0, w.owner.key), false},
+			{"a stranger's definition", stranger.define(t, nipae.Definition{D: "coder"}), false},
+			{"another definition", publisher.define(t, nipae.Definition{D: "other"}), false},
+			{"a stranger's lesson", stranger.learn(t, d.Event().ID, "x"), false},
+			{"an agent's profile", agent.profile(t, d.Event().ID, w.owner.key), true},
+			{"the next version", publisher.define(t, nipae.Definition{D: "coder", Ver: 2}), true},
+		} {
+			_, changed, heard = w.step.Filters()
+			w.observe(c.v)
+			if is(changed) || is(heard) != c.want {
+				t.Errorf("%s: %v, %v", c.name, is(changed), is(heard))
+			}
+		}
+		for i := range 120 {
+			w.observe(publisher.define(t, nipae.Definition{D: "coder", Ver: 3 + i}))
+		}
+		filters, _, _ := w.step.Filters()
+		if versions := filters[2].Tags["e"]; len(versions) != 101 || versions[0] != d.Event().ID.Hex() {
+			t.Errorf("lessons about %d versions are read", len(versions))
+		}
+	})
+}
+
 func TestFindSaysWhatFailed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		publisher := newPerson()
