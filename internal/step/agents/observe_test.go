@@ -13,6 +13,7 @@ import (
 	"guild"
 	"guild/internal/step/agents"
 	"guild/nipae"
+	"guild/nipae/behaviour"
 )
 
 func (p person) learn(t *testing.T, definition nostr.ID, content string) guild.Verified {
@@ -123,12 +124,18 @@ func TestDeletedLessonsStayAway(t *testing.T) {
 	})
 }
 
-// reopened returns the step after a restart, with what was seen.
-func (w *world) reopened() *agents.Step {
+// reopened returns the step after a restart, with all that was recorded and seen.
+func (w *world) reopened() *agents.Step { return w.reopenedAt(w.network) }
+
+func (w *world) reopenedAt(relays agents.Relays) *agents.Step {
 	w.Helper()
+	f := agents.NewFold()
+	for _, e := range w.Entries() {
+		f.Apply(e)
+	}
 	s := agents.New(agents.Config{
-		Journal: w.Journal, Owner: w.owner, PubKey: w.owner.key, Now: time.Now, Keys: w.keys, Relays: w.network, Files: w.files,
-	}, agents.NewFold())
+		Journal: w.Journal, Owner: w.owner, PubKey: w.owner.key, Now: time.Now, Keys: w.keys, Relays: relays, Files: w.files,
+	}, f)
 	if err := s.Open(w.Context()); err != nil {
 		w.Fatal(err)
 	}
@@ -225,6 +232,68 @@ func TestWhatChangesTheFilters(t *testing.T) {
 		filters, _, _ := w.step.Filters()
 		if versions := filters[2].Tags["e"]; len(versions) != 101 || versions[0] != d.Event().ID.Hex() {
 			t.Errorf("lessons about %d versions are read", len(versions))
+		}
+	})
+}
+
+// counted counts the questions to relays.
+type counted struct {
+	*network
+	finds int
+	slow  time.Duration
+}
+
+func (c *counted) Find(ctx context.Context, f nostr.Filter, urls []string) ([]guild.Verified, error) {
+	c.finds++
+	select {
+	case <-time.After(c.slow):
+		return c.network.Find(ctx, f, urls)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// A customer's nudges are read at once, and a job does not wait long for them. Only those that apply are kept.
+func TestNudgesOfCustomers(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		publisher, mallory := newPerson(), newPerson()
+		d := publisher.define(t, nipae.Definition{D: "coder", Tools: []string{"read"}})
+		w.publish(d)
+		w.install(d.Event().ID.Hex())
+		nudge := func(by person, text string) guild.Verified {
+			e, err := nipae.Nudge{Content: text}.Event()
+			return by.sign(t, e, err)
+		}
+		trusted, strange := nudge(w.owner, "Be brief."), nudge(mallory, "Be rude.")
+		lesson := w.owner.learn(t, d.Event().ID, "x")
+		w.publish(trusted, strange, lesson)
+		asked := []nostr.ID{strange.Event().ID, lesson.Event().ID, trusted.Event().ID, d.Event().ID, {7}}
+		behave := func() []nostr.ID {
+			t.Helper()
+			doing, err := w.step.Behave(t.Context(), agents.Roster{Agents: []string{"coder"}}, agents.Job{Asked: asked})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var nudges []nostr.ID
+			for _, source := range doing.Behaviour.Sources {
+				if source.Why == behaviour.Asked {
+					nudges = append(nudges, source.Event)
+				}
+			}
+			return nudges
+		}
+		relays := &counted{network: w.network, slow: time.Hour}
+		w.step = w.reopenedAt(relays)
+		began := time.Now()
+		if got := behave(); len(got) > 0 || time.Since(began) > 5*time.Second || relays.finds != 1 {
+			t.Errorf("%v after %s and %d questions", got, time.Since(began), relays.finds)
+		}
+		relays.slow, relays.finds = 0, 0
+		if got := behave(); len(got) != 1 || got[0] != trusted.Event().ID || relays.finds != 1 {
+			t.Errorf("%v after %d questions", got, relays.finds)
+		}
+		if !w.seen(trusted) || w.seen(strange) || w.seen(lesson) {
+			t.Errorf("seen: %v, %v, %v", w.seen(trusted), w.seen(strange), w.seen(lesson))
 		}
 	})
 }
