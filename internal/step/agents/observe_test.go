@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -232,6 +233,43 @@ func TestWhatChangesTheFilters(t *testing.T) {
 		filters, _, _ := w.step.Filters()
 		if versions := filters[2].Tags["e"]; len(versions) != 101 || versions[0] != d.Event().ID.Hex() {
 			t.Errorf("lessons about %d versions are read", len(versions))
+		}
+	})
+}
+
+// deaf is relays that do not answer about one author.
+type deaf struct {
+	*counted
+	to nostr.PubKey
+}
+
+func (d deaf) Find(ctx context.Context, f nostr.Filter, urls []string) ([]guild.Verified, error) {
+	if slices.Contains(f.Authors, d.to) {
+		return nil, errors.New("no answer")
+	}
+	return d.counted.Find(ctx, f, urls)
+}
+
+// An agent that names many owners, or one whose relays are away, hides none that is verified.
+func TestOwnersAreCheckedOneByOne(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		agent, away, boss := newPerson(), newPerson(), newPerson()
+		owners := []nostr.PubKey{away.key, boss.key}
+		for range 20 {
+			owners = append(owners, newPerson().key)
+		}
+		claims := boss.claim(t, 0, agent.key)
+		w.publish(agent.profile(t, nostr.ID{1}, owners...), claims, away.claim(t, 0, agent.key))
+		relays := deaf{&counted{network: w.network}, away.key}
+		all, err := w.reopenedAt(relays).Verify(t.Context(), agent.key)
+		if err != nil || len(all) != 22 || relays.finds > 5 {
+			t.Fatalf("%d owners after %d questions, %v", len(all), relays.finds, err)
+		}
+		if all[0].Verified || !strings.Contains(all[0].Reason, "no answer") || !all[1].Verified || all[1].Reason != "" {
+			t.Errorf("%+v", all[:2])
+		}
+		if last := all[21]; last.Verified || !strings.Contains(last.Reason, "not looked up") {
+			t.Errorf("%+v", last)
 		}
 	})
 }
