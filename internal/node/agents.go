@@ -113,7 +113,7 @@ const watchAgain = 5 * time.Minute
 func (n *Node) followAgents(ctx context.Context) error {
 	name, cancel := "", func() {}
 	for {
-		filters, changed := n.agents.Filters()
+		filters, changed, heard := n.agents.Filters()
 		if now := "agents " + hashOf(filters); now != name {
 			cancel()
 			for _, url := range n.urls {
@@ -121,12 +121,30 @@ func (n *Node) followAgents(ctx context.Context) error {
 			}
 			name, cancel = now, n.pool.Subscribe(now, filters, n.urls...)
 		}
-		select {
-		case <-ctx.Done():
+		if untilChanged(ctx, changed, heard) != nil {
 			cancel()
 			return nil
+		}
+	}
+}
+
+// untilChanged waits until the filters of the agents are to be looked at again: at once after what the owner did, but at
+// most once a minute after what others wrote, and in any case after watchAgain. It returns the error of ctx.
+func untilChanged(ctx context.Context, changed, heard <-chan struct{}) error {
+	pause, again := time.After(time.Minute), time.After(watchAgain)
+	var others <-chan struct{} // heard, once the minute has passed
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-pause:
+			others = heard
 		case <-changed:
-		case <-time.After(watchAgain):
+			return nil
+		case <-others:
+			return nil
+		case <-again:
+			return nil
 		}
 	}
 }

@@ -26,6 +26,13 @@ func (l *Library) Definition(id nostr.ID) (nipae.Definition, bool) {
 	return get[nipae.Definition](l, id)
 }
 
+// Nudge returns a nudge that is held.
+func (l *Library) Nudge(id nostr.ID) (nipae.Nudge, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return get[nipae.Nudge](l, id)
+}
+
 // Versions returns the versions of a definition, the newest first.
 func (l *Library) Versions(a nipae.Address) []nipae.Definition {
 	l.mu.Lock()

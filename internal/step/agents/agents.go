@@ -86,7 +86,8 @@ type Step struct {
 	acting sync.Mutex // held by what the owner has done: a decision and the events for it are made of one state
 
 	mu      sync.Mutex
-	changed chan struct{} // closed and replaced when the filters may have changed
+	changed chan struct{} // closed and replaced when the filters may have changed by what the owner did
+	heard   chan struct{} // the same, by what others wrote
 	removed []nostr.ID    // from the library to make room, and still in SEEN
 
 	deletions deletions
@@ -102,7 +103,7 @@ var (
 // New returns the step on its fold. Open must be called before it is used.
 func New(c Config, f *Fold) *Step {
 	owners := append([]nostr.PubKey{c.PubKey}, c.Owners...)
-	s := &Step{c: c, fold: f, changed: make(chan struct{}), deletions: deletions{by: map[deleted]nostr.ID{}}}
+	s := &Step{c: c, fold: f, changed: make(chan struct{}), heard: make(chan struct{}), deletions: deletions{by: map[deleted]nostr.ID{}}}
 	s.library = behaviour.NewLibrary(behaviour.Config{Owners: owners, Keep: c.Allow, Count: c.Count, Removed: func(id nostr.ID) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -160,16 +161,16 @@ func (s *Step) add(v guild.Verified) error {
 	if err := s.library.Add(v); err != nil {
 		return err
 	}
-	s.refilter()
+	s.refilter(&s.changed)
 	return nil
 }
 
-// refilter says that the filters may have changed.
-func (s *Step) refilter() {
+// refilter says that the filters may have changed: on s.changed or s.heard.
+func (s *Step) refilter(on *chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	close(s.changed)
-	s.changed = make(chan struct{})
+	close(*on)
+	*on = make(chan struct{})
 }
 
 // forget removes an event from SEEN. If that fails, it is left out at the next start.
@@ -223,10 +224,25 @@ func (s *Step) Observe(ctx context.Context, v guild.Verified) error {
 	if replaces {
 		s.forget(ctx, before)
 	}
-	if e.Kind == nipae.KindClaims || e.Kind == nipae.KindDefinition || e.Kind == nipae.KindProfile {
-		s.refilter()
+	if s.changesFilters(e) {
+		s.refilter(&s.heard)
 	}
 	return nil
+}
+
+// changesFilters reports whether an event of others may change the filters.
+func (s *Step) changesFilters(e nostr.Event) bool {
+	switch e.Kind {
+	case nipae.KindClaims, nipae.KindProfile:
+		return slices.Contains(s.people(), e.PubKey)
+	case nipae.KindDefinition:
+		d, err := nipae.ParseDefinition(e)
+		return err == nil && slices.ContainsFunc(s.fold.agents(), func(a fact.AgentInstalled) bool {
+			installed, err := nipae.ParseDefinition(a.Definition)
+			return err == nil && installed.Address() == d.Address()
+		})
+	}
+	return false
 }
 
 // replaced returns the known event that one of a replaceable kind takes the place of.
@@ -242,12 +258,14 @@ func (s *Step) replaced(e nostr.Event) (nostr.ID, bool) {
 	return nostr.ID{}, false
 }
 
-// Filters returns what to ask relays for, and a channel that is closed once that may have changed.
-func (s *Step) Filters() ([]nostr.Filter, <-chan struct{}) {
+// Filters returns what to ask relays for, and two channels: changed is closed once that may have changed by what the
+// owner did, and heard once it may have changed by what others wrote.
+func (s *Step) Filters() (filters []nostr.Filter, changed, heard <-chan struct{}) {
 	s.mu.Lock()
-	changed := s.changed
+	changed, heard = s.changed, s.heard
 	s.mu.Unlock()
-	const most = 2000 // stored events of each kind that are read
+	const most = 2000       // stored events of each kind that are read
+	const maxVersions = 100 // of a definition whose lessons are read, beside the installed one
 	var publishers []nostr.PubKey
 	var slugs, versions []string
 	for _, a := range s.fold.agents() {
@@ -256,10 +274,26 @@ func (s *Step) Filters() ([]nostr.Filter, <-chan struct{}) {
 			continue // it was parsed before it was recorded
 		}
 		publishers, slugs = append(publishers, d.PubKey), append(slugs, d.D)
-		for _, v := range s.library.Versions(d.Address()) {
-			versions = append(versions, v.ID.Hex())
+		versions = append(versions, d.ID.Hex())
+		all := s.library.Versions(d.Address())
+		for _, v := range all[:min(len(all), maxVersions)] {
+			if v.ID != d.ID {
+				versions = append(versions, v.ID.Hex())
+			}
 		}
 	}
+	filters = []nostr.Filter{{Kinds: []nostr.Kind{nipae.KindProfile, nipae.KindClaims, kindDeletion}, Authors: s.people(), Limit: most}}
+	if len(versions) > 0 {
+		filters = append(filters,
+			nostr.Filter{Kinds: []nostr.Kind{nipae.KindDefinition}, Authors: publishers, Tags: nostr.TagMap{"d": slugs}, Limit: most},
+			nostr.Filter{Kinds: []nostr.Kind{nipae.KindLesson}, Tags: nostr.TagMap{"e": versions}, Limit: most},
+			nostr.Filter{Kinds: []nostr.Kind{nipae.KindComment}, Tags: nostr.TagMap{"K": {"4129"}}, Limit: most})
+	}
+	return filters, changed, heard
+}
+
+// people returns the keys whose profiles, claims and deletions are read, in order.
+func (s *Step) people() []nostr.PubKey {
 	people := append([]nostr.PubKey{s.c.PubKey}, s.c.Owners...)
 	for _, owner := range people[:len(people):len(people)] {
 		if claims, ok := s.library.Claims(owner); ok {
@@ -274,15 +308,7 @@ func (s *Step) Filters() ([]nostr.Filter, <-chan struct{}) {
 		}
 	}
 	slices.SortFunc(people, func(a, b nostr.PubKey) int { return bytes.Compare(a[:], b[:]) })
-	people = slices.Compact(people)
-	filters := []nostr.Filter{{Kinds: []nostr.Kind{nipae.KindProfile, nipae.KindClaims, kindDeletion}, Authors: people, Limit: most}}
-	if len(versions) > 0 {
-		filters = append(filters,
-			nostr.Filter{Kinds: []nostr.Kind{nipae.KindDefinition}, Authors: publishers, Tags: nostr.TagMap{"d": slugs}, Limit: most},
-			nostr.Filter{Kinds: []nostr.Kind{nipae.KindLesson}, Tags: nostr.TagMap{"e": versions}, Limit: most},
-			nostr.Filter{Kinds: []nostr.Kind{nipae.KindComment}, Tags: nostr.TagMap{"K": {"4129"}}, Limit: most})
-	}
-	return filters, changed
+	return slices.Compact(people)
 }
 
 // maxOwners limits the owners of one key whose claims are read.

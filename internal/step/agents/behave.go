@@ -8,6 +8,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"time"
 
 	"fiatjaf.com/nostr"
 
@@ -90,21 +91,35 @@ func (s *Step) Behave(ctx context.Context, r Roster, j Job) (d Doing, err error)
 	return d, err
 }
 
-// asked returns the customer's nudges that the owner's policy admits. Those that no relay has are left out.
+// asked returns the customer's nudges that the owner's policy admits. Ids of other events, and nudges that no relay has
+// soon, are left out. A nudge that is not admitted is not kept.
 func (s *Step) asked(ctx context.Context, ids []nostr.ID) (admitted []nostr.ID) {
+	const patience = 5 * time.Second // the job waits
 	if s.c.Asked == AskedNone {
 		return nil
 	}
-	for _, id := range ids[:min(len(ids), behaviour.MaxAsked)] {
-		author, known := s.library.Author(id)
-		if !known {
-			v, err := s.fetch(ctx, id, nil)
-			if err != nil || v.Event().Kind != nipae.KindNudge || s.Observe(ctx, v) != nil {
-				continue
-			}
-			author = v.Event().PubKey
+	ids = ids[:min(len(ids), behaviour.MaxAsked)]
+	unknown := slices.DeleteFunc(slices.Clone(ids), func(id nostr.ID) bool {
+		_, known := s.library.Author(id)
+		return known
+	})
+	fetched := map[nostr.ID]guild.Verified{}
+	if len(unknown) > 0 {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		found, _ := s.c.Relays.Find(ctx, nostr.Filter{IDs: unknown}, s.c.Relays.Ours()) // what is not found is left out
+		for _, v := range found {
+			fetched[v.Event().ID] = v
 		}
-		if s.c.Asked == AskedAll || s.library.Trusts(author, s.policy(nostr.ID{})) {
+	}
+	admits := func(author nostr.PubKey) bool {
+		return s.c.Asked == AskedAll || s.library.Trusts(author, s.policy(nostr.ID{}))
+	}
+	for _, id := range ids {
+		if v, ok := fetched[id]; ok && v.Event().Kind == nipae.KindNudge && admits(v.Event().PubKey) && s.Observe(ctx, v) != nil {
+			continue
+		}
+		if n, ok := s.library.Nudge(id); ok && admits(n.PubKey) {
 			admitted = append(admitted, id)
 		}
 	}

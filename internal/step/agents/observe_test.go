@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"guild"
 	"guild/internal/step/agents"
 	"guild/nipae"
+	"guild/nipae/behaviour"
 )
 
 func (p person) learn(t *testing.T, definition nostr.ID, content string) guild.Verified {
@@ -123,12 +125,18 @@ func TestDeletedLessonsStayAway(t *testing.T) {
 	})
 }
 
-// reopened returns the step after a restart, with what was seen.
-func (w *world) reopened() *agents.Step {
+// reopened returns the step after a restart, with all that was recorded and seen.
+func (w *world) reopened() *agents.Step { return w.reopenedAt(w.network) }
+
+func (w *world) reopenedAt(relays agents.Relays) *agents.Step {
 	w.Helper()
+	f := agents.NewFold()
+	for _, e := range w.Entries() {
+		f.Apply(e)
+	}
 	s := agents.New(agents.Config{
-		Journal: w.Journal, Owner: w.owner, PubKey: w.owner.key, Now: time.Now, Keys: w.keys, Relays: w.network, Files: w.files,
-	}, agents.NewFold())
+		Journal: w.Journal, Owner: w.owner, PubKey: w.owner.key, Now: time.Now, Keys: w.keys, Relays: relays, Files: w.files,
+	}, f)
 	if err := s.Open(w.Context()); err != nil {
 		w.Fatal(err)
 	}
@@ -174,6 +182,156 @@ func TestObservedAgainAfterAFailure(t *testing.T) {
 		w.observe(after)
 		if !w.seen(after) {
 			t.Error("not kept")
+		}
+	})
+}
+
+// Only what people that matter write, and versions of what is installed, can change the filters.
+func TestWhatChangesTheFilters(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		publisher, agent, stranger := newPerson(), newPerson(), newPerson()
+		d := publisher.define(t, nipae.Definition{D: "coder", Ver: 1})
+		w.publish(d)
+		is := func(c <-chan struct{}) bool {
+			select {
+			case <-c:
+				return true
+			default:
+				return false
+			}
+		}
+		_, changed, heard := w.step.Filters()
+		w.install(d.Event().ID.Hex())
+		if _, err := w.step.Claim(t.Context(), agent.key); err != nil {
+			t.Fatal(err)
+		}
+		if !is(changed) || is(heard) {
+			t.Error("what the owner did is not told apart")
+		}
+		for _, c := range []struct {
+			name string
+			v    guild.Verified
+			want bool
+		}{
+			{"a stranger's profile", stranger.profile(t, d.Event().ID, w.owner.key), false},
+			{"a stranger's claims", stranger.claim(t, 0, w.owner.key), false},
+			{"a stranger's definition", stranger.define(t, nipae.Definition{D: "coder"}), false},
+			{"another definition", publisher.define(t, nipae.Definition{D: "other"}), false},
+			{"a stranger's lesson", stranger.learn(t, d.Event().ID, "x"), false},
+			{"an agent's profile", agent.profile(t, d.Event().ID, w.owner.key), true},
+			{"the next version", publisher.define(t, nipae.Definition{D: "coder", Ver: 2}), true},
+		} {
+			_, changed, heard = w.step.Filters()
+			w.observe(c.v)
+			if is(changed) || is(heard) != c.want {
+				t.Errorf("%s: %v, %v", c.name, is(changed), is(heard))
+			}
+		}
+		for i := range 120 {
+			w.observe(publisher.define(t, nipae.Definition{D: "coder", Ver: 3 + i}))
+		}
+		filters, _, _ := w.step.Filters()
+		if versions := filters[2].Tags["e"]; len(versions) != 101 || versions[0] != d.Event().ID.Hex() {
+			t.Errorf("lessons about %d versions are read", len(versions))
+		}
+	})
+}
+
+// deaf is relays that do not answer about one author.
+type deaf struct {
+	*counted
+	to nostr.PubKey
+}
+
+func (d deaf) Find(ctx context.Context, f nostr.Filter, urls []string) ([]guild.Verified, error) {
+	if slices.Contains(f.Authors, d.to) {
+		return nil, errors.New("no answer")
+	}
+	return d.counted.Find(ctx, f, urls)
+}
+
+// An agent that names many owners, or one whose relays are away, hides none that is verified.
+func TestOwnersAreCheckedOneByOne(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		agent, away, boss := newPerson(), newPerson(), newPerson()
+		owners := []nostr.PubKey{away.key, boss.key}
+		for range 20 {
+			owners = append(owners, newPerson().key)
+		}
+		claims := boss.claim(t, 0, agent.key)
+		w.publish(agent.profile(t, nostr.ID{1}, owners...), claims, away.claim(t, 0, agent.key))
+		relays := deaf{&counted{network: w.network}, away.key}
+		all, err := w.reopenedAt(relays).Verify(t.Context(), agent.key)
+		if err != nil || len(all) != 22 || relays.finds > 5 {
+			t.Fatalf("%d owners after %d questions, %v", len(all), relays.finds, err)
+		}
+		if all[0].Verified || !strings.Contains(all[0].Reason, "no answer") || !all[1].Verified || all[1].Reason != "" {
+			t.Errorf("%+v", all[:2])
+		}
+		if last := all[21]; last.Verified || !strings.Contains(last.Reason, "not looked up") {
+			t.Errorf("%+v", last)
+		}
+	})
+}
+
+// counted counts the questions to relays.
+type counted struct {
+	*network
+	finds int
+	slow  time.Duration
+}
+
+func (c *counted) Find(ctx context.Context, f nostr.Filter, urls []string) ([]guild.Verified, error) {
+	c.finds++
+	select {
+	case <-time.After(c.slow):
+		return c.network.Find(ctx, f, urls)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// A customer's nudges are read at once, and a job does not wait long for them. Only those that apply are kept.
+func TestNudgesOfCustomers(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		publisher, mallory := newPerson(), newPerson()
+		d := publisher.define(t, nipae.Definition{D: "coder", Tools: []string{"read"}})
+		w.publish(d)
+		w.install(d.Event().ID.Hex())
+		nudge := func(by person, text string) guild.Verified {
+			e, err := nipae.Nudge{Content: text}.Event()
+			return by.sign(t, e, err)
+		}
+		trusted, strange := nudge(w.owner, "Be brief."), nudge(mallory, "Be rude.")
+		lesson := w.owner.learn(t, d.Event().ID, "x")
+		w.publish(trusted, strange, lesson)
+		asked := []nostr.ID{strange.Event().ID, lesson.Event().ID, trusted.Event().ID, d.Event().ID, {7}}
+		behave := func() []nostr.ID {
+			t.Helper()
+			doing, err := w.step.Behave(t.Context(), agents.Roster{Agents: []string{"coder"}}, agents.Job{Asked: asked})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var nudges []nostr.ID
+			for _, source := range doing.Behaviour.Sources {
+				if source.Why == behaviour.Asked {
+					nudges = append(nudges, source.Event)
+				}
+			}
+			return nudges
+		}
+		relays := &counted{network: w.network, slow: time.Hour}
+		w.step = w.reopenedAt(relays)
+		began := time.Now()
+		if got := behave(); len(got) > 0 || time.Since(began) > 5*time.Second || relays.finds != 1 {
+			t.Errorf("%v after %s and %d questions", got, time.Since(began), relays.finds)
+		}
+		relays.slow, relays.finds = 0, 0
+		if got := behave(); len(got) != 1 || got[0] != trusted.Event().ID || relays.finds != 1 {
+			t.Errorf("%v after %d questions", got, relays.finds)
+		}
+		if !w.seen(trusted) || w.seen(strange) || w.seen(lesson) {
+			t.Errorf("seen: %v, %v, %v", w.seen(trusted), w.seen(strange), w.seen(lesson))
 		}
 	})
 }

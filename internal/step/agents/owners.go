@@ -24,7 +24,11 @@ type Ownership struct {
 // ErrNoProfile means that a key has no profile that names an owner.
 var ErrNoProfile = errors.New("no profile (kind 0) of this key is known")
 
-// Verify checks each owner that an agent's newest profile names, by what its and the owners' relays have now.
+// errMany means that an owner was not looked up.
+var errMany = fmt.Errorf("not looked up: it is after the first %d owners", maxOwners)
+
+// Verify checks each owner that an agent's newest profile names, by what its and the owners' relays have now. An owner
+// whose relays do not answer, and those after the first maxOwners, are not verified.
 func (s *Step) Verify(ctx context.Context, agent nostr.PubKey) ([]Ownership, error) {
 	if err := s.readAll(ctx, nipae.KindProfile, agent); err != nil {
 		return nil, err
@@ -33,12 +37,24 @@ func (s *Step) Verify(ctx context.Context, agent nostr.PubKey) ([]Ownership, err
 	if !ok {
 		return nil, fmt.Errorf("%.8s: %w", agent.Hex(), ErrNoProfile)
 	}
-	for _, owner := range profile.Owners {
-		if err := s.readAll(ctx, nipae.KindClaims, owner); err != nil {
-			return nil, err
+	failed := map[string]error{}
+	for i, owner := range profile.Owners {
+		if _, again := failed[owner.Hex()]; again {
+			continue
+		}
+		err := errMany
+		if i < maxOwners {
+			err = s.readAll(ctx, nipae.KindClaims, owner)
+		}
+		failed[owner.Hex()] = err
+	}
+	all := s.Ownership(agent)
+	for i, o := range all {
+		if err := failed[o.PubKey]; err != nil {
+			all[i].Verified, all[i].Reason = false, err.Error()
 		}
 	}
-	return s.Ownership(agent), nil
+	return all, nil
 }
 
 // Ownership is Verify by what is known already. It is empty for a key that names no owner.
