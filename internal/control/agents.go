@@ -31,7 +31,7 @@ type Definition struct {
 	File string `json:"file"` // Markdown with TOML front matter
 }
 
-// Owned is what is known of who owns an agent.
+// Owned lists the owners that an agent names, with the result of each check.
 type Owned struct {
 	Npub   string             `json:"npub"`
 	PubKey string             `json:"pubkey"`
@@ -54,7 +54,7 @@ type Compose struct {
 	Without nostr.ID `json:"without,omitzero"` // a lesson to leave out
 }
 
-// Composed is how an agent of this node does a job.
+// Composed describes the behaviour of an agent of this node for one job.
 type Composed struct {
 	Agent      string           `json:"agent"`
 	PubKey     nostr.PubKey     `json:"pubkey"`

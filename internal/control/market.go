@@ -221,7 +221,7 @@ func (s *Server) owners(ctx context.Context, key nostr.PubKey) []agents.Ownershi
 		const patience = 3 * time.Second
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		_, _ = s.c.Agents.Verify(ctx, key) // without an answer it is what is known
+		_, _ = s.c.Agents.Verify(ctx, key) // if nothing answers, Ownership returns what was seen before
 	}
 	return s.c.Agents.Ownership(key)
 }

@@ -17,7 +17,7 @@ import (
 // (interop/tenex.mjs says where they are from). NDK itself, as published, has no classes for definitions, lessons and
 // nudges. Comments are replies of NDK (NIP-22); for nudges, profiles and claims there are only NDK's general calls.
 
-// readByNDK is what interop/agents-read.mjs reads.
+// readByNDK has the fields that interop/agents-read.mjs prints.
 type readByNDK struct {
 	Definition struct {
 		ID, Slug, Title, Role, Instructions, Use, Description string
@@ -98,7 +98,7 @@ instructions = 'Test it "well" — with ünïcode.'
 	}
 }
 
-// publishedByNDK is what interop/agents-publish.mjs published.
+// publishedByNDK has the ids of the events that interop/agents-publish.mjs published.
 type publishedByNDK struct {
 	Definition, First, Lesson, Nudge string
 }

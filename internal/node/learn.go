@@ -12,7 +12,7 @@ import (
 // LearnByModel has the model that did a request write the lesson, instead of a command.
 const LearnByModel = "model"
 
-// learnTask is what the model is asked to do.
+// learnTask is the task for the model.
 const learnTask = `bundle/verdict.json is what a customer says of work that you did, and bundle/REPLAY.jsonl is what you did.
 If they show something that would help with other tasks of this kind, write it to delivery/lesson.md: a line with a title,
 and then at most five sentences. It must hold for other tasks too, and have nothing in it that belongs to the customer.

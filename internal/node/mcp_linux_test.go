@@ -94,7 +94,7 @@ func TestModelUsesToolsOfMCPServers(t *testing.T) {
 	}
 }
 
-func TestToolsOfMCPServersThatBehaviourDoesNotNameAreNoTools(t *testing.T) {
+func TestBehaviourLimitsMCPTools(t *testing.T) {
 	w, told := mcpWorker(t, []string{mcpProgram(t)},
 		toolCall{"node-token", `{}`}, toolCall{"run", `{"command":"true"}`}, toolCall{"node-look", `{}`}, toolCall{"finish", `{"summary":"done"}`})
 	w.Behave = behave(work.Behaviour{Prompt: "Look.", Tools: []string{"node/look", "read"}})

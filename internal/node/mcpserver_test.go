@@ -13,8 +13,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// mcpServer is the first argument with which this binary is an MCP server over its standard input and output. The second one, if
-// any, is how it fails at once.
+// mcpServer is the first argument with which this binary is an MCP server over its standard input and output. The optional
+// second one names how it fails at the start.
 const mcpServer = "mcp-server"
 
 func serveMCP(failure string) {

@@ -21,7 +21,7 @@ const (
 	MaxAsked      = 16   // nudges that a customer can ask for
 )
 
-// maxMissed is how many lessons that do not fit are tried, so that not all lessons that are known are counted.
+// maxMissed limits the lessons that are tried after they did not fit, because counting tokens takes time.
 const maxMissed = 100
 
 // Reasons why no behaviour is composed.
@@ -39,7 +39,7 @@ type Policy struct {
 	Only    []nostr.ID // if not nil, the only lessons that apply
 }
 
-// Request is what a behaviour is composed for.
+// Request describes the job for which a behaviour is composed.
 type Request struct {
 	Definition nostr.ID // the version to execute
 	Policy     Policy

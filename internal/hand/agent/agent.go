@@ -177,7 +177,7 @@ func Word(name string) string {
 }
 
 // Narrow returns the variables of the command by which the agent has only the named tools: its own names, and common words such
-// as read, write, edit, search, run, shell and bash. unknown are the names that are none of its tools, which grant nothing.
+// as read, write, edit, search, run, shell and bash. unknown has the names that no tool of the agent has; they grant nothing.
 // The error says that the agent cannot be kept from using its other tools.
 func (p Preset) Narrow(names []string) (env, unknown []string, err error) {
 	if p.tools == nil {

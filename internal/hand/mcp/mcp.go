@@ -188,7 +188,7 @@ func (t *Tools) call(ctx context.Context, s *session, tool string, arguments jso
 		}
 		return "", fmt.Errorf("the server %s failed: it ended, or its answer was late, malformed or longer than %d bytes", s.server.Name, maxMessage)
 	case result.NeedsInput():
-		return "", errors.New("the tool asks a person, and there is none")
+		return "", errors.New("the tool asks for input of a person, and no person can answer")
 	case result.IsError:
 		return "", errors.New(text(result))
 	}

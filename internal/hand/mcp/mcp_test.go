@@ -87,7 +87,7 @@ func mustOpen(t *testing.T, allowed []string, servers ...mcp.Server) (map[string
 	return tools, log
 }
 
-func TestToolsOfServersAreOfferedUnderTheirServersName(t *testing.T) {
+func TestServerToolNames(t *testing.T) {
 	tools, log := mustOpen(t, nil, command("files", server("read", "find.all")), command("bank", server("read")))
 	for name, want := range map[string]string{"files-read": "read", "files-find_all": "find.all", "bank-read": "read"} {
 		tool, ok := tools[name]

@@ -44,7 +44,7 @@ type NudgeRemoved struct {
 	Name string `json:"name"`
 }
 
-// LessonDrafted is what an agent of this node may have learned from a request. It has no effect until the owner accepts
+// LessonDrafted proposes a lesson that an agent of this node may have learned from a request. It has no effect until the owner accepts
 // it. Written by agents.
 type LessonDrafted struct {
 	Draft    string       `json:"draft"` // hash of agent, title and text, in hex

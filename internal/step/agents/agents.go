@@ -198,7 +198,7 @@ func (s *Step) Observe(ctx context.Context, v guild.Verified) error {
 	}
 	if c, err := nipae.ParseComment(e); err == nil && !s.library.Keeps(e.PubKey) {
 		if _, known := s.library.Author(c.Lesson.ID); !known {
-			return nil // it can change nothing, and there may be many
+			return nil // a stranger's comment on an unknown lesson never applies, and would only take room
 		}
 	}
 	before, replaces := s.replaced(e)

@@ -19,7 +19,7 @@ import (
 	"guild/nipae/behaviour"
 )
 
-// Job is what an agent is to do.
+// Job describes a request for which a behaviour is composed.
 type Job struct {
 	Task  string
 	Words string     // the text of the request
@@ -36,7 +36,7 @@ type Doing struct {
 	Files     []File // of the definition, which are in the blobs
 }
 
-// Roster is which agents do the jobs of a service, and how.
+// Roster names the agents and nudges of a service.
 type Roster struct {
 	Agents  []string // the one whose use-criteria fit the job best does it
 	Nudges  []string // names of the library

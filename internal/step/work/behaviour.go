@@ -22,7 +22,7 @@ import (
 	"guild/nipae"
 )
 
-// Behaviour is how an agent of this node does one request (NIP-AE). Package behaviour composes it, and the workers enforce it.
+// Behaviour has the prompt, tools and files with which an agent of this node does one request (NIP-AE). Package behaviour composes it, and the workers enforce it.
 type Behaviour struct {
 	ID     guild.Hash // canonical hash of the composed behaviour; goes into announcement, result, trajectory and receipt
 	Agent  nostr.PubKey
@@ -37,7 +37,7 @@ const (
 	maxTools      = 500
 )
 
-// cannotAct is what a customer is told if a worker cannot do a request with the behaviour of its agent.
+// cannotAct tells a customer that a worker cannot do a request with the behaviour of its agent.
 const cannotAct = "the agent cannot do this request"
 
 // check returns why a worker cannot do a request with the behaviour, nil for no behaviour.

@@ -38,8 +38,8 @@ type Exec struct {
 	Model   string         // its name (GUILD_MODEL); none if empty
 	Login   *Login         // a file that it may read in its home directory; nil for none
 
-	// Narrow returns the variables by which an agent gets only these tools, and the names that are none of its tools. It is
-	// an error if the agent cannot be narrowed. nil for a command that is no agent's.
+	// Narrow returns the variables by which an agent gets only these tools, and the names that no tool of the agent has. It
+	// fails if the agent cannot be limited. nil for a command that is not an agent's.
 	Narrow func(tools []string) (env, unknown []string, err error)
 
 	Log *slog.Logger // gets the tokens that the command used; slog.Default() if nil
