@@ -67,7 +67,7 @@ func (s *Step) Behave(ctx context.Context, r Roster, j Job) (d Doing, err error)
 	}
 	a := installed[at]
 	request := behaviour.Request{
-		Definition: a.Definition.ID, Policy: s.policy(r.Without), Asked: s.asked(ctx, j.Asked), Tools: j.Tools, Task: j.Task, Words: j.Words, Budget: s.c.Budget,
+		Definition: a.Definition.ID, Policy: s.policy(), Asked: s.asked(ctx, j.Asked), Tools: j.Tools, Task: j.Task, Words: j.Words, Budget: s.c.Budget,
 	}
 	for _, name := range r.Nudges {
 		n, ok := s.fold.nudge(name)
@@ -75,6 +75,19 @@ func (s *Step) Behave(ctx context.Context, r Roster, j Job) (d Doing, err error)
 			return d, fmt.Errorf("%.80q: %w", name, ErrNudge)
 		}
 		request.Nudges = append(request.Nudges, n.ID)
+	}
+	if r.Without != (nostr.ID{}) {
+		// No other lesson may take the place of the one that is left out, or two differences would be measured.
+		with, err := s.library.Compose(request)
+		if err != nil {
+			return d, fmt.Errorf("the behaviour of %s: %w", a.Name, err)
+		}
+		request.Policy.Only = []nostr.ID{}
+		for _, from := range with.Sources {
+			if from.Event != r.Without {
+				request.Policy.Only = append(request.Policy.Only, from.Event)
+			}
+		}
 	}
 	d = Doing{Agent: a.Name, PubKey: a.Agent}
 	if d.Behaviour, err = s.library.Compose(request); err != nil {
@@ -113,7 +126,7 @@ func (s *Step) asked(ctx context.Context, ids []nostr.ID) (admitted []nostr.ID) 
 		}
 	}
 	admits := func(author nostr.PubKey) bool {
-		return s.c.Asked == AskedAll || s.library.Trusts(author, s.policy(nostr.ID{}))
+		return s.c.Asked == AskedAll || s.library.Trusts(author, s.policy())
 	}
 	for _, id := range ids {
 		if v, ok := fetched[id]; ok && v.Event().Kind == nipae.KindNudge && admits(v.Event().PubKey) && s.Observe(ctx, v) != nil {

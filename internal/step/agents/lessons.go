@@ -50,7 +50,7 @@ func (s *Step) Lessons(name string) ([]Lesson, error) {
 		}
 	}
 	slices.SortFunc(all, func(a, b Lesson) int { return cmp.Compare(a.Draft, b.Draft) })
-	for _, known := range s.library.Lessons(a.Definition.ID, s.policy(nostr.ID{})) {
+	for _, known := range s.library.Lessons(a.Definition.ID, s.policy()) {
 		l := known.Lesson
 		one := Lesson{
 			ID: l.ID, Agent: name, Author: l.PubKey.Hex(), At: int64(l.CreatedAt) * 1000, Title: l.Title, Category: l.Category, Text: l.Content,
@@ -64,12 +64,9 @@ func (s *Step) Lessons(name string) ([]Lesson, error) {
 	return all, nil
 }
 
-// policy says whose lessons apply. One more may be left out.
-func (s *Step) policy(without nostr.ID) behaviour.Policy {
+// policy says whose lessons apply.
+func (s *Step) policy() behaviour.Policy {
 	p := behaviour.Policy{Owners: append([]nostr.PubKey{s.c.PubKey}, s.c.Owners...), Allow: s.c.Allow}
-	if without != (nostr.ID{}) {
-		p.Without = append(p.Without, without)
-	}
 	st := s.fold.Copy()
 	for id := range st.Retired.All() {
 		if lesson, err := nostr.IDFromHex(id); err == nil {
