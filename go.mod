@@ -11,7 +11,9 @@ require (
 	filippo.io/age v1.3.2 // vaults sealed to people
 	github.com/aymanbagabas/go-udiff v0.4.1 // nutshell diff
 	github.com/btcsuite/btcd/btcec/v2 v2.5.0 // signatures of events (BIP-340), invoices and ecash
+	github.com/btcsuite/btcd/btcutil v1.1.5 // base58 of Bitcoin's private keys, which redaction hides
 	github.com/coder/websocket v1.8.15 // WebSocket of the relay client and the local relay
+	github.com/fxamacker/cbor/v2 v2.9.1 // ecash tokens and payment requests
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // strict JSON and tokens; snapshots of folds, twice as fast at a restart
 	github.com/klauspost/compress v1.20.3 // zstd and parallel gzip of bundles, backups, archives
 	github.com/knadh/koanf/parsers/toml/v2 v2.1.0 // configuration from file and environment
@@ -51,7 +53,6 @@ require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/atotto/clipboard v0.1.4 // indirect
 	github.com/bep/debounce v1.2.1 // indirect
-	github.com/btcsuite/btcd/btcutil v1.1.5 // indirect
 	github.com/btcsuite/btcd/chainhash/v2 v2.0.0 // indirect
 	github.com/catppuccin/go v0.2.0 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
@@ -118,6 +119,7 @@ require (
 	github.com/tidwall/pretty v1.2.1 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 	github.com/valyala/fasthttp v1.59.0 // indirect
+	github.com/x448/float16 v0.8.4 // indirect
 	github.com/xo/terminfo v0.0.0-20220910002029-abceb7e1c41e // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	golang.org/x/exp v0.0.0-20250305212735-054e65f0b394 // indirect
