@@ -1,7 +1,7 @@
 // Package seal proves that a journal was not changed later. It has an append-only Merkle tree over the entries (RFC
 // 6962, as in golang.org/x/mod/sumdb/tlog), checkpoints that name the root of the tree and are signed as Nostr events,
-// and proofs that an entry is in the tree of a checkpoint. The package only converts values; it does not read a
-// journal.
+// and proofs that an entry is in the tree of a checkpoint, and that one checkpoint's tree grew out of another's. Providers
+// countersign the checkpoints of their customers. The package only converts values; it does not read a journal.
 package seal
 
 import (
@@ -27,8 +27,9 @@ const MaxSize = 1 << 53
 
 // Reasons why a proof or a checkpoint is refused.
 var (
-	ErrInvalid = errors.New("invalid")
-	ErrProof   = errors.New("the proof does not lead to the root")
+	ErrInvalid      = errors.New("invalid")
+	ErrProof        = errors.New("the proof does not lead to the root")
+	ErrInconsistent = errors.New("the later tree does not have all entries of the earlier one")
 )
 
 // Proof shows that one entry is in the tree of a checkpoint: the audit path of RFC 6962, section 2.1.1.
@@ -91,12 +92,21 @@ func (p Proof) validate() error {
 		return fmt.Errorf("proof: a tree of %d entries: %w", p.Size, ErrInvalid)
 	case p.Index >= p.Size:
 		return fmt.Errorf("proof: entry %d of a tree of %d: %w", p.Index+1, p.Size, ErrInvalid)
-	case len(p.Path) > maxPath:
-		return fmt.Errorf("proof: a path of %d hashes: %w", len(p.Path), ErrInvalid)
 	}
-	for i, h := range p.Path {
+	if err := validPath(p.Path); err != nil {
+		return fmt.Errorf("proof: %w", err)
+	}
+	return nil
+}
+
+// validPath returns an error if no proof has such a path.
+func validPath(path [][]byte) error {
+	if len(path) > maxPath {
+		return fmt.Errorf("a path of %d hashes: %w", len(path), ErrInvalid)
+	}
+	for i, h := range path {
 		if len(h) != len(guild.Hash{}) {
-			return fmt.Errorf("proof: hash %d of the path has %d bytes: %w", i+1, len(h), ErrInvalid)
+			return fmt.Errorf("hash %d of the path has %d bytes: %w", i+1, len(h), ErrInvalid)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"time"
 
@@ -44,7 +45,12 @@ type export struct {
 	trajectory error // why REPLAY.jsonl is not the receipt's
 
 	sealing  seal.Checkpoint // only if valid
-	unsealed error           // why there is no valid checkpoint
+	sealedAt int64           // its date, in Unix s
+	sealedBy nostr.PubKey
+	unsealed error // why there is no valid checkpoint
+
+	witnessedAt int64 // date of the countersignature, in Unix s, only if valid
+	unwitnessed error // why there is no valid one
 }
 
 // sealedRequest is the request, as far as it could be read.
@@ -114,6 +120,12 @@ func (x *export) checkReceipt() (string, error) {
 	if err := r.Validate(); err != nil {
 		return "", err
 	}
+	if len(r.Extra) > 0 {
+		return "", fmt.Errorf("it has a field %.40q, which no receipt has", slices.Min(slices.Collect(maps.Keys(r.Extra))))
+	}
+	if rule := r.ApprovalRuleID; rule != nil && !ruleForm.MatchString(*rule) {
+		return "", fmt.Errorf("approval_rule_id is %.80q, and no rule is called so", *rule)
+	}
 	if want := receipt.NewID(r.Job, r.Attempt, r.ResultEvent, r.Supersedes); r.ID != want {
 		return "", fmt.Errorf("receipt_id is %.40q; of its job, attempt, result and supersedes it would be %s", r.ID, want)
 	}
@@ -128,6 +140,9 @@ func (x *export) checkReceipt() (string, error) {
 	}
 	return fmt.Sprintf("%s of %s, %s", r.ID, r.Timestamp, guild.Sum(x.stated)), nil
 }
+
+// ruleForm is the form of approval_rule_id.
+var ruleForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$`)
 
 // clockSlack limits how far the customer's clock may be set back between two events, in s.
 const clockSlack = 3600
@@ -172,7 +187,11 @@ func (x *export) checkSignature() (string, error) {
 	if x.signed.PubKey != x.customer {
 		return "", fmt.Errorf("signed by %.8s, and the request by %.8s", x.signed.PubKey.Hex(), x.customer.Hex())
 	}
-	return fmt.Sprintf("event %.8s by the customer %s", x.signed.ID.Hex(), x.customer.Hex()), nil
+	who := "by " + x.customer.Hex() + "; no request shows that this is the customer"
+	if x.request.broken == nil {
+		who = "by the customer " + x.customer.Hex()
+	}
+	return fmt.Sprintf("event %.8s %s", x.signed.ID.Hex(), who), nil
 }
 
 // checkSupersedes checks which receipt this one replaces.
@@ -181,11 +200,11 @@ func (x *export) checkSupersedes() (string, error) {
 	case !x.known:
 		return "", noReceipt
 	case x.receipt.Supersedes == "":
-		return "", absence("it stands for no earlier receipt")
+		return "", absence("it replaces no earlier receipt")
 	case x.receipt.Supersedes == x.receipt.ID:
-		return "", errors.New("it stands for itself")
+		return "", errors.New("it replaces itself")
 	}
-	return fmt.Sprintf("it stands for %.40s", x.receipt.Supersedes), nil
+	return fmt.Sprintf("it replaces %.40s", x.receipt.Supersedes), nil
 }
 
 // noReceipt is the reason of every check that needs a receipt.

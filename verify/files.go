@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 
+	"guild/nutshell"
 	"guild/receipt"
 )
 
@@ -28,8 +29,8 @@ var limits = map[string]int64{
 	FileRequest: maxEvent, FileRequestKey: maxSmall, FileResult: maxEvent, FileResultKey: maxSmall, FileQuote: maxEvent,
 	FileBundle: maxFile, FileDelivery: maxFile,
 	FileVerdict: maxVerdict, FileEvidence: maxFile, FileReplay: maxFile, FilePolicy: maxSmall,
-	FileEntry: maxEntry, FileProof: maxSmall, FileCheckpoint: maxEvent,
-	FileTransaction: maxVerdict, FileHidden: maxFile,
+	FileEntry: maxEntry, FileProof: maxSmall, FileCheckpoint: maxEvent, FileWitness: maxEvent,
+	FileTransaction: maxVerdict, FileHidden: maxFile, FileWorker: nutshell.MaxTrajectory,
 }
 
 // limitOf returns the maximal size of a file in bytes, or an error if an export may not have the file.

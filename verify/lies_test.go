@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"guild/nip90"
 	"guild/nipreview"
 	"guild/receipt"
+	"guild/replay"
 	"guild/seal"
 	"guild/verify"
 )
@@ -24,6 +26,9 @@ func lies() map[string]struct {
 	type lie = struct {
 		story
 		want []string
+	}
+	acts := func(change func([]replay.Event) []replay.Event) lie {
+		return lie{story{acts: change}, []string{"trajectory"}}
 	}
 	says := func(change func(*receipt.Receipt), want ...string) lie { return lie{story{receipt: change}, want} }
 	judges := func(change func(map[string]any), want ...string) lie { return lie{story{verdict: change}, want} }
@@ -42,14 +47,19 @@ func lies() map[string]struct {
 		"another request":            says(func(r *receipt.Receipt) { r.RequestEvent, r.Attempt = nostr.ID(other), nostr.ID(other) }, "request", "result"),
 		"another result":             says(func(r *receipt.Receipt) { r.ResultEvent = nostr.ID(other) }, "result"),
 		"no result":                  says(func(r *receipt.Receipt) { r.ResultEvent = nostr.ID{} }, "receipt", "result"),
-		"another provider":           says(func(r *receipt.Receipt) { r.SetProvider(stranger().public) }, "request", "result"),
+		"another provider":           says(func(r *receipt.Receipt) { r.SetProvider(stranger().public) }, "request", "result", "witness"),
 		"another bundle":             says(func(r *receipt.Receipt) { r.BundleHash = other }, "bundle"),
 		"no bundle":                  says(func(r *receipt.Receipt) { r.BundleHash = guild.Hash{} }, "bundle"),
 		"another delivery":           says(func(r *receipt.Receipt) { r.DeliveryHash = other }, "delivery"),
 		"another outcome":            says(func(r *receipt.Receipt) { r.Outcome = guild.Partial }, "verdict"),
-		"another verdict":            says(func(r *receipt.Receipt) { r.VerdictHash = other }, "verdict"),
+		"another verdict":            says(func(r *receipt.Receipt) { r.VerdictHash = other }, "verdict", "trajectory"),
 		"no verdict": says(func(r *receipt.Receipt) { r.VerdictHash, r.Outcome = guild.Hash{}, "" },
-			"verdict", "evidence"),
+			"verdict", "evidence", "trajectory"),
+		"a field more":               says(func(r *receipt.Receipt) { r.Extra = map[string]json.RawMessage{"verified": []byte("true")} }, "receipt"),
+		"a rule of no such form":     says(func(r *receipt.Receipt) { rule := "<b>ok</b>"; r.ApprovalRuleID = &rule }, "receipt"),
+		"a policy of nothing":        {story{policy: "{}"}, []string{"policy"}},
+		"a policy that is a word":    {story{policy: `"hello"`}, []string{"policy"}},
+		"a policy without a name":    {story{policy: `{"name":1}`}, []string{"policy"}},
 		"a payment without a proof":  says(func(r *receipt.Receipt) { r.AmountMsats = 1 }, "receipt", "payment"),
 		"a review of somebody else":  {story{review: func(r *nipreview.Review) { r.Subject = stranger().public }}, []string{"reviews"}},
 		"a receipt by somebody else": {story{judge: &elsewhere}, []string{"receipt signature"}},
@@ -73,13 +83,19 @@ func lies() map[string]struct {
 		"another behaviour":           says(func(r *receipt.Receipt) { r.Behaviour = other }, "result"),
 		"a result by another behaviour": {story{sealed: true, result: func(r *nip90.Result) { r.Behaviour = guild.Sum([]byte("x")) },
 			receipt: func(r *receipt.Receipt) { r.Behaviour = other }}, []string{"result"}},
-		"a result with another bundle":  {story{sealed: true, result: func(r *nip90.Result) { _ = r.SetDelivery(nip90.NewParcel([]byte("x"))) }}, []string{"delivery"}},
-		"a result in plain":             {story{result: func(r *nip90.Result) { r.Content = "42" }}, []string{"delivery"}},
+		"a result with another bundle":        {story{sealed: true, result: func(r *nip90.Result) { _ = r.SetDelivery(nip90.NewParcel([]byte("x"))) }}, []string{"delivery"}},
+		"a result in plain":                   {story{result: func(r *nip90.Result) { r.Content = "42" }}, []string{"delivery"}},
+		"a worker's trajectory of other work": {story{worker: true, result: func(r *nip90.Result) { r.Trajectory = other }}, []string{"worker trajectory"}},
+		"a worker's trajectory that the result does not name": {story{sealed: true, worker: true, result: func(r *nip90.Result) { r.Trajectory = guild.Hash{} }},
+			[]string{"worker trajectory"}},
+		"a worker without a result": {story{worker: true, receipt: func(r *receipt.Receipt) { r.ResultEvent = nostr.ID{} }}, []string{"receipt", "result", "worker trajectory"}},
+		"a worker's output of no call": {story{worker: true, steps: func(all []replay.Event) []replay.Event { return slices.Delete(all, 2, 3) }},
+			[]string{"worker trajectory"}},
 		"a quote of another price":      {story{rail: "lightning", quote: func(f *nip90.Feedback) { f.Amount = 1000 }}, []string{"payment"}},
 		"a quote that was not asked":    {story{rail: "onchain", quote: func(f *nip90.Feedback) { f.Request = nostr.ID(other) }}, []string{"payment"}},
 		"a preimage of another invoice": {story{rail: "lightning", receipt: func(r *receipt.Receipt) { r.PaymentProof.Value = other.Hex() }}, []string{"payment"}},
 		"invalid preimage":              {story{rail: "lightning", receipt: func(r *receipt.Receipt) { r.PaymentProof.Value = "x" }}, []string{"receipt", "payment"}},
-		"ecash for nobody":              {story{rail: "cashu", receipt: func(r *receipt.Receipt) { r.ProviderPubKey = nostr.PubKey{} }}, []string{"receipt", "request", "result", "payment", "reviews"}},
+		"ecash for nobody":              {story{rail: "cashu", receipt: func(r *receipt.Receipt) { r.ProviderPubKey = nostr.PubKey{} }}, []string{"receipt", "request", "result", "payment", "witness", "reviews"}},
 		"another invoice":               {story{rail: "lightning", receipt: func(r *receipt.Receipt) { r.Bolt11 += "q" }}, []string{"payment"}},
 		"another quote":                 {story{rail: "lightning", receipt: func(r *receipt.Receipt) { r.QuoteEvent = nostr.ID(other) }}, []string{"payment"}},
 		"an amount that was not paid":   {story{rail: "cashu", receipt: func(r *receipt.Receipt) { r.AmountMsats++ }}, []string{"payment"}},
@@ -136,7 +152,7 @@ func lies() map[string]struct {
 			delete(f, "runs")
 		}}, []string{"evidence"}},
 		"another strength in the receipt": {story{verdict: proven, receipt: func(r *receipt.Receipt) { r.Strength = guild.Mixed }}, []string{"verdict"}},
-		"another score in the receipt":    {story{verdict: proven, receipt: func(r *receipt.Receipt) { s := guild.Score(1); r.Score = &s }}, []string{"verdict"}},
+		"another score in the receipt":    {story{verdict: proven, receipt: func(r *receipt.Receipt) { s := guild.Score(1); r.Score = &s }}, []string{"verdict", "trajectory"}},
 		"other counts in the receipt":     {story{verdict: proven, receipt: func(r *receipt.Receipt) { r.Strengths = &guild.Strengths{} }}, []string{"verdict"}},
 		"a strength alone in the receipt": {story{verdict: proven, receipt: func(r *receipt.Receipt) { r.Score = nil }}, []string{"receipt", "verdict"}},
 		"a strength of an old verdict": says(func(r *receipt.Receipt) {
@@ -177,14 +193,66 @@ func lies() map[string]struct {
 		"a typed verdict on other work": {story{typed: true, evidence: func(e map[string]any) { e["request"] = map[string]any{"payload": map[string]any{}} }},
 			[]string{"evidence"}},
 
+		"other params": acts(func(all []replay.Event) []replay.Event {
+			call := all[2].(replay.ToolCall)
+			call.ParamsHash = other.String()
+			all[2] = call
+			return all
+		}),
+		"a result without its call": acts(func(all []replay.Event) []replay.Event { return slices.Delete(all, 2, 3) }),
+		"two results of a call":     acts(func(all []replay.Event) []replay.Event { return slices.Insert(all, 4, all[3]) }),
+		"a call from the day before": acts(func(all []replay.Event) []replay.Event {
+			call := all[4].(replay.ToolCall)
+			call.T = "2026-09-20T14:13:20Z"
+			all[4] = call
+			return all
+		}),
+		"a call that was left out":  acts(func(all []replay.Event) []replay.Event { return slices.Delete(all, 2, 4) }),
+		"an end that is no success": acts(ends(func(end *replay.SessionEnd) { end.Status = replay.Failed })),
+		"an end of no such status":  acts(ends(func(end *replay.SessionEnd) { end.Status = replay.Skipped })),
+		"a confidence of seven":     acts(ends(func(end *replay.SessionEnd) { end.Confidence = 7 })),
+		"a verdict of other work": acts(func(all []replay.Event) []replay.Event {
+			call := all[4].(replay.ToolCall)
+			call.Params = fmt.Appendf(nil, `{"hash":%q}`, other)
+			all[4] = call
+			return all
+		}),
+		"a confidence that is not the score": {story{verdict: proven, acts: ends(func(end *replay.SessionEnd) { end.Confidence = 0.5 })}, []string{"trajectory"}},
+		"a failure that ended well": {story{verdict: func(v map[string]any) {
+			firstTest(v)["state"] = "failed"
+			v["passed"], v["outcome"], v["cause"], v["standing"], v["speed"], v["annotations"] = 4, "FAILURE", "x", "rejected", "", []any{}
+			dimension(v, 0)["value_micro"], v["score_micro"] = 666_666, 727_333
+		}, acts: ends(func(end *replay.SessionEnd) { end.Status = replay.Success })}, []string{"trajectory"}},
+		"events of another form": acts(func(all []replay.Event) []replay.Event {
+			result := all[3].(replay.ToolResult)
+			result.OutputHash = "x"
+			all[3] = result
+			return all
+		}),
+
 		"a record of another receipt":  {story{fact: func(f map[string]any) { f["receipt"] = "r-x" }}, []string{"journal entry"}},
 		"a record of another attempt":  {story{fact: func(f map[string]any) { f["attempt"] = other.Hex() }}, []string{"journal entry"}},
 		"a record of other bytes":      {story{fact: func(f map[string]any) { f["stored"] = other }}, []string{"journal entry"}},
 		"a record of another replay":   {story{fact: func(f map[string]any) { f["replay"] = other }}, []string{"journal entry"}},
 		"a record of another session":  {story{fact: func(f map[string]any) { f["trajectory"] = other }}, []string{"journal entry"}},
 		"a record of another sort":     {story{fact: func(f map[string]any) { f["type"] = "attempt.judged" }}, []string{"journal entry"}},
+		"a record about another job":   {story{entry: func(map[string]any) string { return "job.ff" }}, []string{"journal entry"}},
+		"a record about the node":      {story{entry: func(map[string]any) string { return "node.all" }}, []string{"journal entry"}},
+		"a record before the receipt":  {story{entry: func(d map[string]any) string { d["at"] = (at - 3601) * 1000; return "" }}, []string{"journal entry"}},
+		"a checkpoint before it":       {story{entry: func(d map[string]any) string { d["at"] = (at + 3661) * 1000; return "" }}, []string{"journal entry"}},
+		"an old checkpoint":            {story{sealedAt: at - 3601}, []string{"checkpoint"}},
+		"a result before its request":  {story{resultAt: at - 3601}, []string{"result"}},
+		"a result after the receipt":   {story{resultAt: at + 3601}, []string{"result"}},
 		"a checkpoint of another tree": {story{seal: func(c *seal.Checkpoint) { c.Root = other }}, []string{"journal entry"}},
 		"a checkpoint of another size": {story{seal: func(c *seal.Checkpoint) { c.Size = 12 }}, []string{"journal entry"}},
+
+		"a witness of another root":      {story{witness: func(w *seal.Witness) { w.Checkpoint.Root = other }}, []string{"witness"}},
+		"a witness of another size":      {story{witness: func(w *seal.Witness) { w.Checkpoint.Size = 12 }}, []string{"witness"}},
+		"a witness of another journal":   {story{witness: func(w *seal.Witness) { w.Checkpoint.Journal = "x" }}, []string{"witness"}},
+		"a witness of another customer":  {story{witness: func(w *seal.Witness) { w.Customer = stranger().public }}, []string{"witness"}},
+		"a witness before its seal":      {story{witnessedAt: at + 60 - 3601}, []string{"witness"}},
+		"a witness that is a stranger":   {story{witnessing: new(stranger())}, []string{"witness"}},
+		"a witness that is the customer": {story{witnessing: new(customer())}, []string{"witness"}},
 
 		"a review of another receipt":       {story{review: func(r *nipreview.Review) { r.Evidence.Receipt = "r-x" }}, []string{"reviews"}},
 		"a review of another task":          {story{review: func(r *nipreview.Review) { r.Task = "x" }}, []string{"reviews"}},
@@ -196,6 +264,16 @@ func lies() map[string]struct {
 		}, "verdict"),
 		"a review of other bytes":     {story{review: func(r *nipreview.Review) { r.Evidence.ReceiptHash = other }}, []string{"reviews"}},
 		"a review of another verdict": {story{review: func(r *nipreview.Review) { r.Evidence.VerdictHash = guild.Hash{} }}, []string{"reviews"}},
+	}
+}
+
+// ends changes the end of a trajectory.
+func ends(change func(*replay.SessionEnd)) func([]replay.Event) []replay.Event {
+	return func(all []replay.Event) []replay.Event {
+		end := all[len(all)-1].(replay.SessionEnd)
+		change(&end)
+		all[len(all)-1] = end
+		return all
 	}
 }
 

@@ -181,10 +181,21 @@ func (x *export) readResult() error {
 		return fmt.Errorf("it answers %.8s, and the request is %.8s", result.Request.Hex(), r.RequestEvent.Hex())
 	case x.hasCustomer && result.Customer != x.customer:
 		return fmt.Errorf("it is for %.8s, and the customer is %.8s", result.Customer.Hex(), x.customer.Hex())
+	case x.request.broken == nil && int64(e.CreatedAt)+clockSlack < int64(x.request.event.CreatedAt):
+		return errors.New("it is older than the request")
+	case x.later(e):
+		return errors.New("it is later than the receipt")
 	case !r.Behaviour.IsZero() && result.Behaviour != r.Behaviour: // receipts from before behaviours name none
 		return fmt.Errorf("it is by the behaviour %s, and the receipt says %s", result.Behaviour, r.Behaviour)
 	}
 	return nil
+}
+
+// later reports whether an event is later than the receipt.
+func (x *export) later(e nostr.Event) bool {
+	at, ok := x.receiptTime()
+	early := x.request.broken == nil && at+clockSlack < int64(x.request.event.CreatedAt) // the receipt's own fault
+	return ok && !early && at+clockSlack < int64(e.CreatedAt)
 }
 
 // checkResult checks that the result is the one that the receipt names, signed by the provider.

@@ -16,6 +16,7 @@ import (
 
 	"guild"
 	"guild/canon"
+	"guild/cashu"
 )
 
 // ecash is the value of a cashu_proof, as the customer gave it to the provider. Keysets, the mint's answer to GET
@@ -127,7 +128,7 @@ func (c ecashProof) check(owner []byte, keysets []ecashKeyset, unit string) (byM
 	if !strings.HasPrefix(c.Keyset, "00") && !strings.HasPrefix(c.Keyset, "01") {
 		return false, absence("ecash of this kind of keyset is not checked by this program")
 	}
-	if _, err := parsePoint(c.C); err != nil {
+	if _, err := cashu.ParsePoint(c.C); err != nil {
 		return false, fmt.Errorf("the signature of the mint: %w", err)
 	}
 	key, err := lockedTo(c.Secret)
@@ -176,11 +177,11 @@ func lockedTo(secret string) ([]byte, error) {
 			return nil, fmt.Errorf("by its %s others than the provider have a say in who spends it", tag[0])
 		}
 	}
-	if _, err := parsePoint(l.Data); err != nil {
+	key, err := cashu.ParsePoint(l.Data)
+	if err != nil {
 		return nil, fmt.Errorf("what it is locked to: %w", err)
 	}
-	b, err := hex.DecodeString(l.Data)
-	return b[1:], err
+	return key[1:], nil
 }
 
 // checkWitness checks that the owner of the lock signed the secret.

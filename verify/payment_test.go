@@ -13,10 +13,10 @@ import (
 
 	"fiatjaf.com/nostr"
 	"github.com/btcsuite/btcd/btcec/v2"
-	"github.com/btcsuite/btcd/btcec/v2/schnorr"
 
 	"guild"
 	"guild/bolt11"
+	"guild/cashu"
 	"guild/internal/hand/key"
 	"guild/nip90"
 	"guild/receipt"
@@ -239,12 +239,8 @@ func TestCashuExamples(t *testing.T) {
 	n := readNuts(t)
 	for _, v := range n.HashToCurve {
 		message, _ := hex.DecodeString(v.Message)
-		want, err := parsePoint(v.Point)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if p, err := hashToCurve(string(message)); err != nil || !p.X.Equals(&want.X) || !p.Y.Equals(&want.Y) {
-			t.Errorf("%s stands for %v: %v", v.Message, p, err)
+		if p := cashu.HashToCurve(string(message)); p.String() != v.Point {
+			t.Errorf("%s stands for %s", v.Message, p)
 		}
 	}
 	for i, v := range n.P2PK {
@@ -257,12 +253,28 @@ func TestCashuExamples(t *testing.T) {
 		}
 	}
 	for _, k := range n.Keysets {
-		if id, err := k.deriveID(); err != nil || id != k.ID {
-			t.Errorf("keyset %s: %s, %v", k.ID, id, err)
+		keys, err := k.parse()
+		if err != nil || keys.Check() != nil {
+			t.Errorf("keyset %s: %v", k.ID, err)
 		}
 	}
-	if good, err := n.DLEQ.Proof.DLEQ.verify(n.DLEQ.A, n.DLEQ.Proof.Secret, n.DLEQ.Proof.C); err != nil || !good {
-		t.Errorf("%v, %v", good, err)
+	checks := func(d dleq) error {
+		key, err := cashu.ParsePoint(n.DLEQ.A)
+		if err != nil {
+			return err
+		}
+		c, err := cashu.ParsePoint(n.DLEQ.Proof.C)
+		if err != nil {
+			return err
+		}
+		proof, err := d.parse()
+		if err != nil {
+			return err
+		}
+		return proof.Check(key, n.DLEQ.Proof.Secret, c)
+	}
+	if err := checks(*n.DLEQ.Proof.DLEQ); err != nil {
+		t.Error(err)
 	}
 	for _, change := range []func(*dleq){
 		func(d *dleq) { d.E = strings.Repeat("1", 64) },
@@ -273,78 +285,66 @@ func TestCashuExamples(t *testing.T) {
 	} {
 		d := *n.DLEQ.Proof.DLEQ
 		change(&d)
-		if good, err := d.verify(n.DLEQ.A, n.DLEQ.Proof.Secret, n.DLEQ.Proof.C); good {
-			t.Errorf("%+v: %v, %v", d, good, err)
+		if checks(d) == nil {
+			t.Errorf("%+v passes", d)
 		}
 	}
 }
 
 // mint signs ecash according to NUT-00 and NUT-12, with keys for 1, 4 and 16.
-type mint struct{ keys map[uint64]*btcec.PrivateKey }
+type mint struct{ keys map[uint64]cashu.Scalar }
 
 func newMint() mint {
-	m := mint{map[uint64]*btcec.PrivateKey{}}
-	for i, amount := range []uint64{1, 4, 16} {
-		m.keys[amount], _ = btcec.PrivKeyFromBytes([]byte{30: 1, 31: byte(i)})
-	}
-	return m
+	return mint{map[uint64]cashu.Scalar{1: {30: 1, 31: 1}, 4: {30: 1, 31: 2}, 16: {30: 1, 31: 3}}}
 }
 
 func (m mint) keyset(t *testing.T, version string) ecashKeyset {
 	t.Helper()
 	k := ecashKeyset{ID: version, Unit: "sat", Keys: map[string]string{}}
 	for amount, secret := range m.keys {
-		k.Keys[fmt.Sprint(amount)] = hex.EncodeToString(secret.PubKey().SerializeCompressed())
+		k.Keys[fmt.Sprint(amount)] = secret.PubKey().String()
 	}
-	var err error
-	if k.ID, err = k.deriveID(); err != nil {
+	keys, err := k.parse()
+	if err == nil {
+		k.ID, err = keys.Derive()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return k
 }
 
-func point(p btcec.JacobianPoint, compressed bool) string {
-	p.ToAffine()
-	k := btcec.NewPublicKey(&p.X, &p.Y)
-	if compressed {
-		return hex.EncodeToString(k.SerializeCompressed())
-	}
-	return hex.EncodeToString(k.SerializeUncompressed())
-}
-
 // coin returns a coin with this secret, signed for by owner.
 func (m mint) coin(t *testing.T, keyset string, amount uint64, secret string, owner party) ecashProof {
 	t.Helper()
-	a := &m.keys[amount].Key
-	y, err := hashToCurve(secret)
+	key, r := m.keys[amount], cashu.Scalar{31: 77}
+	message, err := cashu.Blind(secret, r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, nonce := new(btcec.ModNScalar).SetInt(77), new(btcec.ModNScalar).SetInt(78)
-	message := add(y, base(r))
-	blinded := times(a, message)
-	text := point(base(nonce), false) + point(times(nonce, message), false) + point(base(a), false) + point(blinded, false)
-	digest := sha256.Sum256([]byte(text))
-	e := new(btcec.ModNScalar)
-	if e.SetBytes(&digest) != 0 {
-		t.Fatal("choose another nonce")
-	}
-	s := new(btcec.ModNScalar).Mul2(e, a).Add(nonce)
-	scalar := func(n *btcec.ModNScalar) string { b := n.Bytes(); return hex.EncodeToString(b[:]) }
-
-	private, _ := btcec.PrivKeyFromBytes(owner[:])
-	hash := sha256.Sum256([]byte(secret))
-	signature, err := schnorr.Sign(private, hash[:])
+	blinded, err := key.Sign(message)
 	if err != nil {
 		t.Fatal(err)
 	}
-	witness, err := json.Marshal(fmt.Sprintf(`{"signatures":["%x"]}`, signature.Serialize()))
+	proof, err := key.Prove(message, blinded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := cashu.Unblind(blinded, r, key.PubKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w cashu.Witness
+	if err := w.Sign(cashu.Scalar(owner), secret); err != nil {
+		t.Fatal(err)
+	}
+	witness, err := json.Marshal(w.Text())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return ecashProof{
-		Amount: amount, Keyset: keyset, Secret: secret, C: point(times(a, y), true), Witness: witness,
-		DLEQ: &dleq{E: hex.EncodeToString(digest[:]), S: scalar(s), R: scalar(r)},
+		Amount: amount, Keyset: keyset, Secret: secret, C: c.String(), Witness: witness,
+		DLEQ: &dleq{E: hex.EncodeToString(proof.E[:]), S: hex.EncodeToString(proof.S[:]), R: hex.EncodeToString(r[:])},
 	}
 }
 

@@ -2,8 +2,10 @@ package verify
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"fiatjaf.com/nostr"
@@ -29,20 +31,67 @@ func (x *export) compareTrajectory() error {
 	if hash != x.receipt.TrajectoryHash {
 		return fmt.Errorf("it is %s, and the receipt says %s", hash, x.receipt.TrajectoryHash)
 	}
-	// The hash covers all lines. Only SessionStart has values that the receipt also states.
+	var sequence replay.Sequence
+	judged := x.receipt.VerdictHash.String() // by the last judge.run, if any
 	for line, err := range replay.Read(bytes.NewReader(b)) {
 		if err != nil {
 			return err
 		}
-		if start, ok := line.Event.(replay.SessionStart); ok {
-			if start.SessionID != x.receipt.SessionID {
-				return fmt.Errorf("it is of the session %.80q, and the receipt of %.80q", start.SessionID, x.receipt.SessionID)
+		err = cmp.Or(replay.Check(line.Event), sequence.Add(line.Event))
+		switch e := line.Event.(type) {
+		case replay.SessionStart:
+			err = cmp.Or(err, x.checkStart(e))
+		case replay.ToolCall:
+			if e.Tool == "judge.run" {
+				judged, err = verdictOf(e, err)
 			}
-			if start.PolicyBundleID != x.receipt.PolicyBundleID {
-				return fmt.Errorf("it is by the policy %.80q, and the receipt by %.80q", start.PolicyBundleID, x.receipt.PolicyBundleID)
-			}
-			break
+		case replay.SessionEnd:
+			err = cmp.Or(err, x.checkEnd(e))
 		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", line.Number, err)
+		}
+	}
+	if judged != x.receipt.VerdictHash.String() {
+		return fmt.Errorf("its last verdict is %.80q, and the receipt's %s", judged, x.receipt.VerdictHash)
+	}
+	return nil
+}
+
+// verdictOf returns the hash of the verdict that a call of the judge names, or the error of the call.
+func verdictOf(call replay.ToolCall, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	var params struct {
+		Hash string `json:"hash"`
+	}
+	err = json.Unmarshal(call.Params, &params)
+	return params.Hash, err
+}
+
+func (x *export) checkStart(s replay.SessionStart) error {
+	switch {
+	case s.SessionID != x.receipt.SessionID:
+		return fmt.Errorf("it is of the session %.80q, and the receipt of %.80q", s.SessionID, x.receipt.SessionID)
+	case s.PolicyBundleID != x.receipt.PolicyBundleID:
+		return fmt.Errorf("it is by the policy %.80q, and the receipt by %.80q", s.PolicyBundleID, x.receipt.PolicyBundleID)
+	}
+	return nil
+}
+
+// checkEnd checks that the session ended as the receipt says. An owner may accept a PARTIAL, and a job may be cancelled
+// or out of time after a SUCCESS.
+func (x *export) checkEnd(s replay.SessionEnd) error {
+	r := x.receipt
+	good := r.Outcome == guild.Success || r.Outcome == guild.Partial
+	switch {
+	case s.Status == replay.Success && !good, s.Status == replay.Failed && r.Outcome == guild.Success:
+		return fmt.Errorf("status %s, and the receipt's outcome is %q", s.Status, r.Outcome)
+	case s.Confidence < 0 || s.Confidence > 1:
+		return fmt.Errorf("confidence %v is not from 0 to 1", s.Confidence)
+	case r.Score != nil && guild.Score(math.Round(float64(s.Confidence)*1e6)) != *r.Score:
+		return fmt.Errorf("confidence %v, and the receipt's score is %d millionths", s.Confidence, *r.Score)
 	}
 	return nil
 }
@@ -74,7 +123,13 @@ func (x *export) checkPolicy() (string, error) {
 	if hash.String() != x.receipt.PolicyBundleID {
 		return "", fmt.Errorf("it is %s, and the receipt says %.80q", hash, x.receipt.PolicyBundleID)
 	}
-	return hash.String(), nil
+	var policy struct {
+		Name string `json:"name"`
+	}
+	if err := json.Unmarshal(b, &policy); err != nil || policy.Name == "" {
+		return "", errors.New("it is not an object with the name of a policy")
+	}
+	return fmt.Sprintf("%.40q, %s", policy.Name, hash), nil
 }
 
 // recorded is the fact with which a journal records a receipt.
@@ -101,9 +156,15 @@ func (x *export) checkEntry() (string, error) {
 	case !there:
 		return "", missing(FileEntry)
 	}
-	fact, err := findRecorded(entry, x.receipt.ID)
+	subject, fact, at, err := findRecorded(entry, x.receipt.ID)
 	if err != nil {
 		return "", err
+	}
+	if want := "job." + x.receipt.Job.String(); subject != want {
+		return "", fmt.Errorf("it is about %.80q, and the receipt's is %s", subject, want)
+	}
+	if stamp, ok := x.receiptTime(); ok && at/1000+clockSlack < stamp {
+		return "", errors.New("it is older than the receipt")
 	}
 	if err := x.compareRecorded(fact); err != nil {
 		return "", err
@@ -125,6 +186,9 @@ func (x *export) checkEntry() (string, error) {
 	if x.unsealed != nil {
 		return "", absence("it names the receipt, but there is no checkpoint that holds")
 	}
+	if x.sealedAt+clockSlack < at/1000 {
+		return "", errors.New("the checkpoint is older than it")
+	}
 	if p.Size != x.sealing.Size {
 		return "", fmt.Errorf("the proof is of a tree of %d entries, and the checkpoint of %d", p.Size, x.sealing.Size)
 	}
@@ -134,25 +198,32 @@ func (x *export) checkEntry() (string, error) {
 	return fmt.Sprintf("entry %d of %d", p.Index+1, p.Size), nil
 }
 
-// findRecorded returns the fact that records a receipt in an entry. An entry is a subject, a newline and the decision
-// as JSON.
-func findRecorded(entry []byte, id string) (recorded, error) {
-	_, body, ok := bytes.Cut(entry, []byte("\n"))
+// findRecorded returns the fact that records a receipt in an entry, with the subject and the time of the entry in Unix
+// ms. An entry is a subject, a newline and the decision as JSON.
+func findRecorded(entry []byte, id string) (subject string, one recorded, at int64, err error) {
+	about, body, ok := bytes.Cut(entry, []byte("\n"))
 	if !ok {
-		return recorded{}, errors.New("it has no subject")
+		return "", recorded{}, 0, errors.New("it has no subject")
 	}
 	canonical, err := canon.Canonical(body)
 	if err != nil {
-		return recorded{}, err
+		return "", recorded{}, 0, err
 	}
 	var decision struct {
+		At    int64            `json:"at"`
 		Facts []jsontext.Value `json:"facts"`
 	}
 	if err := json.Unmarshal(canonical, &decision); err != nil {
-		return recorded{}, err
+		return "", recorded{}, 0, err
 	}
+	one, err = recordOf(decision.Facts, id)
+	return string(about), one, decision.At, err
+}
+
+// recordOf returns the only fact that records a receipt.
+func recordOf(facts []jsontext.Value, id string) (recorded, error) {
 	var found []recorded
-	for _, fact := range decision.Facts {
+	for _, fact := range facts {
 		var head struct {
 			Type string `json:"type"`
 		}
@@ -214,6 +285,7 @@ func (x *export) checkpoint() (seal.Checkpoint, error) {
 	if at, ok := x.receiptTime(); ok && int64(v.Event().CreatedAt)+clockSlack < at {
 		return seal.Checkpoint{}, errors.New("it is older than the receipt")
 	}
+	x.sealedAt, x.sealedBy = int64(v.Event().CreatedAt), v.Event().PubKey
 	return c, nil
 }
 
@@ -226,4 +298,44 @@ func (x *export) checkCheckpoint() (string, error) {
 		return "", x.unsealed
 	}
 	return fmt.Sprintf("%d entries of %s, %s", x.sealing.Size, x.sealing.Journal, x.sealing.Root), nil
+}
+
+// witness reads the provider's countersignature of the checkpoint, and returns its date in Unix s.
+func (x *export) witness() (int64, error) {
+	v, err := x.event(FileWitness)
+	if err != nil {
+		return 0, err
+	}
+	if x.unsealed != nil {
+		return 0, absence("there is no checkpoint that holds")
+	}
+	w, err := seal.ParseWitness(v)
+	if err != nil {
+		return 0, err
+	}
+	e, want := v.Event(), seal.Witness{Customer: x.sealedBy, Checkpoint: x.sealing}
+	switch {
+	case e.PubKey != x.receipt.ProviderPubKey:
+		return 0, fmt.Errorf("signed by %.8s, and the provider is %s", e.PubKey.Hex(), x.receipt.ProviderID)
+	case e.PubKey == x.sealedBy:
+		return 0, errors.New("the customer itself has signed it")
+	case w != want:
+		return 0, fmt.Errorf("it is about %d entries of %s with the root %s, of the customer %.8s", w.Checkpoint.Size, w.Checkpoint.Journal, w.Checkpoint.Root, w.Customer.Hex())
+	case !slices.EqualFunc(e.Tags, want.Event(0).Tags, slices.Equal[nostr.Tag]):
+		return 0, errors.New("its tags are not those of what it says")
+	case int64(e.CreatedAt)+clockSlack < x.sealedAt:
+		return 0, errors.New("it is older than the checkpoint")
+	}
+	return int64(e.CreatedAt), nil
+}
+
+// checkWitness checks that the provider has countersigned the checkpoint.
+func (x *export) checkWitness() (string, error) {
+	if !x.known {
+		return "", noReceipt
+	}
+	if x.unwitnessed != nil {
+		return "", x.unwitnessed
+	}
+	return fmt.Sprintf("by the provider %s", x.receipt.ProviderID), nil
 }

@@ -23,8 +23,8 @@ func about(file string) string {
 		verify.FileRequest: "request", verify.FileRequestKey: "request", verify.FileResult: "result", verify.FileResultKey: "result",
 		verify.FileQuote: "payment", verify.FileTransaction: "payment", verify.FileBundle: "bundle", verify.FileDelivery: "delivery",
 		verify.FileVerdict: "verdict", verify.FileEvidence: "evidence", verify.FileReplay: "trajectory", verify.FilePolicy: "policy",
-		verify.FileEntry: "journal entry", verify.FileProof: "journal entry", verify.FileCheckpoint: "checkpoint",
-		verify.FileHidden: "hidden tests",
+		verify.FileEntry: "journal entry", verify.FileProof: "journal entry", verify.FileCheckpoint: "checkpoint", verify.FileWitness: "witness",
+		verify.FileHidden: "hidden tests", verify.FileWorker: "worker trajectory",
 	}[file]
 }
 
@@ -49,7 +49,7 @@ func changes(t testing.TB, name string, file []byte) (all []change) {
 			all = append(all, change{c.what, slices.Concat(subject, []byte("\n"), c.file)})
 		}
 		return append(all, change{"subject", append([]byte("x"), file...)})
-	case name == verify.FileReplay:
+	case name == verify.FileReplay, name == verify.FileWorker:
 		lines := bytes.SplitAfter(bytes.TrimSuffix(file, []byte("\n")), []byte("\n"))
 		for i, line := range lines {
 			rest := func(with []byte) []byte {

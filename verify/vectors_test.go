@@ -31,10 +31,10 @@ func vectorsAnew(t testing.TB) map[string]files {
 		}
 	}
 	for _, name := range []string{"a receipt by somebody else", "a request for another work", "a better score", "a better pace", "a preimage of another invoice",
-		"a record of another attempt", "a checkpoint of another tree", "a review of other bytes", "another provider"} {
+		"a record of another attempt", "a record about another job", "an end that is no success", "a verdict of other work", "a result after the receipt", "a worker's trajectory of other work", "a worker's output of no call", "a checkpoint of another tree", "a witness of another root", "a witness that is a stranger", "a review of other bytes", "another provider"} {
 		all["bad "+name] = lies()[name].export(t)
 	}
-	good := story{sealed: true}.export(t)
+	good := story{sealed: true, worker: true}.export(t)
 	for name, file := range good {
 		changed := maps.Clone(good)
 		some := changes(t, name, file)
@@ -52,7 +52,7 @@ func TestVectors(t *testing.T) {
 		ok(t, os.RemoveAll(vectorsDir))
 		ok(t, os.MkdirAll(vectorsDir, 0o755))
 		for name, f := range vectorsAnew(t) {
-			writeVector(t, filepath.Join(vectorsDir, strings.NewReplacer(" ", "-", ",", "").Replace(name)), f)
+			writeVector(t, filepath.Join(vectorsDir, strings.NewReplacer(" ", "-", ",", "", "'", "").Replace(name)), f)
 		}
 	}
 	archives, err := filepath.Glob(vectorsDir + "/*.zip")
@@ -63,7 +63,7 @@ func TestVectors(t *testing.T) {
 		var want verify.Report
 		ok(t, json.Unmarshal(must[[]byte](t)(os.ReadFile(strings.TrimSuffix(archive, ".zip")+".json")), &want))
 		got, err := verify.Archive(must[[]byte](t)(os.ReadFile(archive)))
-		if err != nil || got.Receipt != want.Receipt || !slices.Equal(got.Checks, want.Checks) {
+		if err != nil || got.Receipt != want.Receipt || got.Grade != want.Grade || !slices.Equal(got.Checks, want.Checks) {
 			t.Errorf("%s: %v, %v, want %v", archive, got, err, want)
 		}
 		if got.OK() != strings.HasPrefix(filepath.Base(archive), "good-") {

@@ -30,9 +30,11 @@ const (
 	FileEntry        = "journal/entry"
 	FileProof        = "journal/proof.json"
 	FileCheckpoint   = "journal/checkpoint.event.json"
-	DirReviews       = "reviews" // one file <event id>.json per review
+	FileWitness      = "journal/witness.event.json" // the provider's countersignature of the checkpoint
+	DirReviews       = "reviews"                    // one file <event id>.json per review
 	FileTransaction  = "payment/transaction"
-	FileHidden       = "hidden.json" // only in an export that reveals the hidden tests
+	FileHidden       = "hidden.json"         // only in an export that reveals the hidden tests
+	FileWorker       = "worker/REPLAY.jsonl" // the trajectory of the provider's worker, if the delivery had it
 )
 
 // State is the result of a check.
@@ -55,6 +57,9 @@ type Check struct {
 // Report is the result of checking one export.
 type Report struct {
 	Receipt string  `json:"receipt"` // receipt_id; "" if it cannot be read
+	Grade   Grade   `json:"grade"`
+	Summary string  `json:"summary"` // what it proves, in a sentence; texts of others in it are cut, and not cleaned
+	Facts   Facts   `json:"facts"`
 	Checks  []Check `json:"checks"`
 }
 
@@ -90,10 +95,12 @@ func lines() []line {
 		{"evidence", (*export).checkEvidence},
 		{"hidden tests", (*export).checkHidden},
 		{"trajectory", (*export).checkTrajectory},
+		{"worker trajectory", (*export).checkWorker},
 		{"policy", (*export).checkPolicy},
 		{"payment", (*export).checkPayment},
 		{"journal entry", (*export).checkEntry},
 		{"checkpoint", (*export).checkCheckpoint},
+		{"witness", (*export).checkWitness},
 		{"reviews", (*export).checkReviews},
 		{"supersedes", (*export).checkSupersedes},
 	}
@@ -129,6 +136,7 @@ func check(files contents) Report {
 		x.hasVerdict = x.unjudged == nil
 		x.trajectory = x.compareTrajectory()
 		x.sealing, x.unsealed = x.checkpoint()
+		x.witnessedAt, x.unwitnessed = x.witness()
 	}
 	report := Report{}
 	if x.known {
@@ -137,7 +145,16 @@ func check(files contents) Report {
 	for _, l := range lines() {
 		report.Checks = append(report.Checks, x.run(l))
 	}
+	report.Grade, report.Facts = x.grade(report.Checks), x.facts()
+	report.Summary = report.sentence()
 	return report
+}
+
+// Broken returns the report on what was meant to be an export and cannot be opened.
+func Broken(err error) Report {
+	r := Report{Grade: Nothing, Checks: []Check{{Name: "files", State: Failed, Detail: err.Error()}}}
+	r.Summary = r.sentence()
+	return r
 }
 
 func (x *export) run(l line) Check {

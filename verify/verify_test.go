@@ -61,8 +61,9 @@ func stories() map[string]story {
 			sealed: true, result: func(r *nip90.Result) { r.Behaviour = guild.Sum([]byte("x")) },
 			receipt: func(r *receipt.Receipt) { r.Behaviour = guild.Sum([]byte("x")) },
 		},
-		"with strengths":    {verdict: proven},
-		"with hidden tests": {verdict: proven, reveals: true},
+		"with strengths":               {verdict: proven},
+		"with hidden tests":            {verdict: proven, reveals: true},
+		"with its worker's trajectory": {sealed: true, closed: true, worker: true},
 	}
 }
 
@@ -87,6 +88,9 @@ func TestValidExports(t *testing.T) {
 		}
 		if !s.reveals {
 			want = append(want, "hidden tests")
+		}
+		if !s.worker {
+			want = append(want, "worker trajectory")
 		}
 		if s.rail == "" || s.rail == "onchain" {
 			want = append(want, "payment")
@@ -182,7 +186,7 @@ func FuzzExport(f *testing.F) {
 			return
 		}
 		r := verify.Export(dir(files{verify.FileReceipt: base, name: b})) // without the other files, because their signatures take long
-		if len(r.Checks) != 18 {
+		if len(r.Checks) != 20 {
 			t.Fatalf("%v", r)
 		}
 		for _, c := range r.Checks {

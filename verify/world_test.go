@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -82,10 +83,12 @@ type story struct {
 	sealed, closed bool // sealed: request and result are encrypted; closed: the export has no keys
 	unjudged       bool
 	reveals        bool // the export has the hidden tests
+	worker         bool // the export has the worker's trajectory, and the result names it
 	superseding    bool
 	typed          bool   // a typed job: request and result travel in the events themselves
 	plain          string // the result of a provider without bundles
 	rail           string // of the payment; "" for none
+	policy         string // "" for a usual one
 
 	request  func(*nip90.Request)
 	result   func(*nip90.Result)
@@ -93,11 +96,20 @@ type story struct {
 	evidence func(map[string]any)
 	receipt  func(*receipt.Receipt)
 	quote    func(*nip90.Feedback)
+	acts     func([]replay.Event) []replay.Event
+	steps    func([]replay.Event) []replay.Event // of the worker
 	fact     func(map[string]any)
+	entry    func(decision map[string]any) (subject string) // "" for that of the job
+	resultAt int64                                          // Unix s; at if zero
+	sealedAt int64                                          // Unix s; a minute later if zero
 	review   func(*nipreview.Review)
 	seal     func(*seal.Checkpoint)
 
-	judge *person // signs the receipt; the customer if nil
+	witness     func(*seal.Witness)
+	witnessedAt int64 // Unix s; two minutes later if zero
+
+	judge      *person // signs the receipt; the customer if nil
+	witnessing *person // countersigns the checkpoint; the provider if nil
 }
 
 type files = map[string][]byte
@@ -198,6 +210,10 @@ func (s story) answered(t testing.TB, out files, request nostr.Event, delivery [
 	} else {
 		ok(t, r.SetDelivery(nip90.NewParcel(delivery)))
 	}
+	if s.worker {
+		out[verify.FileWorker], r.Trajectory = s.worked(t, request)
+		r.SessionReceipt = guild.Sum([]byte("RECEIPT.json"))
+	}
 	if s.result != nil {
 		s.result(&r)
 	}
@@ -205,7 +221,9 @@ func (s story) answered(t testing.TB, out files, request nostr.Event, delivery [
 	if s.sealed {
 		write = func() (nostr.Event, error) { return r.Sealed(provider().seal(t, customer())) }
 	}
-	e := provider().sign(t, must[nostr.Event](t)(write()))
+	unsigned := must[nostr.Event](t)(write())
+	unsigned.CreatedAt = nostr.Timestamp(s.resultAt)
+	e := provider().sign(t, unsigned)
 	put(t, out, verify.FileResult, e)
 	s.unlock(t, out, verify.FileResultKey, e)
 	return e
@@ -214,7 +232,7 @@ func (s story) answered(t testing.TB, out files, request nostr.Event, delivery [
 // stated returns the receipt with everything but the payment.
 func (s story) stated(t testing.TB, out files, job guild.JobID, request nostr.Event, order nip90.Request, result nostr.Event) receipt.Receipt {
 	t.Helper()
-	policy := []byte(`{"name":"cautious","version":1,"weights":{"trust":400000}}`)
+	policy := []byte(cmp.Or(s.policy, `{"name":"cautious","version":1,"weights":{"trust":400000}}`))
 	out[verify.FilePolicy] = policy
 	r := receipt.Receipt{
 		SessionID: job.String(), PolicyBundleID: must[guild.Hash](t)(canon.Hash(policy)).String(),
@@ -236,7 +254,7 @@ func (s story) stated(t testing.TB, out files, job guild.JobID, request nostr.Ev
 			r.Score, r.Strength, r.Strengths = &v.Score, v.Strength, v.Strengths
 		}
 	}
-	r.TrajectoryHash = trajectory(t, out, r)
+	r.TrajectoryHash = s.trajectory(t, out, r)
 	return r
 }
 
@@ -325,25 +343,88 @@ const verdictText = `{"outcome":"SUCCESS","score_micro":894000,"strength":"stron
 "tools":[{"name":"pytest","version":"8.1"}],
 "usage":{"wall_ms":1100,"cpu_ms":900,"memory_peak_bytes":52428800}}`
 
+// moment is at, as a trajectory has it.
+const moment = "2026-09-21T14:13:20.000Z"
+
 // trajectory writes REPLAY.jsonl.
-func trajectory(t testing.TB, out files, r receipt.Receipt) guild.Hash {
+func (s story) trajectory(t testing.TB, out files, r receipt.Receipt) guild.Hash {
 	t.Helper()
-	var b bytes.Buffer
-	w := replay.NewWriter(&b)
-	const moment = "2026-09-21T14:13:20.000Z"
 	exit := 0
-	for _, e := range []replay.Event{
+	result := func(id, output string) replay.ToolResult {
+		return replay.ToolResult{ID: id, OutputHash: guild.Sum([]byte(output)).String(), Preview: output, ExitCode: &exit, StepUtility: 1, T: moment}
+	}
+	events := []replay.Event{
 		replay.ReplayHeader{Version: 1, Producer: "guild@0.7.0", CreatedAt: moment},
 		replay.SessionStart{SessionID: r.SessionID, PolicyBundleID: r.PolicyBundleID, T: moment},
 		replay.ToolCall{ID: "tc_001", Tool: "nostr.publish", Params: []byte(`{"attempt":"x","share":1.0}`), StepID: "request", T: moment},
-		replay.ToolResult{ID: "tc_001", OutputHash: guild.Sum([]byte("OK")).String(), Preview: "OK", ExitCode: &exit, StepUtility: 1, T: moment},
-		replay.SessionEnd{Status: replay.Success, Confidence: 0.894, TotalToolCalls: 1, T: moment},
-	} {
-		ok(t, w.Write(e))
+		result("tc_001", "OK"),
 	}
-	hash := must[guild.Hash](t)(w.Close())
-	out[verify.FileReplay] = b.Bytes()
+	end := replay.SessionEnd{Status: replay.Failed, TotalToolCalls: 1, T: moment}
+	if !s.unjudged {
+		var v struct {
+			Outcome guild.Outcome `json:"outcome"`
+			Score   guild.Score   `json:"score_micro"`
+		}
+		ok(t, json.Unmarshal(out[verify.FileVerdict], &v))
+		events = append(events, replay.ToolCall{ID: "tc_002", Tool: "judge.run", Params: fmt.Appendf(nil, `{"hash":%q}`, r.VerdictHash), StepID: "judge", T: moment},
+			result("tc_002", string(v.Outcome)))
+		end.Confidence, end.TotalToolCalls = replay.Float(v.Score.Float()), 2
+		if v.Outcome == guild.Success || v.Outcome == guild.Partial {
+			end.Status = replay.Success
+		}
+	}
+	events = append(events, end)
+	if s.acts != nil {
+		events = s.acts(events)
+	}
+	file, hash := written(t, events)
+	out[verify.FileReplay] = file
 	return hash
+}
+
+// worked returns the trajectory of the worker, and its hash.
+func (s story) worked(t testing.TB, request nostr.Event) ([]byte, guild.Hash) {
+	t.Helper()
+	exit := 0
+	events := []replay.Event{
+		replay.ReplayHeader{Version: 1, Producer: "guild@0.7.0", CreatedAt: moment},
+		replay.SessionStart{SessionID: request.ID.Hex(), PolicyBundleID: guild.Sum([]byte("policy")).String(), T: moment},
+		replay.ToolCall{ID: "tc_001", Tool: "exec", Params: []byte(`{"command":"solve"}`), T: moment},
+		replay.ToolResult{ID: "tc_001", OutputHash: guild.Sum([]byte("done")).String(), Preview: "done", ExitCode: &exit, T: moment},
+		replay.SessionEnd{Status: replay.Success, TotalToolCalls: 1, T: moment},
+	}
+	if s.steps != nil {
+		events = s.steps(events)
+	}
+	return written(t, events)
+}
+
+// written returns a trajectory and its hash. It does without Writer, which refuses what some of the lies say.
+func written(t testing.TB, events []replay.Event) ([]byte, guild.Hash) {
+	t.Helper()
+	var b bytes.Buffer
+	var lines []json.RawMessage
+	for _, e := range events {
+		line := must[[]byte](t)(canon.Marshal(named(t, e)))
+		lines = append(lines, line)
+		fmt.Fprintf(&b, "%s\n", line)
+	}
+	return b.Bytes(), must[guild.Hash](t)(canon.Hash(must[[]byte](t)(json.Marshal(lines))))
+}
+
+// named returns the fields of an event with its name.
+func named(t testing.TB, e replay.Event) map[string]any {
+	t.Helper()
+	raw, isRaw := e.(replay.Unknown)
+	if !isRaw {
+		raw.Raw = must[[]byte](t)(json.Marshal(e))
+	}
+	fields := decode(t, raw.Raw).(map[string]any)
+	fields["event"] = e.EventName()
+	if call, isCall := e.(replay.ToolCall); isCall && call.ParamsHash == "" {
+		fields["params_hash"] = must[guild.Hash](t)(canon.Hash(call.Params)).String()
+	}
+	return fields
 }
 
 // recorded signs the receipt, then records, seals and reviews it.
@@ -364,9 +445,13 @@ func (s story) recorded(t testing.TB, out files, r receipt.Receipt) {
 	if s.fact != nil {
 		s.fact(fact)
 	}
-	entry := must[[]byte](t)(json.Marshal(map[string]any{"v": 1, "at": at * 1000, "by": "node", "prev": guild.Sum(nil).Hex(),
-		"facts": []any{map[string]any{"type": "effect.settled", "key": "record"}, fact}}))
-	out[verify.FileEntry] = append([]byte("job."+r.Job.String()+"\n"), entry...)
+	decision := map[string]any{"v": 1, "at": at * 1000, "by": "node", "prev": guild.Sum(nil).Hex(),
+		"facts": []any{map[string]any{"type": "effect.settled", "key": "record"}, fact}}
+	subject := ""
+	if s.entry != nil {
+		subject = s.entry(decision)
+	}
+	out[verify.FileEntry] = fmt.Appendf(nil, "%s\n%s", cmp.Or(subject, "job."+r.Job.String()), must[[]byte](t)(json.Marshal(decision)))
 	s.sealed11(t, out)
 
 	review := nipreview.Review{Kind: nipreview.Kind, Subject: r.ProviderPubKey, Stars: 4_500_000, Task: r.Task, Request: r.RequestEvent, JobKind: 5000,
@@ -406,7 +491,15 @@ func (s story) sealed11(t testing.TB, out files) {
 	if s.seal != nil {
 		s.seal(&c)
 	}
-	put(t, out, verify.FileCheckpoint, customer().sign(t, c.Event(at+60)))
+	put(t, out, verify.FileCheckpoint, customer().sign(t, c.Event(cmp.Or(s.sealedAt, at+60))))
+	w, by := seal.Witness{Customer: customer().public, Checkpoint: c}, provider()
+	if s.witness != nil {
+		s.witness(&w)
+	}
+	if s.witnessing != nil {
+		by = *s.witnessing
+	}
+	put(t, out, verify.FileWitness, by.sign(t, w.Event(cmp.Or(s.witnessedAt, at+120))))
 }
 
 // paid adds a payment and its proof to the receipt.

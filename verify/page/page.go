@@ -1,7 +1,8 @@
 // Package page puts package verify into one HTML file, for people who do not have guild. The file contains the
 // verifier compiled to WebAssembly and shows the lines that `guild verify` prints. A content security policy, which
 // browsers enforce, denies it all network access. The compiled verifier is committed and embedded in guild; a test
-// builds it again from source and compares.
+// builds it again from source and compares. The page also has verify.py to download, a second verifier that shares no code
+// with the first.
 package page
 
 import (
@@ -34,6 +35,12 @@ var (
 	//go:embed verifier.wasm.gz
 	verifier []byte
 
+	//go:embed sample.zip
+	sample []byte // a record to try, one of the vectors
+
+	//go:embed verify.py
+	python []byte
+
 	//go:embed verifier_version
 	version string
 )
@@ -52,6 +59,9 @@ func Program() ([]byte, error) {
 	return program, nil
 }
 
+// Python returns verify.py: the same checks as one Python program, which needs no other module than Python's own.
+func Python() []byte { return bytes.Clone(python) }
+
 // HTML returns the page.
 func HTML() ([]byte, error) {
 	program, err := Program()
@@ -66,6 +76,7 @@ func HTML() ([]byte, error) {
 	return []byte(strings.NewReplacer(
 		"{{policy}}", policy, "{{style}}", style, "{{script}}", script, "{{version}}", strings.TrimSpace(version),
 		"{{sum}}", hex.EncodeToString(sum[:]), "{{wasm}}", base64.StdEncoding.EncodeToString(verifier),
+		"{{sample}}", base64.StdEncoding.EncodeToString(sample), "{{python}}", base64.StdEncoding.EncodeToString(python),
 	).Replace(frame)), nil
 }
 

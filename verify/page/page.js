@@ -141,14 +141,57 @@ function line(check) {
   return e;
 }
 
-// section shows one record: its file's name, what was found in a sentence, and the checks.
-function section({ name, state, words, checks }) {
+// section shows one record: its file's name, what it proves in a sentence, when what happened, and the checks.
+function section({ name, state, words, report }) {
   const e = element("section", state), title = marked("h2", state), list = element("ul");
   title.append(element("span", "file", name));
-  list.append(...checks.map(line));
   e.setAttribute("aria-label", name);
-  e.append(title, element("p", "", words), list);
+  e.append(title);
+  if (report) {
+    e.append(element("p", "summary", clean(report.summary)), timeline(report.facts), missing(report.checks));
+    list.append(...report.checks.map(line));
+  }
+  e.append(list, element("p", "sum", words));
   return e;
+}
+
+const TIMES = [["requested_at_ms", "asked for"], ["delivered_at_ms", "delivered"], ["recorded_at_ms", "judged, and the receipt signed"],
+  ["sealed_at_ms", "sealed in the customer's journal"], ["witnessed_at_ms", "countersigned by the provider"]];
+const PEOPLE = ["customer", "provider"];
+
+// timeline shows who it was, and when what happened, as each dated it.
+function timeline(facts) {
+  const list = element("dl");
+  const row = (name, ...value) => {
+    const shown = element("dd");
+    shown.append(...value);
+    list.append(element("dt", "", name), shown);
+  };
+  for (const who of PEOPLE) {
+    if (!/^npub1[0-9a-z]{20,80}$/.test(facts[who] ?? "")) continue;
+    const link = element("a", "", facts[who]);
+    link.href = "nostr:" + facts[who];
+    row(who, link);
+  }
+  for (const [name, what] of TIMES) {
+    if (facts[name]) row(new Date(facts[name]).toISOString().slice(0, 16).replace("T", " ") + " UTC", what);
+  }
+  return list;
+}
+
+// WHY says what is not known without a file.
+const WHY = { request: "Without the request, nobody is known to be the customer.", result: "Without the result, the provider signed nothing.",
+  verdict: "Without the verdict, the outcome is only claimed.", bundle: "Without the bundle, nobody can judge again.",
+  delivery: "Without the delivery, nobody can judge again.", "journal entry": "Without its place in a sealed journal, the receipt may have been made later.",
+  trajectory: "Without the trajectory, nothing shows how it came about.",
+  witness: "Without the provider's countersignature, the customer may show others another journal." };
+
+// missing lists what is not there although it could be, and why it matters.
+function missing(checks) {
+  const list = element("ul", "missing");
+  const absent = checks.filter((c) => c.state === "absent" && WHY[c.name] && / is not there/.test(c.detail));
+  for (const why of new Set(absent.map((c) => WHY[c.name]))) list.append(element("li", "", why));
+  return list;
 }
 
 const holds = (report) => report.checks.length > 0 && report.checks.every((c) => c.state !== "failed");
@@ -159,14 +202,14 @@ function sum(report) {
   const what = report.receipt ? "receipt " + clean(report.receipt) : "the receipt";
   const absent = report.checks.filter((c) => c.state === "absent").map((c) => clean(c.name));
   const rest = `${count("passed")} passed` + (absent.length > 0 ? "; nothing to check: " + absent.join(", ") : "");
-  return holds(report) ? `${what} holds: ${rest}` : `${what} does not hold: ${count("failed")} failed, ${rest}`;
+  return holds(report) ? `${what} holds, grade ${clean(report.grade)}: ${rest}` : `${what} does not hold: ${count("failed")} failed, ${rest}`;
 }
 
 // verdict is what is said of all the records together.
 function verdict(all) {
   const bad = all.filter((one) => one.state === "failed").length;
   if (all.length > 1) return bad === 0 ? `All ${all.length} records hold.` : `${bad} of ${all.length} records did not pass.`;
-  if (all[0].checks.length === 0) return `${all[0].name} was not checked.`;
+  if (!all[0].report) return `${all[0].name} was not checked.`;
   return bad === 0 ? `${all[0].name} holds.` : `${all[0].name} does not hold.`;
 }
 
@@ -184,9 +227,9 @@ function start() {
       if (file.size > LARGEST) throw new Error("it is larger than 256 MiB");
       program ??= unpack(document.getElementById("verifier").textContent);
       const report = await verify(await program, new Uint8Array(await file.arrayBuffer()));
-      return { name, state: holds(report) ? "passed" : "failed", words: sum(report), checks: report.checks };
+      return { name, state: holds(report) ? "passed" : "failed", words: sum(report), report };
     } catch (err) {
-      return { name, state: "failed", words: `not checked: ${clean(err.message)}`, checks: [] };
+      return { name, state: "failed", words: `not checked: ${clean(err.message)}` };
     }
   };
   const checkAll = async (files) => {
@@ -202,6 +245,16 @@ function start() {
     }
     say(all.every((one) => one.state === "passed") ? "passed" : "failed", verdict(all));
   };
+  document.getElementById("try").addEventListener("click", ({ currentTarget }) => {
+    const packed = Uint8Array.from(atob(currentTarget.dataset.sample), (c) => c.charCodeAt(0));
+    checkAll([new File([packed], "sample.zip")]);
+  });
+  document.getElementById("python").addEventListener("click", ({ currentTarget }) => {
+    const link = document.createElement("a");
+    link.download = "verify.py";
+    link.href = `data:text/x-python;base64,${currentTarget.dataset.program}`;
+    link.click();
+  });
   choose.addEventListener("click", () => { choose.value = ""; }); // the same file chosen again is checked again
   choose.addEventListener("change", () => { if (choose.files.length > 0) checkAll([...choose.files]); });
   document.addEventListener("dragover", (e) => { e.preventDefault(); drop.className = "over"; });

@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -39,6 +40,9 @@ func TestThePage(t *testing.T) {
 		{"shows a record that holds", showsOneThatHolds},
 		{"shows a record that was changed", showsOneThatWasChanged},
 		{"shows several records", showsSeveral},
+		{"says what is missing", saysWhatIsMissing},
+		{"tries its sample", triesItsSample},
+		{"saves the second verifier", savesThePython},
 		{"says that a file is no record", saysThatAFileIsNone},
 		{"shows HTML in a record as text", showsHTMLAsText},
 		{"can be used without a mouse", worksWithoutAMouse},
@@ -78,10 +82,13 @@ type shown struct {
 }
 
 type record struct {
-	State string
-	File  string
-	Words string // last line of the report
-	Lines []check
+	State   string
+	File    string
+	Summary string
+	Words   string // last line of the report
+	Lines   []check
+
+	Times, Missing []string // when what happened; why it matters that a file is not there
 }
 
 // check is one line: its state by style, by mark and for screen readers, and its texts.
@@ -132,9 +139,9 @@ func said(t *testing.T, file string) record {
 	}
 	report, err := verify.Archive(b)
 	if err != nil {
-		report.Checks = []verify.Check{{Name: "files", State: verify.Failed, Detail: err.Error()}}
+		report = verify.Broken(err)
 	}
-	r := record{State: "failed", File: filepath.Base(file)}
+	r := record{State: "failed", File: filepath.Base(file), Summary: report.Summary}
 	count := map[verify.State]int{}
 	var absent []string
 	for _, c := range report.Checks {
@@ -154,7 +161,7 @@ func said(t *testing.T, file string) record {
 		what = "receipt " + report.Receipt
 	}
 	if report.OK() {
-		r.State, how = "passed", "holds: "
+		r.State, how = "passed", fmt.Sprintf("holds, grade %s: ", report.Grade)
 	}
 	r.Words = fmt.Sprintf("%s %s%d passed", what, how, count[verify.Passed])
 	if len(absent) > 0 {
@@ -166,7 +173,7 @@ func said(t *testing.T, file string) record {
 // same compares what the page shows of a record with the expected record.
 func same(t *testing.T, got, want record) {
 	t.Helper()
-	if got.State != want.State || got.File != want.File || got.Words != want.Words || !slices.Equal(got.Lines, want.Lines) {
+	if got.State != want.State || got.File != want.File || got.Words != want.Words || got.Summary != want.Summary || !slices.Equal(got.Lines, want.Lines) {
 		t.Errorf("the page shows\n%+v\nthe verifier says\n%+v", got, want)
 	}
 }
@@ -177,6 +184,50 @@ func showsOneThatHolds(t *testing.T, p tab) {
 		t.Fatalf("%+v", s)
 	}
 	same(t, s.Records[0], said(t, good))
+	want := []string{"customer", "npub14ncmkggkuy494cvkfpl3ant6zq3mxqaeclqa8uqnzrwexyyeq72s93lc3y", "provider", "npub18dt7udzkn8gnpz4szju0khxm3ewd049q2l5srx7anlhlerh2alrqym3hgn",
+		"2026-09-21 14:13 UTC", "asked for", "2026-09-21 14:13 UTC", "delivered", "2026-09-21 14:13 UTC", "judged, and the receipt signed", "2026-09-21 14:14 UTC", "sealed in the customer's journal",
+		"2026-09-21 14:15 UTC", "countersigned by the provider"}
+	if got := s.Records[0]; !slices.Equal(got.Times, want) || len(got.Missing) > 0 {
+		t.Errorf("times %q, missing %q", got.Times, got.Missing)
+	}
+}
+
+func saysWhatIsMissing(t *testing.T, p tab) {
+	files := unpacked(t, good)
+	delete(files, "request.event.json")
+	s := p.choose(file(t, "less.zip", packed(t, files)))
+	want := []string{"Without the request, nobody is known to be the customer."}
+	if len(s.Records) != 1 || !slices.Equal(s.Records[0].Missing, want) || s.Records[0].State != "passed" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func triesItsSample(t *testing.T, p tab) {
+	s := p.give(func() { p.eval(`document.getElementById("try").click()`, nil) })
+	want := said(t, "../testdata/vectors/good-with-strengths.zip")
+	want.File = "sample.zip"
+	if len(s.Records) != 1 {
+		t.Fatalf("%+v", s)
+	}
+	same(t, s.Records[0], want)
+}
+
+func savesThePython(t *testing.T, p tab) {
+	// The link that the button makes is caught, since a headless browser refuses downloads.
+	var saved struct{ Name, Link string }
+	p.eval(`(() => {
+		const click = HTMLAnchorElement.prototype.click;
+		let saved;
+		HTMLAnchorElement.prototype.click = function () { saved = { Name: this.download, Link: this.href }; };
+		document.getElementById("python").click();
+		HTMLAnchorElement.prototype.click = click;
+		return saved;
+	})()`, &saved)
+	text, found := strings.CutPrefix(saved.Link, "data:text/x-python;base64,")
+	program, err := base64.StdEncoding.DecodeString(text)
+	if saved.Name != "verify.py" || !found || err != nil || !bytes.Equal(program, page.Python()) {
+		t.Errorf("%s, %.80s, %v", saved.Name, saved.Link, err)
+	}
 }
 
 func showsOneThatWasChanged(t *testing.T, p tab) {

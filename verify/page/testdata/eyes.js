@@ -19,8 +19,9 @@ function shown() {
     return { state: li.className, mark, spoken, name, detail };
   };
   const recordOf = (one) => ({
-    state: one.className, file: words(one.querySelector(".file")), words: words(one.querySelector("p")),
-    lines: [...one.querySelectorAll("li")].map(lineOf),
+    state: one.className, file: words(one.querySelector(".file")), summary: one.querySelector(".summary")?.textContent ?? "",
+    words: words(one.querySelector(".sum")), times: [...one.querySelectorAll("dt, dd")].map(words), missing: [...one.querySelectorAll(".missing li")].map(words),
+    lines: [...one.querySelectorAll("ul:not(.missing) li")].map(lineOf),
   });
   return { state: status.className, verdict: words(status), records: [...document.querySelectorAll("section")].map(recordOf) };
 }

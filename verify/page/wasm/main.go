@@ -27,7 +27,7 @@ func run(in io.Reader, out io.Writer) error {
 	}
 	report, err := verify.Archive(b)
 	if err != nil { // reported as by `guild verify`
-		report.Checks = []verify.Check{{Name: "files", State: verify.Failed, Detail: err.Error()}}
+		report = verify.Broken(err)
 	}
 	return json.NewEncoder(out).Encode(report)
 }

@@ -14,6 +14,7 @@ import hashlib
 import hmac
 import io
 import json
+import math
 import os
 import posixpath
 import re
@@ -32,6 +33,11 @@ class Failed(Exception):
 
 class Absent(Exception):
     """There is nothing to check."""
+
+
+def trunc(ms):
+    """Milliseconds as whole seconds, towards zero."""
+    return ms // 1000 if ms >= 0 else -(-ms // 1000)
 
 
 def want(condition, message):
@@ -543,7 +549,7 @@ class Feedback:
 
     def __init__(self, e):
         check_sizes(e)
-        self.request = self.customer = self.invoice = self.behaviour = ""
+        self.request = self.customer = self.invoice = self.behaviour = self.trajectory = ""
         self.amount, self.status, self.keys = 0, "", []
         for t in e.tags:
             if len(t) < 2 or t[0] == "encrypted":
@@ -561,6 +567,8 @@ class Feedback:
                 self.status = word(t[1]) if word(t[1]) in known else word(text) if word(text) in known else "other"
             elif t[0] == "behaviour" and is_hash(t[1], None) and not self.behaviour:
                 self.behaviour = t[1]
+            elif t[0] == "trajectory_hash" and is_hash(t[1], None) and not self.trajectory:
+                self.trajectory = t[1]
             elif t[0] == "param" and len(t) >= 3 and t[1] == "idempotency_key":
                 self.keys.append(t[2])
 
@@ -953,9 +961,43 @@ EVENTS = {"ReplayHeader": {"replay_version": int, "producer": str, "created_at":
           "SessionEnd": {"status": str, "confidence": float, "total_tool_calls": int, "total_latency_ms": int, **T}}
 
 
-def trajectory(b):
-    """The hash of a REPLAY.jsonl, and the session and the policy that it is of."""
+MAX_MS = 100 * 366 * 24 * 3600 * 1000
+STATUSES = ("success", "failed", "skipped", "maxiterationsreached", "cancelled", "timeout")
+
+
+def status_of(s, *allowed):
+    word = s.replace("_", "").lower()
+    want(word in STATUSES and word in allowed, "a wrong status")
+    return word
+
+
+def check_event(name, e, f):
+    """The values of one line."""
+    full = lambda h: h.startswith("sha256:") and parse_hash(h) is not None
+    if name == "ReplayHeader":
+        want(moment(f["created_at"]) is not None, "a wrong time")
+    elif name in EVENTS:
+        want(moment(f["t"]) is not None, "a wrong time")
+    if name == "PlanStart":
+        want(full(f["plan_hash"]), "a wrong hash")
+    if name == "ToolCall":
+        want(full(f["params_hash"]), "a wrong hash")
+        want("params" not in e or canonical_hash(e["params"]) == "sha256:" + parse_hash(f["params_hash"]), "params of another hash")
+    if name == "ToolResult":
+        want(full(f["output_hash"]) and abs(f["latency_ms"]) <= MAX_MS, "a wrong hash or latency")
+    if name == "StepComplete":
+        status_of(f["status"], "success", "failed", "skipped", "maxiterationsreached")
+    if name == "Verification":
+        want(len(f["commands"]) == len(f["exit_codes"]) and abs(f["verification_delta"]) <= 1 << 30, "a wrong verification")
+    if name == "SessionEnd":
+        status_of(f["status"], "success", "failed", "cancelled", "timeout")
+        want(abs(f["total_latency_ms"]) <= MAX_MS, "a wrong latency")
+
+
+def trajectory(b, customers=True):
+    """The hash of a REPLAY.jsonl, the session and the policy that it is of, what judge.run named last if it is a customer's, and its end."""
     lines, session, policy, ended = [], "", "", False
+    judged, calls, waiting, latest = None, 0, {}, 0
     for raw in b.split(b"\n"):
         want(len(raw) < 1 << 20, "a line is too long")
         if raw.strip() == b"":
@@ -970,8 +1012,20 @@ def trajectory(b):
             session, policy = fields["session_id"], fields["policy_bundle_id"]
         ended = name == "SessionEnd"
         lines.append(canonical(e))
+        check_event(name, e, fields)
+        if name == "ToolCall":
+            calls, waiting[fields["id"]] = calls + 1, waiting.get(fields["id"], 0) + 1
+            if customers and fields["tool"] == "judge.run":
+                judged = shape(e.get("params"), {"hash": str})["hash"]
+        if name == "ToolResult":
+            want(waiting.get(fields["id"], 0) > 0, "a result without its call")
+            waiting[fields["id"]] -= 1
+        if "t" in fields:
+            want(latest <= moment(fields["t"]) + 3600, "it goes back in time")
+            latest = max(latest, moment(fields["t"]))
     want(ended, "it ends without SessionEnd")
-    return hashed(("[" + ",".join(lines) + "]").encode()), session, policy
+    want(fields["total_tool_calls"] == calls, "another number of calls at the end")
+    return hashed(("[" + ",".join(lines) + "]").encode()), session, policy, judged, fields
 
 
 def check_proof(leaf, proof, root):
@@ -1332,7 +1386,7 @@ def check_mint(coin, k, unit):
     want(derived == k["id"] and k["unit"] == unit and str(coin["amount"]) in keys, "the keyset is another one, or has no key for the amount")
     scalars = []
     for name in "esr":
-        want(any_hex(coin["dleq"][name], 32) and int(coin["dleq"][name], 16) < N, "no scalar")
+        want(any_hex(coin["dleq"][name], 32) and 0 < int(coin["dleq"][name], 16) < N, "no scalar")
         scalars.append(int(coin["dleq"][name], 16))
     e, s, r = scalars
     a, c, y = point_of(keys[str(coin["amount"])]), point_of(coin["C"]), hash_to_curve(coin["secret"])
@@ -1360,7 +1414,8 @@ LIMITS = {"receipt.json": MIB >> 4, "receipt.event.json": 4 * MIB, "request.even
           "result.event.json": 4 * MIB, "result.key": MIB >> 2, "quote.event.json": 4 * MIB, "bundle.nut": 64 * MIB,
           "delivery.nut": 64 * MIB, "verdict.json": 16 * MIB, "evidence.json": 64 * MIB, "REPLAY.jsonl": 64 * MIB,
           "policy.json": MIB >> 2, "journal/entry": MIB, "journal/proof.json": MIB >> 2,
-          "journal/checkpoint.event.json": 4 * MIB, "payment/transaction": 16 * MIB, "hidden.json": 64 * MIB}
+          "journal/checkpoint.event.json": 4 * MIB, "journal/witness.event.json": 4 * MIB, "payment/transaction": 16 * MIB, "hidden.json": 64 * MIB,
+          "worker/REPLAY.jsonl": 4 * MIB}
 MAX_FILES, MAX_TOTAL, MAX_RATIO = 200, 256 * MIB, 200
 
 
@@ -1457,6 +1512,7 @@ class Export:
         self.verdict = self.attempt(self.read_verdict)
         self.replay = self.attempt(self.read_replay)
         self.checkpoint = self.attempt(self.read_checkpoint)
+        self.witness = self.attempt(self.read_witness)
 
     @staticmethod
     def attempt(read):
@@ -1529,6 +1585,9 @@ class Export:
         want(not isinstance(self.request, Request) or e.kind == self.request.event.kind + 1000, "it is of another kind")
         want(f.request == r.get("request_event", ""), "it answers another request")
         want(self.customer is None or f.customer == self.customer, "it is for another customer")
+        asked = self.request.event.at if isinstance(self.request, Request) else None
+        want(asked is None or e.at + 3600 >= asked, "it is older than the request")
+        want(asked is not None and self.before(asked) or not self.before(e.at), "it is later than the receipt")
         want(r.get("behaviour", f.behaviour) == f.behaviour, "it is by another behaviour than the receipt says")
         f.sealed, f.open = e.sealed(), not e.sealed() or plain is not None
         f.content = e.content if not f.sealed else plain
@@ -1547,10 +1606,17 @@ class Export:
         return v
 
     def read_replay(self):
-        digest, session, policy = trajectory(self.file("REPLAY.jsonl"))
-        want(digest == self.receipt["trajectory_hash"], "it is not the one that the receipt names")
-        want(session == self.receipt["session_id"], "it is of another session")
-        want(policy == self.receipt["policy_bundle_id"], "it is by another policy")
+        r = self.receipt
+        digest, session, policy, judged, end = trajectory(self.file("REPLAY.jsonl"))
+        want(digest == r["trajectory_hash"], "it is not the one that the receipt names")
+        want(session == r["session_id"], "it is of another session")
+        want(policy == r["policy_bundle_id"], "it is by another policy")
+        want(judged is None or judged == r.get("verdict_hash"), "its last verdict is another")
+        outcome, status = r.get("outcome", ""), status_of(end["status"], *STATUSES)
+        want(status != "success" or outcome in ("SUCCESS", "PARTIAL"), "it ended well, and the outcome is another")
+        want(status != "failed" or outcome != "SUCCESS", "it failed, and the outcome is SUCCESS")
+        want(0 <= end["confidence"] <= 1, "a confidence that is not from 0 to 1")
+        want("score_micro" not in r or math.floor(end["confidence"] * 1e6 + 0.5) == int(r["score_micro"]), "its confidence is another than the score")
         return digest
 
     def read_checkpoint(self):
@@ -1564,7 +1630,25 @@ class Export:
         want(self.customer is None or e.author == self.customer, "it is not signed by the customer")
         want(e.tags == [["d", c["journal"]], ["x", parse_hash(c["root"])]], "its tags are not those of what it says")
         want(not self.before(e.at, late=True), "it is older than the receipt")
+        self.sealed_at, self.sealed_by = e.at, e.author
         return c
+
+    def read_witness(self):
+        e = self.event("journal/witness.event.json")
+        if isinstance(self.checkpoint, Exception):
+            raise Absent("there is no checkpoint that holds")
+        c = self.checkpoint
+        want(e.kind == 2026, "another kind than that of countersignatures")
+        w = loads(e.content.encode())
+        want(isinstance(w, dict) and set(w) == {"customer", "journal", "size", "root"} and len(e.content.encode()) <= 1024, "no countersignature")
+        w = shape(w, {"customer": str, "journal": str, "size": int, "root": str})
+        want(e.author == self.receipt.get("provider_pubkey"), "it is not signed by the provider")
+        want(e.author != self.sealed_by, "the customer itself has signed it")
+        want(w["customer"] == self.sealed_by and w["journal"] == c["journal"] and w["size"] == c["size"] and
+             parse_hash(w["root"]) == parse_hash(c["root"]), "it is about another checkpoint")
+        want(e.tags == [["p", self.sealed_by], ["d", c["journal"]], ["x", parse_hash(c["root"])]], "its tags are not those of what it says")
+        want(e.at + 3600 >= self.sealed_at, "it is older than the checkpoint")
+        return e
 
     def before(self, at, late=False):
         """Whether the receipt is older than what was there before it; late: whether something is older that came after it."""
@@ -1585,6 +1669,9 @@ class Export:
         want(self.signed is None or self.files["receipt.json"] == self.stated, "it is not what was signed")
         check_form(self.receipt)
         want(self.receipt["session_id"] == self.receipt["job"], "session_id is not the job")
+        want(set(self.receipt) - {"stated"} <= set(REQUIRED) | set(OPTIONAL), "it has another field")
+        rule = self.receipt["approval_rule_id"]
+        want(rule is None or re.fullmatch("[A-Za-z0-9][A-Za-z0-9._:-]{0,63}", rule), "no rule is called so")
         want(not isinstance(self.request, Request) or not self.before(self.request.event.at), "it is older than the request")
         return "%s, %s" % (self.receipt["receipt_id"], hashed(self.stated))
 
@@ -1699,9 +1786,21 @@ class Export:
     def check_trajectory(self):
         return self.hold(self.replay)
 
+    def check_worker(self):
+        there = "worker/REPLAY.jsonl" in self.files
+        if "result_event" in self.receipt and isinstance(self.result, Exception):
+            raise Absent("there is no result that holds")
+        named = self.result.trajectory if isinstance(self.result, Feedback) else ""
+        want(named or not there, "it is there, and no result names it")
+        if not named:
+            raise Absent("no result names one")
+        want(trajectory(self.file("worker/REPLAY.jsonl"), False)[0] == named, "it is not the one that the result names")
+        return named
+
     def check_policy(self):
         digest = canonical_hash(loads(self.file("policy.json")))
         want(digest == self.receipt["policy_bundle_id"], "it is not the one that the receipt names")
+        want(shape(loads(self.file("policy.json")), {"name": str})["name"], "it has no name")
         return digest
 
     def check_payment(self):
@@ -1717,24 +1816,31 @@ class Export:
     def check_entry(self):
         want("journal/entry" in self.files or "journal/proof.json" not in self.files, "a proof without an entry")
         entry, r = self.file("journal/entry"), self.receipt
-        _, newline, body = entry.partition(b"\n")
+        subject, newline, body = entry.partition(b"\n")
         want(newline, "it has no subject")
-        facts = shape(loads(body), {"facts": [None]})["facts"]
+        decision = shape(loads(body), {"at": int, "facts": [None]})
+        facts, at = decision["facts"], trunc(decision["at"])
         facts = [shape(f, RECORDED) for f in facts if shape(f, {"type": str})["type"] == "attempt.recorded"]
         found = [f for f in facts if f["receipt"] == r["receipt_id"]]
         want(len(found) == 1, "it does not record the receipt, once")
         f = found[0]
+        want(subject.decode("utf-8", "replace") == "job." + r["job"], "it is about another job")
+        want(not self.before(at, late=True), "it is older than the receipt")
         want(f["attempt"] == r["attempt"] and f["stored"] == hashed(self.stated) and f["trajectory"] == r["trajectory_hash"], "it records another receipt")
         want(isinstance(self.replay, Exception) or f["replay"] == hashed(self.files["REPLAY.jsonl"]), "it names another REPLAY.jsonl")
         p = read_proof(self.file("journal/proof.json"))
         if isinstance(self.checkpoint, Exception):
             raise Absent("there is no checkpoint that holds")
+        want(self.sealed_at + 3600 >= at, "the checkpoint is older than it")
         want(int(p["size"]) == self.checkpoint["size"], "the proof is of another tree")
         check_proof(sha(b"\0" + entry), p, bytes.fromhex(parse_hash(self.checkpoint["root"])))
         return "entry %d of %s" % (int(p["index"]) + 1, p["size"])
 
     def check_checkpoint(self):
         return "%d entries" % self.hold(self.checkpoint)["size"]
+
+    def check_witness(self):
+        return "by " + self.hold(self.witness).author
 
     def check_reviews(self):
         names = sorted(n for n in self.files if n.startswith("reviews/"))
@@ -1755,8 +1861,8 @@ class Export:
 
     LINES = [("files", check_files), ("receipt", check_receipt), ("receipt signature", check_signature), ("request", check_request),
              ("job hash", check_job_hash), ("result", check_result), ("bundle", check_bundle), ("delivery", check_delivery),
-             ("verdict", check_verdict), ("evidence", check_evidence), ("hidden tests", check_hidden), ("trajectory", check_trajectory), ("policy", check_policy),
-             ("payment", check_payment), ("journal entry", check_entry), ("checkpoint", check_checkpoint), ("reviews", check_reviews),
+             ("verdict", check_verdict), ("evidence", check_evidence), ("hidden tests", check_hidden), ("trajectory", check_trajectory), ("worker trajectory", check_worker),
+             ("policy", check_policy), ("payment", check_payment), ("journal entry", check_entry), ("checkpoint", check_checkpoint), ("witness", check_witness), ("reviews", check_reviews),
              ("supersedes", check_supersedes)]
 
     def report(self):
@@ -1771,7 +1877,21 @@ class Export:
             except Failed as e:
                 state, detail = "failed", str(e)
             checks.append({"name": name, "state": state, "detail": detail})
-        return {"receipt": self.receipt["receipt_id"] if self.receipt else "", "checks": checks}
+        return {"receipt": self.receipt["receipt_id"] if self.receipt else "", "grade": grade_of(checks), "checks": checks}
+
+
+def grade_of(checks):
+    """How much the checks prove."""
+    state = {c["name"]: c["state"] for c in checks}
+    if "failed" in state.values():
+        return "nothing"
+    grade = "nothing"
+    for name, needs in (("claim", ("receipt", "receipt signature")), ("two-party", ("request", "result")), ("judged", ("verdict",)),
+                        ("sealed", ("journal entry", "checkpoint")), ("witnessed", ("witness",))):
+        if any(state.get(n) != "passed" for n in needs):
+            break
+        grade = name
+    return grade
 
 
 def verify(path):
@@ -1781,7 +1901,7 @@ def verify(path):
     try:
         report = Export(Files().directory(path) if os.path.isdir(path) else Files().archive(path)).report()
     except (Failed, zipfile.BadZipFile) as e:
-        report = {"receipt": "", "checks": [{"name": "files", "state": "failed", "detail": "not an archive of an export: %s" % e}]}
+        report = {"receipt": "", "grade": "nothing", "checks": [{"name": "files", "state": "failed", "detail": "not an archive of an export: %s" % e}]}
     return dict(file=path, ok=all(c["state"] != "failed" for c in report["checks"]), **report)
 
 
@@ -1794,6 +1914,7 @@ def main(args):
             print(r["file"])
             for c in r["checks"]:
                 print({"passed": "✓", "failed": "✗", "absent": "–"}[c["state"]], c["name"].ljust(17), c["detail"])
+            print("grade:", r["grade"])
     return 0 if reports and all(r["ok"] for r in reports) else 1
 
 
