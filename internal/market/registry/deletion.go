@@ -143,7 +143,6 @@ func (r *Registry) retract(i ID, until nostr.Timestamp) (kept bool) {
 	c := r.index.find(i)
 	if c != nil && c.at <= until {
 		r.index.remove(i)
-		r.answers.forget()
 		r.partners.Announced(i)
 	}
 	room := most
@@ -161,7 +160,6 @@ func (r *Registry) retract(i ID, until nostr.Timestamp) (kept bool) {
 func (r *Registry) unsay(ctx context.Context, key praiseKey, e nostr.Event) (removed bool, err error) {
 	r.mu.Lock()
 	removed = r.praise.remove(key, e)
-	r.answers.forget()
 	r.mu.Unlock()
 	if !removed {
 		return false, nil

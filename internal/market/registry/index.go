@@ -13,13 +13,14 @@ import (
 
 // index stores all known announcements and finds them by task, kind and key. It is not safe for concurrent use.
 type index struct {
-	cards []*card                   // by number; nil if the number is free
-	free  []number                  // free numbers
-	at    map[ID]number             // by service
-	byID  map[uint64]number         // by the beginning of the event's id
-	words map[string][]number       // by the first 8 bytes of the event's id
-	kinds map[int][]number          // by kind; only services that publish performance figures
-	tasks map[int][]number          // by kind; only kinds that nip89.KindsOf has for a task
+	cards []*card           // by number; nil if the number is free
+	free  []number          // free numbers
+	at    map[ID]number     // by service
+	byID  map[uint64]number // by the beginning of the event's id
+	all   sorted
+	words map[string]sorted         // by the word of a task
+	kinds map[int]sorted            // by kind; only services that publish performance figures
+	tasks map[int]sorted            // by kind; only kinds that nip89.KindsOf has for a task
 	keys  map[nostr.PubKey][]number // by key, unordered
 	bytes int                       // sum of the weights of all cards
 
@@ -32,7 +33,7 @@ func newIndex(touched func(guild.Service)) index {
 	if touched == nil {
 		touched = func(guild.Service) {}
 	}
-	return index{touched: touched, at: map[ID]number{}, byID: map[uint64]number{}, words: map[string][]number{}, kinds: map[int][]number{}, tasks: map[int][]number{},
+	return index{touched: touched, at: map[ID]number{}, byID: map[uint64]number{}, words: map[string]sorted{}, kinds: map[int]sorted{}, tasks: map[int]sorted{},
 		keys: map[nostr.PubKey][]number{}}
 }
 
@@ -74,17 +75,18 @@ func (x *index) put(i ID, c *card) {
 	says := unpack(c.packed)
 	x.bytes += c.weight(says)
 	x.stored += int(c.stored)
+	x.all = x.with(x.all, n)
 	for _, word := range says.tasks {
-		insert(x.words, word, n, strings.Clone)
+		insert(x, x.words, word, n, strings.Clone)
 	}
 	if says.performs {
 		for _, kind := range says.kinds {
-			insert(x.kinds, kind, n, func(kind int) int { return kind })
+			insert(x, x.kinds, kind, n, func(kind int) int { return kind })
 		}
 	}
 	for _, kind := range says.kinds {
 		if nip89.HasTask(kind) {
-			insert(x.tasks, kind, n, func(kind int) int { return kind })
+			insert(x, x.tasks, kind, n, func(kind int) int { return kind })
 		}
 	}
 	x.touched(c.service())
@@ -117,66 +119,98 @@ func (x *index) forget(n number) {
 	says := unpack(c.packed)
 	x.bytes -= c.weight(says)
 	x.stored -= int(c.stored)
+	x.all = x.without(x.all, n)
 	for _, word := range says.tasks {
-		drop(x.words, word, n)
+		drop(x, x.words, word, n)
 	}
 	if says.performs {
 		for _, kind := range says.kinds {
-			drop(x.kinds, kind, n)
+			drop(x, x.kinds, kind, n)
 		}
 	}
 	for _, kind := range says.kinds {
-		drop(x.tasks, kind, n)
+		drop(x, x.tasks, kind, n)
 	}
 }
 
-// insert inserts n into the sorted list of a key. For a new list, own copies the key: a substring of a packed card
-// would keep the whole card in memory.
-func insert[K comparable](lists map[K][]number, key K, n number, own func(K) K) {
+// insert adds a card to the list of a key. For a new list, own copies the key: a substring of a packed card would keep the
+// whole card in memory.
+func insert[K comparable](x *index, lists map[K]sorted, key K, n number, own func(K) K) {
 	list, ok := lists[key]
 	if !ok {
 		key = own(key)
 	}
-	if at, there := slices.BinarySearch(list, n); !there {
-		lists[key] = slices.Insert(list, at, n)
-	}
+	lists[key] = x.with(list, n)
 }
 
-// drop removes n from the sorted list of a key, and the key with its last number.
-func drop[K comparable](lists map[K][]number, key K, n number) {
-	list := lists[key]
-	if at, there := slices.BinarySearch(list, n); there {
-		list = slices.Delete(list, at, at+1)
-		lists[key] = list
+// drop removes a card from the list of a key, and the key with its last card.
+func drop[K comparable](x *index, lists map[K]sorted, key K, n number) {
+	list, ok := lists[key]
+	if !ok {
+		return
 	}
+	list = x.without(list, n)
 	if len(list) == 0 {
 		delete(lists, key)
+	} else {
+		lists[key] = list
 	}
 }
 
-// matches returns the services that do a task under a kind, with the confidence. It agrees with
-// nip89.Handler.Confidence, but does not read every card. The synonyms must have the form of nip89.Word.
-func (x *index) matches(task string, kind int, synonyms []string) map[number]nip89.Confidence {
-	found := map[number]nip89.Confidence{}
-	find := func(list []number, fit nip89.Confidence) {
-		for _, n := range list {
-			if x.cards[n].packed[0]&flagNoK != 0 {
-				found[n] = max(found[n], min(fit, nip89.Inferred))
-			} else {
-				found[n] = max(found[n], fit)
-			}
-		}
-	}
-	find(x.kinds[kind], nip89.Inferred)
-	for _, kind := range nip89.KindsOf(task) {
-		find(x.tasks[kind], nip89.Inferred)
-	}
+// group holds cards that may do a task with the same confidence.
+type group struct {
+	fit   nip89.Confidence
+	cards []number // in the order of compareCards
+}
+
+// matches returns the cards that may do a task under a kind, those with the highest confidence first. It reads no card, so
+// the caller asks summary.fits which of a group have its confidence; a card may be in several groups, and has that of one.
+// The synonyms must have the form of nip89.Word.
+func (x *index) matches(task string, kind int, synonyms []string) []group {
+	exact, synonym, inferred := []sorted{x.words[task]}, []sorted{}, []sorted{x.kinds[kind]}
 	for _, word := range synonyms {
-		find(x.words[word], nip89.Synonym)
+		synonym = append(synonym, x.words[word])
 	}
 	for end := 1; end <= len(task); end++ {
-		find(x.words[task[:end]+"*"], nip89.Synonym)
+		synonym = append(synonym, x.words[task[:end]+"*"])
 	}
-	find(x.words[task], nip89.Exact)
-	return found
+	for _, kind := range nip89.KindsOf(task) {
+		inferred = append(inferred, x.tasks[kind])
+	}
+	inferred = slices.Concat(inferred, synonym, exact) // for those that name it in no k tag
+	return []group{{nip89.Exact, x.merge(exact)}, {nip89.Synonym, x.merge(synonym)}, {nip89.Inferred, x.merge(inferred)}}
+}
+
+// merge returns the cards of lists in order, each once.
+func (x *index) merge(lists []sorted) (cards []number) {
+	lists = slices.DeleteFunc(lists, func(l sorted) bool { return len(l) == 0 })
+	if len(lists) == 0 {
+		return nil
+	}
+	all := slices.Concat(lists[0]...)
+	for _, list := range lists[1:] {
+		all = x.merged(all, slices.Concat(list...))
+	}
+	cards = make([]number, len(all))
+	for i, e := range all {
+		cards[i] = e.card
+	}
+	return cards
+}
+
+// merged returns the entries of a and b in order, each once.
+func (x *index) merged(a, b []entry) []entry {
+	all := make([]entry, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		order := x.compareEntries(a[0], b[0])
+		if order <= 0 {
+			all, a = append(all, a[0]), a[1:]
+		} else {
+			all = append(all, b[0])
+		}
+		if order >= 0 {
+			b = b[1:]
+		}
+	}
+	return append(append(all, a...), b...)
 }

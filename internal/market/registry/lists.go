@@ -70,7 +70,6 @@ func (r *Registry) listed(ctx context.Context, e nostr.Event) error {
 	}
 	err := r.lists.put(e, urls)
 	r.boundLists(e.PubKey)
-	r.answers.forget()
 	r.mu.Unlock()
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ func TestRecommendations(t *testing.T) {
 		wantDrop(t, w.recommends(alice, "5000", s), guild.Stranger) // herself, who is not followed
 		want := func(n int) {
 			t.Helper()
-			if o, _ := w.Offer(s); o.Recommended != n || len(w.Recommenders(s)) != n || w.Offers("python", 5000)[0].Recommended != n {
+			if o, _ := w.Offer(s); o.Recommended != n || len(w.Recommenders(s)) != n || first(w.Offers("python", 5000)).Recommended != n {
 				t.Errorf("recommended by %d, want %d", o.Recommended, n)
 			}
 		}
@@ -231,22 +231,45 @@ func TestRelaysNamed(t *testing.T) {
 	})
 }
 
-func TestAnswersAreKept(t *testing.T) {
+func TestOffersFollowChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alice := newWorld(t), newProvider(1)
 		w.announces(alice, python("alice"))
-		first := w.Offers("python", 5000)
-		first[0].Name = "changed by whoever asked"
-		if got := w.names("python"); got[0] != "alice" || len(w.answers.all) != 1 {
-			t.Errorf("%v, %d answers", got, len(w.answers.all))
-		}
+		offers := w.Offers("python", 5000)
 		w.move(alice.service("alice"), guild.Unresponsive)
-		if got := w.Offers("python", 5000)[0].State; got != guild.Unresponsive {
+		if got := first(offers).State; got != guild.Unresponsive {
 			t.Errorf("offered as %s, want unresponsive", got)
 		}
 		w.announces(newProvider(2), python("bob"))
 		if got := w.names("python"); len(got) != 2 {
 			t.Errorf("%v", got)
+		}
+		for range offers {
+			if err := w.observe(alice, deletion(alice, "alice")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := w.names("python"); !slices.Equal(got, []string{"bob"}) {
+			t.Errorf("%v after a deletion, want bob", got)
+		}
+	})
+}
+
+func TestFirstOffersOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for n := range byte(50) {
+			w.announces(newProvider(n+1), python(fmt.Sprint("p", n)))
+		}
+		w.asked.Store(0)
+		taken := 0
+		for range w.Offers("python", 5000) {
+			if taken++; taken == 3 {
+				break
+			}
+		}
+		if n := w.asked.Load(); n != 3 {
+			t.Errorf("three offers took a look at %d services", n)
 		}
 	})
 }
@@ -271,7 +294,7 @@ func TestConcurrentObserve(t *testing.T) {
 			relays.Go(func() {
 				for i := range events {
 					w.Observe(t.Context(), fmt.Sprintf("wss://r%d.example", n), events[(i*7+n*11)%len(events)])
-					w.Offers("python", 5000)
+					w.names("python")
 				}
 			})
 		}

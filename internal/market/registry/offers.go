@@ -2,9 +2,9 @@ package registry
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -13,51 +13,54 @@ import (
 	"guild/nip89"
 )
 
-// The age at which a stranger's announcement becomes stale, and archived, if nothing was heard of the service since, as
+// archivedAfter is the age at which a stranger's announcement is archived, if nothing was heard of the service since, as
 // package nip89 counts it.
-const (
-	staleAfter    = 30 * 24 * time.Hour
-	archivedAfter = 90 * 24 * time.Hour
-)
+const archivedAfter = 90 * 24 * time.Hour
 
-// Offers returns the services that offer a task under a kind, whatever was decided about them: first those that name
-// the task, then those that name a synonym, then those that seem to do it. If task is empty it returns all services.
-// Archived services are omitted. Callers ask often, so an answer is cached until something changes.
-func (r *Registry) Offers(task string, kind int) []guild.Offer {
-	now := r.c.Now()
-	q := query{nip89.Word(task), kind}
-	if offers, ok := r.answers.of(q, r.changes(), now); ok {
-		return offers
-	}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	a := answer{changes: r.changes(), from: now, until: never()}
-	add := func(c *card, fit nip89.Confidence) {
-		p, until := r.standing(c, now)
-		if until.Before(a.until) {
-			a.until = until
-		}
-		if p.State != guild.Archived {
-			a.offers = append(a.offers, r.offer(c, p, fit, q.task, kind))
-		}
-	}
-	if q.task == "" {
-		for _, c := range r.index.cards {
-			if c != nil {
-				add(c, nip89.None)
+// Offers yields the services that offer a task under a kind, whatever was decided about them: first those that name the
+// task, then those that name a synonym, then those that seem to do it, each in the order of their keys. If task is empty it
+// yields all services. Archived services are omitted. Each offer is made when it is asked for, so the first ones of many
+// cost little; a service that was announced since the iteration began may be missing.
+func (r *Registry) Offers(task string, kind int) iter.Seq[guild.Offer] {
+	return func(yield func(guild.Offer) bool) {
+		now, task := r.c.Now(), nip89.Word(task)
+		for _, g := range r.matches(task, kind) {
+			for _, n := range g.cards {
+				if o, ok := r.offerOf(n, g.fit, now, task, kind); ok && !yield(o) {
+					return
+				}
 			}
 		}
-	} else {
-		for n, fit := range r.index.matches(q.task, kind, r.synonyms[q.task]) {
-			add(r.index.cards[n], fit)
-		}
 	}
-	slices.SortFunc(a.offers, func(a, b guild.Offer) int {
-		return cmp.Or(-cmp.Compare(a.Confidence, b.Confidence), slices.Compare(a.Service.PubKey[:], b.Service.PubKey[:]),
-			cmp.Compare(a.Service.D, b.Service.D))
-	})
-	r.answers.keep(q, a)
-	return a.offers
+}
+
+// matches returns the cards that may offer a task, in the order of Offers.
+func (r *Registry) matches(task string, kind int) []group {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if task == "" {
+		return []group{{nip89.None, r.index.merge([]sorted{r.index.all})}}
+	}
+	return r.index.matches(task, kind, r.synonyms[task])
+}
+
+// offerOf returns the offer of a card for a task, if it has this confidence and is not archived.
+func (r *Registry) offerOf(n number, fit nip89.Confidence, now time.Time, task string, kind int) (o guild.Offer, ok bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	c := r.index.cards[n]
+	if c == nil {
+		return guild.Offer{}, false // removed since the iteration began
+	}
+	says := unpack(c.packed)
+	if task != "" && says.fits(task, kind, r.synonyms[task]) != fit {
+		return guild.Offer{}, false
+	}
+	p := r.standing(c, now)
+	if p.State == guild.Archived {
+		return guild.Offer{}, false
+	}
+	return r.offer(c, says, p, fit, task, kind), true
 }
 
 // Offer returns what a service announces; ok is false if it announces nothing.
@@ -69,8 +72,7 @@ func (r *Registry) Offer(s guild.Service) (offer guild.Offer, ok bool) {
 	if c == nil {
 		return guild.Offer{}, false
 	}
-	p, _ := r.standing(c, now)
-	return r.offer(c, p, nip89.None, "", 0), true
+	return r.offer(c, unpack(c.packed), r.standing(c, now), nip89.None, "", 0), true
 }
 
 // OfferOf returns one service as Offers lists it; ok is false if Offers omits it.
@@ -82,15 +84,15 @@ func (r *Registry) OfferOf(s guild.Service, task string, kind int) (offer guild.
 	if c == nil {
 		return guild.Offer{}, false
 	}
-	fit := nip89.None
+	says, fit := unpack(c.packed), nip89.None
 	if task != "" {
-		fit = unpack(c.packed).fits(task, kind, r.synonyms[task])
+		fit = says.fits(task, kind, r.synonyms[task])
 		if fit == nip89.None {
 			return guild.Offer{}, false
 		}
 	}
-	p, _ := r.standing(c, now)
-	return r.offer(c, p, fit, task, kind), p.State != guild.Archived
+	p := r.standing(c, now)
+	return r.offer(c, says, p, fit, task, kind), p.State != guild.Archived
 }
 
 // OffersOf returns the services of a provider, whether they offer the task or not, as Offers lists them.
@@ -100,8 +102,9 @@ func (r *Registry) OffersOf(key nostr.PubKey, task string, kind int) (offers []g
 	defer r.mu.RUnlock()
 	for _, n := range r.index.keys[key] {
 		c := r.index.cards[n]
-		if p, _ := r.standing(c, now); p.State != guild.Archived {
-			offers = append(offers, r.offer(c, p, unpack(c.packed).fits(task, kind, r.synonyms[task]), task, kind))
+		if p := r.standing(c, now); p.State != guild.Archived {
+			says := unpack(c.packed)
+			offers = append(offers, r.offer(c, says, p, says.fits(task, kind, r.synonyms[task]), task, kind))
 		}
 	}
 	slices.SortFunc(offers, func(a, b guild.Offer) int { return cmp.Compare(a.Service.D, b.Service.D) })
@@ -131,8 +134,7 @@ func (s summary) fits(task string, kind int, synonyms []string) nip89.Confidence
 }
 
 // offer returns the offer of a card for a task, in the kind in which the service is to be asked. The lock must be held.
-func (r *Registry) offer(c *card, p guild.Provider, fit nip89.Confidence, task string, kind int) guild.Offer {
-	says := unpack(c.packed)
+func (r *Registry) offer(c *card, says summary, p guild.Provider, fit nip89.Confidence, task string, kind int) guild.Offer {
 	if task != "" {
 		kind = nip89.KindFor(says.kinds, task, kind, says.bundles)
 	}
@@ -146,36 +148,20 @@ func (r *Registry) offer(c *card, p guild.Provider, fit nip89.Confidence, task s
 	}
 }
 
-// standing returns what was decided about a service or, if nothing was, the state by the age of its announcement. until
-// is the time at which that state changes by itself.
-func (r *Registry) standing(c *card, now time.Time) (p guild.Provider, until time.Time) {
+// standing returns what was decided about a service or, if nothing was, the state by the age of its announcement.
+func (r *Registry) standing(c *card, now time.Time) guild.Provider {
 	known := r.partners.Standing(c.service())
-	p = known.Provider
+	p := known.Provider
 	if p.State != guild.Seen {
-		return p, never()
+		return p
 	}
-	last := time.Unix(max(int64(c.at), known.Heard/1000), 0)
-	switch nip89.AgeOf(nostr.Timestamp(last.Unix()), now) {
+	switch nip89.AgeOf(nostr.Timestamp(max(int64(c.at), known.Heard/1000)), now) {
 	case nip89.Stale:
 		p.State = guild.Stale
-		return p, last.Add(archivedAfter)
 	case nip89.Archived:
 		p.State = guild.Archived
-		return p, never()
 	}
-	return p, last.Add(staleAfter)
-}
-
-// never returns a time in the far future.
-func never() time.Time { return time.Unix(1<<40, 0) }
-
-// changes returns counters that grow when any input of an offer changes, except for the cards.
-func (r *Registry) changes() [2]uint64 {
-	n := [2]uint64{r.partners.Changes()}
-	if r.c.Observed != nil {
-		n[1] = r.c.Observed.Changes()
-	}
-	return n
+	return p
 }
 
 // Latest describes the last announcement of a service.
@@ -206,70 +192,4 @@ func (r *Registry) Services(key nostr.PubKey) (all []guild.Service) {
 		all = append(all, r.index.cards[n].service())
 	}
 	return all
-}
-
-// Limits on the cached answers.
-const (
-	maxAnswers  = 32
-	maxAnswered = 1 << 14 // offers, in all answers together
-)
-
-// answers caches the results of Offers since the announcements last changed.
-type answers struct {
-	mu   sync.Mutex
-	all  map[query]answer
-	size int // offers in all of them
-}
-
-// query holds the arguments of Offers.
-type query struct {
-	task string
-	kind int
-}
-
-// answer is a result of Offers. It is valid until something is decided or announced, or an announcement becomes stale
-// or archived.
-type answer struct {
-	offers      []guild.Offer
-	changes     [2]uint64
-	from, until time.Time
-}
-
-// of returns a cached answer if it is still valid. The caller owns the slice, but not the memory that its offers refer
-// to.
-func (a *answers) of(q query, changes [2]uint64, now time.Time) ([]guild.Offer, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	old, ok := a.all[q]
-	if !ok || old.changes != changes || now.Before(old.from) || !now.Before(old.until) {
-		return nil, false
-	}
-	return slices.Clone(old.offers), true
-}
-
-// keep stores an answer. If there are too many it drops all others, because they are cheap to compute again.
-func (a *answers) keep(q query, one answer) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.size -= len(a.all[q].offers)
-	delete(a.all, q)
-	if len(one.offers) > maxAnswered {
-		return
-	}
-	if a.all == nil || len(a.all) >= maxAnswers || a.size+len(one.offers) > maxAnswered {
-		a.all, a.size = map[query]answer{}, 0
-	}
-	one.offers = slices.Clone(one.offers)
-	a.all[q] = one
-	a.size += len(one.offers)
-}
-
-// forget drops all answers. The registry's lock must be held for writing: otherwise a reader could store an old answer
-// afterwards.
-func (a *answers) forget() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.all) > 0 {
-		a.all, a.size = nil, 0
-	}
 }

@@ -99,7 +99,6 @@ func (r *Registry) recommended(ctx context.Context, e nostr.Event) error {
 		return nil // a relay sends it again
 	}
 	err = r.praise.put(key, one)
-	r.answers.forget()
 	r.mu.Unlock()
 	if err != nil {
 		return err

@@ -49,7 +49,6 @@ type Partners interface {
 	Has(ID) bool             // the journal has facts about the service
 	Deals(nostr.PubKey) bool // the journal has facts about a service of the key
 	Announced(ID)            // the announcement of the service is new, changed or deleted
-	Changes() uint64         // grows whenever a Standing may have changed
 }
 
 // Standing holds the decisions about a service. An unknown service is in state Seen.
@@ -62,7 +61,6 @@ type Standing struct {
 // Reach reports how well relays reach services; partner.Observed implements it.
 type Reach interface {
 	Lossy(guild.Service) []string // relays that lose requests to the service
-	Changes() uint64              // grows whenever Lossy may have changed
 }
 
 // Registry knows the announced services. Its methods may be called concurrently.
@@ -84,7 +82,6 @@ type Registry struct {
 	praise   praise                 // NIP-89 recommendations
 	sources  sources
 	watchers map[*watcher]bool
-	answers  answers
 	room     room
 	queue    []candidate // see firstToGo
 	left     []leftover  // see sweep
@@ -167,15 +164,15 @@ func (r *Registry) announced(ctx context.Context, from string, e nostr.Event) er
 		return err
 	}
 	c := &card{pubkey: e.PubKey, id: e.ID, d: h.Service().D, packed: summarize(h, r.relays(h.Relays, maxNamed)).pack(), at: e.CreatedAt,
-		first: r.c.Now().UnixMilli(), stored: uint32(raw + framing), work: workOf(e)}
-	if err := r.replace(ctx, i, c, e, from, h.Name); err != nil {
+		first: r.c.Now().UnixMilli(), stored: uint32(len(raw) + framing), work: workOf(e)}
+	if err := r.replace(ctx, i, c, raw, from, h.Name); err != nil {
 		return err
 	}
 	return r.sweep(ctx)
 }
 
 // replace applies an announcement to memory and to SEEN, and notifies the watchers. It does nothing if the event is known.
-func (r *Registry) replace(ctx context.Context, i ID, c *card, e nostr.Event, from, name string) error {
+func (r *Registry) replace(ctx context.Context, i ID, c *card, raw []byte, from, name string) error {
 	defer r.order(i)()
 	r.mu.Lock()
 	what, err := r.put(i, c, from)
@@ -187,20 +184,20 @@ func (r *Registry) replace(ctx context.Context, i ID, c *card, e nostr.Event, fr
 		return err
 	}
 	r.changed()
-	return r.keep(ctx, i, c, e)
+	return r.keep(ctx, i, c, raw)
 }
 
-// fitting returns the length of an announcement as JSON. It returns an error if the author is a stranger and the length
-// exceeds the limit for strangers.
-func (r *Registry) fitting(i ID, e nostr.Event) (size int, err error) {
-	raw, err := e.MarshalJSON()
+// fitting returns an announcement as JSON. It returns an error if the author is a stranger and that is longer than the
+// limit for strangers.
+func (r *Registry) fitting(i ID, e nostr.Event) (raw []byte, err error) {
+	raw, err = e.MarshalJSON()
 	if err != nil {
-		return 0, guild.Drop(guild.Malformed, "%v", err)
+		return nil, guild.Drop(guild.Malformed, "%v", err)
 	}
 	if len(raw) > mostOfStranger && !r.partners.Has(i) {
-		return len(raw), guild.Drop(guild.TooLarge, "announcement of %d bytes by a stranger, at most %d", len(raw), mostOfStranger)
+		return nil, guild.Drop(guild.TooLarge, "announcement of %d bytes by a stranger, at most %d", len(raw), mostOfStranger)
 	}
-	return len(raw), nil
+	return raw, nil
 }
 
 // order serializes the changes of memory and SEEN for a service, so that both end with the same announcement.
@@ -221,15 +218,18 @@ func (r *Registry) again(ctx context.Context, from string, e nostr.Event) (bool,
 		return c != nil, nil
 	}
 	i := IDOf(c.service())
-	r.answers.forget()
 	r.mu.Unlock()
 	r.changed()
+	raw, err := e.MarshalJSON()
+	if err != nil {
+		return true, guild.Drop(guild.Malformed, "%v", err)
+	}
 	defer r.order(i)()
 	// A newer announcement may have arrived between the two locks.
 	if r.current(i) != e.ID {
 		return true, nil
 	}
-	return true, r.keep(ctx, i, c, e)
+	return true, r.keep(ctx, i, c, raw)
 }
 
 // noted adds a relay to those of a card, and reports whether it was new. The lock must be held.
@@ -278,7 +278,6 @@ func (r *Registry) put(i ID, c *card, from string) (What, error) {
 	r.noted(c, from)
 	r.index.put(i, c)
 	delete(r.deleted, i)
-	r.answers.forget()
 	r.partners.Announced(i)
 	return what, nil
 }

@@ -3,8 +3,10 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,8 +39,8 @@ func (p provider) service(d string) guild.Service { return guild.Service{PubKey:
 // decisions implements Partners with values that a test sets.
 type decisions struct {
 	standings map[guild.Service]Standing
-	moves     uint64
-	announced []ID // services with a changed announcement
+	announced []ID         // services with a changed announcement
+	asked     atomic.Int64 // calls of Standing
 }
 
 // move puts a service in a state.
@@ -46,10 +48,10 @@ func (d *decisions) move(s guild.Service, to guild.ProviderState) {
 	known := d.Standing(s)
 	known.State = to
 	d.standings[s] = known
-	d.moves++
 }
 
 func (d *decisions) Standing(s guild.Service) Standing {
+	d.asked.Add(1)
 	if known, ok := d.standings[s]; ok {
 		return known
 	}
@@ -75,8 +77,6 @@ func (d *decisions) Deals(key nostr.PubKey) bool {
 }
 
 func (d *decisions) Announced(i ID) { d.announced = append(d.announced, i) }
-
-func (d *decisions) Changes() uint64 { return d.moves }
 
 // world is a registry with a journal.
 type world struct {
@@ -135,9 +135,17 @@ func python(d string) nip89.Handler {
 		Relays: []string{"wss://" + d + ".example"}, Price: 7, MaxConcurrent: 3}
 }
 
+// first returns the first of some offers.
+func first(offers iter.Seq[guild.Offer]) guild.Offer {
+	for o := range offers {
+		return o
+	}
+	return guild.Offer{}
+}
+
 // names returns the names of the offers for a task.
 func (w *world) names(task string) (names []string) {
-	for _, o := range w.Offers(task, 5000) {
+	for o := range w.Offers(task, 5000) {
 		names = append(names, o.Name)
 	}
 	return names
@@ -158,7 +166,7 @@ func TestAnnouncementBecomesOffer(t *testing.T) {
 			{"r", "wss://read.example", "read"}, {"r", "wss://write.example", "write"}, {"r", "wss://both.example"}, {"r"}}}); err != nil {
 			t.Fatal(err)
 		}
-		offers := w.Offers("python", 5000)
+		offers := slices.Collect(w.Offers("python", 5000))
 		if len(offers) != 1 {
 			t.Fatalf("%d offers", len(offers))
 		}
@@ -331,9 +339,9 @@ func TestRestart(t *testing.T) {
 		if err := w.observe(alice, nostr.Event{Kind: KindRelays, Tags: nostr.Tags{{"r", "wss://read.example"}}}); err != nil {
 			t.Fatal(err)
 		}
-		before := w.Offers("", 0)
+		before := slices.Collect(w.Offers("", 0))
 		w.open()
-		after := w.Offers("", 0)
+		after := slices.Collect(w.Offers("", 0))
 		if len(after) != 1 || fmt.Sprint(before) != fmt.Sprint(after) {
 			t.Errorf("before %v, after %v", before, after)
 		}
@@ -393,7 +401,7 @@ func TestAnnouncementAges(t *testing.T) {
 		} {
 			w.Registry.c.Now = func() time.Time { return time.Now().Add(c.age) }
 			var got []guild.ProviderState
-			for _, o := range w.Offers("python", 5000) {
+			for o := range w.Offers("python", 5000) {
 				got = append(got, o.State)
 			}
 			if !slices.Equal(got, c.want) {

@@ -45,7 +45,7 @@ func (w *world) inSeen(prefix string) (count, bytes int) {
 // ds returns the d of all services, sorted.
 func (w *world) ds() []string {
 	var all []string
-	for _, o := range w.Offers("", 0) {
+	for o := range w.Offers("", 0) {
 		all = append(all, o.Service.D)
 	}
 	return slices.Sorted(slices.Values(all))
@@ -111,7 +111,11 @@ func TestRestartAfterFlood(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := sighting{First: 1}.encode(v.Event())
+			raw, err := v.Event().MarshalJSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := sighting{First: 1}.encode(raw)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -34,13 +34,9 @@ type retraction struct {
 	Until   nostr.Timestamp `json:"until"`
 }
 
-// encode returns a sighting followed by its event.
-func (s sighting) encode(e nostr.Event) ([]byte, error) {
+// encode returns a sighting followed by its event, which is given as JSON.
+func (s sighting) encode(raw []byte) ([]byte, error) {
 	head, err := json.Marshal(s)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := e.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
@@ -61,14 +57,14 @@ func parseSighting(data []byte) (s sighting, e nostr.Event, err error) {
 	return s, e, err
 }
 
-// keep writes the announcement of a service to SEEN. The service's order must be held.
-func (r *Registry) keep(ctx context.Context, i ID, c *card, e nostr.Event) error {
+// keep writes the announcement of a service, given as JSON, to SEEN. The service's order must be held.
+func (r *Registry) keep(ctx context.Context, i ID, c *card, raw []byte) error {
 	r.mu.RLock()
 	from := r.sources.names(c.from)
 	r.mu.RUnlock()
-	b, err := sighting{First: c.first, From: from}.encode(e)
+	b, err := sighting{First: c.first, From: from}.encode(raw)
 	if err != nil {
-		return fmt.Errorf("announcement %.8s: %w", e.ID.Hex(), err)
+		return fmt.Errorf("announcement %.8s: %w", c.id.Hex(), err)
 	}
 	r.mu.Lock()
 	if r.index.find(i) == c {

@@ -65,7 +65,7 @@ func (r *Registry) card(s guild.Service) (Card, bool) {
 		return Card{}, false
 	}
 	says := unpack(c.packed)
-	p, _ := r.standing(c, now)
+	p := r.standing(c, now)
 	known := Card{
 		Service: s, ID: c.id, First: c.first, From: r.sources.names(c.from), Reach: r.ranked(c, says),
 		State: p.State, Until: p.Until, Recommenders: slices.Clone(r.praise.of(s)),

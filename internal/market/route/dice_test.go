@@ -78,6 +78,49 @@ func TestSamplingAsksStrangersByWhatIsKnownOfOthers(t *testing.T) {
 	}
 }
 
+// asking returns a service with another price.
+func asking(f Facts, price guild.Msat) Facts {
+	f.Offer.Price = price
+	return f
+}
+
+func TestStrangersByPrice(t *testing.T) {
+	m := newMarket(t, true, asking(withRecord(met(1, 900_000), 30, 1), 25_000), asking(unmet(2), 24_000), asking(unmet(3), 3_000))
+	sampling(m)
+	for n := range 30 {
+		m.sets(asking(withRecord(unmet(100+n), 0, 1), guild.Msat(2_000+100*n))) // cheap ones, which fail
+	}
+	for n := range 8 {
+		m.sets(asking(withRecord(met(200+n, 900_000), 3, 0), guild.Msat(22_000+500*n)))
+	}
+	dear, cheap := share(m, 2), share(m, 3)
+	if dear < 0.02 || cheap > 0.01 {
+		t.Errorf("a stranger with the price of good ones gets %.2f of the jobs, one with the price of those that fail %.2f", dear, cheap)
+	}
+}
+
+func TestNearestPrices(t *testing.T) {
+	r := references{cost: 40, asked: []priced{{cost: 10, known: 3}, {cost: 20, known: 4, sound: 2}, {cost: 40, known: 2, sound: 2}, {cost: 50, known: 9, sound: 9}}}
+	for _, c := range []struct {
+		cost         int64
+		known, sound int
+	}{
+		{10, 9, 4},   // seven have 10 or 20, and 40 is the next price
+		{0, 9, 4},    // below all
+		{30, 15, 13}, // six have 20 or 40; 10 and 50 are as near, and the dearer one counts
+		{50, 9, 9},   // enough have this price
+		{900, 9, 9},  // above all
+	} {
+		if known, sound := r.nearest(c.cost); known != c.known || sound != c.sound {
+			t.Errorf("at %d msat %d of %d, want %d of %d", c.cost, sound, known, c.sound, c.known)
+		}
+	}
+	few := references{asked: []priced{{cost: 10, known: 1}, {cost: 20, known: 2, sound: 1}}}
+	if known, sound := few.nearest(15); known != 3 || sound != 1 {
+		t.Errorf("all of a few are %d of %d, want 1 of 3", sound, known)
+	}
+}
+
 func TestSamplingGivesImportantJobsToNoStranger(t *testing.T) {
 	m := newMarket(t, true, withRecord(met(1, 900_000), 1, 3), unmet(2))
 	sampling(m)

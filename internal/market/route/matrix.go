@@ -95,7 +95,7 @@ func (m *Matrix) list(s Scope) *list {
 		l = m.empty(q, s.Settings)
 		// The position in the log is taken before the services are read, so a change in between is read twice and not missed.
 		l.next, l.hour = m.changes.begin(), hourOf(s.Now)
-		for _, o := range m.source.All(q.task, q.kind) {
+		for o := range m.source.All(q.task, q.kind) {
 			l.put(m.source.Facts(q.task, o, s.Now))
 		}
 		m.lists[q] = l
@@ -137,7 +137,7 @@ func hourOf(t time.Time) int64 { return t.Unix() / int64(time.Hour/time.Second) 
 func (l *list) follow(now time.Time) bool {
 	if l.matrix.source.One == nil { // the source reports no changes, so all services are read again
 		there := map[guild.Service]bool{}
-		for _, o := range l.matrix.source.All(l.task, l.kind) {
+		for o := range l.matrix.source.All(l.task, l.kind) {
 			there[o.Service] = true
 			l.put(l.matrix.source.Facts(l.task, o, now))
 		}
@@ -265,20 +265,35 @@ func (l *list) measure() {
 	}
 	l.unread = 0
 	fresh := l.references
-	fresh.known, fresh.sound = 0, 0
-	for s, place := range l.places {
-		if m := &l.facts[s].Measured; place >= 0 && m.Won+m.Lost > 0 {
-			fresh.known++
-			if m.Won > m.Lost {
-				fresh.sound++
-			}
-		}
-	}
 	fresh.cost, fresh.latency = l.medianCost(), median(l.of(func(f *Facts) int64 { return f.Measured.Latency }))
-	if fresh != l.references {
+	fresh.asked = l.askedBy(&fresh)
+	if fresh.cost != l.cost || fresh.latency != l.latency || !slices.Equal(fresh.asked, l.asked) {
 		l.references = fresh
 		l.rescore()
 	}
+}
+
+// askedBy counts the services that were asked, by price.
+func (l *list) askedBy(r *references) (all []priced) {
+	for s, place := range l.places {
+		if m := &l.facts[s].Measured; place >= 0 && m.Won+m.Lost > 0 {
+			one := priced{cost: r.priceOf(&l.facts[s]), known: 1}
+			if m.Won > m.Lost {
+				one.sound = 1
+			}
+			all = append(all, one)
+		}
+	}
+	slices.SortFunc(all, func(a, b priced) int { return cmp.Compare(a.cost, b.cost) })
+	merged := all[:0]
+	for _, one := range all {
+		if n := len(merged); n > 0 && merged[n-1].cost == one.cost {
+			merged[n-1].known, merged[n-1].sound = merged[n-1].known+one.known, merged[n-1].sound+one.sound
+			continue
+		}
+		merged = append(merged, one)
+	}
+	return merged
 }
 
 // medianCost returns the median cost of the services that are trusted with the task, or of all if fewer than few are.

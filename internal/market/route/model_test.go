@@ -3,6 +3,7 @@ package route
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -69,7 +70,7 @@ func (n naive) skips(order uint64) bool {
 // references computes the medians by sorting.
 func (n naive) references() references {
 	var costs, trusted, latencies []int64
-	qualified, known, sound := 0, 0, 0
+	qualified := 0
 	for _, f := range n.services {
 		if c := int64(f.cost()); c > 0 {
 			costs = append(costs, c)
@@ -80,12 +81,6 @@ func (n naive) references() references {
 		if n.settings.Qualifies(&f) {
 			qualified++
 		}
-		if f.Measured.Won+f.Measured.Lost > 0 {
-			known++
-		}
-		if f.Measured.Won > f.Measured.Lost {
-			sound++
-		}
 		if f.Measured.Latency > 0 {
 			latencies = append(latencies, f.Measured.Latency)
 		}
@@ -93,7 +88,16 @@ func (n naive) references() references {
 	if qualified < 3 {
 		trusted = costs
 	}
-	r := references{cost: middle(trusted), latency: middle(latencies), total: least(bucket(int64(max(n.Total, 1)))), known: known, sound: sound}
+	r := references{cost: middle(trusted), latency: middle(latencies), total: least(bucket(int64(max(n.Total, 1))))}
+	asked := map[int64]priced{}
+	for _, f := range n.services {
+		if cost := cmp.Or(int64(f.cost()), r.cost); f.Measured.Won+f.Measured.Lost > 0 {
+			asked[cost] = priced{cost, asked[cost].known + 1, asked[cost].sound + count(f.Measured.Won > f.Measured.Lost)}
+		}
+	}
+	for _, cost := range slices.Sorted(maps.Keys(asked)) {
+		r.asked = append(r.asked, asked[cost])
+	}
 	if n.settings.Thompson > 0 {
 		r.draw = drawOf(throw(n.Job, n.Turn).Faces)
 	}

@@ -139,7 +139,7 @@ func TestReplayZeroWeightIsInexact(t *testing.T) {
 	if r := Replay(history, m.settings.Routing); !r.Exact {
 		t.Error("what stays nothing is exact")
 	}
-	if r := Replay(history, policy.Default().Routing); r.Exact {
+	if r := Replay(history, policy.Specification().Routing); r.Exact {
 		t.Error("the term is not known, and that is not said")
 	}
 }

@@ -4,6 +4,7 @@
 package route
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -183,7 +184,7 @@ var working = [...]guild.ProviderState{guild.Seen, guild.Benchmarking, guild.Act
 
 // Source provides the data of a matrix. The matrix calls it with its lock held.
 type Source struct {
-	All func(task string, kind int) []guild.Offer // returns the offers for a task
+	All func(task string, kind int) iter.Seq[guild.Offer] // yields the offers for a task
 	// One returns the offer of one service for the task; ok is false if there is none. If One is nil, the matrix calls All
 	// at each use, and needs no Touch.
 	One   func(s guild.Service, task string, kind int) (o guild.Offer, ok bool)

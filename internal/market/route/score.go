@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"math/bits"
+	"slices"
 
 	"guild"
 	"guild/internal/journal/fact"
@@ -55,21 +56,57 @@ type references struct {
 
 	draw uint64 // of the decision: the start of the random numbers of Thompson sampling
 
-	known, sound int // services that were asked, and those of them that were mostly accepted
+	asked []priced // services that were asked, by price
 }
 
-// presumed is the number of deliveries that what is known of all services counts as, for a service without its own.
-const presumed = 3
+// priced counts the services with one price that were asked.
+type priced struct {
+	cost         int64 // msat
+	known, sound int   // all of them, and those that were mostly accepted
+}
+
+// For a service without a record, those with similar prices count. The cheapest are asked first, so what is known of all
+// services says little about the dearer ones.
+const (
+	presumed = 3 // deliveries that the record of these counts as
+	similar  = 8 // services, those with the nearest prices
+)
 
 // evidence returns the accepted and the other deliveries from which a service's share is drawn: its own, and up to presumed
-// in the proportion of all services that were asked. So a flood of strangers that never answer is soon asked less.
+// in the proportion of services with similar prices. So a flood of strangers that never answer is soon asked less.
 func (r *references) evidence(f *Facts) (won, lost int) {
 	won, lost = f.Measured.Won, f.Measured.Lost
-	if more := min(presumed, r.known) - won - lost; more > 0 {
-		sound := (more*r.sound + r.known/2) / r.known
-		won, lost = won+sound, lost+more-sound
+	if won+lost >= presumed {
+		return won, lost
+	}
+	known, sound := r.nearest(r.priceOf(f))
+	if more := min(presumed, known) - won - lost; more > 0 {
+		good := (more*sound + known/2) / known
+		won, lost = won+good, lost+more-good
 	}
 	return won, lost
+}
+
+// priceOf returns the cost of a service. An unknown cost counts as the reference.
+func (r *references) priceOf(f *Facts) int64 { return cmp.Or(int64(f.cost()), r.cost) }
+
+// nearest counts the services that were asked and have the prices nearest to a cost: similar of them, and more if several
+// have the last price. Of two prices that are as near, the higher one is first.
+func (r *references) nearest(cost int64) (known, sound int) {
+	above, _ := slices.BinarySearchFunc(r.asked, cost, func(p priced, cost int64) int { return cmp.Compare(p.cost, cost) })
+	below := above - 1
+	for known < similar && (below >= 0 || above < len(r.asked)) {
+		var next priced
+		if above == len(r.asked) || below >= 0 && cost-r.asked[below].cost < r.asked[above].cost-cost {
+			next = r.asked[below]
+			below--
+		} else {
+			next = r.asked[above]
+			above++
+		}
+		known, sound = known+next.known, sound+next.sound
+	}
+	return known, sound
 }
 
 // Percentages of the median latency: a service below fastBelow is FAST (section 3.2.2), one above slowAbove is SLOW.

@@ -145,7 +145,7 @@ func TestTierShares(t *testing.T) {
 
 // ε starts at 0.1, is halved after each hundred decisions, and ends at 0.01.
 func TestEpsilon(t *testing.T) {
-	r := policy.Default().Routing
+	r := policy.Specification().Routing
 	for decided, want := range map[int]guild.Trust{0: 100_000, 50: 75_000, 100: 50_000, 150: 37_500, 200: 25_000, 300: 12_500, 350: 10_000, 1_000_000: 10_000} {
 		if got := Epsilon(r, decided); got != want {
 			t.Errorf("after %d: %d, want %d", decided, got, want)

@@ -3,6 +3,7 @@ package route
 import (
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ type market struct {
 // newMarket starts with the given services. If told is true, the matrix relies on Touch.
 func newMarket(t testing.TB, told bool, all ...Facts) *market {
 	t.Helper()
-	p := policy.Default()
+	p := policy.Specification()
 	hash, err := p.Hash()
 	if err != nil {
 		t.Fatal(err)
@@ -41,11 +42,14 @@ func newMarket(t testing.TB, told bool, all ...Facts) *market {
 	return m
 }
 
-func (m *market) all(string, int) (offers []guild.Offer) {
-	for _, f := range m.services {
-		offers = append(offers, f.Offer)
+func (m *market) all(string, int) iter.Seq[guild.Offer] {
+	return func(yield func(guild.Offer) bool) {
+		for _, f := range m.services {
+			if !yield(f.Offer) {
+				return
+			}
+		}
 	}
-	return offers
 }
 
 func (m *market) one(s guild.Service, _ string, _ int) (guild.Offer, bool) {

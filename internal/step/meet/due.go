@@ -213,7 +213,7 @@ func (m *Meet) candidate(now time.Time) (fact.MeetingBegan, bool) {
 func (m *Meet) newcomers(now time.Time) (all []newcomer) {
 	met, places := m.met(now), map[guild.Service]int{}
 	for _, task := range suite.Tasks() {
-		for _, o := range m.c.Offers(task, m.c.Kind(task)) {
+		for o := range m.c.Offers(task, m.c.Kind(task)) {
 			if o.State != guild.Seen || o.Until > now.UnixMilli() || o.Service.PubKey == m.c.Self || met.excludes(o.Service, "") {
 				continue
 			}
@@ -289,7 +289,7 @@ func (m *Meet) offering(due []guild.Checkup) map[guild.Service][]string {
 		wanted[c.Service] = true
 	}
 	for _, task := range suite.Tasks() {
-		for _, o := range m.c.Offers(task, m.c.Kind(task)) {
+		for o := range m.c.Offers(task, m.c.Kind(task)) {
 			if wanted[o.Service] {
 				tasks[o.Service] = append(tasks[o.Service], task)
 			}

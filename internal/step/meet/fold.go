@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -208,6 +209,10 @@ func (s *state) apply(one fact.Fact, e fact.Entry) {
 			s.Attempts.Delete(attempt)
 		}
 		s.Jobs.Delete(one.Job)
+	case fact.JournalClosed:
+		if id, err := guild.ParseJobID(strings.TrimPrefix(string(e.Subject), "job.")); err == nil && s.Jobs.Has(id) {
+			s.apply(fact.JobClosed{Job: id, Ending: guild.JobCancelled, Reason: "closed in quarantine"}, e)
+		}
 	case fact.AttemptPlanned:
 		if job, ours := s.Jobs.Get(one.Job); ours {
 			id := nostrID(one.Attempt.Hex())

@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -36,8 +37,8 @@ type Config struct {
 	Now     func() time.Time
 	Secret  []byte // from which the instances of benchmarks are derived; see suite.SeedFor
 
-	Offers func(task string, kind int) []guild.Offer // returns the offers for a task, by confidence
-	Kind   func(task string) int                     // returns the NIP-90 kind of requests for a task
+	Offers func(task string, kind int) iter.Seq[guild.Offer] // yields the offers for a task, by confidence
+	Kind   func(task string) int                             // returns the NIP-90 kind of requests for a task
 
 	// OffersOf returns the services of a provider as offers for a task, whether they offer it or not; optional. A person can
 	// name one of these.
@@ -174,9 +175,9 @@ func (m *Meet) offered(p nostr.PubKey, d *string, task string, named bool) (guil
 	if p == m.c.Self {
 		return guild.Offer{}, ErrSelf
 	}
-	offers := m.c.Offers(task, m.c.Kind(task))
+	offers := slices.Collect(m.c.Offers(task, m.c.Kind(task)))
 	if named && m.c.OffersOf != nil {
-		offers = slices.Concat(offers, m.c.OffersOf(p, task, m.c.Kind(task)))
+		offers = append(offers, m.c.OffersOf(p, task, m.c.Kind(task))...)
 	}
 	for _, o := range offers {
 		switch {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -79,11 +80,11 @@ func (w *world) open() {
 		}
 		return all
 	}
-	c.Offers = func(task string, _ int) []guild.Offer {
+	c.Offers = func(task string, _ int) iter.Seq[guild.Offer] {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.looks++
-		return slices.Clone(w.offers[task])
+		return slices.Values(slices.Clone(w.offers[task]))
 	}
 	c.Run = w.benchmark
 	w.Meet = New(c, w.fold)
@@ -295,7 +296,7 @@ func TestOrderIsUnpredictable(t *testing.T) {
 	first := map[guild.Service]bool{}
 	for secret := range byte(8) {
 		m := New(Config{Secret: []byte{secret}, Now: time.Now, Self: self, Kind: guild.KindOf,
-			Offers: func(string, int) []guild.Offer { return offers }}, NewFold())
+			Offers: func(string, int) iter.Seq[guild.Offer] { return slices.Values(offers) }}, NewFold())
 		one, ok := m.candidate(time.Now())
 		slices.Reverse(offers)
 		again, _ := m.candidate(time.Now())
@@ -402,11 +403,11 @@ func TestPauseAfterMeeting(t *testing.T) {
 
 func TestPauseGrows(t *testing.T) {
 	f, offers := NewFold(), []guild.Offer{seen(1, 1)}
-	m := New(Config{Self: self, Secret: []byte("secret"), Kind: guild.KindOf, Now: time.Now, Offers: func(task string, _ int) []guild.Offer {
+	m := New(Config{Self: self, Secret: []byte("secret"), Kind: guild.KindOf, Now: time.Now, Offers: func(task string, _ int) iter.Seq[guild.Offer] {
 		if task != "python" {
-			return nil
+			return slices.Values[[]guild.Offer](nil)
 		}
-		return offers
+		return slices.Values(offers)
 	}}, f)
 	now, seq := time.Now(), uint64(0)
 	apply := func(facts ...fact.Fact) {

@@ -3,6 +3,7 @@ package meet
 import (
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -72,8 +73,8 @@ type flood struct {
 
 const aDay = 24 * time.Hour
 
-// newFlood returns a market in which a number of keys were seen before the honest newcomer.
-func newFlood(keys int, secret byte, honest guild.Offer) *flood {
+// newFlood returns a market in which a number of keys were seen before the honest newcomer, and count meetings a day.
+func newFlood(keys, count int, secret byte, honest guild.Offer) *flood {
 	f := &flood{now: time.Unix(1_790_000_000, 0).UTC().Truncate(aDay)}
 	for n := range keys {
 		var key nostr.PubKey
@@ -83,11 +84,11 @@ func newFlood(keys int, secret byte, honest guild.Offer) *flood {
 	}
 	honest.First += f.now.UnixMilli()
 	f.offers = append(f.offers, honest)
-	f.Meet = New(Config{Auto: true, Secret: []byte{secret}, Self: self, Kind: guild.KindOf, Offers: func(task string, _ int) []guild.Offer {
+	f.Meet = New(Config{Count: count, Auto: true, Secret: []byte{secret}, Self: self, Kind: guild.KindOf, Offers: func(task string, _ int) iter.Seq[guild.Offer] {
 		if task == "shell" {
-			return f.offers
+			return slices.Values(f.offers)
 		}
-		return nil
+		return slices.Values[[]guild.Offer](nil)
 	}}, NewFold())
 	return f
 }
@@ -137,12 +138,14 @@ func TestSybilFlood(t *testing.T) {
 	one := seen(1, 1)
 	for _, c := range []struct {
 		name   string
+		count  int
 		change func(*guild.Offer)
 	}{
-		{"recommended by a followed key", func(o *guild.Offer) { o.Recommended = 1 }},
-		{"has the most proof of work", func(o *guild.Offer) { o.Work = least }},
-		{"was seen before the flood", func(o *guild.Offer) { o.First = -2 * aDay.Milliseconds() }},
-		{"nothing of that", func(*guild.Offer) {}},
+		{"recommended by a followed key", 2, func(o *guild.Offer) { o.Recommended = 1 }},
+		{"has the most proof of work", 2, func(o *guild.Offer) { o.Work = least }},
+		{"was seen before the flood", 2, func(o *guild.Offer) { o.First = -2 * aDay.Milliseconds() }},
+		{"nothing of that", 2, func(*guild.Offer) {}},
+		{"nothing of that, with `count = 20`", 20, func(*guild.Offer) {}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			honest := one
@@ -150,11 +153,11 @@ func TestSybilFlood(t *testing.T) {
 			row := "| " + c.name + " |"
 			for _, keys := range []int{60, 600, 6000} {
 				if keys == 6000 && strings.HasPrefix(c.name, "nothing") && os.Getenv("GUILD_SOAK") == "" {
-					break // it takes two minutes
+					break // it takes minutes
 				}
 				var all []int
 				for secret := range byte(3) {
-					all = append(all, newFlood(keys, secret, honest).days(honest.Service))
+					all = append(all, newFlood(keys, c.count, secret, honest).days(honest.Service))
 				}
 				row += fmt.Sprintf(" %s |", spread(all))
 			}
