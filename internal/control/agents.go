@@ -35,7 +35,8 @@ type Definition struct {
 type Owned struct {
 	Npub   string             `json:"npub"`
 	PubKey string             `json:"pubkey"`
-	Owners []agents.Ownership `json:"owners"` // each that the agent's profile names
+	Owners []agents.Ownership `json:"owners"`           // each that the agent's profile names
+	Drafts *agents.Drafts     `json:"drafts,omitempty"` // if asked for
 }
 
 // ClaimChange is the answer to a change of the owner's claims.
@@ -131,9 +132,13 @@ func agentProblem(err error) error {
 		return missing("guild agent nudge ls", err)
 	case errors.Is(err, agents.ErrNoProfile):
 		return missing("", err)
+	case errors.Is(err, agents.ErrWorks):
+		return refused("guild work ls shows it; end that service first", err)
+	case errors.Is(err, agents.ErrSilent):
+		return refused("try again when the relay answers, or take it out of this node's relays", err)
 	case errors.Is(err, agents.ErrTaken):
 		return refused("another name: --as NAME", err)
-	case errors.Is(err, agents.ErrDrafts):
+	case errors.Is(err, agents.ErrDrafts), errors.Is(err, agents.ErrCustomer):
 		return refused("guild agent lessons review", err)
 	case errors.Is(err, agents.ErrName), errors.Is(err, agents.ErrReference), errors.Is(err, agents.ErrLesson),
 		errors.Is(err, nipae.ErrInvalid), errors.Is(err, nipae.ErrMissing), errors.Is(err, nipae.ErrTooBig), errors.Is(err, nipae.ErrOwnsItself):
@@ -252,8 +257,19 @@ func (s *Server) getOwned(r *http.Request) (Owned, error) {
 	if err != nil {
 		return Owned{}, err
 	}
-	owners, err := s.c.Agents.Verify(r.Context(), key)
-	return Owned{nip19.EncodeNpub(key), key.Hex(), owners}, agentProblem(err)
+	o := Owned{Npub: nip19.EncodeNpub(key), PubKey: key.Hex(), Owners: []agents.Ownership{}}
+	if r.URL.Query().Get("drafts") == "true" {
+		d, err := s.c.Agents.Drafts(r.Context(), key)
+		if err != nil {
+			return o, agentProblem(err)
+		}
+		o.Drafts = &d
+	}
+	o.Owners, err = s.c.Agents.Verify(r.Context(), key)
+	if errors.Is(err, agents.ErrNoProfile) && o.Drafts != nil {
+		err = nil
+	}
+	return o, agentProblem(err)
 }
 
 func (s *Server) postClaim(r *http.Request) (ClaimChange, error) {
@@ -333,7 +349,7 @@ func (s *Server) postLesson(r *http.Request, d Draft) (agents.Lesson, error) {
 	return s.lesson(r, id.Hex(), err)
 }
 
-// actOnLesson does what the owner decides about a draft or a lesson. The answer to reject is empty.
+// actOnLesson does what the owner decides about a draft or a lesson.
 func (s *Server) actOnLesson(r *http.Request, act LessonAct) (agents.Lesson, error) {
 	id, step, ctx := r.PathValue("id"), s.c.Agents, r.Context()
 	switch r.PathValue("act") {
@@ -341,7 +357,8 @@ func (s *Server) actOnLesson(r *http.Request, act LessonAct) (agents.Lesson, err
 		lesson, err := step.Accept(ctx, id)
 		return s.lesson(r, lesson.Hex(), err)
 	case "reject":
-		return agents.Lesson{}, agentProblem(step.Reject(ctx, id))
+		l, err := step.Reject(ctx, id)
+		return l, agentProblem(err)
 	case "retire":
 		return s.lesson(r, id, step.Retire(ctx, id, act.Text))
 	case "comment":

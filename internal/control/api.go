@@ -166,6 +166,8 @@ type Attempt struct {
 	// Agrees is the id of the first accepted attempt of the job whose delivery agrees with this one: its own if no earlier
 	// one does. It is left out where nothing was compared.
 	Agrees string `json:"agrees,omitempty"`
+
+	NudgesLeftOut int `json:"nudges_left_out,omitempty"` // of those that the job asks for, how many the provider did not work by
 }
 
 // Changes is the answer to GET /v1/jobs/{id}/changes: what a delivery changes in the files of its request.

@@ -35,6 +35,23 @@ func (s *Server) getProof(r *http.Request) (audit.Proven, error) {
 	return proven, sealProblem(err)
 }
 
+// getConsistency proves that the journal of one size grew into that of another; without the latter, into the latest seal's.
+func (s *Server) getConsistency(r *http.Request) (audit.Consistency, error) {
+	var sizes [2]uint64
+	for i, name := range []string{"from", "to"} {
+		text := r.URL.Query().Get(name)
+		if text == "" && name == "to" {
+			continue
+		}
+		var err error
+		if sizes[i], err = strconv.ParseUint(text, 10, 64); err != nil {
+			return audit.Consistency{}, wrongUsage("from and to are sizes of checkpoints", fmt.Errorf("%s is %.80q, want a number of entries", name, text))
+		}
+	}
+	proof, err := s.c.Audit.ProveConsistency(r.Context(), sizes[0], sizes[1])
+	return proof, sealProblem(err)
+}
+
 // entryOfReceipt returns the number of the entry that names a receipt.
 func (s *Server) entryOfReceipt(r *http.Request) (uint64, error) {
 	job, stored, err := s.receiptOf(r)

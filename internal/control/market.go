@@ -91,7 +91,7 @@ func (s *Server) getProviders(r *http.Request) ([]Provider, error) {
 		kind = s.c.Kind(task)
 	}
 	views := []Provider{}
-	for _, o := range s.c.Registry.Offers(task, kind) {
+	for o := range s.c.Registry.Offers(task, kind) {
 		views = append(views, s.offer(o))
 	}
 	return views, nil
@@ -184,10 +184,7 @@ func (s *Server) getCards(r *http.Request) ([]Card, error) {
 		return nil, err
 	}
 	cards, others := []Card{}, []string{}
-	for _, o := range s.c.Registry.Offers("", 0) {
-		if o.Service.PubKey != key {
-			continue
-		}
+	for _, o := range s.c.Registry.OffersOf(key, "", 0) {
 		if d != "" && o.Service.D != nip89.CanonicalD(d) {
 			others = append(others, strconv.Quote(guild.Cut(o.Service.D, 80)))
 			continue

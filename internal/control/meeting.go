@@ -102,8 +102,8 @@ func (s *Server) beginMeeting(ctx context.Context, asked Bench) (Meeting, error)
 // unoffered returns the error for a benchmark of a task that the provider does not offer. It lists those that it offers.
 func (s *Server) unoffered(key nostr.PubKey, asked Bench, err error) error {
 	var tasks []string
-	for _, o := range s.c.Registry.Offers("", 0) {
-		if o.Service.PubKey == key && (asked.D == nil || o.Service.D == *asked.D) {
+	for _, o := range s.c.Registry.OffersOf(key, "", 0) {
+		if asked.D == nil || o.Service.D == *asked.D {
 			tasks = append(tasks, o.Tasks...)
 		}
 	}

@@ -63,7 +63,7 @@ func (s *Server) keyStarting(name string) (nostr.PubKey, error) {
 func (s *Server) keyCalled(name string, unknown error) (nostr.PubKey, error) {
 	start, cut := strings.CutSuffix(strings.ReplaceAll(name, "...", "…"), "…")
 	found := map[nostr.PubKey]bool{}
-	for _, o := range s.c.Registry.Offers("", 0) {
+	for o := range s.c.Registry.Offers("", 0) {
 		if strings.EqualFold(o.Name, name) || cut && start != "" && strings.HasPrefix(o.Name, start) {
 			found[o.Service.PubKey] = true
 		}
@@ -102,7 +102,7 @@ func (s *Server) keyLike(name, start, end string) (nostr.PubKey, error) {
 			found[key] = true
 		}
 	}
-	for _, o := range s.c.Registry.Offers("", 0) {
+	for o := range s.c.Registry.Offers("", 0) {
 		look(o.Service.PubKey)
 	}
 	for _, service := range s.decided() { // those who announce nothing any more

@@ -67,7 +67,7 @@ func (s *Server) recommended(ctx context.Context, asked Recommend) (registry.Car
 	}
 	var found []guild.Offer
 	var ds []string
-	for _, o := range s.c.Registry.Offers(asked.Task, asked.Kind) {
+	for o := range s.c.Registry.Offers(asked.Task, asked.Kind) {
 		if o.Service.PubKey != key || asked.D != nil && o.Service.D != nip89.CanonicalD(*asked.D) ||
 			asked.Kind != 0 && !slices.Contains(o.Kinds, asked.Kind) {
 			continue

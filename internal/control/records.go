@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"guild"
 	"guild/internal/journal"
 	"guild/internal/journal/fact"
 	"guild/internal/step/jobs"
@@ -19,6 +20,38 @@ import (
 
 // maxDocument is the largest receipt or trajectory, in bytes.
 const maxDocument = 64 << 20
+
+// ListedReceipt is a receipt in the list of GET /v1/receipts.
+type ListedReceipt struct {
+	Receipt  string         `json:"receipt"`
+	Job      string         `json:"job"`
+	Attempt  string         `json:"attempt"`
+	Task     string         `json:"task"`
+	Provider string         `json:"provider"` // npub
+	Name     string         `json:"name,omitempty"`
+	Outcome  guild.Outcome  `json:"outcome"`
+	Score    guild.Score    `json:"score_micro"`
+	Strength guild.Strength `json:"strength"`
+	At       int64          `json:"at_ms"` // of the request, Unix ms
+}
+
+func (s *Server) getReceipts(*http.Request) ([]ListedReceipt, error) {
+	all := []ListedReceipt{}
+	for _, j := range s.c.Fold.All() {
+		for _, a := range j.Attempts {
+			if a.Receipt == "" || a.Verdict == nil {
+				continue
+			}
+			v := s.attempt(a)
+			all = append(all, ListedReceipt{
+				Receipt: v.Receipt, Job: j.Job.String(), Attempt: v.ID, Task: j.Task, Provider: v.Npub, Name: v.Name,
+				Outcome: a.Verdict.Outcome, Score: a.Verdict.Score, Strength: a.Verdict.Strength, At: v.Planned,
+			})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b ListedReceipt) int { return cmp.Compare(b.At, a.At) })
+	return all, nil
+}
 
 // getReceipt returns a receipt, or the last one of a job, as it is stored.
 func (s *Server) getReceipt(r *http.Request) ([]byte, error) {

@@ -16,7 +16,7 @@ import (
 // decided appends a job whose attempt the router gave to alice, who costs more and is trusted more than the other.
 func (d *desk) decided(id guild.JobID, rule string, other guild.Service) {
 	d.Helper()
-	hash, err := policy.Default().Hash()
+	hash, err := policy.Specification().Hash()
 	if err != nil {
 		d.Fatal(err)
 	}

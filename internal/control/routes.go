@@ -55,6 +55,8 @@ var (
 	NodeRecipient = resource("GET /v1/recipient",
 		"the node's age recipient, for credentials", (*Server).getRecipient)
 
+	Receipts = resource("GET /v1/receipts",
+		"the receipts of all jobs, the newest first", (*Server).getReceipts)
 	Receipt = document("GET /v1/receipts/{id}",
 		"the receipt r-…, or the last of a job, byte for byte as it is hashed", "application/json", (*Server).getReceipt)
 	ReceiptExport = document("GET /v1/receipts/{id}/export?reveal&without",
@@ -166,6 +168,9 @@ var (
 	Proof = resource("GET /v1/proofs/{id}",
 		"proof that the entry of a receipt, of a job's last receipt, or with a\n"+
 			"sequence is sealed", (*Server).getProof)
+	Consistency = resource("GET /v1/consistency?from&to",
+		"proof that the first from entries are unchanged among the first to ones,\n"+
+			"by default those of the latest seal", (*Server).getConsistency)
 
 	NookStatus = resource("GET /v1/nook?root",
 		"the profile, as in profile.json, whether the root is proven, and the roots", (*Server).getNook)
@@ -204,8 +209,9 @@ var (
 	PublishDefinition = upload("POST /v1/definitions?fork&file",
 		"body: an agent file (docs/AGENTS.md); publishes it as the next version of\n"+
 			"its slug, with the files of POST /v1/definitions/files", agentfile.MaxSize, (*Server).postDefinition)
-	Owners = resource("GET /v1/owners/{key}",
-		"who owns an agent: each owner that it names, checked both ways", (*Server).getOwned)
+	Owners = resource("GET /v1/owners/{key}?drafts",
+		"who owns an agent: each owner that it names, checked both ways;\n"+
+			"drafts=true: also what it says of itself by the draft of NIP-SA", (*Server).getOwned)
 	ClaimAgent = resource("POST /v1/owners/{key}/claim",
 		"adds a key to the owner's claims (kind 14199)", (*Server).postClaim)
 	DisownAgent = resource("POST /v1/owners/{key}/disown",
@@ -238,11 +244,11 @@ func (s *Server) endpoints() []endpoint {
 func stopped() []endpoint {
 	return []endpoint{
 		Jobs.endpoint, OneJob.endpoint, jobUpdates.endpoint, Evidence.endpoint, Choices.endpoint, Delivery.endpoint, JobRequest.endpoint, WorkChanges.endpoint,
-		Receipt.endpoint, ReceiptExport.endpoint, Replay.endpoint,
+		Receipts.endpoint, Receipt.endpoint, ReceiptExport.endpoint, Replay.endpoint,
 		Providers.endpoint, Cards.endpoint, Story.endpoint, ReplayRouting.endpoint, Meetings.endpoint, OneMeeting.endpoint,
 		Trust.endpoint, Standings.endpoint, Policy.endpoint, Reviews.endpoint, ReviewCards.endpoint, Backups.endpoint,
 		Customers.endpoint, Judgements.endpoint, OneRequest.endpoint, RequestReplay.endpoint, RequestSession.endpoint,
-		Entries.endpoint, OneEntry.endpoint, ReleaseGuards.endpoint, Rejected.endpoint, SealJournal.endpoint, Proof.endpoint,
+		Entries.endpoint, OneEntry.endpoint, ReleaseGuards.endpoint, Rejected.endpoint, SealJournal.endpoint, Proof.endpoint, Consistency.endpoint,
 		NookStatus.endpoint, NookLog.endpoint, NookEvent.endpoint, NookExports.endpoint,
 		Agents.endpoint, OneAgent.endpoint, ComposeBehaviour.endpoint, Lessons.endpoint, Nudges.endpoint,
 	}

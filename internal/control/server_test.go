@@ -76,13 +76,13 @@ func (offered) Measured(guild.Service, time.Time) route.Measured { return route.
 func openDesk(t *testing.T) *desk {
 	t.Helper()
 	d := &desk{T: t, jobs: jobs.NewFold()}
-	learned, err := trust.NewFold(policy.Default())
+	learned, err := trust.NewFold(policy.Specification())
 	if err != nil {
 		t.Fatal(err)
 	}
-	met, recorded, judging := partner.NewFold(policy.Default()), record.NewFold(), judge.NewFold()
-	values, told, customers := variables.NewFold(policy.Default()), exchange.NewFold(policy.Default()), work.NewCustomers(policy.Default())
-	reviewed, saved := review.NewFold(), backup.NewFold(policy.Default().Backup)
+	met, recorded, judging := partner.NewFold(policy.Specification()), record.NewFold(), judge.NewFold()
+	values, told, customers := variables.NewFold(policy.Specification()), exchange.NewFold(policy.Specification()), work.NewCustomers(policy.Specification())
+	reviewed, saved := review.NewFold(), backup.NewFold(policy.Specification().Backup)
 	d.journal = journaltest.Open(t, d.jobs, learned, met, recorded, judging, values, told, customers, reviewed, saved)
 	if d.blobs, err = blob.Open(t.TempDir()); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func openDesk(t *testing.T) *desk {
 	own := key.NewSecret(nostr.SecretKey{31: 9})
 	told.Become(own.PubKey())
 	d.stopped = control.ServerConfig{
-		Journal: d.journal, Blobs: d.blobs, Now: time.Now, Policy: policy.Default(), Node: deskNode{d}, Log: slog.New(slog.DiscardHandler),
+		Journal: d.journal, Blobs: d.blobs, Now: time.Now, Policy: policy.Specification(), Node: deskNode{d}, Log: slog.New(slog.DiscardHandler),
 		Parts: control.Parts{
 			Fold: d.jobs, Registry: d.registry, Partners: partners, Observed: partner.NewObserved(), Trust: learned, Record: recorded, Judging: judging,
 			Variables: values, Providers: met, Customers: customers, Backups: saved,
@@ -108,14 +108,14 @@ func openDesk(t *testing.T) *desk {
 	c.Exchange = exchange.New(exchange.Config{Journal: d.journal, Signer: key.NewSigner(own), Now: time.Now}, told)
 	c.Learn = trust.New(trust.Config{Journal: d.journal, Now: time.Now}, learned)
 	c.Review, err = review.Open(t.Context(), review.Config{
-		Journal: d.journal, Keyer: key.NewSigner(own), PubKey: own.PubKey(), Now: time.Now, Policy: policy.Default,
+		Journal: d.journal, Keyer: key.NewSigner(own), PubKey: own.PubKey(), Now: time.Now, Policy: policy.Specification,
 		Relays: func() []string { return nil }, Offer: d.registry.Offer,
 	}, reviewed)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Backup = backup.New(backup.Config{
-		Journal: d.journal, Keyer: key.NewSigner(own), PubKey: own.PubKey(), Now: time.Now, Policy: policy.Default().Backup,
+		Journal: d.journal, Keyer: key.NewSigner(own), PubKey: own.PubKey(), Now: time.Now, Policy: policy.Specification().Backup,
 		Parts: []backup.Part{{Name: "trust", Rows: learned.Rows}},
 		Upload: func(context.Context, []byte) ([]string, error) {
 			return nil, errors.New("no Blossom server is configured")

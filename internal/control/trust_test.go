@@ -222,7 +222,7 @@ func TestTrustIsExchanged(t *testing.T) {
 func TestThePolicyInForceIsShown(t *testing.T) {
 	d := openDesk(t)
 	document, err := control.Policy.Call(t.Context(), d.Client)
-	want, _ := policy.Default().Hash()
+	want, _ := policy.Specification().Hash()
 	if p, broken := policy.Decode(document); err != nil || broken != nil {
 		t.Errorf("%v, %v", err, broken)
 	} else if got, _ := p.Hash(); got != want {

@@ -152,10 +152,8 @@ func (s *Server) does(service guild.Service, task string) bool {
 // servicesOf lists the services of a key that were announced, or that facts are about.
 func (s *Server) servicesOf(key nostr.PubKey) []guild.Service {
 	var all []guild.Service
-	for _, o := range s.c.Registry.Offers("", 0) {
-		if o.Service.PubKey == key {
-			all = append(all, o.Service)
-		}
+	for _, o := range s.c.Registry.OffersOf(key, "", 0) {
+		all = append(all, o.Service)
 	}
 	for _, service := range s.decided() {
 		if service.PubKey == key {

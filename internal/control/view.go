@@ -39,7 +39,7 @@ func (s *Server) attempt(a jobs.Attempt) Attempt {
 	view := Attempt{
 		ID: a.ID.Hex(), Provider: a.Provider.PubKey.Hex(), Npub: nip19.EncodeNpub(a.Provider.PubKey),
 		Name: s.c.Registry.Name(a.Provider), D: a.Provider.D, State: string(a.Outcome()), Reason: a.Reason,
-		Planned: a.At, Verdict: a.Verdict, Price: int64(a.Quote), Receipt: a.Receipt,
+		Planned: a.At, Verdict: a.Verdict, Price: int64(a.Quote), Receipt: a.Receipt, NudgesLeftOut: a.LeftOut,
 	}
 	if !a.Delivery.IsZero() {
 		view.Delivery = a.Delivery.String()
@@ -61,10 +61,13 @@ func (s *Server) attempt(a jobs.Attempt) Attempt {
 }
 
 // settled reports whether nothing more will happen to a job: it is closed, all its attempts are recorded, and
-// trust has learned from them.
+// trust has learned from them; or it is held in quarantine.
 func (s *Server) settled(j *jobs.Job) bool {
 	if j.Ending == guild.Open {
 		return false
+	}
+	if s.c.Journal.Held(fact.JobSubject(j.Job)) {
+		return true
 	}
 	for _, a := range j.Attempts {
 		if a.State != guild.Recorded {
@@ -127,6 +130,8 @@ func (s *Server) tell(f fact.Fact, job *jobs.Job) (line, bool) {
 		return say("request", "progress", "cancelling"), true
 	case fact.JobClosed:
 		return s.closed(f), true
+	case fact.JournalClosed:
+		return say("request", "failed", "closed in quarantine, since entries of it are lost"), true
 	case fact.JobSolicited:
 		return say("discover", "progress", "asked everybody for an offer"), true
 	case fact.JobOffered:
@@ -141,7 +146,11 @@ func (s *Server) tell(f fact.Fact, job *jobs.Job) (line, bool) {
 		return say("work", "progress", "%s", cmp.Or(f.Text, f.Status)).of(f.Attempt)
 	case fact.AttemptDelivered:
 		took := time.Duration(f.LatencyMs) * time.Millisecond
-		return say("work", "done", "delivery %s, %s after the request", size(f.Size), took.Round(time.Millisecond)).of(f.Attempt)
+		left := ""
+		if f.NudgesLeftOut > 0 {
+			left = fmt.Sprintf(", without %d of your nudges", f.NudgesLeftOut)
+		}
+		return say("work", "done", "delivery %s, %s after the request%s", size(f.Size), took.Round(time.Millisecond), left).of(f.Attempt)
 	case fact.AttemptFetched:
 		return say("work", "progress", "delivery fetched").of(f.Attempt)
 	case fact.AttemptJudged:
@@ -266,8 +275,8 @@ func forPrice(m guild.Msat) string {
 
 // whose names a key by the service of it that offers a task.
 func (s *Server) whose(key nostr.PubKey, job *jobs.Job) string {
-	for _, o := range s.c.Registry.Offers(job.Task, job.Kind) {
-		if o.Service.PubKey == key {
+	for _, o := range s.c.Registry.OffersOf(key, job.Task, job.Kind) {
+		if job.Task == "" || o.Confidence > 0 {
 			return s.who(o.Service)
 		}
 	}

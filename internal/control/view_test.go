@@ -23,7 +23,7 @@ func TestToldFacts(t *testing.T) {
 		"bid.reserved",      // of budgets
 		"receipt.published", // the receipt itself is told
 	}
-	met := partner.NewFold(policy.Default())
+	met := partner.NewFold(policy.Specification())
 	j := journaltest.Open(t, met)
 	r, err := registry.Open(t.Context(), registry.Config{Journal: j, Now: time.Now}, met)
 	if err != nil {

@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
+	"time"
 )
 
 // Write replaces the file at path by what fill writes, or leaves it unchanged after an error. It writes and syncs a temporary file
@@ -16,12 +18,29 @@ func Write(path string, fill func(io.Writer) error) error {
 	return beside(path, fill, Rename)
 }
 
+// temporary begins the names of temporary files.
+const temporary = ".tmp-"
+
+// Sweep removes the temporary files that processes left in some directories when they were killed: those over an hour old.
+// What cannot be removed stays.
+func Sweep(dirs ...string) {
+	for _, dir := range dirs {
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			info, err := e.Info()
+			if err == nil && strings.HasPrefix(e.Name(), temporary) && info.Mode().IsRegular() && time.Since(info.ModTime()) > time.Hour {
+				_ = os.Remove(filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+}
+
 // ErrLocked is the error of LockDir if the directory is locked.
 var ErrLocked = errors.New("is locked")
 
 // beside fills a temporary file beside path, syncs it, and has it take its place. After an error no file is left.
 func beside(path string, fill func(io.Writer) error, place func(f *os.File, path string) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*") // 0600
+	f, err := os.CreateTemp(filepath.Dir(path), temporary+"*") // 0600
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"guild/internal/durable"
 )
@@ -73,5 +74,21 @@ func TestMissingDirectory(t *testing.T) {
 	}
 	if err := durable.SyncDir(missing); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("sync: got %v, want ErrNotExist", err)
+	}
+}
+
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	old := time.Now().Add(-2 * time.Hour)
+	for name, at := range map[string]time.Time{".tmp-1": old, ".tmp-2": time.Now(), "kept": old} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	durable.Sweep(dir, filepath.Join(dir, "missing"))
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 2 || left[0].Name() != ".tmp-2" || left[1].Name() != "kept" {
+		t.Errorf("%v, %v", left, err)
 	}
 }

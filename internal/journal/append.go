@@ -41,31 +41,35 @@ func (tx *Tx) Now() time.Time { return tx.now }
 // ctx bounds the wait for other decisions under the guard, and does not interrupt the recording. Errors to match:
 // ErrClosed, ErrFull, ErrClock, ErrTooLarge, ErrSubject, ErrQuarantined, *DamagedError.
 func (j *Journal) Do(ctx context.Context, guard fact.Subject, cause string, decide func(*Tx) error) error {
-	if err := checkSubject(guard); err != nil {
+	return j.do(ctx, decision{j: j, guard: guard, cause: cause, decide: decide})
+}
+
+func (j *Journal) do(ctx context.Context, d decision) error {
+	if err := checkSubject(d.guard); err != nil {
 		return fmt.Errorf("decide: %w", err)
 	}
-	unlock, err := j.guard.lock(ctx, guard)
+	unlock, err := j.guard.lock(ctx, d.guard)
 	if err != nil {
-		return fmt.Errorf("decide on %s: %w", guard, err)
+		return fmt.Errorf("decide on %s: %w", d.guard, err)
 	}
 	defer unlock()
-	d := decision{j: j, guard: guard, cause: cause, decide: decide}
 	for range conflictLimit {
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("decide on %s: %w", guard, err)
+			return fmt.Errorf("decide on %s: %w", d.guard, err)
 		}
 		if done, err := d.try(context.WithoutCancel(ctx)); done || err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("decide on %s: another entry came first %d times", guard, conflictLimit)
+	return fmt.Errorf("decide on %s: another entry came first %d times", d.guard, conflictLimit)
 }
 
-// decision is one call of Do.
+// decision is one call of Do or CloseGuard.
 type decision struct {
 	j      *Journal
 	guard  fact.Subject
 	cause  string
+	closes bool // it is taken although the guard is in quarantine
 	decide func(*Tx) error
 
 	unknown [][]byte // entries that were sent and not answered
@@ -92,7 +96,7 @@ func (d *decision) try(ctx context.Context) (done bool, err error) {
 // ready returns the guard's last entry, or why no decision can be recorded now.
 func (d *decision) ready() (tip, error) {
 	tip, latest, err := d.j.state.tip(d.guard)
-	if err != nil {
+	if err != nil && !(d.closes && errors.Is(err, ErrQuarantined)) {
 		return tip, err
 	}
 	if now := d.j.o.Now(); now.Add(maxClockLag).UnixMilli() < latest {

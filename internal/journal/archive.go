@@ -199,11 +199,11 @@ func (s *store) cutOff(ctx context.Context, through uint64) error {
 
 // finishArchive records the last archive as a fact, unless that was done.
 func (j *Journal) finishArchive(ctx context.Context) error {
+	h := j.mark.get()
+	if j.state.archived() >= h.Archived {
+		return nil
+	}
 	return j.Do(ctx, fact.JournalSubject, "", func(tx *Tx) error {
-		h := j.mark.get()
-		if j.state.archived() >= h.Archived {
-			return nil
-		}
 		a, err := j.files.archiveThrough(h.Archived)
 		if err != nil {
 			return err

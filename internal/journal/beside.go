@@ -117,14 +117,6 @@ func (j *Journal) seen(ctx context.Context, prefix string) iter.Seq2[stored, err
 	}
 }
 
-// Activity stores data under subject, as See does, but keeps all messages of a subject up to a limit in bytes.
-func (j *Journal) Activity(ctx context.Context, subject string, data []byte) error {
-	if err := j.keep(ctx, activityPrefix, subject, data); err != nil {
-		return fmt.Errorf("activity: %w", err)
-	}
-	return nil
-}
-
 // Reject stores a message that was refused, for the owner to look at. The last thousand are kept, at most 8 MiB. It takes
 // at most a second.
 func (j *Journal) Reject(ctx context.Context, reason string, data []byte) error {

@@ -104,17 +104,3 @@ func TestRejectedKeepsLastThousand(t *testing.T) {
 		}
 	})
 }
-
-func TestActivityIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j := journaltest.Open(t)
-		for range 3 {
-			if err := j.Activity(t.Context(), "agent.1", []byte("{}")); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := j.Activity(t.Context(), "", nil); !errors.Is(err, journal.ErrSubject) {
-			t.Errorf("got %v, want ErrSubject", err)
-		}
-	})
-}

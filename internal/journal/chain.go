@@ -31,7 +31,7 @@ type chain struct {
 	at       int64      // the latest time of any entry, Unix ms
 	archived uint64     // the last archived entry, according to the last journal.archived
 	tips     fold.Table[fact.Subject, tip]
-	held     fold.Table[fact.Subject, uint64] // guards in quarantine, each with the entry that put it there
+	held     fold.Table[fact.Subject, uint64] // guards in quarantine, each with the entry that put it there, or forGood if it was closed
 	peaks    []guild.Hash                     // the right edge: roots of the full subtrees, the widest first
 
 	holes map[fact.Subject]uint64 // guards that lost entries and that no repair has named yet, each with the next entry
@@ -43,6 +43,9 @@ type tip struct {
 	at   int64      // Unix ms
 	hash guild.Hash // of the entry as encoded
 }
+
+// forGood stands in chain.held for a guard that was closed in quarantine.
+const forGood = 0
 
 // message is an entry in its stored form and decoded.
 type message struct {
@@ -112,7 +115,13 @@ func (c *chain) add(m message) {
 	c.peaks = grow(c.peaks, c.leaf, m.seq)
 	if m.subject == fact.JournalSubject {
 		c.note(m.entry)
+	} else if closes(m.entry) {
+		c.held.Set(m.subject, forGood)
 	}
+}
+
+func closes(e fact.Entry) bool {
+	return slices.ContainsFunc(e.Facts, func(f fact.Fact) bool { _, ok := f.(fact.JournalClosed); return ok })
 }
 
 // note applies the facts about the journal itself.
@@ -124,7 +133,7 @@ func (c *chain) note(e fact.Entry) {
 		case fact.JournalRepaired:
 			for _, guard := range f.Quarantined {
 				delete(c.holes, guard)
-				if !own(guard) {
+				if !own(guard) && !c.closed(guard) {
 					c.held.Set(guard, e.Seq)
 				}
 			}
@@ -132,6 +141,12 @@ func (c *chain) note(e fact.Entry) {
 			c.held.Delete(f.Guard)
 		}
 	}
+}
+
+// closed reports whether a guard was closed in quarantine.
+func (c *chain) closed(guard fact.Subject) bool {
+	by, held := c.held.Get(guard)
+	return held && by == forGood
 }
 
 // own reports whether a guard is one of the journal itself. Such a guard is never put into quarantine: its decisions have no

@@ -30,7 +30,8 @@ var (
 	ErrNoEntry = errors.New("no such entry")
 	// ErrSubject means that a guard is not "noun.id" in letters, digits, dashes and underscores.
 	ErrSubject = errors.New("not a subject")
-	// ErrQuarantined means that a guard has lost entries and nothing can be decided under it before Release.
+	// ErrQuarantined means that a guard has lost entries and nothing can be decided under it before Release, or ever if it was
+	// closed.
 	ErrQuarantined = errors.New("in quarantine since the journal was repaired: entries of it are lost")
 	// ErrNotQuarantined means that a guard cannot be released, since it is not in quarantine.
 	ErrNotQuarantined = errors.New("not in quarantine")
@@ -75,13 +76,24 @@ func (e *LockedError) Error() string {
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
 // quarantinedError is ErrQuarantined of a guard.
-type quarantinedError struct{ guard fact.Subject }
+type quarantinedError struct {
+	guard  fact.Subject
+	closed bool
+}
 
-func (e *quarantinedError) Error() string { return fmt.Sprintf("%s is %v", e.guard, ErrQuarantined) }
+func (e *quarantinedError) Error() string {
+	if e.closed {
+		return fmt.Sprintf("%s was closed in quarantine: entries of it are lost", e.guard)
+	}
+	return fmt.Sprintf("%s is %v", e.guard, ErrQuarantined)
+}
 
 func (e *quarantinedError) Is(target error) bool { return target == ErrQuarantined }
 
 func (e *quarantinedError) hint() string {
+	if e.closed {
+		return ""
+	}
 	return "'" + Releasing + " " + string(e.guard) + "' lets it go on; what was lost of it may then be done again"
 }
 

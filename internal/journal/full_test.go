@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sys/unix"
 
+	"guild"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold"
 )
@@ -344,4 +345,49 @@ func TestManyWritersSurviveLostAcknowledgements(t *testing.T) {
 			t.Errorf("%d decisions in %d entries, want 160", len(f.times), j.Last())
 		}
 	})
+}
+
+func TestFullDiskCanBeRead(t *testing.T) {
+	disk, may := smallDisk(t, 48<<20)
+	if !may {
+		return
+	}
+	dir := filepath.Join(disk, "journal")
+	j := fresh(t, dir, 1<<20)
+	for i := range 100 {
+		if err := j.Do(t.Context(), "job.1", "", closed(fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shut(t, j)
+	for what, before := range map[string]func(){
+		"as it was closed": func() {},
+		"as a killed node leaves it": func() {
+			err := j.mark.set(func(h *high) { h.Seq, h.Root = 0, guild.Hash{} })
+			erase(t, files(dir).snapshots())
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		before()
+		fill(t, filepath.Join(disk, "junk"))
+		j := again(t, dir, 1<<20, newTally())
+		n := 0
+		for _, err := range j.Entries(t.Context(), 1) {
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			n++
+		}
+		if n != 100 {
+			t.Errorf("%s: %d entries, want 100", what, n)
+		}
+		if err := j.Close(); err != nil {
+			t.Errorf("%s: close: %v", what, err)
+		}
+		if err := os.Remove(filepath.Join(disk, "junk")); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

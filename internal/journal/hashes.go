@@ -151,17 +151,9 @@ func (w *hashWriter) flush() error {
 // prove returns the path from an entry to the root of the tree of some size. It also checks that this tree is a prefix of
 // the one over all entries in the file, which has the given root. It returns errStale if the file does not agree.
 func (h *hashes) prove(seq, size uint64, leaf, root guild.Hash) ([][]byte, error) {
-	all := int64(h.n)
-	then, err := tlog.TreeHash(int64(size), h)
+	then, err := h.prefix(size, root)
 	if err != nil {
 		return nil, err
-	}
-	growth, err := tlog.ProveTree(all, int64(size), h)
-	if err != nil {
-		return nil, err
-	}
-	if tlog.CheckTree(growth, all, tlog.Hash(root), int64(size), then) != nil {
-		return nil, errStale
 	}
 	proof, err := tlog.ProveRecord(int64(size), int64(seq-1), h)
 	if err != nil {
@@ -170,11 +162,54 @@ func (h *hashes) prove(seq, size uint64, leaf, root guild.Hash) ([][]byte, error
 	if tlog.CheckRecord(proof, int64(size), then, int64(seq-1), tlog.Hash(leaf)) != nil {
 		return nil, errStale
 	}
+	return paths(proof), nil
+}
+
+// grow returns the consistency proof between the trees of two sizes, the later of which must be a prefix of the one over all
+// entries in the file, which has the given root. It returns errStale if the file does not agree.
+func (h *hashes) grow(from, to uint64, root guild.Hash) ([][]byte, error) {
+	early, err := tlog.TreeHash(int64(from), h)
+	if err != nil {
+		return nil, err
+	}
+	late, err := h.prefix(to, root)
+	if err != nil {
+		return nil, err
+	}
+	proof, err := tlog.ProveTree(int64(to), int64(from), h)
+	if err != nil {
+		return nil, err
+	}
+	if tlog.CheckTree(proof, int64(to), late, int64(from), early) != nil {
+		return nil, errStale
+	}
+	return paths(proof), nil
+}
+
+// prefix returns the root of the tree of some size, after a check that it is a prefix of the one over all entries in the file,
+// which has the given root.
+func (h *hashes) prefix(size uint64, root guild.Hash) (tlog.Hash, error) {
+	all := int64(h.n)
+	then, err := tlog.TreeHash(int64(size), h)
+	if err != nil {
+		return tlog.Hash{}, err
+	}
+	growth, err := tlog.ProveTree(all, int64(size), h)
+	if err != nil {
+		return tlog.Hash{}, err
+	}
+	if tlog.CheckTree(growth, all, tlog.Hash(root), int64(size), then) != nil {
+		return tlog.Hash{}, errStale
+	}
+	return then, nil
+}
+
+func paths(proof []tlog.Hash) [][]byte {
 	path := make([][]byte, len(proof))
 	for i := range proof {
 		path[i] = proof[i][:]
 	}
-	return path, nil
+	return path
 }
 
 // withHashes calls use with the file of hashes, extended to all present entries, and the root of their tree. If the file turns

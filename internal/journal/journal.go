@@ -2,9 +2,9 @@
 // not change meanwhile. The facts of one decision are one entry, which is kept or lost as a whole. Every state is a fold of
 // the entries, and includes a decision when Do returns.
 //
-// The entries are the messages of a JetStream stream, whose server runs inside the process. It has four streams: FACTS (our
-// decisions, synced to disk and never deleted), SEEN (events of others), REJECTED (events that were refused) and ACTIVITY
-// (traffic of agents). The last three are the side streams; a crash may take their newest messages.
+// The entries are the messages of a JetStream stream, whose server runs inside the process. It has three streams: FACTS (our
+// decisions, synced to disk and never deleted), SEEN (events of others) and REJECTED (events that were refused). The last two
+// are the side streams, which are caches; a crash may take their newest messages.
 //
 // Open checks a directory before it uses it: if an acknowledged entry is missing or changed, it fails and changes nothing.
 // Repair copies everything and then rebuilds the journal from the entries that are intact. A guard that lost entries is in
@@ -30,6 +30,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"guild/internal/durable"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold"
 )
@@ -106,7 +107,8 @@ type Journal struct {
 }
 
 // Open opens the journal in o.Dir, brings all folds up to its last entry, and locks the directory until Close. ctx bounds
-// the opening only. Errors to match: ErrNotInitialised, ErrLocked, *DamagedError, *ObstacleError.
+// the opening only. It succeeds on a full disk, but then nothing can be appended. Errors to match: ErrNotInitialised, ErrLocked,
+// *DamagedError, *ObstacleError.
 func Open(ctx context.Context, o Options) (*Journal, error) {
 	o = o.withDefaults()
 	files := files(o.Dir)
@@ -119,6 +121,7 @@ func Open(ctx context.Context, o Options) (*Journal, error) {
 		return nil, fmt.Errorf("open the journal: %w", err)
 	}
 	j := &Journal{o: o, files: files, id: id, lock: lock, space: newSpace(files, o.Floor), exchange: make(chan struct{}, 1)}
+	durable.Sweep(o.Dir, files.snapshots())
 	j.closing, j.close = context.WithCancel(context.WithoutCancel(ctx))
 	j.closed = sync.OnceValue(j.shutDown)
 	if err := j.open(ctx); err != nil {
@@ -160,10 +163,15 @@ func (j *Journal) open(ctx context.Context) (err error) {
 	if err := j.recover(ctx, s, chains, roots); err != nil {
 		return err
 	}
-	if err := j.mark.move(j.state.position()); err != nil {
+	err = j.mark.move(j.state.position())
+	if exhausted(err) { // an older mark notices less, and what is there can be read
+		j.o.Log.Warn("the journal's high-water mark could not be written", "error", err)
+		err = nil
+	}
+	if err != nil {
 		return err
 	}
-	if err := j.finishArchive(ctx); err != nil {
+	if err := j.finishArchive(ctx); err != nil && !errors.Is(err, ErrFull) { // the next Open tries again
 		return err
 	}
 	j.running.Go(j.snapshotRegularly)
@@ -205,7 +213,7 @@ func (j *Journal) abandon() error {
 }
 
 // Close writes snapshots, stops the server and unlocks the directory. Acknowledged entries are on disk before that, so an
-// error only means that the next Open takes longer.
+// error only means that the next Open takes longer. A full disk is logged and is no error.
 func (j *Journal) Close() error { return j.closed() }
 
 func (j *Journal) shutDown() error {
@@ -213,16 +221,25 @@ func (j *Journal) shutDown() error {
 	j.running.Wait()
 	j.exchange <- struct{}{}
 	defer func() { <-j.exchange }()
-	err := j.takeSnapshots()
+	err := j.orFull(j.takeSnapshots())
 	j.state.stop(ErrClosed)
 	j.mark.stop()
-	if markErr := j.mark.move(j.state.position()); markErr != nil {
+	if markErr := j.orFull(j.mark.move(j.state.position())); markErr != nil {
 		err = errors.Join(err, fmt.Errorf("close the journal: %w", markErr))
 	}
 	if s := j.store.Load(); s != nil {
 		s.stop()
 	}
 	return errors.Join(err, j.lock.release())
+}
+
+// orFull returns err, unless it means a full disk, which is logged.
+func (j *Journal) orFull(err error) error {
+	if exhausted(err) {
+		j.o.Log.Warn("the disk is full, so the next start takes longer", "error", err)
+		return nil
+	}
+	return err
 }
 
 // Last returns the sequence of the last folded entry, 0 if there is none.

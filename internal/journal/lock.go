@@ -51,7 +51,7 @@ func tryAcquire(path string) (*lock, error) {
 	if err == nil {
 		err = sign(f)
 	}
-	if err != nil {
+	if err != nil && !exhausted(err) { // it is locked all the same
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 	}
 	return &lock{f}, nil

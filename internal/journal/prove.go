@@ -45,6 +45,23 @@ func (j *Journal) Prove(ctx context.Context, seq, size uint64) (seal.Proof, erro
 	return p, nil
 }
 
+// ProveConsistency returns a proof that the tree over the first to entries has the first from ones, unchanged, after a check that both are
+// prefixes of the present tree. It returns ErrNoEntry if a size is 0 or the journal has fewer entries.
+func (j *Journal) ProveConsistency(ctx context.Context, from, to uint64) (seal.Consistency, error) {
+	if from == 0 || from > to || to > j.Last() {
+		return seal.Consistency{}, fmt.Errorf("prove the consistency of %d entries to %d: %w", from, to, ErrNoEntry)
+	}
+	g := seal.Consistency{From: from, To: to}
+	err := j.withHashes(ctx, func(h *hashes, root guild.Hash) (err error) {
+		g.Path, err = h.grow(from, to, root)
+		return err
+	})
+	if err != nil {
+		return seal.Consistency{}, fmt.Errorf("prove the consistency of %d entries to %d: %w", from, to, err)
+	}
+	return g, nil
+}
+
 // Stored returns the bytes of an entry that its leaf in the tree is computed from: its subject, a newline, and its JSON as
 // stored. The entry may be archived. If there is no such entry, it returns ErrNoEntry.
 func (j *Journal) Stored(ctx context.Context, seq uint64) ([]byte, error) {

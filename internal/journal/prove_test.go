@@ -62,9 +62,23 @@ func TestProveEveryEntry(t *testing.T) {
 				proven(t, j, uint64(seq), uint64(size), roots[size])
 			}
 		}
+		for to := 1; to <= 20; to++ {
+			for from := 1; from <= to; from++ {
+				g, err := j.ProveConsistency(t.Context(), uint64(from), uint64(to))
+				if err == nil {
+					err = g.Check(roots[from], roots[to])
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		}
 		for _, c := range [][2]uint64{{0, 5}, {6, 5}, {21, 21}, {1, 21}, {1, 0}} {
 			if _, err := j.Prove(t.Context(), c[0], c[1]); !errors.Is(err, journal.ErrNoEntry) {
 				t.Errorf("entry %d in a tree of %d: %v", c[0], c[1], err)
+			}
+			if _, err := j.ProveConsistency(t.Context(), c[0], c[1]); !errors.Is(err, journal.ErrNoEntry) {
+				t.Errorf("from %d entries to %d: %v", c[0], c[1], err)
 			}
 		}
 	})

@@ -279,6 +279,67 @@ func TestQuarantineLastsUntilRelease(t *testing.T) {
 	holds("from the archive", other)
 }
 
+func TestClosedGuardStaysClosed(t *testing.T) {
+	s := made(t, 40, false)
+	dir := s.copy(t)
+	s.damage(t, dir, 12)
+	s.damage(t, dir, 13)
+	report, err := Repair(t.Context(), quietly(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, other := s.guardsOf(12)[0], s.guardsOf(13)[0]
+	cancel := func(tx *Tx) error { tx.Append(fact.JobCancelled{}); return nil }
+	j, err := Open(t.Context(), quietly(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.CloseGuard(t.Context(), "job.99", cancel); !errors.Is(err, ErrNotQuarantined) {
+		t.Errorf("got %v", err)
+	}
+	last := j.Last()
+	for range 2 { // the second time, it is closed already
+		if err := j.CloseGuard(t.Context(), one, cancel); err != nil {
+			t.Fatal(err)
+		}
+		if j.Last() != last+1 {
+			t.Errorf("%d entries more, want one", j.Last()-last)
+		}
+	}
+	if e, err := j.Entry(t.Context(), j.Last()); err != nil || e.Subject != one || len(e.Facts) != 2 {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	holds := func(what string) {
+		t.Helper()
+		j, err := Open(t.Context(), quietly(dir))
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		defer j.Close()
+		if got := j.Quarantined(); !slices.Equal(got, []fact.Subject{other}) || j.InQuarantine(one) || !j.Held(one) {
+			t.Errorf("%s: in quarantine are %v; it is held: %v", what, got, j.Held(one))
+		}
+		if err := j.Do(t.Context(), one, "", cancel); !errors.Is(err, ErrQuarantined) || Hint(err) != "" {
+			t.Errorf("%s: decided, %v", what, err)
+		}
+		if err := j.Release(t.Context(), one); !errors.Is(err, ErrNotQuarantined) {
+			t.Errorf("%s: released, %v", what, err)
+		}
+	}
+	holds("from a snapshot")
+	erase(t, files(dir).snapshots())
+	holds("from the beginning")
+	erase(t, files(dir).damaged())
+	wreck(t, dir, flipIn(`"facts"`), int(report.Kept)+3) // what the repair has said
+	if again, err := Repair(t.Context(), quietly(dir)); err != nil || !slices.Contains(again.Quarantined, other) {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	holds("after another repair")
+}
+
 func TestSecondRepairKeepsQuarantine(t *testing.T) {
 	s := made(t, 40, false)
 	dir := s.copy(t)

@@ -20,12 +20,10 @@ const (
 	factsStream    = "FACTS"
 	seenStream     = "SEEN"
 	rejectedStream = "REJECTED"
-	activityStream = "ACTIVITY"
 
 	factsPrefix    = "fact."
 	seenPrefix     = "seen."
 	rejectedPrefix = "rejected."
-	activityPrefix = "activity."
 )
 
 // linger is the time that the server's writers of streams without fsync may still need after it has shut down: it does not
@@ -186,7 +184,7 @@ func sideStreams() []jetstream.StreamConfig {
 	seen.MaxMsgsPerSubject = 1
 	rejected := limited(rejectedStream, rejectedPrefix, 8<<20)
 	rejected.MaxMsgs = 1000
-	return []jetstream.StreamConfig{seen, rejected, limited(activityStream, activityPrefix, 1<<30)}
+	return []jetstream.StreamConfig{seen, rejected}
 }
 
 // serverLog passes on the server's log, at lower levels. Its warnings are no concern of a user: it says, for instance, that a

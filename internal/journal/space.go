@@ -84,3 +84,6 @@ func (s space) available() (uint64, error) {
 	}
 	return st.Bavail * uint64(st.Bsize), nil
 }
+
+// exhausted reports whether a write failed because the disk, or what its owner may use of it, is full.
+func exhausted(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }

@@ -179,7 +179,7 @@ func (s *state) tip(guard fact.Subject) (t tip, latest int64, err error) {
 	defer s.mu.Unlock()
 	err = s.err
 	if err == nil && s.chain.held.Has(guard) {
-		err = &quarantinedError{guard}
+		err = &quarantinedError{guard, s.chain.closed(guard)}
 	}
 	return s.chain.tips.Of(guard), s.chain.at, err
 }

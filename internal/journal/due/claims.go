@@ -1,6 +1,9 @@
 package due
 
 import (
+	"cmp"
+	"slices"
+
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold"
 )
@@ -11,6 +14,30 @@ type Claims struct{ *fold.State[claims] }
 type claims struct {
 	Open    fold.Table[string, claim] `json:"open"`
 	settled settled
+	recent  recent
+}
+
+// recent holds the guards of the latest entries, at least 4,096 of them, for the runners of this process.
+type recent struct {
+	entries []entry
+	before  uint64 // the last entry that is not in entries
+}
+
+type entry struct {
+	seq   uint64
+	guard fact.Subject
+}
+
+func (r *recent) add(e fact.Entry) {
+	const many = 4096
+	if len(r.entries) >= 2*many {
+		r.before = r.entries[many-1].seq
+		r.entries = append(make([]entry, 0, 2*many), r.entries[many:]...)
+	}
+	if len(r.entries) == 0 {
+		r.before = e.Seq - 1 // those before it are in a snapshot
+	}
+	r.entries = append(r.entries, entry{e.Seq, e.Subject})
 }
 
 // settled holds the entries that settled the latest effects, at least 4,096 of them. Only the runners of this process read it,
@@ -56,6 +83,7 @@ func NewClaims() *Claims { return &Claims{fold.NewState[claims]("due", 3)} }
 // Apply implements fold.Fold.
 func (c *Claims) Apply(e fact.Entry) {
 	c.Change(func(s *claims) {
+		s.recent.add(e)
 		for _, f := range e.Facts {
 			s.apply(f, e.Seq)
 		}
@@ -103,4 +131,16 @@ func (c *Claims) settledAfter(key string, seen uint64) bool {
 
 func (c *Claims) get(key string) claim {
 	return fold.Read(c.State, func(s *claims) claim { return s.Open.Of(key) })
+}
+
+// after returns the guards of the entries after a given one, and false if it does not know all of them.
+func (c *Claims) after(seq uint64) (guards []fact.Subject, known bool) {
+	c.View(func(s *claims) {
+		known = seq >= s.recent.before
+		from, _ := slices.BinarySearchFunc(s.recent.entries, seq+1, func(e entry, seq uint64) int { return cmp.Compare(e.seq, seq) })
+		for _, e := range s.recent.entries[from:] {
+			guards = append(guards, e.guard)
+		}
+	})
+	return guards, known
 }

@@ -6,11 +6,15 @@
 // less than one that failed, since a process seldom dies of what it is doing. Effects under a guard in quarantine are not
 // touched: they may have been done already, by an entry that is lost.
 //
+// Most sources list everything that is due after each change. For steps with many guards that would cost more with each open
+// job, so a Large source is asked about the guards that changed and those whose time has come.
+//
 // The package owns the facts effect.claimed, effect.renewed, effect.settled and effect.parked. It does not know what an effect
 // means.
 package due
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -25,6 +29,7 @@ import (
 type Work struct {
 	Key   string       // identifies it, the same for every try: "publish <event id>"
 	Guard fact.Subject // of its facts
+	Of    fact.Subject // the guard under which a Large source lists it, if that is not Guard
 	Ready time.Time    // the earliest time; zero for now
 	Class string       // works of one class share a limit on concurrency; "" has none
 
@@ -48,6 +53,9 @@ var ErrLater = errors.New("not possible now")
 
 // Decision reads the state again and appends facts. It may be called several times.
 type Decision func(tx *journal.Tx) error
+
+// of returns the guard under which the work is listed.
+func (w Work) of() fact.Subject { return cmp.Or(w.Of, w.Guard) }
 
 // Source returns what is due by the state of a step, the most urgent first. It has no effects.
 type Source func(now time.Time) []Work

@@ -371,6 +371,38 @@ func TestDeathsCountLess(t *testing.T) {
 	})
 }
 
+// The node died of one of three works that ran beside each other. Each gets its last try alone.
+func TestLastTryIsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, done := newWorld(t), &calls{}
+		for _, key := range []string{"a", "b", "c"} {
+			slow := acting(key, done, nil)
+			slow.Deaths = 3
+			act := slow.Act
+			slow.Act = func(ctx context.Context) (Decision, error) {
+				time.Sleep(time.Minute)
+				w.list.remove(key)
+				return act(ctx)
+			}
+			w.list.add(slow)
+			for range slow.Deaths - 1 {
+				w.append(fact.EffectClaimed{Effect: key, Node: "test"})
+			}
+		}
+		w.run()
+		for n := range 3 {
+			w.pass(30 * time.Second)
+			if got := len(done.times()); got != n {
+				t.Errorf("after %d minutes and a half %d are done", n, got)
+			}
+			w.pass(30 * time.Second)
+		}
+		if len(done.times()) != 3 || len(w.claims.Parked()) > 0 {
+			t.Errorf("%d done, parked %v", len(done.times()), w.claims.Parked())
+		}
+	})
+}
+
 func TestClaimMadeByStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, done := newWorld(t), &calls{}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -21,20 +20,24 @@ type Runner struct {
 	Journal *journal.Journal
 	Claims  *Claims
 	Node    string
-	Sources []Source
+	Sources []Source // looked at after each change
+	Large   []Large
 	Now     func() time.Time
 
 	Limits map[string]int  // works of a class at a time; a class that is not in it has no limit
 	Waits  []time.Duration // between tries, the last one repeatedly; 5, 10 and 20 s if empty
 	Log    *slog.Logger    // slog.Default() if nil
 
+	agenda  agenda     // of the goroutine of Run
 	looking sync.Mutex // work that ends while a look goes on counts as running until the look ends
 	mu      sync.Mutex
 	born    uint64 // the last entry when Run began
 	running map[string]bool
+	alone   string // the running work whose next death would be its last
 	classes map[string]int
 	failed  map[string]failure
-	acted   map[string]uint64 // effect → the claim of its last try
+	acted   map[string]uint64     // effect → the claim of its last try
+	ended   map[fact.Subject]bool // guards of work that ended since the last look
 	once    sync.Once
 	wake    chan struct{}
 }
@@ -58,6 +61,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	r.born = r.Journal.Last()
 	r.running, r.classes = map[string]bool{}, map[string]int{}
 	r.failed, r.acted = map[string]failure{}, map[string]uint64{}
+	r.agenda, r.ended = newAgenda(), map[fact.Subject]bool{}
 	changed, stop := r.Journal.Changed()
 	defer stop()
 
@@ -65,51 +69,19 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer started.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
-		timer.Reset(r.look(ctx, &started))
+	for more := true; ; {
+		timer.Reset(r.look(ctx, &started, more))
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
+			more = true
 		case <-r.waker():
+			more = true
 		case <-timer.C:
+			more = false
 		}
 	}
-}
-
-// look starts all work that is ready, and returns the time until more will be ready.
-func (r *Runner) look(ctx context.Context, started *sync.WaitGroup) time.Duration {
-	r.looking.Lock()
-	defer r.looking.Unlock()
-	const idle = time.Minute
-	now, wait := r.Now(), idle
-	seen, due := r.Journal.Last(), map[string]bool{}
-	for _, source := range r.Sources {
-		for _, w := range source(now) {
-			if r.Journal.InQuarantine(w.Guard) {
-				continue // a lost entry may say that it was done
-			}
-			due[w.Key] = true
-			ready := r.ready(w, now)
-			if d := ready.Sub(now); d > 0 {
-				wait = min(wait, d)
-				continue
-			}
-			if r.take(w) {
-				started.Go(func() { r.do(ctx, w, seen) })
-			}
-		}
-	}
-	r.forget(due)
-	return wait
-}
-
-// forget removes the records of effects that are not due any more.
-func (r *Runner) forget(due map[string]bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	maps.DeleteFunc(r.failed, func(key string, _ failure) bool { return !due[key] && !r.running[key] })
-	maps.DeleteFunc(r.acted, func(key string, _ uint64) bool { return !due[key] && !r.running[key] })
 }
 
 // ready returns when an effect may be tried: the latest of Work.Ready, the pause after a failure, and the end of another node's
@@ -133,24 +105,42 @@ func (r *Runner) ready(w Work, now time.Time) time.Time {
 	return ready
 }
 
-// take marks work as running, unless it runs already or its class is at its limit.
+// take marks work as running, unless it runs already or its class is at its limit. The node may have died of another work
+// that ran beside this one. So of those whose next death would be the last, only one runs at a time.
 func (r *Runner) take(w Work) bool {
+	last := r.died(w.Key)+1 >= cmp.Or(w.Deaths, deaths)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	limit, limited := r.Limits[w.Class]
-	if r.running[w.Key] || limited && r.classes[w.Class] >= limit {
+	if r.running[w.Key] || limited && r.classes[w.Class] >= limit || last && r.alone != "" {
 		return false
+	}
+	if last {
+		r.alone = w.Key
 	}
 	r.running[w.Key] = true
 	r.classes[w.Class]++
 	return true
 }
 
+// died returns how many tries of an effect ended with their process.
+func (r *Runner) died(key string) int {
+	c := r.Claims.get(key)
+	if c.Node == r.Node && c.Seq <= r.born && c.Parked == "" {
+		return c.Died + 1
+	}
+	return c.Died
+}
+
 func (r *Runner) release(w Work, err error) {
 	r.looking.Lock() // or a look that has read the sources before would start it again
 	r.mu.Lock()
 	delete(r.running, w.Key)
+	if r.alone == w.Key {
+		r.alone = ""
+	}
 	r.classes[w.Class]--
+	r.ended[w.of()] = true
 	f := r.failed[w.Key]
 	switch {
 	case err == nil && w.Free:

@@ -21,16 +21,17 @@ type AgentRemoved struct {
 	Agent nostr.PubKey `json:"agent"`
 }
 
-// AgentSigned carries an event that the owner or an agent of this node signed. It is published until a relay accepts it.
-// Written by agents.
+// AgentSigned carries an event that the owner or an agent of this node signed, which is to be published. Written by agents.
 type AgentSigned struct {
 	Event nostr.Event `json:"event"`
 }
 
-// AgentPublished says that a relay accepted a signed event. Written by agents.
+// AgentPublished says which relays have a signed event. There is one for each time that it was sent. Written by agents.
 type AgentPublished struct {
-	Event  nostr.ID `json:"event"`
-	Relays []string `json:"relays"`
+	Event   nostr.ID `json:"event"`
+	Relays  []string `json:"relays"`            // that accepted it this time
+	Missing []string `json:"missing,omitempty"` // that could not be reached, and are sent it later
+	At      int64    `json:"at,omitempty"`      // Unix ms
 }
 
 // NudgeKept adds a nudge (kind 4201) to the node's library, or replaces the one with its name. Written by agents.
@@ -53,7 +54,8 @@ type LessonDrafted struct {
 	Task     string       `json:"task"`             // its category
 	Title    string       `json:"title"`
 	Text     string       `json:"text"`
-	Proposed string       `json:"proposed"` // by: worker, command or owner
+	Proposed string       `json:"proposed"`          // by: worker, command or owner
+	Customer nostr.PubKey `json:"customer,omitzero"` // of the request
 }
 
 // LessonAsked says that the owner's command was asked what an agent learned from a judged request. Written by agents.

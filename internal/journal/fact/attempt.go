@@ -127,6 +127,8 @@ type AttemptDelivered struct {
 	LatencyMs int64        `json:"latency_ms"`         // from the relay's acceptance of the request to the result
 	Plain     bool         `json:"plain,omitempty"`    // the result was not a bundle, and was packed into one
 	Behaviour guild.Hash   `json:"behaviour,omitzero"` // of the agent that did the work, as the provider claims
+
+	NudgesLeftOut int `json:"nudges_left_out,omitempty"` // of those that the job asks for, how many the agent did not work by, as the provider says
 }
 
 // Place is the location of a bundle that is too large for an event.
@@ -222,6 +224,9 @@ type AttemptRecorded struct {
 	Replay     guild.Hash `json:"replay"`           // blob: REPLAY.jsonl
 	Trajectory guild.Hash `json:"trajectory"`       // canonical hash of the trajectory
 	Public     bool       `json:"public,omitempty"` // the owner wants the receipt published
+
+	// Provider delivered. It is zero if it cannot be asked to countersign a seal that covers this.
+	Provider nostr.PubKey `json:"provider,omitzero"`
 }
 
 // ReceiptPublished says that a relay accepted the event with a receipt, or why it was not published. Written by record.

@@ -34,6 +34,10 @@ type JournalReleased struct {
 	Guard Subject `json:"guard"`
 }
 
+// JournalClosed says that the owner has closed the guard that the entry is under, while it was in quarantine. It is the last
+// fact under the guard: nothing is decided or done under it any more. Written by journal.
+type JournalClosed struct{}
+
 // SealSubject is the guard of the journal's seals.
 const SealSubject Subject = "seal.journal"
 
@@ -50,6 +54,51 @@ type SealPublished struct {
 	Relays []string `json:"relays"`
 }
 
+// WitnessAsked says that a provider was asked to countersign a seal that covers a job of its. Written by audit.
+type WitnessAsked struct {
+	Provider   nostr.PubKey `json:"provider"`
+	Size       uint64       `json:"size"` // entries that the seal covers
+	Root       guild.Hash   `json:"root"`
+	Checkpoint nostr.Event  `json:"checkpoint,omitzero"` // the event of the seal
+	Failed     string       `json:"failed,omitempty"`    // why no relay took the question
+}
+
+// SealWitnessed carries the countersignature of a seal by a provider that was asked for it. Written by audit.
+type SealWitnessed struct {
+	Provider nostr.PubKey `json:"provider"`
+	Size     uint64       `json:"size"` // entries that the seal covers
+	Event    nostr.Event  `json:"event"`
+}
+
+// CheckpointWitnessed says that we have countersigned the checkpoint of a customer. Written by audit.
+type CheckpointWitnessed struct {
+	Customer nostr.PubKey `json:"customer"`
+	Journal  string       `json:"journal"` // id of the customer's journal
+	Size     uint64       `json:"size"`    // entries that the checkpoint covers
+	Root     guild.Hash   `json:"root"`
+	Entry    uint64       `json:"entry"`  // entries before the one with the receipt for our work
+	Event    nostr.Event  `json:"event"`  // the countersignature
+	Relays   []string     `json:"relays"` // to publish it to
+}
+
+// WitnessPublished says that a relay accepted a countersignature of ours, or why it was given up. Written by audit.
+type WitnessPublished struct {
+	Event  nostr.ID `json:"event"`
+	Failed string   `json:"failed,omitempty"`
+}
+
+// Type returns the stored name.
+func (WitnessAsked) Type() string { return "witness.asked" }
+
+// Type returns the stored name.
+func (SealWitnessed) Type() string { return "seal.witnessed" }
+
+// Type returns the stored name.
+func (CheckpointWitnessed) Type() string { return "checkpoint.witnessed" }
+
+// Type returns the stored name.
+func (WitnessPublished) Type() string { return "witness.published" }
+
 // Type returns the stored name.
 func (JournalSealed) Type() string { return "journal.sealed" }
 
@@ -64,3 +113,6 @@ func (JournalRepaired) Type() string { return "journal.repaired" }
 
 // Type returns the stored name.
 func (JournalReleased) Type() string { return "journal.released" }
+
+// Type returns the stored name.
+func (JournalClosed) Type() string { return "journal.closed" }
