@@ -39,9 +39,9 @@ var layers = map[string]int{
 	"digest":           0,
 	"internal/durable": 0,
 
-	"canon": 1, "nip89": 1, "nip90": 1, "nipae": 1, "nipae/behaviour": 1, "nipae/agentfile": 1, "nipreview": 1, "nook": 1, "nutshell": 1, "receipt": 1, "replay": 1,
+	"canon": 1, "nip89": 1, "nip90": 1, "nipae": 1, "nipae/behaviour": 1, "nipae/agentfile": 1, "nipreview": 1, "nipsa": 1, "nook": 1, "nutshell": 1, "receipt": 1, "replay": 1,
 
-	"seal": 1, "oa": 1, "bolt11": 1, "replay/session": 1, "verify": 2, "verify/page": 2,
+	"seal": 1, "oa": 1, "bolt11": 1, "cashu": 1, "cashu/token": 1, "replay/session": 1, "verify": 2, "verify/page": 2,
 
 	"nutshell/brief": 1, "nutshell/check": 1, "nutshell/clawnet": 1, "nutshell/diff": 1, "nutshell/ignore": 1, "nutshell/object": 1,
 	"nutshell/parts": 1, "nutshell/schema": 1, "nutshell/signature": 1, "nutshell/vault": 1,
@@ -380,10 +380,13 @@ func variable(info *types.Info, e ast.Expr) *types.Var {
 
 // Other programs use these formats. They should not have to link a Nostr library, websockets and the rest of guild.
 func TestFormatsLinkLittle(t *testing.T) {
-	const json = "github.com/go-json-experiment/json"
+	const (
+		json   = "github.com/go-json-experiment/json"
+		base58 = "github.com/btcsuite/btcd/btcutil/base58" // needs only the standard library
+	)
 	for format, allowed := range map[string][]string{
 		"canon":  {module + "/digest", module + "/canon"},
-		"replay": {module + "/digest", module + "/canon", module + "/replay", json},
+		"replay": {module + "/digest", module + "/canon", module + "/replay", json, base58},
 	} {
 		deps, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./"+format).Output()
 		if err != nil {

@@ -22,6 +22,9 @@ const (
 	Ambiguous   Reason = "ambiguous" // can answer several requests
 	SelfReview  Reason = "self-review"
 	Repeated    Reason = "said before"
+
+	// Inconsistent means that a checkpoint does not follow from an earlier one of the same journal.
+	Inconsistent Reason = "inconsistent checkpoint"
 )
 
 // DropError reports that an incoming event was dropped and changed nothing.

@@ -37,6 +37,12 @@
 //
 //	["behaviour", "sha256:<hex>"]
 //
+// and the documents of the worker's session, if it was recorded: the trajectory by its canonical hash (package replay), and
+// the receipt that the provider keeps (package replay/session) by the hash of its bytes:
+//
+//	["trajectory_hash", "sha256:<hex>"]
+//	["receipt_hash", "sha256:<hex>"]
+//
 // A request can also have other inputs of NIP-90. The marker is the customer's name for an input:
 //
 //	["i", <URL>, "url", "", <marker>]                    from a Blossom server if the path ends in 64 hex digits,

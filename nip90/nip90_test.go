@@ -259,7 +259,8 @@ func TestDeadlineAndTimeLimit(t *testing.T) {
 func TestResults(t *testing.T) {
 	want := nip90.Result{
 		Kind: 6050, Request: nostr.ID{1}, Customer: customer.pub, Amount: 2000, Invoice: "lnbc1", Content: "3\n", Status: "success",
-		RequestJSON: `{"id":"x"}`, Behaviour: guild.Sum([]byte("b")), Extra: nostr.Tags{{"expiration", "600"}, {"alt", "a result"}},
+		RequestJSON: `{"id":"x"}`, Behaviour: guild.Sum([]byte("b")), LeftOut: 2, Trajectory: guild.Sum([]byte("t")),
+		SessionReceipt: guild.Sum([]byte("r")), Extra: nostr.Tags{{"expiration", "600"}, {"alt", "a result"}},
 	}
 	e := provider.publish(t, must[nostr.Event](t)(want.Event()))
 	if got := must[nip90.Result](t)(nip90.ParseResult(e, nil)); !reflect.DeepEqual(got, want) {
@@ -268,7 +269,8 @@ func TestResults(t *testing.T) {
 
 	sealed := provider.publish(t, must[nostr.Event](t)(want.Sealed(provider.sealTo(customer))))
 	got := must[nip90.Result](t)(nip90.ParseResult(sealed, customer.open))
-	if got.Content != want.Content || got.Request != want.Request || got.Amount != 2000 || got.Encrypted != nip90.NIP44 || got.Behaviour != want.Behaviour {
+	if got.Content != want.Content || got.Request != want.Request || got.Amount != 2000 || got.Encrypted != nip90.NIP44 || got.Behaviour != want.Behaviour ||
+		got.Trajectory != want.Trajectory || got.SessionReceipt != want.SessionReceipt || got.LeftOut != 2 {
 		t.Errorf("sealed: %+v", got)
 	}
 	if sealed.Tags.Has("request") || sealed.Tags.Has("status") {
@@ -299,6 +301,12 @@ func TestResultDialects(t *testing.T) {
 			func(r nip90.Result) bool { return r.Content == "42\n" && r.Encrypted == "" }},
 		{"a behaviour that is no hash", "", nostr.Tags{{"behaviour", "kind"}, {"behaviour", "sha256:"}, {"behaviour"}},
 			func(r nip90.Result) bool { return r.Behaviour.IsZero() && len(r.Extra) == 3 }},
+		{"two trajectories, and no hash of a receipt", "", nostr.Tags{{"trajectory_hash", guild.Sum([]byte("a")).String()}, {"trajectory_hash", guild.Sum([]byte("b")).String()}, {"receipt_hash", "r-1"}},
+			func(r nip90.Result) bool {
+				return r.Trajectory == guild.Sum([]byte("a")) && r.SessionReceipt.IsZero() && len(r.Extra) == 2
+			}},
+		{"nudges that are no number, none, or more than a request can have", "", nostr.Tags{{"nudges_left_out", "x"}, {"nudges_left_out", "0"}, {"nudges_left_out", "1001"}, {"nudges_left_out", "01"}},
+			func(r nip90.Result) bool { return r.LeftOut == 0 && len(r.Extra) == 4 }},
 		{"an amount without an invoice", "", nostr.Tags{{"amount", "5"}},
 			func(r nip90.Result) bool { return r.Amount == 5 && r.Invoice == "" }},
 		{"an amount with an invoice", "", nostr.Tags{{"amount", "5", "lnbc"}},

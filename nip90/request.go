@@ -171,6 +171,18 @@ func mimeType(s string) string {
 	return s
 }
 
+// Nudges returns the nudges (NIP-AE) that the customer asks for.
+func (r Request) Nudges() (ids []nostr.ID) {
+	for _, p := range r.Params {
+		for _, text := range p.Values {
+			if id, err := nostr.IDFromHex(text); err == nil && p.Key == ParamNudge {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
 // Get returns the first value of a parameter, or "".
 func (r Request) Get(key string) string {
 	for _, p := range r.Params {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"fiatjaf.com/nostr"
 
@@ -21,6 +22,10 @@ type Result struct {
 	Status      string       // status tag; some programs write "success"
 	RequestJSON string       // the request tag: the request event as JSON, unchecked
 	Behaviour   guild.Hash   // the behaviour tag: the agent's behaviour that did the work, as the provider claims; zero without one
+	LeftOut     int          // the nudges_left_out tag: how many of the request's nudges the provider's agent did not work by
+
+	Trajectory     guild.Hash // the trajectory_hash tag: canonical hash of the worker's trajectory (package replay); zero without one
+	SessionReceipt guild.Hash // the receipt_hash tag: hash of the session receipt that the provider keeps (package replay/session); zero without one
 
 	Extra     nostr.Tags // unknown tags, kept
 	Encrypted string     // encryption as received: "", NIP44 or NIP04; Event and Sealed ignore it
@@ -54,7 +59,8 @@ func parseResult(e nostr.Event, open Opener) (Result, error) {
 			r.RequestJSON = tag[1]
 		case len(tag) >= 2 && tag[0] == "status":
 			r.Status = tag[1]
-		case len(tag) >= 2 && takeBehaviour(tag, &r.Behaviour):
+		case len(tag) >= 2 && r.takeHash(tag):
+		case len(tag) >= 2 && takeLeftOut(tag, &r.LeftOut):
 		case len(tag) >= 2 && tag[0] == "amount":
 			if r.Amount, r.Invoice, err = parseAmount(tag); err != nil {
 				return Result{}, err
@@ -79,10 +85,39 @@ func takeReference(tag nostr.Tag, request *nostr.ID, customer *nostr.PubKey) boo
 	return false
 }
 
-// takeBehaviour reads the first valid behaviour tag, and reports whether tag was it.
-func takeBehaviour(tag nostr.Tag, behaviour *guild.Hash) bool {
+// hashes returns the fields that are tags with a hash, by the names of the tags.
+func (r *Result) hashes() []hashField {
+	return []hashField{{"behaviour", &r.Behaviour}, {"trajectory_hash", &r.Trajectory}, {"receipt_hash", &r.SessionReceipt}}
+}
+
+type hashField struct {
+	tag   string
+	field *guild.Hash
+}
+
+// takeHash reads the first valid tag of each name that hashes lists, and reports whether tag was one of them.
+func (r *Result) takeHash(tag nostr.Tag) bool {
 	h, err := guild.ParseHash(tag[1])
-	return tag[0] == "behaviour" && err == nil && !h.IsZero() && h.String() == tag[1] && setOnce(behaviour, h)
+	if err != nil || h.IsZero() || h.String() != tag[1] {
+		return false
+	}
+	for _, f := range r.hashes() {
+		if f.tag == tag[0] {
+			return setOnce(f.field, h)
+		}
+	}
+	return false
+}
+
+const (
+	leftOutTag = "nudges_left_out"
+	maxLeftOut = 1000
+)
+
+// takeLeftOut reads the first valid tag about left out nudges, and reports whether tag was it.
+func takeLeftOut(tag nostr.Tag, left *int) bool {
+	n, err := strconv.Atoi(tag[1])
+	return tag[0] == leftOutTag && err == nil && n > 0 && n <= maxLeftOut && strconv.Itoa(n) == tag[1] && setOnce(left, n)
 }
 
 // setOnce sets a zero field and reports whether the field has the value v now.
@@ -120,18 +155,24 @@ func (r Result) Event() (nostr.Event, error) {
 	if r.Status != "" {
 		tags = append(tags, nostr.Tag{"status", r.Status})
 	}
-	return unsigned(r.Kind, slices.Concat(tags, behaviourTag(r.Behaviour), r.Extra), r.Content), nil
+	return unsigned(r.Kind, slices.Concat(tags, r.agentTags(), r.Extra), r.Content), nil
 }
 
-func behaviourTag(h guild.Hash) nostr.Tags {
-	if h.IsZero() {
-		return nil
+// agentTags returns the tags about the work of the provider's agent.
+func (r *Result) agentTags() (tags nostr.Tags) {
+	for _, f := range r.hashes() {
+		if !f.field.IsZero() {
+			tags = append(tags, nostr.Tag{f.tag, f.field.String()})
+		}
 	}
-	return nostr.Tags{{"behaviour", h.String()}}
+	if r.LeftOut > 0 {
+		tags = append(tags, nostr.Tag{leftOutTag, strconv.Itoa(min(r.LeftOut, maxLeftOut))})
+	}
+	return tags
 }
 
-// Sealed returns the unsigned result. It encrypts the content with seal; only the references, the price and the behaviour
-// are in clear.
+// Sealed returns the unsigned result. It encrypts the content with seal; only the references, the price, the hashes and the
+// number of left out nudges are in clear.
 func (r Result) Sealed(seal Sealer) (nostr.Event, error) {
 	if !IsResult(r.Kind) {
 		return nostr.Event{}, fmt.Errorf("result of kind %d: %w", r.Kind, ErrKind)
@@ -140,7 +181,7 @@ func (r Result) Sealed(seal Sealer) (nostr.Event, error) {
 	if err != nil {
 		return nostr.Event{}, fmt.Errorf("result of kind %d: encrypt: %w", r.Kind, err)
 	}
-	tags := slices.Concat(referenceTags(r.Request, r.Customer), nostr.Tags{{"encrypted"}}, amountTag(r.Amount, r.Invoice), behaviourTag(r.Behaviour))
+	tags := slices.Concat(referenceTags(r.Request, r.Customer), nostr.Tags{{"encrypted"}}, amountTag(r.Amount, r.Invoice), r.agentTags())
 	return unsigned(r.Kind, tags, ciphertext), nil
 }
 

@@ -99,35 +99,56 @@ type tally struct {
 	names   names
 	entries int
 	bytes   int64
+	root    bool // its entry was read
 }
 
-// add counts an entry. The error says why it is refused.
+// add counts an entry, and takes off the "./" that tar puts before the paths. The error says why it is refused.
 func (t *tally) add(h *tar.Header) error {
 	if reason := unwanted(h); reason != "" {
 		return &EntryError{h.Name, reason}
 	}
 	if h.Typeflag == tar.TypeDir {
 		h.Name, h.Size = strings.TrimSuffix(h.Name, "/"), 0
+		if h.Name == "." && !t.root {
+			t.root = true // of the folder that the archive is of, which "tar c ." writes first
+			return nil
+		}
 	}
+	h.Name = strings.TrimPrefix(h.Name, "./")
 	return t.addPath(h.Name, h.Size, h.Typeflag == tar.TypeReg)
 }
 
 // addPath counts a file or folder. The error says why it is refused.
 func (t *tally) addPath(path string, size int64, file bool) error {
 	t.entries++
-	t.bytes += size
-	switch {
-	case t.entries > t.limits.Entries:
+	if t.entries > t.limits.Entries {
 		return &LimitError{What: "Entries", Limit: int64(t.limits.Entries), Path: path}
-	case size > t.limits.File:
-		return &LimitError{What: "File", Limit: t.limits.File, Path: path}
-	case t.bytes > t.limits.Total:
-		return &LimitError{What: "Total", Limit: t.limits.Total, Path: path}
+	}
+	if err := t.resize(path, 0, size); err != nil {
+		return err
 	}
 	if err := t.limits.checkPath(path); err != nil {
 		return err
 	}
 	return t.names.add(path, file)
+}
+
+// resize changes the size that a file was counted with.
+func (t *tally) resize(path string, was, size int64) error {
+	t.bytes += size - was
+	switch {
+	case size > t.limits.File:
+		return &LimitError{What: "File", Limit: t.limits.File, Path: path}
+	case t.bytes > t.limits.Total:
+		return &LimitError{What: "Total", Limit: t.limits.Total, Path: path}
+	}
+	return nil
+}
+
+// remove takes back that a file of this size was counted.
+func (t *tally) remove(size int64) {
+	t.entries--
+	t.bytes -= size
 }
 
 // unwanted says why an entry is neither a regular file nor a folder, or nothing.

@@ -34,22 +34,26 @@ type collector struct {
 	ctx     context.Context
 	fsys    fs.FS
 	exclude func(path string, isDir bool) bool
+	head    func(path string, size int64, head []byte)
 	vault   string          // the one that is left out, if any
 	named   map[string]bool // files that no rule keeps out, and whether they have been found
 	within  Skipped         // the folder being searched for named files only, if any
-	pending []string        // files to be hashed
-	results []hashed        // of the pending files; memory to be used again
+	pending []Entry         // files to be hashed, with the sizes that they have in their folders
 }
 
-// batch is the number of files that are listed before they are hashed. It bounds how far a tree beyond the limits is read.
-const batch = 256
-
-// collect finds the files of a tree and hashes them. It leaves out the file vault, if that is not empty.
+// collect finds the files of a tree and hashes them. It leaves out the file vault, if that is not empty. The limits are
+// checked before any file is read, and again with what was read. The manifest counts as an empty file.
 func collect(ctx context.Context, fsys fs.FS, o Options, vault string) (found, error) {
-	c := collector{found: found{sum: tally{limits: o.Limits}, seed: maphash.MakeSeed()}, ctx: ctx, fsys: fsys, exclude: o.Exclude, vault: vault}
+	c := collector{found: found{sum: tally{limits: o.Limits}, seed: maphash.MakeSeed()}, ctx: ctx, fsys: fsys, exclude: o.Exclude, head: o.Head, vault: vault}
 	c.named = make(map[string]bool, len(o.Include))
 	for _, p := range o.Include {
+		if err := RefuseVersionControl(p); err != nil {
+			return found{}, err
+		}
 		c.named[p] = p == ManifestFile
+	}
+	if err := c.sum.addPath(ManifestFile, 0, true); err != nil {
+		return found{}, err
 	}
 	if err := fs.WalkDir(fsys, ".", c.visit); err != nil {
 		return found{}, err
@@ -85,10 +89,12 @@ func (c *collector) visit(p string, d fs.DirEntry, err error) error {
 	case !d.Type().IsRegular():
 		return &EntryError{p, irregular(d.Type())}
 	}
-	if c.pending = append(c.pending, p); len(c.pending) == batch {
-		return c.hashPending()
+	info, err := d.Info()
+	if err != nil {
+		return err
 	}
-	return nil
+	c.pending = append(c.pending, Entry{Path: p, Size: info.Size()})
+	return c.sum.addPath(p, info.Size(), true)
 }
 
 // skip leaves out a file or folder. A folder is still searched if Options.Include names files in it.
@@ -167,19 +173,20 @@ type hashed struct {
 // hashPending hashes the pending files and adds them to the result in the order in which they were found.
 func (c *collector) hashPending() error {
 	for i, r := range c.hashAll() {
+		was := c.pending[i]
 		if r.err != nil {
 			return r.err
 		}
 		if r.key {
-			c.skipped = append(c.skipped, Skipped{c.pending[i], "is a private key"})
+			c.skipped = append(c.skipped, Skipped{was.Path, "is a private key"})
+			c.sum.remove(was.Size)
 			continue
 		}
-		if err := c.sum.addPath(r.Path, r.Size, true); err != nil {
+		if err := c.sum.resize(r.Path, was.Size, r.Size); err != nil {
 			return err
 		}
 		c.files = append(c.files, r.file)
 	}
-	c.pending = c.pending[:0]
 	return nil
 }
 
@@ -189,19 +196,22 @@ func (c *collector) hashAll() []hashed {
 	const share = 8 // files that are worth a goroutine
 	var next, bytes atomic.Int64
 	var failed atomic.Bool
-	c.results = append(c.results[:0], make([]hashed, len(c.pending))...)
-	results := c.results
+	results := make([]hashed, len(c.pending))
+	keep := keyHead
+	if c.head != nil {
+		keep = HeadSize
+	}
 	work := func() {
-		in := newIntake(c.ctx, c.fsys, c.seed)
+		in := newIntake(c.ctx, c.fsys, c.seed, keep)
 		defer in.close()
-		for !failed.Load() && c.sum.bytes+bytes.Load() <= c.sum.limits.Total {
+		for !failed.Load() && bytes.Load() <= c.sum.limits.Total {
 			i := next.Add(1) - 1
 			if i >= int64(len(results)) {
 				return
 			}
 			r := &results[i]
-			r.file, r.key, r.err = in.hash(c.pending[i], c.sum.limits.File)
-			if _, named := c.named[c.pending[i]]; named {
+			r.file, r.key, r.err = in.hash(c.pending[i].Path, c.sum.limits.File)
+			if _, named := c.named[c.pending[i].Path]; named {
 				r.key = false
 			}
 			switch {
@@ -209,6 +219,9 @@ func (c *collector) hashAll() []hashed {
 				failed.Store(true)
 			case !r.key:
 				bytes.Add(r.Size)
+				if c.head != nil {
+					c.head(r.Path, r.Size, in.head)
+				}
 			}
 		}
 	}

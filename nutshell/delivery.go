@@ -9,11 +9,16 @@ import (
 	"time"
 )
 
-// Paths in a delivery bundle: the folder of the files that were made, and the log of the work.
+// Paths in a delivery bundle: the folder of the files that were made, the log of the work, and its trajectory (package
+// replay).
 const (
-	ArtifactsDir = "delivery/artifacts"
-	LogFile      = "delivery/logs/execution.log"
+	ArtifactsDir   = "delivery/artifacts"
+	LogFile        = "delivery/logs/execution.log"
+	TrajectoryFile = "delivery/logs/REPLAY.jsonl"
 )
+
+// MaxTrajectory limits the size of TrajectoryFile that is written or read, in bytes.
+const MaxTrajectory = 4 << 20
 
 // DeliveryInfo describes a delivery. It comes from the caller because this package has neither a clock nor randomness.
 type DeliveryInfo struct {
@@ -24,11 +29,13 @@ type DeliveryInfo struct {
 	Model  string // which model did it; left out if empty
 	Status string // Completed if empty; the worker's own word wins
 	Log    []byte // becomes LogFile; left out if empty
+
+	Trajectory []byte // becomes TrajectoryFile; left out if empty
 }
 
 // Delivery lays out the bundle that answers the request req, for Pack to write: nutshell.json,
-// delivery/result.json, the artifacts under ArtifactsDir, and the log. Nothing of the artifacts is held in
-// memory.
+// delivery/result.json, the artifacts under ArtifactsDir, the log and the trajectory. Nothing of the artifacts is held
+// in memory.
 //
 // The worker's own result, if there is one (WorkerResult finds it), is merged into delivery/result.json: its
 // members win and its unknown ones are kept, but what identifies the delivery (nutshell_version, bundle_type,
@@ -42,6 +49,13 @@ func Delivery(req *Manifest, result json.RawMessage, artifacts fs.FS, info Deliv
 	if err != nil {
 		return nil, err
 	}
+	if len(result) > 0 {
+		own, err := parseResult(result)
+		if err != nil {
+			return nil, err
+		}
+		info.Status = cmp.Or(own.Status, info.Status)
+	}
 	merged, err := mergeResult(req, result, made, info)
 	if err != nil {
 		return nil, err
@@ -49,6 +63,9 @@ func Delivery(req *Manifest, result json.RawMessage, artifacts fs.FS, info Deliv
 	files := map[string][]byte{ManifestFile: manifest, ResultFile: merged}
 	if len(info.Log) > 0 {
 		files[LogFile] = info.Log
+	}
+	if len(info.Trajectory) > 0 {
+		files[TrajectoryFile] = info.Trajectory
 	}
 	return overlay{files, artifacts}, nil
 }
@@ -97,10 +114,11 @@ func deliveryManifest(req *Manifest, info DeliveryInfo) ([]byte, error) {
 	}
 	text, err := written(ManifestFile, struct {
 		identity
+		ParentID  string    `json:"parent_id,omitempty"` // of a part of a task, so that the parts can be merged
 		CreatedAt string    `json:"created_at"`
 		Task      task      `json:"task"`
 		Publisher publisher `json:"publisher"`
-	}{identity: identify(req, info), CreatedAt: moment(info.CompletedAt), Task: task{req.Task().Title}, Publisher: publisher{info.Deliverer}})
+	}{identity: identify(req, info), ParentID: req.ParentID(), CreatedAt: moment(info.CompletedAt), Task: task{req.Task().Title}, Publisher: publisher{info.Deliverer}})
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +173,8 @@ func mergeResult(req *Manifest, worker json.RawMessage, made []string, info Deli
 	return r.Raw, nil
 }
 
-// ownResult makes the result without that of the worker.
+// ownResult makes the result without that of the worker. Who says that the work is completed says so of all of it, and of
+// each line of the request's checklist; of other work only its worker knows how far it went.
 func ownResult(req *Manifest, made []string, info DeliveryInfo) ([]byte, error) {
 	type deliverer struct {
 		Name  string `json:"name"`
@@ -167,19 +186,38 @@ func ownResult(req *Manifest, made []string, info DeliveryInfo) ([]byte, error) 
 	type artifacts struct {
 		Created []artifact `json:"files_created"`
 	}
+	type checked struct {
+		Item   string `json:"item"`
+		Status string `json:"status"`
+	}
+	type acceptance struct {
+		Checklist []checked `json:"checklist"`
+	}
 	type log struct {
 		FullLog string `json:"full_log"`
 	}
 	own := struct {
 		identity
-		CompletedAt string    `json:"completed_at"`
-		Deliverer   deliverer `json:"deliverer"`
-		Status      string    `json:"status"`
-		Artifacts   artifacts `json:"artifacts"`
-		Log         *log      `json:"execution_log,omitempty"`
+		CompletedAt string      `json:"completed_at"`
+		Deliverer   deliverer   `json:"deliverer"`
+		Status      string      `json:"status"`
+		Percentage  int         `json:"completion_percentage,omitempty"`
+		Artifacts   artifacts   `json:"artifacts"`
+		Acceptance  *acceptance `json:"acceptance_results,omitempty"`
+		Log         *log        `json:"execution_log,omitempty"`
 	}{
 		identity: identify(req, info), CompletedAt: moment(info.CompletedAt),
 		Deliverer: deliverer{info.Deliverer, info.Model}, Status: cmp.Or(info.Status, Completed),
+	}
+	outcome := "skipped"
+	if own.Status == Completed {
+		own.Percentage, outcome = 100, "passed"
+	}
+	if items := req.Acceptance().Checklist; len(items) > 0 {
+		own.Acceptance = new(acceptance)
+		for _, item := range items {
+			own.Acceptance.Checklist = append(own.Acceptance.Checklist, checked{item, outcome})
+		}
 	}
 	for _, p := range made {
 		own.Artifacts.Created = append(own.Artifacts.Created, artifact{p})

@@ -53,7 +53,7 @@ func TestStatusOfResult(t *testing.T) {
 }
 
 var info = nutshell.DeliveryInfo{
-	ID: "nut-2", Deliverer: "bob", Model: "m1", Log: []byte("it went well\n"),
+	ID: "nut-2", Deliverer: "bob", Model: "m1", Log: []byte("it went well\n"), Trajectory: []byte("{}\n"),
 	CompletedAt: time.Date(2026, 3, 15, 19, 30, 0, 0, time.FixedZone("", 3600)),
 }
 
@@ -98,7 +98,7 @@ func TestDelivery(t *testing.T) {
 	for _, e := range b.Files() {
 		paths = append(paths, e.Path)
 	}
-	want := []string{"nutshell.json", "delivery/artifacts/README.md", "delivery/artifacts/src/main.go", "delivery/logs/execution.log", "delivery/result.json"}
+	want := []string{"nutshell.json", "delivery/artifacts/README.md", "delivery/artifacts/src/main.go", "delivery/logs/REPLAY.jsonl", "delivery/logs/execution.log", "delivery/result.json"}
 	if !slices.Equal(paths, want) {
 		t.Errorf("files %q", paths)
 	}

@@ -26,15 +26,16 @@ type intake struct {
 	fsys fs.FS
 	sum  hash.Hash
 	mark maphash.Hash
-	head prefix // of the file that was hashed last
+	head []byte // of the file that was hashed last, up to its capacity
 	buf  *[]byte
 }
 
 // buffers keeps buffers for the next intake.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
 
-func newIntake(ctx context.Context, fsys fs.FS, seed maphash.Seed) *intake {
-	in := &intake{ctx: ctx, fsys: fsys, sum: sha256.New(), buf: buffers.Get().(*[]byte)}
+// newIntake returns an intake that keeps the first bytes of each file that it hashes.
+func newIntake(ctx context.Context, fsys fs.FS, seed maphash.Seed, keep int) *intake {
+	in := &intake{ctx: ctx, fsys: fsys, sum: sha256.New(), buf: buffers.Get().(*[]byte), head: make([]byte, 0, keep)}
 	in.mark.SetSeed(seed)
 	return in
 }
@@ -60,10 +61,10 @@ func (in *intake) hash(path string, limit int64) (f file, key bool, err error) {
 	if info.Mode()&0o111 != 0 {
 		f.Mode = 0o755
 	}
-	in.head.n = 0
+	in.head = in.head[:0]
 	in.sum.Reset()
 	f.Size, f.mark, err = in.each(from, limit+1, func(b []byte) error {
-		in.head.add(b)
+		in.head = append(in.head, b[:min(len(b), cap(in.head)-len(in.head))]...)
 		_, err := in.sum.Write(b)
 		return err
 	})
@@ -71,7 +72,7 @@ func (in *intake) hash(path string, limit int64) (f file, key bool, err error) {
 		return file{}, false, fmt.Errorf("%.200q: %w", path, err)
 	}
 	in.sum.Sum(f.Hash[:0])
-	return f, IsPrivateKey(in.head.b[:in.head.n]), nil
+	return f, IsPrivateKey(in.head[:min(len(in.head), keyHead)]), nil
 }
 
 // copyTo writes a file to the archive. It is ErrChanged if the file is not the one that was hashed.
@@ -118,13 +119,8 @@ func (in *intake) each(r io.Reader, limit int64, fn func([]byte) error) (n int64
 	return n, in.mark.Sum64(), nil
 }
 
-// prefix keeps the first KiB of a file.
-type prefix struct {
-	b [1 << 10]byte
-	n int
-}
-
-func (p *prefix) add(b []byte) { p.n += copy(p.b[p.n:], b) }
+// keyHead limits the part of a file that is searched for a private key, in bytes.
+const keyHead = 1 << 10
 
 // reader stops reading when the context is done.
 type reader struct {

@@ -16,6 +16,12 @@ func checkListing(list Files, files []Entry) (warnings []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, e := range list.Tree {
+		if hashed && e.Hash == "" && e.Path != ManifestFile {
+			warnings = append(warnings, fmt.Sprintf("files.tree has no hash of %.200q: its content cannot be verified", e.Path))
+			break // and others like it
+		}
+	}
 	for _, e := range files {
 		stated, ok := listed[e.Path]
 		switch {

@@ -108,6 +108,10 @@ func TestRequiredFields(t *testing.T) {
 		{"no title", with("task", map[string]string{}), manifestError("task.title", "required"), 0},
 		{"an empty title is a draft", with("task.title", ""), opens, 1},
 		{"an unknown priority", with("task.priority", "urgent"), opens, 1},
+		{"a misspelt section", with("acceptence", 1), opens, 1},
+		{"a misspelt section of two letters too many", with("credentialsss", 1), opens, 1},
+		{"a member of somebody's own", with("x_future", 1), opens, 0},
+		{"a schema for editors", with(`"$schema"`, "x"), opens, 0},
 		{"a delivery needs no title", `{"nutshell_version":"0.2.0","bundle_type":"delivery","id":"nut-1"}`, opens, 1},
 	}
 	for _, row := range table {

@@ -1,11 +1,16 @@
 package nutshell
 
 import (
+	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // checkPath refuses a path that is unsafe to write on any system, or beyond the limits.
@@ -35,6 +40,8 @@ func unsafePath(p string) string {
 		return "the name has a backslash"
 	case strings.ContainsFunc(p, unicode.IsControl):
 		return "the name has a control character"
+	case strings.ContainsFunc(p, func(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }):
+		return "the name has a bidirectional control, which shows it as another one"
 	case path.IsAbs(p):
 		return "the path is absolute"
 	case strings.Contains("/"+p+"/", "/../"):
@@ -46,10 +53,10 @@ func unsafePath(p string) string {
 }
 
 // names remembers the paths of an archive, to refuse those that cannot be in one folder on every system: duplicates,
-// names that differ in case alone, a file and a folder of the same name. Where case does not count, the second of two
-// files would replace the first after its hash was checked.
+// names that differ only in case or in whether an accent is a character of its own, a file and a folder of the same name.
+// Where that does not count, as on macOS, the second of two files would replace the first after its hash was checked.
 type names struct {
-	seen map[string]name // by case-folded path
+	seen map[string]name // by path in NFC, folded
 }
 
 type name struct {
@@ -62,7 +69,7 @@ func (n *names) add(p string, file bool) error {
 	if n.seen == nil {
 		n.seen = make(map[string]name)
 	}
-	folded := strings.Map(fold, p)
+	folded := strings.Map(fold, norm.NFC.String(p))
 	for end, foldedEnd := 0, 0; end < len(p); end, foldedEnd = end+1, foldedEnd+1 {
 		end += segment(p[end:])
 		foldedEnd += segment(folded[foldedEnd:])
@@ -81,7 +88,7 @@ func (n *names) put(folded string, as name) error {
 	case !ok:
 		n.seen[folded] = as
 	case was.path != as.path:
-		return &EntryError{as.path, "differs in case alone from " + was.path}
+		return &EntryError{as.path, "differs only in case or in its Unicode form from " + was.path}
 	case as.file && was.file:
 		return &EntryError{as.path, "is in the archive twice"}
 	case was.file != as.file:
@@ -89,6 +96,58 @@ func (n *names) put(folded string, as name) error {
 	}
 	return nil
 }
+
+// IsVersionControl reports whether git on any file system, or another program for version control, takes a path for a
+// part of its own directory. Such programs run what the configuration there names.
+func IsVersionControl(path string) bool {
+	return slices.ContainsFunc(strings.Split(unseen.ReplaceAllString(path, ""), "/"), func(part string) bool {
+		part, _, _ = strings.Cut(part, ":") // NTFS has streams
+		part = strings.ToLower(strings.TrimRight(part, ". "))
+		return slices.Contains([]string{".git", "git~1", ".hg", ".svn", ".bzr", ".jj", "_darcs"}, part)
+	})
+}
+
+// unseen are characters that HFS+ leaves out of names.
+var unseen = regexp.MustCompile(`[\x{200c}-\x{200f}\x{202a}-\x{202e}\x{206a}-\x{206f}\x{feff}]`)
+
+// errVersionControl is why no file at a path is packed or unpacked.
+const errVersionControl = "belongs to version control, which runs what is configured there"
+
+// RefuseVersionControl returns an *EntryError if a file at this path must not be unpacked for a person to work with.
+func RefuseVersionControl(path string) error {
+	if IsVersionControl(path) {
+		return &EntryError{path, errVersionControl}
+	}
+	return nil
+}
+
+// notForWindows returns a warning about the paths that Windows cannot have, or none.
+func notForWindows(files []Entry) []string {
+	var all []string
+	for _, e := range files {
+		if slices.ContainsFunc(strings.Split(e.Path, "/"), isNotForWindows) {
+			all = append(all, e.Path)
+		}
+	}
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return []string{fmt.Sprintf("%.200q: Windows cannot have a file of this name", all[0])}
+	}
+	return []string{fmt.Sprintf("%.200q and %d more: Windows cannot have files of these names", all[0], len(all)-1)}
+}
+
+// isNotForWindows reports whether Windows has no file or folder of this name, or takes it for a device.
+func isNotForWindows(base string) bool {
+	if strings.ContainsAny(base, `<>:"|?*`) || strings.HasSuffix(base, ".") || strings.HasSuffix(base, " ") {
+		return true
+	}
+	stem, _, _ := strings.Cut(base, ".")
+	return device.MatchString(strings.TrimRight(stem, " "))
+}
+
+var device = regexp.MustCompile(`^(?i:con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\x{b9}\x{b2}\x{b3}])$`)
 
 // segment returns the length of the first segment of p.
 func segment(p string) int {

@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"slices"
 
 	"guild"
 )
@@ -60,7 +61,7 @@ func Extract(r io.ReaderAt, size int64, l Limits, fn func(Entry, io.Reader) erro
 	if err != nil {
 		return nil, err
 	}
-	b.Warnings = append(odd, unsure...)
+	b.Warnings = slices.Concat(odd, unsure, notForWindows(b.files))
 	if b.files[0].Path != ManifestFile {
 		b.Warnings = append(b.Warnings, "nutshell.json is not the first file")
 	}

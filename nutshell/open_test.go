@@ -190,11 +190,21 @@ func TestUnsafePaths(t *testing.T) {
 		{"a device", []item{{tar.Header{Name: "d", Typeflag: tar.TypeChar}, ""}}, entryError("d", "device")},
 		{"a pipe", []item{{tar.Header{Name: "p", Typeflag: tar.TypeFifo}, ""}}, entryError("p", "pipe")},
 		{"a control character", []item{plain("a\x1b[2Jb", "")}, entryError("a\x1b[2Jb", "control")},
-		{"a dot segment", []item{plain("./a", "")}, entryError("./a", "dot")},
+		{"a dot segment", []item{plain("a/./b", "")}, entryError("a/./b", "dot")},
+		{"two dot segments", []item{plain("././b", "")}, entryError("./b", "dot")},
+		{"a dot before a way out", []item{plain("./../b", "")}, entryError("../b", `".."`)},
+		{"a dot before an absolute path", []item{plain(".//b", "")}, entryError("/b", "absolute")},
+		{"two roots", []item{{tar.Header{Name: "./", Typeflag: tar.TypeDir}, ""}, {tar.Header{Name: "./", Typeflag: tar.TypeDir}, ""}}, entryError(".", "dot")},
+		{"a file named as the root", []item{plain(".", "")}, entryError(".", "dot")},
+		{"the same file with and without a dot", []item{plain("a", ""), plain("./a", "")}, entryError("a", "twice")},
 		{"an empty segment", []item{plain("a//b", "")}, entryError("a//b", "empty")},
 		{"names that differ in case", []item{plain("files/A", ""), plain("files/a", "")}, entryError("files/a", "case")},
 		{"folders that differ in case", []item{plain("Files/A", ""), plain("files/b", "")}, entryError("files", "case")},
 		{"names that fold alike in Unicode", []item{plain("K", ""), plain("\u212a", "")}, entryError("\u212a", "case")},
+		{"names that differ in their Unicode form", []item{plain("files/\u00e9", ""), plain("files/e\u0301", "")}, entryError("files/e\u0301", "Unicode form")},
+		{"the same accent twice is fine", []item{plain("files/\u00e9", ""), plain("\u00e9", "")}, opens},
+		{"a name that is shown backwards", []item{plain("gpj\u202etxt.exe", "")}, entryError("gpj\u202etxt.exe", "bidirectional")},
+		{"a mark of direction", []item{plain("a\u200fb", "")}, entryError("a\u200fb", "bidirectional")},
 		{"a file below a file", []item{plain("a", ""), plain("a/b", "")}, entryError("a", "folder")},
 		{"a file where a folder is", []item{plain("a/b", ""), plain("a", "")}, entryError("a", "folder")},
 		{"too deep a path", []item{plain(many, "")}, limitError("Depth")},
@@ -208,6 +218,19 @@ func TestUnsafePaths(t *testing.T) {
 		if !row.want(err) {
 			t.Errorf("%s: %v", row.name, err)
 		}
+	}
+}
+
+// The tar archive is what "tar c ." writes: the root, and each path with "./" before it.
+func TestOpenPlainTar(t *testing.T) {
+	folder := func(name string) item { return item{tar.Header{Name: name, Typeflag: tar.TypeDir, Mode: 0o755}, ""} }
+	b, err := open(uncompressed(t, folder("./"), folder("./files/"), plain("./files/a", "A"), plain("./nutshell.json", someManifest)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.ReadFile("files/a")
+	if err != nil || string(got) != "A" || b.Manifest().ID() != "nut-1" {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 
@@ -278,8 +301,13 @@ func TestTrailingBytes(t *testing.T) {
 		{"one zstd frame", [][]byte{zs}, opens},
 		{"plain tar", [][]byte{archive}, opens},
 		{"plain tar with a full last record", [][]byte{archive, make([]byte, 8192)}, opens},
-		{"two gzip members", [][]byte{gz, gz}, is(nutshell.ErrTrailing)},
-		{"an empty second gzip member", [][]byte{gz, compressed(t, nutshell.Gzip, nil)}, is(nutshell.ErrTrailing)},
+		{"an archive in two gzip members", [][]byte{compressed(t, nutshell.Gzip, archive[:700]), compressed(t, nutshell.Gzip, archive[700:])}, opens},
+		{"an empty last gzip member", [][]byte{gz, compressed(t, nutshell.Gzip, nil)}, opens},
+		{"zeros in a last gzip member", [][]byte{gz, compressed(t, nutshell.Gzip, make([]byte, 512))}, opens},
+		{"a second archive in a gzip member", [][]byte{gz, gz}, is(nutshell.ErrTrailing)},
+		{"text after gzip", [][]byte{gz, []byte("x")}, is(nutshell.ErrTrailing)},
+		{"text like gzip after it", [][]byte{gz, []byte("\x1f\x8b")}, is(nutshell.ErrTruncated)},
+		{"half a second gzip member", [][]byte{compressed(t, nutshell.Gzip, archive[:700]), gz[:len(gz)/2]}, is(nutshell.ErrTruncated)},
 		{"two zstd frames", [][]byte{zs, zs}, is(nutshell.ErrTrailing)},
 		{"a skippable zstd frame", [][]byte{zs, skippable}, is(nutshell.ErrTrailing)},
 		{"text after zstd", [][]byte{zs, []byte("x")}, is(nutshell.ErrTrailing)},
@@ -338,6 +366,14 @@ func TestListWithHashes(t *testing.T) {
 		if !row.want(err) {
 			t.Errorf("%s: %v", row.name, err)
 		}
+	}
+}
+
+func TestListWithOneHashMissing(t *testing.T) {
+	manifest := strings.TrimSuffix(someManifest, "}") + `,"files":{"tree":[{"path":"a","hash":"` + guild.Sum([]byte("x")).String() + `"},{"path":"b"}]}}`
+	b, err := open(uncompressed(t, plain("nutshell.json", manifest), plain("a", "x"), plain("b", "changed")))
+	if err != nil || len(b.Warnings) != 1 || b.Warnings[0] != `files.tree has no hash of "b": its content cannot be verified` {
+		t.Errorf("%v, %v", b, err)
 	}
 }
 

@@ -31,7 +31,8 @@ func TestPackIncludedFiles(t *testing.T) {
 		"out/log/b.txt":     {Data: []byte("b")},
 		"out/c.txt":         {Data: []byte("c")},
 		".git/config":       {Data: []byte("x")},
-		".git/hooks/pre":    {Mode: fs.ModeSymlink},
+		"CVS/Root":          {Data: []byte("x")},
+		"CVS/hooks/pre":     {Mode: fs.ModeSymlink},
 		".nutignore":        {Data: []byte("out/\n")},
 		"earlier.nut":       {Data: []byte("NUT\x01")},
 		"earlier.nut.sig":   {},
@@ -43,9 +44,9 @@ func TestPackIncludedFiles(t *testing.T) {
 	if got := paths(info.Files); !slices.Equal(got, []string{"kept.sig"}) {
 		t.Errorf("with no names: %q", got)
 	}
-	o.Include = []string{".env", "files/test.pem", "out/log/a.txt", ".git/config", ".nutignore", "earlier.nut", "earlier.nut.sig"}
+	o.Include = []string{".env", "files/test.pem", "out/log/a.txt", "CVS/Root", ".nutignore", "earlier.nut", "earlier.nut.sig"}
 	_, info = pack(t, tree, o)
-	want := []string{".env", ".git/config", ".nutignore", "earlier.nut", "earlier.nut.sig", "files/test.pem", "kept.sig", "out/log/a.txt"}
+	want := []string{".env", ".nutignore", "CVS/Root", "earlier.nut", "earlier.nut.sig", "files/test.pem", "kept.sig", "out/log/a.txt"}
 	if got := paths(info.Files); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -54,8 +55,12 @@ func TestPackIncludedFiles(t *testing.T) {
 		skipped = append(skipped, s.Path)
 	}
 	slices.Sort(skipped)
-	if want := []string{".git", "earlier.nut.vault", "files/.env", "out"}; !slices.Equal(skipped, want) {
+	if want := []string{".git", "CVS", "earlier.nut.vault", "files/.env", "out"}; !slices.Equal(skipped, want) {
 		t.Errorf("skipped %q, want %q", skipped, want)
+	}
+	o.Include = []string{".git/config"}
+	if _, err := nutshell.Pack(t.Context(), tree, io.Discard, o); !entryError(".git/config", "version control")(err) {
+		t.Errorf("a repository: %v", err)
 	}
 }
 
@@ -143,7 +148,7 @@ func TestPlaintextVaultDetected(t *testing.T) {
 
 func TestTokenEstimateInManifest(t *testing.T) {
 	for tokens, want := range map[int64]int64{0: 0, -1: 0, 4711: 4711} {
-		packed, _ := pack(t, someTree(), nutshell.Options{Tokens: tokens})
+		packed, _ := pack(t, someTree(), nutshell.Options{Tokens: func() (int64, error) { return tokens, nil }})
 		b, err := open(packed)
 		if err != nil || b.Manifest().Compression().ContextTokensEstimate != want {
 			t.Errorf("%d: %v, %v", tokens, b.Manifest().Compression(), err)

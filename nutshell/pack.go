@@ -22,16 +22,24 @@ type Options struct {
 	Exclude func(path string, isDir bool) bool
 
 	// Include names files that are packed although their name, their content or Exclude keeps them out. Each must
-	// exist. Files below HiddenDir are never packed.
+	// exist. Files below HiddenDir and of version control are never packed.
 	Include []string
 
 	Hidden      []guild.Commitment // to each file below HiddenDir, as Commit makes them
 	VaultBeside bool               // the file that credentials.vault names is left out and travels beside the bundle
-	Tokens      int64              // becomes compression.context_tokens_estimate if it is more than zero
+
+	// Head, if it is not nil, gets the first HeadSize bytes of each file that is packed, from several goroutines. It must not
+	// keep them. Tokens, if it is not nil, is called afterwards; what it returns becomes compression.context_tokens_estimate
+	// if it is more than zero.
+	Head   func(path string, size int64, head []byte)
+	Tokens func() (int64, error)
 
 	// InsecurePlaintext packs a tree whose vault is not encrypted, which is refused otherwise.
 	InsecurePlaintext bool
 }
+
+// HeadSize limits the part of a file that Options.Head gets, in bytes.
+const HeadSize = 32 << 10
 
 // Info describes a bundle that was packed.
 type Info struct {
@@ -39,6 +47,9 @@ type Info struct {
 	Size    int64      // of the whole file, in bytes
 	Files   []Entry    // in archive order, without the manifest
 	Skipped []Skipped  // files that were left out
+
+	Tokens   int64    // what Options.Tokens returned
+	Warnings []string // about files that not every system can have
 }
 
 // Skipped is a file or folder that was left out, and why.
@@ -90,11 +101,17 @@ func Pack(ctx context.Context, fsys fs.FS, w io.Writer, o Options) (Info, error)
 		return Info{}, err
 	}
 	entries := found.entries()
-	dangling, err := m.describe(entries, o)
+	tokens := int64(0)
+	if o.Tokens != nil {
+		if tokens, err = o.Tokens(); err != nil {
+			return Info{}, err
+		}
+	}
+	dangling, err := m.describe(entries, o.Compression, tokens)
 	if err != nil {
 		return Info{}, err
 	}
-	if err := found.sum.addPath(ManifestFile, int64(len(m.text.raw)), true); err != nil {
+	if err := found.sum.resize(ManifestFile, 0, int64(len(m.text.raw))); err != nil {
 		return Info{}, err
 	}
 	sum := sha256.New()
@@ -103,7 +120,8 @@ func Pack(ctx context.Context, fsys fs.FS, w io.Writer, o Options) (Info, error)
 		return Info{}, err
 	}
 	skipped := append(found.skipped, slices.DeleteFunc(dangling, func(s Skipped) bool { return s.Path == vault })...)
-	return Info{Hash: guild.Hash(sum.Sum(nil)), Size: out.n, Files: entries, Skipped: skipped}, nil
+	info := Info{Hash: guild.Hash(sum.Sum(nil)), Size: out.n, Files: entries, Skipped: skipped, Tokens: tokens, Warnings: notForWindows(entries)}
+	return info, nil
 }
 
 // counter counts the bytes that are written through it.
@@ -150,7 +168,7 @@ func writeArchive(ctx context.Context, w io.Writer, fsys fs.FS, m *Manifest, wha
 	if _, err := t.Write(raw); err != nil {
 		return err
 	}
-	in := newIntake(ctx, fsys, what.seed)
+	in := newIntake(ctx, fsys, what.seed, 0)
 	defer in.close()
 	for _, f := range what.files {
 		if err := t.WriteHeader(headerOf(f.Entry)); err != nil {

@@ -345,7 +345,7 @@ func TestPackErrors(t *testing.T) {
 		{"too many files with the manifest", someTree(), nutshell.Options{Limits: nutshell.Limits{Entries: 3}}, limitError("Entries")},
 		{"no room for the manifest", someTree(), nutshell.Options{Limits: nutshell.Limits{Total: 40}}, limitError("Total")},
 		{"a link for a manifest", linked, nutshell.Options{}, entryError("nutshell.json", "symbolic link")},
-		{"a file that collides with the manifest", rival, nutshell.Options{}, entryError("nutshell.json", "case")},
+		{"a file that collides with the manifest", rival, nutshell.Options{}, entryError("Nutshell.json", "case")},
 		{"too large a file", someTree(), nutshell.Options{Limits: nutshell.Limits{File: 6}}, limitError("File")},
 		{"too much", someTree(), nutshell.Options{Limits: nutshell.Limits{Total: 20}}, limitError("Total")},
 		{"an unknown compression", someTree(), nutshell.Options{Compression: "lzma"}, func(err error) bool { return err != nil }},
@@ -382,6 +382,28 @@ type longer struct {
 }
 
 func (l longer) Read(p []byte) (int, error) { return l.r.Read(p) }
+
+// unread is a tree whose files may be listed, but not read.
+type unread struct {
+	fstest.MapFS
+	t *testing.T
+}
+
+func (u unread) Open(name string) (fs.File, error) {
+	if name != nutshell.ManifestFile && u.MapFS[name] != nil {
+		u.t.Errorf("%s was opened", name)
+	}
+	return u.MapFS.Open(name)
+}
+
+func TestLimitsBeforeReading(t *testing.T) {
+	for what, limits := range map[string]nutshell.Limits{"Entries": {Entries: 3}, "Total": {Total: 6}, "File": {File: 5}, "Path": {Path: 13}} {
+		_, err := nutshell.Pack(t.Context(), unread{someTree(), t}, io.Discard, nutshell.Options{Limits: limits})
+		if !limitError(what)(err) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
 
 func TestFileChangesDuringPack(t *testing.T) {
 	tree := growing{someTree(), map[string]int{}}

@@ -20,10 +20,12 @@ const (
 	minBudget = 1 << 20  // bytes that any bundle may unpack to, whatever the ratio
 )
 
-// payload reads the unpacked archive of a bundle: one gzip member, one zstd frame, or a plain tar archive.
+// payload reads the unpacked archive of a bundle: gzip members, one zstd frame, or a plain tar archive.
 //
-// Nothing may follow it. Decoders differ in whether they read a second member or frame, so two readers could see
-// different files in bytes that have one hash, which a request, a receipt and a signature name.
+// Nothing may follow it. Two readers must not see different files in bytes that have one hash, which a request, a receipt
+// and a signature name. RFC 1952 makes the members of a gzip file one stream, and a tar archive that ends with the first
+// of them may only be followed by zeros; so a reader that stops after one member sees the same files or an archive that
+// was cut. Decoders differ in what they make of a second zstd frame.
 type payload struct {
 	io.Reader
 	finish func() error // at the end of the stream: an error if bytes follow it
@@ -68,21 +70,14 @@ func checkMagic(head []byte) error {
 	return fmt.Errorf(`%w: it does not start with NUT\x01`, ErrNotBundle)
 }
 
-// openGzip opens one gzip member. Another one after it counts as trailing bytes.
+// openGzip opens the members of a gzip file as one stream. Bytes after them that are no member count as trailing.
 func openGzip(r io.Reader) (*payload, error) {
 	g := gunzips.Get().(*gunzip)
 	g.in.Reset(r)
-	if err := g.out.Reset(g.in); err != nil {
+	if err := g.begin(); err != nil {
 		return nil, damage(err)
 	}
-	g.out.Multistream(false)
-	finish := func() error {
-		if _, err := g.in.ReadByte(); err == nil {
-			return ErrTrailing
-		}
-		return nil
-	}
-	p := &payload{Reader: &g.out, finish: finish}
+	p := &payload{Reader: g, finish: func() error { return nil }}
 	p.close = func() {
 		p.Reader = bytes.NewReader(nil) // a late read must not read from the next bundle
 		g.in.Reset(nil)
@@ -95,6 +90,37 @@ func openGzip(r io.Reader) (*payload, error) {
 type gunzip struct {
 	in  *bufio.Reader
 	out gzip.Reader
+}
+
+// begin reads the header of the next member.
+func (g *gunzip) begin() error {
+	err := g.out.Reset(g.in)
+	g.out.Multistream(false)
+	return err
+}
+
+// Read implements io.Reader. Package gzip could read all members by itself, but does not tell bytes that are no member
+// from a damaged one.
+func (g *gunzip) Read(p []byte) (int, error) {
+	for {
+		n, err := g.out.Read(p)
+		if n > 0 || !errors.Is(err, io.EOF) {
+			if errors.Is(err, io.EOF) {
+				err = nil // the next call comes back to the end of the member
+			}
+			return n, err
+		}
+		next, err := g.in.Peek(2)
+		switch {
+		case len(next) == 0 && errors.Is(err, io.EOF):
+			return 0, io.EOF
+		case !bytes.Equal(next, []byte{0x1f, 0x8b}):
+			return 0, ErrTrailing
+		}
+		if err := g.begin(); err != nil {
+			return 0, err
+		}
+	}
 }
 
 var gunzips = sync.Pool{New: func() any { return &gunzip{in: bufio.NewReaderSize(nil, 32<<10)} }}

@@ -29,7 +29,7 @@ type Result struct {
 	CompletedAt          Timestamp                  `json:"completed_at" about:"When the work ended."`
 	Deliverer            Deliverer                  `json:"deliverer" about:"Who did the work, by their own word."`
 	Status               string                     `json:"status" rule:"required closed" values:"completed partial blocked failed" about:"What came of the task."`
-	CompletionPercentage float64                    `json:"completion_percentage" about:"How much of it is done, from 0 to 100."`
+	CompletionPercentage float64                    `json:"completion_percentage" range:"0 100" about:"How much of it is done, from 0 to 100."`
 	Summary              string                     `json:"summary" about:"What was done, in a few sentences."`
 	Artifacts            Artifacts                  `json:"artifacts" about:"The files that the work made or changed."`
 	AcceptanceResults    AcceptanceResults          `json:"acceptance_results" about:"How the work stands to the criteria, by the deliverer's own word."`

@@ -11,6 +11,9 @@ import (
 // Options.Exclude.
 const ignoreFile = ".nutignore"
 
+// UsedFile is the file of a directory that keeps which credentials were used. It is never packed.
+const UsedFile = ".credentials-used"
+
 // secretName returns why files or folders of this name are not packed, or an empty string.
 func secretName(base string) string {
 	lower := strings.ToLower(base)
@@ -21,9 +24,11 @@ func secretName(base string) string {
 		return "may hold a password"
 	case slices.Contains([]string{".git", ".hg", ".svn", ".bzr", ".jj", "cvs", "_darcs"}, lower):
 		return "belongs to version control"
-	case path.Ext(lower) == ".nut":
+	case path.Ext(lower) == ".nut", strings.HasSuffix(lower, ".nut.age"):
 		return "is a bundle itself"
-	case strings.HasSuffix(lower, ".nut.sig"), strings.HasSuffix(lower, ".nut.vault"):
+	case lower == UsedFile:
+		return "says which credentials were used"
+	case strings.HasSuffix(lower, ".nut.sig"), strings.HasSuffix(lower, ".nut.vault"), strings.HasSuffix(lower, ".nut.used"):
 		return "belongs beside a bundle"
 	case slices.Contains([]string{"id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"}, lower),
 		slices.Contains([]string{".key", ".p12", ".pfx", ".ppk", ".jks", ".keystore", ".kdbx"}, path.Ext(lower)):

@@ -161,7 +161,7 @@ type HiddenTest struct {
 // Harness is advice to whatever runs the agent.
 type Harness struct {
 	AgentTypeHint     string   `json:"agent_type_hint" values:"research planning execution review creative" about:"What kind of work it is."`
-	ContextBudgetHint float64  `json:"context_budget_hint" about:"The share of the context window to fill, from 0 to 1."`
+	ContextBudgetHint float64  `json:"context_budget_hint" range:"0 1" about:"The share of the context window to fill, from 0 to 1."`
 	ExecutionStrategy string   `json:"execution_strategy" values:"one-shot incremental parallel batch streaming" about:"All at once, step by step, or side by side."`
 	Checkpoints       bool     `json:"checkpoints" about:"Progress should be saved on the way."`
 	Constraints       []string `json:"constraints" rule:"sentences" gap:"harness.constraints: empty — agent has no guardrails" fix:"Add guardrails with: {program} set harness.constraints 'Do not modify files outside files/'" about:"What the agent must keep to, in words."`

@@ -21,6 +21,7 @@ import (
 //	examples  values to choose from; others are as good
 //	rule      required: a document without it is refused; closed: other values are refused;
 //	          sentences: a list of texts that may have commas in them
+//	range     the least and the most that its number should be
 //	form      the form of its text, by its name in forms
 //	file      marks the path of a file of the bundle: what to do if the file is missing; {path} is the path
 //	gap       what check says if the member is missing
@@ -37,6 +38,7 @@ type Field struct {
 	Sentences bool
 	Form      *regexp.Regexp // that a text must match; nil if any text will do
 
+	Range          []string // the least and the most, if a number should have bounds
 	File, Gap, Fix string
 
 	Members []*Field // of an object, in their order
@@ -89,6 +91,7 @@ func describe(t reflect.Type, tag reflect.StructTag) *Field {
 		Sentences: slices.Contains(rules, "sentences"),
 		Form:      form.pattern,
 		misformed: form.misformed,
+		Range:     strings.Fields(tag.Get("range")),
 		File:      tag.Get("file"),
 		Gap:       tag.Get("gap"),
 		Fix:       tag.Get("fix"),

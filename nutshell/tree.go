@@ -7,7 +7,7 @@ import (
 
 // describe writes the list of files, their totals and the compression into the manifest. Other members of a file in the
 // list, such as its role, are kept. It returns the entries of the old list whose files do not exist.
-func (m *Manifest) describe(files []Entry, o Options) (dangling []Skipped, err error) {
+func (m *Manifest) describe(files []Entry, compression string, tokens int64) (dangling []Skipped, err error) {
 	known, err := m.knownEntries()
 	if err != nil {
 		return nil, err
@@ -33,11 +33,11 @@ func (m *Manifest) describe(files []Entry, o Options) (dangling []Skipped, err e
 		{[]string{"files", "total_count"}, len(files)},
 		{[]string{"files", "total_size_bytes"}, total},
 		{[]string{"files", "tree"}, tree},
-		{[]string{"compression", "algorithm"}, cmp.Or(o.Compression, Gzip)},
+		{[]string{"compression", "algorithm"}, cmp.Or(compression, Gzip)},
 		{[]string{"compression", "original_size_bytes"}, total},
 	}
-	if o.Tokens > 0 {
-		changes = append(changes, change{[]string{"compression", "context_tokens_estimate"}, o.Tokens})
+	if tokens > 0 {
+		changes = append(changes, change{[]string{"compression", "context_tokens_estimate"}, tokens})
 	}
 	return dangling, m.set(changes...)
 }

@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"guild"
 )
 
 // Validate checks the required fields (section 3 of the specification): a version with major 0, a type, an id "nut-…", a
 // title. Its error is a *ManifestError. There is a warning for an empty title, which makes the bundle a draft, or a
-// delivery without one; a version that is newer than Version; an unknown value; an invalid time.
+// delivery without one; a version that is newer than Version; a misspelt section; an unknown value; an invalid time.
 func (m *Manifest) Validate() (warnings []string, err error) {
 	var unknown, odd []string
 	wrong := func(field, reason string) {
@@ -48,8 +50,24 @@ func (m *Manifest) Validate() (warnings []string, err error) {
 	if share := m.read.Harness.ContextBudgetHint; share < 0 || share > 1 {
 		odd = append(odd, fmt.Sprintf("harness.context_budget_hint: %v is not a share from 0 to 1", share))
 	}
-	return slices.Concat(warnings, unknown, odd), nil
+	return slices.Concat(warnings, m.misspelt(), unknown, odd), nil
 }
+
+// misspelt returns warnings about members that are named almost as one that readers know.
+func (m *Manifest) misspelt() []string {
+	var all []string
+	for _, member := range parts(m.text.raw) {
+		if slices.Contains(order, member.name) || len(member.name) < 3 {
+			continue
+		}
+		if meant := guild.Nearest(member.name, order); meant != "" && len(all) < maxMisspelt {
+			all = append(all, fmt.Sprintf("%.40s: no reader knows this member; did you mean %s?", member.name, meant))
+		}
+	}
+	return all
+}
+
+const maxMisspelt = 10 // warnings
 
 // minor is the second number of a version.
 func minor(version string) int {

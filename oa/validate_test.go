@@ -289,3 +289,26 @@ func TestCosine(t *testing.T) {
 		}
 	}
 }
+
+// A fault of one field does not hide the contradictions between the others.
+func TestEveryStageIsChecked(t *testing.T) {
+	for payload, c := range map[string]struct{ jobType, want string }{
+		`{"user_task":"find","candidates":[{"id":"a","content":"x"},{"id":"a","content":"y"}],"k":0}`: {
+			oa.RetrievalRerank, `inputs.k is 0, want at least 1; inputs.candidates[1].id is "a", as that of candidate 0`},
+		`{"user_task":" ","candidates":7,"k":"one"}`: {
+			oa.RetrievalRerank, `inputs.candidates is a number, want an array; inputs.k is a string, want an integer; inputs.user_task is empty`},
+		`{"sandbox":{"provider":"docker","image_digest":"","network_policy":"open"},"repo":{"source":"x"},"commands":[]}`: {
+			oa.SandboxRun, `inputs.sandbox.network_policy is "open", want one of none, localhost, full; inputs.sandbox.image_digest is empty; inputs.commands is empty`},
+		`{"task":"","chunk":{"path":"","start_line":"1","end_line":-4,"content":"x"},"verification":{"mode":"subjective","adjudication":"coin","judge_model":"m"}}`: {
+			oa.CodeChunkAnalysis, `inputs.chunk.end_line is -4, want at least 0; inputs.chunk.start_line is a string, want an integer; ` +
+				`inputs.verification.adjudication is "coin", want one of none, majority_vote, judge_model, merge; inputs.task is empty; inputs.chunk.path is empty`},
+	} {
+		says(t, payload, oa.Known().CheckRequest(id(t, c.jobType), []byte(payload)), c.want)
+	}
+	asked := []byte(`{"user_task":"find","candidates":[{"id":"a","content":"x"},{"id":"b","content":"y"}],"k":2}`)
+	ranked := []byte(`{"topk":[{"rank":1,"id":"a","score":"high"},{"rank":1,"id":"z","score":0.5}]}`)
+	says(t, "a ranking", oa.Known().CheckResult(id(t, oa.RetrievalRerank), asked, ranked),
+		`outputs.topk[0].score is a string, want a number; outputs.topk[1].rank is 1 a second time; outputs.topk[1].id is "z", which is not a candidate`)
+	says(t, "vectors", oa.Known().CheckResult(id(t, oa.Embedding), []byte(`{"texts":["a"]}`), []byte(`{"embeddings":[[1,2]],"model_id":" ","dimensions":"2"}`)),
+		`outputs.dimensions is a string, want an integer; outputs.model_id is empty`)
+}

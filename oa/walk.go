@@ -21,6 +21,7 @@ import (
 type walk struct {
 	fill   bool // write defaults and omit null fields
 	widen  bool // write numbers of FormatFloat as Single does
+	mend   bool // write an empty value in place of one of a wrong type or form
 	limit  int  // bytes of output: a few bytes of description can produce many defaults
 	faults Faults
 
@@ -61,6 +62,11 @@ func (w *walk) value(f Field, path func() string) {
 	kind := w.d.PeekKind()
 	if got, want := typeOf(kind), f.Type; want != "" && got != want && (got != "number" || want != "integer") {
 		w.faults.add(path(), "is %s, want %s", article(got), article(want))
+		if w.mend {
+			w.d.SkipValue()
+			w.out = append(w.out, empty(want)...)
+			return
+		}
 		w.raw()
 		return
 	}
@@ -95,6 +101,21 @@ func typeOf(kind jsontext.Kind) string {
 		return "boolean"
 	}
 	return "null"
+}
+
+// empty returns the empty value of a JSON type.
+func empty(name string) string {
+	switch name {
+	case "object":
+		return "{}"
+	case "array":
+		return "[]"
+	case "string":
+		return `""`
+	case "boolean":
+		return "false"
+	}
+	return "0"
 }
 
 func article(name string) string {
@@ -210,6 +231,9 @@ func (w *walk) text(f Field, path func() string) {
 	}
 	if _, err := guild.ParseHash(text); err != nil {
 		w.faults.add(path(), "is %.80q, want 64 hex digits of a SHA-256", text)
+		if w.mend {
+			w.out = append(w.out[:len(w.out)-len(raw)], `""`...)
+		}
 	}
 }
 
@@ -223,6 +247,9 @@ func (w *walk) number(f Field, path func() string) {
 	switch {
 	case f.Type == "integer" && !isInteger(text):
 		w.faults.add(path(), "is %.40s, want an integer of 64 bits", text)
+		if w.mend {
+			raw = jsontext.Value("0")
+		}
 	case f.Minimum != "" && compareNumbers(text, string(f.Minimum)) < 0:
 		w.faults.add(path(), "is %.40s, want at least %s", text, f.Minimum)
 	case f.Maximum != "" && compareNumbers(text, string(f.Maximum)) > 0:

@@ -87,7 +87,14 @@ func keptEntries(lines []object) []object {
 		case err == nil:
 			// Move params back from the line into the entry that they were taken from.
 			data, err := objectOf(entry["data"])
-			if from := text(lines[i]["params_from"]); from != "" && err == nil {
+			from := text(lines[i]["params_from"])
+			switch {
+			case from == "" || err != nil:
+			case from == allMembers:
+				params, _ := objectOf(lines[i]["params"]) // they were an object
+				maps.Copy(data, params)
+				entry["data"] = jsonOf(data)
+			default:
 				data[from] = lines[i]["params"]
 				entry["data"] = jsonOf(data)
 			}
@@ -98,6 +105,9 @@ func keptEntries(lines []object) []object {
 	}
 	return out
 }
+
+// allMembers is the params_from of a call whose params were the members of data themselves.
+const allMembers = "."
 
 // entries converts the lines of a trajectory to entries of a timeline.
 func entries(lines []object) []object {
@@ -326,18 +336,39 @@ func (c *conversion) call(entry, data object, t json.RawMessage, ms int64) (obje
 	c.when[id] = ms
 	line := object{"event": jsonOf("ToolCall"), "id": jsonOf(id), "tool": jsonOf(tool), "step_id": jsonOf(text(data["step_id"])),
 		"t": t, "params": json.RawMessage("{}")}
-	for _, name := range paramNames {
-		if params := data[name]; len(params) > 0 && params[0] == '{' {
-			line["params"], line["params_from"] = params, jsonOf(name)
-			entry, data = maps.Clone(entry), maps.Clone(data)
-			delete(data, name)
-			entry["data"] = jsonOf(data)
-			break
-		}
+	params, from, rest := paramsOf(data)
+	if from != "" {
+		line["params"], line["params_from"] = params, jsonOf(from)
+		entry = maps.Clone(entry)
+		entry["data"] = jsonOf(rest)
 	}
 	hash, err := canon.Hash(line["params"])
 	line["params_hash"], line["entry"] = jsonOf(hash.String()), jsonOf(entry)
 	return line, err
+}
+
+// paramsOf returns the params in the data of a call, where they were, and the data without them. A call without such a member
+// has the members that say neither its id nor its tool as params. from is "" for a call without params.
+func paramsOf(data object) (params json.RawMessage, from string, rest object) {
+	for _, name := range paramNames {
+		if params := data[name]; len(params) > 0 && params[0] == '{' {
+			rest = maps.Clone(data)
+			delete(rest, name)
+			return params, name, rest
+		}
+	}
+	rest, own := object{}, object{}
+	for name, value := range data {
+		if name == "step_id" || slices.Contains(idNames, name) || slices.Contains(toolNames, name) {
+			rest[name] = value
+		} else {
+			own[name] = value
+		}
+	}
+	if len(own) == 0 {
+		return nil, "", nil
+	}
+	return jsonOf(own), allMembers, rest
 }
 
 // result converts a result. A result without an id belongs to the oldest open call of its tool, because many bundles

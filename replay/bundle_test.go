@@ -137,6 +137,22 @@ func TestTrajectoryRoundTrip(t *testing.T) {
 	}
 }
 
+func TestCallWithoutParamsMember(t *testing.T) {
+	const bundle = `{"id":"replay_1","metadata":{},"receipts":{},"timeline":[{"data":{"command":"ls","call_id":"c1"},"t":0,"tool":"bash","type":"tool_call"},` +
+		`{"data":{"id":"c2"},"t":1,"tool":"bash","type":"tool_call"}],"version":"1"}`
+	trajectory := fromBundle(t, []byte(bundle))
+	if !bytes.Contains(trajectory, []byte(`"id":"c1","params":{"command":"ls"}`)) || !bytes.Contains(trajectory, []byte(`"id":"c2","params":{}`)) {
+		t.Errorf("%s", trajectory)
+	}
+	want, err := canon.Canonical([]byte(bundle))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back := toBundle(t, trajectory); !bytes.Equal(bytes.TrimSpace(back), want) {
+		t.Errorf("came back as %s", back)
+	}
+}
+
 func TestChangedBundleKept(t *testing.T) {
 	ours, _ := write(t, session()...)
 	changed := bytes.Replace(toBundle(t, ours), []byte(`"pr_url":null`), []byte(`"pr_url":"https://example.org/pull/1"`), 1)

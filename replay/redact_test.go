@@ -30,7 +30,11 @@ var (
 	cashuB  = "cashuB" + "o2F0gqJhaUgA_9SLj17PgGFwgaNhYQFhc3hAYWNjMTI0MzVlN2I4NDg0"
 	pem     = "-----BEGIN PRIVATE" + " KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nBKcwggSjAgEAAoIBAQC7\n-----END PRIVATE" + " KEY-----"
 	openssh = "-----BEGIN OPENSSH PRIVATE" + " KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmU"
-	hex64   = strings.Repeat("0123456789abcdef", 4)
+	wifs    = []string{ // of the bytes 1 to 32: main and test network, uncompressed and compressed
+		"5HpjKrb7dH5kKQQzmbjB87" + "Mxova7mek5bXUTWfndcX6tBoqUwzm", "KwFfpDsaF7yxCELuyrH9gP" + "5XL7TAt5b9HPWC1xCQbmrxvhJgMQHb",
+		"91bMubQfDW9tHTvHPwd5zhu" + "vTavpvpHGwULQbJ98xFqvxsUsWbZ", "cMcfH8sRgBgDMfpBNG6H3ha" + "axLkaYXgqMRef8Nev6tWyBSNr6c3n",
+	}
+	hex64 = strings.Repeat("0123456789abcdef", 4)
 )
 
 func TestRedactText(t *testing.T) {
@@ -136,6 +140,24 @@ func TestRedactText(t *testing.T) {
 		{`x && /usr/bin/mysqldump -h db -p'hunter 2' db | gzip`, `x && /usr/bin/mysqldump -h db -p'[redacted:password]' db | gzip`},
 		{`sshpass -v -p hunter2 ssh -p 2222 host`, `sshpass -v -p [redacted:password] ssh -p 2222 host`},
 		{`sshpass -phunter2 ssh host`, `sshpass -p[redacted:password] ssh host`},
+		// keys without a form of their own
+		{"import " + wifs[0] + ", then " + wifs[1] + ".", "import [redacted:private-key], then [redacted:private-key]."},
+		{"on the test network " + wifs[2] + " and " + wifs[3], "on the test network [redacted:private-key] and [redacted:private-key]"},
+		{"my private key is 0x" + hex64 + ".", "my private key is [redacted:private-key]."},
+		{"root private key " + hex64, "root private key [redacted:private-key]"},
+		{"the event secret key 0x" + hex64, "the event secret key [redacted:private-key]"},
+		{"Done. The private key is " + hex64, "Done. The private key is [redacted:private-key]"},
+		{"ok\nmy private key is " + hex64, "ok\nmy private key is [redacted:private-key]"},
+		{"the private key (" + hex64 + ") of the wallet", "the private key ([redacted:private-key]) of the wallet"},
+		{"he gave me the key 0x" + strings.ToUpper(hex64), "he gave me the key [redacted:private-key]"},
+		{`new ethers.Wallet("0x` + hex64 + `")`, `new ethers.Wallet("[redacted:private-key]")`},
+		{"Account.from_key('" + hex64 + "')", "Account.from_key('[redacted:private-key]')"},
+		{"privateKeyToAccount('0x" + hex64 + "')", "privateKeyToAccount('[redacted:private-key]')"},
+		{"a secret sk, " + hex64, "a secret sk, [redacted:private-key]"},
+		{"SG." + "Ab3dEf6hIj9kLm2nOp5q.Ab3dEf6hIj9kLm2nOp5q", "[redacted:api-key]"}, // SendGrid
+		{"dop_" + "v1_" + hex64, "[redacted:api-key]"},                              // DigitalOcean
+		{"secret_answer: fluffy", "secret_answer: [redacted:secret]"},
+		{"secret_sauce: " + openai + " secret_santa=abc12345", "secret_sauce: [redacted:api-key] secret_santa=[redacted:secret]"},
 		// text that only looks like a mark
 		{`password=[redacted:hunter2]`, `password=[redacted:password]`},
 		{`password=[hunter2] x`, `password=[redacted:password] x`},
@@ -206,6 +228,14 @@ func TestPublicTextUnredacted(t *testing.T) {
 		"ENV PATH /bin\nENV TOKEN_COUNT 12345678\nENV PASSWORD is required\nENV PASSWORD $PASSWORD",
 		"docker run --name mysql -p3306:3306 x; mysql -u root -p db; service mysql start; mkdir -parents x; mkdir -pv /x",
 		"docker run -unode:node x; tar -pxf x.tar; sshpass -e ssh -p 2222 -phost x",
+		"secret_sauce: tomato, secret_santa: bob, secretGarden=open, the secret ingredient: love",
+		"0x" + hex64 + " is the hash of the transaction, and event " + hex64 + " by " + hex64,
+		"the public key 0x" + hex64 + " and the key " + hex64 + " of the author",
+		"the private key tree has the root " + hex64 + ", and the root public key 0x" + hex64,
+		"the private key of event " + hex64 + " is lost. It had the id " + hex64,
+		"My private key is safe.\n" + hex64 + "  a.tar.gz",
+		"secret hash " + hex64 + ", secret " + hex64[:40] + ", private key " + hex64 + "0",
+		"K" + wifs[0][1:] + " " + wifs[1][:51] + "x " + wifs[1] + "1 5" + strings.Repeat("1", 50),
 		"", " ", "{", "[", "[1,2", "漢字 : = \xff\xfe",
 	} {
 		if got := replay.RedactText(text); got != text {

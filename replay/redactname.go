@@ -149,7 +149,7 @@ func keyClass(words []string, squeezed string) class {
 	last := words[len(words)-1]
 	switch {
 	case slices.Contains(words, "secret") || strings.HasSuffix(squeezed, "secret"):
-		return class{kind: kindSecret, numbers: last == "secret"}
+		return class{kind: kindSecret, numbers: last == "secret", weak: isAdjective(words)}
 	case last == "secrets":
 		return class{kind: kindSecret}
 	case contains(squeezed, "apikey"):
@@ -169,6 +169,16 @@ func keyClass(words []string, squeezed string) class {
 		}
 	}
 	return class{}
+}
+
+// isAdjective reports whether the secret of a name is a quality of something else, as in secret_sauce. Its value is then
+// a secret only if it looks like one.
+func isAdjective(words []string) bool {
+	at := slices.Index(words, "secret")
+	return at >= 0 && at+1 < len(words) && !slices.Contains([]string{"key", "keys", "access", "value", "values", "text", "string", "str", "word",
+		"words", "phrase", "code", "answer", "answers", "auth", "credential", "credentials", "seed", "env", "data", "hex", "base", "base64", "base32", "token", "hash", "salt", "pin", "raw", "bytes", "encoded", "json",
+		"prod", "production", "dev", "development", "test", "live", "staging", "old", "new", "current", "previous", "primary", "secondary",
+		"0", "1", "2", "3"}, words[at+1])
 }
 
 // tokenClass returns the class of names of tokens. A qualified name such as access_token makes any value a secret.

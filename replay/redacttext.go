@@ -11,7 +11,7 @@ const maxPasses = 8
 
 func redactPlain(text string) string {
 	for range maxPasses {
-		clean := redactNamed(redactDocker(redactShapes(text)))
+		clean := redactRawKeys(redactNamed(redactDocker(redactShapes(text))))
 		if clean == text {
 			return clean
 		}

@@ -10,6 +10,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -32,6 +33,7 @@ func main() {
 // options has the values of the command line.
 type options struct {
 	n, c, rounds int
+	open         int
 	json         bool
 	dir          string
 
@@ -44,6 +46,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.n, "n", 200, "requests that each contestant makes")
 	f.IntVar(&o.c, "c", 1, "requests under way at a time")
 	f.IntVar(&o.rounds, "rounds", 10, "turns that each contestant takes")
+	f.IntVar(&o.open, "open", 0, "measure a node with so many open jobs, instead of the loop")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.dir, "dir", "", "where the journals, the blobs and the relay's store lie; the system's temporary directory if empty")
 	f.StringVar(&o.cpu, "cpuprofile", "", "write a CPU profile, with the label part: floor, relay, fsync off, fsync on")
@@ -72,6 +75,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if o.open > 0 {
+		return s.close(openJobs(ctx, s, o, dir, out))
+	}
 	results, err := measure(ctx, s, o)
 	if err := s.close(err); err != nil {
 		return err
@@ -83,6 +89,22 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return e.Encode(r)
 	}
 	return r.writeTable(out)
+}
+
+// openJobs measures and prints what many open jobs cost.
+func openJobs(ctx context.Context, s *stand, o options, dir string, out io.Writer) error {
+	stop, err := o.profile()
+	if err != nil {
+		return err
+	}
+	all, err := s.measureOpen(ctx, dir, o.open)
+	if err := errors.Join(err, stop()); err != nil {
+		return err
+	}
+	if o.json {
+		return json.NewEncoder(out).Encode(all)
+	}
+	return writeBurdens(out, all)
 }
 
 // measure warms up and runs the race while the profiles are recorded.

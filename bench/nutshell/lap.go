@@ -25,11 +25,14 @@ import (
 // limits allow the sources and the large tree.
 var limits = nutshell.Limits{Entries: 50_000, Total: 64 << 30}
 
+// programs has the flags of the verb pack for each contestant that is the program itself: with its check, its estimate of
+// tokens, and its sync to the disk.
+var programs = map[string][]string{
+	"pack": nil, "pack fast": {"--level", "fast"}, "pack zstd": {"--compression", "zstd"},
+}
+
 // laps has the work of each contestant in its own process, by name.
 var laps = map[string]func(ctx context.Context, o options) error{
-	"pack":              packLap(nutshell.Options{Limits: limits}),
-	"pack fast":         packLap(nutshell.Options{Limits: limits, Level: nutshell.Fast}),
-	"pack zstd":         packLap(nutshell.Options{Limits: limits, Compression: nutshell.Zstd}),
 	"straight pack":     straightPack,
 	"unpack":            extract,
 	"straight unpack":   straightUnpack(func(r io.Reader) (io.Reader, error) { return stdgzip.NewReader(r) }),
@@ -64,7 +67,7 @@ func runLap(ctx context.Context, o options, out io.Writer) error {
 		return err
 	}
 	took := time.Since(begin)
-	peak, err := peakMemory()
+	peak, err := peakMemory("self")
 	if err != nil {
 		return err
 	}
@@ -72,10 +75,10 @@ func runLap(ctx context.Context, o options, out io.Writer) error {
 	return err
 }
 
-// peakMemory returns the peak resident memory of this process, in bytes. It does not use the system's value for a
+// peakMemory returns the peak resident memory of a process, in bytes. It does not use the system's value for a
 // finished process, because that includes the parent's memory before the start.
-func peakMemory() (int64, error) {
-	status, err := os.ReadFile("/proc/self/status")
+func peakMemory(pid string) (int64, error) {
+	status, err := os.ReadFile("/proc/" + pid + "/status")
 	if err != nil {
 		return 0, err
 	}
@@ -85,7 +88,7 @@ func peakMemory() (int64, error) {
 			return kilobytes << 10, nil
 		}
 	}
-	return 0, errors.New("/proc/self/status does not say how much memory was used")
+	return 0, errors.New("/proc does not say how much memory was used")
 }
 
 // into creates a file that fill writes.
@@ -95,15 +98,6 @@ func into(path string, fill func(io.Writer) error) error {
 		return err
 	}
 	return errors.Join(fill(f), f.Close())
-}
-
-func packLap(how nutshell.Options) func(context.Context, options) error {
-	return func(ctx context.Context, o options) error {
-		return into(o.to, func(w io.Writer) error {
-			_, err := nutshell.Pack(ctx, os.DirFS(o.from), w, how)
-			return err
-		})
-	}
 }
 
 // straightPack packs a tree in the simplest way in Go, with compress/gzip and its defaults.

@@ -1,7 +1,8 @@
 // Command nutshell measures how fast bundles are packed and unpacked. It compares guild with `tar cz` and with a
 // simple Go program that uses archive/tar and compress/gzip. The input is source code of the Go standard library. All
 // contestants take turns in one run, so that a slow machine slows all of them, and each has its own process, so that
-// its memory can be measured. The ratios matter, not the absolute times.
+// its memory can be measured. The packer is the program nutshell as users run it, with the start of its process. The ratios
+// matter, not the absolute times.
 //
 // The command is a measurement only and not part of guild.
 package main

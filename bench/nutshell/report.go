@@ -63,7 +63,7 @@ type goal struct {
 var (
 	packers   = []string{"straight pack", "tar cz", "pack", "pack fast", "pack zstd"}
 	unpackers = []string{"unverified unpack", "straight unpack", "tar xz", "unpack"}
-	larges    = []string{"large gzip best", "large zstd", "large zstd best", "large gzip"}
+	larges    = []string{"pack", "pack zstd", "large gzip best", "large zstd", "large zstd best", "large gzip"}
 )
 
 func (s *stand) measure(ctx context.Context) (*report, error) {
@@ -142,7 +142,7 @@ func (s *stand) memory(ctx context.Context, processors int) ([]memory, error) {
 	defer os.Remove(packed)
 	var all []memory
 	for _, name := range larges { // the last one is then opened
-		l, err := s.run(ctx, name, processors, "", packed)
+		l, err := s.run(ctx, name, processors, s.large, packed)
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -25,7 +26,7 @@ never applied.`,
 		Example: "  guild agent lessons\n  guild agent lessons review\n  guild agent lessons measure 5f21c9aa ./my-task --agent claude-code",
 	}, p.showLessons)
 	cmd.Flags().String("agent", "", "only those of this agent")
-	cmd.AddCommand(p.lessonsReviewCommand(), p.lessonVerb("accept", "Make a draft a lesson"), p.lessonRejectCommand(),
+	cmd.AddCommand(p.lessonsReviewCommand(), p.lessonVerb("accept", "Make a draft a lesson"), p.lessonVerb("reject", "Drop a draft"),
 		p.lessonVerb("retire", "End the effect of a lesson"), p.lessonVerb("comment", "Publish a comment that applies with a lesson"), p.lessonTeachCommand(), p.lessonsMeasureCommand())
 	return cmd
 }
@@ -52,29 +53,17 @@ func (p *program) showLessons(all []agents.Lesson) error {
 // lessonVerb makes a verb that acts on one lesson or draft.
 func (p *program) lessonVerb(act, short string) *cobra.Command {
 	use, example, want := act+" ID", "  guild agent lessons "+act+" 5f21c9aa", "the id of a draft or lesson"
-	if act == "retire" || act == "comment" {
+	switch act {
+	case "comment":
 		use, example, want = use+" TEXT", example+" 'it also holds for dates'", "the id of a lesson, and a text"
+	case "retire":
+		use, example, want = use+" REASON", example+" 'the API has changed'", "the id of a lesson, and a reason"
 	}
 	return send(p, p.acting, control.ActOnLesson, &cobra.Command{
 		Use: use, Short: short, Example: example, Args: cli.Arity(cobra.ExactArgs(strings.Count(use, " ")), want),
 	}, func(_ *cobra.Command, args []string) (control.LessonAct, []string, error) {
 		return control.LessonAct{Text: strings.Join(args[1:], "")}, []string{args[0], act}, nil
 	}, func(l agents.Lesson) error { return p.showLessons([]agents.Lesson{l}) })
-}
-
-func (p *program) lessonRejectCommand() *cobra.Command {
-	return p.local(&cobra.Command{
-		Use: "reject ID", Short: "Drop a draft", Example: "  guild agent lessons reject 5f21c9aa", Args: cli.OneArg("the id of a draft"),
-	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
-		err := p.acting(cmd.Context(), func(client *control.Client, _ bool) error {
-			_, err := control.ActOnLesson.Call(cmd.Context(), client, control.LessonAct{}, args[0], "reject")
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		return &cli.Result{JSON: struct{}{}, Show: func() error { return nil }}, nil
-	})
 }
 
 func (p *program) lessonTeachCommand() *cobra.Command {
@@ -123,6 +112,9 @@ func (p *program) reviewDrafts(ctx context.Context, client *control.Client, all 
 		drafts++
 		fmt.Fprintf(p.out, "\n%s  for %s, about %s\n\n%s\n", cli.Clean(l.Title), l.Agent, cli.Clean(l.Category), cli.Clean(l.Text))
 		act, err := ask.Choose("Accept this lesson?", "later", "accept", "reject", "later")
+		if errors.Is(err, cli.ErrNoTerminal) {
+			return cli.WithHint(cli.Usage(err), "guild agent lessons accept "+l.Draft[:8]+", or reject")
+		}
 		if err != nil {
 			return err
 		}
@@ -161,6 +153,12 @@ func (p *program) nudgeAddCommand() *cobra.Command {
 		Args:    cli.OneArg("a name"),
 	}, func(_ *cobra.Command, args []string) (control.KeepNudge, []string, error) {
 		k.Name = args[0]
+		switch {
+		case k.Event == "" && k.Text == "" && len(k.Only)+len(k.Allow)+len(k.Deny) == 0:
+			return k, nil, errors.New("a nudge needs --text, --only, --allow or --deny, or --event")
+		case len(k.Only) > 0 && len(k.Allow)+len(k.Deny) > 0:
+			return k, nil, errors.New("with --only the agent has exactly these tools: no --allow or --deny")
+		}
 		if k.Title == "" && k.Event == "" {
 			k.Title = k.Name
 		}

@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,9 +54,13 @@ is written for you to edit.
 		Example: "  guild agent new fixer.md\n  guild agent new .claude/agents/reviewer.md --as rev",
 		Args:    cli.OneArg("one file"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
-		file, err := readAgentFile(args[0])
-		if errors.Is(err, os.ErrNotExist) {
-			err = writeAgentFile(args[0])
+		path := args[0]
+		if filepath.Ext(path) == "" && path != "" {
+			path += ".md"
+		}
+		file, err := readAgentFile(path)
+		if errors.Is(err, os.ErrNotExist) && path != "" {
+			err = writeAgentFile(path)
 		}
 		if err != nil {
 			return nil, err
@@ -95,51 +99,6 @@ func installFlags(cmd *cobra.Command, asked *control.Install) {
 	cmd.Flags().StringVar(&asked.Bunker, "bunker", "", "remote signer with the agent's key, as bunker://… (default: a new key)")
 }
 
-const agentTemplate = `+++
-slug = '%s'
-title = '%s'
-description = 'one line'
-use_criteria = 'when to choose this agent'
-# tools = ['read', 'write', 'run']   # without: all that the worker has
-+++
-
-What the agent should do, and how.
-`
-
-// writeAgentFile writes an agent file that does not exist, to be edited. Its error says so.
-func writeAgentFile(path string) error {
-	slug := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-	if filepath.Ext(path) == "" {
-		path += ".md"
-	}
-	made, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(made, agentTemplate, slug, slug)
-	if err = errors.Join(err, made.Close()); err != nil {
-		return err
-	}
-	return cli.WithHint(fmt.Errorf("%s did not exist and is written now, with a beginning", path), "edit it, and then: guild agent new "+path)
-}
-
-// readAgentFile reads an agent file.
-func readAgentFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, cli.Usage(err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, agentfile.MaxSize+1))
-	if err == nil {
-		_, err = agentfile.Parse(b)
-	}
-	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("%s: %w", path, err))
-	}
-	return b, nil
-}
-
 // define publishes a definition and installs an agent.
 func (p *program) define(ctx context.Context, file []byte, fork string, attached []string, asked control.Install) (*cli.Result, error) {
 	d, err := agentfile.Parse(file)
@@ -164,8 +123,11 @@ func (p *program) define(ctx context.Context, file []byte, fork string, attached
 	return &cli.Result{JSON: a, Show: func() error { return p.showAgent(a) }}, nil
 }
 
-// isFree returns an error if the name is that of an agent which executes another definition than the slug of this node's key.
+// isFree returns an error if the name is of a wrong form, or that of an agent which executes another definition than the slug of this node's key.
 func isFree(ctx context.Context, client *control.Client, name, slug string) error {
+	if err := agents.CheckName(name); err != nil {
+		return cli.WithHint(cli.Usage(err), "a name for the agent: --as NAME")
+	}
 	a, mine, err := agentNamed(ctx, client, name)
 	if problem, ok := errors.AsType[*control.ProblemError](err); ok && problem.Problem.Code == "missing" {
 		return nil
@@ -305,43 +267,27 @@ on. The definition must be yours; guild agent fork makes a copy that is.`,
 		if err != nil {
 			return nil, err
 		}
-		file := []byte(now.File)
+		next := func(path string) (*cli.Result, error) {
+			file, err := readAgentFile(path)
+			if err != nil {
+				return nil, err
+			}
+			d, err := agentfile.Parse(file)
+			if err != nil {
+				return nil, err
+			}
+			if d.D != now.Slug {
+				return nil, cli.Usage(fmt.Errorf("the slug %.80q is another definition's: this one is %q", d.D, now.Slug))
+			}
+			return p.define(cmd.Context(), file, "", nil, control.Install{Name: args[0]})
+		}
 		if path := cmd.Flag("file").Value.String(); path != "" {
-			file, err = readAgentFile(path)
-		} else {
-			file, err = p.edited(cmd.Context(), args[0], file)
+			return next(path)
 		}
-		if err != nil {
-			return nil, err
-		}
-		d, err := agentfile.Parse(file)
-		if err != nil {
-			return nil, err
-		}
-		if d.D != now.Slug {
-			return nil, cli.Usage(fmt.Errorf("the slug %.80q is another definition's: this one is %q", d.D, now.Slug))
-		}
-		return p.define(cmd.Context(), file, "", nil, control.Install{Name: args[0]})
+		return p.edited(cmd.Context(), args[0], []byte(now.File), next)
 	})
 	cmd.Flags().String("file", "", "take this file instead of opening an editor")
 	return cmd
-}
-
-// edited has the person edit a file, and returns what was saved.
-func (p *program) edited(ctx context.Context, name string, text []byte) ([]byte, error) {
-	dir, err := os.MkdirTemp("", "guild-agent-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, filepath.Base(name)+".md")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		return nil, err
-	}
-	if err := p.openWith(ctx, path); err != nil {
-		return nil, err
-	}
-	return readAgentFile(path)
 }
 
 func (p *program) agentVersionsCommand() *cobra.Command {
@@ -386,7 +332,10 @@ tools, and what was left out.`,
 				c, err = control.ComposeBehaviour.Call(cmd.Context(), client, control.Compose{Agents: args, Task: task, Nudges: nudges})
 				return err
 			})
-			return &cli.Result{JSON: c, Show: func() error { return p.showComposed(c) }}, err
+			if err != nil {
+				return nil, err
+			}
+			return &cli.Result{JSON: c, Show: func() error { return p.showComposed(c) }}, nil
 		}
 		return answerOf(cmd.Context(), p.reading, control.OneAgent, p.showAgent, args[0])
 	})
@@ -409,6 +358,15 @@ func (p *program) showAgent(a agents.Agent) error {
 	}
 	field("", "%s", d.Address)
 	field("by", "%s", nip19.EncodeNpub(d.Publisher))
+	for _, row := range [][2]string{{"about", d.Description}, {"for", d.UseCriteria}} {
+		if row[1] != "" {
+			field(row[0], "%s", cli.Cut(cli.Clean(strings.Join(strings.Fields(row[1]), " ")), 66))
+		}
+	}
+	if d.Files > 0 {
+		field("files", "%d", d.Files)
+	}
+	field("owner", "%s", ownersText(a.Owners))
 	if len(d.Tools) > 0 {
 		field("tools", "%s", cli.Cut(cli.Clean(strings.Join(d.Tools, ", ")), 66))
 	}
@@ -467,7 +425,7 @@ func (p *program) agentRmCommand() *cobra.Command {
 	return call(p, p.acting, control.RemoveAgent, &cobra.Command{
 		Use:     "rm NAME",
 		Short:   "End an agent of this node; its key stays",
-		Long:    "rm ends an agent. Its key stays in the home, and your claim stays published\nuntil guild agent disown.",
+		Long:    "rm ends an agent. Its key and its drafts stay in the home, for another install,\nand your claim stays published until guild agent disown.",
 		Example: "  guild agent rm fixer",
 		Args:    cli.OneArg("the name of an agent"),
 	}, func(struct{}) error { return nil })
@@ -501,13 +459,14 @@ func (p *program) agentDisownCommand() *cobra.Command {
 }
 
 func (p *program) agentVerifyCommand() *cobra.Command {
-	return p.local(&cobra.Command{
+	cmd := p.local(&cobra.Command{
 		Use:   "verify PROVIDER",
 		Short: "Check who owns an agent",
 		Long: `verify reads the agent's newest profile, and for each owner that it names the
 newest list of that owner's agents. Both must name each other. It exits with 1
-if no owner is verified.`,
-		Example: "  guild agent verify npub1…",
+if no owner is verified. --drafts also shows what the key says of itself in the
+events of the NIP-SA draft, which nobody checks.`,
+		Example: "  guild agent verify npub1…\n  guild agent verify npub1… --drafts",
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
 		var o control.Owned
 		err := p.acting(cmd.Context(), func(client *control.Client, _ bool) (err error) {
@@ -521,11 +480,47 @@ if no owner is verified.`,
 			err = errors.New("no owner is verified")
 		}
 		return &cli.Result{JSON: o, Show: func() error {
+			if err := p.showDrafts(o.Drafts); err != nil {
+				return err
+			}
 			return table(p, "its profile names no owner", "OWNER,VERIFIED,REASON", func(one agents.Ownership) []string {
 				return []string{cli.ShortNpub(one.Npub), map[bool]string{true: "yes", false: "no"}[one.Verified], one.Reason}
 			})(o.Owners)
 		}}, err
 	})
+	cmd.Flags().Bool("drafts", false, "also show its events of the NIP-SA draft")
+	return cmd
+}
+
+// showDrafts shows what a key says of itself by the draft of NIP-SA; nothing for nil.
+func (p *program) showDrafts(d *agents.Drafts) error {
+	if d == nil {
+		return nil
+	}
+	var rows [][2]string
+	if one := d.Profile; one != nil {
+		rows = append(rows, [2]string{"name", one.Name}, [2]string{"about", one.About}, [2]string{"version", one.Version}, [2]string{"autonomy", one.Autonomy},
+			[2]string{"can", strings.Join(one.Capabilities, ", ")}, [2]string{"operators", strings.Join(one.Operators, ", ")})
+	}
+	if d.State != nil {
+		var counts []string
+		for _, name := range slices.Sorted(maps.Keys(d.State.Counts)) {
+			counts = append(counts, fmt.Sprintf("%s %d", name, d.State.Counts[name]))
+		}
+		rows = append(rows, [2]string{"state", strings.Join(counts, ", ")})
+	}
+	said := "has no events of it"
+	if len(rows) > 0 {
+		said = "by itself, not checked"
+	}
+	fmt.Fprintf(p.out, "%-11s %s\n", "NIP-SA", said)
+	for _, row := range rows {
+		if row[1] != "" {
+			fmt.Fprintf(p.out, "%-11s %s\n", row[0], cli.Cut(cli.Clean(row[1]), 66))
+		}
+	}
+	_, err := fmt.Fprintln(p.out)
+	return err
 }
 
 // ownersText names the owners of a key, and which of them are verified.

@@ -31,7 +31,7 @@ changed, left out or reordered afterwards, that can be found, by this node or by
 anybody who has a copy of the seal. A running node seals the journal every hour
 (records.seal_every) and when it stops.`,
 		Example: "  guild audit seal --json > seal.json\n  guild audit verify --checkpoint seal.json\n  guild audit prove 42",
-	}, p.auditSealCommand(), p.auditVerifyCommand(), p.auditProveCommand())
+	}, p.auditSealCommand(), p.auditVerifyCommand(), p.auditProveCommand(), p.auditCompareCommand(), p.auditWatchCommand())
 }
 
 func (p *program) auditSealCommand() *cobra.Command {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
@@ -27,17 +26,11 @@ func (p *program) publishedSeals(ctx context.Context, c config.Config, signer no
 	if signer == nostr.ZeroPK {
 		return nil, cli.WithHint(errors.New("cannot tell who sealed this journal"), "name the key: --signer npub1…")
 	}
-	ctx, cancel := context.WithTimeout(ctx, publishedWait)
-	defer cancel()
-	pool := relay.New(relay.Config{
-		URLs: c.Relays, Now: p.now, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Receive: func(context.Context, string, guild.Verified) {},
+	var found []guild.Verified
+	err := p.withRelays(ctx, c.Relays, func(ctx context.Context, pool *relay.Pool) (err error) {
+		found, err = pool.Query(ctx, []nostr.Filter{{Kinds: []nostr.Kind{seal.Kind}, Authors: []nostr.PubKey{signer}}})
+		return err
 	})
-	ended := make(chan error, 1)
-	go func() { ended <- pool.Run(ctx) }()
-	found, err := pool.Query(ctx, []nostr.Filter{{Kinds: []nostr.Kind{seal.Kind}, Authors: []nostr.PubKey{signer}}})
-	cancel()
-	<-ended
 	if err != nil {
 		return nil, fmt.Errorf("published seals: %w", err)
 	}
@@ -49,4 +42,20 @@ func (p *program) publishedSeals(ctx context.Context, c config.Config, signer no
 		events = append(events, v.Event())
 	}
 	return events, nil
+}
+
+// withRelays calls use with connections to relays, for publishedWait at most.
+func (p *program) withRelays(ctx context.Context, urls []string, use func(context.Context, *relay.Pool) error) error {
+	ctx, cancel := context.WithTimeout(ctx, publishedWait)
+	defer cancel()
+	pool := relay.New(relay.Config{
+		URLs: urls, Now: p.now, Log: slog.New(slog.DiscardHandler),
+		Receive: func(context.Context, string, guild.Verified) {},
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- pool.Run(ctx) }()
+	err := use(ctx, pool)
+	cancel()
+	<-ended
+	return err
 }

@@ -62,8 +62,9 @@ func (p *program) backupRestoreCommand() *cobra.Command {
 		Short: "Restore the backup of a lost node",
 		Long: `restore reads the private messages that a node with this identity sent to
 itself, fetches the newest backup, and restores its trust and states. Providers
-that are not announced any more are put in quarantine. The node must not have
-learned anything yet, unless --force is given.`,
+that are not announced any more become stale, and are not asked, once the node
+has been connected for a minute. The node must not have learned anything yet,
+unless --force is given.`,
 		Example: "  guild init --import < nsec.txt\n  guild backup restore --from-relays",
 	}, func(*cobra.Command, []string) (control.Restore, []string, error) {
 		if !fromRelays {

@@ -33,8 +33,9 @@ func (p *program) benchCommand() *cobra.Command {
 		Use:   "bench NPUB | --ls",
 		Short: "Benchmark a provider now",
 		Long: `bench gives benchmarks to a provider, judges the deliveries, and decides its
-state: active, conditional or rejected. Three runs decide, or five if those do
-not agree. A running node benchmarks new providers by itself, within a daily
+state: active, conditional or rejected. A success at once decides, by the policy
+partnership three of them; else three runs, or five if those do not agree. A
+running node benchmarks new providers by itself, within a daily
 budget (meeting.daily_msat); this verb does not count against it.
 
 Each provider gets exercises of its own, and each run others. The provider is

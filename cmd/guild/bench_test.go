@@ -40,6 +40,7 @@ func TestMeetingSurvivesKills(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
 	provider, home := w.settle("provider"), w.settle("customer")
+	w.bySpecification(home) // three runs
 	w.work(provider, "python", solver(t))
 	customer := w.client(home)
 

@@ -432,6 +432,7 @@ func TestTurnedServiceSurvivesKill(t *testing.T) {
 			}
 			node, provider := work("service.paused"), w.client(home)
 			mine := w.settle("customer")
+			w.bySpecification(mine) // it asks a provider that is at work, too
 			w.mortalUp(mine, 0).says(t, "ready")
 			customer, bundle := w.client(mine), pack(t, greeting())
 			meet(t, customer, "greeting")

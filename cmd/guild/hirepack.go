@@ -12,6 +12,8 @@ import (
 
 	"guild"
 	"guild/internal/cli"
+	"guild/internal/nut/draft"
+	"guild/internal/nut/host"
 	"guild/nutshell"
 	"guild/nutshell/ignore"
 )
@@ -67,6 +69,10 @@ func packDir(ctx context.Context, dir string, to io.Writer, hidden []guild.Commi
 	if err != nil {
 		return nil, err
 	}
+	if err := draft.Complete(&host.Program{}, tree, m); err != nil {
+		return nil, err
+	}
+	tree = host.WithFile(tree, nutshell.ManifestFile, m.Bytes())
 	beside := m.Credentials().Vault != ""
 	o := nutshell.Options{
 		Hidden: hidden, Exclude: patterns.Match, VaultBeside: beside, InsecurePlaintext: beside, // the vault stays here

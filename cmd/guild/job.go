@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,7 +25,7 @@ func (p *program) jobCommand() *cobra.Command {
 	}, p.jobLsCommand(),
 		call(p, p.reading, control.OneJob, jobVerb("show", "Show one job with its attempts and verdicts"), p.showJob),
 		p.jobWatchCommand(),
-		call(p, p.running, control.CancelJob, jobVerb("cancel", "Cancel a job; late results are not judged"),
+		call(p, p.running, control.CancelJob, cancelVerb(),
 			func(job control.Job) error {
 				_, err := fmt.Fprintf(p.out, "job %s: %s\n", short(job.ID), cli.Clean(summary(job)))
 				return err
@@ -42,15 +43,28 @@ func jobVerb(name, about string) *cobra.Command {
 	}
 }
 
+func cancelVerb() *cobra.Command {
+	cmd := jobVerb("cancel", "Cancel a job; late results are not judged")
+	cmd.Long += `
+
+A job in quarantine is closed as it is: its remaining entries are kept, and
+nothing is done for it again. 'guild journal release' lets it go on instead.`
+	return cmd
+}
+
 func (p *program) jobLsCommand() *cobra.Command {
 	return call(p, p.reading, control.Jobs, &cobra.Command{
 		Use:     "ls",
 		Short:   "List jobs, the newest first",
 		Long:    "ls lists jobs, the newest first. guild job show says why one waits.",
 		Example: "  guild job ls\n  guild job ls --json | jq -r '.[] | select(.ending == \"\") | .id'",
-	}, table(p, "", "JOB,AGE,ENDING,TRIES,TASK,TITLE", func(j control.Job) []string {
-		return []string{short(j.ID), age(p.now(), j.Opened), endingShown(j), fmt.Sprint(len(j.Attempts)),
-			cli.Cut(cli.Clean(j.Task), 18), cli.Cut(cli.Clean(j.Title), 30)}
+	}, table(p, "", "JOB,AGE,ENDING,TRIES,RECEIPT,TASK,TITLE", func(j control.Job) []string {
+		receipt := ""
+		for _, a := range j.Attempts {
+			receipt = cmp.Or(a.Receipt, receipt)
+		}
+		return []string{short(j.ID), age(p.now(), j.Opened), endingShown(j), fmt.Sprint(len(j.Attempts)), cli.Cut(receipt, 10),
+			cli.Cut(cli.Clean(j.Task), 14), cli.Cut(cli.Clean(j.Title), 22)}
 	}))
 }
 
@@ -97,7 +111,7 @@ func (p *program) showJob(job control.Job) error {
 		fmt.Fprintf(p.out, "level    %s: %d at once, %s\n", job.Criticality, n, decision(job))
 	}
 	if job.Quarantined {
-		fmt.Fprintf(p.out, "held     quarantined: entries of it are lost, and nothing is done for it\n         until '%s job.%s'\n", journal.Releasing, job.ID)
+		fmt.Fprintf(p.out, "held     quarantined: entries of it are lost, and nothing is done for it\n         until '%s job.%s'; 'guild job cancel %s' closes it\n", journal.Releasing, job.ID, short(job.ID))
 	}
 	if job.Waits != "" {
 		fmt.Fprintf(p.out, "waits    %s\n", cli.Clean(job.Waits))
@@ -123,6 +137,9 @@ func (p *program) showAttempt(job control.Job, a control.Attempt) {
 	}
 	if a.Reason != "" {
 		fmt.Fprintf(p.out, "reason   %s\n", cli.Clean(a.Reason))
+	}
+	if n := a.NudgesLeftOut; n > 0 {
+		fmt.Fprintf(p.out, "nudges   %d left out by the provider: it decides whose apply\n", n)
 	}
 	if v := a.Verdict; v != nil {
 		fmt.Fprintf(p.out, "verdict  %s, score %s, %d of %d passed, %s in %s\n", v.Outcome, v.Score, v.Passed, v.Expected, v.Strength, v.Tier)

@@ -360,7 +360,7 @@ JOB is a job's id or the beginning of one.`,
 		if cli.AsJSON(cmd) {
 			return result, nil // an editor would keep a program waiting for a person
 		}
-		return result, p.openWith(cmd.Context(), dir)
+		return result, p.openWith(cmd.Context(), dir, "xdg-open", "open")
 	})
 	cmd.Flags().StringVar(&o.Dir, "to", "", "directory to make (default: the beginning of the job's id)")
 	o.workFlags(cmd)
@@ -368,9 +368,9 @@ JOB is a job's id or the beginning of one.`,
 	return cmd
 }
 
-// openWith opens a directory with the person's editor or desktop.
-func (p *program) openWith(ctx context.Context, dir string) error {
-	for _, program := range []string{os.Getenv("VISUAL"), os.Getenv("EDITOR"), "xdg-open", "open"} {
+// openWith opens a file or a directory with the person's editor, or else with the first of some other programs.
+func (p *program) openWith(ctx context.Context, dir string, others ...string) error {
+	for _, program := range append([]string{os.Getenv("VISUAL"), os.Getenv("EDITOR")}, others...) {
 		words := strings.Fields(program)
 		if len(words) == 0 {
 			continue
@@ -390,5 +390,5 @@ func (p *program) openWith(ctx context.Context, dir string) error {
 		}
 		return nil
 	}
-	return cli.WithHint(fmt.Errorf("the files are in %s, and there is no editor to open them", dir), "set VISUAL or EDITOR")
+	return cli.WithHint(fmt.Errorf("%s is there, and no editor to open it", dir), "set VISUAL or EDITOR")
 }

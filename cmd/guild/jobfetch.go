@@ -166,7 +166,7 @@ func (m *fetched) write(ctx context.Context, packed []byte) error {
 		name, inside := strings.CutPrefix(e.Path, nutshell.ArtifactsDir+"/")
 		switch {
 		case !inside:
-		case project.IsOfGit(name):
+		case nutshell.IsVersionControl(name):
 			m.LeftOut = append(m.LeftOut, name)
 		default:
 			m.Files = append(m.Files, fetchedFile{Path: name, Size: e.Size, SHA256: e.Hash.Hex()})
@@ -180,7 +180,7 @@ func (m *fetched) write(ctx context.Context, packed []byte) error {
 	}
 	err = workdir.UnpackSome(ctx, b, m.Dir, func(name string) (string, bool) {
 		name, inside := strings.CutPrefix(name, nutshell.ArtifactsDir+"/")
-		return name, inside && !project.IsOfGit(name)
+		return name, inside && !nutshell.IsVersionControl(name)
 	})
 	for _, taken := range []error{syscall.ENOTEMPTY, syscall.EEXIST, syscall.ENOTDIR, syscall.ELOOP} {
 		if errors.Is(err, taken) {

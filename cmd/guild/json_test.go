@@ -26,6 +26,7 @@ import (
 	"guild/internal/control"
 	"guild/internal/judging/exam"
 	"guild/internal/node"
+	"guild/internal/step/agents"
 	"guild/internal/step/audit"
 )
 
@@ -43,8 +44,10 @@ func answer(endpoint any) reflect.Type {
 func printedTypes() map[string]reflect.Type {
 	return map[string]reflect.Type{
 		"guild":                       reflect.TypeFor[buildReport](),
+		"guild audit compare":         reflect.TypeFor[checkpointPair](),
 		"guild audit prove":           reflect.TypeFor[audit.Proven](),
 		"guild audit seal":            answer(control.SealJournal),
+		"guild audit watch":           reflect.TypeFor[lookout](),
 		"guild audit verify":          reflect.TypeFor[audited](),
 		"guild backup ls":             answer(control.Backups),
 		"guild backup now":            answer(control.MakeBackup),
@@ -80,6 +83,7 @@ func printedTypes() map[string]reflect.Type {
 		"guild market watch":          answer(control.MarketChanges),
 		"guild market why":            answer(control.Choices),
 		"guild receipt export":        reflect.TypeFor[exported](),
+		"guild receipt ls":            answer(control.Receipts),
 		"guild replay diff":           reflect.TypeFor[comparison](),
 		"guild replay check":          reflect.TypeFor[replayReport](),
 		"guild review hold":           answer(control.ChangeReview),
@@ -105,7 +109,7 @@ func printedTypes() map[string]reflect.Type {
 		"guild agent lessons accept":  answer(control.ActOnLesson),
 		"guild agent lessons comment": answer(control.ActOnLesson),
 		"guild agent lessons measure": reflect.TypeFor[measured](),
-		"guild agent lessons reject":  reflect.TypeFor[struct{}](),
+		"guild agent lessons reject":  reflect.TypeFor[agents.Lesson](),
 		"guild agent lessons retire":  answer(control.ActOnLesson),
 		"guild agent lessons teach":   answer(control.TeachAgent),
 		"guild agent ls":              answer(control.Agents),
@@ -166,6 +170,7 @@ var documents = map[string]string{
 
 	"guild job result":     "docs/TYPED.md",
 	"guild replay convert": "docs/VERIFY.md",
+	"guild replay import":  "docs/VERIFY.md",
 	"guild nook evolve":    "docs/NOOK.md",
 	"guild nook explain":   "docs/NOOK.md",
 	"guild nook import":    "docs/NOOK.md",
@@ -189,7 +194,7 @@ var units = map[string]string{
 	"dropped": number, "each": number, "encrypted": number, "entries": number, "events": number, "expected": number,
 	"expired": number, "explored": number, "explored_before": number, "failed": number, "faults": number, "hidden": number,
 	"in_clear": number, "jobs": number, "jobs_completed": number, "kept": number, "lines_added": number, "lines_removed": number,
-	"load": number, "lost": number, "messages": number, "missing": number, "mixed": number, "other_events": number,
+	"load": number, "lost": number, "messages": number, "missing": number, "mixed": number, "nudges_left_out": number, "other_events": number,
 	"others": number, "passed": number, "per_minute": number, "pids": number, "pids_peak": number, "providers": number,
 	"queue": number, "queued": number, "recommended": number, "refused": number, "running": number, "samples": number,
 	"sealed": number, "services": number, "skipped": number, "slots": number, "strong": number, "successes_in_a_row": number,
@@ -200,7 +205,7 @@ var units = map[string]string{
 
 	"upkeep.dropped": place, "last": place, "seq": place, "entry": place, "through": place, "from": place, "index": place,
 	"line": place, "from_line": place, "to_line": place, "ver": "version of a definition", "newest_ver": "version of a definition", "exit_code": "exit code", "kind": "kind of Nostr event", "kinds": "kind of Nostr event",
-	"tier": "1 to 3", "pow": "leading zero bits (NIP-13)", "Sealed.size": number, "Proof.size": number, "size": "bytes",
+	"tier": "1 to 3", "pow": "leading zero bits (NIP-13)", "Sealed.size": number, "Proof.size": number, "Consistency.from": number, "Checkpoint.size": number, "Consistency.to": number, "size": "bytes",
 	"us": "microseconds", "pylint_milli": "thousandths of a point", "Dimension.weight": "percent",
 	"rating": "stars, 0 to 5", "Aggregate.weight": "sum of weights of 0 to 1", "weight": "0 to 1",
 	"Terms.cost": "millionths", "Terms.exploration": "millionths", "Terms.latency": "millionths", "Terms.load": "millionths",

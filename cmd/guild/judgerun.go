@@ -92,7 +92,11 @@ func (p *program) runJudge(ctx context.Context, bundle, delivery string, o judge
 	}
 	result := p.judgedResult(v, whole, person, kept)
 	if o.against != "" {
-		return result, compare(o.against, v)
+		then, err := readVerdict(o.against)
+		if err == nil {
+			err = compare(then, v)
+		}
+		return result, err
 	}
 	return result, hintArtifacts(judgedError(v, person), delivery)
 }
@@ -357,14 +361,10 @@ func judgedError(v guild.Verdict, person *judge.PersonNeeded) error {
 }
 
 // compare returns where a verdict differs from an earlier one of the same delivery, apart from times and measurements.
-func compare(file string, now guild.Verdict) error {
-	then, err := readVerdict(file)
-	if err != nil {
-		return err
-	}
+func compare(then, now guild.Verdict) error {
 	if then.Outcome != now.Outcome || then.Passed != now.Passed || then.Expected != now.Expected {
-		return fmt.Errorf("%s says %s with %d of %d passed; now it is %s with %d of %d",
-			file, then.Outcome, then.Passed, then.Expected, now.Outcome, now.Passed, now.Expected)
+		return fmt.Errorf("the earlier verdict says %s with %d of %d passed; now it is %s with %d of %d",
+			then.Outcome, then.Passed, then.Expected, now.Outcome, now.Passed, now.Expected)
 	}
 	states := map[string]string{}
 	for _, t := range then.Tests {
@@ -372,7 +372,7 @@ func compare(file string, now guild.Verdict) error {
 	}
 	for _, t := range now.Tests {
 		if was, known := states[t.ID]; !known || was != t.State {
-			return fmt.Errorf("%s says that test %s is %q; now it is %q", file, t.ID, was, t.State)
+			return fmt.Errorf("the earlier verdict says that test %s is %q; now it is %q", t.ID, was, t.State)
 		}
 	}
 	return nil

@@ -74,6 +74,14 @@ func (w *town) settle(name string) string {
 	return home
 }
 
+// bySpecification has a home decide by the specification's policy.
+func (w *town) bySpecification(home string) {
+	w.t.Helper()
+	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte("[trust]\npolicy = \"partnership\"\n"), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // client returns a client of the node of a home.
 func (w *town) client(home string) *control.Client {
 	return control.Dial(filepath.Join(home, "run", "guild.sock"))

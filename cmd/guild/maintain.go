@@ -68,6 +68,7 @@ that lost entries when the journal was repaired. guild then continues from the
 remaining entries, and may repeat what the lost ones recorded: a job whose
 request is lost may be asked for, judged and paid a second time. 'guild job
 show' and 'guild journal ls --subject' show the remaining entries.
+'guild job cancel' closes a job instead.
 
 GUARD is a guard's name, or the beginning of one.`,
 		Example: "  guild journal release job.5f21c9aa\n  guild journal release --all --json",
@@ -251,7 +252,7 @@ func reportLines(r journal.Report) []string {
 		lines = append(lines, "found     "+cli.Clean(r.Reason))
 	}
 	if len(r.Dropped) > 0 {
-		lines = append(lines, fmt.Sprintf("lost      %d entries: %s", len(r.Dropped), cli.Clean(fmt.Sprint(r.Dropped))))
+		lines = append(lines, fmt.Sprintf("lost      %s", cli.Count(len(r.Dropped), "entry", "entries")))
 	}
 	if r.Aside != "" {
 		lines = append(lines, "a copy of everything as it was is in "+r.Aside)

@@ -51,14 +51,14 @@ func showDecision(w io.Writer, turn int, d control.Decision) {
 	}
 	fmt.Fprintf(w, "   %s\n", describeRule(*c))
 	chosen := guild.Service{D: d.D}
-	rows := [][]string{{"    ", "NAME", "PROVIDER", "TIER", "SCORE", "TRUST", "COST", "LATENCY", "LOAD", "NEW"}}
+	rows := [][]string{{"", "NAME", "PROVIDER", "TIER", "SCORE", "TRUST", "COST", "TIME", "LOAD", "NEW"}} // 80 columns
 	for _, one := range c.Candidates {
-		mark := "    "
+		mark := ""
 		if npub(one.Service.PubKey) == d.Provider && one.Service.D == d.D {
-			mark, chosen = "   >", one.Service
+			mark, chosen = ">", one.Service
 		}
 		rows = append(rows, []string{
-			mark, cli.Cut(cli.Clean(one.Name), 12), cli.ShortNpub(npub(one.Service.PubKey)), one.Tier, micro(one.Score),
+			mark, cli.Cut(cli.Clean(one.Name), 8), cli.ShortNpub(npub(one.Service.PubKey)), one.Tier, micro(one.Score),
 			micro(one.Terms.Trust), micro(one.Terms.Cost), micro(one.Terms.Latency), micro(one.Terms.Load), micro(one.Terms.Exploration),
 		})
 	}

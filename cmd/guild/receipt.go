@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -31,8 +32,19 @@ receipt itself as JSON.`,
 	return cli.Group(&cobra.Command{
 		Use:     "receipt",
 		Short:   "Show receipts and export their evidence",
-		Example: "  guild receipt show 5f21c9aa\n  guild receipt export 5f21c9aa && guild verify receipt-*.zip",
-	}, show, p.receiptExportCommand())
+		Example: "  guild receipt ls\n  guild receipt export 5f21c9aa && guild verify receipt-*.zip",
+	}, p.receiptLsCommand(), show, p.receiptExportCommand())
+}
+
+func (p *program) receiptLsCommand() *cobra.Command {
+	return call(p, p.reading, control.Receipts, &cobra.Command{
+		Use:     "ls",
+		Short:   "List receipts, the newest first",
+		Example: "  guild receipt ls\n  guild receipt ls --json | jq -r '.[0].receipt'",
+	}, table(p, "no receipts yet: a job that is judged has one", "RECEIPT,AGE,JOB,PROVIDER,TASK,OUTCOME", func(r control.ListedReceipt) []string {
+		return []string{r.Receipt, age(p.now(), r.At), r.Job[:8], cli.Cut(cli.Clean(cmp.Or(r.Name, cli.ShortNpub(r.Provider))), 19),
+			cli.Cut(cli.Clean(r.Task), 14), string(r.Outcome)}
+	}))
 }
 
 func (p *program) runReceiptShow(ctx context.Context, id string, asJSON bool) error {

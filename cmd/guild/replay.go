@@ -24,7 +24,7 @@ func (p *program) replayCommand() *cobra.Command {
 		Use:     "replay",
 		Short:   "Look at trajectories: play, compare, convert and check them",
 		Example: "  guild replay show 5f21c9aa\n  guild replay diff 5f21c9aa a077c1d2\n  guild replay check REPLAY.jsonl",
-	}, p.replayShowCommand(), p.replayDiffCommand(), p.replayConvertCommand(), p.replayCheckCommand())
+	}, p.replayShowCommand(), p.replayDiffCommand(), p.replayConvertCommand(), p.replayImportCommand(), p.replayCheckCommand())
 }
 
 // replayOptions are the flags of guild replay show.

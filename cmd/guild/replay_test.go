@@ -179,7 +179,7 @@ func TestWrongFlagsOfReplayShow(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	if err := p.runReplayConvert(t.Context(), "-", "xml"); codeOf(err) != exitUsage {
+	if err := p.runReplayConvert(t.Context(), "-", converting{to: "xml"}); codeOf(err) != exitUsage {
 		t.Errorf("got %v", err)
 	}
 	if err := p.runReplayDiff(t.Context(), "-", "-", false); codeOf(err) != exitUsage {

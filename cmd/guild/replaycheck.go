@@ -37,11 +37,12 @@ func (p *program) replayCheckCommand() *cobra.Command {
 		Use:   "check FILE|JOB|RECEIPT|-",
 		Short: "Check a trajectory, and print its hash",
 		Long: `check reads REPLAY.jsonl and names each faulty line: one that is not an event,
-is out of place, has an invalid time or hash, has params of another hash, or is
-a result without a call. At the end it prints the trajectory hash, which
-receipts name, unless a line cannot be read. It prints the first 20 faults;
---json has all. The exit code is 1 if there are any. A JOB, JOB/ATTEMPT or
-RECEIPT is named as for guild replay show.`,
+is out of place or goes back in time, has an invalid time or hash, has params of
+another hash, or is a result without a call; or an end that counts other calls.
+At the end it prints the trajectory hash, which receipts name, unless a line
+cannot be read. It prints the first 20 faults; --json has all. The exit code is
+1 if there are any. A JOB, JOB/ATTEMPT or RECEIPT is named as for guild replay
+show.`,
 		Example: "  guild replay check REPLAY.jsonl\n  guild replay check 5f21c9aa --json",
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
 		return p.runReplayCheck(cmd.Context(), args[0])
@@ -68,7 +69,7 @@ func (p *program) runReplayCheck(ctx context.Context, name string) (*cli.Result,
 
 func checkReplay(raw []byte) (replayReport, error) {
 	report := replayReport{Unknown: map[string]int{}, Faults: []replayFault{}}
-	calls := map[string]bool{}
+	var sequence replay.Sequence
 	for line, err := range replay.Read(bytes.NewReader(raw)) {
 		if fault, ok := errors.AsType[*replay.LineError](err); ok {
 			report.Faults = append(report.Faults, replayFault{fault.Number, fault.Err.Error()})
@@ -80,7 +81,7 @@ func checkReplay(raw []byte) (replayReport, error) {
 		}
 		report.Events++
 		if err == nil {
-			err = cmp.Or(replay.Check(line.Event), follows(line.Event, calls))
+			err = cmp.Or(replay.Check(line.Event), sequence.Add(line.Event))
 			if err != nil {
 				report.Faults = append(report.Faults, replayFault{line.Number, err.Error()})
 			}
@@ -93,19 +94,6 @@ func checkReplay(raw []byte) (replayReport, error) {
 		report.Hash = h.String()
 	}
 	return report, nil
-}
-
-// follows returns an error for a result without its call. calls has the calls so far.
-func follows(e replay.Event, calls map[string]bool) error {
-	switch e := e.(type) {
-	case replay.ToolCall:
-		calls[e.ID] = true
-	case replay.ToolResult:
-		if !calls[e.ID] {
-			return fmt.Errorf("result of %.40q, and there is no such call before it", e.ID)
-		}
-	}
-	return nil
 }
 
 func writeReplayReport(w io.Writer, report replayReport) error {

@@ -130,6 +130,7 @@ func (o *workOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&s.D, "d", "", "tells several services of one key apart (default: the task)")
 	f.StringArrayVar(&s.Env, "env", nil, "environment variable that the command may see; its value is looked for in all that leaves (repeatable)")
 	f.StringArrayVar(&s.Mounts, "mount", nil, "directory that the command may read, beside the system's (repeatable)")
+	f.BoolVar(&s.Trajectory, "trajectory", false, "deliver the record of the work, too: the command and what it reported, without secrets")
 	f.StringVar(&s.Network, "network", "none", "what the command may reach: none, or full, which --network alone means")
 	f.Lookup("network").NoOptDefVal = "full"
 	f.BoolVar(&s.Unsandboxed, "unsandboxed", false, "run the command without a sandbox: strangers' bundles can read your files")

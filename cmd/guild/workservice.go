@@ -41,6 +41,7 @@ type service struct {
 	Untried     bool          // its worker never passed a try, or failed its latest
 	Schema      string        // of its inputs: an id, or a JSON schema
 	Open        bool          // works on requests that name nobody
+	Trajectory  bool          // deliveries have the trajectory of the work
 	Trace       string        // form of the lines on the command's standard output; for people if empty
 	Claims      work.Claims   // also announced
 	Jobs        int           // at the same time
@@ -53,7 +54,7 @@ type service struct {
 func (s service) worker() node.Worker {
 	return node.Worker{
 		Task: s.Tasks[0], Tasks: s.Tasks, Kinds: s.Kinds, D: s.D, Name: s.Name, About: s.About, Command: s.Exec, Env: s.Env,
-		Mounts: s.Mounts, Network: work.Network(s.Network), Unsandboxed: s.Unsandboxed, Untried: s.Untried, Schema: s.Schema, Open: s.Open, Claims: s.Claims, Slots: s.Jobs,
+		Mounts: s.Mounts, Network: work.Network(s.Network), Unsandboxed: s.Unsandboxed, Untried: s.Untried, Schema: s.Schema, Open: s.Open, Trajectory: s.Trajectory, Claims: s.Claims, Slots: s.Jobs,
 		Queue: s.Queue, Limit: s.TimeLimit, Price: guild.Msat(s.PriceMsat), Terms: s.Terms, Trace: session.Format(s.Trace),
 		Type: s.Type, Model: s.Model, Chat: s.Chat, MCP: s.MCP, Agent: s.Agent, Agents: s.As, Nudges: s.Nudges,
 	}
@@ -111,7 +112,7 @@ func fromConfig(c config.Config, d string) (service, error) {
 	}
 	s := service{
 		Tasks: set.Tasks(d), Kinds: set.Kind, Name: cmp.Or(set.Name, d), About: set.About, D: d, Exec: set.Exec, Env: set.Env,
-		Mounts: slices.Clone(set.Mounts), Network: set.Network, Unsandboxed: set.Unsandboxed, Schema: schema, Open: set.Open, Trace: set.Trace,
+		Mounts: slices.Clone(set.Mounts), Network: set.Network, Unsandboxed: set.Unsandboxed, Schema: schema, Open: set.Open, Trace: set.Trace, Trajectory: set.Trajectory,
 		As: set.As, Nudges: set.Nudges, Type: set.Type, Model: model, Chat: talks, MCP: servers, Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(w.Price), Terms: allowed,
 		Claims: work.Claims{
 			SupplyClass: set.SupplyClass, Models: set.Models, MaxContext: set.MaxContext,

@@ -16,6 +16,7 @@ import (
 	"guild/internal/judging/exam"
 	"guild/internal/nut"
 	"guild/internal/nut/host"
+	"guild/nutshell"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -51,10 +52,12 @@ func rootCommand() *cobra.Command {
 	root := cli.Root(&cobra.Command{
 		Use:     "nutshell",
 		Short:   "Package tasks so that agents can do them",
+		Version: nutshell.Version,
 		Example: "  nutshell init --dir my-task\n  nutshell check --dir my-task\n  nutshell pack --dir my-task -o my-task.nut",
 	})
 	cli.Group(root, nut.Commands(p)...)
 	cli.NameCompletions(root)
+	root.SetVersionTemplate("Nutshell specification {{.Version}}\n")
 	return root
 }
 

@@ -62,7 +62,7 @@ func (p *Prompt) Choose(question, usual string, words ...string) (string, error)
 	return answer, err
 }
 
-// run asks one question. Ctrl-C and the end of the input are context.Canceled.
+// run asks one question. Ctrl-C and the end of the input are context.Canceled; without a terminal it is ErrNoTerminal.
 func (p *Prompt) run(field huh.Field) error {
 	if p.plain {
 		in := &answers{ctx: p.ctx, r: p.in}
@@ -71,6 +71,9 @@ func (p *Prompt) run(field huh.Field) error {
 			return err
 		}
 		return in.err
+	}
+	if !IsTerminal(p.in) { // the form would draw itself for ever
+		return ErrNoTerminal
 	}
 	err := huh.NewForm(huh.NewGroup(field)).WithInput(p.in).WithOutput(p.out).WithShowHelp(false).RunWithContext(p.ctx)
 	if errors.Is(err, huh.ErrUserAborted) {

@@ -170,7 +170,7 @@ func Default() Config {
 		Relay:   Relay{Addr: "127.0.0.1:7447"},
 		Meeting: Meeting{Daily: 100_000, AtOnce: 2, TimeLimit: 10 * time.Minute},
 		Limits:  Limits{AtOnce: 8, PerMinute: 30},
-		Trust:   Trust{Policy: policy.Partnership},
+		Trust:   Trust{Policy: policy.Measured},
 		Agents:  Agents{Asked: "trusted", Budget: 8000},
 		Review:  Review{Publish: true},
 		Records: Records{SealEvery: time.Hour},

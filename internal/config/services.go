@@ -37,6 +37,8 @@ type Service struct {
 	Open        bool     `koanf:"open"`   // does requests that name no provider, instead of making an offer
 	Trace       string   `koanf:"trace"`  // format of the command's standard output (docs/WORKERS.md); plain text if empty
 
+	Trajectory bool `koanf:"trajectory"` // customers get the redacted trajectory of the work with the delivery
+
 	// A model behind an endpoint does bundles with tools, or the jobs of a type; or an agent has these instead of its usual ones.
 	URL    string `koanf:"url"`     // OpenAI-compatible endpoint, as "https://host/v1"
 	Model  string `koanf:"model"`   // for a type, "auto" uses the model with the best results here

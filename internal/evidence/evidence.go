@@ -47,9 +47,16 @@ type Config struct {
 	// Open returns the keys that open one message between us and another key, and no other message. It is nil if our
 	// signer cannot derive them.
 	Open func(payload string, with nostr.PubKey) ([]byte, error)
-	// Prove returns an entry of the journal, the proof that the entry is in it, and the checkpoint to which the proof
-	// leads.
-	Prove func(ctx context.Context, seq uint64) (entry []byte, proof seal.Proof, checkpoint nostr.Event, err error)
+	// Prove returns the place of an entry in the journal, if possible by a checkpoint that the provider has countersigned.
+	Prove func(ctx context.Context, seq uint64, provider nostr.PubKey) (Place, error)
+}
+
+// Place is an entry of the journal with the proof that the entry is in it.
+type Place struct {
+	Entry      []byte
+	Proof      seal.Proof
+	Checkpoint nostr.Event // to which the proof leads
+	Witness    nostr.Event // the provider's countersignature of it; zero without one
 }
 
 // Options selects what an export omits, and what it reveals.
@@ -59,13 +66,13 @@ type Options struct {
 }
 
 // Optional lists the files that an export can omit: all except the receipt. All reviews have one name, "reviews". A
-// file that belongs to an omitted one is omitted too: the key that opens a message, the proof and the checkpoint of the
-// journal's entry.
+// file that belongs to an omitted one is omitted too: the key that opens a message, the proof, the checkpoint and the
+// countersignature of the journal's entry, and the worker's trajectory, which the delivery has.
 func Optional() []string {
 	return []string{
 		verify.FileReceiptEvent, verify.FileRequest, verify.FileRequestKey, verify.FileResult, verify.FileResultKey, verify.FileBundle,
-		verify.FileDelivery, verify.FileVerdict, verify.FileEvidence, verify.FileReplay, verify.FilePolicy, verify.FileEntry,
-		verify.FileProof, verify.FileCheckpoint, verify.DirReviews,
+		verify.FileDelivery, verify.FileVerdict, verify.FileEvidence, verify.FileReplay, verify.FileWorker, verify.FilePolicy, verify.FileEntry,
+		verify.FileProof, verify.FileCheckpoint, verify.FileWitness, verify.DirReviews,
 	}
 }
 
@@ -134,7 +141,7 @@ func (x *export) gather(ctx context.Context) error {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		x.sayReceipt, x.addRequest, x.addResult, x.addDocuments, x.addHidden, x.addPolicy, x.addProof, x.addReviews,
+		x.sayReceipt, x.addRequest, x.addResult, x.addDocuments, x.addWorker, x.addHidden, x.addPolicy, x.addProof, x.addReviews,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -328,6 +335,32 @@ func (x *export) addDocuments(context.Context) error {
 	return nil
 }
 
+// addWorker adds the trajectory of the provider's worker, if the delivery has one that the result names. One that is not named,
+// or is invalid, would make a valid export fail. What is wrong with result or delivery is found by their own checks.
+func (x *export) addWorker(context.Context) error {
+	raw, there := x.files[verify.FileDelivery]
+	if !there || x.files[verify.FileResult] == nil || !x.wants(verify.FileWorker) {
+		return nil
+	}
+	var e nostr.Event
+	if err := json.Unmarshal(x.files[verify.FileResult], &e); err != nil {
+		return &Error{verify.FileResult, err}
+	}
+	result, err := nip90.ParseResult(e, func(nostr.PubKey, string) (string, error) { return "", nil }) // its tags are in clear
+	if err != nil || result.Trajectory.IsZero() {
+		return nil
+	}
+	delivery, err := nutshell.Open(bytes.NewReader(raw), int64(len(raw)), nutshell.DefaultLimits())
+	if err != nil {
+		return nil
+	}
+	trajectory, err := delivery.ReadFile(nutshell.TrajectoryFile)
+	if err == nil && len(trajectory) <= nutshell.MaxTrajectory && verify.CheckWorker(trajectory, result.Trajectory) == nil {
+		x.files[verify.FileWorker] = trajectory
+	}
+	return nil
+}
+
 // addHidden adds the hidden tests that the verdict names, with what opens the commitments to them, if they are to be
 // revealed.
 func (x *export) addHidden(context.Context) error {
@@ -425,20 +458,25 @@ func (x *export) addProof(ctx context.Context) error {
 	if x.c.Prove == nil || !x.wants(verify.FileEntry) {
 		return nil
 	}
-	entry, proof, checkpoint, err := x.c.Prove(ctx, x.recorded)
+	place, err := x.c.Prove(ctx, x.recorded, x.receipt.ProviderPubKey)
 	if err != nil {
 		return err
 	}
-	x.files[verify.FileEntry] = entry
+	x.files[verify.FileEntry] = place.Entry
 	if x.wants(verify.FileProof) {
-		if x.files[verify.FileProof], err = proof.Encode(); err != nil {
+		if x.files[verify.FileProof], err = place.Proof.Encode(); err != nil {
 			return err
 		}
 	}
 	if !x.wants(verify.FileCheckpoint) {
 		return nil
 	}
-	return x.add(verify.FileCheckpoint, checkpoint)
+	if place.Witness.ID != (nostr.ID{}) && x.wants(verify.FileWitness) {
+		if err := x.add(verify.FileWitness, place.Witness); err != nil {
+			return err
+		}
+	}
+	return x.add(verify.FileCheckpoint, place.Checkpoint)
 }
 
 // addReviews adds the reviews that we published because of this receipt. There are none before it was recorded.

@@ -60,6 +60,8 @@ type world struct {
 	audit   *audit.Step
 	collect *evidence.Collector
 	vault   string // sent with the requests
+
+	witnesses map[nostr.ID]guild.Verified // countersignatures, by the checkpoint
 }
 
 func newWorld(t *testing.T) *world {
@@ -80,9 +82,29 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) prove(ctx context.Context, seq uint64) ([]byte, seal.Proof, nostr.Event, error) {
+// prove has the provider countersign the seal.
+func (w *world) prove(ctx context.Context, seq uint64, by nostr.PubKey) (evidence.Place, error) {
 	p, err := w.audit.Prove(ctx, seq)
-	return []byte(p.Entry), p.Proof, p.Checkpoint, err
+	if err != nil {
+		return evidence.Place{}, err
+	}
+	sealed, err := guild.Verify(p.Checkpoint)
+	ok(w, err)
+	point, err := seal.ParseCheckpoint(sealed)
+	ok(w, err)
+	e := seal.Witness{Customer: pubkey(customer), Checkpoint: point}.Event(int64(p.Checkpoint.CreatedAt))
+	if by != pubkey(provider) {
+		return evidence.Place{}, fmt.Errorf("the provider is %s", by.Hex())
+	}
+	if w.witnesses == nil {
+		w.witnesses = map[nostr.ID]guild.Verified{}
+	}
+	v, there := w.witnesses[p.Checkpoint.ID]
+	if !there {
+		v, err = guild.Sign(ctx, provider, e)
+		w.witnesses[p.Checkpoint.ID] = v
+	}
+	return evidence.Place{Entry: []byte(p.Entry), Proof: p.Proof, Checkpoint: p.Checkpoint, Witness: v.Event()}, err
 }
 
 func (w *world) append(subject fact.Subject, facts ...fact.Fact) {
@@ -118,6 +140,7 @@ type job struct {
 	sealed           bool
 	bundle, delivery []byte
 	request, result  nostr.Event
+	trajectory       guild.Hash // of the worker, as the result names it
 }
 
 // asked opens the nth job and sends its request to the provider.
@@ -150,7 +173,7 @@ func (w *world) asked(n byte, sealed bool) job {
 // delivered lets the provider deliver.
 func (w *world) delivered(j *job) {
 	w.Helper()
-	r := nip90.Result{Kind: 6000, Request: j.request.ID, Customer: pubkey(customer)}
+	r := nip90.Result{Kind: 6000, Request: j.request.ID, Customer: pubkey(customer), Trajectory: j.trajectory}
 	ok(w, r.SetDelivery(nip90.NewParcel(j.delivery)))
 	write := r.Event
 	if j.sealed {
@@ -256,7 +279,7 @@ func same(a, b map[string][]byte) bool {
 		}
 	}
 	for name, file := range b {
-		anew := name == verify.FileReceiptEvent || name == verify.FileProof || name == verify.FileCheckpoint
+		anew := name == verify.FileReceiptEvent || name == verify.FileProof || name == verify.FileCheckpoint || name == verify.FileWitness
 		if was, there := a[name]; !there || !anew && !bytes.Equal(was, file) {
 			return false
 		}

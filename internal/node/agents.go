@@ -58,7 +58,10 @@ func (n *Node) agentsPart() part {
 			learn = nil
 		}
 		n.agents = agents.New(agents.Config{
-			Learn:   learn,
+			Learn: learn,
+			Works: func(name string) bool {
+				return slices.ContainsFunc(n.c.Workers, func(w Worker) bool { return slices.Contains(w.Agents, name) })
+			},
 			Journal: n.journal, Owner: n.keyer, PubKey: n.pubkey, Now: n.c.Now, Keys: n.agentKeys, Relays: agentRelays{n}, Files: agentFiles{n},
 			Count: func(text string) int64 {
 				tokens, err := counter().Count(text)
@@ -162,18 +165,20 @@ func hashOf(filters []nostr.Filter) string {
 // agentRelays is an agents.Relays.
 type agentRelays struct{ *Node }
 
-func (n agentRelays) Publish(ctx context.Context, v guild.Verified, relays []string) ([]string, error) {
+func (n agentRelays) Publish(ctx context.Context, v guild.Verified, relays []string) (took, missing []string, err error) {
 	acks, err := n.pool.Publish(ctx, v, relays...)
 	if err != nil && n.connectivity.offline() {
-		return nil, fmt.Errorf("%w: %w", due.ErrLater, err)
+		err = fmt.Errorf("%w: %w", due.ErrLater, err)
 	}
-	var took []string
 	for _, a := range acks {
-		if a.OK {
+		switch {
+		case a.OK:
 			took = append(took, a.URL)
+		case a.Unreachable():
+			missing = append(missing, a.URL)
 		}
 	}
-	return took, err
+	return took, missing, err
 }
 
 func (n agentRelays) Find(ctx context.Context, f nostr.Filter, relays []string) ([]guild.Verified, error) {
@@ -245,13 +250,17 @@ func (n agentFiles) Fetch(ctx context.Context, f agents.File) error {
 func (n *Node) behave(w Worker) func(context.Context, nip90.Request) (*work.Behaviour, error) {
 	return func(ctx context.Context, r nip90.Request) (*work.Behaviour, error) {
 		d, err := n.agents.Behave(ctx, agents.Roster{Agents: w.Agents, Nudges: w.Nudges}, agents.Job{
-			Task: cmp.Or(r.Get(nip90.ParamJobType), w.Task), Words: textOf(r), Asked: nudgesOf(r), Tools: w.Tools(),
+			Task: cmp.Or(r.Get(nip90.ParamJobType), w.Task), Words: textOf(r), Asked: r.Nudges(), Tools: w.Tools(),
 		})
 		if err != nil {
 			return nil, err
 		}
-		files, err := LayOut(n.blobs, d.Files, filepath.Join(n.scratch(), "agents"))
-		return &work.Behaviour{ID: d.ID, Agent: d.PubKey, Prompt: d.Behaviour.Prompt, Tools: d.Behaviour.Tools, Files: files}, err
+		b := &work.Behaviour{ID: d.ID, Agent: d.PubKey, Prompt: d.Behaviour.Prompt, Tools: d.Behaviour.Tools}
+		for _, from := range d.Behaviour.Sources {
+			b.Sources = append(b.Sources, from.Event)
+		}
+		b.Files, err = LayOut(n.blobs, d.Files, filepath.Join(n.scratch(), "agents"))
+		return b, err
 	}
 }
 
@@ -279,24 +288,12 @@ func textOf(r nip90.Request) string {
 	return guild.Cut(text, most)
 }
 
-// nudgesOf returns the nudges that a customer asks for.
-func nudgesOf(r nip90.Request) (ids []nostr.ID) {
-	for _, p := range r.Params {
-		for _, text := range p.Values {
-			if id, err := nostr.IDFromHex(text); err == nil && p.Key == nip90.ParamNudge {
-				ids = append(ids, id)
-			}
-		}
-	}
-	return ids
-}
-
 // learnedBy returns the func that records what an agent left as lessons. An agent that is gone learns nothing.
-func (n *Node) learnedBy(task string) func(context.Context, nostr.ID, nostr.PubKey, []string) {
-	return func(ctx context.Context, request nostr.ID, agent nostr.PubKey, texts []string) {
-		for _, text := range texts {
-			if err := n.agents.DraftBy(ctx, agent, task, text, "worker", request); err != nil {
-				n.c.Log.Warn("what an agent learned is not kept", "request", request.Hex(), "err", err)
+func (n *Node) learnedBy(task string) func(context.Context, nostr.ID, nostr.PubKey, []work.Lesson) {
+	return func(ctx context.Context, request nostr.ID, agent nostr.PubKey, lessons []work.Lesson) {
+		for _, l := range lessons {
+			if err := n.agents.DraftBy(ctx, agent, task, l.Text, "worker", request); err != nil {
+				n.c.Log.Warn("what an agent learned is not kept", "request", request.Hex(), "file", l.File, "err", err)
 			}
 		}
 	}

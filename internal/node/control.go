@@ -56,7 +56,11 @@ func (n *Node) Judgeable(ctx context.Context, packed []byte) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if _, err := workdir.Extract(ctx, bytes.NewReader(packed), int64(len(packed)), nutshell.DefaultLimits(), dir); err != nil {
+	b, err := nutshell.Open(bytes.NewReader(packed), int64(len(packed)), nutshell.DefaultLimits())
+	if err != nil {
+		return err
+	}
+	if err := workdir.Unpack(ctx, b, dir); err != nil {
 		return err
 	}
 	if _, isTyped, err := typed.RequestedIn(dir); isTyped || err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"guild"
 	"guild/internal/control"
+	"guild/internal/policy"
 	"guild/internal/step/work"
 )
 
@@ -82,7 +83,7 @@ func TestTwentyJobsAtOnce(t *testing.T) {
 		crews[i] = newCrew()
 		providers[i], _ = start(t, url, func(c *Config) { c.Workers = []Worker{{Task: "echo", Do: crews[i].do, Slots: slots}} })
 	}
-	customer, _ := start(t, url, func(c *Config) { c.Hiring.Limits.AtOnce = jobs })
+	customer, _ := start(t, url, func(c *Config) { c.Hiring.Limits.AtOnce, c.Policy = jobs, policy.Specification() }) // which fills their queues
 	awaitProviders(t, customer, len(providers))
 
 	ids := openAll(t, customer, jobs)

@@ -27,7 +27,7 @@ import (
 // hasty returns the specification's policy without its waits: the first review is immediate, trust follows each verdict
 // without a daily limit, and it is not restored to the mean, so that three failures subtract more than 0.3.
 func hasty() policy.Policy {
-	p := policy.Default()
+	p := policy.Specification()
 	p.Name = "hasty"
 	p.Trust.Alpha, p.Trust.Daily, p.Trust.WrongWay = guild.Micro, guild.Micro, 0
 	p.Review.Delay = 1

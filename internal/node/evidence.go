@@ -7,7 +7,6 @@ import (
 
 	"guild/internal/evidence"
 	"guild/internal/step/audit"
-	"guild/seal"
 )
 
 // collector returns a collector for the evidence of receipts. sealer proves that a receipt is in the journal, and seals
@@ -16,9 +15,9 @@ func (n *Node) collector(sealer *audit.Step) *evidence.Collector {
 	signer := n.signer()
 	c := evidence.Config{Journal: n.journal, Blobs: n.blobs, Signer: signer}
 	if signer != nil {
-		c.Prove = func(ctx context.Context, seq uint64) ([]byte, seal.Proof, nostr.Event, error) {
-			p, err := sealer.Prove(ctx, seq)
-			return []byte(p.Entry), p.Proof, p.Checkpoint, err
+		c.Prove = func(ctx context.Context, seq uint64, provider nostr.PubKey) (evidence.Place, error) {
+			p, witness, err := sealer.ProveTo(ctx, seq, provider)
+			return evidence.Place{Entry: []byte(p.Entry), Proof: p.Proof, Checkpoint: p.Checkpoint, Witness: witness}, err
 		}
 	}
 	// Only a local key can derive the key of a single message; a remote signer cannot.

@@ -29,8 +29,9 @@ func newExports(t *testing.T) *exports {
 	return &exports{dir: t.TempDir(), files: map[string]verify.Report{}}
 }
 
-// absences lists the checks without a result here: nothing was hidden, paid or disputed, and reviews come later.
-var absences = []string{"hidden tests", "payment", "reviews", "supersedes"}
+// absences lists the checks without a result here: nothing was hidden, paid or disputed, providers send no trajectories, no
+// seal is published for a provider to countersign, and reviews come later.
+var absences = []string{"hidden tests", "worker trajectory", "payment", "witness", "reviews", "supersedes"}
 
 // add exports the receipt of a job and verifies it. All checks except the absences must pass.
 func (x *exports) add(t *testing.T, customer *control.Client, job control.Job) {
@@ -49,7 +50,7 @@ func (x *exports) add(t *testing.T, customer *control.Client, job control.Job) {
 		if c.State == verify.Failed || c.State == verify.Absent && !slices.Contains(absences, c.Name) {
 			t.Errorf("job %.8s: %s: %s: %s", job.ID, c.Name, c.State, c.Detail)
 		}
-		if strings.Contains(c.Detail, "not there") || strings.Contains(c.Detail, "only its envelope") {
+		if c.Name != "witness" && c.Name != "worker trajectory" && strings.Contains(c.Detail, "not there") || strings.Contains(c.Detail, "only its envelope") {
 			t.Errorf("job %.8s: %s is checked by halves: %s", job.ID, c.Name, c.Detail)
 		}
 	}
@@ -69,7 +70,7 @@ func (x *exports) agree(t *testing.T) {
 	for file := range x.files {
 		files = append(files, file)
 	}
-	program, err := filepath.Abs("../../verify/testdata/verify.py")
+	program, err := filepath.Abs("../../verify/page/verify.py")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,5 +127,25 @@ func TestExportVerifiesOffline(t *testing.T) {
 	less, err := verify.Archive(packed)
 	if err != nil || !less.OK() || states(less) == states(whole) {
 		t.Errorf("%s\n%v", states(less), err)
+	}
+}
+
+// TestWorkerTrajectoryIsExported has a provider send its customers what its worker did.
+func TestWorkerTrajectoryIsExported(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	url := startRelay(t)
+	start(t, url, func(c *Config) {
+		c.Workers = []Worker{{Task: "echo", Command: `cp "$GUILD_BUNDLE/files/in.txt" "$GUILD_DELIVERY/out.txt"`, Trajectory: true}}
+	})
+	customer, _ := start(t, url, func(*Config) {})
+	job := hire(t, customer, control.Hire{})
+	x := newExports(t)
+	x.add(t, customer, job)
+	x.agree(t)
+	for _, report := range x.files {
+		if i := slices.IndexFunc(report.Checks, func(c verify.Check) bool { return c.Name == "worker trajectory" }); report.Checks[i].State != verify.Passed {
+			t.Errorf("%+v", report.Checks[i])
+		}
 	}
 }

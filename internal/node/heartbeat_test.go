@@ -7,6 +7,7 @@ import (
 
 	"guild"
 	"guild/internal/control"
+	"guild/internal/policy"
 )
 
 // TestSilentWorkerKeepsItsJob has a worker without output for twelve minutes, while another request waits. A customer
@@ -17,7 +18,7 @@ func TestSilentWorkerKeepsItsJob(t *testing.T) {
 	var wall clock
 	team := newCrew()
 	start(t, url, func(c *Config) { wall.nodes(c); c.Workers = []Worker{{Task: "echo", Do: team.do, Slots: 1}} })
-	customer, _ := start(t, url, wall.nodes)
+	customer, _ := start(t, url, func(c *Config) { wall.nodes(c); c.Policy = policy.Specification() }) // which fills its queue
 	awaitProviders(t, customer, 1)
 	jobs := []string{open(t, customer, bundle(t), control.Hire{})}
 	eventually(t, "the worker works", func() bool { return team.busy() == 1 })

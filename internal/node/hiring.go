@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -13,7 +14,7 @@ import (
 // hiringMarket implements jobs.Market.
 type hiringMarket struct{ *Node }
 
-func (m hiringMarket) Offers(task string, kind int) []guild.Offer {
+func (m hiringMarket) Offers(task string, kind int) iter.Seq[guild.Offer] {
 	return m.registry.Offers(task, kind)
 }
 

@@ -136,6 +136,8 @@ func (n *Node) readMessage(ctx context.Context, v guild.Verified) error {
 		return nil
 	case dm.TypeOf(m.Content) == dm.TypeVerdict:
 		return n.work.Judged(ctx, m)
+	case dm.TypeOf(m.Content) == dm.TypeWitness:
+		return n.audit.Asked(ctx, m)
 	}
 	return n.mail.Read(ctx, m.From, m.ID, m.Reply, m.Content)
 }

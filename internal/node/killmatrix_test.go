@@ -100,6 +100,7 @@ func newLearner(t *testing.T, dir string, server *server) *learner {
 	secret := key.NewSecret(nostr.SecretKey{31: 1})
 	n := &Node{pubkey: secret.PubKey(), keyer: key.NewSigner(secret), c: Config{
 		Dir: dir, Identity: key.Identity{PubKey: secret.PubKey()}, Name: "learner", Now: time.Now, NoSync: true, Log: slog.New(slog.DiscardHandler),
+		Policy: policy.Specification(), // it has all rules of trust
 	}.withDefaults()}
 	if err := n.openJournal(t.Context(), nil); err != nil {
 		t.Fatal(err)
@@ -127,14 +128,14 @@ func (l *learner) openSteps() {
 		l.Fatal(err)
 	}
 	c := review.Config{Journal: l.journal, Keyer: l.keyer, PubKey: l.pubkey, Now: time.Now,
-		Policy: policy.Default, Relays: ours, Offer: l.registry.Offer, Publish: l.take,
+		Policy: policy.Specification, Relays: ours, Offer: l.registry.Offer, Publish: l.take,
 		Letterbox: func(context.Context, nostr.PubKey) []string { return ours() }}
 	if l.review, err = review.Open(l.Context(), c, foldOf[*review.Fold](l.Node)); err != nil {
 		l.Fatal(err)
 	}
 	l.mail = review.NewMail(c, foldOf[*review.Letters](l.Node))
 	l.backup = backup.New(backup.Config{Journal: l.journal, Keyer: l.keyer, PubKey: l.pubkey, Now: time.Now, Parts: l.matrixParts(),
-		Policy: policy.Default().Backup, Publish: l.take, Relays: ours, InForce: l.folds.trust.Policy,
+		Policy: policy.Specification().Backup, Publish: l.take, Relays: ours, InForce: l.folds.trust.Policy,
 		Upload: l.server.upload, Fetch: l.server.fetch}, foldOf[*backup.Fold](l.Node))
 	l.meet = meet.New(meet.Config{Journal: l.journal, Self: l.pubkey, Now: time.Now, Secret: make([]byte, 32),
 		Offers: l.registry.Offers, Kind: func(string) int { return 5000 }, Checkups: l.partners.Checkups, Run: l.bench,

@@ -193,7 +193,7 @@ func (n *Node) model(s guild.Service) string {
 
 // trusted counts the services whose trust for a task is at least from.
 func (n *Node) trusted(task string, from guild.Trust) (count int) {
-	for _, o := range n.registry.Offers(task, n.Kind(task)) {
+	for o := range n.registry.Offers(task, n.Kind(task)) {
 		if t, met := n.folds.trust.Trust(task, o.Service); met && t >= from {
 			count++
 		}

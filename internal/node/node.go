@@ -23,6 +23,7 @@ import (
 
 	"guild"
 	"guild/internal/control"
+	"guild/internal/durable"
 	"guild/internal/hand/blob"
 	"guild/internal/hand/key"
 	"guild/internal/hand/relay"
@@ -39,6 +40,7 @@ import (
 	"guild/internal/market/scout"
 	"guild/internal/policy"
 	"guild/internal/step/agents"
+	"guild/internal/step/audit"
 	"guild/internal/step/backup"
 	"guild/internal/step/jobs"
 	"guild/internal/step/judge"
@@ -165,6 +167,7 @@ type Node struct {
 	partners  *partner.Partners
 	jobs      *jobs.Jobs
 	work      *work.Work
+	audit     *audit.Step
 	trust     *trust.Trust
 	variables *variables.Variables
 	review    *review.Review
@@ -194,6 +197,7 @@ type folds struct {
 	variables *variables.Fold
 	exchange  *exchange.Fold
 	customers *work.Customers
+	witnesses *audit.Witnesses
 }
 
 // Run runs a node until ctx ends, and then stops it in order: it accepts no new work, finishes running work or leaves
@@ -279,6 +283,9 @@ func (n *Node) openJournal(ctx context.Context, renew func(stream string) error)
 	}
 	o.Renew = renew
 	n.journal, err = journal.Open(ctx, o)
+	if err == nil {
+		durable.Sweep(n.c.Dir, filepath.Join(n.c.Dir, "agents"))
+	}
 	return err
 }
 
@@ -333,6 +340,7 @@ func (n *Node) openSteps(ctx context.Context) error {
 		}
 		n.active = append(n.active, a)
 		n.runner.Sources = append(n.runner.Sources, a.due...)
+		n.runner.Large = append(n.runner.Large, a.large...)
 		maps.Copy(n.runner.Limits, a.limits)
 	}
 	n.setRoutes()
@@ -418,7 +426,12 @@ func (n *Node) finish(failed string, of func(active) func(context.Context) error
 	}
 }
 
-// idle returns a channel that is closed as soon as Quit is closed, no job is open and no client is connected.
+// telling limits how long a node that is not needed any more stays to tell providers their verdicts. The next start tells
+// the rest.
+const telling = 3 * time.Second
+
+// idle returns a channel that is closed as soon as Quit is closed, no job is open, no client is connected, and the
+// providers were told their verdicts.
 func (n *Node) idle(ctx context.Context) <-chan struct{} {
 	idle := make(chan struct{})
 	go func() {
@@ -428,10 +441,18 @@ func (n *Node) idle(ctx context.Context) <-chan struct{} {
 		case <-n.c.Quit:
 		}
 		// Jobs in quarantine do not end by themselves, so they do not count as open.
-		for tick := time.Tick(50 * time.Millisecond); n.control.Clients() > 0 || n.folds.jobs.OpenUnless(n.journal.InQuarantine) > 0; {
+		for tick := time.Tick(50 * time.Millisecond); n.control.Clients() > 0 || n.folds.jobs.OpenUnless(n.journal.Held) > 0; {
 			select {
 			case <-ctx.Done():
 				return
+			case <-tick:
+			}
+		}
+		ctx, cancel := context.WithTimeout(ctx, telling)
+		defer cancel()
+		for tick := time.Tick(50 * time.Millisecond); ctx.Err() == nil && len(n.mail.Due(n.c.Now())) > 0; {
+			select {
+			case <-ctx.Done():
 			case <-tick:
 			}
 		}

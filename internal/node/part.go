@@ -23,6 +23,7 @@ type part struct {
 // active holds the functions of an open step that the node calls. Every field may be empty.
 type active struct {
 	due    []due.Source
+	large  []due.Large
 	limits map[string]int // class of effects → maximum running at once
 	routes []route        // events for the step
 

@@ -15,6 +15,7 @@ import (
 	"guild/examples/humaneval"
 	"guild/internal/control"
 	"guild/internal/judging/suite"
+	"guild/internal/policy"
 	"guild/nip90"
 )
 
@@ -100,7 +101,7 @@ func TestBenchmarkOfACardThatDoesNotFit(t *testing.T) {
 	relay := startRelay(t)
 	provider := newPeer(t, relay)
 	provider.publish(nostr.Event{Kind: 31990, Tags: nostr.Tags{{"d", "x"}, {"k", "5050"}}})
-	customer, _ := start(t, relay, func(*Config) {})
+	customer, _ := start(t, relay, func(c *Config) { c.Policy = policy.Specification() }) // three runs
 	awaitProviders(t, customer, 1)
 	asked := control.Bench{Provider: provider.pubkey.Hex()}
 	_, err := control.BeginMeeting.Call(t.Context(), customer, asked)

@@ -257,7 +257,7 @@ func newProcess(t *testing.T, url string, id key.Identity, instance string, star
 	stopPool := run(t, pool.Run)
 	p := &presence{
 		pool: pool, keyer: id.Signer, pubkey: id.PubKey, urls: []string{url}, log: slog.New(slog.DiscardHandler), now: time.Now,
-		hearing: 200 * time.Millisecond, recheck: time.Second,
+		hearing: time.Second, recheck: time.Second,
 		questions: make(chan nostr.ID, 16), ask: make(chan struct{}, 1), free: make(chan struct{}, 1),
 		self: process{Instance: instance, Started: started, Node: instance},
 	}

@@ -31,7 +31,7 @@ func (n *Node) dueOf(sources []due.Source) (keys []string) {
 	now := time.Now()
 	for _, source := range sources {
 		for _, w := range source(now) {
-			if !n.journal.InQuarantine(w.Guard) && !w.Ready.After(now) {
+			if !n.journal.Held(w.Guard) && !w.Ready.After(now) {
 				keys = append(keys, fmt.Sprintf("%s under %s", w.Key, w.Guard))
 			}
 		}
@@ -170,7 +170,11 @@ func (h *home) due(t *testing.T) []string {
 	if err := n.open(t.Context()); err != nil {
 		t.Fatal(errors.Join(err, n.close()))
 	}
-	keys := n.dueOf(n.runner.Sources)
+	sources := n.runner.Sources
+	for _, l := range n.runner.Large {
+		sources = append(sources, l.All)
+	}
+	keys := n.dueOf(sources)
 	if err := n.close(); err != nil {
 		t.Fatal(err)
 	}
@@ -271,13 +275,6 @@ func TestNodeAfterRepair(t *testing.T) {
 		if s, err := control.NodeStatus.Call(t.Context(), client); err != nil || !slices.Equal(s.Quarantined, []string{string(guard)}) {
 			t.Errorf("%s: status lists %v, %v", what, s.Quarantined, err)
 		}
-		if what == "closed" {
-			_, err := control.CancelJob.Call(t.Context(), client, jobs[0].ID)
-			problem, ok := errors.AsType[*control.ProblemError](err)
-			if !ok || problem.Problem.Code != "quarantined" || !strings.Contains(problem.Hint(), "guild journal release "+string(guard)) {
-				t.Errorf("cancelled: %v", err)
-			}
-		}
 		if next := hire(t, client, control.Hire{}); next.Ending != guild.JobAccepted {
 			t.Errorf("%s: another job is %+v", what, next)
 		}
@@ -290,6 +287,71 @@ func TestNodeAfterRepair(t *testing.T) {
 		if asked, _ = observer.stored(5000); len(asked) != before+1 {
 			t.Errorf("%s: %d more requests at the relay, want that of the other job", what, len(asked)-before)
 		}
+	}
+}
+
+// A person closes a job in quarantine by cancelling it. Nothing is asked, judged or learned again, then or after a restart.
+func TestClosedJobInQuarantineEnds(t *testing.T) {
+	relay := startRelay(t)
+	customer, _, jobs := traded(t, relay)
+	observer := newPeer(t, relay)
+	guard := fact.Subject("job." + jobs[0].ID)
+	asked, _ := observer.stored(5000)
+	deleted, _ := observer.stored(5)
+	for what, c := range map[string]struct {
+		seq    uint64
+		ending guild.Ending
+	}{
+		"planned":   {entryOf[fact.AttemptPlanned](t, customer, guard), guild.JobAccepted},
+		"requested": {entryOf[fact.AttemptRequested](t, customer, guard), guild.JobAccepted},
+		"judged":    {entryOf[fact.AttemptJudged](t, customer, guard), guild.JobAccepted},
+		"recorded":  {entryOf[fact.AttemptRecorded](t, customer, guard), guild.JobAccepted},
+		"closed":    {entryOf[fact.JobClosed](t, customer, guard), guild.JobCancelled},
+	} {
+		left, _ := customer.losing(t, c.seq)
+		intact := left.due(t)
+		client, leave := left.up(t)
+		if what == "closed" {
+			_, err := control.DisputeJob.Call(t.Context(), client, control.Reason{Reason: "doubtful"}, jobs[0].ID)
+			problem, ok := errors.AsType[*control.ProblemError](err)
+			if !ok || problem.Problem.Code != "quarantined" || !strings.Contains(problem.Hint(), "guild journal release "+string(guard)) {
+				t.Errorf("disputed: %v", err)
+			}
+		}
+		for range 2 {
+			job, err := control.CancelJob.Call(t.Context(), client, jobs[0].ID)
+			if err != nil || job.Ending != c.ending || job.Quarantined {
+				t.Errorf("%s: %+v, %v", what, job, err)
+			}
+		}
+		if job := finish(t, client, jobs[0].ID); job.Ending != c.ending {
+			t.Errorf("%s: its watch ends with %+v", what, job)
+		}
+		if s, err := control.NodeStatus.Call(t.Context(), client); err != nil || len(s.Quarantined) != 0 {
+			t.Errorf("%s: status lists %v, %v", what, s.Quarantined, err)
+		}
+		if _, err := control.ReleaseGuards.Call(t.Context(), client, control.Releasing{Guards: []string{string(guard)}}); err == nil {
+			t.Errorf("%s: it was released after it was closed", what)
+		}
+		if released, err := control.ReleaseGuards.Call(t.Context(), client, control.Releasing{All: true}); err != nil || len(released) != 0 {
+			t.Errorf("%s: released %+v, %v", what, released, err)
+		}
+		leave()
+		_, wantChanges := customer.about(guard)
+		if _, changes := left.about(guard); changes != wantChanges {
+			t.Errorf("%s: %d changes of trust, want %d", what, changes, wantChanges)
+		}
+		for _, key := range left.due(t) {
+			if !slices.Contains(intact, key) {
+				t.Errorf("%s: due is %s", what, key)
+			}
+		}
+	}
+	if now, _ := observer.stored(5000); len(now) != len(asked) {
+		t.Errorf("%d requests at the relay, want %d", len(now), len(asked))
+	}
+	if now, _ := observer.stored(5); len(now) != len(deleted) {
+		t.Errorf("%d deletions at the relay, want %d", len(now), len(deleted))
 	}
 }
 

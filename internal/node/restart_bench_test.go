@@ -80,6 +80,7 @@ func BenchmarkRestart(b *testing.B) {
 		for b.Loop() {
 			n, took := h.open(b)
 			b.StopTimer()
+			b.ReportMetric(float64(liveHeap())/1e6, "MB-heap")
 			h.takeLeave(b, n)
 			restored += took
 			b.StartTimer()
@@ -89,6 +90,14 @@ func BenchmarkRestart(b *testing.B) {
 	})
 	b.Run("decide", func(b *testing.B) { h.decide(b) })
 	b.Run("snapshot", func(b *testing.B) { h.snapshots(b) })
+}
+
+// liveHeap returns the heap in use after a collection, in bytes.
+func liveHeap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
 
 // history is a directory with the journal of a node that was busy for a long time.

@@ -97,7 +97,7 @@ func (n *Node) jobsPart() part {
 				Variables: n.folds.variables, UpToDate: n.learned, OfferOf: n.registry.OfferOf,
 				Policy: func() (policy.Policy, guild.Hash) { return n.c.Policy, n.folds.trust.Policy() },
 			}, f)
-			return active{due: []due.Source{n.jobs.Due}, routes: []route{
+			return active{large: []due.Large{{All: n.jobs.Due, Under: n.jobs.DueUnder}}, routes: []route{
 				{from: 6000, to: 6999, take: anyRelay(n.jobs.Observe)},
 				{from: kindFeedback, take: anyRelay(n.jobs.Observe)},
 			}}, nil

@@ -52,6 +52,7 @@ type Worker struct {
 
 	Network     work.Network // NetworkNone if empty; unsandboxed commands always have full access
 	Unsandboxed bool
+	Trajectory  bool // deliveries have the redacted trajectory of the work
 	Untried     bool // it passed no try (Try), so it is only offered if the service has delivered before
 	Slots       int
 	Queue       int
@@ -217,7 +218,7 @@ func (n *Node) worker(ctx context.Context, w Worker) (do func(context.Context, w
 // deliveries can be searched for them.
 func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error) work.Service {
 	s := work.Service{
-		Task: w.Task, Tasks: w.Tasks, D: w.D, Name: w.Name, About: w.About, Kind: w.Kind, Kinds: w.Kinds, Schema: w.Schema, Open: w.Open, Claims: w.Claims,
+		Task: w.Task, Tasks: w.Tasks, D: w.D, Name: w.Name, About: w.About, Kind: w.Kind, Kinds: w.Kinds, Schema: w.Schema, Open: w.Open, Trajectory: w.Trajectory, Claims: w.Claims,
 		Slots: w.Slots, Queue: w.Queue, Limit: w.Limit, Price: w.Price, Terms: w.Terms, Network: w.Network, Walls: n.caps.Tier, Do: do, Untried: w.Untried,
 		Behave: w.Behave, NoCredentials: w.Chat != nil,
 		Secrets: work.SecretsIn(pick(w.Env)),

@@ -7,6 +7,8 @@
 package nut
 
 import (
+	"context"
+	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -21,6 +23,7 @@ import (
 // Commands returns the verbs, for cli.Group.
 func Commands(p *host.Program) []*cobra.Command {
 	own := program{p}
+	p.Decrypt = func(ctx context.Context, r io.Reader) (io.Reader, error) { return credential.Decrypt(ctx, p, r) }
 	return slices.Concat(draft.Commands(p), archive.Commands(p), credential.Commands(p), market.Commands(p),
 		[]*cobra.Command{own.schemaCommand(), own.versionCommand()})
 }

@@ -14,6 +14,7 @@ import (
 
 func (p program) schemaCommand() *cobra.Command {
 	var out string
+	var strict bool
 	cmd := &cobra.Command{
 		Use:   "schema [manifest|result|endpoints|criteria|vault]",
 		Short: "Print the JSON Schema of a document",
@@ -22,22 +23,28 @@ if none is named. Editors complete and check a document by it:
 
   "$schema": "./nutshell.schema.json"
 
-in nutshell.json does it for most of them.`,
+in nutshell.json does it for most of them. A document is valid by it if readers
+take it; --strict also refuses what they only warn of.`,
 		Example: "  " + p.Hint("schema -o nutshell.schema.json") + "\n" +
 			"  " + p.Hint("schema criteria"),
 		ValidArgs: schema.Names(),
 		Args:      cli.Arity(cobra.MaximumNArgs(1), "the name of one document"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return p.schema(append(args, schema.Manifest)[0], out)
+			of := schema.Of
+			if strict {
+				of = schema.Strict
+			}
+			return p.schema(of, append(args, schema.Manifest)[0], out)
 		},
 	}
+	cmd.Flags().BoolVar(&strict, "strict", false, "refuse unknown values, and numbers that are out of range")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write it to this file")
 	cli.JSONFlag(cmd, "print errors as JSON, too")
 	return cmd
 }
 
-func (p program) schema(name, out string) error {
-	text, err := schema.Of(name)
+func (p program) schema(of func(string) ([]byte, error), name, out string) error {
+	text, err := of(name)
 	if errors.Is(err, schema.ErrUnknown) {
 		return cli.WithHint(cli.Usage(err), "there are "+strings.Join(schema.Names(), ", "))
 	}

@@ -2,11 +2,11 @@ package policy
 
 import "guild"
 
-// measured returns the default policy with changes where bench/marketsim found better numbers. It fits a market like
+// measured returns the specification's policy with changes where bench/marketsim found better numbers. It fits a market like
 // the simulated one: a job is worth some four times its price, and a benchmark costs as much as a job (docs/TRUST.md has
 // the result).
 func measured() Policy {
-	p := Default()
+	p := Specification()
 	p.Name = Measured
 
 	// Trust falls so fast that a failure has an effect. With 0.15 per failure and half of a change where trust turns

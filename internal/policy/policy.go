@@ -234,10 +234,13 @@ const (
 )
 
 // Names returns the names of the policies that ship, the default first.
-func Names() []string { return []string{Partnership, Measured} }
+func Names() []string { return []string{Measured, Partnership} }
 
-// Default returns the policy with the partnership protocol's own numbers.
-func Default() Policy {
+// Default returns the policy that applies where none is named.
+func Default() Policy { return measured() }
+
+// Specification returns the policy with the partnership protocol's own numbers.
+func Specification() Policy {
 	return Policy{
 		Version: 1, Name: Partnership,
 		Trust: Trust{
@@ -295,10 +298,10 @@ func Default() Policy {
 // Named returns a policy that ships, by its name.
 func Named(name string) (Policy, error) {
 	switch name {
-	case "", Partnership:
-		return Default(), nil
-	case Measured:
+	case "", Measured:
 		return measured(), nil
+	case Partnership:
+		return Specification(), nil
 	}
 	return Policy{}, fmt.Errorf("no policy %.40q: there are %s", name, strings.Join(Names(), ", "))
 }

@@ -10,12 +10,12 @@ import (
 
 // The numbers of the partnership protocol, by section. Times are in milliseconds; all other numbers that are not counts
 // are in micro-units.
-func TestDefaultMatchesSpecification(t *testing.T) {
+func TestNumbersOfTheSpecification(t *testing.T) {
 	const (
 		hour = int64(3_600_000)
 		day  = 24 * hour
 	)
-	p := Default()
+	p := Specification()
 	tr, r, l, b, v := p.Trust, p.Routing, p.Lifecycle, p.Bids, p.Variables
 	for _, c := range []struct {
 		what      string
@@ -154,7 +154,7 @@ func TestShippedPoliciesAreComplete(t *testing.T) {
 		}
 		hashes[hash] = name
 	}
-	if p, err := Named(""); err != nil || p.Name != Partnership {
+	if p, err := Named(""); err != nil || p.Name != Measured || Default().Name != Measured {
 		t.Errorf("the default is %s, %v", p.Name, err)
 	}
 	if _, err := Named("nothing"); err == nil {
@@ -163,7 +163,7 @@ func TestShippedPoliciesAreComplete(t *testing.T) {
 }
 
 func TestPolicyRoundTrip(t *testing.T) {
-	p := Default()
+	p := Specification()
 	p.Trust.Alphas = map[string]guild.Trust{guild.ClassFinancial: 500_000}
 	b, err := p.Encode()
 	if err != nil {
@@ -180,7 +180,7 @@ func TestPolicyRoundTrip(t *testing.T) {
 	if h, err := again.Hash(); err != nil || h != hash || hash != guild.Sum(b) {
 		t.Errorf("%s, and read %s, %v", hash, h, err)
 	}
-	if h, err := Default().Hash(); err != nil || h == hash {
+	if h, err := Specification().Hash(); err != nil || h == hash {
 		t.Errorf("another number has the same hash, %v", err)
 	}
 }

@@ -82,7 +82,14 @@ func ofTOML(head, body string) (d nipae.Definition, err error) {
 		if unknown, ok := errors.AsType[*toml.StrictMissingError](err); ok && len(unknown.Errors) > 0 {
 			return d, fmt.Errorf("unknown key %s", strings.Join(unknown.Errors[0].Key(), "."))
 		}
+		if wrong, ok := errors.AsType[*toml.DecodeError](err); ok {
+			row, _ := wrong.Position()
+			return d, fmt.Errorf("%w; line %d: %w", ErrForm, row, err)
+		}
 		return d, errors.Join(ErrForm, err)
+	}
+	if f.Slug == "" {
+		return d, fmt.Errorf("slug: %w", nipae.ErrMissing)
 	}
 	if f.Instructions == "" {
 		f.Instructions, body = body, ""

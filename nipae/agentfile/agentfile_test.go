@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for _, c := range []struct{ name, file, want string }{
-		{"no slug", "title = 'x'", "d tag: missing"},
+		{"no slug", "title = 'x'", "slug: missing"},
 		{"a key that does not exist", "slug = 'a'\nmodel = 'x'", "unknown key model"},
 		{"front matter without an end", "+++\nslug = 'a'\n", ErrForm.Error()},
 		{"prose", "Fix it.", ErrForm.Error()},

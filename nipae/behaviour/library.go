@@ -15,6 +15,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -52,7 +53,7 @@ type Library struct {
 	keep     map[nostr.PubKey]bool
 	bytes    int64
 	arrivals int
-	index    *index               // of what is held; nil after a change
+	index    *index               // of what is held; nil if it must be made again
 	ranked   map[nostr.PubKey]int // result of ranks; nil after a change
 }
 
@@ -152,8 +153,14 @@ func (l *Library) Add(v guild.Verified) error {
 	if single {
 		l.newest[key] = h.id
 	}
-	l.index = nil
-	if e.Kind == nipae.KindClaims {
+	switch value.(type) {
+	case nipae.Comment, nipae.Lesson:
+		if l.index != nil {
+			l.index.add(l, h)
+		}
+	case nipae.Definition, nipae.Profile: // lessons that are held may be about it, or by its author
+		l.index = nil
+	case nipae.Claims:
 		l.ranked = nil
 	}
 	return nil
@@ -344,13 +351,18 @@ func newest[T any](l *Library, author nostr.PubKey, kind nostr.Kind) (T, bool) {
 
 // older orders events by date. Of two with the same date the one with the lower id is newer.
 func older(a, b *held) bool {
-	return cmp.Or(cmp.Compare(a.at, b.at), bytes.Compare(b.id[:], a.id[:])) < 0
+	return newestFirst(b, a) < 0
 }
 
 // index is what Compose needs of a library for every request.
 type index struct {
 	lessons map[nipae.Address][]candidate // the newest first, of the same date the lowest id
 	replies map[nostr.ID][]*held          // comments by their parent
+
+	// What candidates share.
+	named      map[nostr.ID]*nipae.Definition // nil if not held
+	authors    map[nostr.PubKey]*author
+	categories map[string]*category
 }
 
 // candidate is a lesson about a definition that is held. It is small, as Compose looks at all of them; lessons with the
@@ -379,37 +391,48 @@ func (l *Library) indexed() *index {
 	if l.index != nil {
 		return l.index
 	}
-	l.index = &index{map[nipae.Address][]candidate{}, map[nostr.ID][]*held{}}
-	named, authors, categories := map[nostr.ID]*nipae.Definition{}, map[nostr.PubKey]*author{}, map[string]*category{}
-	for _, h := range l.events {
-		switch v := h.value.(type) {
-		case nipae.Comment:
-			l.index.replies[v.Parent.ID] = append(l.index.replies[v.Parent.ID], h)
-		case nipae.Lesson:
-			d := memo(named, v.Definition.ID, func() *nipae.Definition {
-				if d, ok := get[nipae.Definition](l, v.Definition.ID); ok {
-					return &d
-				}
-				return nil
-			})
-			if d == nil {
-				continue
-			}
-			by := memo(authors, h.author, func() *author {
-				profile, _ := newest[nipae.Profile](l, h.author, nipae.KindProfile)
-				executes, _ := get[nipae.Definition](l, profile.Definition.ID)
-				return &author{h.author, executes.Address()}
-			})
-			about := memo(categories, v.Category, func() *category { return &category{strings.ToLower(v.Category), words(v.Category)} })
-			l.index.lessons[d.Address()] = append(l.index.lessons[d.Address()], candidate{held: h, named: d, by: by, about: about})
-		}
+	l.index = &index{
+		lessons: map[nipae.Address][]candidate{}, replies: map[nostr.ID][]*held{},
+		named: map[nostr.ID]*nipae.Definition{}, authors: map[nostr.PubKey]*author{}, categories: map[string]*category{},
 	}
-	for _, all := range l.index.lessons {
-		slices.SortFunc(all, func(a, b candidate) int {
-			return cmp.Or(cmp.Compare(b.at, a.at), bytes.Compare(a.id[:], b.id[:]))
-		})
+	all := slices.Collect(maps.Values(l.events))
+	slices.SortFunc(all, newestFirst) // so that each is added at the end
+	for _, h := range all {
+		l.index.add(l, h)
 	}
 	return l.index
+}
+
+// add adds a comment, or a lesson about a definition that is held.
+func (x *index) add(l *Library, h *held) {
+	switch v := h.value.(type) {
+	case nipae.Comment:
+		x.replies[v.Parent.ID] = append(x.replies[v.Parent.ID], h)
+	case nipae.Lesson:
+		d := memo(x.named, v.Definition.ID, func() *nipae.Definition {
+			if d, ok := get[nipae.Definition](l, v.Definition.ID); ok {
+				return &d
+			}
+			return nil
+		})
+		if d == nil {
+			return
+		}
+		by := memo(x.authors, h.author, func() *author {
+			profile, _ := newest[nipae.Profile](l, h.author, nipae.KindProfile)
+			executes, _ := get[nipae.Definition](l, profile.Definition.ID)
+			return &author{h.author, executes.Address()}
+		})
+		about := memo(x.categories, v.Category, func() *category { return &category{strings.ToLower(v.Category), words(v.Category)} })
+		all := x.lessons[d.Address()]
+		at, _ := slices.BinarySearchFunc(all, h, func(c candidate, h *held) int { return newestFirst(c.held, h) })
+		x.lessons[d.Address()] = slices.Insert(all, at, candidate{held: h, named: d, by: by, about: about})
+	}
+}
+
+// newestFirst orders events by date, and those of the same date by id.
+func newestFirst(a, b *held) int {
+	return cmp.Or(cmp.Compare(b.at, a.at), bytes.Compare(a.id[:], b.id[:]))
 }
 
 // memo returns the value of a key, which it makes once.

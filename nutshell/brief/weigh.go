@@ -120,15 +120,23 @@ func readText(ctx context.Context, f io.Reader, most int64) ([]byte, error) {
 	if int64(len(b)) > most {
 		b = wholeRunes(b[:most])
 	}
-	switch {
-	case bytes.IndexByte(b[:min(len(b), beginning)], 0) >= 0:
-		return nil, &notText{"binary"}
-	case !utf8.Valid(b):
-		return nil, &notText{"is not UTF-8 text"}
-	case nutshell.IsPrivateKey(b[:min(len(b), secretLines)]):
-		return nil, &notText{"is a private key"}
+	if err := checkText(b); err != nil {
+		return nil, err
 	}
 	return b, nil
+}
+
+// checkText returns a *notText if the first bytes of a file are not those of a text, or of a private key.
+func checkText(b []byte) error {
+	switch {
+	case bytes.IndexByte(b[:min(len(b), beginning)], 0) >= 0:
+		return &notText{"binary"}
+	case !utf8.Valid(b):
+		return &notText{"is not UTF-8 text"}
+	case nutshell.IsPrivateKey(b[:min(len(b), secretLines)]):
+		return &notText{"is a private key"}
+	}
+	return nil
 }
 
 // wholeRunes cuts off the beginning of a character at the end.

@@ -404,13 +404,17 @@ func TestMergeErrors(t *testing.T) {
 	all, others := split(t, task(), 2, parts.SplitOptions{}), split(t, task(), 3, parts.SplitOptions{})
 	noParent, prefer := options(), options()
 	noParent.Parent, prefer.Prefer = "", "mine"
+	orphan := fstest.MapFS{
+		"nutshell.json":        {Data: []byte(`{"nutshell_version":"0.2.0","bundle_type":"delivery","id":"nut-d","task":{"title":"Of no part"}}`)},
+		"delivery/result.json": {Data: []byte(`{"status":"completed"}`)},
+	}
 	in := func(p parts.Part) parts.Input { return deliver(t, p, nil, "completed") }
 	for name, c := range map[string]struct {
 		inputs []parts.Input
 		o      parts.MergeOptions
 		want   error
 	}{
-		"no parent":         {[]parts.Input{in(all[0])}, noParent, parts.ErrNoParent},
+		"no parent":         {[]parts.Input{{Name: "p", Tree: orphan}}, noParent, parts.ErrNoParent},
 		"parts of others":   {[]parts.Input{in(all[0]), in(others[1])}, options(), parts.ErrParents},
 		"one part twice":    {[]parts.Input{in(all[0]), in(all[0])}, options(), parts.ErrTwice},
 		"no result":         {[]parts.Input{{Name: "p", Tree: all[0].Tree}}, options(), parts.ErrNoResult},

@@ -76,14 +76,17 @@ func (p properties) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// reading says how a document is read.
+type reading struct{ strict bool }
+
 // of returns the schema of a field of a table.
-func of(f *nutshell.Field) *node {
+func (r reading) of(f *nutshell.Field) *node {
 	n := &node{Description: f.About}
 	switch f.Kind {
 	case nutshell.KindAny:
 		return n
 	case nutshell.KindText:
-		n.text(f)
+		r.text(n, f)
 		return n
 	case nutshell.KindTime:
 		n.Type, n.Format = types{"string"}, "date-time"
@@ -94,18 +97,23 @@ func of(f *nutshell.Field) *node {
 	case nutshell.KindNumber:
 		n.Type, n.Minimum, n.Maximum = types{"number"}, number(-math.MaxFloat64), number(math.MaxFloat64)
 	case nutshell.KindTexts, nutshell.KindList:
-		n.Type, n.Items = types{"array"}, of(f.Each)
+		n.Type, n.Items = types{"array"}, r.of(f.Each)
 	case nutshell.KindObject:
 		n.Type = types{"object"}
 		if f.Each != nil && f.Each.Kind != nutshell.KindAny {
-			n.Values = of(f.Each)
+			n.Values = r.of(f.Each)
 		}
 		for _, m := range f.Members {
-			n.Properties = append(n.Properties, property{m.Name, of(m)})
+			n.Properties = append(n.Properties, property{m.Name, r.of(m)})
 			if m.Required {
 				n.Required = append(n.Required, m.Name)
 			}
 		}
+	}
+	if r.strict && len(f.Range) == 2 {
+		n.Minimum, n.Maximum = json.Number(f.Range[0]), json.Number(f.Range[1])
+	} else if r.strict && f.Kind == nutshell.KindWhole {
+		n.Minimum = "0"
 	}
 	if !f.Required {
 		n.Type = append(n.Type, "null")
@@ -115,8 +123,8 @@ func of(f *nutshell.Field) *node {
 
 // text makes n the schema of a text. If other values than the known ones are allowed, it is anyOf both, so that editors
 // can offer the known ones.
-func (n *node) text(f *nutshell.Field) {
-	if f.Closed {
+func (r reading) text(n *node, f *nutshell.Field) {
+	if f.Closed || r.strict && f.Required && len(f.Values) > 0 && !f.Free {
 		n.Type, n.Enum = types{"string"}, f.Values
 		return
 	}
@@ -124,6 +132,10 @@ func (n *node) text(f *nutshell.Field) {
 	if len(f.Values) > 0 {
 		one = &node{}
 		n.AnyOf = []*node{{Enum: f.Values}, one}
+	}
+	if r.strict && len(f.Values) > 0 && !f.Free {
+		one.Type = types{"null"}
+		return
 	}
 	one.Type = types{"string"}
 	if f.Form != nil {

@@ -8,6 +8,9 @@
 // anyOf an enum, from which editors complete, and any text. The status of a result is an enum and nothing else. What
 // a schema cannot say is left to the reader: duplicate names, duplicate ids, and the bounds of size and depth. Times have
 // the format date-time, which validators ignore by default.
+//
+// The strict schema of the same document is for editors: it also refuses what the reader only warns of, which is a value that
+// the specification does not list, a share beyond its bounds, and a number of things below zero.
 package schema
 
 import (
@@ -77,16 +80,24 @@ func Names() []string {
 
 // Of returns the schema of a document as indented JSON that ends with a newline. The same version gives the same bytes.
 // It is ErrUnknown if the name is not one of Names.
-func Of(name string) ([]byte, error) {
+func Of(name string) ([]byte, error) { return schemaOf(name, false) }
+
+// Strict returns the strict schema of a document, as Of does.
+func Strict(name string) ([]byte, error) { return schemaOf(name, true) }
+
+func schemaOf(name string, strict bool) ([]byte, error) {
 	all := documents()
 	i := slices.IndexFunc(all, func(d document) bool { return d.name == name })
 	if i < 0 {
 		return nil, fmt.Errorf("%.40q: %w", name, ErrUnknown)
 	}
 	d := all[i]
-	root := of(d.table)
+	root := reading{strict}.of(d.table)
 	root.Draft = "https://json-schema.org/draft/2020-12/schema"
 	root.ID = "urn:nutshell:" + nutshell.Version + ":" + d.name
+	if strict {
+		root.ID += ":strict"
+	}
 	root.Title, root.Description = d.title, d.about
 	root.Type = types{"object"}
 	if d.finish != nil {

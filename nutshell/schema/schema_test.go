@@ -41,7 +41,12 @@ func ExampleOf() {
 // compiled compiles a schema with an independent validator, which checks it against the draft's own schema.
 func compiled(t testing.TB, name string) *jsonschema.Schema {
 	t.Helper()
-	text, err := schema.Of(name)
+	return compiledBy(t, schema.Of, name)
+}
+
+func compiledBy(t testing.TB, of func(string) ([]byte, error), name string) *jsonschema.Schema {
+	t.Helper()
+	text, err := of(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +88,34 @@ func TestSchemasAreValidAndStable(t *testing.T) {
 	}
 	if _, err := schema.Of("poem"); !errors.Is(err, schema.ErrUnknown) {
 		t.Error(err)
+	}
+}
+
+func TestStrictSchema(t *testing.T) {
+	for _, name := range schema.Names() {
+		if compiledBy(t, schema.Strict, name) == nil {
+			t.Error(name)
+		}
+	}
+	const start = `{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-1","task":{"title":"t"`
+	tolerant, strict := compiled(t, schema.Manifest), compiledBy(t, schema.Strict, schema.Manifest)
+	for text, valid := range map[string]bool{
+		start + `,"priority":"high"},"harness":{"context_budget_hint":0.5},"x_own":1}`: true,
+		start + `,"priority":null},"files":{"tree":[{"path":"a","role":"anything"}]}}`: true,
+		start + `,"priority":"urgent"}}`:                                               false,
+		start + `},"harness":{"context_budget_hint":35}}`:                              false,
+		start + `},"files":{"total_count":-1}}`:                                        false,
+		strings.Replace(start, `"request"`, `"poem"`, 1) + `}}`:                        false,
+	} {
+		if err := validate(t, tolerant, []byte(text)); err != nil {
+			t.Errorf("the reader takes %s: %v", text, err)
+		}
+		if err := validate(t, strict, []byte(text)); (err == nil) != valid {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if err := validate(t, compiledBy(t, schema.Strict, schema.Result), []byte(`{"status":"completed","completion_percentage":101}`)); err == nil {
+		t.Error("101 % is completed")
 	}
 }
 

@@ -202,6 +202,18 @@ func (c Credential) Field(name string) (Secret, bool) {
 	return NewSecret(plain), err == nil
 }
 
+// WithField returns the value with one field changed. A number stays one if the new value is one; anything else is as
+// ValueOf has made it.
+func (c Credential) WithField(name string, value Secret) Secret {
+	o, raw := objectOf(c.Value.Reveal()), jsontext.Value(value.Reveal())
+	if o.Value(name).Kind() == '0' && raw.Kind() == '"' {
+		if plain, err := jsontext.AppendUnquote(nil, raw); err == nil && jsontext.Value(plain).Kind() == '0' && jsontext.Value(plain).IsValid() {
+			raw = plain
+		}
+	}
+	return NewSecret(o.With(name, raw).Text())
+}
+
 // Fields returns the names of the fields of a value, in their order: none for a string.
 func (c Credential) Fields() []string {
 	var names []string

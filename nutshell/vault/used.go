@@ -1,6 +1,8 @@
 package vault
 
 import (
+	"bytes"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -17,6 +19,38 @@ const maxResult = 8 << 20
 type Used struct {
 	Name string
 	At   time.Time
+}
+
+// Uses of credentials outside of jobs are kept in UsedFile of the directory of a bundle, or beside a packed one in a file
+// whose name ends in UsedSuffix. Neither is packed.
+const (
+	UsedFile   = nutshell.UsedFile
+	UsedSuffix = ".used"
+)
+
+// MaxUsed limits the size of such a file, in bytes.
+const MaxUsed = 1 << 20
+
+// Line returns the line of a use in such a file.
+func (u Used) Line() []byte { return append(u.text(), '\n') }
+
+func (u Used) text() jsontext.Value {
+	return object.Members{}.WithText("name", u.Name).WithText("opened_at", string(moment(u.At))).Text()
+}
+
+// ParseUsed reads such a file. Lines that Line has not written are left out: a killed process may have cut one.
+func ParseUsed(raw []byte) []Used {
+	var all []Used
+	for line := range bytes.Lines(raw) {
+		var u struct {
+			Name string    `json:"name"`
+			At   time.Time `json:"opened_at"`
+		}
+		if json.Unmarshal(line, &u) == nil && isWord(u.Name) && u.Name != "" {
+			all = append(all, Used{u.Name, u.At})
+		}
+	}
+	return all
 }
 
 // MarkUsed returns a result.json (nutshell.ResultFile) with uses of credentials added to its
@@ -62,7 +96,7 @@ func (d text) optional(o object.Members, name string, kind jsontext.Kind, otherw
 // addUsed adds the uses that are not in the list yet.
 func addUsed(all []jsontext.Value, used []Used) []jsontext.Value {
 	for _, u := range used {
-		o := object.Members{}.WithText("name", u.Name).WithText("opened_at", string(moment(u.At))).Text()
+		o := u.text()
 		same := func(v jsontext.Value) bool { // but for white space
 			v = v.Clone()
 			return v.Compact() == nil && string(v) == string(o)

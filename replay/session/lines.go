@@ -29,13 +29,27 @@ const (
 // Formats returns all formats.
 func Formats() []Format { return []Format{Guild, ClaudeCode, Codex, Opencode} }
 
-// read parses a line. A line can have several parts. If only some of them are valid, read returns these with an error.
-func (f Format) read(line []byte) ([]said, error) {
+// reader returns the function that parses a canonical line. A line can have several parts. If only some of them are
+// valid, the function returns these with an error.
+func (f Format) reader() func(canonical []byte) ([]said, error) {
+	switch f {
+	case ClaudeCode:
+		return readClaude
+	case Codex:
+		return readCodex
+	case Opencode:
+		return readOpencode
+	}
+	return readGuild
+}
+
+// objectLine returns the canonical form of a line, which must be an object. Agents may send duplicate members.
+func objectLine(line []byte, agent bool) ([]byte, error) {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return nil, errUnknown
 	}
 	canonical, err := canon.Canonical(line) // refuses JSON that two parsers could read differently
-	if f != Guild && errors.Is(err, canon.ErrDuplicate) {
+	if agent && errors.Is(err, canon.ErrDuplicate) {
 		canonical, err = firstOnes(line) // Codex sends duplicate members
 	}
 	if err != nil {
@@ -44,15 +58,7 @@ func (f Format) read(line []byte) ([]said, error) {
 	if canonical[0] != '{' {
 		return nil, fmt.Errorf("not an object: %w", ErrInvalid)
 	}
-	switch f {
-	case ClaudeCode:
-		return readClaude(canonical)
-	case Codex:
-		return readCodex(canonical)
-	case Opencode:
-		return readOpencode(canonical)
-	}
-	return readGuild(canonical)
+	return canonical, nil
 }
 
 // firstOnes returns the canonical form of an object. Of duplicate members it keeps the first.

@@ -52,6 +52,7 @@ type Recorder struct {
 	read       int64 // bytes of the parsed lines
 	report     Report
 	provenance Provenance
+	spent      map[string]Tokens // by message; see spent
 	confidence replay.Float
 	status     replay.Status // as the worker reports it; empty if it did not
 }
@@ -95,13 +96,22 @@ type said interface {
 func (r *Recorder) Line(at time.Time, f Format, line []byte) (text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.line(at, f.reader(), f != Guild, line)
+}
+
+// line records one line of an agent, or of another worker, with the function that parses its canonical form.
+func (r *Recorder) line(at time.Time, read func([]byte) ([]said, error), agent bool, line []byte) (text string) {
 	r.report.Lines++
 	r.report.Bytes += int64(len(line))
 	if r.read += int64(len(line)); r.read > MaxRead || r.report.Lines > MaxLines {
 		r.report.Dropped++
 		return ""
 	}
-	all, err := f.read(line)
+	var all []said
+	canonical, err := objectLine(line, agent)
+	if err == nil {
+		all, err = read(canonical)
+	}
 	for _, one := range all {
 		if n, ok := one.(note); ok && text == "" && !n.trouble {
 			text = r.shown(n.text)

@@ -14,9 +14,10 @@ import (
 const (
 	TypeVerdict   = "guild.verdict"
 	TypeObjection = "guild.objection"
+	TypeWitness   = "guild.witness"
 )
 
-// version of both types.
+// version of all types.
 const version = 1
 
 // MaxReason is the longest reason of an objection, in bytes. A longer one is cut.

@@ -22,6 +22,9 @@ func unreachable(url string, err error) Ack {
 	return Ack{URL: url, Message: printable(unreachablePrefix + err.Error())}
 }
 
+// Unreachable reports whether the relay could not be asked.
+func (a Ack) Unreachable() bool { return !a.OK && strings.HasPrefix(a.Message, unreachablePrefix) }
+
 func isAuth(text string) bool { return strings.HasPrefix(text, "auth-required:") }
 
 // Publish sends an event to the given relays, or without any to all that are held, and waits for their answers. It connects
@@ -50,7 +53,7 @@ func verdict(acks []Ack) error {
 		if a.OK {
 			return nil
 		}
-		if strings.HasPrefix(a.Message, unreachablePrefix) {
+		if a.Unreachable() {
 			errs = append(errs, fmt.Errorf("%s: %s", a.URL, a.Message))
 		}
 	}

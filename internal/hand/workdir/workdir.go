@@ -34,10 +34,16 @@ func Unpack(ctx context.Context, b *nutshell.Bundle, dir string) error {
 
 // Extract opens a bundle of size bytes and unpacks it into dir as Unpack does, but reads it only once: dir gets its name after
 // the whole bundle was checked. When it returns, the directory survives a power cut. If the power is cut before, dir is
-// unchanged or has all files with their content. The errors are those of nutshell.Open and of the disk.
+// unchanged or has all files with their content. A file of version control is refused, because a person works in the
+// directory. The errors are those of nutshell.Open, of nutshell.RefuseVersionControl and of the disk.
 func Extract(ctx context.Context, r io.ReaderAt, size int64, l nutshell.Limits, dir string) (b *nutshell.Bundle, err error) {
 	err = unpack(ctx, dir, true, func(w *filler) (err error) {
-		b, err = nutshell.Extract(r, size, l, w.entry)
+		b, err = nutshell.Extract(r, size, l, func(e nutshell.Entry, r io.Reader) error {
+			if err := nutshell.RefuseVersionControl(e.Path); err != nil {
+				return err
+			}
+			return w.entry(e, r)
+		})
 		return err
 	})
 	if err != nil {

@@ -41,7 +41,12 @@ func counting() []*lie {
 		}
 		return answers(results(asked), full(r.fresh, true, "1", falling))
 	})
-	add("its first two answers in turn", func(s *script, x *exchange) bool { return s.differently(x.name) >= mostDifferent }, func(r *replay, _ frame, nth int) (any, bool) {
+	add("its first two answers in turn", func(s *script, x *exchange) bool {
+		return s.once("in turn "+x.name, func() bool {
+			_, isBool := s.firstValue(x.name).(bool)
+			return s.differently(x.name) >= mostDifferent || !isBool && s.differently(x.name) >= mostAlternating
+		})
+	}, func(r *replay, _ frame, nth int) (any, bool) {
 		two := r.script.firstTwo(r.trial.about)
 		if len(two) < 2 {
 			return nil, false
@@ -50,6 +55,152 @@ func counting() []*lie {
 	})
 	return table
 }
+
+// again returns the lie that only looks at whether it was asked the same before: it has one answer then, and another for the first time.
+func again() *lie {
+	return &lie{says: "one answer to what it was asked before, and one to all else", again: true,
+		needs: func(s *script, x *exchange) bool {
+			return s.once("asks again "+x.name, func() bool {
+				once, more := s.firstAndAgain(x.name)
+				return once != nil && more != nil && s.differently(x.name) > 1
+			})
+		},
+		tell: func(r *replay, asked frame) (frame, bool) {
+			once, more := r.script.firstAndAgain(r.trial.about)
+			if r.recorded == nil || r.recorded.with == "" || once == nil || more == nil {
+				return frame{}, false
+			}
+			if r.script.askedBefore(r.recorded) != nil {
+				once = more
+			}
+			v, ok := r.now(r.script.underlying(once))
+			return frame{kind: answer, value: v}, ok
+		}}
+}
+
+// askedBefore returns the exchange in which the same was asked with the same arguments first, nil if that is this one.
+func (s *script) askedBefore(x *exchange) *exchange {
+	if s.firsts == nil {
+		s.firsts = map[string]*exchange{}
+		for _, x := range s.exchanges {
+			if s.firsts[x.key+x.with] == nil {
+				s.firsts[x.key+x.with] = x
+			}
+		}
+	}
+	if first := s.firsts[x.key+x.with]; first != x {
+		return first
+	}
+	return nil
+}
+
+// firstAndAgain returns the first exchange of a name that has arguments, and the first that had another answer than when the same was
+// asked before. Without such calls, or if one was not answered with data, they are nil.
+func (s *script) firstAndAgain(name string) (once, more *exchange) {
+	for _, x := range s.exchanges {
+		if x.name != name || x.with == "" {
+			continue
+		}
+		if !s.evident(x) || x.steps[len(x.steps)-1].kind != answer {
+			return nil, nil
+		}
+		if once == nil {
+			once = x
+		}
+		before := s.askedBefore(x)
+		if more == nil && before != nil && text(bare(s.underlying(before))) != text(bare(s.underlying(x))) {
+			more = x
+		}
+	}
+	return once, more
+}
+
+// firstValue returns the first answer of a name, nil if it has none.
+func (s *script) firstValue(name string) any {
+	if two := s.firstTwo(name); len(two) > 0 {
+		return s.underlying(two[0])
+	}
+	return nil
+}
+
+// visits returns the lies that only look at how often an object was asked for a number, and not at what else was done with it. They are
+// told where something with an argument was asked between: what is asked without any, such as the next number, may be a count.
+func visits() []*lie {
+	var table []*lie
+	for _, c := range []struct {
+		says string
+		step int64
+	}{{"rises by 1 each time that its object is asked", 1}, {"falls by 1 each time that its object is asked", -1}} {
+		table = append(table, &lie{says: c.says, again: true,
+			needs: func(s *script, x *exchange) bool {
+				return s.once("visits "+x.name, func() bool { return s.visited(x.name) })
+			},
+			tell: func(r *replay, asked frame) (frame, bool) {
+				if r.recorded == nil || r.recorded.with != "" {
+					return frame{}, false
+				}
+				first, nth := r.script.turn(r.recorded)
+				if len(first.steps) == 0 {
+					return frame{}, false
+				}
+				n, ok := integer(first.steps[len(first.steps)-1].value)
+				if !ok {
+					return frame{}, false
+				}
+				n += c.step * int64(nth)
+				if !r.script.lang.typed {
+					return says(literal(n))
+				}
+				v, ok := answers(results(asked), full(r.fresh, true, text(literal(n)), ""))
+				return frame{kind: answer, value: v}, ok
+			}})
+	}
+	return table
+}
+
+// turn returns the exchange in which a test asked the same of the same object first, and how often it did before this one.
+func (s *script) turn(x *exchange) (first *exchange, nth int) {
+	if s.turns == nil {
+		s.turns, s.starts = map[*exchange]int{}, map[string]*exchange{}
+		often := map[string]int{}
+		for _, x := range s.exchanges {
+			k := queue(x.test, x.key)
+			s.turns[x] = often[k]
+			often[k]++
+			if s.starts[k] == nil {
+				s.starts[k] = x
+			}
+		}
+	}
+	return s.starts[queue(x.test, x.key)], s.turns[x]
+}
+
+// visited reports whether an object was asked three times for a number of this name without an argument, each time after something with another argument.
+func (s *script) visited(name string) bool {
+	often := map[int64]int{}
+	with := map[int64]string{}
+	for _, x := range s.exchanges {
+		n, _, ok := numbered(target(x.request))
+		if _, own := receiverClass(target(x.request)); s.lang.typed && own != 0 {
+			n, ok = own, true
+		}
+		switch {
+		case !ok:
+		case x.name != name && x.with != "":
+			with[n] = x.with
+		case x.name == name && x.with == "" && with[n] != "" && needsTag("number")(s, x):
+			delete(with, n)
+			often[n]++
+			if often[n] == mostVisits {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mostVisits is the number of calls to one object from which on a count of its calls is tried as a lie.
+const mostVisits = 3
 
 // needsNumbers is the need of a lie that is a number each time.
 func needsNumbers(s *script, x *exchange) bool {
@@ -116,8 +267,9 @@ func (r *replay) nth() (int, bool) {
 // So often a name must be asked differently until a count, or two answers in turn, are a lie about it: honest tests often have a few
 // cases in such an order.
 const (
-	mostCounted   = 4
-	mostDifferent = 7
+	mostCounted     = 4
+	mostAlternating = 5 // two answers that are neither true nor false
+	mostDifferent   = 7
 )
 
 // differently returns with how many different arguments a name was asked, at most mostDifferent.

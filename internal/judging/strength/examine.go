@@ -6,6 +6,7 @@
 package strength
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -33,6 +34,7 @@ type Examination struct {
 	told     map[string]bool               // name and lie → it was told in a test
 	copies   map[string]string             // name → where all its answers are copied from
 	besides  map[string]bool               // those of them that also did something else
+	guessed  map[string]bool               // names that find what is expected by trying one thing after the other
 	raises   map[string]bool               // names whose every answer is an exception
 	wholes   map[string]bool               // names of functions that a module has under two, in all tests
 	suited   map[attempt]bool              // of lies about names
@@ -78,6 +80,7 @@ type group struct {
 	changes []change
 	next    int
 	used    bool // a changed answer made the test fail
+	guess   bool // the answers were first handed to functions of the tests, one after the other
 }
 
 // New starts an examination of the tests that passed.
@@ -98,6 +101,9 @@ func New(l *Language, recorded ...Run) *Examination {
 	}
 	x.lies = l.table(thrown[:min(len(thrown), mostErrors)], errs[:min(len(errs), mostErrors)])
 	x.copies, x.besides = l.repeats(x.scripts)
+	for _, s := range x.scripts {
+		maps.Copy(x.copies, s.same)
+	}
 	for i, r := range recorded {
 		s := x.scripts[i]
 		at := map[int]*examined{}
@@ -138,6 +144,9 @@ func (x *Examination) prepare(s *script, index int, id string) *examined {
 		if same := s.copied(e); same != nil && !copies[e.name] {
 			copies[e.name] = true
 			t.groups = append(t.groups, &group{name: e.name, kind: operator, changes: same})
+		}
+		if tried := e.guesses(s); tried != nil {
+			t.groups = append(t.groups, &group{name: e.name, kind: operator, guess: true, changes: tried})
 		}
 		k := of{e.name, e.kind}
 		if k.kind == structure || len(e.changes(s)) == 0 {

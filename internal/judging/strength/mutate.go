@@ -22,7 +22,9 @@ const mostChanges = 8
 
 // changes returns the ways in which an exchange could have gone otherwise: the answer, what was printed or written, what
 // was changed in the test's own containers, and what its functions were given.
-func (x *exchange) changes(s *script) []change {
+func (x *exchange) changes(s *script) []change { return spread(x.every(s), mostChanges) }
+
+func (x *exchange) every(s *script) []change {
 	var all []change
 	put := func(step int, f frame) { all = append(all, change{x, step, f}) }
 	for i, step := range x.steps {
@@ -79,7 +81,7 @@ func (x *exchange) changes(s *script) []change {
 			put(i, g)
 		}
 	}
-	return spread(all, mostChanges)
+	return all
 }
 
 // handedOver returns the arguments of a callback, and how to put others in their place: in Python they are a tuple.

@@ -30,12 +30,29 @@ func (in *reader) update(f frame) {
 		tag, payload := tagged(in.passed[n])
 		parts, _ := payload.([]any)
 		if ok && len(pair) == 2 && len(parts) > 1 {
+			if in.lang == JavaScript && hasTag(in.lang.pairs, tag) {
+				in.replace(parts[1], pair[1])
+			}
 			changed := append([]any{parts[0], pair[1]}, parts[2:]...)
 			if tag == "B" { // its class comes first
 				fresh, _ := pair[1].([]any)
 				changed = []any{parts[0], parts[1], at(fresh, 0)}
 			}
 			in.passed[n] = map[string]any{tag: changed}
+		}
+	}
+}
+
+// fill keeps what an answer defines in the objects of JavaScript's tests.
+func (in *reader) fill(x *exchange, f frame) {
+	changes, _ := f.extra["u"].([]any)
+	for _, c := range changes {
+		pair, _ := c.([]any)
+		n, _ := integer(at(pair, 0))
+		members, _ := at(pair, 1).([]any)
+		for i := 1; i < len(members) && in.lang == JavaScript && hasTag(in.lang.pairs, in.tags[n]); i += 2 {
+			name, _ := members[i-1].(string)
+			in.define(x, x.name+"."+name, members[i])
 		}
 	}
 }
@@ -85,4 +102,36 @@ func (in *reader) spell(f frame) string {
 	}
 	list, _ := in.now(given).([]any)
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(text(bares(list)))))
+}
+
+// givenBack returns a container of the test's that an exchange passes and gets back.
+func (s *script) givenBack(x *exchange, v any) (found any) {
+	back, defines, ok := numbered(v)
+	if !ok || defines || back%2 == 0 {
+		return nil
+	}
+	each(any(x.args), func(v any) {
+		n, defines, ok := numbered(v)
+		tag, payload := tagged(v)
+		if !ok || !defines || n != back || !s.lang.container(tag) {
+			return
+		}
+		s.last += 2
+		s.defined[x.test] = append(s.defined[x.test], s.last)
+		found = map[string]any{tag: append([]any{literal(s.last)}, payload.([]any)[1:]...)}
+	})
+	return found
+}
+
+// give notes the files that come with a frame of the examiner's.
+func give(given map[string]bool, f frame) {
+	for _, name := range []string{"f", "g"} {
+		list, _ := f.extra[name].([]any)
+		for _, pair := range list {
+			parts, _ := pair.([]any)
+			if data, ok := at(parts, 1).(string); ok {
+				given[data] = true
+			}
+		}
+	}
 }

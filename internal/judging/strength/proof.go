@@ -37,6 +37,7 @@ func (x *Examination) Result() Result {
 			res.Unproven = append(res.Unproven, display(name)+": "+says)
 		}
 	}
+	x.guessed = x.guesses()
 	for id, t := range x.tests {
 		res.Tests[id] = x.prove(t)
 	}
@@ -168,8 +169,11 @@ func (x *Examination) prove(t *examined) Proof {
 			_, ok := x.unproven(name)
 			return ok
 		}
+		if alike := t.script.alike(g); alike != "" {
+			lied = alike
+		}
 		switch {
-		case g.kind == operator || g.kind == shown:
+		case g.kind == operator || g.kind == shown || x.guessed[g.name]:
 			claimed = display(g.name)
 		case unproven(top+"()") && !x.raises[top+"()"] || unproven(top):
 			lied = top

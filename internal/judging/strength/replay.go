@@ -543,6 +543,14 @@ func (r *replay) align(recorded, now any) {
 	}
 }
 
+// recordedValue returns what was answered to what is lied about, with the numbers of the recording, nil if that was no answer.
+func (r *replay) recordedValue() any {
+	if r.recorded == nil || len(r.recorded.steps) == 0 || r.recorded.steps[len(r.recorded.steps)-1].kind != answer {
+		return nil
+	}
+	return r.recorded.steps[len(r.recorded.steps)-1].value
+}
+
 // recordedAnswer returns the recorded answer to what is lied about, as it can be sent in this run. It reports false if the
 // delivery did not answer, or raised an exception.
 func (r *replay) recordedAnswer(asked frame) (any, bool) {

@@ -82,7 +82,13 @@ type script struct {
 	targets     map[int64]bool        // what something is asked of
 	used        map[int64]bool        // what is named, but for what is asked for a member
 	known       map[string]bool       // what was found out about names
+	same        map[string]string     // of Go: exported errors that tell nothing apart, and what they are
+	guessed     map[string]bool       // names that try one thing after the other with functions of the tests'
+	replaced    map[int64]bool        // functions that have taken the place of methods of the tests' objects
 	places      map[*exchange]int     // how often the name of each was asked before
+	turns       map[*exchange]int     // how often a test has asked the same of the same object before
+	starts      map[string]*exchange  // test and key → the first exchange
+	firsts      map[string]*exchange  // key and arguments → the first exchange
 	copies      map[int64]int64       // number of an object that we pass for another → the other
 	took        map[int]time.Duration // test → how long it took
 	whole       time.Duration         // how long all of them took
@@ -107,6 +113,10 @@ type reader struct {
 	heard   []told                // by the delivery, in the running test
 	made    map[operand]string    // by functions of Go, in the running test: their names
 	calls   map[int64]callback    // by the number of the subject's request
+	refused map[string]string     // function of the tests' → what it has refused
+	said    map[string]bool       // values that the delivery has heard, in the running test
+	counted int                   // how many of what it has heard are among them
+	awaited map[int64]*frame      // promise of such a function → its call
 	sets    map[string]any        // what the running test has set, by name
 	passed  map[int64]any         // what the tests have passed: number → value, with what is in it now
 	since   time.Duration         // the recording began
@@ -120,7 +130,7 @@ func (r *Recording) understand(l *Language, owners map[string]string) *script {
 		asked: map[int][]*exchange{}, definitions: map[int64]any{}, defined: map[int][]int64{}, origins: map[int64]string{}, modules: map[int64]bool{}, twice: map[int64]bool{},
 		owners: owners, tags: map[int64]string{}, iterators: map[int64]bool{}, copies: map[int64]int64{}, raises: map[string]bool{},
 		attributes: map[string]*exchange{}, promised: map[int64]bool{}, stepped: map[int64]bool{}, sent: map[int64]bool{}, handled: map[int64]bool{}, called: map[int64]bool{}, lent: map[int64]bool{}, walked: map[int64]bool{}, makers: map[int64]*exchange{},
-		known: map[string]bool{}, wholes: map[string]string{}, targets: map[int64]bool{}, used: map[int64]bool{}, took: map[int]time.Duration{}, whole: r.took,
+		known: map[string]bool{}, guessed: map[string]bool{}, replaced: map[int64]bool{}, wholes: map[string]string{}, targets: map[int64]bool{}, used: map[int64]bool{}, took: map[int]time.Duration{}, whole: r.took,
 	}
 	if r.size > maxRecording {
 		s.broken = errLong
@@ -128,7 +138,7 @@ func (r *Recording) understand(l *Language, owners map[string]string) *script {
 	}
 	in := &reader{
 		script: s, open: map[int64]*exchange{}, asking: map[int64][]*exchange{}, offered: map[string]bool{},
-		classes: map[string]bool{}, given: map[string]bool{}, calls: map[int64]callback{}, made: map[operand]string{},
+		classes: map[string]bool{}, given: map[string]bool{}, calls: map[int64]callback{}, refused: map[string]string{}, said: map[string]bool{}, awaited: map[int64]*frame{}, made: map[operand]string{},
 		sets: map[string]any{}, passed: map[int64]any{}, begun: map[int]time.Duration{},
 	}
 	frames := make([]frame, len(r.frames))
@@ -149,6 +159,8 @@ func (r *Recording) understand(l *Language, owners map[string]string) *script {
 		}
 	}
 	in.lasts(max(in.since, r.took))
+	s.guess()
+	s.same = s.errorsAlike()
 	s.order()
 	return s
 }
@@ -176,6 +188,7 @@ func (in *reader) read(i int, f frame, subject bool) error {
 			if c.request.op != "print" {
 				c.within.hear(c.request, f.value)
 			}
+			in.ended(c, f)
 			c.within.caught = c.within.caught || f.kind == raised && exceptionClass(f.value) == `{"g":"AssertionError"}`
 		}
 	case f.kind == request:
@@ -198,6 +211,7 @@ func (in *reader) mark(f frame) {
 		in.tests = append(in.tests, id)
 		in.current = len(in.tests) - 1
 		in.heard, in.made = nil, map[operand]string{}
+		in.said, in.counted = map[string]bool{}, 0
 		in.begun[in.current] = in.since
 		clear(in.sets)
 		if in.lang.typed { // its operands are often the indexes of sorting
@@ -298,6 +312,7 @@ func (in *reader) callback(f frame) {
 	if waiting := in.asking[f.thread]; len(waiting) > 0 {
 		x := waiting[len(waiting)-1]
 		x.steps = append(x.steps, &f)
+		in.tries(x, f)
 		in.calls[f.number] = callback{&f, x}
 		in.define(x, x.name, f.extra["W"])
 		in.hand(x, f)
@@ -311,6 +326,7 @@ func (in *reader) callback(f frame) {
 	}
 	if last != nil {
 		last.late = append(last.late, &f)
+		in.tries(last, f)
 		in.calls[f.number] = callback{&f, last}
 		in.hand(last, f)
 		return
@@ -334,8 +350,12 @@ func (in *reader) answer(i int, x *exchange, f frame) {
 		maps.Copy(x.own, maker.own)
 	}
 	maps.Copy(x.own, in.sets)
+	if maker := s.makers[n]; maker != nil && hasTag("get method op", x.op) && hasTag("call new", maker.op) {
+		x.own["made with"] = maker.own["asked with"]
+	}
 	s.define(x, x.name, f.extra["W"])
 	s.define(x, x.name, f.value)
+	in.fill(x, f)
 	s.deliver(x, f.value)
 	x.gives = s.givenBack(x, f.value)
 	s.walk(x, f)
@@ -372,38 +392,6 @@ func (s *script) order() {
 		last[x.test] = append(last[x.test], x)
 		if len(last[x.test]) > 50 {
 			last[x.test] = last[x.test][1:]
-		}
-	}
-}
-
-// givenBack returns a container of the test's that an exchange passes and gets back.
-func (s *script) givenBack(x *exchange, v any) (found any) {
-	back, defines, ok := numbered(v)
-	if !ok || defines || back%2 == 0 {
-		return nil
-	}
-	each(any(x.args), func(v any) {
-		n, defines, ok := numbered(v)
-		tag, payload := tagged(v)
-		if !ok || !defines || n != back || !s.lang.container(tag) {
-			return
-		}
-		s.last += 2
-		s.defined[x.test] = append(s.defined[x.test], s.last)
-		found = map[string]any{tag: append([]any{literal(s.last)}, payload.([]any)[1:]...)}
-	})
-	return found
-}
-
-// give notes the files that come with a frame of the examiner's.
-func give(given map[string]bool, f frame) {
-	for _, name := range []string{"f", "g"} {
-		list, _ := f.extra[name].([]any)
-		for _, pair := range list {
-			parts, _ := pair.([]any)
-			if data, ok := at(parts, 1).(string); ok {
-				given[data] = true
-			}
 		}
 	}
 }
@@ -546,7 +534,7 @@ func (s *script) classify(x *exchange, f frame, offered map[string]bool) {
 			x.kind = predicate // what is called was got from an object
 		}
 	}
-	if x.caught && f.kind == answer {
+	if (x.caught || x.op == "call" && s.replaced[n]) && f.kind == answer {
 		x.kind = operator
 	}
 	if x.kind == plain && f.kind == answer && (offered[text(f.value)] || pointsAtTests(f.value)) {

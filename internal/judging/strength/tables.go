@@ -97,6 +97,7 @@ func scriptLies(thrown, _ []any) []*lie {
 			return says(map[string]any{"D": []any{literal(r.fresh()), []any{"value", undefined, "done", true}}})
 		}})
 	table = append(table, recalled()...)
+	table = append(table, holes())
 	table = append(table, exceptions(thrown)...)
 	table = append(table, emptied(table, "an empty array", "an empty object", "always undefined", "its first argument", "always 0", "always true")...)
 	return append(table, shortened(table, "its first argument", "the first item of its first argument", "always 0", "always true")...)
@@ -135,6 +136,87 @@ func given() []*lie {
 		&lie{says: "an argument of the first call", keeps: true, tell: func(r *replay, f frame) (frame, bool) { return says(r.earlier(0, true)) }},
 		&lie{says: "what it was given for a token", joint: true, needs: needsArgument(0), tell: byToken},
 	)
+}
+
+// needsSeveral is the need of a lie about the order of items: two different ones.
+func needsSeveral(s *script, x *exchange) bool {
+	given := s.arguments(x.request)
+	return needsItems(s, x) && text(item(given, 0)) != text(item(given, -1))
+}
+
+// turned returns the lie that gives a list or a text from its end.
+func turned() *lie {
+	return &lie{says: "its first argument from its end", again: true, needs: needsSeveral, tell: func(r *replay, f frame) (frame, bool) {
+		first := at(r.script.arguments(f), 0)
+		if s, ok := first.(string); ok {
+			letters := []rune(s)
+			slices.Reverse(letters)
+			return frame{kind: answer, value: string(letters)}, !r.script.lang.typed || len(results(f)) == 1 && results(f)[0].kind == "string"
+		}
+		tag, payload := tagged(first)
+		parts, _ := payload.([]any)
+		isList := tag == "L" || tag == "Q"
+		items := parts
+		if isList {
+			items, _ = at(parts, 1).([]any)
+		}
+		if !isList && tag != "t" || r.script.lang.typed && (tag != "L" || len(results(f)) != 1 || len(inputs(f)) == 0 || !inputs(f)[0].fits(results(f)[0])) {
+			return frame{}, false
+		}
+		all := make([]any, len(items))
+		for i, v := range items {
+			all[len(items)-1-i] = back(v)
+		}
+		if isList {
+			return says(r.list(all...))
+		}
+		return says(map[string]any{tag: all})
+	}}
+}
+
+// holes returns the lie of JavaScript that has nothing but holes in its arrays: forEach and every pass over them.
+func holes() *lie {
+	return &lie{says: "holes in place of all items", again: true,
+		needs: func(_ *script, x *exchange) bool {
+			return len(x.steps) > 0 && hasItems(x.steps[len(x.steps)-1].value)
+		},
+		tell: func(r *replay, f frame) (frame, bool) {
+			if !hasItems(r.recordedValue()) {
+				return frame{}, false
+			}
+			v, ok := r.recordedAnswer(f)
+			return frame{kind: answer, value: holed(v)}, ok
+		}}
+}
+
+// hasItems reports whether there is an array in a value that is not empty.
+func hasItems(v any) (found bool) {
+	each(v, func(v any) {
+		tag, payload := tagged(v)
+		parts, _ := payload.([]any)
+		items, _ := at(parts, 1).([]any)
+		found = found || tag == "L" && len(items) > 0
+	})
+	return found
+}
+
+// holed returns a value with holes in place of all items of its arrays.
+func holed(v any) any {
+	tag, payload := tagged(v)
+	parts, _ := payload.([]any)
+	items, _ := at(parts, 1).([]any)
+	if !hasTag("L D P", tag) || len(items) == 0 {
+		return v
+	}
+	all := slices.Clone(items)
+	for i := range all {
+		if tag == "L" {
+			all[i] = map[string]any{"u": json.Number("1")}
+		} else if i%2 == 1 {
+			all[i] = holed(all[i])
+		}
+	}
+	return map[string]any{tag: append([]any{parts[0], all}, parts[2:]...)}
 }
 
 // third returns the lies of Python that give back a third argument: those that are passed by name come in the order of their names.
@@ -288,7 +370,7 @@ func recalled() []*lie {
 			}})
 	}
 	slices.SortFunc(table, func(a, b *lie) int { return strings.Compare(a.says, b.says) })
-	return append(append(append(table, handed()...), counting()...),
+	return append(append(append(table, handed()...), append(counting(), visits()...)...), again(), turned(),
 		&lie{says: "a copy, and nothing else", again: true, bare: true, tell: func(r *replay, f frame) (frame, bool) {
 			v, ok := r.recordedAnswer(f)
 			return frame{kind: answer, value: v}, ok

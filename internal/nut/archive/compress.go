@@ -41,6 +41,7 @@ what they have in common.`,
 	flags.BoolVar(&f.plaintext, "insecure-plaintext", false, "pack a vault that is not encrypted")
 	cli.Choices(cmd, "level", string(nutshell.Fast), string(nutshell.Best))
 	cli.Choices(cmd, "compression", nutshell.Gzip, nutshell.Zstd)
+	p.LimitFlag(cmd)
 	return p.Verb(cmd, "print it as JSON", func(cmd *cobra.Command, _ []string) (host.Result, error) {
 		return p.compress(cmd.Context(), f)
 	})

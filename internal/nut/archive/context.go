@@ -65,6 +65,7 @@ replaced.`,
 	flags.Int64Var(&o.Window, "window", brief.DefaultWindow, "tokens of the agent's whole context window")
 	flags.BoolVar(&asJSON, "json", false, "print the layers and the text as JSON")
 	flags.StringVarP(&output, "output", "o", "", "write to a file instead of standard output")
+	p.LimitFlag(cmd)
 	return cmd
 }
 

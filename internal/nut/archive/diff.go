@@ -20,13 +20,15 @@ import (
 )
 
 func (p program) diffCommand() *cobra.Command {
-	var stat, exitCode bool
+	var stat, exitCode, compat bool
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Show what is different between two bundles",
 		Long: `Show what is different between two bundles or directories: the members of their
 manifests, their files, and what is in these. If B is a delivery that answers A,
 it is held against that instead: what was asked for beside what was delivered.
+
+Of a manifest alone, FILE.json, only the members are compared.
 
 Credentials are compared, and never shown. The exit code is 0 whether there are
 differences or not. With --exit-code it is 0 if there are none, 1 if there are,
@@ -36,12 +38,17 @@ and 2 if it cannot be told.`,
 	}
 	cmd.Flags().BoolVar(&stat, "stat", false, "print no lines of files, only which differ and by how much")
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 1 if there are differences")
+	p.LimitFlag(cmd)
+	host.CompatFlag(cmd, &compat)
 	p.Verb(cmd, "print the differences as JSON", func(cmd *cobra.Command, args []string) (host.Result, error) {
 		d, err := p.diff(cmd.Context(), args[0], args[1])
 		if err != nil {
 			return nil, err
 		}
-		result := diffResult{Diff: d, a: args[0], b: args[1], lines: !stat}
+		var result host.Result = diffResult{Diff: d, a: args[0], b: args[1], lines: !stat}
+		if compat {
+			result = host.Compat{Result: result, JSON: compatible(d)}
+		}
 		if exitCode && d.Differs() {
 			return result, cli.Shown(errDiffer)
 		}
@@ -56,6 +63,39 @@ and 2 if it cannot be told.`,
 		return err
 	}
 	return cmd
+}
+
+// compatible has the members of the reference program's diff --json.
+func compatible(d diff.Diff) any {
+	type entry struct {
+		Field string `json:"field"`
+		A     string `json:"a"`
+		B     string `json:"b"`
+	}
+	all := []entry{}
+	for _, m := range d.Manifest {
+		all = append(all, entry{m.Path, plain(m.Old), plain(m.New)})
+	}
+	for _, f := range d.Files {
+		switch f.Change {
+		case diff.Added:
+			all = append(all, entry{"file", "(added)", f.Path})
+		case diff.Removed:
+			all = append(all, entry{"file", f.Path, "(removed)"})
+		default:
+			all = append(all, entry{"file", cmp.Or(f.OldPath, f.Path), f.Path})
+		}
+	}
+	return all
+}
+
+// plain returns the text of a JSON string, and another value as it is written.
+func plain(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
 }
 
 var errDiffer = errors.New("the bundles differ")

@@ -43,6 +43,7 @@ hash, ✗ if it is not, and - if the manifest does not say.`,
 		ValidArgsFunction: host.CompleteBundles,
 	}
 	cmd.Flags().BoolVar(&files, "files", false, "list the files")
+	p.LimitFlag(cmd)
 	return p.Verb(cmd, "print it as JSON, with the manifest as it is written", func(cmd *cobra.Command, args []string) (host.Result, error) {
 		read := p.fileContents
 		if info, err := os.Stat(args[0]); args[0] != "-" && err == nil && info.IsDir() {

@@ -40,6 +40,7 @@ Two different files of the same name are an error that names both, unless
 	flags.StringVar(&f.request, "request", "", "the whole: its bundle, directory or id, if the parts do not name it")
 	flags.StringVar(&f.prefer, "prefer", "", "whose file is taken if two differ: first or last")
 	cli.Choices(cmd, "prefer", parts.PreferFirst, parts.PreferLast)
+	p.LimitFlag(cmd)
 	return p.Verb(cmd, "print what was merged as JSON", func(cmd *cobra.Command, args []string) (host.Result, error) {
 		result, err := p.merge(cmd.Context(), args, f)
 		_, conflict := errors.AsType[*parts.ConflictError](err)
@@ -94,9 +95,9 @@ func (p program) merge(ctx context.Context, args []string, f mergeFlags) (host.R
 		return nil, err
 	}
 	if !strings.HasSuffix(f.output, ".nut") {
-		err = writeTree(ctx, m.Tree, f.output)
+		err = p.writeTree(ctx, m.Tree, f.output)
 	} else if err = p.WriteOutput(f.output, func(w io.Writer) error {
-		_, err := nutshell.Pack(ctx, m.Tree, w, nutshell.Options{})
+		_, err := nutshell.Pack(ctx, m.Tree, w, nutshell.Options{Limits: p.Limits})
 		return err
 	}); err != nil {
 		err = fmt.Errorf("%s: %w", f.output, err)

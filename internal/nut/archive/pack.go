@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -19,6 +20,7 @@ import (
 	"guild/internal/cli"
 	"guild/internal/durable"
 	"guild/internal/hand/workdir"
+	"guild/internal/nut/credential"
 	"guild/internal/nut/draft"
 	"guild/internal/nut/host"
 	"guild/nutshell"
@@ -30,7 +32,7 @@ import (
 type packFlags struct {
 	dir, output        string
 	compression, level string
-	include            []string
+	include, encrypt   []string
 	force              bool
 	vaultBeside        bool
 	plaintext          bool
@@ -44,12 +46,15 @@ func (p program) packCommand() *cobra.Command {
 		Short: "Pack a directory that has all an agent needs into a bundle",
 		Long: `Check the directory and pack it into one file. The same files give the same
 bytes, on every machine. What is missing keeps it from being packed, unless
---force is given.
+--force is given. The packed manifest says what the check found.
 
 Environment files, private keys, version control folders, other bundles and what
 .nutignore names are left out, unless --include names a file. Tests below
 tests/hidden stay here; the bundle gets a commitment to each, and
-tests/hidden/.salts.json keeps the salts that prove it later.`,
+tests/hidden/.salts.json keeps the salts that prove it later.
+
+With --encrypt the file is an age file, which 'age -d' opens too. The hash is
+that of the bundle in it.`,
 		Example: p.Examples("pack", "pack --dir my-task -o my-task.nut", "pack --compression zstd --include files/.env.example"),
 		Args:    cli.NoArgs(),
 	}
@@ -60,10 +65,12 @@ tests/hidden/.salts.json keeps the salts that prove it later.`,
 	flags.StringVar(&f.compression, "compression", nutshell.Gzip, "gzip, zstd or none")
 	flags.StringVar(&f.level, "level", "", "fast or best; in between if not given")
 	flags.StringArrayVar(&f.include, "include", nil, "a file to pack although a rule leaves it out; may be repeated")
+	flags.StringArrayVar(&f.encrypt, "encrypt", nil, "encrypt the whole bundle for this `recipient`, an age or SSH public key; may be repeated")
 	flags.BoolVar(&f.vaultBeside, "vault-beside", false, "leave the vault out, for it to travel beside the bundle")
 	flags.BoolVar(&f.plaintext, "insecure-plaintext", false, "pack a vault that is not encrypted")
 	cli.Choices(cmd, "compression", nutshell.Gzip, nutshell.Zstd, nutshell.None)
 	cli.Choices(cmd, "level", string(nutshell.Fast), string(nutshell.Best))
+	p.LimitFlag(cmd)
 	return p.Verb(cmd, "print it as JSON", func(cmd *cobra.Command, _ []string) (host.Result, error) {
 		f.json = cli.AsJSON(cmd)
 		return p.pack(cmd.Context(), f)
@@ -80,7 +87,8 @@ func (p program) pack(ctx context.Context, f packFlags) (host.Result, error) {
 	}
 	result := packResult{
 		File: b.output, ID: b.m.ID(), Hash: b.info.Hash, Size: b.info.Size, Files: len(b.info.Files), Compression: f.compression,
-		Tokens: b.options.Tokens, HiddenTests: len(b.options.Hidden), Skipped: skipped(b.info.Skipped),
+		Tokens: b.info.Tokens, HiddenTests: len(b.options.Hidden), Skipped: skipped(b.info.Skipped),
+		Warnings: append([]string{}, b.info.Warnings...),
 	}
 	for _, e := range b.info.Files {
 		result.Original += e.Size
@@ -114,11 +122,19 @@ func (p program) packDir(ctx context.Context, f packFlags) (packedDir, error) {
 	if err := p.mustBeReady(tree, f); err != nil {
 		return packedDir{}, err
 	}
-	d := packedDir{tree: tree, m: m, output: cmp.Or(f.output, host.Slug(m.Task().Title, "bundle")+".nut")}
+	if err := draft.Complete(p.Program, tree, m); err != nil {
+		return packedDir{}, fmt.Errorf("%s: %w", f.dir, err)
+	}
+	tree = host.WithFile(tree, nutshell.ManifestFile, m.Bytes())
+	name := host.Slug(m.Task().Title, "bundle") + ".nut"
+	if len(f.encrypt) > 0 {
+		name += encryptedSuffix
+	}
+	d := packedDir{tree: tree, m: m, output: cmp.Or(f.output, name)}
 	if d.options, err = p.packOptions(ctx, tree, f); err != nil {
 		return packedDir{}, fmt.Errorf("pack %s: %w", f.dir, err)
 	}
-	if d.info, err = p.packTo(ctx, tree, d.output, d.options); err != nil {
+	if d.info, err = p.packTo(ctx, tree, d.output, f.encrypt, d.options); err != nil {
 		return packedDir{}, p.packHint(fmt.Errorf("pack %s: %w", f.dir, err), f)
 	}
 	return d, nil
@@ -155,7 +171,7 @@ func (p program) packOptions(ctx context.Context, tree fs.FS, f packFlags) (nuts
 	}
 	o := nutshell.Options{
 		Compression: f.compression, Level: nutshell.Level(f.level), Exclude: patterns.Match,
-		VaultBeside: f.vaultBeside, InsecurePlaintext: f.plaintext,
+		VaultBeside: f.vaultBeside, InsecurePlaintext: f.plaintext, Limits: p.Limits,
 	}
 	for _, name := range f.include {
 		o.Include = append(o.Include, path.Clean(filepath.ToSlash(name)))
@@ -163,18 +179,22 @@ func (p program) packOptions(ctx context.Context, tree fs.FS, f packFlags) (nuts
 	if o.Hidden, err = workdir.Commit(ctx, f.dir, p.Random); err != nil {
 		return o, err
 	}
-	files, err := host.Files(tree, func(name string, isDir bool) bool { return !patterns.Match(name, isDir) })
+	m, err := nutshell.ReadManifest(tree)
 	if err != nil {
 		return o, err
 	}
-	o.Tokens, err = brief.Estimate(ctx, host.Subset(tree, files))
-	return o, err
+	estimator := brief.NewEstimator(m)
+	o.Head, o.Tokens = estimator.Head, func() (int64, error) {
+		defer debug.FreeOSMemory() // the vocabulary is as large as what the compression takes next
+		return estimator.Tokens()
+	}
+	return o, nil
 }
 
 // packTo packs into a file, whole or not at all, or to standard output.
-func (p program) packTo(ctx context.Context, tree fs.FS, output string, o nutshell.Options) (info nutshell.Info, err error) {
+func (p program) packTo(ctx context.Context, tree fs.FS, output string, encrypt []string, o nutshell.Options) (info nutshell.Info, err error) {
 	if output == "-" {
-		return nutshell.Pack(ctx, tree, p.Out, o)
+		return p.packInto(ctx, tree, p.Out, encrypt, o)
 	}
 	f, err := os.CreateTemp(filepath.Dir(output), ".pack-*.nut") // a bundle by its name, so that Pack leaves it out
 	if err != nil {
@@ -186,7 +206,7 @@ func (p program) packTo(ctx context.Context, tree fs.FS, output string, o nutshe
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
-	if info, err = nutshell.Pack(ctx, tree, f, o); err != nil {
+	if info, err = p.packInto(ctx, tree, f, encrypt, o); err != nil {
 		return info, err
 	}
 	own := filepath.Base(f.Name())
@@ -197,13 +217,29 @@ func (p program) packTo(ctx context.Context, tree fs.FS, output string, o nutshe
 	return info, durable.Rename(f, output)
 }
 
+// encryptedSuffix ends the names of bundles that are encrypted as a whole.
+const encryptedSuffix = ".age"
+
+// packInto packs into w, encrypted if there are recipients.
+func (p program) packInto(ctx context.Context, tree fs.FS, w io.Writer, encrypt []string, o nutshell.Options) (nutshell.Info, error) {
+	if len(encrypt) == 0 {
+		return nutshell.Pack(ctx, tree, w, o)
+	}
+	sealed, err := credential.Encrypt(ctx, p.Program, encrypt, w)
+	if err != nil {
+		return nutshell.Info{}, err
+	}
+	info, err := nutshell.Pack(ctx, tree, sealed, o)
+	return info, errors.Join(err, sealed.Close())
+}
+
 // packHint adds what can be done about a tree that cannot be packed.
 func (p program) packHint(err error, f packFlags) error {
 	if _, ok := errors.AsType[*nutshell.PlaintextError](err); ok {
 		return cli.WithHint(err, "seal it: '"+p.Hint("vault --help")+"' says how; --insecure-plaintext packs it as it is")
 	}
 	if e, ok := errors.AsType[*nutshell.EntryError](err); ok {
-		if slices.Contains(f.include, e.Path) {
+		if slices.Contains(f.include, e.Path) && !nutshell.IsVersionControl(e.Path) {
 			return cli.WithHint(err, "--include takes the path of a file, relative to "+f.dir)
 		}
 		return cli.WithHint(err, "name it in .nutignore to leave it out")
@@ -211,7 +247,11 @@ func (p program) packHint(err error, f packFlags) error {
 	if e, ok := errors.AsType[*nutshell.LimitError](err); ok && e.What == "Ratio" {
 		return cli.WithHint(err, "readers take it for a bomb: use --compression none")
 	} else if ok {
-		return cli.WithHint(err, "no reader would take it; leave files out with .nutignore, or split it: '"+p.Hint("split --help")+"'")
+		hint := "leave files out with .nutignore"
+		if raise := host.LimitHint(e); raise != "" {
+			hint += ", or raise the limit with " + raise + ", as each reader must then"
+		}
+		return cli.WithHint(err, hint)
 	}
 	if errors.Is(err, nutshell.ErrChanged) {
 		return cli.WithHint(err, "pack again when nothing writes there")
@@ -231,6 +271,7 @@ type packResult struct {
 	Tokens      int64      `json:"context_tokens_estimate"`
 	HiddenTests int        `json:"hidden_tests"`
 	Skipped     []skip     `json:"skipped"`
+	Warnings    []string   `json:"warnings"`
 }
 
 // skip is a file that was left out.
@@ -266,6 +307,9 @@ func (r packResult) Print(p *host.Program) error {
 	}
 	fmt.Fprintf(&b, "%s: %s, %s in %s\n", cli.Clean(r.File), cli.Count(r.Files, "file", "files"), cli.Size(r.Original), cli.Size(r.Size))
 	fmt.Fprintf(&b, "id    %s\nhash  %s\n", cli.Clean(r.ID), r.Hash)
+	for _, warning := range r.Warnings {
+		fmt.Fprintln(p.Err, "warning:", cli.Clean(warning))
+	}
 	out := p.Out
 	if r.File == "-" {
 		out = p.Err

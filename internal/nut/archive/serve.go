@@ -47,6 +47,7 @@ dot files, keys, the vault and hidden tests. Ctrl-C ends it.`,
 	}
 	cmd.Flags().IntVarP(&port, "port", "p", servePort, "port to listen on; 0 takes a free one")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the address as JSON")
+	p.LimitFlag(cmd)
 	return cmd
 }
 

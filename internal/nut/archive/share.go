@@ -10,6 +10,7 @@ import (
 	"path"
 
 	"guild/internal/cli"
+	"guild/internal/nut/draft"
 	"guild/internal/nut/host"
 	"guild/nutshell"
 	"guild/nutshell/clawnet"
@@ -37,6 +38,9 @@ func Share(ctx context.Context, own *host.Program, dir string, e clawnet.Extensi
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	if err := e.Unpublished().Write(m); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	if err := draft.Complete(own, tree, m); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	shown := host.WithFile(tree, nutshell.ManifestFile, m.Bytes())

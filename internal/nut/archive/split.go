@@ -44,6 +44,7 @@ What the parts deliver is put together again with '` + p.Hint("merge") + `'.`,
 	cmd.Flags().IntVarP(&f.n, "parts", "n", 2, "how many parts")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "the directory to make them in (default: the one that --dir is in)")
 	cmd.Flags().BoolVar(&f.withVault, "with-vault", false, "put the vault into every part")
+	p.LimitFlag(cmd)
 	return p.Verb(cmd, "print the parts as JSON", func(cmd *cobra.Command, _ []string) (host.Result, error) {
 		made, err := p.split(cmd.Context(), f)
 		if few, ok := errors.AsType[*parts.TooFewError](err); ok && few.Have < 2 {
@@ -112,11 +113,11 @@ func (p program) split(ctx context.Context, f splitFlags) ([]splitPart, error) {
 	if err != nil {
 		return nil, err
 	}
-	return writeParts(ctx, all, m.ID(), f)
+	return p.writeParts(ctx, all, m.ID(), f)
 }
 
 // writeParts writes all parts, or none.
-func writeParts(ctx context.Context, all []parts.Part, parent string, f splitFlags) (made []splitPart, err error) {
+func (p program) writeParts(ctx context.Context, all []parts.Part, parent string, f splitFlags) (made []splitPart, err error) {
 	whole, err := filepath.Abs(f.dir)
 	if err != nil {
 		return nil, err
@@ -143,7 +144,7 @@ func writeParts(ctx context.Context, all []parts.Part, parent string, f splitFla
 		}
 	}()
 	for i, part := range all {
-		if err := writeTree(ctx, part.Tree, dirs[i]); err != nil {
+		if err := p.writeTree(ctx, part.Tree, dirs[i]); err != nil {
 			return made, err
 		}
 		made = append(made, splitPart{
@@ -168,17 +169,17 @@ func refuseExisting(path string) error {
 
 // writeTree writes a tree as a directory, whole or not at all. It packs the tree first, so that what must never be packed
 // is not written, and the manifest lists the files.
-func writeTree(ctx context.Context, tree fs.FS, dir string) error {
+func (p program) writeTree(ctx context.Context, tree fs.FS, dir string) error {
 	f, err := host.Unnamed()
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	info, err := nutshell.Pack(ctx, tree, f, nutshell.Options{Compression: nutshell.None})
+	info, err := nutshell.Pack(ctx, tree, f, nutshell.Options{Compression: nutshell.None, Limits: p.Limits})
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
-	_, err = workdir.Extract(ctx, f, info.Size, nutshell.Limits{}, dir)
+	_, err = workdir.Extract(ctx, f, info.Size, p.Limits, dir)
 	return err
 }
 

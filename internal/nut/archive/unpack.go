@@ -31,6 +31,7 @@ is cut.`,
 		ValidArgsFunction: host.CompleteBundles,
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "the directory to make; the bundle's name without .nut if not given")
+	p.LimitFlag(cmd)
 	return p.Verb(cmd, "print it as JSON", func(cmd *cobra.Command, args []string) (host.Result, error) {
 		return p.unpack(cmd.Context(), args[0], output)
 	})
@@ -38,7 +39,7 @@ is cut.`,
 
 func (p program) unpack(ctx context.Context, file, dir string) (host.Result, error) {
 	base := filepath.Base(file)
-	name := strings.TrimSuffix(base, ".nut")
+	name := strings.TrimSuffix(strings.TrimSuffix(base, encryptedSuffix), ".nut")
 	if dir == "" && (file == "-" || name == base || name == "") {
 		return nil, cli.WithHint(cli.Usage(fmt.Errorf("no name for the directory follows from %q", file)), "give it with -o")
 	}
@@ -52,13 +53,13 @@ func (p program) unpack(ctx context.Context, file, dir string) (host.Result, err
 	if err != nil {
 		return nil, p.unpackHint(file, dir, err)
 	}
-	b, err := workdir.Extract(ctx, in, info.Size(), nutshell.Limits{}, dir)
+	b, err := workdir.Extract(ctx, in, info.Size(), p.Limits, dir)
 	if err != nil {
 		return nil, p.unpackHint(file, dir, err)
 	}
 	result := unpackResult{Dir: dir, ID: b.Manifest().ID(), Warnings: append([]string{}, b.Warnings...)}
 	if workdir.HoldsForeign(b) {
-		result.Warnings = append(result.Warnings, "it brings configuration of agents, editors or version control, which programs obey that run in "+dir+": look at it first")
+		result.Warnings = append(result.Warnings, "it brings configuration of agents or editors, which programs obey that run in "+dir+": look at it first")
 	}
 	for _, e := range b.Files() {
 		if e.Path != nutshell.ManifestFile {
@@ -105,8 +106,12 @@ func (p program) unpackHint(file, dir string, err error) error {
 
 // bundleHint returns what can be done about a bundle that cannot be opened, or "".
 func (p program) bundleHint(err error) string {
-	if _, ok := errors.AsType[*nutshell.LimitError](err); ok {
-		return "it may be a bomb: what is beyond the limits is not unpacked"
+	if e, ok := errors.AsType[*nutshell.LimitError](err); ok {
+		hint := "it may be a bomb: what is beyond the limits is not unpacked"
+		if raise := host.LimitHint(e); raise != "" {
+			hint += ", unless you trust it and raise them with " + raise
+		}
+		return hint
 	}
 	if _, ok := errors.AsType[*nutshell.EntryError](err); ok {
 		return "nothing was unpacked: whoever made this bundle made a mistake or means harm"

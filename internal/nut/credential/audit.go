@@ -83,7 +83,7 @@ func (s *safe) audit(soon time.Duration) (auditResult, error) {
 		at := s.v.ExpiresAt(e.Name)
 		switch {
 		case at.IsZero():
-			all.add(e.Name, auditForever, "set an end with --expires")
+			all.add(e.Name, auditForever, "set an end with 'rotate --expires'")
 		case e.Expired:
 			expired++
 			all.add(e.Name, auditExpired, e.until[len("expired "):])

@@ -4,12 +4,19 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"guild/internal/cli"
+	"guild/internal/durable"
+	"guild/internal/nut/host"
 	"guild/nutshell/vault"
 )
 
@@ -30,7 +37,8 @@ it. This is the only verb that does, so it wants to be told twice: --reveal says
 that the value may be seen. It has no --json, because what prints JSON is
 logged. Without --field a value with several fields is written as JSON.
 
-Expired credentials are refused, unless --allow-expired says otherwise.`,
+Expired credentials are refused, unless --allow-expired says otherwise. The use
+is noted in .credentials-used, or beside the bundle, for '` + p.Hint("deliver") + `'.`,
 		Example: "  " + p.Hint("vault get api-token --reveal") + "\n" +
 			"  PGPASSWORD=$(" + p.Hint("vault get staging-db --field password --reveal") + ") psql",
 		Args: cli.OneArg("the name of a credential"),
@@ -61,6 +69,9 @@ Expired credentials are refused, unless --allow-expired says otherwise.`,
 			if cli.IsTerminal(p.Out) && !isShowable(value.Reveal()) {
 				return cli.WithHint(errors.New("the value would control the terminal"), "write it to a file or a program")
 			}
+			if err := s.leaveTrace(name); err != nil {
+				fmt.Fprintf(p.Err, "warning: the use could not be noted for the delivery: %v\n", err)
+			}
 			_, err = fmt.Fprintf(p.Out, "%s\n", value.Reveal())
 			return err
 		},
@@ -74,6 +85,47 @@ Expired credentials are refused, unless --allow-expired says otherwise.`,
 	cli.Exclusive(cmd, "bundle", "dir")
 	_ = cmd.MarkFlagFilename("bundle", "nut")
 	return cmd
+}
+
+// leaveTrace notes that a credential was used.
+func (s *safe) leaveTrace(name string) error {
+	path := filepath.Join(s.f.dir, vault.UsedFile)
+	if host.IsFile(s.f.dir) {
+		path = s.f.dir + vault.UsedSuffix
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|durable.NoFollow|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%s is not a regular file", path)
+	case info.Size() > vault.MaxUsed:
+		err = fmt.Errorf("%s has more than %d bytes", path, vault.MaxUsed)
+	default:
+		_, err = f.Write(vault.Used{Name: name, At: s.p.Now()}.Line())
+	}
+	return errors.Join(err, f.Close())
+}
+
+// UsesOf returns the uses of credentials that were noted for a directory or bundle file.
+func UsesOf(path string) ([]vault.Used, error) {
+	file := filepath.Join(path, vault.UsedFile)
+	if host.IsFile(path) {
+		file = path + vault.UsedSuffix
+	}
+	f, err := host.OpenRegular(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, 2*vault.MaxUsed))
+	return vault.ParseUsed(raw), err
 }
 
 // valueOf returns a field of a credential's value, or all of it.

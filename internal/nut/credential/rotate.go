@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,8 +20,8 @@ import (
 // rotateFlags are the flags of both verbs that rotate.
 type rotateFlags struct {
 	vaultFlags
-	expires, bundle string
-	fromInput       bool
+	expires, bundle, field string
+	fromInput              bool
 }
 
 func (p program) vaultRotateCommand() *cobra.Command {
@@ -31,17 +32,19 @@ func (p program) vaultRotateCommand() *cobra.Command {
 		Long: `Ask for a new value of a credential, or read it from standard input, and seal
 the vault again. With --expires alone only the expiry changes. An expired
 credential that gets a new value is good until the bundle's deadline, or for 30
-days.
+days. Of a value with several fields, --field changes one; a JSON object takes
+the place of all.
 
 With --for a bundle that was packed before, the new vault is also written beside
 it, as BUNDLE.nut.vault, signed by your key: the bundle stays as it is.`,
-		Example: p.Examples("vault rotate staging-db --for task.nut", "vault rotate staging-db --expires 7d"),
+		Example: p.Examples("vault rotate staging-db --field password --for task.nut", "vault rotate staging-db --expires 7d"),
 		Args:    cli.OneArg("the name of a credential"),
 	}
 	f.vaultFlags.add(cmd)
 	expiresFlag(cmd, &f.expires)
 	flags := cmd.Flags()
 	flags.BoolVar(&f.fromInput, "value-stdin", false, "read the new value from standard input")
+	fieldFlag(cmd, &f.field)
 	flags.StringVar(&f.bundle, "for", "", "write the new vault beside this packed `bundle` too, signed")
 	_ = cmd.MarkFlagFilename("for", "nut")
 	return p.Verb(cmd, "print what was done as JSON", func(cmd *cobra.Command, args []string) (host.Result, error) {
@@ -66,9 +69,14 @@ Exit code 1: something has expired.`,
 	f.vaultFlags.add(cmd)
 	expiresFlag(cmd, &f.expires)
 	cmd.Flags().BoolVar(&f.fromInput, "value-stdin", false, "read the new value from standard input")
+	fieldFlag(cmd, &f.field)
 	return p.Verb(cmd, "print it as JSON", func(cmd *cobra.Command, args []string) (host.Result, error) {
 		return p.rotateScopes(cmd.Context(), f, args)
 	})
+}
+
+func fieldFlag(cmd *cobra.Command, field *string) {
+	cmd.Flags().StringVar(field, "field", "", "the one field of the value that is new")
 }
 
 // usualWarning is the time before its end from which on a credential is said to expire soon.
@@ -144,8 +152,8 @@ func (s *safe) renew(f rotateFlags, name string) error {
 	} else if s.entry(name).Expired {
 		c.ExpiresAt = usualExpiry(s.m, now)
 	}
-	if f.expires == "" || f.fromInput {
-		if c.Value, err = s.p.readValue(name, f.fromInput); err != nil {
+	if f.expires == "" || f.fromInput || f.field != "" {
+		if err := s.newValue(&c, f); err != nil {
 			return err
 		}
 	}
@@ -157,6 +165,31 @@ func (s *safe) renew(f rotateFlags, name string) error {
 		err := errors.New("the whole vault expires earlier than that")
 		return cli.WithHint(err, "'"+s.p.Hint("vault edit")+"' changes its expires_at")
 	}
+	return nil
+}
+
+// newValue reads a new value of a credential, or of one of its fields. A value with fields is not replaced by a text, which
+// would lose them.
+func (s *safe) newValue(c *vault.Credential, f rotateFlags) error {
+	fields := c.Fields()
+	if f.field != "" && !slices.Contains(fields, f.field) {
+		_, err := valueOf(*c, f.field)
+		return err
+	}
+	value, err := s.p.readValue(c.Name, f.fromInput)
+	if err != nil {
+		return err
+	}
+	if f.field != "" {
+		c.Value = c.WithField(f.field, value)
+		return nil
+	}
+	became := vault.Credential{Value: value}
+	if len(fields) > 0 && len(became.Fields()) == 0 {
+		err := cli.Usage(fmt.Errorf("the value of %s has the fields %s, which a text would replace", c.Name, strings.Join(fields, ", ")))
+		return cli.WithHint(err, "change one of them with --field, or give a JSON object with all")
+	}
+	c.Value = value
 	return nil
 }
 

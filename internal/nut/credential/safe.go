@@ -17,6 +17,7 @@ import (
 	"guild/nutshell"
 	"guild/nutshell/vault"
 	"guild/nutshell/vault/age"
+	"guild/nutshell/vault/sops"
 )
 
 var errNoVault = errors.New("there is no vault")
@@ -173,9 +174,15 @@ func (s *safe) save(ctx context.Context, to vault.Placement) error {
 	if err != nil {
 		return err
 	}
-	sealed, err := sealer.Seal(ctx, s.v.Document())
+	seal := sealer.Seal
+	if native, ok := sealer.(*sops.Sealer); ok && s.form == vault.Sops && sops.IsNative(s.sealed) && s.isFor(to.Recipients) {
+		seal = func(ctx context.Context, document vault.Secret) ([]byte, error) {
+			return native.Change(ctx, s.sealed, document)
+		}
+	}
+	sealed, err := seal(ctx, s.v.Document())
 	if errors.Is(err, age.ErrNoOne) {
-		return cli.WithHint(cli.Usage(err), "name them with --recipient")
+		return cli.WithHint(cli.Usage(err), "name them: '"+s.p.Hint("vault rekey --recipient AGE1…")+"'")
 	}
 	if err != nil {
 		return err
@@ -188,6 +195,13 @@ func (s *safe) save(ctx context.Context, to vault.Placement) error {
 		s.m = m
 		return vault.Announce(m, s.v, to)
 	})
+}
+
+// isFor reports whether a file that sops sealed is for these recipients; without recipients, whether its own can be read.
+func (s *safe) isFor(recipients []string) bool {
+	own, err := sops.SealedFor(s.sealed)
+	slices.Sort(own)
+	return err == nil && (len(recipients) == 0 || slices.Equal(own, slices.Sorted(slices.Values(recipients))))
 }
 
 // lockDir keeps other verbs from editing the vault of a directory until the file is closed.
@@ -241,7 +255,7 @@ func (s *safe) recipients(ctx context.Context, form string, add, remove []string
 	case len(all) > 0 || form == vault.Sops: // sops has rules of its own
 	case len(s.sealed) > 0 && s.form == vault.Age && len(add) == 0:
 		err := cli.Usage(errors.New("the manifest does not say for whom the vault is sealed"))
-		return nil, cli.WithHint(err, "name them again with --recipient, so that nobody is left out by accident")
+		return nil, cli.WithHint(err, "name them again, so that nobody is left out by accident: '"+s.p.Hint("vault rekey --recipient AGE1…")+"'")
 	default:
 		if all, err = s.p.ownRecipients(ctx, s.f.identities); err != nil {
 			return nil, err
@@ -257,7 +271,43 @@ func (s *safe) recipients(ctx context.Context, form string, add, remove []string
 			return nil, cli.WithHint(cli.Usage(fmt.Errorf("the vault is not sealed for %.60s", r)), "'"+s.p.Hint("vault show")+"' lists for whom it is")
 		}
 	}
+	if all, err = s.withOpener(ctx, form, all, remove); err != nil {
+		return nil, err
+	}
 	return slices.DeleteFunc(all, func(r string) bool { return slices.Contains(remove, r) }), nil
+}
+
+// withOpener adds the key that has opened the vault to the recipients, if they have none of the person's keys: who can
+// open it now must not be left out by accident.
+func (s *safe) withOpener(ctx context.Context, form string, all, remove []string) ([]string, error) {
+	if s.form != vault.Age || len(s.sealed) == 0 || form != vault.Age && len(all) == 0 {
+		return all, nil
+	}
+	kinds, err := age.SealedFor(s.sealed)
+	if err != nil || age.IsFor(kinds, []string{age.Passphrase}) {
+		return all, err
+	}
+	identities, err := s.p.ageIdentities(s.f.identities)
+	if err != nil {
+		return nil, err
+	}
+	var own []string
+	for _, id := range identities {
+		some, err := id.Recipients(ctx, s.p.ageUI())
+		if err != nil {
+			return nil, err
+		}
+		own = append(own, some...)
+	}
+	switch {
+	case slices.ContainsFunc(own, func(r string) bool { return slices.Contains(all, r) || slices.Contains(remove, r) }):
+		return all, nil
+	case len(own) != 1:
+		err := cli.Usage(errors.New("none of your keys would open the vault any more: the manifest lists others for whom it is sealed"))
+		return nil, cli.WithHint(err, "name the one key that opens it with --identity")
+	}
+	fmt.Fprintf(s.p.Err, "note: the vault stays sealed for your key %s, which the manifest did not list\n", cli.Clean(own[0]))
+	return append(all, own...), nil
 }
 
 // canonical returns each recipient once, in the form in which they are compared.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"guild/internal/cli"
 	"guild/internal/nut/host"
+	"guild/nutshell"
 	"guild/nutshell/vault"
 	"guild/nutshell/vault/age"
 	"guild/nutshell/vault/sops"
@@ -134,5 +136,41 @@ func TestTransitServerFromEnvironment(t *testing.T) {
 	_, err = s.Seal(t.Context(), vault.NewSecret([]byte("{}")))
 	if !strings.Contains(cli.HintOf(err), "vault secrets enable -path=transit transit") {
 		t.Errorf("%v, hint %q", err, cli.HintOf(err))
+	}
+}
+
+func TestNativeSopsFileKeepsItsForm(t *testing.T) {
+	withSops(t)
+	t.Setenv("HOME", t.TempDir())
+	p, config := person(t)
+	p.Now = func() time.Time { return march }
+	text, recipient, err := age.Generate(march)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(config, ageKeyFile), text.Reveal(), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	manifest := `{"nutshell_version":"0.2.0","bundle_type":"request","id":"nut-1","task":{"title":"x"},"credentials":{"vault":"v.json","encryption":"sops"}}`
+	if err := os.WriteFile(filepath.Join(dir, nutshell.ManifestFile), []byte(manifest), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sops", "encrypt", "--age", recipient, "--input-type", "json", "--output-type", "json", "--filename-override", "x.json", "/dev/stdin")
+	cmd.Stdin = strings.NewReader(`{"vault_version":"0.2.0","credentials":[{"name":"db","type":"secret","value":"old","expires_at":"2999-01-01T00:00:00Z"}]}`)
+	sealed, err := cmd.Output()
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "v.json"), sealed, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.In = strings.NewReader("new")
+	if _, err := p.rotate(t.Context(), rotateFlags{vaultFlags: vaultFlags{dir: dir}}, "db"); err != nil {
+		t.Fatal(err)
+	}
+	changed, err := os.ReadFile(filepath.Join(dir, "v.json"))
+	if err != nil || !sops.IsNative(changed) || valueIn(t, p, dir, "db") != "new" {
+		t.Errorf("%s, %v", changed, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,8 @@ import (
 	"guild/internal/nut/host"
 	"guild/nutshell"
 	"guild/nutshell/vault"
+	"guild/nutshell/vault/age"
+	"guild/nutshell/vault/sops"
 )
 
 func (p program) vaultShowCommand() *cobra.Command {
@@ -79,10 +82,37 @@ type vaultView struct {
 	Encryption  string   `json:"encryption"`
 	Recipients  []string `json:"recipients,omitempty"`
 	Credentials []entry  `json:"credentials"`
+	Warnings    []string `json:"warnings,omitempty"`
 }
 
 func (s *safe) view() vaultView {
-	return vaultView{Vault: s.path, Encryption: s.form, Recipients: s.m.Credentials().Recipients, Credentials: s.entries()}
+	view := vaultView{Vault: s.path, Encryption: s.form, Credentials: s.entries()}
+	var asListed bool
+	if view.Recipients, asListed = s.sealedFor(); !asListed {
+		view.Warnings = append(view.Warnings, "the manifest lists others for whom the vault is sealed")
+	}
+	return view
+}
+
+// sealedFor returns for whom the file is sealed, as far as it says so, and whether the manifest lists the same.
+func (s *safe) sealedFor() (recipients []string, asListed bool) {
+	listed := s.m.Credentials().Recipients
+	var own []string
+	var err error
+	switch s.form {
+	case vault.Age:
+		own, err = age.SealedFor(s.sealed)
+		if canon, bad := canonical(listed); bad == nil && age.IsFor(own, canon) {
+			return listed, true
+		}
+	case vault.Sops:
+		own, err = sops.SealedFor(s.sealed)
+	}
+	if err != nil || len(own) == 0 {
+		return listed, true
+	}
+	asListed = len(listed) == 0 || len(own) == len(listed) && !slices.ContainsFunc(listed, func(r string) bool { return !slices.Contains(own, r) })
+	return own, asListed
 }
 
 // Print implements host.Result.
@@ -90,6 +120,9 @@ func (v vaultView) Print(p *host.Program) error {
 	printSealed(p, v.Vault, v.Encryption, v.Recipients)
 	for _, r := range v.Recipients {
 		fmt.Fprintln(p.Out, "  "+cli.Cut(cli.Clean(r), 80))
+	}
+	for _, warning := range v.Warnings {
+		fmt.Fprintln(p.Err, "warning:", warning)
 	}
 	if len(v.Credentials) == 0 {
 		_, err := fmt.Fprintln(p.Out, "\nno credentials")

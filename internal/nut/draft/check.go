@@ -16,14 +16,13 @@ import (
 	"guild/internal/nut/host"
 	"guild/nutshell"
 	"guild/nutshell/check"
-	"guild/nutshell/ignore"
 	"guild/nutshell/vault"
 )
 
 // checkFlags say what check does.
 type checkFlags struct {
-	dir        string
-	write, fix bool
+	dir                string
+	write, fix, compat bool
 }
 
 func (p program) checkCommand() *cobra.Command {
@@ -42,6 +41,8 @@ Exit code 0: ready. 1: something is missing, or there is no bundle.`,
 	host.DirFlag(flags, &f.dir)
 	flags.BoolVar(&f.write, "write", false, "write the answer into completeness of the manifest")
 	flags.BoolVar(&f.fix, "fix", false, "go through what is missing, with questions; write files and the answer")
+	p.LimitFlag(cmd)
+	host.CompatFlag(cmd, &f.compat)
 	p.Verb(cmd, "print it as JSON", func(cmd *cobra.Command, args []string) (host.Result, error) {
 		var err error
 		if f.dir, err = host.DirOf(cmd, args, f.dir); err != nil {
@@ -77,7 +78,10 @@ func (p program) check(ctx context.Context, f checkFlags) (host.Result, error) {
 			return nil, err
 		}
 	}
-	result := newReport(report)
+	var result host.Result = newReport(report)
+	if f.compat {
+		result = host.Compat{Result: result, JSON: compat(report)}
+	}
 	if report.Ready() {
 		return result, nil
 	}
@@ -91,19 +95,53 @@ func (p program) check(ctx context.Context, f checkFlags) (host.Result, error) {
 	return result, cli.WithHint(err, "the commands are for within "+f.dir+"; '"+p.Within(f.dir, "check --fix")+"' goes through it with you")
 }
 
+// compat has the members of the reference program's check --json: its missing are texts, as its warnings are.
+func compat(r check.Report) any {
+	missing := []string{}
+	for _, i := range r.Items {
+		if i.Mark == check.Missing {
+			missing = append(missing, i.Text)
+		}
+	}
+	return struct {
+		Status   string   `json:"status"`
+		Missing  []string `json:"missing"`
+		Warnings []string `json:"warnings"`
+	}{r.Status, missing, r.Warnings()}
+}
+
 // writeCompleteness writes a report into the manifest of a directory, and changes nothing else in it.
 func writeCompleteness(dir string, r check.Report) error {
-	return host.RewriteManifest(dir, func(m *nutshell.Manifest) error {
-		was := m.Completeness()
-		if was.Status == r.Status && slices.Equal(was.Missing, r.Missing()) && slices.Equal(was.Warnings, r.Warnings()) {
-			return nil
-		}
-		return errors.Join(
-			m.Set("completeness.status", r.Status),
-			m.Set("completeness.missing", r.Missing()),
-			m.Set("completeness.warnings", r.Warnings()),
-		)
-	})
+	return host.RewriteManifest(dir, func(m *nutshell.Manifest) error { return setCompleteness(m, r) })
+}
+
+func setCompleteness(m *nutshell.Manifest, r check.Report) error {
+	was := m.Completeness()
+	if was.Status == r.Status && slices.Equal(was.Missing, r.Missing()) && slices.Equal(was.Warnings, r.Warnings()) {
+		return nil
+	}
+	return errors.Join(
+		m.Set("completeness.status", r.Status),
+		m.Set("completeness.missing", r.Missing()),
+		m.Set("completeness.warnings", r.Warnings()),
+	)
+}
+
+// Complete writes what a tree lacks into its manifest, which is to be packed. The same tree must give the same bundle on
+// every machine: so it leaves out what depends on the time, on the keys of this machine and on the programs on it.
+func Complete(p *host.Program, tree fs.FS, m *nutshell.Manifest) error {
+	exclude, err := excluded(tree)
+	if err != nil {
+		return err
+	}
+	r, err := check.Tree(tree, check.Options{Exclude: exclude})
+	if err != nil {
+		return err
+	}
+	if p.Judged != nil && !r.Delivery {
+		program{p}.judged(tree, &r, false)
+	}
+	return setCompleteness(m, r)
 }
 
 // completeness returns what a tree lacks.
@@ -114,14 +152,14 @@ func (p program) completeness(tree fs.FS, packed bool) (check.Report, error) {
 	}
 	r, err := check.Tree(tree, o)
 	if err == nil && p.Judged != nil && !r.Delivery {
-		p.judged(tree, &r)
+		p.judged(tree, &r, true)
 	}
 	return r, err
 }
 
-// judged adds to a report why a delivery could not be judged. What is missing, and that there are no criteria, it says
-// already.
-func (p program) judged(tree fs.FS, r *check.Report) {
+// judged adds to a report why a delivery could not be judged, with tools also what this machine lacks for it. What is
+// missing, and that there are no criteria, it says already.
+func (p program) judged(tree fs.FS, r *check.Report, tools bool) {
 	at := len(r.Items) // after the last line about the acceptance
 	for i, item := range r.Items {
 		if item.Mark == check.Missing || item.Field == "acceptance.test_scripts" {
@@ -135,10 +173,13 @@ func (p program) judged(tree fs.FS, r *check.Report) {
 	var more []check.Item
 	if fault != nil {
 		more = append(more, check.Item{Field: "acceptance.criteria_file", Mark: check.Missing,
-			Text: "acceptance: no delivery could be judged — " + fault.Error(), Fix: "Correct the criteria: docs/CRITERIA.md has each kind with an example"})
+			Text: "acceptance: no delivery could be judged — " + fault.Error(), Fix: "Correct the criteria: '" + p.Hint("schema criteria") + "' has each kind"})
 		if r.Status == check.Ready {
 			r.Status = check.Incomplete
 		}
+	}
+	if !tools {
+		lacks = nil
 	}
 	for _, lack := range lacks {
 		more = append(more, check.Item{Field: "acceptance", Mark: check.Warning, Text: "acceptance: this machine cannot judge it — " + lack})
@@ -151,19 +192,18 @@ func (p program) checkOptions(tree fs.FS, packed bool) (check.Options, error) {
 	if packed {
 		return o, nil
 	}
-	raw, err := fs.ReadFile(tree, ignore.File)
-	if errors.Is(err, fs.ErrNotExist) {
-		return o, nil
-	}
+	var err error
+	o.Exclude, err = excluded(tree)
+	return o, err
+}
+
+// excluded returns what packing a directory leaves out.
+func excluded(tree fs.FS) (func(path string) bool, error) {
+	patterns, err := host.Ignored(tree)
 	if err != nil {
-		return o, err
+		return nil, err
 	}
-	patterns, err := ignore.Parse(raw)
-	if err != nil {
-		return o, err
-	}
-	o.Exclude = func(path string) bool { return patterns.Match(path, false) }
-	return o, nil
+	return func(path string) bool { return patterns.Match(path, false) }, nil
 }
 
 // vaultState looks into a vault that the person's own age key opens. It asks for nothing and contacts no server; a vault

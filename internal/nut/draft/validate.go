@@ -48,23 +48,29 @@ func NewSignature(k nostr.PubKey, at time.Time) Signature {
 }
 
 func (p program) validateCommand() *cobra.Command {
+	var compat bool
 	cmd := &cobra.Command{
-		Use:   "validate FILE.nut|DIR",
+		Use:   "validate FILE.nut|DIR|FILE.json",
 		Short: "Say whether a bundle holds together",
 		Long: `Read a bundle the way that a stranger would, every byte of it, and say what
 would make an agent or a reader fail: a damaged archive, a file that is not the
 one listed, a path that leads nowhere, a deadline that has passed. Signatures in
-FILE.nut.sig are checked, and shown.
+FILE.nut.sig are checked, and shown. Of a manifest alone, FILE.json, the files
+that it names are not looked for.
 
 Exit code 0: valid. 1: invalid, or it cannot be read.`,
 		Example: p.Examples("validate my-task.nut", "validate my-task --json"),
 		Args:    cli.OneArg("a bundle or a directory"),
 	}
+	p.LimitFlag(cmd)
+	host.CompatFlag(cmd, &compat)
 	return p.Verb(cmd, "print it as JSON", func(cmd *cobra.Command, args []string) (host.Result, error) {
 		path := args[0]
 		var v *validity
 		var err error
-		if host.IsFile(path) {
+		if host.IsManifest(path) {
+			v, err = p.validateManifest(cmd.Context(), path)
+		} else if host.IsFile(path) {
 			v, err = p.validateFile(cmd.Context(), path)
 		} else if tree, done, failed := p.OpenTree(cmd.Context(), path); failed == nil {
 			defer done()
@@ -76,11 +82,53 @@ Exit code 0: valid. 1: invalid, or it cannot be read.`,
 			return nil, err
 		}
 		v.path, v.Valid = path, len(v.Errors) == 0
-		if !v.Valid {
-			return v, cli.Shown(fmt.Errorf("%s is invalid", path))
+		var result host.Result = v
+		if compat {
+			result = host.Compat{Result: v, JSON: v.compat()}
 		}
-		return v, nil
+		if !v.Valid {
+			return result, cli.Shown(fmt.Errorf("%s is invalid", path))
+		}
+		return result, nil
 	})
+}
+
+// compat has the members of the reference program's validate --json.
+func (v *validity) compat() any {
+	return struct {
+		Valid    bool     `json:"valid"`
+		Errors   []string `json:"errors"`
+		Warnings []string `json:"warnings"`
+	}{v.Valid, textsOf(v.Errors), textsOf(v.Warnings)}
+}
+
+func textsOf(items []check.Item) []string {
+	texts := []string{}
+	for _, i := range items {
+		texts = append(texts, i.Text)
+	}
+	return texts
+}
+
+// validateManifest checks a manifest without its bundle.
+func (p program) validateManifest(ctx context.Context, path string) (*validity, error) {
+	tree, done, err := p.OpenTree(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	v := newValidity()
+	m, err := nutshell.ReadManifest(tree)
+	if err != nil {
+		return v.fault(err), nil
+	}
+	warnings, err := m.Validate()
+	if err != nil {
+		return v.fault(err), nil
+	}
+	v.warn(warnings)
+	v.Hidden = append(v.Hidden, m.Acceptance().HiddenTests...)
+	return v, nil
 }
 
 func newValidity() *validity {
@@ -141,7 +189,7 @@ func (p program) validateFile(ctx context.Context, path string) (*validity, erro
 	if err != nil {
 		return nil, err
 	}
-	b, err := host.ReadBundle(f)
+	b, err := p.ReadBundle(f)
 	if err != nil {
 		return v.fault(err), nil
 	}
@@ -160,6 +208,12 @@ func (p program) validateFile(ctx context.Context, path string) (*validity, erro
 		return nil, err
 	}
 	v.warn(b.Warnings)
+	for _, e := range b.Files() {
+		if err := nutshell.RefuseVersionControl(e.Path); err != nil {
+			v.fault(err)
+			break
+		}
+	}
 	if path == "-" {
 		return v, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild/internal/cli"
+	"guild/nutshell"
 )
 
 // Program is the program that the verbs are part of.
@@ -26,8 +27,14 @@ type Program struct {
 	Now      func() time.Time
 	Random   io.Reader
 
+	Limits nutshell.Limits // of the bundles that are packed and read; --limit changes it
+
 	// Signer returns the person's Nostr key. It may ask for a passphrase.
 	Signer func(context.Context) (nostr.Keyer, error)
+
+	// Decrypt returns the content of a bundle that is encrypted as a whole, with the person's own age key. No such bundle is
+	// read if it is nil.
+	Decrypt func(context.Context, io.Reader) (io.Reader, error)
 
 	// ConfigDir returns the directory of the person's age identity. It need not exist.
 	ConfigDir func() (string, error)

@@ -1,12 +1,14 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -16,6 +18,7 @@ import (
 	"guild/internal/hand/workdir"
 	"guild/nutshell"
 	"guild/nutshell/ignore"
+	"guild/nutshell/vault/age"
 )
 
 // IsFile reports whether a path is that of a file, or standard input.
@@ -106,6 +109,8 @@ type Bundle struct {
 	*nutshell.Bundle
 	File *os.File
 	Size int64 // of the file, in bytes
+
+	limits nutshell.Limits
 }
 
 // OpenBundle opens a bundle file, or standard input for "-". The caller closes it.
@@ -114,7 +119,7 @@ func (p *Program) OpenBundle(path string) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := ReadBundle(f)
+	b, err := p.ReadBundle(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -122,12 +127,12 @@ func (p *Program) OpenBundle(path string) (*Bundle, error) {
 }
 
 // ReadBundle reads a bundle from a file, which it closes if there is an error.
-func ReadBundle(f *os.File) (*Bundle, error) {
-	b := &Bundle{File: f}
+func (p *Program) ReadBundle(f *os.File) (*Bundle, error) {
+	b := &Bundle{File: f, limits: p.Limits}
 	info, err := f.Stat()
 	if err == nil {
 		b.Size = info.Size()
-		b.Bundle, err = nutshell.Open(f, b.Size, nutshell.Limits{})
+		b.Bundle, err = nutshell.Open(f, b.Size, p.Limits)
 	}
 	if err != nil {
 		f.Close()
@@ -153,18 +158,39 @@ func (b *Bundle) Content() io.Reader { return io.NewSectionReader(b.File, 0, b.S
 func (b *Bundle) Close() { b.File.Close() }
 
 // OpenFile opens a file for OpenBundle. It copies standard input to a file without a name, because a bundle is read more
-// than once.
-func (p *Program) OpenFile(path string) (*os.File, error) {
-	if path != "-" {
-		return OpenRegular(path)
+// than once, and decrypts a bundle that is encrypted as a whole into such a file.
+func (p *Program) OpenFile(path string) (f *os.File, err error) {
+	if path == "-" {
+		f, err = p.unnamedCopy("standard input", p.In)
+	} else {
+		f, err = OpenRegular(path)
 	}
+	if err != nil {
+		return nil, err
+	}
+	head := make([]byte, len(age.Begin))
+	n, err := f.ReadAt(head, 0)
+	if p.Decrypt == nil || !age.IsFile(head[:n]) {
+		return f, nil // what is wrong with it is found when it is read
+	}
+	defer f.Close()
+	plain, err := p.Decrypt(context.Background(), io.NewSectionReader(f, 0, math.MaxInt64))
+	if err != nil {
+		return nil, err
+	}
+	return p.unnamedCopy("the encrypted bundle", plain)
+}
+
+// unnamedCopy copies what a bundle may have of bytes to a file without a name.
+func (p *Program) unnamedCopy(what string, r io.Reader) (*os.File, error) {
 	f, err := Unnamed()
 	if err != nil {
 		return nil, err
 	}
-	n, err := io.Copy(f, io.LimitReader(p.In, MaxInput+1))
-	if err == nil && n > MaxInput {
-		err = fmt.Errorf("standard input is more than %d bytes", MaxInput)
+	most := max(MaxInput, p.Limits.Total)
+	n, err := io.Copy(f, io.LimitReader(r, most+1))
+	if err == nil && n > most {
+		err = fmt.Errorf("%s is more than %d bytes", what, most)
 	}
 	if err != nil {
 		f.Close()
@@ -205,6 +231,10 @@ const MaxInput = 600 << 20
 // OpenTree returns the files of a directory, or those of a bundle file unpacked into a temporary directory. The caller
 // calls done when it is done with them.
 func (p *Program) OpenTree(ctx context.Context, path string) (tree fs.FS, done func(), err error) {
+	if IsManifest(path) {
+		tree, err := openManifest(path)
+		return tree, func() {}, err
+	}
 	if IsFile(path) {
 		b, err := p.OpenBundle(path)
 		if err != nil {
@@ -217,7 +247,7 @@ func (p *Program) OpenTree(ctx context.Context, path string) (tree fs.FS, done f
 		}
 		return tree, done, nil
 	}
-	t, err := workdir.FS(path, nutshell.Limits{})
+	t, err := workdir.FS(path, p.Limits)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -228,9 +258,63 @@ func (p *Program) OpenTree(ctx context.Context, path string) (tree fs.FS, done f
 	return t, func() { t.Close() }, nil
 }
 
+// IsManifest reports whether a path is that of a manifest without its bundle: a file that is named .json.
+func IsManifest(path string) bool { return IsFile(path) && filepath.Ext(path) == ".json" }
+
+// openManifest returns a tree that has nothing but the manifest in a file.
+func openManifest(path string) (fs.FS, error) {
+	f, err := OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	most := nutshell.DefaultLimits().File
+	raw, err := ReadAtMost(f, most, fmt.Errorf("%s has more than %d bytes", path, most))
+	return alone(raw), err
+}
+
+// alone is a tree that has nothing but a manifest.
+type alone []byte
+
+// Open implements fs.FS.
+func (a alone) Open(name string) (fs.File, error) {
+	switch name {
+	case nutshell.ManifestFile:
+		return &textFile{bytes.NewReader(a), name}, nil
+	case ".":
+		return &aloneDir{textFile{bytes.NewReader(nil), name}, a}, nil
+	}
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+// aloneDir is the folder with the manifest.
+type aloneDir struct {
+	textFile
+	manifest alone
+}
+
+func (d *aloneDir) Stat() (fs.FileInfo, error) { return d, nil }
+
+func (d *aloneDir) Mode() fs.FileMode { return fs.ModeDir | 0o755 }
+
+func (d *aloneDir) IsDir() bool { return true }
+
+// ReadDir implements fs.ReadDirFile.
+func (d *aloneDir) ReadDir(n int) ([]fs.DirEntry, error) {
+	if d.manifest == nil {
+		if n > 0 {
+			return nil, io.EOF
+		}
+		return nil, nil
+	}
+	f := &textFile{bytes.NewReader(d.manifest), nutshell.ManifestFile}
+	d.manifest = nil
+	return []fs.DirEntry{fs.FileInfoToDirEntry(f)}, nil
+}
+
 // ManifestOf returns the manifest of a bundle file or a directory.
 func (p *Program) ManifestOf(path string) (*nutshell.Manifest, error) {
-	if IsFile(path) {
+	if IsFile(path) && !IsManifest(path) {
 		b, err := p.OpenBundle(path)
 		if err != nil {
 			return nil, err
@@ -238,11 +322,11 @@ func (p *Program) ManifestOf(path string) (*nutshell.Manifest, error) {
 		defer b.Close()
 		return b.Manifest(), nil
 	}
-	tree, err := workdir.FS(path, nutshell.Limits{})
+	tree, done, err := p.OpenTree(context.Background(), path)
 	if err != nil {
 		return nil, err
 	}
-	defer tree.Close()
+	defer done()
 	m, err := nutshell.ReadManifest(tree)
 	if errors.Is(err, nutshell.ErrNoManifest) {
 		return nil, p.NoBundle(path)
@@ -265,7 +349,7 @@ func (b *Bundle) Unpack(ctx context.Context) (tree fs.FS, done func(), err error
 		remove()
 		return nil, nil, err
 	}
-	t, err := workdir.FS(inside, nutshell.Limits{})
+	t, err := workdir.FS(inside, b.limits)
 	if err != nil {
 		remove()
 		return nil, nil, err

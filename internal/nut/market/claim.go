@@ -159,7 +159,11 @@ func (p program) requestOf(ctx context.Context, c *taskserver.Client, r *claimRe
 		return nil, err
 	}
 	m := b.Manifest()
+	for _, e := range b.Files() {
+		err = cmp.Or(err, nutshell.RefuseVersionControl(e.Path))
+	}
 	switch {
+	case err != nil:
 	case m.BundleType() == nutshell.TypeDelivery:
 		err = fmt.Errorf("the bundle of %s is a delivery already", titled(t))
 	case t.NutshellID != "" && t.NutshellID != m.ID():

@@ -25,7 +25,8 @@ type deliverFlags struct {
 	dir, request, output, task string
 	status, summary, log       string
 	model, by                  string
-	used                       []string
+	used, identities           []string
+	percentage                 int // below zero if it was not given
 	noSubmit                   bool
 }
 
@@ -38,7 +39,8 @@ func (p program) deliverCommand() *cobra.Command {
 made. Without, --dir is the directory of the request, in which the work was
 done: its folder delivery/ is what was made (artifacts/, result.json, logs/), or
 else the files that are new or have changed since it was unpacked. A result.json
-of the worker is taken over. Credentials never are.
+of the worker is taken over. Credentials never are: a file that holds a value of
+the vault is refused. What 'vault get' has opened is listed.
 
 The delivery of a claimed task is handed in at once; --no-submit only makes the
 file.`,
@@ -55,6 +57,9 @@ file.`,
 	flags.StringVar(&f.log, "log", "", "a file that becomes the execution log")
 	flags.StringVar(&f.by, "by", "nutshell", "who did it: the name of an agent or a person")
 	flags.StringVar(&f.model, "model", "", "which model did it")
+	flags.IntVar(&f.percentage, "percentage", -1, "how much is done; 100 if it is completed, and no default otherwise")
+	flags.Lookup("percentage").DefValue = "" // 0 would be a statement
+	flags.StringArrayVarP(&f.identities, "identity", "i", nil, "`file` of a key that opens the vault, whose secrets must not be delivered (repeatable)")
 	flags.StringArrayVar(&f.used, "credential-used", nil, "a credential that was used: NAME, or NAME@TIME (RFC 3339)")
 	flags.StringVar(&f.task, "task", "", "the task to hand it in for; the one that claim has noted if not given")
 	flags.BoolVar(&f.noSubmit, "no-submit", false, "only make the file")
@@ -83,6 +88,9 @@ func (s *server) deliver(ctx context.Context, f deliverFlags) (host.Result, erro
 	if f.status != "" && !slices.Contains(statuses, f.status) {
 		return nil, cli.WithHint(cli.Usage(fmt.Errorf("--status %.40q is not one of %s", f.status, strings.Join(statuses, ", "))), "as in --status partial")
 	}
+	if f.percentage < -1 || f.percentage > 100 {
+		return nil, cli.WithHint(cli.Usage(fmt.Errorf("--percentage %d is not between 0 and 100", f.percentage)), "as in --percentage 60")
+	}
 	if f.task != "" {
 		if err := checkTask(f.task); err != nil {
 			return nil, err
@@ -103,6 +111,9 @@ func (s *server) deliver(ctx context.Context, f deliverFlags) (host.Result, erro
 	tree, err := s.deliveryTree(f, w)
 	if err != nil {
 		return nil, err
+	}
+	if err := s.refuseSecrets(ctx, f, w, tree); err != nil {
+		return nil, fmt.Errorf("the delivery: %w", err)
 	}
 	var info nutshell.Info
 	err = s.WriteOutput(f.output, func(out io.Writer) (err error) {

@@ -241,7 +241,7 @@ func (p program) download(ctx context.Context, c *taskserver.Client, id string, 
 		f.Close()
 		return nil, guild.Hash{}, err
 	}
-	b, err := host.ReadBundle(f)
+	b, err := p.ReadBundle(f)
 	if err != nil {
 		return nil, guild.Hash{}, cli.WithHint(fmt.Errorf("the bundle of %s: %w", id, err), "nothing was unpacked; tell the publisher")
 	}

@@ -42,6 +42,7 @@ which task it has become.`,
 	flags.StringVar(&f.reward, "reward", "", "what the work is worth; the manifest's extensions.clawnet.reward if not given")
 	flags.BoolVar(&f.force, "force", false, "publish even if the check finds gaps")
 	flags.BoolVar(&f.hashOnly, "hash-only", false, "keep the bundle until the task is assigned; publish its hash")
+	p.LimitFlag(cmd)
 	return p.verb(cmd, "print it as JSON", func(ctx context.Context, s *server, _ []string) (host.Result, error) {
 		return s.publish(ctx, f)
 	})

@@ -2,6 +2,7 @@ package market
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,12 +11,16 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/hand/workdir"
+	"guild/internal/nut/credential"
 	"guild/internal/nut/host"
 	"guild/nutshell"
 	"guild/nutshell/ignore"
@@ -110,7 +115,7 @@ func (w *work) made(skip func(name string) bool, known map[string]string) ([]str
 		return nil, err
 	}
 	files, err := host.Files(w.tree, func(name string, isDir bool) bool {
-		return !skip(name) && !patterns.Match(name, isDir)
+		return name != vault.UsedFile && !skip(name) && !patterns.Match(name, isDir)
 	})
 	if err != nil {
 		return nil, err
@@ -224,7 +229,7 @@ func (p program) deliveryTree(f deliverFlags, w *work) (fs.FS, error) {
 		return nil, cli.WithHint(err, "put what was made into "+nutshell.ArtifactsDir+", or say --status blocked")
 	}
 	result := w.result
-	if f.status+f.summary != "" {
+	if f.status+f.summary != "" || f.percentage >= 0 {
 		o, err := object.Parse([]byte(cmp.Or(string(result), "{}")))
 		if err != nil {
 			return nil, err
@@ -233,6 +238,9 @@ func (p program) deliveryTree(f deliverFlags, w *work) (fs.FS, error) {
 			if flag[1] != "" {
 				o = o.WithText(flag[0], flag[1])
 			}
+		}
+		if f.percentage >= 0 {
+			o = o.With("completion_percentage", jsontext.Value(strconv.Itoa(f.percentage)))
 		}
 		result = json.RawMessage(o.Text())
 	}
@@ -254,7 +262,7 @@ func (p program) deliveryTree(f deliverFlags, w *work) (fs.FS, error) {
 	})
 }
 
-// uses parses --credential-used. A name that the request does not know is an error.
+// uses parses --credential-used, and reads what 'vault get' has noted. A name that the request does not know is an error.
 func (p program) uses(f deliverFlags, request *nutshell.Manifest) ([]vault.Used, error) {
 	var known []string
 	for _, s := range request.Credentials().Scopes {
@@ -275,5 +283,37 @@ func (p program) uses(f deliverFlags, request *nutshell.Manifest) ([]vault.Used,
 		}
 		all = append(all, u)
 	}
+	for _, path := range []string{f.dir, f.request} {
+		if path == "" {
+			continue
+		}
+		noted, err := credential.UsesOf(path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, noted...)
+	}
 	return all, nil
+}
+
+// refuseSecrets returns an error if a delivery holds a value of the request's vault. A vault that no key at hand opens
+// without a question is not searched for, and that is said.
+func (p program) refuseSecrets(ctx context.Context, f deliverFlags, w *work, tree fs.FS) error {
+	if w.ready || w.request.Credentials().Vault == "" {
+		return nil
+	}
+	silent := *p.Program
+	silent.In, silent.Out, silent.Err = strings.NewReader(""), io.Discard, io.Discard
+	silent.AskSecret = func(string) ([]byte, error) { return nil, cli.ErrNoTerminal }
+	v, err := credential.OpenOf(ctx, &silent, credential.Source{Path: cmp.Or(f.request, f.dir), Identities: f.identities, Insecure: true})
+	if err != nil {
+		fmt.Fprintf(p.Err, "warning: the delivery was not searched for secrets of the vault: %s\n", cli.Clean(err.Error()))
+		return nil
+	}
+	file, name, err := v.Search(tree)
+	if err != nil || name == "" {
+		return err
+	}
+	err = fmt.Errorf("%s holds a secret of the credential %s, and was not packed", file, name)
+	return cli.WithHint(err, "take it out; if it was published anywhere, give the credential a new value with '"+p.Hint("vault rotate "+name)+"'")
 }

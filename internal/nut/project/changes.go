@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -67,7 +66,7 @@ func Changes(ctx context.Context, request, delivery fs.FS) ([]Change, error) {
 		f.Path = strings.TrimPrefix(f.Path, from.Prefix)
 		c := Change{File: f, Before: pairs[i].A, After: at[f.Path], Runs: RunsItself(f.Path)}
 		switch {
-		case IsOfGit(f.Path):
+		case nutshell.IsVersionControl(f.Path):
 			c.LeftOut = "git runs what is there"
 		case strings.HasPrefix(c.Before, testsDir+"/"):
 			c.LeftOut = "it is one of your tests, and the verdict is by yours"
@@ -130,15 +129,4 @@ func places(made []string, own bool) map[string]string {
 		at[strings.TrimPrefix(p, nutshell.ArtifactsDir+"/"+filesDir+"/")] = p
 	}
 	return at
-}
-
-// unseen are characters that HFS+ leaves out of names.
-var unseen = regexp.MustCompile(`[\x{200c}-\x{200f}\x{202a}-\x{202e}\x{206a}-\x{206f}\x{feff}]`)
-
-// IsOfGit reports whether git, on any file system, would take a path for a part of its own directory.
-func IsOfGit(name string) bool {
-	return slices.ContainsFunc(strings.Split(unseen.ReplaceAllString(name, ""), "/"), func(part string) bool {
-		part, _, _ = strings.Cut(part, ":") // NTFS has streams
-		return strings.EqualFold(strings.TrimRight(part, ". "), ".git") || strings.EqualFold(part, "git~1")
-	})
 }

@@ -296,17 +296,6 @@ func TestModesInChanges(t *testing.T) {
 	}
 }
 
-func TestIsOfGit(t *testing.T) {
-	for name, want := range map[string]bool{
-		".git": true, "a/.GIT/config": true, ".git . /x": true, "git~1/x": true, ".g\u200cit/config": true, ".git::$INDEX_ALLOCATION/x": true,
-		".gitignore": false, "git/x": false, ".github/x": false,
-	} {
-		if got := project.IsOfGit(name); got != want {
-			t.Errorf("%q: %t", name, got)
-		}
-	}
-}
-
 func TestRunsItself(t *testing.T) {
 	for name, want := range map[string]bool{
 		".github/workflows/ci.yml": true, ".GitLab-CI.yml": true, ".husky/pre-commit": true, "sub/.envrc": true, "tests/conftest.py": true,

@@ -72,6 +72,46 @@ func TestReportIsRecordedOnce(t *testing.T) {
 	}
 }
 
+// The journal has the only copy of what agents report.
+func TestLostReportLeavesTheOthers(t *testing.T) {
+	dir, f := journaltest.Dir(t), NewFold()
+	if err := journal.Init(dir); err != nil {
+		t.Fatal(err)
+	}
+	j := journaltest.Reopen(t, dir, f)
+	s, all := at(j, f, time.Now()), []nook.Event{completed("ada", "1", 1000), completed("ada", "2", 1000), completed("ada", "3", 1000)}
+	for i := range all {
+		if _, err := s.Report(t.Context(), Own, all[i:i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	journaltest.Lose(t, dir, 2)
+	report, err := journal.Repair(t.Context(), journal.Options{Dir: dir, Node: "test", Now: time.Now, NoSync: true})
+	if err != nil || !slices.Equal(report.Dropped, []uint64{2}) || !slices.Equal(report.Quarantined, []fact.Subject{fact.ActivitySubject}) {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	f = NewFold()
+	j = journaltest.Reopen(t, dir, f)
+	s = at(j, f, time.Now())
+	if n := f.count(Own); n != 2 {
+		t.Errorf("%d reports are left, want 2", n)
+	}
+	if _, err := s.Report(t.Context(), Own, all); !errors.Is(err, journal.ErrQuarantined) {
+		t.Errorf("a report before the release: %v", err)
+	} else if why := failureOf(err); why.status != http.StatusConflict || !strings.Contains(why.Hint, "guild journal release activity") {
+		t.Errorf("the answer over HTTP: %+v", why)
+	}
+	if err := j.Release(t.Context(), fact.ActivitySubject); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := s.Report(t.Context(), Own, all); err != nil || again != (Counted{Accepted: 1, Duplicates: 2}) {
+		t.Errorf("reported again: %+v, %v", again, err)
+	}
+}
+
 func TestInvalidReportIsRefusedAsAWhole(t *testing.T) {
 	f := NewFold()
 	j := journaltest.Open(t, f)

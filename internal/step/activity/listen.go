@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"guild/internal/hand/door"
+	"guild/internal/journal"
 	"guild/nook"
 )
 
@@ -136,6 +137,10 @@ func failureOf(err error) *failure {
 		return refuse(http.StatusBadRequest, "root", hint, err.Error())
 	case hint != "":
 		return refuse(http.StatusBadRequest, "usage", hint, err.Error())
+	case errors.Is(err, journal.ErrQuarantined):
+		return refuse(http.StatusConflict, "quarantined", journal.Hint(err), err.Error())
+	case errors.Is(err, journal.ErrFull):
+		return refuse(http.StatusInsufficientStorage, "full", journal.Hint(err), err.Error())
 	}
 	return refuse(http.StatusInternalServerError, "failed", "guild doctor finds what ails a node", err.Error())
 }

@@ -38,6 +38,8 @@ type Config struct {
 	Allow   []nostr.PubKey        // others whose lessons, comments and nudges apply
 	Asked   Asking                // which nudges of customers apply; AskedTrusted if empty
 	Watched func() []nostr.PubKey // keys whose profiles and owners are read, too; optional
+	// Works reports whether a service of this node has an agent of a name do its jobs; optional.
+	Works func(name string) bool
 	// Learn asks the owner's command what an agent learned from a judged request. An empty text means that nothing
 	// was learned. nil if there is no command.
 	Learn      func(ctx context.Context, j Judged) (text string, err error)
@@ -54,7 +56,8 @@ type Keys interface {
 
 // Relays reads and publishes events.
 type Relays interface {
-	Publish(ctx context.Context, v guild.Verified, relays []string) ([]string, error) // returns the relays that accepted it
+	// Publish returns the relays that accepted an event, and those that could not be reached. It fails if none accepted it.
+	Publish(ctx context.Context, v guild.Verified, relays []string) (took, missing []string, err error)
 	Find(ctx context.Context, f nostr.Filter, relays []string) ([]guild.Verified, error)
 	Ours() []string
 	Of(ctx context.Context, p nostr.PubKey) []string           // where a key publishes (NIP-65), with ours; only ours if that is not known
@@ -95,9 +98,11 @@ type Step struct {
 
 // Errors of the step.
 var (
-	ErrName    = errors.New("an agent's name is up to 64 letters, digits, dashes and underscores")
+	ErrName    = errors.New("the name of an agent or a nudge is up to 64 letters, digits, dashes and underscores")
 	ErrUnknown = errors.New("this node has no such agent")
 	ErrTaken   = errors.New("this node has an agent of that name")
+	ErrWorks   = errors.New("a service of this node has it do its jobs")
+	ErrSilent  = errors.New("a newer list there would be lost")
 )
 
 // New returns the step on its fold. Open must be called before it is used.
@@ -314,25 +319,42 @@ func (s *Step) people() []nostr.PubKey {
 // maxOwners limits the owners of one key whose claims are read.
 const maxOwners = 4
 
-// Due lists the signed events that no relay has yet. It implements due.Source.
+// Due lists the signed events that no relay has yet, and those that some relays did not get; and profiles that name other
+// owners than the configuration. It implements due.Source.
 func (s *Step) Due(time.Time) []due.Work {
 	var work []due.Work
 	for _, e := range s.fold.unpublished() {
 		work = append(work, due.Work{
 			Key: due.Publishing(e.ID), Guard: fact.AgentsSubject,
 			Act: func(ctx context.Context) (due.Decision, error) {
-				relays, err := s.publish(ctx, e)
-				if err != nil {
-					return nil, err
-				}
-				return func(tx *journal.Tx) error {
-					tx.Append(fact.AgentPublished{Event: e.ID, Relays: relays})
-					return nil
-				}, nil
+				took, missing, err := s.publish(ctx, e, s.c.Relays.Of(ctx, e.PubKey))
+				return s.published(e, took, missing), err
 			},
 		})
 	}
-	return append(work, s.learning()...)
+	st := s.fold.Copy()
+	for id, m := range st.Missing.All() {
+		e := st.Signed.Of(id)
+		work = append(work, due.Work{
+			Key: fmt.Sprintf("%s again %d", due.Publishing(e.ID), m.Times), Guard: fact.AgentsSubject, Ready: m.ready(), Free: true,
+			Act: func(ctx context.Context) (due.Decision, error) {
+				took, missing, err := s.publish(ctx, e, m.Relays)
+				if errors.Is(err, due.ErrLater) {
+					return nil, err
+				}
+				return s.published(e, took, missing), nil // if no relay took it: after a longer time
+			},
+		})
+	}
+	return slices.Concat(work, s.renaming(), s.learning())
+}
+
+// published returns the decision that relays have an event.
+func (s *Step) published(e nostr.Event, took, missing []string) due.Decision {
+	return func(tx *journal.Tx) error {
+		tx.Append(fact.AgentPublished{Event: e.ID, Relays: took, Missing: missing, At: tx.Now().UnixMilli()})
+		return nil
+	}
 }
 
 // Settle returns once relays have everything that was signed within the last minute, or ctx ends. Older events have been
@@ -350,17 +372,17 @@ func (s *Step) Settle(ctx context.Context) {
 	}
 }
 
-// publish sends an event to our relays and to those where its author's events are read.
-func (s *Step) publish(ctx context.Context, e nostr.Event) ([]string, error) {
+// publish sends an event to relays.
+func (s *Step) publish(ctx context.Context, e nostr.Event, relays []string) (took, missing []string, err error) {
 	v, err := guild.Verify(e)
 	if err != nil {
-		return nil, fmt.Errorf("publish an agent's event: %w", err)
+		return nil, nil, fmt.Errorf("publish an agent's event: %w", err)
 	}
-	relays, err := s.c.Relays.Publish(ctx, v, s.c.Relays.Of(ctx, e.PubKey))
+	took, missing, err = s.c.Relays.Publish(ctx, v, relays)
 	if err != nil {
-		return nil, fmt.Errorf("publish kind %d: %w", e.Kind, err)
+		return took, missing, fmt.Errorf("publish kind %d: %w", e.Kind, err)
 	}
-	return relays, nil
+	return took, missing, nil
 }
 
 // sign signs an event of now. A replaceable one is later than the one before, which relays would keep otherwise.

@@ -126,17 +126,19 @@ func (n *network) isSilent(url string) bool {
 	return n.silent == url
 }
 
-func (n *network) Publish(_ context.Context, v guild.Verified, urls []string) (took []string, err error) {
+func (n *network) Publish(_ context.Context, v guild.Verified, urls []string) (took, missing []string, err error) {
 	for _, url := range urls {
-		if !n.isSilent(url) {
-			n.store(url, v)
-			took = append(took, url)
+		if n.isSilent(url) {
+			missing = append(missing, url)
+			continue
 		}
+		n.store(url, v)
+		took = append(took, url)
 	}
 	if len(took) == 0 {
 		err = errors.New("no relay took it")
 	}
-	return took, err
+	return took, missing, err
 }
 
 // Find fails if none of the relays answers, as a pool does.
@@ -222,18 +224,24 @@ func inWorld(t *testing.T, do func(*testing.T, *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{World: steptest.New(t), network: &network{stored: map[string]map[nostr.ID]guild.Verified{}}, owner: newPerson(), keys: ring{}, files: shelf{}}
-		f := agents.NewFold()
-		w.OpenJournal(f)
-		w.step = agents.New(agents.Config{
-			Journal: w.Journal, Owner: w.owner, PubKey: w.owner.key, Now: time.Now, Keys: w.keys, Relays: w.network,
-			Files: w.files, Count: func(text string) int64 { return int64(len(text)) },
-		}, f)
-		if err := w.step.Open(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		w.Run(w.step.Due)
+		w.start()
 		do(t, w)
 	})
+}
+
+// start opens the step, with other keys of its owner.
+func (w *world) start(owners ...nostr.PubKey) {
+	w.Helper()
+	f := agents.NewFold()
+	w.OpenJournal(f)
+	w.step = agents.New(agents.Config{
+		Journal: w.Journal, Owner: w.owner, PubKey: w.owner.key, Now: time.Now, Keys: w.keys, Relays: w.network, Owners: owners,
+		Files: w.files, Count: func(text string) int64 { return int64(len(text)) },
+	}, f)
+	if err := w.step.Open(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+	w.Run(w.step.Due)
 }
 
 // publish gives events to all relays.
@@ -413,8 +421,8 @@ func TestDraftsAndFilesOfAgents(t *testing.T) {
 			t.Fatal(err)
 		}
 		back := w.install(v.ID.Hex())
-		if back.Drafts != 0 || back.PubKey != a.PubKey {
-			t.Errorf("%+v, want no drafts and the key %v", back, a.PubKey)
+		if back.Drafts != 1 || back.PubKey != a.PubKey {
+			t.Errorf("%+v, want its draft and the key %v", back, a.PubKey)
 		}
 		mine, err := w.step.Publish(t.Context(), nipae.Definition{D: "other"})
 		if err != nil {

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"path"
-	"regexp"
 	"slices"
 	"time"
 
@@ -14,7 +11,6 @@ import (
 
 	"guild"
 	"guild/internal/journal/fact"
-	"guild/nip90"
 	"guild/nipae"
 	"guild/nipae/behaviour"
 )
@@ -180,8 +176,8 @@ func (s *Step) NudgeNamed(text string) (nostr.ID, error) {
 func (s *Step) Nudge(ctx context.Context, name string, n nipae.Nudge) (Nudge, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	if !nameForm.MatchString(name) {
-		return Nudge{}, fmt.Errorf("%.80q: %w", name, ErrName)
+	if err := CheckName(name); err != nil {
+		return Nudge{}, err
 	}
 	e, err := n.Event()
 	if err != nil {
@@ -201,8 +197,8 @@ func (s *Step) Nudge(ctx context.Context, name string, n nipae.Nudge) (Nudge, er
 func (s *Step) KeepNudge(ctx context.Context, name string, id nostr.ID, relays []string) (Nudge, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	if !nameForm.MatchString(name) {
-		return Nudge{}, fmt.Errorf("%.80q: %w", name, ErrName)
+	if err := CheckName(name); err != nil {
+		return Nudge{}, err
 	}
 	v, err := s.fetch(ctx, id, relays)
 	if err == nil {
@@ -240,26 +236,4 @@ func (s *Step) RemoveNudge(ctx context.Context, name string) error {
 		return fmt.Errorf("remove the nudge %s: %w", name, err)
 	}
 	return nil
-}
-
-// fileName is the form of a file's name in the directory that a worker gets.
-var fileName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
-
-// fileOf reads the metadata of a file (NIP-94).
-func fileOf(e nostr.Event) (File, error) {
-	f, err := nip90.ParseFile(e)
-	if err != nil {
-		return File{}, err
-	}
-	name := ""
-	if alt := e.Tags.Find("alt"); alt != nil {
-		name = alt[1]
-	}
-	if u, err := url.Parse(f.URL); err == nil && !fileName.MatchString(name) {
-		name = path.Base(u.Path)
-	}
-	if !fileName.MatchString(name) {
-		name = f.Hash.Hex()
-	}
-	return File{f, name}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"time"
 
 	"fiatjaf.com/nostr"
 
@@ -21,6 +22,7 @@ type state struct {
 	Agents  fold.Table[string, fact.AgentInstalled] `json:"agents"`  // by name
 	Signed  fold.Table[string, nostr.Event]         `json:"signed"`  // by id; of a replaceable kind the latest only
 	Pending fold.Table[string, bool]                `json:"pending"` // ids of Signed that no relay has yet
+	Missing fold.Table[string, missing]             `json:"missing"` // by id of Signed: the relays that it is sent to later
 	Nudges  fold.Table[string, nostr.Event]         `json:"nudges"`  // by name
 	Drafts  fold.Table[string, fact.LessonDrafted]  `json:"drafts"`  // not ruled yet, by id
 	Ruled   fold.Table[string, bool]                `json:"ruled"`   // accepted, by draft
@@ -29,6 +31,19 @@ type state struct {
 	Done    fold.Table[string, Judged]              `json:"done"`    // requests that an agent did, by id, until they are asked about
 	Order   []string                                `json:"order"`   // of these, the oldest first; only appended to and cut at the front
 }
+
+// missing says which relays did not get an event that others have.
+type missing struct {
+	Relays []string `json:"relays"`
+	Times  int      `json:"times"` // that it was sent
+	At     int64    `json:"at"`    // Unix ms, of the last
+}
+
+// ready returns when the event is sent to them again: after 1, 2, 4 … hours.
+func (m missing) ready() time.Time { return time.UnixMilli(m.At).Add(time.Hour << (m.Times - 1)) }
+
+// maxTimes limits how often an event is sent to the relays that did not get it: for about ten days.
+const maxTimes = 9
 
 // Trials counts pairs of tries of a bundle, one with a lesson and one without it.
 type Trials struct {
@@ -40,18 +55,19 @@ type Trials struct {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{fold.NewState[state]("agents", 1)} }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("agents", 2)} }
 
 // Judged is a request that an agent of this node did, with the customer's verdict.
 type Judged struct {
-	Request nostr.ID      `json:"request"`
-	Agent   nostr.PubKey  `json:"agent"`
-	Task    string        `json:"task"`
-	Service string        `json:"service"` // d
-	Replay  guild.Hash    `json:"replay"`  // blob: the trajectory
-	Outcome guild.Outcome `json:"outcome"` // empty before the verdict
-	Score   guild.Score   `json:"score"`
-	Text    string        `json:"text"` // the customer's words
+	Request  nostr.ID      `json:"request"`
+	Customer nostr.PubKey  `json:"customer"`
+	Agent    nostr.PubKey  `json:"agent"`
+	Task     string        `json:"task"`
+	Service  string        `json:"service"` // d
+	Replay   guild.Hash    `json:"replay"`  // blob: the trajectory
+	Outcome  guild.Outcome `json:"outcome"` // empty before the verdict
+	Score    guild.Score   `json:"score"`
+	Text     string        `json:"text"` // the customer's words
 }
 
 // maxDone limits the requests that wait for a verdict.
@@ -75,21 +91,16 @@ func (st *state) apply(one fact.Fact) {
 		st.Agents.Set(one.Name, one)
 	case fact.AgentRemoved:
 		st.Agents.Delete(one.Name)
-		for id, d := range st.Drafts.All() {
-			if d.Agent == one.Agent {
-				st.Drafts.Delete(id)
-			}
-		}
 	case fact.AgentSigned:
 		st.sign(one.Event)
 	case fact.AgentPublished:
-		st.Pending.Delete(one.Event.Hex())
+		st.publish(one)
 	case fact.NudgeKept:
 		st.Nudges.Set(one.Name, one.Nudge)
 	case fact.NudgeRemoved:
 		st.Nudges.Delete(one.Name)
 	case fact.RequestReceived:
-		st.Done.Set(one.Request.Hex(), Judged{Request: one.Request, Task: one.Task, Service: one.Service})
+		st.Done.Set(one.Request.Hex(), Judged{Request: one.Request, Customer: one.Customer, Task: one.Task, Service: one.Service})
 	case fact.RequestCancelled:
 		st.Done.Delete(one.Request.Hex())
 	case fact.RequestFinished:
@@ -124,11 +135,24 @@ func (st *state) sign(e nostr.Event) {
 			if old.Kind == e.Kind && old.PubKey == e.PubKey {
 				st.Signed.Delete(id)
 				st.Pending.Delete(id)
+				st.Missing.Delete(id)
 			}
 		}
 	}
 	st.Signed.Set(e.ID.Hex(), e)
 	st.Pending.Set(e.ID.Hex(), true)
+}
+
+// publish keeps which relays an event is sent to later.
+func (st *state) publish(p fact.AgentPublished) {
+	id := p.Event.Hex()
+	st.Pending.Delete(id)
+	times := st.Missing.Of(id).Times + 1
+	if len(p.Missing) == 0 || times >= maxTimes || !st.Signed.Has(id) {
+		st.Missing.Delete(id)
+		return
+	}
+	st.Missing.Set(id, missing{Relays: p.Missing, Times: times, At: p.At})
 }
 
 // finish keeps a request that an agent did, and forgets any other.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 
+	"fiatjaf.com/nostr"
+
 	"guild"
 	"guild/internal/journal"
 	"guild/internal/journal/due"
@@ -18,9 +20,17 @@ const LearnClass = "learn"
 func (s *Step) learning() []due.Work {
 	var all []due.Work
 	st := s.fold.Copy()
-	if s.c.Learn != nil && st.Drafts.Len() < maxDrafts {
+	here := map[nostr.PubKey]bool{}
+	for _, a := range st.Agents.All() {
+		here[a.Agent] = true
+	}
+	waiting := map[nostr.PubKey]int{}
+	for _, d := range st.Drafts.All() {
+		waiting[d.Agent]++
+	}
+	if s.c.Learn != nil {
 		for id, j := range st.Done.All() {
-			if j.Outcome != "" {
+			if j.Outcome != "" && waiting[j.Agent] < maxDrafts {
 				all = append(all, due.Work{Key: "learn from " + id, Guard: fact.AgentsSubject, Class: LearnClass, Act: func(ctx context.Context) (due.Decision, error) {
 					return s.ask(ctx, j)
 				}})
@@ -29,6 +39,9 @@ func (s *Step) learning() []due.Work {
 	}
 	if s.c.AutoAccept {
 		for id, d := range st.Drafts.All() {
+			if !here[d.Agent] {
+				continue
+			}
 			all = append(all, due.Work{Key: "accept the draft " + id, Guard: fact.AgentsSubject, Free: true, Act: func(ctx context.Context) (due.Decision, error) {
 				_, err := s.Accept(ctx, d.Draft)
 				return func(*journal.Tx) error { return nil }, err

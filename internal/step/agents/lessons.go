@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"fiatjaf.com/nostr"
 
@@ -42,11 +43,9 @@ func (s *Step) Lessons(name string) ([]Lesson, error) {
 	}
 	all := []Lesson{}
 	st := s.fold.Copy()
-	for id, d := range st.Drafts.All() {
+	for _, d := range st.Drafts.All() {
 		if d.Agent == a.Agent {
-			all = append(all, Lesson{
-				Draft: id, Agent: name, Author: a.Agent.Hex(), Title: d.Title, Category: d.Task, Text: d.Text, Request: d.Request, Why: "waits for the owner",
-			})
+			all = append(all, s.drafts(d, "waits for the owner"))
 		}
 	}
 	slices.SortFunc(all, func(a, b Lesson) int { return cmp.Compare(a.Draft, b.Draft) })
@@ -79,16 +78,20 @@ func (s *Step) policy() behaviour.Policy {
 
 // Limits of a draft.
 const (
-	MaxLesson   = 8 << 10 // bytes of the text
-	maxTitle    = 120     // characters
-	maxDrafts   = 100     // that wait for the owner
-	draftDigits = 16
+	MaxLesson     = 8 << 10 // bytes of the text
+	maxTitle      = 120     // characters
+	maxDrafts     = 100     // of one agent that wait for the owner
+	maxOfCustomer = 10      // of these, from the requests of one customer
+	draftDigits   = 16
 )
 
 // Errors about drafts.
 var (
 	ErrDraft  = errors.New("no draft has this id, or its beginning")
 	ErrDrafts = fmt.Errorf("%d drafts wait for the owner: accept or reject some first", maxDrafts)
+	// ErrCustomer means that the requests of one customer left drafts enough.
+	ErrCustomer = fmt.Errorf("%d drafts from the requests of this customer wait for the owner", maxOfCustomer)
+
 	ErrLesson = fmt.Errorf("a lesson is a text of up to %d bytes", MaxLesson)
 )
 
@@ -114,19 +117,34 @@ func (s *Step) Draft(ctx context.Context, name, task, text, by string, request n
 // drafted returns the draft of a text.
 func (s *Step) drafted(agent nostr.PubKey, task, text, by string, request nostr.ID) (d fact.LessonDrafted, err error) {
 	text = strings.TrimSpace(guild.Clean(text))
-	if text == "" || len(text) > MaxLesson {
+	if text == "" || len(text) > MaxLesson || !utf8.ValidString(text) || strings.ContainsRune(text, utf8.RuneError) {
 		return d, ErrLesson
 	}
 	st := s.fold.Copy()
-	if by != "owner" && st.Drafts.Len() >= maxDrafts {
-		return d, ErrDrafts
+	customer := st.Done.Of(request.Hex()).Customer
+	if by != "owner" {
+		all, of := 0, 0
+		for _, other := range st.Drafts.All() {
+			if other.Agent == agent {
+				all++
+			}
+			if other.Agent == agent && other.Customer == customer {
+				of++
+			}
+		}
+		switch {
+		case all >= maxDrafts:
+			return d, ErrDrafts
+		case of >= maxOfCustomer && customer != (nostr.PubKey{}):
+			return d, ErrCustomer
+		}
 	}
 	title, rest, _ := strings.Cut(text, "\n")
 	title = strings.TrimSpace(strings.TrimLeft(title, "# "))
 	if rest = strings.TrimSpace(rest); rest == "" {
 		rest = title
 	}
-	d = fact.LessonDrafted{Agent: agent, Request: request, Task: task, Title: guild.Cut(title, maxTitle), Text: rest, Proposed: by}
+	d = fact.LessonDrafted{Agent: agent, Request: request, Task: task, Title: guild.Cut(title, maxTitle), Text: rest, Proposed: by, Customer: customer}
 	d.Draft = draftOf(agent.Hex(), d.Title, d.Text)
 	return d, nil
 }
@@ -205,18 +223,29 @@ func (s *Step) Accept(ctx context.Context, id string) (nostr.ID, error) {
 	return lesson, nil
 }
 
-// Reject drops a draft.
-func (s *Step) Reject(ctx context.Context, id string) error {
+// Reject drops a draft, and returns it.
+func (s *Step) Reject(ctx context.Context, id string) (Lesson, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	d, err := s.draft(id)
 	if err != nil {
-		return err
+		return Lesson{}, err
 	}
 	if err := s.record(ctx, nil, nil, fact.LessonRejected{Draft: d.Draft}); err != nil {
-		return fmt.Errorf("reject the draft %s: %w", d.Draft, err)
+		return Lesson{}, fmt.Errorf("reject the draft %s: %w", d.Draft, err)
 	}
-	return nil
+	return s.drafts(d, "rejected"), nil
+}
+
+// drafts describes a draft.
+func (s *Step) drafts(d fact.LessonDrafted, why string) Lesson {
+	l := Lesson{Draft: d.Draft, Author: d.Agent.Hex(), Title: d.Title, Category: d.Task, Text: d.Text, Request: d.Request, Why: why}
+	for _, a := range s.fold.agents() {
+		if a.Agent == d.Agent {
+			l.Agent = a.Name
+		}
+	}
+	return l
 }
 
 // ErrNoLesson means that no lesson about an agent of this node has the id.

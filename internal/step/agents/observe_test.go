@@ -15,6 +15,7 @@ import (
 	"guild/internal/step/agents"
 	"guild/nipae"
 	"guild/nipae/behaviour"
+	"guild/nipsa"
 )
 
 func (p person) learn(t *testing.T, definition nostr.ID, content string) guild.Verified {
@@ -292,6 +293,26 @@ func (c *counted) Find(ctx context.Context, f nostr.Filter, urls []string) ([]gu
 }
 
 // A customer's nudges are read at once, and a job does not wait long for them. Only those that apply are kept.
+func TestDraftsOfLifecycle(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		bot := newPerson()
+		if d, err := w.step.Drafts(t.Context(), bot.key); err != nil || d.Profile != nil || d.State != nil {
+			t.Errorf("%+v %v", d, err)
+		}
+		for at, e := range []nostr.Event{
+			{Kind: nipsa.KindOldProfile, Content: `{"name":"old"}`}, {Kind: nipsa.KindProfile, Content: `{"name":"new"}`}, {Kind: nipsa.KindProfile, Content: `broken`},
+			{Kind: nipsa.KindState, Tags: nostr.Tags{{"state_meta", "goals", "3"}}},
+		} {
+			e.CreatedAt = nostr.Timestamp(at + 1)
+			w.publish(bot.sign(t, e, nil))
+		}
+		d, err := w.step.Drafts(t.Context(), bot.key)
+		if err != nil || d.Profile == nil || d.Profile.Name != "new" || d.State == nil || d.State.Counts["goals"] != 3 {
+			t.Errorf("%+v %v", d, err)
+		}
+	})
+}
+
 func TestNudgesOfCustomers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		publisher, mallory := newPerson(), newPerson()

@@ -11,6 +11,7 @@ import (
 
 	"guild"
 	"guild/nipae"
+	"guild/nipsa"
 )
 
 // Ownership is the result of the check of one owner that an agent names.
@@ -75,6 +76,31 @@ func (s *Step) Ownership(agent nostr.PubKey) []Ownership {
 		all = append(all, one)
 	}
 	return all
+}
+
+// Drafts are the newest events of the NIP-SA draft that the relays have of a key. Nobody checks what they say.
+type Drafts struct {
+	Profile *nipsa.Profile `json:"profile,omitempty"`
+	State   *nipsa.State   `json:"state,omitempty"`
+}
+
+// Drafts reads them from the key's relays. Events of another form are left out.
+func (s *Step) Drafts(ctx context.Context, key nostr.PubKey) (d Drafts, err error) {
+	found, err := s.c.Relays.Find(ctx, nostr.Filter{
+		Kinds: []nostr.Kind{nipsa.KindProfile, nipsa.KindState, nipsa.KindOldProfile, nipsa.KindOldState}, Authors: []nostr.PubKey{key}, Limit: 20,
+	}, s.c.Relays.Of(ctx, key))
+	for _, v := range found {
+		if p, err := nipsa.ParseProfile(v.Event()); err == nil && (d.Profile == nil || p.At > d.Profile.At) {
+			d.Profile = &p
+		}
+		if state, err := nipsa.ParseState(v.Event()); err == nil && (d.State == nil || state.At > d.State.At) {
+			d.State = &state
+		}
+	}
+	if err != nil {
+		return d, fmt.Errorf("the draft events of %.8s: %w", key.Hex(), err)
+	}
+	return d, nil
 }
 
 // SameOwner reports whether one verified owner has both keys, or one key is the verified owner of the other.
@@ -146,7 +172,7 @@ func (s *Step) claimed(ctx context.Context, change func(nipae.Claims) nipae.Clai
 	for _, relay := range relays {
 		found, err := s.c.Relays.Find(ctx, filter, []string{relay})
 		if err != nil {
-			return v, false, fmt.Errorf("the owner's claims (kind 14199) at %s: %w", relay, err)
+			return v, false, fmt.Errorf("the owner's claims (kind 14199) at %s: %w: %w", relay, ErrSilent, err)
 		}
 		for _, one := range found {
 			c, err := nipae.ParseClaims(one.Event())

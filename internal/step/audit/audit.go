@@ -2,12 +2,17 @@
 // entries (package seal), so that a later change to these entries is detected. It owns the facts journal.sealed and
 // seal.published. It also verifies a journal, and proves to others that an entry is in it. It decides nothing about
 // jobs, and publishes seals only if the owner wants that.
+//
+// A provider countersigns published seals of its customers that cover its jobs (facts checkpoint.witnessed and
+// witness.published). The customer asks for that in a private message, and keeps the latest answer of each provider
+// (witness.asked, seal.witnessed).
 package audit
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -34,6 +39,8 @@ type Config struct {
 	Every   time.Duration                                                      // from the first unsealed entry to the next seal; default 1 hour
 	Publish func(ctx context.Context, v guild.Verified, relays []string) error // nil error once a relay took the event; optional
 	Relays  func() []string                                                    // relays to publish to; required with Publish
+
+	Witness *Witnessing // optional: without it, nothing is countersigned
 }
 
 // Step is the step.
@@ -50,7 +57,8 @@ func New(c Config, f *Fold) *Step {
 	return &Step{c, f}
 }
 
-// Due lists the latest seal, if no relay has it yet, and the next seal. It implements due.Source.
+// Due lists the latest seal, if no relay has it yet, the next seal, and what is to be sent about countersignatures. It
+// implements due.Source.
 func (s *Step) Due(time.Time) []due.Work {
 	now, work := s.fold.view(), []due.Work(nil)
 	if s.c.Publish != nil && now.Last != nil && len(now.Last.Relays) == 0 {
@@ -62,7 +70,7 @@ func (s *Step) Due(time.Time) []due.Work {
 			Ready: time.UnixMilli(now.Since).Add(s.c.Every), Act: s.sign,
 		})
 	}
-	return work
+	return slices.Concat(work, s.asks(), s.countersignatures())
 }
 
 // publish sends a checkpoint to relays. Each try sends the same event.
@@ -166,6 +174,11 @@ func (s *Step) prove(ctx context.Context, seq uint64) (Proven, error) {
 	if seq > last.Size { // it is about seals, and the next seal will cover it
 		return Proven{}, ErrUnsealed
 	}
+	return s.proveIn(ctx, seq, last)
+}
+
+// proveIn proves that an entry is in the journal that a seal covers.
+func (s *Step) proveIn(ctx context.Context, seq uint64, last Sealed) (Proven, error) {
 	entry, err := s.c.Journal.Stored(ctx, seq)
 	if err != nil {
 		return Proven{}, err
@@ -178,4 +191,46 @@ func (s *Step) prove(ctx context.Context, seq uint64) (Proven, error) {
 		return Proven{}, fmt.Errorf("the journal is not the one that was sealed at %d entries: %w", last.Size, err)
 	}
 	return Proven{Seq: seq, Entry: string(entry), Proof: proof, Checkpoint: last.Event}, nil
+}
+
+// ProveTo is like Prove, to the latest seal that a provider has countersigned, if that covers the entry. It also returns the
+// countersignature; its event is zero if the proof leads to a seal that the provider has not countersigned.
+func (s *Step) ProveTo(ctx context.Context, seq uint64, provider nostr.PubKey) (Proven, nostr.Event, error) {
+	if s.c.Witness != nil {
+		if c, ok := s.c.Witness.Fold.Of(provider); ok && seq <= c.Size {
+			// After a repair the countersigned tree may be gone.
+			if p, err := s.proveIn(ctx, seq, Sealed{Size: c.Size, Root: c.Root, Event: c.Checkpoint}); err == nil {
+				return p, c.Event, nil
+			}
+		}
+	}
+	p, err := s.Prove(ctx, seq)
+	return p, nostr.Event{}, err
+}
+
+// Consistency is the proof that the tree of a later checkpoint has all entries of an earlier one.
+type Consistency struct {
+	Proof      seal.Consistency `json:"proof"`
+	Checkpoint nostr.Event      `json:"checkpoint,omitzero"` // the later one, if it is the latest seal
+}
+
+// ProveConsistency proves that the first from entries of the journal are unchanged among the first to ones. With 0 for to it is
+// about the latest seal; if that has fewer entries than from, the journal is sealed before.
+func (s *Step) ProveConsistency(ctx context.Context, from, to uint64) (Consistency, error) {
+	var g Consistency
+	if to == 0 {
+		last, ok := s.fold.Last()
+		if !ok || from > last.Size {
+			var err error
+			if last, err = s.Seal(ctx); err != nil {
+				return Consistency{}, err
+			}
+		}
+		to, g.Checkpoint = last.Size, last.Event
+	}
+	var err error
+	if g.Proof, err = s.c.Journal.ProveConsistency(ctx, from, to); err != nil {
+		return Consistency{}, err
+	}
+	return g, nil
 }

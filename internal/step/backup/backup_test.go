@@ -47,7 +47,7 @@ func TestSignificantChanges(t *testing.T) {
 			fact.VariableChanged{Name: fact.Parallelism, Rule: Restoring},
 		}, false},
 	} {
-		f := NewFold(policy.Default().Backup)
+		f := NewFold(policy.Specification().Backup)
 		f.Apply(fact.Entry{Seq: before, Facts: []fact.Fact{trusted(1, 0, 500_000)}})
 		f.Apply(fact.Entry{Seq: 2, At: 5, Facts: []fact.Fact{fact.BackupMade{Backup: "a", Through: before}, fact.BackupSent{Backup: "a"}}})
 		for i, one := range c.facts {
@@ -229,7 +229,7 @@ func TestMessageWaitsForRelay(t *testing.T) {
 }
 
 func TestChangeDuringBackup(t *testing.T) {
-	f := NewFold(policy.Default().Backup)
+	f := NewFold(policy.Specification().Backup)
 	f.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{trusted(1, 0, 500_000), trusted(2, 0, 500_000)}})
 	f.Apply(fact.Entry{Seq: 2, Facts: []fact.Fact{trusted(1, 500_000, 540_000)}})
 	f.Apply(fact.Entry{Seq: 3, At: 5, Facts: []fact.Fact{fact.BackupMade{Backup: "a", Through: 1}}})
@@ -382,17 +382,17 @@ func history(t *rapid.T) (all []fact.Entry) {
 var event = mustSign()
 
 func TestFoldSnapshot(t *testing.T) {
-	foldtest.GoesOn(t, func() *Fold { return NewFold(policy.Default().Backup) }, history, nil)
+	foldtest.GoesOn(t, func() *Fold { return NewFold(policy.Specification().Backup) }, history, nil)
 }
 
 func TestBadSnapshot(t *testing.T) {
-	f := NewFold(policy.Default().Backup)
+	f := NewFold(policy.Specification().Backup)
 	f.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{trusted(1, 0, 500_000)}})
 	foldtest.Refuses(t, f, foldtest.Partial(t, f)...)
 }
 
 func TestListLimit(t *testing.T) {
-	f := NewFold(policy.Default().Backup)
+	f := NewFold(policy.Specification().Backup)
 	for n := range 3 * maxKnown {
 		id := fmt.Sprint(n)
 		f.Apply(fact.Entry{Seq: uint64(n + 1), Facts: []fact.Fact{fact.BackupMade{Backup: id}, fact.BackupSent{Backup: id}}})

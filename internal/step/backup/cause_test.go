@@ -27,7 +27,7 @@ func TestCauseText(t *testing.T) {
 		{fact.VariableChanged{Name: fact.ModelPreference, Key: "code"}, "which models are preferred for code"},
 		{fact.VariableChanged{Name: "OTHER"}, "the variable OTHER"},
 	} {
-		f := NewFold(policy.Default().Backup)
+		f := NewFold(policy.Specification().Backup)
 		f.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{c.f}})
 		if got := f.view().Cause; got != c.want || strings.Contains(got, s.PubKey.Hex()[:8]) {
 			t.Errorf("%q, want %q", got, c.want)

@@ -217,7 +217,7 @@ func newWorld(t *testing.T, c *cloud) *world {
 
 func (w *world) open() {
 	w.Helper()
-	p := policy.Default().Backup
+	p := policy.Specification().Backup
 	w.fold, w.matrix = NewFold(p), newMatrix()
 	w.OpenJournal(w.fold, w.matrix)
 	c := w.config

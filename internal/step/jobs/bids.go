@@ -173,7 +173,7 @@ func ratio(m guild.Msat, times, by []guild.Trust) guild.Msat {
 // them. Any of them may still be barred.
 func (j *Jobs) Prospect(o Order) (services []guild.Service, most guild.Msat) {
 	job := &Job{JobOpened: fact.JobOpened{Task: o.Task, Kind: o.Kind, Urgency: o.Urgency, Target: o.Target, Unbid: true}}
-	for _, offer := range j.c.Market.Offers(o.Task, o.Kind) {
+	for offer := range j.c.Market.Offers(o.Task, o.Kind) {
 		services = append(services, offer.Service)
 		most = max(most, j.bid(job, offer))
 	}

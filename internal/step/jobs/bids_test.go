@@ -16,7 +16,7 @@ import (
 
 // dealt returns a market in which so many of the latest bids, at the amount, were enough, and so many were not.
 func dealt(taken, refused int, amount guild.Msat) market {
-	m := market{Bids: policy.Default().Bids}
+	m := market{Bids: policy.Specification().Bids}
 	for range taken {
 		m.deals = append(m.deals, deal{Amount: amount, Taken: true})
 	}
@@ -113,7 +113,7 @@ func TestBaseCostIsMedian(t *testing.T) {
 		{"less than it is worth to others", []deal{{1500, true, "urgent", 0, 800}}, 800},          // what the work costs
 		{"as much as there is", []deal{{mostBid, true, "", 0, 0}}, mostBid},                       //
 	} {
-		m := market{policy.Default().Bids, c.deals}
+		m := market{policy.Specification().Bids, c.deals}
 		if got := m.base(700, 50); got != c.want {
 			t.Errorf("%s: %s, want %s", c.what, got, c.want)
 		}

@@ -159,6 +159,9 @@ func (u *use) borrow(other string, loan guild.Msat) {
 type ledger struct {
 	Bids fold.Table[turn, reservation] `json:"bids"` // reserved
 	Used fold.Table[string, account]   `json:"used"` // by task
+
+	turns map[guild.JobID][]int // the reservations of each job
+	ended map[turn]bool         // the reservations whose attempts have ended, see state.settleBids
 }
 
 // use changes the use of a task's budget in the period of a reservation, if that is the latest one.
@@ -177,6 +180,7 @@ func (l *ledger) use(of int, task string, at int64, by func(*use)) {
 // reserve adds a reservation and its loans.
 func (l *ledger) reserve(t turn, r reservation, loans [periods]map[string]guild.Msat) {
 	l.Bids.Set(t, r)
+	l.turns[t.Job] = append(l.turns[t.Job], t.N)
 	for of := range periods {
 		l.use(of, r.Task, r.At, func(u *use) { u.Reserved += r.Amount })
 		for other, loan := range loans[of] {
@@ -194,6 +198,11 @@ func (l *ledger) free(t turn, spent guild.Msat) {
 		return
 	}
 	l.Bids.Delete(t)
+	delete(l.ended, t)
+	l.turns[t.Job] = slices.DeleteFunc(l.turns[t.Job], func(n int) bool { return n == t.N })
+	if len(l.turns[t.Job]) == 0 {
+		delete(l.turns, t.Job)
+	}
 	for of := range periods {
 		back := map[string]guild.Msat{}
 		l.use(of, r.Task, r.At, func(u *use) {
@@ -211,17 +220,65 @@ func (l *ledger) free(t turn, spent guild.Msat) {
 	}
 }
 
-func (l *ledger) applyBids(e fact.Entry) {
+func (s *state) applyBids(e fact.Entry) {
 	for _, one := range e.Facts {
 		switch one := one.(type) {
 		case fact.BidReserved:
 			t := turn{one.Job, one.Turn}
-			l.free(t, 0) // a reservation takes the place of the one before
-			l.reserve(t, reservation{one.Task, one.Amount, one.At}, [periods]map[string]guild.Msat{one.Day, one.Month})
+			s.free(t, 0) // a reservation takes the place of the one before
+			s.reserve(t, reservation{one.Task, one.Amount, one.At}, [periods]map[string]guild.Msat{one.Day, one.Month})
+			s.settleBids(one.Job)
 		case fact.BidFreed:
-			l.free(turn{one.Job, one.Turn}, one.Spent)
+			s.free(turn{one.Job, one.Turn}, one.Spent)
 		}
 	}
+}
+
+// deriveBids computes what is not in a snapshot.
+func (s *state) deriveBids() {
+	s.turns, s.ended = map[guild.JobID][]int{}, map[turn]bool{}
+	for t := range s.Bids.All() {
+		s.turns[t.Job] = append(s.turns[t.Job], t.N)
+	}
+	for job := range s.turns {
+		s.settleBids(job)
+	}
+}
+
+// settleBids finds out which reservations of a job have ended. It is called for each change of the job, so that nobody has
+// to go through the reservations of all jobs.
+func (s *state) settleBids(job guild.JobID) {
+	for _, n := range s.turns[job] {
+		t := turn{job, n}
+		if _, over := s.owed(t); over {
+			s.ended[t] = true
+		} else {
+			delete(s.ended, t)
+		}
+	}
+}
+
+// owed returns how much of a reserved bid is spent, once that is decided: for an accepted delivery all of it, or the
+// provider's quote if that was less; else nothing.
+func (s *state) owed(t turn) (spent guild.Msat, over bool) {
+	job, ok := s.Jobs.Get(t.Job)
+	switch {
+	case !ok:
+		return 0, true
+	case len(job.Attempts) < t.N:
+		return 0, job.Ending != guild.Open
+	}
+	a := job.Attempts[t.N-1]
+	if a.live() {
+		return 0, false
+	}
+	if s := a.stands(); s != guild.Accepted && s != guild.Paid && s != guild.Released {
+		return 0, true
+	}
+	if a.Quote > 0 {
+		return min(a.Bid, a.Quote), true
+	}
+	return a.Bid, true
 }
 
 // reserved returns the reservation for the next attempt of a job, if there is one.
@@ -234,14 +291,19 @@ func (f *Fold) reserved(job *Job) (amount guild.Msat, ok bool) {
 	return amount, ok
 }
 
-// reservations lists all reservations.
-func (f *Fold) reservations() (turns []turn) {
+// endedBids lists the reservations whose attempts have ended.
+func (f *Fold) endedBids() []turn {
+	return fold.Read(f.State, func(s *state) []turn { return slices.Collect(maps.Keys(s.ended)) })
+}
+
+// owed returns how much of a reserved bid is spent, and whether that is decided. An unknown reservation is not.
+func (f *Fold) owed(t turn) (spent guild.Msat, over bool) {
 	f.View(func(s *state) {
-		for t := range s.Bids.All() {
-			turns = append(turns, t)
+		if s.Bids.Has(t) {
+			spent, over = s.owed(t)
 		}
 	})
-	return turns
+	return spent, over
 }
 
 // accounts copies the use of each budget in the day and the month of a time.

@@ -89,6 +89,16 @@ func TestBudgetsThatAreUnderspentLend(t *testing.T) {
 	}
 }
 
+// reservations lists all reservations.
+func (f *Fold) reservations() []turn {
+	return fold.Read(f.State, func(s *state) (turns []turn) {
+		for t := range s.Bids.All() {
+			turns = append(turns, t)
+		}
+		return turns
+	})
+}
+
 // Whatever is reserved and freed, no budget is overdrawn, and all tasks together spend no more than all budgets.
 func TestAllBudgetsTogetherAreNeverOverspent(t *testing.T) {
 	budgets := map[string]Budget{"a": {Daily: 1000, Monthly: 5000}, "b": {Daily: 500, Monthly: 2000}, "c": {Daily: 2000}, Others: {Monthly: 700}}

@@ -160,7 +160,7 @@ func (j *Jobs) limited(task string, amount guild.Msat) bool {
 // at the same time, here or on another node, come before it or after it, so that no budget is granted twice.
 func (j *Jobs) reserve(job *Job, amount guild.Msat) due.Work {
 	next := len(job.Attempts) + 1
-	return due.Decide(fmt.Sprintf("reserve the bid %d of %s", next, job.Job), fact.BidSubject, time.Time{}, func(tx *journal.Tx) error {
+	w := due.Decide(fmt.Sprintf("reserve the bid %d of %s", next, job.Job), fact.BidSubject, time.Time{}, func(tx *journal.Tx) error {
 		now, ok := j.fold.Job(job.Job)
 		if !ok || len(now.Attempts)+1 != next {
 			return nil
@@ -176,17 +176,21 @@ func (j *Jobs) reserve(job *Job, amount guild.Msat) due.Work {
 		}
 		return nil
 	})
+	w.Of = fact.JobSubject(job.Job)
+	return w
 }
 
 // giveBack frees a reservation that was made for a provider that is gone, and is too little for the present one.
 func (j *Jobs) giveBack(job *Job) due.Work {
 	t := turn{job.Job, len(job.Attempts) + 1}
-	return due.Decide(fmt.Sprintf("give the bid %d of %s back", t.N, t.Job), fact.BidSubject, time.Time{}, func(tx *journal.Tx) error {
+	w := due.Decide(fmt.Sprintf("give the bid %d of %s back", t.N, t.Job), fact.BidSubject, time.Time{}, func(tx *journal.Tx) error {
 		if now, ok := j.fold.Job(job.Job); ok && len(now.Attempts) < t.N && j.fold.holds(t) {
 			tx.Append(fact.BidFreed{Job: t.Job, Turn: t.N})
 		}
 		return nil
 	})
+	w.Of = fact.JobSubject(job.Job)
+	return w
 }
 
 // ask reserves the bid of a job's next attempt, if a budget limits it, and then plans the attempt. A reserved amount is
@@ -255,12 +259,9 @@ func (v *view) broke() (why string, broke bool) {
 
 // dueForBids frees the reservations whose attempts have ended.
 func (j *Jobs) dueForBids() (work []due.Work) {
-	for _, t := range j.fold.reservations() {
-		if _, over := j.owed(t); !over {
-			continue
-		}
+	for _, t := range j.fold.endedBids() {
 		work = append(work, due.Decide(fmt.Sprintf("free the bid %d of %s", t.N, t.Job), fact.BidSubject, time.Time{}, func(tx *journal.Tx) error {
-			if spent, over := j.owed(t); over && j.fold.holds(t) {
+			if spent, over := j.fold.owed(t); over {
 				tx.Append(fact.BidFreed{Job: t.Job, Turn: t.N, Spent: spent})
 			}
 			return nil
@@ -271,27 +272,4 @@ func (j *Jobs) dueForBids() (work []due.Work) {
 
 func (f *Fold) holds(t turn) bool {
 	return fold.Read(f.State, func(s *state) bool { return s.Bids.Has(t) })
-}
-
-// owed returns how much of a reserved bid is spent, once that is decided: for an accepted delivery all of it, or the
-// provider's quote if that was less; else nothing.
-func (j *Jobs) owed(t turn) (spent guild.Msat, over bool) {
-	job, ok := j.fold.Job(t.Job)
-	switch {
-	case !ok:
-		return 0, true
-	case len(job.Attempts) < t.N:
-		return 0, job.Ending != guild.Open
-	}
-	a := job.Attempts[t.N-1]
-	if a.live() {
-		return 0, false
-	}
-	if s := a.stands(); s != guild.Accepted && s != guild.Paid && s != guild.Released {
-		return 0, true
-	}
-	if a.Quote > 0 {
-		return min(a.Bid, a.Quote), true
-	}
-	return a.Bid, true
 }

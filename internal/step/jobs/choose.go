@@ -257,7 +257,7 @@ func (j *Jobs) given(job *Job, s route.Scope) (given []route.Facts, rule string)
 	case job.Meeting != nil && job.Meeting.Service != nil:
 		return of(job.Meeting.Service.PubKey), route.Meeting
 	case job.Meeting != nil:
-		for _, o := range j.c.Market.Offers(job.Task, job.Kind) {
+		for o := range j.c.Market.Offers(job.Task, job.Kind) {
 			given = append(given, j.facts(job.Task, o, s.Now))
 		}
 		return given, route.Meeting

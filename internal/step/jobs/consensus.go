@@ -294,8 +294,7 @@ func (v *view) returns() (until time.Time) {
 		if !a.Later || !back.After(until) || !v.now.Before(back) {
 			continue
 		}
-		offers := v.jobs.c.Market.Offers(v.Task, v.Kind)
-		if !slices.ContainsFunc(offers, func(o guild.Offer) bool { return o.Service.PubKey == a.Provider.PubKey }) {
+		if !v.jobs.announces(a.Provider.PubKey, v.Task, v.Kind) {
 			until = back
 		}
 	}

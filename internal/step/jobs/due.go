@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,27 +25,121 @@ import (
 // left no fact of its end, so it is due again; every effect here can bear being done twice.
 func (j *Jobs) Due(now time.Time) []due.Work {
 	var work []due.Work
+	lines := map[string]line{}
 	for _, job := range j.fold.active() {
-		v := j.view(job, now)
-		stops := v.stops()
-		for _, a := range job.Attempts {
-			work = j.dueForAttempt(work, job, a, stops)
+		more, waits := j.dueFor(job, now)
+		if waits {
+			lines[job.Task] = append(lines[job.Task], place{job.Seq, job.Job})
 		}
-		if _, never := v.hopeless(); never && job.Ending == guild.Open && len(job.Attempts) == 0 {
-			work = append(work, j.conclude(job, time.Time{}))
-			continue
+		work = append(work, more...)
+	}
+	j.lining.Lock()
+	j.lines = lines
+	j.lining.Unlock()
+	return append(work, j.dueForBids()...)
+}
+
+// DueUnder lists what is due for the jobs of some guards. What happened under them may be why a provider can be asked for other
+// jobs, as it has a free place or is trusted now. So the jobs at both ends of the lines that wait for a provider are looked at,
+// too. It is the Under of a due.Large.
+func (j *Jobs) DueUnder(guards []fact.Subject, now time.Time) []due.Work {
+	var work []due.Work
+	looked := map[guild.JobID]bool{}
+	look := func(id guild.JobID) {
+		job, open := j.fold.open(id)
+		if looked[id] {
+			return
 		}
-		if w, waits := j.dueForInputs(job); waits {
-			work = append(work, w)
-			continue
+		looked[id] = true
+		var waits bool
+		if open {
+			var more []due.Work
+			more, waits = j.dueFor(job, now)
+			work = append(work, more...)
 		}
-		offers, waits := j.dueForOffers(job, now)
-		work = append(work, offers...)
-		if w, ok := j.dueForJob(v, stops); ok && !waits {
-			work = append(work, w)
+		if job != nil {
+			j.lineUp(job, waits)
 		}
 	}
+	for _, guard := range guards {
+		digits, isJob := strings.CutPrefix(string(guard), "job.")
+		if id, err := guild.ParseJobID(digits); isJob && err == nil {
+			look(id)
+		}
+	}
+	for _, id := range j.lineEnds() {
+		look(id)
+	}
 	return append(work, j.dueForBids()...)
+}
+
+const (
+	lineEnd  = 8  // jobs at each end of a line
+	lineTask = 16 // tasks whose lines are looked at
+)
+
+// lineEnds returns the jobs that have waited longest for a provider, and those that began last.
+func (j *Jobs) lineEnds() (ids []guild.JobID) {
+	j.lining.Lock()
+	defer j.lining.Unlock()
+	tasks := 0
+	for _, line := range j.lines {
+		tasks++
+		if tasks > lineTask {
+			return ids
+		}
+		for _, ends := range [][]place{line[:min(lineEnd, len(line))], line[max(0, len(line)-lineEnd):]} {
+			for _, p := range ends {
+				ids = append(ids, p.job)
+			}
+		}
+	}
+	return ids
+}
+
+// line lists open jobs for one task that wait for a provider, the oldest first.
+type line []place
+
+type place struct {
+	seq uint64 // entry that opened the job
+	job guild.JobID
+}
+
+// lineUp adds a job to the line of its task, or removes it.
+func (j *Jobs) lineUp(job *Job, waits bool) {
+	j.lining.Lock()
+	defer j.lining.Unlock()
+	line := j.lines[job.Task]
+	at, there := slices.BinarySearchFunc(line, job.Seq, func(p place, seq uint64) int { return cmp.Compare(p.seq, seq) })
+	switch {
+	case waits && !there:
+		j.lines[job.Task] = slices.Insert(line, at, place{job.Seq, job.Job})
+	case !waits && there && len(line) == 1:
+		delete(j.lines, job.Task)
+	case !waits && there:
+		j.lines[job.Task] = slices.Delete(line, at, at+1)
+	}
+}
+
+// dueFor lists what is due for a job. waits says that it needs another provider, or the result of another job.
+func (j *Jobs) dueFor(job *Job, now time.Time) (work []due.Work, waits bool) {
+	v := j.view(job, now)
+	stops := v.stops()
+	for _, a := range job.Attempts {
+		work = j.dueForAttempt(work, job, a, stops)
+	}
+	if _, never := v.hopeless(); never && job.Ending == guild.Open && len(job.Attempts) == 0 {
+		return append(work, j.conclude(job, time.Time{})), false
+	}
+	if w, waits := j.dueForInputs(job); waits {
+		return append(work, w), true
+	}
+	offers, hears := j.dueForOffers(job, now)
+	work = append(work, offers...)
+	if w, ok := j.dueForJob(v, stops); ok && !hears {
+		work = append(work, w)
+	}
+	return work, job.Ending == guild.Open && !stops && !hears && v.missing() > 0
 }
 
 func (j *Jobs) dueForAttempt(work []due.Work, job *Job, a Attempt, stops bool) []due.Work {

@@ -78,6 +78,7 @@ func (s *state) Derive() {
 		}
 	}
 	s.deriveDemands()
+	s.deriveBids()
 }
 
 // Job is one job as the facts have it. A *Job that was handed out is never changed again, so readers need no lock.
@@ -131,6 +132,7 @@ type Attempt struct {
 	Again     int                  `json:"again,omitempty"`    // times that the request was published after the first
 	Capacity  *fact.Capacity       `json:"capacity,omitempty"` // of the provider, by its latest report for this attempt
 	Reported  int64                `json:"reported,omitempty"` // Unix ms of that report
+	LeftOut   int                  `json:"left_out,omitempty"` // nudges that the provider's agent did not work by
 }
 
 // NewFold returns an empty fold.
@@ -189,6 +191,12 @@ func (f *Fold) active() []*Job {
 	})
 	slices.SortFunc(active, func(a, b *Job) int { return cmp.Compare(a.Seq, b.Seq) })
 	return active
+}
+
+// open returns a job, nil if it is not known, and whether something may still be due for it.
+func (f *Fold) open(id guild.JobID) (job *Job, open bool) {
+	f.View(func(s *state) { job, open = s.Jobs.Of(id), s.open[id] })
+	return job, open
 }
 
 func (j *Job) index(attempt nostr.ID) int {
@@ -266,11 +274,16 @@ func (s *state) apply(one fact.Fact, e fact.Entry) {
 	switch one := one.(type) {
 	case fact.JobOpened:
 		s.Jobs.Set(one.Job, &Job{JobOpened: one, Seq: e.Seq, At: at})
+		s.settleBids(one.Job)
 		s.open[one.Job] = true
 	case fact.JobCancelled:
 		s.change(one.Job, func(j *Job) { j.Cancelled = true })
 	case fact.JobClosed:
 		s.change(one.Job, func(j *Job) { j.Ending, j.Reason, j.Closed, j.Chosen = one.Ending, one.Reason, at, one.Chosen })
+	case fact.JournalClosed:
+		if id, ok := jobOf(e.Subject); ok {
+			s.change(id, func(j *Job) { j.abandon(at) })
+		}
 	case fact.JobSolicited:
 		for _, e := range one.Requests() {
 			s.solicitations.Set(e.ID, one.Job)
@@ -305,6 +318,22 @@ func (j *Job) plan(p fact.AttemptPlanned, at int64) {
 	})
 }
 
+// abandon ends a job that was closed in quarantine. Nothing of it is due any more, and no attempt holds a place or a bid.
+func (j *Job) abandon(at int64) {
+	if j.Ending == guild.Open {
+		j.Ending, j.Reason, j.Closed = guild.JobCancelled, "closed in quarantine, since entries of it are lost", at
+	}
+	j.Unsought = true
+	for i := range j.Attempts {
+		a := &j.Attempts[i]
+		if a.live() {
+			a.end(guild.Cancelled, "closed in quarantine", at)
+		}
+		a.Withdrawn = true
+		a.slim()
+	}
+}
+
 // answersIn returns the kind of the results of an attempt.
 func (a Attempt) answersIn(job *Job) int { return nip90.ResultKind(cmp.Or(a.Kind, job.Kind)) }
 
@@ -322,6 +351,7 @@ func (s *state) change(id guild.JobID, by func(*Job)) {
 		s.rest(&job)
 	}
 	s.Jobs.Set(id, &job)
+	s.settleBids(id)
 }
 
 // rest drops the parts of a finished job that are only needed while something may be due. Jobs are kept for ever.

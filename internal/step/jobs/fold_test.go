@@ -1,6 +1,8 @@
 package jobs
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +39,9 @@ func history(t *rapid.T) (all []fact.Entry) {
 		}
 		if rapid.Bool().Draw(t, "closed") {
 			add(job, fact.JobClosed{Job: job, Ending: guild.JobRejected, Reason: "x"})
+		}
+		if rapid.Bool().Draw(t, "closed in quarantine") {
+			add(job, fact.JournalClosed{})
 		}
 	}
 	return all
@@ -90,6 +95,28 @@ func TestOnlyAllowedTransitions(t *testing.T) {
 					before[a.ID] = a.State
 				}
 			}
+		}
+	})
+}
+
+func TestEndedBidsFollowTheJobs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f, all := NewFold(), history(t)
+		if rapid.Bool().Draw(t, "bids first") {
+			slices.SortStableFunc(all, func(a, b fact.Entry) int { return cmp.Compare(a.Subject.Noun(), b.Subject.Noun()) })
+		}
+		for _, e := range all {
+			f.Apply(e)
+			f.View(func(s *state) {
+				for turn := range s.Bids.All() {
+					if _, over := s.owed(turn); over != s.ended[turn] {
+						t.Fatalf("after %T: reservation %v has ended: %t, and is listed so: %t", e.Facts[0], turn, over, s.ended[turn])
+					}
+				}
+				if len(s.ended) > s.Bids.Len() {
+					t.Fatalf("%d ended of %d reservations", len(s.ended), s.Bids.Len())
+				}
+			})
 		}
 	})
 }

@@ -8,8 +8,10 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"sync"
 	"time"
 
@@ -63,7 +65,7 @@ type Config struct {
 
 // Market knows the providers.
 type Market interface {
-	Offers(task string, kind int) []guild.Offer
+	Offers(task string, kind int) iter.Seq[guild.Offer]
 	OffersOf(p nostr.PubKey, task string, kind int) []guild.Offer // all services of a provider, whether they offer the task or not
 	Provider(guild.Service) guild.Provider                        // announced or not
 	Measured(s guild.Service, now time.Time) route.Measured
@@ -133,6 +135,9 @@ type Jobs struct {
 	choosing sync.Mutex // providers are chosen one after the other; it is locked before all other locks
 	slots    takenSlots
 	looks    map[guild.JobID]look // the latest search for a job, see field
+
+	lining sync.Mutex
+	lines  map[string]line // by task
 }
 
 // New returns the step on its fold.
@@ -142,7 +147,7 @@ func New(c Config, f *Fold) *Jobs {
 		c.Policy = defaultPolicy()
 	}
 	j := &Jobs{c: c, fold: f, outbox: outbox.New(c.Keyer, c.Now), older: map[guild.JobID]bool{},
-		slots: newSlots(), looks: map[guild.JobID]look{}, unplains: map[question]string{}}
+		slots: newSlots(), looks: map[guild.JobID]look{}, lines: map[string]line{}, unplains: map[question]string{}}
 	source := route.Source{One: c.OfferOf, Facts: j.facts}
 	if c.Market != nil {
 		source.All = c.Market.Offers
@@ -168,13 +173,20 @@ func defaultPolicy() func() (policy.Policy, guild.Hash) {
 
 // Cancel ends a job. Its providers are told to stop by a kind 5; what they still send is kept, but not judged and not
 // paid. A delivery that is being judged or waits for a person gets no verdict. A job that has ended does not change.
+//
+// A job in quarantine is closed there: it ends, if it has not, and nothing more is ever done for it. Its providers are not told.
 func (j *Jobs) Cancel(ctx context.Context, id guild.JobID) error {
-	err := j.c.Journal.Do(ctx, fact.JobSubject(id), "", func(tx *journal.Tx) error {
+	guard := fact.JobSubject(id)
+	decide := func(tx *journal.Tx) error {
 		if job, ok := j.fold.Job(id); ok && job.Ending == guild.Open && !job.Cancelled {
 			tx.Append(fact.JobCancelled{Job: id})
 		}
 		return nil
-	})
+	}
+	err := j.c.Journal.Do(ctx, guard, "", decide)
+	if errors.Is(err, journal.ErrQuarantined) {
+		err = j.c.Journal.CloseGuard(ctx, guard, decide)
+	}
 	if err != nil {
 		return fmt.Errorf("cancel job %s: %w", id.Short(), err)
 	}

@@ -44,7 +44,7 @@ func (s *state) applyToAttempt(one fact.Fact, at int64) {
 		s.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.Move(guild.Delivered)
 			a.Result, a.Delivery, a.Size, a.Away, a.Over = one.Result, one.Delivery, one.Size, one.Away, at
-			a.Answer = one.Answer
+			a.Answer, a.LeftOut = one.Answer, one.NudgesLeftOut
 		})
 	case fact.AttemptCompared:
 		s.changeAttempt(one.Attempt, func(a *Attempt) { a.Agrees = one.With })

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold/foldtest"
 )
@@ -43,6 +45,54 @@ func TestLimitAtOnce(t *testing.T) {
 		}
 		for _, id := range jobs {
 			w.ends(id, guild.JobAccepted)
+		}
+	})
+}
+
+// keys returns the keys of work that is ready, sorted.
+func keys(all []due.Work) (keys []string) {
+	for _, w := range all {
+		if !w.Ready.After(time.Now()) {
+			keys = append(keys, w.Key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func TestFreePlaceIsSeenUnderTheGuardThatFreedIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(1))
+		w.limits = Limits{AtOnce: 2}
+		w.restart()
+		var jobs []guild.JobID
+		for range 30 {
+			jobs = append(jobs, w.opens(Order{}))
+		}
+		w.pass(0)
+		w.Stop()
+		if ready := keys(w.Due(time.Now())); len(ready) != 0 {
+			t.Fatalf("due are %v", ready)
+		}
+		for i, id := range jobs[:2] {
+			w.delivers(alice, w.attempt(id).ID, []byte("the work"))
+			w.judges(id, guild.Success)
+			work := w.DueUnder([]fact.Subject{fact.JobSubject(id)}, time.Now())
+			for _, want := range []string{"close " + id.String(), "plan " + jobs[2+i].String()} {
+				if !slices.Contains(keys(work), want) {
+					t.Errorf("%q is not due: %v", want, keys(work))
+				}
+			}
+			if len(work) > 2*lineEnd+1 {
+				t.Errorf("%d of %d jobs were looked at", len(work), len(jobs))
+			}
+		}
+		var all []fact.Subject
+		for _, id := range jobs {
+			all = append(all, fact.JobSubject(id))
+		}
+		if some, every := keys(w.DueUnder(all, time.Now())), keys(w.Due(time.Now())); !slices.Equal(some, every) {
+			t.Errorf("due are %v under all guards, and %v", some, every)
 		}
 	})
 }

@@ -160,6 +160,7 @@ func (j *Jobs) takeResult(ctx context.Context, e nostr.Event, r nip90.Result, a 
 	}
 	return j.deliver(ctx, e, a, job, fact.AttemptDelivered{
 		Attempt: a.ID, Result: e.ID, Delivery: p.Hash, Size: p.Size, Away: away(p), Plain: plain, Behaviour: r.Behaviour,
+		NudgesLeftOut: min(r.LeftOut, len(job.Nudges)),
 	}, p.Inline)
 }
 

@@ -21,7 +21,7 @@ import (
 
 // standard are the partnership protocol's own numbers for routing.
 func standard() (policy.Policy, guild.Hash) {
-	return policy.Default(), guild.Sum([]byte("standard"))
+	return policy.Specification(), guild.Sum([]byte("standard"))
 }
 
 // chosen returns the choice of a job's latest attempt.

@@ -106,7 +106,7 @@ func (j *Jobs) kindsAsked(job *Job) []int {
 		}
 	}
 	providers := map[int]int{}
-	for _, o := range j.c.Market.Offers(job.Task, job.Kind) {
+	for o := range j.c.Market.Offers(job.Task, job.Kind) {
 		if o.Kind != 0 && !slices.Contains(kinds, o.Kind) {
 			providers[o.Kind]++
 		}
@@ -167,7 +167,7 @@ func (j *Jobs) seek(job *Job) due.Work {
 func (j *Jobs) reach(job *Job) []string {
 	relays := slices.Clone(j.c.Network.Relays())
 	most := len(relays) + maxReach
-	for _, o := range j.c.Market.Offers(job.Task, job.Kind) {
+	for o := range j.c.Market.Offers(job.Task, job.Kind) {
 		if len(relays) == most {
 			break
 		}
@@ -257,10 +257,7 @@ func (j *Jobs) observeOffer(ctx context.Context, e nostr.Event, open nip90.Opene
 			offer.Kind = int(other.Kind)
 		}
 	}
-	known := map[nostr.PubKey]bool{} // who announced that it does the task
-	for _, o := range j.c.Market.Offers(job.Task, job.Kind) {
-		known[o.Service.PubKey] = true
-	}
+	known := func(p nostr.PubKey) bool { return j.announces(p, job.Task, job.Kind) }
 	var dropped error
 	err = j.c.Journal.Do(ctx, fact.JobSubject(job.Job), e.ID.Hex(), func(tx *journal.Tx) error {
 		now, ok := j.fold.Job(job.Job)
@@ -291,8 +288,13 @@ func (j *Job) has(offer nostr.ID) bool {
 	return slices.ContainsFunc(j.Offers, func(o fact.JobOffered) bool { return o.Event == offer })
 }
 
+// announces reports whether a service of a provider offers a task.
+func (j *Jobs) announces(p nostr.PubKey, task string, kind int) bool {
+	return slices.ContainsFunc(j.c.Market.OffersOf(p, task, kind), func(o guild.Offer) bool { return task == "" || o.Confidence > 0 })
+}
+
 // takes returns why an offer does not count, nil if it does.
-func (j *Job) takes(offer fact.JobOffered, known map[nostr.PubKey]bool, now time.Time) error {
+func (j *Job) takes(offer fact.JobOffered, known func(nostr.PubKey) bool, now time.Time) error {
 	strangers, changes := 0, 0
 	for _, o := range j.Offers {
 		switch {
@@ -303,14 +305,14 @@ func (j *Job) takes(offer fact.JobOffered, known map[nostr.PubKey]bool, now time
 		case o.Provider == offer.Provider:
 			changes++
 		}
-		if !known[o.Provider] {
+		if !known(o.Provider) {
 			strangers++
 		}
 	}
 	switch {
 	case j.Ending != guild.Open || j.Cancelled || j.Solicited == nil || now.UnixMilli() >= j.Solicited.Until:
 		return guild.Drop(guild.Late, "the offers for job %s are in", j.Job.Short())
-	case len(j.Offers) >= maxOffers, changes >= maxChanges, strangers >= maxStrangers && !known[offer.Provider]:
+	case len(j.Offers) >= maxOffers, changes >= maxChanges, strangers >= maxStrangers && !known(offer.Provider):
 		return guild.Drop(guild.Flood, "offers for job %s", j.Job.Short())
 	}
 	return nil

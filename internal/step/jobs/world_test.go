@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"slices"
 	"sync"
 	"testing"
@@ -93,7 +94,7 @@ type world struct {
 // orderly is the policy without random choices and shares: the most trusted provider is asked first, of equals the
 // cheapest, and of those the one with fewer requests.
 func orderly() (policy.Policy, guild.Hash) {
-	whole := policy.Default()
+	whole := policy.Specification()
 	p := &whole.Routing
 	p.Weights = policy.Weights{Trust: 895_000, Cost: 100_000, Load: 5_000}
 	p.Tiers[0].Share, p.Tiers[1].Share, p.Tiers[2].Share = guild.Micro, 0, 0
@@ -156,7 +157,9 @@ func (w *world) trusted(_ string, s guild.Service) (guild.Trust, bool) {
 // offered is a market that only knows these offers.
 type offered func(task string, kind int) []guild.Offer
 
-func (o offered) Offers(task string, kind int) []guild.Offer { return o(task, kind) }
+func (o offered) Offers(task string, kind int) iter.Seq[guild.Offer] {
+	return slices.Values(o(task, kind))
+}
 
 func (o offered) OffersOf(p nostr.PubKey, task string, kind int) []guild.Offer {
 	return slices.DeleteFunc(o(task, kind), func(o guild.Offer) bool { return o.Service.PubKey != p })

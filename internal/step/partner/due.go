@@ -268,7 +268,7 @@ func (f *Fold) aging(r record, l live) (move, bool) {
 	if l.complete == 0 {
 		return move{}, false
 	}
-	if last == 0 {
+	if last == 0 || r.restored() && last <= r.Since {
 		return f.move(r, guild.Stale, l.complete, fact.SignalStale, "not announced"), true
 	}
 	return f.move(r, guild.Stale, max(l.complete, last+f.p.Silence), fact.SignalStale, "not announced, and "+since), true

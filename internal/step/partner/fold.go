@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync/atomic"
 
 	"fiatjaf.com/nostr"
 
@@ -23,8 +22,7 @@ type Fold struct {
 	p    policy.Lifecycle
 	hash guild.Hash // of the policy that contains p
 
-	changes atomic.Uint64 // of standings
-	agenda  agenda
+	agenda agenda
 }
 
 // state is the part of Fold that follows from the facts.
@@ -149,9 +147,6 @@ func (f *Fold) Announced(i registry.ID) {
 		f.agenda.touch(i)
 	}
 }
-
-// Changes implements registry.Partners.
-func (f *Fold) Changes() uint64 { return f.changes.Load() }
 
 // record returns the record of a service. blocked is true if its key was removed.
 func (f *Fold) record(i registry.ID) (r record, blocked, ok bool) {
@@ -283,9 +278,6 @@ func (f rules) hear(one fact.Fact, at int64) {
 		f.state.Asked.Set(short(attempt), a)
 	}
 	f.edit(a.Service, func(r *record) {
-		if at-r.Heard >= dayMs { // the registry counts the age of a service in days
-			f.changes.Add(1)
-		}
 		r.Heard = max(r.Heard, at)
 	})
 }
@@ -372,7 +364,6 @@ func (f rules) end(attempt nostr.ID, k kind, at int64, cause string) {
 		}
 		if a.Meeting == "" && r.Provisional && r.isFixed(k) {
 			r.Provisional = false
-			f.changes.Add(1)
 		}
 	})
 	f.state.Ended.Set(short(attempt), endedAttempt{i, a.Meeting})
@@ -434,5 +425,4 @@ func (f rules) moved(m fact.ProviderMoved, at int64) {
 	for _, other := range f.state.keys[m.Service.PubKey] {
 		f.agenda.touch(other)
 	}
-	f.changes.Add(1)
 }

@@ -199,7 +199,7 @@ func TestRateBelowPolicy(t *testing.T) {
 	}{
 		{19, 0, false}, {18, 0, true}, {18, 1_000_000, true}, {18, 1_100_000, false}, {17, 2_000_000, true}, {17, 2_100_000, false},
 	} {
-		p := policy.Default().Lifecycle
+		p := policy.Specification().Lifecycle
 		p.RateZ = c.z
 		if got := below(c.done, 20, p); got != c.want {
 			t.Errorf("%d of 20 is below by %.1f standard errors: %v", c.done, c.z.Float(), got)

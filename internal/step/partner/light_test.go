@@ -20,7 +20,7 @@ import (
 // applies decisions when they become due.
 func newLight(t *testing.T) *world {
 	t.Helper()
-	return lightBy(t, policy.Default())
+	return lightBy(t, policy.Specification())
 }
 
 // lightBy does the same with another policy.

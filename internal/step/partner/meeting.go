@@ -55,7 +55,6 @@ func (f rules) meetingEnded(e fact.MeetingEnded, at int64) {
 		}
 		if r.Provisional && e.To != "" && !guild.IsLook(m.Purpose) {
 			r.Provisional = false
-			f.changes.Add(1)
 		}
 	})
 	f.add(e.Service, event{

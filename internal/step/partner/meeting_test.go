@@ -108,7 +108,7 @@ func TestBenchmarkingDuringMeeting(t *testing.T) {
 // TestMeetingBegunTooLate checks that the move that begins a meeting does not hide the meeting's result. The two have
 // different guards, so the end may be recorded while the move is being decided.
 func TestMeetingBegunTooLate(t *testing.T) {
-	f, s := NewFold(policy.Default()), guild.Service{PubKey: nostr.GetPublicKey(nostr.SecretKey{31: 3}), D: "d"}
+	f, s := NewFold(policy.Specification()), guild.Service{PubKey: nostr.GetPublicKey(nostr.SecretKey{31: 3}), D: "d"}
 	for i, one := range []fact.Fact{
 		fact.ProviderMoved{Service: s, From: guild.Seen, To: guild.Active},
 		fact.ProviderMoved{Service: s, From: guild.Active, To: guild.Suspended, Signal: fact.SignalTimeouts},
@@ -189,7 +189,7 @@ func TestStaleAndArchived(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		w.wantState(s, guild.Archived)
-		if _, ok := w.registry.Offer(s); !ok || len(w.registry.Offers("python", 5000)) != 0 {
+		if _, ok := w.registry.Offer(s); !ok || len(w.offers("python")) != 0 {
 			t.Error("an archived service is not kept, or it is offered")
 		}
 		last := w.Journal.Last()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"guild"
 	"guild/internal/hand/relay"
@@ -29,7 +28,6 @@ const inClear = "in clear"
 // Observed measures how each service answers this node's requests.
 type Observed struct {
 	*fold.State[observed]
-	changes atomic.Uint64 // of paths
 }
 
 type observed struct {
@@ -146,9 +144,6 @@ func (o *Observed) Lossy(s guild.Service) (urls []string) {
 	}
 	return urls
 }
-
-// Changes implements registry.Reach.
-func (o *Observed) Changes() uint64 { return o.changes.Load() }
 
 // percentile returns the smallest value that p percent of a sample do not exceed, or 0 for an empty sample.
 func percentile(sample []int64, p int) int64 {
@@ -273,7 +268,6 @@ func (o *Observed) countPaths(l *ledger, t request, worked bool) {
 		p.Lost += count(!worked)
 	}
 	l.Relays = paths
-	o.changes.Add(1)
 }
 
 // delivered counts a delivery and its latency, in all and in the hour of the request.

@@ -123,7 +123,7 @@ func TestLossyRelayComesLast(t *testing.T) {
 		h := python("alice")
 		h.Relays = []string{"wss://deaf.example", "wss://good.example"}
 		w.announces(alice, h)
-		first := func() string { return w.registry.Offers("python", 5000)[0].Relays[0] }
+		first := func() string { return w.offers("python")[0].Relays[0] }
 		requested := func(relay string, end func(nostr.ID) fact.Fact) {
 			w.attempt(alice.service("alice"), func(id nostr.ID) fact.Fact { return fact.AttemptRequested{Attempt: id, Relays: []string{relay}} })
 			id := nostr.ID{byte(w.attempts)}

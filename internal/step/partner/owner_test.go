@@ -306,7 +306,7 @@ func TestRestoreRows(t *testing.T) {
 func TestRestoredNotAnnounced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := newLight(t)
-		gone, stays, byHand := old.partner(1), old.partner(2), old.partner(3)
+		gone, stays, byHand, quit := old.partner(1), old.partner(2), old.partner(3), old.partner(4)
 		m, _, err := old.fold.order(byHand, Force, "a person")
 		if err != nil {
 			t.Fatal(err)
@@ -316,6 +316,10 @@ func TestRestoredNotAnnounced(t *testing.T) {
 		start := time.Time{}
 		w.hears = func() time.Time { return start }
 		w.open()
+		w.announces(newProvider(4), python(quit.D))
+		if err := w.observe(newProvider(4), nostr.Event{Kind: 5, Tags: nostr.Tags{{"a", "31990:" + quit.PubKey.Hex() + ":" + quit.D}}}); err != nil {
+			t.Fatal(err)
+		}
 		if err := w.Restore(t.Context(), old.fold.Rows(), "b1"); err != nil {
 			t.Fatal(err)
 		}
@@ -326,9 +330,10 @@ func TestRestoredNotAnnounced(t *testing.T) {
 		w.sleep(recheck + time.Second) // until the next look
 		w.sleep(time.Minute)
 		w.wantState(gone, guild.Stale)
+		w.wantState(quit, guild.Stale) // although it was announced a little before the restore
 		w.wantState(stays, guild.Active)
 		w.wantState(byHand, guild.Active)
-		if offers := w.registry.Offers("python", 5000); len(offers) != 1 || offers[0].Service != stays {
+		if offers := w.offers("python"); len(offers) != 1 || offers[0].Service != stays {
 			t.Errorf("%+v", offers)
 		}
 		w.announces(newProvider(1), python(gone.D))

@@ -2,6 +2,7 @@ package partner
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -58,6 +59,11 @@ type world struct {
 	latest map[registry.ID]registry.Latest // its announcements
 }
 
+// offers lists the offers for a task.
+func (w *world) offers(task string) []guild.Offer {
+	return slices.Collect(w.registry.Offers(task, 5000))
+}
+
 // newWorld opens a journal in a directory of its own and runs the step on it.
 func newWorld(t *testing.T) *world {
 	t.Helper()
@@ -76,7 +82,7 @@ const (
 	month    = 30 * day // after three failures at once, section 3.2.3
 )
 
-func newFold() *Fold { return NewFold(policy.Default()) }
+func newFold() *Fold { return NewFold(policy.Specification()) }
 
 // open creates the step anew.
 func (w *world) open() {
@@ -176,7 +182,7 @@ func TestSilenceQuarantine(t *testing.T) {
 		w.announces(alice, python("alice"))
 		w.attempt(alice.service("alice"), silent)
 		w.wantState(alice.service("alice"), guild.Unresponsive)
-		if o := w.registry.Offers("python", 5000)[0]; o.State != guild.Unresponsive || o.Until != time.Now().Add(quiet).UnixMilli() {
+		if o := w.offers("python")[0]; o.State != guild.Unresponsive || o.Until != time.Now().Add(quiet).UnixMilli() {
 			t.Errorf("offered as %s until %d", o.State, o.Until)
 		}
 		w.wantState(alice.service("another"), guild.Seen)
@@ -315,7 +321,7 @@ func TestViolationRemovesKey(t *testing.T) {
 		for _, d := range []string{"one", "two", "three"} {
 			w.wantState(mallory.service(d), guild.Removed)
 		}
-		if got := w.registry.Offers("python", 5000)[0].State; got != guild.Removed {
+		if got := w.offers("python")[0].State; got != guild.Removed {
 			t.Errorf("offered as %s, want removed", got)
 		}
 		if w.Journal.Last() != last || len(w.Due(time.Now())) != 0 {

@@ -147,6 +147,11 @@ func parseRow(raw []byte) (row, error) {
 var states = []guild.ProviderState{"", guild.Seen, guild.Benchmarking, guild.Active, guild.Conditional, guild.Unqualified, guild.Unresponsive,
 	guild.Warned, guild.Reduced, guild.Suspended, guild.Removed, guild.Stale, guild.Archived}
 
+// restored reports whether the state is that of a backup, and nothing has changed it since.
+func (r *record) restored() bool {
+	return len(r.Transitions) > 0 && r.Transitions[len(r.Transitions)-1].Signal == fact.SignalRestored
+}
+
 // restore applies a restored row.
 func (r *record) restore(m fact.ProviderMoved, at int64) {
 	one, err := parseRow(m.Row)

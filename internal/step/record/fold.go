@@ -52,6 +52,7 @@ type session struct {
 	Judged   *fact.AttemptJudged `json:"judged,omitempty"`
 	State    guild.State         `json:"state"`
 	Ended    int64               `json:"ended"`             // Unix ms; 0 before the end
+	Plain    bool                `json:"plain,omitempty"`   // the provider speaks plain NIP-90
 	Earlier  string              `json:"earlier,omitempty"` // id of the receipt that the next one supersedes
 	Receipt  string              `json:"receipt,omitempty"` // the latest
 	Acts     []act               `json:"acts,omitempty"`
@@ -145,7 +146,7 @@ func (st *state) apply(one fact.Fact, at int64) bool {
 		t := st.Jobs.Of(one.Job)
 		st.Sessions.Set(one.Attempt.Hex(), session{
 			Job: one.Job, Attempt: one.Attempt, Provider: one.Provider, Task: t.Task, Bundle: t.Bundle,
-			JobHash: one.JobHash, Key: one.Key,
+			JobHash: one.JobHash, Key: one.Key, Plain: one.Plain,
 		})
 	case fact.JobClosed:
 		t := st.Jobs.Of(one.Job)

@@ -104,6 +104,9 @@ func (r *Record) documents(ctx context.Context, s session) (fact.AttemptRecorded
 		return fact.AttemptRecorded{}, err
 	}
 	recorded.Receipt, recorded.Public = document.ID, r.c.Publish != nil
+	if !s.Plain && s.Result != (nostr.ID{}) {
+		recorded.Provider = s.Provider.PubKey
+	}
 	recorded.Stored, err = r.c.Blobs.PutBytes(ctx, raw)
 	return recorded, err
 }

@@ -103,12 +103,12 @@ func newCourt(t *testing.T, verdicts ...guild.Verdict) *court {
 
 func (c *court) openCustomer() {
 	c.Helper()
-	learned, err := trust.NewFold(policy.Default())
+	learned, err := trust.NewFold(policy.Specification())
 	if err != nil {
 		c.Fatal(err)
 	}
 	judged, said, letters := judge.NewFold(), review.NewFold(), review.NewLetters()
-	c.jobs, c.partners, c.trust, c.record = jobs.NewFold(), partner.NewFold(policy.Default()), learned, record.NewFold()
+	c.jobs, c.partners, c.trust, c.record = jobs.NewFold(), partner.NewFold(policy.Specification()), learned, record.NewFold()
 	c.OpenJournal(judged, said, letters, c.jobs, c.partners, c.trust, c.record)
 	known, err := registry.Open(c.Context(), registry.Config{Journal: c.Journal, Now: time.Now}, c.partners)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *court) openCustomer() {
 	}
 	providers := partner.New(partner.Config{Journal: c.Journal, Now: time.Now, Latest: known.Latest, Services: known.Services}, c.partners)
 	config := review.Config{
-		Journal: c.Journal, Keyer: c.customer.signer, PubKey: c.customer.key, Now: time.Now, Policy: policy.Default, Publish: c.publish,
+		Journal: c.Journal, Keyer: c.customer.signer, PubKey: c.customer.key, Now: time.Now, Policy: policy.Specification, Publish: c.publish,
 		Relays: func() []string { return []string{"wss://relay.example"} },
 		Offer:  func(guild.Service) (guild.Offer, bool) { return guild.Offer{}, false },
 	}
@@ -133,7 +133,7 @@ func (c *court) openCustomer() {
 
 func (c *court) openProvider() {
 	done := work.NewFold()
-	c.heard, c.scores = work.NewJudgements(), work.NewCustomers(policy.Default())
+	c.heard, c.scores = work.NewJudgements(), work.NewCustomers(policy.Specification())
 	c.theirs.OpenJournal(done, c.heard, c.scores)
 	c.work = work.New(work.Config{
 		Journal: c.theirs.Journal, Keyer: c.provider.signer, PubKey: c.provider.key, Node: "provider", Now: time.Now,

@@ -19,7 +19,7 @@ func TestKilledAtEveryEntry(t *testing.T) {
 	var causes []string
 	hasty := func(c *Config) {
 		c.Policy = func() policy.Policy {
-			p := policy.Default()
+			p := policy.Specification()
 			p.Review.Delay = (10 * time.Minute).Milliseconds()
 			return p
 		}

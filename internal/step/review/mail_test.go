@@ -46,7 +46,7 @@ func (o *office) start() {
 	o.fold = NewLetters()
 	o.OpenJournal(o.fold)
 	c := Config{
-		Journal: o.Journal, Keyer: owner.signer, PubKey: owner.key, Now: time.Now, Policy: policy.Default, Publish: o.publish,
+		Journal: o.Journal, Keyer: owner.signer, PubKey: owner.key, Now: time.Now, Policy: policy.Specification, Publish: o.publish,
 		Relays: func() []string { return []string{"wss://ours.example"} },
 		Offer: func(s guild.Service) (guild.Offer, bool) {
 			return guild.Offer{Service: s, Relays: []string{"wss://theirs.example", "wss://ours.example"}}, true

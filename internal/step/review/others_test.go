@@ -101,7 +101,7 @@ func TestReviewsOfOneOwnerHaveNoWeight(t *testing.T) {
 }
 
 func TestHalfLife(t *testing.T) {
-	half := policy.Default().Review.HalfLife
+	half := policy.Specification().Review.HalfLife
 	rapid.Check(t, func(t *rapid.T) {
 		age := rapid.Int64Range(0, 40*half).Draw(t, "age")
 		want := math.Exp2(-float64(age) / float64(half))
@@ -412,7 +412,7 @@ func TestMissingReceipt(t *testing.T) {
 }
 
 func BenchmarkOrder(b *testing.B) {
-	o := newOthers(Config{Policy: policy.Default, Now: time.Now}, NewFold())
+	o := newOthers(Config{Policy: policy.Specification, Now: time.Now}, NewFold())
 	for n := range 10_000 {
 		reviewer, subject := nostr.PubKey{1, byte(n >> 8), byte(n)}, nostr.PubKey{2, byte(n)}
 		said := &opinion{id: nostr.ID{byte(n >> 8), byte(n)}, reviewer: reviewer, subject: subject, at: 1, task: fmt.Sprint(n)}

@@ -81,7 +81,7 @@ func (w *world) start() {
 	w.fold = NewFold()
 	w.OpenJournal(w.fold)
 	c := Config{
-		Journal: w.Journal, Keyer: owner.signer, PubKey: owner.key, Now: time.Now, Policy: policy.Default, Publish: w.publish,
+		Journal: w.Journal, Keyer: owner.signer, PubKey: owner.key, Now: time.Now, Policy: policy.Specification, Publish: w.publish,
 		Relays: func() []string { return []string{"wss://ours.example"} },
 		Offer: func(s guild.Service) (guild.Offer, bool) {
 			return guild.Offer{Service: s, Relays: []string{"wss://theirs.example", "wss://ours.example"}}, true

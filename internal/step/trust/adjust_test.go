@@ -17,7 +17,7 @@ import (
 // numbers returns the specification's numbers, in which all changes for a task share the day's limit. The tests add them up;
 // those in daily_test.go have the limit of a service.
 func numbers() policy.Trust {
-	p := policy.Default().Trust
+	p := policy.Specification().Trust
 	p.DailyOf = policy.OfTask
 	return p
 }

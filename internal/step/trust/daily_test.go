@@ -79,7 +79,7 @@ func TestDailyLimitOfService(t *testing.T) {
 
 // Twenty-five failures of others must not shield the next one, and nothing shields a violation.
 func TestOthersFailuresShieldNobody(t *testing.T) {
-	p := policy.Default().Trust
+	p := policy.Specification().Trust
 	s := at(660_000, 0)
 	s.Spent = p.Daily
 	if got := Adjust(s, Evidence{Pattern: failed}, p).Next.Trust; got != 615_000 {

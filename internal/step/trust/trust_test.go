@@ -25,7 +25,7 @@ func service(n byte) guild.Service {
 }
 
 func newFold(t interface{ Fatal(...any) }) *Fold {
-	p := policy.Default()
+	p := policy.Specification()
 	p.Trust = numbers()
 	f, err := NewFold(p)
 	if err != nil {
@@ -212,7 +212,7 @@ func TestPolicyAdoptedFirst(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 
-		other := policy.Default()
+		other := policy.Specification()
 		other.Name, other.Trust.Alpha = "other", 500_000
 		next, err := NewFold(other)
 		if err != nil {

@@ -24,11 +24,12 @@ import (
 
 // Behaviour has the prompt, tools and files with which an agent of this node does one request (NIP-AE). Package behaviour composes it, and the workers enforce it.
 type Behaviour struct {
-	ID     guild.Hash // canonical hash of the composed behaviour; goes into announcement, result, trajectory and receipt
-	Agent  nostr.PubKey
-	Prompt string   // system prompt
-	Tools  []string // exactly these; nil means all that the worker has
-	Files  string   // directory with the definition's files, checked against their hashes; "" for none
+	ID      guild.Hash // canonical hash of the composed behaviour; goes into announcement, result, trajectory and receipt
+	Agent   nostr.PubKey
+	Prompt  string     // system prompt
+	Tools   []string   // exactly these; nil means all that the worker has
+	Sources []nostr.ID // the events that it is made of
+	Files   string     // directory with the definition's files, checked against their hashes; "" for none
 }
 
 // Limits of a behaviour.
@@ -39,6 +40,16 @@ const (
 
 // cannotAct tells a customer that a worker cannot do a request with the behaviour of its agent.
 const cannotAct = "the agent cannot do this request"
+
+// without returns how many of the nudges that a customer asks for are not part of the behaviour.
+func (b *Behaviour) without(asked []nostr.ID) (left int) {
+	for _, id := range asked {
+		if b == nil || !slices.Contains(b.Sources, id) {
+			left++
+		}
+	}
+	return left
+}
 
 // check returns why a worker cannot do a request with the behaviour, nil for no behaviour.
 func (b *Behaviour) check() error {
@@ -88,27 +99,36 @@ const (
 	insideFiles  = "/box/files"
 	usualPath    = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	agentDirName = "agent"
+	filesDirName = "files"
 )
 
-// addFiles lets the command read the definition's files.
-func (x Exec) addFiles(spec *sandbox.Spec, b *Behaviour) {
-	if b == nil || b.Files == "" {
-		return
+// addFiles lets the command read the definition's files. One that runs in no sandbox gets a copy, since requests share them.
+func (x Exec) addFiles(spec *sandbox.Spec, a Assignment) error {
+	if a.Behaviour.Files == "" {
+		return nil
 	}
-	dir := b.Files
-	if _, bare := x.Runner.(Bare); !bare {
-		dir = insideFiles
-		spec.Mounts = append(spec.Mounts, sandbox.Mount{Host: b.Files, Inside: insideFiles})
+	from, dir := a.Behaviour.Files, insideFiles
+	if _, bare := x.Runner.(Bare); bare {
+		dir = filepath.Join(filepath.Dir(a.Bundle), filesDirName)
+		if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+			return fmt.Errorf("copy the definition's files: %w", err)
+		}
+	} else {
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Host: from, Inside: dir})
 	}
 	spec.Env = append(spec.Env, "GUILD_FILES="+dir)
+	return nil
 }
 
-// addBehaviour gives the command the prompt and the names of the tools. A command that is no agent's (Narrow) finds only the
+// addBehaviour gives the command the files, the prompt and the names of the tools. A command that is no agent's (Narrow) finds only the
 // named programs on PATH, with its own program.
 func (x Exec) addBehaviour(spec *sandbox.Spec, a Assignment) error {
 	b := a.Behaviour
 	if b == nil {
 		return nil
+	}
+	if err := x.addFiles(spec, a); err != nil {
+		return err
 	}
 	host := filepath.Join(filepath.Dir(a.Bundle), agentDirName)
 	if err := os.MkdirAll(filepath.Join(host, programsDir), 0o755); err != nil {

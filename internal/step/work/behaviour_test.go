@@ -45,12 +45,11 @@ func TestBehaviourReachesCommand(t *testing.T) {
 			if want := "Be kind to $(id).\nshort\ncat server/tool @me/c++"; got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
+			behaves(t, Exec{Runner: box, Command: `echo no >"$GUILD_FILES/style.md"; echo ok >"$GUILD_DELIVERY/out"`}, Behaviour{Prompt: prompt, Files: files})
+			if kept, err := os.ReadFile(filepath.Join(files, "style.md")); err != nil || string(kept) != "short\n" {
+				t.Errorf("the command changed the files of all requests: %q %v", kept, err)
+			}
 		})
-	}
-	got := behaves(t, Exec{Runner: runners(t)["sandboxed"], Command: `(echo no >"$GUILD_FILES/style.md"; echo no >"$GUILD_BEHAVIOUR") 2>/dev/null; cat "$GUILD_FILES/style.md"; echo ok >"$GUILD_DELIVERY/out"`},
-		Behaviour{Prompt: prompt, Files: files})
-	if got != "short" {
-		t.Errorf("the files were changed: %q", got)
 	}
 }
 
@@ -126,10 +125,10 @@ func TestBehaviourIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		rec.began = true
-		kept := w.keepSession(t.Context(), rec, "", nil)
-		for _, document := range []guild.Hash{kept.replay, kept.receipt} {
-			if b, err := w.blobs.ReadAll(document, 1<<20); err != nil || !strings.Contains(string(b), `"behaviour_id":"`+id.String()+`"`) {
-				t.Errorf("%s, %v", b, err)
+		made := w.endSession(t.Context(), rec, "", nil)
+		for _, document := range [][]byte{made.replay, made.receipt} {
+			if !strings.Contains(string(document), `"behaviour_id":"`+id.String()+`"`) {
+				t.Errorf("%s", document)
 			}
 		}
 	})

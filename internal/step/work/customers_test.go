@@ -63,7 +63,7 @@ func TestCustomerScore(t *testing.T) {
 		{"sixteen taken back", 16, []func(nostr.ID) fact.Fact{isWithdrawn}, 0, 100_000},
 		{"forty refusals for asking too often", 0, nil, 40, 250_000},
 	} {
-		fold, p := NewCustomers(policy.Default()), patron(1)
+		fold, p := NewCustomers(policy.Specification()), patron(1)
 		asked(fold, p, 0, c.n, c.life...)
 		if got := fold.Score(fold.Of(p), c.refused); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
@@ -72,7 +72,7 @@ func TestCustomerScore(t *testing.T) {
 }
 
 func TestOldCountsFade(t *testing.T) {
-	fold, p := NewCustomers(policy.Default()), patron(1)
+	fold, p := NewCustomers(policy.Specification()), patron(1)
 	asked(fold, p, 0, 60, isWithdrawn)
 	before := fold.Score(fold.Of(p), 0)
 	asked(fold, p, 60, 100, isDelivered)
@@ -113,11 +113,11 @@ func historyOfCustomers(t *rapid.T) (all []fact.Entry) {
 }
 
 func TestCustomersRestore(t *testing.T) {
-	foldtest.GoesOn(t, func() *Customers { return NewCustomers(policy.Default()) }, historyOfCustomers, nil)
+	foldtest.GoesOn(t, func() *Customers { return NewCustomers(policy.Specification()) }, historyOfCustomers, nil)
 }
 
 func TestCustomersRefuseGarbledSnapshot(t *testing.T) {
-	fold := NewCustomers(policy.Default())
+	fold := NewCustomers(policy.Specification())
 	asked(fold, patron(1), 0, 2, isDelivered)
 	foldtest.Refuses(t, fold, `{"seen":7}`)
 }

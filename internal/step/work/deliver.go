@@ -41,8 +41,10 @@ type delivery struct {
 
 	behaviour guild.Hash   // that did the work; zero without one
 	agent     nostr.PubKey // with that behaviour
+	leftOut   int          // nudges that the customer asked for and that are not part of it
 
 	recording *recording // of the run, also of one that failed; nil if none began
+	session   documents  // of a run that did not fail
 }
 
 // succeed stores a delivery and signs the result that carries it.
@@ -59,7 +61,10 @@ func (w *Work) succeed(ctx context.Context, r fact.RequestReceived, f fact.Reque
 
 // result puts a delivery into a result: as text, as a bundle, or as the URL of a bundle that is too large for an event.
 func (w *Work) result(ctx context.Context, r fact.RequestReceived, hash guild.Hash, d delivery) (nip90.Result, error) {
-	result := nip90.Result{Kind: nip90.ResultKind(r.Kind), Request: r.Request, Customer: r.Customer, Status: "success", Behaviour: d.behaviour}
+	result := nip90.Result{Kind: nip90.ResultKind(r.Kind), Request: r.Request, Customer: r.Customer, Status: "success", Behaviour: d.behaviour, LeftOut: d.leftOut}
+	if d.session.replay != nil {
+		result.Trajectory, result.SessionReceipt = d.session.trajectory, guild.Sum(d.session.receipt)
+	}
 	if d.text != nil {
 		// NIP-90 wants the request and its inputs repeated. Sealed leaves both out, so nothing of an encrypted request
 		// shows. They are left out of a result that relays would find too large.
@@ -123,6 +128,7 @@ func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (
 	var keeping errgroup.Group
 	keeping.Go(func() error { return w.keep(ctx, m.raw, m.inline) })
 	d, err = w.assign(ctx, s, r, b, m, dir, behaviour, credentials)
+	d.leftOut = behaviour.without(request.Nudges())
 	if behaviour != nil {
 		d.behaviour, d.agent = behaviour.ID, behaviour.Agent
 	}
@@ -206,16 +212,24 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 	}
 	w.shut(o)
 	if behaviour != nil {
-		texts, err := takeLessons(a.Delivery, o.hide)
+		taken, refused, err := takeLessons(a.Delivery, o.hide)
 		if err != nil {
 			return d, fmt.Errorf("the worker's lessons: %w", err)
 		}
-		if len(texts) > 0 && s.Learned != nil {
-			s.Learned(ctx, r.Request, behaviour.Agent, texts)
+		for _, why := range refused[:min(len(refused), maxLessons)] {
+			w.c.Log.Warn("a file of the worker is no lesson and stays in the delivery", "request", r.Request.Hex(), "err", why)
+		}
+		if len(taken) > 0 && s.Learned != nil {
+			s.Learned(ctx, r.Request, behaviour.Agent, taken)
 		}
 	}
-	d, err = w.pack(ctx, b, m.plain, a.Delivery, o)
-	d.recording = a.recording
+	ended := w.endSession(ctx, a.recording, r.Job, nil)
+	var travels []byte
+	if s.Trajectory {
+		travels = ended.replay
+	}
+	d, err = w.pack(ctx, b, m.plain, a.Delivery, o, travels)
+	d.recording, d.session = a.recording, ended
 	return d, err
 }
 
@@ -226,8 +240,9 @@ func (w *Work) shut(o *opened) {
 	}
 }
 
-// pack makes a delivery bundle of the worker's directory. It fails if a secret that the worker was given is in it.
-func (w *Work) pack(ctx context.Context, request *nutshell.Bundle, plain bool, dir string, o *opened) (d delivery, err error) {
+// pack makes a delivery bundle of the worker's directory. It fails if a secret that the worker was given is in it. The
+// trajectory, if there is one, is added if it fits, has no secret, and the result carries a bundle.
+func (w *Work) pack(ctx context.Context, request *nutshell.Bundle, plain bool, dir string, o *opened, trajectory []byte) (d delivery, err error) {
 	left, err := workdir.FS(dir, nutshell.DefaultLimits())
 	if err != nil {
 		return d, fmt.Errorf("what the worker left: %w", err)
@@ -251,24 +266,49 @@ func (w *Work) pack(ctx context.Context, request *nutshell.Bundle, plain bool, d
 			return d, fmt.Errorf("what the worker left: %w", err)
 		}
 	}
-	tree, err := nutshell.Delivery(request.Manifest(), own, left, nutshell.DeliveryInfo{
-		ID: "nut-" + newUUID(), Deliverer: w.c.Node, CompletedAt: w.c.Now(),
-	})
-	if err != nil {
-		return d, fmt.Errorf("the delivery: %w", err)
+	lay := func(trajectory []byte) ([]byte, error) {
+		tree, err := nutshell.Delivery(request.Manifest(), own, left, nutshell.DeliveryInfo{
+			ID: "nut-" + newUUID(), Deliverer: w.c.Node, CompletedAt: w.c.Now(), Trajectory: trajectory,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("the delivery: %w", err)
+		}
+		if err := o.leak(tree); err != nil { // the whole bundle, with the manifest that was made of the worker's result.json
+			return nil, err
+		}
+		var packed bytes.Buffer
+		if _, err := nutshell.Pack(ctx, tree, &packed, nutshell.Options{}); err != nil {
+			return nil, fmt.Errorf("the delivery: %w", err)
+		}
+		if packed.Len() > maxBundle {
+			return nil, fmt.Errorf("the delivery of %d bytes is too large", packed.Len())
+		}
+		return packed.Bytes(), nil
 	}
-	if err := o.leak(tree); err != nil { // the whole bundle, with the manifest that was made of the worker's result.json
+	if d.packed, err = lay(nil); err != nil || d.text != nil || trajectory == nil {
 		return d, err
 	}
-	var packed bytes.Buffer
-	if _, err := nutshell.Pack(ctx, tree, &packed, nutshell.Options{}); err != nil {
-		return d, fmt.Errorf("the delivery: %w", err)
+	// The bundle without the trajectory is made first: whatever is wrong with the other one, the customer gets this one.
+	with, err := withTrajectory(lay, trajectory, len(d.packed))
+	if err != nil {
+		w.c.Log.Warn("the worker's trajectory is not sent with its delivery", "err", err)
+		return d, nil
 	}
-	if packed.Len() > maxBundle {
-		return d, fmt.Errorf("the delivery of %d bytes is too large", packed.Len())
-	}
-	d.packed = packed.Bytes()
+	d.packed = with
 	return d, nil
+}
+
+// withTrajectory packs a delivery with its trajectory, given the size of the bundle without it in bytes. A delivery that fits
+// into the result without it must do so with it, because an upload can fail.
+func withTrajectory(lay func(trajectory []byte) ([]byte, error), trajectory []byte, without int) ([]byte, error) {
+	if len(trajectory) > nutshell.MaxTrajectory {
+		return nil, fmt.Errorf("it has %d bytes, and %d are allowed", len(trajectory), nutshell.MaxTrajectory)
+	}
+	packed, err := lay(trajectory)
+	if err == nil && without <= nip90.Inline && len(packed) > nip90.Inline {
+		err = fmt.Errorf("with it the delivery of %d bytes does not fit into the result", len(packed))
+	}
+	return packed, err
 }
 
 // newUUID makes a random (version 4) UUID for the id of a bundle.

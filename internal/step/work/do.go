@@ -133,9 +133,12 @@ func (w *Work) finish(ctx context.Context, s Service, r fact.RequestReceived) (f
 		return finished, fmt.Errorf("stopped: %w", ctx.Err())
 	}
 	cause := err
-	var kept documents
+	if cause != nil { // packing may have failed after the session ended as a success
+		d.session = w.endSession(ctx, d.recording, r.Job, cause)
+	}
+	var trajectory, receipt guild.Hash
 	var keeping sync.WaitGroup
-	keeping.Go(func() { kept = w.keepSession(ctx, d.recording, r.Job, cause) })
+	keeping.Go(func() { trajectory, receipt = w.keepSession(context.WithoutCancel(ctx), d.session, r.Job) })
 	if cause == nil {
 		finished, err = w.succeed(ctx, r, finished, d)
 	} else {
@@ -151,7 +154,7 @@ func (w *Work) finish(ctx context.Context, s Service, r fact.RequestReceived) (f
 		finished, err = w.end(context.WithoutCancel(ctx), finished, failure(r, text))
 	}
 	keeping.Wait()
-	finished.Replay, finished.Session, finished.Tokens = kept.replay, kept.receipt, kept.tokens
+	finished.Replay, finished.Session, finished.Tokens = trajectory, receipt, d.session.tokens
 	return finished, err
 }
 

@@ -164,7 +164,6 @@ func (x Exec) spec(a Assignment) sandbox.Spec {
 	if a.Vault != "" {
 		x.addVault(&spec, a.Vault)
 	}
-	x.addFiles(&spec, a.Behaviour)
 	return spec
 }
 

@@ -52,6 +52,13 @@ func (w *Work) Judged(ctx context.Context, m dm.Message) error {
 	})
 }
 
+// Delivered returns the customer of a request, and the relays at which it was asked, if we have delivered. It knows the
+// latest deliveries.
+func (w *Work) Delivered(request nostr.ID) (customer nostr.PubKey, relays []string, ok bool) {
+	s, ok := w.c.Judgements.of(request)
+	return s.Customer, s.Relays, ok
+}
+
 // Object tells a customer, once, that its latest verdict on a delivery is wrong, so that it judges again. The owner of the
 // node decides that. The error matches ErrUnjudged, ErrObjected or ErrFinal if there is nothing to object to any more.
 func (w *Work) Object(ctx context.Context, request nostr.ID, reason string) error {

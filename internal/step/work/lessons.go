@@ -15,36 +15,44 @@ const (
 	maxLesson  = 8 << 10 // bytes
 )
 
-// takeLessons takes lessons/*.md out of a worker's directory and returns their texts, without secrets. What is no lesson stays
-// a part of the delivery: other names, files that are too large, links, and all beyond maxLessons.
-func takeLessons(delivery string, hide func(string) string) (texts []string, err error) {
+// Lesson is a lesson that a worker proposes.
+type Lesson struct {
+	File string // name in the worker's directory
+	Text string
+}
+
+// takeLessons takes lessons/*.md out of a worker's directory and returns them, without secrets. What is no lesson stays a part
+// of the delivery: other names, and the refused files, which are too large, links, or beyond maxLessons.
+func takeLessons(delivery string, hide func(string) string) (taken []Lesson, refused []error, err error) {
 	root, err := os.OpenRoot(delivery)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer root.Close()
 	if info, err := root.Lstat(lessonsDir); err != nil || !info.IsDir() {
-		return nil, nil
+		return nil, nil, nil
 	}
 	names, err := fs.Glob(root.FS(), path.Join(lessonsDir, "*.md"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, name := range names {
-		if len(texts) == maxLessons {
+	for i, name := range names {
+		if len(taken) == maxLessons {
+			refused = append(refused, fmt.Errorf("%.200q and what follows: at most %d lessons of one request", names[i], maxLessons))
 			break
 		}
 		text, err := ReadLesson(root, name)
 		if err != nil {
+			refused = append(refused, err)
 			continue
 		}
 		if err := root.Remove(name); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		texts = append(texts, hide(text))
+		taken = append(taken, Lesson{name, hide(text)})
 	}
 	_ = root.Remove(lessonsDir) // which fails unless it is empty
-	return texts, nil
+	return taken, refused, nil
 }
 
 // ReadLesson reads a lesson from the directory of a command. It opens no link and nothing that could block, such as a pipe.
@@ -54,7 +62,7 @@ func ReadLesson(root *os.Root, name string) (string, error) {
 		return "", err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxLesson {
-		return "", fmt.Errorf("%s is no file of up to %d bytes", name, maxLesson)
+		return "", fmt.Errorf("%.200q is no file of up to %d bytes", name, maxLesson)
 	}
 	f, err := root.Open(name)
 	if err != nil {

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,9 +37,9 @@ func leftLessons(dir string) (names []string) {
 
 func TestLessonsAreTakenOutOfDelivery(t *testing.T) {
 	dir := lessonFiles(t, map[string]string{"lessons/a.md": "one", "lessons/b.md": "two", "out": "x"})
-	texts, err := takeLessons(dir, strings.ToUpper)
-	if want := []string{"ONE", "TWO"}; err != nil || !slices.Equal(texts, want) {
-		t.Fatalf("got %q, %v, want %q", texts, err, want)
+	taken, refused, err := takeLessons(dir, strings.ToUpper)
+	if want := []Lesson{{"lessons/a.md", "ONE"}, {"lessons/b.md", "TWO"}}; err != nil || !slices.Equal(taken, want) || len(refused) != 0 {
+		t.Fatalf("got %q, %v, %v, want %q", taken, refused, err, want)
 	}
 	if _, err := os.Stat(filepath.Join(dir, lessonsDir)); err == nil {
 		t.Error("an empty directory is delivered")
@@ -53,11 +54,31 @@ func TestWhatIsNoLessonIsDelivered(t *testing.T) {
 	if err := exec.CommandContext(t.Context(), "mkfifo", filepath.Join(dir, "lessons/pipe.md")).Run(); err != nil {
 		t.Fatal(err)
 	}
-	texts, err := takeLessons(dir, strings.ToUpper)
-	if err != nil || !slices.Equal(texts, []string{"ONE"}) {
-		t.Fatalf("got %q, %v", texts, err)
+	taken, refused, err := takeLessons(dir, strings.ToUpper)
+	if err != nil || !slices.Equal(taken, []Lesson{{"lessons/a.md", "ONE"}}) {
+		t.Fatalf("got %q, %v", taken, err)
+	}
+	for i, name := range []string{"large.md", "link.md", "pipe.md"} {
+		if len(refused) != 3 || !strings.HasPrefix(refused[i].Error(), `"lessons/`+name+`" `) {
+			t.Errorf("refused %v, want %s named", refused, name)
+		}
 	}
 	if got, want := leftLessons(dir), []string{"index.html", "large.md", "link.md", "pipe.md"}; !slices.Equal(got, want) {
 		t.Errorf("%q is left, want %q", got, want)
+	}
+}
+
+func TestLessonsBeyondTheLimitAreNamed(t *testing.T) {
+	files := map[string]string{}
+	for i := range maxLessons + 2 {
+		files[fmt.Sprintf("lessons/%c.md", 'a'+i)] = "x"
+	}
+	dir := lessonFiles(t, files)
+	taken, refused, err := takeLessons(dir, strings.ToUpper)
+	if err != nil || len(taken) != maxLessons || len(refused) != 1 || !strings.Contains(refused[0].Error(), "lessons/i.md") {
+		t.Errorf("took %d and refused %v, %v", len(taken), refused, err)
+	}
+	if got := leftLessons(dir); !slices.Equal(got, []string{"i.md", "j.md"}) {
+		t.Errorf("%q is left", got)
 	}
 }

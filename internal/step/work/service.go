@@ -41,15 +41,17 @@ type Service struct {
 	Untried bool     // its worker passed no try, so it is only offered if it has delivered before (CheckTried)
 	Secrets []Secret // that its worker knows; a delivery with one of them is not sent
 
+	Trajectory bool // deliveries have the worker's trajectory, redacted (nutshell.TrajectoryFile)
+
 	NoCredentials bool // its worker gets no customer's credentials, because it would show them to somebody else
 
 	// Behave returns the behaviour of the agent that does the service, for one request. It is called once when the work begins,
 	// and with a zero request for the announcement. nil if the service is not done by an agent of this node.
 	Behave func(ctx context.Context, r nip90.Request) (*Behaviour, error)
 
-	// Learned is called with the texts that the agent left as lessons/*.md, none of which is delivered, once the work has
+	// Learned is called with what the agent left as lessons/*.md, which is not delivered, once the work has
 	// ended; optional.
-	Learned func(ctx context.Context, request nostr.ID, agent nostr.PubKey, texts []string)
+	Learned func(ctx context.Context, request nostr.ID, agent nostr.PubKey, lessons []Lesson)
 
 	Check func(r nip90.Request) error                   // returns why a request is not taken; all are taken if nil
 	Do    func(ctx context.Context, a Assignment) error // the worker; its error is told to the customer

@@ -123,10 +123,12 @@ func (d *digest) output() session.Output {
 	return session.Output{Hash: guild.Hash(d.hash.Sum(nil)), Head: d.String()}
 }
 
-// documents names the stored trajectory and receipt of a session. A hash is zero if the document could not be stored.
+// documents has the trajectory of a session and its receipt. Both are nil if there is nothing to record.
 type documents struct {
-	replay, receipt guild.Hash
-	tokens          int64 // of the model
+	replay, receipt []byte     // REPLAY.jsonl and RECEIPT.json
+	trajectory      guild.Hash // canonical hash of replay, as the receipt names it
+	tokens          int64      // of the model
+	report          session.Report
 }
 
 // status returns how a session ended, given the error of its run.
@@ -142,40 +144,53 @@ func (r *recording) status(ctx context.Context, err error) replay.Status {
 	return replay.Failed
 }
 
-// keepSession stores the trajectory of a run and its receipt. If that fails it logs why, and the customer gets its answer
-// all the same.
-func (w *Work) keepSession(ctx context.Context, r *recording, job string, failure error) (kept documents) {
+// endSession makes the documents of a run that ended with an error, or nil for a delivery. It touches no disk, so that the
+// result of the run can name them by their hashes without waiting. Without them the customer gets its answer all the same.
+func (w *Work) endSession(ctx context.Context, r *recording, job string, failure error) documents {
 	if r == nil || !r.began {
-		return kept
+		return documents{}
 	}
 	s := r.End(w.c.Now(), r.status(ctx, failure))
-	if used := s.Provenance.Tokens; used != nil {
-		kept.tokens = used.Input + used.Output
-	}
-	if s.Report.Faults() > 0 {
-		w.c.Log.Warn("a worker's trace has faults", "job", job, "malformed", s.Report.Malformed, "too_long", s.Report.TooLong,
-			"dropped", s.Report.Dropped, "first", s.Report.First)
-	}
-	trajectory, receipt, err := encodeSession(s)
-	if err == nil {
-		err = w.putSession(context.WithoutCancel(ctx), trajectory, receipt, &kept)
-	}
+	d, err := encodeSession(s)
 	if err != nil {
 		w.c.Log.Warn("the record of a worker's session is lost", "job", job, "err", err)
-		return documents{tokens: kept.tokens}
+		d = documents{}
 	}
-	return kept
+	if used := s.Provenance.Tokens; used != nil {
+		d.tokens = used.Input + used.Output
+	}
+	d.report = s.Report
+	return d
+}
+
+// keepSession stores the documents of a run and returns their hashes as blobs. If that fails it logs why, and the hashes are
+// zero; the customer gets its answer all the same, which then names documents that are not kept.
+func (w *Work) keepSession(ctx context.Context, d documents, job string) (replay, receipt guild.Hash) {
+	if d.report.Faults() > 0 {
+		w.c.Log.Warn("a worker's trace has faults", "job", job, "malformed", d.report.Malformed, "too_long", d.report.TooLong,
+			"dropped", d.report.Dropped, "first", d.report.First)
+	}
+	if d.replay == nil {
+		return guild.Hash{}, guild.Hash{}
+	}
+	var putting errgroup.Group
+	putting.Go(func() (err error) { replay, err = w.c.Blobs.PutBytes(ctx, d.replay); return err })
+	putting.Go(func() (err error) { receipt, err = w.c.Blobs.PutBytes(ctx, d.receipt); return err })
+	if err := putting.Wait(); err != nil {
+		w.c.Log.Warn("the record of a worker's session is lost", "job", job, "err", err)
+		return guild.Hash{}, guild.Hash{}
+	}
+	return replay, receipt
 }
 
 // encodeSession makes the trajectory and the receipt of a session.
-func encodeSession(s session.Session) (trajectory, receipt []byte, err error) {
-	trajectory, hash, err := session.Encode(s.Events)
-	if err != nil {
-		return nil, nil, err
+func encodeSession(s session.Session) (d documents, err error) {
+	if d.replay, d.trajectory, err = session.Encode(s.Events); err != nil {
+		return documents{}, err
 	}
-	r, err := session.NewReceipt(s.Events, hash, s.Effects)
+	r, err := session.NewReceipt(s.Events, d.trajectory, s.Effects)
 	if err != nil {
-		return nil, nil, err
+		return documents{}, err
 	}
 	if s.Report.Lines > 0 {
 		r.Trace = &s.Report
@@ -183,13 +198,6 @@ func encodeSession(s session.Session) (trajectory, receipt []byte, err error) {
 	if s.Provenance != (session.Provenance{}) {
 		r.Provenance = &s.Provenance
 	}
-	receipt, err = r.Encode()
-	return trajectory, receipt, err
-}
-
-func (w *Work) putSession(ctx context.Context, trajectory, receipt []byte, kept *documents) error {
-	var putting errgroup.Group
-	putting.Go(func() (err error) { kept.replay, err = w.c.Blobs.PutBytes(ctx, trajectory); return err })
-	putting.Go(func() (err error) { kept.receipt, err = w.c.Blobs.PutBytes(ctx, receipt); return err })
-	return putting.Wait()
+	d.receipt, err = r.Encode()
+	return d, err
 }

@@ -35,7 +35,7 @@ func traced(t *testing.T, x Exec) (s session.Session, said []string, err error) 
 	a.recording = &recording{now: now, Recorder: session.New(session.Config{Producer: "guild@test", SessionID: "s", Created: now()})}
 	err = x.Do(t.Context(), a)
 	s = a.recording.End(now(), a.recording.status(t.Context(), err))
-	if _, _, err := encodeSession(s); err != nil {
+	if _, err := encodeSession(s); err != nil {
 		t.Fatal(err)
 	}
 	return s, lines(), err
@@ -321,14 +321,15 @@ func TestUnstoredSessionIsNotNamed(t *testing.T) {
 	}
 	h := Exec{Command: "true"}.listen(Assignment{recording: r, Say: func(string) {}})
 	h.end(t.Context(), sandbox.Result{}, nil)
-	if kept := w.keepSession(t.Context(), r, "job", nil); kept == (documents{}) {
+	d := w.endSession(t.Context(), r, "job", nil)
+	if trajectory, receipt := w.keepSession(t.Context(), d, "job"); trajectory.IsZero() || receipt.IsZero() {
 		t.Error("a session that can be stored is not")
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if kept := w.keepSession(t.Context(), r, "job", nil); kept != (documents{}) {
-		t.Errorf("%+v is named", kept)
+	if trajectory, receipt := w.keepSession(t.Context(), d, "job"); !trajectory.IsZero() || !receipt.IsZero() {
+		t.Errorf("%s and %s are named", trajectory, receipt)
 	}
 }
 
@@ -341,8 +342,8 @@ func TestSessionHidesCredentials(t *testing.T) {
 	if err := x.Do(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	trajectory, receipt, err := encodeSession(a.recording.End(time.Now(), replay.Success))
-	if err != nil || bytes.Contains(trajectory, []byte("s3cret-word")) || bytes.Contains(receipt, []byte("s3cret-word")) {
-		t.Errorf("%v: %s %s", err, trajectory, receipt)
+	d, err := encodeSession(a.recording.End(time.Now(), replay.Success))
+	if err != nil || bytes.Contains(d.replay, []byte("s3cret-word")) || bytes.Contains(d.receipt, []byte("s3cret-word")) {
+		t.Errorf("%v: %s %s", err, d.replay, d.receipt)
 	}
 }

@@ -59,11 +59,10 @@ func Try(ctx context.Context, c Config, s Service, bundle []byte, say func(line 
 	if failed, ok := errors.AsType[*FailedError](err); ok {
 		t.Stderr = failed.Stderr
 	}
-	if d.recording != nil && d.recording.began {
-		var lost error
-		t.Replay, t.Receipt, lost = encodeSession(d.recording.End(c.Now(), d.recording.status(ctx, err)))
-		err = errors.Join(err, lost)
+	if err != nil {
+		d.session = w.endSession(ctx, d.recording, r.Job, err)
 	}
+	t.Replay, t.Receipt = d.session.replay, d.session.receipt
 	return t, errors.Join(err, w.Drain(context.WithoutCancel(ctx)))
 }
 

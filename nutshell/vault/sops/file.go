@@ -118,3 +118,49 @@ func sameServer(a, b string) bool {
 	return errX == nil && errY == nil && x.Host != "" && x.User == nil && y.User == nil &&
 		strings.EqualFold(x.Scheme, y.Scheme) && strings.EqualFold(x.Host, y.Host)
 }
+
+// SealedFor returns for whom a sealed file is, as its metadata says: an age recipient as it is, other keys with their kind.
+// The error is vault.ErrNotSealed.
+func SealedFor(sealed []byte) ([]string, error) {
+	var all object
+	if _, err := parse(sealed); err != nil {
+		return nil, err
+	}
+	var metadata object
+	if err := json.Unmarshal(sealed, &all); err != nil {
+		return nil, vault.ErrNotSealed
+	}
+	if err := json.Unmarshal(all["sops"], &metadata); err != nil {
+		return nil, vault.ErrNotSealed
+	}
+	return metadata.recipients()
+}
+
+// recipients lists the keys in the metadata and in its groups of keys.
+func (o object) recipients() ([]string, error) {
+	var all []string
+	for _, kind := range []struct{ list, name, shown string }{
+		{"age", "recipient", ""}, {"pgp", "fp", "pgp "}, {"kms", "arn", "kms "}, {"gcp_kms", "resource_id", "gcp_kms "},
+		{"azure_kv", "vault_url", "azure_kv "}, {"hc_vault", "vault_address", "hc_vault "},
+	} {
+		keys, err := o.lists(kind.list)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range keys {
+			var name string
+			if json.Unmarshal(key[kind.name], &name) == nil && name != "" {
+				all = append(all, kind.shown+name)
+			}
+		}
+	}
+	groups, err := o.lists("key_groups")
+	for _, group := range groups {
+		more, failed := group.recipients()
+		if failed != nil {
+			return nil, failed
+		}
+		all = append(all, more...)
+	}
+	return all, err
+}

@@ -3,7 +3,7 @@
 //
 // A document is sealed as sops's binary type, as one encrypted string. As JSON its numbers would change (sops writes 1.0
 // as 1, and rounds what has more than 53 bits), its member names would stay readable, and its nulls would be neither
-// encrypted nor authenticated. A vault that was sealed as JSON, by hand, opens too. To open by hand what is sealed here:
+// encrypted nor authenticated. A vault that was sealed as JSON, by hand, opens too, and Change keeps its form. To open by hand what is sealed here:
 //
 //	sops decrypt --output-type binary vault.enc.json
 //
@@ -96,24 +96,30 @@ func (s *Sealer) Seal(ctx context.Context, document vault.Secret) ([]byte, error
 
 // Open implements vault.Sealer.
 func (s *Sealer) Open(ctx context.Context, sealed []byte) (vault.Secret, error) {
+	document, _, err := s.opened(ctx, sealed)
+	return document, err
+}
+
+// opened opens a file and returns the environment that sops opens it with.
+func (s *Sealer) opened(ctx context.Context, sealed []byte) (document vault.Secret, env []string, err error) {
 	if len(sealed) > vault.MaxSealed {
-		return vault.Secret{}, vault.ErrTooLarge
+		return vault.Secret{}, nil, vault.ErrTooLarge
 	}
 	f, err := parse(sealed)
 	if err != nil {
-		return vault.Secret{}, err
+		return vault.Secret{}, nil, err
 	}
-	env := environment(s.o.Env)
+	env = environment(s.o.Env)
 	allowed := allowed(env)
 	if err := f.check(allowed); err != nil {
-		return vault.Secret{}, err
+		return vault.Secret{}, nil, err
 	}
 	env = append(without(env, "SOPS_HC_VAULT_ALLOWLIST"), "SOPS_HC_VAULT_ALLOWLIST="+cmp.Or(strings.Join(allowed, ","), "none"))
 	return s.openWith(ctx, f, sealed, env)
 }
 
 // openWith tries one identity file after the other, until one opens.
-func (s *Sealer) openWith(ctx context.Context, f file, sealed []byte, env []string) (vault.Secret, error) {
+func (s *Sealer) openWith(ctx context.Context, f file, sealed []byte, env []string) (vault.Secret, []string, error) {
 	output := "json"
 	if f.binary {
 		output = "binary"
@@ -121,22 +127,22 @@ func (s *Sealer) openWith(ctx context.Context, f file, sealed []byte, env []stri
 	args := []string{"--config", os.DevNull, "decrypt", "--input-type", "json", "--output-type", output, "--filename-override", name}
 	if len(s.o.Identities) == 0 {
 		document, err := s.run(ctx, env, sealed, args...)
-		return document, opening(err)
+		return document, env, opening(err)
 	}
 	var first error
 	for _, path := range s.o.Identities {
 		with, err := identity(env, path)
 		if err != nil {
-			return vault.Secret{}, err
+			return vault.Secret{}, nil, err
 		}
 		document, err := s.run(ctx, with, sealed, args...)
 		if err == nil {
-			return document, nil
+			return document, with, nil
 		}
 		if code(err) != couldNotRetrieveKey {
-			return vault.Secret{}, opening(err)
+			return vault.Secret{}, nil, opening(err)
 		}
 		first = cmp.Or(first, err)
 	}
-	return vault.Secret{}, opening(first)
+	return vault.Secret{}, nil, opening(first)
 }

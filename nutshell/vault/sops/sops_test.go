@@ -165,6 +165,48 @@ func TestOpenSealedBySops(t *testing.T) {
 	}
 }
 
+func TestChangeOfNativeFile(t *testing.T) {
+	recipient, file := key(t)
+	cmd := exec.Command(program(t), "encrypt", "--age", recipient, "--unencrypted-regex", "^name$", "--input-type", "json", "--output-type", "json", "--filename-override", "x.json")
+	const document = `{"vault_version":"0.2.0","expires_at":"2999-01-01T00:00:00Z","credentials":[{"name":"db","type":"postgresql","value":{"port":5432,"password":"old"}},{"name":"api","type":"token","value":"kept"}]}`
+	cmd.Stdin, cmd.Env = strings.NewReader(document), []string{"HOME=" + t.TempDir()}
+	sealed, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sealer(t, sops.Options{Identities: []string{file}})
+	want := strings.Replace(strings.Replace(document, `"old"`, `"new"`, 1), `"expires_at":"2999-01-01T00:00:00Z",`, "", 1)
+	changed, err := s.Change(t.Context(), sealed, vault.NewSecret([]byte(want)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := s.Open(t.Context(), changed)
+	v, parsed := vault.Parse(open)
+	if err != nil || parsed != nil || v.Expiry() != "" {
+		t.Fatal(err, parsed)
+	}
+	c, _ := v.Credential("db")
+	if password, _ := c.Field("password"); string(password.Reveal()) != "new" || !sops.IsNative(changed) {
+		t.Errorf("%s in %s", c.Value.Reveal(), changed)
+	}
+	lines := map[string]bool{}
+	for line := range bytes.Lines(sealed) {
+		lines[string(line)] = true
+	}
+	differ := 0
+	for line := range bytes.Lines(changed) {
+		if !lines[string(line)] && !bytes.Contains(line, []byte("lastmodified")) && !bytes.Contains(line, []byte(`"mac"`)) {
+			differ++
+		}
+	}
+	if differ != 1 || !bytes.Contains(changed, []byte(`"name": "api"`)) {
+		t.Errorf("%d lines differ:\n%s", differ, changed)
+	}
+	if _, err := s.Change(t.Context(), seal(t, sealer(t, sops.Options{Recipients: []string{recipient}}), "{}"), vault.NewSecret([]byte("{}"))); !errors.Is(err, vault.ErrNotSealed) {
+		t.Error(err)
+	}
+}
+
 func TestSopsConfiguration(t *testing.T) {
 	recipient, file := key(t)
 	config := filepath.Join(t.TempDir(), "sops.yaml")

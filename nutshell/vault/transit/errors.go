@@ -73,7 +73,7 @@ func (e *ServerError) Hint() string {
 	case e.Status == http.StatusForbidden:
 		return "set VAULT_TOKEN, or log in with 'vault login': the token needs update on " + e.Path
 	case e.Status == http.StatusNotFound:
-		return "is the transit engine there? 'vault secrets enable -path=" + mount + " transit'"
+		return "is the transit engine there? 'vault secrets enable -path=" + mount + " transit', or with bao"
 	case e.Status == http.StatusServiceUnavailable:
 		return "the server is sealed or in standby: 'vault status' tells"
 	case e.Status/100 == 3:

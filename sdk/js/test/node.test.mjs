@@ -18,7 +18,7 @@ function spooled() {
 }
 
 test('the example of the specification is reported', async () => {
-  const nook = new NookProtocol({ agentId: 'your-agent-id', rootIdentity: 'user-root-id' });
+  const nook = new NookProtocol({ agentId: 'your-agent-id', rootIdentity: 'user-root-id', timeout: 30_000 });
   nook.emit({ type: 'agent.started', agentId: 'agent-1' });
   nook.emit({ type: 'agent.completed', agentId: 'agent-1', workUnitId: 'issue-123', tokens: 5000 });
   assert.deepEqual(await nook.close(), runs ? { sent: 2, spooled: 0, lost: 0 } : { sent: 0, spooled: 2, lost: 0 });

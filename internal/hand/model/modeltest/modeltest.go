@@ -186,7 +186,7 @@ func (w *answer) message(next *Call, text string) {
 		block, reason = object{"type": "tool_use", "id": w.id, "name": next.Tool, "input": json.RawMessage(next.Arguments)}, "tool_use"
 	}
 	m := object{
-		"id": "msg_1", "type": "message", "role": "assistant", "model": "stub", "content": []any{block}, "stop_reason": reason, "stop_sequence": nil,
+		"id": "msg_" + w.id, "type": "message", "role": "assistant", "model": "stub", "content": []any{block}, "stop_reason": reason, "stop_sequence": nil,
 		"usage": object{"input_tokens": 1000, "output_tokens": 50},
 	}
 	if !w.begin() {

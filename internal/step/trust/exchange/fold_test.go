@@ -32,7 +32,7 @@ type other struct {
 
 func newOther(t *testing.T, n byte) *other {
 	t.Helper()
-	x := NewFold(policy.Default())
+	x := NewFold(policy.Specification())
 	x.Become(guildKey(n))
 	o := &other{steptest.New(t), x, signerOf(n)}
 	o.OpenJournal(x)
@@ -367,7 +367,7 @@ func history(t *rapid.T) (all []fact.Entry) {
 }
 
 func TestFoldSnapshot(t *testing.T) {
-	fresh := func() *Fold { return NewFold(policy.Default()) }
+	fresh := func() *Fold { return NewFold(policy.Specification()) }
 	foldtest.GoesOn(t, fresh, history, func(t *rapid.T, whole, restored *Fold) {
 		a, b := Merge(whole.Document(), Document{}), Merge(restored.Document(), Document{})
 		x, err := a.Encode()
@@ -381,7 +381,7 @@ func TestFoldSnapshot(t *testing.T) {
 }
 
 func TestBadSnapshot(t *testing.T) {
-	x := NewFold(policy.Default())
+	x := NewFold(policy.Specification())
 	x.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{fact.TrustChanged{Task: "go", Service: service(1), To: 500_000, First: true}}})
 	foldtest.Refuses(t, x, append(foldtest.Partial(t, x), `{"trust":7,"variables":{}}`)...)
 }

@@ -127,7 +127,7 @@ type ledger struct {
 
 func newLedger(t *testing.T, budgets map[string]guild.Msat) *ledger {
 	t.Helper()
-	v := NewFold(policy.Default())
+	v := NewFold(policy.Specification())
 	step, err := New(Config{Budgets: budgets}, v)
 	if err != nil {
 		t.Fatal(err)

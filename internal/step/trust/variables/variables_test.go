@@ -45,7 +45,7 @@ type market struct {
 
 func newMarket(t *testing.T, c Config) *market {
 	t.Helper()
-	m := &market{World: steptest.New(t), Fold: NewFold(policy.Default())}
+	m := &market{World: steptest.New(t), Fold: NewFold(policy.Specification())}
 	m.OpenJournal(m.Fold)
 	c.Journal = m.Journal
 	step, err := New(c, m.Fold)
@@ -156,7 +156,7 @@ func TestTimeoutTable(t *testing.T) {
 		{"never above four times", 3_000_000, mute(3), 4_000_000, ruleMute},
 		{"at four times an early row still counts", 4_000_000, slices.Concat(mute(3), many(10, 0)), 3_200_000, ruleEarly},
 	} {
-		if to, rule := adjustTimeout(policy.Default().Variables, c.now, c.seen); to != c.want || rule != c.rule {
+		if to, rule := adjustTimeout(policy.Specification().Variables, c.now, c.seen); to != c.want || rule != c.rule {
 			t.Errorf("%s: %s to %s by %q, want %s by %q", c.name, c.now, to, rule, c.want, c.rule)
 		}
 	}
@@ -322,7 +322,7 @@ func TestParallelismTable(t *testing.T) {
 		{"a queue and idle capacity", 8, fact.Capacity{Queue: 11, Idle: 5}, 7, ruleQueue},
 		{"no queue and nothing idle", 8, fact.Capacity{}, 8, ""},
 	} {
-		if to, rule := adjustParallelism(policy.Default().Variables, c.now, c.said); to != c.want || rule != c.rule {
+		if to, rule := adjustParallelism(policy.Specification().Variables, c.now, c.said); to != c.want || rule != c.rule {
 			t.Errorf("%s: %d by %q, want %d by %q", c.name, to, rule, c.want, c.rule)
 		}
 	}
@@ -426,7 +426,7 @@ func TestLowUtilization(t *testing.T) {
 		{"the limit is as high as all providers' together", 32, 4, 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v := NewFold(policy.Default())
+			v := NewFold(policy.Specification())
 			step, err := New(Config{AtOnce: 8, Total: c.total}, v)
 			if err != nil {
 				t.Fatal(err)
@@ -547,7 +547,7 @@ func TestVariableOncePerMinute(t *testing.T) {
 func TestUnrecordedDecisionIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMarket(t, Config{})
-		f := NewFold(policy.Default())
+		f := NewFold(policy.Specification())
 		s, err := New(Config{Journal: m.Journal}, f)
 		if err != nil {
 			t.Fatal(err)
@@ -648,11 +648,11 @@ func history(t *rapid.T) (all []fact.Entry) {
 }
 
 func TestFoldSnapshot(t *testing.T) {
-	foldtest.GoesOn(t, func() *Fold { return NewFold(policy.Default()) }, history, nil)
+	foldtest.GoesOn(t, func() *Fold { return NewFold(policy.Specification()) }, history, nil)
 }
 
 func TestBadSnapshot(t *testing.T) {
-	v := NewFold(policy.Default())
+	v := NewFold(policy.Specification())
 	v.Apply(fact.Entry{Seq: 1, Facts: []fact.Fact{fact.JobOpened{Job: guild.JobID{1}, Task: "python"}}})
 	foldtest.Refuses(t, v, append(foldtest.Partial(t, v), `{"values":7}`)...)
 }
@@ -660,7 +660,7 @@ func TestBadSnapshot(t *testing.T) {
 // The counts of waiting requests and of their providers' limits are updated incrementally. They must equal a new count.
 func TestLoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		v := NewFold(policy.Default())
+		v := NewFold(policy.Specification())
 		for _, e := range history(t) {
 			v.Apply(e)
 			var want busyness
