@@ -1,9 +1,11 @@
 package mintd
 
 import (
+	"runtime"
 	"time"
 
 	"go.etcd.io/bbolt"
+	"golang.org/x/sync/errgroup"
 
 	"guild/cashu"
 )
@@ -78,17 +80,20 @@ func (m *Mint) worth(inputs []cashu.Proof) (uint64, error) {
 // checkInputs checks that the mint signed the inputs, and their spending conditions (NUT-10, NUT-11, NUT-14). worth has checked
 // them. quote is that of a melt, else empty.
 func (m *Mint) checkInputs(inputs []cashu.Proof, outputs []cashu.Output, quote string, now time.Time) ([]spend, error) {
-	for i, p := range inputs {
+	spends := make([]spend, len(inputs))
+	err := each(len(inputs), func(i int) error {
+		p := inputs[i]
 		if !m.keysets[p.Keyset].private[p.Amount].Signed(p.Secret, p.C) {
-			return nil, refuse(codeProof, "input %d is not signed by this mint", i+1)
+			return refuse(codeProof, "input %d is not signed by this mint", i+1)
 		}
+		spends[i] = spend{y: cashu.HashToCurve(p.Secret), witness: p.Witness}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	if err := cashu.CheckInputs(inputs, outputs, quote, now); err != nil {
 		return nil, refuse(codeProof, "%v", err)
-	}
-	spends := make([]spend, len(inputs))
-	for i, p := range inputs {
-		spends[i] = spend{y: cashu.HashToCurve(p.Secret), witness: p.Witness}
 	}
 	return spends, nil
 }
@@ -137,22 +142,34 @@ func (m *Mint) checkBlank(outputs []cashu.Output) error {
 // sign signs outputs that were checked. Nobody may see the signatures before they are stored.
 func (m *Mint) sign(outputs []cashu.Output) ([]signed, error) {
 	all := make([]signed, len(outputs))
-	for i, o := range outputs {
+	err := each(len(outputs), func(i int) error {
+		o := outputs[i]
 		key, ok := m.active.private[o.Amount]
 		if !ok {
-			return nil, refuse(codeAmount, "there is no key for the amount %d", o.Amount)
+			return refuse(codeAmount, "there is no key for the amount %d", o.Amount)
 		}
 		c, err := key.Sign(o.B)
 		if err != nil {
-			return nil, refuse(codeRequest, "output %d: %v", i+1, err)
+			return refuse(codeRequest, "output %d: %v", i+1, err)
 		}
 		proof, err := key.Prove(o.B, c)
 		if err != nil {
-			return nil, refuse(codeRequest, "output %d: %v", i+1, err)
+			return refuse(codeRequest, "output %d: %v", i+1, err)
 		}
 		all[i] = signed{b: o.B, keyset: m.active.number, amount: o.Amount, c: c, proof: proof}
+		return nil
+	})
+	return all, err
+}
+
+// each calls do for the numbers below n, on all processors, and returns the first error.
+func each(n int, do func(i int) error) error {
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range n {
+		group.Go(func() error { return do(i) })
 	}
-	return all, nil
+	return group.Wait()
 }
 
 // wire returns signatures as wallets get them (NUT-00, NUT-12).
