@@ -4,6 +4,8 @@
 package control
 
 import (
+	"guild/internal/journal/fact"
+
 	"encoding/json"
 
 	"guild"
@@ -77,7 +79,12 @@ type Hire struct {
 	Target  float64  `json:"target,omitempty"`  // trust that a computed bid is meant for
 
 	Most int64 `json:"most_msat,omitempty"` // limit of a computed bid; none when 0
+
+	Settle *Settlement `json:"settle,omitempty"` // how providers are paid; who wants to be paid is not taken when null
 }
+
+// Settlement says how the providers of a job are paid, as fact.Settlement does.
+type Settlement = fact.Settlement
 
 // Prospect is the answer to GET /v1/prospect: who could be asked for a task, and for how much.
 type Prospect struct {

@@ -46,10 +46,12 @@ import (
 	"guild/internal/step/judge"
 	"guild/internal/step/meet"
 	"guild/internal/step/partner"
+	"guild/internal/step/pay"
 	"guild/internal/step/review"
 	"guild/internal/step/trust"
 	"guild/internal/step/trust/exchange"
 	"guild/internal/step/trust/variables"
+	"guild/internal/step/wallet"
 	"guild/internal/step/work"
 	"guild/oa"
 )
@@ -76,6 +78,7 @@ type Config struct {
 	Retry         []time.Duration // waits between tries of an effect; 5, 10 and 20 s if empty
 	Grace         time.Duration   // for running work when the node stops; 10 s if zero
 	SignerTimeout time.Duration   // of one request to a remote signer; 30 seconds if zero
+	MintAddr      string          // loopback address of a mint of play money; none if empty
 	Hearing       time.Duration   // wait for an answer of another node with our key, before offering services; 1 s if zero
 	Log           *slog.Logger    // slog.Default() if nil
 
@@ -177,6 +180,9 @@ type Node struct {
 	agents    *agents.Step
 	agentKeys *agentKeys
 
+	wallet *wallet.Wallet
+	pay    *pay.Pay
+
 	vaultKey *vaultKey
 	secrets  string // directory for the credentials of running workers
 
@@ -198,6 +204,7 @@ type folds struct {
 	exchange  *exchange.Fold
 	customers *work.Customers
 	witnesses *audit.Witnesses
+	payments  *pay.Fold
 }
 
 // Run runs a node until ctx ends, and then stops it in order: it accepts no new work, finishes running work or leaves
