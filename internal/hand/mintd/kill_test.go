@@ -286,7 +286,7 @@ func TestKilledMintLosesNothing(t *testing.T) {
 	for i := range holders {
 		holders[i] = &holder{}
 	}
-	done, unanswered, rounds := 0, 0, 24
+	done, unanswered, rounds := 0, 0, 15
 	if testing.Short() {
 		rounds = 6
 	}
