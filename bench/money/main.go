@@ -123,7 +123,7 @@ func (o options) measure() ([]figure, error) {
 			floor, mint = append(floor, o.rate(bare)), append(mint, o.rate(whole))
 			ratio = append(ratio, whole.Seconds()/bare.Seconds())
 		}
-		all = append(all, figure{clients, spreadOf(floor), spreadOf(mint), spreadOf(ratio)})
+		all = append(all, figure{Clients: clients, Floor: spreadOf(floor), Mint: spreadOf(mint), Ratio: spreadOf(ratio)})
 	}
 	return all, nil
 }

@@ -141,13 +141,13 @@ func (s *store) write(batch []*write) {
 	})
 	for i, w := range batch {
 		w.err = results[i]
-		if err != nil && err != errUnchanged {
+		if err != nil && !errors.Is(err, errUnchanged) {
 			w.err = fmt.Errorf("the mint's file: %w", err)
 		}
 	}
 }
 
-// spend marks proofs as spent, and sign keeps signatures. move does both, or refuses both.
+// move marks inputs as spent and keeps the signatures on outputs. It refuses both if an input is spent or an output was signed.
 func move(tx *bbolt.Tx, inputs []spend, outputs []signed) error {
 	spent, signatures := tx.Bucket(bucketSpent), tx.Bucket(bucketSignatures)
 	for i, in := range inputs {

@@ -83,10 +83,12 @@ func (m *Mint) checkInputs(inputs []cashu.Proof, outputs []cashu.Output, quote s
 	spends := make([]spend, len(inputs))
 	err := each(len(inputs), func(i int) error {
 		p := inputs[i]
-		if !m.keysets[p.Keyset].private[p.Amount].Signed(p.Secret, p.C) {
+		y := cashu.HashToCurve(p.Secret)
+		c, err := m.keysets[p.Keyset].private[p.Amount].Sign(y)
+		if err != nil || c != p.C {
 			return refuse(codeProof, "input %d is not signed by this mint", i+1)
 		}
-		spends[i] = spend{y: cashu.HashToCurve(p.Secret), witness: p.Witness}
+		spends[i] = spend{y: y, witness: p.Witness}
 		return nil
 	})
 	if err != nil {

@@ -2,9 +2,11 @@ package mintd
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -209,4 +211,9 @@ func (w *wallet) spent(proofs ...cashu.Proof) (spent []bool) {
 		}
 	}
 	return spent
+}
+
+// contextWith says which address a request came to, as a server does.
+func contextWith(ctx context.Context, local net.Addr) context.Context {
+	return context.WithValue(ctx, http.LocalAddrContextKey, local)
 }
