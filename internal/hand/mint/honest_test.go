@@ -279,9 +279,13 @@ func (h *honest) melt(body []byte) any {
 
 // invoice returns an invoice of a node that nobody has.
 func invoice(amount guild.Msat, hash guild.Hash) string {
+	return invoiceAt(time.Unix(1700000000, 0), amount, hash)
+}
+
+func invoiceAt(created time.Time, amount guild.Msat, hash guild.Hash) string {
 	key, _ := btcec.PrivKeyFromBytes([]byte{31: 9})
 	s, err := bolt11.Invoice{
-		Network: bolt11.Regtest, Amount: amount, Created: time.Unix(1700000000, 0), PaymentHash: hash, Secret: [32]byte{1},
+		Network: bolt11.Regtest, Amount: amount, Created: created, PaymentHash: hash, Secret: [32]byte{1},
 		Features: []int{8, 14}, Description: "ecash",
 	}.Sign(key)
 	if err != nil {
