@@ -55,7 +55,7 @@ var layers = map[string]int{
 
 	"internal/market/registry": 4, "internal/market/scout": 4, "internal/judging/suite": 4, "internal/market/route": 4, "internal/hand/dm": 4,
 
-	"internal/judging/typed": 4, "internal/metric": 4,
+	"internal/judging/typed": 4, "internal/metric": 4, "internal/wallet": 4,
 
 	"internal/cli": 4, "internal/hand/taskserver": 4, "internal/cli/viewer": 4,
 
@@ -66,7 +66,7 @@ var layers = map[string]int{
 	"internal/judging/sandbox/container": 4, "internal/judging/sandbox/landlock": 4,
 	"internal/judging/sandbox/probe": 4, "internal/judging/sandbox/tiers": 4, "internal/judging/exam": 4, "internal/judging/exam/gostub": 4, "internal/judging/exam/gowire": 4, "internal/judging/strength": 4, "internal/judging/analysis": 4, "internal/judging/opinion": 4,
 
-	"internal/step/jobs": stepLayer, "internal/step/judge": stepLayer, "internal/step/record": stepLayer,
+	"internal/step/jobs": stepLayer, "internal/step/pay": stepLayer, "internal/step/judge": stepLayer, "internal/step/record": stepLayer,
 	"internal/step/meet": stepLayer, "internal/step/partner": stepLayer, "internal/step/trust": stepLayer, "internal/step/work": stepLayer,
 	"internal/step/review": stepLayer, "internal/step/backup": stepLayer, "internal/step/trust/exchange": stepLayer, "internal/step/trust/variables": stepLayer, "internal/step/audit": stepLayer, "internal/step/activity": stepLayer, "internal/step/agents": stepLayer,
 

@@ -9,9 +9,8 @@ import (
 	"guild/internal/hand/mintd"
 	"guild/internal/journal/fact"
 	"guild/internal/step/judge"
-	"guild/internal/step/wallet"
+	"guild/internal/wallet"
 )
-
 
 // accountsOf returns the ledger of a node's play money.
 func accountsOf(n *Node) map[string]int64 {

@@ -22,7 +22,7 @@ import (
 	"guild/internal/journal/due"
 	"guild/internal/journal/fold"
 	"guild/internal/step/pay"
-	"guild/internal/step/wallet"
+	"guild/internal/wallet"
 )
 
 // seedFile has the words that the wallet's secrets are derived from.

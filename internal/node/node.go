@@ -51,8 +51,8 @@ import (
 	"guild/internal/step/trust"
 	"guild/internal/step/trust/exchange"
 	"guild/internal/step/trust/variables"
-	"guild/internal/step/wallet"
 	"guild/internal/step/work"
+	"guild/internal/wallet"
 	"guild/oa"
 )
 

@@ -15,7 +15,7 @@ import (
 	"guild/internal/journal"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
-	"guild/internal/step/wallet"
+	"guild/internal/wallet"
 )
 
 // Config configures the step.

@@ -18,7 +18,7 @@ import (
 	"guild/internal/journal"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
-	"guild/internal/step/wallet"
+	"guild/internal/wallet"
 )
 
 // maxOffers limits the locks that are checked for one request, which costs a question to the mint each.

@@ -18,7 +18,7 @@ import (
 	"guild/internal/journal"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
-	"guild/internal/step/wallet"
+	"guild/internal/wallet"
 )
 
 // payment lists what is due for the money of one attempt: one thing after the other.

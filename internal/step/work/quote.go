@@ -16,7 +16,9 @@ import (
 const payIn = 10 * time.Minute
 
 // wantsMoney reports whether a service waits for its price to be locked.
-func (w *Work) wantsMoney(s Service) bool { return s.Price > 0 && w.c.Money != nil && w.c.Money.Takes(s.Unit) }
+func (w *Work) wantsMoney(s Service) bool {
+	return s.Price > 0 && w.c.Money != nil && w.c.Money.Takes(s.Unit)
+}
 
 // inBitcoin reports whether the price is in bitcoin, so that it can be written in millisatoshis.
 func (s Service) inBitcoin() bool { return s.Unit == "sat" }
@@ -44,7 +46,8 @@ func (w *Work) quote(s Service, r request) []due.Work {
 		return []due.Work{w.ask(s, r), w.late(r)}
 	}
 	var all []due.Work
-	if e := r.Quoted.Answer; !r.Asked {
+	e := r.Quoted.Answer
+	if !r.Asked {
 		all = append(all, due.Work{
 			Key: due.Publishing(e.ID), Guard: fact.RequestSubject(r.ID), Tries: 8,
 			Act: func(ctx context.Context) (due.Decision, error) {

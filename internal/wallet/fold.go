@@ -48,7 +48,7 @@ type state struct {
 	Coins    fold.Table[string, coin]            `json:"coins"`    // that are ours, or locked by us, by name
 	Ops      fold.Table[string, operation]       `json:"ops"`      // that the mint has not done yet
 	Counters fold.Table[string, uint32]          `json:"counters"` // the next one, by keyset
-	Failed   []failure                         `json:"failed"`   // the latest operations that the mint will not do
+	Failed   []failure                           `json:"failed"`   // the latest operations that the mint will not do
 	Books    fold.Table[Asset, map[string]int64] `json:"books"`    // balance of each account; never changed in place
 }
 
