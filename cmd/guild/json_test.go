@@ -198,6 +198,10 @@ var units = map[string]string{
 	"made": unixMs, "opened": unixMs, "planned": unixMs, "since": unixMs, "started": unixMs, "until": unixMs, "seen_ms": unixMs,
 	"until_ms": unixMs, "Standing.last": unixMs, "MatrixChange.signed": unixMs,
 
+	"Asset.free": ofUnit, "Asset.held": ofUnit, "Asset.paid": ofUnit, "Asset.earned": ofUnit, "Asset.sent": ofUnit, "Asset.fees": ofUnit,
+	"Asset.lost": ofUnit, "Payment.amount": ofUnit, "Payment.until": unixMs, "Moved.amount": ofUnit, "Difference.amount": ofUnit, "Token.amount": ofUnit,
+	"Movement.amount": ofUnit, "Movement.fee": ofUnit, "Reconciled.coins": number,
+
 	"RouterReplay.changed": number, "RouterReplay.ended": number, "accepted": number, "added": number, "agreeing": number,
 	"answered": number, "archived": number, "asked": number, "at_once": number, "barred": number, "calls": number,
 	"claims": number, "count": number, "counted": number, "counts": number, "covered": number, "cpus": number, "decided": number,
@@ -234,6 +238,7 @@ var units = map[string]string{
 
 const (
 	unixMs   = "Unix milliseconds"
+	ofUnit   = "in the unit that is named beside it"
 	number   = "a number of things"
 	place    = "a place in a sequence"
 	fraction = "deprecated: 0 to 1, as a decimal; NAME_micro is the same in millionths"
