@@ -200,7 +200,7 @@ var units = map[string]string{
 
 	"Asset.free": ofUnit, "Asset.held": ofUnit, "Asset.paid": ofUnit, "Asset.earned": ofUnit, "Asset.sent": ofUnit, "Asset.fees": ofUnit,
 	"Asset.lost": ofUnit, "Payment.amount": ofUnit, "Payment.until": unixMs, "Moved.amount": ofUnit, "Difference.amount": ofUnit, "Token.amount": ofUnit,
-	"Movement.amount": ofUnit, "Movement.fee": ofUnit, "Reconciled.coins": number,
+	"Movement.amount": ofUnit, "Movement.fee": ofUnit, "Reconciled.coins": number, "workEvent.amount": ofUnit, "demoRow.paid": ofUnit,
 
 	"RouterReplay.changed": number, "RouterReplay.ended": number, "accepted": number, "added": number, "agreeing": number,
 	"answered": number, "archived": number, "asked": number, "at_once": number, "barred": number, "calls": number,

@@ -80,3 +80,23 @@ func (p *Pay) Owed() (all []Open) {
 	slices.SortFunc(all, func(a, b Open) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	return all
 }
+
+// Busy reports whether the money for an attempt of ours is about to move: it is locked, or the attempt has ended and the
+// provider was not told yet what it gets. What waits for a person, or to be taken back, is not.
+func (p *Pay) Busy(attempt nostr.ID) bool {
+	one, ok := p.fold.payment(attempt)
+	if !ok || one.Reserved == nil {
+		return false
+	}
+	return !one.Over || p.stateOf(one) == "judged" || one.Decided != nil && (one.Released == nil || one.Released.Amount > 0 && !one.Noted)
+}
+
+// Idle reports whether no money is about to move for attempts that have ended.
+func (p *Pay) Idle() bool {
+	for _, one := range p.fold.open() {
+		if one.Over && p.Busy(one.Attempt) {
+			return false
+		}
+	}
+	return true
+}
