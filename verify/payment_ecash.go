@@ -107,7 +107,7 @@ func (p payment) cashu() (string, error) {
 		byMint = "it is signed by the mint's keys as they were handed over"
 	}
 	if held.coins > 0 {
-		return fmt.Sprintf("%s in ecash that was locked to the key in the provider's quote and to the customer's, who has signed it over: nobody but "+
+		return fmt.Sprintf("%s in ecash that was locked to the key in the provider's quote and to another one, which has signed it over: nobody but "+
 			"the provider can spend it until %s; %s; whether the provider has spent it, only the mint says (checkstate)", sum(amount, e.Unit),
 			held.until(), byMint), nil
 	}

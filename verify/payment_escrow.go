@@ -43,7 +43,7 @@ func (p payment) price(f nip90.Feedback, mint, unit string, amount guild.Msat) (
 	case r.Amount > math.MaxInt64/each(unit):
 		return nil, errors.New("the quote asks for more than there is")
 	case guild.Msat(r.Amount*each(unit)) < amount:
-		return nil, fmt.Errorf("the quote asks for %s, and the receipt says that %s were paid", sum(guild.Msat(r.Amount*each(unit)), unit), sum(amount, unit))
+		return nil, fmt.Errorf("the quote asks for %s, and the receipt says %s", sum(guild.Msat(r.Amount*each(unit)), unit), sum(amount, unit))
 	case len(r.Mints) > 0 && !slices.Contains(r.Mints, mint):
 		return nil, fmt.Errorf("the quote does not take ecash of %.80q", mint)
 	case r.Lock == nil:
