@@ -1,6 +1,7 @@
 package nwc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,9 +63,9 @@ func (w *Wallet) seal(ctx context.Context, method string, params any, expires ti
 	})
 }
 
-// call makes one request that changes nothing, or nothing that must be remembered, and decodes its result.
+// call makes one request that pays nothing, and decodes its result.
 func (w *Wallet) call(ctx context.Context, method string, params, result any) error {
-	e, err := w.seal(ctx, method, params, w.config.Now().Add(w.config.Timeout))
+	e, err := w.seal(ctx, method, params, w.config.Now().Add(w.config.Timeout+time.Second)) // at least a second
 	if err == nil {
 		err = w.send(ctx, e, method, result)
 	}
@@ -119,7 +120,7 @@ func first(ctx context.Context, answers <-chan answer, sent <-chan error) (answe
 			return a, nil
 		case err := <-sent:
 			if err != nil {
-				return answer{}, err
+				return answer{}, cmp.Or(context.Cause(ctx), err)
 			}
 			sent = nil
 		case <-ctx.Done():

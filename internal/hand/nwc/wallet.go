@@ -114,9 +114,10 @@ func (w *Wallet) Prepare(ctx context.Context, invoice string, expires time.Time)
 	return e, wrap(payInvoice, err)
 }
 
-// Pay sends a request of Prepare, for the first time or again, and waits for the payment. After an error the payment may have
-// been made, or be made until the request expires, and Lookup says it. Only a *RefusedError whose code says that nothing was
-// tried, such as INSUFFICIENT_BALANCE or QUOTA_EXCEEDED, means that it was not.
+// Pay sends a request of Prepare, for the first time or again, and waits for the payment. A wallet that got the request before
+// does not pay again, and may not answer. After an error the payment may have been made, or be made until the request expires,
+// and Lookup says it. Only a *RefusedError whose code says that nothing was tried, such as INSUFFICIENT_BALANCE or
+// QUOTA_EXCEEDED, means that it was not.
 func (w *Wallet) Pay(ctx context.Context, prepared guild.Verified) (Payment, error) {
 	hash, err := w.paymentHash(ctx, prepared.Event())
 	if err != nil {
