@@ -94,6 +94,7 @@ bench: ## compare two runs with: go tool -modfile=tools/go.mod benchstat old.txt
 	$(BENCH)/canon
 	$(BENCH)/agents
 	$(BENCH)/hooks
+	$(BENCH)/money
 	$(BENCH)/marketsim
 	$(BENCH)/nutshell
 	go test -short -timeout $(BENCHLIMIT) -run '^$$' -bench . -benchtime $(BENCHTIME) -count $(COUNT) \

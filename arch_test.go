@@ -51,11 +51,11 @@ var layers = map[string]int{
 	"internal/journal/due": 3, "internal/journal/fold": 3, "internal/journal": 3,
 
 	"internal/hand/agent": 4, "internal/hand/blob": 4, "internal/hand/blossom": 4, "internal/hand/bunker": 4, "internal/hand/chat": 4, "internal/config": 4, "internal/hand/dial": 4, "internal/hand/door": 4, "internal/hand/fetch": 4, "internal/hand/git": 4, "internal/hand/hooks": 4,
-	"internal/hand/key": 4, "internal/hand/mcp": 4, "internal/hand/mint": 4, "internal/hand/model": 4, "internal/hand/nwc": 4, "internal/hand/outbox": 4, "internal/hand/relay": 4, "internal/hand/relayd": 4, "internal/hand/workdir": 4,
+	"internal/hand/key": 4, "internal/hand/mcp": 4, "internal/hand/mint": 4, "internal/hand/mintd": 4, "internal/hand/model": 4, "internal/hand/nwc": 4, "internal/hand/outbox": 4, "internal/hand/relay": 4, "internal/hand/relayd": 4, "internal/hand/workdir": 4,
 
 	"internal/market/registry": 4, "internal/market/scout": 4, "internal/judging/suite": 4, "internal/market/route": 4, "internal/hand/dm": 4,
 
-	"internal/judging/typed": 4, "internal/metric": 4,
+	"internal/judging/typed": 4, "internal/metric": 4, "internal/wallet": 4,
 
 	"internal/cli": 4, "internal/hand/taskserver": 4, "internal/cli/viewer": 4,
 
@@ -66,7 +66,7 @@ var layers = map[string]int{
 	"internal/judging/sandbox/container": 4, "internal/judging/sandbox/landlock": 4,
 	"internal/judging/sandbox/probe": 4, "internal/judging/sandbox/tiers": 4, "internal/judging/exam": 4, "internal/judging/exam/gostub": 4, "internal/judging/exam/gowire": 4, "internal/judging/strength": 4, "internal/judging/analysis": 4, "internal/judging/opinion": 4,
 
-	"internal/step/jobs": stepLayer, "internal/step/judge": stepLayer, "internal/step/record": stepLayer,
+	"internal/step/jobs": stepLayer, "internal/step/pay": stepLayer, "internal/step/judge": stepLayer, "internal/step/record": stepLayer,
 	"internal/step/meet": stepLayer, "internal/step/partner": stepLayer, "internal/step/trust": stepLayer, "internal/step/work": stepLayer,
 	"internal/step/review": stepLayer, "internal/step/backup": stepLayer, "internal/step/trust/exchange": stepLayer, "internal/step/trust/variables": stepLayer, "internal/step/audit": stepLayer, "internal/step/activity": stepLayer, "internal/step/agents": stepLayer,
 

@@ -27,9 +27,9 @@ const (
 	Cancelled State = "cancelled"
 	Parked    State = "parked"   // an effect failed for the last time; needs a person
 	Disputed  State = "disputed" // by the provider; judged again
-	Paid      State = "paid"     // no step pays yet; also the next two
-	Released  State = "released"
-	Refunded  State = "refunded"
+	Paid      State = "paid"     // without a lock
+	Released  State = "released" // the provider got what it is owed of the locked money
+	Refunded  State = "refunded" // the locked money is the customer's again
 	Recorded  State = "recorded" // receipt and trajectory are written
 )
 
@@ -42,15 +42,15 @@ var next = map[State][]State{
 	Delivered: {Accepted, Partially, Rejected, Violated, Undecided, Refused, Cancelled, Parked},
 	Undecided: {Accepted, Partially, Rejected, Violated, Cancelled, Parked},
 	Accepted:  {Paid, Released, Refunded, Disputed, Recorded},
-	Partially: {Paid, Refunded, Disputed, Recorded},
+	Partially: {Paid, Released, Refunded, Disputed, Recorded},
 	Rejected:  {Refunded, Disputed, Recorded},
 	Violated:  {Refunded, Disputed, Recorded},
 	Disputed:  {Accepted, Partially, Rejected, Violated, Undecided, Parked},
 	Recorded:  {Disputed}, // by an objection, while the record is recent
-	Refused:   {Recorded},
-	Expired:   {Recorded},
-	Cancelled: {Recorded},
-	Parked:    {Delivered, Recorded},
+	Refused:   {Refunded, Recorded},
+	Expired:   {Refunded, Recorded},
+	Cancelled: {Refunded, Recorded},
+	Parked:    {Delivered, Refunded, Recorded},
 	Paid:      {Disputed, Recorded},
 	Released:  {Recorded},
 	Refunded:  {Recorded},
@@ -61,19 +61,17 @@ var next = map[State][]State{
 //
 //  1. Learning: trust and registry update the provider's trust and state from the same fact that ended the attempt
 //     (the partnership protocol, section 5.5.1), because the next choice depends on them. They do not wait for 2 or 3.
-//  2. Settling: the debt is paid, released or refunded. No step does this yet and nothing is owed, so the states after
-//     a verdict count as settled.
+//  2. Settling: the money that is locked for it, if there is any (attempt.held), is released or refunded. Without such
+//     money nothing is owed, so the states after a verdict count as settled.
 //  3. Recording: record writes the receipt and the trajectory of a settled attempt.
-//
-// To add a step that pays, remove the states after a verdict from this table, and add facts that lead to Paid,
-// Released or Refunded.
 var settledStates = map[State]bool{
 	Accepted: true, Partially: true, Rejected: true, Violated: true,
 	Paid: true, Released: true, Refunded: true,
 	Refused: true, Expired: true, Cancelled: true, Parked: true,
 }
 
-// Settled reports whether nothing is owed for an attempt in this state, so that its record may be written.
+// Settled reports whether nothing is owed for an attempt in this state, for which no money is held, so that its record may
+// be written.
 func (s State) Settled() bool { return settledStates[s] }
 
 // CanBecome reports whether the transition from s to to is allowed.
@@ -118,7 +116,7 @@ type Attempt struct {
 	Job      JobID
 	Provider Service
 	State    State
-	Ended    State // state before Recorded, once recorded
+	Ended    State // state before money moved or it was recorded
 
 	Delivery Hash   // delivery bundle, once delivered
 	Receipt  string // id, once recorded
@@ -130,16 +128,19 @@ func (a *Attempt) Move(to State) error {
 	if !a.State.CanBecome(to) {
 		return &TransitionError{a.ID, a.State, to}
 	}
-	if to == Recorded {
+	if (to == Recorded || to.Moved()) && !a.State.Moved() {
 		a.Ended = a.State
 	}
 	a.State = to
 	return nil
 }
 
-// Outcome returns the state that counts for the job: the state before Recorded.
+// Moved reports whether money has moved for the attempt.
+func (s State) Moved() bool { return s == Paid || s == Released || s == Refunded }
+
+// Outcome returns the state that counts for the job: the one before money moved or it was recorded.
 func (a *Attempt) Outcome() State {
-	if a.State == Recorded {
+	if a.State == Recorded || a.State.Moved() && a.Ended != "" {
 		return a.Ended
 	}
 	return a.State

@@ -31,6 +31,7 @@ require (
 	github.com/spf13/cobra v1.10.2 // command lines, help, completion, manual pages
 	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f // settings of Claude Code, changed with the rest kept byte for byte
 	github.com/tiktoken-go/tokenizer v0.10.0 // tokens of nutshell context
+	github.com/tyler-smith/go-bip39 v1.1.0 // the wallet's seed as words
 	go.etcd.io/bbolt v1.4.2 // events of the local relay, in a B+tree that survives a power cut
 	go.yaml.in/yaml/v3 v3.0.5 // front matter of Claude Code's agent files
 	golang.org/x/crypto v0.58.0 // ssh keys of vaults, ChaCha20

@@ -33,6 +33,7 @@ type Feedback struct {
 	Text      string     // the status tag's extra information
 	Amount    guild.Msat // price; 0 for nothing
 	Invoice   string     // bolt11, for Amount
+	Terms     string     // a payment request for ecash (NUT-18), in a cashu tag of guild's; "" for none
 	Content   string     // a partial result, or a longer text
 
 	Extra     nostr.Tags // unknown tags, kept
@@ -78,6 +79,8 @@ func parseFeedback(e nostr.Event, open Opener) (Feedback, error) {
 			if f.Amount, f.Invoice, err = parseAmount(tag); err != nil {
 				return Feedback{}, err
 			}
+		case len(tag) >= 2 && tag[0] == "cashu":
+			f.Terms = tag[1]
 		default:
 			f.Extra = append(f.Extra, tag)
 		}
@@ -117,13 +120,13 @@ func (f Feedback) Busy() bool {
 
 // Event returns the unsigned feedback in clear.
 func (f Feedback) Event() nostr.Event {
-	tags := slices.Concat(referenceTags(f.Request, f.Customer), f.statusTag(f.Text), amountTag(f.Amount, f.Invoice), f.Extra)
+	tags := slices.Concat(referenceTags(f.Request, f.Customer), f.statusTag(f.Text), amountTag(f.Amount, f.Invoice), f.termsTag(), f.Extra)
 	return unsigned(int(KindFeedback), tags, f.Content)
 }
 
 // Sealed returns the unsigned feedback. It encrypts everything but the status word with seal.
 func (f Feedback) Sealed(seal Sealer) (nostr.Event, error) {
-	inner := slices.Concat(f.statusTag(f.Text), amountTag(f.Amount, f.Invoice), f.Extra)
+	inner := slices.Concat(f.statusTag(f.Text), amountTag(f.Amount, f.Invoice), f.termsTag(), f.Extra)
 	inner = append(inner, nostr.Tag{"content", f.Content})
 	ciphertext, err := seal(encodeTags(cleanTags(inner)))
 	if err != nil {
@@ -131,6 +134,13 @@ func (f Feedback) Sealed(seal Sealer) (nostr.Event, error) {
 	}
 	outer := slices.Concat(referenceTags(f.Request, f.Customer), f.statusTag(""), nostr.Tags{{"encrypted"}})
 	return unsigned(int(KindFeedback), outer, ciphertext), nil
+}
+
+func (f Feedback) termsTag() nostr.Tags {
+	if f.Terms == "" {
+		return nil
+	}
+	return nostr.Tags{{"cashu", f.Terms}}
 }
 
 func (f Feedback) statusTag(text string) nostr.Tags {

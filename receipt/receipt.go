@@ -67,6 +67,8 @@ type Receipt struct {
 	Strength  guild.Strength   `json:"strength,omitempty"`
 	Strengths *guild.Strengths `json:"strengths,omitempty"` // functional tests that passed, by strength and by exposure
 
+	Refund *Refund `json:"refund,omitempty"` // of money that was locked, of which the provider got nothing
+
 	Extra map[string]stdjson.RawMessage `json:"-"` // unknown fields, kept
 }
 
@@ -75,13 +77,22 @@ var names = []string{
 	"receipt_id", "session_id", "trajectory_hash", "policy_bundle_id", "job_hash", "payment_proof", "rail", "asset_id",
 	"amount_msats", "provider_id", "approval_rule_id", "timestamp", "provider_pubkey", "task", "job", "attempt",
 	"request_event", "result_event", "bundle_hash", "delivery_hash", "outcome", "verdict_hash", "idempotency_key",
-	"quote_event", "bolt11", "supersedes", "score_micro", "strength", "strengths", "behaviour",
+	"quote_event", "bolt11", "supersedes", "score_micro", "strength", "strengths", "behaviour", "refund",
 }
 
 // PaymentProof proves a payment.
 type PaymentProof struct {
 	Type  string `json:"type"` // lightning_preimage, cashu_proof, onchain_txid or taproot_assets_proof
 	Value string `json:"value"`
+}
+
+// Refund says that money which was locked for the job is the customer's again. It is the customer's claim; the mint can be
+// asked.
+type Refund struct {
+	Rail        string     `json:"rail"`
+	AssetID     string     `json:"asset_id"`
+	AmountMsats guild.Msat `json:"amount_msats"`
+	Proof       string     `json:"proof"` // of ecash, JSON: the points of what was spent, for the mint's checkstate (NUT-07)
 }
 
 // NewID derives the id of the receipt for an attempt, so that recording an attempt twice gives one receipt. result is

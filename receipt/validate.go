@@ -107,6 +107,8 @@ func (r Receipt) checkPayment() error {
 		return invalid("rail, asset_id and payment_proof", "are all null or none is")
 	case !paid && r.Bolt11 != "":
 		return invalid("bolt11", "names an invoice, and nothing was paid")
+	case r.Refund != nil && (paid || r.Refund.AmountMsats <= 0):
+		return invalid("refund", "and a payment, or of nothing")
 	case !paid:
 		return nil
 	}

@@ -105,6 +105,10 @@ func (h Hire) query() url.Values {
 	}
 	set("target", strconv.FormatFloat(h.Target, 'f', -1, 64))
 	set("most_msat", strconv.FormatInt(h.Most, 10))
+	if h.Settle != nil {
+		raw, _ := json.Marshal(h.Settle) // strings and numbers cannot fail
+		set("settle", string(raw))
+	}
 	for _, in := range h.Inputs {
 		raw, _ := json.Marshal(in) // strings cannot fail
 		q.Add("input", string(raw))

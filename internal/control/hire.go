@@ -109,7 +109,7 @@ func unsandboxed(hint string, err error) error {
 // cost more, or be shown to more people, than was wanted.
 var orderParams = []string{
 	"task", "provider", "timeout_ms", "bid_msat", "tries", "private", "id", "kind", "hidden", "release", "criticality", "compare",
-	"open", "free", "class", "urgency", "target", "most_msat", "input", "nudge",
+	"open", "free", "class", "urgency", "target", "most_msat", "input", "nudge", "settle",
 }
 
 // order reads an order: the bundle is the body, the rest is in the query. It fails with wrong usage if something cannot
@@ -137,7 +137,7 @@ func (s *Server) order(r *http.Request) (jobs.Order, error) {
 		Criticality: cmp.Or(guild.Criticality(q.Get("criticality")), guild.Low),
 		Compare:     q.Get("compare"), Open: q.flag("open"),
 		Bid: guild.Msat(q.number("bid_msat", 64)), Free: q.flag("free"), Class: q.Get("class"), Urgency: q.Get("urgency"),
-		Target: q.target(), Most: guild.Msat(q.number("most_msat", 64)), Inputs: q.inputs(),
+		Target: q.target(), Most: guild.Msat(q.number("most_msat", 64)), Inputs: q.inputs(), Settle: q.settlement(),
 	}
 	for _, name := range q.Values["nudge"] {
 		id, err := s.c.Agents.NudgeNamed(name)
@@ -225,6 +225,19 @@ func (q *params) target() guild.Trust {
 		return 0
 	}
 	return guild.Trust(t*guild.Micro + 0.5)
+}
+
+// settlement returns how providers are paid, or nil.
+func (q *params) settlement() *fact.Settlement {
+	text := q.Get("settle")
+	if text == "" {
+		return nil
+	}
+	var s fact.Settlement
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		q.add(fmt.Errorf("settle %.80q: %w", text, err))
+	}
+	return &s
 }
 
 // inputs returns the inputs beside the bundle.

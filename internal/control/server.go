@@ -28,12 +28,14 @@ import (
 	"guild/internal/step/judge"
 	"guild/internal/step/meet"
 	"guild/internal/step/partner"
+	"guild/internal/step/pay"
 	"guild/internal/step/record"
 	"guild/internal/step/review"
 	"guild/internal/step/trust"
 	"guild/internal/step/trust/exchange"
 	"guild/internal/step/trust/variables"
 	"guild/internal/step/work"
+	"guild/internal/wallet"
 	"guild/nip89"
 )
 
@@ -102,6 +104,9 @@ type Parts struct {
 	Audit      *audit.Step
 	Activity   *activity.Step
 	Agents     *agents.Step
+	Wallet     *wallet.Wallet
+	Pay        *pay.Pay
+	Payments   *pay.Fold
 }
 
 // Server answers on the control socket.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -136,6 +137,12 @@ func (n *Node) readMessage(ctx context.Context, v guild.Verified) error {
 		return nil
 	case dm.TypeOf(m.Content) == dm.TypeVerdict:
 		return n.work.Judged(ctx, m)
+	case strings.Contains(m.Content, `"proofs"`): // a payment (NUT-18), which has no type
+		return n.pay.TakeLock(ctx, m)
+	case dm.TypeOf(m.Content) == dm.TypeRelease:
+		return n.pay.TakeRelease(ctx, m)
+	case dm.TypeOf(m.Content) == dm.TypeReturn:
+		return n.pay.TakeReturn(ctx, m)
 	case dm.TypeOf(m.Content) == dm.TypeWitness:
 		return n.audit.Asked(ctx, m)
 	}

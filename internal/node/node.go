@@ -46,11 +46,13 @@ import (
 	"guild/internal/step/judge"
 	"guild/internal/step/meet"
 	"guild/internal/step/partner"
+	"guild/internal/step/pay"
 	"guild/internal/step/review"
 	"guild/internal/step/trust"
 	"guild/internal/step/trust/exchange"
 	"guild/internal/step/trust/variables"
 	"guild/internal/step/work"
+	"guild/internal/wallet"
 	"guild/oa"
 )
 
@@ -76,6 +78,7 @@ type Config struct {
 	Retry         []time.Duration // waits between tries of an effect; 5, 10 and 20 s if empty
 	Grace         time.Duration   // for running work when the node stops; 10 s if zero
 	SignerTimeout time.Duration   // of one request to a remote signer; 30 seconds if zero
+	MintAddr      string          // loopback address of a mint of play money; none if empty
 	Hearing       time.Duration   // wait for an answer of another node with our key, before offering services; 1 s if zero
 	Log           *slog.Logger    // slog.Default() if nil
 
@@ -177,6 +180,9 @@ type Node struct {
 	agents    *agents.Step
 	agentKeys *agentKeys
 
+	wallet *wallet.Wallet
+	pay    *pay.Pay
+
 	vaultKey *vaultKey
 	secrets  string // directory for the credentials of running workers
 
@@ -198,6 +204,7 @@ type folds struct {
 	exchange  *exchange.Fold
 	customers *work.Customers
 	witnesses *audit.Witnesses
+	payments  *pay.Fold
 }
 
 // Run runs a node until ctx ends, and then stops it in order: it accepts no new work, finishes running work or leaves
@@ -431,7 +438,7 @@ func (n *Node) finish(failed string, of func(active) func(context.Context) error
 const telling = 3 * time.Second
 
 // idle returns a channel that is closed as soon as Quit is closed, no job is open, no client is connected, and the
-// providers were told their verdicts.
+// providers were told their verdicts and sent what they have earned.
 func (n *Node) idle(ctx context.Context) <-chan struct{} {
 	idle := make(chan struct{})
 	go func() {
@@ -450,7 +457,7 @@ func (n *Node) idle(ctx context.Context) <-chan struct{} {
 		}
 		ctx, cancel := context.WithTimeout(ctx, telling)
 		defer cancel()
-		for tick := time.Tick(50 * time.Millisecond); ctx.Err() == nil && len(n.mail.Due(n.c.Now())) > 0; {
+		for tick := time.Tick(50 * time.Millisecond); ctx.Err() == nil && (len(n.mail.Due(n.c.Now())) > 0 || !n.pay.Idle()); {
 			select {
 			case <-ctx.Done():
 			case <-tick:

@@ -39,6 +39,8 @@ func (n *Node) newParts() ([]part, error) {
 		return nil, err
 	}
 	return []part{
+		n.walletPart(),
+		n.payPart(),
 		n.partnerPart(),
 		n.jobsPart(),
 		n.workPart(),

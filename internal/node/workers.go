@@ -58,6 +58,7 @@ type Worker struct {
 	Queue       int
 	Limit       time.Duration
 	Price       guild.Msat
+	Unit        string // of ecash, of which Price is thousandths; sat if empty
 	Terms       work.Terms
 
 	Agents []string // of this node, whose behaviours do the service (NIP-AE)
@@ -108,7 +109,7 @@ func (n *Node) workPart() part {
 				Journal: n.journal, Blobs: n.blobs, Keyer: n.keyer, PubKey: n.pubkey, Node: n.name(), Producer: "guild@" + n.c.Version, Now: n.c.Now,
 				Services: services, Scratch: n.scratch(), Secrets: n.secrets,
 				Relays: workRelays{n}, Payloads: n.payloads, Inputs: n.inputs(), Judgements: judgements, Customers: customers, Owners: n.c.Agents.Owners,
-				Recipient: recipient, Unseal: n.vaultKey.open, Watch: n.c.Watch, Log: n.c.Log,
+				Recipient: recipient, Unseal: n.vaultKey.open, Watch: n.c.Watch, Log: n.c.Log, Money: n.pay,
 			}, f)
 			if err := n.work.CheckTried(); err != nil {
 				return active{}, err
@@ -219,7 +220,7 @@ func (n *Node) worker(ctx context.Context, w Worker) (do func(context.Context, w
 func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error) work.Service {
 	s := work.Service{
 		Task: w.Task, Tasks: w.Tasks, D: w.D, Name: w.Name, About: w.About, Kind: w.Kind, Kinds: w.Kinds, Schema: w.Schema, Open: w.Open, Trajectory: w.Trajectory, Claims: w.Claims,
-		Slots: w.Slots, Queue: w.Queue, Limit: w.Limit, Price: w.Price, Terms: w.Terms, Network: w.Network, Walls: n.caps.Tier, Do: do, Untried: w.Untried,
+		Slots: w.Slots, Queue: w.Queue, Limit: w.Limit, Price: w.Price, Unit: w.Unit, Terms: w.Terms, Network: w.Network, Walls: n.caps.Tier, Do: do, Untried: w.Untried,
 		Behave: w.Behave, NoCredentials: w.Chat != nil,
 		Secrets: work.SecretsIn(pick(w.Env)),
 	}

@@ -38,6 +38,8 @@ type JobOpened struct {
 	Unbid   bool        `json:"unbid,omitempty"`        // without a bid of the customer; it is computed for each request
 	Target  guild.Trust `json:"target_micro,omitempty"` // trust of the providers that the bid is for; 0 for any
 	Most    guild.Msat  `json:"most_msat,omitempty"`    // limit of a computed bid; 0 for none
+
+	Settle *Settlement `json:"settle,omitempty"` // how its providers are paid; nil if they are not
 }
 
 // BidSubject is the guard of all bids: tasks may use what others leave of their budgets.
@@ -127,6 +129,16 @@ type Release struct {
 type Sealed struct {
 	For   string     `json:"for,omitempty"` // age recipient; "" for this node's own key, with which it encrypts the vault for others
 	Vault guild.Hash `json:"vault"`         // blob: the encrypted vault
+}
+
+// Settlement says how the providers of a job are paid, as the customer ordered it.
+type Settlement struct {
+	How     string `json:"how"`               // escrow
+	Unit    string `json:"unit"`              // of the amounts
+	Most    uint64 `json:"most"`              // for one attempt
+	Mixed   int    `json:"mixed,omitempty"`   // per cent of the price for SUCCESS with the strength mixed
+	Weak    uint64 `json:"weak,omitempty"`    // most that is paid for SUCCESS with the strength weak without asking a person
+	Partial int    `json:"partial,omitempty"` // per cent for PARTIAL; 0 asks a person
 }
 
 // JobClosed ends a job. No more requests are made for it. Written by jobs.

@@ -39,6 +39,7 @@ func (s *state) applyToAttempt(one fact.Fact, at int64) {
 			if a.Move(guild.Quoted) == nil {
 				a.Quote = one.Amount
 			}
+			a.Silence = max(a.Silence, one.Silence)
 		})
 	case fact.AttemptDelivered:
 		s.changeAttempt(one.Attempt, func(a *Attempt) {
@@ -81,6 +82,18 @@ func (s *state) applyToAttempt(one fact.Fact, at int64) {
 			if a.Move(guild.Disputed) == nil {
 				a.Ended = was
 			}
+		})
+	case fact.AttemptHeld:
+		s.changeAttempt(one.Attempt, func(a *Attempt) { a.Held = &one })
+	case fact.AttemptReleased:
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.Move(guild.Released)
+			a.Got = one.Amount
+		})
+	case fact.AttemptRefunded:
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.Move(guild.Refunded)
+			a.Back = true
 		})
 	case fact.AttemptRecorded:
 		s.changeAttempt(one.Attempt, func(a *Attempt) {

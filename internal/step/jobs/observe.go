@@ -275,13 +275,30 @@ func (j *Jobs) progress(ctx context.Context, e nostr.Event, a Attempt, job *Job,
 	return err
 }
 
-// quote records the amount that the provider asks for, and ends the attempt: nothing can be paid yet.
+// quote records what the provider asks for. If the order says how providers are paid, pay answers it; else the attempt ends.
 func (j *Jobs) quote(ctx context.Context, e nostr.Event, a Attempt, job *Job, f nip90.Feedback) error {
-	return j.decide(ctx, e, a, job, func(tx *journal.Tx, _ Attempt) {
-		reason := fmt.Sprintf("wants %s first, and no way to pay is configured", f.Amount)
-		tx.Append(fact.AttemptQuoted{Attempt: a.ID, Amount: f.Amount, Invoice: guild.Cut(f.Invoice, 4<<10), Key: a.Planned.Key},
-			fact.AttemptRefused{Attempt: a.ID, Reason: reason, Event: e.ID})
+	return j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
+		quoted := fact.AttemptQuoted{
+			Attempt: a.ID, Amount: f.Amount, Invoice: guild.Cut(f.Invoice, 4<<10), Key: a.Planned.Key, Event: e.ID, Terms: guild.Cut(f.Terms, 4<<10),
+		}
+		switch {
+		case job.Settle == nil:
+			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and the order does not say how it is paid (--settle)", priceOf(f)), Event: e.ID})
+		case f.Terms == "":
+			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and takes no ecash", priceOf(f)), Event: e.ID})
+		case now.State != guild.Quoted: // its second quote is not answered
+			quoted.Silence = tx.Now().Add(j.c.Patience.Extend).UnixMilli()
+			tx.Append(quoted)
+		}
 	})
+}
+
+// priceOf names the price in a quote.
+func priceOf(f nip90.Feedback) string {
+	if f.Amount == 0 && f.Text != "" {
+		return guild.Cut(f.Text, 60)
+	}
+	return f.Amount.String()
 }
 
 func (j *Jobs) refuse(ctx context.Context, e nostr.Event, a Attempt, job *Job, refused fact.AttemptRefused) error {

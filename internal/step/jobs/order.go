@@ -51,7 +51,12 @@ type Order struct {
 	Urgency string      // normal, urgent or critical, by which a computed bid rises; normal if empty
 	Target  guild.Trust // trust that a computed bid is meant for; any if zero
 	Most    guild.Msat  // limit of a computed bid; none if zero
+
+	Settle *fact.Settlement // how providers are paid; those who want to be paid are not taken if nil
 }
+
+// Escrow is how providers are paid: with ecash that is locked before the work, and released by the verdict.
+const Escrow = "escrow"
 
 // Bounds on an order.
 const (
@@ -153,6 +158,20 @@ func (o Order) Check() (faults Faults) {
 	if o.Free && o.Bid > 0 {
 		refuse("free", "excludes a bid of %s", o.Bid)
 	}
+	if s := o.Settle; s != nil {
+		switch {
+		case s.How != Escrow:
+			refuse("settle", "%.20q: want %s", s.How, Escrow)
+		case s.Unit == "" || len(s.Unit) > 20:
+			refuse("settle", "needs a bid with a unit, such as 1000sat")
+		case s.Most == 0 || s.Most > uint64(mostBid)/1000:
+			refuse("settle", "needs a bid: it is the most that is locked for one provider")
+		case s.Mixed < 0 || s.Mixed > 100 || s.Partial < 0 || s.Partial > 100:
+			refuse("settle", "shares of %d and %d per cent: want 0 to 100", s.Mixed, s.Partial)
+		case o.Bid > 0 && s.Unit != "sat" && s.Unit != "msat":
+			refuse("settle", "in %s excludes a bid in bitcoin", s.Unit)
+		}
+	}
 	if o.Most < 0 || o.Most > mostBid || o.Most > 0 && (o.Free || o.Bid > 0) {
 		refuse("most", "%s: want 0 to %s, and neither a bid nor free", o.Most, mostBid)
 	}
@@ -198,7 +217,7 @@ func (j *Jobs) Open(ctx context.Context, o Order) (guild.JobID, error) {
 		Job: id, Task: o.Task, Title: o.Title, Bundle: hash, Hidden: hidden, Size: int64(len(o.Bundle)), Kind: o.Kind, Bid: o.Bid,
 		Tries: cmp.Or(o.Tries, len(o.Providers), tries), Private: o.Private, Providers: o.Providers, Release: o.Release,
 		Criticality: o.Criticality, Compare: o.Compare, Open: o.Open, Inputs: o.Inputs, Meeting: o.Meeting, Quality: o.Quality,
-		Nudges: o.Nudges, Class: o.Class, Urgency: o.Urgency, Target: o.Target, Most: o.Most, Unbid: o.Bid == 0 && !o.Free && o.Meeting == nil,
+		Nudges: o.Nudges, Class: o.Class, Urgency: o.Urgency, Target: o.Target, Most: o.Most, Unbid: o.Bid == 0 && !o.Free && o.Meeting == nil && o.Settle == nil, Settle: o.Settle,
 	}
 	err = j.c.Journal.Do(ctx, fact.JobSubject(id), "", func(tx *journal.Tx) error {
 		opened.Deadline = tx.Now().Add(cmp.Or(o.Timeout, j.c.Patience.Job)).UnixMilli()

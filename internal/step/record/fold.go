@@ -56,10 +56,21 @@ type session struct {
 	Earlier  string              `json:"earlier,omitempty"` // id of the receipt that the next one supersedes
 	Receipt  string              `json:"receipt,omitempty"` // the latest
 	Acts     []act               `json:"acts,omitempty"`
+	Held     *fact.AttemptHeld   `json:"held,omitempty"`    // money that is locked for it
+	Paid     *payment            `json:"payment,omitempty"` // what became of that
+}
+
+// payment is what became of the money for an attempt.
+type payment struct {
+	Amount guild.Msat `json:"amount_msats"`
+	Rule   string     `json:"rule"`
+	Proof  string     `json:"proof,omitempty"`
 }
 
 // due reports whether the attempt's record has to be written now: it has ended, and nothing is owed for it.
-func (s session) due() bool { return s.Ended != 0 && s.State.Settled() }
+func (s session) due() bool {
+	return s.Ended != 0 && s.State.Settled() && (s.Held == nil || s.Paid != nil)
+}
 
 // NewFold returns an empty fold.
 func NewFold() *Fold { return &Fold{fold.NewState[state]("record", 5)} }
@@ -163,6 +174,13 @@ func (st *state) apply(one fact.Fact, at int64) bool {
 		st.act(one.Attempt, at, "nostr.publish", one, "OK from "+strings.Join(one.Relays, " "), 0)
 	case fact.AttemptQuoted:
 		st.act(one.Attempt, at, "nostr.quote", one, one.Amount.String(), 0)
+	case fact.AttemptHeld:
+		st.act(one.Attempt, at, "pay.lock", one, one.Amount.String(), 0)
+		st.change(one.Attempt, func(s *session) { s.Held = &one })
+	case fact.AttemptReleased:
+		st.paid(one.Attempt, at, "pay.release", payment{Amount: one.Amount, Rule: one.Rule, Proof: one.Proof})
+	case fact.AttemptRefunded:
+		st.paid(one.Attempt, at, "pay.refund", payment{Rule: one.Rule, Proof: one.Proof})
 	case fact.AttemptProgressed:
 		st.act(one.Attempt, at, "nostr.feedback", one, one.Text, 0)
 	case fact.AttemptDelivered:
@@ -242,6 +260,17 @@ func (st *state) change(attempt nostr.ID, by func(*session)) {
 func (st *state) end(attempt nostr.ID, at int64, as guild.State) {
 	st.change(attempt, func(s *session) {
 		s.State, s.Ended, s.Acts = as, at, st.Jobs.Of(s.Job).Acts
+	})
+}
+
+// paid records what became of the money for an attempt.
+func (st *state) paid(attempt nostr.ID, at int64, tool string, p payment) {
+	st.act(attempt, at, tool, payment{Amount: p.Amount, Rule: p.Rule}, p.Amount.String(), 0)
+	st.change(attempt, func(s *session) {
+		s.Paid = &p
+		if s.Ended != 0 {
+			s.Acts = st.Jobs.Of(s.Job).Acts
+		}
 	})
 }
 

@@ -134,6 +134,15 @@ func (r *Record) receipt(s session, trajectory guild.Hash, policy string) (recei
 		score := v.Verdict.Score
 		document.Score, document.Strength, document.Strengths = &score, v.Verdict.Strength, v.Verdict.Strengths
 	}
+	if s.Held != nil {
+		document.QuoteEvent, document.AmountMsats, document.ApprovalRuleID = s.Held.Quote, s.Paid.Amount, &s.Paid.Rule
+		if s.Paid.Amount > 0 {
+			document.Rail, document.AssetID = &s.Held.Rail, &s.Held.Asset
+			document.PaymentProof = &receipt.PaymentProof{Type: "cashu_proof", Value: s.Paid.Proof}
+		} else {
+			document.Refund = &receipt.Refund{Rail: s.Held.Rail, AssetID: s.Held.Asset, AmountMsats: s.Held.Amount, Proof: s.Paid.Proof}
+		}
+	}
 	return document, document.Validate()
 }
 

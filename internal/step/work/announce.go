@@ -205,8 +205,13 @@ func (w *Work) handler(ctx context.Context, s Service, measured nip89.Stability)
 	h := nip89.Handler{
 		PubKey: w.c.PubKey, D: s.D, Name: cmp.Or(s.Name, w.c.Node), About: s.About,
 		Kinds: s.Kinds, Tasks: s.Tasks, Relays: w.c.Relays.Ours(), Encryption: []string{"nip44"}, AgeRecipient: w.c.Recipient, Bundles: true,
-		Price: s.Price, SupplyClass: cmp.Or(s.Claims.SupplyClass, "SingleNode"), Models: s.Claims.Models, Hardware: s.Claims.Hardware,
+		SupplyClass: cmp.Or(s.Claims.SupplyClass, "SingleNode"), Models: s.Claims.Models, Hardware: s.Claims.Hardware,
 		MaxConcurrent: s.Slots, MaxContext: s.Claims.MaxContext, Stability: measured,
+	}
+	if s.inBitcoin() {
+		h.Price = s.Price
+	} else if s.Price > 0 {
+		h.PriceText = s.amount()
 	}
 	b, err := s.behaviour(ctx, nip90.Request{})
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"guild/internal/journal"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
-	"guild/nip90"
 )
 
 // How a request can end.
@@ -62,6 +61,8 @@ func (w *Work) toDo(t turn, now time.Time) []due.Work {
 	switch {
 	case t.running:
 		return []due.Work{w.work(s, t.request)}
+	case offered && w.wantsMoney(s) && !w.c.Money.Funded(t.ID):
+		return w.quote(s, t.request)
 	case !offered:
 		return []due.Work{w.giveUp(t.request, "the task is no longer offered here")}
 	case w.Draining():
@@ -118,10 +119,9 @@ func (w *Work) finish(ctx context.Context, s Service, r fact.RequestReceived) (f
 	}
 
 	finished := fact.RequestFinished{Request: r.Request, Ending: refused}
-	if s.Price > 0 {
+	if s.Price > 0 && !w.wantsMoney(s) {
 		finished.Reason = "payment required"
-		price := nip90.Feedback{Status: nip90.PaymentRequired, Amount: s.Price}
-		return w.end(context.WithoutCancel(ctx), finished, answer{to: r, feedback: price})
+		return w.end(context.WithoutCancel(ctx), finished, answer{to: r, feedback: s.priced("")})
 	}
 	d, bundle, err := w.deliver(ctx, s, r)
 	finished.Bundle, finished.Agent = bundle, d.agent

@@ -59,6 +59,8 @@ type request struct {
 
 	At       int64                 `json:"at,omitempty"` // Unix ms when it came
 	Received *fact.RequestReceived `json:"received,omitempty"`
+	Quoted   *fact.RequestQuoted   `json:"quoted,omitempty"`
+	Asked    bool                  `json:"asked,omitempty"` // a relay has our quote, or that was given up
 	Finished *fact.RequestFinished `json:"finished,omitempty"`
 	Sent     []nostr.ID            `json:"sent,omitempty"` // answers that a relay has, or that were given up
 }
@@ -177,6 +179,11 @@ func (s *state) apply(one fact.Fact, e fact.Entry) {
 			s.Requests.Set(one.Request, r)
 			s.forget(one.Request)
 		}
+	case fact.RequestQuoted:
+		if r, ok := s.Requests.Get(one.Request); ok {
+			r.Quoted = &one
+			s.Requests.Set(one.Request, r)
+		}
 	case fact.RequestFinished:
 		s.finished(one, e)
 	case fact.ServicePaused:
@@ -261,6 +268,11 @@ func (s *state) parked(p fact.EffectParked) {
 func (s *state) published(effect string) {
 	for id := range s.open {
 		r := s.Requests.Of(id)
+		if r.Quoted != nil && due.Publishing(r.Quoted.Answer.ID) == effect {
+			r.Asked = true
+			s.Requests.Set(id, r)
+			return
+		}
 		if r.Finished == nil {
 			continue
 		}
@@ -281,7 +293,7 @@ func (s *state) published(effect string) {
 // forget drops the fields of a request that only unanswered ones need.
 func (s *state) forget(id nostr.ID) {
 	r := s.Requests.Of(id)
-	r.Received, r.Finished, r.Sent = nil, nil, nil
+	r.Received, r.Quoted, r.Finished, r.Sent = nil, nil, nil, nil
 	s.Requests.Set(id, r)
 	delete(s.open, id)
 }

@@ -92,7 +92,7 @@ func (w *Work) receive(ctx context.Context, received fact.RequestReceived, r nip
 		}
 		received.Repeats = w.fold.standing(received.Customer, received.Key)
 		tx.Append(received)
-		if received.Repeats == (nostr.ID{}) {
+		if received.Repeats == (nostr.ID{}) && !w.wantsMoney(s) {
 			due.Claim(tx, doing(id), w.c.Node)
 		}
 		return nil

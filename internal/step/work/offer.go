@@ -39,7 +39,7 @@ func (w *Work) offer(received fact.RequestReceived, r nip90.Request) error {
 	}
 	terms := nip90.Feedback{Status: nip90.Processing, Text: "offer"}
 	if s.Price > 0 {
-		terms = nip90.Feedback{Status: nip90.PaymentRequired, Text: "offer", Amount: s.Price}
+		terms = s.priced("offer")
 	}
 	if !w.tell(answer{to: received, feedback: terms}) {
 		return guild.Drop(guild.Flood, "too many answers wait to be published")

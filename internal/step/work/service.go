@@ -30,7 +30,8 @@ type Service struct {
 	Slots int           // requests worked on at a time; 2 if zero
 	Queue int           // requests that may wait; 32 if zero
 	Limit time.Duration // for one request; 30 minutes if zero
-	Price guild.Msat    // to be paid first; nothing can be paid yet, so requests are refused if it is not zero
+	Price guild.Msat    // to be locked before the work begins (Config.Money); without that, requests are refused if it is not zero
+	Unit  string        // of ecash, of which Price is thousandths; sat if empty
 	Terms Terms
 
 	Claims Claims // for its announcement
@@ -80,6 +81,7 @@ func (s Service) withDefaults() Service {
 	s.Slots = cmp.Or(s.Slots, 2)
 	s.Queue = cmp.Or(s.Queue, 32)
 	s.Limit = cmp.Or(s.Limit, 30*time.Minute)
+	s.Unit = cmp.Or(s.Unit, "sat")
 	s.Network = cmp.Or(s.Network, NetworkNone)
 	s.Terms.Each = cmp.Or(s.Terms.Each, s.Slots+(s.Queue+1)/2)
 	return s

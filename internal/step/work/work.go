@@ -66,6 +66,8 @@ type Config struct {
 	Judgements *Judgements  // what customers say of our deliveries
 	Customers  *Customers   // what was seen of the customers; none is scored if nil
 
+	Money Money // locks what services cost before the work begins; nil if nothing can be paid
+
 	Recipient string                                                         // the age recipient that credentials are encrypted for, as announced; none are taken if empty
 	Unseal    func(ctx context.Context, sealed []byte) (vault.Secret, error) // decrypts what was encrypted for Recipient
 
@@ -83,6 +85,16 @@ type Relays interface {
 	Find(ctx context.Context, f nostr.Filter, relays []string) ([]guild.Verified, error)
 	// InboxOf returns the relays where p reads private messages (kind 10050), if they are known.
 	InboxOf(ctx context.Context, p nostr.PubKey) []string
+}
+
+// Money is how customers pay (the step pay).
+type Money interface {
+	// Terms returns the payment request (NUT-18) for a request to us, of an amount in a unit. The work ends by the deadline.
+	Terms(request nostr.ID, deadline time.Time, amount uint64, unit string) (string, error)
+	// Takes reports whether a price in a unit can be paid to us.
+	Takes(unit string) bool
+	// Funded reports whether the customer has locked what Terms asked for.
+	Funded(request nostr.ID) bool
 }
 
 // Payloads moves bundles that are too large for an event.

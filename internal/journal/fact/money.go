@@ -1,0 +1,274 @@
+package fact
+
+import (
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/cashu"
+)
+
+// Ledger is the guard of all decisions about money, so that two of them cannot spend the same.
+const Ledger Subject = "ledger.all"
+
+// MintAdded says that the owner wants ecash of a mint to be used. Written by wallet.
+type MintAdded struct {
+	Mint string `json:"mint"` // its URL
+	Unit string `json:"unit"`
+}
+
+// Coin names ecash of the wallet: output N of an operation.
+type Coin struct {
+	Op string `json:"op"`
+	N  int    `json:"n"`
+}
+
+// EcashOutput is ecash that an operation makes. Secret and blinding factor are derived from the wallet's seed: from the
+// keyset and Counter (NUT-13), or from the operation and the place in it if it is Locked.
+type EcashOutput struct {
+	Amount  uint64 `json:"amount"` // in the unit
+	Counter uint32 `json:"counter,omitempty"`
+	Locked  bool   `json:"locked,omitempty"` // by the operation's lock
+}
+
+// EcashLock is the condition of locked ecash: both keys must sign until Locktime, and after it Refund alone is enough (NUT-11).
+type EcashLock struct {
+	Provider cashu.Point `json:"provider"`
+	Customer cashu.Point `json:"customer"` // also the refund's
+	Locktime int64       `json:"locktime"` // Unix s
+}
+
+// EcashPlanned is one transaction with a mint, with all that is needed to repeat it. It is recorded before the mint hears of
+// it, so that a crash loses nothing. Written by wallet.
+type EcashPlanned struct {
+	Op     string `json:"op"`
+	Kind   string `json:"kind"` // issue, receive, send, lock, claim or refund
+	Mint   string `json:"mint"`
+	Unit   string `json:"unit"`
+	Keyset string `json:"keyset"`           // of the outputs
+	Amount uint64 `json:"amount"`           // that it is about, without change and fee
+	Fee    uint64 `json:"fee,omitempty"`    // of the mint
+	About  string `json:"about,omitempty"`  // the attempt or request that it is for
+	Quote  string `json:"quote,omitempty"`  // of the mint, for issue
+	Sealed []byte `json:"sealed,omitempty"` // inputs that others gave us, encrypted with a key from the seed
+
+	Inputs    []Coin        `json:"inputs,omitempty"`    // of ours
+	Cosigned  []string      `json:"cosigned,omitempty"`  // the provider's signature for each of Inputs; none after the locktime
+	Outputs   []EcashOutput `json:"outputs"`             // sorted by amount
+	Lock      *EcashLock    `json:"lock,omitempty"`      // of the locked outputs
+	Recipient string        `json:"recipient,omitempty"` // for a person
+}
+
+// EcashSettled says that the mint has done an operation. Written by wallet.
+type EcashSettled struct {
+	Op         string            `json:"op"`
+	Signatures []cashu.Signature `json:"signatures"` // for each output, blinded
+	Keys       []cashu.Point     `json:"keys"`       // of the mint, by which they are
+}
+
+// EcashFailed says that the mint will never do an operation. Its inputs can be used again, but for those that are lost. Written
+// by wallet.
+type EcashFailed struct {
+	Op     string `json:"op"`
+	Reason string `json:"reason"`
+	Lost   []Coin `json:"lost,omitempty"` // that the mint says are spent, not by us
+}
+
+// WalletFrozen says that the owner has stopped all paying, or allows it again. Written by pay.
+type WalletFrozen struct {
+	Frozen bool `json:"frozen"`
+}
+
+// PaymentReserved sets money aside for an attempt whose provider asked for it. Written by pay.
+type PaymentReserved struct {
+	Attempt  nostr.ID     `json:"attempt"`
+	Job      guild.JobID  `json:"job"`
+	Provider nostr.PubKey `json:"provider"`
+	Task     string       `json:"task"`
+	Mint     string       `json:"mint"`
+	Unit     string       `json:"unit"`
+	Amount   uint64       `json:"amount"` // in the unit
+	Fee      uint64       `json:"fee,omitempty"`
+	Op       string       `json:"op"` // that locks it
+}
+
+// PaymentRefused says that a quote is not paid. Written by pay.
+type PaymentRefused struct {
+	Attempt nostr.ID `json:"attempt"`
+	Reason  string   `json:"reason"`
+}
+
+// PaymentSent says that the provider was sent the locked money. Written by pay.
+type PaymentSent struct {
+	Attempt nostr.ID `json:"attempt"`
+}
+
+// PaymentApproved is a person's decision about money that waits for one. Written by pay.
+type PaymentApproved struct {
+	Attempt nostr.ID `json:"attempt"`
+	Amount  uint64   `json:"amount"` // that is paid, in the unit; may be 0
+}
+
+// PaymentDecided says what the provider gets of the locked money. Written by pay.
+type PaymentDecided struct {
+	Attempt nostr.ID `json:"attempt"`
+	Amount  uint64   `json:"amount"` // in the unit; 0 for nothing
+	Rule    string   `json:"rule"`   // by which, as in a receipt's approval_rule_id
+}
+
+// PaymentReleased says that the provider was sent what it needs to take its part of the locked money, which may be nothing.
+// Written by pay.
+type PaymentReleased struct {
+	Attempt nostr.ID `json:"attempt"`
+	Mint    string   `json:"mint"`
+	Unit    string   `json:"unit"`
+	Amount  uint64   `json:"amount"`
+	Coins   []Coin   `json:"coins,omitempty"`
+	Proof   string   `json:"proof,omitempty"` // as in AttemptReleased
+}
+
+// PaymentReturned has the provider's signatures, by which money that it does not get is ours before the locktime. Written by
+// pay.
+type PaymentReturned struct {
+	Attempt    nostr.ID          `json:"attempt"`
+	Signatures map[string]string `json:"signatures"` // by Y of the ecash, both in hex
+}
+
+// LockOffered is money that a customer has locked for a request. It is not checked yet. Written by pay.
+type LockOffered struct {
+	Request  nostr.ID      `json:"request"`
+	Customer nostr.PubKey  `json:"customer"`
+	Mint     string        `json:"mint"`
+	Unit     string        `json:"unit"`
+	Proofs   []cashu.Proof `json:"proofs"` // nobody can spend them without our signature
+}
+
+// LockAccepted says that the money is there, and ours if the customer releases it. Written by pay.
+type LockAccepted struct {
+	Request  nostr.ID `json:"request"`
+	Amount   uint64   `json:"amount"` // in the unit
+	Locktime int64    `json:"locktime"`
+}
+
+// LockRefused says why the work does not begin for what was offered. Written by pay.
+type LockRefused struct {
+	Request nostr.ID `json:"request"`
+	Reason  string   `json:"reason"`
+}
+
+// LockReleased has the customer's signatures for the part of the money that is ours. Written by pay.
+type LockReleased struct {
+	Request    nostr.ID          `json:"request"`
+	Signatures map[string]string `json:"signatures"` // by Y, in hex; none if nothing is ours
+	Amount     uint64            `json:"amount"`
+	Reason     string            `json:"reason,omitempty"` // the customer's, if it is not all
+}
+
+// LockReturned says that we signed the rest of the money back to the customer. Written by pay.
+type LockReturned struct {
+	Request nostr.ID `json:"request"`
+}
+
+// LockExpired says that a customer released nothing until the locktime. Written by pay.
+type LockExpired struct {
+	Request nostr.ID `json:"request"`
+}
+
+// AttemptHeld says that money is locked for an attempt, so that its record waits for what becomes of it. Written by pay.
+type AttemptHeld struct {
+	Attempt nostr.ID   `json:"attempt"`
+	Rail    string     `json:"rail"`
+	Asset   string     `json:"asset_id"`
+	Amount  guild.Msat `json:"amount_msats"` // of an asset that is not bitcoin, thousandths of its smallest unit
+	Quote   nostr.ID   `json:"quote"`        // the provider's event that asked for it
+}
+
+// AttemptReleased says that the provider got what it is owed. Written by pay.
+type AttemptReleased struct {
+	Attempt nostr.ID   `json:"attempt"`
+	Amount  guild.Msat `json:"amount_msats"`
+	Rule    string     `json:"approval_rule_id"`
+	Proof   string     `json:"proof"` // the value of the receipt's payment proof
+}
+
+// AttemptRefunded says that the locked money is the customer's again. Written by pay.
+type AttemptRefunded struct {
+	Attempt nostr.ID `json:"attempt"`
+	Rule    string   `json:"approval_rule_id"`
+	Proof   string   `json:"proof"`
+}
+
+// RequestQuoted asks the customer to lock money before the work begins. Written by work.
+type RequestQuoted struct {
+	Request  nostr.ID     `json:"request"`
+	Customer nostr.PubKey `json:"customer"`
+	Deadline int64        `json:"deadline"` // of the work, Unix ms
+	Terms    string       `json:"terms"`    // a payment request (NUT-18)
+	Answer   nostr.Event  `json:"answer"`
+	Until    int64        `json:"until"` // Unix ms, until which we wait
+}
+
+// Type returns the stored name.
+func (MintAdded) Type() string { return "mint.added" }
+
+// Type returns the stored name.
+func (WalletFrozen) Type() string { return "wallet.frozen" }
+
+// Type returns the stored name.
+func (EcashPlanned) Type() string { return "ecash.planned" }
+
+// Type returns the stored name.
+func (EcashSettled) Type() string { return "ecash.settled" }
+
+// Type returns the stored name.
+func (EcashFailed) Type() string { return "ecash.failed" }
+
+// Type returns the stored name.
+func (PaymentReserved) Type() string { return "payment.reserved" }
+
+// Type returns the stored name.
+func (PaymentRefused) Type() string { return "payment.refused" }
+
+// Type returns the stored name.
+func (PaymentSent) Type() string { return "payment.sent" }
+
+// Type returns the stored name.
+func (PaymentApproved) Type() string { return "payment.approved" }
+
+// Type returns the stored name.
+func (PaymentDecided) Type() string { return "payment.decided" }
+
+// Type returns the stored name.
+func (PaymentReleased) Type() string { return "payment.released" }
+
+// Type returns the stored name.
+func (PaymentReturned) Type() string { return "payment.returned" }
+
+// Type returns the stored name.
+func (LockOffered) Type() string { return "lock.offered" }
+
+// Type returns the stored name.
+func (LockAccepted) Type() string { return "lock.accepted" }
+
+// Type returns the stored name.
+func (LockRefused) Type() string { return "lock.refused" }
+
+// Type returns the stored name.
+func (LockReleased) Type() string { return "lock.released" }
+
+// Type returns the stored name.
+func (LockReturned) Type() string { return "lock.returned" }
+
+// Type returns the stored name.
+func (LockExpired) Type() string { return "lock.expired" }
+
+// Type returns the stored name.
+func (AttemptHeld) Type() string { return "attempt.held" }
+
+// Type returns the stored name.
+func (AttemptReleased) Type() string { return "attempt.released" }
+
+// Type returns the stored name.
+func (AttemptRefunded) Type() string { return "attempt.refunded" }
+
+// Type returns the stored name.
+func (RequestQuoted) Type() string { return "request.quoted" }

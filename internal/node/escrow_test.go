@@ -1,0 +1,72 @@
+package node
+
+import (
+	"context"
+	"testing"
+
+	"guild"
+	"guild/internal/control"
+	"guild/internal/hand/mintd"
+	"guild/internal/journal/fact"
+	"guild/internal/step/judge"
+	"guild/internal/wallet"
+)
+
+// accountsOf returns the ledger of a node's play money.
+func accountsOf(n *Node) map[string]int64 {
+	for _, b := range n.wallet.Fold().Balances() {
+		if b.Unit == mintd.Unit {
+			return b.Accounts
+		}
+	}
+	return nil
+}
+
+// found returns a judge that always finds the same.
+func found(o guild.Outcome, s guild.Strength) func(context.Context, judge.Case) (guild.Verdict, judge.Evidence, error) {
+	return func(context.Context, judge.Case) (guild.Verdict, judge.Evidence, error) {
+		v := guild.Verdict{Outcome: o, Strength: s, Tier: "none", Expected: 10, Passed: 10}
+		if o == guild.Success {
+			v.Score = guild.Micro
+		}
+		return v, judge.Evidence("seen"), nil
+	}
+}
+
+func TestEscrow(t *testing.T) {
+	for name, c := range map[string]struct {
+		outcome    guild.Outcome
+		strength   guild.Strength
+		paid, back int64
+	}{
+		"strong work gets what was agreed": {guild.Success, guild.Strong, 500, 9500},
+		"mixed work gets its share":        {guild.Success, guild.Mixed, 200, 9800},
+		"a cheat gets nothing":             {guild.Failure, guild.Strong, 0, 10000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := startRelay(t)
+			ours := newTape()
+			customer := startNode(t, url, func(n *Config) {
+				n.MintAddr, n.Examine, n.Appended, n.Socket = "127.0.0.1:0", found(c.outcome, c.strength), ours.take, socket(t)
+			})
+			eventually(t, "the customer has play money", func() bool { return accountsOf(customer)[wallet.Free] == grant })
+			provider := startNode(t, url, func(n *Config) {
+				n.Workers = []Worker{{Task: "echo", Do: echo, Price: 500_000, Unit: mintd.Unit}}
+			})
+			if err := provider.wallet.AddMint(t.Context(), customer.wallet.Fold().Mints()[0]); err != nil {
+				t.Fatal(err)
+			}
+			client := control.Dial(customer.c.Socket)
+			hire(t, client, control.Hire{Tries: 1, Settle: &control.Settlement{How: "escrow", Unit: mintd.Unit, Most: 600, Mixed: 40}})
+			recorded := until(t, ours, func(r fact.AttemptRecorded) bool { return r.Receipt != "" })
+			eventually(t, "both have what is theirs", func() bool {
+				return accountsOf(provider)[wallet.Free] == c.paid && accountsOf(customer)[wallet.Free] == c.back
+			})
+			if held := accountsOf(customer)[wallet.Held]; held != 0 {
+				t.Errorf("%d are still held", held)
+			}
+			_ = recorded
+		})
+	}
+}

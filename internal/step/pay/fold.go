@@ -1,0 +1,309 @@
+package pay
+
+import (
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
+)
+
+// Fold has the payments for attempts that are not over, as a customer, and the locks for requests, as a provider.
+type Fold struct{ *fold.State[state] }
+
+type state struct {
+	Orders   fold.Table[guild.JobID, order] `json:"orders"`   // open jobs with a settlement
+	Payments fold.Table[string, payment]    `json:"payments"` // by attempt
+	Quotes   fold.Table[string, lock]       `json:"locks"`    // by request
+	Frozen   bool                           `json:"frozen"`
+}
+
+type order struct {
+	fact.Settlement
+	Task     string `json:"task"`
+	Deadline int64  `json:"deadline"` // Unix ms
+}
+
+// payment is what happens to the money for one attempt of ours.
+type payment struct {
+	Attempt  nostr.ID        `json:"attempt"`
+	Job      guild.JobID     `json:"job"`
+	Provider guild.Service   `json:"provider"`
+	Task     string          `json:"task"`
+	Order    fact.Settlement `json:"order"`
+	Deadline int64           `json:"deadline"` // Unix ms
+
+	Terms    string                `json:"terms,omitempty"` // of the provider
+	Quote    nostr.ID              `json:"quote"`           // its event
+	Refused  string                `json:"refused,omitempty"`
+	Reserved *fact.PaymentReserved `json:"reserved,omitempty"`
+	Held     bool                  `json:"held,omitempty"`
+	Sent     bool                  `json:"sent,omitempty"`
+	Over     bool                  `json:"over,omitempty"`    // the attempt has ended
+	Verdict  *guild.Verdict        `json:"verdict,omitempty"` // in short
+	Approved *fact.PaymentApproved `json:"approved,omitempty"`
+	Decided  *fact.PaymentDecided  `json:"decided,omitempty"`
+	Released *fact.PaymentReleased `json:"released,omitempty"`
+	Back     *fact.PaymentReturned `json:"back,omitempty"`
+	Refund   string                `json:"refund,omitempty"` // the operation
+	Noted    bool                  `json:"noted,omitempty"`  // the attempt knows how it ended
+}
+
+// lock is the money that a customer locks for a request to us.
+type lock struct {
+	Request  nostr.ID           `json:"request"`
+	Customer nostr.PubKey       `json:"customer"`
+	Terms    string             `json:"terms"`
+	Deadline int64              `json:"deadline"` // Unix ms
+	Offered  *fact.LockOffered  `json:"offered,omitempty"`
+	Accepted *fact.LockAccepted `json:"accepted,omitempty"`
+	Refused  string             `json:"refused,omitempty"` // the latest reason
+	Tries    int                `json:"tries,omitempty"`   // that were refused
+	Released *fact.LockReleased `json:"released,omitempty"`
+	Returned bool               `json:"returned,omitempty"`
+	Claim    string             `json:"claim,omitempty"` // the operation
+	Done     bool               `json:"done,omitempty"`  // we have delivered
+	Paid     bool               `json:"paid,omitempty"`  // the claim was done
+}
+
+// NewFold returns an empty fold.
+func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 1)} }
+
+// Apply implements fold.Fold.
+func (f *Fold) Apply(e fact.Entry) {
+	if noun := e.Subject.Noun(); noun != "job" && noun != "request" && e.Subject != fact.Ledger {
+		return
+	}
+	f.Change(func(s *state) {
+		for _, one := range e.Facts {
+			s.applyToPayment(one)
+			s.applyToLock(one)
+		}
+	})
+}
+
+// edit changes the payment for an attempt, if there is one.
+func (s *state) edit(attempt nostr.ID, by func(*payment)) {
+	p, ok := s.Payments.Get(attempt.Hex())
+	if !ok {
+		return
+	}
+	by(&p)
+	s.Payments.Set(attempt.Hex(), p)
+}
+
+func (s *state) applyToPayment(one fact.Fact) {
+	switch one := one.(type) {
+	case fact.JobOpened:
+		if one.Settle != nil {
+			s.Orders.Set(one.Job, order{Settlement: *one.Settle, Task: one.Task, Deadline: one.Deadline})
+		}
+	case fact.JobClosed:
+		s.Orders.Delete(one.Job)
+	case fact.AttemptPlanned:
+		if o, ok := s.Orders.Get(one.Job); ok {
+			s.Payments.Set(one.Attempt.Hex(), payment{
+				Attempt: one.Attempt, Job: one.Job, Provider: one.Provider, Task: o.Task, Order: o.Settlement, Deadline: o.Deadline,
+			})
+		}
+	case fact.AttemptQuoted:
+		s.edit(one.Attempt, func(p *payment) {
+			if p.Terms == "" {
+				p.Terms, p.Quote = one.Terms, one.Event
+			}
+		})
+	case fact.AttemptHeld:
+		s.edit(one.Attempt, func(p *payment) { p.Held = true })
+	case fact.AttemptJudged:
+		s.edit(one.Attempt, func(p *payment) {
+			p.Over, p.Verdict = true, &guild.Verdict{Outcome: one.Verdict.Outcome, Strength: one.Verdict.Strength}
+		})
+	case fact.AttemptRefused:
+		s.ended(one.Attempt)
+	case fact.AttemptExpired:
+		s.ended(one.Attempt)
+	case fact.AttemptCancelled:
+		s.ended(one.Attempt)
+	case fact.AttemptParked:
+		s.ended(one.Attempt)
+	case fact.AttemptReleased:
+		s.edit(one.Attempt, func(p *payment) { p.Noted = true })
+		s.tidy(one.Attempt)
+	case fact.AttemptRefunded:
+		s.edit(one.Attempt, func(p *payment) { p.Noted = true })
+		s.tidy(one.Attempt)
+	case fact.PaymentReserved:
+		s.edit(one.Attempt, func(p *payment) { p.Reserved = &one })
+	case fact.PaymentRefused:
+		s.edit(one.Attempt, func(p *payment) { p.Refused = one.Reason })
+	case fact.PaymentSent:
+		s.edit(one.Attempt, func(p *payment) { p.Sent = true })
+	case fact.PaymentApproved:
+		s.edit(one.Attempt, func(p *payment) { p.Approved = &one })
+	case fact.PaymentDecided:
+		s.edit(one.Attempt, func(p *payment) { p.Decided = &one })
+	case fact.PaymentReleased:
+		s.edit(one.Attempt, func(p *payment) { p.Released = &one })
+		s.tidy(one.Attempt)
+	case fact.PaymentReturned:
+		s.edit(one.Attempt, func(p *payment) { p.Back = &one })
+	case fact.EcashPlanned:
+		if one.Kind == "refund" {
+			s.change(one.About, func(p *payment) { p.Refund = one.Op })
+		}
+	case fact.EcashFailed:
+		for about, p := range s.Payments.All() {
+			switch one.Op {
+			case p.Refund:
+				s.change(about, func(p *payment) { p.Refund = "" })
+			case opOf(p):
+				s.change(about, func(p *payment) { p.Refused, p.Reserved = one.Reason, nil })
+			}
+		}
+	case fact.WalletFrozen:
+		s.Frozen = one.Frozen
+	}
+}
+
+func opOf(p payment) string {
+	if p.Reserved == nil {
+		return ""
+	}
+	return p.Reserved.Op
+}
+
+// change is edit by the attempt in hex.
+func (s *state) change(attempt string, by func(*payment)) {
+	if id, err := nostr.IDFromHex(attempt); err == nil {
+		s.edit(id, by)
+	}
+}
+
+// ended notes the end of an attempt without a verdict. It is forgotten if no money is locked for it.
+func (s *state) ended(attempt nostr.ID) {
+	s.edit(attempt, func(p *payment) { p.Over = true })
+	s.tidy(attempt)
+}
+
+// tidy forgets a payment that is over: nothing was reserved, or all of it has come to its end.
+func (s *state) tidy(attempt nostr.ID) {
+	p := s.Payments.Of(attempt.Hex())
+	switch {
+	case !p.Over:
+	case p.Reserved == nil, p.Noted && p.Released != nil && p.Released.Amount == p.Reserved.Amount:
+		s.Payments.Delete(attempt.Hex())
+	}
+}
+
+// open lists the payments that are not over.
+func (f *Fold) open() (all []payment) {
+	f.View(func(s *state) {
+		for _, p := range s.Payments.All() {
+			all = append(all, p)
+		}
+	})
+	return all
+}
+
+func (f *Fold) payment(attempt nostr.ID) (p payment, ok bool) {
+	f.View(func(s *state) { p, ok = s.Payments.Get(attempt.Hex()) })
+	return p, ok
+}
+
+// Frozen reports whether the owner has stopped all paying.
+func (f *Fold) Frozen() bool { return fold.Read(f.State, func(s *state) bool { return s.Frozen }) }
+
+// editLock changes the lock for a request, if there is one.
+func (s *state) editLock(request nostr.ID, by func(*lock)) {
+	l, ok := s.Quotes.Get(request.Hex())
+	if !ok {
+		return
+	}
+	by(&l)
+	s.Quotes.Set(request.Hex(), l)
+}
+
+func (s *state) applyToLock(one fact.Fact) {
+	switch one := one.(type) {
+	case fact.RequestReceived:
+		// Only the customer and the deadline of a request that is quoted are of use: see RequestQuoted.
+	case fact.RequestQuoted:
+		s.Quotes.Set(one.Request.Hex(), lock{Request: one.Request, Customer: one.Customer, Terms: one.Terms, Deadline: one.Deadline})
+	case fact.RequestFinished:
+		s.editLock(one.Request, func(l *lock) { l.Done = one.Ending == "delivered" })
+		s.tidyLock(one.Request)
+	case fact.RequestCancelled:
+		s.tidyLock(one.Request)
+	case fact.LockOffered:
+		s.editLock(one.Request, func(l *lock) { l.Offered = &one })
+	case fact.LockAccepted:
+		s.editLock(one.Request, func(l *lock) { l.Accepted = &one })
+	case fact.LockRefused:
+		s.editLock(one.Request, func(l *lock) { l.Offered, l.Refused, l.Tries = nil, one.Reason, l.Tries+1 })
+	case fact.LockReleased:
+		s.editLock(one.Request, func(l *lock) { l.Released = &one })
+	case fact.LockReturned:
+		s.editLock(one.Request, func(l *lock) { l.Returned = true })
+		s.tidyLock(one.Request)
+	case fact.LockExpired:
+		s.Quotes.Delete(one.Request.Hex())
+	case fact.EcashPlanned:
+		if one.Kind == "claim" {
+			s.changeLock(one.About, func(l *lock) { l.Claim = one.Op })
+		}
+	case fact.EcashSettled:
+		for about, l := range s.Quotes.All() {
+			if l.Claim == one.Op {
+				s.changeLock(about, func(l *lock) { l.Paid = true })
+				s.tidyLock(l.Request)
+			}
+		}
+	case fact.EcashFailed:
+		for about, l := range s.Quotes.All() {
+			if l.Claim == one.Op {
+				s.changeLock(about, func(l *lock) { l.Claim = "" })
+			}
+		}
+	}
+}
+
+func (s *state) changeLock(request string, by func(*lock)) {
+	if id, err := nostr.IDFromHex(request); err == nil {
+		s.editLock(id, by)
+	}
+}
+
+// tidyLock forgets a lock that is over.
+func (s *state) tidyLock(request nostr.ID) {
+	l, ok := s.Quotes.Get(request.Hex())
+	if !ok {
+		return
+	}
+	all := l.Released != nil && l.Accepted != nil && l.Released.Amount == l.Accepted.Amount
+	none := l.Released != nil && l.Released.Amount == 0
+	switch {
+	case l.Accepted == nil && l.Offered == nil, all && l.Paid, none && l.Returned, l.Returned && l.Paid:
+		s.Quotes.Delete(request.Hex())
+	}
+}
+
+// locks lists the locks that are not over.
+func (f *Fold) locks() (all []lock) {
+	f.View(func(s *state) {
+		for _, l := range s.Quotes.All() {
+			all = append(all, l)
+		}
+	})
+	return all
+}
+
+func (f *Fold) lock(request nostr.ID) (l lock, ok bool) {
+	f.View(func(s *state) { l, ok = s.Quotes.Get(request.Hex()) })
+	return l, ok
+}
+
+// Funded reports whether a customer has locked what we asked for.
+func (f *Fold) Funded(request nostr.ID) bool {
+	l, ok := f.lock(request)
+	return ok && l.Accepted != nil
+}

@@ -1,0 +1,92 @@
+// Package pay is the step that decides about money. As a customer's it answers a provider's quote with ecash that is locked to
+// both (escrow), and after the verdict signs over what the provider has earned and takes back the rest. As a provider's it says
+// what it wants before it works, checks what the customer locked, and claims what is released. It owns the facts payment.* and
+// lock.*, attempt.held, attempt.released and attempt.refunded. The transactions with mints are the wallet's.
+package pay
+
+import (
+	"context"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/hand/dm"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+	"guild/internal/wallet"
+)
+
+// Config configures the step.
+type Config struct {
+	Journal *journal.Journal
+	Wallet  *wallet.Wallet
+	Keyer   nostr.Keyer
+	PubKey  nostr.PubKey
+	Now     func() time.Time
+
+	// Send publishes a private message at the relays where p reads them. It returns nil once a relay took it.
+	Send func(ctx context.Context, wrap guild.Verified, p nostr.PubKey) error
+	// Waiting reports whether an attempt still waits for its provider.
+	Waiting func(attempt nostr.ID) bool
+}
+
+// Pay is the step.
+type Pay struct {
+	c    Config
+	fold *Fold
+}
+
+// New returns the step on its fold.
+func New(c Config, f *Fold) *Pay { return &Pay{c: c, fold: f} }
+
+// Due lists what is due for all payments and locks. It implements due.Source.
+func (p *Pay) Due(now time.Time) (work []due.Work) {
+	for _, one := range p.fold.open() {
+		work = append(work, p.payment(one, now)...)
+	}
+	for _, one := range p.fold.locks() {
+		work = append(work, p.lock(one, now)...)
+	}
+	return work
+}
+
+// mostTries is how often a message about money is sent before a person must see to it: a bit over a quarter of an hour.
+const mostTries = 50
+
+// decide returns work that appends a fact about money, if it is still wanted.
+func decide(key string, guard fact.Subject, wanted func() bool, with func() fact.Fact) due.Work {
+	return due.Decide(key, guard, time.Time{}, func(tx *journal.Tx) error {
+		if wanted() {
+			tx.Append(with())
+		}
+		return nil
+	})
+}
+
+// send sends a private message that was not sent before, or not surely. Its id depends on its content and date, so that the
+// recipient takes it once.
+func (p *Pay) send(ctx context.Context, to nostr.PubKey, subject, content string, at time.Time) error {
+	wrap, _, err := dm.Wrap(ctx, p.c.Keyer, p.c.PubKey, to, dm.Message{Content: content, Subject: subject}, at)
+	if err != nil {
+		return err
+	}
+	v, err := guild.Verify(wrap)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	return p.c.Send(ctx, v, to)
+}
+
+// Freeze stops all paying, or allows it again. What is locked already is released by its verdict all the same.
+func (p *Pay) Freeze(ctx context.Context, on bool) error {
+	return p.c.Journal.Do(ctx, fact.Ledger, "", func(tx *journal.Tx) error {
+		if p.fold.Frozen() != on {
+			tx.Append(fact.WalletFrozen{Frozen: on})
+		}
+		return nil
+	})
+}

@@ -1,0 +1,290 @@
+package pay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/cashu"
+	"guild/cashu/token"
+	"guild/internal/hand/dm"
+	"guild/internal/hand/mint"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+	"guild/internal/wallet"
+)
+
+// maxOffers limits the locks that are checked for one request, which costs a question to the mint each.
+const maxOffers = 3
+
+// Terms returns the payment request for a request to us: locked to us and to the customer, until the verdict is final.
+func (p *Pay) Terms(request nostr.ID, deadline time.Time, amount uint64, unit string) (string, error) {
+	key, err := p.c.Wallet.Seed().Key(wallet.PayeeKey, request.Hex())
+	if err != nil {
+		return "", err
+	}
+	r := token.Request{ID: request.Hex(), Amount: amount, Unit: unit, Once: true, Lock: &token.RequestedLock{
+		Kind: cashu.P2PK, Data: key.PubKey().String(),
+		Tags: [][]string{{"n_sigs", "2"}, {"locktime", strconv.FormatInt(Locktime(deadline).Unix(), 10)}},
+	}}
+	for _, a := range p.c.Wallet.Fold().Mints() {
+		if a.Unit == unit {
+			r.Mints = append(r.Mints, a.Mint)
+		}
+	}
+	if len(r.Mints) == 0 {
+		return "", fmt.Errorf("no mint of the unit %q is in the wallet: add one with guild wallet add mint URL", unit)
+	}
+	return r.String(), nil
+}
+
+// Takes reports whether the wallet has a mint of a unit.
+func (p *Pay) Takes(unit string) bool {
+	return slices.ContainsFunc(p.c.Wallet.Fold().Mints(), func(a wallet.Asset) bool { return a.Unit == unit })
+}
+
+// Funded reports whether the customer of a request has locked what Terms asked for.
+func (p *Pay) Funded(request nostr.ID) bool { return p.fold.Funded(request) }
+
+// lock lists what is due for the money that a customer locks for a request.
+func (p *Pay) lock(one lock, now time.Time) []due.Work {
+	id := one.Request.Hex()
+	switch {
+	case one.Offered == nil:
+		return nil
+	case one.Accepted == nil:
+		return []due.Work{p.inspect(one)}
+	case one.Released == nil:
+		expiry := time.Unix(one.Accepted.Locktime, 0)
+		return []due.Work{due.Decide("the locktime of "+id, fact.Ledger, expiry, func(tx *journal.Tx) error {
+			if now, ok := p.fold.lock(one.Request); ok && now.Released == nil {
+				tx.Append(fact.LockExpired{Request: one.Request})
+			}
+			return nil
+		})}
+	}
+	var work []due.Work
+	if one.Released.Amount > 0 && !one.Paid && !p.c.Wallet.Fold().Open(one.Claim) {
+		work = append(work, p.claim(one))
+	}
+	if one.Released.Amount < one.Accepted.Amount && !one.Returned {
+		work = append(work, p.giveBack(one))
+	}
+	return work
+}
+
+// TakeLock takes the ecash that a customer has locked for a request. The error is a *guild.DropError if it is of no use.
+func (p *Pay) TakeLock(ctx context.Context, m dm.Message) error {
+	sent, err := token.ParsePayment(m.Content)
+	if err != nil {
+		return guild.Drop(guild.Malformed, "%v", err)
+	}
+	request, err := nostr.IDFromHex(sent.ID)
+	if err != nil {
+		return guild.Drop(guild.Malformed, "a payment for %.80q", sent.ID)
+	}
+	return p.c.Journal.Do(ctx, fact.Ledger, m.ID.Hex(), func(tx *journal.Tx) error {
+		one, ok := p.fold.lock(request)
+		switch {
+		case !ok || one.Customer != m.From:
+			return guild.Drop(guild.Unrequested, "money for no request of %.8s", m.From.Hex())
+		case one.Offered != nil:
+			return guild.Drop(guild.Repeated, "a second payment for request %.8s", request.Hex())
+		case one.Tries >= maxOffers:
+			return guild.Drop(guild.Flood, "%d payments for request %.8s that did not do", one.Tries, request.Hex())
+		}
+		tx.Append(fact.LockOffered{Request: request, Customer: m.From, Mint: sent.Mint, Unit: sent.Unit, Proofs: sent.Proofs})
+		return nil
+	})
+}
+
+// inspect checks what was locked: who can spend it and when, what it is worth, the mint's signatures, and that it is not spent.
+func (p *Pay) inspect(one lock) due.Work {
+	return due.Work{
+		Key: "check the lock for " + one.Request.Hex(), Guard: fact.Ledger, Free: true,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			locktime, err := p.accept(ctx, one)
+			if unsure, ok := errors.AsType[*unsureError](err); ok {
+				return nil, fmt.Errorf("check the lock for %.8s: %w", one.Request.Hex(), unsure.error)
+			}
+			amount, _ := cashu.Worth(one.Offered.Proofs) // checked when it came
+			return func(tx *journal.Tx) error {
+				now, ok := p.fold.lock(one.Request)
+				switch {
+				case !ok || now.Offered == nil || now.Accepted != nil:
+				case err != nil:
+					tx.Append(fact.LockRefused{Request: one.Request, Reason: guild.Cut(err.Error(), 500)})
+				default:
+					tx.Append(fact.LockAccepted{Request: one.Request, Amount: amount, Locktime: locktime})
+				}
+				return nil
+			}, nil
+		},
+	}
+}
+
+// unsureError means that the mint could not be asked.
+type unsureError struct{ error }
+
+// accept returns the locktime of good locked ecash, or why it does not do. It is an *unsureError if that is not known.
+func (p *Pay) accept(ctx context.Context, one lock) (locktime int64, err error) {
+	asked, unit, err := readQuote(one.Terms, one.Request)
+	if err != nil {
+		return 0, err
+	}
+	want := demand{ours: asked.key, amount: asked.amount, unit: unit, mints: asked.mints, locktime: asked.locktime}
+	offered := *one.Offered
+	if err := want.check(offered.Mint, offered.Unit, offered.Proofs); err != nil {
+		return 0, err
+	}
+	m, err := p.c.Wallet.Mint(offered.Mint)
+	if err != nil {
+		return 0, err
+	}
+	ys := make([]cashu.Point, len(offered.Proofs))
+	for i, proof := range offered.Proofs {
+		keyset, err := m.Keyset(ctx, proof.Keyset)
+		if err != nil {
+			return 0, &unsureError{err}
+		}
+		key, ok := keyset.Keys[proof.Amount]
+		switch {
+		case keyset.Unit != offered.Unit || !ok:
+			return 0, fmt.Errorf("ecash %d is of a keyset for another unit or amount", i+1)
+		case proof.DLEQ == nil:
+			return 0, fmt.Errorf("ecash %d has no proof that the mint signed it", i+1)
+		}
+		if err := proof.DLEQ.Check(key, proof.Secret, proof.C); err != nil {
+			return 0, fmt.Errorf("ecash %d: %w", i+1, err)
+		}
+		ys[i] = cashu.HashToCurve(proof.Secret)
+		c, _, _ := cashu.ParseCondition(proof.Secret) // it was parsed before
+		if locktime == 0 || c.Locktime < locktime {
+			locktime = c.Locktime
+		}
+	}
+	states, err := m.States(ctx, ys)
+	if err != nil {
+		return 0, &unsureError{err}
+	}
+	for i, s := range states {
+		if s.State != mint.Unspent {
+			return 0, fmt.Errorf("ecash %d is spent or about to be", i+1)
+		}
+	}
+	return locktime, nil
+}
+
+// TakeRelease takes a customer's signatures on what it locked for a request. The error is a *guild.DropError if they are of no
+// use.
+func (p *Pay) TakeRelease(ctx context.Context, m dm.Message) error {
+	s, err := dm.DecodeSignatures(m.Content, dm.TypeRelease)
+	if err != nil {
+		return err
+	}
+	return p.c.Journal.Do(ctx, fact.Ledger, m.ID.Hex(), func(tx *journal.Tx) error {
+		one, ok := p.fold.lock(s.Request)
+		if !ok || one.Accepted == nil || one.Customer != m.From || one.Released != nil {
+			return guild.Drop(guild.Unrequested, "a release of no money that waits for one")
+		}
+		good := map[string]string{}
+		var amount uint64
+		for _, proof := range one.Offered.Proofs {
+			y := cashu.HashToCurve(proof.Secret).String()
+			if signs(proof.Secret, s.Signatures[y], 1) {
+				good[y] = s.Signatures[y]
+				amount += proof.Amount
+			}
+		}
+		if len(good) < len(s.Signatures) {
+			return guild.Drop(guild.Malformed, "%d of the customer's %d signatures do", len(good), len(s.Signatures))
+		}
+		tx.Append(fact.LockReleased{Request: s.Request, Signatures: good, Amount: amount, Reason: s.Reason})
+		return nil
+	})
+}
+
+// claim makes what was released ours.
+func (p *Pay) claim(one lock) due.Work {
+	op := wallet.NewOp()
+	return due.Work{
+		Key: "claim the payment for " + one.Request.Hex(), Guard: fact.Ledger, Free: true,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			key, err := p.c.Wallet.Seed().Key(wallet.PayeeKey, one.Request.Hex())
+			if err != nil {
+				return nil, err
+			}
+			var proofs []cashu.Proof
+			for _, proof := range one.Offered.Proofs {
+				theirs := one.Released.Signatures[cashu.HashToCurve(proof.Secret).String()]
+				if theirs == "" {
+					continue
+				}
+				w := cashu.Witness{Signatures: []string{theirs}}
+				if err := w.Sign(key, proof.Secret); err != nil {
+					return nil, err
+				}
+				proof.Witness = w.Text()
+				proofs = append(proofs, proof)
+			}
+			t, err := p.c.Wallet.Terms(ctx, wallet.Asset{Mint: one.Offered.Mint, Unit: one.Offered.Unit})
+			return func(tx *journal.Tx) error {
+				if now, ok := p.fold.lock(one.Request); !ok || now.Claim != one.Claim {
+					return nil
+				}
+				planned, err := p.c.Wallet.PlanTake(op, wallet.Claim, t, one.Request.Hex(), proofs)
+				if err == nil {
+					tx.Append(planned)
+					p.c.Wallet.Planned(op)
+				}
+				return err
+			}, err
+		},
+	}
+}
+
+// giveBack signs what is not ours over to the customer, so that it need not wait for the locktime.
+func (p *Pay) giveBack(one lock) due.Work {
+	return due.Work{
+		Key: "return the rest for " + one.Request.Hex(), Guard: fact.Ledger, Tries: mostTries,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			key, err := p.c.Wallet.Seed().Key(wallet.PayeeKey, one.Request.Hex())
+			if err != nil {
+				return nil, err
+			}
+			rest := dm.Signatures{Type: dm.TypeReturn, Request: one.Request, Signatures: map[string]string{}}
+			for _, proof := range one.Offered.Proofs {
+				y := cashu.HashToCurve(proof.Secret).String()
+				if one.Released.Signatures[y] != "" {
+					continue
+				}
+				var w cashu.Witness
+				if err := w.Sign(key, proof.Secret); err != nil {
+					return nil, err
+				}
+				rest.Signatures[y] = w.Signatures[0]
+				rest.Amount += proof.Amount
+			}
+			content, err := rest.Encode()
+			if err == nil {
+				err = p.send(ctx, one.Customer, "Payment returned", content, p.c.Now())
+			}
+			if err != nil {
+				return nil, fmt.Errorf("return the rest for %.8s: %w", one.Request.Hex(), err)
+			}
+			return func(tx *journal.Tx) error {
+				if now, ok := p.fold.lock(one.Request); ok && !now.Returned {
+					tx.Append(fact.LockReturned{Request: one.Request})
+				}
+				return nil
+			}, nil
+		},
+	}
+}

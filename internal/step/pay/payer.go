@@ -1,0 +1,478 @@
+package pay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"github.com/go-json-experiment/json"
+
+	"guild"
+	"guild/cashu"
+	"guild/cashu/token"
+	"guild/internal/hand/dm"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+	"guild/internal/wallet"
+)
+
+// payment lists what is due for the money of one attempt: one thing after the other.
+func (p *Pay) payment(one payment, now time.Time) []due.Work {
+	id := one.Attempt.Hex()
+	switch {
+	case one.Terms == "":
+		return nil
+	case one.Refused != "" && one.Reserved == nil:
+		return p.refuse(one)
+	case one.Reserved == nil && one.Over:
+		return nil
+	case one.Reserved == nil:
+		return []due.Work{p.reserve(one)}
+	case p.c.Wallet.Fold().Open(one.Reserved.Op):
+		return nil // the wallet is at it
+	case !one.Held:
+		held := fact.AttemptHeld{Attempt: one.Attempt, Rail: "cashu", Asset: assetID(*one.Reserved), Amount: msats(one.Reserved.Unit, one.Reserved.Amount), Quote: one.Quote}
+		return []due.Work{decide("hold money for "+id, fact.JobSubject(one.Job), func() bool { now, _ := p.fold.payment(one.Attempt); return !now.Held },
+			func() fact.Fact { return held })}
+	case !one.Sent && !one.Over:
+		return []due.Work{p.sendLock(one)}
+	case !one.Over:
+		return nil
+	case one.Decided == nil:
+		return p.settle(one, now)
+	case one.Released == nil:
+		return []due.Work{p.release(one)}
+	}
+	return p.finish(one, now)
+}
+
+// refuse ends an attempt whose quote is not paid.
+func (p *Pay) refuse(one payment) []due.Work {
+	if one.Over {
+		return nil
+	}
+	return []due.Work{decide("do not pay "+one.Attempt.Hex(), fact.JobSubject(one.Job), func() bool { return p.c.Waiting(one.Attempt) },
+		func() fact.Fact {
+			return fact.AttemptRefused{Attempt: one.Attempt, Reason: "it is not paid: " + one.Refused, Event: one.Quote}
+		})}
+}
+
+// reserve decides whether a quote is paid, and plans the lock in the same decision.
+func (p *Pay) reserve(one payment) due.Work {
+	return due.Work{
+		Key: "reserve money for " + one.Attempt.Hex(), Guard: fact.Ledger, Free: true,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			q, unit, err := readQuote(one.Terms, one.Attempt)
+			mints := p.mints(q, unit)
+			if err == nil {
+				err = q.check(one, unit, mints, p.fold.Frozen())
+			}
+			if err != nil {
+				return p.refused(one, err), nil
+			}
+			var terms []wallet.Terms
+			for _, m := range mints {
+				t, failed := p.c.Wallet.Terms(ctx, wallet.Asset{Mint: m, Unit: unit})
+				if failed == nil {
+					terms = append(terms, t)
+				}
+				err = errors.Join(err, failed)
+			}
+			if len(terms) == 0 {
+				return nil, err
+			}
+			return p.reserved(one, q, terms)
+		},
+	}
+}
+
+// mints returns the mints of this wallet that a provider takes, in its order.
+func (p *Pay) mints(q quote, unit string) (both []string) {
+	ours := p.c.Wallet.Fold().Mints()
+	for _, url := range q.mints {
+		if slices.Contains(ours, wallet.Asset{Mint: url, Unit: unit}) {
+			both = append(both, url)
+		}
+	}
+	return both
+}
+
+// refused returns the decision that a quote is not paid.
+func (p *Pay) refused(one payment, why error) due.Decision {
+	return func(tx *journal.Tx) error {
+		if now, ok := p.fold.payment(one.Attempt); ok && now.Reserved == nil && now.Refused == "" {
+			tx.Append(fact.PaymentRefused{Attempt: one.Attempt, Reason: guild.Cut(why.Error(), 500)})
+		}
+		return nil
+	}
+}
+
+// reserved returns the decision that sets the money aside, at the first mint where there is enough.
+func (p *Pay) reserved(one payment, q quote, terms []wallet.Terms) (due.Decision, error) {
+	key, err := p.c.Wallet.Seed().Key(wallet.PayerKey, one.Attempt.Hex())
+	if err != nil {
+		return nil, err
+	}
+	lock := fact.EcashLock{Provider: q.key, Customer: key.PubKey(), Locktime: q.locktime}
+	op := wallet.NewOp()
+	return func(tx *journal.Tx) error {
+		now, ok := p.fold.payment(one.Attempt)
+		switch {
+		case !ok || now.Reserved != nil || now.Refused != "" || now.Over:
+			return nil
+		case p.fold.Frozen():
+			return p.refused(one, errors.New("the wallet is frozen (guild wallet freeze --off)"))(tx)
+		}
+		var short error
+		for _, t := range terms {
+			planned, err := p.c.Wallet.PlanSpend(op, t, one.Attempt.Hex(), &lock, parts(one.Order, q.amount)...)
+			if err != nil {
+				short = errors.Join(short, err)
+				continue
+			}
+			tx.Append(fact.PaymentReserved{
+				Attempt: one.Attempt, Job: one.Job, Provider: one.Provider.PubKey, Task: one.Task,
+				Mint: planned.Mint, Unit: planned.Unit, Amount: q.amount, Fee: planned.Fee, Op: op,
+			}, planned)
+			p.c.Wallet.Planned(op)
+			return nil
+		}
+		return p.refused(one, short)(tx)
+	}, nil
+}
+
+// sendLock sends the provider the locked ecash, as the answer to its payment request.
+func (p *Pay) sendLock(one payment) due.Work {
+	return due.Work{
+		Key: "send the lock for " + one.Attempt.Hex(), Guard: fact.Ledger, Tries: mostTries,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			sent := token.Payment{ID: one.Attempt.Hex(), Mint: one.Reserved.Mint, Unit: one.Reserved.Unit}
+			coins, _ := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
+			for _, c := range coins {
+				proof, err := p.c.Wallet.Proof(c)
+				if err != nil {
+					return nil, err
+				}
+				sent.Proofs = append(sent.Proofs, proof)
+			}
+			if err := p.send(ctx, one.Provider.PubKey, "Payment", sent.String(), p.c.Now()); err != nil {
+				return nil, fmt.Errorf("send the locked money for %.8s: %w", one.Attempt.Hex(), err)
+			}
+			return func(tx *journal.Tx) error {
+				if now, ok := p.fold.payment(one.Attempt); ok && !now.Sent {
+					tx.Append(fact.PaymentSent{Attempt: one.Attempt})
+				}
+				return nil
+			}, nil
+		},
+	}
+}
+
+// settle decides what the provider gets. What waits for a person is decided by the locktime if nobody comes.
+func (p *Pay) settle(one payment, now time.Time) []due.Work {
+	agreed := one.Reserved.Amount
+	amount, rule, wait := uint64(0), ruleUndone, false
+	if one.Verdict != nil {
+		amount, rule, wait = payout(one.Order, *one.Verdict, agreed)
+	}
+	switch {
+	case one.Approved != nil:
+		amount, rule = one.Approved.Amount, rulePerson
+	case wait && now.Before(p.locktime(one)):
+		return []due.Work{due.Decide("the locktime of "+one.Attempt.Hex(), fact.Ledger, p.locktime(one), p.decided(one, 0, ruleForgotten))}
+	case wait:
+		amount, rule = 0, ruleForgotten
+	}
+	return []due.Work{due.Decide("decide the payment for "+one.Attempt.Hex(), fact.Ledger, time.Time{}, p.decided(one, amount, rule))}
+}
+
+func (p *Pay) decided(one payment, amount uint64, rule string) due.Decision {
+	return func(tx *journal.Tx) error {
+		if now, ok := p.fold.payment(one.Attempt); ok && now.Decided == nil {
+			tx.Append(fact.PaymentDecided{Attempt: one.Attempt, Amount: amount, Rule: rule})
+		}
+		return nil
+	}
+}
+
+// locktime returns when the locked ecash can be taken back without the provider.
+func (p *Pay) locktime(one payment) time.Time {
+	q, _, err := readQuote(one.Terms, one.Attempt)
+	if err != nil { // it was read before
+		return time.UnixMilli(one.Deadline).Add(longest)
+	}
+	return time.Unix(q.locktime, 0)
+}
+
+// release signs over what the provider gets, and tells it. If that is nothing, the message says so and why.
+func (p *Pay) release(one payment) due.Work {
+	coins, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
+	n, whole := choose(amounts, one.Decided.Amount)
+	coins = coins[:n]
+	released := fact.PaymentReleased{Attempt: one.Attempt, Mint: one.Reserved.Mint, Unit: one.Reserved.Unit, Amount: one.Decided.Amount, Coins: coins}
+	return due.Work{
+		Key: "release the payment for " + one.Attempt.Hex(), Guard: fact.Ledger, Tries: mostTries,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			if !whole {
+				return nil, fmt.Errorf("%d %s are no sum of the locked coins", one.Decided.Amount, one.Reserved.Unit)
+			}
+			signed, proof, err := p.signed(one, coins)
+			if err != nil {
+				return nil, err
+			}
+			released := released
+			released.Proof = proof
+			content, err := dm.Signatures{Type: dm.TypeRelease, Request: one.Attempt, Amount: one.Decided.Amount, Signatures: signed, Reason: one.why()}.Encode()
+			if err == nil {
+				err = p.send(ctx, one.Provider.PubKey, "Payment released", content, p.c.Now())
+			}
+			if err != nil {
+				return nil, fmt.Errorf("release the payment for %.8s: %w", one.Attempt.Hex(), err)
+			}
+			return func(tx *journal.Tx) error {
+				if now, ok := p.fold.payment(one.Attempt); ok && now.Released == nil {
+					tx.Append(released)
+				}
+				return nil
+			}, nil
+		},
+		Park: func(tx *journal.Tx, _ string) { // what nobody gets need not be told: it is ours at the locktime
+			if one.Decided.Amount == 0 {
+				tx.Append(released)
+			}
+		},
+	}
+}
+
+// why tells the provider by which rule it gets what it gets.
+func (one payment) why() string {
+	if one.Verdict == nil {
+		return "there was no delivery"
+	}
+	return strings.ToLower(fmt.Sprintf("%s, %s", one.Verdict.Outcome, one.Verdict.Strength))
+}
+
+// signed returns the customer's signatures on locked coins, by their Y, and the proof of that for the receipt.
+func (p *Pay) signed(one payment, coins []fact.Coin) (all map[string]string, proof string, err error) {
+	key, err := p.c.Wallet.Seed().Key(wallet.PayerKey, one.Attempt.Hex())
+	if err != nil {
+		return nil, "", err
+	}
+	all = map[string]string{}
+	value := ecash{Mint: one.Reserved.Mint, Unit: one.Reserved.Unit}
+	for _, c := range coins {
+		one, err := p.c.Wallet.Proof(c)
+		if err != nil {
+			return nil, "", err
+		}
+		var w cashu.Witness
+		if err := w.Sign(key, one.Secret); err != nil {
+			return nil, "", err
+		}
+		all[cashu.HashToCurve(one.Secret).String()] = w.Signatures[0]
+		one.Witness = w.Text()
+		value.Proofs = append(value.Proofs, one)
+	}
+	if len(coins) == 0 {
+		return all, "", nil
+	}
+	b, err := json.Marshal(value, json.Deterministic(true))
+	return all, string(b), err
+}
+
+// finish lists what is due after the release: the attempt learns of it, and the rest comes back.
+func (p *Pay) finish(one payment, now time.Time) (work []due.Work) {
+	if one.Released.Amount > 0 && !one.Noted {
+		work = append(work, p.note(one, fact.AttemptReleased{
+			Attempt: one.Attempt, Amount: msats(one.Reserved.Unit, one.Released.Amount), Rule: one.Decided.Rule, Proof: one.Released.Proof,
+		}))
+	}
+	rest, _ := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
+	switch {
+	case len(rest) == 0 && one.Released.Amount == 0 && !one.Noted:
+		proof, err := p.refunded(one)
+		if err == nil {
+			work = append(work, p.note(one, fact.AttemptRefunded{Attempt: one.Attempt, Rule: one.Decided.Rule, Proof: proof}))
+		}
+	case len(rest) > 0 && !p.c.Wallet.Fold().Open(one.Refund):
+		work = append(work, p.refund(one, rest, now))
+	}
+	return work
+}
+
+// refunded returns the value of a receipt's refund: the points by which the mint says that all the locked ecash is spent, and
+// the witness of that (NUT-07).
+func (p *Pay) refunded(one payment) (string, error) {
+	q, _, err := readQuote(one.Terms, one.Attempt)
+	if err != nil {
+		return "", err
+	}
+	key, err := p.c.Wallet.Seed().Key(wallet.PayerKey, one.Attempt.Hex())
+	if err != nil {
+		return "", err
+	}
+	n := 0
+	for _, part := range parts(one.Order, one.Reserved.Amount) {
+		n += len(cashu.Split(part))
+	}
+	value := spent{Mint: one.Reserved.Mint, Unit: one.Reserved.Unit, Amount: one.Reserved.Amount}
+	lock := fact.EcashLock{Provider: q.key, Customer: key.PubKey(), Locktime: q.locktime}
+	if value.Spent, err = p.c.Wallet.Spent(one.Reserved.Op, lock, n); err != nil {
+		return "", err
+	}
+	b, err := json.Marshal(value, json.Deterministic(true))
+	return string(b), err
+}
+
+// spent is the value of a receipt's refund.
+type spent struct {
+	Mint   string   `json:"mint"`
+	Unit   string   `json:"unit"`
+	Amount uint64   `json:"amount"`
+	Spent  []string `json:"spent"`
+}
+
+// note records at the attempt what became of its money.
+func (p *Pay) note(one payment, with fact.Fact) due.Work {
+	return decide("note the payment for "+one.Attempt.Hex(), fact.JobSubject(one.Job), func() bool {
+		now, ok := p.fold.payment(one.Attempt)
+		return ok && !now.Noted
+	}, func() fact.Fact { return with })
+}
+
+// refund takes locked ecash back: with the provider's signatures if it sent them, else after the locktime.
+func (p *Pay) refund(one payment, coins []fact.Coin, now time.Time) due.Work {
+	work := due.Work{Key: "take back the money of " + one.Attempt.Hex(), Guard: fact.Ledger, Free: true}
+	var cosigned []string
+	if one.Back != nil {
+		for _, c := range coins {
+			proof, err := p.c.Wallet.Proof(c)
+			if err != nil {
+				break
+			}
+			if s := one.Back.Signatures[cashu.HashToCurve(proof.Secret).String()]; s != "" {
+				cosigned = append(cosigned, s)
+			}
+		}
+	}
+	if len(cosigned) < len(coins) {
+		cosigned, work.Ready = nil, p.locktime(one).Add(time.Minute) // the mint's clock may be behind ours
+	}
+	op := wallet.NewOp()
+	work.Act = func(ctx context.Context) (due.Decision, error) {
+		t, err := p.c.Wallet.Terms(ctx, wallet.Asset{Mint: one.Reserved.Mint, Unit: one.Reserved.Unit})
+		return func(tx *journal.Tx) error {
+			if now, ok := p.fold.payment(one.Attempt); !ok || now.Refund != one.Refund {
+				return nil
+			}
+			planned, err := p.c.Wallet.PlanRefund(op, t, one.Attempt.Hex(), coins, cosigned)
+			if err == nil {
+				tx.Append(planned)
+				p.c.Wallet.Planned(op)
+			}
+			return err
+		}, err
+	}
+	return work
+}
+
+// TakeReturn takes a provider's signatures on money that it does not get. The error is a *guild.DropError if they are of no
+// use.
+func (p *Pay) TakeReturn(ctx context.Context, m dm.Message) error {
+	s, err := dm.DecodeSignatures(m.Content, dm.TypeReturn)
+	if err != nil {
+		return err
+	}
+	return p.c.Journal.Do(ctx, fact.Ledger, m.ID.Hex(), func(tx *journal.Tx) error {
+		one, ok := p.fold.payment(s.Request)
+		if !ok || one.Reserved == nil || one.Provider.PubKey != m.From || one.Back != nil {
+			return guild.Drop(guild.Unrequested, "signatures for no money of ours")
+		}
+		if one.Decided == nil {
+			return guild.Drop(guild.Unrequested, "signatures before the verdict")
+		}
+		coins, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
+		if one.Released == nil { // the provider was faster than the fact that it was told
+			n, _ := choose(amounts, one.Decided.Amount)
+			coins = coins[n:]
+		}
+		good := map[string]string{}
+		for _, c := range coins {
+			proof, err := p.c.Wallet.Proof(c)
+			if err != nil {
+				return err
+			}
+			y := cashu.HashToCurve(proof.Secret).String()
+			if signs(proof.Secret, s.Signatures[y], 0) {
+				good[y] = s.Signatures[y]
+			}
+		}
+		if len(good) < len(coins) {
+			return guild.Drop(guild.Malformed, "%d of the provider's %d signatures do", len(good), len(coins))
+		}
+		tx.Append(fact.PaymentReturned{Attempt: one.Attempt, Signatures: good})
+		return nil
+	})
+}
+
+// signs reports whether a signature on a locked secret is that of its n-th key.
+func signs(secret, signature string, n int) bool {
+	c, ok, err := cashu.ParseCondition(secret)
+	if err != nil || !ok || len(c.Keys) <= n {
+		return false
+	}
+	c.Keys, c.Sigs, c.Locktime, c.Refund, c.RefundSigs = c.Keys[n:n+1], 1, 0, nil, 0
+	return c.Check(secret, cashu.Witness{Signatures: []string{signature}}, time.Time{}) == nil
+}
+
+// Approve is a person's decision about money that waits for one: how much of it the provider gets, in the unit.
+func (p *Pay) Approve(ctx context.Context, attempt nostr.ID, amount uint64) error {
+	return p.c.Journal.Do(ctx, fact.Ledger, "", func(tx *journal.Tx) error {
+		one, ok := p.fold.payment(attempt)
+		switch {
+		case !ok || one.Reserved == nil || !one.Over:
+			return fmt.Errorf("approve the payment for %.8s: %w", attempt.Hex(), ErrNoPayment)
+		case one.Decided != nil:
+			return fmt.Errorf("approve the payment for %.8s: it is decided: %d %s", attempt.Hex(), one.Decided.Amount, one.Reserved.Unit)
+		}
+		_, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
+		if _, whole := choose(amounts, amount); !whole {
+			return fmt.Errorf("approve the payment for %.8s: %d %s are no sum of the locked coins, whose first ones are %d", attempt.Hex(), amount, one.Reserved.Unit, amounts)
+		}
+		tx.Append(fact.PaymentApproved{Attempt: attempt, Amount: amount})
+		return nil
+	})
+}
+
+// ErrNoPayment means that no money waits for a decision.
+var ErrNoPayment = errors.New("no money waits for a decision there")
+
+// assetID returns the id of ecash in a receipt, such as TEST_CASHU(https://mint.example).
+func assetID(r fact.PaymentReserved) string {
+	ticker := strings.ToUpper(r.Unit)
+	if r.Unit == "sat" || r.Unit == "msat" {
+		ticker = "BTC"
+	}
+	return fmt.Sprintf("%s_CASHU(%s)", ticker, r.Mint)
+}
+
+// msats returns an amount in a receipt: in millisatoshis, or of what is not bitcoin in thousandths of the unit.
+func msats(unit string, amount uint64) guild.Msat {
+	if unit == "msat" {
+		return guild.Msat(amount)
+	}
+	return guild.Msat(amount) * 1000
+}
+
+// ecash is the value of a receipt's payment proof: what was released, with the customer's signatures. Nobody can spend it
+// without the provider's.
+type ecash struct {
+	Mint   string        `json:"mint"`
+	Unit   string        `json:"unit"`
+	Proofs []cashu.Proof `json:"proofs"`
+}

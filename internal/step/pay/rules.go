@@ -1,0 +1,193 @@
+package pay
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/cashu"
+	"guild/cashu/token"
+	"guild/internal/journal/fact"
+)
+
+// Times around a lock.
+const (
+	judging   = time.Hour          // after the deadline, for the verdict
+	objecting = 24 * time.Hour     // after the verdict, for objections
+	longest   = 8 * 24 * time.Hour // from the deadline to the locktime, at most: longer is no escrow but a seizure
+)
+
+// Locktime returns the earliest time at which a customer may take back what it locked for work with a deadline.
+func Locktime(deadline time.Time) time.Time { return deadline.Add(judging + objecting) }
+
+// Rules by which a payment is decided, in the receipt's approval_rule_id.
+const (
+	ruleStrong    = "verdict.strong"
+	ruleMixed     = "verdict.mixed"
+	ruleWeak      = "order.weak"
+	rulePartial   = "order.partial"
+	ruleNothing   = "verdict.nothing"
+	ruleUndone    = "no-delivery"
+	rulePerson    = "person"
+	ruleForgotten = "locktime" // nobody decided until then
+)
+
+// payout returns what the provider of a judged delivery gets of what was agreed, and by which rule. wait means that a person
+// must decide.
+func payout(o fact.Settlement, v guild.Verdict, agreed uint64) (amount uint64, rule string, wait bool) {
+	switch {
+	case v.Outcome == guild.Success && v.Strength == guild.Strong:
+		return agreed, ruleStrong, false
+	case v.Outcome == guild.Success && v.Strength == guild.Mixed:
+		return share(agreed, o.Mixed), ruleMixed, false
+	case v.Outcome == guild.Success && v.Strength == guild.Weak:
+		return agreed, ruleWeak, agreed > o.Weak
+	case v.Outcome == guild.Partial && v.Strength != guild.Unverified:
+		return share(agreed, o.Partial), rulePartial, o.Partial == 0
+	}
+	return 0, ruleNothing, false
+}
+
+// share returns some per cent of an amount, rounded down.
+func share(amount uint64, percent int) uint64 {
+	p := uint64(max(0, min(percent, 100)))
+	return amount/100*p + amount%100*p/100
+}
+
+// parts returns the parts in which an amount is locked, so that each payout is a sum of whole coins.
+func parts(o fact.Settlement, agreed uint64) []uint64 {
+	all := []uint64{agreed}
+	for _, part := range []uint64{share(agreed, o.Mixed), share(agreed, o.Partial)} {
+		if part == 0 || part == agreed {
+			continue
+		}
+		// Each cut splits the part that it falls into.
+		var at uint64
+		for i, one := range all {
+			if at < part && part < at+one {
+				all = slices.Replace(all, i, i+1, part-at, at+one-part)
+				break
+			}
+			at += one
+		}
+	}
+	return all
+}
+
+// choose returns how many of the coins, from the first one, are worth an amount.
+func choose(amounts []uint64, amount uint64) (n int, ok bool) {
+	var sum uint64
+	for n = range amounts {
+		if sum == amount {
+			return n, true
+		}
+		sum += amounts[n]
+	}
+	return len(amounts), sum == amount
+}
+
+// quote is what a provider asks for, as far as the customer needs it.
+type quote struct {
+	amount   uint64
+	mints    []string
+	key      cashu.Point // the provider's, for the lock
+	locktime int64       // Unix s
+}
+
+// readQuote reads the terms of a provider for an attempt (NUT-18).
+func readQuote(terms string, attempt nostr.ID) (q quote, unit string, err error) {
+	r, err := token.ParseRequest(terms)
+	if err != nil {
+		return q, "", err
+	}
+	switch {
+	case r.ID != attempt.Hex():
+		return q, "", errors.New("the payment request is for another job")
+	case r.Amount == 0:
+		return q, "", errors.New("the payment request names no amount")
+	case r.Lock == nil || r.Lock.Kind != cashu.P2PK:
+		return q, "", errors.New("the payment request does not ask for a lock")
+	}
+	q = quote{amount: r.Amount, mints: r.Mints}
+	if q.key, err = cashu.ParsePoint(r.Lock.Data); err != nil {
+		return q, "", fmt.Errorf("the provider's key: %w", err)
+	}
+	for _, tag := range r.Lock.Tags {
+		if len(tag) == 2 && tag[0] == "locktime" {
+			if _, err := fmt.Sscan(tag[1], &q.locktime); err != nil {
+				return q, "", fmt.Errorf("the locktime %.20q: %w", tag[1], err)
+			}
+		}
+	}
+	return q, r.Unit, nil
+}
+
+// check returns why a quote is not paid, or nil.
+func (q quote) check(p payment, unit string, mints []string, frozen bool) error {
+	least := Locktime(time.UnixMilli(p.Deadline)).Unix()
+	switch {
+	case frozen:
+		return errors.New("the wallet is frozen (guild wallet freeze --off)")
+	case unit != p.Order.Unit:
+		return fmt.Errorf("wants %q and the order is in %q", guild.Cut(unit, 20), p.Order.Unit)
+	case q.amount > p.Order.Most:
+		return fmt.Errorf("wants %d %s, and the order bids %d", q.amount, unit, p.Order.Most)
+	case q.locktime < least:
+		return errors.New("wants the money back before an objection would be heard")
+	case q.locktime > time.UnixMilli(p.Deadline).Add(longest).Unix():
+		return fmt.Errorf("wants the money locked for longer than %s after the deadline", longest)
+	case len(mints) == 0:
+		return fmt.Errorf("takes none of the mints of this wallet (%.200q): add one with guild wallet add mint URL", q.mints)
+	}
+	return nil
+}
+
+// demand is what a provider wants of a lock.
+type demand struct {
+	ours, theirs cashu.Point // theirs is any key if zero
+	amount       uint64
+	unit         string
+	mints        []string
+	locktime     int64 // Unix s, the earliest
+}
+
+// check returns why a customer's lock does not do, or nil. The mint's signatures are checked elsewhere.
+func (d demand) check(mint, unit string, proofs []cashu.Proof) error {
+	if !slices.Contains(d.mints, mint) || unit != d.unit {
+		return fmt.Errorf("%.20q of %.200q was not asked for", unit, mint)
+	}
+	seen := map[string]bool{}
+	var theirs cashu.Point
+	for i, p := range proofs {
+		c, ok, err := cashu.ParseCondition(p.Secret)
+		switch {
+		case err != nil:
+			return fmt.Errorf("ecash %d: %w", i+1, err)
+		case !ok || c.Kind != cashu.P2PK:
+			return fmt.Errorf("ecash %d is not locked", i+1)
+		case c.All:
+			return fmt.Errorf("ecash %d must be signed for with all others (SIG_ALL)", i+1)
+		case len(c.Keys) != 2 || c.Sigs != 2 || c.Keys[0] != d.ours || c.Keys[1] == d.ours:
+			return fmt.Errorf("ecash %d is not locked to us and the customer", i+1)
+		case c.Locktime < d.locktime:
+			return fmt.Errorf("ecash %d is the customer's again too early", i+1)
+		case seen[p.Secret]:
+			return fmt.Errorf("ecash %d is there twice", i+1)
+		case i > 0 && c.Keys[1] != theirs:
+			return fmt.Errorf("ecash %d has another key of the customer", i+1)
+		}
+		seen[p.Secret], theirs = true, c.Keys[1]
+	}
+	sum, err := cashu.Worth(proofs)
+	switch {
+	case err != nil:
+		return err
+	case sum != d.amount:
+		return fmt.Errorf("it is worth %d %s, and the price is %d", sum, unit, d.amount)
+	}
+	return nil
+}

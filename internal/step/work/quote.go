@@ -1,0 +1,93 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"guild"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+	"guild/nip90"
+)
+
+// payIn is the time that a customer has to lock the price.
+const payIn = 10 * time.Minute
+
+// wantsMoney reports whether a service waits for its price to be locked.
+func (w *Work) wantsMoney(s Service) bool {
+	return s.Price > 0 && w.c.Money != nil && w.c.Money.Takes(s.Unit)
+}
+
+// inBitcoin reports whether the price is in bitcoin, so that it can be written in millisatoshis.
+func (s Service) inBitcoin() bool { return s.Unit == "sat" }
+
+// amount returns the price for a person, such as "500 test".
+func (s Service) amount() string { return fmt.Sprintf("%d %s", s.units(), s.Unit) }
+
+// units returns the price in whole units, rounded up.
+func (s Service) units() uint64 { return uint64((s.Price + 999) / 1000) }
+
+// priced returns the feedback that names the price.
+func (s Service) priced(text string) nip90.Feedback {
+	f := nip90.Feedback{Status: nip90.PaymentRequired, Text: text}
+	if s.inBitcoin() {
+		f.Amount = s.Price
+	} else if text == "" {
+		f.Text = s.amount()
+	}
+	return f
+}
+
+// quote asks the customer of a request to lock the price, and gives up if it does not.
+func (w *Work) quote(s Service, r request) []due.Work {
+	if r.Quoted == nil {
+		return []due.Work{w.ask(s, r), w.late(r)}
+	}
+	var all []due.Work
+	e := r.Quoted.Answer
+	if !r.Asked {
+		all = append(all, due.Work{
+			Key: due.Publishing(e.ID), Guard: fact.RequestSubject(r.ID), Tries: 8,
+			Act: func(ctx context.Context) (due.Decision, error) {
+				return func(*journal.Tx) error { return nil }, w.publish(ctx, e, append([]string{r.Received.From}, r.Received.Relays...), 45*time.Second)
+			},
+		})
+	}
+	unpaid := w.giveUp(r, "its price was not locked in time")
+	unpaid.Key, unpaid.Ready = "unpaid "+r.ID.Hex(), time.UnixMilli(r.Quoted.Until)
+	return append(all, unpaid)
+}
+
+// ask signs the quote for a request.
+func (w *Work) ask(s Service, r request) due.Work {
+	return due.Work{
+		Key: "quote " + r.ID.Hex(), Guard: fact.RequestSubject(r.ID), Free: true,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			deadline := time.UnixMilli(r.Received.Deadline)
+			terms, err := w.c.Money.Terms(r.ID, deadline, s.units(), s.Unit)
+			if err != nil {
+				return w.fail(ctx, r, guild.Cut(err.Error(), maxText), "this provider cannot be paid at present")
+			}
+			feedback := s.priced("")
+			feedback.Terms = terms
+			e, err := w.sign(ctx, answer{to: *r.Received, feedback: feedback})
+			return func(tx *journal.Tx) error {
+				now, ok := w.fold.request(r.ID)
+				if !ok || now.Quoted != nil || now.Ending != "" || now.Withdrew {
+					return nil
+				}
+				until := tx.Now().Add(payIn)
+				if deadline.Before(until) {
+					until = deadline
+				}
+				tx.Append(fact.RequestQuoted{
+					Request: r.ID, Customer: r.Customer, Deadline: r.Received.Deadline, Terms: terms, Answer: e, Until: until.UnixMilli(),
+				})
+				due.Claim(tx, due.Publishing(e.ID), w.c.Node)
+				return nil
+			}, err
+		},
+	}
+}

@@ -1,0 +1,109 @@
+package wallet
+
+import (
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/tyler-smith/go-bip39"
+	"golang.org/x/crypto/chacha20poly1305"
+
+	"guild/cashu"
+	"guild/internal/journal/fact"
+)
+
+// entropy of a mnemonic, in bits: 12 words.
+const entropy = 128
+
+// NewMnemonic returns a new phrase of 12 words (BIP-39).
+func NewMnemonic() (string, error) {
+	random, err := bip39.NewEntropy(entropy)
+	if err != nil {
+		return "", err
+	}
+	return bip39.NewMnemonic(random)
+}
+
+// ParseMnemonic returns the seed of a phrase, whose words and checksum must be right.
+func ParseMnemonic(phrase string) (Seed, error) {
+	phrase = strings.Join(strings.Fields(phrase), " ")
+	if !bip39.IsMnemonicValid(phrase) {
+		return nil, errors.New("this is no mnemonic phrase (BIP-39)")
+	}
+	seed, err := cashu.Seed(phrase)
+	return seed, err
+}
+
+// Seed is what all secrets of the wallet are derived from (BIP-39).
+type Seed []byte
+
+// derive returns 32 bytes for a purpose.
+func (s Seed) derive(purpose string, about ...string) []byte {
+	mac := hmac.New(sha256.New, s)
+	fmt.Fprintf(mac, "guild/%s", purpose)
+	for _, a := range about {
+		fmt.Fprintf(mac, "/%s", a)
+	}
+	return mac.Sum(nil)
+}
+
+// Key returns the private key of a lock, by what the lock is for.
+func (s Seed) Key(purpose, about string) (key cashu.Scalar, err error) {
+	err = key.UnmarshalText([]byte(hex.EncodeToString(s.derive(purpose, about))))
+	return key, err
+}
+
+// condition returns the lock on the n-th output of an operation.
+func (s Seed) condition(op string, n int, lock fact.EcashLock) cashu.Condition {
+	return cashu.Condition{
+		Kind: cashu.P2PK, Nonce: hex.EncodeToString(s.derive("nonce", op, fmt.Sprint(n))),
+		Keys: []cashu.Point{lock.Provider, lock.Customer}, Sigs: 2, Locktime: lock.Locktime,
+		Refund: []cashu.Point{lock.Customer}, RefundSigs: 1,
+	}
+}
+
+// secret returns the secret and the blinding factor of an output of an operation.
+func (s Seed) secret(keyset, op string, n int, counter uint32, lock *fact.EcashLock) (secret string, r cashu.Scalar, err error) {
+	if lock == nil {
+		return cashu.Derive(s, keyset, counter)
+	}
+	if secret, err = s.condition(op, n, *lock).Secret(); err != nil {
+		return "", cashu.Scalar{}, err
+	}
+	r, err = s.Key("blinding", fmt.Sprintf("%s/%d", op, n))
+	return secret, r, err
+}
+
+// cipher encrypts ecash of others, which whoever reads it could spend.
+func (s Seed) cipher() (cipher.AEAD, error) { return chacha20poly1305.NewX(s.derive("seal")) }
+
+// seal encrypts the inputs of an operation. The nonce is that of the operation, which has one content only.
+func (s Seed) seal(op string, inputs []cashu.Proof) ([]byte, error) {
+	aead, err := s.cipher()
+	if err != nil {
+		return nil, err
+	}
+	plain, err := json.Marshal(inputs)
+	if err != nil {
+		return nil, err
+	}
+	return aead.Seal(nil, s.derive("nonce", op)[:aead.NonceSize()], plain, []byte(op)), nil
+}
+
+// open decrypts what seal encrypted.
+func (s Seed) open(op string, sealed []byte) (inputs []cashu.Proof, err error) {
+	aead, err := s.cipher()
+	if err != nil {
+		return nil, err
+	}
+	plain, err := aead.Open(nil, s.derive("nonce", op)[:aead.NonceSize()], sealed, []byte(op))
+	if err != nil {
+		return nil, fmt.Errorf("the inputs of operation %s were sealed by another wallet: %w", op, err)
+	}
+	return inputs, json.Unmarshal(plain, &inputs)
+}

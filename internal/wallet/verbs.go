@@ -1,0 +1,286 @@
+package wallet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"guild/cashu"
+	"guild/cashu/token"
+	"guild/internal/hand/mint"
+	"guild/internal/journal"
+	"guild/internal/journal/fact"
+)
+
+// ErrNoMint means that no mint in the wallet does.
+var ErrNoMint = errors.New("no such mint in the wallet")
+
+// AddMint has ecash of a mint used from now on. The mint is asked whether it has the unit.
+func (w *Wallet) AddMint(ctx context.Context, a Asset) error {
+	if _, err := w.Terms(ctx, a); err != nil {
+		return fmt.Errorf("add the mint %s: %w", a.Mint, err)
+	}
+	return w.c.Journal.Do(ctx, fact.Ledger, "", func(tx *journal.Tx) error {
+		if !slices.Contains(w.fold.Mints(), a) {
+			tx.Append(fact.MintAdded{Mint: a.Mint, Unit: a.Unit})
+		}
+		return nil
+	})
+}
+
+// AssetOf returns the asset of a unit: at a mint, or if that is empty at the only mint of the unit.
+func (w *Wallet) AssetOf(unit, mintURL string) (Asset, error) {
+	var all []Asset
+	for _, a := range w.fold.Mints() {
+		if a.Unit == unit && (mintURL == "" || a.Mint == mintURL) {
+			all = append(all, a)
+		}
+	}
+	switch len(all) {
+	case 1:
+		return all[0], nil
+	case 0:
+		return Asset{}, fmt.Errorf("%q: %w: add it with guild wallet add mint URL", unit, ErrNoMint)
+	}
+	return Asset{}, fmt.Errorf("%d mints have the unit %q: name one with --mint: %w", len(all), unit, ErrNoMint)
+}
+
+// Fund asks a mint for a quote. If the mint issues without payment, as that of play money does, the ecash is on its way when
+// Fund returns, and invoice is empty; else invoice is to be paid, and Fund called again with the quote.
+func (w *Wallet) Fund(ctx context.Context, a Asset, amount uint64) (op, invoice string, err error) {
+	m, err := w.Mint(a.Mint)
+	if err != nil {
+		return "", "", err
+	}
+	t, err := w.Terms(ctx, a)
+	if err != nil {
+		return "", "", err
+	}
+	q, err := m.Quote(ctx, amount, a.Unit, cashu.Point{})
+	if err != nil {
+		return "", "", fmt.Errorf("ask %s for %d %s: %w", a.Mint, amount, a.Unit, err)
+	}
+	if q.State != mint.Paid {
+		return "", q.Request, nil
+	}
+	op = NewOp()
+	err = w.c.Journal.Do(ctx, fact.Ledger, "", func(tx *journal.Tx) error {
+		planned := fact.EcashPlanned{Op: op, Kind: Issue, Mint: a.Mint, Unit: a.Unit, Keyset: t.Keyset.ID, Amount: amount, Quote: q.ID}
+		w.fold.View(func(s *state) { planned.Outputs = outputs(s, t.Keyset.ID, amount) })
+		tx.Append(planned)
+		w.Planned(op)
+		return nil
+	})
+	return op, "", err
+}
+
+// Receive makes the ecash of a token ours. It is on its way when Receive returns.
+func (w *Wallet) Receive(ctx context.Context, text string) (op string, t token.Token, err error) {
+	if t, err = token.Parse(text); err != nil {
+		return "", t, err
+	}
+	a, err := w.AssetOf(t.Unit, t.Mint)
+	if err != nil {
+		return "", t, err
+	}
+	terms, err := w.Terms(ctx, a)
+	if err != nil {
+		return "", t, err
+	}
+	for i, p := range t.Proofs {
+		for id := range terms.fees {
+			if len(p.Keyset) == 16 && len(id) > 16 && id[:16] == p.Keyset { // a version 4 token has only the beginning
+				t.Proofs[i].Keyset = id
+			}
+		}
+	}
+	op = NewOp()
+	err = w.c.Journal.Do(ctx, fact.Ledger, "", func(tx *journal.Tx) error {
+		planned, err := w.PlanTake(op, Receive, terms, "", t.Proofs)
+		if err == nil {
+			tx.Append(planned)
+			w.Planned(op)
+		}
+		return err
+	})
+	return op, t, err
+}
+
+// Send takes an amount from the wallet for a token, which Token returns once the mint has made it.
+func (w *Wallet) Send(ctx context.Context, a Asset, amount uint64) (op string, err error) {
+	terms, err := w.Terms(ctx, a)
+	if err != nil {
+		return "", err
+	}
+	op = NewOp()
+	return op, w.c.Journal.Do(ctx, fact.Ledger, "", func(tx *journal.Tx) error {
+		planned, err := w.PlanSpend(op, terms, "", nil, amount)
+		if err == nil {
+			tx.Append(planned)
+			w.Planned(op)
+		}
+		return err
+	})
+}
+
+// Token returns the token that an operation of the kind Send made.
+func (w *Wallet) Token(op string, memo string) (token.Token, error) {
+	coins, _ := w.fold.Outputs(op)
+	t := token.Token{Memo: memo}
+	for _, ref := range coins {
+		c, ok := w.fold.coin(ref)
+		if !ok || !c.Sent {
+			continue
+		}
+		p, err := w.proof(ref, c)
+		if err != nil {
+			return t, err
+		}
+		t.Mint, t.Unit = c.Mint, c.Unit
+		t.Proofs = append(t.Proofs, p)
+	}
+	if len(t.Proofs) == 0 {
+		return t, fmt.Errorf("operation %s made no token", op)
+	}
+	return t, nil
+}
+
+// Wait returns when the mint has done an operation. The error says why it will not.
+func (w *Wallet) Wait(ctx context.Context, op string) error {
+	changed, stop := w.c.Journal.Changed()
+	defer stop()
+	for {
+		if !w.fold.Open(op) {
+			if reason := w.fold.reason(op); reason != "" {
+				return errors.New(reason)
+			}
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("the mint has not answered yet; it is asked again: %w", ctx.Err())
+		}
+	}
+}
+
+// Difference is what a mint and the wallet do not agree about.
+type Difference struct {
+	Asset
+	Coin   fact.Coin
+	Amount uint64
+	State  string // what the mint says
+}
+
+// Reconcile asks the mints about all ecash of the wallet. Tokens that were given away and spent are forgotten.
+func (w *Wallet) Reconcile(ctx context.Context) (checked int, differences []Difference, err error) {
+	all := map[Asset][]fact.Coin{}
+	w.fold.View(func(s *state) {
+		for n, c := range s.Coins.All() {
+			if ref, err := parseName(n); err == nil && c.In == "" {
+				all[c.Asset] = append(all[c.Asset], ref)
+			}
+		}
+	})
+	for a, coins := range all {
+		m, err := w.Mint(a.Mint)
+		if err != nil {
+			return checked, differences, err
+		}
+		for part := range slices.Chunk(coins, 100) {
+			ys := make([]cashu.Point, len(part))
+			amounts := make([]uint64, len(part))
+			for i, ref := range part {
+				p, err := w.Proof(ref)
+				if err != nil {
+					return checked, differences, err
+				}
+				ys[i], amounts[i] = cashu.HashToCurve(p.Secret), p.Amount
+			}
+			states, err := m.States(ctx, ys)
+			if err != nil {
+				return checked, differences, fmt.Errorf("ask %s: %w", a.Mint, err)
+			}
+			for i, st := range states {
+				checked++
+				c, ok := w.fold.coin(part[i])
+				if ok && !c.Sent && st.State != mint.Unspent {
+					differences = append(differences, Difference{Asset: a, Coin: part[i], Amount: amounts[i], State: string(st.State)})
+				}
+			}
+		}
+	}
+	return checked, differences, w.fold.Check()
+}
+
+// grantWait limits how long Grant waits for the mint.
+const grantWait = 10 * time.Second
+
+// Grant gives a new wallet its first play money: an amount of an asset of which it never had anything.
+func (w *Wallet) Grant(ctx context.Context, a Asset, amount uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, grantWait)
+	defer cancel()
+	if err := w.AddMint(ctx, a); err != nil {
+		return err
+	}
+	had := false
+	w.fold.View(func(s *state) {
+		had = len(s.Books.Of(a)) > 0
+		for _, op := range s.Ops.All() {
+			had = had || op.asset() == a
+		}
+	})
+	if had {
+		return nil
+	}
+	_, invoice, err := w.Fund(ctx, a, amount)
+	if invoice != "" {
+		return fmt.Errorf("%s gives nothing away", a.Mint)
+	}
+	return err
+}
+
+// Movement is an operation of the wallet.
+type Movement struct {
+	fact.EcashPlanned
+	At     int64  // Unix ms
+	State  string // open, done or failed
+	Reason string // of a failure
+}
+
+// History yields all operations, the oldest first.
+func (w *Wallet) History(ctx context.Context) iter.Seq2[Movement, error] {
+	return func(yield func(Movement, error) bool) {
+		var all []Movement
+		at := map[string]int{}
+		for e, err := range w.c.Journal.Of(ctx, fact.Ledger) {
+			if err != nil {
+				yield(Movement{}, err)
+				return
+			}
+			for _, one := range e.Facts {
+				switch one := one.(type) {
+				case fact.EcashPlanned:
+					at[one.Op] = len(all)
+					all = append(all, Movement{EcashPlanned: one, At: e.At, State: "open"})
+				case fact.EcashSettled:
+					if i, ok := at[one.Op]; ok {
+						all[i].State = "done"
+					}
+				case fact.EcashFailed:
+					if i, ok := at[one.Op]; ok {
+						all[i].State, all[i].Reason = "failed", one.Reason
+					}
+				}
+			}
+		}
+		for _, m := range all {
+			if !yield(m, nil) {
+				return
+			}
+		}
+	}
+}
