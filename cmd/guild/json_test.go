@@ -133,6 +133,7 @@ func printedTypes() map[string]reflect.Type {
 		"guild wallet owed":           answer(control.Wallet),
 		"guild wallet receive":        answer(control.ReceiveToken),
 		"guild wallet reconcile":      answer(control.Reconcile),
+		"guild wallet restore":        answer(control.RestoreWallet),
 		"guild wallet send":           answer(control.SendToken),
 		"guild version":               reflect.TypeFor[buildReport](),
 		"guild work customers":        answer(control.Customers),

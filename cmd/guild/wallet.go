@@ -23,7 +23,7 @@ func (p *program) walletCommand() *cobra.Command {
 		Short:   "Money: what is there, what is held, and what becomes of it",
 		Example: "  guild wallet balance\n  guild wallet add mint http://127.0.0.1:7780 --unit test\n  guild wallet send 100test",
 	}, p.walletBalanceCommand(), p.walletAddCommand(), p.walletFundCommand(), p.walletReceiveCommand(), p.walletSendCommand(), p.walletHistoryCommand(),
-		p.walletOwedCommand(), p.walletApproveCommand(), p.walletBudgetCommand(), p.walletFreezeCommand(), p.walletReconcileCommand(), p.walletBackupCommand())
+		p.walletOwedCommand(), p.walletApproveCommand(), p.walletBudgetCommand(), p.walletFreezeCommand(), p.walletReconcileCommand(), p.walletBackupCommand(), p.walletRestoreCommand())
 }
 
 func (p *program) walletBalanceCommand() *cobra.Command {
@@ -321,6 +321,20 @@ money; with them another Cashu wallet restores the ecash (NUT-13).`,
 	})
 	cmd.Flags().BoolVar(&show, "show", false, "print them")
 	return cmd
+}
+
+func (p *program) walletRestoreCommand() *cobra.Command {
+	return call(p, p.acting, control.RestoreWallet, &cobra.Command{
+		Use:   "restore",
+		Short: "Find the ecash of the wallet's words again, after a loss of the journal",
+		Long: `restore asks each mint of the wallet for ecash that was made with its words
+(NUT-09, NUT-13) and that the ledger does not know. To use other words, write
+them into wallet.words in the data directory before the node first starts. What
+is locked for a provider is not found: it needs the journal.`,
+		Example: "  guild wallet add mint https://mint.example --unit sat\n  guild wallet restore",
+	}, table(p, "no mint is in the wallet: guild wallet add mint URL", "FOUND,MINT", func(m control.Moved) []string {
+		return []string{fmt.Sprintf("%d %s", m.Amount, unitName(m.Unit)), cli.Cut(cli.Clean(m.Mint), 60)}
+	}))
 }
 
 // walletWords is the answer of guild wallet backup.

@@ -234,6 +234,19 @@ func (s *Server) postSend(r *http.Request, want Amount) (Token, error) {
 	return Token{Token: text, Amount: want.Amount, Unit: a.Unit, Mint: a.Mint}, err
 }
 
+// postFind looks for ecash of the wallet's words at each mint that was added.
+func (s *Server) postFind(r *http.Request) ([]Moved, error) {
+	all := []Moved{}
+	for _, a := range s.c.Wallet.Fold().Mints() {
+		amount, err := s.c.Wallet.Restore(r.Context(), a)
+		if err != nil {
+			return nil, mintFailed(err)
+		}
+		all = append(all, Moved{Amount: amount, Unit: a.Unit, Mint: a.Mint})
+	}
+	return all, nil
+}
+
 func (s *Server) getBudgets(*http.Request) ([]Budget, error) {
 	all := []Budget{}
 	for _, b := range s.c.Pay.Budgets() {
