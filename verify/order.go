@@ -318,7 +318,8 @@ func (x *export) checkPayment() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if p.quote = &e; isOpen {
+		p.quote = &e
+		if isOpen {
 			p.open = open
 		}
 	}

@@ -149,7 +149,8 @@ func sum(amount guild.Msat, unit string) string {
 	if rest := int64(amount) % 1000; rest > 0 {
 		text += fmt.Sprintf(".%03d", rest)
 	}
-	if text += fmt.Sprintf(" %.20s", unit); strings.EqualFold(unit, "test") {
+	text += fmt.Sprintf(" %.20s", unit)
+	if strings.EqualFold(unit, "test") {
 		text += " (play money, worth nothing)"
 	}
 	return text
