@@ -14,8 +14,9 @@ func (p *program) demoCommand() *cobra.Command {
 		Long: `demo starts a customer node and four providers with their own keys on the
 embedded relay: able, sloppy, cheat and silent. It hires them for three of the
 bundles under examples/, and tells who was asked, what their work was worth,
-what plain pytest would have said of it, and how trust moved. It needs no
-account and no network. Without --keep it leaves nothing behind.`,
+what plain pytest would have said of it, how trust moved, and who was paid: each
+wants worthless play money, which is locked before the work and released by the
+verdict. It needs no account and no network. Without --keep it leaves nothing behind.`,
 		Example: "  guild demo\n  guild demo --keep ./demo-home",
 		Args:    cli.NoArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"guild"
@@ -63,10 +64,34 @@ func sentence(job control.Job) string {
 	if job.Reason != "" && (!judged || job.Criticality.Replicas() > 1) {
 		text += ": " + cli.Clean(job.Reason)
 	}
+	if m := a.Money; judged && m != nil {
+		return text + "; " + moneyText(*m)
+	}
 	if price > 0 {
 		return text + "; it asked for " + price.String() + ", and nothing was paid"
 	}
 	return text + "; nothing was paid"
+}
+
+// moneyText says what became of the money for an attempt.
+func moneyText(m control.AttemptMoney) string {
+	paid, held := amountOf(m.Paid, m.Asset), amountOf(m.Held, m.Asset)
+	switch m.State {
+	case "released":
+		return paid + " were paid"
+	case "refunded":
+		return held + " came back, and nothing was paid"
+	}
+	return held + " are locked until you or the locktime decide"
+}
+
+// amountOf writes an amount of an asset, which is in thousandths: of bitcoin in msat, of others in their unit.
+func amountOf(thousandths int64, asset string) string {
+	ticker, _, _ := strings.Cut(asset, "_")
+	if ticker == "BTC" {
+		return guild.Msat(thousandths).String()
+	}
+	return fmt.Sprintf("%d %s", thousandths/1000, unitName(strings.ToLower(ticker)))
 }
 
 // showEnding says how a job has ended, and where its work is.

@@ -22,7 +22,7 @@ type group struct {
 func (p *program) groups() (first, others []group) {
 	return []group{
 			{"Start", []*cobra.Command{p.demoCommand(), p.initCommand(), p.doctorCommand()}},
-			{"Hire", []*cobra.Command{p.hireCommand(), p.jobCommand(), p.receiptCommand()}},
+			{"Hire", []*cobra.Command{p.hireCommand(), p.jobCommand(), p.receiptCommand(), p.walletCommand()}},
 			{"Sell", []*cobra.Command{p.workCommand()}},
 			{"People", []*cobra.Command{p.marketCommand(), p.trustCommand()}},
 			{"Proof", []*cobra.Command{p.judgeCommand(), p.verifyCommand(), p.auditCommand()}},

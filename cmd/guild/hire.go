@@ -28,6 +28,11 @@ type hireOptions struct {
 	Providers []string // npub, hex or NIP-05 name; any when empty
 	Timeout   time.Duration
 	Bid       int64 // millisatoshis
+	Offer     amountFlag
+	Settle    string     // free or escrow
+	Mixed     int        // per cent of the price for strong and weak tests together
+	Partial   int        // per cent of the price for work that is done in part
+	Weak      amountFlag // most that is paid for weak work without asking
 	Tries     int
 	Private   bool
 	Open      bool
@@ -106,6 +111,12 @@ says how many providers are asked, or --criticality does. The accepted result is
 printed, and all else goes to standard error; or it is written to --output.
 guild job result prints it again.
 
+With --settle escrow a provider that wants money before it works gets ecash that
+is locked to it and to you, and the verdict releases it: SUCCESS and strong all
+of the price, mixed what --mixed-share says, weak up to --weak-cap, PARTIAL what
+--partial-share says, anything else nothing. What it does not get is yours again
+at once, or after the locktime (guild wallet balance).
+
 A node that died continues its jobs when it is started again.
 
 Exit codes:
@@ -122,6 +133,7 @@ func (p *program) hireCommand() *cobra.Command {
   guild hire ./fix-the-parser
   guild hire task.nut --timeout 10m --bid 21000
   guild hire ./task --provider npub1… --private --json
+  guild hire ./task --bid 1000sat --settle escrow
   guild hire ./task --criticality high --compare json
   guild hire ./summary --input job:5f21ab03 --input url:https://host.example/x
   guild hire ./task --release staging-db --release api-token
@@ -132,6 +144,9 @@ func (p *program) hireCommand() *cobra.Command {
 			if len(args) > 1 {
 				o.Sentence = args[1]
 			}
+			if err := o.price(); err != nil {
+				return cli.Usage(err)
+			}
 			return p.runHire(cmd.Context(), o)
 		},
 	}
@@ -140,7 +155,11 @@ func (p *program) hireCommand() *cobra.Command {
 	f.StringVar(&o.Task, "task", "", "task to route by (default: the bundle's)")
 	f.StringArrayVar(&o.Providers, "provider", nil, "ask only this one: npub (also as lists shorten it), hex or name@domain (repeatable, in order)")
 	f.DurationVar(&o.Timeout, "timeout", 0, "for the whole job (default: timeouts.job, 1h)")
-	f.Int64Var(&o.Bid, "bid", 0, "most you would pay, in millisatoshis (default: computed from what such jobs cost)")
+	f.Var(&o.Offer, "bid", "most you would pay, with its unit, as 1000sat; a number alone is millisatoshis (default: computed from what such jobs cost)")
+	f.StringVar(&o.Settle, "settle", "", "escrow: a provider that wants money gets it by the verdict, of ecash that is locked before; or free: none is taken (default: escrow if the bid is play money)")
+	f.IntVar(&o.Mixed, "mixed-share", 0, "of an escrow: per cent of the price for a SUCCESS of the strength mixed")
+	f.IntVar(&o.Partial, "partial-share", 0, "of an escrow: per cent of the price for PARTIAL (default: you are asked)")
+	f.Var(&o.Weak, "weak-cap", "of an escrow: most that is paid for a SUCCESS of the strength weak (default: you are asked)")
 	f.BoolVar(&o.Free, "free", false, "bid nothing")
 	f.StringVar(&o.Class, "class", "", "critical-path, financial, experimental or background (default: the task's)")
 	f.StringArrayVar(&o.Nudges, "nudge", nil, "ask the provider's agent to work by this nudge: a name of the library, or a nevent (repeatable)")
@@ -311,6 +330,7 @@ func (p *program) order(ctx context.Context, client *control.Client, o hireOptio
 		Bid: o.Bid, Tries: o.Tries, Private: o.Private,
 		Criticality: o.Level, Compare: o.Compare, Open: o.Open,
 		Free: o.Free, Class: o.Class, Urgency: o.Urgency, Target: o.Target, Most: o.Most, Inputs: inputs, Nudges: o.Nudges,
+		Settle: o.settlement(),
 	}
 	if l.credentials != nil {
 		if hire.Release, err = p.release(ctx, client, l.credentials, providers, o.Release); err != nil {
@@ -346,12 +366,45 @@ func (o hireOptions) check() error {
 	return o.Release.check()
 }
 
+// price takes the bid apart: what is bid in bitcoin, and how providers are paid.
+func (o *hireOptions) price() (err error) {
+	if o.Offer.inBitcoin() {
+		o.Bid, err = o.Offer.thousandths()
+	} else if o.Settle == "" {
+		o.Settle = jobs.Escrow
+	}
+	switch {
+	case err != nil:
+		return err
+	case o.Settle != "" && o.Settle != "free" && o.Settle != jobs.Escrow:
+		return fmt.Errorf("--settle %.40q: want escrow or free", o.Settle)
+	case o.Settle == jobs.Escrow && o.Offer.amount == 0:
+		return errors.New("--settle escrow needs a bid with a unit, such as --bid 1000sat: it is the most that is locked for one provider")
+	case o.Settle != jobs.Escrow && !o.Offer.inBitcoin():
+		return fmt.Errorf("--bid %s is paid by escrow only", &o.Offer)
+	case o.Settle != jobs.Escrow && (o.Mixed != 0 || o.Partial != 0 || o.Weak.amount != 0):
+		return errors.New("--mixed-share, --partial-share and --weak-cap are for --settle escrow")
+	case o.Weak.unit != "" && o.Weak.unit != o.Offer.unit:
+		return fmt.Errorf("--weak-cap %s has another unit than --bid %s", &o.Weak, &o.Offer)
+	}
+	return nil
+}
+
+// settlement returns how providers are paid, or nil.
+func (o hireOptions) settlement() *control.Settlement {
+	if o.Settle != jobs.Escrow {
+		return nil
+	}
+	return &control.Settlement{How: o.Settle, Unit: o.Offer.unit, Most: o.Offer.amount, Mixed: o.Mixed, Partial: o.Partial, Weak: o.Weak.amount}
+}
+
 // terms returns the order that the flags alone make. What depends on the bundle is left out.
 func (o hireOptions) terms() jobs.Order {
 	terms := jobs.Order{
 		Kind: 5000, // the node chooses it by the task
 		Task: o.Task, Timeout: o.Timeout, Tries: o.Tries, Open: o.Open, Private: o.Private, Criticality: guild.Criticality(o.Level),
 		Bid: guild.Msat(o.Bid), Free: o.Free, Class: o.Class, Urgency: o.Urgency, Target: guild.Trust(o.Target * guild.Micro),
+		Settle: o.settlement(),
 	}
 	if o.Task != "" || !oa.Adjudication(o.Compare).Together() {
 		terms.Compare = o.Compare

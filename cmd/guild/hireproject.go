@@ -217,7 +217,7 @@ func (p *program) agree(ctx context.Context, client *control.Client, fresh bool,
 	if !o.asJSON {
 		p.showOffer(o, l, v, recipients(o, prospect), highest(o, prospect))
 	}
-	if o.Bid == 0 {
+	if o.Bid == 0 && o.settlement() == nil {
 		o.Most, o.Free = prospect.Most, prospect.Most == 0 || o.Free
 	}
 	if o.Yes {
@@ -285,6 +285,9 @@ func highest(o hireOptions, known control.Prospect) string {
 	}
 	if o.Free {
 		return "nothing"
+	}
+	if s := o.settlement(); s != nil {
+		return fmt.Sprintf("at most %d %s, which is locked until the verdict", s.Most, unitName(s.Unit))
 	}
 	if most == 0 {
 		return "nothing, as nobody asks for more; --bid sets a limit"

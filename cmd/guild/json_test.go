@@ -122,6 +122,18 @@ func printedTypes() map[string]reflect.Type {
 		"guild agent show":            answer(control.OneAgent),
 		"guild agent verify":          answer(control.Owners),
 		"guild agent versions":        answer(control.Definitions),
+		"guild wallet add mint":       answer(control.AddMint),
+		"guild wallet approve":        answer(control.ApprovePayment),
+		"guild wallet backup":         reflect.TypeFor[walletWords](),
+		"guild wallet balance":        answer(control.Wallet),
+		"guild wallet budget":         answer(control.Budgets),
+		"guild wallet freeze":         answer(control.FreezeWallet),
+		"guild wallet fund":           answer(control.FundWallet),
+		"guild wallet history":        answer(control.WalletHistory),
+		"guild wallet owed":           answer(control.Wallet),
+		"guild wallet receive":        answer(control.ReceiveToken),
+		"guild wallet reconcile":      answer(control.Reconcile),
+		"guild wallet send":           answer(control.SendToken),
 		"guild version":               reflect.TypeFor[buildReport](),
 		"guild work customers":        answer(control.Customers),
 		"guild work judged":           answer(control.Judgements),
@@ -187,6 +199,10 @@ var units = map[string]string{
 	"made": unixMs, "opened": unixMs, "planned": unixMs, "since": unixMs, "started": unixMs, "until": unixMs, "seen_ms": unixMs,
 	"until_ms": unixMs, "Standing.last": unixMs, "MatrixChange.signed": unixMs,
 
+	"Asset.free": ofUnit, "Asset.held": ofUnit, "Asset.paid": ofUnit, "Asset.earned": ofUnit, "Asset.sent": ofUnit, "Asset.fees": ofUnit,
+	"Asset.lost": ofUnit, "Payment.amount": ofUnit, "Payment.until": unixMs, "Moved.amount": ofUnit, "Difference.amount": ofUnit, "Token.amount": ofUnit,
+	"Movement.amount": ofUnit, "Movement.fee": ofUnit, "Reconciled.coins": number, "workEvent.amount": ofUnit, "Budget.job": ofUnit, "Budget.daily": ofUnit, "Budget.monthly": ofUnit, "Budget.today": ofUnit, "Budget.month": ofUnit, "demoRow.paid": ofUnit,
+
 	"RouterReplay.changed": number, "RouterReplay.ended": number, "accepted": number, "added": number, "agreeing": number,
 	"answered": number, "archived": number, "asked": number, "at_once": number, "barred": number, "calls": number,
 	"claims": number, "count": number, "counted": number, "counts": number, "covered": number, "cpus": number, "decided": number,
@@ -223,6 +239,7 @@ var units = map[string]string{
 
 const (
 	unixMs   = "Unix milliseconds"
+	ofUnit   = "in the unit that is named beside it"
 	number   = "a number of things"
 	place    = "a place in a sequence"
 	fraction = "deprecated: 0 to 1, as a decimal; NAME_micro is the same in millionths"

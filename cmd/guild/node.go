@@ -46,7 +46,7 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 	n := node.Config{
 		Dir: c.Paths.Data, Socket: c.Socket(), Identity: id, Version: build().Version, Now: time.Now,
 		JournalDir: c.JournalDir(), NookDir: c.Paths.Nook, HighWater: c.HighWater(), NoSync: c.Journal.NoSync,
-		Relays: c.Relays, Embed: c.Embeds(), Addr: c.Relay.Addr, Blossom: c.Blossom, Retry: c.Timeouts.Retry, Log: o.Log,
+		Relays: c.Relays, Embed: c.Embeds(), Addr: c.Relay.Addr, MintAddr: c.Wallet.Mint, Blossom: c.Blossom, Retry: c.Timeouts.Retry, Log: o.Log,
 		Hiring: node.Hiring{
 			Patience: patience(c.Timeouts), Limits: jobs.Limits(c.Limits), Kinds: kinds(c.Tasks), Synonyms: synonyms(c.Synonyms), Follow: followed,
 		},

@@ -24,9 +24,11 @@ import (
 	"guild/internal/config"
 	"guild/internal/control"
 	"guild/internal/hand/key"
+	"guild/internal/hand/mintd"
 	"guild/internal/journal"
 	"guild/internal/judging/sandbox"
 	"guild/internal/judging/sandbox/tiers"
+	"guild/internal/step/jobs"
 	"guild/verify"
 )
 
@@ -80,6 +82,7 @@ type demoRow struct {
 	Before   *float64 `json:"trust_before"`       // BeforeMicro in decimal form, deprecated
 	After    *float64 `json:"trust_after"`        // deprecated, too
 	Receipt  string   `json:"receipt,omitempty"`
+	Paid     int64    `json:"paid"`     // in test, which is worthless play money
 	Verified bool     `json:"verified"` // the receipt was exported, and every check of it holds
 
 	BeforeMicro *guild.Trust `json:"trust_before_micro"`
@@ -173,7 +176,7 @@ func (d *demo) startCustomer(ctx context.Context) (stop func(context.Context) er
 	if err != nil {
 		return nil, "", err
 	}
-	c.Relay.Addr = "127.0.0.1:0"
+	c.Relay.Addr, c.Wallet.Mint = "127.0.0.1:0", "127.0.0.1:0"
 	c.Timeouts.Silence, c.Timeouts.Result = 6*time.Second, 8*time.Second
 	id, err := key.Load(c.Paths.Data, nil, func(string) string { return "" })
 	if err != nil {
@@ -200,7 +203,7 @@ func (d *demo) run(ctx context.Context, relay string) error {
 		}
 		defer stopProvider(p)
 	}
-	if err := d.meet(ctx); err != nil {
+	if err := errors.Join(d.meet(ctx), d.share(ctx)); err != nil {
 		return err
 	}
 	for _, h := range demoHirings() {
@@ -208,7 +211,60 @@ func (d *demo) run(ctx context.Context, relay string) error {
 			return fmt.Errorf("hire for %s: %w", h.bundle, err)
 		}
 	}
-	return d.verifyReceipt(ctx)
+	return errors.Join(d.verifyReceipt(ctx), d.tellLedger(ctx))
+}
+
+// Terms of the demo, in play money: the price of each provider, the most that is locked, and the share for PARTIAL.
+const (
+	demoPrice   = 100
+	demoMost    = 200
+	demoPartial = 40 // per cent
+)
+
+// share adds the customer's mint of play money to the wallet of each provider.
+func (d *demo) share(ctx context.Context) error {
+	money, err := d.money(ctx, func(m control.Money) bool { return len(m.Assets) > 0 && m.Assets[0].Free > 0 })
+	if err != nil {
+		return err
+	}
+	for _, name := range demoProviders() {
+		c, err := config.Load(d.home(name), nil)
+		if err != nil {
+			return err
+		}
+		named := control.MintNamed{Mint: money.Assets[0].Mint, Unit: money.Assets[0].Unit}
+		if _, err := control.AddMint.Call(ctx, control.Dial(c.Socket()), named); err != nil {
+			return fmt.Errorf("give %s the mint: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// money returns the customer's wallet once it is as wanted.
+func (d *demo) money(ctx context.Context, wanted func(control.Money) bool) (m control.Money, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for tick := time.Tick(50 * time.Millisecond); ; {
+		if m, err = control.Wallet.Call(ctx, d.client); err != nil || wanted(m) {
+			return m, err
+		}
+		select {
+		case <-ctx.Done():
+			return m, fmt.Errorf("the wallet is not as expected: %+v: %w", m, ctx.Err())
+		case <-tick:
+		}
+	}
+}
+
+// tellLedger prints what was paid, once all that was locked has come to its end.
+func (d *demo) tellLedger(ctx context.Context) error {
+	m, err := d.money(ctx, func(m control.Money) bool { return len(m.Assets) > 0 && m.Assets[0].Held == 0 })
+	if err != nil {
+		return err
+	}
+	a := m.Assets[0]
+	d.story.say(fmt.Sprintf("  ledger    %d test (worthless play money) paid by the verdicts, %d are left", a.Paid, a.Free))
+	return nil
 }
 
 func (d *demo) startProvider(ctx context.Context, name, relay string) (*exec.Cmd, error) {
@@ -220,7 +276,8 @@ func (d *demo) startProvider(ctx context.Context, name, relay string) (*exec.Cmd
 	if name == "cheat" {
 		worker += " nut-example-brackets" // that task it does properly
 	}
-	args := []string{"work", "--untried", "--home", d.home(name), "--relay", relay, "--name", name, "--task", "python", "--exec", worker}
+	args := []string{"work", "--untried", "--home", d.home(name), "--relay", relay, "--name", name, "--task", "python", "--exec", worker,
+		"--price", fmt.Sprintf("%dtest", demoPrice)}
 	cmd := exec.Command(self, args...)
 	cmd.SysProcAttr = new(syscall.SysProcAttr)
 	sandbox.EndWithParent(cmd.SysProcAttr, syscall.SIGTERM)
@@ -267,7 +324,10 @@ func (d *demo) hire(ctx context.Context, h hiring) error {
 	if err != nil {
 		return err
 	}
-	order := control.Hire{Timeout: (5 * time.Minute).Milliseconds()}
+	order := control.Hire{
+		Timeout: (5 * time.Minute).Milliseconds(),
+		Settle:  &control.Settlement{How: jobs.Escrow, Unit: mintd.Unit, Most: demoMost, Partial: demoPartial},
+	}
 	for _, name := range h.providers {
 		order.Providers = append(order.Providers, d.keys[name])
 	}
@@ -318,7 +378,8 @@ func (d *demo) tell(ctx context.Context, bundle, id, attempt string, at int64) e
 	switch {
 	case v != nil:
 		r.Verdict = fmt.Sprintf("%s %d/%d", v.Outcome, v.Passed, v.Expected)
-		text = fmt.Sprintf("%s: %d of %d tests passed%s", a.State, v.Passed, v.Expected, trustMoved(a))
+		text = fmt.Sprintf("%s: %d of %d passed%s%s", a.State, v.Passed, v.Expected, moneyMoved(a), trustMoved(a))
+		r.Paid = amountPaid(a)
 	case a.Reason != "":
 		r.Happened += ": " + guild.Cut(a.Reason, 24)
 	}
@@ -334,6 +395,25 @@ func (d *demo) tell(ctx context.Context, bundle, id, attempt string, at int64) e
 	}
 	d.rows = append(d.rows, r)
 	return nil
+}
+
+// amountPaid returns what the provider of an attempt got, in test.
+func amountPaid(a control.Attempt) int64 {
+	if a.Money == nil {
+		return 0
+	}
+	return a.Money.Paid / 1000
+}
+
+// moneyMoved says what became of the money for an attempt.
+func moneyMoved(a control.Attempt) string {
+	switch paid := amountPaid(a); {
+	case a.Money == nil:
+		return ""
+	case paid > 0:
+		return fmt.Sprintf("; paid %d", paid)
+	}
+	return "; refunded"
 }
 
 // trustMoved says how the trust in an attempt's service has moved.

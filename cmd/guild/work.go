@@ -137,7 +137,7 @@ func (o *workOptions) flags(cmd *cobra.Command) {
 	f.IntVar(&s.Jobs, "jobs", 0, "jobs at the same time (default: work.jobs, 2)")
 	f.IntVar(&s.Queue, "queue", 0, "jobs that may wait beyond those (default: work.queue, 16)")
 	f.DurationVar(&s.TimeLimit, "time-limit", 0, "longest run of the command (default: work.time_limit, 10m)")
-	f.Int64Var(&s.PriceMsat, "price", 0, "price of a job, in millisatoshis (default: work.price_msat, 0)")
+	f.Var(&s.price, "price", "of a job, with its unit, as 1000sat; a number alone is millisatoshis (default: work.price_msat, 0)")
 	f.StringArrayVar(&s.As, "as", nil, "agent of this node whose definition, lessons and tools do the work (guild agent; repeatable)")
 	f.StringArrayVar(&s.Nudges, "nudge", nil, "nudge of the library that applies to each job (repeatable)")
 	o.agentFlags(cmd)
@@ -208,8 +208,16 @@ func (s service) withDefaults(w config.Work, given func(flag string) bool) (serv
 	if !given("time-limit") {
 		s.TimeLimit = w.TimeLimit
 	}
-	if !given("price") {
-		s.PriceMsat = int64(w.Price)
+	if given("price") {
+		var err error
+		if s.PriceMsat, err = s.price.thousandths(); err != nil {
+			return s, fmt.Errorf("--price %w", err)
+		}
+		if !s.price.inBitcoin() {
+			s.Unit = s.price.unit
+		}
+	} else {
+		s.PriceMsat, s.Unit = int64(w.Price), w.PriceUnit
 	}
 	if s.D == "" {
 		s.D = s.Tasks[0]

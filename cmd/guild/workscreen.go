@@ -169,7 +169,7 @@ func (s *workScreen) line(j workJob, p palette) string {
 	case j.judge != "":
 		text = j.judge
 	case j.state == "delivered":
-		text = "delivered; nothing was paid; not judged yet"
+		text = "delivered; not judged yet"
 	case j.text != "" && j.state != string(work.Working):
 		text += ": " + j.text
 	case j.text != "":

@@ -48,6 +48,8 @@ type service struct {
 	Queue       int           // waiting beyond those
 	TimeLimit   time.Duration // of one command
 	PriceMsat   int64
+	Unit        string     // of which PriceMsat is thousandths, if it is not sat
+	price       amountFlag // of --price
 	Terms       work.Terms
 }
 
@@ -55,7 +57,7 @@ func (s service) worker() node.Worker {
 	return node.Worker{
 		Task: s.Tasks[0], Tasks: s.Tasks, Kinds: s.Kinds, D: s.D, Name: s.Name, About: s.About, Command: s.Exec, Env: s.Env,
 		Mounts: s.Mounts, Network: work.Network(s.Network), Unsandboxed: s.Unsandboxed, Untried: s.Untried, Schema: s.Schema, Open: s.Open, Trajectory: s.Trajectory, Claims: s.Claims, Slots: s.Jobs,
-		Queue: s.Queue, Limit: s.TimeLimit, Price: guild.Msat(s.PriceMsat), Terms: s.Terms, Trace: session.Format(s.Trace),
+		Queue: s.Queue, Limit: s.TimeLimit, Price: guild.Msat(s.PriceMsat), Unit: s.Unit, Terms: s.Terms, Trace: session.Format(s.Trace),
 		Type: s.Type, Model: s.Model, Chat: s.Chat, MCP: s.MCP, Agent: s.Agent, Agents: s.As, Nudges: s.Nudges,
 	}
 }
@@ -113,7 +115,7 @@ func fromConfig(c config.Config, d string) (service, error) {
 	s := service{
 		Tasks: set.Tasks(d), Kinds: set.Kind, Name: cmp.Or(set.Name, d), About: set.About, D: d, Exec: set.Exec, Env: set.Env,
 		Mounts: slices.Clone(set.Mounts), Network: set.Network, Unsandboxed: set.Unsandboxed, Schema: schema, Open: set.Open, Trace: set.Trace, Trajectory: set.Trajectory,
-		As: set.As, Nudges: set.Nudges, Type: set.Type, Model: model, Chat: talks, MCP: servers, Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(w.Price), Terms: allowed,
+		As: set.As, Nudges: set.Nudges, Type: set.Type, Model: model, Chat: talks, MCP: servers, Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(w.Price), Unit: w.PriceUnit, Terms: allowed,
 		Claims: work.Claims{
 			SupplyClass: set.SupplyClass, Models: set.Models, MaxContext: set.MaxContext,
 			Hardware: nip89.Hardware{MemoryGB: set.MemoryGB, GPU: set.GPU, VRAMGB: set.VRAMGB},

@@ -20,7 +20,7 @@ import (
 // workEvent is one thing that happened to a service or to a request to it: a line of work --json and up --json.
 type workEvent struct {
 	At       int64         `json:"at"`    // Unix ms
-	Event    string        `json:"event"` // ready, received, waiting, working, said, delivered, failed, refused, withdrawn, judged, paused, draining, resumed
+	Event    string        `json:"event"` // ready, received, waiting, working, said, delivered, failed, refused, withdrawn, judged, locked, unlocked, paid, paused, draining, resumed
 	Request  string        `json:"request,omitempty"`
 	Service  string        `json:"service,omitempty"`
 	Customer string        `json:"customer,omitempty"` // npub
@@ -28,6 +28,8 @@ type workEvent struct {
 	TookMs   int64         `json:"took_ms,omitempty"`  // from the request to its end
 	Outcome  guild.Outcome `json:"outcome,omitempty"`  // of the customer's verdict
 	Score    *guild.Score  `json:"score_micro,omitempty"`
+	Amount   uint64        `json:"amount,omitempty"` // of money that was locked or released, in the unit
+	Unit     string        `json:"unit,omitempty"`
 	Npub     string        `json:"npub,omitempty"`   // of the node that is ready
 	Relays   []string      `json:"relays,omitempty"` // that it uses
 }
@@ -105,6 +107,21 @@ func (w *workEvents) entry(e fact.Entry) {
 			judged := w.of(f.Request, e.At, "judged", f.Text)
 			judged.Outcome, judged.Score = f.Outcome, &score
 			w.add(judged)
+		case fact.LockOffered:
+			came := w.known[f.Request]
+			came.Unit = f.Unit
+			w.known[f.Request] = came
+		case fact.LockAccepted:
+			came := w.known[f.Request]
+			came.Amount = f.Amount
+			w.known[f.Request] = came
+			w.add(w.of(f.Request, e.At, "locked", ""))
+		case fact.LockRefused:
+			w.add(w.of(f.Request, e.At, "unlocked", f.Reason))
+		case fact.LockReleased:
+			paid := w.of(f.Request, e.At, "paid", f.Reason)
+			paid.Amount = f.Amount
+			w.add(paid)
 		case fact.ServicePaused:
 			event := "paused"
 			if f.Drain {
@@ -203,7 +220,17 @@ func workText(e workEvent) string {
 		}
 		return fmt.Sprintf("%s, for %s: %s", cli.Clean(e.Service), cli.ShortNpub(e.Customer), text)
 	case "delivered":
+		if e.Amount > 0 {
+			return fmt.Sprintf("after %s; %d %s are locked for it", took, e.Amount, unitName(e.Unit))
+		}
 		return fmt.Sprintf("after %s; nothing was paid", took)
+	case "locked":
+		return fmt.Sprintf("%d %s, until the verdict", e.Amount, unitName(e.Unit))
+	case "paid":
+		if e.Amount == 0 {
+			return "nothing: " + text
+		}
+		return fmt.Sprintf("%d %s", e.Amount, unitName(e.Unit))
 	case "failed":
 		return fmt.Sprintf("after %s: %s", took, text)
 	case "judged":

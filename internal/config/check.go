@@ -30,6 +30,9 @@ func (c Config) check() error {
 	if !dial.IsLoopback(host) { // other machines could reach it, which would need TLS and a password
 		return fmt.Errorf("relay.addr: %q: want a loopback address such as 127.0.0.1:7447", c.Relay.Addr)
 	}
+	if host, _, err = net.SplitHostPort(c.Wallet.Mint); c.Wallet.Mint != "" && (err != nil || !dial.IsLoopback(host)) {
+		return fmt.Errorf("wallet.mint: %q: want a loopback address such as 127.0.0.1:7780", c.Wallet.Mint)
+	}
 	for task, set := range c.Tasks {
 		if err := set.check(); err != nil {
 			return fmt.Errorf("tasks.%s: %w", task, err)

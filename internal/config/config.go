@@ -26,6 +26,7 @@ type Config struct {
 	Backup   Backup             `koanf:"backup"`
 	Records  Records            `koanf:"records"`
 	Agents   Agents             `koanf:"agents"`
+	Wallet   Wallet             `koanf:"wallet"`
 	Follow   []string           `koanf:"follow"`   // npubs whose recommendations of providers count
 	Synonyms map[string]string  `koanf:"synonyms"` // word in an announcement → its task (confidence 0.8)
 	Tasks    map[string]TaskSet `koanf:"tasks"`    // task → settings that differ from the defaults
@@ -43,6 +44,11 @@ type Agents struct {
 	AutoAccept bool     `koanf:"auto_accept"` // what an agent learned applies without your consent
 	Budget     int64    `koanf:"budget"`      // tokens of a prompt
 	Learn      string   `koanf:"learn"`       // command that may write a lesson after a verdict; none if empty
+}
+
+// Wallet configures the money.
+type Wallet struct {
+	Mint string `koanf:"mint"` // loopback address of a mint of play money; none if empty
 }
 
 // Relay configures the embedded relay with its Blossom server.
@@ -63,6 +69,7 @@ type Work struct {
 	Queue     int           `koanf:"queue"`      // waiting jobs beyond those; further ones are refused as busy
 	TimeLimit time.Duration `koanf:"time_limit"` // for one command
 	Price     guild.Msat    `koanf:"price_msat"`
+	PriceUnit string        `koanf:"price_unit"` // of ecash, of which Price is thousandths; sat if empty
 
 	Allow     []string   `koanf:"allow"`        // npubs that may send requests; empty means everyone
 	MinBid    guild.Msat `koanf:"min_bid_msat"` // requests with a lower bid are refused

@@ -66,6 +66,7 @@ type Service struct {
 	Queue     *int           `koanf:"queue"`
 	TimeLimit *time.Duration `koanf:"time_limit"`
 	Price     *guild.Msat    `koanf:"price_msat"`
+	PriceUnit *string        `koanf:"price_unit"`
 	Allow     *[]string      `koanf:"allow"` // an empty list means everyone
 	MinBid    *guild.Msat    `koanf:"min_bid_msat"`
 	PoW       *int           `koanf:"pow"`
@@ -78,6 +79,7 @@ func (s Service) Under(w Work) Work {
 	set(&w.Queue, s.Queue)
 	set(&w.TimeLimit, s.TimeLimit)
 	set(&w.Price, s.Price)
+	set(&w.PriceUnit, s.PriceUnit)
 	set(&w.Allow, s.Allow)
 	set(&w.MinBid, s.MinBid)
 	set(&w.PoW, s.PoW)

@@ -11,6 +11,9 @@ import (
 // maxWords is the largest body of a request without a file, in bytes.
 const maxWords = 64 << 10
 
+// maxTokenBody limits a request with a token, in bytes.
+const maxTokenBody = 2 << 20
+
 // refusal is an error that determines how a request is answered.
 type refusal struct {
 	error

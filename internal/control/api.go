@@ -175,6 +175,17 @@ type Attempt struct {
 	Agrees string `json:"agrees,omitempty"`
 
 	NudgesLeftOut int `json:"nudges_left_out,omitempty"` // of those that the job asks for, how many the provider did not work by
+
+	Money *AttemptMoney `json:"money,omitempty"` // that is or was locked for it
+}
+
+// AttemptMoney is what becomes of the money for an attempt. Of an asset that is not bitcoin the amounts are thousandths of its
+// smallest unit.
+type AttemptMoney struct {
+	Asset string `json:"asset_id"`
+	Held  int64  `json:"held_msat"`
+	Paid  int64  `json:"paid_msat"`
+	State string `json:"state"` // held, released or refunded
 }
 
 // Changes is the answer to GET /v1/jobs/{id}/changes: what a delivery changes in the files of its request.

@@ -121,6 +121,29 @@ var (
 		"act: publish, hold, resume or retract. Body: task, d, reason; id to\n"+
 			"retract another than the latest", maxWords, (*Server).postReview)
 
+	Wallet = resource("GET /v1/wallet",
+		"the ledger of each asset, and the payments that are not over", (*Server).getWallet)
+	WalletHistory = resource("GET /v1/wallet/history",
+		"all operations of the wallet, the oldest first", (*Server).getHistory)
+	AddMint = action("POST /v1/wallet/mints",
+		"body {\"mint\":URL,\"unit\":…}: the asset, whose ecash is used from now on", maxWords, (*Server).postMint)
+	FundWallet = action("POST /v1/wallet/fund",
+		"body {\"amount\":…,\"unit\":…,\"mint\":…}: new ecash, or the invoice to pay", maxWords, (*Server).postFund)
+	ReceiveToken = action("POST /v1/wallet/receive",
+		"body {\"token\":…}: what it was worth", maxTokenBody, (*Server).postReceive)
+	SendToken = action("POST /v1/wallet/send",
+		"body {\"amount\":…,\"unit\":…,\"mint\":…,\"memo\":…}: a token", maxWords, (*Server).postSend)
+	Budgets = resource("GET /v1/wallet/budgets",
+		"what may be locked and paid in each unit, and what of it is used", (*Server).getBudgets)
+	SetBudget = action("POST /v1/wallet/budgets",
+		"body {\"unit\":…,\"job\":…,\"daily\":…,\"monthly\":…}, 0 for no limit: the budgets", maxWords, (*Server).postBudget)
+	FreezeWallet = action("POST /v1/wallet/freeze",
+		"body {\"frozen\":true}: nothing new is paid until it is false", maxWords, (*Server).postFreeze)
+	ApprovePayment = action("POST /v1/wallet/approve",
+		"body {\"attempt\":…,\"amount\":…}: what a provider gets that waits for you", maxWords, (*Server).postApproval)
+	Reconcile = resource("POST /v1/wallet/reconcile",
+		"asks the mints about all ecash, and checks the ledger", (*Server).postReconcile)
+
 	Backups = resource("GET /v1/backups",
 		"backups of what was learned, the newest first", (*Server).getBackups)
 	MakeBackup = resource("POST /v1/backups",
@@ -262,6 +285,9 @@ func running() []endpoint {
 		MarketChanges.endpoint, RecommendProvider.endpoint, BeginMeeting.endpoint,
 		ChangeTrust.endpoint, RollBack.endpoint, ExportTrust.endpoint, ImportTrust.endpoint, ChangeReview.endpoint,
 		MakeBackup.endpoint, RestoreBackup.endpoint,
+		Wallet.endpoint, WalletHistory.endpoint, AddMint.endpoint, FundWallet.endpoint, ReceiveToken.endpoint, SendToken.endpoint, FreezeWallet.endpoint,
+		Budgets.endpoint, SetBudget.endpoint,
+		ApprovePayment.endpoint, Reconcile.endpoint,
 		Services.endpoint, OneService.endpoint, PauseService.endpoint, DrainService.endpoint, ResumeService.endpoint, ObjectTo.endpoint,
 		ReportEvents.endpoint, ClaimAgents.endpoint, EvolveSprite.endpoint, ImportHistory.endpoint,
 		InstallAgent.endpoint, RemoveAgent.endpoint, Definitions.endpoint, PublishDefinition.endpoint, AttachFile.endpoint, Owners.endpoint, ClaimAgent.endpoint,

@@ -41,6 +41,15 @@ func (s *Server) attempt(a jobs.Attempt) Attempt {
 		Name: s.c.Registry.Name(a.Provider), D: a.Provider.D, State: string(a.Outcome()), Reason: a.Reason,
 		Planned: a.At, Verdict: a.Verdict, Price: int64(a.Quote), Receipt: a.Receipt, NudgesLeftOut: a.LeftOut,
 	}
+	if a.Held != nil {
+		view.Money = &AttemptMoney{Asset: a.Held.Asset, Held: int64(a.Held.Amount), Paid: int64(a.Got), State: "held"}
+		switch {
+		case a.Back:
+			view.Money.State = string(guild.Refunded)
+		case a.Got > 0:
+			view.Money.State = string(guild.Released)
+		}
+	}
 	if !a.Delivery.IsZero() {
 		view.Delivery = a.Delivery.String()
 	}
@@ -70,7 +79,7 @@ func (s *Server) settled(j *jobs.Job) bool {
 		return true
 	}
 	for _, a := range j.Attempts {
-		if a.State != guild.Recorded {
+		if a.State != guild.Recorded && (a.Held == nil || a.State.Moved() || s.c.Pay.Busy(a.ID)) { // a refund may take until the locktime
 			return false
 		}
 	}

@@ -438,7 +438,7 @@ func (n *Node) finish(failed string, of func(active) func(context.Context) error
 const telling = 3 * time.Second
 
 // idle returns a channel that is closed as soon as Quit is closed, no job is open, no client is connected, and the
-// providers were told their verdicts.
+// providers were told their verdicts and sent what they have earned.
 func (n *Node) idle(ctx context.Context) <-chan struct{} {
 	idle := make(chan struct{})
 	go func() {
@@ -457,7 +457,7 @@ func (n *Node) idle(ctx context.Context) <-chan struct{} {
 		}
 		ctx, cancel := context.WithTimeout(ctx, telling)
 		defer cancel()
-		for tick := time.Tick(50 * time.Millisecond); ctx.Err() == nil && len(n.mail.Due(n.c.Now())) > 0; {
+		for tick := time.Tick(50 * time.Millisecond); ctx.Err() == nil && (len(n.mail.Due(n.c.Now())) > 0 || !n.pay.Idle()); {
 			select {
 			case <-ctx.Done():
 			case <-tick:

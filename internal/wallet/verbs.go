@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -240,4 +241,46 @@ func (w *Wallet) Grant(ctx context.Context, a Asset, amount uint64) error {
 		return fmt.Errorf("%s gives nothing away", a.Mint)
 	}
 	return err
+}
+
+// Movement is an operation of the wallet.
+type Movement struct {
+	fact.EcashPlanned
+	At     int64  // Unix ms
+	State  string // open, done or failed
+	Reason string // of a failure
+}
+
+// History yields all operations, the oldest first.
+func (w *Wallet) History(ctx context.Context) iter.Seq2[Movement, error] {
+	return func(yield func(Movement, error) bool) {
+		var all []Movement
+		at := map[string]int{}
+		for e, err := range w.c.Journal.Of(ctx, fact.Ledger) {
+			if err != nil {
+				yield(Movement{}, err)
+				return
+			}
+			for _, one := range e.Facts {
+				switch one := one.(type) {
+				case fact.EcashPlanned:
+					at[one.Op] = len(all)
+					all = append(all, Movement{EcashPlanned: one, At: e.At, State: "open"})
+				case fact.EcashSettled:
+					if i, ok := at[one.Op]; ok {
+						all[i].State = "done"
+					}
+				case fact.EcashFailed:
+					if i, ok := at[one.Op]; ok {
+						all[i].State, all[i].Reason = "failed", one.Reason
+					}
+				}
+			}
+		}
+		for _, m := range all {
+			if !yield(m, nil) {
+				return
+			}
+		}
+	}
 }

@@ -134,6 +134,7 @@ type Attempt struct {
 	Reported  int64                `json:"reported,omitempty"` // Unix ms of that report
 	Held      *fact.AttemptHeld    `json:"held,omitempty"`     // money that is locked for it
 	Got       guild.Msat           `json:"got,omitempty"`      // of that, what was released to the provider
+	Back      bool                 `json:"back,omitempty"`     // all of it is ours again
 	LeftOut   int                  `json:"left_out,omitempty"` // nudges that the provider's agent did not work by
 }
 

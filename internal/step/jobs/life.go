@@ -91,7 +91,10 @@ func (s *state) applyToAttempt(one fact.Fact, at int64) {
 			a.Got = one.Amount
 		})
 	case fact.AttemptRefunded:
-		s.changeAttempt(one.Attempt, func(a *Attempt) { a.Move(guild.Refunded) })
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.Move(guild.Refunded)
+			a.Back = true
+		})
 	case fact.AttemptRecorded:
 		s.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.Move(guild.Recorded)

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+
+	"guild"
+)
+
+// amountFlag is a flag for an amount with its unit, such as 1000sat. A number alone is millisatoshis.
+type amountFlag struct {
+	amount uint64
+	unit   string
+}
+
+// Set implements pflag.Value.
+func (f *amountFlag) Set(text string) error {
+	amount, unit, err := guild.ParseAmount(text)
+	if unit == "" {
+		unit = "msat"
+	}
+	f.amount, f.unit = amount, unit
+	return err
+}
+
+// String implements pflag.Value.
+func (f *amountFlag) String() string {
+	if f.unit == "" {
+		return ""
+	}
+	return fmt.Sprintf("%d%s", f.amount, f.unit)
+}
+
+// Type implements pflag.Value.
+func (f *amountFlag) Type() string { return "amount" }
+
+// inBitcoin reports whether the amount is in sat or msat, or not given.
+func (f *amountFlag) inBitcoin() bool { return f.unit == "" || f.unit == "msat" || f.unit == "sat" }
+
+// thousandths returns the amount in thousandths of its unit: of bitcoin, in millisatoshis.
+func (f *amountFlag) thousandths() (int64, error) {
+	if f.unit == "msat" {
+		return int64(f.amount), nil
+	}
+	if f.amount > 1<<53 {
+		return 0, fmt.Errorf("%s is more than there is", f)
+	}
+	return int64(f.amount) * 1000, nil
+}

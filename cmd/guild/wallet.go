@@ -1,0 +1,329 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"guild"
+	"guild/internal/cli"
+	"guild/internal/control"
+	"guild/internal/hand/mintd"
+)
+
+func (p *program) walletCommand() *cobra.Command {
+	return cli.Group(&cobra.Command{
+		Use:     "wallet",
+		Short:   "Money: what is there, what is held, and what becomes of it",
+		Example: "  guild wallet balance\n  guild wallet add mint http://127.0.0.1:7780 --unit test\n  guild wallet send 100test",
+	}, p.walletBalanceCommand(), p.walletAddCommand(), p.walletFundCommand(), p.walletReceiveCommand(), p.walletSendCommand(), p.walletHistoryCommand(),
+		p.walletOwedCommand(), p.walletApproveCommand(), p.walletBudgetCommand(), p.walletFreezeCommand(), p.walletReconcileCommand(), p.walletBackupCommand())
+}
+
+func (p *program) walletBalanceCommand() *cobra.Command {
+	return call(p, p.acting, control.Wallet, &cobra.Command{
+		Use:   "balance",
+		Short: "What is free, and what is held for providers",
+		Long: `balance shows the ledger of each unit at each mint. free can be spent; held is
+locked for providers, until the verdict or its locktime. The unit test is play
+money: it is worthless.`,
+		Example: "  guild wallet balance --json",
+	}, p.showMoney)
+}
+
+func (p *program) showMoney(m control.Money) error {
+	if m.Frozen {
+		fmt.Fprintln(p.out, "frozen: nothing new is paid (guild wallet freeze --off)")
+	}
+	err := table(p, "no mint is in the wallet yet: guild wallet add mint URL", "UNIT,FREE,HELD,PAID,EARNED,FEES,MINT", func(a control.Asset) []string {
+		return []string{unitName(a.Unit), fmt.Sprint(a.Free), fmt.Sprint(a.Held), fmt.Sprint(a.Paid), fmt.Sprint(a.Earned), fmt.Sprint(a.Fees), cli.Cut(cli.Clean(a.Mint), 40)}
+	})(m.Assets)
+	if err != nil || len(m.Paying) == 0 {
+		return err
+	}
+	fmt.Fprintln(p.out)
+	return table(p, "", "JOB,ATTEMPT,AMOUNT,STATE,LOCKED UNTIL", func(o control.Payment) []string {
+		return []string{short(o.Job), short(o.Attempt), fmt.Sprintf("%d %s", o.Amount, o.Unit), o.State, p.until(o)}
+	})(m.Paying)
+}
+
+// unitName names a unit. Play money is called so wherever it is shown.
+func unitName(unit string) string {
+	if unit == mintd.Unit {
+		return unit + " (worthless)"
+	}
+	return cli.Cut(cli.Clean(unit), 20)
+}
+
+// until shows the locktime of a payment.
+func (p *program) until(o control.Payment) string {
+	return time.UnixMilli(o.Until).In(p.now().Location()).Format("2006-01-02 15:04")
+}
+
+func (p *program) walletAddCommand() *cobra.Command {
+	var unit string
+	mint := send(p, p.acting, control.AddMint, &cobra.Command{
+		Use:   "mint URL",
+		Args:  cli.OneArg("the URL of a mint"),
+		Short: "Use ecash of a mint (Cashu)",
+		Long: `mint asks the mint whether it has the unit. From then on the wallet takes and
+pays ecash of it. A mint holds the money: add only those that you trust with it.`,
+		Example: "  guild wallet add mint https://mint.example --unit sat",
+	}, func(_ *cobra.Command, args []string) (control.MintNamed, []string, error) {
+		return control.MintNamed{Mint: args[0], Unit: unit}, nil, nil
+	}, func(a control.Asset) error {
+		_, err := fmt.Fprintf(p.out, "added  %s at %s\n", unitName(a.Unit), cli.Clean(a.Mint))
+		return err
+	})
+	mint.Flags().StringVar(&unit, "unit", "sat", "of the ecash")
+	return cli.Group(&cobra.Command{
+		Use:     "add",
+		Short:   "Add something to pay with",
+		Example: "  guild wallet add mint https://mint.example --unit sat",
+	}, mint)
+}
+
+// amountArg reads the argument of a verb that moves money.
+func amountArg(text, mint string) (control.Amount, error) {
+	amount, unit, err := guild.ParseAmount(text)
+	if err == nil && unit == "" {
+		err = fmt.Errorf("%d of what? Amounts have a unit, such as %dsat", amount, amount)
+	}
+	return control.Amount{Amount: amount, Unit: unit, Mint: mint}, err
+}
+
+func (p *program) walletFundCommand() *cobra.Command {
+	var mint string
+	cmd := send(p, p.acting, control.FundWallet, &cobra.Command{
+		Use:     "fund AMOUNT",
+		Args:    cli.OneArg("an amount"),
+		Short:   "Get ecash of a mint: play money at once, other for an invoice",
+		Example: "  guild wallet fund 1000test",
+	}, func(_ *cobra.Command, args []string) (control.Amount, []string, error) {
+		want, err := amountArg(args[0], mint)
+		return want, nil, err
+	}, func(m control.Moved) error {
+		if m.Invoice != "" {
+			_, err := fmt.Fprintf(p.out, "to pay first:\n%s\n", cli.Clean(m.Invoice))
+			return err
+		}
+		return p.showMoved(m)
+	})
+	cmd.Flags().StringVar(&mint, "mint", "", "URL (default: the only one of the unit)")
+	return cmd
+}
+
+func (p *program) showMoved(m control.Moved) error {
+	_, err := fmt.Fprintf(p.out, "received  %d %s at %s\n", m.Amount, unitName(m.Unit), cli.Clean(m.Mint))
+	return err
+}
+
+func (p *program) walletReceiveCommand() *cobra.Command {
+	return send(p, p.acting, control.ReceiveToken, &cobra.Command{
+		Use:   "receive TOKEN|-",
+		Args:  cli.OneArg("a token, or - for standard input"),
+		Short: "Take the ecash of a token",
+		Long: `receive exchanges the ecash of a token at its mint, which must be in the wallet.
+After that nobody else who has the token can spend it.`,
+		Example: "  guild wallet receive cashuB…\n  guild wallet receive - < token.txt",
+	}, func(_ *cobra.Command, args []string) (control.Token, []string, error) {
+		text := args[0]
+		if text == "-" {
+			raw, err := io.ReadAll(io.LimitReader(p.in, 1<<20))
+			if err != nil {
+				return control.Token{}, nil, err
+			}
+			text = strings.TrimSpace(string(raw))
+		}
+		return control.Token{Token: text}, nil, nil
+	}, p.showMoved)
+}
+
+func (p *program) walletSendCommand() *cobra.Command {
+	var mint, memo string
+	cmd := send(p, p.acting, control.SendToken, &cobra.Command{
+		Use:     "send AMOUNT",
+		Args:    cli.OneArg("an amount"),
+		Short:   "Write a token: whoever has it has the money",
+		Example: "  guild wallet send 100test --memo thanks",
+	}, func(_ *cobra.Command, args []string) (control.Amount, []string, error) {
+		want, err := amountArg(args[0], mint)
+		want.Memo = memo
+		return want, nil, err
+	}, func(t control.Token) error {
+		fmt.Fprintf(p.err, "%d %s of %s\n", t.Amount, unitName(t.Unit), cli.Clean(t.Mint))
+		_, err := fmt.Fprintln(p.out, t.Token)
+		return err
+	})
+	cmd.Flags().StringVar(&mint, "mint", "", "URL (default: the only one of the unit)")
+	cmd.Flags().StringVar(&memo, "memo", "", "words for who receives it")
+	return cmd
+}
+
+func (p *program) walletHistoryCommand() *cobra.Command {
+	return call(p, p.acting, control.WalletHistory, &cobra.Command{
+		Use:     "history",
+		Short:   "All operations of the wallet, the oldest first",
+		Example: "  guild wallet history --json",
+	}, table(p, "nothing was moved yet", "AGE,KIND,AMOUNT,FEE,STATE,ABOUT", func(m control.Movement) []string {
+		return []string{age(p.now(), m.At), m.Kind, fmt.Sprintf("%d %s", m.Amount, m.Unit), fmt.Sprint(m.Fee),
+			strings.TrimSuffix(m.State+": "+cli.Cut(cli.Clean(m.Reason), 40), ": "), short(m.About)}
+	}))
+}
+
+func (p *program) walletOwedCommand() *cobra.Command {
+	return call(p, p.acting, control.Wallet, &cobra.Command{
+		Use:   "owed",
+		Short: "What customers have locked for work here",
+		Long: `owed lists the money that customers have locked for requests to this node. It is
+yours once the customer releases it by its verdict; after the locktime it can
+take it back.`,
+		Example: "  guild wallet owed",
+	}, func(m control.Money) error {
+		return table(p, "no customer has locked anything", "REQUEST,CUSTOMER,AMOUNT,STATE,LOCKED UNTIL", func(o control.Payment) []string {
+			return []string{short(o.Request), short(o.PubKey), fmt.Sprintf("%d %s", o.Amount, unitName(o.Unit)), o.State, p.until(o)}
+		})(m.Owed)
+	})
+}
+
+func (p *program) walletApproveCommand() *cobra.Command {
+	return send(p, p.acting, control.ApprovePayment, &cobra.Command{
+		Use:   "approve JOB|ATTEMPT AMOUNT",
+		Args:  cli.Arity(cobra.ExactArgs(2), "a job or an attempt, and an amount"),
+		Short: "Decide what a provider gets that waits for you",
+		Long: `approve decides about locked money that the verdict does not: of weak work, or
+of work that was done in part. Without a decision it is yours again at the
+locktime.`,
+		Example: "  guild wallet approve 5f21ab03 500test\n  guild wallet approve 5f21ab03 0test",
+	}, func(_ *cobra.Command, args []string) (control.Approval, []string, error) {
+		want, err := amountArg(args[1], "")
+		return control.Approval{Attempt: args[0], Amount: want.Amount}, nil, err
+	}, func(o control.Payment) error {
+		_, err := fmt.Fprintf(p.out, "decided  attempt %s of job %s\n", short(o.Attempt), short(o.Job))
+		return err
+	})
+}
+
+func (p *program) walletBudgetCommand() *cobra.Command {
+	var job, daily, monthly amountFlag
+	show := table(p, "no budget limits what is paid", "UNIT,JOB,DAY,USED,MONTH,USED", func(b control.Budget) []string {
+		limit := func(n uint64) string {
+			if n == 0 {
+				return "-"
+			}
+			return fmt.Sprint(n)
+		}
+		return []string{unitName(b.Unit), limit(b.Job), limit(b.Daily), fmt.Sprint(b.Today), limit(b.Monthly), fmt.Sprint(b.Month)}
+	})
+	cmd := p.local(&cobra.Command{
+		Use:   "budget",
+		Short: "Limit what is locked and paid, or show the limits",
+		Long: `budget sets the limits of a unit, or shows all limits if none is given. It
+replaces all three; a limit that is not given is none. What comes back from an
+escrow is free again.`,
+		Example: "  guild wallet budget --job 500sat --daily 2000sat --monthly 20000sat\n  guild wallet budget",
+	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) {
+		limits := control.Budget{Job: job.amount, Daily: daily.amount, Monthly: monthly.amount}
+		for _, f := range []amountFlag{job, daily, monthly} {
+			switch {
+			case f.unit == "":
+			case limits.Unit == "" || limits.Unit == f.unit:
+				limits.Unit = f.unit
+			default:
+				return nil, cli.Usage(fmt.Errorf("%s and %s: the limits have one unit", f.unit, limits.Unit))
+			}
+		}
+		if limits.Unit == "" {
+			return answerOf(cmd.Context(), p.acting, control.Budgets, show)
+		}
+		var all []control.Budget
+		err := p.acting(cmd.Context(), func(client *control.Client, _ bool) (err error) {
+			all, err = control.SetBudget.Call(cmd.Context(), client, limits)
+			return err
+		})
+		return &cli.Result{JSON: all, Show: func() error { return show(all) }}, err
+	})
+	cmd.Flags().Var(&job, "job", "for one job, as 500sat")
+	cmd.Flags().Var(&daily, "daily", "in a UTC day")
+	cmd.Flags().Var(&monthly, "monthly", "in a UTC month")
+	return cmd
+}
+
+func (p *program) walletFreezeCommand() *cobra.Command {
+	var off bool
+	cmd := send(p, p.acting, control.FreezeWallet, &cobra.Command{
+		Use:   "freeze",
+		Short: "Pay nothing new from now on",
+		Long: `freeze stops all new payments, also of jobs that are open. What is locked
+already is released by its verdict all the same. --off allows payments again.`,
+		Example: "  guild wallet freeze\n  guild wallet freeze --off",
+	}, func(*cobra.Command, []string) (control.Freezing, []string, error) {
+		return control.Freezing{Frozen: !off}, nil, nil
+	}, func(f control.Freezing) error {
+		state := "payments are allowed"
+		if f.Frozen {
+			state = "frozen: nothing new is paid"
+		}
+		_, err := fmt.Fprintln(p.out, state)
+		return err
+	})
+	cmd.Flags().BoolVar(&off, "off", false, "allow payments again")
+	return cmd
+}
+
+func (p *program) walletReconcileCommand() *cobra.Command {
+	return call(p, p.acting, control.Reconcile, &cobra.Command{
+		Use:     "reconcile",
+		Short:   "Compare the ledger with the mints",
+		Example: "  guild wallet reconcile --json",
+	}, func(r control.Reconciled) error {
+		if len(r.Differences) == 0 {
+			_, err := fmt.Fprintf(p.out, "balanced: the mints agree about %s\n", cli.Count(r.Coins, "coin", "coins"))
+			return err
+		}
+		return table(p, "", "UNIT,AMOUNT,THE MINT SAYS,MINT", func(d control.Difference) []string {
+			return []string{unitName(d.Unit), fmt.Sprint(d.Amount), d.State, cli.Cut(cli.Clean(d.Mint), 40)}
+		})(r.Differences)
+	})
+}
+
+func (p *program) walletBackupCommand() *cobra.Command {
+	var show bool
+	cmd := p.local(&cobra.Command{
+		Use:   "backup",
+		Short: "Show the words that the wallet's secrets are derived from",
+		Long: `backup prints the 12 words of the wallet (BIP-39). Whoever has them has the
+money; with them another Cashu wallet restores the ecash (NUT-13).`,
+		Example: "  guild wallet backup --show",
+	}, func(*cobra.Command, []string) (*cli.Result, error) {
+		if !show {
+			return nil, cli.WithHint(errors.New("the words are all that a thief needs"), "guild wallet backup --show, where nobody looks on")
+		}
+		c, err := p.config()
+		if err != nil {
+			return nil, err
+		}
+		raw, err := os.ReadFile(filepath.Join(c.Paths.Data, "wallet.words"))
+		if err != nil {
+			return nil, cli.WithHint(fmt.Errorf("there is no wallet yet: %w", err), "guild wallet balance makes one")
+		}
+		words := strings.TrimSpace(string(raw))
+		return &cli.Result{JSON: walletWords{words}, Show: func() error {
+			_, err := fmt.Fprintln(p.out, words)
+			return err
+		}}, nil
+	})
+	cmd.Flags().BoolVar(&show, "show", false, "print them")
+	return cmd
+}
+
+// walletWords is the answer of guild wallet backup.
+type walletWords struct {
+	Words string `json:"words"`
+}

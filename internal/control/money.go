@@ -1,0 +1,295 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"guild"
+	"guild/internal/hand/mintd"
+	"guild/internal/journal/fact"
+	"guild/internal/step/pay"
+	"guild/internal/wallet"
+)
+
+// Money is the answer to GET /v1/wallet: the ledger of each asset, and the payments that are not over. All amounts are in the
+// asset's unit.
+type Money struct {
+	Assets []Asset   `json:"assets"`
+	Frozen bool      `json:"frozen"` // nothing new is paid
+	Paying []Payment `json:"paying"` // to providers
+	Owed   []Payment `json:"owed"`   // by customers, who have locked it
+}
+
+// Asset is the ledger of one unit at one mint.
+type Asset struct {
+	Mint      string `json:"mint"`
+	Unit      string `json:"unit"`
+	Free      int64  `json:"free"`
+	Held      int64  `json:"held"`   // locked for attempts
+	Paid      int64  `json:"paid"`   // to providers
+	Earned    int64  `json:"earned"` // from customers
+	Sent      int64  `json:"sent"`   // in tokens
+	Fees      int64  `json:"fees"`   // of the mint
+	Lost      int64  `json:"lost,omitempty"`
+	Worthless bool   `json:"worthless,omitempty"` // play money
+}
+
+// Payment is money that is locked.
+type Payment struct {
+	Job     string `json:"job,omitempty"`
+	Attempt string `json:"attempt,omitempty"`
+	Request string `json:"request,omitempty"`
+	PubKey  string `json:"pubkey"` // of the other party
+	Amount  uint64 `json:"amount"`
+	Unit    string `json:"unit"`
+	Mint    string `json:"mint"`
+	State   string `json:"state"`
+	Until   int64  `json:"until,omitempty"` // Unix ms, the locktime
+}
+
+// MintNamed is the body of POST /v1/wallet/mints.
+type MintNamed struct {
+	Mint string `json:"mint"`
+	Unit string `json:"unit"`
+}
+
+// Amount is the body of POST /v1/wallet/fund and POST /v1/wallet/send.
+type Amount struct {
+	Amount uint64 `json:"amount"`
+	Unit   string `json:"unit"`
+	Mint   string `json:"mint,omitempty"` // the only one of the unit when absent
+	Memo   string `json:"memo,omitempty"`
+}
+
+// Token is the body of POST /v1/wallet/receive, and the answer to POST /v1/wallet/send.
+type Token struct {
+	Token  string `json:"token"`
+	Amount uint64 `json:"amount"` // of an answer
+	Unit   string `json:"unit"`
+	Mint   string `json:"mint"`
+}
+
+// Moved is the answer to POST /v1/wallet/fund and POST /v1/wallet/receive.
+type Moved struct {
+	Amount  uint64 `json:"amount"`
+	Unit    string `json:"unit"`
+	Mint    string `json:"mint"`
+	Invoice string `json:"invoice,omitempty"` // to be paid first: nothing was moved
+}
+
+// Freezing is the body of POST /v1/wallet/freeze.
+type Freezing struct {
+	Frozen bool `json:"frozen"`
+}
+
+// Approval is the body of POST /v1/wallet/approve: what the provider of a delivery gets that waits for a person.
+type Approval struct {
+	Attempt string `json:"attempt"` // its beginning is enough
+	Amount  uint64 `json:"amount"`
+}
+
+// Budget limits what is locked and paid in a unit: the body of POST /v1/wallet/budgets, and of a list the answer to GET. A limit
+// of 0 is none.
+type Budget struct {
+	Unit    string `json:"unit"`
+	Job     uint64 `json:"job"`     // for one job
+	Daily   uint64 `json:"daily"`   // in a UTC day
+	Monthly uint64 `json:"monthly"` // in a UTC month
+	Today   uint64 `json:"today"`   // used, of an answer
+	Month   uint64 `json:"month"`
+}
+
+// Reconciled is the answer to POST /v1/wallet/reconcile.
+type Reconciled struct {
+	Coins       int          `json:"coins"` // that the mints were asked about
+	Differences []Difference `json:"differences"`
+}
+
+// Difference is ecash of which a mint says something else than the ledger.
+type Difference struct {
+	Mint   string `json:"mint"`
+	Unit   string `json:"unit"`
+	Amount uint64 `json:"amount"`
+	State  string `json:"state"` // by the mint
+}
+
+// Movement is an operation of the wallet, in the answer to GET /v1/wallet/history.
+type Movement struct {
+	At     int64  `json:"at_ms"`
+	Kind   string `json:"kind"`
+	Amount uint64 `json:"amount"`
+	Fee    uint64 `json:"fee,omitempty"`
+	Unit   string `json:"unit"`
+	Mint   string `json:"mint"`
+	About  string `json:"about,omitempty"` // the attempt or request
+	State  string `json:"state"`           // open, done or failed
+	Reason string `json:"reason,omitempty"`
+}
+
+// mintWait limits how long a request waits for a mint. What is not done by then goes on.
+const mintWait = 20 * time.Second
+
+func (s *Server) getWallet(*http.Request) (Money, error) {
+	m := Money{Assets: []Asset{}, Paying: []Payment{}, Owed: []Payment{}, Frozen: s.c.Payments.Frozen()}
+	for _, b := range s.c.Wallet.Fold().Balances() {
+		a := b.Accounts
+		m.Assets = append(m.Assets, Asset{
+			Mint: b.Mint, Unit: b.Unit, Free: a[wallet.Free], Held: a[wallet.Held], Paid: a[wallet.Paid], Earned: -a[wallet.Earned], Sent: a[wallet.Sent],
+			Fees: a[wallet.Fees], Lost: a[wallet.Lost], Worthless: b.Unit == mintd.Unit,
+		})
+	}
+	for _, p := range s.c.Pay.Paying() {
+		m.Paying = append(m.Paying, shownPayment(p))
+	}
+	for _, p := range s.c.Pay.Owed() {
+		m.Owed = append(m.Owed, shownPayment(p))
+	}
+	return m, nil
+}
+
+func shownPayment(p pay.Open) Payment {
+	shown := Payment{PubKey: p.Party.Hex(), Amount: p.Amount, Unit: p.Unit, Mint: p.Mint, State: p.State, Until: p.Until.UnixMilli()}
+	if p.Job == (guild.JobID{}) {
+		shown.Request = p.ID.Hex()
+	} else {
+		shown.Job, shown.Attempt = p.Job.String(), p.ID.Hex()
+	}
+	return shown
+}
+
+func (s *Server) postMint(r *http.Request, m MintNamed) (Asset, error) {
+	a := wallet.Asset{Mint: strings.TrimRight(m.Mint, "/"), Unit: m.Unit}
+	if err := s.c.Wallet.AddMint(r.Context(), a); err != nil {
+		return Asset{}, mintFailed(err)
+	}
+	return Asset{Mint: a.Mint, Unit: a.Unit, Worthless: a.Unit == mintd.Unit}, nil
+}
+
+// mintFailed says that a mint could not be used.
+func mintFailed(err error) error {
+	if errors.Is(err, wallet.ErrNoMint) || errors.Is(err, wallet.ErrShort) {
+		return refused("guild wallet balance shows what there is", err)
+	}
+	return &refusal{error: err, status: http.StatusBadGateway, code: "mint", hint: "is the mint running, and is its address right?"}
+}
+
+func (s *Server) postFund(r *http.Request, want Amount) (Moved, error) {
+	a, err := s.c.Wallet.AssetOf(want.Unit, want.Mint)
+	if err != nil {
+		return Moved{}, mintFailed(err)
+	}
+	op, invoice, err := s.c.Wallet.Fund(r.Context(), a, want.Amount)
+	if err == nil && op != "" {
+		err = s.awaitMint(r.Context(), op)
+	}
+	if err != nil {
+		return Moved{}, mintFailed(err)
+	}
+	return Moved{Amount: want.Amount, Unit: a.Unit, Mint: a.Mint, Invoice: invoice}, nil
+}
+
+// awaitMint returns when a mint has done an operation.
+func (s *Server) awaitMint(ctx context.Context, op string) error {
+	ctx, cancel := context.WithTimeout(ctx, mintWait)
+	defer cancel()
+	return s.c.Wallet.Wait(ctx, op)
+}
+
+func (s *Server) postReceive(r *http.Request, given Token) (Moved, error) {
+	op, t, err := s.c.Wallet.Receive(r.Context(), given.Token)
+	if err == nil {
+		err = s.awaitMint(r.Context(), op)
+	}
+	if err != nil {
+		return Moved{}, mintFailed(err)
+	}
+	moved := Moved{Unit: t.Unit, Mint: t.Mint}
+	for _, p := range t.Proofs {
+		moved.Amount += p.Amount
+	}
+	return moved, nil
+}
+
+func (s *Server) postSend(r *http.Request, want Amount) (Token, error) {
+	a, err := s.c.Wallet.AssetOf(want.Unit, want.Mint)
+	if err != nil {
+		return Token{}, mintFailed(err)
+	}
+	op, err := s.c.Wallet.Send(r.Context(), a, want.Amount)
+	if err == nil {
+		err = s.awaitMint(r.Context(), op)
+	}
+	if err != nil {
+		return Token{}, mintFailed(err)
+	}
+	t, err := s.c.Wallet.Token(op, guild.Clean(want.Memo))
+	if err != nil {
+		return Token{}, err
+	}
+	text, err := t.V4()
+	return Token{Token: text, Amount: want.Amount, Unit: a.Unit, Mint: a.Mint}, err
+}
+
+func (s *Server) getBudgets(*http.Request) ([]Budget, error) {
+	all := []Budget{}
+	for _, b := range s.c.Pay.Budgets() {
+		all = append(all, Budget{Unit: b.Unit, Job: b.Job, Daily: b.Daily, Monthly: b.Monthly, Today: b.Today, Month: b.Month})
+	}
+	return all, nil
+}
+
+func (s *Server) postBudget(r *http.Request, b Budget) ([]Budget, error) {
+	if b.Unit == "" {
+		return nil, wrongUsage("amounts have a unit, such as 1000sat", errors.New("the budget of which unit?"))
+	}
+	if err := s.c.Pay.SetBudget(r.Context(), fact.BudgetSet{Unit: b.Unit, Job: b.Job, Daily: b.Daily, Monthly: b.Monthly}); err != nil {
+		return nil, err
+	}
+	return s.getBudgets(r)
+}
+
+func (s *Server) postFreeze(r *http.Request, f Freezing) (Freezing, error) {
+	return f, s.c.Pay.Freeze(r.Context(), f.Frozen)
+}
+
+func (s *Server) postApproval(r *http.Request, a Approval) (Payment, error) {
+	for _, p := range s.c.Pay.Paying() {
+		if !strings.HasPrefix(p.ID.Hex(), strings.ToLower(a.Attempt)) && !strings.HasPrefix(p.Job.String(), strings.ToLower(a.Attempt)) {
+			continue
+		}
+		if err := s.c.Pay.Approve(r.Context(), p.ID, a.Amount); err != nil {
+			return Payment{}, refused("guild wallet balance shows what waits", err)
+		}
+		return shownPayment(p), nil
+	}
+	return Payment{}, missing("guild wallet balance shows what waits", fmt.Errorf("no money is locked for %.64q", a.Attempt))
+}
+
+func (s *Server) postReconcile(r *http.Request) (Reconciled, error) {
+	n, differences, err := s.c.Wallet.Reconcile(r.Context())
+	if err != nil {
+		return Reconciled{}, mintFailed(err)
+	}
+	done := Reconciled{Coins: n, Differences: []Difference{}}
+	for _, d := range differences {
+		done.Differences = append(done.Differences, Difference{Mint: d.Mint, Unit: d.Unit, Amount: d.Amount, State: d.State})
+	}
+	return done, nil
+}
+
+func (s *Server) getHistory(r *http.Request) ([]Movement, error) {
+	all := []Movement{}
+	for m, err := range s.c.Wallet.History(r.Context()) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Movement{
+			At: m.At, Kind: m.Kind, Amount: m.Amount, Fee: m.Fee, Unit: m.Unit, Mint: m.Mint, About: m.About, State: m.State, Reason: m.Reason,
+		})
+	}
+	return all, nil
+}

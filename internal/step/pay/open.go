@@ -1,0 +1,102 @@
+package pay
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+)
+
+// Open is money that is locked.
+type Open struct {
+	ID     nostr.ID     // of the attempt, or of the request to us
+	Job    guild.JobID  // of the attempt
+	Party  nostr.PubKey // who gets it, or who locked it
+	Amount uint64       // in the unit
+	Unit   string
+	Mint   string
+	State  string    // in a few words
+	Until  time.Time // the locktime
+}
+
+// Paying lists the money that is locked for our attempts, ordered by job.
+func (p *Pay) Paying() (all []Open) {
+	for _, one := range p.fold.open() {
+		if one.Reserved == nil {
+			continue
+		}
+		all = append(all, Open{
+			ID: one.Attempt, Job: one.Job, Party: one.Provider.PubKey, Amount: one.Reserved.Amount, Unit: one.Reserved.Unit, Mint: one.Reserved.Mint,
+			State: p.stateOf(one), Until: p.locktime(one),
+		})
+	}
+	slices.SortFunc(all, func(a, b Open) int {
+		return cmp.Or(slices.Compare(a.Job[:], b.Job[:]), slices.Compare(a.ID[:], b.ID[:]))
+	})
+	return all
+}
+
+// stateOf says where a payment is.
+func (p *Pay) stateOf(one payment) string {
+	switch {
+	case one.Released != nil && one.Released.Amount == 0:
+		return "taken back"
+	case one.Released != nil:
+		return "released"
+	case one.Decided != nil:
+		return "decided"
+	case one.Over && one.Verdict != nil:
+		if _, _, wait := payout(one.Order, *one.Verdict, one.Reserved.Amount); wait {
+			return "waits for you"
+		}
+		return "judged"
+	case one.Sent:
+		return "held"
+	}
+	return "reserved"
+}
+
+// Owed lists what customers have locked for requests to us, ordered by request.
+func (p *Pay) Owed() (all []Open) {
+	for _, one := range p.fold.locks() {
+		if one.Accepted == nil {
+			continue
+		}
+		o := Open{
+			ID: one.Request, Party: one.Customer, Amount: one.Accepted.Amount, Unit: one.Offered.Unit, Mint: one.Offered.Mint,
+			State: "held", Until: time.Unix(one.Accepted.Locktime, 0),
+		}
+		switch {
+		case one.Released != nil:
+			o.State = "released"
+		case one.Done:
+			o.State = "delivered"
+		}
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b Open) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	return all
+}
+
+// Busy reports whether the money for an attempt of ours is about to move: it is locked, or the attempt has ended and the
+// provider was not told yet what it gets. What waits for a person, or to be taken back, is not.
+func (p *Pay) Busy(attempt nostr.ID) bool {
+	one, ok := p.fold.payment(attempt)
+	if !ok || one.Reserved == nil {
+		return false
+	}
+	return !one.Over || p.stateOf(one) == "judged" || one.Decided != nil && (one.Released == nil || one.Released.Amount > 0 && !one.Noted)
+}
+
+// Idle reports whether no money is about to move for attempts that have ended.
+func (p *Pay) Idle() bool {
+	for _, one := range p.fold.open() {
+		if one.Over && p.Busy(one.Attempt) {
+			return false
+		}
+	}
+	return true
+}
