@@ -32,7 +32,7 @@ func (p payment) price(f nip90.Feedback, mint, unit string, amount guild.Msat) (
 	case f.Terms == "":
 		return nil, nil
 	}
-	r, err := token.ParseRequest(f.Terms)
+	r, err := parseRequest(f.Terms)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the quote: %w", err)
