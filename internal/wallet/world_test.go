@@ -65,7 +65,7 @@ type bank struct {
 
 func newBank(t *testing.T, fee uint64) *bank {
 	t.Helper()
-	b := &bank{now: time.Now(), dir: t.TempDir(), fee: fee}
+	b := &bank{now: time.Now(), dir: journaltest.Dir(t), fee: fee}
 	b.open(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.mu.Lock()
