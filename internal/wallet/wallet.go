@@ -101,6 +101,9 @@ func (w *Wallet) Terms(ctx context.Context, a Asset) (t Terms, err error) {
 	return t, err
 }
 
+// Knows reports whether the mint lists a keyset.
+func (t Terms) Knows(keyset string) bool { _, ok := t.fees[keyset]; return ok }
+
 // fee returns what the mint takes for inputs of these keysets.
 func (t Terms) fee(keysets []string) (uint64, error) {
 	proofs := make([]cashu.Proof, len(keysets))
