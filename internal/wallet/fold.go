@@ -17,13 +17,17 @@ import (
 // Asset is a unit of ecash at one mint.
 type Asset struct{ Mint, Unit string }
 
+// bookOf names the ledger of an asset. It is a type of its own, since coins embed their asset: they would be encoded as its text.
+type bookOf Asset
+
 // MarshalText writes the unit, a space and the mint.
-func (a Asset) MarshalText() ([]byte, error) { return []byte(a.Unit + " " + a.Mint), nil }
+func (b bookOf) MarshalText() ([]byte, error) { return []byte(b.Unit + " " + b.Mint), nil }
 
 // UnmarshalText reads what MarshalText wrote.
-func (a *Asset) UnmarshalText(b []byte) error {
-	if _, err := fmt.Sscanf(string(b), "%s %s", &a.Unit, &a.Mint); err != nil {
-		return fmt.Errorf("asset %.80q: want a unit and a mint", b)
+func (b *bookOf) UnmarshalText(text []byte) error {
+	var ok bool
+	if b.Unit, b.Mint, ok = strings.Cut(string(text), " "); !ok {
+		return fmt.Errorf("asset %.80q: want a unit and a mint", text)
 	}
 	return nil
 }
@@ -44,12 +48,12 @@ const (
 type Fold struct{ *fold.State[state] }
 
 type state struct {
-	Mints    []Asset                             `json:"mints"`    // that the owner added
-	Coins    fold.Table[string, coin]            `json:"coins"`    // that are ours, or locked by us, by name
-	Ops      fold.Table[string, operation]       `json:"ops"`      // that the mint has not done yet
-	Counters fold.Table[string, uint32]          `json:"counters"` // the next one, by keyset
-	Failed   []failure                           `json:"failed"`   // the latest operations that the mint will not do
-	Books    fold.Table[Asset, map[string]int64] `json:"books"`    // balance of each account; never changed in place
+	Mints    []Asset                              `json:"mints"`    // that the owner added
+	Coins    fold.Table[string, coin]             `json:"coins"`    // that are ours, or locked by us, by name
+	Ops      fold.Table[string, operation]        `json:"ops"`      // that the mint has not done yet
+	Counters fold.Table[string, uint32]           `json:"counters"` // the next one, by keyset
+	Failed   []failure                            `json:"failed"`   // the latest operations that the mint will not do
+	Books    fold.Table[bookOf, map[string]int64] `json:"books"`    // balance of each account; never changed in place
 }
 
 // failure is an operation that the mint will not do.
@@ -93,7 +97,7 @@ type operation struct {
 func (o operation) asset() Asset { return Asset{o.Mint, o.Unit} }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{fold.NewState[state]("wallet", 1)} }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("wallet", 2)} }
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
@@ -184,13 +188,13 @@ func (s *state) move(a Asset, from, to string, amount uint64) {
 	if amount == 0 {
 		return
 	}
-	book := maps.Clone(s.Books.Of(a))
+	book := maps.Clone(s.Books.Of(bookOf(a)))
 	if book == nil {
 		book = map[string]int64{}
 	}
 	book[from] -= int64(amount)
 	book[to] += int64(amount)
-	s.Books.Set(a, book)
+	s.Books.Set(bookOf(a), book)
 }
 
 // failed frees the inputs of an operation, and books what is lost.
@@ -232,9 +236,10 @@ func (f *Fold) Balances() []Balance {
 	var all []Balance
 	f.View(func(s *state) {
 		for _, a := range s.Mints {
-			all = append(all, Balance{Asset: a, Accounts: maps.Clone(s.Books.Of(a))})
+			all = append(all, Balance{Asset: a, Accounts: maps.Clone(s.Books.Of(bookOf(a)))})
 		}
-		for a, book := range s.Books.All() {
+		for of, book := range s.Books.All() {
+			a := Asset(of)
 			if !slices.Contains(s.Mints, a) {
 				all = append(all, Balance{Asset: a, Accounts: maps.Clone(book)})
 			}
@@ -260,7 +265,8 @@ func (f *Fold) Mints() []Asset {
 func (f *Fold) Check() error {
 	var errs []error
 	f.View(func(s *state) {
-		for a, book := range s.Books.All() {
+		for of, book := range s.Books.All() {
+			a := Asset(of)
 			var sum int64
 			for _, amount := range book {
 				sum += amount
@@ -311,6 +317,9 @@ func (s *state) spend(a Asset, amount uint64, fee func(keysets []string) (uint64
 		ref, err := parseName(c.name)
 		if err != nil {
 			return nil, 0, 0, err
+		}
+		if _, err := fee([]string{c.Keyset}); err != nil {
+			continue // the mint does not list its keyset any more, so it does not take it
 		}
 		in, keysets, sum = append(in, ref), append(keysets, c.Keyset), sum+c.Amount
 		if cost, err = fee(keysets); err != nil {

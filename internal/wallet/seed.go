@@ -3,6 +3,7 @@ package wallet
 import (
 	"crypto/cipher"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -82,7 +83,8 @@ func (s Seed) secret(keyset, op string, n int, counter uint32, lock *fact.EcashL
 // cipher encrypts ecash of others, which whoever reads it could spend.
 func (s Seed) cipher() (cipher.AEAD, error) { return chacha20poly1305.NewX(s.derive("seal")) }
 
-// seal encrypts the inputs of an operation. The nonce is that of the operation, which has one content only.
+// seal encrypts the inputs of an operation. The nonce, which is before the text, is random: a decision may be taken again with
+// other inputs.
 func (s Seed) seal(op string, inputs []cashu.Proof) ([]byte, error) {
 	aead, err := s.cipher()
 	if err != nil {
@@ -92,7 +94,9 @@ func (s Seed) seal(op string, inputs []cashu.Proof) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return aead.Seal(nil, s.derive("nonce", op)[:aead.NonceSize()], plain, []byte(op)), nil
+	nonce := make([]byte, aead.NonceSize())
+	rand.Read(nonce) // never fails
+	return aead.Seal(nonce, nonce, plain, []byte(op)), nil
 }
 
 // open decrypts what seal encrypted.
@@ -101,7 +105,10 @@ func (s Seed) open(op string, sealed []byte) (inputs []cashu.Proof, err error) {
 	if err != nil {
 		return nil, err
 	}
-	plain, err := aead.Open(nil, s.derive("nonce", op)[:aead.NonceSize()], sealed, []byte(op))
+	if len(sealed) < aead.NonceSize() {
+		return nil, fmt.Errorf("the inputs of operation %s have %d bytes", op, len(sealed))
+	}
+	plain, err := aead.Open(nil, sealed[:aead.NonceSize()], sealed[aead.NonceSize():], []byte(op))
 	if err != nil {
 		return nil, fmt.Errorf("the inputs of operation %s were sealed by another wallet: %w", op, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"guild/cashu"
@@ -20,6 +21,7 @@ var ErrNoMint = errors.New("no such mint in the wallet")
 
 // AddMint has ecash of a mint used from now on. The mint is asked whether it has the unit.
 func (w *Wallet) AddMint(ctx context.Context, a Asset) error {
+	a.Mint = strings.TrimRight(a.Mint, "/") // one mint has one name
 	if _, err := w.Terms(ctx, a); err != nil {
 		return fmt.Errorf("add the mint %s: %w", a.Mint, err)
 	}
@@ -34,6 +36,7 @@ func (w *Wallet) AddMint(ctx context.Context, a Asset) error {
 // AssetOf returns the asset of a unit: at a mint, or if that is empty at the only mint of the unit.
 func (w *Wallet) AssetOf(unit, mintURL string) (Asset, error) {
 	var all []Asset
+	mintURL = strings.TrimRight(mintURL, "/")
 	for _, a := range w.fold.Mints() {
 		if a.Unit == unit && (mintURL == "" || a.Mint == mintURL) {
 			all = append(all, a)
@@ -49,8 +52,11 @@ func (w *Wallet) AssetOf(unit, mintURL string) (Asset, error) {
 }
 
 // Fund asks a mint for a quote. If the mint issues without payment, as that of play money does, the ecash is on its way when
-// Fund returns, and invoice is empty; else invoice is to be paid, and Fund called again with the quote.
+// Fund returns, and invoice is empty; else it comes once invoice is paid, which the mint is asked about for a day.
 func (w *Wallet) Fund(ctx context.Context, a Asset, amount uint64) (op, invoice string, err error) {
+	if amount == 0 {
+		return "", "", errNothing
+	}
 	m, err := w.Mint(a.Mint)
 	if err != nil {
 		return "", "", err
@@ -64,7 +70,7 @@ func (w *Wallet) Fund(ctx context.Context, a Asset, amount uint64) (op, invoice 
 		return "", "", fmt.Errorf("ask %s for %d %s: %w", a.Mint, amount, a.Unit, err)
 	}
 	if q.State != mint.Paid {
-		return "", q.Request, nil
+		invoice = q.Request
 	}
 	op = NewOp()
 	err = w.c.Journal.Do(ctx, fact.Ledger, "", func(tx *journal.Tx) error {
@@ -74,6 +80,9 @@ func (w *Wallet) Fund(ctx context.Context, a Asset, amount uint64) (op, invoice 
 		w.Planned(op)
 		return nil
 	})
+	if invoice != "" {
+		return "", invoice, err // there is nothing to wait for yet
+	}
 	return op, "", err
 }
 
@@ -175,7 +184,7 @@ type Difference struct {
 	State  string // what the mint says
 }
 
-// Reconcile asks the mints about all ecash of the wallet. Tokens that were given away and spent are forgotten.
+// Reconcile asks the mints about all ecash of the wallet. Tokens that were given away may be spent.
 func (w *Wallet) Reconcile(ctx context.Context) (checked int, differences []Difference, err error) {
 	all := map[Asset][]fact.Coin{}
 	w.fold.View(func(s *state) {
@@ -228,7 +237,7 @@ func (w *Wallet) Grant(ctx context.Context, a Asset, amount uint64) error {
 	}
 	had := false
 	w.fold.View(func(s *state) {
-		had = len(s.Books.Of(a)) > 0
+		had = len(s.Books.Of(bookOf(a))) > 0
 		for _, op := range s.Ops.All() {
 			had = had || op.asset() == a
 		}

@@ -102,6 +102,9 @@ func (w *Wallet) Terms(ctx context.Context, a Asset) (t Terms, err error) {
 	return t, err
 }
 
+// Knows reports whether the mint lists a keyset.
+func (t Terms) Knows(keyset string) bool { _, ok := t.fees[keyset]; return ok }
+
 // fee returns what the mint takes for inputs of these keysets.
 func (t Terms) fee(keysets []string) (uint64, error) {
 	proofs := make([]cashu.Proof, len(keysets))
@@ -127,11 +130,17 @@ func outputs(s *state, keyset string, amount uint64) (all []fact.EcashOutput) {
 	return all
 }
 
+// errNothing means that an operation would make no ecash.
+var errNothing = errors.New("the amount is 0")
+
 // PlanSpend returns the operation that takes an amount from the free ecash. It becomes ecash that is locked, in parts each of
 // which can be released by itself, or if lock is nil a token for somebody else. It is called in a decision under the guard
 // fact.Ledger.
 func (w *Wallet) PlanSpend(op string, t Terms, about string, lock *fact.EcashLock, parts ...uint64) (fact.EcashPlanned, error) {
 	amount, err := cashu.Sum(parts...)
+	if err == nil && amount == 0 {
+		err = errNothing
+	}
 	if err != nil {
 		return fact.EcashPlanned{}, err
 	}
@@ -281,7 +290,7 @@ func (f *Fold) Open(op string) bool {
 }
 
 // Due lists the operations that the mint has not done yet. It implements due.Source.
-func (w *Wallet) Due(time.Time) (work []due.Work) {
+func (w *Wallet) Due(now time.Time) (work []due.Work) {
 	var open []operation
 	w.fold.View(func(s *state) {
 		for _, op := range s.Ops.All() {
@@ -292,14 +301,17 @@ func (w *Wallet) Due(time.Time) (work []due.Work) {
 	for _, op := range open {
 		work = append(work, due.Work{
 			Key: "ecash " + op.Op, Guard: fact.Ledger, Free: true, Class: op.Mint,
-			Act: func(ctx context.Context) (due.Decision, error) { return w.do(ctx, op) },
+			Act: func(ctx context.Context) (due.Decision, error) { return w.do(ctx, op, now) },
 		})
 	}
 	return work
 }
 
+// unpaid is how long a mint is asked for the ecash of a quote that is not paid: longer than invoices are valid.
+const unpaid = 24 * time.Hour
+
 // do has the mint do an operation, and returns the decision that records it. An error means that the outcome is unknown.
-func (w *Wallet) do(ctx context.Context, op operation) (due.Decision, error) {
+func (w *Wallet) do(ctx context.Context, op operation, now time.Time) (due.Decision, error) {
 	w.mu.Lock()
 	fresh := w.fresh[op.Op]
 	delete(w.fresh, op.Op)
@@ -307,6 +319,10 @@ func (w *Wallet) do(ctx context.Context, op operation) (due.Decision, error) {
 	done, err := w.transact(ctx, op, fresh)
 	failed, final := errors.AsType[*failedError](err)
 	switch {
+	case final && errors.Is(err, mint.ErrUnpaid) && now.Sub(time.UnixMilli(op.At)) < unpaid:
+		return nil, fmt.Errorf("%w: %w", due.ErrLater, failed.reason)
+	case final && len(failed.lost) == 0 && errors.Is(err, mint.ErrInactive):
+		return w.again(ctx, op)
 	case final:
 		return w.end(op, fact.EcashFailed{Op: op.Op, Reason: failed.Error(), Lost: failed.lost}), nil
 	case err != nil:
@@ -325,6 +341,34 @@ func (w *Wallet) end(op operation, with fact.Fact) due.Decision {
 	}
 }
 
+// again returns the decision to repeat an operation with another keyset, since the mint does not sign with that of the plan any
+// more. It must not have signed: it was asked.
+func (w *Wallet) again(ctx context.Context, op operation) (due.Decision, error) {
+	t, err := w.Terms(ctx, op.asset())
+	if err != nil {
+		return nil, err
+	}
+	if t.Keyset.ID == op.Keyset {
+		return nil, fmt.Errorf("the mint at %s does not sign with keyset %s, and says that it is active", op.Mint, op.Keyset)
+	}
+	return func(tx *journal.Tx) error {
+		if !w.fold.Open(op.Op) {
+			return nil
+		}
+		planned := op.EcashPlanned
+		planned.Keyset, planned.Outputs = t.Keyset.ID, slices.Clone(op.Outputs)
+		next := fold.Read(w.fold.State, func(s *state) uint32 { return s.Counters.Of(t.Keyset.ID) })
+		for i, out := range planned.Outputs {
+			if !out.Locked {
+				planned.Outputs[i].Counter = next
+				next++
+			}
+		}
+		tx.Append(planned)
+		return nil
+	}, nil
+}
+
 // failedError says that the mint will never do an operation.
 type failedError struct {
 	reason error
@@ -332,6 +376,8 @@ type failedError struct {
 }
 
 func (e *failedError) Error() string { return e.reason.Error() }
+
+func (e *failedError) Unwrap() error { return e.reason }
 
 // transact asks the mint to do an operation. What it may have heard of before is first asked for.
 func (w *Wallet) transact(ctx context.Context, op operation, fresh bool) (done fact.EcashSettled, err error) {
@@ -361,7 +407,7 @@ func (w *Wallet) transact(ctx context.Context, op operation, fresh bool) (done f
 	if err == nil {
 		return w.settle(ctx, m, op, signatures)
 	}
-	if _, answered := errors.AsType[*mint.Error](err); !answered {
+	if refusal, answered := errors.AsType[*mint.Error](err); !answered || !refusal.Final() {
 		return done, err
 	}
 	done, ok, restoring := w.restore(ctx, m, op, blinded)

@@ -37,6 +37,12 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("HTTP status %d", e.Status)
 }
 
+// Final reports whether the mint itself refused, for a reason in the request. Else it may do it later, or has done it: it is
+// busy, it failed, another request for the same is under way (11002, 11004, 20005), or another server answered.
+func (e *Error) Final() bool {
+	return e.Status == http.StatusBadRequest && e.Code != 0 && e.Code != 11002 && e.Code != 11004 && e.Code != 20005
+}
+
 // Refusals that callers act on. An *Error is one of them by its code, for errors.Is. Older mints use ErrSpent for proofs that are
 // pending, so ask for the states before proofs are given up.
 var (
@@ -44,6 +50,8 @@ var (
 	ErrSigned = errors.New("the outputs are signed already")
 	ErrUnpaid = errors.New("the quote is not paid")
 	ErrIssued = errors.New("the quote was issued already")
+
+	ErrInactive = errors.New("the keyset of the outputs signs no more")
 )
 
 // Is implements the comparison of errors.Is.
@@ -55,6 +63,8 @@ func (e *Error) Is(target error) bool {
 		return target == ErrSigned
 	case 20001:
 		return target == ErrUnpaid
+	case 12002:
+		return target == ErrInactive
 	case 20002:
 		return target == ErrIssued
 	}

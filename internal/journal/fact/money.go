@@ -181,6 +181,11 @@ type LockExpired struct {
 	Request nostr.ID `json:"request"`
 }
 
+// LockLost says that what a customer released to us is spent by somebody else: it was claimed too late. Written by pay.
+type LockLost struct {
+	Request nostr.ID `json:"request"`
+}
+
 // AttemptHeld says that money is locked for an attempt, so that its record waits for what becomes of it. Written by pay.
 type AttemptHeld struct {
 	Attempt nostr.ID   `json:"attempt"`
@@ -268,6 +273,9 @@ func (LockReleased) Type() string { return "lock.released" }
 
 // Type returns the stored name.
 func (LockReturned) Type() string { return "lock.returned" }
+
+// Type returns the stored name.
+func (LockLost) Type() string { return "lock.lost" }
 
 // Type returns the stored name.
 func (LockExpired) Type() string { return "lock.expired" }

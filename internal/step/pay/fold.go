@@ -1,6 +1,8 @@
 package pay
 
 import (
+	"time"
+
 	"fiatjaf.com/nostr"
 
 	"guild"
@@ -49,8 +51,10 @@ type payment struct {
 	Decided  *fact.PaymentDecided  `json:"decided,omitempty"`
 	Released *fact.PaymentReleased `json:"released,omitempty"`
 	Back     *fact.PaymentReturned `json:"back,omitempty"`
-	Refund   string                `json:"refund,omitempty"` // the operation
-	Noted    bool                  `json:"noted,omitempty"`  // the attempt knows how it ended
+	Refund   string                `json:"refund,omitempty"`   // the operation
+	Returned bool                  `json:"returned,omitempty"` // that operation was done
+	Noted    bool                  `json:"noted,omitempty"`    // the attempt knows how it ended
+	Failed   failures              `json:"failed,omitzero"`    // of operations for the refund
 }
 
 // lock is the money that a customer locks for a request to us.
@@ -66,12 +70,31 @@ type lock struct {
 	Released *fact.LockReleased `json:"released,omitempty"`
 	Returned bool               `json:"returned,omitempty"`
 	Claim    string             `json:"claim,omitempty"` // the operation
+	Failed   failures           `json:"failed,omitzero"` // of claims
 	Done     bool               `json:"done,omitempty"`  // we have delivered
+	Over     bool               `json:"over,omitempty"`  // we do nothing more for the request
 	Paid     bool               `json:"paid,omitempty"`  // the claim was done
 }
 
+// failures are the refusals of a mint in a row.
+type failures struct {
+	Times int   `json:"times"`
+	At    int64 `json:"at"` // Unix ms of the latest
+}
+
+// and returns the failures with another one.
+func (f failures) and(at int64) failures { return failures{f.Times + 1, at} }
+
+// again returns when the mint is asked again: a minute after its first refusal, and later each time, up to an hour.
+func (f failures) again() time.Time {
+	if f.Times == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(f.At).Add(min(time.Minute<<min(f.Times-1, 6), time.Hour))
+}
+
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 1)} }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 2)} }
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
@@ -81,7 +104,7 @@ func (f *Fold) Apply(e fact.Entry) {
 	f.Change(func(s *state) {
 		for _, one := range e.Facts {
 			s.applyToPayment(one, e.At)
-			s.applyToLock(one)
+			s.applyToLock(one, e.At)
 		}
 	})
 }
@@ -122,6 +145,7 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 		s.edit(one.Attempt, func(p *payment) {
 			p.Over, p.Verdict = true, &guild.Verdict{Outcome: one.Verdict.Outcome, Strength: one.Verdict.Strength}
 		})
+		s.tidy(one.Attempt)
 	case fact.AttemptRefused:
 		s.ended(one.Attempt)
 	case fact.AttemptExpired:
@@ -159,18 +183,18 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 		if one.Kind == "refund" {
 			s.change(one.About, func(p *payment) { p.Refund = one.Op })
 		}
+	case fact.EcashSettled:
+		s.edit(s.paymentOf(one.Op), func(p *payment) { p.Returned = p.Refund == one.Op })
+		s.tidy(s.paymentOf(one.Op))
 	case fact.EcashFailed:
-		for about, p := range s.Payments.All() {
-			switch one.Op {
-			case p.Refund:
-				s.change(about, func(p *payment) { p.Refund = "" })
-			case opOf(p):
-				s.change(about, func(p *payment) {
-					s.free(p.Job, p.Reserved.Unit, p.Reserved.Amount, p.At)
-					p.Refused, p.Reserved = one.Reason, nil
-				})
+		s.edit(s.paymentOf(one.Op), func(p *payment) {
+			if p.Refund == one.Op {
+				p.Refund, p.Failed = "", p.Failed.and(at)
+			} else {
+				s.free(p.Job, p.Reserved.Unit, p.Reserved.Amount, p.At)
+				p.Refused, p.Reserved = one.Reason, nil
 			}
-		}
+		})
 	case fact.BudgetSet:
 		s.Budgets.Set(one.Unit, one)
 	case fact.WalletFrozen:
@@ -183,6 +207,16 @@ func opOf(p payment) string {
 		return ""
 	}
 	return p.Reserved.Op
+}
+
+// paymentOf returns the attempt that an operation locks or takes back money for, or the zero ID.
+func (s *state) paymentOf(op string) (attempt nostr.ID) {
+	for _, p := range s.Payments.All() {
+		if op != "" && (p.Refund == op || opOf(p) == op) {
+			return p.Attempt
+		}
+	}
+	return attempt
 }
 
 // change is edit by the attempt in hex.
@@ -203,7 +237,7 @@ func (s *state) tidy(attempt nostr.ID) {
 	p := s.Payments.Of(attempt.Hex())
 	switch {
 	case !p.Over:
-	case p.Reserved == nil, p.Noted && p.Released != nil && p.Released.Amount == p.Reserved.Amount:
+	case p.Reserved == nil, p.Noted && p.Released != nil && (p.Returned || p.Released.Amount == p.Reserved.Amount):
 		s.Payments.Delete(attempt.Hex())
 	}
 }
@@ -236,16 +270,17 @@ func (s *state) editLock(request nostr.ID, by func(*lock)) {
 	s.Quotes.Set(request.Hex(), l)
 }
 
-func (s *state) applyToLock(one fact.Fact) {
+func (s *state) applyToLock(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.RequestReceived:
 		// Only the customer and the deadline of a request that is quoted are of use: see RequestQuoted.
 	case fact.RequestQuoted:
 		s.Quotes.Set(one.Request.Hex(), lock{Request: one.Request, Customer: one.Customer, Terms: one.Terms, Deadline: one.Deadline})
 	case fact.RequestFinished:
-		s.editLock(one.Request, func(l *lock) { l.Done = one.Ending == "delivered" })
+		s.editLock(one.Request, func(l *lock) { l.Over, l.Done = true, one.Ending == "delivered" })
 		s.tidyLock(one.Request)
 	case fact.RequestCancelled:
+		s.editLock(one.Request, func(l *lock) { l.Over = true })
 		s.tidyLock(one.Request)
 	case fact.LockOffered:
 		s.editLock(one.Request, func(l *lock) { l.Offered = &one })
@@ -253,6 +288,7 @@ func (s *state) applyToLock(one fact.Fact) {
 		s.editLock(one.Request, func(l *lock) { l.Accepted = &one })
 	case fact.LockRefused:
 		s.editLock(one.Request, func(l *lock) { l.Offered, l.Refused, l.Tries = nil, one.Reason, l.Tries+1 })
+		s.tidyLock(one.Request)
 	case fact.LockReleased:
 		s.editLock(one.Request, func(l *lock) { l.Released = &one })
 	case fact.LockReturned:
@@ -260,24 +296,28 @@ func (s *state) applyToLock(one fact.Fact) {
 		s.tidyLock(one.Request)
 	case fact.LockExpired:
 		s.Quotes.Delete(one.Request.Hex())
+	case fact.LockLost:
+		s.Quotes.Delete(one.Request.Hex())
 	case fact.EcashPlanned:
 		if one.Kind == "claim" {
 			s.changeLock(one.About, func(l *lock) { l.Claim = one.Op })
 		}
 	case fact.EcashSettled:
-		for about, l := range s.Quotes.All() {
-			if l.Claim == one.Op {
-				s.changeLock(about, func(l *lock) { l.Paid = true })
-				s.tidyLock(l.Request)
-			}
-		}
+		s.editLock(s.lockOf(one.Op), func(l *lock) { l.Paid = true })
+		s.tidyLock(s.lockOf(one.Op))
 	case fact.EcashFailed:
-		for about, l := range s.Quotes.All() {
-			if l.Claim == one.Op {
-				s.changeLock(about, func(l *lock) { l.Claim = "" })
-			}
+		s.editLock(s.lockOf(one.Op), func(l *lock) { l.Claim, l.Failed = "", l.Failed.and(at) })
+	}
+}
+
+// lockOf returns the request whose money an operation claims, or the zero ID.
+func (s *state) lockOf(op string) (request nostr.ID) {
+	for _, l := range s.Quotes.All() {
+		if op != "" && l.Claim == op {
+			return l.Request
 		}
 	}
+	return request
 }
 
 func (s *state) changeLock(request string, by func(*lock)) {
@@ -295,7 +335,7 @@ func (s *state) tidyLock(request nostr.ID) {
 	all := l.Released != nil && l.Accepted != nil && l.Released.Amount == l.Accepted.Amount
 	none := l.Released != nil && l.Released.Amount == 0
 	switch {
-	case l.Accepted == nil && l.Offered == nil, all && l.Paid, none && l.Returned, l.Returned && l.Paid:
+	case l.Over && l.Accepted == nil && l.Offered == nil, all && l.Paid, none && l.Returned, l.Returned && l.Paid:
 		s.Quotes.Delete(request.Hex())
 	}
 }

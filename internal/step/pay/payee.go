@@ -148,8 +148,15 @@ func (p *Pay) accept(ctx context.Context, one lock) (locktime int64, err error) 
 	if err != nil {
 		return 0, err
 	}
+	terms, err := p.c.Wallet.Terms(ctx, wallet.Asset{Mint: offered.Mint, Unit: offered.Unit})
+	if err != nil {
+		return 0, &unsureError{err}
+	}
 	ys := make([]cashu.Point, len(offered.Proofs))
 	for i, proof := range offered.Proofs {
+		if !terms.Knows(proof.Keyset) {
+			return 0, fmt.Errorf("ecash %d is of a keyset that the mint does not have", i+1)
+		}
 		keyset, err := m.Keyset(ctx, proof.Keyset)
 		if err != nil {
 			return 0, &unsureError{err}
@@ -215,7 +222,7 @@ func (p *Pay) TakeRelease(ctx context.Context, m dm.Message) error {
 func (p *Pay) claim(one lock) due.Work {
 	op := wallet.NewOp()
 	return due.Work{
-		Key: "claim the payment for " + one.Request.Hex(), Guard: fact.Ledger, Free: true,
+		Key: "claim the payment for " + one.Request.Hex(), Guard: fact.Ledger, Free: true, Ready: one.Failed.again(),
 		Act: func(ctx context.Context) (due.Decision, error) {
 			key, err := p.c.Wallet.Seed().Key(wallet.PayeeKey, one.Request.Hex())
 			if err != nil {
@@ -234,9 +241,18 @@ func (p *Pay) claim(one lock) due.Work {
 				proof.Witness = w.Text()
 				proofs = append(proofs, proof)
 			}
+			if one.Failed.Times > 0 { // at the locktime the customer can have taken a part of it
+				if proofs, err = p.unspent(ctx, one.Offered.Mint, proofs); err != nil {
+					return nil, err
+				}
+			}
 			t, err := p.c.Wallet.Terms(ctx, wallet.Asset{Mint: one.Offered.Mint, Unit: one.Offered.Unit})
 			return func(tx *journal.Tx) error {
 				if now, ok := p.fold.lock(one.Request); !ok || now.Claim != one.Claim {
+					return nil
+				}
+				if len(proofs) == 0 {
+					tx.Append(fact.LockLost{Request: one.Request})
 					return nil
 				}
 				planned, err := p.c.Wallet.PlanTake(op, wallet.Claim, t, one.Request.Hex(), proofs)
@@ -248,6 +264,28 @@ func (p *Pay) claim(one lock) due.Work {
 			}, err
 		},
 	}
+}
+
+// unspent returns the proofs that are not spent, as their mint says.
+func (p *Pay) unspent(ctx context.Context, at string, proofs []cashu.Proof) (left []cashu.Proof, err error) {
+	m, err := p.c.Wallet.Mint(at)
+	if err != nil {
+		return nil, err
+	}
+	ys := make([]cashu.Point, len(proofs))
+	for i, one := range proofs {
+		ys[i] = cashu.HashToCurve(one.Secret)
+	}
+	states, err := m.States(ctx, ys)
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range states {
+		if s.State != mint.Spent {
+			left = append(left, proofs[i])
+		}
+	}
+	return left, nil
 }
 
 // giveBack signs what is not ours over to the customer, so that it need not wait for the locktime.

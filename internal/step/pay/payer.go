@@ -41,8 +41,8 @@ func (p *Pay) payment(one payment, now time.Time) []due.Work {
 			func() fact.Fact { return held })}
 	case !one.Sent && !one.Over:
 		return []due.Work{p.sendLock(one)}
-	case !one.Over:
-		return nil
+	case !one.Over && one.Decided == nil: // no verdict until the locktime pays nothing
+		return []due.Work{due.Decide("the locktime of "+id, fact.Ledger, p.locktime(one), p.decided(one, 0, ruleForgotten))}
 	case one.Decided == nil:
 		return p.settle(one, now)
 	case one.Released == nil:
@@ -295,7 +295,7 @@ func (p *Pay) signed(one payment, coins []fact.Coin) (all map[string]string, pro
 
 // finish lists what is due after the release: the attempt learns of it, and the rest comes back.
 func (p *Pay) finish(one payment, now time.Time) (work []due.Work) {
-	if one.Released.Amount > 0 && !one.Noted {
+	if one.Released.Amount > 0 && one.Over && !one.Noted {
 		work = append(work, p.note(one, fact.AttemptReleased{
 			Attempt: one.Attempt, Amount: msats(one.Reserved.Unit, one.Released.Amount), Rule: one.Decided.Rule, Proof: one.Released.Proof,
 		}))
@@ -303,6 +303,9 @@ func (p *Pay) finish(one payment, now time.Time) (work []due.Work) {
 	rest, _ := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
 	switch {
 	case len(rest) == 0 && one.Released.Amount == 0 && !one.Noted:
+		if !one.Over {
+			break // the attempt learns of it when it ends
+		}
 		proof, err := p.refunded(one)
 		if err == nil {
 			work = append(work, p.note(one, fact.AttemptRefunded{Attempt: one.Attempt, Rule: one.Decided.Rule, Proof: proof}))
@@ -324,13 +327,9 @@ func (p *Pay) refunded(one payment) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	n := 0
-	for _, part := range parts(one.Order, one.Reserved.Amount) {
-		n += len(cashu.Split(part))
-	}
 	value := spent{Mint: one.Reserved.Mint, Unit: one.Reserved.Unit, Amount: one.Reserved.Amount}
 	lock := fact.EcashLock{Provider: q.key, Customer: key.PubKey(), Locktime: q.locktime}
-	if value.Spent, err = p.c.Wallet.Spent(one.Reserved.Op, lock, n); err != nil {
+	if value.Spent, err = p.c.Wallet.Spent(one.Reserved.Op, lock, coins(one.Order, one.Reserved.Amount)); err != nil {
 		return "", err
 	}
 	b, err := json.Marshal(value, json.Deterministic(true))
@@ -370,6 +369,9 @@ func (p *Pay) refund(one payment, coins []fact.Coin, now time.Time) due.Work {
 	}
 	if len(cosigned) < len(coins) {
 		cosigned, work.Ready = nil, p.locktime(one).Add(time.Minute) // the mint's clock may be behind ours
+	}
+	if again := one.Failed.again(); again.After(work.Ready) {
+		work.Ready = again
 	}
 	op := wallet.NewOp()
 	work.Act = func(ctx context.Context) (due.Decision, error) {

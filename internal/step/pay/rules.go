@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -78,6 +79,17 @@ func parts(o fact.Settlement, agreed uint64) []uint64 {
 	return all
 }
 
+// maxCoins limits the coins of a lock, so that they fit into one private message.
+const maxCoins = 28
+
+// coins returns how many coins an amount is locked in.
+func coins(o fact.Settlement, agreed uint64) (n int) {
+	for _, part := range parts(o, agreed) {
+		n += len(cashu.Split(part))
+	}
+	return n
+}
+
 // choose returns how many of the coins, from the first one, are worth an amount.
 func choose(amounts []uint64, amount uint64) (n int, ok bool) {
 	var sum uint64
@@ -118,7 +130,7 @@ func readQuote(terms string, attempt nostr.ID) (q quote, unit string, err error)
 	}
 	for _, tag := range r.Lock.Tags {
 		if len(tag) == 2 && tag[0] == "locktime" {
-			if _, err := fmt.Sscan(tag[1], &q.locktime); err != nil {
+			if q.locktime, err = strconv.ParseInt(tag[1], 10, 64); err != nil {
 				return q, "", fmt.Errorf("the locktime %.20q: %w", tag[1], err)
 			}
 		}
@@ -136,6 +148,9 @@ func (q quote) check(p payment, unit string, mints []string, frozen bool) error 
 		return fmt.Errorf("wants %q and the order is in %q", guild.Cut(unit, 20), p.Order.Unit)
 	case q.amount > p.Order.Most:
 		return fmt.Errorf("wants %d %s, and the order bids %d", q.amount, unit, p.Order.Most)
+	case coins(p.Order, q.amount) > maxCoins:
+		return fmt.Errorf("wants %d %s, which is locked in %d coins, and %d fit into a message: a rounder price or share takes less",
+			q.amount, unit, coins(p.Order, q.amount), maxCoins)
 	case q.locktime < least:
 		return errors.New("wants the money back before an objection would be heard")
 	case q.locktime > time.UnixMilli(p.Deadline).Add(longest).Unix():

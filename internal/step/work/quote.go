@@ -21,13 +21,18 @@ func (w *Work) wantsMoney(s Service) bool {
 }
 
 // inBitcoin reports whether the price is in bitcoin, so that it can be written in millisatoshis.
-func (s Service) inBitcoin() bool { return s.Unit == "sat" }
+func (s Service) inBitcoin() bool { return s.Unit == "sat" || s.Unit == "msat" }
 
 // amount returns the price for a person, such as "500 test".
 func (s Service) amount() string { return fmt.Sprintf("%d %s", s.units(), s.Unit) }
 
 // units returns the price in whole units, rounded up.
-func (s Service) units() uint64 { return uint64((s.Price + 999) / 1000) }
+func (s Service) units() uint64 {
+	if s.Unit == "msat" {
+		return uint64(s.Price)
+	}
+	return (uint64(s.Price) + 999) / 1000
+}
 
 // priced returns the feedback that names the price.
 func (s Service) priced(text string) nip90.Feedback {

@@ -1,0 +1,295 @@
+package pay
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"guild"
+	"guild/internal/hand/dm"
+	"guild/internal/journal/fact"
+)
+
+var usual = fact.Settlement{How: "escrow", Unit: "test", Most: 600, Mixed: 40}
+
+func TestVerdictsPay(t *testing.T) {
+	for name, c := range map[string]struct {
+		outcome  guild.Outcome
+		strength guild.Strength
+		paid     int64
+	}{
+		"strong":     {guild.Success, guild.Strong, 500},
+		"mixed":      {guild.Success, guild.Mixed, 200},
+		"unverified": {guild.Success, guild.Unverified, 0},
+		"failure":    {guild.Failure, guild.Strong, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, usual, 500)
+			w.pump()
+			if !w.provider.Funded(attempt) {
+				t.Fatal("the provider does not begin")
+			}
+			w.want(9500, 500, 0)
+			w.judged(c.outcome, c.strength)
+			w.pump()
+			w.want(10_000-c.paid, 0, c.paid)
+			w.over()
+			released, refunded := facts[fact.AttemptReleased](w, w.customer), facts[fact.AttemptRefunded](w, w.customer)
+			if len(released)+len(refunded) != 1 || (len(released) == 1) != (c.paid > 0) {
+				t.Errorf("%d released, %d refunded", len(released), len(refunded))
+			}
+		})
+	}
+}
+
+func TestRefusedQuotes(t *testing.T) {
+	for name, c := range map[string]struct {
+		price  uint64
+		most   uint64
+		frozen bool
+		reason string
+	}{
+		"over the bid":      {601, 600, false, "the order bids 600"},
+		"not enough money":  {20_000, 30_000, false, "not enough money"},
+		"overflow":          {1 << 62, 1 << 63, false, "too large"},
+		"too many coins":    {1<<40 - 1, 1 << 50, false, "fit into a message"},
+		"a frozen wallet":   {500, 600, true, "frozen"},
+		"a price of nobody": {0, 600, false, "names no amount"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := usual
+			o.Most = c.most
+			if name == "overflow" {
+				o.Mixed = 0
+			}
+			w := newWorld(t, o, c.price)
+			w.ok(w.customer.Freeze(t.Context(), c.frozen))
+			w.pump()
+			refused := facts[fact.AttemptRefused](w, w.customer)
+			if len(refused) != 1 || !strings.Contains(refused[0].Reason, c.reason) {
+				t.Errorf("%+v", refused)
+			}
+			w.want(10_000, 0, 0)
+			if o := w.customer.fold.open(); len(o) > 0 {
+				t.Errorf("not forgotten: %+v", o)
+			}
+		})
+	}
+}
+
+func TestLargestLockFitsIntoAMessage(t *testing.T) {
+	o := usual
+	o.Most, o.Mixed = 1<<28, 0
+	w := newWorld(t, o, 1<<28-1) // 28 coins
+	_, _, err := w.customer.wallet.Fund(t.Context(), w.asset, 1<<28)
+	w.ok(err)
+	w.pump()
+	if len(facts[fact.LockAccepted](w, w.provider)) != 1 {
+		t.Errorf("%+v", facts[fact.AttemptRefused](w, w.customer))
+	}
+}
+
+func TestBothSilent(t *testing.T) {
+	w := newWorld(t, usual, 500)
+	w.pump()
+	w.provider.deaf, w.customer.deaf = true, true
+	w.ends(fact.AttemptExpired{Attempt: attempt, Silent: true})
+	w.pump()
+	w.later(25 * time.Hour)
+	w.want(9500, 500, 0) // not before the locktime
+	w.later(2 * time.Hour)
+	w.want(10_000, 0, 0)
+	if len(facts[fact.LockExpired](w, w.provider)) != 1 || len(facts[fact.AttemptRefunded](w, w.customer)) != 1 {
+		t.Error("one of them did not notice")
+	}
+	w.over()
+}
+
+func TestCustomerWithholdsTheRelease(t *testing.T) {
+	w := newWorld(t, usual, 500)
+	w.pump()
+	w.provider.deaf = true
+	w.judged(guild.Success, guild.Strong)
+	w.pump()
+	w.later(30 * time.Hour)
+	if len(facts[fact.LockExpired](w, w.provider)) != 1 {
+		t.Error("the provider did not note it")
+	}
+}
+
+func TestNoVerdictUntilTheLocktime(t *testing.T) {
+	w := newWorld(t, usual, 500)
+	w.pump()
+	w.waiting = false // it is delivered, and a person does not rule
+	w.later(30 * time.Hour)
+	w.want(10_000, 0, 0)
+	if len(facts[fact.AttemptRefunded](w, w.customer)) != 0 {
+		t.Error("an attempt that goes on was refunded")
+	}
+	w.ends(fact.AttemptCancelled{Attempt: attempt})
+	w.pump()
+	w.over()
+}
+
+func TestCancelledAfterTheLockWasSent(t *testing.T) {
+	w := newWorld(t, usual, 500)
+	w.pump()
+	w.writes(w.provider, fact.RequestSubject(attempt), fact.RequestCancelled{Request: attempt})
+	w.ends(fact.AttemptCancelled{Attempt: attempt})
+	w.pump()
+	w.want(10_000, 0, 0)
+	w.over()
+}
+
+func TestExpiredAfterTheReserve(t *testing.T) {
+	w := newWorld(t, usual, 500)
+	for len(facts[fact.PaymentReserved](w, w.customer)) == 0 {
+		w.step(w.customer)
+	}
+	w.ends(fact.AttemptExpired{Attempt: attempt})
+	w.pump()
+	w.later(27 * time.Hour)
+	w.want(10_000, 0, 0)
+	if len(facts[fact.LockOffered](w, w.provider)) != 0 {
+		t.Error("money was sent for an attempt that had ended")
+	}
+}
+
+func TestWeakWaitsForAPerson(t *testing.T) {
+	w := newWorld(t, usual, 500)
+	w.pump()
+	if w.customer.Approve(t.Context(), attempt, 500) == nil {
+		t.Error("approved before there was a delivery")
+	}
+	w.judged(guild.Success, guild.Weak)
+	w.pump()
+	w.want(9500, 500, 0)
+	for _, bad := range []uint64{501, 333, 1 << 63} {
+		if w.customer.Approve(t.Context(), attempt, bad) == nil {
+			t.Errorf("%d of 500 was approved", bad)
+		}
+	}
+	w.ok(w.customer.Approve(t.Context(), attempt, 200))
+	w.pump()
+	w.want(9800, 0, 200)
+	w.over()
+}
+
+func TestForgottenPerson(t *testing.T) {
+	w := newWorld(t, usual, 500)
+	w.pump()
+	w.judged(guild.Success, guild.Weak)
+	w.later(27 * time.Hour)
+	w.want(10_000, 0, 0)
+}
+
+// rewritten changes the signatures in a message of a type.
+func rewritten(w *world, of string, by func(s *dm.Signatures)) {
+	w.change = func(_ *party, m *dm.Message) {
+		s, err := dm.DecodeSignatures(m.Content, of)
+		if err != nil {
+			return
+		}
+		by(&s)
+		m.Content, err = s.Encode()
+		w.ok(err)
+	}
+}
+
+func TestForgedMessages(t *testing.T) {
+	for name, c := range map[string]struct {
+		of string
+		by func(w *world, s *dm.Signatures)
+	}{
+		"a forged signature": {dm.TypeRelease, func(_ *world, s *dm.Signatures) {
+			for y := range s.Signatures {
+				s.Signatures[y] = strings.Repeat("ab", 64)
+				return
+			}
+		}},
+		"for another request": {dm.TypeRelease, func(_ *world, s *dm.Signatures) { s.Request[0]++ }},
+		"of another coin": {dm.TypeRelease, func(_ *world, s *dm.Signatures) {
+			for y, signature := range s.Signatures {
+				delete(s.Signatures, y)
+				s.Signatures["02"+strings.Repeat("11", 32)] = signature
+				return
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, usual, 500)
+			w.pump()
+			rewritten(w, c.of, func(s *dm.Signatures) { c.by(w, s) })
+			w.judged(guild.Success, guild.Strong)
+			w.pump()
+			if len(facts[fact.LockReleased](w, w.provider)) != 0 {
+				t.Error("it was taken")
+			}
+			w.provider.deaf = false
+		})
+	}
+}
+
+func TestForeignersCannotSpeak(t *testing.T) {
+	w := newWorld(t, usual, 500)
+	var seen []dm.Message
+	w.change = func(_ *party, m *dm.Message) { seen = append(seen, *m) }
+	w.pump()
+	lock := seen[0]
+	for name, m := range map[string]dm.Message{
+		"a second payment":        lock,
+		"a payment of a stranger": {From: w.provider.pubkey, ID: lock.ID, Content: lock.Content},
+	} {
+		if w.provider.TakeLock(t.Context(), m) == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+	early, err := dm.Signatures{Type: dm.TypeReturn, Request: attempt}.Encode()
+	w.ok(err)
+	if w.customer.TakeReturn(t.Context(), dm.Message{From: w.provider.pubkey, Content: early}) == nil {
+		t.Error("a return before the verdict was taken")
+	}
+	w.judged(guild.Success, guild.Strong)
+	w.pump()
+	w.want(9500, 0, 500)
+	for _, m := range seen {
+		if w.provider.takes(t.Context(), m) == nil || w.customer.takes(t.Context(), m) == nil {
+			t.Errorf("a message was taken twice: %.60s", m.Content)
+		}
+	}
+	w.want(9500, 0, 500)
+}
+
+func TestClaimedTooLate(t *testing.T) {
+	for _, part := range []int{1, 100} { // coins that the customer takes, against the rules
+		w := newWorld(t, usual, 500)
+		w.pump()
+		w.judged(guild.Success, guild.Strong)
+		for len(facts[fact.PaymentReleased](w, w.customer)) == 0 {
+			w.step(w.customer)
+		}
+		for len(w.provider.inbox) > 0 {
+			w.step(w.provider)
+		}
+		w.now = w.now.Add(30 * time.Hour) // the provider was away
+		lost := w.steals(part)
+		w.pump()
+		for range 10 {
+			w.later(time.Hour)
+		}
+		if n := len(facts[fact.EcashFailed](w, w.provider)); n == 0 || n > 3 {
+			t.Errorf("%d refusals", n)
+		}
+		if got := len(facts[fact.LockLost](w, w.provider)) == 1; got != (lost == 500) {
+			t.Errorf("lock.lost is %v with %d lost", got, lost)
+		}
+		if l := w.provider.fold.locks(); len(l) > 0 {
+			t.Errorf("not over: %+v", l)
+		}
+		for _, b := range w.provider.wallet.Fold().Balances() {
+			if b.Accounts["wallet"] != int64(500-lost) {
+				t.Errorf("the provider has %+v, want %d", b.Accounts, 500-lost)
+			}
+		}
+	}
+}

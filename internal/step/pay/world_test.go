@@ -1,0 +1,294 @@
+package pay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/cashu"
+	"guild/internal/hand/dm"
+	"guild/internal/hand/key"
+	"guild/internal/hand/mint"
+	"guild/internal/hand/mintd"
+	"guild/internal/journal"
+	"guild/internal/journal/fact"
+	"guild/internal/journal/fold"
+	"guild/internal/journal/fold/foldtest"
+	"guild/internal/journal/journaltest"
+	"guild/internal/wallet"
+)
+
+func TestMain(m *testing.M) { journaltest.Main(m) }
+
+var (
+	theJob  = guild.JobID{1}
+	attempt = nostr.ID{7}
+)
+
+// party is a node's wallet and step, with a real journal.
+type party struct {
+	*Pay
+	wallet  *wallet.Wallet
+	dir     string
+	signer  *key.Signer
+	pubkey  nostr.PubKey
+	seed    wallet.Seed
+	journal *journal.Journal
+	deaf    bool         // it gets no messages
+	inbox   []dm.Message // that wait
+}
+
+// world is a customer, a provider and a mint over loopback, at a time that the test sets.
+type world struct {
+	*testing.T
+	asset              wallet.Asset
+	now                time.Time
+	customer, provider *party
+	waiting            bool // the attempt waits for its provider
+	change             func(from *party, m *dm.Message)
+	refusals           []error
+}
+
+func newWorld(t *testing.T, order fact.Settlement, price uint64) *world {
+	t.Helper()
+	w := &world{T: t, now: time.Now().Truncate(time.Second), waiting: true}
+	m, err := mintd.Open(journaltest.Dir(t), mintd.Options{Now: func() time.Time { return w.now }, Faucet: 1 << 30, Log: slog.New(slog.DiscardHandler)})
+	w.ok(err)
+	server := httptest.NewServer(m.Handler())
+	t.Cleanup(func() { server.Close(); m.Close() })
+	w.asset = wallet.Asset{Mint: server.URL, Unit: mintd.Unit}
+	for i, p := range []**party{&w.customer, &w.provider} {
+		secret := key.NewSecret(nostr.SecretKey{31: byte(i + 1)})
+		*p = &party{dir: journaltest.Dir(t), signer: key.NewSigner(secret), pubkey: secret.PubKey(), seed: wallet.Seed{byte(i), 31: 1}}
+		w.ok(journal.Init((*p).dir))
+	}
+	w.open(w.customer)
+	w.open(w.provider)
+	w.ok(w.customer.wallet.AddMint(t.Context(), w.asset))
+	w.ok(w.provider.wallet.AddMint(t.Context(), w.asset))
+	_, _, err = w.customer.wallet.Fund(t.Context(), w.asset, 10_000)
+	w.ok(err)
+	w.pump()
+	deadline := w.now.Add(time.Hour)
+	w.writes(w.customer, fact.JobSubject(theJob), fact.JobOpened{Job: theJob, Task: "python", Deadline: deadline.UnixMilli(), Settle: &order, Tries: 1},
+		fact.AttemptPlanned{Attempt: attempt, Job: theJob, Provider: guild.Service{PubKey: w.provider.pubkey, D: "d"}})
+	terms, err := w.provider.Terms(attempt, deadline, price, mintd.Unit)
+	w.ok(err)
+	w.writes(w.provider, fact.RequestSubject(attempt), fact.RequestQuoted{Request: attempt, Customer: w.customer.pubkey, Deadline: deadline.UnixMilli(), Terms: terms})
+	w.writes(w.customer, fact.JobSubject(theJob), fact.AttemptQuoted{Attempt: attempt, Terms: terms, Event: nostr.ID{9}})
+	return w
+}
+
+// open opens a party, as a new process does.
+func (w *world) open(p *party) {
+	w.Helper()
+	if p.journal != nil {
+		w.ok(p.journal.Close())
+	}
+	wf, pf := wallet.NewFold(), NewFold()
+	var err error
+	p.journal, err = journal.Open(w.Context(), journal.Options{Dir: p.dir, Node: "test", Now: func() time.Time { return w.now }, NoSync: true,
+		Log: slog.New(slog.DiscardHandler), Folds: []fold.Fold{wf, pf}})
+	w.ok(err)
+	j := p.journal
+	w.Cleanup(func() { j.Close() })
+	p.wallet = wallet.New(wallet.Config{Journal: j, Seed: p.seed, Mint: func(url string) (*mint.Mint, error) { return mint.New(url, http.DefaultClient) }}, wf)
+	p.Pay = New(Config{Journal: j, Wallet: p.wallet, Keyer: p.signer, PubKey: p.pubkey, Now: func() time.Time { return w.now },
+		Send: func(ctx context.Context, wrap guild.Verified, to nostr.PubKey) error {
+			return w.carry(ctx, p, wrap, to)
+		},
+		Waiting: func(nostr.ID) bool { return w.waiting },
+	}, pf)
+	w.ok(wf.Check())
+}
+
+// carry puts a message into the inbox of its recipient.
+func (w *world) carry(ctx context.Context, from *party, wrap guild.Verified, to nostr.PubKey) error {
+	p := w.provider
+	if to == w.customer.pubkey {
+		p = w.customer
+	}
+	m, err := dm.Open(ctx, p.signer, p.pubkey, wrap)
+	if err != nil {
+		return err
+	}
+	if w.change != nil {
+		w.change(from, &m)
+	}
+	if !p.deaf {
+		p.inbox = append(p.inbox, m)
+	}
+	return nil
+}
+
+func (w *world) ok(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) writes(p *party, about fact.Subject, facts ...fact.Fact) {
+	w.Helper()
+	w.ok(p.journal.Do(w.Context(), about, "", func(tx *journal.Tx) error { tx.Append(facts...); return nil }))
+}
+
+// takes reads a message as a node does.
+func (p *party) takes(ctx context.Context, m dm.Message) error {
+	switch dm.TypeOf(m.Content) {
+	case dm.TypeRelease:
+		return p.TakeRelease(ctx, m)
+	case dm.TypeReturn:
+		return p.TakeReturn(ctx, m)
+	}
+	return p.TakeLock(ctx, m)
+}
+
+// step does the first work that is ready and changes something, or reads a message. It returns false if there is neither.
+func (w *world) step(p *party) bool {
+	w.Helper()
+	if len(p.inbox) > 0 {
+		m := p.inbox[0]
+		p.inbox = p.inbox[1:]
+		err := p.takes(w.Context(), m)
+		if _, dropped := errors.AsType[*guild.DropError](err); err != nil && !dropped {
+			w.Fatal(err)
+		}
+		w.refusals = append(w.refusals, err)
+		return true
+	}
+	for _, work := range append(p.wallet.Due(w.now), p.Due(w.now)...) {
+		if work.Ready.After(w.now) {
+			continue
+		}
+		before := p.journal.Last()
+		decide, err := work.Act(w.Context())
+		w.ok(err)
+		w.ok(p.journal.Do(w.Context(), work.Guard, work.Key, decide))
+		w.ok(p.wallet.Fold().Check())
+		if p.journal.Last() != before {
+			return true
+		}
+	}
+	return false
+}
+
+// pump does what is due at both until nothing is.
+func (w *world) pump() {
+	w.Helper()
+	for range 200 {
+		if !w.step(w.customer) && !w.step(w.provider) {
+			return
+		}
+	}
+	w.Fatal("it never ends")
+}
+
+// later lets time pass.
+func (w *world) later(d time.Duration) {
+	w.Helper()
+	w.now = w.now.Add(d)
+	w.pump()
+}
+
+// judged ends the attempt with a verdict, which the provider has delivered for.
+func (w *world) judged(o guild.Outcome, s guild.Strength) {
+	w.Helper()
+	w.waiting = false
+	w.writes(w.provider, fact.RequestSubject(attempt), fact.RequestFinished{Request: attempt, Ending: "delivered"})
+	w.writes(w.customer, fact.JobSubject(theJob), fact.AttemptJudged{Attempt: attempt, Verdict: guild.Verdict{Outcome: o, Strength: s}})
+}
+
+// ends ends the attempt without a verdict.
+func (w *world) ends(f fact.Fact) {
+	w.Helper()
+	w.waiting = false
+	w.writes(w.customer, fact.JobSubject(theJob), f)
+}
+
+// facts returns the facts of one type.
+func facts[F fact.Fact](w *world, p *party) (found []F) {
+	w.Helper()
+	for e, err := range p.journal.Entries(w.Context(), 1) {
+		w.ok(err)
+		for _, f := range e.Facts {
+			if f, ok := f.(F); ok {
+				found = append(found, f)
+			}
+		}
+	}
+	return found
+}
+
+// want checks what each has, that the mint agrees, and that a snapshot is the same state.
+func (w *world) want(customer, held, provider int64) {
+	w.Helper()
+	account := func(p *party, name string) int64 {
+		for _, b := range p.wallet.Fold().Balances() {
+			return b.Accounts[name]
+		}
+		return 0
+	}
+	if c, h, p := account(w.customer, wallet.Free), account(w.customer, wallet.Held), account(w.provider, wallet.Free); c != customer || h != held || p != provider {
+		w.Errorf("the customer has %d and %d held, the provider %d; want %d, %d and %d", c, h, p, customer, held, provider)
+	}
+	for _, p := range []*party{w.customer, w.provider} {
+		_, differences, err := p.wallet.Reconcile(w.Context())
+		for _, d := range differences { // what was released is the provider's, and what waits for the locktime is not spent
+			w.Errorf("the mint disagrees: %+v", d)
+		}
+		w.ok(err)
+		f := NewFold()
+		before := foldtest.Snapshot(w, p.fold)
+		w.ok(f.Restore([]byte(before)))
+		if foldtest.Snapshot(w, f) != before {
+			w.Error("a snapshot is another state")
+		}
+	}
+}
+
+// over checks that both have forgotten the escrow.
+func (w *world) over() {
+	w.Helper()
+	if o, l := w.customer.fold.open(), w.provider.fold.locks(); len(o)+len(l) > 0 {
+		w.Errorf("not over: %+v %+v", o, l)
+	}
+}
+
+// steals spends up to n of the locked coins with the customer's refund key, although it has released them, and returns their
+// worth.
+func (w *world) steals(n int) (worth uint64) {
+	w.Helper()
+	offered := facts[fact.LockOffered](w, w.provider)[0]
+	key, err := w.customer.seed.Key(wallet.PayerKey, attempt.Hex())
+	w.ok(err)
+	proofs := offered.Proofs[:min(n, len(offered.Proofs))]
+	for i, p := range proofs {
+		var witness cashu.Witness
+		w.ok(witness.Sign(key, p.Secret))
+		proofs[i].Witness = witness.Text()
+	}
+	worth, err = cashu.Worth(proofs)
+	w.ok(err)
+	m, err := w.customer.wallet.Mint(w.asset.Mint)
+	w.ok(err)
+	active, err := m.Active(w.Context(), w.asset.Unit)
+	w.ok(err)
+	var outputs []cashu.Output
+	for i, amount := range cashu.Split(worth) {
+		b, err := cashu.Blind(fmt.Sprint("stolen ", i), cashu.RandomScalar())
+		w.ok(err)
+		outputs = append(outputs, cashu.Output{Amount: amount, Keyset: active.ID, B: b})
+	}
+	_, err = m.Swap(w.Context(), proofs, outputs)
+	w.ok(err)
+	return worth
+}
