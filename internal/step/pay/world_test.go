@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +57,8 @@ type world struct {
 	waiting            bool // the attempt waits for its provider
 	change             func(from *party, m *dm.Message)
 	refusals           []error
+	at                 string   // the point at which a process dies, "" for none
+	points             []string // at which one could have died
 }
 
 func newWorld(t *testing.T, order fact.Settlement, price uint64) *world {
@@ -172,13 +176,41 @@ func (w *world) step(p *party) bool {
 		before := p.journal.Last()
 		decide, err := work.Act(w.Context())
 		w.ok(err)
+		if w.dies(p, "before", work.Key) {
+			return true
+		}
 		w.ok(p.journal.Do(w.Context(), work.Guard, work.Key, decide))
 		w.ok(p.wallet.Fold().Check())
 		if p.journal.Last() != before {
+			w.dies(p, "after", work.Key)
 			return true
 		}
 	}
 	return false
+}
+
+// dies ends the process of a party if this is the point, and starts another. What it has done before it is done.
+func (w *world) dies(p *party, when, what string) bool {
+	w.Helper()
+	who := "the customer"
+	if p == w.provider {
+		who = "the provider"
+	}
+	what, _, _ = strings.Cut(what, " 0")
+	if strings.HasPrefix(what, "ecash ") {
+		what = "the mint's answer"
+	}
+	point := fmt.Sprintf("%s dies %s: %s", who, when, what)
+	for n := 2; slices.Contains(w.points, point); n++ {
+		point = fmt.Sprintf("%s dies %s: %s (%d)", who, when, what, n)
+	}
+	w.points = append(w.points, point)
+	if point != w.at {
+		return false
+	}
+	w.at = ""
+	w.open(p)
+	return true
 }
 
 // pump does what is due at both until nothing is.
