@@ -16,6 +16,7 @@ import (
 
 	"guild"
 	"guild/cashu"
+	"guild/cashu/token"
 	"guild/internal/hand/dm"
 	"guild/internal/hand/key"
 	"guild/internal/hand/mint"
@@ -323,4 +324,14 @@ func (w *world) steals(n int) (worth uint64) {
 	_, err = m.Swap(w.Context(), proofs, outputs)
 	w.ok(err)
 	return worth
+}
+
+// rewrittenLock changes the payments that a customer sends.
+func rewrittenLock(w *world, by func(*token.Payment)) {
+	w.change = func(_ *party, m *dm.Message) {
+		if p, err := token.ParsePayment(m.Content); err == nil {
+			by(&p)
+			m.Content = p.String()
+		}
+	}
 }
