@@ -163,11 +163,11 @@ func (q quote) check(p payment, unit string, mints []string, frozen bool) error 
 
 // demand is what a provider wants of a lock.
 type demand struct {
-	ours, theirs cashu.Point // theirs is any key if zero
-	amount       uint64
-	unit         string
-	mints        []string
-	locktime     int64 // Unix s, the earliest
+	ours     cashu.Point
+	amount   uint64
+	unit     string
+	mints    []string
+	locktime int64 // Unix s, the earliest
 }
 
 // check returns why a customer's lock does not do, or nil. The mint's signatures are checked elsewhere.
