@@ -26,7 +26,7 @@ const (
 // limits has the files of an export, except reviews, and their maximal sizes in bytes.
 var limits = map[string]int64{
 	FileReceipt: receipt.MaxSize, FileReceiptEvent: maxEvent,
-	FileRequest: maxEvent, FileRequestKey: maxSmall, FileResult: maxEvent, FileResultKey: maxSmall, FileQuote: maxEvent,
+	FileRequest: maxEvent, FileRequestKey: maxSmall, FileResult: maxEvent, FileResultKey: maxSmall, FileQuote: maxEvent, FileQuoteKey: maxSmall,
 	FileBundle: maxFile, FileDelivery: maxFile,
 	FileVerdict: maxVerdict, FileEvidence: maxFile, FileReplay: maxFile, FilePolicy: maxSmall,
 	FileEntry: maxEntry, FileProof: maxSmall, FileCheckpoint: maxEvent, FileWitness: maxEvent,

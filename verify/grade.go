@@ -53,6 +53,8 @@ type Facts struct {
 	Amount guild.Msat `json:"amount_msat"` // 0 if nothing was owed
 	Asset  string     `json:"asset_id,omitempty"`
 
+	Refunded guild.Msat `json:"refunded_msat,omitempty"` // of Asset; what the customer says came back to it
+
 	Requested int64 `json:"requested_at_ms,omitempty"` // Unix ms, as its signer dated it; the same holds for the others
 	Delivered int64 `json:"delivered_at_ms,omitempty"`
 	Recorded  int64 `json:"recorded_at_ms,omitempty"`  // date of the receipt
@@ -98,6 +100,9 @@ func (x *export) facts() Facts {
 	}
 	if r.AssetID != nil {
 		f.Asset = *r.AssetID
+	}
+	if r.Refund != nil {
+		f.Asset, f.Refunded = r.Refund.AssetID, r.Refund.AmountMsats
 	}
 	ms := func(e nostr.Event) int64 { return int64(e.CreatedAt) * 1000 }
 	if x.hasSigned {
@@ -151,7 +156,9 @@ func (r Report) sentence() string {
 	}
 	owed := "nothing was owed"
 	if f.Amount > 0 {
-		owed = fmt.Sprintf("%d msats of %s were paid", f.Amount, cut(f.Asset))
+		owed = inAsset(f.Amount, f.Asset) + " were paid"
+	} else if f.Refunded > 0 {
+		owed = "nothing was paid, and " + inAsset(f.Refunded, f.Asset) + " that were locked for it came back, says the customer"
 	}
 	switch {
 	case r.Grade != Claim:
@@ -170,6 +177,15 @@ func (r Report) sentence() string {
 			short(f.Customer), short(f.Provider), work, day(f.Requested), how, owed)
 	}
 	return fmt.Sprintf("A claim by %s: %s did %s for it; %s; %s.", short(f.Signer), short(f.Provider), work, how, owed)
+}
+
+// inAsset names an amount of an asset. Of what is not bitcoin it is in thousandths of the smallest unit.
+func inAsset(amount guild.Msat, asset string) string {
+	ticker, _, _ := strings.Cut(asset, "_")
+	if ticker == "BTC" {
+		return fmt.Sprintf("%d msats of %s", amount, cut(asset))
+	}
+	return fmt.Sprintf("%s in %s", sum(amount, strings.ToLower(ticker)), cut(asset))
 }
 
 // short shortens a npub.

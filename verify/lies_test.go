@@ -10,6 +10,8 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/cashu"
+	"guild/cashu/token"
 	"guild/nip90"
 	"guild/nipreview"
 	"guild/receipt"
@@ -26,6 +28,12 @@ func lies() map[string]struct {
 	type lie = struct {
 		story
 		want []string
+	}
+	pays := func(change func(*deal), want ...string) lie {
+		return lie{story{rail: "escrow", deal: change}, append([]string{"payment"}, want...)}
+	}
+	quotes := func(change func(*nip90.Feedback)) lie {
+		return lie{story{rail: "escrow", quote: change}, []string{"payment"}}
 	}
 	acts := func(change func([]replay.Event) []replay.Event) lie {
 		return lie{story{acts: change}, []string{"trajectory"}}
@@ -99,6 +107,52 @@ func lies() map[string]struct {
 		"another invoice":               {story{rail: "lightning", receipt: func(r *receipt.Receipt) { r.Bolt11 += "q" }}, []string{"payment"}},
 		"another quote":                 {story{rail: "lightning", receipt: func(r *receipt.Receipt) { r.QuoteEvent = nostr.ID(other) }}, []string{"payment"}},
 		"an amount that was not paid":   {story{rail: "cashu", receipt: func(r *receipt.Receipt) { r.AmountMsats++ }}, []string{"payment"}},
+
+		"an escrow with another key than the quote's": pays(func(d *deal) {
+			for i := range d.coins {
+				d.coins[i].lock.Keys[0] = scalar("another").PubKey()
+			}
+		}),
+		"an escrow that is not released":             pays(func(d *deal) { d.coins[1].signed = nil }),
+		"an escrow that another released":            pays(func(d *deal) { d.coins[1].signed = new(scalar("another")) }),
+		"an escrow that the provider's key released": pays(func(d *deal) { d.coins[1].signed = new(scalar("lock of the provider")) }),
+		"an escrow that one key opens":               pays(func(d *deal) { d.coins[1].lock.Sigs = 1 }),
+		"an escrow with a third key":                 pays(func(d *deal) { d.coins[1].lock.Keys = append(d.coins[1].lock.Keys, scalar("another").PubKey()) }),
+		"an escrow of two customers": pays(func(d *deal) {
+			d.coins[1].lock.Keys[1], d.coins[1].signed = scalar("another").PubKey(), new(scalar("another"))
+			d.coins[1].lock.Refund = d.coins[1].lock.Keys[1:]
+		}),
+		"an escrow that ends too early":                pays(func(d *deal) { d.coins[1].lock.Locktime-- }),
+		"an escrow that ends with somebody else":       pays(func(d *deal) { d.coins[1].lock.Refund = []cashu.Point{scalar("another").PubKey()} }),
+		"an escrow that ends with everybody":           pays(func(d *deal) { d.coins[1].lock.Refund = nil }),
+		"an escrow that was signed with all":           pays(func(d *deal) { d.coins[1].lock.All = true }),
+		"more than was quoted":                         pays(func(d *deal) { d.asked = 12 }),
+		"an escrow with a coin twice":                  pays(func(d *deal) { d.coins[1] = d.coins[0] }),
+		"an escrow of less than it says":               pays(func(d *deal) { d.amount++ }),
+		"an escrow that another quoted":                pays(func(d *deal) { d.by = stranger() }),
+		"an escrow that was quoted for other work":     pays(func(d *deal) { d.id = nostr.ID(other).Hex() }),
+		"an escrow at another mint than quoted":        pays(func(d *deal) { d.mint, d.asset = "https://cheap.example", "TEST_CASHU(https://cheap.example)" }),
+		"an escrow in other coins than quoted":         pays(func(d *deal) { d.quoted = "sat" }),
+		"play money that is called sat":                pays(func(d *deal) { d.asset = "BTC_CASHU(" + d.mint + ")"; d.bid() }),
+		"play money with a unit that is called sat":    pays(func(d *deal) { d.quoted, d.unit, d.asset = "test", "sat", "BTC_CASHU("+d.mint+")"; d.bid() }),
+		"an escrow in a unit that sounds like bitcoin": pays(func(d *deal) { d.unit, d.quoted, d.asset = "btc", "btc", "BTC_CASHU("+d.mint+")"; d.bid() }),
+		"an escrow that the mint did not sign":         pays(func(d *deal) { d.coins[1].amount, d.coins[0].amount = 4, 8; d.swapped = true }),
+		"an escrow that was quoted to another request": quotes(func(f *nip90.Feedback) { f.Request = nostr.ID(other) }),
+		"an escrow that was not quoted":                quotes(func(f *nip90.Feedback) { f.Status = nip90.Processing }),
+		"an escrow that is quoted without a lock": quotes(func(f *nip90.Feedback) {
+			r, _ := token.ParseRequest(f.Terms)
+			r.Lock = nil
+			f.Terms = r.String()
+		}),
+		"an escrow with an unreadable payment request": quotes(func(f *nip90.Feedback) { f.Terms = "creqA" }),
+		"a refund of more than was locked":             pays(func(d *deal) { refunded(d); d.amount += 1000 }),
+		"a refund of more than was quoted":             pays(func(d *deal) { refunded(d); d.asked = 12 }),
+		"a refund of no coins":                         pays(func(d *deal) { refunded(d); d.coins = nil }),
+		"a refund of a coin twice":                     pays(func(d *deal) { refunded(d); d.coins[1] = d.coins[0] }),
+		"a refund of other coins":                      pays(func(d *deal) { refunded(d); d.asset = "BTC_CASHU(" + d.mint + ")" }),
+		"a refund beside a payment": {story{rail: "cashu", receipt: func(r *receipt.Receipt) {
+			r.Refund = &receipt.Refund{Rail: "cashu", AssetID: *r.AssetID, AmountMsats: 1, Proof: "{}"}
+		}}, []string{"receipt"}},
 
 		"a better outcome than the tests": judges(func(v map[string]any) { firstTest(v)["state"] = "failed"; v["passed"] = 4 }, "verdict"),
 		"a partial success":               judges(func(v map[string]any) { v["outcome"], v["cause"] = "PARTIAL", "x" }, "verdict"),

@@ -294,6 +294,7 @@ func (x *export) checkPayment() (string, error) {
 		return "", noReceipt
 	}
 	transaction, hasTransaction := x.files[FileTransaction]
+	_, hasKey := x.files[FileQuoteKey]
 	v, err := x.event(FileQuote)
 	switch {
 	case err != nil && !isAbsent(err):
@@ -304,6 +305,8 @@ func (x *export) checkPayment() (string, error) {
 		return "", errors.New("the receipt says that nothing was paid, and there is something about a payment")
 	case hasTransaction && x.receipt.PaymentProof.Type != "onchain_txid":
 		return "", fmt.Errorf("%s is there, and the payment is a %.40s", FileTransaction, x.receipt.PaymentProof.Type)
+	case err != nil && hasKey:
+		return "", fmt.Errorf("%s is there, and %s is not", FileQuoteKey, FileQuote)
 	}
 	p := payment{receipt: x.receipt, transaction: transaction}
 	if x.request.broken == nil {
@@ -311,7 +314,14 @@ func (x *export) checkPayment() (string, error) {
 	}
 	if err == nil {
 		e := v.Event()
+		open, isOpen, err := x.opener(e, FileQuoteKey, "")
+		if err != nil {
+			return "", err
+		}
 		p.quote = &e
+		if isOpen {
+			p.open = open
+		}
 	}
 	said, err := p.prove()
 	if err != nil {
@@ -320,7 +330,7 @@ func (x *export) checkPayment() (string, error) {
 	if x.receipt.Bolt11 == "" || p.quote == nil {
 		return said, nil
 	}
-	if f, err := nip90.ParseFeedback(*p.quote, nil); err != nil || f.Invoice != x.receipt.Bolt11 {
+	if f, err := nip90.ParseFeedback(*p.quote, p.open); err != nil || f.Invoice != x.receipt.Bolt11 {
 		return said, errors.New("the receipt has another invoice than the quote")
 	}
 	return said, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"fiatjaf.com/nostr"
 
@@ -20,6 +21,7 @@ type payment struct {
 	receipt     receipt.Receipt
 	request     *nostr.Event // the receipt's request, or nil
 	quote       *nostr.Event // or nil
+	open        nip90.Opener // of an encrypted quote; nil without its key
 	transaction []byte       // hex; empty without a transaction
 }
 
@@ -28,6 +30,8 @@ type payment struct {
 func (p payment) prove() (string, error) {
 	proof, amount := p.receipt.PaymentProof, p.receipt.AmountMsats
 	switch {
+	case proof == nil && amount == 0 && p.receipt.Refund != nil:
+		return p.refund()
 	case proof == nil && amount == 0:
 		return "", absence("nothing was owed")
 	case proof == nil:
@@ -35,7 +39,7 @@ func (p payment) prove() (string, error) {
 	case amount <= 0:
 		return "", errors.New("the receipt has a proof of payment, and says that nothing was paid")
 	}
-	if bid, ok := p.bid(); ok && amount > bid {
+	if bid, ok := p.bid(); ok && amount > bid && strings.HasPrefix(p.assetID(), "BTC_") {
 		return "", fmt.Errorf("%s were paid, and the request offered %s at most", amount, bid)
 	}
 	switch proof.Type {
@@ -76,7 +80,16 @@ func (p payment) assetID() string {
 
 // quoted reads the quote. It must be the provider's answer to the receipt's request and ask for the receipt's amount.
 func (p payment) quoted() (nip90.Feedback, error) {
-	f, err := nip90.ParseFeedback(*p.quote, nil)
+	f, err := p.asked()
+	if err == nil && f.Amount != p.receipt.AmountMsats {
+		err = fmt.Errorf("the quote asks for %s, and the receipt says that %s were paid", f.Amount, p.receipt.AmountMsats)
+	}
+	return f, err
+}
+
+// asked reads the quote, which must be the provider's answer to the receipt's request.
+func (p payment) asked() (nip90.Feedback, error) {
+	f, err := nip90.ParseFeedback(*p.quote, p.open)
 	switch {
 	case p.quote.PubKey != p.receipt.ProviderPubKey:
 		return f, errors.New("the quote is not by the provider of the receipt")
@@ -92,8 +105,6 @@ func (p payment) quoted() (nip90.Feedback, error) {
 		return f, errors.New("the quote is for another customer")
 	case !bindsKey(f.Extra, p.receipt.IdempotencyKey):
 		return f, errors.New("the quote has another idempotency key than the receipt")
-	case f.Amount != p.receipt.AmountMsats:
-		return f, fmt.Errorf("the quote asks for %s, and the receipt says that %s were paid", f.Amount, p.receipt.AmountMsats)
 	}
 	return f, nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/btcsuite/btcd/btcec/v2/schnorr"
@@ -17,6 +18,7 @@ import (
 	"guild"
 	"guild/canon"
 	"guild/cashu"
+	"guild/nip90"
 )
 
 // ecash is the value of a cashu_proof, as the customer gave it to the provider. Keysets, the mint's answer to GET
@@ -38,36 +40,46 @@ type ecashProof struct {
 	DLEQ    *dleq              `json:"dleq,omitempty"`
 }
 
-// cashu checks that the ecash is worth the amount, that only the provider can spend it, and that the provider signed
-// for it.
+// cashu checks that the ecash is worth the amount, that the provider asked for it, and that it is the provider's: locked to
+// the provider, who signed for it, or locked as an escrow and released (see checkEscrow).
 //
-// Two things in it are only the customer's claim: a coin's value, which the provider's signature does not cover, and
-// the mint's keys. So a payment counts as proven only if the provider asked for the amount in a quote. Only the mint
-// knows whether a coin was spent twice.
+// Two things in it are only the customer's claim: a coin's value, which no signature but the mint's covers, and the mint's
+// keys. So a payment counts as proven only if the provider asked for the amount in a quote. Only the mint knows whether a
+// coin was spent.
 func (p payment) cashu() (string, error) {
-	if err := p.checkQuote(); err != nil {
-		return "", err
+	var f nip90.Feedback
+	if p.quote != nil {
+		var err error
+		if f, err = p.asked(); err != nil {
+			return "", err
+		}
 	}
 	var e ecash
 	if err := decodeJSON(p.receipt.PaymentProof.Value, &e); err != nil {
 		return "", fmt.Errorf("the ecash cannot be read: %w", err)
 	}
-	ticker := strings.ToUpper(e.Unit)
-	if e.Unit == "sat" || e.Unit == "msat" {
-		ticker = "BTC"
+	if err := checkAsset(e.Unit, e.Mint, p.assetID()); err != nil {
+		return "", err
 	}
-	asset := fmt.Sprintf("%s_CASHU(%s)", ticker, e.Mint)
-	if want := p.assetID(); asset != want {
-		return "", fmt.Errorf("the ecash is %.80q, and the receipt has %.80q", asset, want)
+	var terms *escrowTerms
+	if p.quote != nil {
+		var err error
+		if terms, err = p.price(f, e.Mint, e.Unit, p.receipt.AmountMsats); err != nil {
+			return "", err
+		}
 	}
+	var held escrow
 	signed := 0
 	for i, proof := range e.Proofs {
 		if slices.ContainsFunc(e.Proofs[:i], func(other ecashProof) bool { return other.Secret == proof.Secret }) {
 			return "", fmt.Errorf("coin %d of the ecash is there twice", i+1)
 		}
-		checked, err := proof.check(p.receipt.ProviderPubKey[:], e.Keysets, e.Unit)
+		checked, err := proof.check(p.receipt.ProviderPubKey[:], &held, e.Keysets, e.Unit)
 		if isAbsent(err) {
 			return "", err
+		}
+		if err == nil && held.coins > 0 && p.quote != nil {
+			err = held.follows(terms)
 		}
 		if err != nil {
 			return "", fmt.Errorf("coin %d of the ecash: %w", i+1, err)
@@ -81,16 +93,67 @@ func (p payment) cashu() (string, error) {
 	case err != nil:
 		return "", err
 	case amount != p.receipt.AmountMsats:
-		return "", fmt.Errorf("the ecash is worth %s, and the receipt says that %s were paid", amount, p.receipt.AmountMsats)
+		return "", fmt.Errorf("the ecash is worth %s, and the receipt says that %s were paid",
+			sum(amount, e.Unit), sum(p.receipt.AmountMsats, e.Unit))
+	case p.quote == nil && held.coins > 0:
+		return "", absence(fmt.Sprintf("%s of it, by the customer's word, are in ecash that one of two keys released; the provider's quote, "+
+			"which has the other key, is not in the export", sum(amount, e.Unit)))
 	case p.quote == nil:
 		return "", absence(fmt.Sprintf("%s of it, by the customer's word, are in ecash that the provider signed for; the provider's quote of "+
-			"the amount is not in the export", amount))
-	case signed == len(e.Proofs):
-		return fmt.Sprintf("%s in ecash that is locked to the provider, who signed for it; it is signed by the mint's keys as they "+
-			"were handed over", amount), nil
+			"the amount is not in the export", sum(amount, e.Unit)))
 	}
-	return fmt.Sprintf("%s in ecash that is locked to the provider, who signed for it; that the mint issued it is not checked offline",
-		amount), nil
+	byMint := "that the mint issued it is not checked offline"
+	if signed == len(e.Proofs) {
+		byMint = "it is signed by the mint's keys as they were handed over"
+	}
+	if held.coins > 0 {
+		return fmt.Sprintf("%s in ecash that was locked to the key in the provider's quote and to another one, which has signed it over: nobody but "+
+			"the provider can spend it until %s; %s; whether the provider has spent it, only the mint says (checkstate)", sum(amount, e.Unit),
+			held.until(), byMint), nil
+	}
+	return fmt.Sprintf("%s in ecash that is locked to the provider, who signed for it; %s", sum(amount, e.Unit), byMint), nil
+}
+
+// checkAsset checks that the asset id in a receipt is that of ecash in a unit of a mint.
+func checkAsset(unit, mint, stated string) error {
+	ticker := strings.ToUpper(unit)
+	switch {
+	case inBitcoin(unit):
+		ticker = "BTC"
+	case ticker == "BTC":
+		return fmt.Errorf("%.20q is no unit of ecash in bitcoin", unit)
+	}
+	if asset := fmt.Sprintf("%s_CASHU(%s)", ticker, mint); asset != stated {
+		return fmt.Errorf("the ecash is %.80q, and the receipt has %.80q", asset, stated)
+	}
+	return nil
+}
+
+// inBitcoin reports whether a unit of ecash is one of bitcoin.
+func inBitcoin(unit string) bool { return unit == "sat" || unit == "msat" }
+
+// each returns what one unit is worth in a receipt: in msat, and of what is not bitcoin in thousandths of the unit.
+func each(unit string) uint64 {
+	if unit == "msat" {
+		return 1
+	}
+	return 1000
+}
+
+// sum returns an amount in a receipt for a person.
+func sum(amount guild.Msat, unit string) string {
+	if inBitcoin(unit) {
+		return amount.String()
+	}
+	text := strconv.FormatInt(int64(amount)/1000, 10)
+	if rest := int64(amount) % 1000; rest > 0 {
+		text += fmt.Sprintf(".%03d", rest)
+	}
+	text += fmt.Sprintf(" %.20s", unit)
+	if strings.EqualFold(unit, "test") {
+		text += " (play money, worth nothing)"
+	}
+	return text
 }
 
 // decodeJSON decodes JSON and refuses text that two parsers could read differently.
@@ -102,43 +165,33 @@ func decodeJSON(text string, v any) error {
 	return json.Unmarshal(canonical, v)
 }
 
-// amount returns the value of the ecash.
+// amount returns the value of the ecash as a receipt states it.
 func (e ecash) amount() (guild.Msat, error) {
-	each := uint64(1000)
-	switch e.Unit {
-	case "sat":
-	case "msat":
-		each = 1
-	default:
-		return 0, absence("the ecash is locked to the provider, who signed for it; how many msat its unit is worth is not known here")
-	}
-	sum := uint64(0)
+	total := uint64(0)
 	for _, proof := range e.Proofs {
-		if proof.Amount > (math.MaxInt64-sum)/each {
+		if proof.Amount > (math.MaxInt64-total)/each(e.Unit) {
 			return 0, errors.New("the ecash is worth more than there is")
 		}
-		sum += proof.Amount * each
+		total += proof.Amount * each(e.Unit)
 	}
-	return guild.Msat(sum), nil
+	return guild.Msat(total), nil
 }
 
-// check checks one coin: its lock, the provider's signature and, if the keyset is there, the mint's signature. byMint
-// reports whether the last was checked.
-func (c ecashProof) check(owner []byte, keysets []ecashKeyset, unit string) (byMint bool, err error) {
+// check checks one coin: its lock, a signature and, if the keyset is there, the mint's signature. byMint reports whether the
+// last was checked. The lock is to the provider and has its signature, or it is one of an escrow, which is added to held.
+func (c ecashProof) check(owner []byte, held *escrow, keysets []ecashKeyset, unit string) (byMint bool, err error) {
 	if !strings.HasPrefix(c.Keyset, "00") && !strings.HasPrefix(c.Keyset, "01") {
 		return false, absence("ecash of this kind of keyset is not checked by this program")
 	}
 	if _, err := cashu.ParsePoint(c.C); err != nil {
 		return false, fmt.Errorf("the signature of the mint: %w", err)
 	}
-	key, err := lockedTo(c.Secret)
-	switch {
-	case err != nil:
-		return false, err
-	case !bytes.Equal(key, owner):
-		return false, errors.New("it is locked to another key than the provider's")
+	if lock, ok := ofEscrow(c.Secret); ok {
+		err = c.checkEscrow(lock, held)
+	} else {
+		err = c.checkOwn(owner)
 	}
-	if err := c.checkWitness(key); err != nil || c.DLEQ == nil {
+	if err != nil || c.DLEQ == nil {
 		return false, err
 	}
 	i := slices.IndexFunc(keysets, func(k ecashKeyset) bool { return k.ID == c.Keyset })
@@ -146,6 +199,18 @@ func (c ecashProof) check(owner []byte, keysets []ecashKeyset, unit string) (byM
 		return false, nil
 	}
 	return true, c.checkMint(keysets[i], unit)
+}
+
+// checkOwn checks that the coin is locked to the provider's key alone, and that the provider signed for it.
+func (c ecashProof) checkOwn(owner []byte) error {
+	key, err := lockedTo(c.Secret)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(key, owner) {
+		return errors.New("it is locked to another key than the provider's")
+	}
+	return c.checkWitness(key, "provider")
 }
 
 // lock is the second element of a secret with a spending condition (NUT-10).
@@ -184,8 +249,8 @@ func lockedTo(secret string) ([]byte, error) {
 	return key[1:], nil
 }
 
-// checkWitness checks that the owner of the lock signed the secret.
-func (c ecashProof) checkWitness(owner []byte) error {
+// checkWitness checks that a key of the lock, who is named in errors, signed the secret.
+func (c ecashProof) checkWitness(owner []byte, who string) error {
 	var text string
 	if json.Unmarshal(c.Witness, &text) != nil {
 		text = string(c.Witness)
@@ -194,7 +259,7 @@ func (c ecashProof) checkWitness(owner []byte) error {
 		Signatures []string `json:"signatures"`
 	}
 	if text == "" {
-		return errors.New("the provider did not sign for it")
+		return fmt.Errorf("the %s did not sign for it", who)
 	}
 	if err := decodeJSON(text, &witness); err != nil {
 		return fmt.Errorf("witness: %w", err)
@@ -212,7 +277,7 @@ func (c ecashProof) checkWitness(owner []byte) error {
 		signature, err := schnorr.ParseSignature(b)
 		return err == nil && signature.Verify(digest[:], key)
 	}) {
-		return errors.New("the signature for it is not the provider's")
+		return fmt.Errorf("the signature for it is not the %s's", who)
 	}
 	return nil
 }

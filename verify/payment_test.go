@@ -106,7 +106,7 @@ func (p *paid) check(t *testing.T) Check {
 	if p.quoted != nil {
 		p.quoted(quote)
 	}
-	return payment{r, request, quote, []byte(p.transaction)}.line()
+	return payment{receipt: r, request: request, quote: quote, transaction: []byte(p.transaction)}.line()
 }
 
 // line returns the payment as a line of a report.
@@ -246,7 +246,7 @@ func TestCashuExamples(t *testing.T) {
 	for i, v := range n.P2PK {
 		owner, err := lockedTo(v.Proof.Secret)
 		if err == nil {
-			err = v.Proof.checkWitness(owner)
+			err = v.Proof.checkWitness(owner, "provider")
 		}
 		if (err == nil) != v.Valid {
 			t.Errorf("proof %d: %v", i, err)
@@ -456,7 +456,7 @@ func TestUnknownEcashAbsent(t *testing.T) {
 
 	dollars := inEcash(t, "00", func(e *ecash) { e.Unit, e.Keysets = "usd", nil })
 	dollars.asset = "USD_CASHU(" + mintURL + ")"
-	dollars.wants(t, Absent, "how many msat its unit is worth is not known here")
+	dollars.wants(t, Absent, "has no price in the unit of the ecash")
 }
 
 // Two transactions: the example of BIP 143 with a witness for one of its inputs, and the first transaction of the

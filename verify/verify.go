@@ -21,6 +21,7 @@ const (
 	FileResult       = "result.event.json"
 	FileResultKey    = "result.key"
 	FileQuote        = "quote.event.json"
+	FileQuoteKey     = "quote.key"
 	FileBundle       = "bundle.nut"
 	FileDelivery     = "delivery.nut"
 	FileVerdict      = "verdict.json"

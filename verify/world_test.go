@@ -87,7 +87,7 @@ type story struct {
 	superseding    bool
 	typed          bool   // a typed job: request and result travel in the events themselves
 	plain          string // the result of a provider without bundles
-	rail           string // of the payment; "" for none
+	rail           string // of the payment, or "escrow"; "" for none
 	policy         string // "" for a usual one
 
 	request  func(*nip90.Request)
@@ -96,6 +96,7 @@ type story struct {
 	evidence func(map[string]any)
 	receipt  func(*receipt.Receipt)
 	quote    func(*nip90.Feedback)
+	deal     func(*deal) // with the rail "escrow"
 	acts     func([]replay.Event) []replay.Event
 	steps    func([]replay.Event) []replay.Event // of the worker
 	fact     func(map[string]any)
@@ -135,7 +136,9 @@ func (s story) export(t testing.TB) files {
 	request, order := s.asked(t, out, job, bundle)
 	result := s.answered(t, out, request, delivery)
 	r := s.stated(t, out, job, request, order, result)
-	if s.rail != "" {
+	if s.rail == "escrow" {
+		s.held(t, out, &r, request)
+	} else if s.rail != "" {
 		s.paid(t, out, &r, request)
 	}
 	if s.superseding {

@@ -126,12 +126,14 @@ func printedTypes() map[string]reflect.Type {
 		"guild wallet approve":        answer(control.ApprovePayment),
 		"guild wallet backup":         reflect.TypeFor[walletWords](),
 		"guild wallet balance":        answer(control.Wallet),
+		"guild wallet budget":         answer(control.Budgets),
 		"guild wallet freeze":         answer(control.FreezeWallet),
 		"guild wallet fund":           answer(control.FundWallet),
 		"guild wallet history":        answer(control.WalletHistory),
 		"guild wallet owed":           answer(control.Wallet),
 		"guild wallet receive":        answer(control.ReceiveToken),
 		"guild wallet reconcile":      answer(control.Reconcile),
+		"guild wallet restore":        answer(control.RestoreWallet),
 		"guild wallet send":           answer(control.SendToken),
 		"guild version":               reflect.TypeFor[buildReport](),
 		"guild work customers":        answer(control.Customers),
@@ -200,7 +202,7 @@ var units = map[string]string{
 
 	"Asset.free": ofUnit, "Asset.held": ofUnit, "Asset.paid": ofUnit, "Asset.earned": ofUnit, "Asset.sent": ofUnit, "Asset.fees": ofUnit,
 	"Asset.lost": ofUnit, "Payment.amount": ofUnit, "Payment.until": unixMs, "Moved.amount": ofUnit, "Difference.amount": ofUnit, "Token.amount": ofUnit,
-	"Movement.amount": ofUnit, "Movement.fee": ofUnit, "Reconciled.coins": number, "workEvent.amount": ofUnit, "demoRow.paid": ofUnit,
+	"Movement.amount": ofUnit, "Movement.fee": ofUnit, "Reconciled.coins": number, "workEvent.amount": ofUnit, "Budget.job": ofUnit, "Budget.daily": ofUnit, "Budget.monthly": ofUnit, "Budget.today": ofUnit, "Budget.month": ofUnit, "demoRow.paid": ofUnit,
 
 	"RouterReplay.changed": number, "RouterReplay.ended": number, "accepted": number, "added": number, "agreeing": number,
 	"answered": number, "archived": number, "asked": number, "at_once": number, "barred": number, "calls": number,

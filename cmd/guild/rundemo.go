@@ -23,8 +23,8 @@ import (
 	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/control"
-	"guild/internal/hand/mintd"
 	"guild/internal/hand/key"
+	"guild/internal/hand/mintd"
 	"guild/internal/journal"
 	"guild/internal/judging/sandbox"
 	"guild/internal/judging/sandbox/tiers"
@@ -361,15 +361,10 @@ func (d *demo) hire(ctx context.Context, h hiring) error {
 
 // tell prints how an attempt ended and adds its row. at is when it ended, in Unix ms.
 func (d *demo) tell(ctx context.Context, bundle, id, attempt string, at int64) error {
-	job, err := control.OneJob.Call(ctx, d.client, id)
+	a, err := d.settled(ctx, id, attempt)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(job.Attempts, func(a control.Attempt) bool { return a.ID == attempt })
-	if i < 0 {
-		return fmt.Errorf("job %s has no attempt %s", short(id), short(attempt))
-	}
-	a := job.Attempts[i]
 	r := demoRow{
 		Provider: d.names[a.Npub], Bundle: bundle, Job: id, Happened: a.State, Before: a.TrustFrom, After: a.TrustTo, BeforeMicro: a.TrustFromMicro, AfterMicro: a.TrustToMicro, Receipt: a.Receipt,
 	}
@@ -397,6 +392,32 @@ func (d *demo) tell(ctx context.Context, bundle, id, attempt string, at int64) e
 	return nil
 }
 
+// settled returns an attempt once its money has moved: that follows the verdict within moments, and the next attempt does not
+// wait for it.
+func (d *demo) settled(ctx context.Context, id, attempt string) (control.Attempt, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	for tick := time.Tick(50 * time.Millisecond); ; {
+		job, err := control.OneJob.Call(ctx, d.client, id)
+		if err != nil {
+			return control.Attempt{}, err
+		}
+		i := slices.IndexFunc(job.Attempts, func(a control.Attempt) bool { return a.ID == attempt })
+		if i < 0 {
+			return control.Attempt{}, fmt.Errorf("job %s has no attempt %s", short(id), short(attempt))
+		}
+		a := job.Attempts[i]
+		if a.Verdict == nil || a.Money == nil || a.Money.State != "held" {
+			return a, nil
+		}
+		select {
+		case <-ctx.Done():
+			return a, fmt.Errorf("the money for attempt %s did not move: %w", short(attempt), ctx.Err())
+		case <-tick:
+		}
+	}
+}
+
 // amountPaid returns what the provider of an attempt got, in test.
 func amountPaid(a control.Attempt) int64 {
 	if a.Money == nil {
@@ -407,7 +428,8 @@ func amountPaid(a control.Attempt) int64 {
 
 // moneyMoved says what became of the money for an attempt.
 func moneyMoved(a control.Attempt) string {
-	switch paid := amountPaid(a); {
+	paid := amountPaid(a)
+	switch {
 	case a.Money == nil:
 		return ""
 	case paid > 0:

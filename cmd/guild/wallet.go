@@ -23,7 +23,7 @@ func (p *program) walletCommand() *cobra.Command {
 		Short:   "Money: what is there, what is held, and what becomes of it",
 		Example: "  guild wallet balance\n  guild wallet add mint http://127.0.0.1:7780 --unit test\n  guild wallet send 100test",
 	}, p.walletBalanceCommand(), p.walletAddCommand(), p.walletFundCommand(), p.walletReceiveCommand(), p.walletSendCommand(), p.walletHistoryCommand(),
-		p.walletOwedCommand(), p.walletApproveCommand(), p.walletFreezeCommand(), p.walletReconcileCommand(), p.walletBackupCommand())
+		p.walletOwedCommand(), p.walletApproveCommand(), p.walletBudgetCommand(), p.walletFreezeCommand(), p.walletReconcileCommand(), p.walletBackupCommand(), p.walletRestoreCommand())
 }
 
 func (p *program) walletBalanceCommand() *cobra.Command {
@@ -210,6 +210,51 @@ locktime.`,
 	})
 }
 
+func (p *program) walletBudgetCommand() *cobra.Command {
+	var job, daily, monthly amountFlag
+	show := table(p, "no budget limits what is paid", "UNIT,JOB,DAY,USED,MONTH,USED", func(b control.Budget) []string {
+		limit := func(n uint64) string {
+			if n == 0 {
+				return "-"
+			}
+			return fmt.Sprint(n)
+		}
+		return []string{unitName(b.Unit), limit(b.Job), limit(b.Daily), fmt.Sprint(b.Today), limit(b.Monthly), fmt.Sprint(b.Month)}
+	})
+	cmd := p.local(&cobra.Command{
+		Use:   "budget",
+		Short: "Limit what is locked and paid, or show the limits",
+		Long: `budget sets the limits of a unit, or shows all limits if none is given. It
+replaces all three; a limit that is not given is none. What comes back from an
+escrow is free again.`,
+		Example: "  guild wallet budget --job 500sat --daily 2000sat --monthly 20000sat\n  guild wallet budget",
+	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) {
+		limits := control.Budget{Job: job.amount, Daily: daily.amount, Monthly: monthly.amount}
+		for _, f := range []amountFlag{job, daily, monthly} {
+			switch {
+			case f.unit == "":
+			case limits.Unit == "" || limits.Unit == f.unit:
+				limits.Unit = f.unit
+			default:
+				return nil, cli.Usage(fmt.Errorf("%s and %s: the limits have one unit", f.unit, limits.Unit))
+			}
+		}
+		if limits.Unit == "" {
+			return answerOf(cmd.Context(), p.acting, control.Budgets, show)
+		}
+		var all []control.Budget
+		err := p.acting(cmd.Context(), func(client *control.Client, _ bool) (err error) {
+			all, err = control.SetBudget.Call(cmd.Context(), client, limits)
+			return err
+		})
+		return &cli.Result{JSON: all, Show: func() error { return show(all) }}, err
+	})
+	cmd.Flags().Var(&job, "job", "for one job, as 500sat")
+	cmd.Flags().Var(&daily, "daily", "in a UTC day")
+	cmd.Flags().Var(&monthly, "monthly", "in a UTC month")
+	return cmd
+}
+
 func (p *program) walletFreezeCommand() *cobra.Command {
 	var off bool
 	cmd := send(p, p.acting, control.FreezeWallet, &cobra.Command{
@@ -276,6 +321,20 @@ money; with them another Cashu wallet restores the ecash (NUT-13).`,
 	})
 	cmd.Flags().BoolVar(&show, "show", false, "print them")
 	return cmd
+}
+
+func (p *program) walletRestoreCommand() *cobra.Command {
+	return call(p, p.acting, control.RestoreWallet, &cobra.Command{
+		Use:   "restore",
+		Short: "Find the ecash of the wallet's words again, after a loss of the journal",
+		Long: `restore asks each mint of the wallet for ecash that was made with its words
+(NUT-09, NUT-13) and that the ledger does not know. To use other words, write
+them into wallet.words in the data directory before the node first starts. What
+is locked for a provider is not found: it needs the journal.`,
+		Example: "  guild wallet add mint https://mint.example --unit sat\n  guild wallet restore",
+	}, table(p, "no mint is in the wallet: guild wallet add mint URL", "FOUND,MINT", func(m control.Moved) []string {
+		return []string{fmt.Sprintf("%d %s", m.Amount, unitName(m.Unit)), cli.Cut(cli.Clean(m.Mint), 60)}
+	}))
 }
 
 // walletWords is the answer of guild wallet backup.

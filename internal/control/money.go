@@ -10,6 +10,7 @@ import (
 
 	"guild"
 	"guild/internal/hand/mintd"
+	"guild/internal/journal/fact"
 	"guild/internal/step/pay"
 	"guild/internal/wallet"
 )
@@ -89,6 +90,17 @@ type Freezing struct {
 type Approval struct {
 	Attempt string `json:"attempt"` // its beginning is enough
 	Amount  uint64 `json:"amount"`
+}
+
+// Budget limits what is locked and paid in a unit: the body of POST /v1/wallet/budgets, and of a list the answer to GET. A limit
+// of 0 is none.
+type Budget struct {
+	Unit    string `json:"unit"`
+	Job     uint64 `json:"job"`     // for one job
+	Daily   uint64 `json:"daily"`   // in a UTC day
+	Monthly uint64 `json:"monthly"` // in a UTC month
+	Today   uint64 `json:"today"`   // used, of an answer
+	Month   uint64 `json:"month"`
 }
 
 // Reconciled is the answer to POST /v1/wallet/reconcile.
@@ -220,6 +232,37 @@ func (s *Server) postSend(r *http.Request, want Amount) (Token, error) {
 	}
 	text, err := t.V4()
 	return Token{Token: text, Amount: want.Amount, Unit: a.Unit, Mint: a.Mint}, err
+}
+
+// postFind looks for ecash of the wallet's words at each mint that was added.
+func (s *Server) postFind(r *http.Request) ([]Moved, error) {
+	all := []Moved{}
+	for _, a := range s.c.Wallet.Fold().Mints() {
+		amount, err := s.c.Wallet.Restore(r.Context(), a)
+		if err != nil {
+			return nil, mintFailed(err)
+		}
+		all = append(all, Moved{Amount: amount, Unit: a.Unit, Mint: a.Mint})
+	}
+	return all, nil
+}
+
+func (s *Server) getBudgets(*http.Request) ([]Budget, error) {
+	all := []Budget{}
+	for _, b := range s.c.Pay.Budgets() {
+		all = append(all, Budget{Unit: b.Unit, Job: b.Job, Daily: b.Daily, Monthly: b.Monthly, Today: b.Today, Month: b.Month})
+	}
+	return all, nil
+}
+
+func (s *Server) postBudget(r *http.Request, b Budget) ([]Budget, error) {
+	if b.Unit == "" {
+		return nil, wrongUsage("amounts have a unit, such as 1000sat", errors.New("the budget of which unit?"))
+	}
+	if err := s.c.Pay.SetBudget(r.Context(), fact.BudgetSet{Unit: b.Unit, Job: b.Job, Daily: b.Daily, Monthly: b.Monthly}); err != nil {
+		return nil, err
+	}
+	return s.getBudgets(r)
 }
 
 func (s *Server) postFreeze(r *http.Request, f Freezing) (Freezing, error) {

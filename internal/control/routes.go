@@ -133,6 +133,12 @@ var (
 		"body {\"token\":…}: what it was worth", maxTokenBody, (*Server).postReceive)
 	SendToken = action("POST /v1/wallet/send",
 		"body {\"amount\":…,\"unit\":…,\"mint\":…,\"memo\":…}: a token", maxWords, (*Server).postSend)
+	RestoreWallet = resource("POST /v1/wallet/restore",
+		"looks for ecash of the wallet's words at its mints; what was found", (*Server).postFind)
+	Budgets = resource("GET /v1/wallet/budgets",
+		"what may be locked and paid in each unit, and what of it is used", (*Server).getBudgets)
+	SetBudget = action("POST /v1/wallet/budgets",
+		"body {\"unit\":…,\"job\":…,\"daily\":…,\"monthly\":…}, 0 for no limit: the budgets", maxWords, (*Server).postBudget)
 	FreezeWallet = action("POST /v1/wallet/freeze",
 		"body {\"frozen\":true}: nothing new is paid until it is false", maxWords, (*Server).postFreeze)
 	ApprovePayment = action("POST /v1/wallet/approve",
@@ -282,6 +288,7 @@ func running() []endpoint {
 		ChangeTrust.endpoint, RollBack.endpoint, ExportTrust.endpoint, ImportTrust.endpoint, ChangeReview.endpoint,
 		MakeBackup.endpoint, RestoreBackup.endpoint,
 		Wallet.endpoint, WalletHistory.endpoint, AddMint.endpoint, FundWallet.endpoint, ReceiveToken.endpoint, SendToken.endpoint, FreezeWallet.endpoint,
+		Budgets.endpoint, SetBudget.endpoint, RestoreWallet.endpoint,
 		ApprovePayment.endpoint, Reconcile.endpoint,
 		Services.endpoint, OneService.endpoint, PauseService.endpoint, DrainService.endpoint, ResumeService.endpoint, ObjectTo.endpoint,
 		ReportEvents.endpoint, ClaimAgents.endpoint, EvolveSprite.endpoint, ImportHistory.endpoint,

@@ -70,7 +70,8 @@ type Options struct {
 // countersignature of the journal's entry, and the worker's trajectory, which the delivery has.
 func Optional() []string {
 	return []string{
-		verify.FileReceiptEvent, verify.FileRequest, verify.FileRequestKey, verify.FileResult, verify.FileResultKey, verify.FileBundle,
+		verify.FileReceiptEvent, verify.FileRequest, verify.FileRequestKey, verify.FileResult, verify.FileResultKey, verify.FileQuote,
+		verify.FileQuoteKey, verify.FileBundle,
 		verify.FileDelivery, verify.FileVerdict, verify.FileEvidence, verify.FileReplay, verify.FileWorker, verify.FilePolicy, verify.FileEntry,
 		verify.FileProof, verify.FileCheckpoint, verify.FileWitness, verify.DirReviews,
 	}
@@ -121,6 +122,7 @@ type export struct {
 
 	hidden    guild.Hash // blob of the hidden tests, as a bundle
 	planned   *fact.AttemptPlanned
+	quoted    *fact.AttemptQuoted // the quote that the receipt refers to, if the journal has its event
 	delivered *fact.AttemptDelivered
 	judged    *fact.AttemptJudged // the verdict that the receipt refers to
 	recorded  uint64              // sequence number of the entry that names the receipt
@@ -141,7 +143,7 @@ func (x *export) gather(ctx context.Context) error {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		x.sayReceipt, x.addRequest, x.addResult, x.addDocuments, x.addWorker, x.addHidden, x.addPolicy, x.addProof, x.addReviews,
+		x.sayReceipt, x.addRequest, x.addResult, x.addQuote, x.addDocuments, x.addWorker, x.addHidden, x.addPolicy, x.addProof, x.addReviews,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -197,6 +199,10 @@ func (x *export) take(f fact.Fact, seq uint64) {
 	case fact.AttemptPlanned:
 		if f.Attempt == x.stored.Attempt {
 			x.planned = &f
+		}
+	case fact.AttemptQuoted:
+		if f.Attempt == x.stored.Attempt && f.Answer != nil && f.Event == x.receipt.QuoteEvent {
+			x.quoted = &f
 		}
 	case fact.AttemptDelivered:
 		if f.Attempt == x.stored.Attempt {
@@ -286,11 +292,26 @@ func (x *export) addResult(context.Context) error {
 	if err := x.add(verify.FileResult, *e); err != nil {
 		return err
 	}
-	sealed := slices.ContainsFunc(e.Tags, func(t nostr.Tag) bool { return len(t) > 0 && t[0] == "encrypted" })
-	if !sealed || !x.wants(verify.FileDelivery) {
+	if !isSealed(*e) || !x.wants(verify.FileDelivery) {
 		return nil
 	}
 	return x.addKey(verify.FileResultKey, e.Content)
+}
+
+func isSealed(e nostr.Event) bool {
+	return slices.ContainsFunc(e.Tags, func(t nostr.Tag) bool { return len(t) > 0 && t[0] == "encrypted" })
+}
+
+// addQuote adds the provider's quote that was paid and, if it is encrypted, the key that opens it.
+func (x *export) addQuote(context.Context) error {
+	if x.quoted == nil || !x.wants(verify.FileQuote) {
+		return nil
+	}
+	e := *x.quoted.Answer
+	if err := x.add(verify.FileQuote, e); err != nil || !isSealed(e) {
+		return err
+	}
+	return x.addKey(verify.FileQuoteKey, e.Content)
 }
 
 // addKey adds the key that opens one encrypted message. A remote signer cannot derive it.

@@ -3,6 +3,7 @@ package evidence_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,10 +14,13 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/cashu"
+	"guild/cashu/token"
 	"guild/internal/evidence"
 	"guild/internal/hand/blob"
 	"guild/internal/journal"
 	"guild/internal/journal/fact"
+	"guild/nip90"
 	"guild/receipt"
 	"guild/verify"
 )
@@ -47,6 +51,41 @@ func TestExportIsComplete(t *testing.T) {
 		if has(files, verify.FileRequestKey) != sealed || has(files, verify.FileResultKey) != sealed {
 			t.Errorf("sealed %v, and keys %v", sealed, !sealed)
 		}
+	}
+}
+
+func TestExportHasTheQuote(t *testing.T) {
+	for _, sealed := range []bool{false, true} {
+		w := newWorld(t)
+		j := w.asked(1, sealed)
+		f := nip90.Feedback{Request: j.request.ID, Customer: pubkey(customer), Status: nip90.PaymentRequired, Terms: token.Request{
+			ID: j.request.ID.Hex(), Amount: 5, Unit: "test",
+			Lock: &token.RequestedLock{Kind: cashu.P2PK, Data: cashu.Scalar{31: 1}.PubKey().String()},
+		}.String()}
+		quote := f.Event()
+		if sealed {
+			var err error
+			quote, err = f.Sealed(w.sealer(provider, customer))
+			ok(t, err)
+		}
+		quote = w.sign(provider, quote)
+		other := w.sign(provider, nip90.Feedback{Request: j.request.ID, Status: nip90.PaymentRequired}.Event())
+		subject := fact.JobSubject(j.id)
+		w.append(subject, fact.AttemptQuoted{Attempt: j.request.ID, Event: quote.ID, Answer: &quote, Terms: f.Terms})
+		w.append(subject, fact.AttemptQuoted{Attempt: j.request.ID, Event: other.ID, Answer: &other})
+		w.append(subject, fact.AttemptHeld{Attempt: j.request.ID, Rail: "cashu", Asset: "TEST_CASHU(https://m.example)", Amount: 5000, Quote: quote.ID})
+		w.delivered(&j)
+		s := w.judged(j, guild.Failure, fact.AttemptRefunded{Attempt: j.request.ID, Rule: "verdict.nothing",
+			Proof: fmt.Sprintf(`{"mint":"https://m.example","unit":"test","amount":5,"spent":[%q]}`, cashu.HashToCurve("x"))})
+		files := w.export(j, s)
+		w.holds(files)
+		if !bytes.Contains(files[verify.FileQuote], []byte(quote.ID.Hex())) || has(files, verify.FileQuoteKey) != sealed {
+			t.Errorf("sealed %v: key %v, quote %s", sealed, has(files, verify.FileQuoteKey), files[verify.FileQuote])
+		}
+		if files = w.export(j, s, verify.FileQuote); has(files, verify.FileQuote) || has(files, verify.FileQuoteKey) {
+			t.Error("it is not left out")
+		}
+		w.holds(files)
 	}
 }
 
@@ -252,9 +291,10 @@ func TestExportWithoutOptionalFile(t *testing.T) {
 	j, s := w.done(1, true)
 	w.reviewed(j, s)
 	whole := w.export(j, s)
+	lacks := []string{verify.FileEvidence, verify.FileWorker, verify.FileQuote, verify.FileQuoteKey}
 	for _, name := range evidence.Optional() {
 		files := w.export(j, s, name)
-		if has(files, name) || len(files) >= len(whole) && name != verify.FileEvidence && name != verify.FileWorker { // this job has no such files
+		if has(files, name) || len(files) >= len(whole) && !slices.Contains(lacks, name) {
 			t.Errorf("%s is still there", name)
 		}
 		if name != verify.FileReceiptEvent { // without it, nothing states the receipt

@@ -188,8 +188,8 @@ func (w *world) delivered(j *job) {
 		Delivery: w.put(j.delivery), Size: int64(len(j.delivery))})
 }
 
-// judged judges the delivery, records the attempt, and returns the location of the record.
-func (w *world) judged(j job, o guild.Outcome) record.Stored {
+// judged judges the delivery, adds what became of the money, records the attempt, and returns the location of the record.
+func (w *world) judged(j job, o guild.Outcome, money ...fact.Fact) record.Stored {
 	w.Helper()
 	v := guild.Verdict{Outcome: o, Strength: guild.Strong, Tier: "none", Expected: 2, Passed: 1, Score: guild.Micro / 2, Cause: "test_b"}
 	if o == guild.Success {
@@ -198,6 +198,9 @@ func (w *world) judged(j job, o guild.Outcome) record.Stored {
 	raw, err := canon.Marshal(v)
 	ok(w, err)
 	w.append(fact.JobSubject(j.id), fact.AttemptJudged{Attempt: j.request.ID, Verdict: v, Hash: guild.Sum(raw), Stored: w.put(raw)})
+	if len(money) > 0 {
+		w.append(fact.JobSubject(j.id), money...)
+	}
 	for _, work := range w.record.Due(time.Now()) {
 		decide, err := work.Act(w.Context())
 		ok(w, err)

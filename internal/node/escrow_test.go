@@ -2,6 +2,9 @@ package node
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"guild"
@@ -10,6 +13,7 @@ import (
 	"guild/internal/journal/fact"
 	"guild/internal/step/judge"
 	"guild/internal/wallet"
+	"guild/verify"
 )
 
 // accountsOf returns the ledger of a node's play money.
@@ -22,13 +26,24 @@ func accountsOf(n *Node) map[string]int64 {
 	return nil
 }
 
-// found returns a judge that always finds the same.
+// found returns a judge that always finds the same, by one test.
 func found(o guild.Outcome, s guild.Strength) func(context.Context, judge.Case) (guild.Verdict, judge.Evidence, error) {
 	return func(context.Context, judge.Case) (guild.Verdict, judge.Evidence, error) {
-		v := guild.Verdict{Outcome: o, Strength: s, Tier: "none", Expected: 10, Passed: 10}
+		v := guild.Verdict{Outcome: o, Strength: s, Tier: "none", Expected: 1, Strengths: &guild.Strengths{}}
+		test := guild.Test{ID: "t", State: "failed", Layer: guild.LayerCorrectness, Exposure: guild.Visible, Blame: guild.BlameDelivery}
 		if o == guild.Success {
-			v.Score = guild.Micro
+			v.Score, v.Passed, v.Strengths.Visible = guild.Micro, 1, 1
+			test.State, test.Blame, test.Strength = "passed", "", s
+			switch s {
+			case guild.Strong:
+				v.Strengths.Strong = 1
+			case guild.Mixed:
+				v.Strengths.Mixed = 1
+			}
+		} else {
+			v.Cause = "t failed"
 		}
+		v.Tests = []guild.Test{test}
 		return v, judge.Evidence("seen"), nil
 	}
 }
@@ -41,7 +56,7 @@ func TestEscrow(t *testing.T) {
 	}{
 		"strong work gets what was agreed": {guild.Success, guild.Strong, 500, 9500},
 		"mixed work gets its share":        {guild.Success, guild.Mixed, 200, 9800},
-		"a cheat gets nothing":             {guild.Failure, guild.Strong, 0, 10000},
+		"a cheat gets nothing":             {guild.Failure, guild.Unverified, 0, 10000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,15 +73,27 @@ func TestEscrow(t *testing.T) {
 				t.Fatal(err)
 			}
 			client := control.Dial(customer.c.Socket)
-			hire(t, client, control.Hire{Tries: 1, Settle: &control.Settlement{How: "escrow", Unit: mintd.Unit, Most: 600, Mixed: 40}})
-			recorded := until(t, ours, func(r fact.AttemptRecorded) bool { return r.Receipt != "" })
+			job := hire(t, client, control.Hire{Tries: 1, Settle: &control.Settlement{How: "escrow", Unit: mintd.Unit, Most: 600, Mixed: 40}})
+			until(t, ours, func(r fact.AttemptRecorded) bool { return r.Receipt != "" })
 			eventually(t, "both have what is theirs", func() bool {
 				return accountsOf(provider)[wallet.Free] == c.paid && accountsOf(customer)[wallet.Free] == c.back
 			})
 			if held := accountsOf(customer)[wallet.Held]; held != 0 {
 				t.Errorf("%d are still held", held)
 			}
-			_ = recorded
+			x := newExports(t)
+			x.add(t, client, job)
+			x.agree(t)
+			for _, report := range x.files {
+				line := report.Checks[slices.IndexFunc(report.Checks, func(c verify.Check) bool { return c.Name == "payment" })]
+				state, words := verify.Passed, fmt.Sprintf("%d test (play money, worth nothing) in ecash that was locked to the key in the provider's quote", c.paid)
+				if c.paid == 0 {
+					state, words = verify.Absent, "500 test (play money, worth nothing) that were locked for it are the customer's again"
+				}
+				if line.State != state || !strings.Contains(line.Detail, words) {
+					t.Errorf("%+v", line)
+				}
+			}
 		})
 	}
 }

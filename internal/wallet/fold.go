@@ -174,7 +174,7 @@ func (s *state) settled(done fact.EcashSettled) {
 
 // books has the accounts that an operation of each kind moves its amount between.
 var books = map[string][2]string{
-	Issue: {Outside, Free}, Receive: {Outside, Free}, Send: {Free, Sent}, Lock: {Free, Held}, Claim: {Earned, Free}, Refund: {Held, Free},
+	Issue: {Outside, Free}, Receive: {Outside, Free}, Restore: {Outside, Free}, Send: {Free, Sent}, Lock: {Free, Held}, Claim: {Earned, Free}, Refund: {Held, Free},
 }
 
 // book enters an operation: its amount goes from one account to another, and its fee to the mint.

@@ -31,6 +31,7 @@ const (
 	Lock    = "lock"    // for an attempt
 	Claim   = "claim"   // what a customer released to us
 	Refund  = "refund"  // what we had locked
+	Restore = "restore" // what the seed is worth at a mint, after a loss of the journal
 )
 
 // Config configures the wallet.

@@ -545,13 +545,13 @@ def delivery(content, sealed):
 
 
 class Feedback:
-    """A result or feedback: what it answers, and what it asks for."""
+    """A result or feedback: what it answers, and what it asks for. A plaintext is that of encrypted feedback."""
 
-    def __init__(self, e):
+    def __init__(self, e, plaintext=None):
         check_sizes(e)
-        self.request = self.customer = self.invoice = self.behaviour = self.trajectory = ""
+        self.request = self.customer = self.invoice = self.behaviour = self.trajectory = self.terms = ""
         self.amount, self.status, self.keys = 0, "", []
-        for t in e.tags:
+        for t in e.tags + feedback_tags(plaintext):
             if len(t) < 2 or t[0] == "encrypted":
                 continue
             if t[0] == "e" and any_hex(t[1], 32) and t[1].strip("0") and not self.request:
@@ -569,8 +569,22 @@ class Feedback:
                 self.behaviour = t[1]
             elif t[0] == "trajectory_hash" and is_hash(t[1], None) and not self.trajectory:
                 self.trajectory = t[1]
+            elif t[0] == "cashu":
+                self.terms = t[1]
             elif t[0] == "param" and len(t) >= 3 and t[1] == "idempotency_key":
                 self.keys.append(t[2])
+
+
+def feedback_tags(plaintext):
+    """The tags that encrypted feedback has inside. Any other text is its content."""
+    if plaintext is None:
+        return []
+    want(len(plaintext.encode()) <= MAX_TEXT, "too big")
+    try:
+        tags = inner_tags(plaintext)
+    except Failed:
+        return []
+    return [t for t in tags if t[0] != "content" or len(t) < 2] if any(t[0] in ("status", "content") for t in tags) else []
 
 
 # --- the receipt
@@ -624,7 +638,7 @@ REQUIRED = {"receipt_id": str, "session_id": str, "trajectory_hash": "hash", "po
             "approval_rule_id": "text", "timestamp": str, "job": 16, "attempt": 32}
 OPTIONAL = {"provider_pubkey": 32, "task": str, "request_event": 32, "result_event": 32, "bundle_hash": "hash", "delivery_hash": "hash",
             "outcome": str, "verdict_hash": "hash", "idempotency_key": str, "quote_event": 32, "bolt11": str, "supersedes": str,
-            "score_micro": int, "strength": str, "strengths": "counts", "behaviour": "hash"}
+            "score_micro": int, "strength": str, "strengths": "counts", "behaviour": "hash", "refund": "refund"}
 COUNTS = {"strong", "mixed", "weak", "visible", "hidden", "drawn"}
 RAILS = {"lightning": ("lightning_preimage", r"_LN$"), "cashu": ("cashu_proof", r"_CASHU\([^()\s]+\)$"), "onchain": ("onchain_txid", r""),
          "taproot_assets": ("taproot_assets_proof", r"")}
@@ -651,6 +665,9 @@ def has_type(v, kind, optional):
         return isinstance(v, dict) and set(v) == COUNTS and all(map(is_int, v.values()))
     if kind == "proof":
         return v is None or isinstance(v, dict) and set(v) == {"type", "value"} and all(map(is_text, v.values()))
+    if kind == "refund":
+        return isinstance(v, dict) and set(v) == {"rail", "asset_id", "amount_msats", "proof"} and \
+            all(bool(is_int(v[k])) if k == "amount_msats" else is_text(v[k]) for k in v)
     return is_text(v) and is_hex(v, kind) and (v.strip("0") != "" or not optional)
 
 
@@ -693,6 +710,7 @@ def check_form(r):
     want(amount >= 0 and paid == (amount > 0), "payment_proof and amount_msats do not fit")
     want(paid == (r["rail"] is not None) and paid == (r["asset_id"] is not None), "rail, asset_id and payment_proof are all null or none is")
     want(paid or "bolt11" not in r, "an invoice, and nothing was paid")
+    want("refund" not in r or not paid and int(r["refund"]["amount_msats"]) > 0, "a refund and a payment, or of nothing")
     if paid:
         want(r["rail"] in RAILS, "invalid rail")
         kind, asset = RAILS[r["rail"]]
@@ -1112,17 +1130,19 @@ def check_review(e, r, customer):
 # --- payments
 
 class Payment:
-    def __init__(self, r, request, quoted, transaction):
-        self.r, self.request, self.event, self.transaction = r, request, quoted, transaction
+    def __init__(self, r, request, quoted, plaintext, transaction):
+        self.r, self.request, self.event, self.plaintext, self.transaction = r, request, quoted, plaintext, transaction
         self.proof, self.amount = r["payment_proof"], int(r["amount_msats"])
 
     def check(self):
+        if self.proof is None and self.amount == 0 and "refund" in self.r:
+            return self.refund(self.r["refund"])
         if self.proof is None and self.amount == 0:
             raise Absent("nothing was owed")
         want(self.proof is not None, "an amount, and no proof")
         want(self.amount > 0, "a proof, and no amount")
         bids = [t[1] for t in self.request.tags if len(t) >= 2 and t[0] == "bid"] if self.request else []
-        if bids and re.fullmatch("[0-9]+", bids[-1]) and 0 < int(bids[-1]) < 2**63:
+        if bids and re.fullmatch("[0-9]+", bids[-1]) and 0 < int(bids[-1]) < 2**63 and (self.r["asset_id"] or "").startswith("BTC_"):
             want(self.amount <= int(bids[-1]), "more than the request offered")
         return {"lightning_preimage": self.lightning, "cashu_proof": self.cashu, "onchain_txid": self.onchain,
                 "taproot_assets_proof": self.taproot}.get(self.proof["type"], self.unknown)()
@@ -1134,18 +1154,23 @@ class Payment:
         raise Absent("a payment in Taproot Assets is not checked by this program")
 
     def quote(self):
-        """The provider's answer to the request, which wants the amount of the receipt."""
+        """The quote, which wants the amount of the receipt."""
+        f = self.asked()
+        want(f.amount == self.amount, "the quote asks for another amount")
+        return f
+
+    def asked(self):
+        """The provider's answer to the request."""
         want(self.event.kind == 7000, "the quote is no feedback")
         want(self.event.author == self.r.get("provider_pubkey"), "the quote is not by the provider")
-        if self.event.sealed():
+        if self.event.sealed() and self.plaintext is None:
             raise Absent("the quote is sealed, and no key to it is in the export")
-        f = Feedback(self.event)
+        f = Feedback(self.event, self.plaintext)
         want(f.status == "payment-required", "the quote asks for no payment")
         want(f.request == self.r.get("request_event"), "the quote answers another request")
         want(not (self.request and f.customer) or f.customer == self.request.author, "the quote is for another customer")
         key = self.r.get("idempotency_key", "")
         want(key == "" or all(k == key for k in f.keys), "the quote has another idempotency key")
-        want(f.amount == self.amount, "the quote asks for another amount")
         return f
 
     def lightning(self):
@@ -1176,27 +1201,158 @@ class Payment:
         want(satoshis * 1000 >= self.amount, "the transaction moves less")
         raise Absent("the transaction is the one of the receipt and moves enough; whom it pays is not known here")
 
+    def price(self, f, mint, unit, amount):
+        """The lock that the quote asks for, if it asks for at least an amount, of a mint and in a unit: None if it asks for none."""
+        if f.terms == "":
+            if unit not in ("sat", "msat"):
+                raise Absent("the quote has no price in the unit of the ecash")
+            want(f.amount == amount, "the quote asks for another amount")
+            return None
+        r = payment_request(f.terms)
+        want(r["i"] == self.r.get("request_event", "0" * 64), "the payment request is for another request")
+        want(r["u"] == unit, "the quote asks for another unit")
+        want(amount <= r["a"] * each(unit) < 2**63, "the quote asks for less")
+        want(not r["m"] or mint in r["m"], "the quote does not take ecash of that mint")
+        if r["nut10"] is None:
+            return None
+        lock = r["nut10"]
+        want(lock["k"] == "P2PK", "the lock is not to a key")
+        key, locktime = point_of(lock["d"])[0], 0
+        for t in lock["t"]:
+            if len(t) == 2 and t[0] == "locktime":
+                locktime = unix_seconds(t[1])
+        return key, locktime
+
     def cashu(self):
-        if self.event:
-            self.quote()
+        f = self.asked() if self.event else None
         e = loads(self.proof["value"])
         sets = [{"id": str, "unit": str, "keys": None, "input_fee_ppk": int, "final_expiry": int}]
         e = shape(e, {"mint": str, "unit": str, "keysets": sets, "proofs": [
             {"amount": int, "id": str, "secret": str, "C": str, "witness": None, "dleq": ({"e": str, "s": str, "r": str},)}]})
         unit = e["unit"]
-        ticker = "BTC" if unit in ("sat", "msat") else unit.upper()
-        want("%s_CASHU(%s)" % (ticker, e["mint"]) == self.r["asset_id"], "the ecash is of another asset")
-        secrets = [c["secret"] for c in e["proofs"]]
+        check_asset(unit, e["mint"], self.r["asset_id"])
+        terms = self.price(f, e["mint"], unit, self.amount) if f else None
+        secrets, held = [c["secret"] for c in e["proofs"]], None
         for i, coin in enumerate(e["proofs"]):
             want(coin["secret"] not in secrets[:i], "a coin is there twice")
-            check_coin(coin, self.r.get("provider_pubkey"), e["keysets"], unit)
-        if unit not in ("sat", "msat"):
-            raise Absent("how many msat the unit is worth is not known here")
-        total = sum(c["amount"] for c in e["proofs"]) * (1000 if unit == "sat" else 1)
+            lock = check_coin(coin, self.r.get("provider_pubkey"), e["keysets"], unit)
+            if lock:
+                want(held in (None, lock[:2]), "a coin is locked to other keys than those before it")
+                held = lock[:2]
+                if f:
+                    want(terms, "the quote asks for no lock")
+                    want(lock[0] == terms[0], "it is locked to another key than the one in the quote")
+                    want(not lock[2] or lock[2] >= terms[1], "it is the customer's again too early")
+        total = sum(c["amount"] for c in e["proofs"]) * each(unit)
         want(all(c["amount"] >= 0 for c in e["proofs"]) and total == self.amount, "the ecash is worth another amount")
-        if not self.event:
-            raise Absent("ecash that the provider signed for, and no quote of the amount")
-        return "%d msat in ecash that is locked to the provider, who signed for it" % total
+        if not f:
+            raise Absent("ecash that the %s signed for, and no quote of the amount" % ("customer" if held else "provider"))
+        if held:
+            return "%s in ecash that was locked to the key in the provider's quote and to another one, which has signed it over; " \
+                   "whether the provider has spent it, only the mint says" % worth(total, unit)
+        return "%s in ecash that is locked to the provider, who signed for it" % worth(total, unit)
+
+    def refund(self, r):
+        if r["rail"] != "cashu":
+            raise Absent("a refund on this rail is not checked by this program")
+        f = self.asked() if self.event else None
+        s = shape(loads(r["proof"]), {"mint": str, "unit": str, "amount": int, "spent": [str]})
+        unit, amount = s["unit"], int(r["amount_msats"])
+        check_asset(unit, s["mint"], r["asset_id"])
+        want(s["amount"] >= 0 and s["amount"] * each(unit) == amount, "the refund is of another amount")
+        points = [point_of(y) for y in s["spent"]]
+        want(points and len(set(points)) == len(points), "the refund names no coins, or one twice")
+        if f:
+            want(self.price(f, s["mint"], unit, amount), "the quote asks for no lock")
+        raise Absent("nothing was paid: %s came back, by the customer's word; ask the mint for the state of the points (checkstate)" % worth(amount, unit))
+
+
+def check_asset(unit, mint, stated):
+    ticker = "BTC" if unit in ("sat", "msat") else unit.upper()
+    want(ticker != "BTC" or unit in ("sat", "msat"), "no unit of ecash in bitcoin")
+    want("%s_CASHU(%s)" % (ticker, mint) == stated, "the ecash is of another asset")
+
+
+def each(unit):
+    """What a unit is worth in a receipt: msat, and of what is not bitcoin thousandths."""
+    return 1 if unit == "msat" else 1000
+
+
+def worth(amount, unit):
+    if unit in ("sat", "msat"):
+        return "%d msat" % amount
+    return "%d %s%s" % (amount // 1000, unit, " (play money, worth nothing)" if unit.lower() == "test" else "")
+
+
+def unix_seconds(s):
+    want(re.fullmatch("[1-9][0-9]{0,18}", s) and int(s) < 2**63, "not a time in Unix seconds")
+    return int(s)
+
+
+def payment_request(s):
+    """A payment request of NUT-18: base64 of CBOR. Its fields have one letter each."""
+    want(s.startswith("creqA") and len(s.encode()) <= 1 << 20, "no payment request")
+    body = s[5:].rstrip("=").replace("+", "-").replace("/", "_")
+    want(re.fullmatch("[A-Za-z0-9_-]*", body), "no base64")
+    b = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)) if len(body) % 4 != 1 else b""
+    want(b and base64.urlsafe_b64encode(b).decode().rstrip("=") == body, "no base64")
+    c = Cbor(b)
+    r = cbor_shape(c.value(0), {"i": str, "a": int, "u": str, "s": bool, "m": [str], "d": str, "t": [{"t": str, "a": str, "g": [[str]]}],
+                                "nut10": ({"k": str, "d": str, "t": [[str]]},)})
+    want(c.at == len(b), "something after the payment request")
+    return r
+
+
+class Cbor:
+    """Plain CBOR (RFC 8949): of definite lengths, without tags, floats and numbers below 0, and with texts as keys."""
+
+    def __init__(self, b):
+        self.b, self.at = b, 0
+
+    def take(self, n):
+        want(n <= len(self.b) - self.at, "the payment request is cut off")
+        self.at += n
+        return self.b[self.at - n:self.at]
+
+    def value(self, depth):
+        head = self.take(1)[0]
+        kind, n = head >> 5, head & 31
+        if kind == 7:
+            want(0xF4 <= head <= 0xF6, "no plain CBOR")
+            return (False, True, None)[head - 0xF4]
+        want(kind not in (1, 6) and n < 28, "no plain CBOR")
+        if n >= 24:
+            n = int.from_bytes(self.take(1 << n - 24), "big")
+        if kind == 0:
+            return n
+        if kind in (2, 3):
+            text = self.take(n)
+            try:
+                return text if kind == 2 else text.decode("utf-8")
+            except UnicodeDecodeError:
+                raise Failed("a text that is not UTF-8")
+        want(depth < 6 and n <= (1000 if kind == 4 else 64), "too deep, or too long")
+        if kind == 4:
+            return [self.value(depth + 1) for _ in range(n)]
+        out = {}
+        for _ in range(n):
+            key = self.value(depth + 1)
+            want(isinstance(key, str) and key not in out, "a key that is no text, or a duplicate")
+            out[key] = self.value(depth + 1)
+        return out
+
+
+def cbor_shape(v, spec):
+    if isinstance(spec, tuple):
+        return None if v is None else cbor_shape(v, spec[0])
+    if isinstance(spec, dict):
+        want(v is None or isinstance(v, dict), "a field of another type")
+        return {k: cbor_shape((v or {}).get(k), inner) for k, inner in spec.items()}
+    if isinstance(spec, list):
+        want(v is None or isinstance(v, list), "a field of another type")
+        return [cbor_shape(one, spec[0]) for one in v or []]
+    want(v is None or type(v) is spec, "a field of another type")
+    return spec() if v is None else v
 
 
 def bolt11(s):
@@ -1342,31 +1498,69 @@ def point_of(s):
 
 
 def check_coin(coin, owner, keysets, unit):
+    """Checks a coin. Of one that is locked as an escrow it returns both keys and the locktime, else None."""
     if coin["id"][:2] not in ("00", "01"):
         raise Absent("ecash of this kind of keyset is not checked by this program")
     point_of(coin["C"])
     try:
         parts = loads(coin["secret"])
         kind, lock = parts
-        lock = shape(lock, {"data": str, "tags": [[str]]})
+        lock = shape(lock, {"nonce": str, "data": str, "tags": [[str]]})
         want(isinstance(parts, list) and kind == "P2PK", "not locked")
     except (Failed, ValueError, TypeError):
         raise Failed("it is not locked to a key")
+    held = None
+    if any(t and t[0] == "pubkeys" for t in lock["tags"]):
+        held = escrow(coin["secret"], lock)
+        check_witness(coin, "%064x" % held[1], "customer")
+    else:
+        check_own(lock, owner)
+        check_witness(coin, owner, "provider")
+    keyset = next((k for k in keysets if k["id"] == coin["id"]), None)
+    if coin["dleq"] is not None and keyset is not None:
+        check_mint(coin, keyset, unit)
+    return held
+
+
+def check_own(lock, owner):
+    """The provider's key alone opens the lock."""
     for tag in lock["tags"]:
         if tag and tag[0] == "sigflag":
             want(tag[1:] == ["SIG_INPUTS"], "signed together with what is not here")
         want(not tag or tag[0] not in ("pubkeys", "n_sigs", "locktime", "refund", "n_sigs_refund"), "others have a say in who spends it")
     point_of(lock["data"])
     want(lock["data"][2:].lower() == owner, "it is locked to another key than the provider's")
+
+
+def escrow(secret, lock):
+    """Both keys, by their x coordinates, of a lock that both open, and the second alone after the locktime, or 0."""
+    want(len(secret.encode()) <= 4096 and len(lock["tags"]) <= 32, "a lock that is too long")
+    tags = {}
+    for t in lock["tags"]:
+        want(t, "an empty tag")
+        if t[0] in ("sigflag", "pubkeys", "refund", "n_sigs", "n_sigs_refund", "locktime"):
+            want(t[0] not in tags, "duplicate tag")
+            tags[t[0]] = t[1:]
+    want(tags.get("sigflag", ["SIG_INPUTS"]) == ["SIG_INPUTS"], "signed together with what is not here")
+    want(len(tags["pubkeys"]) == 1 and re.fullmatch(r"\+?0*2", " ".join(tags.get("n_sigs", [""]))), "not both of two keys are needed")
+    first, second = point_of(lock["data"])[0], point_of(tags["pubkeys"][0])[0]
+    want(first != second, "both keys are one")
+    locktime, refund = 0, [point_of(k)[0] for k in tags.get("refund", [])]
+    if "locktime" in tags:
+        want(len(tags["locktime"]) == 1, "no time")
+        locktime = unix_seconds(tags["locktime"][0])
+    want(refund == ([second] if locktime else []), "after the locktime it is not the customer's alone")
+    want("n_sigs_refund" not in tags or refund and re.fullmatch(r"\+?0*1", " ".join(tags["n_sigs_refund"])), "more signatures than keys")
+    return first, second, locktime
+
+
+def check_witness(coin, key, who):
     witness = coin["witness"]
     if witness is None or witness == "":
-        raise Failed("the provider did not sign for it")
+        raise Failed("the %s did not sign for it" % who)
     w = shape(loads(witness) if is_text(witness) else witness, {"signatures": [str]})
     digest = sha(coin["secret"].encode())
-    want(any(any_hex(s, 64) and schnorr(bytes.fromhex(owner), digest, bytes.fromhex(s)) for s in w["signatures"]), "not signed by the provider")
-    keyset = next((k for k in keysets if k["id"] == coin["id"]), None)
-    if coin["dleq"] is not None and keyset is not None:
-        check_mint(coin, keyset, unit)
+    want(any(any_hex(s, 64) and schnorr(bytes.fromhex(key), digest, bytes.fromhex(s)) for s in w["signatures"]), "not signed by the " + who)
 
 
 def check_mint(coin, k, unit):
@@ -1411,7 +1605,7 @@ def hash_to_curve(secret):
 
 MIB = 1 << 20
 LIMITS = {"receipt.json": MIB >> 4, "receipt.event.json": 4 * MIB, "request.event.json": 4 * MIB, "request.key": MIB >> 2,
-          "result.event.json": 4 * MIB, "result.key": MIB >> 2, "quote.event.json": 4 * MIB, "bundle.nut": 64 * MIB,
+          "result.event.json": 4 * MIB, "result.key": MIB >> 2, "quote.event.json": 4 * MIB, "quote.key": MIB >> 2, "bundle.nut": 64 * MIB,
           "delivery.nut": 64 * MIB, "verdict.json": 16 * MIB, "evidence.json": 64 * MIB, "REPLAY.jsonl": 64 * MIB,
           "policy.json": MIB >> 2, "journal/entry": MIB, "journal/proof.json": MIB >> 2,
           "journal/checkpoint.event.json": 4 * MIB, "journal/witness.event.json": 4 * MIB, "payment/transaction": 16 * MIB, "hidden.json": 64 * MIB,
@@ -1810,8 +2004,9 @@ class Export:
         want(not event or named in (None, event.id), "the quote is another event than the receipt names")
         want(paid or "payment/transaction" not in self.files and (not event or named), "nothing was paid, and there is something about a payment")
         want("payment/transaction" not in self.files or r["payment_proof"]["type"] == "onchain_txid", "a transaction of another kind of payment")
+        want(event or "quote.key" not in self.files, "quote.key is there, and quote.event.json is not")
         request = self.request.event if isinstance(self.request, Request) else None
-        return Payment(r, request, event, self.files.get("payment/transaction", b"")).check()
+        return Payment(r, request, event, self.plaintext(event, "quote.key") if event else None, self.files.get("payment/transaction", b"")).check()
 
     def check_entry(self):
         want("journal/entry" in self.files or "journal/proof.json" not in self.files, "a proof without an entry")

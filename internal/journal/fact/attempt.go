@@ -87,13 +87,14 @@ type AttemptRequested struct {
 
 // AttemptQuoted says that the provider demands payment first. Written by jobs.
 type AttemptQuoted struct {
-	Attempt nostr.ID   `json:"attempt"`
-	Amount  guild.Msat `json:"amount_msat"`
-	Invoice string     `json:"invoice,omitempty"`
-	Key     string     `json:"idempotency_key,omitempty"` // of the attempt, to which the quote is bound
-	Terms   string     `json:"terms,omitempty"`           // a payment request for ecash (NUT-18), which is answered by pay
-	Event   nostr.ID   `json:"event,omitzero"`            // that has the quote
-	Silence int64      `json:"silence,omitempty"`         // Unix ms, as in AttemptRequested
+	Attempt nostr.ID     `json:"attempt"`
+	Amount  guild.Msat   `json:"amount_msat"`
+	Invoice string       `json:"invoice,omitempty"`
+	Key     string       `json:"idempotency_key,omitempty"` // of the attempt, to which the quote is bound
+	Terms   string       `json:"terms,omitempty"`           // a payment request for ecash (NUT-18), which is answered by pay
+	Event   nostr.ID     `json:"event,omitzero"`            // that has the quote
+	Answer  *nostr.Event `json:"answer,omitempty"`          // that event, if there are Terms that may be paid and it is not too large
+	Silence int64        `json:"silence,omitempty"`         // Unix ms, as in AttemptRequested
 }
 
 // AttemptProgressed is feedback that extends the time to wait and changes nothing else. Written by jobs.

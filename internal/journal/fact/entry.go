@@ -162,7 +162,7 @@ var readers = table(
 	reader[WitnessAsked](), reader[SealWitnessed](), reader[CheckpointWitnessed](), reader[WitnessPublished](),
 	reader[AgentInstalled](), reader[AgentRemoved](), reader[AgentSigned](), reader[AgentPublished](), reader[NudgeKept](), reader[NudgeRemoved](),
 	reader[LessonDrafted](), reader[LessonAsked](), reader[LessonAccepted](), reader[LessonRejected](), reader[LessonMeasured](), reader[LessonRetired](),
-	reader[MintAdded](), reader[WalletFrozen](), reader[EcashPlanned](), reader[EcashSettled](), reader[EcashFailed](),
+	reader[MintAdded](), reader[WalletFrozen](), reader[BudgetSet](), reader[EcashPlanned](), reader[EcashSettled](), reader[EcashFailed](),
 	reader[PaymentReserved](), reader[PaymentRefused](), reader[PaymentSent](), reader[PaymentApproved](), reader[PaymentDecided](),
 	reader[PaymentReleased](), reader[PaymentReturned](),
 	reader[LockOffered](), reader[LockAccepted](), reader[LockRefused](), reader[LockReleased](), reader[LockReturned](), reader[LockExpired](), reader[LockLost](),

@@ -78,6 +78,14 @@ type WalletFrozen struct {
 	Frozen bool `json:"frozen"`
 }
 
+// BudgetSet limits what is locked and paid in a unit. Written by pay.
+type BudgetSet struct {
+	Unit    string `json:"unit"`
+	Job     uint64 `json:"job"`     // for one job; 0 is no limit
+	Daily   uint64 `json:"daily"`   // in a UTC day
+	Monthly uint64 `json:"monthly"` // in a UTC month
+}
+
 // PaymentReserved sets money aside for an attempt whose provider asked for it. Written by pay.
 type PaymentReserved struct {
 	Attempt  nostr.ID     `json:"attempt"`
@@ -214,6 +222,9 @@ type RequestQuoted struct {
 
 // Type returns the stored name.
 func (MintAdded) Type() string { return "mint.added" }
+
+// Type returns the stored name.
+func (BudgetSet) Type() string { return "budget.set" }
 
 // Type returns the stored name.
 func (WalletFrozen) Type() string { return "wallet.frozen" }

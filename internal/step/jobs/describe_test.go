@@ -159,6 +159,26 @@ func TestAttemptKeepsItsKey(t *testing.T) {
 	})
 }
 
+func TestQuoteIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			text string
+			kept bool
+		}{"usual": {"500 test", true}, "too large": {strings.Repeat("x", maxQuote), false}} {
+			w := newWorld(t, alice.offers(1))
+			id := w.opens(Order{Timeout: 20 * time.Minute, Settle: &fact.Settlement{How: "escrow", Unit: "test", Most: 600}})
+			f := nip90.Feedback{Request: w.attempt(id).ID, Customer: customer.key, Status: nip90.PaymentRequired, Terms: "creqA", Content: c.text}
+			if err := w.says(alice, f.Event()); err != nil {
+				t.Fatal(err)
+			}
+			quoted := steptest.Facts[fact.AttemptQuoted](w)
+			if len(quoted) != 1 || (quoted[0].Answer != nil) != c.kept || c.kept && quoted[0].Answer.ID != quoted[0].Event {
+				t.Errorf("%s: %+v", name, quoted)
+			}
+		}
+	})
+}
+
 func TestOrderOfWrongKindIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))

@@ -26,6 +26,7 @@ import (
 const (
 	maxDelivery = 64 << 20          // bytes of a packed delivery
 	maxAnswer   = fact.MaxEntry / 2 // bytes of a result event that is kept in the journal
+	maxQuote    = 16 << 10          // bytes of a quote that is kept there
 	maxHeard    = 100               // feedback events that are kept, however fast they come
 	slowly      = 30 * time.Second  // least time between those after that
 	maxWords    = 256               // ids of feedback events of an attempt that are remembered
@@ -288,6 +289,9 @@ func (j *Jobs) quote(ctx context.Context, e nostr.Event, a Attempt, job *Job, f 
 			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and takes no ecash", priceOf(f)), Event: e.ID})
 		case now.State != guild.Quoted: // its second quote is not answered
 			quoted.Silence = tx.Now().Add(j.c.Patience.Extend).UnixMilli()
+			if size := len(e.String()); size <= maxQuote {
+				quoted.Answer = &e
+			}
 			tx.Append(quoted)
 		}
 	})

@@ -14,16 +14,19 @@ import (
 type Fold struct{ *fold.State[state] }
 
 type state struct {
-	Orders   fold.Table[guild.JobID, order] `json:"orders"`   // open jobs with a settlement
-	Payments fold.Table[string, payment]    `json:"payments"` // by attempt
-	Quotes   fold.Table[string, lock]       `json:"locks"`    // by request
-	Frozen   bool                           `json:"frozen"`
+	Orders   fold.Table[guild.JobID, order]     `json:"orders"`   // open jobs with a settlement
+	Payments fold.Table[string, payment]        `json:"payments"` // by attempt
+	Quotes   fold.Table[string, lock]           `json:"locks"`    // by request
+	Frozen   bool                               `json:"frozen"`
+	Budgets  fold.Table[string, fact.BudgetSet] `json:"budgets"` // by unit
+	Used     fold.Table[string, use]            `json:"used"`    // by unit
 }
 
 type order struct {
 	fact.Settlement
 	Task     string `json:"task"`
 	Deadline int64  `json:"deadline"` // Unix ms
+	Spent    uint64 `json:"spent"`    // locked or paid so far, in the unit
 }
 
 // payment is what happens to the money for one attempt of ours.
@@ -39,6 +42,7 @@ type payment struct {
 	Quote    nostr.ID              `json:"quote"`           // its event
 	Refused  string                `json:"refused,omitempty"`
 	Reserved *fact.PaymentReserved `json:"reserved,omitempty"`
+	At       int64                 `json:"at,omitempty"` // Unix ms when it was reserved
 	Held     bool                  `json:"held,omitempty"`
 	Sent     bool                  `json:"sent,omitempty"`
 	Over     bool                  `json:"over,omitempty"`    // the attempt has ended
@@ -157,7 +161,8 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 		s.edit(one.Attempt, func(p *payment) { p.Noted = true })
 		s.tidy(one.Attempt)
 	case fact.PaymentReserved:
-		s.edit(one.Attempt, func(p *payment) { p.Reserved = &one })
+		s.edit(one.Attempt, func(p *payment) { p.Reserved, p.At = &one, at })
+		s.reserve(one.Job, one.Unit, one.Amount, at)
 	case fact.PaymentRefused:
 		s.edit(one.Attempt, func(p *payment) { p.Refused = one.Reason })
 	case fact.PaymentSent:
@@ -167,7 +172,10 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 	case fact.PaymentDecided:
 		s.edit(one.Attempt, func(p *payment) { p.Decided = &one })
 	case fact.PaymentReleased:
-		s.edit(one.Attempt, func(p *payment) { p.Released = &one })
+		s.edit(one.Attempt, func(p *payment) {
+			p.Released = &one
+			s.free(p.Job, p.Reserved.Unit, p.Reserved.Amount-min(p.Reserved.Amount, one.Amount), p.At)
+		})
 		s.tidy(one.Attempt)
 	case fact.PaymentReturned:
 		s.edit(one.Attempt, func(p *payment) { p.Back = &one })
@@ -183,9 +191,12 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 			if p.Refund == one.Op {
 				p.Refund, p.Failed = "", p.Failed.and(at)
 			} else {
+				s.free(p.Job, p.Reserved.Unit, p.Reserved.Amount, p.At)
 				p.Refused, p.Reserved = one.Reason, nil
 			}
 		})
+	case fact.BudgetSet:
+		s.Budgets.Set(one.Unit, one)
 	case fact.WalletFrozen:
 		s.Frozen = one.Frozen
 	}

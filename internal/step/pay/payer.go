@@ -128,6 +128,14 @@ func (p *Pay) reserved(one payment, q quote, terms []wallet.Terms) (due.Decision
 		case p.fold.Frozen():
 			return p.refused(one, errors.New("the wallet is frozen (guild wallet freeze --off)"))(tx)
 		}
+		var over error
+		p.fold.View(func(s *state) {
+			b, spent := s.budget(terms[0].Asset.Unit, one.Job, tx.Now().UnixMilli())
+			over = b.within(q.amount, spent)
+		})
+		if over != nil {
+			return p.refused(one, over)(tx)
+		}
 		var short error
 		for _, t := range terms {
 			planned, err := p.c.Wallet.PlanSpend(op, t, one.Attempt.Hex(), &lock, parts(one.Order, q.amount)...)

@@ -1,0 +1,198 @@
+// Package nwc is the client of a Lightning wallet behind Nostr Wallet Connect (NIP-47): it has invoices made, paid and looked up
+// by the owner's wallet, over relays.
+//
+// It owns the conversation with one wallet: which requests wait for an answer. An answer counts if the wallet's key signed it
+// and it names the request. What can be checked of it is: a payment is proved by the preimage of the invoice's payment hash, and
+// an invoice must be for the amount that was asked for. Messages are encrypted by NIP-44 only.
+//
+// The package opens no connection (a [relay.Pool] does), stores nothing, decides no payment and repeats none by itself.
+package nwc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/internal/hand/key"
+	"guild/internal/hand/relay"
+)
+
+// Connection is what the owner's wallet gave for a client: whoever has its secret can use the wallet within the limits that it set.
+type Connection struct {
+	Wallet nostr.PubKey
+	Relays []string   // where the wallet listens
+	Secret key.Secret // of the client
+}
+
+// Limits of a connection string.
+const (
+	maxConnection = 2000 // bytes
+	maxRelays     = 5
+)
+
+// Parse parses a connection string, nostr+walletconnect://<public key, hex>?relay=wss://...&secret=<hex>. Its errors do not
+// repeat it.
+func Parse(text string) (c Connection, err error) {
+	if len(text) > maxConnection {
+		return Connection{}, fmt.Errorf("wallet connection: %d bytes; at most %d are read", len(text), maxConnection)
+	}
+	u, err := url.Parse(strings.TrimSpace(text))
+	if err != nil || u.Scheme != "nostr+walletconnect" {
+		return Connection{}, errors.New("wallet connection: it does not begin with nostr+walletconnect://")
+	}
+	if c.Wallet, err = nostr.PubKeyFromHex(cmp.Or(u.Host, u.Opaque)); err != nil {
+		return Connection{}, errors.New("wallet connection: the part before the question mark is not a public key")
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil || u.User != nil || len(query["secret"]) != 1 {
+		return Connection{}, errors.New("wallet connection: it has not one secret")
+	}
+	secret := query.Get("secret")
+	if c.Secret, err = key.ParseSecret(secret); err != nil || len(secret) != 64 {
+		return Connection{}, errors.New("wallet connection: the secret is not a key in hex")
+	}
+	if n := len(query["relay"]); n == 0 || n > maxRelays {
+		return Connection{}, fmt.Errorf("wallet connection: %d relays; want 1 to %d", n, maxRelays)
+	}
+	for _, raw := range query["relay"] {
+		normal, err := relay.Normalize(raw)
+		if err != nil {
+			return Connection{}, fmt.Errorf("wallet connection: relay: %w", err)
+		}
+		if !slices.Contains(c.Relays, normal) {
+			c.Relays = append(c.Relays, normal)
+		}
+	}
+	return c, nil
+}
+
+// Config says which wallet to use.
+type Config struct {
+	Pool       *relay.Pool // carries the requests; it must be running
+	Connection Connection
+	Now        func() time.Time // stamps the requests
+
+	Timeout time.Duration // of one request; a minute if zero, as payments can take long
+}
+
+// Errors of a wallet. After ErrNoAnswer the request may have been done, or be done later until it expires.
+var (
+	ErrNoAnswer   = errors.New("the wallet has not answered")
+	ErrEncryption = errors.New("the wallet offers only the old encryption (NIP-04), which is not used for payments")
+	ErrUnproven   = errors.New("the wallet gives no preimage of the invoice's payment hash")
+)
+
+// RefusedError is the error that a wallet answers with.
+type RefusedError struct {
+	Method  string // of NIP-47, such as pay_invoice
+	Code    string // of NIP-47, such as NOT_FOUND
+	Message string // by the wallet, cut
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("the wallet refused %s: %s: %s", e.Method, strconv.Quote(e.Code), strconv.Quote(e.Message))
+}
+
+// Wallet is a connected wallet. It is safe for concurrent use.
+type Wallet struct {
+	config Config
+	self   *key.Signer
+	cancel func() // ends the subscription to the answers
+
+	mu      sync.Mutex
+	waiting map[nostr.ID]chan<- answer
+}
+
+// Open reads what the wallet supports, and subscribes to its answers. The error is ErrEncryption if it does not support NIP-44.
+func Open(ctx context.Context, c Config) (*Wallet, error) {
+	c.Timeout = cmp.Or(c.Timeout, time.Minute)
+	w := &Wallet{config: c, self: key.NewSigner(c.Connection.Secret), waiting: map[nostr.ID]chan<- answer{}}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, ErrNoAnswer)
+	defer cancel()
+	if err := w.checkSupport(ctx); err != nil {
+		return nil, fmt.Errorf("wallet: %w", err)
+	}
+	self := c.Connection.Secret.PubKey().Hex()
+	var err error
+	w.cancel, err = c.Pool.Listen(ctx, "wallet "+self, []nostr.Filter{{
+		Kinds:   []nostr.Kind{nostr.KindNWCWalletResponse},
+		Authors: []nostr.PubKey{c.Connection.Wallet},
+		Tags:    nostr.TagMap{"p": {self}},
+		Since:   nostr.Timestamp(c.Now().Add(-lateness).Unix()),
+	}}, w.receive, c.Connection.Relays...)
+	if err != nil {
+		return nil, fmt.Errorf("wallet: %w", err)
+	}
+	return w, nil
+}
+
+// lateness bounds the difference between the wallet's clock and ours.
+const lateness = 2 * time.Minute
+
+// checkSupport reads the wallet's info event (kind 13194).
+func (w *Wallet) checkSupport(ctx context.Context) error {
+	events, err := w.config.Pool.Query(ctx, []nostr.Filter{{
+		Kinds: []nostr.Kind{nostr.KindNWCWalletInfo}, Authors: []nostr.PubKey{w.config.Connection.Wallet}, Limit: 1,
+	}}, w.config.Connection.Relays...)
+	if len(events) == 0 {
+		if err != nil {
+			return err
+		}
+		return errors.New("it has published nothing about itself (kind 13194) at the relays of the connection")
+	}
+	for tag := range events[0].Event().Tags.FindAll("encryption") {
+		if slices.Contains(strings.FieldsFunc(strings.Join(tag[1:], " "), isSeparator), "nip44_v2") {
+			return nil
+		}
+	}
+	return ErrEncryption
+}
+
+// isSeparator also takes commas, which some wallets use between the names.
+func isSeparator(r rune) bool { return r == ' ' || r == ',' }
+
+// Close ends the subscription to the wallet's answers. Requests under way time out.
+func (w *Wallet) Close() { w.cancel() }
+
+// receive passes an answer to the request that it names. Unreadable and unexpected answers are dropped.
+func (w *Wallet) receive(ctx context.Context, _ string, e guild.Verified) {
+	tag := e.Event().Tags.Find("e")
+	if len(tag) < 2 {
+		return
+	}
+	id, err := nostr.IDFromHex(tag[1])
+	if err != nil {
+		return
+	}
+	w.mu.Lock()
+	waits := w.waiting[id] != nil
+	w.mu.Unlock()
+	if !waits {
+		return
+	}
+	plain, err := w.self.Decrypt(ctx, e.Event().Content, w.config.Connection.Wallet)
+	if err != nil {
+		return
+	}
+	a, err := parseAnswer([]byte(plain))
+	if err != nil {
+		return
+	}
+	w.mu.Lock()
+	answers := w.waiting[id]
+	delete(w.waiting, id)
+	w.mu.Unlock()
+	if answers != nil {
+		answers <- a // has room: an answer is passed on once
+	}
+}

@@ -1,0 +1,193 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"guild"
+	"guild/canon"
+	"guild/cashu"
+	"guild/cashu/token"
+	"guild/nip90"
+)
+
+// escrowTerms is the lock that a provider asked for: by its key, which is another one than that of its events.
+type escrowTerms struct {
+	key      [32]byte // x-only
+	locktime int64    // Unix s, the earliest; 0 for any
+}
+
+// price checks that a quote asks for at least an amount of ecash in a unit of a mint: in its payment request (NUT-18), or
+// without one for exactly the amount of its amount tag. It returns the lock that the payment request asks for, or nil.
+func (p payment) price(f nip90.Feedback, mint, unit string, amount guild.Msat) (*escrowTerms, error) {
+	switch {
+	case f.Terms == "" && !inBitcoin(unit):
+		return nil, absence("the provider's quote has no price in the unit of the ecash")
+	case f.Terms == "" && f.Amount != amount:
+		return nil, fmt.Errorf("the quote asks for %s, and the receipt says that %s were paid", f.Amount, amount)
+	case f.Terms == "":
+		return nil, nil
+	}
+	r, err := parseRequest(f.Terms)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the quote: %w", err)
+	case r.ID != p.receipt.RequestEvent.Hex():
+		return nil, errors.New("the payment request in the quote is for another request than the one of the receipt")
+	case r.Unit != unit:
+		return nil, fmt.Errorf("the quote asks for %.20q, and the ecash is in %.20q", r.Unit, unit)
+	case r.Amount > math.MaxInt64/each(unit):
+		return nil, errors.New("the quote asks for more than there is")
+	case guild.Msat(r.Amount*each(unit)) < amount:
+		return nil, fmt.Errorf("the quote asks for %s, and the receipt says %s", sum(guild.Msat(r.Amount*each(unit)), unit), sum(amount, unit))
+	case len(r.Mints) > 0 && !slices.Contains(r.Mints, mint):
+		return nil, fmt.Errorf("the quote does not take ecash of %.80q", mint)
+	case r.Lock == nil:
+		return nil, nil
+	}
+	return readTerms(*r.Lock)
+}
+
+// readTerms reads the lock that a payment request asks for.
+func readTerms(lock token.RequestedLock) (*escrowTerms, error) {
+	key, err := cashu.ParsePoint(lock.Data)
+	if lock.Kind != cashu.P2PK || err != nil {
+		return nil, errors.New("the lock that the quote asks for is not to a key")
+	}
+	terms := escrowTerms{key: [32]byte(key[1:])}
+	for _, tag := range lock.Tags {
+		if len(tag) != 2 || tag[0] != "locktime" {
+			continue
+		}
+		n, err := strconv.ParseInt(tag[1], 10, 64)
+		if err != nil || n < 1 || strconv.FormatInt(n, 10) != tag[1] {
+			return nil, errors.New("the locktime that the quote asks for is not a time")
+		}
+		terms.locktime = n
+	}
+	return &terms, nil
+}
+
+var errNoLock = errors.New("the provider's quote asks for no lock")
+
+// escrow is what the locks of the coins have in common: both keys are needed to spend a coin, and if the provider does not
+// until the locktime, the customer's alone is enough.
+type escrow struct {
+	coins              int
+	provider, customer [32]byte // x-only
+	locktime           int64    // Unix s, of the first that ends; 0 for never
+}
+
+// ofEscrow returns the lock in a secret if it has several keys (NUT-11).
+func ofEscrow(secret string) (cashu.Condition, bool) {
+	if _, err := canon.Canonical([]byte(secret)); err != nil { // two parsers could read it differently
+		return cashu.Condition{}, false
+	}
+	c, ok, err := cashu.ParseCondition(secret)
+	return c, ok && err == nil && c.Kind == cashu.P2PK && len(c.Keys) > 1
+}
+
+// checkEscrow checks that a coin is locked as an escrow, as those before it, and that the customer has released it: by the
+// signature of the second key. The provider adds that of the first one when it spends the coin, and nobody else can.
+func (c ecashProof) checkEscrow(lock cashu.Condition, held *escrow) error {
+	one := escrow{coins: held.coins + 1, provider: [32]byte(lock.Keys[0][1:]), customer: [32]byte(lock.Keys[1][1:]), locktime: lock.Locktime}
+	switch {
+	case lock.All:
+		return errors.New("what opens its lock is signed together with what it was swapped for, which is not here")
+	case len(lock.Keys) != 2 || lock.Sigs != 2:
+		return fmt.Errorf("it can be spent by %d of %d keys, and not by both of two alone", lock.Sigs, len(lock.Keys))
+	case lock.Locktime == 0 && len(lock.Refund) > 0 || lock.Locktime > 0 && len(lock.Refund) != 1:
+		return errors.New("after its locktime it is not the customer's alone")
+	case len(lock.Refund) == 1 && [32]byte(lock.Refund[0][1:]) != one.customer:
+		return errors.New("after its locktime it is somebody else's")
+	case held.coins > 0 && (one.provider != held.provider || one.customer != held.customer):
+		return errors.New("it is locked to other keys than those before it")
+	}
+	if held.locktime > 0 && (one.locktime == 0 || held.locktime < one.locktime) {
+		one.locktime = held.locktime
+	}
+	*held = one
+	return c.checkWitness(one.customer[:], "customer")
+}
+
+// follows checks that the lock is the one that the provider asked for; nil if it asked for none.
+func (h escrow) follows(terms *escrowTerms) error {
+	switch {
+	case terms == nil:
+		return errNoLock
+	case h.provider != terms.key:
+		return errors.New("it is locked to another key than the one in the provider's quote")
+	case h.locktime > 0 && h.locktime < terms.locktime:
+		return errors.New("it is the customer's again before the time that the provider's quote asks for")
+	}
+	return nil
+}
+
+// until names the locktime.
+func (h escrow) until() string {
+	if h.locktime == 0 {
+		return "the end of time"
+	}
+	return time.Unix(h.locktime, 0).UTC().Format(time.RFC3339)
+}
+
+// spent is the proof of a refund in ecash: the points of the coins that were locked (HashToCurve of their secrets), by which
+// the mint is asked what became of them (NUT-07).
+type spent struct {
+	Mint   string   `json:"mint"`
+	Unit   string   `json:"unit"`
+	Amount uint64   `json:"amount"` // in the unit
+	Spent  []string `json:"spent"`
+}
+
+// refund checks the form of a refund. That the money came back is the customer's claim; nothing that the provider signed
+// says so.
+func (p payment) refund() (string, error) {
+	r := *p.receipt.Refund
+	if r.Rail != "cashu" {
+		return "", absence(fmt.Sprintf("a refund on the rail %.40q is not checked by this program", r.Rail))
+	}
+	var f nip90.Feedback
+	if p.quote != nil {
+		var err error
+		if f, err = p.asked(); err != nil {
+			return "", err
+		}
+	}
+	var s spent
+	if err := decodeJSON(r.Proof, &s); err != nil {
+		return "", fmt.Errorf("the refund cannot be read: %w", err)
+	}
+	if err := checkAsset(s.Unit, s.Mint, r.AssetID); err != nil {
+		return "", err
+	}
+	if s.Amount > math.MaxInt64/each(s.Unit) || guild.Msat(s.Amount*each(s.Unit)) != r.AmountMsats {
+		return "", fmt.Errorf("the refund is of %d %.20s, and the receipt says %s", s.Amount, s.Unit, sum(r.AmountMsats, s.Unit))
+	}
+	seen := map[cashu.Point]bool{}
+	for i, y := range s.Spent {
+		point, err := cashu.ParsePoint(y)
+		if err != nil || seen[point] {
+			return "", fmt.Errorf("point %d of the refund is not one of another coin", i+1)
+		}
+		seen[point] = true
+	}
+	if len(seen) == 0 {
+		return "", errors.New("the refund names no coins")
+	}
+	if p.quote != nil {
+		terms, err := p.price(f, s.Mint, s.Unit, r.AmountMsats)
+		if err == nil && terms == nil {
+			err = errNoLock
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return "", absence(fmt.Sprintf("nothing was paid: %s that were locked for it are the customer's again, by the customer's word; ask the mint for the "+
+		"state of the %d points in the refund (checkstate, NUT-07): if one is not spent, that is not so", sum(r.AmountMsats, s.Unit), len(seen)))
+}
