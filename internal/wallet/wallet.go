@@ -402,7 +402,7 @@ func (w *Wallet) transact(ctx context.Context, op operation, fresh bool) (done f
 	if op.Kind == Issue {
 		signatures, err = m.Issue(ctx, mint.Quote{ID: op.Quote, Amount: op.Amount, Unit: op.Unit}, blinded, "")
 	} else {
-		signatures, err = m.Swap(ctx, inputs, blinded)
+		signatures, err = swap(ctx, m, inputs, blinded)
 	}
 	if err == nil {
 		return w.settle(ctx, m, op, signatures)
@@ -415,6 +415,30 @@ func (w *Wallet) transact(ctx context.Context, op operation, fresh bool) (done f
 		return done, restoring
 	}
 	return done, w.refused(ctx, m, op, inputs, err)
+}
+
+// swap has the mint swap the outputs in the order of their amounts (NUT-03), by which it does not see which of them are change.
+func swap(ctx context.Context, m *mint.Mint, inputs []cashu.Proof, outputs []cashu.Output) ([]cashu.Signature, error) {
+	order := make([]int, len(outputs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(outputs[a].Amount, outputs[b].Amount), slices.Compare(outputs[a].B[:], outputs[b].B[:]))
+	})
+	sorted := make([]cashu.Output, len(outputs))
+	for i, at := range order {
+		sorted[i] = outputs[at]
+	}
+	signed, err := m.Swap(ctx, inputs, sorted)
+	if err != nil {
+		return nil, err
+	}
+	signatures := make([]cashu.Signature, len(outputs))
+	for i, at := range order {
+		signatures[at] = signed[i]
+	}
+	return signatures, nil
 }
 
 // refused returns a *failedError if the mint refused an operation for good, and which inputs are lost.

@@ -1,9 +1,11 @@
 package wallet
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -202,6 +204,28 @@ func TestErrorsAfterTheMintDidIt(t *testing.T) {
 		w.ok(w.Wait(t.Context(), op))
 		w.want(b, map[string]int64{Free: 70, Sent: 30, Lost: 0})
 	}
+}
+
+func TestChangeIsNotTold(t *testing.T) {
+	b, w := newBank(t, 0), newWorld(t)
+	w.funded(b, 64)
+	var amounts []uint64
+	w.line.sends = func(path string, sent []byte) {
+		var swap struct{ Outputs []cashu.Output }
+		if path == "swap" {
+			w.ok(json.Unmarshal(sent, &swap))
+			for _, o := range swap.Outputs {
+				amounts = append(amounts, o.Amount)
+			}
+		}
+	}
+	_, err := w.Send(t.Context(), b.asset, 20) // 4 and 16; the change is 4, 8 and 32
+	w.ok(err)
+	w.ok(w.settle())
+	if len(amounts) != 5 || !slices.IsSorted(amounts) {
+		t.Errorf("the mint got %v", amounts)
+	}
+	w.want(b, map[string]int64{Free: 44, Sent: 20})
 }
 
 func TestErrorsOnTheWayFreeNothing(t *testing.T) {

@@ -2,6 +2,7 @@ package wallet
 
 import (
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -27,6 +28,7 @@ type line struct {
 	mu      sync.Mutex
 	calls   []string
 	cut     func(n int, path string) (before, after bool) // nil for never
+	sends   func(path string, body []byte)                // what the mint is asked
 	changes func(path string, r *http.Response)           // what the mint answers
 }
 
@@ -41,6 +43,12 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if before {
 		return nil, errCut
+	}
+	if l.sends != nil && r.GetBody != nil {
+		if body, err := r.GetBody(); err == nil {
+			b, _ := io.ReadAll(body)
+			l.sends(path, b)
+		}
 	}
 	resp, err := http.DefaultTransport.RoundTrip(r)
 	if err == nil && after {

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 
 	"guild"
 	"guild/cashu"
+	"guild/cashu/token"
 	"guild/internal/hand/dm"
 	"guild/internal/hand/key"
 	"guild/internal/hand/mint"
@@ -55,6 +58,8 @@ type world struct {
 	waiting            bool // the attempt waits for its provider
 	change             func(from *party, m *dm.Message)
 	refusals           []error
+	at                 string   // the point at which a process dies, "" for none
+	points             []string // at which one could have died
 }
 
 func newWorld(t *testing.T, order fact.Settlement, price uint64) *world {
@@ -172,13 +177,41 @@ func (w *world) step(p *party) bool {
 		before := p.journal.Last()
 		decide, err := work.Act(w.Context())
 		w.ok(err)
+		if w.dies(p, "before", work.Key) {
+			return true
+		}
 		w.ok(p.journal.Do(w.Context(), work.Guard, work.Key, decide))
 		w.ok(p.wallet.Fold().Check())
 		if p.journal.Last() != before {
+			w.dies(p, "after", work.Key)
 			return true
 		}
 	}
 	return false
+}
+
+// dies ends the process of a party if this is the point, and starts another. What it has done before it is done.
+func (w *world) dies(p *party, when, what string) bool {
+	w.Helper()
+	who := "the customer"
+	if p == w.provider {
+		who = "the provider"
+	}
+	what, _, _ = strings.Cut(what, " 0")
+	if strings.HasPrefix(what, "ecash ") {
+		what = "the mint's answer"
+	}
+	point := fmt.Sprintf("%s dies %s: %s", who, when, what)
+	for n := 2; slices.Contains(w.points, point); n++ {
+		point = fmt.Sprintf("%s dies %s: %s (%d)", who, when, what, n)
+	}
+	w.points = append(w.points, point)
+	if point != w.at {
+		return false
+	}
+	w.at = ""
+	w.open(p)
+	return true
 }
 
 // pump does what is due at both until nothing is.
@@ -291,4 +324,14 @@ func (w *world) steals(n int) (worth uint64) {
 	_, err = m.Swap(w.Context(), proofs, outputs)
 	w.ok(err)
 	return worth
+}
+
+// rewrittenLock changes the payments that a customer sends.
+func rewrittenLock(w *world, by func(*token.Payment)) {
+	w.change = func(_ *party, m *dm.Message) {
+		if p, err := token.ParsePayment(m.Content); err == nil {
+			by(&p)
+			m.Content = p.String()
+		}
+	}
 }
