@@ -146,15 +146,22 @@ After that nobody else who has the token can spend it.`,
 }
 
 func (p *program) walletSendCommand() *cobra.Command {
-	var mint, memo string
+	var mint, memo, again string
 	cmd := send(p, p.acting, control.SendToken, &cobra.Command{
-		Use:     "send AMOUNT",
-		Args:    cli.OneArg("an amount"),
-		Short:   "Write a token: whoever has it has the money",
-		Example: "  guild wallet send 100test --memo thanks",
-	}, func(_ *cobra.Command, args []string) (control.Amount, []string, error) {
-		want, err := amountArg(args[0], mint)
-		want.Memo = memo
+		Use:   "send AMOUNT",
+		Args:  cli.Arity(cobra.MaximumNArgs(1), "an amount, or --again"),
+		Short: "Write a token: whoever has it has the money",
+		Long: `send takes an amount out of the wallet and prints it as a token (Cashu). If you
+did not see the token, because the mint was slow, --again prints it once more.`,
+		Example: "  guild wallet send 100test --memo thanks\n  guild wallet send --again 5f21ab03…",
+	}, func(_ *cobra.Command, args []string) (want control.Amount, _ []string, err error) {
+		switch {
+		case again == "" && len(args) == 1:
+			want, err = amountArg(args[0], mint)
+		case again == "" || len(args) == 1:
+			return want, nil, errors.New("give an amount, or --again with an operation of guild wallet history")
+		}
+		want.Memo, want.Again = memo, again
 		return want, nil, err
 	}, func(t control.Token) error {
 		fmt.Fprintf(p.err, "%d %s of %s\n", t.Amount, unitName(t.Unit), cli.Clean(t.Mint))
@@ -163,6 +170,7 @@ func (p *program) walletSendCommand() *cobra.Command {
 	})
 	cmd.Flags().StringVar(&mint, "mint", "", "URL (default: the only one of the unit)")
 	cmd.Flags().StringVar(&memo, "memo", "", "words for who receives it")
+	cmd.Flags().StringVar(&again, "again", "", "the operation of a token that was made before (guild wallet history --json)")
 	return cmd
 }
 
@@ -203,7 +211,7 @@ locktime.`,
 		Example: "  guild wallet approve 5f21ab03 500test\n  guild wallet approve 5f21ab03 0test",
 	}, func(_ *cobra.Command, args []string) (control.Approval, []string, error) {
 		want, err := amountArg(args[1], "")
-		return control.Approval{Attempt: args[0], Amount: want.Amount}, nil, err
+		return control.Approval{Attempt: args[0], Amount: want.Amount, Unit: want.Unit}, nil, err
 	}, func(o control.Payment) error {
 		_, err := fmt.Fprintf(p.out, "decided  attempt %s of job %s\n", short(o.Attempt), short(o.Job))
 		return err

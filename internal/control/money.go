@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"guild"
+	"guild/cashu"
 	"guild/internal/hand/mintd"
 	"guild/internal/journal/fact"
 	"guild/internal/step/pay"
@@ -63,6 +64,7 @@ type Amount struct {
 	Unit   string `json:"unit"`
 	Mint   string `json:"mint,omitempty"` // the only one of the unit when absent
 	Memo   string `json:"memo,omitempty"`
+	Again  string `json:"again,omitempty"` // the operation of a token that was not seen: the token is written again
 }
 
 // Token is the body of POST /v1/wallet/receive, and the answer to POST /v1/wallet/send.
@@ -88,8 +90,9 @@ type Freezing struct {
 
 // Approval is the body of POST /v1/wallet/approve: what the provider of a delivery gets that waits for a person.
 type Approval struct {
-	Attempt string `json:"attempt"` // its beginning is enough
+	Attempt string `json:"attempt"` // or the job; the beginning is enough if it is unique
 	Amount  uint64 `json:"amount"`
+	Unit    string `json:"unit"`
 }
 
 // Budget limits what is locked and paid in a unit: the body of POST /v1/wallet/budgets, and of a list the answer to GET. A limit
@@ -120,6 +123,7 @@ type Difference struct {
 // Movement is an operation of the wallet, in the answer to GET /v1/wallet/history.
 type Movement struct {
 	At     int64  `json:"at_ms"`
+	Op     string `json:"op"`
 	Kind   string `json:"kind"`
 	Amount uint64 `json:"amount"`
 	Fee    uint64 `json:"fee,omitempty"`
@@ -215,23 +219,32 @@ func (s *Server) postReceive(r *http.Request, given Token) (Moved, error) {
 }
 
 func (s *Server) postSend(r *http.Request, want Amount) (Token, error) {
-	a, err := s.c.Wallet.AssetOf(want.Unit, want.Mint)
-	if err != nil {
-		return Token{}, mintFailed(err)
+	if s.c.Payments.Frozen() {
+		return Token{}, refused("guild wallet freeze --off", errors.New("the wallet is frozen"))
 	}
-	op, err := s.c.Wallet.Send(r.Context(), a, want.Amount)
-	if err == nil {
-		err = s.awaitMint(r.Context(), op)
+	op := want.Again
+	if op == "" {
+		a, err := s.c.Wallet.AssetOf(want.Unit, want.Mint)
+		if err != nil {
+			return Token{}, mintFailed(err)
+		}
+		if op, err = s.c.Wallet.Send(r.Context(), a, want.Amount); err != nil {
+			return Token{}, mintFailed(err)
+		}
 	}
-	if err != nil {
-		return Token{}, mintFailed(err)
+	if err := s.awaitMint(r.Context(), op); err != nil {
+		return Token{}, mintFailed(fmt.Errorf("operation %s: %w", op, err))
 	}
 	t, err := s.c.Wallet.Token(op, guild.Clean(want.Memo))
+	if err != nil {
+		return Token{}, missing("guild wallet history lists the operations", err)
+	}
+	amount, err := cashu.Worth(t.Proofs)
 	if err != nil {
 		return Token{}, err
 	}
 	text, err := t.V4()
-	return Token{Token: text, Amount: want.Amount, Unit: a.Unit, Mint: a.Mint}, err
+	return Token{Token: text, Amount: amount, Unit: t.Unit, Mint: t.Mint}, err
 }
 
 // postFind looks for ecash of the wallet's words at each mint that was added.
@@ -270,16 +283,26 @@ func (s *Server) postFreeze(r *http.Request, f Freezing) (Freezing, error) {
 }
 
 func (s *Server) postApproval(r *http.Request, a Approval) (Payment, error) {
+	const hint = "guild wallet balance shows what waits for you"
+	begin := strings.ToLower(a.Attempt)
+	var found []pay.Open
 	for _, p := range s.c.Pay.Paying() {
-		if !strings.HasPrefix(p.ID.Hex(), strings.ToLower(a.Attempt)) && !strings.HasPrefix(p.Job.String(), strings.ToLower(a.Attempt)) {
-			continue
+		if begin != "" && p.Waits && (strings.HasPrefix(p.ID.Hex(), begin) || strings.HasPrefix(p.Job.String(), begin)) {
+			found = append(found, p)
 		}
-		if err := s.c.Pay.Approve(r.Context(), p.ID, a.Amount); err != nil {
-			return Payment{}, refused("guild wallet balance shows what waits", err)
-		}
-		return shownPayment(p), nil
 	}
-	return Payment{}, missing("guild wallet balance shows what waits", fmt.Errorf("no money is locked for %.64q", a.Attempt))
+	switch {
+	case len(found) == 0:
+		return Payment{}, missing(hint, fmt.Errorf("no money waits for you for %.64q", a.Attempt))
+	case len(found) > 1:
+		return Payment{}, wrongUsage(hint, fmt.Errorf("%.64q: money for %d attempts waits for you: name one", a.Attempt, len(found)))
+	case found[0].Unit != a.Unit:
+		return Payment{}, wrongUsage(hint, fmt.Errorf("%d %s: the money is in %s", a.Amount, a.Unit, found[0].Unit))
+	}
+	if err := s.c.Pay.Approve(r.Context(), found[0].ID, a.Amount); err != nil {
+		return Payment{}, refused(hint, err)
+	}
+	return shownPayment(found[0]), nil
 }
 
 func (s *Server) postReconcile(r *http.Request) (Reconciled, error) {
@@ -301,7 +324,7 @@ func (s *Server) getHistory(r *http.Request) ([]Movement, error) {
 			return nil, err
 		}
 		all = append(all, Movement{
-			At: m.At, Kind: m.Kind, Amount: m.Amount, Fee: m.Fee, Unit: m.Unit, Mint: m.Mint, About: m.About, State: m.State, Reason: m.Reason,
+			At: m.At, Op: m.Op, Kind: m.Kind, Amount: m.Amount, Fee: m.Fee, Unit: m.Unit, Mint: m.Mint, About: m.About, State: m.State, Reason: m.Reason,
 		})
 	}
 	return all, nil

@@ -16,9 +16,10 @@ import (
 // A new fact about jobs is listed here, or gets a line for people who follow a job.
 func TestToldFacts(t *testing.T) {
 	untold := []string{
-		"attempt.disputed",  // guild job disputes lists it; the verdict that follows is told
-		"attempt.quoted",    // refused in the same entry, which is told
-		"attempt.told",      // of the provider
+		"attempt.disputed",                                     // guild job disputes lists it; the verdict that follows is told
+		"attempt.quoted",                                       // refused in the same entry, which is told
+		"attempt.told",                                         // of the provider
+		"attempt.held", "attempt.released", "attempt.refunded", // the ending says what became of the money
 		"bid.freed",         // of budgets
 		"bid.reserved",      // of budgets
 		"receipt.published", // the receipt itself is told

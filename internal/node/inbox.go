@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/cashu/token"
 	"guild/internal/hand/bunker"
 	"guild/internal/hand/dm"
 	"guild/internal/hand/relay"
@@ -137,14 +137,15 @@ func (n *Node) readMessage(ctx context.Context, v guild.Verified) error {
 		return nil
 	case dm.TypeOf(m.Content) == dm.TypeVerdict:
 		return n.work.Judged(ctx, m)
-	case strings.Contains(m.Content, `"proofs"`): // a payment (NUT-18), which has no type
-		return n.pay.TakeLock(ctx, m)
 	case dm.TypeOf(m.Content) == dm.TypeRelease:
 		return n.pay.TakeRelease(ctx, m)
 	case dm.TypeOf(m.Content) == dm.TypeReturn:
 		return n.pay.TakeReturn(ctx, m)
 	case dm.TypeOf(m.Content) == dm.TypeWitness:
 		return n.audit.Asked(ctx, m)
+	}
+	if _, err := token.ParsePayment(m.Content); err == nil { // NUT-18, which has no type
+		return n.pay.TakeLock(ctx, m)
 	}
 	return n.mail.Read(ctx, m.From, m.ID, m.Reply, m.Content)
 }

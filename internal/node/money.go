@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -40,8 +41,8 @@ func (n *Node) walletPart() part {
 	return part{
 		name: "wallet", folds: []fold.Fold{f},
 		open: func(ctx context.Context) (active, error) {
-			if err := f.Check(); err != nil {
-				return active{}, fmt.Errorf("the ledger: %w", err)
+			if err := f.Check(); err != nil { // after a repair that lost entries, say
+				n.c.Log.Error("the ledger does not add up: guild wallet reconcile", "err", err)
 			}
 			seed, err := readSeed(filepath.Join(n.c.Dir, seedFile))
 			if err != nil {
@@ -96,11 +97,13 @@ func (n *Node) openMint() (run func(context.Context) error, err error) {
 	server := &http.Server{Handler: m.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute}
 	asset := wallet.Asset{Mint: "http://" + l.Addr().String(), Unit: mintd.Unit}
 	return func(ctx context.Context) error {
-		go func() {
+		var granting sync.WaitGroup
+		defer granting.Wait()
+		granting.Go(func() {
 			if err := n.wallet.Grant(ctx, asset, grant); err != nil && ctx.Err() == nil {
 				n.c.Log.Warn("the wallet got no play money", "mint", asset.Mint, "err", err)
 			}
-		}()
+		})
 		stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // its error is that of Serve
 		defer stop()
 		err := server.Serve(l)

@@ -137,10 +137,12 @@ func name(c fact.Coin) string { return fmt.Sprintf("%s.%d", c.Op, c.N) }
 func (s *state) planned(p fact.EcashPlanned, at int64) {
 	s.Ops.Set(p.Op, operation{EcashPlanned: p, At: at})
 	for _, in := range p.Inputs {
-		c := s.Coins.Of(name(in))
-		c.In = p.Op
-		s.Coins.Set(name(in), c)
+		if c, ok := s.Coins.Get(name(in)); ok { // not after a repair that lost the entry with it
+			c.In = p.Op
+			s.Coins.Set(name(in), c)
+		}
 	}
+	s.Counters.Set(p.Keyset, max(s.Counters.Of(p.Keyset), p.Next))
 	for _, out := range p.Outputs {
 		if !out.Locked {
 			s.Counters.Set(p.Keyset, max(s.Counters.Of(p.Keyset), out.Counter+1))

@@ -92,6 +92,7 @@ func (w *Wallet) keep(ctx context.Context, m *mint.Mint, a Asset, k cashu.Keyset
 			return 0, err
 		}
 		ys = append(ys, cashu.HashToCurve(secret))
+		planned.Next = first + uint32(i) + 1 // also if it is spent: a counter is used once
 		planned.Outputs = append(planned.Outputs, fact.EcashOutput{Amount: signature.Amount, Counter: first + uint32(i)})
 		done.Signatures, done.Keys = append(done.Signatures, signature), append(done.Keys, key)
 	}
@@ -109,9 +110,6 @@ func (w *Wallet) keep(ctx context.Context, m *mint.Mint, a Asset, k cashu.Keyset
 		kept++
 	}
 	planned.Outputs, done.Signatures, done.Keys, planned.Amount = planned.Outputs[:kept], done.Signatures[:kept], done.Keys[:kept], amount
-	if kept == 0 {
-		return 0, nil
-	}
 	return amount, w.c.Journal.Do(ctx, fact.Ledger, "", func(tx *journal.Tx) error {
 		var used uint32
 		w.fold.View(func(s *state) { used = s.Counters.Of(k.ID) })

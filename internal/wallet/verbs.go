@@ -273,6 +273,10 @@ func (w *Wallet) History(ctx context.Context) iter.Seq2[Movement, error] {
 			for _, one := range e.Facts {
 				switch one := one.(type) {
 				case fact.EcashPlanned:
+					if i, ok := at[one.Op]; ok { // planned again for another keyset
+						all[i].EcashPlanned = one
+						continue
+					}
 					at[one.Op] = len(all)
 					all = append(all, Movement{EcashPlanned: one, At: e.At, State: "open"})
 				case fact.EcashSettled:

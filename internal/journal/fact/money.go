@@ -41,7 +41,7 @@ type EcashLock struct {
 // it, so that a crash loses nothing. Written by wallet.
 type EcashPlanned struct {
 	Op     string `json:"op"`
-	Kind   string `json:"kind"` // issue, receive, send, lock, claim or refund
+	Kind   string `json:"kind"` // issue, receive, send, lock, claim, refund or restore
 	Mint   string `json:"mint"`
 	Unit   string `json:"unit"`
 	Keyset string `json:"keyset"`           // of the outputs
@@ -49,6 +49,7 @@ type EcashPlanned struct {
 	Fee    uint64 `json:"fee,omitempty"`    // of the mint
 	About  string `json:"about,omitempty"`  // the attempt or request that it is for
 	Quote  string `json:"quote,omitempty"`  // of the mint, for issue
+	Next   uint32 `json:"next,omitempty"`   // of a restore: the counter after the last one that the mint knows
 	Sealed []byte `json:"sealed,omitempty"` // inputs that others gave us, encrypted with a key from the seed
 
 	Inputs    []Coin        `json:"inputs,omitempty"`    // of ours

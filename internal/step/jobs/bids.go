@@ -13,7 +13,7 @@ import (
 	"guild/internal/policy"
 )
 
-// Nothing can be paid yet. A bid is the most that a customer would pay. A job whose customer names none bids nothing as
+// A bid is the most that a customer would pay. A job whose customer names none bids nothing as
 // long as no provider announces a price and no budget is configured for the task; except to a provider that reads no
 // bundles, since such programs may expect a bid.
 

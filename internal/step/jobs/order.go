@@ -166,6 +166,8 @@ func (o Order) Check() (faults Faults) {
 			refuse("settle", "needs a bid with a unit, such as 1000sat")
 		case s.Most == 0 || s.Most > uint64(mostBid)/1000:
 			refuse("settle", "needs a bid: it is the most that is locked for one provider")
+		case o.Timeout > 24*time.Hour:
+			refuse("settle", "needs a timeout of at most 24h: providers promise no longer")
 		case s.Mixed < 0 || s.Mixed > 100 || s.Partial < 0 || s.Partial > 100:
 			refuse("settle", "shares of %d and %d per cent: want 0 to 100", s.Mixed, s.Partial)
 		case o.Bid > 0 && s.Unit != "sat" && s.Unit != "msat":

@@ -272,8 +272,6 @@ func (s *state) editLock(request nostr.ID, by func(*lock)) {
 
 func (s *state) applyToLock(one fact.Fact, at int64) {
 	switch one := one.(type) {
-	case fact.RequestReceived:
-		// Only the customer and the deadline of a request that is quoted are of use: see RequestQuoted.
 	case fact.RequestQuoted:
 		s.Quotes.Set(one.Request.Hex(), lock{Request: one.Request, Customer: one.Customer, Terms: one.Terms, Deadline: one.Deadline})
 	case fact.RequestFinished:

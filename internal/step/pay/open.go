@@ -20,6 +20,7 @@ type Open struct {
 	Mint   string
 	State  string    // in a few words
 	Until  time.Time // the locktime
+	Waits  bool      // for a person
 }
 
 // Paying lists the money that is locked for our attempts, ordered by job.
@@ -30,7 +31,7 @@ func (p *Pay) Paying() (all []Open) {
 		}
 		all = append(all, Open{
 			ID: one.Attempt, Job: one.Job, Party: one.Provider.PubKey, Amount: one.Reserved.Amount, Unit: one.Reserved.Unit, Mint: one.Reserved.Mint,
-			State: p.stateOf(one), Until: p.locktime(one),
+			State: p.stateOf(one), Until: p.locktime(one), Waits: p.stateOf(one) == waits,
 		})
 	}
 	slices.SortFunc(all, func(a, b Open) int {
@@ -38,6 +39,9 @@ func (p *Pay) Paying() (all []Open) {
 	})
 	return all
 }
+
+// waits is the state of a payment that a person must decide.
+const waits = "waits for you"
 
 // stateOf says where a payment is.
 func (p *Pay) stateOf(one payment) string {
@@ -50,7 +54,7 @@ func (p *Pay) stateOf(one payment) string {
 		return "decided"
 	case one.Over && one.Verdict != nil:
 		if _, _, wait := payout(one.Order, *one.Verdict, one.Reserved.Amount); wait {
-			return "waits for you"
+			return waits
 		}
 		return "judged"
 	case one.Sent:

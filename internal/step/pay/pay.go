@@ -52,8 +52,8 @@ func (p *Pay) Due(now time.Time) (work []due.Work) {
 	return work
 }
 
-// mostTries is how often a message about money is sent before a person must see to it: a bit over a quarter of an hour.
-const mostTries = 50
+// mostTries is how often a message about money is sent before a person must see to it: over a day.
+const mostTries = 5000
 
 // decide returns work that appends a fact about money, if it is still wanted.
 func decide(key string, guard fact.Subject, wanted func() bool, with func() fact.Fact) due.Work {

@@ -99,6 +99,7 @@ func TestBothSilent(t *testing.T) {
 	w.want(9500, 500, 0) // not before the locktime
 	w.later(2 * time.Hour)
 	w.want(10_000, 0, 0)
+	w.later(listening)
 	if len(facts[fact.LockExpired](w, w.provider)) != 1 || len(facts[fact.AttemptRefunded](w, w.customer)) != 1 {
 		t.Error("one of them did not notice")
 	}
@@ -112,6 +113,10 @@ func TestCustomerWithholdsTheRelease(t *testing.T) {
 	w.judged(guild.Success, guild.Strong)
 	w.pump()
 	w.later(30 * time.Hour)
+	if len(facts[fact.LockExpired](w, w.provider)) != 0 {
+		t.Error("a release that is heard late would be lost")
+	}
+	w.later(listening)
 	if len(facts[fact.LockExpired](w, w.provider)) != 1 {
 		t.Error("the provider did not note it")
 	}
@@ -127,8 +132,24 @@ func TestNoVerdictUntilTheLocktime(t *testing.T) {
 		t.Error("an attempt that goes on was refunded")
 	}
 	w.ends(fact.AttemptCancelled{Attempt: attempt})
-	w.pump()
+	w.writes(w.provider, fact.RequestSubject(attempt), fact.RequestFinished{Request: attempt, Ending: "failed"})
+	w.later(listening)
 	w.over()
+}
+
+// A customer could else take its money back while the provider works for it.
+func TestEmptyReleaseReturnsNothingDuringTheWork(t *testing.T) {
+	w := newWorld(t, usual, 500)
+	w.pump()
+	w.ends(fact.AttemptCancelled{Attempt: attempt})
+	w.pump()
+	if len(facts[fact.LockReleased](w, w.provider)) != 1 || len(facts[fact.LockReturned](w, w.provider)) != 0 {
+		t.Error("the money was signed back before the work was over")
+	}
+	w.want(9500, 500, 0)
+	w.writes(w.provider, fact.RequestSubject(attempt), fact.RequestCancelled{Request: attempt})
+	w.pump()
+	w.want(10_000, 0, 0)
 }
 
 func TestCancelledAfterTheLockWasSent(t *testing.T) {

@@ -53,6 +53,9 @@ func (p *Pay) Takes(unit string) bool {
 // Funded reports whether the customer of a request has locked what Terms asked for.
 func (p *Pay) Funded(request nostr.ID) bool { return p.fold.Funded(request) }
 
+// listening is the time after the locktime for which a release is still taken.
+const listening = 7 * 24 * time.Hour
+
 // lock lists what is due for the money that a customer locks for a request.
 func (p *Pay) lock(one lock, now time.Time) []due.Work {
 	id := one.Request.Hex()
@@ -62,7 +65,8 @@ func (p *Pay) lock(one lock, now time.Time) []due.Work {
 	case one.Accepted == nil:
 		return []due.Work{p.inspect(one)}
 	case one.Released == nil:
-		expiry := time.Unix(one.Accepted.Locktime, 0)
+		// A release that was sent in time may be heard late, and is good as long as the customer has not taken the money back.
+		expiry := time.Unix(one.Accepted.Locktime, 0).Add(listening)
 		return []due.Work{due.Decide("the locktime of "+id, fact.Ledger, expiry, func(tx *journal.Tx) error {
 			if now, ok := p.fold.lock(one.Request); ok && now.Released == nil {
 				tx.Append(fact.LockExpired{Request: one.Request})
@@ -74,7 +78,7 @@ func (p *Pay) lock(one lock, now time.Time) []due.Work {
 	if one.Released.Amount > 0 && !one.Paid && !p.c.Wallet.Fold().Open(one.Claim) {
 		work = append(work, p.claim(one))
 	}
-	if one.Released.Amount < one.Accepted.Amount && !one.Returned {
+	if one.Released.Amount < one.Accepted.Amount && !one.Returned && one.Over { // not while we still work for it
 		work = append(work, p.giveBack(one))
 	}
 	return work

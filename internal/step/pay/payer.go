@@ -34,12 +34,12 @@ func (p *Pay) payment(one payment, now time.Time) []due.Work {
 	case one.Reserved == nil:
 		return []due.Work{p.reserve(one)}
 	case p.c.Wallet.Fold().Open(one.Reserved.Op):
-		return nil // the wallet is at it
+		return nil // the mint has not locked it yet
 	case !one.Held:
 		held := fact.AttemptHeld{Attempt: one.Attempt, Rail: "cashu", Asset: assetID(*one.Reserved), Amount: msats(one.Reserved.Unit, one.Reserved.Amount), Quote: one.Quote}
 		return []due.Work{decide("hold money for "+id, fact.JobSubject(one.Job), func() bool { now, _ := p.fold.payment(one.Attempt); return !now.Held },
 			func() fact.Fact { return held })}
-	case !one.Sent && !one.Over:
+	case !one.Sent && (!one.Over || one.earned()):
 		return []due.Work{p.sendLock(one)}
 	case !one.Over && one.Decided == nil: // no verdict until the locktime pays nothing
 		return []due.Work{due.Decide("the locktime of "+id, fact.Ledger, p.locktime(one), p.decided(one, 0, ruleForgotten))}
@@ -51,9 +51,18 @@ func (p *Pay) payment(one payment, now time.Time) []due.Work {
 	return p.finish(one, now)
 }
 
+// earned reports whether the verdict pays the provider anything, or may.
+func (one payment) earned() bool {
+	if one.Verdict == nil {
+		return false
+	}
+	amount, _, wait := payout(one.Order, *one.Verdict, one.Reserved.Amount)
+	return amount > 0 || wait
+}
+
 // refuse ends an attempt whose quote is not paid.
 func (p *Pay) refuse(one payment) []due.Work {
-	if one.Over {
+	if one.Over || !p.c.Waiting(one.Attempt) {
 		return nil
 	}
 	return []due.Work{decide("do not pay "+one.Attempt.Hex(), fact.JobSubject(one.Job), func() bool { return p.c.Waiting(one.Attempt) },
@@ -95,7 +104,7 @@ func (p *Pay) reserve(one payment) due.Work {
 func (p *Pay) mints(q quote, unit string) (both []string) {
 	ours := p.c.Wallet.Fold().Mints()
 	for _, url := range q.mints {
-		if slices.Contains(ours, wallet.Asset{Mint: url, Unit: unit}) {
+		if slices.Contains(ours, wallet.Asset{Mint: url, Unit: unit}) && !slices.Contains(both, url) {
 			both = append(both, url)
 		}
 	}
@@ -189,12 +198,12 @@ func (p *Pay) settle(one payment, now time.Time) []due.Work {
 		amount, rule, wait = payout(one.Order, *one.Verdict, agreed)
 	}
 	switch {
+	case !now.Before(p.locktime(one)): // the provider counts on nothing any more
+		amount, rule = 0, ruleForgotten
 	case one.Approved != nil:
 		amount, rule = one.Approved.Amount, rulePerson
-	case wait && now.Before(p.locktime(one)):
-		return []due.Work{due.Decide("the locktime of "+one.Attempt.Hex(), fact.Ledger, p.locktime(one), p.decided(one, 0, ruleForgotten))}
 	case wait:
-		amount, rule = 0, ruleForgotten
+		return []due.Work{due.Decide("the locktime of "+one.Attempt.Hex(), fact.Ledger, p.locktime(one), p.decided(one, 0, ruleForgotten))}
 	}
 	return []due.Work{due.Decide("decide the payment for "+one.Attempt.Hex(), fact.Ledger, time.Time{}, p.decided(one, amount, rule))}
 }
@@ -447,6 +456,8 @@ func (p *Pay) Approve(ctx context.Context, attempt nostr.ID, amount uint64) erro
 		switch {
 		case !ok || one.Reserved == nil || !one.Over:
 			return fmt.Errorf("approve the payment for %.8s: %w", attempt.Hex(), ErrNoPayment)
+		case !tx.Now().Before(p.locktime(one)):
+			return fmt.Errorf("approve the payment for %.8s: its locktime is over, so it comes back", attempt.Hex())
 		case one.Decided != nil:
 			return fmt.Errorf("approve the payment for %.8s: it is decided: %d %s", attempt.Hex(), one.Decided.Amount, one.Reserved.Unit)
 		}

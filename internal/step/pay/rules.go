@@ -19,7 +19,7 @@ import (
 const (
 	judging   = time.Hour          // after the deadline, for the verdict
 	objecting = 24 * time.Hour     // after the verdict, for objections
-	longest   = 8 * 24 * time.Hour // from the deadline to the locktime, at most: longer is no escrow but a seizure
+	longest   = 8 * 24 * time.Hour // from the deadline to the locktime, at most: a longer lock would tie the customer's money up
 )
 
 // Locktime returns the earliest time at which a customer may take back what it locked for work with a deadline.
@@ -175,6 +175,9 @@ func (d demand) check(mint, unit string, proofs []cashu.Proof) error {
 	if !slices.Contains(d.mints, mint) || unit != d.unit {
 		return fmt.Errorf("%.20q of %.200q was not asked for", unit, mint)
 	}
+	if len(proofs) > maxCoins {
+		return fmt.Errorf("it is in %d coins, and at most %d are taken", len(proofs), maxCoins)
+	}
 	seen := map[string]bool{}
 	var theirs cashu.Point
 	for i, p := range proofs {
@@ -190,6 +193,8 @@ func (d demand) check(mint, unit string, proofs []cashu.Proof) error {
 			return fmt.Errorf("ecash %d is not locked to us and the customer", i+1)
 		case c.Locktime < d.locktime:
 			return fmt.Errorf("ecash %d is the customer's again too early", i+1)
+		case c.Locktime > d.locktime+int64(longest/time.Second):
+			return fmt.Errorf("ecash %d is locked for too long", i+1)
 		case seen[p.Secret]:
 			return fmt.Errorf("ecash %d is there twice", i+1)
 		case i > 0 && c.Keys[1] != theirs:
