@@ -197,9 +197,10 @@ func (w *world) dies(p *party, when, what string) bool {
 	if p == w.provider {
 		who = "the provider"
 	}
-	what, _, _ = strings.Cut(what, " 0")
 	if strings.HasPrefix(what, "ecash ") {
 		what = "the mint's answer"
+	} else {
+		what, _, _ = strings.Cut(what, " 0") // the attempt, which begins so
 	}
 	point := fmt.Sprintf("%s dies %s: %s", who, when, what)
 	for n := 2; slices.Contains(w.points, point); n++ {
