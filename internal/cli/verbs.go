@@ -82,7 +82,7 @@ func plainFlagError(cmd *cobra.Command, err error) error {
 	}
 	wants := map[string]string{
 		"int": "a whole number", "int64": "a whole number", "uint": "a whole number, 0 or more", "uint16": "a whole number, 0 or more",
-		"float64": "a number", "duration": "a time with its unit, such as 90s or 10m", "bool": "true or false",
+		"float64": "a number", "duration": "a time with its unit, such as 90s or 10m", "bool": "true or false", "amount": "a whole number with its unit, such as 1000sat",
 	}
 	want, ok := wants[cmd.Flag(found[2]).Value.Type()]
 	if !ok {
