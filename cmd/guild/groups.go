@@ -22,7 +22,7 @@ type group struct {
 func (p *program) groups() (first, others []group) {
 	return []group{
 			{"Start", []*cobra.Command{p.demoCommand(), p.initCommand(), p.doctorCommand()}},
-			{"Hire", []*cobra.Command{p.hireCommand(), p.jobCommand(), p.receiptCommand(), p.walletCommand()}},
+			{"Hire", []*cobra.Command{p.hireCommand(), p.jobCommand(), p.receiptCommand()}},
 			{"Sell", []*cobra.Command{p.workCommand()}},
 			{"People", []*cobra.Command{p.marketCommand(), p.trustCommand()}},
 			{"Proof", []*cobra.Command{p.judgeCommand(), p.verifyCommand(), p.auditCommand()}},
@@ -30,7 +30,7 @@ func (p *program) groups() (first, others []group) {
 			{"Node", []*cobra.Command{p.upCommand(), p.statusCommand()}},
 		}, []group{
 			{"Formats", []*cobra.Command{p.nutCommand(), p.oaCommand(), p.canonCommand(), p.replayCommand()}},
-			{"Upkeep", []*cobra.Command{p.journalCommand(), p.backupCommand(), p.reviewCommand(), p.eventsCommand(), p.relayCommand()}},
+			{"Upkeep", []*cobra.Command{p.walletCommand(), p.journalCommand(), p.backupCommand(), p.reviewCommand(), p.eventsCommand(), p.relayCommand()}},
 			{"This program", []*cobra.Command{p.versionCommand(), p.manCommand()}},
 		}
 }
