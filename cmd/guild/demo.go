@@ -16,7 +16,8 @@ embedded relay: able, sloppy, cheat and silent. It hires them for three of the
 bundles under examples/, and tells who was asked, what their work was worth,
 what plain pytest would have said of it, how trust moved, and who was paid: each
 wants worthless play money, which is locked before the work and released by the
-verdict. It needs no account and no network. Without --keep it leaves nothing behind.`,
+verdict. It needs no account and no network. Without --keep it leaves nothing
+behind.`,
 		Example: "  guild demo\n  guild demo --keep ./demo-home",
 		Args:    cli.NoArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

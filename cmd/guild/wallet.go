@@ -334,7 +334,7 @@ money; with them another Cashu wallet restores the ecash (NUT-13).`,
 func (p *program) walletRestoreCommand() *cobra.Command {
 	return call(p, p.acting, control.RestoreWallet, &cobra.Command{
 		Use:   "restore",
-		Short: "Find the ecash of the wallet's words again, after a loss of the journal",
+		Short: "Find ecash of the wallet's words after a loss of the journal",
 		Long: `restore asks each mint of the wallet for ecash that was made with its words
 (NUT-09, NUT-13) and that the ledger does not know. To use other words, write
 them into wallet.words in the data directory before the node first starts. What
