@@ -203,7 +203,7 @@ func sameFailure(a, b string) bool {
 // idle returns the reason if the tests, and not the delivery, used up the time of a split examination, or "". The
 // delivery's sandbox is stopped first if both are stopped, because its limit on wall time is lower.
 func idle(examiner, subject sandbox.Result) string {
-	const share = 10 // the delivery is idle if it uses less than this part of the tests' processor time
+	const share = 4 // the delivery is idle if it uses less than this part of the tests' processor time: it takes some to start
 	stopped := examiner.Killed == sandbox.KilledCPU || examiner.Killed == sandbox.KilledWall || subject.Killed == sandbox.KilledWall
 	tests, delivery := examiner.Usage.CPUMs, subject.Usage.CPUMs
 	if !stopped || tests < busy.Milliseconds() || delivery*share > tests {

@@ -164,7 +164,8 @@ func TestIdleDelivery(t *testing.T) {
 	}{
 		{ended(7000, sandbox.KilledCPU), ended(20, ""), true},
 		{ended(7000, sandbox.KilledWall), ended(20, sandbox.KilledWall), true},
-		{ended(7000, sandbox.KilledCPU), ended(900, ""), false},
+		{ended(2200, sandbox.KilledCPU), ended(400, ""), true}, // it started slowly
+		{ended(7000, sandbox.KilledCPU), ended(1900, ""), false},
 		{ended(300, ""), ended(20, sandbox.KilledWall), false}, // the delivery sleeps
 		{ended(300, ""), ended(7000, sandbox.KilledCPU), false},
 		{ended(7000, ""), ended(20, ""), false},
@@ -282,7 +283,7 @@ func TestBlameOfScripts(t *testing.T) {
 				framework, head = "jest", "const m = require('../m');\n"
 			}
 			bundle := request(t, map[string]string{
-				"tests/criteria.json": fmt.Sprintf(`{"criteria": [{"id": "AC-1", "type": %q, "tests": %d}]}`, framework, one.count),
+				"tests/criteria.json": fmt.Sprintf(`{"time_limit_seconds": 40, "criteria": [{"id": "AC-1", "type": %q, "tests": %d}]}`, framework, one.count),
 				"tests/m.test.js":     head + one.tests,
 			})
 			f := scriptExamined(t, bundle, deliver(t, map[string]string{"m.js": "exports.f = (n) => 2 * n; exports.N = 4;\n" + one.more, "list.json": "{}"}))

@@ -4,12 +4,14 @@ import (
 	"context"
 	"io"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
@@ -254,11 +256,17 @@ func (s submission) isLeft(place int) bool {
 	return !slices.Contains(walls, s.family) && place%2 == 0 && os.Getenv("GUILD_SOAK") == ""
 }
 
-// isForeign reports whether the submission is for another processor architecture.
+// isForeign reports whether the submission is for another processor architecture, or calls that this kernel does not have.
 func (s submission) isForeign() bool {
-	_, arch, found := strings.Cut(s.name, "_amd64")
-	return found && arch == "" && runtime.GOARCH != "amd64"
+	return strings.HasSuffix(s.name, "_amd64") && runtime.GOARCH != "amd64" || strings.HasSuffix(s.name, "_i386") && !has32BitCalls()
 }
+
+// has32BitCalls asks the kernel for its process id (call 20) by the old interrupt. Without CONFIG_IA32_EMULATION it ends whoever does.
+var has32BitCalls = sync.OnceValue(func() bool {
+	const program = "import ctypes, mmap; m = mmap.mmap(-1, 4096, prot=7); m.write(bytes.fromhex('b814000000cd80c3')); " +
+		"ctypes.CFUNCTYPE(ctypes.c_long)(ctypes.addressof(ctypes.c_char.from_buffer(m)))()"
+	return runtime.GOARCH == "amd64" && exec.Command("/usr/bin/python3", "-I", "-c", program).Run() == nil
+})
 
 // inprocRequests returns copies of the pytest requests that make the tests run in one process with the submission.
 func inprocRequests(t *testing.T) map[string]string {

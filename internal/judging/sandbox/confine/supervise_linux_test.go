@@ -214,9 +214,13 @@ func TestBreachOfOtherABI(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("int 0x80 is of x86")
 	}
-	r := python(t, sandbox.Standard, fmt.Sprintf(machineCode, "b814000000cd80c3")) // mov eax, 20; int 0x80; ret
-	want := guild.Breach{Syscall: "foreign architecture", Detail: "call 20 as architecture 0x40000003 (pid 1)"}
-	if !r.killed || r.out != "" || !slices.Equal(r.Breaches(), []guild.Breach{want}) {
+	program := fmt.Sprintf(machineCode, "b814000000cd80c3") // mov eax, 20; int 0x80; ret
+	want := []guild.Breach{{Syscall: "foreign architecture", Detail: "call 20 as architecture 0x40000003 (pid 1)"}}
+	if exec.Command("/usr/bin/python3", "-I", "-c", program).Run() != nil {
+		want = nil // a kernel without 32-bit calls ends the process itself
+	}
+	r := python(t, sandbox.Standard, program)
+	if r.killed != (want != nil) || r.out != "" || !slices.Equal(r.Breaches(), want) {
 		t.Errorf("killed %v, out %q, breaches %+v", r.killed, r.out, r.Breaches())
 	}
 }
