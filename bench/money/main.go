@@ -78,7 +78,7 @@ func run(args []string, out io.Writer) error {
 	return print(out, o, all)
 }
 
-// figure is what a number of clients got.
+// figure has the measured rates with a number of clients.
 type figure struct {
 	Clients int    `json:"clients"`
 	Floor   spread `json:"floor"` // swaps a second
@@ -130,7 +130,7 @@ func (o options) measure() ([]figure, error) {
 
 func (o options) rate(turn time.Duration) float64 { return float64(o.n) / turn.Seconds() }
 
-// goal is how many times the floor's time a swap may take.
+// goal limits the time of a swap, as a multiple of the floor's.
 const goal = 2
 
 func print(out io.Writer, o options, all []figure) error {

@@ -89,7 +89,7 @@ func (s *stand) fund() error {
 	return nil
 }
 
-// blinded is what a wallet knows of the outputs of a swap.
+// blinded has the secrets of a swap's outputs.
 type blinded struct {
 	outputs []cashu.Output
 	secrets []string

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -29,7 +30,7 @@ type hireOptions struct {
 	Timeout   time.Duration
 	Bid       int64 // millisatoshis
 	Offer     amountFlag
-	Settle    string     // free or escrow
+	Settle    string     // free, escrow, prepaid or postpaid
 	Mixed     int        // per cent of the price for strong and weak tests together
 	Partial   int        // per cent of the price for work that is done in part
 	Weak      amountFlag // most that is paid for weak work without asking
@@ -156,7 +157,7 @@ func (p *program) hireCommand() *cobra.Command {
 	f.StringArrayVar(&o.Providers, "provider", nil, "ask only this one: npub (also as lists shorten it), hex or name@domain (repeatable, in order)")
 	f.DurationVar(&o.Timeout, "timeout", 0, "for the whole job (default: timeouts.job, 1h)")
 	f.Var(&o.Offer, "bid", "most you would pay, with its unit, as 1000sat; a number alone is millisatoshis (default: computed from what such jobs cost)")
-	f.StringVar(&o.Settle, "settle", "", "escrow: a provider that wants money gets it by the verdict, of ecash that is locked before; or free: none is taken (default: escrow if the bid is play money)")
+	f.StringVar(&o.Settle, "settle", "", "how a provider that wants money gets it: escrow, by the verdict, of ecash that is locked before; prepaid, over Lightning before the work; postpaid, over Lightning by the verdict; or free, not at all (default: escrow if the bid is play money)")
 	f.IntVar(&o.Mixed, "mixed-share", 0, "of an escrow: per cent of the price for a SUCCESS of the strength mixed")
 	f.IntVar(&o.Partial, "partial-share", 0, "of an escrow: per cent of the price for PARTIAL (default: you are asked)")
 	f.Var(&o.Weak, "weak-cap", "of an escrow: most that is paid for a SUCCESS of the strength weak (default: you are asked)")
@@ -376,23 +377,26 @@ func (o *hireOptions) price() (err error) {
 	switch {
 	case err != nil:
 		return err
-	case o.Settle != "" && o.Settle != "free" && o.Settle != jobs.Escrow:
-		return fmt.Errorf("--settle %.40q: want escrow or free", o.Settle)
-	case o.Settle == jobs.Escrow && o.Offer.amount == 0:
-		return errors.New("--settle escrow needs a bid with a unit, such as --bid 1000sat: it is the most that is locked for one provider")
+	case !slices.Contains([]string{"", "free", jobs.Escrow, jobs.Prepaid, jobs.Postpaid}, o.Settle):
+		return fmt.Errorf("--settle %.40q: want escrow, prepaid, postpaid or free", o.Settle)
+	case o.pays() && o.Offer.amount == 0:
+		return fmt.Errorf("--settle %s needs a bid with a unit, such as --bid 1000sat: it is the most that one provider gets", o.Settle)
 	case o.Settle != jobs.Escrow && !o.Offer.inBitcoin():
 		return fmt.Errorf("--bid %s is paid by escrow only", &o.Offer)
-	case o.Settle != jobs.Escrow && (o.Mixed != 0 || o.Partial != 0 || o.Weak.amount != 0):
-		return errors.New("--mixed-share, --partial-share and --weak-cap are for --settle escrow")
+	case o.Settle != jobs.Escrow && o.Settle != jobs.Postpaid && (o.Mixed != 0 || o.Partial != 0 || o.Weak.amount != 0):
+		return errors.New("--mixed-share, --partial-share and --weak-cap are for --settle escrow or postpaid")
 	case o.Weak.unit != "" && o.Weak.unit != o.Offer.unit:
 		return fmt.Errorf("--weak-cap %s has another unit than --bid %s", &o.Weak, &o.Offer)
 	}
 	return nil
 }
 
+// pays reports whether providers that want money get it.
+func (o hireOptions) pays() bool { return o.Settle != "" && o.Settle != "free" }
+
 // settlement returns how providers are paid, or nil.
 func (o hireOptions) settlement() *control.Settlement {
-	if o.Settle != jobs.Escrow {
+	if !o.pays() {
 		return nil
 	}
 	return &control.Settlement{How: o.Settle, Unit: o.Offer.unit, Most: o.Offer.amount, Mixed: o.Mixed, Partial: o.Partial, Weak: o.Weak.amount}

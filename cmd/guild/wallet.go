@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -41,7 +42,10 @@ func (p *program) showMoney(m control.Money) error {
 	if m.Frozen {
 		fmt.Fprintln(p.out, "frozen: nothing new is paid (guild wallet freeze --off)")
 	}
-	err := table(p, "no mint is in the wallet yet: guild wallet add mint URL", "UNIT,FREE,HELD,PAID,EARNED,FEES,MINT", func(a control.Asset) []string {
+	if m.Lightning != nil {
+		fmt.Fprintf(p.out, "Lightning: %s\n\n", shownLightning(*m.Lightning))
+	}
+	err := table(p, "nothing is in the wallet yet: guild wallet add mint URL, or guild wallet add nwc -", "UNIT,FREE,HELD,PAID,EARNED,FEES,MINT", func(a control.Asset) []string {
 		return []string{unitName(a.Unit), fmt.Sprint(a.Free), fmt.Sprint(a.Held), fmt.Sprint(a.Paid), fmt.Sprint(a.Earned), fmt.Sprint(a.Fees), cli.Cut(cli.Clean(a.Mint), 40)}
 	})(m.Assets)
 	if err != nil || len(m.Paying) == 0 {
@@ -63,6 +67,9 @@ func unitName(unit string) string {
 
 // until shows the locktime of a payment.
 func (p *program) until(o control.Payment) string {
+	if o.Until == 0 {
+		return "-"
+	}
 	return time.UnixMilli(o.Until).In(p.now().Location()).Format("2006-01-02 15:04")
 }
 
@@ -85,8 +92,59 @@ pays ecash of it. A mint holds the money: add only those that you trust with it.
 	return cli.Group(&cobra.Command{
 		Use:     "add",
 		Short:   "Add something to pay with",
-		Example: "  guild wallet add mint https://mint.example --unit sat",
-	}, mint)
+		Example: "  guild wallet add mint https://mint.example --unit sat\n  guild wallet add nwc - < connection.txt",
+	}, mint, p.walletConnectCommand())
+}
+
+func (p *program) walletConnectCommand() *cobra.Command {
+	var forget bool
+	cmd := send(p, p.acting, control.ConnectLightning, &cobra.Command{
+		Use:   "nwc CONNECTION|-",
+		Args:  cli.Arity(cobra.MaximumNArgs(1), "a connection, - for standard input, or --forget"),
+		Short: "Pay and be paid by your Lightning wallet (Nostr Wallet Connect)",
+		Long: `nwc connects the node to a Lightning wallet by a connection string, which the
+wallet makes: nostr+walletconnect://… Whoever has it can spend what the wallet
+allows it, so make one with a budget for guild alone; - reads it from standard
+input, which keeps it out of the shell's history. The node stores it.`,
+		Example: "  guild wallet add nwc - < connection.txt\n  guild wallet add nwc --forget",
+	}, func(_ *cobra.Command, args []string) (c control.LightningConnection, _ []string, err error) {
+		switch {
+		case forget && len(args) > 0:
+			err = errors.New("--forget takes no connection")
+		case forget:
+		case len(args) == 0:
+			err = cli.WithHint(errors.New("no connection"), "your Lightning wallet makes one: guild wallet add nwc - reads it from standard input")
+		default:
+			c.Connection, err = p.secretArg(args[0])
+		}
+		return c, nil, err
+	}, func(w control.LightningWallet) error {
+		if w == (control.LightningWallet{}) {
+			_, err := fmt.Fprintln(p.out, "forgotten  no Lightning wallet is connected")
+			return err
+		}
+		_, err := fmt.Fprintf(p.out, "connected  %s\n", shownLightning(w))
+		return err
+	})
+	cmd.Flags().BoolVar(&forget, "forget", false, "disconnect the wallet, and delete its connection here")
+	return cmd
+}
+
+// secretArg returns an argument, or standard input if it is -.
+func (p *program) secretArg(arg string) (string, error) {
+	if arg != "-" {
+		return arg, nil
+	}
+	raw, err := io.ReadAll(io.LimitReader(p.in, 1<<20))
+	return strings.TrimSpace(string(raw)), err
+}
+
+func shownLightning(w control.LightningWallet) string {
+	name := cli.Cut(cli.Clean(cmp.Or(w.Alias, "Lightning wallet")), 40)
+	if w.Reason != "" {
+		return fmt.Sprintf("%s does not answer: %s", name, cli.Clean(w.Reason))
+	}
+	return fmt.Sprintf("%s on %s, which may spend %s", name, cli.Clean(cmp.Or(w.Network, "mainnet")), w.Balance)
 }
 
 // amountArg reads the argument of a verb that moves money.
@@ -133,15 +191,8 @@ func (p *program) walletReceiveCommand() *cobra.Command {
 After that nobody else who has the token can spend it.`,
 		Example: "  guild wallet receive cashuB…\n  guild wallet receive - < token.txt",
 	}, func(_ *cobra.Command, args []string) (control.Token, []string, error) {
-		text := args[0]
-		if text == "-" {
-			raw, err := io.ReadAll(io.LimitReader(p.in, 1<<20))
-			if err != nil {
-				return control.Token{}, nil, err
-			}
-			text = strings.TrimSpace(string(raw))
-		}
-		return control.Token{Token: text}, nil, nil
+		text, err := p.secretArg(args[0])
+		return control.Token{Token: text}, nil, err
 	}, p.showMoved)
 }
 

@@ -179,7 +179,7 @@ type Attempt struct {
 	Money *AttemptMoney `json:"money,omitempty"` // that is or was locked for it
 }
 
-// AttemptMoney is what becomes of the money for an attempt. Of an asset that is not bitcoin the amounts are thousandths of its
+// AttemptMoney says what becomes of the money for an attempt. Of an asset that is not bitcoin the amounts are thousandths of its
 // smallest unit.
 type AttemptMoney struct {
 	Asset string `json:"asset_id"`

@@ -11,6 +11,7 @@ import (
 	"guild"
 	"guild/cashu"
 	"guild/internal/hand/mintd"
+	"guild/internal/hand/nwc"
 	"guild/internal/journal/fact"
 	"guild/internal/step/pay"
 	"guild/internal/wallet"
@@ -19,10 +20,24 @@ import (
 // Money is the answer to GET /v1/wallet: the ledger of each asset, and the payments that are not over. All amounts are in the
 // asset's unit.
 type Money struct {
-	Assets []Asset   `json:"assets"`
-	Frozen bool      `json:"frozen"` // nothing new is paid
-	Paying []Payment `json:"paying"` // to providers
-	Owed   []Payment `json:"owed"`   // by customers, who have locked it
+	Assets    []Asset          `json:"assets"`
+	Frozen    bool             `json:"frozen"`              // nothing new is paid
+	Paying    []Payment        `json:"paying"`              // to providers
+	Owed      []Payment        `json:"owed"`                // by customers, who have locked it
+	Lightning *LightningWallet `json:"lightning,omitempty"` // the owner's, if it is connected
+}
+
+// LightningWallet describes the owner's Lightning wallet, as it says: the answer to POST /v1/wallet/lightning.
+type LightningWallet struct {
+	Alias   string     `json:"alias"`
+	Network string     `json:"network"`
+	Balance guild.Msat `json:"balance_msats"`    // that the connection can spend
+	Reason  string     `json:"reason,omitempty"` // why it does not answer
+}
+
+// LightningConnection is the body of POST /v1/wallet/lightning.
+type LightningConnection struct {
+	Connection string `json:"connection"` // nostr+walletconnect://…; the wallet is forgotten when absent
 }
 
 // Asset is the ledger of one unit at one mint.
@@ -39,7 +54,7 @@ type Asset struct {
 	Worthless bool   `json:"worthless,omitempty"` // play money
 }
 
-// Payment is money that is locked.
+// Payment is money that is locked, or being paid.
 type Payment struct {
 	Job     string `json:"job,omitempty"`
 	Attempt string `json:"attempt,omitempty"`
@@ -47,9 +62,9 @@ type Payment struct {
 	PubKey  string `json:"pubkey"` // of the other party
 	Amount  uint64 `json:"amount"`
 	Unit    string `json:"unit"`
-	Mint    string `json:"mint"`
+	Mint    string `json:"mint,omitempty"` // of ecash
 	State   string `json:"state"`
-	Until   int64  `json:"until,omitempty"` // Unix ms, the locktime
+	Until   int64  `json:"until,omitempty"` // Unix ms, the locktime of ecash
 }
 
 // MintNamed is the body of POST /v1/wallet/mints.
@@ -137,7 +152,7 @@ type Movement struct {
 // mintWait limits how long a request waits for a mint. What is not done by then goes on.
 const mintWait = 20 * time.Second
 
-func (s *Server) getWallet(*http.Request) (Money, error) {
+func (s *Server) getWallet(r *http.Request) (Money, error) {
 	m := Money{Assets: []Asset{}, Paying: []Payment{}, Owed: []Payment{}, Frozen: s.c.Payments.Frozen()}
 	for _, b := range s.c.Wallet.Fold().Balances() {
 		a := b.Accounts
@@ -152,11 +167,51 @@ func (s *Server) getWallet(*http.Request) (Money, error) {
 	for _, p := range s.c.Pay.Owed() {
 		m.Owed = append(m.Owed, shownPayment(p))
 	}
+	if w := s.c.Lightning.Wallet(); w != nil {
+		ctx, cancel := context.WithTimeout(r.Context(), lightningWait)
+		defer cancel()
+		shown, err := describe(ctx, w)
+		if err != nil {
+			shown.Reason = err.Error()
+		}
+		m.Lightning = &shown
+	}
 	return m, nil
 }
 
+// lightningWait limits how long a request waits for the owner's Lightning wallet.
+const lightningWait = 8 * time.Second
+
+// describe asks a wallet about itself.
+func describe(ctx context.Context, w *nwc.Wallet) (shown LightningWallet, err error) {
+	info, err := w.Info(ctx)
+	if err == nil {
+		shown.Alias, shown.Network = info.Alias, info.Network
+		shown.Balance, err = w.Balance(ctx)
+	}
+	return shown, err
+}
+
+func (s *Server) postLightning(r *http.Request, given LightningConnection) (LightningWallet, error) {
+	if s.c.Payments.Ordered() { // another wallet would not know what became of it
+		return LightningWallet{}, refused("guild wallet balance shows it", errors.New("an invoice is being paid by the wallet that is connected now"))
+	}
+	if given.Connection == "" {
+		return LightningWallet{}, s.c.Lightning.Disconnect()
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), mintWait)
+	defer cancel()
+	if _, err := s.c.Lightning.Connect(ctx, strings.TrimSpace(given.Connection)); err != nil {
+		return LightningWallet{}, &refusal{error: err, status: http.StatusBadGateway, code: "lightning", hint: "does the wallet run, and does it allow this connection to pay?"}
+	}
+	return describe(ctx, s.c.Lightning.Wallet())
+}
+
 func shownPayment(p pay.Open) Payment {
-	shown := Payment{PubKey: p.Party.Hex(), Amount: p.Amount, Unit: p.Unit, Mint: p.Mint, State: p.State, Until: p.Until.UnixMilli()}
+	shown := Payment{PubKey: p.Party.Hex(), Amount: p.Amount, Unit: p.Unit, Mint: p.Mint, State: p.State}
+	if !p.Until.IsZero() {
+		shown.Until = p.Until.UnixMilli()
+	}
 	if p.Job == (guild.JobID{}) {
 		shown.Request = p.ID.Hex()
 	} else {

@@ -127,6 +127,9 @@ var (
 		"all operations of the wallet, the oldest first", (*Server).getHistory)
 	AddMint = action("POST /v1/wallet/mints",
 		"body {\"mint\":URL,\"unit\":…}: the asset, whose ecash is used from now on", maxWords, (*Server).postMint)
+	ConnectLightning = action("POST /v1/wallet/lightning",
+		"body {\"connection\":\"nostr+walletconnect://…\"}: the Lightning wallet that pays\n"+
+			"from now on; without a connection it is forgotten", maxWords, (*Server).postLightning)
 	FundWallet = action("POST /v1/wallet/fund",
 		"body {\"amount\":…,\"unit\":…,\"mint\":…}: new ecash, or the invoice to pay", maxWords, (*Server).postFund)
 	ReceiveToken = action("POST /v1/wallet/receive",
@@ -287,7 +290,7 @@ func running() []endpoint {
 		MarketChanges.endpoint, RecommendProvider.endpoint, BeginMeeting.endpoint,
 		ChangeTrust.endpoint, RollBack.endpoint, ExportTrust.endpoint, ImportTrust.endpoint, ChangeReview.endpoint,
 		MakeBackup.endpoint, RestoreBackup.endpoint,
-		Wallet.endpoint, WalletHistory.endpoint, AddMint.endpoint, FundWallet.endpoint, ReceiveToken.endpoint, SendToken.endpoint, FreezeWallet.endpoint,
+		Wallet.endpoint, WalletHistory.endpoint, AddMint.endpoint, ConnectLightning.endpoint, FundWallet.endpoint, ReceiveToken.endpoint, SendToken.endpoint, FreezeWallet.endpoint,
 		Budgets.endpoint, SetBudget.endpoint, RestoreWallet.endpoint,
 		ApprovePayment.endpoint, Reconcile.endpoint,
 		Services.endpoint, OneService.endpoint, PauseService.endpoint, DrainService.endpoint, ResumeService.endpoint, ObjectTo.endpoint,

@@ -17,6 +17,7 @@ import (
 	"guild"
 	"guild/internal/evidence"
 	"guild/internal/hand/blob"
+	"guild/internal/hand/nwc"
 	"guild/internal/journal"
 	"guild/internal/market/registry"
 	"guild/internal/policy"
@@ -107,6 +108,17 @@ type Parts struct {
 	Wallet     *wallet.Wallet
 	Pay        *pay.Pay
 	Payments   *pay.Fold
+	Lightning  Lightning
+}
+
+// Lightning keeps the connection to the owner's Lightning wallet.
+type Lightning interface {
+	// Wallet returns it, or nil.
+	Wallet() *nwc.Wallet
+	// Connect uses another one, once it has answered.
+	Connect(ctx context.Context, connection string) (nwc.Info, error)
+	// Disconnect forgets it.
+	Disconnect() error
 }
 
 // Server answers on the control socket.

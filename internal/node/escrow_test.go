@@ -2,14 +2,21 @@ package node
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"github.com/btcsuite/btcd/btcec/v2"
 
 	"guild"
+	"guild/bolt11"
 	"guild/internal/control"
 	"guild/internal/hand/mintd"
+	"guild/internal/hand/nwc/nwctest"
 	"guild/internal/journal/fact"
 	"guild/internal/step/judge"
 	"guild/internal/wallet"
@@ -45,6 +52,61 @@ func found(o guild.Outcome, s guild.Strength) func(context.Context, judge.Case) 
 		}
 		v.Tests = []guild.Test{test}
 		return v, judge.Evidence("seen"), nil
+	}
+}
+
+// TestPrepaid pays over Lightning, between two accounts of a wallet of others.
+func TestPrepaid(t *testing.T) {
+	t.Parallel()
+	url, preimage := startRelay(t), guild.Hash{1}
+	private, _ := btcec.PrivKeyFromBytes([]byte{31: 9})
+	bill := nwctest.Invoice{Hash: sha256.Sum256(preimage[:]), Preimage: preimage.Hex(), Amount: 500_000}
+	var err error
+	bill.Text, err = bolt11.Invoice{
+		Network: bolt11.Regtest, Amount: bill.Amount, Created: time.Now().Truncate(time.Second).UTC(), PaymentHash: bill.Hash, Secret: [32]byte{1},
+		Features: []int{8, 14}, Description: "work",
+	}.Sign(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, ours := nostr.SecretKey{31: 1}, []nostr.SecretKey{{31: 2}, {31: 3}}
+	payments := nwctest.Start(t, url, theirs, []nwctest.Invoice{bill}, ours[0].Public(), ours[1].Public())
+	tape := newTape()
+	customer := startNode(t, url, func(n *Config) {
+		n.Examine, n.Appended, n.Socket = found(guild.Success, guild.Strong), tape.take, socket(t)
+	})
+	provider := startNode(t, url, func(n *Config) {
+		n.Socket, n.Workers = socket(t), []Worker{{Task: "echo", Do: echo, Price: 500_000, Unit: "sat"}}
+	})
+	client := control.Dial(customer.c.Socket)
+	for i, node := range []*Node{customer, provider} {
+		connection := "nostr+walletconnect://" + theirs.Public().Hex() + "?relay=" + url + "&secret=" + ours[i].Hex()
+		shown, err := control.ConnectLightning.Call(t.Context(), control.Dial(node.c.Socket), control.LightningConnection{Connection: connection})
+		if err != nil || shown.Alias != "Alby" || shown.Balance != 21_000 {
+			t.Fatalf("%+v, %v", shown, err)
+		}
+	}
+	job := hire(t, client, control.Hire{Tries: 1, Settle: &control.Settlement{How: "prepaid", Unit: "sat", Most: 600}})
+	until(t, tape, func(r fact.AttemptRecorded) bool { return r.Receipt != "" })
+	if job.Ending != guild.JobAccepted {
+		t.Fatalf("%s: %s", job.Ending, job.Reason)
+	}
+	if !payments.Scan() || !strings.Contains(payments.Text(), bill.Text) {
+		t.Errorf("the wallet pays %s", payments.Text())
+	}
+	x := newExports(t)
+	x.add(t, client, job)
+	x.agree(t)
+	for _, report := range x.files {
+		line := report.Checks[slices.IndexFunc(report.Checks, func(c verify.Check) bool { return c.Name == "payment" })]
+		if line.State != verify.Passed || !strings.Contains(line.Detail, "the preimage fits the invoice that the provider quoted") {
+			t.Errorf("%+v", line)
+		}
+	}
+	for _, a := range provider.wallet.Fold().Balances() {
+		if a.Asset == wallet.Lightning && a.Accounts[wallet.Earned] != -500_000 {
+			t.Errorf("the provider has earned %d msat", -a.Accounts[wallet.Earned])
+		}
 	}
 }
 

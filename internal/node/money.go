@@ -121,8 +121,12 @@ func (n *Node) payPart() part {
 	return part{
 		name: "pay", folds: []fold.Fold{f},
 		open: func(context.Context) (active, error) {
+			var err error
+			if n.lightning, err = n.openLightning(); err != nil {
+				return active{}, err
+			}
 			n.pay = pay.New(pay.Config{
-				Journal: n.journal, Wallet: n.wallet, Keyer: n.keyer, PubKey: n.pubkey, Now: n.c.Now,
+				Journal: n.journal, Wallet: n.wallet, Keyer: n.keyer, PubKey: n.pubkey, Now: n.c.Now, Lightning: n.lightning.payer,
 				Send: func(ctx context.Context, wrap guild.Verified, p nostr.PubKey) error {
 					return n.publish(ctx, wrap, slices.Concat(n.inboxRelaysOf(ctx, p), n.urls))
 				},
@@ -133,6 +137,6 @@ func (n *Node) payPart() part {
 			}, f)
 			return active{due: []due.Source{n.pay.Due}}, nil
 		},
-		show: func(s *control.Parts) { s.Pay, s.Payments = n.pay, f },
+		show: func(s *control.Parts) { s.Pay, s.Payments, s.Lightning = n.pay, f, n.lightning },
 	}
 }

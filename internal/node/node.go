@@ -180,8 +180,9 @@ type Node struct {
 	agents    *agents.Step
 	agentKeys *agentKeys
 
-	wallet *wallet.Wallet
-	pay    *pay.Pay
+	wallet    *wallet.Wallet
+	lightning *lightning
+	pay       *pay.Pay
 
 	vaultKey *vaultKey
 	secrets  string // directory for the credentials of running workers

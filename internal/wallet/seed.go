@@ -40,7 +40,7 @@ func ParseMnemonic(phrase string) (Seed, error) {
 	return seed, err
 }
 
-// Seed is what all secrets of the wallet are derived from (BIP-39).
+// Seed is the source of all secrets of the wallet (BIP-39).
 type Seed []byte
 
 // derive returns 32 bytes for a purpose.

@@ -176,10 +176,9 @@ func (w *Wallet) Wait(ctx context.Context, op string) error {
 	}
 }
 
-// Difference is what a mint and the wallet do not agree about.
+// Difference is ecash of which the mint says something else than the wallet.
 type Difference struct {
 	Asset
-	Coin   fact.Coin
 	Amount uint64
 	State  string // what the mint says
 }
@@ -217,7 +216,7 @@ func (w *Wallet) Reconcile(ctx context.Context) (checked int, differences []Diff
 				checked++
 				c, ok := w.fold.coin(part[i])
 				if ok && !c.Sent && st.State != mint.Unspent {
-					differences = append(differences, Difference{Asset: a, Coin: part[i], Amount: amounts[i], State: string(st.State)})
+					differences = append(differences, Difference{Asset: a, Amount: amounts[i], State: string(st.State)})
 				}
 			}
 		}

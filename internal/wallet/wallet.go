@@ -76,7 +76,7 @@ func (w *Wallet) Mint(url string) (*mint.Mint, error) {
 	return m, err
 }
 
-// Terms are what a mint asks for at present.
+// Terms are the present conditions of a mint.
 type Terms struct {
 	Asset  Asset
 	Keyset cashu.Keyset // for outputs
@@ -307,7 +307,7 @@ func (w *Wallet) Due(now time.Time) (work []due.Work) {
 	return work
 }
 
-// unpaid is how long a mint is asked for the ecash of a quote that is not paid: longer than invoices are valid.
+// unpaid limits the time in which a mint is asked for the ecash of a quote that is not paid. Invoices are valid for less.
 const unpaid = 24 * time.Hour
 
 // do has the mint do an operation, and returns the decision that records it. An error means that the outcome is unknown.

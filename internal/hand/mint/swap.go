@@ -114,7 +114,7 @@ func (m *Mint) Restore(ctx context.Context, outputs []cashu.Output) (signatures 
 	return signatures, nil
 }
 
-// ProofState is what the mint claims of a proof.
+// ProofState says whether a proof is spent, by the mint.
 type ProofState struct {
 	State   State
 	Witness cashu.WitnessText // that spent it, if it has a condition; empty if the mint has none that can be read

@@ -20,7 +20,7 @@ const (
 	issued = "ISSUED"
 )
 
-// validity is how long an invoice can be paid.
+// validity limits the time to pay an invoice.
 const validity = time.Hour
 
 // maxDescription limits the description of a quote, in bytes.

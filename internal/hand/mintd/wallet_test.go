@@ -110,7 +110,7 @@ func (w *wallet) refused(code int, path string, body any) {
 	}
 }
 
-// blinded is what a wallet knows of outputs that it asks a mint to sign.
+// blinded has the secrets of outputs that a mint is asked to sign.
 type blinded struct {
 	outputs []cashu.Output
 	secrets []string

@@ -82,6 +82,9 @@ func wrap(method string, err error) error {
 
 // send publishes a request, waits for its answer and decodes the result.
 func (w *Wallet) send(ctx context.Context, e guild.Verified, method string, result any) error {
+	if err := w.open(ctx); err != nil {
+		return err
+	}
 	var sending sync.WaitGroup
 	defer sending.Wait()
 	ctx, cancel := context.WithTimeoutCause(ctx, w.config.Timeout, ErrNoAnswer)

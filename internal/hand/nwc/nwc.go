@@ -23,11 +23,12 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/bolt11"
 	"guild/internal/hand/key"
 	"guild/internal/hand/relay"
 )
 
-// Connection is what the owner's wallet gave for a client: whoever has its secret can use the wallet within the limits that it set.
+// Connection lets a client use the owner's wallet, within the limits that it set. Whoever has the secret can do so.
 type Connection struct {
 	Wallet nostr.PubKey
 	Relays []string   // where the wallet listens
@@ -92,6 +93,12 @@ var (
 	ErrUnproven   = errors.New("the wallet gives no preimage of the invoice's payment hash")
 )
 
+// NotFound is the code of a wallet that knows nothing of a payment hash.
+const NotFound = "NOT_FOUND"
+
+// Untried are the codes of a wallet that has not tried to pay.
+var Untried = []string{"INSUFFICIENT_BALANCE", "QUOTA_EXCEEDED", "RESTRICTED", "UNAUTHORIZED", "NOT_IMPLEMENTED"}
+
 // RefusedError is the error that a wallet answers with.
 type RefusedError struct {
 	Method  string // of NIP-47, such as pay_invoice
@@ -103,37 +110,46 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the wallet refused %s: %s: %s", e.Method, strconv.Quote(e.Code), strconv.Quote(e.Message))
 }
 
-// Wallet is a connected wallet. It is safe for concurrent use.
+// Wallet is the owner's wallet. It is safe for concurrent use.
 type Wallet struct {
 	config Config
 	self   *key.Signer
-	cancel func() // ends the subscription to the answers
+
+	opening sync.Mutex
+	close   func() // ends the subscription to the answers; nil before the first request
+	network bolt11.Network
 
 	mu      sync.Mutex
 	waiting map[nostr.ID]chan<- answer
 }
 
-// Open reads what the wallet supports, and subscribes to its answers. The error is ErrEncryption if it does not support NIP-44.
-func Open(ctx context.Context, c Config) (*Wallet, error) {
+// New returns the wallet of a connection. It is reached with the first request.
+func New(c Config) *Wallet {
 	c.Timeout = cmp.Or(c.Timeout, time.Minute)
-	w := &Wallet{config: c, self: key.NewSigner(c.Connection.Secret), waiting: map[nostr.ID]chan<- answer{}}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, ErrNoAnswer)
+	return &Wallet{config: c, self: key.NewSigner(c.Connection.Secret), waiting: map[nostr.ID]chan<- answer{}}
+}
+
+// open reads what the wallet supports and subscribes to its answers, once. The error is ErrEncryption if it does not support NIP-44.
+func (w *Wallet) open(ctx context.Context) error {
+	w.opening.Lock()
+	defer w.opening.Unlock()
+	if w.close != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, w.config.Timeout, ErrNoAnswer)
 	defer cancel()
 	if err := w.checkSupport(ctx); err != nil {
-		return nil, fmt.Errorf("wallet: %w", err)
+		return err
 	}
-	self := c.Connection.Secret.PubKey().Hex()
+	self := w.config.Connection.Secret.PubKey().Hex()
 	var err error
-	w.cancel, err = c.Pool.Listen(ctx, "wallet "+self, []nostr.Filter{{
+	w.close, err = w.config.Pool.Listen(ctx, "wallet "+self, []nostr.Filter{{
 		Kinds:   []nostr.Kind{nostr.KindNWCWalletResponse},
-		Authors: []nostr.PubKey{c.Connection.Wallet},
+		Authors: []nostr.PubKey{w.config.Connection.Wallet},
 		Tags:    nostr.TagMap{"p": {self}},
-		Since:   nostr.Timestamp(c.Now().Add(-lateness).Unix()),
-	}}, w.receive, c.Connection.Relays...)
-	if err != nil {
-		return nil, fmt.Errorf("wallet: %w", err)
-	}
-	return w, nil
+		Since:   nostr.Timestamp(w.config.Now().Add(-lateness).Unix()),
+	}}, w.receive, w.config.Connection.Relays...)
+	return err
 }
 
 // lateness bounds the difference between the wallet's clock and ours.
@@ -162,7 +178,14 @@ func (w *Wallet) checkSupport(ctx context.Context) error {
 func isSeparator(r rune) bool { return r == ' ' || r == ',' }
 
 // Close ends the subscription to the wallet's answers. Requests under way time out.
-func (w *Wallet) Close() { w.cancel() }
+func (w *Wallet) Close() {
+	w.opening.Lock()
+	defer w.opening.Unlock()
+	if w.close != nil {
+		w.close()
+		w.close = nil
+	}
+}
 
 // receive passes an answer to the request that it names. Unreadable and unexpected answers are dropped.
 func (w *Wallet) receive(ctx context.Context, _ string, e guild.Verified) {

@@ -128,11 +128,9 @@ func open(t *testing.T, url string) (*Wallet, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := Open(t.Context(), Config{Pool: newPool(t), Connection: c, Now: time.Now})
-	if err == nil {
-		t.Cleanup(w.Close)
-	}
-	return w, err
+	w := New(Config{Pool: newPool(t), Connection: c, Now: time.Now})
+	t.Cleanup(w.Close)
+	return w, w.open(t.Context())
 }
 
 func invoice(t *testing.T, amount guild.Msat, hash guild.Hash) string {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -16,7 +17,7 @@ import (
 	"guild/bolt11"
 )
 
-// Info is what a wallet says about itself.
+// Info describes a wallet, in its own words.
 type Info struct {
 	Alias   string // one line, cut
 	Network string // mainnet, testnet, signet or regtest
@@ -39,6 +40,33 @@ func (w *Wallet) Info(ctx context.Context) (Info, error) {
 		info.Methods = append(info.Methods, text(method))
 	}
 	return info, nil
+}
+
+// Network returns the network that the wallet is on: what it says, or the main one if it says nothing. It is asked once.
+func (w *Wallet) Network(ctx context.Context) (bolt11.Network, error) {
+	w.mu.Lock()
+	known := w.network
+	w.mu.Unlock()
+	if known != "" {
+		return known, nil
+	}
+	info, err := w.Info(ctx)
+	if err != nil {
+		return "", err
+	}
+	network, ok := networks[info.Network]
+	if !ok {
+		return "", fmt.Errorf("wallet: the network %.20q is not known", info.Network)
+	}
+	w.mu.Lock()
+	w.network = network
+	w.mu.Unlock()
+	return network, nil
+}
+
+// networks are those of NIP-47 by their names.
+var networks = map[string]bolt11.Network{
+	"": bolt11.Mainnet, "mainnet": bolt11.Mainnet, "testnet": bolt11.Testnet, "signet": bolt11.Signet, "regtest": bolt11.Regtest,
 }
 
 // text returns a text of the wallet as it may be shown.
@@ -112,6 +140,16 @@ func (w *Wallet) Prepare(ctx context.Context, invoice string, expires time.Time)
 		e, err = w.seal(ctx, payInvoice, payParams{invoice}, expires)
 	}
 	return e, wrap(payInvoice, err)
+}
+
+// Expired reports whether a request of Prepare is surely not done any more if it was not done before.
+func Expired(prepared guild.Verified, now time.Time) bool {
+	tag := prepared.Event().Tags.Find("expiration")
+	if len(tag) < 2 {
+		return false
+	}
+	at, err := strconv.ParseInt(tag[1], 10, 64)
+	return err == nil && now.After(time.Unix(at, 0).Add(lateness))
 }
 
 // Pay sends a request of Prepare, for the first time or again, and waits for the payment. A wallet that got the request before

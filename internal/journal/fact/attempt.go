@@ -132,7 +132,20 @@ type AttemptDelivered struct {
 	Plain     bool         `json:"plain,omitempty"`    // the result was not a bundle, and was packed into one
 	Behaviour guild.Hash   `json:"behaviour,omitzero"` // of the agent that did the work, as the provider claims
 
+	Bill *Bill `json:"bill,omitempty"` // of the provider; nil if the order does not pay after the work
+
 	NudgesLeftOut int `json:"nudges_left_out,omitempty"` // of those that the job asks for, how many the agent did not work by, as the provider says
+}
+
+// Bill is what a provider wants for its work.
+type Bill struct {
+	Amount  guild.Msat `json:"amount_msats"`
+	Invoice string     `json:"invoice"` // BOLT 11
+}
+
+// Held returns the bill as money that is held for an attempt: its record waits for what becomes of it.
+func (b Bill) Held(attempt nostr.ID) *AttemptHeld {
+	return &AttemptHeld{Attempt: attempt, Rail: "lightning", Asset: "BTC_LN", Amount: b.Amount, Invoice: b.Invoice}
 }
 
 // Place is the location of a bundle that is too large for an event.

@@ -52,11 +52,10 @@ type EcashPlanned struct {
 	Next   uint32 `json:"next,omitempty"`   // of a restore: the counter after the last one that the mint knows
 	Sealed []byte `json:"sealed,omitempty"` // inputs that others gave us, encrypted with a key from the seed
 
-	Inputs    []Coin        `json:"inputs,omitempty"`    // of ours
-	Cosigned  []string      `json:"cosigned,omitempty"`  // the provider's signature for each of Inputs; none after the locktime
-	Outputs   []EcashOutput `json:"outputs"`             // sorted by amount
-	Lock      *EcashLock    `json:"lock,omitempty"`      // of the locked outputs
-	Recipient string        `json:"recipient,omitempty"` // for a person
+	Inputs   []Coin        `json:"inputs,omitempty"`   // of ours
+	Cosigned []string      `json:"cosigned,omitempty"` // the provider's signature for each of Inputs; none after the locktime
+	Outputs  []EcashOutput `json:"outputs"`            // sorted by amount
+	Lock     *EcashLock    `json:"lock,omitempty"`     // of the locked outputs
 }
 
 // EcashSettled says that the mint has done an operation. Written by wallet.
@@ -93,11 +92,35 @@ type PaymentReserved struct {
 	Job      guild.JobID  `json:"job"`
 	Provider nostr.PubKey `json:"provider"`
 	Task     string       `json:"task"`
-	Mint     string       `json:"mint"`
+	Mint     string       `json:"mint,omitempty"`
 	Unit     string       `json:"unit"`
 	Amount   uint64       `json:"amount"` // in the unit
 	Fee      uint64       `json:"fee,omitempty"`
-	Op       string       `json:"op"` // that locks it
+	Op       string       `json:"op,omitempty"`      // that locks ecash
+	Invoice  string       `json:"invoice,omitempty"` // that is paid over Lightning instead (BOLT 11)
+	Order    *nostr.Event `json:"order,omitempty"`   // to the owner's wallet, to pay Invoice; sent again after a crash (NIP-47)
+	Msat     guild.Msat   `json:"msat,omitempty"`    // of Invoice
+}
+
+// InvoicePaid says that the owner's wallet has paid the invoice for an attempt. Written by pay.
+type InvoicePaid struct {
+	Attempt  nostr.ID   `json:"attempt"`
+	Preimage string     `json:"preimage"` // in hex: the proof
+	Msat     guild.Msat `json:"msat"`
+	Fees     guild.Msat `json:"fees,omitempty"` // by the wallet
+}
+
+// InvoiceUnpaid says that the owner's wallet will never pay the invoice for an attempt. Written by pay.
+type InvoiceUnpaid struct {
+	Attempt nostr.ID   `json:"attempt"`
+	Reason  string     `json:"reason"`
+	Msat    guild.Msat `json:"msat"`
+}
+
+// InvoiceSettled says that a customer has paid our invoice for a request: the owner's wallet has the money. Written by pay.
+type InvoiceSettled struct {
+	Request nostr.ID   `json:"request"`
+	Msat    guild.Msat `json:"msat"`
 }
 
 // PaymentRefused says that a quote is not paid. Written by pay.
@@ -187,13 +210,15 @@ type LockLost struct {
 	Request nostr.ID `json:"request"`
 }
 
-// AttemptHeld says that money is locked for an attempt, so that its record waits for what becomes of it. Written by pay.
+// AttemptHeld says that money is locked or about to be paid for an attempt, so that its record waits for what becomes of it. With
+// an amount of 0 nothing is any more. Written by pay.
 type AttemptHeld struct {
 	Attempt nostr.ID   `json:"attempt"`
 	Rail    string     `json:"rail"`
 	Asset   string     `json:"asset_id"`
 	Amount  guild.Msat `json:"amount_msats"` // of an asset that is not bitcoin, thousandths of its smallest unit
 	Quote   nostr.ID   `json:"quote"`        // the provider's event that asked for it
+	Invoice string     `json:"invoice,omitempty"`
 }
 
 // AttemptReleased says that the provider got what it is owed. Written by pay.
@@ -211,12 +236,13 @@ type AttemptRefunded struct {
 	Proof   string   `json:"proof"`
 }
 
-// RequestQuoted asks the customer to lock money before the work begins. Written by work.
+// RequestQuoted asks the customer to lock or pay money before the work begins. Written by work.
 type RequestQuoted struct {
 	Request  nostr.ID     `json:"request"`
 	Customer nostr.PubKey `json:"customer"`
-	Deadline int64        `json:"deadline"` // of the work, Unix ms
-	Terms    string       `json:"terms"`    // a payment request (NUT-18)
+	Deadline int64        `json:"deadline"`          // of the work, Unix ms
+	Terms    string       `json:"terms,omitempty"`   // a payment request (NUT-18)
+	Invoice  string       `json:"invoice,omitempty"` // of the owner's Lightning wallet
 	Answer   nostr.Event  `json:"answer"`
 	Until    int64        `json:"until"` // Unix ms, until which we wait
 }
@@ -247,6 +273,15 @@ func (PaymentRefused) Type() string { return "payment.refused" }
 
 // Type returns the stored name.
 func (PaymentSent) Type() string { return "payment.sent" }
+
+// Type returns the stored name.
+func (InvoicePaid) Type() string { return "invoice.paid" }
+
+// Type returns the stored name.
+func (InvoiceUnpaid) Type() string { return "invoice.unpaid" }
+
+// Type returns the stored name.
+func (InvoiceSettled) Type() string { return "invoice.settled" }
 
 // Type returns the stored name.
 func (PaymentApproved) Type() string { return "payment.approved" }

@@ -22,7 +22,7 @@ func TestAttacksAreNotStrong(t *testing.T) {
 	e := quick(t)
 	wait, done := some()
 	for _, archive := range archives {
-		for name, files := range sample(programs(t, filepath.Base(archive)), 8) {
+		for name, files := range sample(programs(t, filepath.Base(archive)), 16) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				wait()

@@ -122,6 +122,9 @@ func TestBlame(t *testing.T) {
 	e.Runner = thrifty{e.Runner}
 	wait, done := some()
 	for name, one := range blames {
+		if !drawn(name, 2) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wait()
@@ -271,7 +274,7 @@ func TestBlameOfScripts(t *testing.T) {
 		"jest derived class": {tests: "test('a', () => { class Own extends m.C {} expect(new Own()).toBeDefined(); });", more: "exports.C = class {};", jest: true, want: "a judge", because: "derived"},
 		"jest package":       {tests: "test('a', () => { require('lodash'); });", jest: true, want: "a machine", because: "lodash"},
 	} {
-		if one.jest && !drawn(name, 3) {
+		if one.jest && !drawn(name, 3) || !one.jest && !drawn(name, 2) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,7 @@ func TestHonestGoProgramsPass(t *testing.T) {
 	}
 	e := goEngine(t)
 	wait, done := some()
-	for name, files := range sample(programs(t, "gohonest.txtar"), 5) {
+	for name, files := range sample(programs(t, "gohonest.txtar"), 9) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wait()
@@ -98,7 +98,7 @@ func TestForgedGoProgramsAreNotStrong(t *testing.T) {
 	}
 	e := goEngine(t)
 	wait, done := some()
-	for name, files := range sample(programs(t, "goforgeries.txtar"), 9) {
+	for name, files := range sample(programs(t, "goforgeries.txtar"), 18) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wait()

@@ -46,7 +46,7 @@ func TestIdioms(t *testing.T) {
 			}
 		}
 	}
-	part := sample(idioms, 5)
+	part := sample(idioms, 10)
 	if *update {
 		part = idioms
 	}

@@ -66,7 +66,7 @@ func TestHonestScripts(t *testing.T) {
 		t.Fatalf("only %d programs", len(all))
 	}
 	wait, done := some()
-	for name, files := range sample(all, 6) {
+	for name, files := range sample(all, 12) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wait()
@@ -131,7 +131,7 @@ func TestForgedScripts(t *testing.T) {
 	wait, done := some()
 	for name, files := range all {
 		for framework, given := range map[string]map[string]string{"node-test": tests, "jest": jest} {
-			if name != "honest" && !drawn(name+" "+framework, 4) {
+			if name != "honest" && !drawn(name+" "+framework, 8) {
 				continue
 			}
 			if framework == "jest" && !slices.Contains([]string{"honest", "asymmetric_match", "builtin_matchers", "claims_to_be_a_map", "swallowed_assertions", "thenable", "patched_assert"}, name) {
@@ -174,7 +174,7 @@ func TestScriptAttacksAreNotStrong(t *testing.T) {
 		t.Skip("runs many sandboxes")
 	}
 	wait, done := some()
-	for name, files := range sample(programs(t, "scriptattacks.txtar"), 6) {
+	for name, files := range sample(programs(t, "scriptattacks.txtar"), 12) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wait()

@@ -42,10 +42,10 @@ func whole() bool {
 	return os.Getenv("GUILD_SOAK") != "" || strings.Contains(flag.Lookup("test.run").Value.String(), "/")
 }
 
-// dealt gives an eighth of the programs to the engine that starts cold, and a third to the one that forks, none to both: only the start
+// dealt gives one in sixteen programs to the engine that starts cold, and one in six to the one that forks, none to both: only the start
 // is different. Where sample takes all, both have all.
 func dealt(all map[string]map[string]string) map[string]map[string]map[string]string {
-	cold, forked := sample(all, 8), sample(all, 3)
+	cold, forked := sample(all, 16), sample(all, 6)
 	if len(cold) < len(all) {
 		maps.DeleteFunc(forked, func(name string, _ map[string]string) bool { return cold[name] != nil })
 	}

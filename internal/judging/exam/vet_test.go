@@ -25,7 +25,7 @@ func vetted(t *testing.T, e *Engine, bundle string, keepGreen bool) Vetting {
 // TestVetNamesWhatShowsNothing vets the suites of testdata/vet.txtar, and of vetscripts.txtar those in JavaScript.
 func TestVetNamesWhatShowsNothing(t *testing.T) {
 	wait, done := some()
-	for archive, n := range map[string]uint32{"vet.txtar": 3, "vetscripts.txtar": 6} {
+	for archive, n := range map[string]uint32{"vet.txtar": 6, "vetscripts.txtar": 12} {
 		for name, files := range sample(programs(t, archive), n) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

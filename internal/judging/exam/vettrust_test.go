@@ -20,7 +20,7 @@ func TestVetTrustsHonestScripts(t *testing.T) {
 		archives = append(archives, "scripts.txtar")
 	}
 	for _, archive := range archives {
-		for name, files := range sample(programs(t, archive), 4) {
+		for name, files := range sample(programs(t, archive), 8) {
 			if _, is := files["inproc"]; is || name == "" {
 				continue
 			}

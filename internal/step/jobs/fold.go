@@ -132,7 +132,7 @@ type Attempt struct {
 	Again     int                  `json:"again,omitempty"`    // times that the request was published after the first
 	Capacity  *fact.Capacity       `json:"capacity,omitempty"` // of the provider, by its latest report for this attempt
 	Reported  int64                `json:"reported,omitempty"` // Unix ms of that report
-	Held      *fact.AttemptHeld    `json:"held,omitempty"`     // money that is locked for it
+	Held      *fact.AttemptHeld    `json:"held,omitempty"`     // money that is locked or paid for it
 	Got       guild.Msat           `json:"got,omitempty"`      // of that, what was released to the provider
 	Back      bool                 `json:"back,omitempty"`     // all of it is ours again
 	LeftOut   int                  `json:"left_out,omitempty"` // nudges that the provider's agent did not work by

@@ -46,6 +46,9 @@ func (s *state) applyToAttempt(one fact.Fact, at int64) {
 			a.Move(guild.Delivered)
 			a.Result, a.Delivery, a.Size, a.Away, a.Over = one.Result, one.Delivery, one.Size, one.Away, at
 			a.Answer, a.LeftOut = one.Answer, one.NudgesLeftOut
+			if one.Bill != nil {
+				a.Held = one.Bill.Held(one.Attempt)
+			}
 		})
 	case fact.AttemptCompared:
 		s.changeAttempt(one.Attempt, func(a *Attempt) { a.Agrees = one.With })
@@ -84,7 +87,12 @@ func (s *state) applyToAttempt(one fact.Fact, at int64) {
 			}
 		})
 	case fact.AttemptHeld:
-		s.changeAttempt(one.Attempt, func(a *Attempt) { a.Held = &one })
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.Held = &one
+			if one.Amount == 0 {
+				a.Held = nil
+			}
+		})
 	case fact.AttemptReleased:
 		s.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.Move(guild.Released)

@@ -159,10 +159,14 @@ func (j *Jobs) takeResult(ctx context.Context, e nostr.Event, r nip90.Result, a 
 	if p.Size > maxDelivery {
 		return j.fault(ctx, e, a, job, fmt.Sprintf("the delivery of %d bytes is too large", p.Size))
 	}
-	return j.deliver(ctx, e, a, job, fact.AttemptDelivered{
+	d := fact.AttemptDelivered{
 		Attempt: a.ID, Result: e.ID, Delivery: p.Hash, Size: p.Size, Away: away(p), Plain: plain, Behaviour: r.Behaviour,
 		NudgesLeftOut: min(r.LeftOut, len(job.Nudges)),
-	}, p.Inline)
+	}
+	if job.Settle != nil && job.Settle.How == Postpaid && r.Invoice != "" && len(r.Invoice) <= maxInvoice {
+		d.Bill = &fact.Bill{Amount: r.Amount, Invoice: r.Invoice}
+	}
+	return j.deliver(ctx, e, a, job, d, p.Inline)
 }
 
 // deliver stores the event and the delivery before the fact that names them. Meanwhile it reads whether the delivery
@@ -257,6 +261,9 @@ func (j *Jobs) takeFeedback(ctx context.Context, e nostr.Event, f nip90.Feedback
 	return j.progress(ctx, e, a, job, fact.AttemptProgressed{Text: wordsOf(f), Status: string(f.Status)})
 }
 
+// maxInvoice is the longest Lightning invoice that is read, in bytes.
+const maxInvoice = 4 << 10
+
 // progress records feedback and extends the patience. It drops feedback that comes too often: a provider must not be able
 // to fill the journal, from which nothing is deleted.
 func (j *Jobs) progress(ctx context.Context, e nostr.Event, a Attempt, job *Job, said fact.AttemptProgressed) error {
@@ -280,13 +287,17 @@ func (j *Jobs) progress(ctx context.Context, e nostr.Event, a Attempt, job *Job,
 func (j *Jobs) quote(ctx context.Context, e nostr.Event, a Attempt, job *Job, f nip90.Feedback) error {
 	return j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
 		quoted := fact.AttemptQuoted{
-			Attempt: a.ID, Amount: f.Amount, Invoice: guild.Cut(f.Invoice, 4<<10), Key: a.Planned.Key, Event: e.ID, Terms: guild.Cut(f.Terms, 4<<10),
+			Attempt: a.ID, Amount: f.Amount, Invoice: guild.Cut(f.Invoice, maxInvoice), Key: a.Planned.Key, Event: e.ID, Terms: guild.Cut(f.Terms, 4<<10),
 		}
 		switch {
 		case job.Settle == nil:
 			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and the order does not say how it is paid (--settle)", priceOf(f)), Event: e.ID})
-		case f.Terms == "":
-			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and takes no ecash", priceOf(f)), Event: e.ID})
+		case job.Settle.How == Postpaid:
+			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and the order pays afterwards (--settle prepaid)", priceOf(f)), Event: e.ID})
+		case job.Settle.How == Prepaid && f.Invoice == "":
+			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and not over Lightning", priceOf(f)), Event: e.ID})
+		case job.Settle.How == Escrow && f.Terms == "":
+			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and takes no ecash in escrow (--settle prepaid pays over Lightning)", priceOf(f)), Event: e.ID})
 		case now.State != guild.Quoted: // its second quote is not answered
 			quoted.Silence = tx.Now().Add(j.c.Patience.Extend).UnixMilli()
 			if size := len(e.String()); size <= maxQuote {

@@ -55,8 +55,14 @@ type Order struct {
 	Settle *fact.Settlement // how providers are paid; those who want to be paid are not taken if nil
 }
 
-// Escrow is how providers are paid: with ecash that is locked before the work, and released by the verdict.
+// Escrow is the settlement by ecash that is locked before the work, and released by the verdict.
 const Escrow = "escrow"
+
+// Prepaid is the settlement over Lightning before the work, whatever becomes of it.
+const Prepaid = "prepaid"
+
+// Postpaid is the settlement over Lightning after the work, if the verdict says so.
+const Postpaid = "postpaid"
 
 // Bounds on an order.
 const (
@@ -160,13 +166,19 @@ func (o Order) Check() (faults Faults) {
 	}
 	if s := o.Settle; s != nil {
 		switch {
-		case s.How != Escrow:
-			refuse("settle", "%.20q: want %s", s.How, Escrow)
+		case !slices.Contains([]string{Escrow, Prepaid, Postpaid}, s.How):
+			refuse("settle", "%.20q: want %s, %s or %s", s.How, Escrow, Prepaid, Postpaid)
 		case s.Unit == "" || len(s.Unit) > 20:
 			refuse("settle", "needs a bid with a unit, such as 1000sat")
 		case s.Most == 0 || s.Most > uint64(mostBid)/1000:
 			refuse("settle", "needs a bid: it is the most that is locked for one provider")
-		case o.Timeout > 24*time.Hour:
+		case s.How != Escrow && s.Unit != "sat" && s.Unit != "msat":
+			refuse("settle", "%s is over Lightning, so it needs a bid in bitcoin", s.How)
+		case s.How == Postpaid && (s.Mixed%100 != 0 || s.Partial%100 != 0):
+			refuse("settle", "%s excludes shares of a part: an invoice is paid whole", s.How)
+		case s.How == Prepaid && (s.Mixed != 0 || s.Partial != 0 || s.Weak != 0):
+			refuse("settle", "prepaid excludes shares by the verdict")
+		case s.How == Escrow && o.Timeout > 24*time.Hour:
 			refuse("settle", "needs a timeout of at most 24h: providers promise no longer")
 		case s.Mixed < 0 || s.Mixed > 100 || s.Partial < 0 || s.Partial > 100:
 			refuse("settle", "shares of %d and %d per cent: want 0 to 100", s.Mixed, s.Partial)

@@ -18,7 +18,7 @@ type Budget struct {
 	Today, Month uint64 // used, in the present UTC day and month
 }
 
-// use is what was locked or paid in the latest day and month.
+// use counts the money that was locked or paid in the latest day and month.
 type use struct {
 	Day   int64  `json:"day"` // Unix ms when it began
 	Today uint64 `json:"today"`
@@ -72,7 +72,7 @@ func (s *state) free(job guild.JobID, unit string, amount uint64, at int64) {
 	s.Used.Set(unit, u)
 }
 
-// within returns why an amount for a job is over a budget, or nil. spent is what the job has used.
+// within returns an error if an amount for a job is over a budget. spent is what the job has used.
 func (b Budget) within(amount, spent uint64) error {
 	over := func(limit, used uint64) bool { return limit > 0 && (used > limit || amount > limit-used) }
 	switch {

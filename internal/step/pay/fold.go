@@ -1,13 +1,16 @@
 package pay
 
 import (
+	"slices"
 	"time"
 
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/bolt11"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold"
+	"guild/internal/wallet"
 )
 
 // Fold has the payments for attempts that are not over, as a customer, and the locks for requests, as a provider.
@@ -16,7 +19,8 @@ type Fold struct{ *fold.State[state] }
 type state struct {
 	Orders   fold.Table[guild.JobID, order]     `json:"orders"`   // open jobs with a settlement
 	Payments fold.Table[string, payment]        `json:"payments"` // by attempt
-	Quotes   fold.Table[string, lock]           `json:"locks"`    // by request
+	Locks    fold.Table[string, lock]           `json:"locks"`    // by request
+	Invoices fold.Table[string, string]         `json:"invoices"` // by payment hash: the attempt for which it was paid, or was to be
 	Frozen   bool                               `json:"frozen"`
 	Budgets  fold.Table[string, fact.BudgetSet] `json:"budgets"` // by unit
 	Used     fold.Table[string, use]            `json:"used"`    // by unit
@@ -29,7 +33,7 @@ type order struct {
 	Spent    uint64 `json:"spent"`    // locked or paid so far, in the unit
 }
 
-// payment is what happens to the money for one attempt of ours.
+// payment has the state of the money for one attempt of ours.
 type payment struct {
 	Attempt  nostr.ID        `json:"attempt"`
 	Job      guild.JobID     `json:"job"`
@@ -38,8 +42,10 @@ type payment struct {
 	Order    fact.Settlement `json:"order"`
 	Deadline int64           `json:"deadline"` // Unix ms
 
-	Terms    string                `json:"terms,omitempty"` // of the provider
-	Quote    nostr.ID              `json:"quote"`           // its event
+	Terms    string                `json:"terms,omitempty"`   // of the provider
+	Invoice  string                `json:"invoice,omitempty"` // of the provider
+	Price    guild.Msat            `json:"price,omitempty"`   // that it wants
+	Quote    nostr.ID              `json:"quote"`             // its event
 	Refused  string                `json:"refused,omitempty"`
 	Reserved *fact.PaymentReserved `json:"reserved,omitempty"`
 	At       int64                 `json:"at,omitempty"` // Unix ms when it was reserved
@@ -53,6 +59,7 @@ type payment struct {
 	Back     *fact.PaymentReturned `json:"back,omitempty"`
 	Refund   string                `json:"refund,omitempty"`   // the operation
 	Returned bool                  `json:"returned,omitempty"` // that operation was done
+	Preimage string                `json:"preimage,omitempty"` // of Invoice, which is paid
 	Noted    bool                  `json:"noted,omitempty"`    // the attempt knows how it ended
 	Failed   failures              `json:"failed,omitzero"`    // of operations for the refund
 }
@@ -62,11 +69,11 @@ type lock struct {
 	Request  nostr.ID           `json:"request"`
 	Customer nostr.PubKey       `json:"customer"`
 	Terms    string             `json:"terms"`
-	Deadline int64              `json:"deadline"` // Unix ms
+	Invoice  string             `json:"invoice,omitempty"`
+	Settled  bool               `json:"settled,omitempty"` // the invoice
 	Offered  *fact.LockOffered  `json:"offered,omitempty"`
 	Accepted *fact.LockAccepted `json:"accepted,omitempty"`
-	Refused  string             `json:"refused,omitempty"` // the latest reason
-	Tries    int                `json:"tries,omitempty"`   // that were refused
+	Tries    int                `json:"tries,omitempty"` // that were refused
 	Released *fact.LockReleased `json:"released,omitempty"`
 	Returned bool               `json:"returned,omitempty"`
 	Claim    string             `json:"claim,omitempty"` // the operation
@@ -94,7 +101,7 @@ func (f failures) again() time.Time {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 2)} }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 3)} }
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
@@ -135,12 +142,19 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 		}
 	case fact.AttemptQuoted:
 		s.edit(one.Attempt, func(p *payment) {
-			if p.Terms == "" {
-				p.Terms, p.Quote = one.Terms, one.Event
+			if p.Order.How != postpaid && p.Terms == "" && p.Invoice == "" {
+				p.Terms, p.Invoice, p.Price, p.Quote = one.Terms, one.Invoice, one.Amount, one.Event
+			}
+		})
+	case fact.AttemptDelivered:
+		s.edit(one.Attempt, func(p *payment) {
+			if one.Bill != nil && p.Order.How == postpaid && p.Invoice == "" {
+				p.Invoice, p.Price, p.Held = one.Bill.Invoice, one.Bill.Amount, true
 			}
 		})
 	case fact.AttemptHeld:
-		s.edit(one.Attempt, func(p *payment) { p.Held = true })
+		s.edit(one.Attempt, func(p *payment) { p.Held = one.Amount > 0 })
+		s.tidy(one.Attempt)
 	case fact.AttemptJudged:
 		s.edit(one.Attempt, func(p *payment) {
 			p.Over, p.Verdict = true, &guild.Verdict{Outcome: one.Verdict.Outcome, Strength: one.Verdict.Strength}
@@ -163,6 +177,13 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 	case fact.PaymentReserved:
 		s.edit(one.Attempt, func(p *payment) { p.Reserved, p.At = &one, at })
 		s.reserve(one.Job, one.Unit, one.Amount, at)
+		if inv, err := bolt11.Decode(one.Invoice); err == nil {
+			s.Invoices.Set(inv.PaymentHash.Hex(), one.Attempt.Hex())
+		}
+	case fact.InvoicePaid:
+		s.edit(one.Attempt, func(p *payment) { p.Preimage = one.Preimage })
+	case fact.InvoiceUnpaid:
+		s.edit(one.Attempt, func(p *payment) { s.forget(p, one.Reason) })
 	case fact.PaymentRefused:
 		s.edit(one.Attempt, func(p *payment) { p.Refused = one.Reason })
 	case fact.PaymentSent:
@@ -180,7 +201,7 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 	case fact.PaymentReturned:
 		s.edit(one.Attempt, func(p *payment) { p.Back = &one })
 	case fact.EcashPlanned:
-		if one.Kind == "refund" {
+		if one.Kind == wallet.Refund {
 			s.change(one.About, func(p *payment) { p.Refund = one.Op })
 		}
 	case fact.EcashSettled:
@@ -191,8 +212,7 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 			if p.Refund == one.Op {
 				p.Refund, p.Failed = "", p.Failed.and(at)
 			} else {
-				s.free(p.Job, p.Reserved.Unit, p.Reserved.Amount, p.At)
-				p.Refused, p.Reserved = one.Reason, nil
+				s.forget(p, one.Reason)
 			}
 		})
 	case fact.BudgetSet:
@@ -200,6 +220,12 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 	case fact.WalletFrozen:
 		s.Frozen = one.Frozen
 	}
+}
+
+// forget frees the money that was reserved for a payment, which is not made.
+func (s *state) forget(p *payment, reason string) {
+	s.free(p.Job, p.Reserved.Unit, p.Reserved.Amount, p.At)
+	p.Refused, p.Reserved = reason, nil
 }
 
 func opOf(p payment) string {
@@ -237,7 +263,7 @@ func (s *state) tidy(attempt nostr.ID) {
 	p := s.Payments.Of(attempt.Hex())
 	switch {
 	case !p.Over:
-	case p.Reserved == nil, p.Noted && p.Released != nil && (p.Returned || p.Released.Amount == p.Reserved.Amount):
+	case p.Reserved == nil && !p.Held, p.Noted && p.Preimage != "", p.Noted && p.Released != nil && (p.Returned || p.Released.Amount == p.Reserved.Amount):
 		s.Payments.Delete(attempt.Hex())
 	}
 }
@@ -260,32 +286,40 @@ func (f *Fold) payment(attempt nostr.ID) (p payment, ok bool) {
 // Frozen reports whether the owner has stopped all paying.
 func (f *Fold) Frozen() bool { return fold.Read(f.State, func(s *state) bool { return s.Frozen }) }
 
+// Ordered reports whether the owner's Lightning wallet is about to pay an invoice.
+func (f *Fold) Ordered() bool {
+	return slices.ContainsFunc(f.open(), func(p payment) bool { return p.Reserved != nil && p.Reserved.Invoice != "" && p.Preimage == "" })
+}
+
 // editLock changes the lock for a request, if there is one.
 func (s *state) editLock(request nostr.ID, by func(*lock)) {
-	l, ok := s.Quotes.Get(request.Hex())
+	l, ok := s.Locks.Get(request.Hex())
 	if !ok {
 		return
 	}
 	by(&l)
-	s.Quotes.Set(request.Hex(), l)
+	s.Locks.Set(request.Hex(), l)
 }
 
 func (s *state) applyToLock(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.RequestQuoted:
-		s.Quotes.Set(one.Request.Hex(), lock{Request: one.Request, Customer: one.Customer, Terms: one.Terms, Deadline: one.Deadline})
+		s.Locks.Set(one.Request.Hex(), lock{Request: one.Request, Customer: one.Customer, Terms: one.Terms, Invoice: one.Invoice})
 	case fact.RequestFinished:
 		s.editLock(one.Request, func(l *lock) { l.Over, l.Done = true, one.Ending == "delivered" })
 		s.tidyLock(one.Request)
 	case fact.RequestCancelled:
 		s.editLock(one.Request, func(l *lock) { l.Over = true })
 		s.tidyLock(one.Request)
+	case fact.InvoiceSettled:
+		s.editLock(one.Request, func(l *lock) { l.Settled = true })
+		s.tidyLock(one.Request)
 	case fact.LockOffered:
 		s.editLock(one.Request, func(l *lock) { l.Offered = &one })
 	case fact.LockAccepted:
 		s.editLock(one.Request, func(l *lock) { l.Accepted = &one })
 	case fact.LockRefused:
-		s.editLock(one.Request, func(l *lock) { l.Offered, l.Refused, l.Tries = nil, one.Reason, l.Tries+1 })
+		s.editLock(one.Request, func(l *lock) { l.Offered, l.Tries = nil, l.Tries+1 })
 		s.tidyLock(one.Request)
 	case fact.LockReleased:
 		s.editLock(one.Request, func(l *lock) { l.Released = &one })
@@ -293,11 +327,11 @@ func (s *state) applyToLock(one fact.Fact, at int64) {
 		s.editLock(one.Request, func(l *lock) { l.Returned = true })
 		s.tidyLock(one.Request)
 	case fact.LockExpired:
-		s.Quotes.Delete(one.Request.Hex())
+		s.Locks.Delete(one.Request.Hex())
 	case fact.LockLost:
-		s.Quotes.Delete(one.Request.Hex())
+		s.Locks.Delete(one.Request.Hex())
 	case fact.EcashPlanned:
-		if one.Kind == "claim" {
+		if one.Kind == wallet.Claim {
 			s.changeLock(one.About, func(l *lock) { l.Claim = one.Op })
 		}
 	case fact.EcashSettled:
@@ -310,7 +344,7 @@ func (s *state) applyToLock(one fact.Fact, at int64) {
 
 // lockOf returns the request whose money an operation claims, or the zero ID.
 func (s *state) lockOf(op string) (request nostr.ID) {
-	for _, l := range s.Quotes.All() {
+	for _, l := range s.Locks.All() {
 		if op != "" && l.Claim == op {
 			return l.Request
 		}
@@ -326,7 +360,7 @@ func (s *state) changeLock(request string, by func(*lock)) {
 
 // tidyLock forgets a lock that is over.
 func (s *state) tidyLock(request nostr.ID) {
-	l, ok := s.Quotes.Get(request.Hex())
+	l, ok := s.Locks.Get(request.Hex())
 	if !ok {
 		return
 	}
@@ -334,14 +368,14 @@ func (s *state) tidyLock(request nostr.ID) {
 	none := l.Released != nil && l.Released.Amount == 0
 	switch {
 	case l.Over && l.Accepted == nil && l.Offered == nil, all && l.Paid, none && l.Returned, l.Returned && l.Paid:
-		s.Quotes.Delete(request.Hex())
+		s.Locks.Delete(request.Hex())
 	}
 }
 
 // locks lists the locks that are not over.
 func (f *Fold) locks() (all []lock) {
 	f.View(func(s *state) {
-		for _, l := range s.Quotes.All() {
+		for _, l := range s.Locks.All() {
 			all = append(all, l)
 		}
 	})
@@ -349,12 +383,12 @@ func (f *Fold) locks() (all []lock) {
 }
 
 func (f *Fold) lock(request nostr.ID) (l lock, ok bool) {
-	f.View(func(s *state) { l, ok = s.Quotes.Get(request.Hex()) })
+	f.View(func(s *state) { l, ok = s.Locks.Get(request.Hex()) })
 	return l, ok
 }
 
-// Funded reports whether a customer has locked what we asked for.
+// Funded reports whether a customer has locked or paid what we asked for.
 func (f *Fold) Funded(request nostr.ID) bool {
 	l, ok := f.lock(request)
-	return ok && l.Accepted != nil
+	return ok && (l.Accepted != nil || l.Settled)
 }

@@ -8,8 +8,8 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// escrow lives one escrow of which the provider gets a share, in which a process dies at a point, and returns all points.
-func escrow(t *testing.T, at string) []string {
+// wholeEscrow lives one escrow of which the provider gets a share, in which a process dies at a point, and returns all points.
+func wholeEscrow(t *testing.T, at string) []string {
 	t.Helper()
 	w := newWorld(t, usual, 500)
 	w.at, w.points = at, nil
@@ -31,9 +31,9 @@ func escrow(t *testing.T, at string) []string {
 }
 
 func TestKillAtEveryAppend(t *testing.T) {
-	all := escrow(t, "")
+	all := wholeEscrow(t, "")
 	for _, at := range all {
-		t.Run(at, func(t *testing.T) { escrow(t, at) })
+		t.Run(at, func(t *testing.T) { wholeEscrow(t, at) })
 	}
 	t.Logf("%d points:\n  %s", len(all), strings.Join(all, "\n  "))
 	if len(all) < 26 {

@@ -10,7 +10,7 @@ import (
 	"guild"
 )
 
-// Open is money that is locked.
+// Open is money that is locked or being paid.
 type Open struct {
 	ID     nostr.ID     // of the attempt, or of the request to us
 	Job    guild.JobID  // of the attempt
@@ -19,20 +19,29 @@ type Open struct {
 	Unit   string
 	Mint   string
 	State  string    // in a few words
-	Until  time.Time // the locktime
+	Until  time.Time // the locktime of ecash
 	Waits  bool      // for a person
 }
 
 // Paying lists the money that is locked for our attempts, ordered by job.
 func (p *Pay) Paying() (all []Open) {
 	for _, one := range p.fold.open() {
+		if one.billed() && one.Over {
+			all = append(all, Open{
+				ID: one.Attempt, Job: one.Job, Party: one.Provider.PubKey, Amount: whole(one.Order.Unit, one.Price), Unit: one.Order.Unit, State: waits, Waits: true,
+			})
+		}
 		if one.Reserved == nil {
 			continue
 		}
-		all = append(all, Open{
+		o := Open{
 			ID: one.Attempt, Job: one.Job, Party: one.Provider.PubKey, Amount: one.Reserved.Amount, Unit: one.Reserved.Unit, Mint: one.Reserved.Mint,
-			State: p.stateOf(one), Until: p.locktime(one), Waits: p.stateOf(one) == waits,
-		})
+			State: p.stateOf(one), Waits: p.stateOf(one) == waits,
+		}
+		if one.Reserved.Invoice == "" {
+			o.Until = p.locktime(one)
+		}
+		all = append(all, o)
 	}
 	slices.SortFunc(all, func(a, b Open) int {
 		return cmp.Or(slices.Compare(a.Job[:], b.Job[:]), slices.Compare(a.ID[:], b.ID[:]))
@@ -46,6 +55,10 @@ const waits = "waits for you"
 // stateOf says where a payment is.
 func (p *Pay) stateOf(one payment) string {
 	switch {
+	case one.Preimage != "":
+		return "paid"
+	case one.Reserved.Invoice != "":
+		return "being paid"
 	case one.Released != nil && one.Released.Amount == 0:
 		return "taken back"
 	case one.Released != nil:
@@ -90,9 +103,9 @@ func (p *Pay) Owed() (all []Open) {
 func (p *Pay) Busy(attempt nostr.ID) bool {
 	one, ok := p.fold.payment(attempt)
 	if !ok || one.Reserved == nil {
-		return false
+		return ok && one.Over && one.Held && !(one.billed() && len(p.settleBill(one)) == 0)
 	}
-	return !one.Over || p.stateOf(one) == "judged" || one.Decided != nil && (one.Released == nil || one.Released.Amount > 0 && !one.Noted)
+	return !one.Over || one.Reserved.Invoice != "" || p.stateOf(one) == "judged" || one.Decided != nil && (one.Released == nil || one.Released.Amount > 0 && !one.Noted)
 }
 
 // Idle reports whether no money is about to move for attempts that have ended.

@@ -28,6 +28,8 @@ type Config struct {
 
 	// Send publishes a private message at the relays where p reads them. It returns nil once a relay took it.
 	Send func(ctx context.Context, wrap guild.Verified, p nostr.PubKey) error
+	// Lightning returns the owner's Lightning wallet, or nil.
+	Lightning func() Lightning
 	// Waiting reports whether an attempt still waits for its provider.
 	Waiting func(attempt nostr.ID) bool
 }
@@ -52,7 +54,7 @@ func (p *Pay) Due(now time.Time) (work []due.Work) {
 	return work
 }
 
-// mostTries is how often a message about money is sent before a person must see to it: over a day.
+// mostTries limits the tries to send a message about money, over a day, before a person must see to it.
 const mostTries = 5000
 
 // decide returns work that appends a fact about money, if it is still wanted.
@@ -65,10 +67,9 @@ func decide(key string, guard fact.Subject, wanted func() bool, with func() fact
 	})
 }
 
-// send sends a private message that was not sent before, or not surely. Its id depends on its content and date, so that the
-// recipient takes it once.
-func (p *Pay) send(ctx context.Context, to nostr.PubKey, subject, content string, at time.Time) error {
-	wrap, _, err := dm.Wrap(ctx, p.c.Keyer, p.c.PubKey, to, dm.Message{Content: content, Subject: subject}, at)
+// send sends a private message that was not sent before, or not surely. The recipient has no use for a second one.
+func (p *Pay) send(ctx context.Context, to nostr.PubKey, subject, content string) error {
+	wrap, _, err := dm.Wrap(ctx, p.c.Keyer, p.c.PubKey, to, dm.Message{Content: content, Subject: subject}, p.c.Now())
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-var usual = fact.Settlement{How: "escrow", Unit: "test", Most: 600, Mixed: 40}
+var usual = fact.Settlement{How: escrow, Unit: "test", Most: 600, Mixed: 40}
 
 func TestVerdictsPay(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -24,33 +23,58 @@ import (
 // maxOffers limits the locks that are checked for one request, which costs a question to the mint each.
 const maxOffers = 3
 
-// Terms returns the payment request for a request to us: locked to us and to the customer, until the verdict is final.
-func (p *Pay) Terms(request nostr.ID, deadline time.Time, amount uint64, unit string) (string, error) {
+// Quote returns how the customer of a request may pay before the work begins: by ecash that it locks to us and to itself until the
+// verdict is final (NUT-18), or by an invoice of the owner's Lightning wallet, which is valid until a time. One of them may be "".
+func (p *Pay) Quote(ctx context.Context, request nostr.ID, deadline, until time.Time, amount uint64, unit string) (terms, invoice string, err error) {
+	if p.mintsOf(unit) != nil {
+		if terms, err = p.terms(request, deadline, amount, unit); err != nil {
+			return "", "", err
+		}
+	}
+	if p.lightning() != nil && inBitcoin(unit) {
+		invoice, err = p.invoice(ctx, request, until, msats(unit, amount))
+	}
+	switch {
+	case err != nil && terms == "":
+		return "", "", err
+	case terms == "" && invoice == "":
+		return "", "", fmt.Errorf("nothing in the wallet takes %q: add a mint or a Lightning wallet with guild wallet add", unit)
+	}
+	return terms, invoice, nil
+}
+
+// inBitcoin reports whether a unit is one of bitcoin, so that it can be paid over Lightning.
+func inBitcoin(unit string) bool { return unit == "sat" || unit == "msat" }
+
+// mintsOf returns the mints of the wallet that have a unit.
+func (p *Pay) mintsOf(unit string) (urls []string) {
+	for _, a := range p.c.Wallet.Fold().Mints() {
+		if a.Unit == unit {
+			urls = append(urls, a.Mint)
+		}
+	}
+	return urls
+}
+
+// terms returns the payment request for a request to us: locked to us and to the customer, until the verdict is final.
+func (p *Pay) terms(request nostr.ID, deadline time.Time, amount uint64, unit string) (string, error) {
 	key, err := p.c.Wallet.Seed().Key(wallet.PayeeKey, request.Hex())
 	if err != nil {
 		return "", err
 	}
-	r := token.Request{ID: request.Hex(), Amount: amount, Unit: unit, Once: true, Lock: &token.RequestedLock{
+	r := token.Request{ID: request.Hex(), Amount: amount, Unit: unit, Once: true, Mints: p.mintsOf(unit), Lock: &token.RequestedLock{
 		Kind: cashu.P2PK, Data: key.PubKey().String(),
 		Tags: [][]string{{"n_sigs", "2"}, {"locktime", strconv.FormatInt(Locktime(deadline).Unix(), 10)}},
 	}}
-	for _, a := range p.c.Wallet.Fold().Mints() {
-		if a.Unit == unit {
-			r.Mints = append(r.Mints, a.Mint)
-		}
-	}
-	if len(r.Mints) == 0 {
-		return "", fmt.Errorf("no mint of the unit %q is in the wallet: add one with guild wallet add mint URL", unit)
-	}
 	return r.String(), nil
 }
 
-// Takes reports whether the wallet has a mint of a unit.
+// Takes reports whether a price in a unit can be paid to us.
 func (p *Pay) Takes(unit string) bool {
-	return slices.ContainsFunc(p.c.Wallet.Fold().Mints(), func(a wallet.Asset) bool { return a.Unit == unit })
+	return p.mintsOf(unit) != nil || p.lightning() != nil && inBitcoin(unit)
 }
 
-// Funded reports whether the customer of a request has locked what Terms asked for.
+// Funded reports whether the customer of a request has locked or paid what Quote asked for.
 func (p *Pay) Funded(request nostr.ID) bool { return p.fold.Funded(request) }
 
 // listening is the time after the locktime for which a release is still taken.
@@ -60,6 +84,8 @@ const listening = 7 * 24 * time.Hour
 func (p *Pay) lock(one lock, now time.Time) []due.Work {
 	id := one.Request.Hex()
 	switch {
+	case one.Offered == nil && one.Invoice != "" && !one.Settled && !one.Over:
+		return []due.Work{p.settled(one)}
 	case one.Offered == nil:
 		return nil
 	case one.Accepted == nil:
@@ -316,7 +342,7 @@ func (p *Pay) giveBack(one lock) due.Work {
 			}
 			content, err := rest.Encode()
 			if err == nil {
-				err = p.send(ctx, one.Customer, "Payment returned", content, p.c.Now())
+				err = p.send(ctx, one.Customer, "Payment returned", content)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("return the rest for %.8s: %w", one.Request.Hex(), err)

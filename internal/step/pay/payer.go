@@ -25,6 +25,8 @@ import (
 func (p *Pay) payment(one payment, now time.Time) []due.Work {
 	id := one.Attempt.Hex()
 	switch {
+	case one.direct():
+		return p.direct(one)
 	case one.Terms == "":
 		return nil
 	case one.Refused != "" && one.Reserved == nil:
@@ -135,7 +137,7 @@ func (p *Pay) reserved(one payment, q quote, terms []wallet.Terms) (due.Decision
 		case !ok || now.Reserved != nil || now.Refused != "" || now.Over:
 			return nil
 		case p.fold.Frozen():
-			return p.refused(one, errors.New("the wallet is frozen (guild wallet freeze --off)"))(tx)
+			return p.refused(one, errFrozen)(tx)
 		}
 		var over error
 		p.fold.View(func(s *state) {
@@ -177,7 +179,7 @@ func (p *Pay) sendLock(one payment) due.Work {
 				}
 				sent.Proofs = append(sent.Proofs, proof)
 			}
-			if err := p.send(ctx, one.Provider.PubKey, "Payment", sent.String(), p.c.Now()); err != nil {
+			if err := p.send(ctx, one.Provider.PubKey, "Payment", sent.String()); err != nil {
 				return nil, fmt.Errorf("send the locked money for %.8s: %w", one.Attempt.Hex(), err)
 			}
 			return func(tx *journal.Tx) error {
@@ -246,7 +248,7 @@ func (p *Pay) release(one payment) due.Work {
 			released.Proof = proof
 			content, err := dm.Signatures{Type: dm.TypeRelease, Request: one.Attempt, Amount: one.Decided.Amount, Signatures: signed, Reason: one.why()}.Encode()
 			if err == nil {
-				err = p.send(ctx, one.Provider.PubKey, "Payment released", content, p.c.Now())
+				err = p.send(ctx, one.Provider.PubKey, "Payment released", content)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("release the payment for %.8s: %w", one.Attempt.Hex(), err)
@@ -454,8 +456,14 @@ func (p *Pay) Approve(ctx context.Context, attempt nostr.ID, amount uint64) erro
 	return p.c.Journal.Do(ctx, fact.Ledger, "", func(tx *journal.Tx) error {
 		one, ok := p.fold.payment(attempt)
 		switch {
-		case !ok || one.Reserved == nil || !one.Over:
+		case !ok || one.Reserved == nil && !one.billed() || !one.Over:
 			return fmt.Errorf("approve the payment for %.8s: %w", attempt.Hex(), ErrNoPayment)
+		case one.billed():
+			if agreed := whole(one.Order.Unit, one.Price); amount != 0 && amount != agreed {
+				return fmt.Errorf("approve the payment for %.8s: an invoice is paid whole: %d %s, or nothing", attempt.Hex(), agreed, one.Order.Unit)
+			}
+			tx.Append(fact.PaymentApproved{Attempt: attempt, Amount: amount})
+			return nil
 		case !tx.Now().Before(p.locktime(one)):
 			return fmt.Errorf("approve the payment for %.8s: its locktime is over, so it comes back", attempt.Hex())
 		case one.Decided != nil:
@@ -469,6 +477,17 @@ func (p *Pay) Approve(ctx context.Context, attempt nostr.ID, amount uint64) erro
 		return nil
 	})
 }
+
+// Settlements over Lightning: before the work, or after it.
+const (
+	prepaid  = "prepaid"
+	postpaid = "postpaid"
+)
+
+// direct reports whether a provider is paid over Lightning.
+func (one payment) direct() bool { return one.Order.How != escrow && one.Invoice != "" }
+
+var errFrozen = errors.New("the wallet is frozen (guild wallet freeze --off)")
 
 // ErrNoPayment means that no money waits for a decision.
 var ErrNoPayment = errors.New("no money waits for a decision there")

@@ -15,6 +15,9 @@ import (
 	"guild/internal/journal/fact"
 )
 
+// escrow is the settlement that locks ecash before the work.
+const escrow = "escrow"
+
 // Times around a lock.
 const (
 	judging   = time.Hour          // after the deadline, for the verdict
@@ -102,7 +105,7 @@ func choose(amounts []uint64, amount uint64) (n int, ok bool) {
 	return len(amounts), sum == amount
 }
 
-// quote is what a provider asks for, as far as the customer needs it.
+// quote is a provider's price and the lock that it asks for.
 type quote struct {
 	amount   uint64
 	mints    []string
@@ -143,7 +146,7 @@ func (q quote) check(p payment, unit string, mints []string, frozen bool) error 
 	least := Locktime(time.UnixMilli(p.Deadline)).Unix()
 	switch {
 	case frozen:
-		return errors.New("the wallet is frozen (guild wallet freeze --off)")
+		return errFrozen
 	case unit != p.Order.Unit:
 		return fmt.Errorf("wants %q and the order is in %q", guild.Cut(unit, 20), p.Order.Unit)
 	case q.amount > p.Order.Most:
@@ -161,7 +164,7 @@ func (q quote) check(p payment, unit string, mints []string, frozen bool) error 
 	return nil
 }
 
-// demand is what a provider wants of a lock.
+// demand has the conditions that a provider sets for a lock.
 type demand struct {
 	ours     cashu.Point
 	amount   uint64

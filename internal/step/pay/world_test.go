@@ -56,6 +56,8 @@ type world struct {
 	now                time.Time
 	customer, provider *party
 	waiting            bool // the attempt waits for its provider
+	quote              func(*world, *fact.AttemptQuoted)
+	lightning          *network // nil if nobody has a Lightning wallet
 	change             func(from *party, m *dm.Message)
 	refusals           []error
 	at                 string   // the point at which a process dies, "" for none
@@ -64,7 +66,16 @@ type world struct {
 
 func newWorld(t *testing.T, order fact.Settlement, price uint64) *world {
 	t.Helper()
-	w := &world{T: t, now: time.Now().Truncate(time.Second), waiting: true}
+	return changedWorld(t, order, price, nil)
+}
+
+// changedWorld is a world whose customer gets a changed quote.
+func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(*world, *fact.AttemptQuoted)) *world {
+	t.Helper()
+	w := &world{T: t, now: time.Now().Truncate(time.Second), waiting: true, quote: quote}
+	if order.How != escrow {
+		w.lightning = &network{t: t, now: func() time.Time { return w.now }}
+	}
 	m, err := mintd.Open(journaltest.Dir(t), mintd.Options{Now: func() time.Time { return w.now }, Faucet: 1 << 30, Log: slog.New(slog.DiscardHandler)})
 	w.ok(err)
 	server := httptest.NewServer(m.Handler())
@@ -85,10 +96,19 @@ func newWorld(t *testing.T, order fact.Settlement, price uint64) *world {
 	deadline := w.now.Add(time.Hour)
 	w.writes(w.customer, fact.JobSubject(theJob), fact.JobOpened{Job: theJob, Task: "python", Deadline: deadline.UnixMilli(), Settle: &order, Tries: 1},
 		fact.AttemptPlanned{Attempt: attempt, Job: theJob, Provider: guild.Service{PubKey: w.provider.pubkey, D: "d"}})
-	terms, err := w.provider.Terms(attempt, deadline, price, mintd.Unit)
+	terms, invoice, err := w.provider.Quote(t.Context(), attempt, deadline, w.now.Add(10*time.Minute), price, order.Unit)
 	w.ok(err)
-	w.writes(w.provider, fact.RequestSubject(attempt), fact.RequestQuoted{Request: attempt, Customer: w.customer.pubkey, Deadline: deadline.UnixMilli(), Terms: terms})
-	w.writes(w.customer, fact.JobSubject(theJob), fact.AttemptQuoted{Attempt: attempt, Terms: terms, Event: nostr.ID{9}})
+	w.writes(w.provider, fact.RequestSubject(attempt), fact.RequestQuoted{
+		Request: attempt, Customer: w.customer.pubkey, Deadline: deadline.UnixMilli(), Terms: terms, Invoice: invoice,
+	})
+	quoted := fact.AttemptQuoted{Attempt: attempt, Terms: terms, Invoice: invoice, Event: nostr.ID{9}}
+	if invoice != "" {
+		quoted.Amount = msats(order.Unit, price)
+	}
+	if w.quote != nil {
+		w.quote(w, &quoted)
+	}
+	w.writes(w.customer, fact.JobSubject(theJob), quoted)
 	return w
 }
 
@@ -111,6 +131,12 @@ func (w *world) open(p *party) {
 			return w.carry(ctx, p, wrap, to)
 		},
 		Waiting: func(nostr.ID) bool { return w.waiting },
+		Lightning: func() Lightning {
+			if w.lightning == nil {
+				return nil
+			}
+			return &lightningWallet{w.lightning, p == w.customer}
+		},
 	}, pf)
 	w.ok(wf.Check())
 }
@@ -267,7 +293,9 @@ func (w *world) want(customer, held, provider int64) {
 	w.Helper()
 	account := func(p *party, name string) int64 {
 		for _, b := range p.wallet.Fold().Balances() {
-			return b.Accounts[name]
+			if b.Asset == w.asset {
+				return b.Accounts[name]
+			}
 		}
 		return 0
 	}

@@ -56,7 +56,7 @@ type session struct {
 	Earlier  string              `json:"earlier,omitempty"` // id of the receipt that the next one supersedes
 	Receipt  string              `json:"receipt,omitempty"` // the latest
 	Acts     []act               `json:"acts,omitempty"`
-	Held     *fact.AttemptHeld   `json:"held,omitempty"`    // money that is locked for it
+	Held     *fact.AttemptHeld   `json:"held,omitempty"`    // money that is locked or paid for it
 	Paid     *payment            `json:"payment,omitempty"` // what became of that
 }
 
@@ -175,6 +175,11 @@ func (st *state) apply(one fact.Fact, at int64) bool {
 	case fact.AttemptQuoted:
 		st.act(one.Attempt, at, "nostr.quote", one, one.Amount.String(), 0)
 	case fact.AttemptHeld:
+		if one.Amount == 0 {
+			st.act(one.Attempt, at, "pay.fail", one, "nothing is held", 1)
+			st.change(one.Attempt, func(s *session) { s.Held = nil })
+			break
+		}
 		st.act(one.Attempt, at, "pay.lock", one, one.Amount.String(), 0)
 		st.change(one.Attempt, func(s *session) { s.Held = &one })
 	case fact.AttemptReleased:
@@ -189,7 +194,12 @@ func (st *state) apply(one fact.Fact, at int64) bool {
 			one.Away = &fact.Place{URL: one.Away.URL} // its key is a secret
 		}
 		st.act(one.Attempt, at, "nostr.result", one, one.Delivery.String(), 0)
-		st.change(one.Attempt, func(s *session) { s.Result, s.Delivery, s.Claimed = one.Result, one.Delivery, one.Behaviour })
+		st.change(one.Attempt, func(s *session) {
+			s.Result, s.Delivery, s.Claimed = one.Result, one.Delivery, one.Behaviour
+			if one.Bill != nil {
+				s.Held = one.Bill.Held(one.Attempt)
+			}
+		})
 	case fact.AttemptJudged:
 		exit := 1
 		if one.Verdict.Outcome == guild.Success {

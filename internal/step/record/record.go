@@ -139,6 +139,9 @@ func (r *Record) receipt(s session, trajectory guild.Hash, policy string) (recei
 		if s.Paid.Amount > 0 {
 			document.Rail, document.AssetID = &s.Held.Rail, &s.Held.Asset
 			document.PaymentProof = &receipt.PaymentProof{Type: "cashu_proof", Value: s.Paid.Proof}
+			if s.Held.Rail == "lightning" {
+				document.PaymentProof.Type, document.Bolt11 = "lightning_preimage", s.Held.Invoice
+			}
 		} else {
 			document.Refund = &receipt.Refund{Rail: s.Held.Rail, AssetID: s.Held.Asset, AmountMsats: s.Held.Amount, Proof: s.Paid.Proof}
 		}

@@ -12,10 +12,10 @@ import (
 	"guild/nip90"
 )
 
-// payIn is the time that a customer has to lock the price.
+// payIn is the time that a customer has to lock or pay the price.
 const payIn = 10 * time.Minute
 
-// wantsMoney reports whether a service waits for its price to be locked.
+// wantsMoney reports whether a service waits for its price to be locked or paid.
 func (w *Work) wantsMoney(s Service) bool {
 	return s.Price > 0 && w.c.Money != nil && w.c.Money.Takes(s.Unit)
 }
@@ -38,14 +38,17 @@ func (s Service) units() uint64 {
 func (s Service) priced(text string) nip90.Feedback {
 	f := nip90.Feedback{Status: nip90.PaymentRequired, Text: text}
 	if s.inBitcoin() {
-		f.Amount = s.Price
+		f.Amount = guild.Msat(s.units())
+		if s.Unit == "sat" {
+			f.Amount *= 1000
+		}
 	} else if text == "" {
 		f.Text = s.amount()
 	}
 	return f
 }
 
-// quote asks the customer of a request to lock the price, and gives up if it does not.
+// quote asks the customer of a request to lock or pay the price, and gives up if it does not.
 func (w *Work) quote(s Service, r request) []due.Work {
 	if r.Quoted == nil {
 		return []due.Work{w.ask(s, r), w.late(r)}
@@ -60,7 +63,7 @@ func (w *Work) quote(s Service, r request) []due.Work {
 			},
 		})
 	}
-	unpaid := w.giveUp(r, "its price was not locked in time")
+	unpaid := w.giveUp(r, "its price was not paid or locked in time")
 	unpaid.Key, unpaid.Ready = "unpaid "+r.ID.Hex(), time.UnixMilli(r.Quoted.Until)
 	return append(all, unpaid)
 }
@@ -71,24 +74,24 @@ func (w *Work) ask(s Service, r request) due.Work {
 		Key: "quote " + r.ID.Hex(), Guard: fact.RequestSubject(r.ID), Free: true,
 		Act: func(ctx context.Context) (due.Decision, error) {
 			deadline := time.UnixMilli(r.Received.Deadline)
-			terms, err := w.c.Money.Terms(r.ID, deadline, s.units(), s.Unit)
+			until := w.c.Now().Add(payIn)
+			if deadline.Before(until) {
+				until = deadline
+			}
+			terms, invoice, err := w.c.Money.Quote(ctx, r.ID, deadline, until, s.units(), s.Unit)
 			if err != nil {
 				return w.fail(ctx, r, guild.Cut(err.Error(), maxText), "this provider cannot be paid at present")
 			}
 			feedback := s.priced("")
-			feedback.Terms = terms
+			feedback.Terms, feedback.Invoice = terms, invoice
 			e, err := w.sign(ctx, answer{to: *r.Received, feedback: feedback})
 			return func(tx *journal.Tx) error {
 				now, ok := w.fold.request(r.ID)
 				if !ok || now.Quoted != nil || now.Ending != "" || now.Withdrew {
 					return nil
 				}
-				until := tx.Now().Add(payIn)
-				if deadline.Before(until) {
-					until = deadline
-				}
 				tx.Append(fact.RequestQuoted{
-					Request: r.ID, Customer: r.Customer, Deadline: r.Received.Deadline, Terms: terms, Answer: e, Until: until.UnixMilli(),
+					Request: r.ID, Customer: r.Customer, Deadline: r.Received.Deadline, Terms: terms, Invoice: invoice, Answer: e, Until: until.UnixMilli(),
 				})
 				due.Claim(tx, due.Publishing(e.ID), w.c.Node)
 				return nil

@@ -1,0 +1,313 @@
+package pay
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/bolt11"
+	"guild/internal/hand/nwc"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+)
+
+// Lightning is the owner's Lightning wallet, as hand/nwc speaks to it.
+type Lightning interface {
+	// Network returns the network that the wallet is on.
+	Network(ctx context.Context) (bolt11.Network, error)
+	// Prepare makes the order to pay an invoice, which the wallet ignores after expires. Nothing is sent.
+	Prepare(ctx context.Context, invoice string, expires time.Time) (guild.Verified, error)
+	// Pay sends an order, for the first time or again. After most errors the payment may have been made.
+	Pay(ctx context.Context, order guild.Verified) (nwc.Payment, error)
+	// Lookup returns what the wallet knows of a payment hash; a *nwc.RefusedError with nwc.NotFound if that is nothing.
+	Lookup(ctx context.Context, hash guild.Hash) (nwc.Transaction, error)
+	// MakeInvoice makes an invoice over an amount that is valid for some time.
+	MakeInvoice(ctx context.Context, amount guild.Msat, description string, expiry time.Duration) (string, bolt11.Invoice, error)
+}
+
+// rulePrepaid is the rule of what was paid before the work, whatever the verdict.
+const rulePrepaid = "order.prepaid"
+
+// payWithin is the time in which the owner's wallet must begin to pay an invoice.
+const payWithin = 5 * time.Minute
+
+var errNoLightning = errors.New("no Lightning wallet is connected (guild wallet add nwc)")
+
+// lightning returns the owner's wallet, or nil.
+func (p *Pay) lightning() Lightning {
+	if p.c.Lightning == nil {
+		return nil
+	}
+	return p.c.Lightning()
+}
+
+// direct lists what is due for an attempt whose provider is paid over Lightning: at once, or as the verdict says.
+func (p *Pay) direct(one payment) []due.Work {
+	id, job := one.Attempt.Hex(), fact.JobSubject(one.Job)
+	switch {
+	case one.Reserved == nil && one.Held && (one.Refused != "" || one.Decided != nil && one.Decided.Amount == 0):
+		return []due.Work{decide("nothing is held for "+id, job, func() bool { now, _ := p.fold.payment(one.Attempt); return now.Held },
+			func() fact.Fact { return fact.AttemptHeld{Attempt: one.Attempt} })}
+	case one.Refused != "":
+		return p.refuse(one)
+	case one.billed():
+		return p.settleBill(one)
+	case one.Reserved == nil && one.Over && one.Order.How == prepaid:
+		return nil
+	case one.Reserved == nil:
+		return []due.Work{p.reserveInvoice(one)}
+	case !one.Held:
+		held := fact.AttemptHeld{
+			Attempt: one.Attempt, Rail: "lightning", Asset: "BTC_LN", Amount: one.Reserved.Msat, Quote: one.Quote, Invoice: one.Invoice,
+		}
+		return []due.Work{decide("hold money for "+id, job, func() bool { now, _ := p.fold.payment(one.Attempt); return !now.Held },
+			func() fact.Fact { return held })}
+	case one.Preimage == "":
+		return []due.Work{p.payInvoice(one)}
+	case one.Over && !one.Noted:
+		rule := rulePrepaid
+		if one.Decided != nil {
+			rule = one.Decided.Rule
+		}
+		return []due.Work{p.note(one, fact.AttemptReleased{Attempt: one.Attempt, Amount: one.Reserved.Msat, Rule: rule, Proof: one.Preimage})}
+	}
+	return nil
+}
+
+// billed reports whether the provider has delivered with an invoice, and it is not decided whether that is paid.
+func (one payment) billed() bool {
+	return one.Order.How == postpaid && one.Held && one.Reserved == nil && one.Decided == nil && one.Refused == ""
+}
+
+// settleBill decides whether an invoice is paid after the work. What no whole invoice can pay is for a person.
+func (p *Pay) settleBill(one payment) []due.Work {
+	if !one.Over {
+		return nil
+	}
+	agreed := whole(one.Order.Unit, one.Price)
+	amount, rule, wait := uint64(0), ruleUndone, false
+	if one.Verdict != nil {
+		amount, rule, wait = payout(one.Order, *one.Verdict, agreed)
+	}
+	switch {
+	case one.Approved != nil:
+		amount, rule = one.Approved.Amount, rulePerson
+	case wait:
+		return nil
+	}
+	return []due.Work{due.Decide("decide the payment for "+one.Attempt.Hex(), fact.Ledger, time.Time{}, p.decided(one, amount, rule))}
+}
+
+// inspectInvoice returns what an attempt's invoice asks for, or why it is not paid. It is for our own open request, by the
+// provider that was asked: the quote is that provider's answer.
+func (s *state) inspectInvoice(one payment, network bolt11.Network, now time.Time) (bolt11.Invoice, error) {
+	inv, err := bolt11.Decode(one.Invoice)
+	if err != nil {
+		return inv, fmt.Errorf("its invoice: %w", err)
+	}
+	used := s.Invoices.Of(inv.PaymentHash.Hex())
+	switch {
+	case s.Frozen:
+		err = errFrozen
+	case inv.Network != network:
+		err = fmt.Errorf("its invoice is for the network %q, and the wallet is on %q", inv.Network, network)
+	case inv.Amount == 0:
+		err = errors.New("its invoice names no amount")
+	case inv.Amount != one.Price:
+		err = fmt.Errorf("its invoice is over %s, and it wants %s", inv.Amount, one.Price)
+	case inv.Amount > msats(one.Order.Unit, one.Order.Most):
+		err = fmt.Errorf("wants %s, and the order bids %d %s", inv.Amount, one.Order.Most, one.Order.Unit)
+	case inv.Expired(now):
+		err = errors.New("its invoice has expired")
+	case used != "" && used != one.Attempt.Hex():
+		err = fmt.Errorf("its invoice was there before, for the attempt %.8s", used)
+	}
+	return inv, err
+}
+
+// reserveInvoice decides whether an invoice is paid, and keeps the order to the wallet before it is sent.
+func (p *Pay) reserveInvoice(one payment) due.Work {
+	return due.Work{
+		Key: "reserve money for " + one.Attempt.Hex(), Guard: fact.Ledger, Free: true,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			ln := p.lightning()
+			if ln == nil {
+				return p.refused(one, errNoLightning), nil
+			}
+			network, err := ln.Network(ctx)
+			if err != nil {
+				return nil, err
+			}
+			var inv bolt11.Invoice
+			p.fold.View(func(s *state) { inv, err = s.inspectInvoice(one, network, p.c.Now()) })
+			if err != nil {
+				return p.refused(one, err), nil
+			}
+			expires := p.c.Now().Add(payWithin)
+			if end := inv.Created.Add(inv.Expiry); inv.Expiry > 0 && end.Before(expires) {
+				expires = end
+			}
+			order, err := ln.Prepare(ctx, one.Invoice, expires)
+			if err != nil {
+				return nil, err
+			}
+			return p.reservedInvoice(one, network, inv.Amount, order.Event()), nil
+		},
+	}
+}
+
+// reservedInvoice returns the decision that sets the money for an invoice aside.
+func (p *Pay) reservedInvoice(one payment, network bolt11.Network, amount guild.Msat, order nostr.Event) due.Decision {
+	return func(tx *journal.Tx) error {
+		now, ok := p.fold.payment(one.Attempt)
+		if !ok || now.Reserved != nil || now.Refused != "" || now.Over && now.Order.How == prepaid {
+			return nil
+		}
+		reserved := fact.PaymentReserved{
+			Attempt: one.Attempt, Job: one.Job, Provider: one.Provider.PubKey, Task: one.Task, Unit: one.Order.Unit,
+			Amount: whole(one.Order.Unit, amount), Invoice: one.Invoice, Order: &order, Msat: amount,
+		}
+		var err error
+		p.fold.View(func(s *state) {
+			if _, err = s.inspectInvoice(one, network, tx.Now()); err == nil {
+				b, spent := s.budget(reserved.Unit, one.Job, tx.Now().UnixMilli())
+				err = b.within(reserved.Amount, spent)
+			}
+		})
+		if err != nil {
+			return p.refused(one, err)(tx)
+		}
+		tx.Append(reserved)
+		return nil
+	}
+}
+
+// whole returns an amount in a unit of bitcoin, rounded up.
+func whole(unit string, amount guild.Msat) uint64 {
+	if unit == "msat" {
+		return uint64(amount)
+	}
+	return uint64(amount+999) / 1000
+}
+
+// payInvoice has the owner's wallet pay, once: it is asked first what it knows of the invoice, since this may be another process
+// than the one that sent the order. Only what the wallet surely did not pay, and will not, is free again.
+func (p *Pay) payInvoice(one payment) due.Work {
+	return due.Work{
+		Key: "pay the invoice for " + one.Attempt.Hex(), Guard: fact.Ledger, Free: true,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			ln := p.lightning()
+			if ln == nil {
+				return nil, fmt.Errorf("pay the invoice for %.8s: %w", one.Attempt.Hex(), errNoLightning)
+			}
+			paid, failed, err := resolve(ctx, ln, *one.Reserved, p.c.Now())
+			if err != nil {
+				return nil, fmt.Errorf("pay the invoice for %.8s: %w", one.Attempt.Hex(), err)
+			}
+			return func(tx *journal.Tx) error {
+				now, ok := p.fold.payment(one.Attempt)
+				switch {
+				case !ok || now.Reserved == nil || now.Preimage != "":
+				case paid != nil:
+					tx.Append(fact.InvoicePaid{
+						Attempt: one.Attempt, Preimage: hex.EncodeToString(paid.Preimage[:]), Msat: one.Reserved.Msat, Fees: paid.Fees,
+					})
+				case failed != "":
+					tx.Append(fact.InvoiceUnpaid{Attempt: one.Attempt, Reason: guild.Cut(failed, 500), Msat: one.Reserved.Msat})
+				}
+				return nil
+			}, nil
+		},
+	}
+}
+
+// resolve finds out what became of a payment, and has it made if the wallet knows nothing of it. Without paid, failed and an error
+// it is under way.
+func resolve(ctx context.Context, ln Lightning, r fact.PaymentReserved, now time.Time) (paid *nwc.Payment, failed string, err error) {
+	inv, err := bolt11.Decode(r.Invoice)
+	if err != nil {
+		return nil, "", err
+	}
+	order, err := guild.Verify(*r.Order)
+	if err != nil {
+		return nil, "", err
+	}
+	t, err := ln.Lookup(ctx, inv.PaymentHash)
+	unknown := refusedAs(err, nwc.NotFound) || err == nil && !t.Outgoing
+	switch {
+	case unknown && nwc.Expired(order, now):
+		return nil, "the wallet did not pay it in time", nil
+	case unknown:
+	case err != nil:
+		return nil, "", err
+	case t.Preimage != [32]byte{}:
+		return &nwc.Payment{Preimage: t.Preimage, Fees: t.Fees}, "", nil
+	case t.Failed:
+		return nil, "the payment failed, the wallet says", nil
+	default:
+		return nil, "", nil
+	}
+	made, err := ln.Pay(ctx, order)
+	switch {
+	case err == nil:
+		return &made, "", nil
+	case refusedAs(err, nwc.Untried...): // and a moment ago it knew nothing of it
+		return nil, err.Error(), nil
+	}
+	return nil, "", err
+}
+
+// refusedAs reports whether a wallet refused with one of some codes.
+func refusedAs(err error, codes ...string) bool {
+	refused, ok := errors.AsType[*nwc.RefusedError](err)
+	if !ok {
+		return false
+	}
+	for _, code := range codes {
+		if refused.Code == code {
+			return true
+		}
+	}
+	return false
+}
+
+// invoice has the owner's wallet make the invoice for a request to us.
+func (p *Pay) invoice(ctx context.Context, request nostr.ID, until time.Time, amount guild.Msat) (string, error) {
+	text, _, err := p.lightning().MakeInvoice(ctx, amount, "guild request "+request.Hex(), max(time.Second, until.Sub(p.c.Now())))
+	return text, err
+}
+
+// settled asks the owner's wallet whether a customer has paid the invoice for a request. Nothing else says so: anybody can write
+// that something was paid.
+func (p *Pay) settled(one lock) due.Work {
+	return due.Work{
+		Key: "ask whether the invoice is paid for " + one.Request.Hex(), Guard: fact.Ledger, Free: true,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			ln := p.lightning()
+			if ln == nil {
+				return nil, errNoLightning
+			}
+			inv, err := bolt11.Decode(one.Invoice)
+			if err != nil {
+				return nil, err
+			}
+			t, err := ln.Lookup(ctx, inv.PaymentHash)
+			if err != nil && !refusedAs(err, nwc.NotFound) {
+				return nil, fmt.Errorf("ask whether the invoice is paid for %.8s: %w", one.Request.Hex(), err)
+			}
+			paid := err == nil && t.Settled && !t.Outgoing
+			return func(tx *journal.Tx) error {
+				if now, ok := p.fold.lock(one.Request); ok && paid && !now.Settled {
+					tx.Append(fact.InvoiceSettled{Request: one.Request, Msat: inv.Amount})
+				}
+				return nil
+			}, nil
+		},
+	}
+}

@@ -1,0 +1,358 @@
+package pay
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fiatjaf.com/nostr"
+	"github.com/btcsuite/btcd/btcec/v2"
+
+	"guild"
+	"guild/bolt11"
+	"guild/internal/hand/key"
+	"guild/internal/hand/nwc"
+	"guild/internal/journal/fact"
+	"guild/internal/wallet"
+)
+
+// network stands for the Lightning network with the wallets of both parties, at the edge of the machine.
+type network struct {
+	t     *testing.T
+	now   func() time.Time
+	bills []bill
+	wants int // orders that the customer's wallet got, each once
+
+	refuses string // the code with which the customer's wallet refuses to pay
+	silent  bool   // it pays, and does not answer
+	stuck   bool   // it begins to pay, and comes to no end
+	fails   bool   // it fails to pay
+}
+
+// bill is an invoice of the provider's wallet.
+type bill struct {
+	inv      bolt11.Invoice
+	preimage [32]byte
+	sent     bool // the customer's wallet tries to pay it
+	paid     bool
+	failed   bool
+}
+
+// lightningWallet is the wallet of one party.
+type lightningWallet struct {
+	*network
+	customer bool
+}
+
+func (n *network) find(hash guild.Hash) *bill {
+	i := slices.IndexFunc(n.bills, func(b bill) bool { return b.inv.PaymentHash == hash })
+	if i < 0 {
+		return nil
+	}
+	return &n.bills[i]
+}
+
+func (l *lightningWallet) Network(context.Context) (bolt11.Network, error) {
+	return bolt11.Regtest, nil
+}
+
+// sign makes an invoice of the provider's wallet, changed as a test says.
+func (n *network) sign(inv bolt11.Invoice, change func(*bolt11.Invoice)) string {
+	preimage := [32]byte{byte(len(n.bills)), 7}
+	inv.Network, inv.Created, inv.PaymentHash, inv.Secret, inv.Features = bolt11.Regtest, n.now().UTC(), sha256.Sum256(preimage[:]), [32]byte{1}, []int{8, 14}
+	if change != nil {
+		change(&inv)
+	}
+	private, _ := btcec.PrivKeyFromBytes([]byte{31: 9})
+	text, err := inv.Sign(private)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if inv, err = bolt11.Decode(text); err != nil {
+		n.t.Fatal(err)
+	}
+	n.bills = append(n.bills, bill{inv: inv, preimage: preimage})
+	return text
+}
+
+func (l *lightningWallet) MakeInvoice(_ context.Context, amount guild.Msat, description string, expiry time.Duration) (string, bolt11.Invoice, error) {
+	text := l.sign(bolt11.Invoice{Amount: amount, Description: description, Expiry: expiry}, nil)
+	return text, l.bills[len(l.bills)-1].inv, nil
+}
+
+func (l *lightningWallet) Prepare(ctx context.Context, invoice string, expires time.Time) (guild.Verified, error) {
+	return guild.Sign(ctx, key.NewSigner(key.NewSecret(nostr.SecretKey{31: 3})), nostr.Event{
+		Kind: nostr.KindNWCWalletRequest, CreatedAt: nostr.Timestamp(l.now().Unix()), Content: invoice,
+		Tags: nostr.Tags{{"expiration", fmt.Sprint(expires.Unix())}},
+	})
+}
+
+func (l *lightningWallet) Pay(_ context.Context, order guild.Verified) (nwc.Payment, error) {
+	inv, err := bolt11.Decode(order.Event().Content)
+	if err != nil {
+		return nwc.Payment{}, err
+	}
+	b := l.find(inv.PaymentHash)
+	if b == nil || b.paid {
+		l.t.Errorf("an order for an invoice that is paid, or of nobody: %v", inv)
+		return nwc.Payment{}, nwc.ErrNoAnswer
+	}
+	if l.refuses != "" {
+		return nwc.Payment{}, &nwc.RefusedError{Method: "pay_invoice", Code: l.refuses}
+	}
+	b.sent, b.failed, b.paid = true, l.fails, !l.fails && !l.stuck
+	l.wants++
+	if l.silent || l.stuck {
+		return nwc.Payment{}, nwc.ErrNoAnswer
+	}
+	if l.fails {
+		return nwc.Payment{}, &nwc.RefusedError{Method: "pay_invoice", Code: "PAYMENT_FAILED"}
+	}
+	return nwc.Payment{Preimage: b.preimage, Fees: 3}, nil
+}
+
+func (l *lightningWallet) Lookup(_ context.Context, hash guild.Hash) (nwc.Transaction, error) {
+	b := l.find(hash)
+	if b == nil || l.customer && !b.sent {
+		return nwc.Transaction{}, &nwc.RefusedError{Method: "lookup_invoice", Code: nwc.NotFound}
+	}
+	t := nwc.Transaction{Outgoing: l.customer, Settled: b.paid, Failed: b.failed && l.customer, Amount: b.inv.Amount, Fees: 3}
+	if b.paid {
+		t.Preimage = b.preimage
+	}
+	return t, nil
+}
+
+var ahead = fact.Settlement{How: prepaid, Unit: "sat", Most: 600}
+
+// account returns what a party has on an account of the Lightning ledger, in msat.
+func (p *party) account(name string) int64 {
+	for _, b := range p.wallet.Fold().Balances() {
+		if b.Asset == wallet.Lightning {
+			return b.Accounts[name]
+		}
+	}
+	return 0
+}
+
+func TestPrepaid(t *testing.T) {
+	w := newWorld(t, ahead, 500)
+	w.pump()
+	if !w.provider.Funded(attempt) {
+		t.Fatal("the provider does not begin")
+	}
+	if n := len(facts[fact.AttemptHeld](w, w.customer)); n != 1 {
+		t.Errorf("held %d times", n)
+	}
+	w.judged(guild.Failure, guild.Strong)
+	w.pump()
+	w.over()
+	released := facts[fact.AttemptReleased](w, w.customer)
+	if len(released) != 1 || released[0].Amount != 500_000 || released[0].Rule != rulePrepaid {
+		t.Fatalf("released: %+v", released)
+	}
+	preimage, err := hex.DecodeString(released[0].Proof)
+	if err != nil || sha256.Sum256(preimage) != w.lightning.bills[0].inv.PaymentHash {
+		t.Errorf("the proof %s is not the preimage: %v", released[0].Proof, err)
+	}
+	if paid, held, fees, earned := w.customer.account(wallet.Paid), w.customer.account(wallet.Held), w.customer.account(wallet.Fees), w.provider.account(wallet.Earned); paid != 500_000 || held != 0 || fees != 3 || earned != -500_000 {
+		t.Errorf("paid %d, held %d, fees %d, earned %d", paid, held, fees, earned)
+	}
+	w.want(10_000, 0, 0) // of ecash
+}
+
+// TestPostpaid checks what a bill gets that comes with the delivery.
+func TestPostpaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		outcome  guild.Outcome
+		strength guild.Strength
+		approve  int64 // by a person; -1 for nobody
+		paid     bool
+		waits    bool
+	}{
+		"strong":                  {guild.Success, guild.Strong, -1, true, false},
+		"mixed without a share":   {guild.Success, guild.Mixed, -1, false, false},
+		"weak":                    {guild.Success, guild.Weak, -1, false, true},
+		"weak, approved":          {guild.Success, guild.Weak, 500, true, false},
+		"weak, not approved":      {guild.Success, guild.Weak, 0, false, false},
+		"a part":                  {guild.Partial, guild.Strong, -1, false, true},
+		"failure":                 {guild.Failure, guild.Strong, -1, false, false},
+		"nothing that was tested": {guild.Success, guild.Unverified, -1, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after := ahead
+			after.How = postpaid
+			w := newWorld(t, after, 500)
+			text := w.lightning.sign(bolt11.Invoice{Amount: 500_000, Expiry: time.Hour, Description: "x"}, nil)
+			w.writes(w.customer, fact.JobSubject(theJob), fact.AttemptDelivered{Attempt: attempt, Bill: &fact.Bill{Amount: 500_000, Invoice: text}})
+			w.tries()
+			if w.lightning.wants != 0 {
+				t.Fatal("it was paid before the verdict")
+			}
+			w.judged(c.outcome, c.strength)
+			w.tries()
+			if c.approve >= 0 {
+				if err := w.customer.Approve(t.Context(), attempt, 200); err == nil {
+					t.Error("a part of an invoice was approved")
+				}
+				w.ok(w.customer.Approve(t.Context(), attempt, uint64(c.approve)))
+				w.tries()
+			}
+			all := w.customer.Paying()
+			if waiting := len(all) == 1 && all[0].Waits; waiting != c.waits || w.customer.Busy(attempt) {
+				t.Errorf("open: %+v, busy %v", all, w.customer.Busy(attempt))
+			}
+			if paid := w.customer.account(wallet.Paid) == 500_000; paid != c.paid || paid != (w.lightning.wants == 1) {
+				t.Errorf("paid: %v", paid)
+			}
+			held := facts[fact.AttemptHeld](w, w.customer)
+			if freed := len(held) == 1 && held[0].Amount == 0; freed != (!c.paid && !c.waits) {
+				t.Errorf("held: %+v", held)
+			}
+			if !c.waits && len(w.customer.fold.open()) > 0 {
+				t.Errorf("not over: %+v", w.customer.fold.open())
+			}
+		})
+	}
+}
+
+func TestUnpaidInvoices(t *testing.T) {
+	for name, c := range map[string]struct {
+		quote  func(*world, *fact.AttemptQuoted)
+		reason string
+	}{
+		"a msat more than quoted": {func(_ *world, q *fact.AttemptQuoted) { q.Amount-- }, "and it wants"},
+		"a msat less than quoted": {func(_ *world, q *fact.AttemptQuoted) { q.Amount++ }, "and it wants"},
+		"no price":                {func(_ *world, q *fact.AttemptQuoted) { q.Amount = 0 }, "and it wants"},
+		"over the bid":            {invoiced(601_000, nil), "the order bids 600 sat"},
+		"a msat over the bid":     {invoiced(600_001, nil), "the order bids 600 sat"},
+		"no amount":               {invoiced(0, nil), "names no amount"},
+		"all there is":            {invoiced(21_000_000_00_000_000_000, nil), "the order bids"},
+		"expired":                 {invoiced(500_000, func(i *bolt11.Invoice) { i.Created, i.Expiry = i.Created.Add(-time.Hour), time.Minute }), "expired"},
+		"another network":         {invoiced(500_000, func(i *bolt11.Invoice) { i.Network = bolt11.Mainnet }), "network"},
+		"no invoice":              {func(_ *world, q *fact.AttemptQuoted) { q.Invoice = "lnbc1qqq" }, "its invoice"},
+		"a changed invoice":       {func(_ *world, q *fact.AttemptQuoted) { q.Invoice = strings.Replace(q.Invoice, "5", "6", 1) }, "its invoice"},
+		"a frozen wallet":         {func(w *world, _ *fact.AttemptQuoted) { w.ok(w.customer.Freeze(w.Context(), true)) }, "frozen"},
+		"over the budget": {func(w *world, _ *fact.AttemptQuoted) {
+			w.ok(w.customer.SetBudget(w.Context(), fact.BudgetSet{Unit: "sat", Daily: 499}))
+		}, "the day's budget"},
+		"no wallet": {func(w *world, _ *fact.AttemptQuoted) { w.lightning = nil }, "no Lightning wallet"},
+		"a hash that was there": {func(w *world, q *fact.AttemptQuoted) {
+			other := nostr.ID{8}
+			w.writes(w.customer, fact.JobSubject(theJob), fact.AttemptPlanned{Attempt: other, Job: theJob, Provider: guild.Service{PubKey: w.provider.pubkey, D: "e"}})
+			w.writes(w.customer, fact.Ledger, fact.PaymentReserved{Attempt: other, Job: theJob, Provider: w.provider.pubkey, Unit: "sat", Amount: 1, Invoice: q.Invoice, Msat: 500_000},
+				fact.InvoiceUnpaid{Attempt: other, Reason: "a test", Msat: 500_000})
+		}, "was there before"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := changedWorld(t, ahead, 500, c.quote)
+			for range 20 { // the provider asks its wallet without end
+				w.step(w.customer)
+			}
+			refused := slices.DeleteFunc(facts[fact.AttemptRefused](w, w.customer), func(f fact.AttemptRefused) bool { return f.Attempt != attempt })
+			if len(refused) != 1 || !strings.Contains(refused[0].Reason, c.reason) {
+				t.Errorf("refused: %+v, want %q", refused, c.reason)
+			}
+			if w.lightning != nil && w.lightning.wants > 0 || w.customer.account(wallet.Paid) != 0 || w.customer.account(wallet.Held) != 0 {
+				t.Error("it was paid")
+			}
+		})
+	}
+}
+
+// invoiced replaces the quote by a consistent one over another amount.
+func invoiced(amount guild.Msat, change func(*bolt11.Invoice)) func(*world, *fact.AttemptQuoted) {
+	return func(w *world, q *fact.AttemptQuoted) {
+		q.Invoice, q.Amount = w.lightning.sign(bolt11.Invoice{Amount: amount, Expiry: time.Hour, Description: "x"}, change), amount
+	}
+}
+
+// TestWalletAnswers checks that money is free again only if it was surely not paid.
+func TestWalletAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		wallet func(*network)
+		later  func(*network) // what has become of it after an hour
+		paid   bool
+		freed  bool
+	}{
+		"it has too little":             {wallet: func(n *network) { n.refuses = "INSUFFICIENT_BALANCE" }, freed: true},
+		"over its budget":               {wallet: func(n *network) { n.refuses = "QUOTA_EXCEEDED" }, freed: true},
+		"it is busy until the end":      {wallet: func(n *network) { n.refuses = "RATE_LIMITED" }, freed: true},
+		"it is busy at first":           {wallet: func(n *network) { n.refuses = "RATE_LIMITED" }, later: func(n *network) { n.refuses = "" }, freed: true},
+		"it pays and does not answer":   {wallet: func(n *network) { n.silent = true }, paid: true},
+		"it fails":                      {wallet: func(n *network) { n.fails = true }, freed: true},
+		"it is stuck":                   {wallet: func(n *network) { n.stuck = true }},
+		"it was stuck, and has paid":    {wallet: func(n *network) { n.stuck = true }, later: func(n *network) { n.bills[0].paid = true }, paid: true},
+		"it was stuck, and has failed":  {wallet: func(n *network) { n.stuck = true }, later: func(n *network) { n.bills[0].failed = true }, freed: true},
+		"it does not answer for a time": {wallet: func(n *network) { n.refuses = "INTERNAL" }, freed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, ahead, 500)
+			c.wallet(w.lightning)
+			w.tries()
+			w.now = w.now.Add(time.Hour)
+			if c.later != nil {
+				c.later(w.lightning)
+			}
+			w.tries()
+			held, paid := w.customer.account(wallet.Held), w.customer.account(wallet.Paid)
+			if (paid == 500_000) != c.paid || (held == 0) != (c.paid || c.freed) {
+				t.Errorf("paid %d, held %d", paid, held)
+			}
+			if w.lightning.wants > 1 {
+				t.Errorf("ordered %d times", w.lightning.wants)
+			}
+			all := facts[fact.AttemptHeld](w, w.customer)
+			if freed := all[len(all)-1].Amount == 0; freed != c.freed {
+				t.Errorf("held: %+v", all)
+			}
+			if refused := facts[fact.AttemptRefused](w, w.customer); (len(refused) == 1) != c.freed {
+				t.Errorf("refused: %+v", refused)
+			}
+		})
+	}
+}
+
+// tries does what is due at the customer, again and again, as its errors and the wallet's silence make it.
+func (w *world) tries() {
+	w.Helper()
+	for range 20 {
+		for _, work := range w.customer.Due(w.now) {
+			if decide, err := work.Act(w.Context()); err == nil {
+				w.ok(w.customer.journal.Do(w.Context(), work.Guard, work.Key, decide))
+			}
+			w.ok(w.customer.wallet.Fold().Check())
+		}
+	}
+}
+
+func TestKilledPrepaid(t *testing.T) {
+	live := func(t *testing.T, at string) []string {
+		w := newWorld(t, ahead, 500)
+		w.at, w.points = at, nil
+		w.pump()
+		w.judged(guild.Success, guild.Strong)
+		w.pump()
+		w.over()
+		if w.at != "" {
+			t.Errorf("nobody died at %q", at)
+		}
+		if paid, earned := w.customer.account(wallet.Paid), w.provider.account(wallet.Earned); paid != 500_000 || earned != -500_000 || w.lightning.wants != 1 {
+			t.Errorf("paid %d, earned %d, ordered %d times", paid, earned, w.lightning.wants)
+		}
+		return w.points
+	}
+	all := live(t, "")
+	for _, at := range all {
+		t.Run(at, func(t *testing.T) { live(t, at) })
+	}
+	t.Logf("%d points:\n  %s", len(all), strings.Join(all, "\n  "))
+	if len(all) < 10 {
+		t.Error("they are too few")
+	}
+}
