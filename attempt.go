@@ -27,7 +27,7 @@ const (
 	Cancelled State = "cancelled"
 	Parked    State = "parked"   // an effect failed for the last time; needs a person
 	Disputed  State = "disputed" // by the provider; judged again
-	Paid      State = "paid"     // without a lock
+	Paid      State = "paid"     // over Lightning, by the verdict or whatever it is
 	Released  State = "released" // the provider got what it is owed of the locked money
 	Refunded  State = "refunded" // the locked money is the customer's again
 	Recorded  State = "recorded" // receipt and trajectory are written
@@ -43,14 +43,14 @@ var next = map[State][]State{
 	Undecided: {Accepted, Partially, Rejected, Violated, Cancelled, Parked},
 	Accepted:  {Paid, Released, Refunded, Disputed, Recorded},
 	Partially: {Paid, Released, Refunded, Disputed, Recorded},
-	Rejected:  {Refunded, Disputed, Recorded},
-	Violated:  {Refunded, Disputed, Recorded},
+	Rejected:  {Paid, Refunded, Disputed, Recorded},
+	Violated:  {Paid, Refunded, Disputed, Recorded},
 	Disputed:  {Accepted, Partially, Rejected, Violated, Undecided, Parked},
 	Recorded:  {Disputed}, // by an objection, while the record is recent
-	Refused:   {Refunded, Recorded},
-	Expired:   {Refunded, Recorded},
-	Cancelled: {Refunded, Recorded},
-	Parked:    {Delivered, Refunded, Recorded},
+	Refused:   {Paid, Refunded, Recorded},
+	Expired:   {Paid, Refunded, Recorded},
+	Cancelled: {Paid, Refunded, Recorded},
+	Parked:    {Delivered, Paid, Refunded, Recorded},
 	Paid:      {Disputed, Recorded},
 	Released:  {Recorded},
 	Refunded:  {Recorded},

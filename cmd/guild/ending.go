@@ -64,10 +64,19 @@ func sentence(job control.Job) string {
 	if job.Reason != "" && (!judged || job.Criticality.Replicas() > 1) {
 		text += ": " + cli.Clean(job.Reason)
 	}
-	if m := a.Money; judged && m != nil {
-		return text + "; " + moneyText(*m)
+	others := false
+	for _, other := range job.Attempts {
+		if m := other.Money; m != nil && m.Paid > 0 && other.ID != a.ID {
+			text += fmt.Sprintf("; %s were paid to %s", amountOf(m.Paid, m.Asset), cli.Clean(nameOf(other)))
+			others = true
+		}
 	}
-	if price > 0 {
+	switch {
+	case a.Money != nil:
+		return text + "; " + moneyText(*a.Money)
+	case others:
+		return text
+	case price > 0:
 		return text + "; it asked for " + price.String() + ", and nothing was paid"
 	}
 	return text + "; nothing was paid"
@@ -76,11 +85,13 @@ func sentence(job control.Job) string {
 // moneyText says what became of the money for an attempt.
 func moneyText(m control.AttemptMoney) string {
 	paid, held := amountOf(m.Paid, m.Asset), amountOf(m.Held, m.Asset)
-	switch m.State {
-	case "released":
+	switch {
+	case m.State == "released", m.State == "paid":
 		return paid + " were paid"
-	case "refunded":
+	case m.State == "refunded":
 		return held + " came back, and nothing was paid"
+	case strings.HasSuffix(m.Asset, "_LN"):
+		return held + " wait for you or for your Lightning wallet (guild wallet balance)"
 	}
 	return held + " are locked until you or the locktime decide"
 }

@@ -185,7 +185,7 @@ type AttemptMoney struct {
 	Asset string `json:"asset_id"`
 	Held  int64  `json:"held_msat"`
 	Paid  int64  `json:"paid_msat"`
-	State string `json:"state"` // held, released or refunded
+	State string `json:"state"` // held, paid, released or refunded
 }
 
 // Changes is the answer to GET /v1/jobs/{id}/changes: what a delivery changes in the files of its request.

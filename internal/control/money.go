@@ -31,7 +31,7 @@ type Money struct {
 type LightningWallet struct {
 	Alias   string     `json:"alias"`
 	Network string     `json:"network"`
-	Balance guild.Msat `json:"balance_msats"`    // that the connection can spend
+	Balance guild.Msat `json:"balance_msat"`     // that the connection can spend
 	Reason  string     `json:"reason,omitempty"` // why it does not answer
 }
 

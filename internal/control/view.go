@@ -46,6 +46,8 @@ func (s *Server) attempt(a jobs.Attempt) Attempt {
 		switch {
 		case a.Back:
 			view.Money.State = string(guild.Refunded)
+		case a.Got > 0 && a.Held.Rail == "lightning":
+			view.Money.State = string(guild.Paid)
 		case a.Got > 0:
 			view.Money.State = string(guild.Released)
 		}

@@ -95,7 +95,11 @@ func (s *state) applyToAttempt(one fact.Fact, at int64) {
 		})
 	case fact.AttemptReleased:
 		s.changeAttempt(one.Attempt, func(a *Attempt) {
-			a.Move(guild.Released)
+			if a.Held != nil && a.Held.Rail == "lightning" {
+				a.Move(guild.Paid)
+			} else {
+				a.Move(guild.Released)
+			}
 			a.Got = one.Amount
 		})
 	case fact.AttemptRefunded:
