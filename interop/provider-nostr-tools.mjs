@@ -187,7 +187,38 @@ class WrongKind extends Persona {
   }
 }
 
-const kinds = { Bundles, SealedBundles, Text, SealedText, Capacity, Clear, Nostrdvm, NostrdvmPlain, OpenAgents, WrongKind };
+// wallet connects to the Lightning wallet of the configuration, by Alby's client.
+async function wallet() {
+  globalThis.WebSocket ??= WebSocket; // before the SDK is loaded, which looks for it then
+  const { NWCClient } = await import("@getalby/sdk/nwc");
+  return new NWCClient({ nostrWalletConnectUrl: config.wallet });
+}
+
+// Invoiced asks for its price first, and works once its wallet has it.
+class Invoiced extends Persona {
+  async answer(request) {
+    const ours = await wallet();
+    const { invoice, payment_hash } = await ours.makeInvoice({ amount: 50000 });
+    const tags = [["status", "payment-required"], ["e", request.id], ["p", request.pubkey], ["amount", "50000", invoice]];
+    await this.publish(7000, tags, "");
+    while ((await ours.lookupInvoice({ payment_hash })).state !== "settled") await new Promise((r) => setTimeout(r, 200));
+    ours.close();
+    return this.result(request, inputOf(this.read(request)).toUpperCase());
+  }
+}
+
+// Billed works first, and asks for its price in the result.
+class Billed extends Persona {
+  async answer(request) {
+    const ours = await wallet();
+    const { invoice } = await ours.makeInvoice({ amount: 40000 });
+    ours.close();
+    const tags = [["e", request.id], ["p", request.pubkey], ["amount", "40000", invoice]];
+    return this.publish(request.kind + 1000, tags, inputOf(this.read(request)).toUpperCase());
+  }
+}
+
+const kinds = { Bundles, SealedBundles, Text, SealedText, Capacity, Clear, Nostrdvm, NostrdvmPlain, OpenAgents, WrongKind, Invoiced, Billed };
 for (const name of personas) {
   const p = new kinds[name](name);
   const listening = new Promise((resolve) => {

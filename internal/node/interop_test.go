@@ -371,6 +371,37 @@ func TestForeignProviders(t *testing.T) {
 	}
 }
 
+// TestForeignProvidersArePaid hires providers that know no ecash, over Lightning before the work and after it.
+func TestForeignProvidersArePaid(t *testing.T) {
+	t.Parallel()
+	relay := startRelay(t)
+	wallets := startLightning(t, relay, 50_000, 40_000)
+	providers := startProgram(t, "provider-nostr-tools", map[string]any{"relay": relay, "personas": []string{"Invoiced", "Billed"}, "wallet": wallets.provider})
+	keys := providers.meet()
+	customer, _ := start(t, relay, func(c *Config) { c.Examine = found(guild.Success, guild.Strong) })
+	connect(t, customer, wallets.customer)
+	awaitProviders(t, customer, 2)
+	for persona, want := range map[string]struct {
+		how  string
+		paid int64 // msat
+	}{
+		"Invoiced": {"prepaid", 50_000},
+		"Billed":   {"postpaid", 40_000},
+	} {
+		job := hire(t, customer, control.Hire{
+			Providers: []string{keys[persona]}, Tries: 1, Settle: &control.Settlement{How: want.how, Unit: "sat", Most: 50},
+		})
+		eventually(t, persona+" is paid", func() bool {
+			shown, err := control.OneJob.Call(t.Context(), customer, job.ID)
+			return err == nil && len(shown.Attempts) == 1 && shown.Attempts[0].Money != nil && shown.Attempts[0].Money.State == "paid" &&
+				shown.Attempts[0].Money.Paid == want.paid && shown.Attempts[0].Receipt != ""
+		})
+		if !wallets.payments.Scan() {
+			t.Errorf("the wallet paid nothing to %s", persona)
+		}
+	}
+}
+
 // meet waits until all providers are announced, and returns their keys.
 func (p *program) meet() map[string]string {
 	keys := map[string]string{}
