@@ -271,24 +271,26 @@ locktime.`,
 
 func (p *program) walletBudgetCommand() *cobra.Command {
 	var job, daily, monthly amountFlag
-	show := table(p, "no budget limits what is paid", "UNIT,JOB,DAY,USED,MONTH,USED", func(b control.Budget) []string {
+	var task, provider string
+	show := table(p, "no budget limits what is paid", "UNIT,FOR,JOB,DAY,USED,MONTH,USED", func(b control.Budget) []string {
 		limit := func(n uint64) string {
 			if n == 0 {
 				return "-"
 			}
 			return fmt.Sprint(n)
 		}
-		return []string{unitName(b.Unit), limit(b.Job), limit(b.Daily), fmt.Sprint(b.Today), limit(b.Monthly), fmt.Sprint(b.Month)}
+		return []string{unitName(b.Unit), cmp.Or(cli.Clean(b.Task), cli.Cut(b.Provider, 20), "all"), limit(b.Job), limit(b.Daily), fmt.Sprint(b.Today), limit(b.Monthly), fmt.Sprint(b.Month)}
 	})
 	cmd := p.local(&cobra.Command{
 		Use:   "budget",
 		Short: "Limit what is locked and paid, or show the limits",
-		Long: `budget sets the limits of a unit, or shows all limits if none is given. It
-replaces all three; a limit that is not given is none. What comes back from an
-escrow is free again.`,
-		Example: "  guild wallet budget --job 500sat --daily 2000sat --monthly 20000sat\n  guild wallet budget",
+		Long: `budget sets the limits of a unit, for all payments, for a task or for a
+provider, or shows all limits if none is given. It replaces all three; a limit
+that is not given, or 0, is none. All budgets hold at once. What comes back from
+an escrow is free again.`,
+		Example: "  guild wallet budget --job 500sat --daily 2000sat --monthly 20000sat\n  guild wallet budget --task python --daily 1000sat\n  guild wallet budget",
 	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) {
-		limits := control.Budget{Job: job.amount, Daily: daily.amount, Monthly: monthly.amount}
+		limits := control.Budget{Task: task, Provider: provider, Job: job.amount, Daily: daily.amount, Monthly: monthly.amount}
 		for _, f := range []amountFlag{job, daily, monthly} {
 			switch {
 			case f.unit == "":
@@ -298,7 +300,10 @@ escrow is free again.`,
 				return nil, cli.Usage(fmt.Errorf("%s and %s: the limits have one unit", f.unit, limits.Unit))
 			}
 		}
-		if limits.Unit == "" {
+		switch {
+		case limits.Unit == "" && task+provider != "":
+			return nil, cli.Usage(errors.New("no limit: add one, such as --daily 1000sat"))
+		case limits.Unit == "":
 			return answerOf(cmd.Context(), p.acting, control.Budgets, show)
 		}
 		var all []control.Budget
@@ -308,6 +313,8 @@ escrow is free again.`,
 		})
 		return &cli.Result{JSON: all, Show: func() error { return show(all) }}, err
 	})
+	cmd.Flags().StringVar(&task, "task", "", "limit what is paid for this task only")
+	cmd.Flags().StringVar(&provider, "provider", "", "limit what is paid to this provider only (npub or hex)")
 	cmd.Flags().Var(&job, "job", "for one job, as 500sat")
 	cmd.Flags().Var(&daily, "daily", "in a UTC day")
 	cmd.Flags().Var(&monthly, "monthly", "in a UTC month")

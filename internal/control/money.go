@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+
 	"guild"
 	"guild/cashu"
 	"guild/internal/hand/mintd"
@@ -113,12 +116,14 @@ type Approval struct {
 // Budget limits what is locked and paid in a unit: the body of POST /v1/wallet/budgets, and of a list the answer to GET. A limit
 // of 0 is none.
 type Budget struct {
-	Unit    string `json:"unit"`
-	Job     uint64 `json:"job"`     // for one job
-	Daily   uint64 `json:"daily"`   // in a UTC day
-	Monthly uint64 `json:"monthly"` // in a UTC month
-	Today   uint64 `json:"today"`   // used, of an answer
-	Month   uint64 `json:"month"`
+	Unit     string `json:"unit"`
+	Task     string `json:"task,omitempty"`     // that it is for
+	Provider string `json:"provider,omitempty"` // npub or hex; neither for all payments
+	Job      uint64 `json:"job"`                // for one job
+	Daily    uint64 `json:"daily"`              // in a UTC day
+	Monthly  uint64 `json:"monthly"`            // in a UTC month
+	Today    uint64 `json:"today"`              // used, of an answer
+	Month    uint64 `json:"month"`
 }
 
 // Reconciled is the answer to POST /v1/wallet/reconcile.
@@ -318,7 +323,11 @@ func (s *Server) postFind(r *http.Request) ([]Moved, error) {
 func (s *Server) getBudgets(*http.Request) ([]Budget, error) {
 	all := []Budget{}
 	for _, b := range s.c.Pay.Budgets() {
-		all = append(all, Budget{Unit: b.Unit, Job: b.Job, Daily: b.Daily, Monthly: b.Monthly, Today: b.Today, Month: b.Month})
+		shown := Budget{Unit: b.Unit, Task: b.Task, Job: b.Job, Daily: b.Daily, Monthly: b.Monthly, Today: b.Today, Month: b.Month}
+		if b.Provider != nostr.ZeroPK {
+			shown.Provider = nip19.EncodeNpub(b.Provider)
+		}
+		all = append(all, shown)
 	}
 	return all, nil
 }
@@ -327,7 +336,17 @@ func (s *Server) postBudget(r *http.Request, b Budget) ([]Budget, error) {
 	if b.Unit == "" {
 		return nil, wrongUsage("amounts have a unit, such as 1000sat", errors.New("the budget of which unit?"))
 	}
-	if err := s.c.Pay.SetBudget(r.Context(), fact.BudgetSet{Unit: b.Unit, Job: b.Job, Daily: b.Daily, Monthly: b.Monthly}); err != nil {
+	set := fact.BudgetSet{Unit: b.Unit, Task: b.Task, Job: b.Job, Daily: b.Daily, Monthly: b.Monthly}
+	if b.Provider != "" {
+		var err error
+		if set.Provider, err = parsePubKey(b.Provider); err != nil {
+			return nil, wrongUsage("guild market ls shows the providers", err)
+		}
+		if b.Task != "" {
+			return nil, wrongUsage("set two budgets", errors.New("a budget is for a task or for a provider"))
+		}
+	}
+	if err := s.c.Pay.SetBudget(r.Context(), set); err != nil {
 		return nil, err
 	}
 	return s.getBudgets(r)

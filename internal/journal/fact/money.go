@@ -78,12 +78,14 @@ type WalletFrozen struct {
 	Frozen bool `json:"frozen"`
 }
 
-// BudgetSet limits what is locked and paid in a unit. Written by pay.
+// BudgetSet limits what is locked and paid in a unit: in all, for a task, or to a provider. Written by pay.
 type BudgetSet struct {
-	Unit    string `json:"unit"`
-	Job     uint64 `json:"job"`     // for one job; 0 is no limit
-	Daily   uint64 `json:"daily"`   // in a UTC day
-	Monthly uint64 `json:"monthly"` // in a UTC month
+	Unit     string       `json:"unit"`
+	Task     string       `json:"task,omitempty"`
+	Provider nostr.PubKey `json:"provider,omitzero"`
+	Job      uint64       `json:"job"`     // for one job; 0 is no limit
+	Daily    uint64       `json:"daily"`   // in a UTC day
+	Monthly  uint64       `json:"monthly"` // in a UTC month
 }
 
 // PaymentReserved sets money aside for an attempt whose provider asked for it. Written by pay.

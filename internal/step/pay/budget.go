@@ -7,7 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"guild"
+	"fiatjaf.com/nostr"
+	"fiatjaf.com/nostr/nip19"
+
 	"guild/internal/journal"
 	"guild/internal/journal/fact"
 )
@@ -44,71 +46,115 @@ func (u use) at(now int64) use {
 	return u
 }
 
-// reserve counts an amount that was set aside.
-func (s *state) reserve(job guild.JobID, unit string, amount uint64, at int64) {
-	if o, ok := s.Orders.Get(job); ok {
-		o.Spent += amount
-		s.Orders.Set(job, o)
+// scope names what a budget is for, in tables.
+func scope(b fact.BudgetSet) string {
+	switch {
+	case b.Task != "":
+		return b.Unit + " task " + b.Task
+	case b.Provider != nostr.ZeroPK:
+		return b.Unit + " provider " + b.Provider.Hex()
 	}
-	u := s.Used.Of(unit).at(at)
-	u.Today, u.All = u.Today+amount, u.All+amount
-	s.Used.Set(unit, u)
+	return b.Unit
+}
+
+// scopes returns the scopes of the budgets that a payment is within.
+func scopes(r fact.PaymentReserved) []string {
+	return []string{
+		scope(fact.BudgetSet{Unit: r.Unit}), scope(fact.BudgetSet{Unit: r.Unit, Task: r.Task}), scope(fact.BudgetSet{Unit: r.Unit, Provider: r.Provider}),
+	}
+}
+
+// counted reports whether the use of a scope is counted: always that of a unit, of others since they have a budget.
+func (s *state) counted(r fact.PaymentReserved, scope string) bool {
+	_, limited := s.Budgets.Get(scope)
+	return limited || scope == r.Unit
+}
+
+// reserve counts an amount that was set aside.
+func (s *state) reserve(r fact.PaymentReserved, at int64) {
+	if o, ok := s.Orders.Get(r.Job); ok {
+		o.Spent += r.Amount
+		s.Orders.Set(r.Job, o)
+	}
+	for _, scope := range scopes(r) {
+		if s.counted(r, scope) {
+			u := s.Used.Of(scope).at(at)
+			u.Today, u.All = u.Today+r.Amount, u.All+r.Amount
+			s.Used.Set(scope, u)
+		}
+	}
 }
 
 // free counts an amount that was set aside at a time, and was not paid.
-func (s *state) free(job guild.JobID, unit string, amount uint64, at int64) {
-	if o, ok := s.Orders.Get(job); ok {
+func (s *state) free(r fact.PaymentReserved, amount uint64, at int64) {
+	if o, ok := s.Orders.Get(r.Job); ok {
 		o.Spent -= min(o.Spent, amount)
-		s.Orders.Set(job, o)
+		s.Orders.Set(r.Job, o)
 	}
-	u := s.Used.Of(unit)
 	day, month := periods(at)
-	if u.Day == day {
-		u.Today -= min(u.Today, amount)
+	for _, scope := range scopes(r) {
+		if !s.counted(r, scope) {
+			continue
+		}
+		u := s.Used.Of(scope)
+		if u.Day == day {
+			u.Today -= min(u.Today, amount)
+		}
+		if u.Month == month {
+			u.All -= min(u.All, amount)
+		}
+		s.Used.Set(scope, u)
 	}
-	if u.Month == month {
-		u.All -= min(u.All, amount)
-	}
-	s.Used.Set(unit, u)
 }
 
-// within returns an error if an amount for a job is over a budget. spent is what the job has used.
-func (b Budget) within(amount, spent uint64) error {
-	over := func(limit, used uint64) bool { return limit > 0 && (used > limit || amount > limit-used) }
-	switch {
-	case over(b.Job, spent):
-		return fmt.Errorf("%d %s are over the budget of a job: %d, of which %d are used (guild wallet budget)", amount, b.Unit, b.BudgetSet.Job, spent)
-	case over(b.Daily, b.Today):
-		return fmt.Errorf("%d %s are over the day's budget: %d, of which %d are used (guild wallet budget)", amount, b.Unit, b.Daily, b.Today)
-	case over(b.Monthly, b.Month):
-		return fmt.Errorf("%d %s are over the month's budget: %d, of which %d are used (guild wallet budget)", amount, b.Unit, b.Monthly, b.Month)
+// within returns an error if a payment would be over a budget.
+func (s *state) within(r fact.PaymentReserved, now int64) error {
+	for _, scope := range scopes(r) {
+		b, ok := s.Budgets.Get(scope)
+		if !ok {
+			continue
+		}
+		u := s.Used.Of(scope).at(now)
+		for _, limit := range []struct {
+			name       string
+			most, used uint64
+		}{
+			{"the budget of a job", b.Job, s.Orders.Of(r.Job).Spent}, {"the day's budget", b.Daily, u.Today}, {"the month's budget", b.Monthly, u.All},
+		} {
+			if limit.most > 0 && (limit.used > limit.most || r.Amount > limit.most-limit.used) {
+				return fmt.Errorf("%d %s are over %s%s: %d, of which %d are used (guild wallet budget)",
+					r.Amount, r.Unit, limit.name, whose(b), limit.most, limit.used)
+			}
+		}
 	}
 	return nil
 }
 
-// budget returns the budget of a unit at a time, and what a job has used of it.
-func (s *state) budget(unit string, job guild.JobID, now int64) (b Budget, spent uint64) {
-	b.BudgetSet = s.Budgets.Of(unit)
-	b.Unit = unit
-	u := s.Used.Of(unit).at(now)
-	b.Today, b.Month = u.Today, u.All
-	return b, s.Orders.Of(job).Spent
+// whose names the scope of a budget for a person.
+func whose(b fact.BudgetSet) string {
+	switch {
+	case b.Task != "":
+		return " for the task " + b.Task
+	case b.Provider != nostr.ZeroPK:
+		return " for the provider " + nip19.EncodeNpub(b.Provider)
+	}
+	return ""
 }
 
 // Budgets lists the budgets, ordered by unit.
 func (p *Pay) Budgets() (all []Budget) {
 	now := p.c.Now().UnixMilli()
 	p.fold.View(func(s *state) {
-		for unit := range s.Budgets.All() {
-			b, _ := s.budget(unit, guild.JobID{}, now)
-			all = append(all, b)
+		for scope, b := range s.Budgets.All() {
+			u := s.Used.Of(scope).at(now)
+			all = append(all, Budget{BudgetSet: b, Today: u.Today, Month: u.All})
 		}
 	})
-	slices.SortFunc(all, func(a, b Budget) int { return cmp.Compare(a.Unit, b.Unit) })
+	slices.SortFunc(all, func(a, b Budget) int { return cmp.Compare(scope(a.BudgetSet), scope(b.BudgetSet)) })
 	return all
 }
 
-// SetBudget replaces the budget of a unit.
+// SetBudget replaces a budget. One without limits is removed.
 func (p *Pay) SetBudget(ctx context.Context, b fact.BudgetSet) error {
 	return p.c.Journal.Do(ctx, fact.Ledger, "", func(tx *journal.Tx) error {
 		tx.Append(b)

@@ -22,8 +22,8 @@ type state struct {
 	Locks    fold.Table[string, lock]           `json:"locks"`    // by request
 	Invoices fold.Table[string, string]         `json:"invoices"` // by payment hash: the attempt for which it was paid, or was to be
 	Frozen   bool                               `json:"frozen"`
-	Budgets  fold.Table[string, fact.BudgetSet] `json:"budgets"` // by unit
-	Used     fold.Table[string, use]            `json:"used"`    // by unit
+	Budgets  fold.Table[string, fact.BudgetSet] `json:"budgets"` // by scope
+	Used     fold.Table[string, use]            `json:"used"`    // by scope
 }
 
 type order struct {
@@ -176,7 +176,7 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 		s.tidy(one.Attempt)
 	case fact.PaymentReserved:
 		s.edit(one.Attempt, func(p *payment) { p.Reserved, p.At = &one, at })
-		s.reserve(one.Job, one.Unit, one.Amount, at)
+		s.reserve(one, at)
 		if inv, err := bolt11.Decode(one.Invoice); err == nil {
 			s.Invoices.Set(inv.PaymentHash.Hex(), one.Attempt.Hex())
 		}
@@ -195,7 +195,7 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 	case fact.PaymentReleased:
 		s.edit(one.Attempt, func(p *payment) {
 			p.Released = &one
-			s.free(p.Job, p.Reserved.Unit, p.Reserved.Amount-min(p.Reserved.Amount, one.Amount), p.At)
+			s.free(*p.Reserved, p.Reserved.Amount-min(p.Reserved.Amount, one.Amount), p.At)
 		})
 		s.tidy(one.Attempt)
 	case fact.PaymentReturned:
@@ -216,7 +216,11 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 			}
 		})
 	case fact.BudgetSet:
-		s.Budgets.Set(one.Unit, one)
+		if one.Job == 0 && one.Daily == 0 && one.Monthly == 0 {
+			s.Budgets.Delete(scope(one))
+		} else {
+			s.Budgets.Set(scope(one), one)
+		}
 	case fact.WalletFrozen:
 		s.Frozen = one.Frozen
 	}
@@ -224,7 +228,7 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 
 // forget frees the money that was reserved for a payment, which is not made.
 func (s *state) forget(p *payment, reason string) {
-	s.free(p.Job, p.Reserved.Unit, p.Reserved.Amount, p.At)
+	s.free(*p.Reserved, p.Reserved.Amount, p.At)
 	p.Refused, p.Reserved = reason, nil
 }
 

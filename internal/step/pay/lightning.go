@@ -176,8 +176,7 @@ func (p *Pay) reservedInvoice(one payment, network bolt11.Network, amount guild.
 		var err error
 		p.fold.View(func(s *state) {
 			if _, err = s.inspectInvoice(one, network, tx.Now()); err == nil {
-				b, spent := s.budget(reserved.Unit, one.Job, tx.Now().UnixMilli())
-				err = b.within(reserved.Amount, spent)
+				err = s.within(reserved, tx.Now().UnixMilli())
 			}
 		})
 		if err != nil {

@@ -5,8 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"fiatjaf.com/nostr"
+
 	"guild"
 	"guild/internal/hand/dm"
+	"guild/internal/hand/key"
 	"guild/internal/journal/fact"
 )
 
@@ -312,5 +315,50 @@ func TestClaimedTooLate(t *testing.T) {
 				t.Errorf("the provider has %+v, want %d", b.Accounts, 500-lost)
 			}
 		}
+	}
+}
+
+func TestBudgets(t *testing.T) {
+	for name, c := range map[string]struct {
+		set    []fact.BudgetSet
+		reason string // "" if it is paid
+	}{
+		"a job":            {[]fact.BudgetSet{{Unit: "test", Job: 499}}, "the budget of a job: 499"},
+		"a day":            {[]fact.BudgetSet{{Unit: "test", Daily: 499}}, "the day's budget: 499"},
+		"a month":          {[]fact.BudgetSet{{Unit: "test", Monthly: 499}}, "the month's budget: 499"},
+		"a task":           {[]fact.BudgetSet{{Unit: "test", Daily: 900}, {Unit: "test", Task: "python", Daily: 499}}, "for the task python"},
+		"a provider":       {[]fact.BudgetSet{{Unit: "test", Provider: key.NewSecret(nostr.SecretKey{31: 2}).PubKey(), Monthly: 499}}, "for the provider npub1"},
+		"another task":     {[]fact.BudgetSet{{Unit: "test", Task: "go", Daily: 499}}, ""},
+		"another provider": {[]fact.BudgetSet{{Unit: "test", Provider: key.NewSecret(nostr.SecretKey{31: 9}).PubKey(), Daily: 499}}, ""},
+		"another unit":     {[]fact.BudgetSet{{Unit: "sat", Daily: 499}}, ""},
+		"just enough":      {[]fact.BudgetSet{{Unit: "test", Job: 500, Daily: 500, Monthly: 500}, {Unit: "test", Task: "python", Daily: 500}}, ""},
+		"a removed one":    {[]fact.BudgetSet{{Unit: "test", Daily: 499}, {Unit: "test"}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := changedWorld(t, usual, 500, func(w *world, _ *fact.AttemptQuoted) {
+				for _, b := range c.set {
+					w.ok(w.customer.SetBudget(w.Context(), b))
+				}
+			})
+			w.pump()
+			refused := facts[fact.PaymentRefused](w, w.customer)
+			if c.reason == "" && len(refused) > 0 || c.reason != "" && (len(refused) != 1 || !strings.Contains(refused[0].Reason, c.reason)) {
+				t.Errorf("refused: %+v, want %q", refused, c.reason)
+			}
+			if c.reason != "" {
+				return
+			}
+			w.judged(guild.Success, guild.Mixed) // pays 200, and the rest is free again
+			w.pump()
+			for _, b := range w.customer.Budgets() {
+				want := uint64(200)
+				if strings.HasPrefix(name, "another") {
+					want = 0
+				}
+				if b.Today != want || b.Month != want {
+					t.Errorf("used of %+v", b)
+				}
+			}
+		})
 	}
 }

@@ -141,8 +141,7 @@ func (p *Pay) reserved(one payment, q quote, terms []wallet.Terms) (due.Decision
 		}
 		var over error
 		p.fold.View(func(s *state) {
-			b, spent := s.budget(terms[0].Asset.Unit, one.Job, tx.Now().UnixMilli())
-			over = b.within(q.amount, spent)
+			over = s.within(fact.PaymentReserved{Unit: terms[0].Asset.Unit, Amount: q.amount, Job: one.Job, Task: one.Task, Provider: one.Provider.PubKey}, tx.Now().UnixMilli())
 		})
 		if over != nil {
 			return p.refused(one, over)(tx)
