@@ -118,6 +118,11 @@ of the price, mixed what --mixed-share says, weak up to --weak-cap, PARTIAL what
 --partial-share says, anything else nothing. What it does not get is yours again
 at once, or after the locktime (guild wallet balance).
 
+With --settle prepaid your Lightning wallet (guild wallet add nwc) pays the
+provider's invoice before it works, up to the bid, whatever it delivers. With
+postpaid it pays an invoice that comes with the delivery, by the same rules as
+an escrow, but whole or not at all; providers that are guild ask first.
+
 A node that died continues its jobs when it is started again.
 
 Exit codes:
@@ -158,9 +163,9 @@ func (p *program) hireCommand() *cobra.Command {
 	f.DurationVar(&o.Timeout, "timeout", 0, "for the whole job (default: timeouts.job, 1h)")
 	f.Var(&o.Offer, "bid", "most you would pay, with its unit, as 1000sat; a number alone is millisatoshis (default: computed from what such jobs cost)")
 	f.StringVar(&o.Settle, "settle", "", "how a provider that wants money gets it: escrow, by the verdict, of ecash that is locked before; prepaid, over Lightning before the work; postpaid, over Lightning by the verdict; or free, not at all (default: escrow if the bid is play money)")
-	f.IntVar(&o.Mixed, "mixed-share", 0, "of an escrow: per cent of the price for a SUCCESS of the strength mixed")
-	f.IntVar(&o.Partial, "partial-share", 0, "of an escrow: per cent of the price for PARTIAL (default: you are asked)")
-	f.Var(&o.Weak, "weak-cap", "of an escrow: most that is paid for a SUCCESS of the strength weak (default: you are asked)")
+	f.IntVar(&o.Mixed, "mixed-share", 0, "by the verdict: per cent of the price for a SUCCESS of the strength mixed")
+	f.IntVar(&o.Partial, "partial-share", 0, "by the verdict: per cent of the price for PARTIAL (default: you are asked)")
+	f.Var(&o.Weak, "weak-cap", "by the verdict: most that is paid for a SUCCESS of the strength weak (default: you are asked)")
 	f.BoolVar(&o.Free, "free", false, "bid nothing")
 	f.StringVar(&o.Class, "class", "", "critical-path, financial, experimental or background (default: the task's)")
 	f.StringArrayVar(&o.Nudges, "nudge", nil, "ask the provider's agent to work by this nudge: a name of the library, or a nevent (repeatable)")

@@ -256,9 +256,10 @@ func (p *program) walletApproveCommand() *cobra.Command {
 		Use:   "approve JOB|ATTEMPT AMOUNT",
 		Args:  cli.Arity(cobra.ExactArgs(2), "a job or an attempt, and an amount"),
 		Short: "Decide what a provider gets that waits for you",
-		Long: `approve decides about locked money that the verdict does not: of weak work, or
-of work that was done in part. Without a decision it is yours again at the
-locktime.`,
+		Long: `approve decides about money that the verdict does not: of weak work, or of work
+that was done in part; about an invoice that could not be paid when it was due;
+and, with 0, that your Lightning wallet did not pay what it says nothing about.
+Without a decision ecash is yours again at the locktime, and an invoice expires.`,
 		Example: "  guild wallet approve 5f21ab03 500test\n  guild wallet approve 5f21ab03 0test",
 	}, func(_ *cobra.Command, args []string) (control.Approval, []string, error) {
 		want, err := amountArg(args[1], "")

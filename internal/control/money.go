@@ -52,7 +52,7 @@ type Asset struct {
 	Paid      int64  `json:"paid"`   // to providers
 	Earned    int64  `json:"earned"` // from customers
 	Sent      int64  `json:"sent"`   // in tokens
-	Fees      int64  `json:"fees"`   // of the mint
+	Fees      int64  `json:"fees"`   // of the mint, or of Lightning
 	Lost      int64  `json:"lost,omitempty"`
 	Worthless bool   `json:"worthless,omitempty"` // play money
 }
@@ -194,22 +194,26 @@ func describe(ctx context.Context, w *nwc.Wallet) (shown LightningWallet, err er
 		shown.Alias, shown.Network = info.Alias, info.Network
 		shown.Balance, err = w.Balance(ctx)
 	}
+	if _, refused := errors.AsType[*nwc.RefusedError](err); refused { // not all connections may ask for it
+		err = nil
+	}
 	return shown, err
 }
 
 func (s *Server) postLightning(r *http.Request, given LightningConnection) (LightningWallet, error) {
-	if s.c.Payments.Ordered() { // another wallet would not know what became of it
-		return LightningWallet{}, refused("guild wallet balance shows it", errors.New("an invoice is being paid by the wallet that is connected now"))
+	if s.c.Lightning.Wallet() != nil && s.c.Payments.Ordered() { // another wallet would not know what became of it
+		return LightningWallet{}, refused("guild wallet balance shows it", errors.New("an invoice is open with the wallet that is connected now"))
 	}
 	if given.Connection == "" {
 		return LightningWallet{}, s.c.Lightning.Disconnect()
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), mintWait)
 	defer cancel()
-	if _, err := s.c.Lightning.Connect(ctx, strings.TrimSpace(given.Connection)); err != nil {
+	w, err := s.c.Lightning.Connect(ctx, strings.TrimSpace(given.Connection))
+	if err != nil {
 		return LightningWallet{}, &refusal{error: err, status: http.StatusBadGateway, code: "lightning", hint: "does the wallet run, and does it allow this connection to pay?"}
 	}
-	return describe(ctx, s.c.Lightning.Wallet())
+	return describe(ctx, w)
 }
 
 func shownPayment(p pay.Open) Payment {

@@ -116,7 +116,7 @@ type Lightning interface {
 	// Wallet returns it, or nil.
 	Wallet() *nwc.Wallet
 	// Connect uses another one, once it has answered.
-	Connect(ctx context.Context, connection string) (nwc.Info, error)
+	Connect(ctx context.Context, connection string) (*nwc.Wallet, error)
 	// Disconnect forgets it.
 	Disconnect() error
 }

@@ -28,19 +28,16 @@ type lightning struct {
 }
 
 // openLightning reads the connection, if the owner has made one.
-func (n *Node) openLightning() (*lightning, error) {
+func (n *Node) openLightning() *lightning {
 	l := &lightning{path: filepath.Join(n.c.Dir, "wallet.nwc"), pool: n.pool, now: n.c.Now}
 	text, err := os.ReadFile(l.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return l, nil
-	}
 	if err == nil {
 		l.wallet, err = l.connect(string(text))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("the connection to the Lightning wallet in %s: %w", l.path, err)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // escrows need no Lightning
+		n.c.Log.Error("no Lightning wallet is used: make a connection again with guild wallet add nwc", "file", l.path, "err", err)
 	}
-	return l, nil
+	return l
 }
 
 func (l *lightning) connect(text string) (*nwc.Wallet, error) {
@@ -67,10 +64,10 @@ func (l *lightning) payer() pay.Lightning {
 }
 
 // Connect uses another wallet from now on, once it has answered.
-func (l *lightning) Connect(ctx context.Context, connection string) (nwc.Info, error) {
+func (l *lightning) Connect(ctx context.Context, connection string) (*nwc.Wallet, error) {
 	w, err := l.connect(connection)
 	if err != nil {
-		return nwc.Info{}, err
+		return nil, err
 	}
 	info, err := w.Info(ctx)
 	if err == nil {
@@ -81,17 +78,17 @@ func (l *lightning) Connect(ctx context.Context, connection string) (nwc.Info, e
 	}
 	if err != nil {
 		w.Close()
-		return info, err
+		return nil, err
 	}
 	l.replace(w)
-	return info, nil
+	return w, nil
 }
 
-// sufficient returns an error if a wallet cannot do what paying needs.
+// sufficient returns an error if a wallet cannot do what paying and being paid need.
 func sufficient(info nwc.Info) error {
-	for _, method := range []string{"pay_invoice", "lookup_invoice"} {
+	for _, method := range []string{"pay_invoice", "make_invoice", "lookup_invoice"} {
 		if !slices.Contains(info.Methods, method) {
-			return fmt.Errorf("the wallet does not allow %s to this connection, without which nothing is paid", method)
+			return fmt.Errorf("the wallet does not allow this connection to call %s", method)
 		}
 	}
 	return nil
@@ -108,9 +105,10 @@ func (l *lightning) Disconnect() error {
 
 func (l *lightning) replace(w *nwc.Wallet) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.wallet != nil {
-		l.wallet.Close()
-	}
+	old := l.wallet
 	l.wallet = w
+	l.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
 }

@@ -121,10 +121,7 @@ func (n *Node) payPart() part {
 	return part{
 		name: "pay", folds: []fold.Fold{f},
 		open: func(context.Context) (active, error) {
-			var err error
-			if n.lightning, err = n.openLightning(); err != nil {
-				return active{}, err
-			}
+			n.lightning = n.openLightning()
 			n.pay = pay.New(pay.Config{
 				Journal: n.journal, Wallet: n.wallet, Keyer: n.keyer, PubKey: n.pubkey, Now: n.c.Now, Lightning: n.lightning.payer,
 				Send: func(ctx context.Context, wrap guild.Verified, p nostr.PubKey) error {

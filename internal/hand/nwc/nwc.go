@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -115,24 +116,40 @@ type Wallet struct {
 	config Config
 	self   *key.Signer
 
-	opening sync.Mutex
-	close   func() // ends the subscription to the answers; nil before the first request
-	network bolt11.Network
+	name    string        // of the subscription
+	opening chan struct{} // has room for who opens or closes
+	close   func()        // ends the subscription to the answers; nil before the first request
 
 	mu      sync.Mutex
 	waiting map[nostr.ID]chan<- answer
+	network bolt11.Network // "" before it is known
 }
+
+// opened counts the wallets, each of which has a subscription of its own.
+var opened atomic.Int64
 
 // New returns the wallet of a connection. It is reached with the first request.
 func New(c Config) *Wallet {
 	c.Timeout = cmp.Or(c.Timeout, time.Minute)
-	return &Wallet{config: c, self: key.NewSigner(c.Connection.Secret), waiting: map[nostr.ID]chan<- answer{}}
+	return &Wallet{
+		config: c, self: key.NewSigner(c.Connection.Secret), name: fmt.Sprint("wallet ", opened.Add(1)), opening: make(chan struct{}, 1),
+		waiting: map[nostr.ID]chan<- answer{},
+	}
+}
+
+// Made reports whether a request was made for this connection.
+func (w *Wallet) Made(prepared guild.Verified) bool {
+	return prepared.Event().PubKey == w.config.Connection.Secret.PubKey()
 }
 
 // open reads what the wallet supports and subscribes to its answers, once. The error is ErrEncryption if it does not support NIP-44.
 func (w *Wallet) open(ctx context.Context) error {
-	w.opening.Lock()
-	defer w.opening.Unlock()
+	select {
+	case w.opening <- struct{}{}:
+		defer func() { <-w.opening }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	if w.close != nil {
 		return nil
 	}
@@ -143,7 +160,7 @@ func (w *Wallet) open(ctx context.Context) error {
 	}
 	self := w.config.Connection.Secret.PubKey().Hex()
 	var err error
-	w.close, err = w.config.Pool.Listen(ctx, "wallet "+self, []nostr.Filter{{
+	w.close, err = w.config.Pool.Listen(ctx, w.name, []nostr.Filter{{
 		Kinds:   []nostr.Kind{nostr.KindNWCWalletResponse},
 		Authors: []nostr.PubKey{w.config.Connection.Wallet},
 		Tags:    nostr.TagMap{"p": {self}},
@@ -179,8 +196,8 @@ func isSeparator(r rune) bool { return r == ' ' || r == ',' }
 
 // Close ends the subscription to the wallet's answers. Requests under way time out.
 func (w *Wallet) Close() {
-	w.opening.Lock()
-	defer w.opening.Unlock()
+	w.opening <- struct{}{}
+	defer func() { <-w.opening }()
 	if w.close != nil {
 		w.close()
 		w.close = nil

@@ -112,7 +112,7 @@ type InvoicePaid struct {
 	Fees     guild.Msat `json:"fees,omitempty"` // by the wallet
 }
 
-// InvoiceUnpaid says that the owner's wallet will never pay the invoice for an attempt. Written by pay.
+// InvoiceUnpaid says that the invoice for an attempt was not paid, and its money is free again. Written by pay.
 type InvoiceUnpaid struct {
 	Attempt nostr.ID   `json:"attempt"`
 	Reason  string     `json:"reason"`

@@ -272,6 +272,9 @@ func (s *state) owed(t turn) (spent guild.Msat, over bool) {
 	if a.live() {
 		return 0, false
 	}
+	if a.Held != nil && a.Held.Rail == "lightning" { // it may be paid whatever the verdict is
+		return a.Got, a.State.Moved() || a.State == guild.Recorded
+	}
 	if s := a.stands(); s != guild.Accepted && s != guild.Paid && s != guild.Released {
 		return 0, true
 	}

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"slices"
+	"time"
 
 	"guild"
 	"guild/internal/journal/fact"
@@ -89,8 +90,11 @@ func (s *state) applyToAttempt(one fact.Fact, at int64) {
 	case fact.AttemptHeld:
 		s.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.Held = &one
-			if one.Amount == 0 {
+			switch {
+			case one.Amount == 0:
 				a.Held = nil
+			case one.Rail == "lightning" && a.State.Waiting(): // for the wallet, and then for the work
+				a.Silence = max(a.Silence, at+paidSilence.Milliseconds())
 			}
 		})
 	case fact.AttemptReleased:
@@ -135,3 +139,6 @@ func short(v guild.Verdict) *guild.Verdict {
 	v.Tests = failed
 	return &v
 }
+
+// paidSilence is the time in which a provider must be heard of whose invoice is about to be paid.
+const paidSilence = 15 * time.Minute

@@ -30,7 +30,8 @@ type order struct {
 	fact.Settlement
 	Task     string `json:"task"`
 	Deadline int64  `json:"deadline"` // Unix ms
-	Spent    uint64 `json:"spent"`    // locked or paid so far, in the unit
+	Spent    uint64 `json:"spent"`    // locked or paid so far, in the unit; of Lightning in sat
+	Closed   bool   `json:"closed,omitempty"`
 }
 
 // payment has the state of the money for one attempt of ours.
@@ -133,7 +134,11 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 			s.Orders.Set(one.Job, order{Settlement: *one.Settle, Task: one.Task, Deadline: one.Deadline})
 		}
 	case fact.JobClosed:
-		s.Orders.Delete(one.Job)
+		if o, ok := s.Orders.Get(one.Job); ok {
+			o.Closed = true
+			s.Orders.Set(one.Job, o)
+			s.tidyOrder(one.Job)
+		}
 	case fact.AttemptPlanned:
 		if o, ok := s.Orders.Get(one.Job); ok {
 			s.Payments.Set(one.Attempt.Hex(), payment{
@@ -184,17 +189,27 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 		s.edit(one.Attempt, func(p *payment) { p.Preimage = one.Preimage })
 	case fact.InvoiceUnpaid:
 		s.edit(one.Attempt, func(p *payment) { s.forget(p, one.Reason) })
+		s.tidy(one.Attempt)
 	case fact.PaymentRefused:
 		s.edit(one.Attempt, func(p *payment) { p.Refused = one.Reason })
 	case fact.PaymentSent:
 		s.edit(one.Attempt, func(p *payment) { p.Sent = true })
 	case fact.PaymentApproved:
-		s.edit(one.Attempt, func(p *payment) { p.Approved = &one })
+		s.edit(one.Attempt, func(p *payment) {
+			p.Approved = &one
+			if p.Order.How == postpaid {
+				p.Refused = "" // it is tried again
+			}
+		})
 	case fact.PaymentDecided:
 		s.edit(one.Attempt, func(p *payment) { p.Decided = &one })
+		s.tidy(one.Attempt)
 	case fact.PaymentReleased:
 		s.edit(one.Attempt, func(p *payment) {
 			p.Released = &one
+			if p.Reserved == nil { // after a repair that lost the entry with it
+				return
+			}
 			s.free(*p.Reserved, p.Reserved.Amount-min(p.Reserved.Amount, one.Amount), p.At)
 		})
 		s.tidy(one.Attempt)
@@ -228,7 +243,9 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 
 // forget frees the money that was reserved for a payment, which is not made.
 func (s *state) forget(p *payment, reason string) {
-	s.free(*p.Reserved, p.Reserved.Amount, p.At)
+	if p.Reserved != nil { // not after a repair that lost the entry with it
+		s.free(*p.Reserved, p.Reserved.Amount, p.At)
+	}
 	p.Refused, p.Reserved = reason, nil
 }
 
@@ -269,7 +286,21 @@ func (s *state) tidy(attempt nostr.ID) {
 	case !p.Over:
 	case p.Reserved == nil && !p.Held, p.Noted && p.Preimage != "", p.Noted && p.Released != nil && (p.Returned || p.Released.Amount == p.Reserved.Amount):
 		s.Payments.Delete(attempt.Hex())
+		s.tidyOrder(p.Job)
 	}
+}
+
+// tidyOrder forgets the order of a closed job, once no payment of it is open.
+func (s *state) tidyOrder(job guild.JobID) {
+	if !s.Orders.Of(job).Closed {
+		return
+	}
+	for _, p := range s.Payments.All() {
+		if p.Job == job {
+			return
+		}
+	}
+	s.Orders.Delete(job)
 }
 
 // open lists the payments that are not over.
@@ -290,9 +321,10 @@ func (f *Fold) payment(attempt nostr.ID) (p payment, ok bool) {
 // Frozen reports whether the owner has stopped all paying.
 func (f *Fold) Frozen() bool { return fold.Read(f.State, func(s *state) bool { return s.Frozen }) }
 
-// Ordered reports whether the owner's Lightning wallet is about to pay an invoice.
+// Ordered reports whether the owner's Lightning wallet is about to pay an invoice, or waits for one of its own to be paid.
 func (f *Fold) Ordered() bool {
-	return slices.ContainsFunc(f.open(), func(p payment) bool { return p.Reserved != nil && p.Reserved.Invoice != "" && p.Preimage == "" })
+	return slices.ContainsFunc(f.open(), func(p payment) bool { return p.Reserved != nil && p.Reserved.Invoice != "" && p.Preimage == "" }) ||
+		slices.ContainsFunc(f.locks(), func(l lock) bool { return l.Invoice != "" && !l.Settled })
 }
 
 // editLock changes the lock for a request, if there is one.
@@ -371,7 +403,7 @@ func (s *state) tidyLock(request nostr.ID) {
 	all := l.Released != nil && l.Accepted != nil && l.Released.Amount == l.Accepted.Amount
 	none := l.Released != nil && l.Released.Amount == 0
 	switch {
-	case l.Over && l.Accepted == nil && l.Offered == nil, all && l.Paid, none && l.Returned, l.Returned && l.Paid:
+	case l.Over && l.Accepted == nil && l.Offered == nil && (l.Invoice == "" || l.Settled), all && l.Paid, none && l.Returned, l.Returned && l.Paid:
 		s.Locks.Delete(request.Hex())
 	}
 }

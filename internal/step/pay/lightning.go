@@ -1,10 +1,12 @@
 package pay
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -21,6 +23,8 @@ import (
 type Lightning interface {
 	// Network returns the network that the wallet is on.
 	Network(ctx context.Context) (bolt11.Network, error)
+	// Made reports whether an order was made for the wallet that is connected now.
+	Made(order guild.Verified) bool
 	// Prepare makes the order to pay an invoice, which the wallet ignores after expires. Nothing is sent.
 	Prepare(ctx context.Context, invoice string, expires time.Time) (guild.Verified, error)
 	// Pay sends an order, for the first time or again. After most errors the payment may have been made.
@@ -51,6 +55,13 @@ func (p *Pay) lightning() Lightning {
 func (p *Pay) direct(one payment) []due.Work {
 	id, job := one.Attempt.Hex(), fact.JobSubject(one.Job)
 	switch {
+	case one.stalled() && p.c.Now().Before(one.expiry()):
+		return []due.Work{due.Decide("the expiry of the invoice for "+id, fact.Ledger, one.expiry(), func(tx *journal.Tx) error {
+			if now, ok := p.fold.payment(one.Attempt); ok && now.stalled() {
+				tx.Append(fact.PaymentDecided{Attempt: one.Attempt, Rule: ruleForgotten})
+			}
+			return nil
+		})}
 	case one.Reserved == nil && one.Held && (one.Refused != "" || one.Decided != nil && one.Decided.Amount == 0):
 		return []due.Work{decide("nothing is held for "+id, job, func() bool { now, _ := p.fold.payment(one.Attempt); return now.Held },
 			func() fact.Fact { return fact.AttemptHeld{Attempt: one.Attempt} })}
@@ -62,6 +73,13 @@ func (p *Pay) direct(one payment) []due.Work {
 		return nil
 	case one.Reserved == nil:
 		return []due.Work{p.reserveInvoice(one)}
+	case !one.Held && one.Over: // the order was not sent yet
+		return []due.Work{due.Decide("do not pay "+id, fact.Ledger, time.Time{}, func(tx *journal.Tx) error {
+			if now, ok := p.fold.payment(one.Attempt); ok && !now.Held && now.Reserved != nil {
+				tx.Append(fact.InvoiceUnpaid{Attempt: one.Attempt, Reason: "the attempt has ended", Msat: one.Reserved.Msat})
+			}
+			return nil
+		})}
 	case !one.Held:
 		held := fact.AttemptHeld{
 			Attempt: one.Attempt, Rail: "lightning", Asset: "BTC_LN", Amount: one.Reserved.Msat, Quote: one.Quote, Invoice: one.Invoice,
@@ -80,6 +98,63 @@ func (p *Pay) direct(one payment) []due.Work {
 	return nil
 }
 
+// stalled reports whether an invoice is due after the work and could not be paid, so that a person must see to it.
+func (one payment) stalled() bool {
+	return one.Order.How == postpaid && one.Held && one.Reserved == nil && one.Refused != "" && (one.Decided == nil || one.Decided.Amount > 0)
+}
+
+// uncertain reports whether the wallet was ordered to pay, does not say what it did, and pays no more.
+func (one payment) uncertain(now time.Time) bool {
+	if one.Reserved == nil || one.Reserved.Order == nil || one.Preimage != "" {
+		return false
+	}
+	order, err := guild.Verify(*one.Reserved.Order)
+	return err != nil || nwc.Expired(order, now)
+}
+
+// approve is a person's decision about an invoice: that it is paid, that nothing is, or that the wallet has not paid it.
+func (one payment) approve(tx *journal.Tx, amount uint64) error {
+	agreed := whole(one.Order.Unit, one.Price)
+	switch {
+	case one.uncertain(tx.Now()) && amount != 0:
+		return fmt.Errorf("approve the payment for %.8s: the wallet was ordered to pay it; 0 says that it did not", one.Attempt.Hex())
+	case one.uncertain(tx.Now()):
+		tx.Append(fact.InvoiceUnpaid{Attempt: one.Attempt, Reason: "the owner says that the wallet did not pay it", Msat: one.Reserved.Msat})
+	case !one.Over || !one.billed() && !one.stalled():
+		return fmt.Errorf("approve the payment for %.8s: %w", one.Attempt.Hex(), ErrNoPayment)
+	case amount != 0 && amount != agreed:
+		return fmt.Errorf("approve the payment for %.8s: an invoice is paid whole: %d %s, or nothing", one.Attempt.Hex(), agreed, one.Order.Unit)
+	case amount == 0 && one.stalled():
+		tx.Append(fact.PaymentDecided{Attempt: one.Attempt, Rule: rulePerson})
+	default:
+		tx.Append(fact.PaymentApproved{Attempt: one.Attempt, Amount: amount})
+	}
+	return nil
+}
+
+// waiting says what a person must see to for an invoice, or "".
+func (p *Pay) waiting(one payment) string {
+	switch {
+	case !one.direct():
+		return ""
+	case one.uncertain(p.c.Now()):
+		return waits + ": the wallet does not say whether it has paid"
+	case one.stalled():
+		return waits + ": " + one.Refused
+	case one.billed() && one.Over && len(p.settleBill(one)) == 0:
+		return waits
+	}
+	return ""
+}
+
+// expiry returns when the provider's invoice expires; long ago if it cannot be read.
+func (one payment) expiry() (end time.Time) {
+	if inv, err := bolt11.Decode(one.Invoice); err == nil {
+		end = inv.Created.Add(cmp.Or(inv.Expiry, bolt11.DefaultExpiry))
+	}
+	return end
+}
+
 // billed reports whether the provider has delivered with an invoice, and it is not decided whether that is paid.
 func (one payment) billed() bool {
 	return one.Order.How == postpaid && one.Held && one.Reserved == nil && one.Decided == nil && one.Refused == ""
@@ -91,7 +166,7 @@ func (p *Pay) settleBill(one payment) []due.Work {
 		return nil
 	}
 	agreed := whole(one.Order.Unit, one.Price)
-	amount, rule, wait := uint64(0), ruleUndone, false
+	amount, rule, wait := uint64(0), ruleUndone, true
 	if one.Verdict != nil {
 		amount, rule, wait = payout(one.Order, *one.Verdict, agreed)
 	}
@@ -126,7 +201,7 @@ func (s *state) inspectInvoice(one payment, network bolt11.Network, now time.Tim
 	case inv.Expired(now):
 		err = errors.New("its invoice has expired")
 	case used != "" && used != one.Attempt.Hex():
-		err = fmt.Errorf("its invoice was there before, for the attempt %.8s", used)
+		err = fmt.Errorf("its invoice was already used, for the attempt %.8s", used)
 	}
 	return inv, err
 }
@@ -170,8 +245,8 @@ func (p *Pay) reservedInvoice(one payment, network bolt11.Network, amount guild.
 			return nil
 		}
 		reserved := fact.PaymentReserved{
-			Attempt: one.Attempt, Job: one.Job, Provider: one.Provider.PubKey, Task: one.Task, Unit: one.Order.Unit,
-			Amount: whole(one.Order.Unit, amount), Invoice: one.Invoice, Order: &order, Msat: amount,
+			Attempt: one.Attempt, Job: one.Job, Provider: one.Provider.PubKey, Task: one.Task, Unit: "sat",
+			Amount: whole("sat", amount), Invoice: one.Invoice, Order: &order, Msat: amount,
 		}
 		var err error
 		p.fold.View(func(s *state) {
@@ -183,6 +258,7 @@ func (p *Pay) reservedInvoice(one payment, network bolt11.Network, amount guild.
 			return p.refused(one, err)(tx)
 		}
 		tx.Append(reserved)
+		p.fresh.Store(one.Attempt, true)
 		return nil
 	}
 }
@@ -199,13 +275,16 @@ func whole(unit string, amount guild.Msat) uint64 {
 // than the one that sent the order. Only what the wallet surely did not pay, and will not, is free again.
 func (p *Pay) payInvoice(one payment) due.Work {
 	return due.Work{
-		Key: "pay the invoice for " + one.Attempt.Hex(), Guard: fact.Ledger, Free: true,
+		Key: "pay the invoice for " + one.Attempt.Hex(), Guard: fact.Ledger, Free: true, Ready: p.pace.next(one.Attempt),
 		Act: func(ctx context.Context) (due.Decision, error) {
+			_, fresh := p.fresh.LoadAndDelete(one.Attempt)
+			p.pace.asked(one.Attempt, p.c.Now())
 			ln := p.lightning()
 			if ln == nil {
 				return nil, fmt.Errorf("pay the invoice for %.8s: %w", one.Attempt.Hex(), errNoLightning)
 			}
-			paid, failed, err := resolve(ctx, ln, *one.Reserved, p.c.Now())
+			t := transfer{PaymentReserved: *one.Reserved, fresh: fresh, wanted: (!one.Over || one.Order.How == postpaid) && !p.fold.Frozen()}
+			paid, failed, err := t.resolve(ctx, ln, p.c.Now())
 			if err != nil {
 				return nil, fmt.Errorf("pay the invoice for %.8s: %w", one.Attempt.Hex(), err)
 			}
@@ -226,25 +305,42 @@ func (p *Pay) payInvoice(one payment) due.Work {
 	}
 }
 
-// resolve finds out what became of a payment, and has it made if the wallet knows nothing of it. Without paid, failed and an error
-// it is under way.
-func resolve(ctx context.Context, ln Lightning, r fact.PaymentReserved, now time.Time) (paid *nwc.Payment, failed string, err error) {
-	inv, err := bolt11.Decode(r.Invoice)
+// transfer is the payment of an invoice by the owner's wallet.
+type transfer struct {
+	fact.PaymentReserved
+	fresh  bool // nobody can have sent the order before
+	wanted bool // it may be sent now
+}
+
+// resolve finds out what became of a payment, and has it made if the wallet knows nothing of it. Without paid, failed and an error it
+// is under way, or the order may still reach the wallet. It fails only if the wallet refuses the very first order without a try, or
+// says that it failed, or knows nothing of it when order and invoice have expired.
+func (o transfer) resolve(ctx context.Context, ln Lightning, now time.Time) (paid *nwc.Payment, failed string, err error) {
+	inv, err := bolt11.Decode(o.Invoice)
 	if err != nil {
 		return nil, "", err
 	}
-	order, err := guild.Verify(*r.Order)
+	sent, err := guild.Verify(*o.Order)
 	if err != nil {
 		return nil, "", err
+	}
+	if !ln.Made(sent) {
+		return nil, "", errOtherWallet
 	}
 	t, err := ln.Lookup(ctx, inv.PaymentHash)
-	unknown := refusedAs(err, nwc.NotFound) || err == nil && !t.Outgoing
+	unknown := refusedAs(err, nwc.NotFound)
 	switch {
-	case unknown && nwc.Expired(order, now):
+	case unknown && nwc.Expired(sent, now) && inv.Expired(now.Add(-time.Minute)):
 		return nil, "the wallet did not pay it in time", nil
+	case unknown && (!o.wanted || nwc.Expired(sent, now)):
+		return nil, "", nil
 	case unknown:
 	case err != nil:
 		return nil, "", err
+	case !t.Outgoing: // payer and payee have one wallet: it is not known which half this is
+		if nwc.Expired(sent, now) || !o.wanted {
+			return nil, "", nil
+		}
 	case t.Preimage != [32]byte{}:
 		return &nwc.Payment{Preimage: t.Preimage, Fees: t.Fees}, "", nil
 	case t.Failed:
@@ -252,15 +348,18 @@ func resolve(ctx context.Context, ln Lightning, r fact.PaymentReserved, now time
 	default:
 		return nil, "", nil
 	}
-	made, err := ln.Pay(ctx, order)
+	made, err := ln.Pay(ctx, sent)
 	switch {
 	case err == nil:
 		return &made, "", nil
-	case refusedAs(err, nwc.Untried...): // and a moment ago it knew nothing of it
+	case o.fresh && refusedAs(err, nwc.Untried...):
 		return nil, err.Error(), nil
 	}
 	return nil, "", err
 }
+
+// errOtherWallet means that the wallet which was ordered to pay is not connected.
+var errOtherWallet = errors.New("another wallet was ordered to pay it: connect that again, or say what it did (guild wallet approve)")
 
 // refusedAs reports whether a wallet refused with one of some codes.
 func refusedAs(err error, codes ...string) bool {
@@ -283,14 +382,15 @@ func (p *Pay) invoice(ctx context.Context, request nostr.ID, until time.Time, am
 }
 
 // settled asks the owner's wallet whether a customer has paid the invoice for a request. Nothing else says so: anybody can write
-// that something was paid.
+// that something was paid. After we gave up it is still asked until the invoice has expired, so that late money is booked.
 func (p *Pay) settled(one lock) due.Work {
 	return due.Work{
-		Key: "ask whether the invoice is paid for " + one.Request.Hex(), Guard: fact.Ledger, Free: true,
+		Key: "ask whether the invoice is paid for " + one.Request.Hex(), Guard: fact.Ledger, Free: true, Ready: p.pace.next(one.Request),
 		Act: func(ctx context.Context) (due.Decision, error) {
+			p.pace.asked(one.Request, p.c.Now())
 			ln := p.lightning()
 			if ln == nil {
-				return nil, errNoLightning
+				return nil, fmt.Errorf("ask whether the invoice is paid for %.8s: %w", one.Request.Hex(), errNoLightning)
 			}
 			inv, err := bolt11.Decode(one.Invoice)
 			if err != nil {
@@ -302,11 +402,46 @@ func (p *Pay) settled(one lock) due.Work {
 			}
 			paid := err == nil && t.Settled && !t.Outgoing
 			return func(tx *journal.Tx) error {
-				if now, ok := p.fold.lock(one.Request); ok && paid && !now.Settled {
+				now, ok := p.fold.lock(one.Request)
+				switch {
+				case !ok || now.Settled:
+				case paid:
 					tx.Append(fact.InvoiceSettled{Request: one.Request, Msat: inv.Amount})
+				case now.Over && inv.Expired(tx.Now().Add(-invoiceEnds)):
+					tx.Append(fact.LockExpired{Request: one.Request})
 				}
 				return nil
 			}, nil
 		},
 	}
+}
+
+// pace spaces questions to the owner's wallet about one payment: the longer it takes, the more rarely it is asked.
+type pace struct {
+	mu          sync.Mutex
+	first, last map[nostr.ID]time.Time
+}
+
+// asked notes a question.
+func (p *pace) asked(id nostr.ID, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.first == nil {
+		p.first, p.last = map[nostr.ID]time.Time{}, map[nostr.ID]time.Time{}
+	}
+	if p.first[id].IsZero() {
+		p.first[id] = now
+	}
+	p.last[id] = now
+}
+
+// next returns when the next question may be asked: after a tenth of the time that it has taken, from 2 s to a minute.
+func (p *pace) next(id nostr.ID) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := p.last[id]
+	if last.IsZero() {
+		return last
+	}
+	return last.Add(min(max(last.Sub(p.first[id])/10, 2*time.Second), time.Minute))
 }

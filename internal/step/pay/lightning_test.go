@@ -32,6 +32,7 @@ type network struct {
 	silent  bool   // it pays, and does not answer
 	stuck   bool   // it begins to pay, and comes to no end
 	fails   bool   // it fails to pay
+	other   bool   // another wallet is connected now
 }
 
 // bill is an invoice of the provider's wallet.
@@ -84,6 +85,8 @@ func (l *lightningWallet) MakeInvoice(_ context.Context, amount guild.Msat, desc
 	text := l.sign(bolt11.Invoice{Amount: amount, Description: description, Expiry: expiry}, nil)
 	return text, l.bills[len(l.bills)-1].inv, nil
 }
+
+func (l *lightningWallet) Made(guild.Verified) bool { return !l.other }
 
 func (l *lightningWallet) Prepare(ctx context.Context, invoice string, expires time.Time) (guild.Verified, error) {
 	return guild.Sign(ctx, key.NewSigner(key.NewSecret(nostr.SecretKey{31: 3})), nostr.Event{
@@ -247,7 +250,7 @@ func TestUnpaidInvoices(t *testing.T) {
 			w.writes(w.customer, fact.JobSubject(theJob), fact.AttemptPlanned{Attempt: other, Job: theJob, Provider: guild.Service{PubKey: w.provider.pubkey, D: "e"}})
 			w.writes(w.customer, fact.Ledger, fact.PaymentReserved{Attempt: other, Job: theJob, Provider: w.provider.pubkey, Unit: "sat", Amount: 1, Invoice: q.Invoice, Msat: 500_000},
 				fact.InvoiceUnpaid{Attempt: other, Reason: "a test", Msat: 500_000})
-		}, "was there before"},
+		}, "was already used"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := changedWorld(t, ahead, 500, c.quote)
@@ -318,11 +321,143 @@ func TestWalletAnswers(t *testing.T) {
 	}
 }
 
+// TestEndedBeforePaid checks that an attempt that has ended is not paid any more, unless the wallet has begun.
+func TestEndedBeforePaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		steps int // of the customer before the end
+		stuck bool
+		paid  bool
+	}{
+		"before the reserve":     {0, false, false},
+		"before it is held":      {1, false, false},
+		"before the order":       {2, false, false},
+		"while the wallet tries": {3, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, ahead, 500)
+			w.lightning.stuck = c.stuck
+			for range c.steps {
+				for _, work := range w.customer.Due(w.now) {
+					if decide, err := work.Act(t.Context()); err == nil {
+						w.ok(w.customer.journal.Do(t.Context(), work.Guard, work.Key, decide))
+					}
+				}
+			}
+			w.ends(fact.AttemptExpired{Attempt: attempt, Reason: "silence"})
+			w.tries()
+			if c.stuck {
+				w.lightning.bills[0].paid = true
+			}
+			w.now = w.now.Add(time.Hour)
+			w.tries()
+			if paid := w.customer.account(wallet.Paid) > 0; paid != c.paid || w.customer.account(wallet.Held) != 0 || len(w.customer.fold.open()) != 0 {
+				t.Errorf("paid %v, held %d, open %+v", paid, w.customer.account(wallet.Held), w.customer.fold.open())
+			}
+		})
+	}
+}
+
+// delivers ends an attempt with a bill of 500 sat and a verdict.
+func (w *world) delivers(id nostr.ID, outcome guild.Outcome) {
+	w.Helper()
+	text := w.lightning.sign(bolt11.Invoice{Amount: 500_000, Expiry: time.Hour, Description: "x"}, nil)
+	w.writes(w.customer, fact.JobSubject(theJob), fact.AttemptDelivered{Attempt: id, Bill: &fact.Bill{Amount: 500_000, Invoice: text}},
+		fact.AttemptJudged{Attempt: id, Verdict: guild.Verdict{Outcome: outcome, Strength: guild.Strong}})
+}
+
+// TestStalledBill checks that a bill that cannot be paid at the verdict waits for a person, until its invoice expires.
+func TestStalledBill(t *testing.T) {
+	for name, c := range map[string]struct {
+		then func(*world)
+		paid bool
+	}{
+		"it is approved": {func(w *world) {
+			w.ok(w.customer.Freeze(w.Context(), false))
+			w.ok(w.customer.Approve(w.Context(), attempt, 500))
+		}, true},
+		"it is not approved":  {func(w *world) { w.ok(w.customer.Approve(w.Context(), attempt, 0)) }, false},
+		"the invoice expires": {func(w *world) { w.now = w.now.Add(2 * time.Hour) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after := ahead
+			after.How = postpaid
+			w := newWorld(t, after, 500)
+			w.ok(w.customer.Freeze(t.Context(), true))
+			w.delivers(attempt, guild.Success)
+			w.tries()
+			all := w.customer.Paying()
+			if len(all) != 1 || !all[0].Waits || !strings.Contains(all[0].State, "frozen") || w.customer.Busy(attempt) {
+				t.Fatalf("open: %+v", all)
+			}
+			c.then(w)
+			w.tries()
+			if paid := w.customer.account(wallet.Paid) > 0; paid != c.paid || len(w.customer.fold.open()) > 0 {
+				t.Errorf("paid %v, open %+v", paid, w.customer.fold.open())
+			}
+		})
+	}
+}
+
+// TestOtherWallet checks that nothing is decided for a payment whose wallet is not connected any more, but by a person.
+func TestOtherWallet(t *testing.T) {
+	w := newWorld(t, ahead, 500)
+	w.lightning.stuck = true
+	w.tries()
+	if !w.customer.fold.Ordered() {
+		t.Error("the wallet may be replaced")
+	}
+	w.lightning.other, w.now = true, w.now.Add(48*time.Hour)
+	w.tries()
+	all := w.customer.Paying()
+	if held := w.customer.account(wallet.Held); held != 500_000 || len(all) != 1 || !all[0].Waits {
+		t.Fatalf("held %d, open %+v", held, all)
+	}
+	if err := w.customer.Approve(t.Context(), attempt, 500); err == nil {
+		t.Error("it was said to be paid without a proof")
+	}
+	w.ok(w.customer.Approve(t.Context(), attempt, 0))
+	w.tries()
+	if held := w.customer.account(wallet.Held); held != 0 {
+		t.Errorf("%d are held", held)
+	}
+}
+
+// TestJobBudgetOutlivesJob checks that what a job has used is known for bills that are due when it is closed.
+func TestJobBudgetOutlivesJob(t *testing.T) {
+	after := ahead
+	after.How = postpaid
+	w := newWorld(t, after, 500)
+	w.ok(w.customer.SetBudget(t.Context(), fact.BudgetSet{Unit: "sat", Job: 700}))
+	other := nostr.ID{8}
+	w.writes(w.customer, fact.JobSubject(theJob), fact.AttemptPlanned{Attempt: other, Job: theJob, Provider: guild.Service{PubKey: w.provider.pubkey, D: "e"}})
+	w.delivers(attempt, guild.Success)
+	w.delivers(other, guild.Success)
+	w.writes(w.customer, fact.JobSubject(theJob), fact.JobClosed{Job: theJob, Ending: guild.JobAccepted})
+	w.tries()
+	if paid := w.customer.account(wallet.Paid); paid != 500_000 {
+		t.Errorf("paid %d", paid)
+	}
+	if all := w.customer.Paying(); len(all) != 1 || !strings.Contains(all[0].State, "the budget of a job: 700, of which 500 are used") {
+		t.Errorf("open: %+v", all)
+	}
+	w.now = w.now.Add(2 * time.Hour)
+	w.tries()
+	w.customer.fold.View(func(s *state) {
+		if _, ok := s.Orders.Get(theJob); ok {
+			t.Error("the order is kept for ever")
+		}
+	})
+}
+
 // tries does what is due at the customer, again and again, as its errors and the wallet's silence make it.
 func (w *world) tries() {
 	w.Helper()
 	for range 20 {
+		w.now = w.now.Add(3 * time.Second)
 		for _, work := range w.customer.Due(w.now) {
+			if work.Ready.After(w.now) {
+				continue
+			}
 			if decide, err := work.Act(w.Context()); err == nil {
 				w.ok(w.customer.journal.Do(w.Context(), work.Guard, work.Key, decide))
 			}

@@ -26,10 +26,11 @@ type Open struct {
 // Paying lists the money that is locked for our attempts, ordered by job.
 func (p *Pay) Paying() (all []Open) {
 	for _, one := range p.fold.open() {
-		if one.billed() && one.Over {
+		if state := p.waiting(one); state != "" {
 			all = append(all, Open{
-				ID: one.Attempt, Job: one.Job, Party: one.Provider.PubKey, Amount: whole(one.Order.Unit, one.Price), Unit: one.Order.Unit, State: waits, Waits: true,
+				ID: one.Attempt, Job: one.Job, Party: one.Provider.PubKey, Amount: whole(one.Order.Unit, one.Price), Unit: one.Order.Unit, State: state, Waits: true,
 			})
+			continue
 		}
 		if one.Reserved == nil {
 			continue
@@ -102,8 +103,11 @@ func (p *Pay) Owed() (all []Open) {
 // provider was not told yet what it gets. What waits for a person, or to be taken back, is not.
 func (p *Pay) Busy(attempt nostr.ID) bool {
 	one, ok := p.fold.payment(attempt)
-	if !ok || one.Reserved == nil {
-		return ok && one.Over && one.Held && !(one.billed() && len(p.settleBill(one)) == 0)
+	switch {
+	case !ok || p.waiting(one) != "":
+		return false
+	case one.Reserved == nil:
+		return one.Over && one.Held
 	}
 	return !one.Over || one.Reserved.Invoice != "" || p.stateOf(one) == "judged" || one.Decided != nil && (one.Released == nil || one.Released.Amount > 0 && !one.Noted)
 }

@@ -1,11 +1,13 @@
 // Package pay is the step that decides about money. As a customer's it answers a provider's quote with ecash that is locked to
-// both (escrow), and after the verdict signs over what the provider has earned and takes back the rest. As a provider's it says
-// what it wants before it works, checks what the customer locked, and claims what is released. It owns the facts payment.* and
-// lock.*, attempt.held, attempt.released and attempt.refunded. The transactions with mints are the wallet's.
+// both (escrow), and after the verdict signs over what the provider has earned and takes back the rest; or it has the owner's
+// Lightning wallet pay an invoice. As a provider's it says what it wants before it works, checks what the customer locked or paid,
+// and claims what is released. It owns the facts payment.*, lock.* and invoice.*, attempt.held, attempt.released and
+// attempt.refunded. The transactions with mints are the wallet's.
 package pay
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -36,8 +38,10 @@ type Config struct {
 
 // Pay is the step.
 type Pay struct {
-	c    Config
-	fold *Fold
+	c     Config
+	fold  *Fold
+	pace  pace
+	fresh sync.Map // attempts whose order this process made, and has not sent yet
 }
 
 // New returns the step on its fold.

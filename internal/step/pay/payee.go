@@ -32,7 +32,12 @@ func (p *Pay) Quote(ctx context.Context, request nostr.ID, deadline, until time.
 		}
 	}
 	if p.lightning() != nil && inBitcoin(unit) {
-		invoice, err = p.invoice(ctx, request, until, msats(unit, amount))
+		if terms != "" { // which need no wallet that answers
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+		}
+		invoice, err = p.invoice(ctx, request, until.Add(-invoiceEnds), msats(unit, amount))
 	}
 	switch {
 	case err != nil && terms == "":
@@ -42,6 +47,9 @@ func (p *Pay) Quote(ctx context.Context, request nostr.ID, deadline, until time.
 	}
 	return terms, invoice, nil
 }
+
+// invoiceEnds is the time by which our invoice expires before we give up waiting, so that none is paid in vain.
+const invoiceEnds = 2 * time.Minute
 
 // inBitcoin reports whether a unit is one of bitcoin, so that it can be paid over Lightning.
 func inBitcoin(unit string) bool { return unit == "sat" || unit == "msat" }
@@ -84,7 +92,7 @@ const listening = 7 * 24 * time.Hour
 func (p *Pay) lock(one lock, now time.Time) []due.Work {
 	id := one.Request.Hex()
 	switch {
-	case one.Offered == nil && one.Invoice != "" && !one.Settled && !one.Over:
+	case one.Offered == nil && one.Invoice != "" && !one.Settled:
 		return []due.Work{p.settled(one)}
 	case one.Offered == nil:
 		return nil

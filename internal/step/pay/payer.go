@@ -455,14 +455,10 @@ func (p *Pay) Approve(ctx context.Context, attempt nostr.ID, amount uint64) erro
 	return p.c.Journal.Do(ctx, fact.Ledger, "", func(tx *journal.Tx) error {
 		one, ok := p.fold.payment(attempt)
 		switch {
-		case !ok || one.Reserved == nil && !one.billed() || !one.Over:
+		case ok && one.direct():
+			return one.approve(tx, amount)
+		case !ok || one.Reserved == nil || !one.Over:
 			return fmt.Errorf("approve the payment for %.8s: %w", attempt.Hex(), ErrNoPayment)
-		case one.billed():
-			if agreed := whole(one.Order.Unit, one.Price); amount != 0 && amount != agreed {
-				return fmt.Errorf("approve the payment for %.8s: an invoice is paid whole: %d %s, or nothing", attempt.Hex(), agreed, one.Order.Unit)
-			}
-			tx.Append(fact.PaymentApproved{Attempt: attempt, Amount: amount})
-			return nil
 		case !tx.Now().Before(p.locktime(one)):
 			return fmt.Errorf("approve the payment for %.8s: its locktime is over, so it comes back", attempt.Hex())
 		case one.Decided != nil:

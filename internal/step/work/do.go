@@ -119,7 +119,7 @@ func (w *Work) finish(ctx context.Context, s Service, r fact.RequestReceived) (f
 	}
 
 	finished := fact.RequestFinished{Request: r.Request, Ending: refused}
-	if s.Price > 0 && !w.wantsMoney(s) {
+	if s.Price > 0 && !w.wantsMoney(s) && (w.c.Money == nil || !w.c.Money.Funded(r.Request)) {
 		finished.Reason = "payment required"
 		return w.end(context.WithoutCancel(ctx), finished, answer{to: r, feedback: s.priced("")})
 	}

@@ -38,10 +38,7 @@ func (s Service) units() uint64 {
 func (s Service) priced(text string) nip90.Feedback {
 	f := nip90.Feedback{Status: nip90.PaymentRequired, Text: text}
 	if s.inBitcoin() {
-		f.Amount = guild.Msat(s.units())
-		if s.Unit == "sat" {
-			f.Amount *= 1000
-		}
+		f.Amount = s.Price
 	} else if text == "" {
 		f.Text = s.amount()
 	}
@@ -84,6 +81,9 @@ func (w *Work) ask(s Service, r request) due.Work {
 			}
 			feedback := s.priced("")
 			feedback.Terms, feedback.Invoice = terms, invoice
+			if invoice != "" && s.Unit == "sat" { // the invoice is over whole units
+				feedback.Amount = guild.Msat(s.units()) * 1000
+			}
 			e, err := w.sign(ctx, answer{to: *r.Received, feedback: feedback})
 			return func(tx *journal.Tx) error {
 				now, ok := w.fold.request(r.ID)
