@@ -17,7 +17,7 @@ RACE = -race $(UNWATCHED:%=-gcflags=%=-race=false)
 # Without the detector: packages that start no goroutine; and those whose tests mostly run other processes, or whole nodes, as
 # the tests of internal/node do under it. They would take two to four times as long. make check watches these, too.
 # Those that take longest begin first, so that none of them is left alone at the end.
-UNSEEN = internal/judging/exam cmd/guild internal/step/judge internal/judging/suite verify examples replay nook
+UNSEEN = cmd/guild internal/judging/exam internal/step/judge internal/judging/suite verify examples replay nook
 BOTH = $(MAKE) --jobs=2 --keep-going --output-sync=target watched unseen
 WATCHED = $$(go list ./... | grep -vE "^$$(go list -m)/($(subst $() ,|,$(UNSEEN)))$$")
 

@@ -3,11 +3,13 @@ package node
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"fiatjaf.com/nostr"
 
@@ -38,6 +40,9 @@ func textJobs(t *testing.T) map[string]textJob {
 	if err != nil {
 		t.Fatal(err)
 	}
+	criteria := tree.(fstest.MapFS)["tests/criteria.json"] // on a busy machine a start alone can take its time limit
+	longer := fmt.Sprintf(`"time_limit_seconds": %d`, humaneval.TimeLimit)
+	criteria.Data = bytes.Replace(criteria.Data, []byte(longer), []byte(longer+"0"), 1)
 	all := map[string]textJob{
 		"a job": {file: "solution.py", bundle: pack(t, tree), program: func(string) string { return problems[0].Canonical() }},
 	}

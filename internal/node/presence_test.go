@@ -168,8 +168,12 @@ func TestCustomerSharesProviderKey(t *testing.T) {
 			t.Errorf("%s: %s", job.Ending, job.Reason)
 		}
 	}
-	if log.String() != "" || hirers.String() != "" {
-		t.Errorf("the provider logs:\n%s\nthe customer logs:\n%s", log.String(), hirers.String())
+	for who, said := range map[string]string{"provider": log.String(), "customer": hirers.String()} {
+		for line := range strings.Lines(said) {
+			if !strings.Contains(line, "no relay can be reached yet") { // it may be slow
+				t.Errorf("the %s logs: %s", who, line)
+			}
+		}
 	}
 	if s, err := control.NodeStatus.Call(t.Context(), both); err != nil || s.Yields != "" || len(s.Jobs) != 0 {
 		t.Errorf("%+v, %v", s, err)
