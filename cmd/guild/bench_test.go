@@ -73,7 +73,7 @@ func TestMeetingSurvivesKills(t *testing.T) {
 		})
 		if !over {
 			deaths++
-			p = w.mortalUp(home, 4+deaths%3)
+			p = w.mortalUp(home, 3+deaths%3)
 		}
 	}
 
