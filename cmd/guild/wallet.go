@@ -285,10 +285,10 @@ func (p *program) walletBudgetCommand() *cobra.Command {
 	cmd := p.local(&cobra.Command{
 		Use:   "budget",
 		Short: "Limit what is locked and paid, or show the limits",
-		Long: `budget sets the limits of a unit, for all payments, for a task or for a
-provider, or shows all limits if none is given. It replaces all three; a limit
-that is not given, or 0, is none. All budgets hold at once. What comes back from
-an escrow is free again.`,
+		Long: `budget shows all limits, or sets those of a unit: for all payments, for a task,
+or for a provider. A payment must be within each of them. Setting replaces the
+limits of a job, a day and a month together: leave one out, or give 0, to remove
+it. What comes back from an escrow is free again.`,
 		Example: "  guild wallet budget --job 500sat --daily 2000sat --monthly 20000sat\n  guild wallet budget --task python --daily 1000sat\n  guild wallet budget",
 	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) {
 		limits := control.Budget{Task: task, Provider: provider, Job: job.amount, Daily: daily.amount, Monthly: monthly.amount}

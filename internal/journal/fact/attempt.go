@@ -137,7 +137,7 @@ type AttemptDelivered struct {
 	NudgesLeftOut int `json:"nudges_left_out,omitempty"` // of those that the job asks for, how many the agent did not work by, as the provider says
 }
 
-// Bill is what a provider wants for its work.
+// Bill is the price and the invoice in a provider's result.
 type Bill struct {
 	Amount  guild.Msat `json:"amount_msats"`
 	Invoice string     `json:"invoice"` // BOLT 11
