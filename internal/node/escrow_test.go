@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
-	"github.com/btcsuite/btcd/btcec/v2"
 
 	"guild"
 	"guild/bolt11"
@@ -65,19 +64,13 @@ type lightningWallet struct {
 // startLightning runs a wallet that makes an invoice over each amount.
 func startLightning(t *testing.T, relay string, amounts ...guild.Msat) lightningWallet {
 	t.Helper()
-	private, _ := btcec.PrivKeyFromBytes([]byte{31: 9})
 	var bills []nwctest.Invoice
 	for i, amount := range amounts {
 		preimage := guild.Hash{byte(i), 1}
 		bill := nwctest.Invoice{Hash: sha256.Sum256(preimage[:]), Preimage: preimage.Hex(), Amount: amount}
-		var err error
-		bill.Text, err = bolt11.Invoice{
-			Network: bolt11.Regtest, Amount: amount, Created: time.Now().Truncate(time.Second).UTC(), PaymentHash: bill.Hash, Secret: [32]byte{1},
-			Features: []int{8, 14}, Description: "work",
-		}.Sign(private)
-		if err != nil {
-			t.Fatal(err)
-		}
+		bill.Text = nwctest.Sign(t, bolt11.Invoice{
+			Network: bolt11.Regtest, Amount: amount, Created: time.Now().Truncate(time.Second).UTC(), PaymentHash: bill.Hash, Description: "work",
+		})
 		bills = append(bills, bill)
 	}
 	theirs, customer, provider := nostr.SecretKey{31: 1}, nostr.SecretKey{31: 2}, nostr.SecretKey{31: 3}

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
-	"github.com/btcsuite/btcd/btcec/v2"
 	"github.com/go-json-experiment/json"
 
 	"guild"
 	"guild/bolt11"
 	"guild/internal/hand/key"
+	"guild/internal/hand/nwc/nwctest"
 	"guild/internal/hand/relay"
 	"guild/internal/hand/relayd"
 )
@@ -135,15 +135,9 @@ func open(t *testing.T, url string) (*Wallet, error) {
 
 func invoice(t *testing.T, amount guild.Msat, hash guild.Hash) string {
 	t.Helper()
-	private, _ := btcec.PrivKeyFromBytes([]byte{31: 9})
-	s, err := bolt11.Invoice{
-		Network: bolt11.Regtest, Amount: amount, Created: time.Unix(1700000000, 0), PaymentHash: hash, Secret: [32]byte{1},
-		Features: []int{8, 14}, Description: "work",
-	}.Sign(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return nwctest.Sign(t, bolt11.Invoice{
+		Network: bolt11.Regtest, Amount: amount, Created: time.Unix(1700000000, 0), PaymentHash: hash, Description: "work",
+	})
 }
 
 type object = map[string]any

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -315,35 +317,35 @@ type transfer struct {
 // resolve finds out what became of a payment, and has it made if the wallet knows nothing of it. Without paid, failed and an error it
 // is under way, or the order may still reach the wallet. It fails only if the wallet refuses the very first order without a try, or
 // says that it failed, or knows nothing of it when order and invoice have expired.
-func (o transfer) resolve(ctx context.Context, ln Lightning, now time.Time) (paid *nwc.Payment, failed string, err error) {
-	inv, err := bolt11.Decode(o.Invoice)
+func (t transfer) resolve(ctx context.Context, ln Lightning, now time.Time) (paid *nwc.Payment, failed string, err error) {
+	inv, err := bolt11.Decode(t.Invoice)
 	if err != nil {
 		return nil, "", err
 	}
-	sent, err := guild.Verify(*o.Order)
+	sent, err := guild.Verify(*t.Order)
 	if err != nil {
 		return nil, "", err
 	}
 	if !ln.Made(sent) {
 		return nil, "", errOtherWallet
 	}
-	t, err := ln.Lookup(ctx, inv.PaymentHash)
+	seen, err := ln.Lookup(ctx, inv.PaymentHash)
 	unknown := refusedAs(err, nwc.NotFound)
 	switch {
 	case unknown && nwc.Expired(sent, now) && inv.Expired(now.Add(-time.Minute)):
 		return nil, "the wallet did not pay it in time", nil
-	case unknown && (!o.wanted || nwc.Expired(sent, now)):
+	case unknown && (!t.wanted || nwc.Expired(sent, now)):
 		return nil, "", nil
 	case unknown:
 	case err != nil:
 		return nil, "", err
-	case !t.Outgoing: // payer and payee have one wallet: it is not known which half this is
-		if nwc.Expired(sent, now) || !o.wanted {
+	case !seen.Outgoing: // payer and payee have one wallet: it is not known which half this is
+		if nwc.Expired(sent, now) || !t.wanted {
 			return nil, "", nil
 		}
-	case t.Preimage != [32]byte{}:
-		return &nwc.Payment{Preimage: t.Preimage, Fees: t.Fees}, "", nil
-	case t.Failed:
+	case seen.Preimage != [32]byte{}:
+		return &nwc.Payment{Preimage: seen.Preimage, Fees: seen.Fees}, "", nil
+	case seen.Failed:
 		return nil, "the payment failed, the wallet says", nil
 	default:
 		return nil, "", nil
@@ -352,7 +354,7 @@ func (o transfer) resolve(ctx context.Context, ln Lightning, now time.Time) (pai
 	switch {
 	case err == nil:
 		return &made, "", nil
-	case o.fresh && refusedAs(err, nwc.Untried...):
+	case t.fresh && refusedAs(err, nwc.Untried...):
 		return nil, err.Error(), nil
 	}
 	return nil, "", err
@@ -364,15 +366,7 @@ var errOtherWallet = errors.New("another wallet was ordered to pay it: connect t
 // refusedAs reports whether a wallet refused with one of some codes.
 func refusedAs(err error, codes ...string) bool {
 	refused, ok := errors.AsType[*nwc.RefusedError](err)
-	if !ok {
-		return false
-	}
-	for _, code := range codes {
-		if refused.Code == code {
-			return true
-		}
-	}
-	return false
+	return ok && slices.Contains(codes, refused.Code)
 }
 
 // invoice has the owner's wallet make the invoice for a request to us.
@@ -418,30 +412,36 @@ func (p *Pay) settled(one lock) due.Work {
 
 // pace spaces questions to the owner's wallet about one payment: the longer it takes, the more rarely it is asked.
 type pace struct {
-	mu          sync.Mutex
-	first, last map[nostr.ID]time.Time
+	mu  sync.Mutex
+	all map[nostr.ID]questions
 }
 
-// asked notes a question.
+// questions has the times of the first and the last question about a payment.
+type questions struct{ first, last time.Time }
+
+// asked notes a question, and forgets payments that were not asked about for a long time: they are over.
 func (p *pace) asked(id nostr.ID, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.first == nil {
-		p.first, p.last = map[nostr.ID]time.Time{}, map[nostr.ID]time.Time{}
+	maps.DeleteFunc(p.all, func(_ nostr.ID, q questions) bool { return now.Sub(q.last) > time.Hour })
+	if p.all == nil {
+		p.all = map[nostr.ID]questions{}
 	}
-	if p.first[id].IsZero() {
-		p.first[id] = now
+	q, known := p.all[id]
+	if !known {
+		q.first = now
 	}
-	p.last[id] = now
+	q.last = now
+	p.all[id] = q
 }
 
 // next returns when the next question may be asked: after a tenth of the time that it has taken, from 2 s to a minute.
 func (p *pace) next(id nostr.ID) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	last := p.last[id]
-	if last.IsZero() {
-		return last
+	q, known := p.all[id]
+	if !known {
+		return time.Time{}
 	}
-	return last.Add(min(max(last.Sub(p.first[id])/10, 2*time.Second), time.Minute))
+	return q.last.Add(min(max(q.last.Sub(q.first)/10, 2*time.Second), time.Minute))
 }

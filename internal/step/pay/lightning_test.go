@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
-	"github.com/btcsuite/btcd/btcec/v2"
 
 	"guild"
 	"guild/bolt11"
 	"guild/internal/hand/key"
 	"guild/internal/hand/nwc"
+	"guild/internal/hand/nwc/nwctest"
 	"guild/internal/journal/fact"
 	"guild/internal/wallet"
 )
@@ -65,16 +65,13 @@ func (l *lightningWallet) Network(context.Context) (bolt11.Network, error) {
 // sign makes an invoice of the provider's wallet, changed as a test says.
 func (n *network) sign(inv bolt11.Invoice, change func(*bolt11.Invoice)) string {
 	preimage := [32]byte{byte(len(n.bills)), 7}
-	inv.Network, inv.Created, inv.PaymentHash, inv.Secret, inv.Features = bolt11.Regtest, n.now().UTC(), sha256.Sum256(preimage[:]), [32]byte{1}, []int{8, 14}
+	inv.Network, inv.Created, inv.PaymentHash = bolt11.Regtest, n.now().UTC(), sha256.Sum256(preimage[:])
 	if change != nil {
 		change(&inv)
 	}
-	private, _ := btcec.PrivKeyFromBytes([]byte{31: 9})
-	text, err := inv.Sign(private)
+	text := nwctest.Sign(n.t, inv)
+	inv, err := bolt11.Decode(text)
 	if err != nil {
-		n.t.Fatal(err)
-	}
-	if inv, err = bolt11.Decode(text); err != nil {
 		n.t.Fatal(err)
 	}
 	n.bills = append(n.bills, bill{inv: inv, preimage: preimage})

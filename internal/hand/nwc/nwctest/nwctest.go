@@ -12,9 +12,11 @@ import (
 	"testing"
 
 	"fiatjaf.com/nostr"
+	"github.com/btcsuite/btcd/btcec/v2"
 	"github.com/go-json-experiment/json"
 
 	"guild"
+	"guild/bolt11"
 )
 
 // Invoice is one that the wallet knows: it makes the first over an amount, and can pay each.
@@ -23,6 +25,18 @@ type Invoice struct {
 	Hash     guild.Hash
 	Preimage string // in hex
 	Amount   guild.Msat
+}
+
+// Sign signs an invoice with a key for tests, and fills what every invoice has.
+func Sign(t *testing.T, inv bolt11.Invoice) string {
+	t.Helper()
+	private, _ := btcec.PrivKeyFromBytes([]byte{31: 9})
+	inv.Secret, inv.Features = [32]byte{1}, []int{8, 14}
+	text, err := inv.Sign(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // Start runs interop/wallet-alby.mjs, with an account for each client, until the test ends. It returns the lines that the wallet
