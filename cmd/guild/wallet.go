@@ -312,7 +312,10 @@ it. What comes back from an escrow is free again.`,
 			all, err = control.SetBudget.Call(cmd.Context(), client, limits)
 			return err
 		})
-		return &cli.Result{JSON: all, Show: func() error { return show(all) }}, err
+		if err != nil {
+			return nil, err
+		}
+		return &cli.Result{JSON: all, Show: func() error { return show(all) }}, nil
 	})
 	cmd.Flags().StringVar(&task, "task", "", "limit what is paid for this task only")
 	cmd.Flags().StringVar(&provider, "provider", "", "limit what is paid to this provider only (npub or hex)")
