@@ -241,45 +241,56 @@ func (p *presence) askOthers(ctx context.Context) (*process, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	return p.answered(), nil
+}
+
+// answered returns the oldest process that has answered our latest question, if it is older than this one.
+func (p *presence) answered() *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.elder, nil
+	return p.elder
 }
 
 // run asks again when a relay was connected, when an older process sent something, and every recheck while another
-// process offers our services.
+// process offers our services. Without an answer it asks a second time after recheck, as relays lose ephemeral events.
 func (p *presence) run(ctx context.Context) {
 	connections := p.connections()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	var last time.Time
+	last := time.Now()
+	due := quietEnds - 1 // questions to ask; begin has asked one
 	for quiet := 0; ; {
 		ask := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.ask:
-			ask = true
+			due, ask = quietEnds, true
 		case now := <-tick.C:
+			if elder := p.answered(); elder != nil { // later than askOthers waits
+				quiet = 0
+				p.settle(elder, quiet)
+			}
 			before := connections
 			connections = p.connections()
 			// A new connection may lead to a process that could not be reached before.
-			ask = slices.ContainsFunc(connections, func(c string) bool { return !slices.Contains(before, c) }) ||
-				p.yielding() != "" && now.Sub(last) >= p.recheck
-			if ask {
-				last = now
+			if slices.ContainsFunc(connections, func(c string) bool { return !slices.Contains(before, c) }) {
+				due, ask = quietEnds, true
 			}
+			ask = ask || (due > 0 || p.yielding() != "") && now.Sub(last) >= p.recheck
 		}
 		if !ask {
 			continue
 		}
 		elder, err := p.askOthers(ctx)
+		last = time.Now()
 		if err != nil {
 			continue
 		}
+		due--
 		quiet++
 		if elder != nil {
-			quiet = 0
+			due, quiet = 0, 0
 		}
 		p.settle(elder, quiet)
 	}

@@ -18,6 +18,7 @@ import (
 	"guild/internal/control"
 	"guild/internal/hand/key"
 	"guild/internal/hand/relay"
+	"guild/internal/hand/relay/faulttest"
 	"guild/internal/journal"
 	"guild/nip89"
 )
@@ -289,6 +290,28 @@ func TestPausedNodeResumes(t *testing.T) {
 	if younger.yielding() != "" || again.Err() != nil {
 		t.Error("it does not come back")
 	}
+}
+
+func TestLostQuestionIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	url, id := startRelay(t), identity()
+	newProcess(t, url, id, "older", 1)
+	lossy := faulttest.Start(t, url, 1)
+	lossy.Set(faulttest.Mix{faulttest.Drop: 1})
+	younger, _ := newProcess(t, lossy.URL(), id, "younger", 2)
+	lossy.Heal()
+	eventually(t, "the younger one is paused", func() bool { return younger.yielding() != "" })
+}
+
+func TestLateAnswerCounts(t *testing.T) {
+	t.Parallel()
+	url, id := startRelay(t), identity()
+	p, _ := newProcess(t, url, id, "younger", 2)
+	p.mu.Lock()
+	asked := nostr.Tags{{"e", p.asked.Hex()}}
+	p.mu.Unlock()
+	hear(t, p, process{Instance: "older", Started: 1}, asked)
+	eventually(t, "it is paused", func() bool { return p.yielding() != "" })
 }
 
 func TestOlderProcessAnnouncesAgain(t *testing.T) {
