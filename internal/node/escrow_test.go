@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"guild/internal/journal/fact"
 	"guild/internal/step/judge"
 	"guild/internal/wallet"
+	"guild/nip90"
 	"guild/verify"
 )
 
@@ -125,6 +127,50 @@ func TestPrepaid(t *testing.T) {
 		if a.Asset == wallet.Lightning && a.Accounts[wallet.Earned] != -500_000 {
 			t.Errorf("the provider has earned %d msat", -a.Accounts[wallet.Earned])
 		}
+	}
+}
+
+// TestForgedZapReceiptPaysNothing answers a provider's invoice with a receipt that the customer signed itself (NIP-57).
+func TestForgedZapReceiptPaysNothing(t *testing.T) {
+	t.Parallel()
+	url := startRelay(t)
+	wallets, priced := startLightning(t, url, 500_000), newCrew()
+	close(priced.may)
+	client, provider := start(t, url, func(n *Config) {
+		n.Workers = []Worker{{Task: "echo", Do: priced.do, Price: 500_000, Unit: "sat"}, {Task: "free", Do: echo}}
+	})
+	connect(t, client, wallets.provider)
+	customer := newPeer(t, url)
+	ask := func(task string) nostr.Event {
+		r := nip90.Request{Kind: 5000, Provider: &provider}
+		r.Set(nip90.ParamJobType, task)
+		if err := r.SetBundle(nip90.NewParcel(bundle(t))); err != nil {
+			t.Fatal(err)
+		}
+		e, err := r.Event()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return customer.publish(e)
+	}
+	asked := ask("echo")
+	wants, err := nip90.ParseFeedback(customer.next(nip90.KindFeedback), nil)
+	if err != nil || wants.Status != nip90.PaymentRequired || wants.Invoice == "" {
+		t.Fatalf("%+v, %v", wants, err)
+	}
+	zap, err := json.Marshal(customer.sign(nostr.Event{Kind: 9734, Tags: append(answers(asked),
+		nostr.Tag{"p", provider.Hex()}, nostr.Tag{"amount", "500000"}, nostr.Tag{"relays", url})}).Event())
+	if err != nil {
+		t.Fatal(err)
+	}
+	customer.publish(nostr.Event{Kind: 9735, Tags: nostr.Tags{
+		{"p", provider.Hex()}, {"e", asked.ID.Hex()}, {"P", customer.pubkey.Hex()}, {"bolt11", wants.Invoice}, {"description", string(zap)},
+		{"preimage", nostr.ID{1}.Hex()},
+	}})
+	ask("free")
+	customer.next(6000)
+	if priced.peak() != 0 || slices.Contains(facts(t, client, "ledger"), "invoice.settled") {
+		t.Error("it works for what its own wallet has not received")
 	}
 }
 
