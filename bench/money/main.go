@@ -1,6 +1,7 @@
-// Command money measures how many swaps a second guild's mint does over loopback HTTP, for one client and for several. Beside it,
-// in the same run, it measures the floor: the arithmetic on the curve that the same swaps need, and nothing else. It is a
-// measurement only and not part of guild.
+// Command money measures how many swaps a second guild's mint does over loopback HTTP, for one client and for several, and how
+// many round trips of an escrow: ecash is locked to two parties, both sign, and one swaps it. Beside it, in the same run, it
+// measures the floor: the arithmetic on the curve that the same needs, and nothing else. It is a measurement only and not part of
+// guild.
 package main
 
 import (
@@ -78,11 +79,12 @@ func run(args []string, out io.Writer) error {
 	return print(out, o, all)
 }
 
-// figure has the measured rates with a number of clients.
+// figure has the measured rates of one thing with a number of clients.
 type figure struct {
+	What    string `json:"what"` // swap, escrow
 	Clients int    `json:"clients"`
-	Floor   spread `json:"floor"` // swaps a second
-	Mint    spread `json:"mint"`  // swaps a second
+	Floor   spread `json:"floor"` // a second
+	Mint    spread `json:"mint"`  // a second
 	Ratio   spread `json:"ratio"` // of the mint's time to the floor's, by the rounds, so that both had the same machine
 }
 
@@ -107,25 +109,39 @@ func (o options) measure() ([]figure, error) {
 	defer s.close()
 	var all []figure
 	for _, clients := range []int{1, o.clients} {
-		var floor, mint, ratio []float64
-		for round := range o.rounds + 1 {
-			bare, err := s.floor(clients)
-			if err != nil {
-				return nil, err
-			}
-			whole, err := s.swap(clients)
-			if err != nil {
-				return nil, err
-			}
-			if round == 0 {
-				continue // to warm up
-			}
-			floor, mint = append(floor, o.rate(bare)), append(mint, o.rate(whole))
-			ratio = append(ratio, whole.Seconds()/bare.Seconds())
+		swap, err := o.compare(clients, s.floor, s.swaps)
+		if err != nil {
+			return nil, err
 		}
-		all = append(all, figure{Clients: clients, Floor: spreadOf(floor), Mint: spreadOf(mint), Ratio: spreadOf(ratio)})
+		escrow, err := o.compare(clients, s.escrowFloor, s.escrow)
+		if err != nil {
+			return nil, err
+		}
+		swap.What, escrow.What = "swap", "escrow"
+		all = append(all, swap, escrow)
 	}
 	return all, nil
+}
+
+// compare lets a floor and what has it take turns.
+func (o options) compare(clients int, floor, whole func(clients int) (time.Duration, error)) (figure, error) {
+	var least, most, ratio []float64
+	for round := range o.rounds + 1 {
+		bare, err := floor(clients)
+		if err != nil {
+			return figure{}, err
+		}
+		took, err := whole(clients)
+		if err != nil {
+			return figure{}, err
+		}
+		if round == 0 {
+			continue // to warm up
+		}
+		least, most = append(least, o.rate(bare)), append(most, o.rate(took))
+		ratio = append(ratio, took.Seconds()/bare.Seconds())
+	}
+	return figure{Clients: clients, Floor: spreadOf(least), Mint: spreadOf(most), Ratio: spreadOf(ratio)}, nil
 }
 
 func (o options) rate(turn time.Duration) float64 { return float64(o.n) / turn.Seconds() }
@@ -136,13 +152,13 @@ const goal = 2
 func print(out io.Writer, o options, all []figure) error {
 	fmt.Fprintf(out, "%d rounds of %d swaps, %d inputs and as many outputs; median (least to most)\n\n", o.rounds, o.n, o.proofs)
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "clients\tswaps/s\tfloor: its signatures alone\ttimes the floor\tgoal")
+	fmt.Fprintln(table, "what\tclients\ta second\tfloor: its signatures alone\ttimes the floor\tgoal")
 	for _, f := range all {
 		word := "reached"
 		if f.Ratio.Median > goal {
 			word = "missed"
 		}
-		fmt.Fprintf(table, "%d\t%.0f\t%.0f\t%.2f\t%s: at most %d\n", f.Clients, f.Mint, f.Floor, f.Ratio, word, goal)
+		fmt.Fprintf(table, "%s\t%d\t%.0f\t%.0f\t%.2f\t%s: at most %d\n", f.What, f.Clients, f.Mint, f.Floor, f.Ratio, word, goal)
 	}
 	return table.Flush()
 }

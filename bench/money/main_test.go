@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,7 +18,11 @@ func TestMeasure(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
 		t.Fatal(err)
 	}
-	if len(all) != 2 || all[0].Clients != 1 || all[1].Clients != 2 {
+	var rows []string
+	for _, f := range all {
+		rows = append(rows, fmt.Sprint(f.What, f.Clients))
+	}
+	if !slices.Equal(rows, []string{"swap1", "escrow1", "swap2", "escrow2"}) {
 		t.Fatalf("%+v", all)
 	}
 	for _, f := range all {

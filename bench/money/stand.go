@@ -29,13 +29,16 @@ type stand struct {
 	client *http.Client
 	keyset cashu.Keyset
 	purses [][]cashu.Proof // for each swap of a turn, its inputs
+
+	parties [2]cashu.Scalar // a provider's and a customer's key
+	secret  string          // of ecash that is locked to both
 }
 
 // amount is that of each proof.
 const amount = 8
 
 func newStand(o options) (s *stand, err error) {
-	s = &stand{o: o}
+	s = &stand{o: o, parties: [2]cashu.Scalar{cashu.RandomScalar(), cashu.RandomScalar()}}
 	if s.dir, err = os.MkdirTemp(o.dir, "money-"); err != nil {
 		return nil, err
 	}
@@ -62,13 +65,18 @@ func (s *stand) fund() error {
 		return err
 	}
 	s.keyset = keys.Keysets[0]
+	locked, err := s.blind(true)
+	if err != nil {
+		return err
+	}
+	s.secret = locked.secrets[0]
 	for range s.o.n {
 		var quote struct{ Quote string }
 		asked := fmt.Sprintf(`{"amount":%d,"unit":%q}`, amount*s.o.proofs, mintd.Unit)
 		if err := s.call("POST", "/v1/mint/quote/bolt11", []byte(asked), &quote); err != nil {
 			return err
 		}
-		next, err := s.blind()
+		next, err := s.blind(false)
 		if err != nil {
 			return err
 		}
@@ -96,10 +104,20 @@ type blinded struct {
 	factors []cashu.Scalar
 }
 
-func (s *stand) blind() (b blinded, err error) {
+// blind makes the outputs of a swap, with secrets of anybody's or, if locked, of two parties' that both must sign for.
+func (s *stand) blind(locked bool) (b blinded, err error) {
 	for range s.o.proofs {
 		random, r := cashu.RandomScalar(), cashu.RandomScalar()
 		secret := hex.EncodeToString(random[:])
+		if locked {
+			secret, err = cashu.Condition{
+				Kind: cashu.P2PK, Nonce: secret, Keys: []cashu.Point{s.parties[0].PubKey(), s.parties[1].PubKey()}, Sigs: 2,
+				Locktime: time.Now().Add(time.Hour).Unix(), Refund: []cashu.Point{s.parties[1].PubKey()}, RefundSigs: 1,
+			}.Secret()
+			if err != nil {
+				return b, err
+			}
+		}
 		message, err := cashu.Blind(secret, r)
 		if err != nil {
 			return b, err
@@ -133,12 +151,79 @@ func (s *stand) unblind(b blinded, answer []byte) (purse []cashu.Proof, err erro
 	return purse, nil
 }
 
+// swaps swaps all purses for ecash that anybody can spend.
+func (s *stand) swaps(clients int) (time.Duration, error) { return s.swap(clients, false) }
+
+// escrow locks all purses to both parties, lets both sign, and swaps them for ecash that anybody can spend.
+func (s *stand) escrow(clients int) (time.Duration, error) {
+	locking, err := s.swap(clients, true)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	err = s.share("parties", clients, func(i int) error {
+		for at, proof := range s.purses[i] {
+			w, err := s.sign(proof.Secret)
+			if err != nil {
+				return err
+			}
+			s.purses[i][at].Witness = w.Text()
+		}
+		return nil
+	})
+	signing := time.Since(began)
+	if err != nil {
+		return 0, err
+	}
+	claiming, err := s.swap(clients, false)
+	return locking + signing + claiming, err
+}
+
+// sign returns the signatures of both parties.
+func (s *stand) sign(secret string) (w cashu.Witness, err error) {
+	for _, key := range s.parties {
+		err = errors.Join(err, w.Sign(key, secret))
+	}
+	return w, err
+}
+
+// escrowFloor does what two swaps need, and makes and checks the signatures of both parties.
+func (s *stand) escrowFloor(clients int) (time.Duration, error) {
+	locking, err := s.floor(clients)
+	if err != nil {
+		return 0, err
+	}
+	c, _, err := cashu.ParseCondition(s.secret)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	err = s.share("floor", clients, func(int) error {
+		for range s.o.proofs {
+			w, err := s.sign(s.secret)
+			if err != nil {
+				return err
+			}
+			if err := c.Check(s.secret, w, began); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	signing := time.Since(began)
+	if err != nil {
+		return 0, err
+	}
+	claiming, err := s.floor(clients)
+	return locking + signing + claiming, err
+}
+
 // swap swaps all purses, and returns the time that the clients waited for the mint: what wallets do before and after is not in it.
-func (s *stand) swap(clients int) (time.Duration, error) {
+func (s *stand) swap(clients int, locked bool) (time.Duration, error) {
 	n := s.o.n
 	bodies, next, answers := make([][]byte, n), make([]blinded, n), make([]bytes.Buffer, n)
 	err := s.share("wallet", clients, func(i int) (err error) {
-		if next[i], err = s.blind(); err != nil {
+		if next[i], err = s.blind(locked); err != nil {
 			return err
 		}
 		bodies[i], err = json.Marshal(map[string]any{"inputs": s.purses[i], "outputs": next[i].outputs})
