@@ -228,7 +228,7 @@ did not see the token, because the mint was slow, --again prints it once more.`,
 func (p *program) walletHistoryCommand() *cobra.Command {
 	return call(p, p.acting, control.WalletHistory, &cobra.Command{
 		Use:     "history",
-		Short:   "All operations of the wallet, the oldest first",
+		Short:   "All operations and payments, the oldest first",
 		Example: "  guild wallet history --json",
 	}, table(p, "nothing was moved yet", "AGE,KIND,AMOUNT,FEE,STATE,ABOUT", func(m control.Movement) []string {
 		return []string{age(p.now(), m.At), m.Kind, fmt.Sprintf("%d %s", m.Amount, m.Unit), fmt.Sprint(m.Fee),

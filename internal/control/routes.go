@@ -124,7 +124,7 @@ var (
 	Wallet = resource("GET /v1/wallet",
 		"the ledger of each asset, and the payments that are not over", (*Server).getWallet)
 	WalletHistory = resource("GET /v1/wallet/history",
-		"all operations of the wallet, the oldest first", (*Server).getHistory)
+		"all operations of the wallet and its payments, the oldest first", (*Server).getHistory)
 	AddMint = action("POST /v1/wallet/mints",
 		"body {\"mint\":URL,\"unit\":…}: the asset, whose ecash is used from now on", maxWords, (*Server).postMint)
 	ConnectLightning = action("POST /v1/wallet/lightning",

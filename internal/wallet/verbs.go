@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"fiatjaf.com/nostr"
+
+	"guild"
 	"guild/cashu"
 	"guild/cashu/token"
 	"guild/internal/hand/mint"
@@ -251,7 +254,7 @@ func (w *Wallet) Grant(ctx context.Context, a Asset, amount uint64) error {
 	return err
 }
 
-// Movement is an operation of the wallet.
+// Movement is an operation of the wallet, or a payment by the owner's Lightning wallet, whose Op is the attempt or the request.
 type Movement struct {
 	fact.EcashPlanned
 	At     int64  // Unix ms
@@ -259,7 +262,7 @@ type Movement struct {
 	Reason string // of a failure
 }
 
-// History yields all operations, the oldest first.
+// History yields all operations and payments, the oldest first.
 func (w *Wallet) History(ctx context.Context) iter.Seq2[Movement, error] {
 	return func(yield func(Movement, error) bool) {
 		var all []Movement
@@ -286,6 +289,21 @@ func (w *Wallet) History(ctx context.Context) iter.Seq2[Movement, error] {
 					if i, ok := at[one.Op]; ok {
 						all[i].State, all[i].Reason = "failed", one.Reason
 					}
+				case fact.PaymentReserved:
+					if one.Invoice != "" {
+						at[one.Attempt.Hex()] = len(all)
+						all = append(all, Movement{EcashPlanned: paid(Pay, one.Attempt, one.Msat), At: e.At, State: "open"})
+					}
+				case fact.InvoicePaid:
+					if i, ok := at[one.Attempt.Hex()]; ok {
+						all[i].State, all[i].Fee = "done", uint64(one.Fees)
+					}
+				case fact.InvoiceUnpaid:
+					if i, ok := at[one.Attempt.Hex()]; ok {
+						all[i].State, all[i].Reason = "failed", one.Reason
+					}
+				case fact.InvoiceSettled:
+					all = append(all, Movement{EcashPlanned: paid(Earn, one.Request, one.Msat), At: e.At, State: "done"})
 				}
 			}
 		}
@@ -295,4 +313,9 @@ func (w *Wallet) History(ctx context.Context) iter.Seq2[Movement, error] {
 			}
 		}
 	}
+}
+
+// paid describes a payment over Lightning for an attempt or a request.
+func paid(kind string, about nostr.ID, amount guild.Msat) fact.EcashPlanned {
+	return fact.EcashPlanned{Op: about.Hex(), Kind: kind, Mint: Lightning.Mint, Unit: Lightning.Unit, Amount: uint64(amount), About: about.Hex()}
 }

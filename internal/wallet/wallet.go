@@ -32,6 +32,8 @@ const (
 	Claim   = "claim"   // what a customer released to us
 	Refund  = "refund"  // what we had locked
 	Restore = "restore" // what the seed is worth at a mint, after a loss of the journal
+	Pay     = "pay"     // an invoice of a provider, over Lightning
+	Earn    = "earn"    // our invoice was paid
 )
 
 // Config configures the wallet.

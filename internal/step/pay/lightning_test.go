@@ -164,6 +164,27 @@ func TestPrepaid(t *testing.T) {
 		t.Errorf("paid %d, held %d, fees %d, earned %d", paid, held, fees, earned)
 	}
 	w.want(10_000, 0, 0) // of ecash
+	for who, want := range map[*party][]string{w.customer: {"issue done 10000 test", "pay done 500000 msat, fee 3"}, w.provider: {"earn done 500000 msat"}} {
+		if got := who.history(t); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// history returns a line for each movement of a party's money.
+func (p *party) history(t *testing.T) (lines []string) {
+	t.Helper()
+	for m, err := range p.wallet.History(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := fmt.Sprintf("%s %s %d %s", m.Kind, m.State, m.Amount, m.Unit)
+		if m.Fee > 0 {
+			line += fmt.Sprintf(", fee %d", m.Fee)
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // TestPostpaid checks what a bill gets that comes with the delivery.
@@ -313,6 +334,15 @@ func TestWalletAnswers(t *testing.T) {
 			}
 			if refused := facts[fact.AttemptRefused](w, w.customer); (len(refused) == 1) != c.freed {
 				t.Errorf("refused: %+v", refused)
+			}
+			state := "open"
+			if c.paid {
+				state = "done"
+			} else if c.freed {
+				state = "failed"
+			}
+			if moved := w.customer.history(t); !strings.HasPrefix(moved[len(moved)-1], "pay "+state+" 500000 msat") {
+				t.Errorf("%q, want one that is %s", moved, state)
 			}
 		})
 	}
