@@ -188,22 +188,6 @@ type Dimension struct {
 // Other verdicts move neither trust nor standing.
 func (v Verdict) Counts() bool { return v.Strength != Unverified || v.Ruling != nil }
 
-// MayPay reports whether a verdict alone permits a payout of amount. Only a SUCCESS does. With a strong verdict or a
-// person's ruling any agreed amount is permitted. A mixed or weak verdict, which the judged code could have forged, and
-// an opinion permit at most the owner's cap, which is 0 by default. An unverified verdict permits none.
-func (v Verdict) MayPay(amount, cap Msat) bool {
-	switch {
-	case v.Outcome != Success || len(v.Breaches) > 0 || amount < 0:
-		return false
-	case v.Ruling != nil:
-		return true
-	case v.Opinion != nil || v.Strength == Mixed || v.Strength == Weak:
-		return amount <= cap
-	default:
-		return v.Strength == Strong
-	}
-}
-
 // Quality is the result of static analysis and coverage. It can lower the score, but is never a violation.
 type Quality struct {
 	Pylint   int64    `json:"pylint_milli"` // pylint's grade, 0 to 10, in thousandths

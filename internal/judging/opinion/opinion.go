@@ -1,6 +1,5 @@
 // Package opinion compares results that no test can decide: several results of a subjective job, by majority, by a
-// command, or by a model. It defines how opinions are asked and combined, but not what they are worth: a customer that
-// pays on them sets a cap (guild.Verdict.MayPay).
+// command, or by a model. It defines how opinions are asked and combined, but not what they are worth.
 //
 // Results are written by strangers who know that they are judged. They are treated as data everywhere: quoted, limited,
 // never part of an instruction; and the only answers are A, B and tie. Every pair is asked in both orders, and an

@@ -224,6 +224,39 @@ func TestDeliveryAfterQuorumChangesNothing(t *testing.T) {
 	})
 }
 
+// TestPaidDeliveryIsComparedAfterQuorum judges the third of three deliveries when the first two have agreed: its provider is
+// paid if it agrees, too.
+func TestPaidDeliveryIsComparedAfterQuorum(t *testing.T) {
+	for answer, same := range map[string]bool{"a": true, "b": false} {
+		synctest.Test(t, func(t *testing.T) {
+			w, people := trusted(t, 3)
+			id := w.opens(Order{Criticality: guild.High, Settle: &fact.Settlement{How: Escrow, Unit: "test", Most: 600}})
+			job, _ := w.fold.Job(id)
+			for i, a := range job.Attempts {
+				text := "a"
+				if i == 2 {
+					text = answer
+				}
+				w.delivers(people[slices.IndexFunc(people, func(p person) bool { return p.key == a.Provider.PubKey })], a.ID,
+					made(t, i, map[string]string{"answer.txt": text}))
+			}
+			first, last := job.Attempts[0], job.Attempts[2]
+			w.rules(id, first, "a")
+			w.rules(id, job.Attempts[1], "a")
+			w.ends(id, guild.JobAccepted)
+			w.rules(id, last, answer)
+			job = w.ends(id, guild.JobAccepted)
+			want := last.ID
+			if same {
+				want = first.ID
+			}
+			if got := job.Attempts[2].Agrees; got != want || job.Chosen != first.ID || w.fold.Open() != 0 {
+				t.Errorf("%q agrees with %.8s, want %.8s; %d jobs are open", answer, got.Hex(), want.Hex(), w.fold.Open())
+			}
+		})
+	}
+}
+
 func TestCancelTellsAllProviders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, people := trusted(t, 5)

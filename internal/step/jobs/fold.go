@@ -243,7 +243,12 @@ func (j *Job) quiet() bool {
 			return false
 		}
 	}
-	return j.Solicited == nil || j.Unsought
+	return (j.Solicited == nil || j.Unsought) && !j.votes()
+}
+
+// votes reports whether a delivery is still to be compared with the chosen one, as its provider is paid if they agree.
+func (j *Job) votes() bool {
+	return j.Settle != nil && j.Ending == guild.JobAccepted && j.next() != nostr.ZeroID
 }
 
 // Finished reports whether a guard belongs to a job that is over: closed, with nothing due, and all its attempts recorded.

@@ -15,8 +15,7 @@ const (
 )
 
 // Opine returns a verdict on each of n results of a subjective job, in their order, according to the choice of an
-// opinion. All are unverified; see MayPay for what may be paid on them. It also returns a *PersonNeeded if the opinion is
-// undecided.
+// opinion. All are unverified. It also returns a *PersonNeeded if the opinion is undecided.
 func Opine(adjudication oa.Adjudication, n int, c opinion.Choice) ([]guild.Verdict, error) {
 	verdicts := make([]guild.Verdict, n)
 	for i := range verdicts {

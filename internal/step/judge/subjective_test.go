@@ -30,9 +30,6 @@ func TestOpine(t *testing.T) {
 			if v.Outcome != c.want[i] || v.Strength != guild.Unverified || v.Opinion.Adjudication != string(c.adjudication) || (v.Cause == "") != (v.Outcome == guild.Success) {
 				t.Errorf("%s, result %d: %+v", c.adjudication, i, v)
 			}
-			if v.MayPay(1001, 1000) || v.MayPay(1000, 1000) != (v.Outcome == guild.Success) {
-				t.Errorf("%s, result %d pays beyond the cap, or not up to it", c.adjudication, i)
-			}
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestTypedJob(t *testing.T) {
 	}
 	v, evidence := judged(t, j, bundle, deliver(t, map[string]string{typed.ResultFile: string(honest)}))
 	wants(t, v, guild.Success, guild.Strong, 4, 4)
-	if v.Score != guild.Micro || v.Standing != guild.StandingActive || v.Tier != j.Caps.Tier || !v.MayPay(1000, 0) || !json.Valid(evidence) {
+	if v.Score != guild.Micro || v.Standing != guild.StandingActive || v.Tier != j.Caps.Tier || !json.Valid(evidence) {
 		t.Errorf("%+v", v)
 	}
 
@@ -60,7 +60,7 @@ func TestTypedJob(t *testing.T) {
 	cheat = strings.Replace(cheat, `"status":"success"`, `"status":"failed"`, 1)
 	v, _ = judged(t, j, bundle, deliver(t, map[string]string{typed.ResultFile: cheat}))
 	wants(t, v, guild.Failure, guild.Weak, 2, 4)
-	if v.Score != 0 || !strings.Contains(v.Cause, "outputs.status is failed, and success when we run it") || v.MayPay(0, 0) {
+	if v.Score != 0 || !strings.Contains(v.Cause, "outputs.status is failed, and success when we run it") {
 		t.Errorf("%+v", v)
 	}
 
@@ -79,8 +79,8 @@ func TestTypedJob(t *testing.T) {
 	j.Typed = typed.Checker{Types: oa.Known()}
 	v, _ = judged(t, j, bundle, deliver(t, map[string]string{typed.ResultFile: cheat}))
 	wants(t, v, guild.Success, guild.Unverified, 2, 2)
-	if v.MayPay(1000, 1000) || v.Counts() {
-		t.Error("a run that was not repeated counts, or is paid")
+	if v.Counts() {
+		t.Error("a run that was not repeated counts")
 	}
 }
 

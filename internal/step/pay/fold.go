@@ -11,6 +11,7 @@ import (
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold"
 	"guild/internal/wallet"
+	"guild/oa"
 )
 
 // Fold has the payments for attempts that are not over, as a customer, and the locks for requests, as a provider.
@@ -32,6 +33,10 @@ type order struct {
 	Deadline int64  `json:"deadline"` // Unix ms
 	Spent    uint64 `json:"spent"`    // locked or paid so far, in the unit; of Lightning in sat
 	Closed   bool   `json:"closed,omitempty"`
+
+	Vote     bool     `json:"vote,omitempty"`     // several deliveries must agree
+	Accepted bool     `json:"accepted,omitempty"` // the closed job
+	Chosen   nostr.ID `json:"chosen,omitzero"`    // the attempt that the majority agrees with
 }
 
 // payment has the state of the money for one attempt of ours.
@@ -60,6 +65,8 @@ type payment struct {
 	Back     *fact.PaymentReturned `json:"back,omitempty"`
 	Refund   string                `json:"refund,omitempty"`   // the operation
 	Returned bool                  `json:"returned,omitempty"` // that operation was done
+	Voting   bool                  `json:"voting,omitempty"`   // the verdict verified nothing, and others may agree
+	Agrees   nostr.ID              `json:"agrees,omitzero"`    // the delivery that it agrees with
 	Preimage string                `json:"preimage,omitempty"` // of Invoice, which is paid
 	Noted    bool                  `json:"noted,omitempty"`    // the attempt knows how it ended
 	Failed   failures              `json:"failed,omitzero"`    // of operations for the refund
@@ -102,7 +109,7 @@ func (f failures) again() time.Time {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 3)} }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 4)} }
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
@@ -131,12 +138,17 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.JobOpened:
 		if one.Settle != nil {
-			s.Orders.Set(one.Job, order{Settlement: *one.Settle, Task: one.Task, Deadline: one.Deadline})
+			s.Orders.Set(one.Job, order{
+				Settlement: *one.Settle, Task: one.Task, Deadline: one.Deadline, Vote: oa.Adjudication(one.Compare).Quorum(one.Criticality) > 1,
+			})
 		}
 	case fact.JobClosed:
 		if o, ok := s.Orders.Get(one.Job); ok {
-			o.Closed = true
+			o.Closed, o.Accepted, o.Chosen = true, one.Ending == guild.JobAccepted, one.Chosen
 			s.Orders.Set(one.Job, o)
+			for _, p := range s.Payments.All() {
+				s.count(p)
+			}
 			s.tidyOrder(one.Job)
 		}
 	case fact.AttemptPlanned:
@@ -162,9 +174,15 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 		s.tidy(one.Attempt)
 	case fact.AttemptJudged:
 		s.edit(one.Attempt, func(p *payment) {
-			p.Over, p.Verdict = true, &guild.Verdict{Outcome: one.Verdict.Outcome, Strength: one.Verdict.Strength}
+			v := one.Verdict
+			p.Over, p.Verdict = true, &guild.Verdict{Outcome: v.Outcome, Strength: v.Strength, Ruling: v.Ruling, Opinion: v.Opinion}
+			p.Voting = s.Orders.Of(p.Job).Vote && v.Outcome == guild.Success && !v.Counts()
 		})
+		s.count(s.Payments.Of(one.Attempt.Hex()))
 		s.tidy(one.Attempt)
+	case fact.AttemptCompared:
+		s.edit(one.Attempt, func(p *payment) { p.Agrees = one.With })
+		s.count(s.Payments.Of(one.Attempt.Hex()))
 	case fact.AttemptRefused:
 		s.ended(one.Attempt)
 	case fact.AttemptExpired:
@@ -239,6 +257,20 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 	case fact.WalletFrozen:
 		s.Frozen = one.Frozen
 	}
+}
+
+// count ends the vote on a delivery once its job is closed: it has the consensus if it agrees with the chosen one.
+func (s *state) count(p payment) {
+	o := s.Orders.Of(p.Job)
+	if !p.Voting || !o.Closed || o.Accepted && p.Agrees == nostr.ZeroID {
+		return
+	}
+	s.edit(p.Attempt, func(p *payment) {
+		p.Voting = false
+		if o.Accepted && p.Agrees == o.Chosen {
+			p.Verdict.Opinion = &guild.Opinion{Adjudication: string(oa.MajorityVote)}
+		}
+	})
 }
 
 // forget frees the money that was reserved for a payment, which is not made.

@@ -143,7 +143,7 @@ func (p *Pay) waiting(one payment) string {
 		return waits + ": the wallet does not say whether it has paid"
 	case one.stalled():
 		return waits + ": " + one.Refused
-	case one.billed() && one.Over && len(p.settleBill(one)) == 0:
+	case one.billed() && one.Over && !one.Voting && len(p.settleBill(one)) == 0:
 		return waits
 	}
 	return ""
@@ -175,7 +175,7 @@ func (p *Pay) settleBill(one payment) []due.Work {
 	switch {
 	case one.Approved != nil:
 		amount, rule = one.Approved.Amount, rulePerson
-	case wait:
+	case wait, one.Voting:
 		return nil
 	}
 	return []due.Work{due.Decide("decide the payment for "+one.Attempt.Hex(), fact.Ledger, time.Time{}, p.decided(one, amount, rule))}

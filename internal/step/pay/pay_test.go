@@ -125,6 +125,39 @@ func TestCustomerWithholdsTheRelease(t *testing.T) {
 	}
 }
 
+// TestPayForConsensus has three deliver what nothing verifies, of whom two must agree.
+func TestPayForConsensus(t *testing.T) {
+	other := nostr.ID{99}
+	closed := func(e guild.Ending) fact.Fact { return fact.JobClosed{Job: theJob, Ending: e, Chosen: other} }
+	agrees := func(with nostr.ID) fact.Fact { return fact.AttemptCompared{Attempt: attempt, With: with} }
+	for name, c := range map[string]struct {
+		then []fact.Fact
+		paid int64
+	}{
+		"it agrees with the majority":                        {[]fact.Fact{agrees(other), closed(guild.JobAccepted)}, 500},
+		"it is compared after the end":                       {[]fact.Fact{closed(guild.JobAccepted), agrees(other)}, 500},
+		"it is against the majority":                         {[]fact.Fact{agrees(attempt), closed(guild.JobAccepted)}, 0},
+		"it agrees with another, and that is not a majority": {[]fact.Fact{agrees(other), closed(guild.JobRejected)}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, usual, 500)
+			w.writes(w.customer, fact.JobSubject(theJob), fact.JobOpened{
+				Job: theJob, Deadline: w.now.Add(time.Hour).UnixMilli(), Settle: &usual, Tries: 3, Criticality: guild.High, Compare: "majority_vote",
+			})
+			w.pump()
+			w.judged(guild.Success, guild.Unverified)
+			w.pump()
+			w.want(9500, 500, 0) // the others have not delivered
+			for _, one := range c.then {
+				w.writes(w.customer, fact.JobSubject(theJob), one)
+				w.pump()
+			}
+			w.want(10_000-c.paid, 0, c.paid)
+			w.over()
+		})
+	}
+}
+
 func TestNoVerdictUntilTheLocktime(t *testing.T) {
 	w := newWorld(t, usual, 500)
 	w.pump()

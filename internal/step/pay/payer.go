@@ -59,7 +59,7 @@ func (one payment) earned() bool {
 		return false
 	}
 	amount, _, wait := payout(one.Order, *one.Verdict, one.Reserved.Amount)
-	return amount > 0 || wait
+	return amount > 0 || wait || one.Voting
 }
 
 // refuse ends an attempt whose quote is not paid.
@@ -203,7 +203,7 @@ func (p *Pay) settle(one payment, now time.Time) []due.Work {
 		amount, rule = 0, ruleForgotten
 	case one.Approved != nil:
 		amount, rule = one.Approved.Amount, rulePerson
-	case wait:
+	case wait, one.Voting:
 		return []due.Work{due.Decide("the locktime of "+one.Attempt.Hex(), fact.Ledger, p.locktime(one), p.decided(one, 0, ruleForgotten))}
 	}
 	return []due.Work{due.Decide("decide the payment for "+one.Attempt.Hex(), fact.Ledger, time.Time{}, p.decided(one, amount, rule))}

@@ -34,6 +34,8 @@ const (
 	ruleMixed     = "verdict.mixed"
 	ruleWeak      = "order.weak"
 	rulePartial   = "order.partial"
+	ruleConsensus = "verdict.consensus"
+	ruleOutdone   = "order.outdone"
 	ruleNothing   = "verdict.nothing"
 	ruleUndone    = "no-delivery"
 	rulePerson    = "person"
@@ -41,16 +43,23 @@ const (
 )
 
 // payout returns what the provider of a judged delivery gets of what was agreed, and by which rule. wait means that a person
-// must decide.
+// must decide. A person's ruling counts as strong. Of results that only an opinion can tell apart, those that it chose or that
+// agree get what was agreed, and the outdone what the order names, without asking.
 func payout(o fact.Settlement, v guild.Verdict, agreed uint64) (amount uint64, rule string, wait bool) {
 	switch {
+	case v.Outcome == guild.Success && v.Ruling != nil:
+		return agreed, rulePerson, false
+	case v.Outcome == guild.Success && v.Opinion != nil:
+		return agreed, ruleConsensus, false
+	case v.Outcome == guild.Partial && v.Ruling == nil && v.Opinion != nil:
+		return share(agreed, o.Partial), ruleOutdone, false
 	case v.Outcome == guild.Success && v.Strength == guild.Strong:
 		return agreed, ruleStrong, false
 	case v.Outcome == guild.Success && v.Strength == guild.Mixed:
 		return share(agreed, o.Mixed), ruleMixed, false
 	case v.Outcome == guild.Success && v.Strength == guild.Weak:
 		return agreed, ruleWeak, agreed > o.Weak
-	case v.Outcome == guild.Partial && v.Strength != guild.Unverified:
+	case v.Outcome == guild.Partial && (v.Ruling != nil || v.Strength != guild.Unverified):
 		return share(agreed, o.Partial), rulePartial, o.Partial == 0
 	}
 	return 0, ruleNothing, false

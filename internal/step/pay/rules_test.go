@@ -46,6 +46,37 @@ func TestPayout(t *testing.T) {
 	}
 }
 
+// TestPayoutWithoutTests checks what a person's ruling and an opinion pay, if no test verified anything.
+func TestPayoutWithoutTests(t *testing.T) {
+	ruling, opinion := &guild.Ruling{By: "aa"}, &guild.Opinion{Adjudication: "judge_model"}
+	for _, c := range []struct {
+		outcome guild.Outcome
+		ruling  *guild.Ruling
+		opinion *guild.Opinion
+		partial int // per cent in the order
+		amount  uint64
+		rule    string
+		wait    bool
+	}{
+		{guild.Success, ruling, nil, 0, 500, rulePerson, false},
+		{guild.Partial, ruling, nil, 0, 0, rulePartial, true},
+		{guild.Partial, ruling, nil, 25, 125, rulePartial, false},
+		{guild.Failure, ruling, nil, 25, 0, ruleNothing, false},
+		{guild.Success, nil, opinion, 0, 500, ruleConsensus, false},
+		{guild.Partial, nil, opinion, 0, 0, ruleOutdone, false},
+		{guild.Partial, nil, opinion, 25, 125, ruleOutdone, false},
+		{guild.Failure, nil, opinion, 25, 0, ruleNothing, false},
+		{guild.Failure, ruling, opinion, 25, 0, ruleNothing, false},
+		{guild.Partial, ruling, opinion, 0, 0, rulePartial, true},
+	} {
+		v := guild.Verdict{Outcome: c.outcome, Strength: guild.Unverified, Ruling: c.ruling, Opinion: c.opinion}
+		amount, rule, wait := payout(fact.Settlement{Partial: c.partial}, v, 500)
+		if amount != c.amount || rule != c.rule || wait != c.wait {
+			t.Errorf("%+v: %d by %s, wait %v", c, amount, rule, wait)
+		}
+	}
+}
+
 func TestEachPayoutIsASumOfCoins(t *testing.T) {
 	holds := func(agreed uint64, mixed, partial int8) bool {
 		agreed %= 1 << 53
