@@ -34,7 +34,7 @@ func (w *watch) leak(tree fs.FS) error {
 	if w.longest == 0 {
 		return nil
 	}
-	left := int64(maxUnpacked)
+	left := w.most
 	files, names := &scan{watch: w, left: &left}, &scan{watch: w, left: &left}
 	return fs.WalkDir(tree, ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {

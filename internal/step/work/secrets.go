@@ -98,6 +98,7 @@ type watch struct {
 	forms   map[uint64][]form // by their first 8 bytes
 	sieve   [1 << 10]uint64   // a bit for each beginning, by hash
 	longest int               // length of the longest form, in bytes
+	most    int64             // bytes of an unpacked delivery
 }
 
 // form is one encoding of a secret, without white space.
@@ -107,7 +108,7 @@ type form struct {
 }
 
 func newWatch(secrets []Secret) *watch {
-	w := &watch{forms: map[uint64][]form{}}
+	w := &watch{forms: map[uint64][]form{}, most: maxUnpacked}
 	for i := range secrets {
 		for _, written := range forms(string(secrets[i].Text.Reveal())) {
 			head := binary.LittleEndian.Uint64(written)
