@@ -109,10 +109,10 @@ func (p *program) runDemo(ctx context.Context, o demoOptions) (err error) {
 		return fmt.Errorf("demo: %w", err)
 	}
 	d.story.finish()
+	d.tellNext()
 	if o.asJSON {
 		return cli.PrintJSON(p.out, d.rows)
 	}
-	d.tellNext()
 	return nil
 }
 
