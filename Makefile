@@ -14,12 +14,14 @@ UNWATCHED = github.com/decred/dcrd/dcrec/... github.com/klauspost/compress/flate
 	golang.org/x/crypto/pbkdf2 golang.org/x/crypto/scrypt
 RACE = -race $(UNWATCHED:%=-gcflags=%=-race=false)
 
-# Without the detector: packages that start no goroutine; and those whose tests mostly run other processes, or whole nodes, as
-# the tests of internal/node do under it. They would take two to four times as long. make check watches these, too.
-# Those that take longest begin first, so that none of them is left alone at the end.
-UNSEEN = cmd/guild internal/judging/exam internal/step/judge internal/judging/suite verify examples replay nook
+# The detector watches the packages that share state between goroutines. The others would take two to four times as long under it,
+# and mostly run other processes, or start no goroutine. make check watches them all. Those that take longest begin first, so that
+# none of them is left alone at the end.
+SHARED = control evidence hand journal market metric node step wallet
+LONG = ./cmd/guild ./internal/judging/exam ./internal/step/judge ./internal/judging/suite
+WATCHED = $$(go list $(SHARED:%=./internal/%/...) | grep -v /step/judge$$)
+UNSEEN = $(LONG) $$(go list ./... | grep -vE "/internal/($(subst $() ,|,$(SHARED)))(/|$$)")
 BOTH = $(MAKE) --jobs=2 --keep-going --output-sync=target watched unseen
-WATCHED = $$(go list ./... | grep -vE "^$$(go list -m)/($(subst $() ,|,$(UNSEEN)))$$")
 
 # make module PATH=… would hide the programs that its commands need.
 ifeq ($(origin PATH),command line)
@@ -48,7 +50,7 @@ watched: # at the same time as unseen, as the tests of each wait for something a
 	CGO_ENABLED=1 go test -timeout 30m $(RACE) $(FLAGS) $(WATCHED)
 
 unseen:
-	go test -timeout 60m $(FLAGS) $(UNSEEN:%=./%)
+	go test -timeout 60m $(FLAGS) $(UNSEEN)
 
 lint:
 	go vet ./...
