@@ -140,7 +140,7 @@ type Difference struct {
 	State  string `json:"state"` // by the mint
 }
 
-// Movement is an operation of the wallet, in the answer to GET /v1/wallet/history.
+// Movement is an operation of the wallet or a payment over Lightning, in the answer to GET /v1/wallet/history.
 type Movement struct {
 	At     int64  `json:"at_ms"`
 	Op     string `json:"op"`

@@ -23,7 +23,7 @@ import (
 	"guild/internal/journal/fold"
 )
 
-// Kinds of operations.
+// Kinds of operations, and of payments by the owner's Lightning wallet.
 const (
 	Issue   = "issue"   // a paid quote becomes ecash
 	Receive = "receive" // a token of somebody else's

@@ -147,6 +147,7 @@ type JobClosed struct {
 	Ending guild.Ending `json:"ending"`
 	Reason string       `json:"reason,omitempty"`
 	Chosen nostr.ID     `json:"chosen,omitzero"` // the attempt whose delivery counts, if several were accepted
+	Agrees nostr.ID     `json:"agrees,omitzero"` // the one that Chosen was found to agree with, as all of the majority
 }
 
 // JobCancelled says that the customer has cancelled the job. Written by jobs.

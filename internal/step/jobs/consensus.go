@@ -201,6 +201,7 @@ func (v *view) end() (closed fact.JobClosed, ends bool) {
 		return closed, false
 	case v.enough():
 		closed.Ending, closed.Reason, closed.Chosen = v.comesTo(), v.accounts(), v.chosen
+		closed.Agrees = v.Attempts[v.index(v.chosen)].Agrees
 		return closed, v.waiting == 0
 	case v.live > 0 || v.uncompared > 0:
 		return closed, false
@@ -324,7 +325,7 @@ func (j *Jobs) compare(job *Job, a Attempt) due.Work {
 				return nil, fmt.Errorf("compare the delivery of %.8s: %w", a.ID.Hex(), err)
 			}
 			return func(tx *journal.Tx) error {
-				if now, ok := j.fold.Job(job.Job); ok && now.next() == a.ID && slices.Equal(now.firsts(), job.firsts()) {
+				if now, ok := j.fold.Job(job.Job); ok && (now.next() == a.ID || now.uncounted() == a.ID) && slices.Equal(now.firsts(), job.firsts()) {
 					tx.Append(compared)
 				}
 				return nil
@@ -337,6 +338,20 @@ func (j *Jobs) compare(job *Job, a Attempt) due.Work {
 func (j *Job) next() nostr.ID {
 	for _, a := range j.successes() {
 		if j.quorum() > 1 && a.Agrees == nostr.ZeroID {
+			return a.ID
+		}
+	}
+	return nostr.ZeroID
+}
+
+// uncounted returns the first delivery to an accepted job that is still to be compared, as money is held for it and it is paid if
+// it agrees; the zero id if there is none.
+func (j *Job) uncounted() nostr.ID {
+	if j.Settle == nil || j.Ending != guild.JobAccepted || j.quorum() == 1 {
+		return nostr.ZeroID
+	}
+	for _, a := range j.successes() {
+		if a.Agrees == nostr.ZeroID && a.Held != nil && a.Got == 0 && !a.Back && a.Verdict != nil && !a.Verdict.Counts() {
 			return a.ID
 		}
 	}

@@ -228,7 +228,7 @@ func TestDeliveryAfterQuorumChangesNothing(t *testing.T) {
 // paid if it agrees, too.
 func TestPaidDeliveryIsComparedAfterQuorum(t *testing.T) {
 	for answer, same := range map[string]bool{"a": true, "b": false} {
-		synctest.Test(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { // in which all verdicts come at one time
 			w, people := trusted(t, 3)
 			id := w.opens(Order{Criticality: guild.High, Settle: &fact.Settlement{How: Escrow, Unit: "test", Most: 600}})
 			job, _ := w.fold.Job(id)
@@ -240,18 +240,27 @@ func TestPaidDeliveryIsComparedAfterQuorum(t *testing.T) {
 				w.delivers(people[slices.IndexFunc(people, func(p person) bool { return p.key == a.Provider.PubKey })], a.ID,
 					made(t, i, map[string]string{"answer.txt": text}))
 			}
-			first, last := job.Attempts[0], job.Attempts[2]
-			w.rules(id, first, "a")
-			w.rules(id, job.Attempts[1], "a")
+			for _, a := range job.Attempts {
+				w.append(id, fact.AttemptHeld{Attempt: a.ID, Rail: "cashu", Amount: 500_000})
+			}
+			judged := func(a Attempt) {
+				w.append(id, fact.AttemptJudged{Attempt: a.ID, Verdict: guild.Verdict{Outcome: guild.Success, Strength: guild.Unverified, Score: guild.Micro}})
+			}
+			first, last := job.Attempts[1], job.Attempts[2]
+			judged(first)
+			judged(job.Attempts[0])
 			w.ends(id, guild.JobAccepted)
-			w.rules(id, last, answer)
+			judged(last)
 			job = w.ends(id, guild.JobAccepted)
 			want := last.ID
 			if same {
 				want = first.ID
 			}
-			if got := job.Attempts[2].Agrees; got != want || job.Chosen != first.ID || w.fold.Open() != 0 {
+			if got := job.Attempts[2].Agrees; got != want || w.fold.Open() != 0 {
 				t.Errorf("%q agrees with %.8s, want %.8s; %d jobs are open", answer, got.Hex(), want.Hex(), w.fold.Open())
+			}
+			if closed := steptest.Facts[fact.JobClosed](w); len(closed) != 1 || closed[0].Agrees != first.ID {
+				t.Errorf("%+v, want those who agree with %.8s", closed, first.ID.Hex())
 			}
 		})
 	}

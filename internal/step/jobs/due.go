@@ -170,18 +170,18 @@ func (j *Jobs) dueForAttempt(work []due.Work, job *Job, a Attempt, stops bool) [
 // dueForJob decides what the job as a whole needs next: a comparison, another provider, or its end. Conclusions are due at
 // the time when they become true, unless something happens before; then the next look replaces them.
 func (j *Jobs) dueForJob(v *view, stops bool) (due.Work, bool) {
-	next := v.index(v.next())
-	switch {
-	case v.votes():
-		return j.compare(v.Job, v.Attempts[next]), true
-	case v.Ending != guild.Open:
-		return due.Work{}, false
+	if v.Ending != guild.Open {
+		i := v.index(v.uncounted())
+		if i < 0 {
+			return due.Work{}, false
+		}
+		return j.compare(v.Job, v.Attempts[i]), true
 	}
 	if _, ends := v.end(); ends {
 		return j.conclude(v.Job, time.Time{}), true
 	}
-	if next >= 0 && !v.enough() {
-		return j.compare(v.Job, v.Attempts[next]), true
+	if i := v.index(v.next()); i >= 0 && !v.enough() {
+		return j.compare(v.Job, v.Attempts[i]), true
 	}
 	if stops || v.missing() <= 0 || !v.now.Before(v.deadline()) {
 		return due.Work{}, false

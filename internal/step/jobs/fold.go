@@ -243,12 +243,7 @@ func (j *Job) quiet() bool {
 			return false
 		}
 	}
-	return (j.Solicited == nil || j.Unsought) && !j.votes()
-}
-
-// votes reports whether a delivery is still to be compared with the chosen one, as its provider is paid if they agree.
-func (j *Job) votes() bool {
-	return j.Settle != nil && j.Ending == guild.JobAccepted && j.next() != nostr.ZeroID
+	return (j.Solicited == nil || j.Unsought) && j.uncounted() == nostr.ZeroID
 }
 
 // Finished reports whether a guard belongs to a job that is over: closed, with nothing due, and all its attempts recorded.
@@ -338,6 +333,9 @@ func (j *Job) abandon(at int64) {
 			a.end(guild.Cancelled, "closed in quarantine", at)
 		}
 		a.Withdrawn = true
+		if a.Held != nil && a.Agrees == nostr.ZeroID {
+			a.Agrees = a.ID // it is compared with no other
+		}
 		a.slim()
 	}
 }
@@ -357,6 +355,8 @@ func (s *state) change(id guild.JobID, by func(*Job)) {
 	s.traffic.changed(old.Attempts, job.Attempts)
 	if job.quiet() {
 		s.rest(&job)
+	} else {
+		s.open[id] = true
 	}
 	s.Jobs.Set(id, &job)
 	s.settleBids(id)

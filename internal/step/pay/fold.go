@@ -1,7 +1,9 @@
 package pay
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -34,9 +36,9 @@ type order struct {
 	Spent    uint64 `json:"spent"`    // locked or paid so far, in the unit; of Lightning in sat
 	Closed   bool   `json:"closed,omitempty"`
 
-	Vote     bool     `json:"vote,omitempty"`     // several deliveries must agree
-	Accepted bool     `json:"accepted,omitempty"` // the closed job
-	Chosen   nostr.ID `json:"chosen,omitzero"`    // the attempt that the majority agrees with
+	Vote     bool     `json:"vote,omitempty"`    // several deliveries must agree
+	Choice   bool     `json:"choice,omitempty"`  // an opinion chooses one of several deliveries, or merges them
+	Majority nostr.ID `json:"majority,omitzero"` // the attempt that the deliveries to the accepted job agree with
 }
 
 // payment has the state of the money for one attempt of ours.
@@ -65,7 +67,8 @@ type payment struct {
 	Back     *fact.PaymentReturned `json:"back,omitempty"`
 	Refund   string                `json:"refund,omitempty"`   // the operation
 	Returned bool                  `json:"returned,omitempty"` // that operation was done
-	Voting   bool                  `json:"voting,omitempty"`   // the verdict verified nothing, and others may agree
+	Voting   bool                  `json:"voting,omitempty"`   // nothing verified it, and others may agree
+	Alone    bool                  `json:"alone,omitempty"`    // nothing verified it, and there was no other to choose from
 	Agrees   nostr.ID              `json:"agrees,omitzero"`    // the delivery that it agrees with
 	Preimage string                `json:"preimage,omitempty"` // of Invoice, which is paid
 	Noted    bool                  `json:"noted,omitempty"`    // the attempt knows how it ended
@@ -118,10 +121,26 @@ func (f *Fold) Apply(e fact.Entry) {
 	}
 	f.Change(func(s *state) {
 		for _, one := range e.Facts {
+			if _, ok := one.(fact.JournalClosed); ok {
+				s.abandon(e.Subject)
+			}
 			s.applyToPayment(one, e.At)
 			s.applyToLock(one, e.At)
 		}
 	})
+}
+
+// abandon ends the votes of a job that was closed in quarantine.
+func (s *state) abandon(guard fact.Subject) {
+	job, err := guild.ParseJobID(strings.TrimPrefix(string(guard), "job."))
+	o, ok := s.Orders.Get(job)
+	if err != nil || !ok {
+		return
+	}
+	o.Closed, o.Majority = true, nostr.ZeroID
+	s.Orders.Set(job, o)
+	s.countAll(job)
+	s.tidyOrder(job)
 }
 
 // edit changes the payment for an attempt, if there is one.
@@ -139,16 +158,18 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 	case fact.JobOpened:
 		if one.Settle != nil {
 			s.Orders.Set(one.Job, order{
-				Settlement: *one.Settle, Task: one.Task, Deadline: one.Deadline, Vote: oa.Adjudication(one.Compare).Quorum(one.Criticality) > 1,
+				Settlement: *one.Settle, Task: one.Task, Deadline: one.Deadline,
+				Vote: oa.Adjudication(one.Compare).Quorum(one.Criticality) > 1, Choice: oa.Adjudication(one.Compare).Together(),
 			})
 		}
 	case fact.JobClosed:
 		if o, ok := s.Orders.Get(one.Job); ok {
-			o.Closed, o.Accepted, o.Chosen = true, one.Ending == guild.JobAccepted, one.Chosen
-			s.Orders.Set(one.Job, o)
-			for _, p := range s.Payments.All() {
-				s.count(p)
+			o.Closed = true
+			if one.Ending == guild.JobAccepted {
+				o.Majority = cmp.Or(one.Agrees, one.Chosen)
 			}
+			s.Orders.Set(one.Job, o)
+			s.countAll(one.Job)
 			s.tidyOrder(one.Job)
 		}
 	case fact.AttemptPlanned:
@@ -176,7 +197,8 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 		s.edit(one.Attempt, func(p *payment) {
 			v := one.Verdict
 			p.Over, p.Verdict = true, &guild.Verdict{Outcome: v.Outcome, Strength: v.Strength, Ruling: v.Ruling, Opinion: v.Opinion}
-			p.Voting = s.Orders.Of(p.Job).Vote && v.Outcome == guild.Success && !v.Counts()
+			o, unsure := s.Orders.Of(p.Job), v.Outcome == guild.Success && !v.Counts() && v.Opinion == nil
+			p.Voting, p.Alone = o.Vote && unsure, o.Choice && unsure
 		})
 		s.count(s.Payments.Of(one.Attempt.Hex()))
 		s.tidy(one.Attempt)
@@ -259,16 +281,31 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 	}
 }
 
-// count ends the vote on a delivery once its job is closed: it has the consensus if it agrees with the chosen one.
+// countAll counts for all deliveries to a job.
+func (s *state) countAll(job guild.JobID) {
+	var of []payment
+	for _, p := range s.Payments.All() {
+		if p.Job == job {
+			of = append(of, p)
+		}
+	}
+	for _, p := range of {
+		s.count(p)
+	}
+}
+
+// count ends the vote on a delivery once its job is closed: it has the consensus if it agrees with the majority.
 func (s *state) count(p payment) {
 	o := s.Orders.Of(p.Job)
-	if !p.Voting || !o.Closed || o.Accepted && p.Agrees == nostr.ZeroID {
+	if !p.Voting || !o.Closed || o.Majority != nostr.ZeroID && p.Agrees == nostr.ZeroID {
 		return
 	}
 	s.edit(p.Attempt, func(p *payment) {
 		p.Voting = false
-		if o.Accepted && p.Agrees == o.Chosen {
-			p.Verdict.Opinion = &guild.Opinion{Adjudication: string(oa.MajorityVote)}
+		if o.Majority != nostr.ZeroID && p.Agrees == o.Majority {
+			v := *p.Verdict
+			v.Opinion = &guild.Opinion{Adjudication: string(oa.MajorityVote)}
+			p.Verdict = &v
 		}
 	})
 }

@@ -168,14 +168,11 @@ func (p *Pay) settleBill(one payment) []due.Work {
 		return nil
 	}
 	agreed := whole(one.Order.Unit, one.Price)
-	amount, rule, wait := uint64(0), ruleUndone, true
-	if one.Verdict != nil {
-		amount, rule, wait = payout(one.Order, *one.Verdict, agreed)
-	}
+	amount, rule, wait := one.payout(agreed)
 	switch {
 	case one.Approved != nil:
 		amount, rule = one.Approved.Amount, rulePerson
-	case wait, one.Voting:
+	case wait, one.Voting, one.Verdict == nil:
 		return nil
 	}
 	return []due.Work{due.Decide("decide the payment for "+one.Attempt.Hex(), fact.Ledger, time.Time{}, p.decided(one, amount, rule))}

@@ -32,6 +32,12 @@ func (p *Pay) Paying() (all []Open) {
 			})
 			continue
 		}
+		if one.billed() && one.Over && one.Voting {
+			all = append(all, Open{
+				ID: one.Attempt, Job: one.Job, Party: one.Provider.PubKey, Amount: whole(one.Order.Unit, one.Price), Unit: one.Order.Unit,
+				State: votes, Until: one.expiry(),
+			})
+		}
 		if one.Reserved == nil {
 			continue
 		}
@@ -50,8 +56,11 @@ func (p *Pay) Paying() (all []Open) {
 	return all
 }
 
-// waits is the state of a payment that a person must decide.
-const waits = "waits for you"
+// States of a payment that is not decided by the verdict.
+const (
+	waits = "waits for you"
+	votes = "waits for the other deliveries"
+)
 
 // stateOf says where a payment is.
 func (p *Pay) stateOf(one payment) string {
@@ -67,8 +76,11 @@ func (p *Pay) stateOf(one payment) string {
 	case one.Decided != nil:
 		return "decided"
 	case one.Over && one.Verdict != nil:
-		if _, _, wait := payout(one.Order, *one.Verdict, one.Reserved.Amount); wait {
+		if _, _, wait := one.payout(one.Reserved.Amount); wait {
 			return waits
+		}
+		if one.Voting {
+			return votes
 		}
 		return "judged"
 	case one.Sent:

@@ -128,7 +128,9 @@ func TestCustomerWithholdsTheRelease(t *testing.T) {
 // TestPayForConsensus has three deliver what nothing verifies, of whom two must agree.
 func TestPayForConsensus(t *testing.T) {
 	other := nostr.ID{99}
-	closed := func(e guild.Ending) fact.Fact { return fact.JobClosed{Job: theJob, Ending: e, Chosen: other} }
+	closed := func(e guild.Ending) fact.Fact {
+		return fact.JobClosed{Job: theJob, Ending: e, Chosen: nostr.ID{98}, Agrees: other}
+	}
 	agrees := func(with nostr.ID) fact.Fact { return fact.AttemptCompared{Attempt: attempt, With: with} }
 	for name, c := range map[string]struct {
 		then []fact.Fact
@@ -140,13 +142,7 @@ func TestPayForConsensus(t *testing.T) {
 		"it agrees with another, and that is not a majority": {[]fact.Fact{agrees(other), closed(guild.JobRejected)}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, usual, 500)
-			w.writes(w.customer, fact.JobSubject(theJob), fact.JobOpened{
-				Job: theJob, Deadline: w.now.Add(time.Hour).UnixMilli(), Settle: &usual, Tries: 3, Criticality: guild.High, Compare: "majority_vote",
-			})
-			w.pump()
-			w.judged(guild.Success, guild.Unverified)
-			w.pump()
+			w := votingWorld(t)
 			w.want(9500, 500, 0) // the others have not delivered
 			for _, one := range c.then {
 				w.writes(w.customer, fact.JobSubject(theJob), one)
@@ -156,6 +152,49 @@ func TestPayForConsensus(t *testing.T) {
 			w.over()
 		})
 	}
+}
+
+// votingWorld has one of three deliver what nothing verifies. Two must agree.
+func votingWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, usual, 500)
+	w.writes(w.customer, fact.JobSubject(theJob), fact.JobOpened{
+		Job: theJob, Deadline: w.now.Add(time.Hour).UnixMilli(), Settle: &usual, Tries: 3, Criticality: guild.High, Compare: "majority_vote",
+	})
+	w.pump()
+	w.judged(guild.Success, guild.Unverified)
+	w.pump()
+	return w
+}
+
+func TestVoteEndsInQuarantine(t *testing.T) {
+	w := votingWorld(t)
+	state := func() string { return w.customer.Paying()[0].State }
+	if state() != votes {
+		t.Errorf("it %s", state())
+	}
+	w.writes(w.customer, fact.JobSubject(theJob), fact.JournalClosed{})
+	if state() != "judged" {
+		t.Errorf("it %s", state())
+	}
+}
+
+// TestOnlyOneToChooseFrom has one deliver what nothing verifies, where an opinion was to choose between several.
+func TestOnlyOneToChooseFrom(t *testing.T) {
+	w := newWorld(t, usual, 500)
+	w.writes(w.customer, fact.JobSubject(theJob), fact.JobOpened{
+		Job: theJob, Deadline: w.now.Add(time.Hour).UnixMilli(), Settle: &usual, Tries: 2, Criticality: guild.Medium, Compare: "judge_model",
+	})
+	w.pump()
+	w.judged(guild.Success, guild.Unverified)
+	w.pump()
+	if all := w.customer.Paying(); len(all) != 1 || !all[0].Waits {
+		t.Fatalf("%+v, want a payment that waits for a person", all)
+	}
+	w.ok(w.customer.Approve(t.Context(), attempt, 500))
+	w.pump()
+	w.want(9500, 0, 500)
+	w.over()
 }
 
 func TestNoVerdictUntilTheLocktime(t *testing.T) {

@@ -53,12 +53,24 @@ func (p *Pay) payment(one payment, now time.Time) []due.Work {
 	return p.finish(one, now)
 }
 
+// payout returns what the provider gets of what was agreed, and by which rule. wait means that a person must decide: also about the
+// only one of several deliveries that came, where one was to be chosen.
+func (one payment) payout(agreed uint64) (amount uint64, rule string, wait bool) {
+	switch {
+	case one.Verdict == nil:
+		return 0, ruleUndone, false
+	case one.Alone:
+		return agreed, rulePerson, true
+	}
+	return payout(one.Order, *one.Verdict, agreed)
+}
+
 // earned reports whether the verdict pays the provider anything, or may.
 func (one payment) earned() bool {
 	if one.Verdict == nil {
 		return false
 	}
-	amount, _, wait := payout(one.Order, *one.Verdict, one.Reserved.Amount)
+	amount, _, wait := one.payout(one.Reserved.Amount)
 	return amount > 0 || wait || one.Voting
 }
 
@@ -194,10 +206,7 @@ func (p *Pay) sendLock(one payment) due.Work {
 // settle decides what the provider gets. What waits for a person is decided by the locktime if nobody comes.
 func (p *Pay) settle(one payment, now time.Time) []due.Work {
 	agreed := one.Reserved.Amount
-	amount, rule, wait := uint64(0), ruleUndone, false
-	if one.Verdict != nil {
-		amount, rule, wait = payout(one.Order, *one.Verdict, agreed)
-	}
+	amount, rule, wait := one.payout(agreed)
 	switch {
 	case !now.Before(p.locktime(one)): // the provider counts on nothing any more
 		amount, rule = 0, ruleForgotten
