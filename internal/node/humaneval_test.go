@@ -31,7 +31,7 @@ import (
 const canonical = "canonical"
 
 // TestHumanEval hires for every problem of HumanEval: over a relay, from a provider in a process of its own ("guild work"
-// with a shell script), with the real judge. It hires for the canonical solution of every sixth problem and for one of its wrong
+// with a shell script), with the real judge. It hires for the canonical solution of every 18th problem and for one of its wrong
 // ones in turn; for all of them when soaking, and for canonical ones alone with -short. The judge's own tests judge the
 // solutions of all problems.
 // The jobs of the canonical solutions are exported and verified twice: by this code, and by a program written from
@@ -215,7 +215,7 @@ func (m market) checks(t *testing.T) []check {
 		}
 		packed := pack(t, tree)
 		for n, variant := range variants() {
-			if soaking() || i%6 == 0 && (n == 0 || n == 1+i/6%(len(variants())-1)) {
+			if soaking() || i%18 == 0 && (n == 0 || n == 1+i/18%(len(variants())-1)) {
 				all = append(all, check{p, variant, packed})
 			}
 		}

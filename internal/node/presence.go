@@ -259,6 +259,7 @@ func (p *presence) run(ctx context.Context) {
 	defer tick.Stop()
 	last := time.Now()
 	due := quietEnds - 1 // questions to ask; begin has asked one
+	var counted time.Time
 	for quiet := 0; ; {
 		ask := false
 		select {
@@ -288,9 +289,11 @@ func (p *presence) run(ctx context.Context) {
 			continue
 		}
 		due--
-		quiet++
-		if elder != nil {
+		switch {
+		case elder != nil:
 			due, quiet = 0, 0
+		case last.Sub(counted) >= p.recheck: // of questions in between, a late answer to the first would not count
+			quiet, counted = quiet+1, last
 		}
 		p.settle(elder, quiet)
 	}
@@ -328,6 +331,7 @@ func (p *presence) settle(elder *process, quiet int) {
 		p.yields = nil
 		p.log.Warn("our services are offered again: the other node with the same key is gone")
 		pulse(p.free)
+		pulse(p.ask) // another that was paused may have come back, too
 	}
 }
 

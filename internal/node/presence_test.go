@@ -256,13 +256,13 @@ func TestPausedNodeKeepsAnnouncements(t *testing.T) {
 }
 
 // newProcess runs the presence of one process, without a node.
-func newProcess(t *testing.T, url string, id key.Identity, instance string, started int64) (*presence, func()) {
+func newProcess(t *testing.T, url string, id key.Identity, instance string, started int64, recheck time.Duration) (*presence, func()) {
 	t.Helper()
 	pool := relay.New(relay.Config{URLs: []string{url}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	stopPool := run(t, pool.Run)
 	p := &presence{
 		pool: pool, keyer: id.Signer, pubkey: id.PubKey, urls: []string{url}, log: slog.New(slog.DiscardHandler), now: time.Now,
-		hearing: time.Second, recheck: time.Second,
+		hearing: time.Second, recheck: recheck,
 		questions: make(chan nostr.ID, 16), ask: make(chan struct{}, 1), free: make(chan struct{}, 1),
 		self: process{Instance: instance, Started: started, Node: instance},
 	}
@@ -278,10 +278,10 @@ func newProcess(t *testing.T, url string, id key.Identity, instance string, star
 func TestPausedNodeResumes(t *testing.T) {
 	t.Parallel()
 	url, id := startRelay(t), identity()
-	younger, _ := newProcess(t, url, id, "younger", 2)
+	younger, _ := newProcess(t, url, id, "younger", 2, time.Second)
 	turn, end := younger.turn(t.Context())
 	defer end()
-	_, stop := newProcess(t, url, id, "older", 1) // started elsewhere, and connected only now
+	_, stop := newProcess(t, url, id, "older", 1, time.Second) // started elsewhere, and connected only now
 	eventually(t, "the younger one is paused", func() bool { return younger.yielding() != "" })
 	<-turn.Done()
 	stop()
@@ -293,20 +293,24 @@ func TestPausedNodeResumes(t *testing.T) {
 }
 
 func TestLostQuestionIsAskedAgain(t *testing.T) {
-	t.Parallel()
-	url, id := startRelay(t), identity()
-	newProcess(t, url, id, "older", 1)
-	lossy := faulttest.Start(t, url, 1)
-	lossy.Set(faulttest.Mix{faulttest.Drop: 1})
-	younger, _ := newProcess(t, lossy.URL(), id, "younger", 2)
-	lossy.Heal()
-	eventually(t, "the younger one is paused", func() bool { return younger.yielding() != "" })
+	for _, fault := range []faulttest.Fault{faulttest.Drop, faulttest.Pretend} {
+		t.Run(string(fault), func(t *testing.T) {
+			t.Parallel()
+			url, id := startRelay(t), identity()
+			newProcess(t, url, id, "older", 1, time.Second)
+			lossy := faulttest.Start(t, url, 1)
+			lossy.Set(faulttest.Mix{fault: 1})
+			younger, _ := newProcess(t, lossy.URL(), id, "younger", 2, time.Second)
+			lossy.Heal()
+			eventually(t, "the younger one is paused", func() bool { return younger.yielding() != "" })
+		})
+	}
 }
 
 func TestLateAnswerCounts(t *testing.T) {
 	t.Parallel()
 	url, id := startRelay(t), identity()
-	p, _ := newProcess(t, url, id, "younger", 2)
+	p, _ := newProcess(t, url, id, "younger", 2, time.Hour)
 	p.mu.Lock()
 	asked := nostr.Tags{{"e", p.asked.Hex()}}
 	p.mu.Unlock()
@@ -317,7 +321,7 @@ func TestLateAnswerCounts(t *testing.T) {
 func TestOlderProcessAnnouncesAgain(t *testing.T) {
 	t.Parallel()
 	url, id := startRelay(t), identity()
-	older, _ := newProcess(t, url, id, "older", 1)
+	older, _ := newProcess(t, url, id, "older", 1, time.Second)
 	turn, end := older.turn(t.Context())
 	defer end()
 	hear(t, older, process{Instance: "younger", Started: 2}, nil)
@@ -347,7 +351,7 @@ func hear(t *testing.T, p *presence, w process, tags nostr.Tags) {
 func TestRepeatedPresenceEvents(t *testing.T) {
 	t.Parallel()
 	url, id := startRelay(t), identity()
-	p, _ := newProcess(t, url, id, "now", 2)
+	p, _ := newProcess(t, url, id, "now", 2, time.Second)
 	p.mu.Lock()
 	asked := nostr.Tags{{"e", p.asked.Hex()}}
 	p.mu.Unlock()
