@@ -311,9 +311,7 @@ func TestLateAnswerCounts(t *testing.T) {
 	t.Parallel()
 	url, id := startRelay(t), identity()
 	p, _ := newProcess(t, url, id, "younger", 2, time.Hour)
-	p.mu.Lock()
-	asked := nostr.Tags{{"e", p.asked.Hex()}}
-	p.mu.Unlock()
+	asked := answering(p)
 	hear(t, p, process{Instance: "older", Started: 1}, asked)
 	eventually(t, "it is paused", func() bool { return p.yielding() != "" })
 }
@@ -334,6 +332,13 @@ func TestOlderProcessAnnouncesAgain(t *testing.T) {
 	}
 }
 
+// answering returns the tags of an answer to the latest question of a process.
+func answering(p *presence) nostr.Tags {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return nostr.Tags{{"e", p.asked.Hex()}}
+}
+
 // hear passes an event of another process with the key to a process.
 func hear(t *testing.T, p *presence, w process, tags nostr.Tags) {
 	t.Helper()
@@ -352,9 +357,7 @@ func TestRepeatedPresenceEvents(t *testing.T) {
 	t.Parallel()
 	url, id := startRelay(t), identity()
 	p, _ := newProcess(t, url, id, "now", 2, time.Second)
-	p.mu.Lock()
-	asked := nostr.Tags{{"e", p.asked.Hex()}}
-	p.mu.Unlock()
+	asked := answering(p)
 	gone := process{Instance: "gone", Started: 1, Offers: true}
 	hear(t, p, gone, nil)                                  // its old question
 	hear(t, p, gone, nostr.Tags{{"e", nostr.ID{1}.Hex()}}) // its answer to an old question

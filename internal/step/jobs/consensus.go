@@ -344,8 +344,8 @@ func (j *Job) next() nostr.ID {
 	return nostr.ZeroID
 }
 
-// uncounted returns the first delivery to an accepted job that is still to be compared, as money is held for it and it is paid if
-// it agrees; the zero id if there is none.
+// uncounted returns the first delivery to an accepted job that is paid if it agrees with the majority, and was not compared yet.
+// It returns the zero id if there is none.
 func (j *Job) uncounted() nostr.ID {
 	if j.Settle == nil || j.Ending != guild.JobAccepted || j.quorum() == 1 {
 		return nostr.ZeroID

@@ -11,6 +11,7 @@ import (
 	"guild/internal/hand/dm"
 	"guild/internal/hand/key"
 	"guild/internal/journal/fact"
+	"guild/oa"
 )
 
 var usual = fact.Settlement{How: escrow, Unit: "test", Most: 600, Mixed: 40}
@@ -142,7 +143,7 @@ func TestPayForConsensus(t *testing.T) {
 		"it agrees with another, and that is not a majority": {[]fact.Fact{agrees(other), closed(guild.JobRejected)}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := votingWorld(t)
+			w := unverifiedWorld(t, guild.High, oa.MajorityVote)
 			w.want(9500, 500, 0) // the others have not delivered
 			for _, one := range c.then {
 				w.writes(w.customer, fact.JobSubject(theJob), one)
@@ -154,12 +155,12 @@ func TestPayForConsensus(t *testing.T) {
 	}
 }
 
-// votingWorld has one of three deliver what nothing verifies. Two must agree.
-func votingWorld(t *testing.T) *world {
+// unverifiedWorld has one of several providers deliver what nothing verifies.
+func unverifiedWorld(t *testing.T, level guild.Criticality, compare oa.Adjudication) *world {
 	t.Helper()
 	w := newWorld(t, usual, 500)
 	w.writes(w.customer, fact.JobSubject(theJob), fact.JobOpened{
-		Job: theJob, Deadline: w.now.Add(time.Hour).UnixMilli(), Settle: &usual, Tries: 3, Criticality: guild.High, Compare: "majority_vote",
+		Job: theJob, Deadline: w.now.Add(time.Hour).UnixMilli(), Settle: &usual, Tries: 3, Criticality: level, Compare: string(compare),
 	})
 	w.pump()
 	w.judged(guild.Success, guild.Unverified)
@@ -168,7 +169,7 @@ func votingWorld(t *testing.T) *world {
 }
 
 func TestVoteEndsInQuarantine(t *testing.T) {
-	w := votingWorld(t)
+	w := unverifiedWorld(t, guild.High, oa.MajorityVote)
 	state := func() string { return w.customer.Paying()[0].State }
 	if state() != votes {
 		t.Errorf("it %s", state())
@@ -181,13 +182,7 @@ func TestVoteEndsInQuarantine(t *testing.T) {
 
 // TestOnlyOneToChooseFrom has one deliver what nothing verifies, where an opinion was to choose between several.
 func TestOnlyOneToChooseFrom(t *testing.T) {
-	w := newWorld(t, usual, 500)
-	w.writes(w.customer, fact.JobSubject(theJob), fact.JobOpened{
-		Job: theJob, Deadline: w.now.Add(time.Hour).UnixMilli(), Settle: &usual, Tries: 2, Criticality: guild.Medium, Compare: "judge_model",
-	})
-	w.pump()
-	w.judged(guild.Success, guild.Unverified)
-	w.pump()
+	w := unverifiedWorld(t, guild.Medium, oa.JudgeModel)
 	if all := w.customer.Paying(); len(all) != 1 || !all[0].Waits {
 		t.Fatalf("%+v, want a payment that waits for a person", all)
 	}
