@@ -31,7 +31,7 @@ const (
 const linger = 10 * time.Millisecond
 
 const (
-	startTimeout = time.Minute      // for the server to recover its streams
+	startTimeout = time.Minute      // for the server to recover its streams, and to answer; a busy machine is slow, not broken
 	storeLimit   = 1 << 50          // bytes; the disk is the real limit, and space watches that
 	memoryLimit  = 16 << 20         // bytes; no stream is kept in memory
 	seldom       = 30 * time.Minute // between syncs of all streams if Options.NoSync
@@ -89,12 +89,12 @@ func (s *store) connect(ctx context.Context) error {
 	if !s.srv.JetStreamEnabled() {
 		return errors.New("cannot use its directory")
 	}
-	conn, err := nats.Connect("", nats.InProcessServer(s.srv), nats.NoReconnect())
+	conn, err := nats.Connect("", nats.InProcessServer(s.srv), nats.NoReconnect(), nats.Timeout(startTimeout))
 	if err != nil {
 		return err
 	}
 	s.conn = conn
-	s.js, err = jetstream.New(conn)
+	s.js, err = jetstream.New(conn, jetstream.WithDefaultTimeout(startTimeout))
 	if err != nil {
 		return err
 	}
