@@ -62,6 +62,8 @@ type world struct {
 	refusals           []error
 	at                 string   // the point at which a process dies, "" for none
 	points             []string // at which one could have died
+	acting             *party   // that does work, and can die at a call
+	dead               bool     // it died so
 }
 
 func newWorld(t *testing.T, order fact.Settlement, price uint64) *world {
@@ -125,7 +127,7 @@ func (w *world) open(p *party) {
 	w.ok(err)
 	j := p.journal
 	w.Cleanup(func() { j.Close() })
-	p.wallet = wallet.New(wallet.Config{Journal: j, Seed: p.seed, Mint: func(url string) (*mint.Mint, error) { return mint.New(url, http.DefaultClient) }}, wf)
+	p.wallet = wallet.New(wallet.Config{Journal: j, Seed: p.seed, Mint: func(url string) (*mint.Mint, error) { return mint.New(url, &http.Client{Transport: w}) }}, wf)
 	p.Pay = New(Config{Journal: j, Wallet: p.wallet, Keyer: p.signer, PubKey: p.pubkey, Now: func() time.Time { return w.now },
 		Send: func(ctx context.Context, wrap guild.Verified, to nostr.PubKey) error {
 			return w.carry(ctx, p, wrap, to)
@@ -135,7 +137,7 @@ func (w *world) open(p *party) {
 			if w.lightning == nil {
 				return nil
 			}
-			return &lightningWallet{w.lightning, p == w.customer}
+			return &lightningWallet{w.lightning, p == w.customer, w}
 		},
 	}, pf)
 	w.ok(wf.Check())
@@ -154,10 +156,12 @@ func (w *world) carry(ctx context.Context, from *party, wrap guild.Verified, to 
 	if w.change != nil {
 		w.change(from, &m)
 	}
-	if !p.deaf {
-		p.inbox = append(p.inbox, m)
-	}
-	return nil
+	return w.call("a message", func() error {
+		if !p.deaf {
+			p.inbox = append(p.inbox, m)
+		}
+		return nil
+	})
 }
 
 func (w *world) ok(err error) {
@@ -201,22 +205,64 @@ func (w *world) step(p *party) bool {
 			continue
 		}
 		before := p.journal.Last()
+		w.acting = p
 		decide, err := work.Act(w.Context())
+		w.acting = nil
+		if w.dead {
+			w.open(p)
+			w.dead = false
+			return true
+		}
 		w.ok(err)
 		if w.dies(p, "before", work.Key) {
+			w.open(p)
 			return true
 		}
 		w.ok(p.journal.Do(w.Context(), work.Guard, work.Key, decide))
 		w.ok(p.wallet.Fold().Check())
 		if p.journal.Last() != before {
-			w.dies(p, "after", work.Key)
+			if w.dies(p, "after", work.Key) {
+				w.open(p)
+			}
 			return true
 		}
 	}
 	return false
 }
 
-// dies ends the process of a party if this is the point, and starts another. What it has done before it is done.
+var errDead = errors.New("the process is dead")
+
+// call makes a call over the network, before or after which the process that makes it may die.
+func (w *world) call(what string, f func() error) error {
+	p := w.acting
+	if p == nil {
+		return f()
+	}
+	if w.dead = w.dead || w.dies(p, "before", what); w.dead {
+		return errDead
+	}
+	err := f()
+	if w.dead = w.dies(p, "after", what); w.dead {
+		return errDead
+	}
+	return err
+}
+
+// RoundTrip is a call to a mint.
+func (w *world) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+	path, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/"), "/0")
+	err = w.call("the mint's "+path, func() error {
+		resp, err = http.DefaultTransport.RoundTrip(r)
+		return err
+	})
+	if err != nil && resp != nil {
+		resp.Body.Close()
+		resp = nil
+	}
+	return resp, err
+}
+
+// dies reports whether this is the point at which a party dies. What it has done before it is done.
 func (w *world) dies(p *party, when, what string) bool {
 	w.Helper()
 	who := "the customer"
@@ -237,7 +283,6 @@ func (w *world) dies(p *party, when, what string) bool {
 		return false
 	}
 	w.at = ""
-	w.open(p)
 	return true
 }
 
