@@ -212,6 +212,9 @@ func (p *program) showSettings(s control.Service, set control.ServiceSettings) {
 	if n := len(set.Allow); n > 0 {
 		customers = cli.Count(n, "listed customer", "listed customers")
 	}
+	if set.Prepaid > 0 {
+		customers += fmt.Sprintf("; below a score of %s they pay ahead", set.Prepaid)
+	}
 	if set.Open {
 		customers += "; requests that name nobody, too"
 	}

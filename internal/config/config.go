@@ -71,12 +71,13 @@ type Work struct {
 	Price     guild.Msat    `koanf:"price_msat"`
 	PriceUnit string        `koanf:"price_unit"` // of ecash, of which Price is thousandths; sat if empty
 
-	Allow     []string   `koanf:"allow"`        // npubs that may send requests; empty means everyone
-	MinBid    guild.Msat `koanf:"min_bid_msat"` // requests with a lower bid are refused
-	PoW       int        `koanf:"pow"`          // leading zero bits required in a request's id (NIP-13)
-	PerMinute int        `koanf:"per_minute"`   // requests of one customer; 0 means no limit
-	Untried   bool       `koanf:"untried"`      // services are announced before their worker passed a try
-	Fetch     []string   `koanf:"fetch"`        // https hosts from which inputs may be fetched
+	Allow     []string   `koanf:"allow"`         // npubs that may send requests; empty means everyone
+	MinBid    guild.Msat `koanf:"min_bid_msat"`  // requests with a lower bid are refused
+	PoW       int        `koanf:"pow"`           // leading zero bits required in a request's id (NIP-13)
+	PerMinute int        `koanf:"per_minute"`    // requests of one customer; 0 means no limit
+	Prepaid   float64    `koanf:"prepaid_below"` // score of a customer below which it pays an invoice first, from 0 to 1
+	Untried   bool       `koanf:"untried"`       // services are announced before their worker passed a try
+	Fetch     []string   `koanf:"fetch"`         // https hosts from which inputs may be fetched
 }
 
 // Meeting configures how a running node benchmarks providers by itself.

@@ -71,6 +71,7 @@ type Service struct {
 	MinBid    *guild.Msat    `koanf:"min_bid_msat"`
 	PoW       *int           `koanf:"pow"`
 	PerMinute *int           `koanf:"per_minute"`
+	Prepaid   *float64       `koanf:"prepaid_below"`
 }
 
 // Under returns the settings of the service: its own and, for nil fields, those of w.
@@ -84,6 +85,7 @@ func (s Service) Under(w Work) Work {
 	set(&w.MinBid, s.MinBid)
 	set(&w.PoW, s.PoW)
 	set(&w.PerMinute, s.PerMinute)
+	set(&w.Prepaid, s.Prepaid)
 	return w
 }
 
@@ -227,6 +229,8 @@ func (w Work) check() error {
 		return fmt.Errorf("price_msat: %d, want 0 or more", w.Price)
 	case w.MinBid < 0 || w.PoW < 0 || w.PerMinute < 0:
 		return errors.New("min_bid_msat, pow and per_minute are 0 or more")
+	case w.Prepaid < 0 || w.Prepaid > 1:
+		return fmt.Errorf("prepaid_below: %v, want a score from 0 to 1", w.Prepaid)
 	case w.PoW > maxPoW:
 		return fmt.Errorf("pow: %d bits, and nobody finds more than %d", w.PoW, maxPoW)
 	}

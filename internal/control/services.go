@@ -8,6 +8,7 @@ import (
 	"fiatjaf.com/nostr"
 	"fiatjaf.com/nostr/nip19"
 
+	"guild"
 	"guild/internal/step/work"
 )
 
@@ -34,20 +35,21 @@ type Service struct {
 
 // ServiceSettings is the configuration of a service, with defaults filled in.
 type ServiceSettings struct {
-	Tasks     []string `json:"tasks"`
-	Kinds     []int    `json:"kinds"`
-	Name      string   `json:"name,omitempty"`
-	About     string   `json:"about,omitempty"`
-	Schema    string   `json:"schema,omitempty"`
-	Open      bool     `json:"open"` // for requests that name nobody
-	Queue     int      `json:"queue"`
-	Each      int      `json:"each"` // unfinished requests of one customer
-	TimeLimit int64    `json:"time_limit_ms"`
-	Price     int64    `json:"price_msat"`
-	Allow     []string `json:"allow"` // npubs; everybody if empty
-	MinBid    int64    `json:"min_bid_msat"`
-	PoW       int      `json:"pow"`
-	PerMinute int      `json:"per_minute"`
+	Tasks     []string    `json:"tasks"`
+	Kinds     []int       `json:"kinds"`
+	Name      string      `json:"name,omitempty"`
+	About     string      `json:"about,omitempty"`
+	Schema    string      `json:"schema,omitempty"`
+	Open      bool        `json:"open"` // for requests that name nobody
+	Queue     int         `json:"queue"`
+	Each      int         `json:"each"` // unfinished requests of one customer
+	TimeLimit int64       `json:"time_limit_ms"`
+	Price     int64       `json:"price_msat"`
+	Allow     []string    `json:"allow"` // npubs; everybody if empty
+	MinBid    int64       `json:"min_bid_msat"`
+	PoW       int         `json:"pow"`
+	PerMinute int         `json:"per_minute"`
+	Prepaid   guild.Trust `json:"prepaid_below_micro"` // score of a customer below which it pays an invoice first
 }
 
 // Customer counts the requests of one customer at a service now.
@@ -71,7 +73,7 @@ func service(st work.Status) Service {
 	view.Settings = &ServiceSettings{
 		Tasks: st.Tasks, Kinds: st.Kinds, Name: st.Name, About: st.About, Schema: st.Schema, Open: st.Open, Queue: st.Queue,
 		Each: st.Terms.Each, TimeLimit: st.Limit.Milliseconds(), Price: int64(st.Price), Allow: npubs(st.Terms.Allow),
-		MinBid: int64(st.Terms.MinBid), PoW: st.Terms.PoW, PerMinute: st.Terms.PerMinute,
+		MinBid: int64(st.Terms.MinBid), PoW: st.Terms.PoW, PerMinute: st.Terms.PerMinute, Prepaid: st.Terms.Prepaid,
 	}
 	view.LatencyMs = st.Latency.Milliseconds()
 	if success, any := st.Success(); any {

@@ -514,6 +514,25 @@ func (w *world) tries() {
 	}
 }
 
+func TestQuoteAheadOfTheWork(t *testing.T) {
+	w := newWorld(t, ahead, 500)
+	for _, c := range []struct {
+		unit           string
+		ahead          bool
+		terms, invoice bool
+	}{
+		{unit: "sat", ahead: true, invoice: true},
+		{unit: "sat", invoice: true},
+		{unit: "test", terms: true},
+		{unit: "test", ahead: true},
+	} {
+		terms, invoice, err := w.provider.Quote(t.Context(), nostr.ID{8}, w.now.Add(time.Hour), w.now.Add(10*time.Minute), 500, c.unit, c.ahead)
+		if (terms != "") != c.terms || (invoice != "") != c.invoice || (err == nil) != (c.terms || c.invoice) {
+			t.Errorf("%+v: %q, %q, %v", c, terms, invoice, err)
+		}
+	}
+}
+
 func TestKillWithAnInvoice(t *testing.T) {
 	killAtEveryPoint(t, 16, func(t *testing.T, at string) []string {
 		w := newWorld(t, ahead, 500)

@@ -24,9 +24,10 @@ import (
 const maxOffers = 3
 
 // Quote returns how the customer of a request may pay before the work begins: by ecash that it locks to us and to itself until the
-// verdict is final (NUT-18), or by an invoice of the owner's Lightning wallet, which is valid until a time. One of them may be "".
-func (p *Pay) Quote(ctx context.Context, request nostr.ID, deadline, until time.Time, amount uint64, unit string) (terms, invoice string, err error) {
-	if p.mintsOf(unit) != nil {
+// verdict is final (NUT-18), or by an invoice of the owner's Lightning wallet, which is valid until a time. One of them may be "",
+// and the first one is if the customer has to pay ahead of the work.
+func (p *Pay) Quote(ctx context.Context, request nostr.ID, deadline, until time.Time, amount uint64, unit string, ahead bool) (terms, invoice string, err error) {
+	if !ahead && p.mintsOf(unit) != nil {
 		if terms, err = p.terms(request, deadline, amount, unit); err != nil {
 			return "", "", err
 		}
@@ -42,6 +43,8 @@ func (p *Pay) Quote(ctx context.Context, request nostr.ID, deadline, until time.
 	switch {
 	case err != nil && terms == "":
 		return "", "", err
+	case ahead && invoice == "":
+		return "", "", fmt.Errorf("a customer that has to pay ahead cannot pay %q: %w", unit, errNoLightning)
 	case terms == "" && invoice == "":
 		return "", "", fmt.Errorf("nothing in the wallet takes %q: add a mint or a Lightning wallet with guild wallet add", unit)
 	}

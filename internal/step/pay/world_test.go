@@ -98,7 +98,7 @@ func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(
 	deadline := w.now.Add(time.Hour)
 	w.writes(w.customer, fact.JobSubject(theJob), fact.JobOpened{Job: theJob, Task: "python", Deadline: deadline.UnixMilli(), Settle: &order, Tries: 1},
 		fact.AttemptPlanned{Attempt: attempt, Job: theJob, Provider: guild.Service{PubKey: w.provider.pubkey, D: "d"}})
-	terms, invoice, err := w.provider.Quote(t.Context(), attempt, deadline, w.now.Add(10*time.Minute), price, order.Unit)
+	terms, invoice, err := w.provider.Quote(t.Context(), attempt, deadline, w.now.Add(10*time.Minute), price, order.Unit, false)
 	w.ok(err)
 	w.writes(w.provider, fact.RequestSubject(attempt), fact.RequestQuoted{
 		Request: attempt, Customer: w.customer.pubkey, Deadline: deadline.UnixMilli(), Terms: terms, Invoice: invoice,

@@ -22,6 +22,7 @@ type Terms struct {
 	PoW       int            // leading zero bits that a request's id must have (NIP-13)
 	PerMinute int            // requests of one customer; any number if zero
 	Each      int            // unfinished requests of one customer; the slots and half of the queue if zero
+	Prepaid   guild.Trust    // score of a customer below which it has to pay an invoice before the work
 }
 
 // refusal says why a request is not taken.
@@ -99,6 +100,14 @@ func (w *Work) scored(s Service, p nostr.PubKey, unfinished int) *refusal {
 		return refuse(guild.Flood, "at capacity: you may have one request here at a time, try again later")
 	}
 	return nil
+}
+
+// paysAhead reports whether a customer has to pay before the work, as it is not known well enough to lock the price.
+func (w *Work) paysAhead(s Service, p nostr.PubKey) bool {
+	if w.c.Customers == nil || slices.Contains(s.Terms.Allow, p) {
+		return false
+	}
+	return w.c.Customers.Score(w.c.Customers.Of(p), w.limits.refusalsOf(p, w.c.Now())) < s.Terms.Prepaid
 }
 
 // check returns the term that a request does not meet, or nil.

@@ -12,8 +12,7 @@ import (
 	"guild/internal/policy"
 )
 
-// Customers is the fold of what this node, as a provider, has seen of its customers. It does not count payments, because
-// nothing can be paid yet.
+// Customers is the fold of what this node, as a provider, has seen of its customers.
 type Customers struct {
 	*fold.State[customers]
 	policy policy.Customers
@@ -38,11 +37,13 @@ type Standing struct {
 	Declined  int   `json:"declined"`  // deliveries with another verdict
 	Withdrawn int   `json:"withdrawn"` // requests that it withdrew before they were done
 	Disputed  int   `json:"disputed"`  // verdicts that we object to
+	Paid      int   `json:"paid"`      // invoices paid, and locks of which we got something
+	Unpaid    int   `json:"unpaid"`    // locks that it left to their locktime although we had delivered
 }
 
 // NewCustomers returns an empty fold.
 func NewCustomers(p policy.Policy) *Customers {
-	return &Customers{fold.NewState[customers]("customers", 2), p.Customers}
+	return &Customers{fold.NewState[customers]("customers", 3), p.Customers}
 }
 
 // Of returns the counts of a customer, the zero value if it never asked.
@@ -50,12 +51,13 @@ func (c *Customers) Of(p nostr.PubKey) Standing {
 	return fold.Read(c.State, func(s *customers) Standing { return s.Seen.Of(p.Hex()) })
 }
 
-// Score computes the score of a customer, from 0 to guild.Micro; 0.5 for a stranger. The number of its requests that were
+// Score computes the score of a customer, from 0 to guild.Micro; 0.5 for a stranger. A price that it withheld counts as a verdict
+// that we object to. The number of its requests that were
 // refused lately for asking too often is an argument, because refusals are not recorded.
 func (c *Customers) Score(seen Standing, refused int) guild.Trust {
 	p := c.policy
-	good := p.Prior + seen.Delivered + p.Accepted*seen.Accepted
-	bad := p.Prior + p.Withdrawn*seen.Withdrawn + p.Disputed*seen.Disputed
+	good := p.Prior + seen.Delivered + p.Accepted*seen.Accepted + seen.Paid
+	bad := p.Prior + p.Withdrawn*seen.Withdrawn + p.Disputed*(seen.Disputed+seen.Unpaid)
 	if p.Spam > 0 {
 		bad += refused / p.Spam
 	}
@@ -85,7 +87,7 @@ func (c *Customers) All() []Known {
 
 // Apply implements fold.Fold.
 func (c *Customers) Apply(e fact.Entry) {
-	if e.Subject.Noun() != "request" {
+	if e.Subject.Noun() != "request" && e.Subject != fact.Ledger {
 		return
 	}
 	c.Change(func(s *customers) {
@@ -129,6 +131,14 @@ func (s *customers) apply(f fact.Fact, at int64, remember int) {
 		if !f.Sent {
 			s.edit(f.Request, func(seen *Standing) { seen.Disputed++ })
 		}
+	case fact.InvoiceSettled:
+		s.edit(f.Request, func(seen *Standing) { seen.Paid++ })
+	case fact.LockReleased:
+		if f.Amount > 0 {
+			s.edit(f.Request, func(seen *Standing) { seen.Paid++ })
+		}
+	case fact.LockExpired:
+		s.edit(f.Request, func(seen *Standing) { seen.Unpaid++ })
 	}
 }
 
@@ -157,7 +167,7 @@ func (s *customers) edit(request nostr.ID, change func(*Standing)) {
 
 // fade halves all counts, so that later requests count more.
 func (s *Standing) fade() {
-	for _, n := range []*int{&s.Asked, &s.Delivered, &s.Accepted, &s.Declined, &s.Withdrawn, &s.Disputed} {
+	for _, n := range []*int{&s.Asked, &s.Delivered, &s.Accepted, &s.Declined, &s.Withdrawn, &s.Disputed, &s.Paid, &s.Unpaid} {
 		*n /= 2
 	}
 }

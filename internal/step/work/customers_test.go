@@ -43,6 +43,13 @@ func isDeclined(id nostr.ID) fact.Fact {
 	return fact.RequestJudged{Request: id, Outcome: guild.Failure}
 }
 func isObjected(id nostr.ID) fact.Fact { return fact.RequestObjected{Request: id} }
+func isReleased(id nostr.ID) fact.Fact { return fact.LockReleased{Request: id, Amount: 500} }
+func isRefunded(id nostr.ID) fact.Fact { return fact.LockReleased{Request: id} }
+func isWithheld(id nostr.ID) fact.Fact { return fact.LockExpired{Request: id} }
+func isPaid(id nostr.ID) fact.Fact     { return fact.InvoiceSettled{Request: id, Msat: 500_000} }
+func isFailed(id nostr.ID) fact.Fact {
+	return fact.RequestFinished{Request: id, Ending: "failed"}
+}
 
 // A stranger begins with two good and two bad requests, so the score is (2 + good) / (4 + good + bad).
 func TestCustomerScore(t *testing.T) {
@@ -61,6 +68,11 @@ func TestCustomerScore(t *testing.T) {
 		{"four verdicts that we object to", 4, []func(nostr.ID) fact.Fact{isDelivered, isDeclined, isObjected}, 0, 375_000},
 		{"four requests taken back", 4, []func(nostr.ID) fact.Fact{isWithdrawn}, 0, 250_000},
 		{"sixteen taken back", 16, []func(nostr.ID) fact.Fact{isWithdrawn}, 0, 100_000},
+		{"four that were paid ahead", 4, []func(nostr.ID) fact.Fact{isPaid, isDelivered}, 0, 833_333},
+		{"four whose price was released", 4, []func(nostr.ID) fact.Fact{isDelivered, isReleased}, 0, 833_333},
+		{"four whose price went back", 4, []func(nostr.ID) fact.Fact{isDelivered, isDeclined, isRefunded}, 0, 750_000},
+		{"four whose price was withheld", 4, []func(nostr.ID) fact.Fact{isDelivered, isWithheld}, 0, 375_000},
+		{"four locks for what we did not deliver", 4, []func(nostr.ID) fact.Fact{isFailed, isWithheld}, 0, 500_000},
 		{"forty refusals for asking too often", 0, nil, 40, 250_000},
 	} {
 		fold, p := NewCustomers(policy.Specification()), patron(1)
@@ -120,4 +132,19 @@ func TestCustomersRefuseGarbledSnapshot(t *testing.T) {
 	fold := NewCustomers(policy.Specification())
 	asked(fold, patron(1), 0, 2, isDelivered)
 	foldtest.Refuses(t, fold, `{"seen":7}`)
+}
+
+func TestStrangersPayAhead(t *testing.T) {
+	known, stranger, listed := patron(1), patron(2), patron(3)
+	w := &Work{c: Config{Customers: NewCustomers(policy.Specification()), Now: time.Now}, limits: newLimits()}
+	asked(w.c.Customers, known, 0, 2, isDelivered, isReleased)
+	s := Service{Terms: Terms{Prepaid: 600_000, Allow: []nostr.PubKey{listed}}}
+	for p, want := range map[nostr.PubKey]bool{known: false, stranger: true, listed: false} {
+		if got := w.paysAhead(s, p); got != want {
+			t.Errorf("%d pays ahead: %v, want %v", p[0], got, want)
+		}
+	}
+	if s.Terms.Prepaid = 0; w.paysAhead(s, stranger) {
+		t.Error("a stranger pays ahead where nobody has to")
+	}
 }
