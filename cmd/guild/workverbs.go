@@ -206,7 +206,11 @@ func (p *program) showSettings(s control.Service, set control.ServiceSettings) {
 		line("schema", "%s", set.Schema)
 	}
 	line("command", "in the sandbox %s, network %s, at most %s", s.Walls, s.Network, time.Duration(set.TimeLimit)*time.Millisecond)
-	line("price", "%d msat, least bid %d msat", set.Price, set.MinBid)
+	price := fmt.Sprintf("%d msat", set.Price)
+	if set.Unit != "sat" && set.Unit != "msat" {
+		price = fmt.Sprintf("%d %s", set.Price/1000, unitName(set.Unit))
+	}
+	line("price", "%s, least bid %d msat", price, set.MinBid)
 	line("asks", "%d bits of work, %s", set.PoW, paceOf(set))
 	customers := "everybody"
 	if n := len(set.Allow); n > 0 {

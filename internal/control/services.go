@@ -45,7 +45,8 @@ type ServiceSettings struct {
 	Each      int         `json:"each"` // unfinished requests of one customer
 	TimeLimit int64       `json:"time_limit_ms"`
 	Price     int64       `json:"price_msat"`
-	Allow     []string    `json:"allow"` // npubs; everybody if empty
+	Unit      string      `json:"price_unit"` // of ecash; of one that is not bitcoin, the price is in its thousandths
+	Allow     []string    `json:"allow"`      // npubs; everybody if empty
 	MinBid    int64       `json:"min_bid_msat"`
 	PoW       int         `json:"pow"`
 	PerMinute int         `json:"per_minute"`
@@ -72,7 +73,7 @@ func service(st work.Status) Service {
 	view := ServiceLine(st)
 	view.Settings = &ServiceSettings{
 		Tasks: st.Tasks, Kinds: st.Kinds, Name: st.Name, About: st.About, Schema: st.Schema, Open: st.Open, Queue: st.Queue,
-		Each: st.Terms.Each, TimeLimit: st.Limit.Milliseconds(), Price: int64(st.Price), Allow: npubs(st.Terms.Allow),
+		Each: st.Terms.Each, TimeLimit: st.Limit.Milliseconds(), Price: int64(st.Price), Unit: st.Unit, Allow: npubs(st.Terms.Allow),
 		MinBid: int64(st.Terms.MinBid), PoW: st.Terms.PoW, PerMinute: st.Terms.PerMinute, Prepaid: st.Terms.Prepaid,
 	}
 	view.LatencyMs = st.Latency.Milliseconds()
