@@ -248,7 +248,7 @@ func (p *Pay) release(one payment) due.Work {
 			if !whole {
 				return nil, fmt.Errorf("%d %s are no sum of the locked coins", one.Decided.Amount, one.Reserved.Unit)
 			}
-			signed, proof, err := p.signed(one, coins)
+			signed, proof, err := p.signed(ctx, one, coins)
 			if err != nil {
 				return nil, err
 			}
@@ -285,7 +285,7 @@ func (one payment) why() string {
 }
 
 // signed returns the customer's signatures on locked coins, by their Y, and the proof of that for the receipt.
-func (p *Pay) signed(one payment, coins []fact.Coin) (all map[string]string, proof string, err error) {
+func (p *Pay) signed(ctx context.Context, one payment, coins []fact.Coin) (all map[string]string, proof string, err error) {
 	key, err := p.c.Wallet.Seed().Key(wallet.PayerKey, one.Attempt.Hex())
 	if err != nil {
 		return nil, "", err
@@ -308,8 +308,27 @@ func (p *Pay) signed(one payment, coins []fact.Coin) (all map[string]string, pro
 	if len(coins) == 0 {
 		return all, "", nil
 	}
+	value.Keysets = p.keysets(ctx, value.Mint, value.Proofs)
 	b, err := json.Marshal(value, json.Deterministic(true))
 	return all, string(b), err
+}
+
+// keysets returns those of some ecash, as far as the mint can be asked now: the money does not wait for what the proof can do
+// without.
+func (p *Pay) keysets(ctx context.Context, url string, proofs []cashu.Proof) (all []cashu.Keyset) {
+	m, err := p.c.Wallet.Mint(url)
+	if err != nil {
+		return nil
+	}
+	for _, one := range proofs {
+		if slices.ContainsFunc(all, func(k cashu.Keyset) bool { return k.ID == one.Keyset }) {
+			continue
+		}
+		if k, err := m.Keyset(ctx, one.Keyset); err == nil {
+			all = append(all, k.Keyset)
+		}
+	}
+	return all
 }
 
 // finish lists what is due after the release: the attempt learns of it, and the rest comes back.
@@ -519,4 +538,7 @@ type ecash struct {
 	Mint   string        `json:"mint"`
 	Unit   string        `json:"unit"`
 	Proofs []cashu.Proof `json:"proofs"`
+
+	// Keysets are those of the proofs, with which the mint's signatures can be checked offline.
+	Keysets []cashu.Keyset `json:"keysets,omitempty"`
 }
