@@ -40,7 +40,7 @@ type LightningWallet struct {
 
 // LightningConnection is the body of POST /v1/wallet/lightning.
 type LightningConnection struct {
-	Connection string `json:"connection"` // nostr+walletconnect://…; the wallet is forgotten when absent
+	Connection string `json:"connection"` // nostr+walletconnect://… or lndconnect://…; the wallet is forgotten when absent
 }
 
 // Asset is the ledger of one unit at one mint.

@@ -6,11 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"guild/internal/durable"
 	"guild/internal/hand/lightning"
+	"guild/internal/hand/lnd"
 	"guild/internal/hand/nwc"
 	"guild/internal/hand/relay"
 )
@@ -44,8 +46,15 @@ func (n *Node) openLightning() *lightningKeeper {
 	return l
 }
 
-// connect returns the wallet of a connection.
+// connect returns the wallet of a connection, whose scheme says of which kind it is.
 func (l *lightningKeeper) connect(text string) (lightning.Wallet, error) {
+	if strings.HasPrefix(strings.TrimSpace(text), lnd.Scheme) {
+		c, err := lnd.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		return lnd.New(lnd.Config{Connection: c, Now: l.now}), nil
+	}
 	c, err := nwc.Parse(text)
 	if err != nil {
 		return nil, err

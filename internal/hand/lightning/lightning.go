@@ -1,6 +1,5 @@
 // Package lightning has what the owner's Lightning wallets have in common: the interface by which the node uses one, and the
-// values that it exchanges with it. The package nwc implements the interface; lightningtest tests all
-// implementations.
+// values that it exchanges with it. The packages nwc and lnd implement the interface; lightningtest tests all implementations.
 //
 // The package owns no fact, opens no connection and decides no payment.
 package lightning

@@ -28,7 +28,7 @@ const rulePrepaid = "order.prepaid"
 // payWithin is the time in which the owner's wallet must begin to pay an invoice.
 const payWithin = 5 * time.Minute
 
-var errNoLightning = errors.New("no Lightning wallet is connected (guild wallet add nwc)")
+var errNoLightning = errors.New("no Lightning wallet is connected (guild wallet add nwc or lnd)")
 
 // lightning returns the owner's wallet, or nil.
 func (p *Pay) lightning() lightning.Wallet {
