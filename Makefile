@@ -78,7 +78,7 @@ soak:
 	GUILD_SOAK=1 go test -timeout 1h -count 1 -v -run '^(TestHostileDeliveries|TestHumanEval)' ./internal/step/judge; \
 	go run -C bench ./judge -soak 2000; go run -C bench ./marketsim -seeds 20; $(MAKE) release; } 2>&1 | tee .cache/soak.log
 
-stand: ## the tests that need gVisor, podman, control groups of version 2 or a real HashiCorp Vault; PART=podman runs one part
+stand: ## the tests that need gVisor, podman, control groups of version 2, a real HashiCorp Vault or lnd; PART=podman runs one part
 	@scripts/needs stand
 	scripts/stand $(PART)
 

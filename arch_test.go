@@ -51,7 +51,7 @@ var layers = map[string]int{
 	"internal/journal/due": 3, "internal/journal/fold": 3, "internal/journal": 3,
 
 	"internal/hand/agent": 4, "internal/hand/blob": 4, "internal/hand/blossom": 4, "internal/hand/bunker": 4, "internal/hand/chat": 4, "internal/config": 4, "internal/hand/dial": 4, "internal/hand/door": 4, "internal/hand/fetch": 4, "internal/hand/git": 4, "internal/hand/hooks": 4,
-	"internal/hand/key": 4, "internal/hand/mcp": 4, "internal/hand/mint": 4, "internal/hand/mintd": 4, "internal/hand/model": 4, "internal/hand/nwc": 4, "internal/hand/outbox": 4, "internal/hand/relay": 4, "internal/hand/relayd": 4, "internal/hand/workdir": 4,
+	"internal/hand/key": 4, "internal/hand/lightning": 4, "internal/hand/lnd": 4, "internal/hand/mcp": 4, "internal/hand/mint": 4, "internal/hand/mintd": 4, "internal/hand/model": 4, "internal/hand/nwc": 4, "internal/hand/outbox": 4, "internal/hand/relay": 4, "internal/hand/relayd": 4, "internal/hand/workdir": 4,
 
 	"internal/market/registry": 4, "internal/market/scout": 4, "internal/judging/suite": 4, "internal/market/route": 4, "internal/hand/dm": 4,
 

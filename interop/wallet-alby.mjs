@@ -1,5 +1,6 @@
 // A Lightning wallet behind Nostr Wallet Connect, by Alby's SDK, with an account for each client. It holds no money: it makes
-// and pays the invoices in its configuration, with the preimages there. It prints a line when it listens, and one for each payment.
+// and pays the invoices in its configuration, with the preimages there; the payment of some fails, or comes to no end. It prints
+// a line when it listens, and one for each payment.
 import WebSocket from "ws";
 
 globalThis.WebSocket ??= WebSocket; // before the SDK is loaded, which looks for it then
@@ -32,11 +33,13 @@ const account = (client) => ({
     const found = invoices.find((i) => i.invoice === invoice);
     if (!found) return failed("PAYMENT_FAILED");
     payers.set(found.hash, client);
+    if (found.fate) return failed(found.fate === "failed" ? "PAYMENT_FAILED" : "OTHER");
     return done({ preimage: found.preimage, fees_paid: 2 });
   },
   async lookupInvoice({ payment_hash: hash }) {
-    const { invoice, amount, preimage } = invoices.find((i) => i.hash === hash) ?? {};
+    const { invoice, amount, preimage, fate } = invoices.find((i) => i.hash === hash) ?? {};
     const one = { invoice, payment_hash: hash, amount, created_at: 1 };
+    if (payers.get(hash) === client && fate) return done({ ...one, type: "outgoing", state: fate });
     if (payers.get(hash) === client) return done({ ...one, type: "outgoing", state: "settled", preimage, fees_paid: 2, settled_at: 1 });
     if (makers.get(hash) !== client) return failed("NOT_FOUND");
     return done({ ...one, type: "incoming", ...(payers.has(hash) ? { state: "settled", preimage, settled_at: 1 } : { state: "pending" }) });

@@ -118,7 +118,7 @@ of the price, mixed what --mixed-share says, weak up to --weak-cap, PARTIAL what
 --partial-share says, anything else nothing. What it does not get is yours again
 at once, or after the locktime (guild wallet balance).
 
-With --settle prepaid your Lightning wallet (guild wallet add nwc) pays the
+With --settle prepaid your Lightning wallet (guild wallet add --help) pays the
 provider's invoice before it works, up to the bid, whatever it delivers. With
 postpaid it pays an invoice that comes with the delivery, by the same rules as
 an escrow, but whole or not at all; providers that are guild ask first.

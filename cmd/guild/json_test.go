@@ -123,6 +123,7 @@ func printedTypes() map[string]reflect.Type {
 		"guild agent verify":          answer(control.Owners),
 		"guild agent versions":        answer(control.Definitions),
 		"guild wallet add mint":       answer(control.AddMint),
+		"guild wallet add lnd":        answer(control.ConnectLightning),
 		"guild wallet add nwc":        answer(control.ConnectLightning),
 		"guild wallet approve":        answer(control.ApprovePayment),
 		"guild wallet backup":         reflect.TypeFor[walletWords](),

@@ -45,7 +45,7 @@ func (p *program) showMoney(m control.Money) error {
 	if m.Lightning != nil {
 		fmt.Fprintf(p.out, "Lightning: %s\n\n", shownLightning(*m.Lightning))
 	}
-	err := table(p, "nothing is in the wallet yet: guild wallet add mint URL, or guild wallet add nwc -", "UNIT,FREE,HELD,PAID,EARNED,FEES,MINT", func(a control.Asset) []string {
+	err := table(p, "nothing is in the wallet yet: guild wallet add mint URL, or guild wallet add nwc or lnd", "UNIT,FREE,HELD,PAID,EARNED,FEES,MINT", func(a control.Asset) []string {
 		return []string{unitName(a.Unit), fmt.Sprint(a.Free), fmt.Sprint(a.Held), fmt.Sprint(a.Paid), fmt.Sprint(a.Earned), fmt.Sprint(a.Fees), cli.Cut(cli.Clean(a.Mint), 40)}
 	})(m.Assets)
 	if err != nil || len(m.Paying) == 0 {
@@ -92,30 +92,59 @@ pays ecash of it. A mint holds the money: add only those that you trust with it.
 	return cli.Group(&cobra.Command{
 		Use:     "add",
 		Short:   "Add something to pay with",
-		Example: "  guild wallet add mint https://mint.example --unit sat\n  guild wallet add nwc - < connection.txt",
-	}, mint, p.walletConnectCommand())
+		Example: "  guild wallet add mint https://mint.example --unit sat\n  guild wallet add nwc - < connection.txt\n  guild wallet add lnd - < connection.txt",
+	}, mint, p.walletNWCCommand(), p.walletLNDCommand())
 }
 
-func (p *program) walletConnectCommand() *cobra.Command {
-	var forget bool
-	cmd := send(p, p.acting, control.ConnectLightning, &cobra.Command{
+func (p *program) walletNWCCommand() *cobra.Command {
+	return p.walletConnectCommand(&cobra.Command{
 		Use:   "nwc CONNECTION|-",
-		Args:  cli.Arity(cobra.MaximumNArgs(1), "a connection, - for standard input, or --forget"),
 		Short: "Pay and be paid by your Lightning wallet (Nostr Wallet Connect)",
 		Long: `nwc connects the node to a Lightning wallet by a connection string, which the
 wallet makes: nostr+walletconnect://… Whoever has it can spend what the wallet
 allows it, so make one with a budget for guild alone; - reads it from standard
 input, which keeps it out of the shell's history. The node stores it.`,
 		Example: "  guild wallet add nwc - < connection.txt\n  guild wallet add nwc --forget",
-	}, func(_ *cobra.Command, args []string) (c control.LightningConnection, _ []string, err error) {
+	}, "nostr+walletconnect://", "your Lightning wallet makes one: guild wallet add nwc - reads it from standard input")
+}
+
+func (p *program) walletLNDCommand() *cobra.Command {
+	return p.walletConnectCommand(&cobra.Command{
+		Use:   "lnd CONNECTION|-",
+		Short: "Pay and be paid by your lnd node, over its REST API",
+		Long: `lnd connects the node to your lnd by lndconnect://HOST:PORT?cert=…&macaroon=…
+PORT is that of REST, 8080 usually; cert is the content of tls.cert, and can be
+left out if the system trusts the node's certificate; both are in base64. The
+macaroon needs no more than this:
+
+  lncli bakemacaroon --save_to guild.macaroon info:read \
+    invoices:read invoices:write offchain:read offchain:write
+  printf 'lndconnect://127.0.0.1:8080?cert=%s&macaroon=%s' \
+    "$(base64 -w0 ~/.lnd/tls.cert)" "$(base64 -w0 guild.macaroon)"
+
+Whoever has it can spend all that is in the node's channels; the limits are your
+guild wallet budget. Fees are at most 1 % of a payment, or 10 sat if that is
+more. The node stores the connection; - reads it from standard input.`,
+		Example: "  guild wallet add lnd - < connection.txt\n  guild wallet add lnd --forget",
+	}, "lndconnect://", "guild wallet add lnd --help says how to make one")
+}
+
+// walletConnectCommand is a verb that connects a Lightning wallet by a string that begins with a scheme.
+func (p *program) walletConnectCommand(verb *cobra.Command, scheme, hint string) *cobra.Command {
+	var forget bool
+	verb.Args = cli.Arity(cobra.MaximumNArgs(1), "a connection, - for standard input, or --forget")
+	cmd := send(p, p.acting, control.ConnectLightning, verb, func(_ *cobra.Command, args []string) (c control.LightningConnection, _ []string, err error) {
 		switch {
 		case forget && len(args) > 0:
 			err = errors.New("--forget takes no connection")
 		case forget:
 		case len(args) == 0:
-			err = cli.WithHint(errors.New("no connection"), "your Lightning wallet makes one: guild wallet add nwc - reads it from standard input")
+			err = cli.WithHint(errors.New("no connection"), hint)
 		default:
 			c.Connection, err = p.secretArg(args[0])
+			if err == nil && !strings.HasPrefix(c.Connection, scheme) {
+				err = cli.WithHint(fmt.Errorf("wallet connection: it does not begin with %s", scheme), hint)
+			}
 		}
 		return c, nil, err
 	}, func(w control.LightningWallet) error {

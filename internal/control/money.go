@@ -13,8 +13,8 @@ import (
 
 	"guild"
 	"guild/cashu"
+	"guild/internal/hand/lightning"
 	"guild/internal/hand/mintd"
-	"guild/internal/hand/nwc"
 	"guild/internal/journal/fact"
 	"guild/internal/step/pay"
 	"guild/internal/wallet"
@@ -40,7 +40,7 @@ type LightningWallet struct {
 
 // LightningConnection is the body of POST /v1/wallet/lightning.
 type LightningConnection struct {
-	Connection string `json:"connection"` // nostr+walletconnect://…; the wallet is forgotten when absent
+	Connection string `json:"connection"` // nostr+walletconnect://… or lndconnect://…; the wallet is forgotten when absent
 }
 
 // Asset is the ledger of one unit at one mint.
@@ -188,13 +188,13 @@ func (s *Server) getWallet(r *http.Request) (Money, error) {
 const lightningWait = 8 * time.Second
 
 // describe asks a wallet about itself.
-func describe(ctx context.Context, w *nwc.Wallet) (shown LightningWallet, err error) {
+func describe(ctx context.Context, w lightning.Wallet) (shown LightningWallet, err error) {
 	info, err := w.Info(ctx)
 	if err == nil {
 		shown.Alias, shown.Network = info.Alias, info.Network
 		shown.Balance, err = w.Balance(ctx)
 	}
-	if _, refused := errors.AsType[*nwc.RefusedError](err); refused { // not all connections may ask for it
+	if _, refused := errors.AsType[*lightning.RefusedError](err); refused { // not all connections may ask for it
 		err = nil
 	}
 	return shown, err

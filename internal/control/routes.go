@@ -128,8 +128,8 @@ var (
 	AddMint = action("POST /v1/wallet/mints",
 		"body {\"mint\":URL,\"unit\":…}: the asset, whose ecash is used from now on", maxWords, (*Server).postMint)
 	ConnectLightning = action("POST /v1/wallet/lightning",
-		"body {\"connection\":…}, nostr+walletconnect://…: the Lightning wallet that\n"+
-			"pays from now on; without a connection it is forgotten", maxWords, (*Server).postLightning)
+		"body {\"connection\":…}, nostr+walletconnect://… or lndconnect://…: the\n"+
+			"Lightning wallet that pays from now on; without one it is forgotten", maxWords, (*Server).postLightning)
 	FundWallet = action("POST /v1/wallet/fund",
 		"body {\"amount\":…,\"unit\":…,\"mint\":…}: new ecash, or the invoice to pay", maxWords, (*Server).postFund)
 	ReceiveToken = action("POST /v1/wallet/receive",

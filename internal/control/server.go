@@ -17,7 +17,7 @@ import (
 	"guild"
 	"guild/internal/evidence"
 	"guild/internal/hand/blob"
-	"guild/internal/hand/nwc"
+	"guild/internal/hand/lightning"
 	"guild/internal/journal"
 	"guild/internal/market/registry"
 	"guild/internal/policy"
@@ -114,9 +114,9 @@ type Parts struct {
 // Lightning keeps the connection to the owner's Lightning wallet.
 type Lightning interface {
 	// Wallet returns it, or nil.
-	Wallet() *nwc.Wallet
+	Wallet() lightning.Wallet
 	// Connect uses another one, once it has answered.
-	Connect(ctx context.Context, connection string) (*nwc.Wallet, error)
+	Connect(ctx context.Context, connection string) (lightning.Wallet, error)
 	// Disconnect forgets it.
 	Disconnect() error
 }

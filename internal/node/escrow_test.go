@@ -96,6 +96,18 @@ func TestPrepaid(t *testing.T) {
 	t.Parallel()
 	url := startRelay(t)
 	wallets := startLightning(t, url, 500_000)
+	prepaid(t, url, func(customer, provider *control.Client) {
+		connect(t, customer, wallets.customer)
+		connect(t, provider, wallets.provider)
+	})
+	if !wallets.payments.Scan() {
+		t.Error("the wallet paid nothing")
+	}
+}
+
+// prepaid hires a provider whose invoice over 500 sat is paid before it works. connect gives both nodes their wallets.
+func prepaid(t *testing.T, url string, connect func(customer, provider *control.Client)) {
+	t.Helper()
 	tape := newTape()
 	customer := startNode(t, url, func(n *Config) {
 		n.Examine, n.Appended, n.Socket = found(guild.Success, guild.Strong), tape.take, socket(t)
@@ -104,15 +116,11 @@ func TestPrepaid(t *testing.T) {
 		n.Socket, n.Workers = socket(t), []Worker{{Task: "echo", Do: echo, Price: 500_000, Unit: "sat"}}
 	})
 	client := control.Dial(customer.c.Socket)
-	connect(t, client, wallets.customer)
-	connect(t, control.Dial(provider.c.Socket), wallets.provider)
+	connect(client, control.Dial(provider.c.Socket))
 	job := hire(t, client, control.Hire{Tries: 1, Settle: &control.Settlement{How: "prepaid", Unit: "sat", Most: 600}})
 	until(t, tape, func(r fact.AttemptRecorded) bool { return r.Receipt != "" })
 	if job.Ending != guild.JobAccepted {
 		t.Fatalf("%s: %s", job.Ending, job.Reason)
-	}
-	if !wallets.payments.Scan() {
-		t.Error("the wallet paid nothing")
 	}
 	x := newExports(t)
 	x.add(t, client, job)

@@ -3,44 +3,58 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"guild/internal/durable"
+	"guild/internal/hand/lightning"
+	"guild/internal/hand/lnd"
 	"guild/internal/hand/nwc"
 	"guild/internal/hand/relay"
-	"guild/internal/step/pay"
 )
 
-// lightning keeps the connection to the owner's Lightning wallet in a file, with its secret.
-type lightning struct {
-	path string
-	pool *relay.Pool
-	now  func() time.Time
+// lightningKeeper keeps the connection to the owner's Lightning wallet in a file, with its secret.
+type lightningKeeper struct {
+	path    string
+	earlier string // the file of earlier versions, which knew wallets of NIP-47 only
+	pool    *relay.Pool
+	now     func() time.Time
 
 	mu     sync.Mutex
-	wallet *nwc.Wallet // nil without one
+	wallet lightning.Wallet // nil without one
 }
 
 // openLightning reads the connection, if the owner has made one.
-func (n *Node) openLightning() *lightning {
-	l := &lightning{path: filepath.Join(n.c.Dir, "wallet.nwc"), pool: n.pool, now: n.c.Now}
+func (n *Node) openLightning() *lightningKeeper {
+	l := &lightningKeeper{
+		path: filepath.Join(n.c.Dir, "wallet.lightning"), earlier: filepath.Join(n.c.Dir, "wallet.nwc"), pool: n.pool, now: n.c.Now,
+	}
 	text, err := os.ReadFile(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = os.ReadFile(l.earlier)
+	}
 	if err == nil {
 		l.wallet, err = l.connect(string(text))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // escrows need no Lightning
-		n.c.Log.Error("no Lightning wallet is used: make a connection again with guild wallet add nwc", "file", l.path, "err", err)
+		n.c.Log.Error("no Lightning wallet is used: connect it again with guild wallet add", "file", l.path, "err", err)
 	}
 	return l
 }
 
-func (l *lightning) connect(text string) (*nwc.Wallet, error) {
+// connect returns the wallet of a connection, whose scheme says of which kind it is.
+func (l *lightningKeeper) connect(text string) (lightning.Wallet, error) {
+	if strings.HasPrefix(strings.TrimSpace(text), lnd.Scheme) {
+		c, err := lnd.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		return lnd.New(lnd.Config{Connection: c, Now: l.now}), nil
+	}
 	c, err := nwc.Parse(text)
 	if err != nil {
 		return nil, err
@@ -49,32 +63,24 @@ func (l *lightning) connect(text string) (*nwc.Wallet, error) {
 }
 
 // Wallet returns the owner's wallet, or nil.
-func (l *lightning) Wallet() *nwc.Wallet {
+func (l *lightningKeeper) Wallet() lightning.Wallet {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.wallet
 }
 
-// payer returns the owner's wallet for the step that pays, or nil.
-func (l *lightning) payer() pay.Lightning {
-	if w := l.Wallet(); w != nil {
-		return w
-	}
-	return nil
-}
-
 // Connect uses another wallet from now on, once it has answered.
-func (l *lightning) Connect(ctx context.Context, connection string) (*nwc.Wallet, error) {
+func (l *lightningKeeper) Connect(ctx context.Context, connection string) (lightning.Wallet, error) {
 	w, err := l.connect(connection)
 	if err != nil {
 		return nil, err
 	}
-	info, err := w.Info(ctx)
-	if err == nil {
-		err = sufficient(info)
-	}
+	err = w.Check(ctx)
 	if err == nil {
 		err = durable.WriteBytes(l.path, []byte(connection)) // mode 0600
+	}
+	if err == nil {
+		err = remove(l.earlier)
 	}
 	if err != nil {
 		w.Close()
@@ -84,26 +90,25 @@ func (l *lightning) Connect(ctx context.Context, connection string) (*nwc.Wallet
 	return w, nil
 }
 
-// sufficient returns an error if a wallet cannot do what paying and being paid need.
-func sufficient(info nwc.Info) error {
-	for _, method := range []string{"pay_invoice", "make_invoice", "lookup_invoice"} {
-		if !slices.Contains(info.Methods, method) {
-			return fmt.Errorf("the wallet does not allow this connection to call %s", method)
-		}
-	}
-	return nil
-}
-
 // Disconnect forgets the wallet and its secret.
-func (l *lightning) Disconnect() error {
-	if err := os.Remove(l.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func (l *lightningKeeper) Disconnect() error {
+	if err := errors.Join(remove(l.path), remove(l.earlier)); err != nil {
 		return err
 	}
 	l.replace(nil)
 	return nil
 }
 
-func (l *lightning) replace(w *nwc.Wallet) {
+// remove removes a file, if it is there.
+func remove(path string) error {
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func (l *lightningKeeper) replace(w lightning.Wallet) {
 	l.mu.Lock()
 	old := l.wallet
 	l.wallet = w

@@ -123,7 +123,7 @@ func (n *Node) payPart() part {
 		open: func(context.Context) (active, error) {
 			n.lightning = n.openLightning()
 			n.pay = pay.New(pay.Config{
-				Journal: n.journal, Wallet: n.wallet, Keyer: n.keyer, PubKey: n.pubkey, Now: n.c.Now, Lightning: n.lightning.payer,
+				Journal: n.journal, Wallet: n.wallet, Keyer: n.keyer, PubKey: n.pubkey, Now: n.c.Now, Lightning: n.lightning.Wallet,
 				Send: func(ctx context.Context, wrap guild.Verified, p nostr.PubKey) error {
 					return n.publish(ctx, wrap, slices.Concat(n.inboxRelaysOf(ctx, p), n.urls))
 				},

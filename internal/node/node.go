@@ -181,7 +181,7 @@ type Node struct {
 	agentKeys *agentKeys
 
 	wallet    *wallet.Wallet
-	lightning *lightning
+	lightning *lightningKeeper
 	pay       *pay.Pay
 
 	vaultKey *vaultKey

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"guild"
+	"guild/internal/hand/lightning"
 )
 
 // request is the decrypted content of a request (kind 23194).
@@ -74,7 +75,7 @@ func (w *Wallet) call(ctx context.Context, method string, params, result any) er
 
 // wrap names the method in an error that does not name it.
 func wrap(method string, err error) error {
-	if _, named := errors.AsType[*RefusedError](err); err == nil || named {
+	if _, named := errors.AsType[*lightning.RefusedError](err); err == nil || named {
 		return err
 	}
 	return fmt.Errorf("wallet: %s: %w", method, err)
@@ -87,7 +88,7 @@ func (w *Wallet) send(ctx context.Context, e guild.Verified, method string, resu
 	}
 	var sending sync.WaitGroup
 	defer sending.Wait()
-	ctx, cancel := context.WithTimeoutCause(ctx, w.config.Timeout, ErrNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, w.config.Timeout, lightning.ErrNoAnswer)
 	defer cancel()
 	answers, id := make(chan answer, 1), e.Event().ID
 	if !w.await(id, answers) {
@@ -104,7 +105,7 @@ func (w *Wallet) send(ctx context.Context, e guild.Verified, method string, resu
 		return err
 	}
 	if a.Error != nil {
-		return &RefusedError{method, guild.Cut(a.Error.Code, 50), guild.Cut(a.Error.Message, 500)}
+		return &lightning.RefusedError{Method: method, Code: guild.Cut(a.Error.Code, 50), Message: guild.Cut(a.Error.Message, 500)}
 	}
 	if a.Type != method {
 		return fmt.Errorf("the answer is one to %.50q", a.Type)

@@ -1,5 +1,5 @@
 // Package nwc is the client of a Lightning wallet behind Nostr Wallet Connect (NIP-47): it has invoices made, paid and looked up
-// by the owner's wallet, over relays.
+// by the owner's wallet, over relays. It implements lightning.Wallet.
 //
 // It owns the conversation with one wallet: which requests wait for an answer. An answer counts if the wallet's key signed it
 // and it names the request. What can be checked of it is: a payment is proved by the preimage of the invoice's payment hash, and
@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +25,7 @@ import (
 	"guild"
 	"guild/bolt11"
 	"guild/internal/hand/key"
+	"guild/internal/hand/lightning"
 	"guild/internal/hand/relay"
 )
 
@@ -87,31 +87,10 @@ type Config struct {
 	Timeout time.Duration // of one request; a minute if zero, as payments can take long
 }
 
-// Errors of a wallet. After ErrNoAnswer the request may have been done, or be done later until it expires.
-var (
-	ErrNoAnswer   = errors.New("the wallet has not answered")
-	ErrEncryption = errors.New("the wallet offers only the old encryption (NIP-04), which is not used for payments")
-	ErrUnproven   = errors.New("the wallet gives no preimage of the invoice's payment hash")
-)
+// ErrEncryption is the error of a wallet that offers only the old encryption.
+var ErrEncryption = errors.New("the wallet offers only the old encryption (NIP-04), which is not used for payments")
 
-// NotFound is the code of a wallet that knows nothing of a payment hash.
-const NotFound = "NOT_FOUND"
-
-// Untried are the codes of a wallet that has not tried to pay.
-var Untried = []string{"INSUFFICIENT_BALANCE", "QUOTA_EXCEEDED", "RESTRICTED", "UNAUTHORIZED", "NOT_IMPLEMENTED"}
-
-// RefusedError is the error that a wallet answers with.
-type RefusedError struct {
-	Method  string // of NIP-47, such as pay_invoice
-	Code    string // of NIP-47, such as NOT_FOUND
-	Message string // by the wallet, cut
-}
-
-func (e *RefusedError) Error() string {
-	return fmt.Sprintf("the wallet refused %s: %s: %s", e.Method, strconv.Quote(e.Code), strconv.Quote(e.Message))
-}
-
-// Wallet is the owner's wallet. It is safe for concurrent use.
+// Wallet is the owner's wallet. It implements lightning.Wallet.
 type Wallet struct {
 	config Config
 	self   *key.Signer
@@ -137,11 +116,6 @@ func New(c Config) *Wallet {
 	}
 }
 
-// Made reports whether a request was made for this connection.
-func (w *Wallet) Made(prepared guild.Verified) bool {
-	return prepared.Event().PubKey == w.config.Connection.Secret.PubKey()
-}
-
 // open reads what the wallet supports and subscribes to its answers, once. The error is ErrEncryption if it does not support NIP-44.
 func (w *Wallet) open(ctx context.Context) error {
 	select {
@@ -153,7 +127,7 @@ func (w *Wallet) open(ctx context.Context) error {
 	if w.close != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, w.config.Timeout, ErrNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, w.config.Timeout, lightning.ErrNoAnswer)
 	defer cancel()
 	if err := w.checkSupport(ctx); err != nil {
 		return err

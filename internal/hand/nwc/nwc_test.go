@@ -14,6 +14,7 @@ import (
 	"guild"
 	"guild/bolt11"
 	"guild/internal/hand/key"
+	"guild/internal/hand/lightning"
 	"guild/internal/hand/nwc/nwctest"
 	"guild/internal/hand/relay"
 	"guild/internal/hand/relayd"
@@ -192,18 +193,34 @@ func TestPay(t *testing.T) {
 		t.Fatal(p, err)
 	}
 	first := <-s.seen
-	if first.ID != prepared.Event().ID || first.Tags.Find("expiration") == nil || first.Tags.Find("encryption")[1] != "nip44_v2" {
+	var ordered nostr.Event
+	if err := json.Unmarshal(prepared.Content, &ordered); err != nil {
+		t.Fatal(err)
+	}
+	if first.ID != ordered.ID || first.Tags.Find("expiration") == nil || first.Tags.Find("encryption")[1] != "nip44_v2" {
 		t.Error(first)
 	}
 	if _, err := w.Prepare(t.Context(), invoice(t, 0, hash), time.Time{}); err == nil {
 		t.Error("an invoice without an amount")
 	}
-	other, err := guild.Sign(t.Context(), key.NewSigner(stranger), prepared.Event())
+	other, err := guild.Sign(t.Context(), key.NewSigner(stranger), ordered)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Pay(t.Context(), other); err == nil {
+	content, err := json.Marshal(other.Event())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Pay(t.Context(), lightning.Order{Content: content}); err == nil {
 		t.Error("a request of another client")
+	}
+	for name, content := range map[string]string{"another client's": string(content), "another wallet's": `{"node":"02"}`, "none": ""} {
+		if made, err := w.Made(t.Context(), lightning.Order{Content: []byte(content)}); made || err != nil {
+			t.Error(name, made, err)
+		}
+		if _, err := w.Pay(t.Context(), lightning.Order{Content: []byte(content)}); err == nil {
+			t.Error("paid:", name)
+		}
 	}
 }
 
@@ -227,9 +244,9 @@ func TestFalseAnswers(t *testing.T) {
 		answer object
 		want   string
 	}{
-		"another preimage":   {pay(object{"preimage": strings.Repeat("02", 32)}), ErrUnproven.Error()},
-		"no preimage":        {pay(object{}), ErrUnproven.Error()},
-		"a short preimage":   {pay(object{"preimage": "0101"}), ErrUnproven.Error()},
+		"another preimage":   {pay(object{"preimage": strings.Repeat("02", 32)}), lightning.ErrUnproven.Error()},
+		"no preimage":        {pay(object{}), lightning.ErrUnproven.Error()},
+		"a short preimage":   {pay(object{"preimage": "0101"}), lightning.ErrUnproven.Error()},
 		"no result":          {object{"result_type": "pay_invoice"}, "malformed"},
 		"another method":     {object{"result_type": "get_balance", "result": object{"preimage": preimage}}, "get_balance"},
 		"a refusal":          {object{"result_type": "pay_invoice", "error": object{"code": "QUOTA_EXCEEDED", "message": "no\x1b"}}, `QUOTA_EXCEEDED": "no\x1b"`},
@@ -253,7 +270,7 @@ func TestFalseAnswers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p, err := w.Pay(t.Context(), prepared); err == nil || !strings.Contains(err.Error(), c.want) || p != (Payment{}) {
+			if p, err := w.Pay(t.Context(), prepared); err == nil || !strings.Contains(err.Error(), c.want) || p != (lightning.Payment{}) {
 				t.Error(p, err)
 			}
 		})
@@ -294,17 +311,17 @@ func TestReads(t *testing.T) {
 
 	for name, c := range map[string]struct {
 		answer object
-		want   Transaction
+		want   lightning.Transaction
 		good   bool
 	}{
-		"paid":            {object{"type": "outgoing", "payment_hash": hash.Hex(), "preimage": preimage, "settled_at": 5, "amount": 7, "fees_paid": 1}, Transaction{Outgoing: true, Settled: true, Amount: 7, Fees: 1, Preimage: [32]byte([]byte(strings.Repeat("\x01", 32)))}, true},
-		"failed":          {object{"type": "outgoing", "payment_hash": hash.Hex(), "state": "failed", "settled_at": 5}, Transaction{Outgoing: true, Failed: true}, true},
-		"pending":         {object{"type": "incoming", "payment_hash": hash.Hex(), "state": "pending", "invoice": invoice(t, 7, hash)}, Transaction{}, true},
-		"false preimage":  {object{"type": "outgoing", "payment_hash": hash.Hex(), "preimage": strings.Repeat("02", 32), "state": "settled"}, Transaction{Outgoing: true, Settled: true}, true},
-		"other hash":      {object{"type": "outgoing", "payment_hash": strings.Repeat("0", 64)}, Transaction{}, false},
-		"other invoice":   {object{"type": "outgoing", "payment_hash": hash.Hex(), "invoice": invoice(t, 7, guild.Hash{1})}, Transaction{}, false},
-		"unknown type":    {object{"type": "sideways", "payment_hash": hash.Hex()}, Transaction{}, false},
-		"negative amount": {object{"type": "outgoing", "payment_hash": hash.Hex(), "amount": -7}, Transaction{}, false},
+		"paid":            {object{"type": "outgoing", "payment_hash": hash.Hex(), "preimage": preimage, "settled_at": 5, "amount": 7, "fees_paid": 1}, lightning.Transaction{Outgoing: true, Settled: true, Amount: 7, Fees: 1, Preimage: [32]byte([]byte(strings.Repeat("\x01", 32)))}, true},
+		"failed":          {object{"type": "outgoing", "payment_hash": hash.Hex(), "state": "failed", "settled_at": 5}, lightning.Transaction{Outgoing: true, Failed: true}, true},
+		"pending":         {object{"type": "incoming", "payment_hash": hash.Hex(), "state": "pending", "invoice": invoice(t, 7, hash)}, lightning.Transaction{}, true},
+		"false preimage":  {object{"type": "outgoing", "payment_hash": hash.Hex(), "preimage": strings.Repeat("02", 32), "state": "settled"}, lightning.Transaction{Outgoing: true, Settled: true}, true},
+		"other hash":      {object{"type": "outgoing", "payment_hash": strings.Repeat("0", 64)}, lightning.Transaction{}, false},
+		"other invoice":   {object{"type": "outgoing", "payment_hash": hash.Hex(), "invoice": invoice(t, 7, guild.Hash{1})}, lightning.Transaction{}, false},
+		"unknown type":    {object{"type": "sideways", "payment_hash": hash.Hex()}, lightning.Transaction{}, false},
+		"negative amount": {object{"type": "outgoing", "payment_hash": hash.Hex(), "amount": -7}, lightning.Transaction{}, false},
 	} {
 		result = c.answer
 		if got, err := w.Lookup(ctx, hash); (err == nil) != c.good || got != c.want {
@@ -320,7 +337,7 @@ func TestSilentWallet(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.config.Timeout = 50 * time.Millisecond
-	if _, err := w.Balance(t.Context()); !errors.Is(err, ErrNoAnswer) {
+	if _, err := w.Balance(t.Context()); !errors.Is(err, lightning.ErrNoAnswer) {
 		t.Error(err)
 	}
 }
@@ -347,7 +364,7 @@ func FuzzAnswers(f *testing.F) {
 		if json.Unmarshal(a.Result, &wire) != nil {
 			return
 		}
-		if got, err := wire.read(hash); err == nil && (checkAmount(got.Amount) != nil || checkAmount(got.Fees) != nil) {
+		if got, err := wire.read(hash); err == nil && (lightning.CheckAmount(got.Amount) != nil || lightning.CheckAmount(got.Fees) != nil) {
 			t.Error(got)
 		}
 	})

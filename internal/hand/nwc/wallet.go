@@ -2,12 +2,9 @@ package nwc
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -15,31 +12,39 @@ import (
 
 	"guild"
 	"guild/bolt11"
+	"guild/internal/hand/lightning"
 )
 
-// Info describes a wallet, in its own words.
-type Info struct {
-	Alias   string // one line, cut
-	Network string // mainnet, testnet, signet or regtest
-	Methods []string
-}
-
 // Info asks the wallet about itself and this connection (get_info).
-func (w *Wallet) Info(ctx context.Context) (Info, error) {
+func (w *Wallet) Info(ctx context.Context) (lightning.Info, error) {
 	var wire struct {
 		Alias   string   `json:"alias"`
 		Network string   `json:"network"`
 		Methods []string `json:"methods"`
 	}
 	if err := w.call(ctx, "get_info", struct{}{}, &wire); err != nil {
-		return Info{}, err
+		return lightning.Info{}, err
 	}
-	info := Info{Alias: text(wire.Alias), Network: text(wire.Network)}
+	info := lightning.Info{Alias: lightning.Text(wire.Alias), Network: lightning.Text(wire.Network)}
 	const most = 100
 	for _, method := range wire.Methods[:min(most, len(wire.Methods))] {
-		info.Methods = append(info.Methods, text(method))
+		info.Methods = append(info.Methods, lightning.Text(method))
 	}
 	return info, nil
+}
+
+// Check returns an error if the wallet does not allow this connection to do what paying and being paid need.
+func (w *Wallet) Check(ctx context.Context) error {
+	info, err := w.Info(ctx)
+	if err != nil {
+		return err
+	}
+	for _, method := range []string{payInvoice, "make_invoice", "lookup_invoice"} {
+		if !slices.Contains(info.Methods, method) {
+			return fmt.Errorf("the wallet does not allow this connection to call %s", method)
+		}
+	}
+	return nil
 }
 
 // Network returns the network that the wallet is on: what it says, or the main one if it says nothing. It is asked once.
@@ -54,23 +59,15 @@ func (w *Wallet) Network(ctx context.Context) (bolt11.Network, error) {
 	if err != nil {
 		return "", err
 	}
-	network, ok := networks[info.Network]
-	if !ok {
-		return "", fmt.Errorf("wallet: the network %.20q is not known", info.Network)
+	network, err := lightning.ParseNetwork(info.Network)
+	if err != nil {
+		return "", fmt.Errorf("wallet: %w", err)
 	}
 	w.mu.Lock()
 	w.network = network
 	w.mu.Unlock()
 	return network, nil
 }
-
-// networks are those of NIP-47 by their names.
-var networks = map[string]bolt11.Network{
-	"": bolt11.Mainnet, "mainnet": bolt11.Mainnet, "testnet": bolt11.Testnet, "signet": bolt11.Signet, "regtest": bolt11.Regtest,
-}
-
-// text returns a text of the wallet as it may be shown.
-func text(s string) string { return guild.Cut(guild.Clean(s), 100) }
 
 // Balance asks what the connection can spend (get_balance).
 func (w *Wallet) Balance(ctx context.Context) (guild.Msat, error) {
@@ -81,16 +78,7 @@ func (w *Wallet) Balance(ctx context.Context) (guild.Msat, error) {
 	if err := w.call(ctx, method, struct{}{}, &wire); err != nil {
 		return 0, err
 	}
-	return wire.Balance, wrap(method, checkAmount(wire.Balance))
-}
-
-// checkAmount refuses what no wallet has: less than nothing, and more than all bitcoin.
-func checkAmount(m guild.Msat) error {
-	const all = 21_000_000 * 100_000_000 * 1000
-	if m < 0 || m > all {
-		return fmt.Errorf("an amount of %d msat", m)
-	}
-	return nil
+	return wire.Balance, wrap(method, lightning.CheckAmount(wire.Balance))
 }
 
 // MakeInvoice has the wallet make an invoice for an amount, valid for some time if that is not zero (make_invoice).
@@ -105,20 +93,11 @@ func (w *Wallet) MakeInvoice(ctx context.Context, amount guild.Msat, description
 	if err := w.call(ctx, method, params, &wire); err != nil {
 		return "", bolt11.Invoice{}, err
 	}
-	inv, err := bolt11.Decode(wire.Invoice)
+	inv, err := lightning.ParseMade(wire.Invoice, amount)
 	if err != nil {
 		return "", bolt11.Invoice{}, wrap(method, err)
 	}
-	if inv.Amount != amount {
-		return "", bolt11.Invoice{}, wrap(method, fmt.Errorf("the invoice is for %s instead of %s", inv.Amount, amount))
-	}
 	return wire.Invoice, inv, nil
-}
-
-// Payment is a payment that the wallet made.
-type Payment struct {
-	Preimage [32]byte   // of the payment hash: the proof
-	Fees     guild.Msat // as the wallet says; 0 if it says nothing, or nothing possible
 }
 
 // payParams are the parameters of pay_invoice.
@@ -129,53 +108,67 @@ type payParams struct {
 const payInvoice = "pay_invoice"
 
 // Prepare makes the request to pay an invoice, which must have an amount. Nothing is sent. The wallet should ignore the request
-// after expires. Store it before Pay: after a crash, the same request can be sent again.
-func (w *Wallet) Prepare(ctx context.Context, invoice string, expires time.Time) (guild.Verified, error) {
-	inv, err := bolt11.Decode(invoice)
-	if err == nil && inv.Amount == 0 {
-		err = errors.New("the invoice leaves the amount to the payer")
-	}
+// after expires.
+func (w *Wallet) Prepare(ctx context.Context, invoice string, expires time.Time) (lightning.Order, error) {
 	var e guild.Verified
+	var content []byte
+	_, err := lightning.ParsePayable(invoice)
 	if err == nil {
 		e, err = w.seal(ctx, payInvoice, payParams{invoice}, expires)
 	}
-	return e, wrap(payInvoice, err)
+	if err == nil {
+		content, err = json.Marshal(e.Event())
+	}
+	if err != nil {
+		return lightning.Order{}, wrap(payInvoice, err)
+	}
+	return lightning.Order{Content: content, Expires: expires}, nil
 }
 
-// Expired reports whether a request of Prepare is surely not done any more if it was not done before.
-func Expired(prepared guild.Verified, now time.Time) bool {
-	tag := prepared.Event().Tags.Find("expiration")
-	if len(tag) < 2 {
-		return false
+// Made reports whether a request was made for this connection.
+func (w *Wallet) Made(_ context.Context, o lightning.Order) (bool, error) {
+	var e nostr.Event
+	if json.Unmarshal(o.Content, &e) != nil { // another wallet's order
+		return false, nil
 	}
-	at, err := strconv.ParseInt(tag[1], 10, 64)
-	return err == nil && now.After(time.Unix(at, 0).Add(lateness))
+	return e.PubKey == w.config.Connection.Secret.PubKey() && e.Kind == nostr.KindNWCWalletRequest, nil
 }
 
 // Pay sends a request of Prepare, for the first time or again, and waits for the payment. A wallet that got the request before
-// does not pay again, and may not answer. After an error the payment may have been made, or be made until the request expires,
-// and Lookup says it. Only a *RefusedError whose code says that nothing was tried, such as INSUFFICIENT_BALANCE or
-// QUOTA_EXCEEDED, means that it was not.
-func (w *Wallet) Pay(ctx context.Context, prepared guild.Verified) (Payment, error) {
-	hash, err := w.paymentHash(ctx, prepared.Event())
+// does not pay again, and may not answer.
+func (w *Wallet) Pay(ctx context.Context, o lightning.Order) (lightning.Payment, error) {
+	p, err := w.pay(ctx, o)
+	return p, wrap(payInvoice, err)
+}
+
+func (w *Wallet) pay(ctx context.Context, o lightning.Order) (lightning.Payment, error) {
+	var e nostr.Event
+	if err := json.Unmarshal(o.Content, &e); err != nil {
+		return lightning.Payment{}, fmt.Errorf("the order: %w", err)
+	}
+	prepared, err := guild.Verify(e)
 	if err != nil {
-		return Payment{}, wrap(payInvoice, err)
+		return lightning.Payment{}, fmt.Errorf("the order: %w", err)
+	}
+	hash, err := w.paymentHash(ctx, e)
+	if err != nil {
+		return lightning.Payment{}, err
 	}
 	var wire struct {
 		Preimage string     `json:"preimage"`
 		Fees     guild.Msat `json:"fees_paid"`
 	}
 	if err := w.send(ctx, prepared, payInvoice, &wire); err != nil {
-		return Payment{}, wrap(payInvoice, err)
+		return lightning.Payment{}, err
 	}
-	preimage, ok := opens(wire.Preimage, hash)
+	preimage, ok := lightning.Opens(wire.Preimage, hash)
 	if !ok {
-		return Payment{}, wrap(payInvoice, ErrUnproven)
+		return lightning.Payment{}, lightning.ErrUnproven
 	}
-	if checkAmount(wire.Fees) != nil {
+	if lightning.CheckAmount(wire.Fees) != nil {
 		wire.Fees = 0
 	}
-	return Payment{preimage, wire.Fees}, nil
+	return lightning.Payment{Preimage: preimage, Fees: wire.Fees}, nil
 }
 
 // paymentHash reads our own request: two keys have the same NIP-44 secret on both sides.
@@ -199,26 +192,7 @@ func (w *Wallet) paymentHash(ctx context.Context, e nostr.Event) (guild.Hash, er
 	return inv.PaymentHash, err
 }
 
-// opens reports whether a text is the preimage of a payment hash.
-func opens(preimage string, hash guild.Hash) (p [32]byte, ok bool) {
-	b, err := hex.DecodeString(preimage)
-	if err != nil || len(b) != len(p) || guild.Hash(sha256.Sum256(b)) != hash {
-		return p, false
-	}
-	return [32]byte(b), true
-}
-
-// Transaction is an invoice that the wallet made or paid.
-type Transaction struct {
-	Outgoing bool
-	Settled  bool       // as the wallet says; of an outgoing one, Preimage proves it
-	Failed   bool       // as the wallet says: it is not paid, and will not be
-	Amount   guild.Msat // without fees
-	Fees     guild.Msat
-	Preimage [32]byte // of the payment hash; zero if the wallet does not give it
-}
-
-// transaction is a Transaction as wallets write it.
+// transaction is a lightning.Transaction as wallets write it.
 type transaction struct {
 	Type     string     `json:"type"`
 	State    string     `json:"state"`
@@ -230,43 +204,43 @@ type transaction struct {
 	Settled  int64      `json:"settled_at"`
 }
 
-// Lookup asks for the transaction with a payment hash (lookup_invoice). The error is a *RefusedError with the code NOT_FOUND if
-// the wallet does not know it.
-func (w *Wallet) Lookup(ctx context.Context, hash guild.Hash) (Transaction, error) {
+// Lookup asks for the transaction with a payment hash (lookup_invoice). The error is a
+// *lightning.RefusedError with the code NOT_FOUND if the wallet does not know it.
+func (w *Wallet) Lookup(ctx context.Context, hash guild.Hash) (lightning.Transaction, error) {
 	params := struct {
 		Hash string `json:"payment_hash"`
 	}{hash.Hex()}
 	var wire transaction
 	const method = "lookup_invoice"
 	if err := w.call(ctx, method, params, &wire); err != nil {
-		return Transaction{}, err
+		return lightning.Transaction{}, err
 	}
 	t, err := wire.read(hash)
 	return t, wrap(method, err)
 }
 
 // read checks that the transaction is the one with a payment hash.
-func (t transaction) read(hash guild.Hash) (Transaction, error) {
+func (t transaction) read(hash guild.Hash) (lightning.Transaction, error) {
 	inv, err := bolt11.Decode(t.Invoice) // which the wallet need not give, and may have from a looser program
 	switch {
 	case err == nil && inv.PaymentHash != hash:
-		return Transaction{}, errors.New("the answer is about another invoice")
+		return lightning.Transaction{}, errors.New("the answer is about another invoice")
 	case t.Hash != hash.Hex():
-		return Transaction{}, errors.New("the answer is about another payment hash")
+		return lightning.Transaction{}, errors.New("the answer is about another payment hash")
 	case t.Type != "incoming" && t.Type != "outgoing":
-		return Transaction{}, fmt.Errorf("the type %.20q is not known", t.Type)
+		return lightning.Transaction{}, fmt.Errorf("the type %.20q is not known", t.Type)
 	}
 	for _, m := range []guild.Msat{t.Amount, t.Fees} {
-		if err := checkAmount(m); err != nil {
-			return Transaction{}, err
+		if err := lightning.CheckAmount(m); err != nil {
+			return lightning.Transaction{}, err
 		}
 	}
-	result := Transaction{
+	result := lightning.Transaction{
 		Outgoing: t.Type == "outgoing", Amount: t.Amount, Fees: t.Fees,
 		Settled: t.State == "settled" || t.State == "" && t.Settled > 0,
 		Failed:  slices.Contains([]string{"failed", "expired"}, t.State),
 	}
-	if preimage, ok := opens(t.Preimage, hash); ok {
+	if preimage, ok := lightning.Opens(t.Preimage, hash); ok {
 		result.Preimage = preimage
 	}
 	return result, nil

@@ -1,6 +1,8 @@
 package fact
 
 import (
+	"encoding/json"
+
 	"fiatjaf.com/nostr"
 
 	"guild"
@@ -90,18 +92,19 @@ type BudgetSet struct {
 
 // PaymentReserved sets money aside for an attempt whose provider asked for it. Written by pay.
 type PaymentReserved struct {
-	Attempt  nostr.ID     `json:"attempt"`
-	Job      guild.JobID  `json:"job"`
-	Provider nostr.PubKey `json:"provider"`
-	Task     string       `json:"task"`
-	Mint     string       `json:"mint,omitempty"`
-	Unit     string       `json:"unit"`
-	Amount   uint64       `json:"amount"` // in the unit
-	Fee      uint64       `json:"fee,omitempty"`
-	Op       string       `json:"op,omitempty"`      // that locks ecash
-	Invoice  string       `json:"invoice,omitempty"` // that is paid over Lightning instead (BOLT 11)
-	Order    *nostr.Event `json:"order,omitempty"`   // to the owner's wallet, to pay Invoice; sent again after a crash (NIP-47)
-	Msat     guild.Msat   `json:"msat,omitempty"`    // of Invoice
+	Attempt  nostr.ID        `json:"attempt"`
+	Job      guild.JobID     `json:"job"`
+	Provider nostr.PubKey    `json:"provider"`
+	Task     string          `json:"task"`
+	Mint     string          `json:"mint,omitempty"`
+	Unit     string          `json:"unit"`
+	Amount   uint64          `json:"amount"` // in the unit
+	Fee      uint64          `json:"fee,omitempty"`
+	Op       string          `json:"op,omitempty"`            // that locks ecash
+	Invoice  string          `json:"invoice,omitempty"`       // that is paid over Lightning instead (BOLT 11)
+	Order    json.RawMessage `json:"order,omitempty"`         // to the owner's wallet, to pay Invoice; given again after a crash
+	Ends     int64           `json:"order_ends_ms,omitempty"` // Unix ms: the wallet begins to pay before, or never; 0 if Order has it (NIP-40)
+	Msat     guild.Msat      `json:"msat,omitempty"`          // of Invoice
 }
 
 // InvoicePaid says that the owner's wallet has paid the invoice for an attempt. Written by pay.

@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -15,27 +16,11 @@ import (
 
 	"guild"
 	"guild/bolt11"
-	"guild/internal/hand/nwc"
+	"guild/internal/hand/lightning"
 	"guild/internal/journal"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
 )
-
-// Lightning is the owner's Lightning wallet, as hand/nwc speaks to it.
-type Lightning interface {
-	// Network returns the network that the wallet is on.
-	Network(ctx context.Context) (bolt11.Network, error)
-	// Made reports whether an order was made for the wallet that is connected now.
-	Made(order guild.Verified) bool
-	// Prepare makes the order to pay an invoice, which the wallet ignores after expires. Nothing is sent.
-	Prepare(ctx context.Context, invoice string, expires time.Time) (guild.Verified, error)
-	// Pay sends an order, for the first time or again. After most errors the payment may have been made.
-	Pay(ctx context.Context, order guild.Verified) (nwc.Payment, error)
-	// Lookup returns what the wallet knows of a payment hash; a *nwc.RefusedError with nwc.NotFound if that is nothing.
-	Lookup(ctx context.Context, hash guild.Hash) (nwc.Transaction, error)
-	// MakeInvoice makes an invoice over an amount that is valid for some time.
-	MakeInvoice(ctx context.Context, amount guild.Msat, description string, expiry time.Duration) (string, bolt11.Invoice, error)
-}
 
 // rulePrepaid is the rule of what was paid before the work, whatever the verdict.
 const rulePrepaid = "order.prepaid"
@@ -43,10 +28,10 @@ const rulePrepaid = "order.prepaid"
 // payWithin is the time in which the owner's wallet must begin to pay an invoice.
 const payWithin = 5 * time.Minute
 
-var errNoLightning = errors.New("no Lightning wallet is connected (guild wallet add nwc)")
+var errNoLightning = errors.New("no Lightning wallet is connected (guild wallet add nwc or lnd)")
 
 // lightning returns the owner's wallet, or nil.
-func (p *Pay) lightning() Lightning {
+func (p *Pay) lightning() lightning.Wallet {
 	if p.c.Lightning == nil {
 		return nil
 	}
@@ -110,8 +95,28 @@ func (one payment) uncertain(now time.Time) bool {
 	if one.Reserved == nil || one.Reserved.Order == nil || one.Preimage != "" {
 		return false
 	}
-	order, err := guild.Verify(*one.Reserved.Order)
-	return err != nil || nwc.Expired(order, now)
+	return orderOf(*one.Reserved).Expired(now)
+}
+
+// orderOf returns the order to the owner's wallet. Orders of earlier versions are requests of NIP-47: a tag says when they expire.
+func orderOf(r fact.PaymentReserved) lightning.Order {
+	o := lightning.Order{Content: r.Order}
+	if r.Ends > 0 {
+		o.Expires = time.UnixMilli(r.Ends)
+		return o
+	}
+	var e nostr.Event
+	if json.Unmarshal(r.Order, &e) != nil {
+		return o
+	}
+	tag := e.Tags.Find("expiration")
+	if len(tag) < 2 {
+		return o
+	}
+	if at, err := strconv.ParseInt(tag[1], 10, 64); err == nil {
+		o.Expires = time.Unix(at, 0)
+	}
+	return o
 }
 
 // approve is a person's decision about an invoice: that it is paid, that nothing is, or that the wallet has not paid it.
@@ -231,13 +236,13 @@ func (p *Pay) reserveInvoice(one payment) due.Work {
 			if err != nil {
 				return nil, err
 			}
-			return p.reservedInvoice(one, network, inv.Amount, order.Event()), nil
+			return p.reservedInvoice(one, network, inv.Amount, order), nil
 		},
 	}
 }
 
 // reservedInvoice returns the decision that sets the money for an invoice aside.
-func (p *Pay) reservedInvoice(one payment, network bolt11.Network, amount guild.Msat, order nostr.Event) due.Decision {
+func (p *Pay) reservedInvoice(one payment, network bolt11.Network, amount guild.Msat, order lightning.Order) due.Decision {
 	return func(tx *journal.Tx) error {
 		now, ok := p.fold.payment(one.Attempt)
 		if !ok || now.Reserved != nil || now.Refused != "" || now.Over && now.Order.How == prepaid {
@@ -245,7 +250,7 @@ func (p *Pay) reservedInvoice(one payment, network bolt11.Network, amount guild.
 		}
 		reserved := fact.PaymentReserved{
 			Attempt: one.Attempt, Job: one.Job, Provider: one.Provider.PubKey, Task: one.Task, Unit: "sat",
-			Amount: whole("sat", amount), Invoice: one.Invoice, Order: &order, Msat: amount,
+			Amount: whole("sat", amount), Invoice: one.Invoice, Order: order.Content, Ends: order.Expires.UnixMilli(), Msat: amount,
 		}
 		var err error
 		p.fold.View(func(s *state) {
@@ -314,44 +319,45 @@ type transfer struct {
 // resolve finds out what became of a payment, and has it made if the wallet knows nothing of it. Without paid, failed and an error it
 // is under way, or the order may still reach the wallet. It fails only if the wallet refuses the very first order without a try, or
 // says that it failed, or knows nothing of it when order and invoice have expired.
-func (t transfer) resolve(ctx context.Context, ln Lightning, now time.Time) (paid *nwc.Payment, failed string, err error) {
+func (t transfer) resolve(ctx context.Context, ln lightning.Wallet, now time.Time) (paid *lightning.Payment, failed string, err error) {
 	inv, err := bolt11.Decode(t.Invoice)
 	if err != nil {
 		return nil, "", err
 	}
-	sent, err := guild.Verify(*t.Order)
+	sent := orderOf(t.PaymentReserved)
+	made, err := ln.Made(ctx, sent)
 	if err != nil {
 		return nil, "", err
 	}
-	if !ln.Made(sent) {
+	if !made {
 		return nil, "", errOtherWallet
 	}
 	seen, err := ln.Lookup(ctx, inv.PaymentHash)
-	unknown := refusedAs(err, nwc.NotFound)
+	unknown := lightning.IsRefused(err, lightning.NotFound)
 	switch {
-	case unknown && nwc.Expired(sent, now) && inv.Expired(now.Add(-time.Minute)):
+	case unknown && sent.Expired(now) && inv.Expired(now.Add(-time.Minute)):
 		return nil, "the wallet did not pay it in time", nil
-	case unknown && (!t.wanted || nwc.Expired(sent, now)):
+	case unknown && (!t.wanted || sent.Expired(now)):
 		return nil, "", nil
 	case unknown:
 	case err != nil:
 		return nil, "", err
 	case !seen.Outgoing: // payer and payee have one wallet: it is not known which half this is
-		if nwc.Expired(sent, now) || !t.wanted {
+		if sent.Expired(now) || !t.wanted {
 			return nil, "", nil
 		}
 	case seen.Preimage != [32]byte{}:
-		return &nwc.Payment{Preimage: seen.Preimage, Fees: seen.Fees}, "", nil
+		return &lightning.Payment{Preimage: seen.Preimage, Fees: seen.Fees}, "", nil
 	case seen.Failed:
 		return nil, "the payment failed, the wallet says", nil
 	default:
 		return nil, "", nil
 	}
-	made, err := ln.Pay(ctx, sent)
+	payment, err := ln.Pay(ctx, sent)
 	switch {
 	case err == nil:
-		return &made, "", nil
-	case t.fresh && refusedAs(err, nwc.Untried...):
+		return &payment, "", nil
+	case t.fresh && lightning.IsRefused(err, lightning.Untried...):
 		return nil, err.Error(), nil
 	}
 	return nil, "", err
@@ -359,12 +365,6 @@ func (t transfer) resolve(ctx context.Context, ln Lightning, now time.Time) (pai
 
 // errOtherWallet means that the wallet which was ordered to pay is not connected.
 var errOtherWallet = errors.New("another wallet was ordered to pay it: connect that again, or say what it did (guild wallet approve)")
-
-// refusedAs reports whether a wallet refused with one of some codes.
-func refusedAs(err error, codes ...string) bool {
-	refused, ok := errors.AsType[*nwc.RefusedError](err)
-	return ok && slices.Contains(codes, refused.Code)
-}
 
 // invoice has the owner's wallet make the invoice for a request to us.
 func (p *Pay) invoice(ctx context.Context, request nostr.ID, until time.Time, amount guild.Msat) (string, error) {
@@ -388,7 +388,7 @@ func (p *Pay) settled(one lock) due.Work {
 				return nil, err
 			}
 			t, err := ln.Lookup(ctx, inv.PaymentHash)
-			if err != nil && !refusedAs(err, nwc.NotFound) {
+			if err != nil && !lightning.IsRefused(err, lightning.NotFound) {
 				return nil, fmt.Errorf("ask whether the invoice is paid for %.8s: %w", one.Request.Hex(), err)
 			}
 			paid := err == nil && t.Settled && !t.Outgoing

@@ -1,9 +1,11 @@
 package pay
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,8 +16,7 @@ import (
 
 	"guild"
 	"guild/bolt11"
-	"guild/internal/hand/key"
-	"guild/internal/hand/nwc"
+	"guild/internal/hand/lightning"
 	"guild/internal/hand/nwc/nwctest"
 	"guild/internal/journal/fact"
 	"guild/internal/wallet"
@@ -46,6 +47,7 @@ type bill struct {
 
 // lightningWallet is the wallet of one party.
 type lightningWallet struct {
+	lightning.Wallet // what the step does not use
 	*network
 	customer bool
 	line     *world
@@ -88,16 +90,16 @@ func (l *lightningWallet) MakeInvoice(_ context.Context, amount guild.Msat, desc
 	return text, inv, err
 }
 
-func (l *lightningWallet) Made(guild.Verified) bool { return !l.other }
-
-func (l *lightningWallet) Prepare(ctx context.Context, invoice string, expires time.Time) (guild.Verified, error) {
-	return guild.Sign(ctx, key.NewSigner(key.NewSecret(nostr.SecretKey{31: 3})), nostr.Event{
-		Kind: nostr.KindNWCWalletRequest, CreatedAt: nostr.Timestamp(l.now().Unix()), Content: invoice,
-		Tags: nostr.Tags{{"expiration", fmt.Sprint(expires.Unix())}},
-	})
+func (l *lightningWallet) Made(context.Context, lightning.Order) (bool, error) {
+	return !l.other, nil
 }
 
-func (l *lightningWallet) Pay(_ context.Context, order guild.Verified) (p nwc.Payment, err error) {
+func (l *lightningWallet) Prepare(_ context.Context, invoice string, expires time.Time) (lightning.Order, error) {
+	content, err := json.Marshal(invoice)
+	return lightning.Order{Content: content, Expires: expires}, err
+}
+
+func (l *lightningWallet) Pay(_ context.Context, order lightning.Order) (p lightning.Payment, err error) {
 	err = l.line.call("pay_invoice", func() error {
 		p, err = l.pay(order)
 		return err
@@ -105,31 +107,35 @@ func (l *lightningWallet) Pay(_ context.Context, order guild.Verified) (p nwc.Pa
 	return p, err
 }
 
-func (l *lightningWallet) pay(order guild.Verified) (nwc.Payment, error) {
-	inv, err := bolt11.Decode(order.Event().Content)
+func (l *lightningWallet) pay(order lightning.Order) (lightning.Payment, error) {
+	var text string
+	if err := json.Unmarshal(order.Content, &text); err != nil {
+		return lightning.Payment{}, err
+	}
+	inv, err := bolt11.Decode(text)
 	if err != nil {
-		return nwc.Payment{}, err
+		return lightning.Payment{}, err
 	}
 	b := l.find(inv.PaymentHash)
 	if b == nil || b.paid {
 		l.t.Errorf("an order for an invoice that is paid, or of nobody: %v", inv)
-		return nwc.Payment{}, nwc.ErrNoAnswer
+		return lightning.Payment{}, lightning.ErrNoAnswer
 	}
 	if l.refuses != "" {
-		return nwc.Payment{}, &nwc.RefusedError{Method: "pay_invoice", Code: l.refuses}
+		return lightning.Payment{}, &lightning.RefusedError{Method: "pay_invoice", Code: l.refuses}
 	}
 	b.sent, b.failed, b.paid = true, l.fails, !l.fails && !l.stuck
 	l.wants++
 	if l.silent || l.stuck {
-		return nwc.Payment{}, nwc.ErrNoAnswer
+		return lightning.Payment{}, lightning.ErrNoAnswer
 	}
 	if l.fails {
-		return nwc.Payment{}, &nwc.RefusedError{Method: "pay_invoice", Code: "PAYMENT_FAILED"}
+		return lightning.Payment{}, &lightning.RefusedError{Method: "pay_invoice", Code: "PAYMENT_FAILED"}
 	}
-	return nwc.Payment{Preimage: b.preimage, Fees: 3}, nil
+	return lightning.Payment{Preimage: b.preimage, Fees: 3}, nil
 }
 
-func (l *lightningWallet) Lookup(_ context.Context, hash guild.Hash) (t nwc.Transaction, err error) {
+func (l *lightningWallet) Lookup(_ context.Context, hash guild.Hash) (t lightning.Transaction, err error) {
 	err = l.line.call("lookup_invoice", func() error {
 		t, err = l.lookup(hash)
 		return err
@@ -137,12 +143,12 @@ func (l *lightningWallet) Lookup(_ context.Context, hash guild.Hash) (t nwc.Tran
 	return t, err
 }
 
-func (l *lightningWallet) lookup(hash guild.Hash) (nwc.Transaction, error) {
+func (l *lightningWallet) lookup(hash guild.Hash) (lightning.Transaction, error) {
 	b := l.find(hash)
 	if b == nil || l.customer && !b.sent {
-		return nwc.Transaction{}, &nwc.RefusedError{Method: "lookup_invoice", Code: nwc.NotFound}
+		return lightning.Transaction{}, &lightning.RefusedError{Method: "lookup_invoice", Code: lightning.NotFound}
 	}
-	t := nwc.Transaction{Outgoing: l.customer, Settled: b.paid, Failed: b.failed && l.customer, Amount: b.inv.Amount, Fees: 3}
+	t := lightning.Transaction{Outgoing: l.customer, Settled: b.paid, Failed: b.failed && l.customer, Amount: b.inv.Amount, Fees: 3}
 	if b.paid {
 		t.Preimage = b.preimage
 	}
@@ -467,6 +473,32 @@ func TestOtherWallet(t *testing.T) {
 	w.tries()
 	if held := w.customer.account(wallet.Held); held != 0 {
 		t.Errorf("%d are held", held)
+	}
+}
+
+// TestOrdersOfEarlierVersions reads a fact as it was written when the only wallets were those of NIP-47.
+func TestOrdersOfEarlierVersions(t *testing.T) {
+	order := `{"kind":23194,"created_at":1700000000,"tags":[["p","x"],["expiration","1700000300"]],"content":"?"}`
+	for name, c := range map[string]struct {
+		fact string
+		end  time.Time
+	}{
+		"earlier":            {`{"invoice":"lnbc1","order":` + order + `}`, time.Unix(1700000300, 0)},
+		"earlier, endless":   {`{"invoice":"lnbc1","order":{"kind":23194,"tags":[]}}`, time.Time{}},
+		"of any wallet":      {`{"invoice":"lnbc1","order":{"node":"02"},"order_ends_ms":1700000300500}`, time.UnixMilli(1700000300500)},
+		"not over Lightning": {`{"op":"x"}`, time.Time{}},
+	} {
+		var r fact.PaymentReserved
+		if err := json.Unmarshal([]byte(c.fact), &r); err != nil {
+			t.Fatal(name, err)
+		}
+		o := orderOf(r)
+		if !o.Expires.Equal(c.end) || !bytes.Equal(o.Content, r.Order) {
+			t.Errorf("%s: %s until %v, want %v", name, o.Content, o.Expires, c.end)
+		}
+		if end := c.end.Add(2 * time.Minute); o.Expired(end) || o.Expired(end.Add(time.Second)) == c.end.IsZero() {
+			t.Errorf("%s: it has expired too early, or never does", name)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"guild"
 	"guild/internal/hand/dm"
+	"guild/internal/hand/lightning"
 	"guild/internal/journal"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
@@ -31,7 +32,7 @@ type Config struct {
 	// Send publishes a private message at the relays where p reads them. It returns nil once a relay took it.
 	Send func(ctx context.Context, wrap guild.Verified, p nostr.PubKey) error
 	// Lightning returns the owner's Lightning wallet, or nil.
-	Lightning func() Lightning
+	Lightning func() lightning.Wallet
 	// Waiting reports whether an attempt still waits for its provider.
 	Waiting func(attempt nostr.ID) bool
 }

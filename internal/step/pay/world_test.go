@@ -19,6 +19,7 @@ import (
 	"guild/cashu/token"
 	"guild/internal/hand/dm"
 	"guild/internal/hand/key"
+	"guild/internal/hand/lightning"
 	"guild/internal/hand/mint"
 	"guild/internal/hand/mintd"
 	"guild/internal/journal"
@@ -133,11 +134,11 @@ func (w *world) open(p *party) {
 			return w.carry(ctx, p, wrap, to)
 		},
 		Waiting: func(nostr.ID) bool { return w.waiting },
-		Lightning: func() Lightning {
+		Lightning: func() lightning.Wallet {
 			if w.lightning == nil {
 				return nil
 			}
-			return &lightningWallet{w.lightning, p == w.customer, w}
+			return &lightningWallet{network: w.lightning, customer: p == w.customer, line: w}
 		},
 	}, pf)
 	w.ok(wf.Check())

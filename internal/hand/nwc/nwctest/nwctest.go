@@ -25,6 +25,7 @@ type Invoice struct {
 	Hash     guild.Hash
 	Preimage string // in hex
 	Amount   guild.Msat
+	Fate     string // of its payment: "failed", or "pending" for ever; it is made if empty
 }
 
 // Sign signs an invoice with a key for tests, and fills what every invoice has.
@@ -105,7 +106,7 @@ func Start(t *testing.T, relay string, secret nostr.SecretKey, invoices []Invoic
 func known(invoices []Invoice) []map[string]any {
 	all := []map[string]any{}
 	for _, i := range invoices {
-		all = append(all, map[string]any{"invoice": i.Text, "hash": i.Hash.Hex(), "preimage": i.Preimage, "amount": i.Amount})
+		all = append(all, map[string]any{"invoice": i.Text, "hash": i.Hash.Hex(), "preimage": i.Preimage, "amount": i.Amount, "fate": i.Fate})
 	}
 	return all
 }
