@@ -22,6 +22,7 @@ func (s *Server) job(j *jobs.Job) Job {
 		Ending: j.Ending, Reason: j.Reason, Bundle: j.Bundle.String(), Size: j.Size,
 		Attempts: []Attempt{}, Criticality: j.Criticality, Compare: j.Compare,
 		Quarantined: s.c.Journal.InQuarantine(fact.JobSubject(j.Job)),
+		Shredded:    j.Shredded, Erased: j.Erased, Exposed: j.Exposed,
 	}
 	if j.Chosen != nostr.ZeroID {
 		view.Chosen = j.Chosen.Hex()
