@@ -103,13 +103,19 @@ func (f files) repair(ctx context.Context, o Options, reason string) (Report, er
 	if r.keys, err = openKeys(f.keys(), o.NoSync); err != nil {
 		return Report{}, err
 	}
+	if err := r.findLocked(); err != nil {
+		return Report{}, err
+	}
 	if err := r.run(ctx); err != nil {
 		return r.report, err
 	}
 	if err := f.swap(r.high, o.HighWater); err != nil {
 		return r.report, err
 	}
-	for guard := range r.locked {
+	for guard, locked := range r.locked {
+		if !locked {
+			continue
+		}
 		if err := r.keys.erase(guard); err != nil {
 			return r.report, err
 		}
@@ -228,7 +234,7 @@ type rebuilding struct {
 
 func (r *rebuilding) run(ctx context.Context) error {
 	_, err := r.files.readArchives(r.high.Archived, func(s scanned) error {
-		m, err := s.decode(nil)
+		m, err := r.decode(&s)
 		if err == nil {
 			err = r.chain.follows(m)
 		}
@@ -256,15 +262,47 @@ func (r *rebuilding) run(ctx context.Context) error {
 	return syncTree(r.files.rebuilt())
 }
 
+// findLocked finds the guards whose key is missing: it opens none of their entries. If it opens some, the others are damaged.
+func (r *rebuilding) findLocked() error {
+	opened := map[fact.Subject]bool{}
+	look := func(s scanned) error {
+		if s.seq == 0 || s.erased || !s.subject.IsSealed() {
+			return nil
+		}
+		if e, err := fact.Decode(s.data, nil); err == nil && e.Sealed != nil {
+			_, err := r.keys.open(s.subject, e.Sealed)
+			opened[s.subject] = opened[s.subject] || err == nil
+		}
+		return nil
+	}
+	if _, err := r.files.readArchives(r.high.Archived, look); err != nil {
+		return err
+	}
+	all, err := blocks(r.files.facts())
+	if err == nil {
+		err = scanBlocks(all, nil, look)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for guard, ok := range opened {
+		r.locked[guard] = !ok
+	}
+	return nil
+}
+
+// decode decodes an entry, without its private members if their key is missing.
+func (r *rebuilding) decode(s *scanned) (message, error) {
+	if r.locked[s.subject] {
+		return s.decode(nil)
+	}
+	return s.decode(r.keys)
+}
+
 // take folds a kept entry.
 func (r *rebuilding) take(m message) {
 	r.holes.keep(r.chain, m)
 	r.chain.add(m)
-	if sealed := m.entry.Sealed; sealed != nil {
-		if _, err := r.keys.open(m.subject, sealed); err != nil {
-			r.locked[m.subject] = true
-		}
-	}
 	for _, f := range r.o.Folds {
 		f.Apply(m.entry)
 	}
@@ -326,7 +364,7 @@ func (r *rebuilding) salvage(ctx context.Context, s scanned) error {
 	if err := r.fill(ctx, s.seq-1); err != nil {
 		return err
 	}
-	m, err := s.decode(nil)
+	m, err := r.decode(&s)
 	if errors.Is(err, fact.ErrUnknown) {
 		return err
 	}

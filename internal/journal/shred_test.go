@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -276,5 +277,82 @@ func TestPlainEntriesAreExposed(t *testing.T) {
 		if exposed, err := (fact.Entry{Facts: []fact.Fact{one}}).Exposed(); err != nil || exposed {
 			t.Errorf("%T: %v, %v", one, exposed, err)
 		}
+	}
+}
+
+// plainly appends an entry as programs without encryption did.
+func plainly(t *testing.T, j *Journal, guard fact.Subject, facts ...fact.Fact) {
+	t.Helper()
+	tip, _, err := j.state.tip(guard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := message{subject: guard, entry: fact.Entry{V: fact.Version, At: time.Now().UnixMilli(), By: "old", Prev: tip.prev(), Facts: facts}}
+	if err := m.encode(nil); err != nil {
+		t.Fatal(err)
+	}
+	s, err := j.server(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq, err := j.publish(t.Context(), s, tip, m)
+	if err == nil {
+		err = j.recorded(t.Context(), s, m, seq)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A journal of an older program has entries in clear, and its stream takes smaller ones only.
+func TestOlderJournalGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	if err := Init(dir); err != nil {
+		t.Fatal(err)
+	}
+	j := openWith(t, dir)
+	plainly(t, j, shredded, fact.JobClosed{Reason: words})
+	cfg := j.store.Load().facts.CachedInfo().Config
+	cfg.MaxMsgSize = fact.MaxEntry + 4<<10
+	if _, err := j.store.Load().js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	f := newTold()
+	j = openWith(t, dir, f)
+	say(t, j, shredded, fact.JobClosed{Reason: strings.Repeat("x", fact.MaxEntry-400)})
+	plainly(t, j, other, fact.JobClosed{Reason: otherWords})
+	size, root, err := j.Tree(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	say(t, j, shredded, fact.JobShredded{})
+	if err := j.Shred(t.Context(), shredded); err != nil {
+		t.Fatal(err)
+	}
+	var exposed []uint64
+	for e, err := range j.Of(t.Context(), shredded) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is, err := e.Exposed(); err != nil || is {
+			exposed = append(exposed, e.Seq)
+		}
+	}
+	if !slices.Equal(exposed, []uint64{1}) {
+		t.Errorf("exposed are %v", exposed)
+	}
+	proveAll(t, j, size, root)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	erase(t, files(dir).snapshots())
+	f = newTold()
+	openWith(t, dir, f)
+	if f.of(shredded) != "" || f.of(other) != otherWords {
+		t.Errorf("the fold says %q and %q", f.of(shredded), f.of(other))
 	}
 }
