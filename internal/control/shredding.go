@@ -67,3 +67,12 @@ func (s *Server) shred(ctx context.Context, j *jobs.Job) error {
 	}
 	return err
 }
+
+// findWhole is find for what a shredded job does not have any more.
+func (s *Server) findWhole(r *http.Request) (*jobs.Job, error) {
+	j, err := s.find(r)
+	if err == nil && j.Shredded != 0 {
+		err = missing("guild job show "+j.Job.Short()+" says what is left", fmt.Errorf("job %s was shredded", j.Job.Short()))
+	}
+	return j, err
+}

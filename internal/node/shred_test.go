@@ -237,6 +237,9 @@ func shredOne(t *testing.T, private bool) {
 	if again, err := control.ShredJob.Call(t.Context(), client, job.ID); err != nil || again.Erased != shredded.Erased {
 		t.Errorf("%+v, %v", again, err)
 	}
+	if _, err := control.Evidence.Call(t.Context(), client, job.ID); err == nil || !strings.Contains(err.Error(), "was shredded") {
+		t.Errorf("its evidence: %v", err)
+	}
 	if was := verified(t, before); was.Grade != verify.Witnessed {
 		t.Errorf("the export of before is %s", was.Grade)
 	}

@@ -99,7 +99,7 @@ func NewFold(p policy.Policy) *Fold {
 	if err != nil {
 		hash = guild.Hash{} // cannot happen: a policy that was read has a hash
 	}
-	return &Fold{State: fold.NewState[state]("registry", 6), p: p.Lifecycle, hash: hash, agenda: newAgenda()}
+	return &Fold{State: fold.NewState[state]("registry", 7), p: p.Lifecycle, hash: hash, agenda: newAgenda()}
 }
 
 // Provider returns the state of a service. A service about which nothing was decided is seen.
