@@ -67,6 +67,10 @@ func stories() map[string]story {
 		"with strengths":               {verdict: proven},
 		"with hidden tests":            {verdict: proven, reveals: true},
 		"with its worker's trajectory": {sealed: true, closed: true, worker: true},
+		"with encrypted members in its entry": {entry: func(decision map[string]any) string {
+			decision["v"], decision["sealed"] = 2, "c2VhbGVk"
+			return ""
+		}},
 	}
 }
 

@@ -30,7 +30,7 @@ func (p *program) jobCommand() *cobra.Command {
 				_, err := fmt.Fprintf(p.out, "job %s: %s\n", short(job.ID), cli.Clean(summary(job)))
 				return err
 			}),
-		p.jobDiffCommand(), p.jobApplyCommand(), p.jobFetchCommand(), p.jobOpenCommand(), p.jobResultCommand(), p.jobDisputeCommand())
+		p.jobDiffCommand(), p.jobApplyCommand(), p.jobFetchCommand(), p.jobOpenCommand(), p.jobResultCommand(), p.jobDisputeCommand(), p.jobShredCommand())
 }
 
 // jobVerb describes a verb that takes one job.
@@ -92,13 +92,15 @@ func endingWord(e guild.Ending) string {
 	return string(e)
 }
 
-// endingShown returns the ending of a job, and whether it is in quarantine or waits for something that job show names.
+// endingShown returns the ending of a job, and whether it is in quarantine or shredded, or waits for something that job show names.
 func endingShown(j control.Job) string {
 	switch {
 	case j.Quarantined:
 		return endingWord(j.Ending) + " (quarantined)"
 	case j.Waits != "":
 		return endingWord(j.Ending) + ", waits"
+	case j.Shredded != 0:
+		return endingWord(j.Ending) + ", shredded"
 	}
 	return endingWord(j.Ending)
 }
@@ -112,6 +114,9 @@ func (p *program) showJob(job control.Job) error {
 	}
 	if job.Quarantined {
 		fmt.Fprintf(p.out, "held     quarantined: entries of it are lost, and nothing is done for it\n         until '%s job.%s'; 'guild job cancel %s' closes it\n", journal.Releasing, job.ID, short(job.ID))
+	}
+	if text := shreddedWords(job); text != "" {
+		fmt.Fprintf(p.out, "words    %s\n", text)
 	}
 	if job.Waits != "" {
 		fmt.Fprintf(p.out, "waits    %s\n", cli.Clean(job.Waits))

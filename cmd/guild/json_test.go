@@ -60,6 +60,7 @@ func printedTypes() map[string]reflect.Type {
 		"guild init":                  reflect.TypeFor[initReport](),
 		"guild job apply":             reflect.TypeFor[applied](),
 		"guild job cancel":            answer(control.CancelJob),
+		"guild job shred":             answer(control.ShredJob),
 		"guild job diff":              answer(control.WorkChanges),
 		"guild job dispute":           answer(control.DisputeJob),
 		"guild job fetch":             reflect.TypeFor[fetched](),
@@ -201,6 +202,7 @@ var units = map[string]string{
 	"at": unixMs, "began": unixMs, "changed": unixMs, "closed": unixMs, "deadline": unixMs, "ended": unixMs, "first_seen": unixMs,
 	"made": unixMs, "opened": unixMs, "planned": unixMs, "since": unixMs, "started": unixMs, "until": unixMs, "seen_ms": unixMs,
 	"until_ms": unixMs, "Standing.last": unixMs, "MatrixChange.signed": unixMs,
+	"shredded": unixMs, "erased": unixMs, "exposed": number,
 
 	"Asset.free": ofUnit, "Asset.held": ofUnit, "Asset.paid": ofUnit, "Asset.earned": ofUnit, "Asset.sent": ofUnit, "Asset.fees": ofUnit,
 	"Asset.lost": ofUnit, "Payment.amount": ofUnit, "Payment.until": unixMs, "Moved.amount": ofUnit, "Difference.amount": ofUnit, "Token.amount": ofUnit,

@@ -75,16 +75,24 @@ The exit code is 1 if a check fails; the file is written all the same.`,
 
 func (p *program) runReceiptExport(ctx context.Context, id string, o exporting) (*cli.Result, error) {
 	var packed []byte
+	var report verify.Report
+	var job control.Job
 	err := p.inspecting(ctx, p.identity, node.Inspect, func(client *control.Client, _ bool) (err error) {
 		packed, err = control.ReceiptExport.Call(ctx, client, append([]string{id, strconv.FormatBool(o.reveal)}, o.without...)...)
+		if err != nil {
+			return err
+		}
+		if report, err = verify.Archive(packed); err != nil {
+			return err
+		}
+		job, err = control.OneJob.Call(ctx, client, report.Facts.Job)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	report, err := verify.Archive(packed)
-	if err != nil {
-		return nil, err
+	if words := shreddedWords(job); words != "" {
+		fmt.Fprintf(p.err, "job %s was %s: the export has no words of it\n", short(job.ID), words)
 	}
 	where, err := p.writeExport(packed, report.Receipt, o)
 	if err != nil {
@@ -93,7 +101,7 @@ func (p *program) runReceiptExport(ctx context.Context, id string, o exporting) 
 	if where == "-" {
 		return nil, doesNotHold(where, report)
 	}
-	return &cli.Result{JSON: exported{File: where, Size: len(packed), OK: report.OK(), Report: report}, Show: func() error {
+	return &cli.Result{JSON: exported{File: where, Size: len(packed), OK: report.OK(), Shredded: job.Shredded, Report: report}, Show: func() error {
 		_, err := fmt.Fprintf(p.out, "%s  %s\n", where, cli.Size(int64(len(packed))))
 		return err
 	}}, doesNotHold(where, report)
@@ -105,6 +113,8 @@ type exported struct {
 	Size   int           `json:"size"` // of the archive, in bytes
 	OK     bool          `json:"ok"`   // nothing in it failed
 	Report verify.Report `json:"report"`
+
+	Shredded int64 `json:"shredded,omitempty"` // Unix ms when the words of the job were shredded, which it lacks
 }
 
 // doesNotHold returns the first failed check of an export that was written.

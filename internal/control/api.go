@@ -145,6 +145,10 @@ type Job struct {
 
 	Quarantined bool `json:"quarantined,omitempty"` // entries of it are lost: nothing is done for it
 
+	Shredded int64 `json:"shredded,omitempty"` // Unix ms when it was decided that what it said is erased
+	Erased   int64 `json:"erased,omitempty"`   // Unix ms when that was done
+	Exposed  int   `json:"exposed,omitempty"`  // entries that stay as they are, since an older program stored them unencrypted
+
 	Criticality guild.Criticality `json:"criticality,omitempty"` // low when empty
 	Compare     string            `json:"compare,omitempty"`     // how deliveries are compared; by the kind of the deliveries when empty
 	Chosen      string            `json:"chosen,omitempty"`      // id of the attempt whose delivery counts, of several accepted ones

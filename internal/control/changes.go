@@ -13,7 +13,7 @@ import (
 
 // getRequestBundle returns the bundle of a job as it was sent.
 func (s *Server) getRequestBundle(r *http.Request) ([]byte, error) {
-	j, err := s.find(r)
+	j, err := s.findWhole(r)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func (s *Server) getRequestBundle(r *http.Request) ([]byte, error) {
 
 // getChanges says what a delivery changes. One that was not accepted is only shown with rejected=true.
 func (s *Server) getChanges(r *http.Request) (Changes, error) {
-	j, err := s.find(r)
+	j, err := s.findWhole(r)
 	if err != nil {
 		return Changes{}, err
 	}

@@ -13,7 +13,7 @@ import (
 // getDelivery returns the delivery bundle of one attempt as it was judged: opened if it came encrypted, and made by us
 // around a result that was not a bundle.
 func (s *Server) getDelivery(r *http.Request) ([]byte, error) {
-	j, err := s.find(r)
+	j, err := s.findWhole(r)
 	if err != nil {
 		return nil, err
 	}

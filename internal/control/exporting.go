@@ -26,7 +26,9 @@ func (s *Server) getReceiptExport(r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := s.c.Evidence.Of(r.Context(), job, stored, evidence.Options{Without: r.URL.Query()["without"], Reveal: reveal})
+	now, _ := s.c.Fold.Job(job)
+	files, err := s.c.Evidence.Of(r.Context(), job, stored,
+		evidence.Options{Without: r.URL.Query()["without"], Reveal: reveal, Shredded: now.Shredded != 0})
 	if err != nil {
 		return nil, exportProblem(err)
 	}

@@ -20,7 +20,7 @@ import (
 
 // getEvidence returns the judge's record of each delivered attempt of a job.
 func (s *Server) getEvidence(r *http.Request) ([]Exam, error) {
-	j, err := s.find(r)
+	j, err := s.findWhole(r)
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ func (s *Server) getReplay(r *http.Request) ([]byte, error) {
 		_, stored, err = s.receiptOf(r)
 	} else {
 		var j *jobs.Job
-		if j, err = s.find(r); err == nil {
+		if j, err = s.findWhole(r); err == nil {
 			stored, err = recordedAttempt(s.c.Record.Of(j.Job), strings.ToLower(r.URL.Query().Get("attempt")))
 			if err != nil {
 				err = missing("a trajectory is written when an attempt has ended", fmt.Errorf("job %s: %w", j.Job.Short(), err))

@@ -23,6 +23,9 @@ var (
 		"one job", (*Server).getJob)
 	CancelJob = resource("POST /v1/jobs/{id}/cancel",
 		"the job. Late results are recorded and get no verdict", (*Server).cancelJob)
+	ShredJob = resource("POST /v1/jobs/{id}/shred",
+		"the job. Erases what a job that is over said; receipts, hashes and proofs\n"+
+			"stay", (*Server).shredJob)
 	Evidence = resource("GET /v1/jobs/{id}/evidence",
 		"what the judge kept of each delivery; held if it waits for a person", (*Server).getEvidence)
 	Choices = resource("GET /v1/jobs/{id}/choices",
@@ -285,7 +288,7 @@ func stopped() []endpoint {
 // running returns the endpoints of a running node alone.
 func running() []endpoint {
 	return []endpoint{
-		NodeStatus.endpoint, openJob.endpoint, CancelJob.endpoint, TypedResult.endpoint, RuleJob.endpoint, DisputeJob.endpoint,
+		NodeStatus.endpoint, openJob.endpoint, CancelJob.endpoint, ShredJob.endpoint, TypedResult.endpoint, RuleJob.endpoint, DisputeJob.endpoint,
 		OneProspect.endpoint, KeepHidden.endpoint, NodeRecipient.endpoint, KeepRelease.endpoint,
 		MarketChanges.endpoint, RecommendProvider.endpoint, BeginMeeting.endpoint,
 		ChangeTrust.endpoint, RollBack.endpoint, ExportTrust.endpoint, ImportTrust.endpoint, ChangeReview.endpoint,

@@ -19,6 +19,7 @@ import (
 	"guild/internal/hand/blob"
 	"guild/internal/hand/lightning"
 	"guild/internal/journal"
+	"guild/internal/journal/fact"
 	"guild/internal/market/registry"
 	"guild/internal/policy"
 	"guild/internal/step/activity"
@@ -55,11 +56,12 @@ type ServerConfig struct {
 	Log *slog.Logger // slog.Default() if nil
 }
 
-// Node is the node that the server belongs to. Only a running one is asked for Status, Sandbox, Judgeable, Recipient, Seek, Recommend
+// Node is the node that the server belongs to. Only a running one is asked for Status, Pending, Sandbox, Judgeable, Recipient, Seek, Recommend
 // and RestoreBackup.
 type Node interface {
 	Status() Status
 	Offline() string                   // why none of our relays is connected; "" if one is
+	Pending(guard fact.Subject) string // an effect that is due under a guard, now or later; "" without any
 	Kind(task string) int              // NIP-90 kind of requests for a task
 	Class(task string) string          // that the configuration gives a task; "" for none
 	Matrix() (guild.Hash, error)       // hash of everything that was learned of providers

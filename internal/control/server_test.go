@@ -130,6 +130,7 @@ func openDesk(t *testing.T) *desk {
 type deskNode struct{ d *desk }
 
 func (n deskNode) Offline() string                       { return n.d.offline }
+func (deskNode) Pending(fact.Subject) string             { return "" }
 func (deskNode) Status() control.Status                  { return control.Status{Version: "v1", Node: "test"} }
 func (deskNode) Kind(task string) int                    { return guild.KindOf(task) }
 func (deskNode) Class(string) string                     { return "" }

@@ -4,7 +4,7 @@ import "net/http"
 
 // getResult returns the result of a typed job: its payload, as the provider wrote it.
 func (s *Server) getResult(r *http.Request) ([]byte, error) {
-	j, err := s.find(r)
+	j, err := s.findWhole(r)
 	if err != nil {
 		return nil, err
 	}

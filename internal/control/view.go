@@ -22,6 +22,7 @@ func (s *Server) job(j *jobs.Job) Job {
 		Ending: j.Ending, Reason: j.Reason, Bundle: j.Bundle.String(), Size: j.Size,
 		Attempts: []Attempt{}, Criticality: j.Criticality, Compare: j.Compare,
 		Quarantined: s.c.Journal.InQuarantine(fact.JobSubject(j.Job)),
+		Shredded:    j.Shredded, Erased: j.Erased, Exposed: j.Exposed,
 	}
 	if j.Chosen != nostr.ZeroID {
 		view.Chosen = j.Chosen.Hex()
@@ -141,6 +142,10 @@ func (s *Server) tell(f fact.Fact, job *jobs.Job) (line, bool) {
 		return say("request", "progress", "cancelling"), true
 	case fact.JobClosed:
 		return s.closed(f), true
+	case fact.JobShredded:
+		return say("record", "progress", "shredding what it said"), true
+	case fact.JobErased:
+		return say("record", "done", "shredded: %s", erased(f)), true
 	case fact.JournalClosed:
 		return say("request", "failed", "closed in quarantine, since entries of it are lost"), true
 	case fact.JobSolicited:
@@ -218,6 +223,18 @@ func recorded(f fact.AttemptRecorded) string {
 		return "trajectory " + f.Trajectory.String()
 	}
 	return "receipt " + f.Receipt
+}
+
+// erased says what a shredded job has lost, and what could not be erased.
+func erased(f fact.JobErased) string {
+	text := fmt.Sprintf("its words and %d blobs are erased", f.Blobs)
+	if f.Shared > 0 {
+		text += fmt.Sprintf("; %d blobs stay, since other jobs have them, too", f.Shared)
+	}
+	if f.Exposed > 0 {
+		text += fmt.Sprintf("; %d entries stay as they are, since an older program stored them unencrypted", f.Exposed)
+	}
+	return text
 }
 
 func moved(f fact.TrustChanged) string {

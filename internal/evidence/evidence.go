@@ -63,6 +63,8 @@ type Place struct {
 type Options struct {
 	Without []string // names of files that Optional lists
 	Reveal  bool     // the hidden tests too, so that others can judge again
+
+	Shredded bool // the job was shredded: there is nothing left of what it said
 }
 
 // Optional lists the files that an export can omit: all except the receipt. All reviews have one name, "reviews". A
@@ -75,6 +77,12 @@ func Optional() []string {
 		verify.FileDelivery, verify.FileVerdict, verify.FileEvidence, verify.FileReplay, verify.FileWorker, verify.FilePolicy, verify.FileEntry,
 		verify.FileProof, verify.FileCheckpoint, verify.FileWitness, verify.DirReviews,
 	}
+}
+
+// gone lists the files that have the words of a job, which are not there once it is shredded.
+var gone = []string{
+	verify.FileRequest, verify.FileResult, verify.FileQuote, verify.FileBundle, verify.FileDelivery, verify.FileVerdict,
+	verify.FileEvidence, verify.FileReplay, verify.FileWorker,
 }
 
 // Error reports a file with which an export cannot be made, and the reason.
@@ -103,7 +111,10 @@ func (c *Collector) Of(ctx context.Context, job guild.JobID, s record.Stored, o 
 			return nil, fmt.Errorf("%.80q: %w", name, ErrNoFile)
 		}
 	}
-	x := export{c: c.c, job: job, stored: s, without: o.Without, reveal: o.Reveal, files: map[string][]byte{}}
+	x := export{c: c.c, job: job, stored: s, without: o.Without, reveal: o.Reveal && !o.Shredded, files: map[string][]byte{}}
+	if o.Shredded {
+		x.without = append(slices.Clone(o.Without), gone...)
+	}
 	if err := x.gather(ctx); err != nil {
 		return nil, fmt.Errorf("export of receipt %s: %w", s.Receipt, err)
 	}

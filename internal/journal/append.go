@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"guild"
 	"guild/internal/journal/fact"
 )
 
@@ -116,19 +117,42 @@ func (d *decision) take(tip tip) (message, error) {
 	m := message{subject: d.guard, entry: fact.Entry{
 		V: fact.Version, At: at, By: d.j.o.Node, Cause: d.cause, Prev: tip.prev(), Facts: tx.facts,
 	}}
-	return m, m.encode()
+	return m, m.encode(d.j.keys)
 }
 
-// encode sets the stored form of an entry.
-func (m *message) encode() error {
-	data, err := m.entry.Encode()
+// encode sets the stored form of an entry. After a key was erased, the entry loses the members that it would encrypt.
+func (m *message) encode(k *keys) (err error) {
+	var erased bool
+	if k != nil && m.subject.IsSealed() {
+		m.data, err = m.entry.Seal(func(private []byte) (sealed []byte, err error) {
+			sealed, erased, err = k.seal(m.subject, private)
+			return sealed, err
+		})
+	} else {
+		m.data, err = m.entry.Encode()
+	}
+	if err == nil && erased {
+		m.entry, err = fact.Decode(m.data, nil)
+	}
 	if err != nil {
 		return fmt.Errorf("encode a decision on %s: %w", m.subject, err)
 	}
-	if len(data) > fact.MaxEntry {
-		return fmt.Errorf("decide on %s: %d bytes, at most %d: %w", m.subject, len(data), fact.MaxEntry, ErrTooLarge)
+	m.entry.Subject, m.entry.Hash = m.subject, guild.Sum(m.data)
+	if len(m.data) > fact.MaxEntry {
+		return m.tooLarge()
 	}
-	m.entry.Subject, m.data = m.subject, data
+	return nil
+}
+
+// tooLarge returns ErrTooLarge unless only the encryption makes the entry larger than others may be.
+func (m *message) tooLarge() error {
+	open, err := m.entry.Encode()
+	if err != nil {
+		return fmt.Errorf("encode a decision on %s: %w", m.subject, err)
+	}
+	if len(open) > fact.MaxEntry {
+		return fmt.Errorf("decide on %s: %d bytes, at most %d: %w", m.subject, len(open), fact.MaxEntry, ErrTooLarge)
+	}
 	return nil
 }
 

@@ -28,7 +28,7 @@ func (j *Journal) Archived(ctx context.Context, subject fact.Subject) iter.Seq2[
 		for point := (Checkpoint{}); point.Through < through; {
 			a, err := j.files.archiveOf(point.Through+1, j.mark.get().Archived)
 			if err == nil {
-				point, err = a.read(point, func(s scanned) error { return ofSubject(ctx, s, subject, yield) })
+				point, err = a.read(point, func(s scanned) error { return j.ofSubject(ctx, s, subject, yield) })
 			}
 			if errors.Is(err, errEnough) {
 				return
@@ -42,11 +42,11 @@ func (j *Journal) Archived(ctx context.Context, subject fact.Subject) iter.Seq2[
 }
 
 // ofSubject yields an entry if it is of a subject, or of a noun. It returns errEnough if the caller has left the loop.
-func ofSubject(ctx context.Context, s scanned, subject fact.Subject, yield func(fact.Entry, error) bool) error {
+func (j *Journal) ofSubject(ctx context.Context, s scanned, subject fact.Subject, yield func(fact.Entry, error) bool) error {
 	if s.subject != subject && s.subject.Noun() != string(subject) {
 		return ctx.Err()
 	}
-	m, err := s.decode()
+	m, err := s.decode(j.keys)
 	if err == nil && !yield(m.entry, nil) {
 		err = errEnough
 	}

@@ -141,7 +141,7 @@ func (j *Journal) replayArchives(from uint64) error {
 		if s.seq < from {
 			return nil
 		}
-		m, err := s.decode()
+		m, err := s.decode(j.keys)
 		if err != nil {
 			return err
 		}

@@ -372,7 +372,7 @@ func (c *checking) hear(s scanned) {
 	m := message{entry: fact.Entry{Seq: s.seq, Subject: s.subject, At: s.at}}
 	if c.wants(s.subject) {
 		var err error
-		if m, err = s.decode(); err != nil {
+		if m, err = s.decode(nil); err != nil {
 			c.fault(Fault{Entry: s.seq, File: c.below(s.file), What: err.Error()})
 			return
 		}

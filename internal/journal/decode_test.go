@@ -155,7 +155,7 @@ func FuzzAnArchiveIsReadOrRefused(f *testing.F) {
 	out := json.NewEncoder(&lines)
 	point := Checkpoint{From: 1, Through: 1}
 	m := message{seq: 1, subject: "job.1", entry: fact.Entry{V: fact.Version, Facts: []fact.Fact{fact.JobClosed{}}}}
-	if err := m.encode(); err != nil {
+	if err := m.encode(nil); err != nil {
 		f.Fatal(err)
 	}
 	if err := out.Encode(archived{Seq: 1, Subject: m.subject, Entry: m.data}); err != nil {

@@ -15,6 +15,8 @@
 // checksums (blocks.go, scan.go); how far the journal got is kept outside them (mark.go); and every entry names the one
 // before it under its guard and is a leaf of a Merkle tree (chain.go).
 //
+// What entries say in somebody's words is stored encrypted, with a key for each guard (keys.go), and can be erased by Shred.
+//
 // The package does not know what entries mean. It never corrects a decision, drops no entry, and publishes nothing.
 package journal
 
@@ -85,6 +87,7 @@ type Journal struct {
 	lock  *lock
 	space space
 	snaps *fold.Store
+	keys  *keys
 	state *state
 	mark  *mark
 	guard guards
@@ -143,6 +146,9 @@ func (j *Journal) open(ctx context.Context) (err error) {
 	if j.snaps, err = fold.OpenStore(j.files.snapshots()); err != nil {
 		return err
 	}
+	if j.keys, err = openKeys(j.files.keys(), j.o.NoSync); err != nil {
+		return err
+	}
 	chains := slices.Collect(j.snaps.Load(chainName, chainVersion))
 	roots, err := examine(j.files, j.mark.get(), j.mark.found, sequences(chains)...)
 	if err != nil {
@@ -190,6 +196,7 @@ func (j *Journal) serve(ctx context.Context) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.keys = j.keys
 	err = s.bind(ctx, h.Made, h.Archived+1)
 	if err == nil && !h.Made {
 		err = j.mark.set(func(h *high) { h.Made = true })
@@ -262,13 +269,14 @@ func (f files) stream() string    { return filepath.Join(string(f), "stream") }
 func (f files) snapshots() string { return filepath.Join(string(f), "snapshot") }
 func (f files) archive() string   { return filepath.Join(string(f), "archive") }
 func (f files) hashes() string    { return filepath.Join(string(f), "hashes") }
+func (f files) keys() string      { return filepath.Join(string(f), "keys") }
 func (f files) damaged() string   { return filepath.Join(string(f), "damaged") }
 
 // Repair builds a new stream beside the old one and then swaps them.
 func (f files) rebuilt() string  { return f.stream() + ".new" }
 func (f files) replaced() string { return f.stream() + ".old" }
 
-// own returns the files that together are the journal.
+// own returns the files that together are the journal, without the keys: a copy of these would outlive an erased one.
 func (f files) own() []string {
 	return []string{f.marker(), f.high(), f.stream(), f.snapshots(), f.archive(), f.hashes()}
 }

@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -133,10 +134,11 @@ func TestEntryFields(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		encoded, err := json.Marshal(first)
+		stored, err := j.Stored(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
+		encoded := bytes.TrimPrefix(stored, []byte("job.1\n"))
 		if first.Seq != 1 || first.Subject != "job.1" || first.By != "test" || first.Cause != "event" || first.Prev != "" {
 			t.Errorf("the first entry is %+v", first)
 		}

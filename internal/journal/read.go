@@ -85,7 +85,7 @@ func (j *Journal) Of(ctx context.Context, subject fact.Subject) iter.Seq2[fact.E
 			if msg.seq > through {
 				return
 			}
-			m, err := read(msg.seq, guardOf(msg.subject), msg.data)
+			m, err := j.keys.read(msg.seq, guardOf(msg.subject), msg.data)
 			if !yield(m.entry, err) || err != nil {
 				return
 			}

@@ -45,6 +45,8 @@ type Report struct {
 // been done than they record. The journal.repaired facts and the report list the dropped entries and the guards. The folds of
 // o are brought up to the last kept entry, for o.Finished.
 //
+// Words whose key is missing are lost, and are taken for shredded from then on.
+//
 // Repair fails and changes nothing if an archive file is missing, since then no entry can be checked against the one before
 // it, or if an entry has a fact of an unknown type, which a newer program wrote.
 func Repair(ctx context.Context, o Options) (Report, error) {
@@ -94,14 +96,31 @@ func (f files) repair(ctx context.Context, o Options, reason string) (Report, er
 	if err != nil {
 		return Report{}, err
 	}
-	r := &rebuilding{o: o, files: f, high: h, chain: &chain{}, holes: holes{told: make(map[uint64]bool)}, report: Report{Aside: aside, Reason: reason}}
+	r := &rebuilding{o: o, files: f, high: h, chain: &chain{}, holes: holes{told: make(map[uint64]bool)}, locked: map[fact.Subject]bool{}, report: Report{Aside: aside, Reason: reason}}
 	if r.leaves, err = f.proven(h); err != nil {
+		return Report{}, err
+	}
+	if r.keys, err = openKeys(f.keys(), o.NoSync); err != nil {
+		return Report{}, err
+	}
+	if err := r.findLocked(); err != nil {
 		return Report{}, err
 	}
 	if err := r.run(ctx); err != nil {
 		return r.report, err
 	}
-	return r.report, f.swap(r.high, o.HighWater)
+	if err := f.swap(r.high, o.HighWater); err != nil {
+		return r.report, err
+	}
+	for guard, locked := range r.locked {
+		if !locked {
+			continue
+		}
+		if err := r.keys.erase(guard); err != nil {
+			return r.report, err
+		}
+	}
+	return r.report, nil
 }
 
 // remembered returns the best mark that can still be read, or made from the archive files.
@@ -208,11 +227,14 @@ type rebuilding struct {
 	leaves []guild.Hash // of the entries as they were written; none if that is not proven
 	holes  holes
 	report Report
+
+	keys   *keys
+	locked map[fact.Subject]bool // guards whose key is missing, which is taken for erased from now on
 }
 
 func (r *rebuilding) run(ctx context.Context) error {
 	_, err := r.files.readArchives(r.high.Archived, func(s scanned) error {
-		m, err := s.decode()
+		m, err := r.decode(&s)
 		if err == nil {
 			err = r.chain.follows(m)
 		}
@@ -238,6 +260,43 @@ func (r *rebuilding) run(ctx context.Context) error {
 	}
 	r.high.Seq, r.high.Root = r.chain.last, r.chain.root()
 	return syncTree(r.files.rebuilt())
+}
+
+// findLocked finds the guards whose key is missing: it opens none of their entries. If it opens some, the others are damaged.
+func (r *rebuilding) findLocked() error {
+	opened := map[fact.Subject]bool{}
+	look := func(s scanned) error {
+		if s.seq == 0 || s.erased || !s.subject.IsSealed() {
+			return nil
+		}
+		if e, err := fact.Decode(s.data, nil); err == nil && e.Sealed != nil {
+			_, err := r.keys.open(s.subject, e.Sealed)
+			opened[s.subject] = opened[s.subject] || err == nil
+		}
+		return nil
+	}
+	if _, err := r.files.readArchives(r.high.Archived, look); err != nil {
+		return err
+	}
+	all, err := blocks(r.files.facts())
+	if err == nil {
+		err = scanBlocks(all, nil, look)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for guard, ok := range opened {
+		r.locked[guard] = !ok
+	}
+	return nil
+}
+
+// decode decodes an entry, without its private members if their key is missing.
+func (r *rebuilding) decode(s *scanned) (message, error) {
+	if r.locked[s.subject] {
+		return s.decode(nil)
+	}
+	return s.decode(r.keys)
 }
 
 // take folds a kept entry.
@@ -305,7 +364,7 @@ func (r *rebuilding) salvage(ctx context.Context, s scanned) error {
 	if err := r.fill(ctx, s.seq-1); err != nil {
 		return err
 	}
-	m, err := s.decode()
+	m, err := r.decode(&s)
 	if errors.Is(err, fact.ErrUnknown) {
 		return err
 	}
@@ -383,7 +442,7 @@ func (r *rebuilding) write(ctx context.Context, guard fact.Subject, facts ...fac
 	m := message{seq: r.chain.last + 1, subject: guard, entry: fact.Entry{
 		V: fact.Version, At: at, By: r.o.Node, Cause: "repair", Prev: r.chain.tips.Of(guard).prev(), Facts: facts,
 	}}
-	if err := m.encode(); err != nil {
+	if err := m.encode(nil); err != nil {
 		return err
 	}
 	m.entry.Seq = m.seq

@@ -33,8 +33,8 @@ type scanned struct {
 	at   int64 // Unix ms
 }
 
-// decode decodes the entry.
-func (s *scanned) decode() (message, error) { return read(s.seq, s.subject, s.data) }
+// decode decodes the entry. The keys may be nil.
+func (s *scanned) decode(k *keys) (message, error) { return k.read(s.seq, s.subject, s.data) }
 
 // place says how a finding continues the entries before it.
 type place int

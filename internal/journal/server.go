@@ -43,6 +43,7 @@ type store struct {
 	conn  *nats.Conn
 	js    jetstream.JetStream
 	facts jetstream.Stream
+	keys  *keys // that decrypt entries; nil if they stay encrypted
 }
 
 // startStore starts the server on a directory.
@@ -115,7 +116,7 @@ func (s *store) stop() {
 // whenever they are missing.
 func (s *store) bind(ctx context.Context, made bool, first uint64) (err error) {
 	if made {
-		s.facts, err = s.js.Stream(ctx, factsStream)
+		s.facts, err = s.existing(ctx)
 	} else {
 		s.facts, err = s.js.CreateStream(ctx, factsConfig(first))
 	}
@@ -131,6 +132,21 @@ func (s *store) bind(ctx context.Context, made bool, first uint64) (err error) {
 		}
 	}
 	return nil
+}
+
+// existing finds the stream of facts. An older program has made it for smaller entries; on a full disk that stays so.
+func (s *store) existing(ctx context.Context) (jetstream.Stream, error) {
+	stream, err := s.js.Stream(ctx, factsStream)
+	if err != nil {
+		return nil, err
+	}
+	if cfg := stream.CachedInfo().Config; cfg.MaxMsgSize < maxStored {
+		cfg.MaxMsgSize = maxStored
+		if larger, err := s.js.UpdateStream(ctx, cfg); err == nil {
+			return larger, nil
+		}
+	}
+	return stream, nil
 }
 
 // ensure makes a stream if it is not there, and gives it new limits if these changed. On a full disk that is
@@ -162,10 +178,13 @@ func factsConfig(first uint64) jetstream.StreamConfig {
 		DenyDelete:        true,
 		AllowDirect:       true,
 		FirstSeq:          first,
-		MaxMsgSize:        fact.MaxEntry + 4<<10, // with its header
+		MaxMsgSize:        maxStored,
 		MaxMsgsPerSubject: -1,
 	}
 }
+
+// maxStored is the size limit of a message with an entry: in base64 an encrypted one is larger by a third.
+const maxStored = fact.MaxEntry*4/3 + 4<<10
 
 // sideStreams returns the configurations of the streams that others can fill: each has a limit, and no fsync.
 func sideStreams() []jetstream.StreamConfig {

@@ -67,7 +67,7 @@ func (n *neighbour) append(guard fact.Subject, reason string) uint64 {
 		}
 		m := message{subject: guard, entry: fact.Entry{V: fact.Version, At: tip.at, By: "there", Prev: tip.prev(),
 			Facts: []fact.Fact{fact.JobClosed{Reason: reason}}}}
-		if err := m.encode(); err != nil {
+		if err := m.encode(nil); err != nil {
 			n.t.Fatal(err)
 		}
 		seq, err := n.s.publish(n.t.Context(), m, tip.seq, time.Minute)
@@ -134,7 +134,7 @@ func TestTwoWritersLoseNothing(t *testing.T) {
 func TestBrokenChainStopsJournal(t *testing.T) {
 	j, n := shared(t, newTally())
 	m := message{subject: "job.1", entry: fact.Entry{V: fact.Version, Prev: "00", Facts: []fact.Fact{fact.JobClosed{}}}}
-	if err := m.encode(); err != nil {
+	if err := m.encode(nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.s.publish(t.Context(), m, 0, time.Minute); err != nil {

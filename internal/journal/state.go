@@ -2,7 +2,7 @@ package journal
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -49,14 +49,21 @@ func newState(folds []fold.Fold, appended func(fact.Entry), moved func()) *state
 	return s
 }
 
-// read decodes a stored entry.
-func read(seq uint64, subject fact.Subject, data []byte) (message, error) {
-	m := message{seq: seq, subject: subject, data: data}
-	if err := json.Unmarshal(data, &m.entry); err != nil {
+// read decodes a stored entry. Without keys, encrypted members stay zero.
+func (k *keys) read(seq uint64, subject fact.Subject, data []byte) (message, error) {
+	var decrypt func([]byte) ([]byte, error)
+	if k != nil {
+		decrypt = func(sealed []byte) ([]byte, error) { return k.open(subject, sealed) }
+	}
+	e, err := fact.Decode(data, decrypt)
+	if errors.Is(err, errNoKey) {
+		return message{}, damaged("entry %d: %v", seq, err)
+	}
+	if err != nil {
 		return message{}, fmt.Errorf("entry %d of %s: %w", seq, subject, err)
 	}
-	m.entry.Seq, m.entry.Subject = seq, subject
-	return m, nil
+	e.Seq, e.Subject, e.Hash = seq, subject, guild.Sum(data)
+	return message{seq: seq, subject: subject, data: data, entry: e}, nil
 }
 
 // replay applies an entry of the history to the chain and the folds that do not have it from a snapshot.

@@ -61,7 +61,7 @@ func (s *store) entry(ctx context.Context, seq uint64) (message, error) {
 	if err != nil {
 		return message{}, fmt.Errorf("entry %d: %w", seq, err)
 	}
-	return read(seq, guardOf(msg.Subject), msg.Data)
+	return s.keys.read(seq, guardOf(msg.Subject), msg.Data)
 }
 
 // guardOf returns the guard of an entry with the given subject in the stream.
@@ -104,7 +104,7 @@ func (s *store) found(ctx context.Context, from, through uint64) iter.Seq2[messa
 				yield(message{}, fmt.Errorf("entries from %d: %w", from, err))
 				return
 			}
-			m, err := read(msg.seq, guardOf(msg.subject), msg.data)
+			m, err := s.keys.read(msg.seq, guardOf(msg.subject), msg.data)
 			if !yield(m, err) || err != nil || m.seq >= through {
 				return
 			}

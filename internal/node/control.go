@@ -14,6 +14,7 @@ import (
 	"guild/internal/control"
 	"guild/internal/hand/relay"
 	"guild/internal/hand/workdir"
+	"guild/internal/journal/fact"
 	"guild/internal/judging/exam"
 	"guild/internal/judging/typed"
 	"guild/nutshell"
@@ -71,6 +72,14 @@ func (n *Node) Judgeable(ctx context.Context, packed []byte) error {
 		err = errors.New(strings.Join(lacks, "; "))
 	}
 	return err
+}
+
+// Pending implements control.Node.
+func (n *Node) Pending(guard fact.Subject) string {
+	for _, effect := range n.runner.Pending(guard) {
+		return effect
+	}
+	return ""
 }
 
 // Offline implements control.Node.

@@ -1,6 +1,6 @@
 // Package blob stores data that is too large for the journal: bundles, deliveries, the judge's evidence, full tool outputs.
 // A blob is a file whose name is the SHA-256 of its content. It is written once and never changed, and verified when it is
-// read. The package does not know the purpose of a blob, and never deletes one.
+// read. The package does not know the purpose of a blob, and deletes one only when it is told to.
 package blob
 
 import (
@@ -146,6 +146,22 @@ func (s *Store) ReadAll(h guild.Hash, limit int64) ([]byte, error) {
 func (s *Store) Has(h guild.Hash) bool {
 	info, err := os.Stat(s.path(h))
 	return err == nil && info.Mode().IsRegular()
+}
+
+// Remove deletes a blob and reports whether it was there. When it returns a nil error the name is gone from the disk, unless
+// NoSync is set; whoever reads the raw disk may still find the bytes.
+func (s *Store) Remove(h guild.Hash) (bool, error) {
+	err := os.Remove(s.path(h))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil && !s.NoSync {
+		err = durable.SyncDir(s.dir)
+	}
+	if err != nil {
+		return false, fmt.Errorf("remove blob: %w", err)
+	}
+	return true, nil
 }
 
 func (s *Store) path(h guild.Hash) string { return filepath.Join(s.dir, h.Hex()) }

@@ -204,6 +204,27 @@ func (l *survey) consider(w Work) (at time.Time, stuck bool) {
 	return time.Time{}, false
 }
 
+// Pending returns the keys of the effects that are due under a guard, now or later, but for the parked ones.
+func (r *Runner) Pending(guard fact.Subject) (keys []string) {
+	defer r.Wake() // some sources list what changed only once
+	r.looking.Lock()
+	defer r.looking.Unlock()
+	now := r.Now()
+	var work []Work
+	for _, source := range r.Sources {
+		work = append(work, source(now)...)
+	}
+	for _, source := range r.Large {
+		work = append(work, source.Under([]fact.Subject{guard}, now)...)
+	}
+	for _, w := range work {
+		if w.Guard == guard && r.Claims.get(w.Key).Parked == "" {
+			keys = append(keys, w.Key)
+		}
+	}
+	return keys
+}
+
 // takeEnded returns the guards of work that has ended since it was last called.
 func (r *Runner) takeEnded() []fact.Subject {
 	r.mu.Lock()

@@ -13,13 +13,13 @@ type AttemptPlanned struct {
 	Attempt   nostr.ID      `json:"attempt"` // the id of Request
 	Job       guild.JobID   `json:"job"`
 	Provider  guild.Service `json:"provider"`
-	Request   nostr.Event   `json:"request"`
+	Request   nostr.Event   `json:"request" private:"content,tags"`
 	JobHash   guild.Hash    `json:"job_hash"` // in the request (nip90)
 	Encrypted bool          `json:"encrypted,omitempty"`
-	Plain     bool          `json:"plain,omitempty"` // the request is plain NIP-90, because the provider reads no bundles
-	Relays    []string      `json:"relays"`          // to publish to, the best first
-	Files     []nostr.Event `json:"files,omitempty"` // metadata of files that the request names (NIP-94), published before it
-	Unmet     bool          `json:"unmet,omitempty"` // the provider was never benchmarked; only for LOW criticality
+	Plain     bool          `json:"plain,omitempty"`                        // the request is plain NIP-90, because the provider reads no bundles
+	Relays    []string      `json:"relays"`                                 // to publish to, the best first
+	Files     []nostr.Event `json:"files,omitempty" private:"content,tags"` // metadata of files that the request names (NIP-94), published before it
+	Unmet     bool          `json:"unmet,omitempty"`                        // the provider was never benchmarked; only for LOW criticality
 
 	Key string `json:"idempotency_key,omitempty"` // of the attempt, from quote to receipt
 
@@ -90,21 +90,21 @@ type AttemptQuoted struct {
 	Attempt nostr.ID     `json:"attempt"`
 	Amount  guild.Msat   `json:"amount_msat"`
 	Invoice string       `json:"invoice,omitempty"`
-	Key     string       `json:"idempotency_key,omitempty"` // of the attempt, to which the quote is bound
-	Terms   string       `json:"terms,omitempty"`           // a payment request for ecash (NUT-18), which is answered by pay
-	Event   nostr.ID     `json:"event,omitzero"`            // that has the quote
-	Answer  *nostr.Event `json:"answer,omitempty"`          // that event, if there are Terms that may be paid and it is not too large
-	Silence int64        `json:"silence,omitempty"`         // Unix ms, as in AttemptRequested
+	Key     string       `json:"idempotency_key,omitempty"`               // of the attempt, to which the quote is bound
+	Terms   string       `json:"terms,omitempty"`                         // a payment request for ecash (NUT-18), which is answered by pay
+	Event   nostr.ID     `json:"event,omitzero"`                          // that has the quote
+	Answer  *nostr.Event `json:"answer,omitempty" private:"content,tags"` // that event, if there are Terms that may be paid and it is not too large
+	Silence int64        `json:"silence,omitempty"`                       // Unix ms, as in AttemptRequested
 }
 
 // AttemptProgressed is feedback that extends the time to wait and changes nothing else. Written by jobs.
 type AttemptProgressed struct {
 	Attempt nostr.ID `json:"attempt"`
 	Event   nostr.ID `json:"event"`
-	Status  string   `json:"status"`          // processing, partial, success or other
-	Text    string   `json:"text,omitempty"`  // cut to 2,000 bytes
-	Silence int64    `json:"silence"`         // Unix ms, as in AttemptRequested
-	Fault   bool     `json:"fault,omitempty"` // it violates the protocol, which counts against the provider and does not end the attempt
+	Status  string   `json:"status"`                       // processing, partial, success or other
+	Text    string   `json:"text,omitempty" private:"all"` // cut to 2,000 bytes
+	Silence int64    `json:"silence"`                      // Unix ms, as in AttemptRequested
+	Fault   bool     `json:"fault,omitempty"`              // it violates the protocol, which counts against the provider and does not end the attempt
 
 	Capacity *Capacity `json:"capacity,omitempty"` // nil if the provider does not state it
 }
@@ -122,15 +122,15 @@ func (c Capacity) String() string { return fmt.Sprintf("queue %d, idle %d", c.Qu
 // AttemptDelivered says that the requested provider has sent a result. Written by jobs.
 type AttemptDelivered struct {
 	Attempt   nostr.ID     `json:"attempt"`
-	Result    nostr.ID     `json:"result"`           // the result event
-	Event     guild.Hash   `json:"event"`            // hash of the result event as received; a blob, unless it is in Answer
-	Answer    *nostr.Event `json:"answer,omitempty"` // the result event, if it is small and contains the delivery
+	Result    nostr.ID     `json:"result"`                                  // the result event
+	Event     guild.Hash   `json:"event"`                                   // hash of the result event as received; a blob, unless it is in Answer
+	Answer    *nostr.Event `json:"answer,omitempty" private:"content,tags"` // the result event, if it is small and contains the delivery
 	Delivery  guild.Hash   `json:"delivery"`
 	Size      int64        `json:"size"`
-	Away      *Place       `json:"away,omitempty"`     // where to fetch the delivery; nil if the result contains it
-	LatencyMs int64        `json:"latency_ms"`         // from the relay's acceptance of the request to the result
-	Plain     bool         `json:"plain,omitempty"`    // the result was not a bundle, and was packed into one
-	Behaviour guild.Hash   `json:"behaviour,omitzero"` // of the agent that did the work, as the provider claims
+	Away      *Place       `json:"away,omitempty" private:"url,key"` // where to fetch the delivery; nil if the result contains it
+	LatencyMs int64        `json:"latency_ms"`                       // from the relay's acceptance of the request to the result
+	Plain     bool         `json:"plain,omitempty"`                  // the result was not a bundle, and was packed into one
+	Behaviour guild.Hash   `json:"behaviour,omitzero"`               // of the agent that did the work, as the provider claims
 
 	Bill *Bill `json:"bill,omitempty"` // of the provider; nil if the order does not pay after the work
 
@@ -162,9 +162,9 @@ type AttemptFetched struct {
 // AttemptJudged is the verdict. Written by judge.
 type AttemptJudged struct {
 	Attempt nostr.ID      `json:"attempt"`
-	Verdict guild.Verdict `json:"verdict"` // without the list of tests if that is large; Hash covers it
-	Hash    guild.Hash    `json:"hash"`    // canonical hash of the whole verdict
-	Stored  guild.Hash    `json:"stored"`  // blob: the whole verdict
+	Verdict guild.Verdict `json:"verdict" private:"cause,tests,unproven,hidden,warnings,violations,quality.findings,ruling.note,opinion.reason"` // without the list of tests if that is large; Hash covers it
+	Hash    guild.Hash    `json:"hash"`                                                                                                          // canonical hash of the whole verdict
+	Stored  guild.Hash    `json:"stored"`                                                                                                        // blob: the whole verdict
 
 	Whole guild.Hash `json:"whole,omitzero"` // blob: the evidence with what hidden tests showed; never exported
 }
@@ -181,7 +181,7 @@ type AttemptCompared struct {
 // Written by judge.
 type AttemptUndecided struct {
 	Attempt nostr.ID   `json:"attempt"`
-	Reason  string     `json:"reason"`
+	Reason  string     `json:"reason" private:"all"`
 	Held    guild.Hash `json:"held,omitzero"`  // blob: the verdict so far, for the person
 	Whole   guild.Hash `json:"whole,omitzero"` // as in AttemptJudged
 }
@@ -189,13 +189,17 @@ type AttemptUndecided struct {
 // AttemptRefused says that the provider refused the request, or that we refused to pay first. Written by jobs.
 type AttemptRefused struct {
 	Attempt nostr.ID `json:"attempt"`
-	Reason  string   `json:"reason"`
+	Reason  string   `json:"reason" private:"all"`
 	Later   bool     `json:"later,omitempty"` // the provider is at capacity, which is not a failure
 	Fault   bool     `json:"fault,omitempty"` // the answer was not as agreed; it counts as a failed delivery
+	Clear   bool     `json:"clear,omitempty"` // the fault is an answer in clear to an encrypted request
 	Event   nostr.ID `json:"event,omitzero"`  // with the refusal, if there was one
 
 	Price guild.Msat `json:"price_msat,omitempty"` // the provider's lowest price, if it stated one
 }
+
+// NotAsAgreed says why a refusal with a Fault counts against the provider, in facts that a shredded job does not take along.
+const NotAsAgreed = "the answer was not as agreed"
 
 // AttemptExpired says that there was no result in time. Written by jobs.
 type AttemptExpired struct {
@@ -216,7 +220,7 @@ type AttemptCancelled struct {
 type AttemptDisputed struct {
 	Attempt nostr.ID `json:"attempt"`
 	By      string   `json:"by"` // provider or owner
-	Reason  string   `json:"reason"`
+	Reason  string   `json:"reason" private:"all"`
 	Event   nostr.ID `json:"event,omitzero"` // with the objection
 }
 
@@ -230,7 +234,7 @@ type AttemptTold struct {
 // AttemptParked says that an effect of the attempt failed too often. Written by the step that owns the effect.
 type AttemptParked struct {
 	Attempt nostr.ID `json:"attempt"`
-	Reason  string   `json:"reason"`
+	Reason  string   `json:"reason" private:"all"`
 }
 
 // AttemptRecorded names the receipt and the trajectory. Written by record.

@@ -8,12 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
+
+	"guild"
 )
 
 // Version is the version of the entry format.
 const Version = 1
+
+// sealedVersion is the version of entries with encrypted members. A program that does not know them refuses such an entry.
+const sealedVersion = 2
 
 // MaxEntry is the size limit of an encoded entry, in bytes. Larger data belongs in a blob.
 const MaxEntry = 256 << 10
@@ -36,20 +42,38 @@ type Entry struct {
 	Seq     uint64  `json:"-"` // its sequence in the journal, from 1; set by the journal
 	Subject Subject `json:"-"` // the guard of the decision; set by the journal
 
+	Hash guild.Hash `json:"-"` // SHA-256 of the entry as stored; set by the journal
+
 	V     int    `json:"v"`
 	At    int64  `json:"at"`              // Unix ms; never decreases within a subject; entries are ordered by Seq, not by At
 	By    string `json:"by"`              // the node that decided
 	Cause string `json:"cause,omitempty"` // the event or entry that led to the decision
 	Prev  string `json:"prev,omitempty"`  // hash of the previous entry of the subject, in hex
 	Facts []Fact `json:"facts"`
+
+	Sealed []byte `json:"sealed,omitempty"` // as stored, the encrypted private members of Facts; see Seal
 }
 
 // MarshalJSON calls Encode.
 func (e Entry) MarshalJSON() ([]byte, error) { return e.Encode() }
 
-// Encode returns the stored form of the entry. Each fact is an object whose first member is "type". json.Marshal returns the same
-// bytes, but validates and copies them once more.
+// Encode returns the stored form of the entry without encryption. Each fact is an object whose first member is "type".
+// json.Marshal returns the same bytes, but validates and copies them once more.
 func (e Entry) Encode() ([]byte, error) {
+	e.Sealed = nil
+	bodies := make([]json.RawMessage, len(e.Facts))
+	for i, f := range e.Facts {
+		body, err := json.Marshal(f)
+		if err != nil {
+			return nil, fmt.Errorf("fact %s: %w", f.Type(), err)
+		}
+		bodies[i] = body
+	}
+	return e.encode(bodies)
+}
+
+// encode encodes the entry with encoded facts.
+func (e Entry) encode(bodies []json.RawMessage) ([]byte, error) {
 	type plain Entry
 	head, err := json.Marshal(struct {
 		plain
@@ -59,67 +83,42 @@ func (e Entry) Encode() ([]byte, error) {
 		return nil, err
 	}
 	b := append(head[:len(head)-1], `,"facts":[`...)
-	for i, f := range e.Facts {
+	for i, body := range bodies {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		if b, err = appendFact(b, f); err != nil {
-			return nil, err
+		b = fmt.Appendf(b, `{"type":%q`, e.Facts[i].Type())
+		if len(body) > len("{}") {
+			b = append(b, ',')
 		}
+		b = append(b, body[1:]...)
 	}
 	return append(b, "]}"...), nil
 }
 
-// UnmarshalJSON decodes an entry. For a fact of an unknown type the error matches ErrUnknown: a state folded without that fact
-// would be wrong.
-func (e *Entry) UnmarshalJSON(b []byte) error {
-	type plain Entry
-	var wire struct {
-		plain
-		Facts []json.RawMessage `json:"facts"`
-	}
-	if err := json.Unmarshal(b, &wire); err != nil {
-		return fmt.Errorf("entry: %w", err)
-	}
-	if wire.V != Version {
-		return fmt.Errorf("entry: format %d, this program reads %d: %w", wire.V, Version, ErrUnknown)
-	}
-	*e = Entry(wire.plain)
-	e.Facts = make([]Fact, len(wire.Facts))
-	for i, raw := range wire.Facts {
-		f, err := decode(raw)
-		if err != nil {
-			return fmt.Errorf("entry: %w", err)
-		}
-		e.Facts[i] = f
-	}
-	return nil
+// UnmarshalJSON decodes an entry without decryption. For a fact of an unknown type the error matches ErrUnknown: a state folded
+// without that fact would be wrong.
+func (e *Entry) UnmarshalJSON(b []byte) (err error) {
+	*e, err = Decode(b, nil)
+	return err
 }
 
-func appendFact(b []byte, f Fact) ([]byte, error) {
-	body, err := json.Marshal(f)
-	if err != nil {
-		return nil, fmt.Errorf("fact %s: %w", f.Type(), err)
-	}
-	b = fmt.Appendf(b, `{"type":%q`, f.Type())
-	if len(body) > len("{}") {
-		b = append(b, ',')
-	}
-	return append(b, body[1:]...), nil
-}
-
-func decode(raw json.RawMessage) (Fact, error) {
+func decode(raw, private json.RawMessage) (Fact, error) {
 	var head struct {
 		Type string `json:"type"`
 	}
 	if err := json.Unmarshal(raw, &head); err != nil {
 		return nil, err
 	}
-	read, ok := readers[head.Type]
+	of, ok := readers[head.Type]
 	if !ok {
 		return nil, fmt.Errorf("%q: %w", head.Type, ErrUnknown)
 	}
-	f, err := read(raw)
+	raw, err := of.whole(raw, private)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", head.Type, err)
+	}
+	f, err := of.read(raw)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", head.Type, err)
 	}
@@ -135,16 +134,16 @@ func All(nouns ...string) []Fact {
 		if !slices.Contains(nouns, noun) {
 			continue
 		}
-		if f, err := readers[name](json.RawMessage("{}")); err == nil {
+		if f, err := readers[name].read(json.RawMessage("{}")); err == nil {
 			all = append(all, f)
 		}
 	}
 	return all
 }
 
-// readers decodes each type of fact, by name. It is never changed.
+// readers has each type of fact, by name. It is never changed.
 var readers = table(
-	reader[JobOpened](), reader[JobClosed](), reader[JobCancelled](),
+	reader[JobOpened](), reader[JobClosed](), reader[JobCancelled](), reader[JobShredded](), reader[JobErased](),
 	reader[AttemptPlanned](), reader[AttemptRequested](), reader[AttemptQuoted](), reader[AttemptProgressed](),
 	reader[AttemptDelivered](), reader[AttemptFetched](), reader[AttemptJudged](), reader[AttemptUndecided](), reader[AttemptRefused](),
 	reader[AttemptExpired](), reader[AttemptCancelled](), reader[AttemptParked](), reader[AttemptRecorded](), reader[ReceiptPublished](),
@@ -171,23 +170,24 @@ var readers = table(
 )
 
 type entryReader struct {
-	name string
-	read func(json.RawMessage) (Fact, error)
+	name    string
+	read    func(json.RawMessage) (Fact, error)
+	private members
 }
 
 func reader[T Fact]() entryReader {
 	var zero T
-	return entryReader{zero.Type(), func(raw json.RawMessage) (Fact, error) {
+	return entryReader{name: zero.Type(), private: membersOf(reflect.TypeFor[T]()), read: func(raw json.RawMessage) (Fact, error) {
 		var f T
 		err := json.Unmarshal(raw, &f)
 		return f, err
 	}}
 }
 
-func table(all ...entryReader) map[string]func(json.RawMessage) (Fact, error) {
-	m := make(map[string]func(json.RawMessage) (Fact, error), len(all))
+func table(all ...entryReader) map[string]entryReader {
+	m := make(map[string]entryReader, len(all))
 	for _, r := range all {
-		m[r.name] = r.read
+		m[r.name] = r
 	}
 	return m
 }

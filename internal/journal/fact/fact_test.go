@@ -10,8 +10,8 @@ import (
 )
 
 func TestFactsRoundTrip(t *testing.T) {
-	for name, read := range readers {
-		f, err := read(json.RawMessage(`{}`))
+	for name, of := range readers {
+		f, err := of.read(json.RawMessage(`{}`))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

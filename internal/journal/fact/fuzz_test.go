@@ -6,6 +6,34 @@ import (
 	"testing"
 )
 
+// FuzzSealed holds that decoding with any private members ends, and that what is read is written as one that reads the same.
+func FuzzSealed(f *testing.F) {
+	f.Add([]byte(`{"v":2,"at":1,"by":"n","sealed":"AAAA","facts":[{"type":"job.closed","job":"00000000000000000000000000000000","ending":"accepted"}]}`), []byte(`[{"reason":"x"}]`))
+	f.Add([]byte(`{"v":2,"sealed":"AAAA","facts":[{"type":"job.opened","release":{"vaults":[]}}]}`), []byte(`[{"release":{"names":["a"]},"inputs":[{"data":"x"}]}]`))
+	f.Add([]byte(`{"v":2,"sealed":"AAAA","facts":[{"type":"attempt.judged","verdict":{}}]}`), []byte(`[{"verdict":{"tests":[],"ruling":{"note":"x"}}}]`))
+	f.Fuzz(func(t *testing.T, stored, private []byte) {
+		e, err := Decode(stored, func([]byte) ([]byte, error) { return private, nil })
+		if err != nil {
+			return
+		}
+		again, err := e.Seal(func(b []byte) ([]byte, error) { private = b; return []byte{1}, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := Decode(again, func([]byte) ([]byte, error) { return private, nil })
+		if err != nil {
+			t.Fatalf("%s with %s cannot be read back: %v", again, private, err)
+		}
+		first, err := e.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if second, err := back.Encode(); err != nil || !bytes.Equal(first, second) {
+			t.Errorf("%s came back as %s, %v", first, second, err)
+		}
+	})
+}
+
 // FuzzEntry holds that whatever is read as an entry is written as one that reads the same.
 func FuzzEntry(f *testing.F) {
 	f.Add([]byte(`{"v":1,"at":1,"by":"n","facts":[{"type":"job.closed","job":"00000000000000000000000000000000","ending":"accepted"}]}`))

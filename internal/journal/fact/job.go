@@ -13,25 +13,25 @@ func JobSubject(id guild.JobID) Subject { return Subject("job." + id.String()) }
 type JobOpened struct {
 	Job       guild.JobID    `json:"job"`
 	Task      string         `json:"task"`
-	Title     string         `json:"title"`
-	Bundle    guild.Hash     `json:"bundle"`              // blob: the packed request bundle
-	Hidden    guild.Hash     `json:"hidden,omitzero"`     // blob: a packed bundle with the hidden tests
-	Size      int64          `json:"size"`                // of the bundle, in bytes
-	Kind      int            `json:"kind"`                // NIP-90 kind of its requests
-	Bid       guild.Msat     `json:"bid_msat"`            // the most that we would pay
-	Deadline  int64          `json:"deadline"`            // Unix ms
-	Tries     int            `json:"tries"`               // number of providers that may be asked in turn
-	Private   bool           `json:"private,omitempty"`   // requests are encrypted
-	Providers []nostr.PubKey `json:"providers,omitempty"` // only these, in this order
-	Release   *Release       `json:"release,omitempty"`   // credentials for the provider
+	Title     string         `json:"title" private:"all"`
+	Bundle    guild.Hash     `json:"bundle"`                            // blob: the packed request bundle
+	Hidden    guild.Hash     `json:"hidden,omitzero"`                   // blob: a packed bundle with the hidden tests
+	Size      int64          `json:"size"`                              // of the bundle, in bytes
+	Kind      int            `json:"kind"`                              // NIP-90 kind of its requests
+	Bid       guild.Msat     `json:"bid_msat"`                          // the most that we would pay
+	Deadline  int64          `json:"deadline"`                          // Unix ms
+	Tries     int            `json:"tries"`                             // number of providers that may be asked in turn
+	Private   bool           `json:"private,omitempty"`                 // requests are encrypted
+	Providers []nostr.PubKey `json:"providers,omitempty"`               // only these, in this order
+	Release   *Release       `json:"release,omitempty" private:"names"` // credentials for the provider
 
-	Criticality guild.Criticality `json:"criticality,omitempty"` // decides how many providers do the job and how many must agree
-	Compare     string            `json:"compare,omitempty"`     // how deliveries are compared; "" depends on their type
-	Open        bool              `json:"open,omitempty"`        // all providers are asked for an offer first
-	Inputs      []Input           `json:"inputs,omitempty"`      // in addition to the bundle
-	Nudges      []nostr.ID        `json:"nudges,omitempty"`      // that the provider's agent is asked to work by (NIP-AE)
-	Meeting     *Benchmark        `json:"meeting,omitempty"`     // set if the job is a benchmark of a provider
-	Quality     *Quality          `json:"quality,omitempty"`     // the numbers by which the delivery is judged
+	Criticality guild.Criticality `json:"criticality,omitempty"`          // decides how many providers do the job and how many must agree
+	Compare     string            `json:"compare,omitempty"`              // how deliveries are compared; "" depends on their type
+	Open        bool              `json:"open,omitempty"`                 // all providers are asked for an offer first
+	Inputs      []Input           `json:"inputs,omitempty" private:"all"` // in addition to the bundle
+	Nudges      []nostr.ID        `json:"nudges,omitempty"`               // that the provider's agent is asked to work by (NIP-AE)
+	Meeting     *Benchmark        `json:"meeting,omitempty"`              // set if the job is a benchmark of a provider
+	Quality     *Quality          `json:"quality,omitempty"`              // the numbers by which the delivery is judged
 
 	Class   string      `json:"class,omitempty"`        // of the task, section 5.2.3: critical-path, experimental, …
 	Urgency string      `json:"urgency,omitempty"`      // normal if empty; section 4.1.4
@@ -98,9 +98,9 @@ type Benchmark struct {
 // JobSolicited says that all providers are asked for an offer. Written by jobs.
 type JobSolicited struct {
 	Job     guild.JobID   `json:"job"`
-	Request nostr.Event   `json:"request"`          // signed; names no provider and carries no bundle
-	Others  []nostr.Event `json:"others,omitempty"` // the same in other kinds
-	Until   int64         `json:"until"`            // Unix ms, when offers are compared
+	Request nostr.Event   `json:"request" private:"content,tags"`          // signed; names no provider and carries no bundle
+	Others  []nostr.Event `json:"others,omitempty" private:"content,tags"` // the same in other kinds
+	Until   int64         `json:"until"`                                   // Unix ms, when offers are compared
 }
 
 // Requests lists the events, that of the job's kind first.
@@ -112,9 +112,9 @@ type JobOffered struct {
 	Provider nostr.PubKey `json:"provider"`
 	Event    nostr.ID     `json:"event"` // the feedback event
 	Price    guild.Msat   `json:"price_msat"`
-	Text     string       `json:"text,omitempty"` // cut to 500 bytes
-	Said     int64        `json:"said,omitempty"` // created_at of the feedback event, Unix s
-	Kind     int          `json:"kind,omitempty"` // of the solicitation that it answers; 0 for the job's
+	Text     string       `json:"text,omitempty" private:"all"` // cut to 500 bytes
+	Said     int64        `json:"said,omitempty"`               // created_at of the feedback event, Unix s
+	Kind     int          `json:"kind,omitempty"`               // of the solicitation that it answers; 0 for the job's
 }
 
 // Release holds the credentials of a vault that a person gives to the provider, encrypted.
@@ -145,7 +145,7 @@ type Settlement struct {
 type JobClosed struct {
 	Job    guild.JobID  `json:"job"`
 	Ending guild.Ending `json:"ending"`
-	Reason string       `json:"reason,omitempty"`
+	Reason string       `json:"reason,omitempty" private:"all"`
 	Chosen nostr.ID     `json:"chosen,omitzero"` // the attempt whose delivery counts, if several were accepted
 	Agrees nostr.ID     `json:"agrees,omitzero"` // the one that Chosen was found to agree with, as all of the majority
 }
@@ -154,6 +154,26 @@ type JobClosed struct {
 type JobCancelled struct {
 	Job guild.JobID `json:"job"`
 }
+
+// JobShredded says that the owner wants the job to be forgotten: its private members, in this file and in others, and its blobs.
+// Only a job that is over is shredded. Written by jobs.
+type JobShredded struct {
+	Job guild.JobID `json:"job"`
+}
+
+// JobErased says that the key of the job's private members and its blobs are erased. Written by jobs.
+type JobErased struct {
+	Job     guild.JobID `json:"job"`
+	Blobs   int         `json:"blobs"`             // that were erased
+	Shared  int         `json:"shared,omitempty"`  // that stay, because another job has them, too
+	Exposed int         `json:"exposed,omitempty"` // entries that an older program stored without encryption, and that stay as they are
+}
+
+// Type returns the stored name.
+func (JobShredded) Type() string { return "job.shredded" }
+
+// Type returns the stored name.
+func (JobErased) Type() string { return "job.erased" }
 
 // Type returns the stored name.
 func (JobOpened) Type() string { return "job.opened" }

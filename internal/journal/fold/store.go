@@ -102,6 +102,26 @@ func (s *Store) prune(fold string) error {
 	return nil
 }
 
+// KeepFrom removes all files but the snapshots from the entry seq on. No snapshot may be written meanwhile.
+func (s *Store) KeepFrom(seq uint64) error {
+	all, err := os.ReadDir(s.dir)
+	if err != nil {
+		return fmt.Errorf("snapshots: %w", err)
+	}
+	for _, entry := range all {
+		if snap, err := read(filepath.Join(s.dir, entry.Name())); err == nil && snap.Seq >= seq {
+			continue
+		}
+		if err := os.Remove(filepath.Join(s.dir, entry.Name())); err != nil {
+			return fmt.Errorf("snapshots: %w", err)
+		}
+	}
+	if err := durable.SyncDir(s.dir); err != nil {
+		return fmt.Errorf("snapshots: %w", err)
+	}
+	return nil
+}
+
 // names returns the names of a fold's files, the oldest first.
 func (s *Store) names(fold string) ([]string, error) {
 	all, err := os.ReadDir(s.dir) // sorted by name

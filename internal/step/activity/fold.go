@@ -131,8 +131,12 @@ func (s *state) apply(e fact.Entry) {
 	}
 }
 
-// HashOf returns the hash of an entry from which chests are drawn.
+// HashOf returns the hash of an entry from which chests are drawn: that of its stored form, or for an entry of no journal that of
+// Encode.
 func HashOf(e fact.Entry) guild.Hash {
+	if !e.Hash.IsZero() {
+		return e.Hash
+	}
 	b, err := e.Encode()
 	if err != nil {
 		return guild.Hash{} // it was decoded from what Encode wrote

@@ -402,7 +402,6 @@ func (j *Jobs) summary(by comparer, a Attempt) (summary, error) {
 	}
 	var v guild.Verdict
 	if !a.Stored.IsZero() {
-		const maxVerdict = 16 << 20
 		raw, err := j.c.Blobs.ReadAll(a.Stored, maxVerdict)
 		if err != nil && !gone(err) {
 			return summary{}, err

@@ -123,6 +123,9 @@ func (j *Jobs) lineUp(job *Job, waits bool) {
 
 // dueFor lists what is due for a job. waits says that it needs another provider, or the result of another job.
 func (j *Jobs) dueFor(job *Job, now time.Time) (work []due.Work, waits bool) {
+	if job.Shredded != 0 && job.Erased == 0 {
+		return []due.Work{j.erase(job)}, false
+	}
 	v := j.view(job, now)
 	stops := v.stops()
 	for _, a := range job.Attempts {

@@ -98,6 +98,10 @@ type Job struct {
 	Sought    bool               `json:"sought,omitempty"`   // a relay took the solicitation
 	Unsought  bool               `json:"unsought,omitempty"` // it was taken back, or that was given up
 	Chosen    nostr.ID           `json:"chosen,omitzero"`    // the attempt whose delivery counts
+
+	Shredded int64 `json:"shredded,omitempty"` // Unix ms when it was decided that it is forgotten
+	Erased   int64 `json:"erased,omitempty"`   // Unix ms when that was done
+	Exposed  int   `json:"exposed,omitempty"`  // entries that stay as they are, because an older program stored them unencrypted
 }
 
 // Attempt is one request to one provider. Members that only matter until it ends are dropped then.
@@ -139,7 +143,7 @@ type Attempt struct {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{State: fold.NewState[state]("jobs", 6)} }
+func NewFold() *Fold { return &Fold{State: fold.NewState[state]("jobs", 7)} }
 
 // Job returns a job.
 func (f *Fold) Job(id guild.JobID) (job *Job, ok bool) {
@@ -243,7 +247,7 @@ func (j *Job) quiet() bool {
 			return false
 		}
 	}
-	return (j.Solicited == nil || j.Unsought) && j.uncounted() == nostr.ZeroID
+	return (j.Solicited == nil || j.Unsought) && j.uncounted() == nostr.ZeroID && (j.Shredded == 0 || j.Erased != 0)
 }
 
 // Finished reports whether a guard belongs to a job that is over: closed, with nothing due, and all its attempts recorded.
@@ -283,6 +287,13 @@ func (s *state) apply(one fact.Fact, e fact.Entry) {
 		s.change(one.Job, func(j *Job) { j.Cancelled = true })
 	case fact.JobClosed:
 		s.change(one.Job, func(j *Job) { j.Ending, j.Reason, j.Closed, j.Chosen = one.Ending, one.Reason, at, one.Chosen })
+	case fact.JobShredded:
+		s.change(one.Job, func(j *Job) {
+			j.Shredded = at
+			j.shred()
+		})
+	case fact.JobErased:
+		s.change(one.Job, func(j *Job) { j.Erased, j.Exposed = at, one.Exposed })
 	case fact.JournalClosed:
 		if id, ok := jobOf(e.Subject); ok {
 			s.change(id, func(j *Job) { j.abandon(at) })

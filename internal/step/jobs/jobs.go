@@ -128,6 +128,7 @@ type Jobs struct {
 	older  map[guild.JobID]bool // jobs that were open before this process
 	whole  sync.Map             // nostr.ID → true: older deliveries that were checked to be whole
 
+	storing  sync.RWMutex        // held, for reading, from the storing of a blob until a fact names it; for writing, while blobs are erased
 	plainly  sync.Mutex          // locked after choosing
 	unplains map[question]string // see unplain
 

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
-	"golang.org/x/sync/errgroup"
 
 	"guild"
 	"guild/internal/journal"
@@ -25,6 +24,7 @@ import (
 // Bounds on what a provider may send.
 const (
 	maxDelivery = 64 << 20          // bytes of a packed delivery
+	maxVerdict  = 16 << 20          // bytes of a stored verdict
 	maxAnswer   = fact.MaxEntry / 2 // bytes of a result event that is kept in the journal
 	maxQuote    = 16 << 10          // bytes of a quote that is kept there
 	maxHeard    = 100               // feedback events that are kept, however fast they come
@@ -147,7 +147,7 @@ func over(e nostr.Event, a Attempt) error {
 // takeResult records the delivery in a result, or why it is refused.
 func (j *Jobs) takeResult(ctx context.Context, e nostr.Event, r nip90.Result, a Attempt, job *Job) error {
 	if a.Encrypted && r.Encrypted == "" {
-		return j.fault(ctx, e, a, job, "answered an encrypted request in clear")
+		return j.refuse(ctx, e, a, job, fact.AttemptRefused{Reason: "answered an encrypted request in clear", Fault: true, Clear: true})
 	}
 	p, plain, err := j.received(ctx, e, r, job)
 	switch {
@@ -169,21 +169,20 @@ func (j *Jobs) takeResult(ctx context.Context, e nostr.Event, r nip90.Result, a 
 	return j.deliver(ctx, e, a, job, d, p.Inline)
 }
 
-// deliver stores the event and the delivery before the fact that names them. Meanwhile it reads whether the delivery
-// declines the job. inline is the delivery, or nil if it is not inside the event.
+// deliver stores the event and the delivery before the fact that names them, unless the delivery declines the job: what no fact
+// names could not be erased with the job. inline is the delivery, or nil if it is not inside the event.
 func (j *Jobs) deliver(ctx context.Context, e nostr.Event, a Attempt, job *Job, d fact.AttemptDelivered, inline []byte) error {
+	if reason := declined(inline); reason != "" {
+		return j.refuse(ctx, e, a, job, fact.AttemptRefused{Reason: reason})
+	}
+	j.storing.RLock()
+	defer j.storing.RUnlock()
 	raw, err := json.Marshal(e)
+	if err == nil {
+		err = j.keep(ctx, &d, e, raw, inline)
+	}
 	if err != nil {
 		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
-	}
-	var keeping errgroup.Group
-	keeping.Go(func() error { return j.keep(ctx, &d, e, raw, inline) })
-	reason := declined(inline)
-	if err := keeping.Wait(); err != nil {
-		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
-	}
-	if reason != "" {
-		return j.refuse(ctx, e, a, job, fact.AttemptRefused{Reason: reason})
 	}
 	return j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
 		d.LatencyMs = tx.Now().UnixMilli() - max(now.Asked, now.At)

@@ -212,6 +212,8 @@ func (j *Jobs) Open(ctx context.Context, o Order) (guild.JobID, error) {
 	if faults := append(o.Check(), j.checkInputs(o)...); len(faults) > 0 {
 		return guild.JobID{}, fmt.Errorf("open a job: %w", faults)
 	}
+	j.storing.RLock()
+	defer j.storing.RUnlock()
 	hash, err := j.c.Blobs.PutBytes(ctx, o.Bundle)
 	if err != nil {
 		return guild.JobID{}, fmt.Errorf("open a job: keep the bundle: %w", err)

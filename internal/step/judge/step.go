@@ -396,6 +396,13 @@ func (s *state) apply(one fact.Fact, at int64) {
 		s.Jobs.Set(one.Job, order{Task: one.Task, Bundle: one.Bundle, Hidden: one.Hidden, Together: together(one.Compare)})
 	case fact.JobClosed:
 		s.Jobs.Delete(one.Job)
+	case fact.JobShredded:
+		heard := s.Heard.Clone()
+		for id, c := range heard.All() {
+			if c.Job == one.Job { // it can be disputed no more: the delivery is gone
+				s.Heard.Delete(id)
+			}
+		}
 	case fact.AttemptPlanned:
 		s.Cases.Set(one.Attempt.Hex(), pending{Job: one.Job, Attempt: one.Attempt, Provider: one.Provider.PubKey, Order: s.Jobs.Of(one.Job)})
 	case fact.AttemptDelivered:

@@ -3,7 +3,6 @@ package partner
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -100,7 +99,7 @@ func NewFold(p policy.Policy) *Fold {
 	if err != nil {
 		hash = guild.Hash{} // cannot happen: a policy that was read has a hash
 	}
-	return &Fold{State: fold.NewState[state]("registry", 6), p: p.Lifecycle, hash: hash, agenda: newAgenda()}
+	return &Fold{State: fold.NewState[state]("registry", 7), p: p.Lifecycle, hash: hash, agenda: newAgenda()}
 }
 
 // Provider returns the state of a service. A service about which nothing was decided is seen.
@@ -215,7 +214,7 @@ func (f rules) apply(one fact.Fact, at int64) {
 		f.judged(one, at)
 	case fact.AttemptRefused:
 		if one.Fault {
-			f.end(one.Attempt, failed, at, one.Reason)
+			f.end(one.Attempt, failed, at, fact.NotAsAgreed)
 		}
 		f.state.Asked.Delete(short(one.Attempt))
 	case fact.AttemptCancelled:
@@ -338,9 +337,9 @@ func (f rules) judged(j fact.AttemptJudged, at int64) {
 	cause := "score " + v.Score.String()
 	switch grade {
 	case violated:
-		cause = "security violation: " + v.Cause
+		cause = "security violation"
 	case failed:
-		cause = fmt.Sprintf("%s: %s", v.Outcome, v.Cause)
+		cause = string(v.Outcome) // without its cause, which is private
 	}
 	if f.state.Asked.Has(short(j.Attempt)) {
 		f.end(j.Attempt, grade, at, cause)

@@ -22,7 +22,8 @@ const (
 	maxDays    = 30  // of the rate of success
 )
 
-// inClear is part of the reason with which jobs refuses an unencrypted answer to an encrypted request.
+// inClear is part of the reason with which jobs refused an unencrypted answer to an encrypted request, before there was
+// AttemptRefused.Clear.
 const inClear = "in clear"
 
 // Observed measures how each service answers this node's requests.
@@ -287,7 +288,7 @@ func (l *ledger) delivered(d fact.AttemptDelivered, t request, at int64) {
 func (l *ledger) refused(r fact.AttemptRefused, t request, at int64) {
 	l.Refused++
 	l.Faults += count(r.Fault)
-	l.InClear += count(r.Fault && t.Encrypted && strings.Contains(r.Reason, inClear))
+	l.InClear += count(r.Fault && t.Encrypted && (r.Clear || strings.Contains(r.Reason, inClear)))
 	if !r.Later && !t.Quoted {
 		l.ended(at, false)
 	}

@@ -232,7 +232,7 @@ func TestStoryAndNext(t *testing.T) {
 	w := newLight(t)
 	s := w.partner(1)
 	w.works(s, badly, well)
-	want := []string{"seen→benchmarking: a meeting began", "benchmarking→active: met", "active→warned: FAILURE: ", "warned→active: score 0.90"}
+	want := []string{"seen→benchmarking: a meeting began", "benchmarking→active: met", "active→warned: FAILURE", "warned→active: score 0.90"}
 	story := w.fold.Story(s)
 	if len(story) != len(want) {
 		t.Fatalf("%+v", story)

@@ -166,6 +166,8 @@ func (st *state) apply(one fact.Fact, at int64) bool {
 		st.tidy(one.Job)
 	case fact.AttemptRecorded:
 		st.recorded(one, at)
+	case fact.JobShredded:
+		st.forget(one.Job)
 	case fact.ReceiptPublished:
 		st.Unpublished.Delete(one.Receipt)
 	case fact.AttemptDisputed:
@@ -328,6 +330,19 @@ func (st *state) disputed(d fact.AttemptDisputed, at int64) {
 	s.Earlier, s.Ended = s.Receipt, 0
 	st.Sessions.Set(d.Attempt.Hex(), s)
 	st.act(d.Attempt, at, "nostr.objection", d, d.Reason, 1)
+}
+
+// forget drops what was done for a shredded job, which can be disputed no more. The places of its receipts stay.
+func (st *state) forget(job guild.JobID) {
+	st.Jobs.Delete(job)
+	for _, sessions := range []*fold.Table[string, session]{&st.Sessions, &st.Young} {
+		before := sessions.Clone()
+		for id, s := range before.All() {
+			if s.Job == job {
+				sessions.Delete(id)
+			}
+		}
+	}
 }
 
 // tidy forgets the acts of a closed job once all its attempts have a record.

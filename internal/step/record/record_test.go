@@ -436,6 +436,7 @@ func TestRecordedFacts(t *testing.T) {
 		"bid.freed",         // of budgets
 		"bid.reserved",      // of budgets
 		"job.cancelled",     // its attempts say so
+		"job.erased",        // after the record
 		"job.offered",       // no attempt yet
 		"job.solicited",     // no attempt yet
 	}

@@ -136,6 +136,8 @@ func (s *letters) apply(one fact.Fact, at int64) {
 	case fact.AttemptPlanned:
 		x := exchange{Job: one.Job, Attempt: one.Attempt, Provider: one.Provider, Task: s.Jobs.Of(one.Job)}
 		s.Open.Set(one.Attempt.Hex(), x)
+	case fact.JobShredded:
+		s.shredded(one.Job)
 	case fact.AttemptRefused:
 		s.Open.Delete(one.Attempt.Hex())
 	case fact.AttemptExpired:
@@ -200,6 +202,21 @@ func (s *letters) forget(id string, now int64) {
 	}
 	s.Owed.Delete(id)
 	s.Judged.Delete(id)
+}
+
+// shredded drops the attempts of a shredded job. Nobody can object to a verdict on what is gone.
+func (s *letters) shredded(job guild.JobID) {
+	judged := s.Judged.Clone()
+	for id, x := range judged.All() {
+		if x.Job != job {
+			continue
+		}
+		for _, message := range x.Messages {
+			s.Messages.Delete(message)
+		}
+		s.Owed.Delete(id)
+		s.Judged.Delete(id)
+	}
 }
 
 // recorded makes it due to tell the provider, but only for a record with a receipt: an attempt without a verdict has

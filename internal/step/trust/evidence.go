@@ -106,7 +106,7 @@ func (s *state) apply(one fact.Fact, e fact.Entry, p *policy.Policy) {
 		s.end(one.Attempt)
 	case fact.AttemptRefused:
 		if a, ok := s.Asked.Get(one.Attempt.Hex()); ok && one.Fault {
-			s.owe(one.Attempt, a, Evidence{Pattern: failed, At: e.At}, one.Reason)
+			s.owe(one.Attempt, a, Evidence{Pattern: failed, At: e.At}, fact.NotAsAgreed)
 		}
 		s.end(one.Attempt)
 	case fact.AttemptCancelled:

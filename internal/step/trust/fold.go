@@ -94,7 +94,7 @@ func NewFold(p policy.Policy) (*Fold, error) {
 	if err != nil {
 		return nil, fmt.Errorf("trust: %w", err)
 	}
-	return &Fold{State: fold.NewState[state]("trust", 3), policy: p, hash: hash}, nil
+	return &Fold{State: fold.NewState[state]("trust", 4), policy: p, hash: hash}, nil
 }
 
 // Policy returns the hash of the policy that this node decides by.
