@@ -284,11 +284,15 @@ func (p *program) walletApproveCommand() *cobra.Command {
 	return send(p, p.acting, control.ApprovePayment, &cobra.Command{
 		Use:   "approve JOB|ATTEMPT AMOUNT",
 		Args:  cli.Arity(cobra.ExactArgs(2), "a job or an attempt, and an amount"),
-		Short: "Decide what a provider gets that waits for you",
+		Short: "Decide about money that waits for you",
 		Long: `approve decides about money that the verdict does not: of weak work, or of work
 that was done in part; about an invoice that could not be paid when it was due;
 and, with 0, that your Lightning wallet did not pay what it says nothing about.
-Without a decision ecash is yours again at the locktime, and an invoice expires.`,
+Without a decision ecash is yours again at the locktime, and an invoice expires.
+
+About a price over guild wallet budget --ask-over it decides before the work:
+the price allows it, and the verdict still says what the provider gets of it; 0
+refuses it.`,
 		Example: "  guild wallet approve 5f21ab03 500test\n  guild wallet approve 5f21ab03 0test",
 	}, func(_ *cobra.Command, args []string) (control.Approval, []string, error) {
 		want, err := amountArg(args[1], "")
@@ -300,28 +304,32 @@ Without a decision ecash is yours again at the locktime, and an invoice expires.
 }
 
 func (p *program) walletBudgetCommand() *cobra.Command {
-	var job, daily, monthly amountFlag
+	var job, daily, monthly, askOver amountFlag
 	var task, provider string
-	show := table(p, "no budget limits what is paid", "UNIT,FOR,JOB,DAY,USED,MONTH,USED", func(b control.Budget) []string {
+	show := table(p, "no budget limits what is paid", "UNIT,FOR,JOB,DAY,USED,MONTH,USED,ASK OVER", func(b control.Budget) []string {
 		limit := func(n uint64) string {
 			if n == 0 {
 				return "-"
 			}
 			return fmt.Sprint(n)
 		}
-		return []string{unitName(b.Unit), cmp.Or(cli.Clean(b.Task), cli.Cut(b.Provider, 20), "all"), limit(b.Job), limit(b.Daily), fmt.Sprint(b.Today), limit(b.Monthly), fmt.Sprint(b.Month)}
+		return []string{unitName(b.Unit), cmp.Or(cli.Clean(b.Task), cli.Cut(b.Provider, 20), "all"), limit(b.Job), limit(b.Daily), fmt.Sprint(b.Today), limit(b.Monthly), fmt.Sprint(b.Month), limit(b.AskOver)}
 	})
 	cmd := p.local(&cobra.Command{
 		Use:   "budget",
 		Short: "Limit what is locked and paid, or show the limits",
 		Long: `budget shows all limits, or sets those of a unit: for all payments, for a task,
-or for a provider. A payment must be within each of them. Setting replaces the
-limits of a job, a day and a month together: leave one out, or give 0, to remove
-it. What comes back from an escrow is free again.`,
-		Example: "  guild wallet budget --job 500sat --daily 2000sat --monthly 20000sat\n  guild wallet budget --task python --daily 1000sat\n  guild wallet budget",
+or for a provider. A payment must be within each of them. Setting replaces all
+limits together: leave one out, or give 0, to remove it. What comes back from an
+escrow is free again.
+
+--ask-over is for each payment alone: a larger one waits for you before anything
+is locked or paid (guild wallet balance). You have seven minutes from the
+provider's quote. After that the next provider is asked.`,
+		Example: "  guild wallet budget --job 500sat --daily 2000sat --monthly 20000sat\n  guild wallet budget --task python --daily 1000sat --ask-over 200sat\n  guild wallet budget",
 	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) {
-		limits := control.Budget{Task: task, Provider: provider, Job: job.amount, Daily: daily.amount, Monthly: monthly.amount}
-		for _, f := range []amountFlag{job, daily, monthly} {
+		limits := control.Budget{Task: task, Provider: provider, Job: job.amount, Daily: daily.amount, Monthly: monthly.amount, AskOver: askOver.amount}
+		for _, f := range []amountFlag{job, daily, monthly, askOver} {
 			switch {
 			case f.unit == "":
 			case limits.Unit == "" || limits.Unit == f.unit:
@@ -351,6 +359,7 @@ it. What comes back from an escrow is free again.`,
 	cmd.Flags().Var(&job, "job", "for one job, as 500sat")
 	cmd.Flags().Var(&daily, "daily", "in a UTC day")
 	cmd.Flags().Var(&monthly, "monthly", "in a UTC month")
+	cmd.Flags().Var(&askOver, "ask-over", "a payment over this waits for you")
 	return cmd
 }
 

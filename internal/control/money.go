@@ -106,7 +106,8 @@ type Freezing struct {
 	Frozen bool `json:"frozen"`
 }
 
-// Approval is the body of POST /v1/wallet/approve: what the provider of a delivery gets that waits for a person.
+// Approval is the body of POST /v1/wallet/approve: what a provider gets, or that its price is paid at all, where that waits for a
+// person.
 type Approval struct {
 	Attempt string `json:"attempt"` // or the job; the beginning is enough if it is unique
 	Amount  uint64 `json:"amount"`
@@ -122,6 +123,7 @@ type Budget struct {
 	Job      uint64 `json:"job"`                // for one job
 	Daily    uint64 `json:"daily"`              // in a UTC day
 	Monthly  uint64 `json:"monthly"`            // in a UTC month
+	AskOver  uint64 `json:"ask_over"`           // a larger payment waits for you
 	Today    uint64 `json:"today"`              // used, of an answer
 	Month    uint64 `json:"month"`
 }
@@ -327,7 +329,7 @@ func (s *Server) postFind(r *http.Request) ([]Moved, error) {
 func (s *Server) getBudgets(*http.Request) ([]Budget, error) {
 	all := []Budget{}
 	for _, b := range s.c.Pay.Budgets() {
-		shown := Budget{Unit: b.Unit, Task: b.Task, Job: b.Job, Daily: b.Daily, Monthly: b.Monthly, Today: b.Today, Month: b.Month}
+		shown := Budget{Unit: b.Unit, Task: b.Task, Job: b.Job, Daily: b.Daily, Monthly: b.Monthly, AskOver: b.AskOver, Today: b.Today, Month: b.Month}
 		if b.Provider != nostr.ZeroPK {
 			shown.Provider = nip19.EncodeNpub(b.Provider)
 		}
@@ -340,7 +342,7 @@ func (s *Server) postBudget(r *http.Request, b Budget) ([]Budget, error) {
 	if b.Unit == "" {
 		return nil, wrongUsage("amounts have a unit, such as 1000sat", errors.New("the budget of which unit?"))
 	}
-	set := fact.BudgetSet{Unit: b.Unit, Task: b.Task, Job: b.Job, Daily: b.Daily, Monthly: b.Monthly}
+	set := fact.BudgetSet{Unit: b.Unit, Task: b.Task, Job: b.Job, Daily: b.Daily, Monthly: b.Monthly, AskOver: b.AskOver}
 	if b.Provider != "" {
 		var err error
 		if set.Provider, err = parsePubKey(b.Provider); err != nil {

@@ -144,7 +144,8 @@ var (
 	Budgets = resource("GET /v1/wallet/budgets",
 		"what may be locked and paid in each unit, and what of it is used", (*Server).getBudgets)
 	SetBudget = action("POST /v1/wallet/budgets",
-		"body {\"unit\":…,\"job\":…,\"daily\":…,\"monthly\":…}, 0 for no limit: the budgets", maxWords, (*Server).postBudget)
+		"body {\"unit\":…,\"job\":…,\"daily\":…,\"monthly\":…,\"ask_over\":…}, 0 for no\n"+
+			"limit: the budgets", maxWords, (*Server).postBudget)
 	FreezeWallet = action("POST /v1/wallet/freeze",
 		"body {\"frozen\":true}: nothing new is paid until it is false", maxWords, (*Server).postFreeze)
 	ApprovePayment = action("POST /v1/wallet/approve",

@@ -158,6 +158,9 @@ func (s *Server) tell(f fact.Fact, job *jobs.Job) (line, bool) {
 		return say("discover", "done", "%s offers %q%s%s", s.who(f.Provider), job.Task, unmet(f), form(f)).of(f.Attempt)
 	case fact.AttemptRequested:
 		return say("request", "done", "asked %s, taken by %s", s.who(s.provider(f.Attempt)), strings.Join(f.Relays, ", ")).of(f.Attempt)
+	case fact.AttemptDeferred:
+		return say("request", "progress", "the price of %d %s waits for you: guild wallet approve %.8s %d%s, or 0%s",
+			f.Amount, f.Unit, f.Attempt.Hex(), f.Amount, f.Unit, f.Unit).of(f.Attempt)
 	case fact.AttemptProgressed:
 		return say("work", "progress", "%s", cmp.Or(f.Text, f.Status)).of(f.Attempt)
 	case fact.AttemptDelivered:

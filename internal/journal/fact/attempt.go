@@ -128,7 +128,7 @@ type AttemptDelivered struct {
 	Delivery  guild.Hash   `json:"delivery"`
 	Size      int64        `json:"size"`
 	Away      *Place       `json:"away,omitempty" private:"url,key"` // where to fetch the delivery; nil if the result contains it
-	LatencyMs int64        `json:"latency_ms"`                       // from the relay's acceptance of the request to the result
+	LatencyMs int64        `json:"latency_ms"`                       // from the relay's acceptance of the request to the result, without the wait for the owner to allow the price
 	Plain     bool         `json:"plain,omitempty"`                  // the result was not a bundle, and was packed into one
 	Behaviour guild.Hash   `json:"behaviour,omitzero"`               // of the agent that did the work, as the provider claims
 

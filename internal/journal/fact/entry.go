@@ -162,10 +162,10 @@ var readers = table(
 	reader[AgentInstalled](), reader[AgentRemoved](), reader[AgentSigned](), reader[AgentPublished](), reader[NudgeKept](), reader[NudgeRemoved](),
 	reader[LessonDrafted](), reader[LessonAsked](), reader[LessonAccepted](), reader[LessonRejected](), reader[LessonMeasured](), reader[LessonRetired](),
 	reader[MintAdded](), reader[WalletFrozen](), reader[BudgetSet](), reader[EcashPlanned](), reader[EcashSettled](), reader[EcashFailed](),
-	reader[PaymentReserved](), reader[PaymentRefused](), reader[PaymentSent](), reader[PaymentApproved](), reader[PaymentDecided](),
+	reader[PaymentReserved](), reader[PaymentRefused](), reader[PaymentAllowed](), reader[PaymentSent](), reader[PaymentApproved](), reader[PaymentDecided](),
 	reader[PaymentReleased](), reader[PaymentReturned](), reader[InvoicePaid](), reader[InvoiceUnpaid](), reader[InvoiceSettled](),
 	reader[LockOffered](), reader[LockAccepted](), reader[LockRefused](), reader[LockReleased](), reader[LockReturned](), reader[LockExpired](), reader[LockLost](),
-	reader[AttemptHeld](), reader[AttemptReleased](), reader[AttemptRefunded](), reader[RequestQuoted](),
+	reader[AttemptDeferred](), reader[AttemptHeld](), reader[AttemptReleased](), reader[AttemptRefunded](), reader[RequestQuoted](),
 	reader[ActivityReported](), reader[ActivityImported](), reader[AgentsOnboarded](), reader[AgentClaimed](), reader[SpriteEvolved](),
 )
 

@@ -85,9 +85,10 @@ type BudgetSet struct {
 	Unit     string       `json:"unit"`
 	Task     string       `json:"task,omitempty"`
 	Provider nostr.PubKey `json:"provider,omitzero"`
-	Job      uint64       `json:"job"`     // for one job; 0 is no limit
-	Daily    uint64       `json:"daily"`   // in a UTC day
-	Monthly  uint64       `json:"monthly"` // in a UTC month
+	Job      uint64       `json:"job"`                // for one job; 0 is no limit
+	Daily    uint64       `json:"daily"`              // in a UTC day
+	Monthly  uint64       `json:"monthly"`            // in a UTC month
+	AskOver  uint64       `json:"ask_over,omitempty"` // a larger payment waits for the owner; 0 for no limit
 }
 
 // PaymentReserved sets money aside for an attempt whose provider asked for it. Written by pay.
@@ -132,6 +133,13 @@ type InvoiceSettled struct {
 type PaymentRefused struct {
 	Attempt nostr.ID `json:"attempt"`
 	Reason  string   `json:"reason"`
+}
+
+// PaymentAllowed is the owner's permission to lock or pay what a provider asks for before the work. The verdict decides what the
+// provider gets of it all the same. Written by pay.
+type PaymentAllowed struct {
+	Attempt nostr.ID `json:"attempt"`
+	Amount  uint64   `json:"amount"` // the price, in the unit
 }
 
 // PaymentSent says that the provider was sent the locked money. Written by pay.
@@ -215,6 +223,14 @@ type LockLost struct {
 	Request nostr.ID `json:"request"`
 }
 
+// AttemptDeferred says that an attempt waits for the owner to allow its provider's price, which is over a limit. Written by pay.
+type AttemptDeferred struct {
+	Attempt nostr.ID `json:"attempt"`
+	Amount  uint64   `json:"amount"` // the price, in the unit
+	Unit    string   `json:"unit"`
+	Until   int64    `json:"until_ms"` // Unix ms; without a permission until then the price is not paid
+}
+
 // AttemptHeld says that money is locked or about to be paid for an attempt, so that its record waits for what becomes of it. With
 // an amount of 0 nothing is any more. Written by pay.
 type AttemptHeld struct {
@@ -277,6 +293,9 @@ func (PaymentReserved) Type() string { return "payment.reserved" }
 func (PaymentRefused) Type() string { return "payment.refused" }
 
 // Type returns the stored name.
+func (PaymentAllowed) Type() string { return "payment.allowed" }
+
+// Type returns the stored name.
 func (PaymentSent) Type() string { return "payment.sent" }
 
 // Type returns the stored name.
@@ -320,6 +339,9 @@ func (LockLost) Type() string { return "lock.lost" }
 
 // Type returns the stored name.
 func (LockExpired) Type() string { return "lock.expired" }
+
+// Type returns the stored name.
+func (AttemptDeferred) Type() string { return "attempt.deferred" }
 
 // Type returns the stored name.
 func (AttemptHeld) Type() string { return "attempt.held" }

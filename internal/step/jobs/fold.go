@@ -136,6 +136,8 @@ type Attempt struct {
 	Again     int                  `json:"again,omitempty"`    // times that the request was published after the first
 	Capacity  *fact.Capacity       `json:"capacity,omitempty"` // of the provider, by its latest report for this attempt
 	Reported  int64                `json:"reported,omitempty"` // Unix ms of that report
+	Deferred  int64                `json:"deferred,omitempty"` // Unix ms since when it waits for the owner to allow the price
+	Idle      int64                `json:"idle_ms,omitempty"`  // that it waited so
 	Held      *fact.AttemptHeld    `json:"held,omitempty"`     // money that is locked or paid for it
 	Got       guild.Msat           `json:"got,omitempty"`      // of that, what was released to the provider
 	Back      bool                 `json:"back,omitempty"`     // all of it is ours again

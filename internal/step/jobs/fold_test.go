@@ -69,6 +69,7 @@ func life(id nostr.ID, deletion nostr.Event) *rapid.Generator[fact.Fact] {
 		fact.AttemptProgressed{Attempt: id, Status: "success"}, fact.AttemptRefused{Attempt: id, Reason: "busy", Later: true},
 		fact.AttemptCompared{Attempt: id, With: id}, fact.EffectSettled{Effect: again(id, 1)}, fact.EffectParked{Effect: again(id, 2)},
 		fact.AttemptRefused{Attempt: nostr.ID{99}}, fact.EffectSettled{Effect: "publish x"},
+		fact.AttemptDeferred{Attempt: id, Until: 20}, fact.AttemptHeld{Attempt: id, Rail: "cashu", Amount: 5},
 		fact.AttemptDisputed{Attempt: id}, fact.AttemptQuoted{Attempt: id, Amount: 5}, fact.AttemptRefused{Attempt: id, Price: 50},
 	})
 }
@@ -79,6 +80,23 @@ func TestFoldRestore(t *testing.T) {
 			t.Fatalf("%d open, and %d in the restored fold", whole.Open(), restored.Open())
 		}
 	})
+}
+
+func TestOwnersTimeIsNotTheProviders(t *testing.T) {
+	f, job, id := NewFold(), guild.JobID{1}, nostr.ID{1}
+	apply := func(at int64, facts ...fact.Fact) Attempt {
+		f.Apply(fact.Entry{Subject: fact.JobSubject(job), At: at, Facts: facts})
+		a, _, _ := f.Attempt(id)
+		return a
+	}
+	apply(1000, fact.JobOpened{Job: job, Task: "python"}, fact.AttemptPlanned{Job: job, Attempt: id},
+		fact.AttemptRequested{Attempt: id, Silence: 301_000}, fact.AttemptQuoted{Attempt: id})
+	if a := apply(11_000, fact.AttemptDeferred{Attempt: id, Until: 431_000}); a.Silence != 721_000 {
+		t.Errorf("silence until %d", a.Silence)
+	}
+	if a := apply(111_000, fact.AttemptHeld{Attempt: id, Rail: "cashu", Amount: 5}); a.Idle != 100_000 || a.Deferred != 0 {
+		t.Errorf("idle for %d ms, since %d", a.Idle, a.Deferred)
+	}
 }
 
 func TestOnlyAllowedTransitions(t *testing.T) {

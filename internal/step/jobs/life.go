@@ -87,8 +87,15 @@ func (s *state) applyToAttempt(one fact.Fact, at int64) {
 				a.Ended = was
 			}
 		})
+	case fact.AttemptDeferred: // the provider has its time after the owner's
+		s.changeAttempt(one.Attempt, func(a *Attempt) {
+			a.Deferred, a.Silence = at, a.Silence+max(0, one.Until-at)
+		})
 	case fact.AttemptHeld:
 		s.changeAttempt(one.Attempt, func(a *Attempt) {
+			if a.Deferred > 0 {
+				a.Deferred, a.Idle = 0, at-a.Deferred
+			}
 			a.Held = &one
 			switch {
 			case one.Amount == 0:

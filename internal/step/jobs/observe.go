@@ -185,7 +185,7 @@ func (j *Jobs) deliver(ctx context.Context, e nostr.Event, a Attempt, job *Job, 
 		return fmt.Errorf("result %.8s: %w", e.ID.Hex(), err)
 	}
 	return j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
-		d.LatencyMs = tx.Now().UnixMilli() - max(now.Asked, now.At)
+		d.LatencyMs = tx.Now().UnixMilli() - max(now.Asked, now.At) - now.Idle
 		tx.Append(d)
 	})
 }

@@ -54,6 +54,9 @@ type payment struct {
 	Invoice  string                `json:"invoice,omitempty"` // of the provider
 	Price    guild.Msat            `json:"price,omitempty"`   // that it wants
 	Quote    nostr.ID              `json:"quote"`             // its event
+	QuotedAt int64                 `json:"quoted_ms,omitempty"`
+	Deferred bool                  `json:"deferred,omitempty"` // the attempt knows that it waits for the owner
+	Allowed  bool                  `json:"allowed,omitempty"`  // by the owner, before the work
 	Refused  string                `json:"refused,omitempty"`
 	Reserved *fact.PaymentReserved `json:"reserved,omitempty"`
 	At       int64                 `json:"at,omitempty"` // Unix ms when it was reserved
@@ -112,7 +115,7 @@ func (f failures) again() time.Time {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 4)} }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 5)} }
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
@@ -181,7 +184,7 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 	case fact.AttemptQuoted:
 		s.edit(one.Attempt, func(p *payment) {
 			if p.Order.How != postpaid && p.Terms == "" && p.Invoice == "" {
-				p.Terms, p.Invoice, p.Price, p.Quote = one.Terms, one.Invoice, one.Amount, one.Event
+				p.Terms, p.Invoice, p.Price, p.Quote, p.QuotedAt = one.Terms, one.Invoice, one.Amount, one.Event, at
 			}
 		})
 	case fact.AttemptDelivered:
@@ -190,6 +193,8 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 				p.Invoice, p.Price, p.Held = one.Bill.Invoice, one.Bill.Amount, true
 			}
 		})
+	case fact.AttemptDeferred:
+		s.edit(one.Attempt, func(p *payment) { p.Deferred = true })
 	case fact.AttemptHeld:
 		s.edit(one.Attempt, func(p *payment) { p.Held = one.Amount > 0 })
 		s.tidy(one.Attempt)
@@ -232,6 +237,8 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 		s.tidy(one.Attempt)
 	case fact.PaymentRefused:
 		s.edit(one.Attempt, func(p *payment) { p.Refused = one.Reason })
+	case fact.PaymentAllowed:
+		s.edit(one.Attempt, func(p *payment) { p.Allowed = true })
 	case fact.PaymentSent:
 		s.edit(one.Attempt, func(p *payment) { p.Sent = true })
 	case fact.PaymentApproved:
@@ -271,7 +278,7 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 			}
 		})
 	case fact.BudgetSet:
-		if one.Job == 0 && one.Daily == 0 && one.Monthly == 0 {
+		if one.Job == 0 && one.Daily == 0 && one.Monthly == 0 && one.AskOver == 0 {
 			s.Budgets.Delete(scope(one))
 		} else {
 			s.Budgets.Set(scope(one), one)

@@ -58,6 +58,8 @@ func (p *Pay) direct(one payment) []due.Work {
 		return p.settleBill(one)
 	case one.Reserved == nil && one.Over && one.Order.How == prepaid:
 		return nil
+	case p.asks(one) > 0:
+		return []due.Work{p.ask(one)}
 	case one.Reserved == nil:
 		return []due.Work{p.reserveInvoice(one)}
 	case !one.Held && one.Over: // the order was not sent yet
@@ -139,8 +141,11 @@ func (one payment) approve(tx *journal.Tx, amount uint64) error {
 	return nil
 }
 
-// waiting says what a person must see to for an invoice, or "".
+// waiting says what a person must see to for a price or an invoice, or "".
 func (p *Pay) waiting(one payment) string {
+	if limit := p.asks(one); limit > 0 {
+		return fmt.Sprintf("%s: over %d", waits, limit)
+	}
 	switch {
 	case !one.direct():
 		return ""
@@ -245,7 +250,7 @@ func (p *Pay) reserveInvoice(one payment) due.Work {
 func (p *Pay) reservedInvoice(one payment, network bolt11.Network, amount guild.Msat, order lightning.Order) due.Decision {
 	return func(tx *journal.Tx) error {
 		now, ok := p.fold.payment(one.Attempt)
-		if !ok || now.Reserved != nil || now.Refused != "" || now.Over && now.Order.How == prepaid {
+		if !ok || now.Reserved != nil || now.Refused != "" || now.Over && now.Order.How == prepaid || p.asks(now) > 0 {
 			return nil
 		}
 		reserved := fact.PaymentReserved{
@@ -256,6 +261,9 @@ func (p *Pay) reservedInvoice(one payment, network bolt11.Network, amount guild.
 		p.fold.View(func(s *state) {
 			if _, err = s.inspectInvoice(one, network, tx.Now()); err == nil {
 				err = s.within(reserved, tx.Now().UnixMilli())
+			}
+			if limit := s.limit(reserved); err == nil && now.Order.How == postpaid && now.Approved == nil && limit > 0 {
+				err = fmt.Errorf("%d sat are over %d (guild wallet budget)", reserved.Amount, limit)
 			}
 		})
 		if err != nil {

@@ -23,12 +23,12 @@ type Open struct {
 	Waits  bool      // for a person
 }
 
-// Paying lists the money that is locked for our attempts, ordered by job.
+// Paying lists the money that is locked for our attempts, or that waits for the owner, ordered by job.
 func (p *Pay) Paying() (all []Open) {
 	for _, one := range p.fold.open() {
 		if state := p.waiting(one); state != "" {
 			all = append(all, Open{
-				ID: one.Attempt, Job: one.Job, Party: one.Provider.PubKey, Amount: whole(one.Order.Unit, one.Price), Unit: one.Order.Unit, State: state, Waits: true,
+				ID: one.Attempt, Job: one.Job, Party: one.Provider.PubKey, Amount: one.price(), Unit: one.Order.Unit, State: state, Waits: true,
 			})
 			continue
 		}

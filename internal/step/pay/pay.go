@@ -1,8 +1,8 @@
 // Package pay is the step that decides about money. As a customer's it answers a provider's quote with ecash that is locked to
 // both (escrow), and after the verdict signs over what the provider has earned and takes back the rest; or it has the owner's
 // Lightning wallet pay an invoice. As a provider's it says what it wants before it works, checks what the customer locked or paid,
-// and claims what is released. It owns the facts payment.*, lock.* and invoice.*, attempt.held, attempt.released and
-// attempt.refunded. The transactions with mints are the wallet's.
+// and claims what is released. It owns the facts payment.*, lock.* and invoice.*, attempt.deferred, attempt.held,
+// attempt.released and attempt.refunded. The transactions with mints are the wallet's.
 package pay
 
 import (

@@ -33,6 +33,8 @@ func (p *Pay) payment(one payment, now time.Time) []due.Work {
 		return p.refuse(one)
 	case one.Reserved == nil && one.Over:
 		return nil
+	case p.asks(one) > 0:
+		return []due.Work{p.ask(one)}
 	case one.Reserved == nil:
 		return []due.Work{p.reserve(one)}
 	case p.c.Wallet.Fold().Open(one.Reserved.Op):
@@ -146,14 +148,14 @@ func (p *Pay) reserved(one payment, q quote, terms []wallet.Terms) (due.Decision
 	return func(tx *journal.Tx) error {
 		now, ok := p.fold.payment(one.Attempt)
 		switch {
-		case !ok || now.Reserved != nil || now.Refused != "" || now.Over:
+		case !ok || now.Reserved != nil || now.Refused != "" || now.Over || p.asks(now) > 0:
 			return nil
 		case p.fold.Frozen():
 			return p.refused(one, errFrozen)(tx)
 		}
 		var over error
 		p.fold.View(func(s *state) {
-			over = s.within(fact.PaymentReserved{Unit: terms[0].Asset.Unit, Amount: q.amount, Job: one.Job, Task: one.Task, Provider: one.Provider.PubKey}, tx.Now().UnixMilli())
+			over = s.within(one.wants(terms[0].Asset.Unit, q.amount), tx.Now().UnixMilli())
 		})
 		if over != nil {
 			return p.refused(one, over)(tx)
@@ -478,11 +480,14 @@ func signs(secret, signature string, n int) bool {
 	return c.Check(secret, cashu.Witness{Signatures: []string{signature}}, time.Time{}) == nil
 }
 
-// Approve is a person's decision about money that waits for one: how much of it the provider gets, in the unit.
+// Approve is a person's decision about money that waits for one: how much of it the provider gets, in the unit. Before the work
+// it is about the price: that it is locked or paid, or with 0 that it is not.
 func (p *Pay) Approve(ctx context.Context, attempt nostr.ID, amount uint64) error {
 	return p.c.Journal.Do(ctx, fact.Ledger, "", func(tx *journal.Tx) error {
 		one, ok := p.fold.payment(attempt)
 		switch {
+		case ok && p.asks(one) > 0:
+			return one.allow(tx, amount)
 		case ok && one.direct():
 			return one.approve(tx, amount)
 		case !ok || one.Reserved == nil || !one.Over:
