@@ -20,7 +20,7 @@ RACE = -race $(UNWATCHED:%=-gcflags=%=-race=false)
 SHARED = hand journal node
 WATCHED = $$(go list $(SHARED:%=./internal/%/...))
 LONG = ./cmd/guild ./internal/judging/exam ./internal/step/judge ./internal/judging/suite
-REST = $$(go list ./... | grep -vE "/(cmd/guild|internal/(judging/exam|step/judge|judging/suite|$(subst $() ,|,$(SHARED)))$$|/internal/($(subst $() ,|,$(SHARED)))/)")
+REST = $$(go list ./... | grep -vE "/(cmd/guild|internal/(judging/exam|step/judge|judging/suite|$(subst $() ,|,$(SHARED)))$$|internal/($(subst $() ,|,$(SHARED)))/.*)$$")
 BOTH = $(MAKE) --jobs=2 --keep-going --output-sync=target watched long
 
 # make module PATH=… would hide the programs that its commands need.

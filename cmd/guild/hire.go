@@ -467,6 +467,9 @@ func (p *program) anyNode(ctx context.Context) (client *control.Client, own func
 	}
 	started, stop, err := startOwnNode(ctx, c, id, nodeOptions{Log: p.logger(p.err)})
 	if errors.Is(err, journal.ErrLocked) {
+		defer time.AfterFunc(2*time.Second, func() {
+			fmt.Fprintln(p.err, "guild: another process has the journal; waiting up to half a minute for its answer")
+		}).Stop()
 		return client, nil, answers(ctx, client, err)
 	}
 	if err != nil {
@@ -492,8 +495,8 @@ func rest(ctx context.Context, err error) context.Context {
 	return context.WithoutCancel(ctx)
 }
 
-// starting bounds the time in which a node that was started elsewhere at the same moment has to answer.
-const starting = 10 * time.Second
+// starting bounds the time in which a node that was started elsewhere at the same moment has to answer, on a busy machine.
+const starting = 30 * time.Second
 
 // answers waits until a node answers that another process starts, and returns locked if none does.
 func answers(ctx context.Context, client *control.Client, locked error) error {
