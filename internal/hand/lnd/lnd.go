@@ -21,6 +21,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -176,7 +177,8 @@ func (w *Wallet) Check(ctx context.Context) error {
 	} {
 		var ignored jsontext.Value
 		err := w.call(ctx, http.MethodPost, probe.path, probe.params, &ignored)
-		if lightning.IsRefused(err, lightning.Untried...) {
+		_, unreached := errors.AsType[*url.Error](err)
+		if unreached || errors.Is(err, lightning.ErrNoAnswer) || lightning.IsRefused(err, lightning.Untried...) {
 			return err
 		}
 	}
