@@ -29,9 +29,10 @@ func (p *program) journalRepairCommand() *cobra.Command {
 	return p.local(&cobra.Command{
 		Use:   "repair",
 		Short: "Rebuild a damaged journal from its whole entries",
-		Long: `repair keeps a copy of everything, rebuilds the journal from the entries that
-are whole, and lists those that are lost. Damaged streams of strangers' events
-are moved aside, and relays are asked for them again. No node may be running.
+		Long: `repair keeps a copy of all but the keys, rebuilds the journal from the entries
+that are whole, and lists those that are lost. What a job says is lost if its
+key is. Damaged streams of strangers' events are moved aside, and relays are
+asked for them again. No node may be running.
 
 An entry's guard is its subject, as one job or the trust for one task. A guard
 that lost entries is put into quarantine: its remaining entries are kept and
@@ -180,7 +181,8 @@ type upkeep struct {
 	File        string         `json:"file,omitempty"`    // the new archive file
 	Root        string         `json:"root,omitempty"`    // of the Merkle tree over the archived entries, in hex
 	Dropped     []uint64       `json:"dropped"`           // entries that were lost
-	Quarantined []fact.Subject `json:"quarantined"`       // guards that lost entries, or may have
+	Quarantined []fact.Subject `json:"quarantined"`       // guards that lost entries, or may have, or words that they need
+	Wordless    []fact.Subject `json:"wordless"`          // guards whose words are lost with their key
 	Aside       string         `json:"aside,omitempty"`   // directory with a copy of the damaged journal
 	Reason      string         `json:"reason,omitempty"`  // the damage
 	Renewed     []upkeepStream `json:"renewed"`           // side streams that were damaged
@@ -202,7 +204,7 @@ type upkeepJob struct {
 func upkeepOf(r node.Repaired) upkeep {
 	u := upkeep{
 		Repaired: r, Kept: r.Kept, Through: r.Through, File: r.File, Root: r.Root, Dropped: append([]uint64{}, r.Dropped...),
-		Quarantined: append([]fact.Subject{}, r.Quarantined...), Aside: r.Aside, Reason: r.Reason,
+		Quarantined: append([]fact.Subject{}, r.Quarantined...), Wordless: append([]fact.Subject{}, r.Wordless...), Aside: r.Aside, Reason: r.Reason,
 		Renewed: []upkeepStream{}, Jobs: []upkeepJob{},
 	}
 	for _, renewed := range r.Renewed {
@@ -254,8 +256,11 @@ func reportLines(r journal.Report) []string {
 	if len(r.Dropped) > 0 {
 		lines = append(lines, fmt.Sprintf("lost      %s", cli.Count(len(r.Dropped), "entry", "entries")))
 	}
+	if len(r.Wordless) > 0 {
+		lines = append(lines, fmt.Sprintf("the words of %s are lost with their keys", cli.Count(len(r.Wordless), "job", "jobs")))
+	}
 	if r.Aside != "" {
-		lines = append(lines, "a copy of everything as it was is in "+r.Aside)
+		lines = append(lines, "a copy of everything but the keys, as it was, is in "+r.Aside)
 	}
 	if r.File != "" {
 		lines = append(lines, fmt.Sprintf("entries up to %d are in %s", r.Through, r.File))

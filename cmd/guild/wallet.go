@@ -142,7 +142,7 @@ func (p *program) walletConnectCommand(verb *cobra.Command, scheme, hint string)
 			err = cli.WithHint(errors.New("no connection"), hint)
 		default:
 			c.Connection, err = p.secretArg(args[0])
-			if err == nil && !strings.HasPrefix(c.Connection, scheme) {
+			if err == nil && !strings.HasPrefix(strings.ToLower(strings.TrimSpace(c.Connection)), strings.TrimSuffix(scheme, "//")) {
 				err = cli.WithHint(fmt.Errorf("wallet connection: it does not begin with %s", scheme), hint)
 			}
 		}

@@ -104,6 +104,7 @@ type checking struct {
 	files files
 	mark  high   // the furthest of the marks
 	began uint64 // the last archived entry when the check began, by the mark in the directory
+	keys  int    // the number of keys, by the same mark
 	found Checked
 
 	tips  map[fact.Subject]tip   // the last entry under each guard
@@ -156,13 +157,14 @@ func (c *checking) identify() error {
 		return err
 	}
 	c.found.Journal = id
+	defer c.checkKeys()
 	for _, path := range []string{c.files.high(), c.o.HighWater} {
 		if path == "" {
 			continue
 		}
 		h, err := readHigh(path)
 		if path == c.files.high() {
-			c.began = h.Archived
+			c.began, c.keys = h.Archived, h.Keys
 		}
 		damage, unreadable := errors.AsType[*DamagedError](err)
 		own := path == c.files.high()
@@ -331,6 +333,23 @@ func (c *checking) place(s scanned) error {
 	f.File = c.below(s.file)
 	c.fault(f)
 	return errStop
+}
+
+// checkKeys checks that no key is missing, by the number in the high-water mark that was read before.
+func (c *checking) checkKeys() {
+	k, err := openKeys(c.files.keys(), true)
+	if err == nil {
+		err = k.check(c.keys)
+	}
+	what := ""
+	if damage, ok := errors.AsType[*DamagedError](err); ok {
+		what = damage.What
+	} else if err != nil {
+		what = err.Error()
+	}
+	if what != "" {
+		c.fault(Fault{File: filepath.Base(c.files.keys()), What: what})
+	}
 }
 
 // take takes the next entry.

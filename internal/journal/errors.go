@@ -55,7 +55,7 @@ func (e *DamagedError) Error() string { return "the journal is damaged: " + e.Wh
 
 // Hint names the command to run.
 func (e *DamagedError) Hint() string {
-	return "run '" + e.Remedy + "': it keeps a copy of everything before it changes anything"
+	return "run '" + e.Remedy + "': it keeps a copy before it changes anything"
 }
 
 // LockedError means that another process has the journal open.

@@ -149,6 +149,10 @@ func (j *Journal) open(ctx context.Context) (err error) {
 	if j.keys, err = openKeys(j.files.keys(), j.o.NoSync); err != nil {
 		return err
 	}
+	if err := j.keys.check(j.mark.get().Keys); err != nil {
+		return err
+	}
+	j.mark.keys = j.keys
 	chains := slices.Collect(j.snaps.Load(chainName, chainVersion))
 	roots, err := examine(j.files, j.mark.get(), j.mark.found, sequences(chains)...)
 	if err != nil {

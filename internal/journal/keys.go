@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
@@ -15,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"guild"
 	"guild/internal/durable"
 	"guild/internal/journal/fact"
 )
@@ -22,8 +22,9 @@ import (
 // keys has a random key for each guard whose facts have private members. The entries, their hashes and all that is derived from
 // these are over the encrypted members, so nothing but the words is lost when a key is erased.
 //
-// The file has a line for each key: the key in hex, a space and the guard. A line is on the disk before the entry that needs it is
-// appended. An erased key is overwritten with zeros; its line stays, to tell it from a key that is missing.
+// The file has a line for each key: the key in hex, the guard and a checksum of both. A line is on the disk before the entry that
+// needs it is appended. An erased key is overwritten with zeros; its line stays, to tell it from a key that is missing. The
+// high-water mark has the number of lines, so a file that is gone or older is noticed before a guard gets a second key.
 type keys struct {
 	path   string
 	noSync bool
@@ -31,6 +32,8 @@ type keys struct {
 	mu   sync.Mutex
 	size int64 // of the file: complete lines
 	of   map[fact.Subject]guardKey
+
+	damaged [][]byte // lines that cannot be read
 }
 
 type guardKey struct {
@@ -46,8 +49,7 @@ const keyDigits = 2 * len(key{})
 // errNoKey means that entries cannot be decrypted although nobody has erased their key.
 var errNoKey = errors.New("its key is missing")
 
-// openKeys reads the file with the keys. A line that a crash left incomplete was never used, and one that cannot be read counts as
-// missing.
+// openKeys reads the file with the keys. A line that a crash left incomplete was never used.
 func openKeys(path string, noSync bool) (*keys, error) {
 	k := &keys{path: path, noSync: noSync, of: map[fact.Subject]guardKey{}}
 	b, err := os.ReadFile(path)
@@ -56,15 +58,67 @@ func openKeys(path string, noSync bool) (*keys, error) {
 	}
 	k.size = int64(bytes.LastIndexByte(b, '\n') + 1)
 	at := int64(0)
-	for lines := bufio.NewScanner(bytes.NewReader(b[:k.size])); lines.Scan(); {
-		digits, guard, _ := strings.Cut(lines.Text(), " ")
-		var one key
-		if n, err := hex.Decode(one[:], []byte(digits[:min(len(digits), keyDigits)])); err == nil && n == len(one) {
-			k.of[fact.Subject(guard)] = guardKey{one, at}
+	for line := range bytes.Lines(b[:k.size]) {
+		if guard, one, ok := parseKey(line); ok {
+			k.of[guard] = guardKey{one, at}
+		} else {
+			k.damaged = append(k.damaged, line)
 		}
-		at += int64(len(lines.Bytes())) + 1
+		at += int64(len(line))
 	}
 	return k, nil
+}
+
+// line returns the line of a key.
+func (k key) line(guard fact.Subject) []byte {
+	line := fmt.Appendf(nil, "%x %s", k[:], guard)
+	sum := guild.Sum(line)
+	return fmt.Appendf(line, " %x\n", sum[:4])
+}
+
+// parseKey reads a line.
+func parseKey(line []byte) (guard fact.Subject, k key, ok bool) {
+	fields := strings.Fields(string(line))
+	if len(fields) != 3 {
+		return "", k, false
+	}
+	n, err := hex.Decode(k[:], []byte(fields[0][:min(len(fields[0]), keyDigits)]))
+	guard = fact.Subject(fields[1])
+	return guard, k, err == nil && n == len(k) && bytes.Equal(line, k.line(guard))
+}
+
+// check returns an error if lines cannot be read, or if there are fewer than there were.
+func (k *keys) check(lines int) error {
+	switch {
+	case len(k.damaged) > 0:
+		return damaged("%d of the keys in %s cannot be read", len(k.damaged), k.path)
+	case len(k.of) < lines:
+		return damaged("%d keys are missing in %s", lines-len(k.of), k.path)
+	}
+	return nil
+}
+
+// count returns the number of lines.
+func (k *keys) count() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.of)
+}
+
+// rewrite writes the file without the lines that cannot be read.
+func (k *keys) rewrite() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var b []byte
+	for guard, of := range k.of {
+		k.of[guard] = guardKey{of.key, int64(len(b))}
+		b = append(b, of.key.line(guard)...)
+	}
+	if err := durable.WriteBytes(k.path, b); err != nil {
+		return err
+	}
+	k.size, k.damaged = int64(len(b)), nil
+	return nil
 }
 
 // seal encrypts the private members of an entry under a guard, with a new key if it is the first. erased says that the guard's key
@@ -76,7 +130,9 @@ func (k *keys) seal(guard fact.Subject, private []byte) (sealed []byte, erased b
 	if !ok {
 		of = guardKey{at: k.size}
 		rand.Read(of.key[:])
-		if err := k.write(of, guard); err != nil {
+		if err := k.write(of, guard); exhausted(err) {
+			return nil, false, fmt.Errorf("a key for %s: %w", guard, ErrFull)
+		} else if err != nil {
 			return nil, false, err
 		}
 	}
@@ -126,8 +182,8 @@ func (k *keys) write(of guardKey, guard fact.Subject) (err error) {
 	if err := f.Truncate(k.size); err != nil { // an incomplete line
 		return err
 	}
-	line := fmt.Sprintf("%x %s\n", of.key[:], guard)
-	if _, err := f.WriteAt([]byte(line), of.at); err != nil {
+	line := of.key.line(guard)
+	if _, err := f.WriteAt(line, of.at); err != nil {
 		return err
 	}
 	if !k.noSync {

@@ -30,6 +30,7 @@ type high struct {
 	Archived uint64     `json:"archived"` // the last archived entry
 
 	Peaks []guild.Hash `json:"peaks,omitempty"` // the right edge of the tree over the archived entries
+	Keys  int          `json:"keys,omitempty"`  // lines of the file with the keys, at least
 }
 
 // readHigh reads a mark. If there is no file, the error matches fs.ErrNotExist. If only what it says of the archive is wrong, it
@@ -62,6 +63,7 @@ func writeHigh(path string, h high) error {
 type mark struct {
 	paths []string
 	log   *slog.Logger
+	keys  *keys // nil before they are read
 
 	writing sync.Mutex // held while the files are written; mu is not, so get does not wait for the disk
 
@@ -130,6 +132,9 @@ func (m *mark) set(change func(*high)) error {
 	defer m.writing.Unlock()
 	h := m.get()
 	change(&h)
+	if m.keys != nil {
+		h.Keys = max(h.Keys, m.keys.count())
+	}
 	for _, path := range m.paths {
 		if err := writeHigh(path, h); err != nil {
 			return fmt.Errorf("high-water mark: %w", err)

@@ -1,12 +1,14 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"guild"
@@ -28,7 +30,8 @@ type Report struct {
 	Root    string   // of the Merkle tree over the entries through Through, in hex
 	Dropped []uint64 // entries that were lost, in order
 
-	Quarantined []fact.Subject // guards that lost entries, or may have, sorted
+	Quarantined []fact.Subject // guards that lost entries, or may have, or lost words that they still need, sorted
+	Wordless    []fact.Subject // guards whose words are lost with their key, sorted
 
 	Aside  string // the directory with a copy of the damaged journal, "" if there was no damage
 	Reason string // the damage, "" if there was none
@@ -45,7 +48,8 @@ type Report struct {
 // been done than they record. The journal.repaired facts and the report list the dropped entries and the guards. The folds of
 // o are brought up to the last kept entry, for o.Finished.
 //
-// Words whose key is missing are lost, and are taken for shredded from then on.
+// Words whose key is missing are lost, and are taken for shredded from then on. A guard that is not finished is put into
+// quarantine for that, too.
 //
 // Repair fails and changes nothing if an archive file is missing, since then no entry can be checked against the one before
 // it, or if an entry has a fact of an unknown type, which a newer program wrote.
@@ -112,15 +116,25 @@ func (f files) repair(ctx context.Context, o Options, reason string) (Report, er
 	if err := f.swap(r.high, o.HighWater); err != nil {
 		return r.report, err
 	}
-	for guard, locked := range r.locked {
-		if !locked {
-			continue
+	return r.report, r.giveUpWords()
+}
+
+// giveUpWords takes the keys that are missing for erased. What is left of them is put aside.
+func (r *rebuilding) giveUpWords() error {
+	if left := bytes.Join(r.keys.damaged, nil); len(left) > 0 {
+		if err := durable.WriteBytes(filepath.Join(r.report.Aside, filepath.Base(r.files.keys())), left); err != nil {
+			return err
 		}
-		if err := r.keys.erase(guard); err != nil {
-			return r.report, err
+		if err := r.keys.rewrite(); err != nil {
+			return err
 		}
 	}
-	return r.report, nil
+	for _, guard := range r.report.Wordless {
+		if err := r.keys.erase(guard); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // remembered returns the best mark that can still be read, or made from the archive files.
@@ -142,7 +156,7 @@ func (f files) remembered(outside string) (high, error) {
 	if best.Journal == "" {
 		best.Journal = newID()
 	}
-	best.Made = true
+	best.Made, best.Keys = true, 0 // those that are missing are given up
 	if best.Archived == 0 {
 		if best.Archived, err = f.archivedThrough(); err != nil {
 			return high{}, err
@@ -287,7 +301,11 @@ func (r *rebuilding) findLocked() error {
 	}
 	for guard, ok := range opened {
 		r.locked[guard] = !ok
+		if !ok {
+			r.report.Wordless = append(r.report.Wordless, guard)
+		}
 	}
+	slices.Sort(r.report.Wordless)
 	return nil
 }
 
@@ -415,6 +433,12 @@ func (r *rebuilding) fill(ctx context.Context, through uint64) error {
 // recordRepair appends journal.repaired facts.
 func (r *rebuilding) recordRepair(ctx context.Context) error {
 	dropped, guards := r.report.Dropped, r.holes.guards(r.chain, r.o.Finished)
+	for _, guard := range r.report.Wordless {
+		if !slices.Contains(guards, guard) && (r.o.Finished == nil || !r.o.Finished(guard)) {
+			guards = append(guards, guard)
+		}
+	}
+	slices.Sort(guards)
 	for _, guard := range guards {
 		if !own(guard) {
 			r.report.Quarantined = append(r.report.Quarantined, guard)

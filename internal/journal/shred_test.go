@@ -196,23 +196,37 @@ func proveAll(t *testing.T, j *Journal, size uint64, root guild.Hash) {
 }
 
 func TestMissingKeyIsDamage(t *testing.T) {
-	for name, lose := range map[string]func([]byte) []byte{
-		"no keys":     func([]byte) []byte { return nil },
-		"another key": func(b []byte) []byte { b[3] ^= 1; return b },
-		"one line":    func(b []byte) []byte { return b[bytes.IndexByte(b, '\n')+1:] },
+	for name, c := range map[string]struct {
+		lose func([]byte) []byte
+		want string
+		left int // bytes of keys that are put aside
+	}{
+		"no keys":         {func([]byte) []byte { return nil }, "2 keys are missing", 0},
+		"another key":     {func(b []byte) []byte { b[3] ^= 1; return b }, "1 of the keys", len(key{}.line(shredded))},
+		"one line":        {func(b []byte) []byte { return b[bytes.IndexByte(b, '\n')+1:] }, "1 keys are missing", 0},
+		"no line at all":  {func(b []byte) []byte { return append([]byte("x\n"), b[bytes.IndexByte(b, '\n')+1:]...) }, "1 of the keys", 2},
+		"another's guard": {func(b []byte) []byte { return bytes.Replace(b, []byte(shredded), []byte("job.7"), 1) }, "1 of the keys", len(key{}.line(shredded))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := spoken(t, false)
-			alter(t, files(dir).keys(), lose)
-			erase(t, files(dir).snapshots())
+			alter(t, files(dir).keys(), c.lose)
 			o := quietly(dir)
 			_, err := Open(t.Context(), o)
-			if damage, ok := errors.AsType[*DamagedError](err); !ok || !strings.Contains(damage.What, "key is missing") {
+			if damage, ok := errors.AsType[*DamagedError](err); !ok || !strings.Contains(damage.What, c.want) {
 				t.Fatalf("got %v", err)
 			}
+			if checked, err := Check(t.Context(), CheckOptions{Dir: dir}); err != nil || len(checked.Faults) != 1 || !strings.Contains(checked.Faults[0].What, c.want) {
+				t.Errorf("%+v, %v", checked.Faults, err)
+			}
 			report, err := Repair(t.Context(), o)
-			if err != nil || len(report.Dropped) > 0 || !strings.Contains(report.Reason, "key is missing") {
+			if err != nil || len(report.Dropped) > 0 || !strings.Contains(report.Reason, c.want) {
 				t.Fatalf("%+v, %v", report, err)
+			}
+			if !slices.Contains(report.Wordless, shredded) || !slices.Equal(report.Quarantined, report.Wordless) {
+				t.Errorf("without words are %q, in quarantine %q", report.Wordless, report.Quarantined)
+			}
+			if left, _ := os.ReadFile(filepath.Join(report.Aside, "keys")); len(left) != c.left {
+				t.Errorf("put aside: %q", left)
 			}
 			f := newTold()
 			j := openWith(t, dir, f)
@@ -233,8 +247,8 @@ func TestMissingKeyIsDamage(t *testing.T) {
 func TestInterruptedKeyIsHarmless(t *testing.T) {
 	dir := spoken(t, false)
 	alter(t, files(dir).keys(), func(b []byte) []byte {
-		line := strings.Repeat("ab", len(key{}))
-		return append(b, line+" job.7\n"+line[:20]...)
+		line := key{0xab}.line("job.7")
+		return append(append(b, line...), line[:20]...)
 	})
 	erase(t, files(dir).snapshots())
 	f := newTold()
