@@ -111,6 +111,8 @@ func (j *Jobs) checkEarlier(o Order, data string) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("there is no job %s", id)
+	case earlier.Shredded != 0:
+		return fmt.Errorf("job %s is shredded: its work is gone", id.Short())
 	case earlier.Private && !o.Private:
 		return fmt.Errorf("job %s is private, and this one builds on it: make it private too", id.Short())
 	}

@@ -209,11 +209,11 @@ func (j *Jobs) Open(ctx context.Context, o Order) (guild.JobID, error) {
 	if o.Compare == byWhatTheyAre && o.Criticality.Quorum() > 1 {
 		o.Compare = namedComparer(o.Bundle)
 	}
+	j.storing.RLock()
+	defer j.storing.RUnlock()
 	if faults := append(o.Check(), j.checkInputs(o)...); len(faults) > 0 {
 		return guild.JobID{}, fmt.Errorf("open a job: %w", faults)
 	}
-	j.storing.RLock()
-	defer j.storing.RUnlock()
 	hash, err := j.c.Blobs.PutBytes(ctx, o.Bundle)
 	if err != nil {
 		return guild.JobID{}, fmt.Errorf("open a job: keep the bundle: %w", err)

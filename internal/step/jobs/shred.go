@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 
 	"guild"
@@ -145,8 +147,8 @@ func (j *Jobs) eraseBlobs(ctx context.Context, guard fact.Subject) (fact.JobEras
 		return fact.JobErased{}, err
 	}
 	done := fact.JobErased{Exposed: has.exposed}
-	for hash, shared := range has.blobs {
-		if shared {
+	for _, hash := range has.inOrder() {
+		if has.blobs[hash] {
 			done.Shared++
 			continue
 		}
@@ -164,12 +166,20 @@ func (j *Jobs) eraseBlobs(ctx context.Context, guard fact.Subject) (fact.JobEras
 // possessions are what the journal says that a job has.
 type possessions struct {
 	blobs   map[guild.Hash]bool // whether another job or request has it, too
+	held    map[guild.Hash]bool // of blobs: verdicts that waited for a person, which name others
 	exposed int                 // entries with words that are not encrypted
+}
+
+// inOrder lists the blobs in an order in which they can be removed: those that name others last.
+func (p possessions) inOrder() []guild.Hash {
+	all := slices.Collect(maps.Keys(p.blobs))
+	return append(slices.DeleteFunc(slices.Clone(all), func(h guild.Hash) bool { return p.held[h] }),
+		slices.DeleteFunc(all, func(h guild.Hash) bool { return !p.held[h] })...)
 }
 
 // possessions reads the entries of a job, and those of all others.
 func (j *Jobs) possessions(ctx context.Context, guard fact.Subject) (possessions, error) {
-	has := possessions{blobs: map[guild.Hash]bool{}}
+	has := possessions{blobs: map[guild.Hash]bool{}, held: map[guild.Hash]bool{}}
 	for e, err := range j.entries(ctx, guard) {
 		if err != nil {
 			return has, err
@@ -183,6 +193,11 @@ func (j *Jobs) possessions(ctx context.Context, guard fact.Subject) (possessions
 		}
 		for _, hash := range j.blobsOf(e, true) {
 			has.blobs[hash] = false
+		}
+		for _, one := range e.Facts {
+			if undecided, ok := one.(fact.AttemptUndecided); ok {
+				has.held[undecided.Held] = true
+			}
 		}
 	}
 	for _, noun := range []fact.Subject{"job", "request"} {
@@ -230,6 +245,9 @@ func (j *Jobs) blobsOf(e fact.Entry, deep bool) (all []guild.Hash) {
 		case fact.JobOpened:
 			all = append(all, one.Bundle, one.Hidden)
 			if one.Release != nil {
+				if document, err := json.Marshal(one.Release); err == nil { // as it was stored before the order
+					all = append(all, guild.Sum(document))
+				}
 				for _, v := range one.Release.Vaults {
 					all = append(all, v.Vault)
 				}

@@ -201,7 +201,7 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 	case fact.AttemptJudged:
 		s.edit(one.Attempt, func(p *payment) {
 			v := one.Verdict
-			p.Over, p.Verdict = true, &guild.Verdict{Outcome: v.Outcome, Strength: v.Strength, Ruling: v.Ruling, Opinion: v.Opinion}
+			p.Over, p.Verdict = true, inShort(v)
 			o, unsure := s.Orders.Of(p.Job), v.Outcome == guild.Success && !v.Counts() && v.Opinion == nil
 			p.Voting, p.Alone = o.Vote && unsure, o.Choice && unsure
 		})
@@ -286,6 +286,22 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 	case fact.WalletFrozen:
 		s.Frozen = one.Frozen
 	}
+}
+
+// inShort returns what of a verdict decides the payout, without words, which a shredding would have to erase.
+func inShort(v guild.Verdict) *guild.Verdict {
+	short := &guild.Verdict{Outcome: v.Outcome, Strength: v.Strength}
+	if v.Ruling != nil {
+		ruling := *v.Ruling
+		ruling.Note = ""
+		short.Ruling = &ruling
+	}
+	if v.Opinion != nil {
+		opinion := *v.Opinion
+		opinion.Reason = ""
+		short.Opinion = &opinion
+	}
+	return short
 }
 
 // countAll counts for all deliveries to a job.
