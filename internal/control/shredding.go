@@ -13,8 +13,8 @@ import (
 	"guild/internal/step/jobs"
 )
 
-// shredding is how long an answer waits for the erasing, which goes on after that.
-const shredding = 30 * time.Second
+// shredTimeout bounds the wait for the erasing, which goes on without the caller.
+const shredTimeout = 30 * time.Second
 
 // shredJob erases what a job said.
 func (s *Server) shredJob(r *http.Request) (Job, error) {
@@ -27,9 +27,10 @@ func (s *Server) shredJob(r *http.Request) (Job, error) {
 	if err := s.shred(r.Context(), j); err != nil {
 		return Job{}, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), shredding)
+	ctx, cancel := context.WithTimeout(r.Context(), shredTimeout)
 	defer cancel()
-	for now := s.jobNow(j.Job); ; now = s.jobNow(j.Job) {
+	for {
+		now := s.jobNow(j.Job)
 		if now.Erased != 0 {
 			return now, nil
 		}

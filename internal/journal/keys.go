@@ -160,7 +160,7 @@ func (k *keys) open(guard fact.Subject, sealed []byte) ([]byte, error) {
 	return private, nil
 }
 
-// erase overwrites the key of a guard on the disk and forgets it. It also notes that the key is erased if there is none.
+// erase overwrites the key of a guard on the disk and forgets it. A guard without a key gets the line of an erased one.
 func (k *keys) erase(guard fact.Subject) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -32,7 +32,7 @@ type Connection struct {
 
 // Parse parses a connection string, lndconnect://<host>:<port>?cert=<certificate>&macaroon=<macaroon>. The certificate is DER or
 // the text of tls.cert, in base64, and can be left out. The macaroon is in base64 or hex. Base64 may be of either alphabet, with
-// padding or without. The port is 8080 if there is none. Errors do not repeat the string.
+// padding or without. Without a port it is 8080. Errors do not repeat the string.
 func Parse(text string) (c Connection, err error) {
 	if len(text) > maxConnection {
 		return Connection{}, fmt.Errorf("lnd connection: %d bytes; at most %d are read", len(text), maxConnection)

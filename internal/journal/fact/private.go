@@ -144,7 +144,7 @@ func (of entryReader) whole(raw, private json.RawMessage) (json.RawMessage, erro
 // members names private members, each with those within it, which are nil if all of it is private.
 type members map[string]members
 
-// membersOf returns the private members of a type of fact by their JSON names, nil if there are none.
+// membersOf returns the private members of a type of fact by their JSON names. It returns nil for a type without any.
 func membersOf(t reflect.Type) (private members) {
 	for field := range fieldsOf(t) {
 		tag, ok := field.Tag.Lookup("private")

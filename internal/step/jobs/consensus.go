@@ -345,7 +345,7 @@ func (j *Job) next() nostr.ID {
 }
 
 // uncounted returns the first delivery to an accepted job that is paid if it agrees with the majority, and was not compared yet.
-// It returns the zero id if there is none.
+// It returns the zero id once all were compared.
 func (j *Job) uncounted() nostr.ID {
 	if j.Settle == nil || j.Ending != guild.JobAccepted || j.quorum() == 1 {
 		return nostr.ZeroID

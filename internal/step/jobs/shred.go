@@ -163,7 +163,7 @@ func (j *Jobs) eraseBlobs(ctx context.Context, guard fact.Subject) (fact.JobEras
 	return done, nil
 }
 
-// possessions are what the journal says that a job has.
+// possessions lists the blobs and the unencrypted entries of one job.
 type possessions struct {
 	blobs   map[guild.Hash]bool // whether another job or request has it, too
 	held    map[guild.Hash]bool // of blobs: verdicts that waited for a person, which name others

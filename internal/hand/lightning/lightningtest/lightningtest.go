@@ -33,7 +33,7 @@ type Rig struct {
 	Orders func(invoice string) int
 	// Fixed says that the wallets show a balance that no payment changes.
 	Fixed bool
-	// Patience is how long to wait for the answer to an order that is under way, or was given before; 5 s if zero.
+	// Patience limits the wait for the answer to an order that is under way or was given before. Zero means 5 s.
 	Patience time.Duration
 }
 
