@@ -430,6 +430,7 @@ func TestInvalidSnapshot(t *testing.T) {
 func TestRecordedFacts(t *testing.T) {
 	unrecorded := []string{
 		"attempt.compared",  // between deliveries; each has a record of its own
+		"attempt.deferred",  // its payment waits for a person, and says what became of it
 		"attempt.fetched",   // the same delivery
 		"attempt.told",      // after the record
 		"attempt.undecided", // no verdict yet

@@ -56,7 +56,9 @@ func begin(c processConfig) (*process, error) {
 	number := len(files)
 	files = append(append(files, encoded, theirs), c.own...)
 	pidfd := -1
-	attr := &os.ProcAttr{Env: []string{"GOMAXPROCS=2", "GOGC=off"}, Files: files, Dir: "/", Sys: &syscall.SysProcAttr{
+	// Some machines have memory in pages of 2 MiB; in those the process would take twice as much.
+	env := []string{"GOMAXPROCS=2", "GOGC=off", "GODEBUG=disablethp=1"}
+	attr := &os.ProcAttr{Env: env, Files: files, Dir: "/", Sys: &syscall.SysProcAttr{
 		Cloneflags: newNamespaces, Setsid: true, PidFD: &pidfd, AmbientCaps: c.who.capabilities(),
 	}}
 	if !c.network {
