@@ -87,6 +87,7 @@ type Breach struct {
 // Usage is the resource usage of a judged run.
 type Usage struct {
 	WallMs     int64 `json:"wall_ms"`
+	WaitedMs   int64 `json:"waited_ms,omitempty"` // of WallMs, in which the machine had too few processors; an upper bound
 	CPUMs      int64 `json:"cpu_ms"`
 	MemoryPeak int64 `json:"memory_peak_bytes"`
 	DiskPeak   int64 `json:"disk_peak_bytes,omitempty"`
@@ -100,6 +101,7 @@ type Usage struct {
 func (u Usage) Add(v Usage) Usage {
 	return Usage{
 		WallMs:     u.WallMs + v.WallMs,
+		WaitedMs:   u.WaitedMs + v.WaitedMs,
 		CPUMs:      u.CPUMs + v.CPUMs,
 		MemoryPeak: max(u.MemoryPeak, v.MemoryPeak),
 		DiskPeak:   max(u.DiskPeak, v.DiskPeak),

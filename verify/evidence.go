@@ -242,7 +242,10 @@ func (v verdict) checkPace(e evidence) error {
 		if e.Baseline.Runs < fewest || baseline < noise {
 			return errors.New("the performance is known, and there is no baseline")
 		}
-		over := v.Usage.WallMs - baseline // in ms
+		if w := v.Usage.WaitedMs; w < 0 || w > v.Usage.WallMs {
+			return fmt.Errorf("it waited %d ms for the machine of a run of %d ms", w, v.Usage.WallMs)
+		}
+		over := v.Usage.WallMs - v.Usage.WaitedMs - baseline // in ms
 		var want guild.Score
 		switch {
 		case over <= 0:

@@ -169,6 +169,11 @@ func lies() map[string]struct {
 		"praise":                          judges(func(v map[string]any) { v["annotations"] = []string{"efficient", "thorough"} }, "verdict"),
 		"invalid violation":               judges(func(v map[string]any) { v["violations"] = []any{map[string]any{"syscall": "ptrace"}} }, "verdict"),
 		"a better pace":                   judges(func(v map[string]any) { dimension(v, 1)["value_micro"] = 1_000_000; v["score_micro"] = 944_000 }, "evidence"),
+		"a wait that it did not subtract": judges(func(v map[string]any) { ran(v, 1100, 100) }, "evidence"),
+		"a wait that is longer": judges(func(v map[string]any) {
+			ran(v, 1100, 1101)
+			dimension(v, 1)["value_micro"], v["score_micro"] = 1_000_000, 944_000
+		}, "evidence"),
 
 		"a strength without counts": judges(func(v map[string]any) { v["strength"] = "mixed" }, "verdict", "evidence"),
 		"more strong tests than there are": judges(func(v map[string]any) {
@@ -335,6 +340,12 @@ func firstTest(v map[string]any) map[string]any { return v["tests"].([]any)[0].(
 
 func dimension(v map[string]any, i int) map[string]any {
 	return v["dimensions"].([]any)[i].(map[string]any)
+}
+
+// ran sets the time of a verdict's run, and how long of that it waited for a processor, in ms.
+func ran(v map[string]any, wall, waited int64) {
+	usage := v["usage"].(map[string]any)
+	usage["wall_ms"], usage["waited_ms"] = wall, waited
 }
 
 func TestSignedLies(t *testing.T) {

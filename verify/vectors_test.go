@@ -24,13 +24,14 @@ func vectorsAnew(t testing.TB) map[string]files {
 		all["good "+name] = s.export(t)
 	}
 	all["good unjudged"] = story{unjudged: true}.export(t)
+	all["good on a busy machine"] = story{verdict: func(v map[string]any) { ran(v, 1300, 200) }}.export(t)
 	all["good without a journal"] = files{}
 	for name, b := range all["good in clear"] {
 		if !strings.HasPrefix(name, "journal/") {
 			all["good without a journal"][name] = b
 		}
 	}
-	for _, name := range []string{"a receipt by somebody else", "a request for another work", "a better score", "a better pace", "a preimage of another invoice",
+	for _, name := range []string{"a receipt by somebody else", "a request for another work", "a better score", "a better pace", "a wait that is longer", "a preimage of another invoice",
 		"an escrow with another key than the quote's", "an escrow that is not released", "an escrow that another released", "an escrow that one key opens",
 		"more than was quoted", "an escrow with a coin twice", "an escrow that another quoted", "an escrow that was quoted to another request",
 		"an escrow that was quoted for other work", "play money that is called sat", "play money with a unit that is called sat", "a refund of a coin twice",

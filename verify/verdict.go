@@ -75,6 +75,7 @@ type box struct {
 
 type usage struct {
 	WallMs     int64 `json:"wall_ms"`
+	WaitedMs   int64 `json:"waited_ms"`
 	MemoryPeak int64 `json:"memory_peak_bytes"`
 }
 

@@ -205,8 +205,12 @@ func writeScore(w io.Writer, v guild.Verdict) {
 // writeGrounds prints the grounds of the verdict.
 func writeGrounds(w io.Writer, v guild.Verdict) {
 	u := v.Usage
-	line(w, "  used        %d ms, %d ms of processor time, %d MB of memory, %d MB on disk, %d processes, %d calls refused",
-		u.WallMs, u.CPUMs, u.MemoryPeak>>20, u.DiskPeak>>20, u.PidsPeak, u.Refused)
+	waited := ""
+	if u.WaitedMs > 0 {
+		waited = fmt.Sprintf(" (up to %d of them waiting for a processor)", u.WaitedMs)
+	}
+	line(w, "  used        %d ms%s, %d ms of processor time, %d MB of memory, %d MB on disk, %d processes, %d calls refused",
+		u.WallMs, waited, u.CPUMs, u.MemoryPeak>>20, u.DiskPeak>>20, u.PidsPeak, u.Refused)
 	if q := v.Quality; q != nil {
 		for _, n := range q.Findings[:min(len(q.Findings), 10)] {
 			line(w, "  %-11s %s %s %s:%d %s", cli.Clean(n.Tool), cli.Clean(n.Code), n.Severity, cli.Clean(n.File), n.Line, cli.Cut(cli.Clean(n.Text), 60))

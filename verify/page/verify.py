@@ -743,7 +743,7 @@ VERDICT = {"outcome": str, "cause": str, "score_micro": int, "strength": str, "s
            "quality": ({"pylint_milli": int, "linted": bool, "lines_micro": int, "branches_micro": int, "covered": bool,
                         "findings": [{"tool": str, "severity": str, "file": str, "line": int}]},),
            "ruling": ({},), "opinion": ({},), "box": ({"memory_bytes": int},), "violations": [{}],
-           "usage": {"wall_ms": int, "memory_peak_bytes": int}, "evidence": str}
+           "usage": {"wall_ms": int, "waited_ms": int, "memory_peak_bytes": int}, "evidence": str}
 ONE = 1_000_000
 
 
@@ -942,7 +942,9 @@ def check_evidence(b, v, whole, request):
         if d["name"] == "performance" and d["known"]:
             base = e["baseline"]["wall"]["median_ms"]
             want(e["baseline"]["runs"] >= 5 and base >= 50, "a performance without a baseline")
-            over = v["usage"]["wall_ms"] - base
+            wall, waited = v["usage"]["wall_ms"], v["usage"]["waited_ms"]
+            want(0 <= waited <= wall, "it waited longer for the machine than the run took")
+            over = wall - waited - base
             pace = ONE if over <= 0 else 0 if over >= base - over else ONE - 2 * over * ONE // base
             want(d["value_micro"] == pace, "the performance does not follow from the baseline")
     return "the same %d tests" % len(v["tests"])

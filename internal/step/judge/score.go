@@ -105,6 +105,7 @@ type measured struct {
 	fault     bool   // a run did not end by itself
 	overLimit bool   // a run exceeded a limit
 	wallMs    int64  // the time of all runs
+	waitedMs  int64  // of that, in which the machine had too few processors
 	baseline  int64  // milliseconds, 0 if there is none
 	why       string // why there is no baseline
 
@@ -139,9 +140,10 @@ func (m measured) performance() guild.Dimension {
 	case m.baseline <= 0:
 		d.Reason = cmp.Or(m.why, "there is no baseline yet")
 	default:
-		d.Known, d.Value = true, pace(m.wallMs, m.baseline)
+		took := m.wallMs - m.waitedMs
+		d.Known, d.Value = true, pace(took, m.baseline)
 		if d.Value < guild.Micro {
-			d.Reason = fmt.Sprintf("%d ms, the baseline is %d ms", m.wallMs, m.baseline)
+			d.Reason = fmt.Sprintf("%d ms, the baseline is %d ms", took, m.baseline)
 		}
 	}
 	return d

@@ -255,6 +255,19 @@ func TestVerdictDetails(t *testing.T) {
 	}
 }
 
+// What a run can have waited for the customer's busy machine does not count.
+func TestPerformanceOnBusyMachine(t *testing.T) {
+	for _, c := range []struct {
+		wallMs, waitedMs int64
+		want             guild.Score
+	}{{1000, 0, guild.Micro}, {1345, 0, 310_000}, {1345, 300, 910_000}, {1345, 345, guild.Micro}, {1345, 1000, guild.Micro}} {
+		m := measured{ran: true, wallMs: c.wallMs, waitedMs: c.waitedMs, baseline: 1000}
+		if got := m.performance(); !got.Known || got.Value != c.want {
+			t.Errorf("%d ms, of which it waited %d: %+v, want %d", c.wallMs, c.waitedMs, got, c.want)
+		}
+	}
+}
+
 func TestPerformanceUnknown(t *testing.T) {
 	for ms, want := range map[int64]int64{1: 0, 49: 0, 50: 50, 3000: 3000} {
 		if got := (Baseline{Runs: 5, Wall: Distribution{Median: ms}}).wall(); got != want {

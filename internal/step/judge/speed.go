@@ -20,6 +20,7 @@ const thoroughFrom = 9 * guild.Micro / 10
 // reference holds the times by which performance tests are classified.
 type reference struct {
 	runMs      int64 // time of the judged run
+	waitedMs   int64 // of that, in which the machine had too few processors
 	baselineMs int64 // usual for the task; 0 if unknown
 
 	testsUs int64 // time of the performance tests in microseconds; 0 if not measured
@@ -27,7 +28,7 @@ type reference struct {
 }
 
 // speed returns the class of a delivery by its performance tests, or "" if there are none. SLOW: fewer than 80 % of
-// them passed, or the run took more than 150 % of the baseline. FAST: all passed, in at most 75 % of the baseline or,
+// them passed, or the run took more than 150 % of the baseline, without what it can have waited for the machine. FAST: all passed, in at most 75 % of the baseline or,
 // without one, in at most half of the time limit.
 func speed(tests tally, r reference) guild.Speed {
 	switch {
@@ -35,7 +36,7 @@ func speed(tests tally, r reference) guild.Speed {
 		return ""
 	case tests.passed*100 < tests.expected*80:
 		return guild.Slow
-	case r.baselineMs > 0 && r.runMs*2 > r.baselineMs*3:
+	case r.baselineMs > 0 && (r.runMs-r.waitedMs)*2 > r.baselineMs*3:
 		return guild.Slow
 	case !tests.whole():
 		return guild.Steady

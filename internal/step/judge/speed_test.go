@@ -21,6 +21,8 @@ func TestSpeed(t *testing.T) {
 		{"76 % of the baseline", tally{5, 5}, reference{runMs: 76, baselineMs: 100}, guild.Steady},
 		{"150 % of the baseline", tally{5, 5}, reference{runMs: 150, baselineMs: 100}, guild.Steady},
 		{"151 % of the baseline", tally{5, 5}, reference{runMs: 151, baselineMs: 100}, guild.Slow},
+		{"half of the time it waited for the machine", tally{5, 5}, reference{runMs: 200, waitedMs: 100, baselineMs: 100}, guild.Steady},
+		{"waiting makes nothing fast", tally{5, 5}, reference{runMs: 100, waitedMs: 90, baselineMs: 100}, guild.Steady},
 		{"one of five did not pass", tally{4, 5}, reference{runMs: 1, baselineMs: 100}, guild.Steady},
 		{"two of five did not pass", tally{3, 5}, reference{runMs: 1, baselineMs: 100}, guild.Slow},
 		{"no baseline, half of the time limit", tally{5, 5}, reference{runMs: 9000, testsUs: 500_000, limitUs: 1_000_000}, guild.Fast},

@@ -83,7 +83,7 @@ func (j *Judge) verdict(c Case, r exam.Report, read analysis.Report) guild.Verdi
 		Box: j.box(r.Findings), Tools: tools(sum.tools, read.Tools),
 	}
 	v.Dimensions = measured{
-		tests: tests, ran: sum.ran, fault: sum.fault != "", overLimit: sum.overLimit, wallMs: sum.usage.WallMs,
+		tests: tests, ran: sum.ran, fault: sum.fault != "", overLimit: sum.overLimit, wallMs: sum.usage.WallMs, waitedMs: sum.usage.WaitedMs,
 		baseline: c.Baseline.wall(), why: c.Baseline.why(), quality: read.Quality, unread: read.Reason,
 	}.dimensions()
 	v.Score = composite(v.Dimensions)
@@ -97,7 +97,7 @@ func (j *Judge) verdict(c Case, r exam.Report, read analysis.Report) guild.Verdi
 	}
 	if v.Outcome == guild.Success || v.Outcome == guild.Partial {
 		v.Speed = speed(tests.performance, reference{
-			runMs: sum.usage.WallMs, baselineMs: c.Baseline.wall(),
+			runMs: sum.usage.WallMs, waitedMs: sum.usage.WaitedMs, baselineMs: c.Baseline.wall(),
 			testsUs: micros(sum.tests, guild.LayerPerformance), limitUs: int64(r.Criteria.TimeLimit) * guild.Micro,
 		})
 	}

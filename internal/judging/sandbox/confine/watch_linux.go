@@ -47,10 +47,11 @@ type Watch struct {
 
 	started time.Time
 	wall    time.Duration
-	peak    int64 // highest memory use at any poll, in bytes
-	disk    int64 // highest disk use at any poll, in bytes
-	pids    int64 // highest number of processes and threads
-	threads int   // at the last poll; 0 if a control group counts them
+	short   time.Duration // in which the machine had too few processors, since it runs and then during the run
+	peak    int64         // highest memory use at any poll, in bytes
+	disk    int64         // highest disk use at any poll, in bytes
+	pids    int64         // highest number of processes and threads
+	threads int           // at the last poll; 0 if a control group counts them
 	cpu     time.Duration
 }
 
@@ -82,7 +83,7 @@ func (w *Watch) Begin() { w.look(&scratch{}) }
 // After a kill it goes on waiting for ended, with all other channels off: the caller may release the run's resources
 // only when its processes are gone.
 func (w *Watch) Wait(ctx context.Context, ended <-chan error) (killed string, err error) {
-	w.started = time.Now()
+	w.started, w.short = time.Now(), shortage()
 	wall := time.NewTimer(w.Limits.Wall)
 	defer wall.Stop()
 	look := time.NewTimer(firstLook)
@@ -99,7 +100,7 @@ func (w *Watch) Wait(ctx context.Context, ended <-chan error) (killed string, er
 		}
 		select {
 		case end := <-ended:
-			w.wall = time.Since(w.started)
+			w.wall, w.short = time.Since(w.started), shortage()-w.short
 			if _, exited := errors.AsType[*exec.ExitError](end); exited || errors.Is(end, exec.ErrWaitDelay) {
 				end = nil // it concerns the command, not the sandbox
 			}
@@ -209,21 +210,22 @@ func Filled(used int64, l sandbox.Limits) bool {
 	return used > 0 && used >= l.Disk-2*int64(unix.Getpagesize())
 }
 
-// Usage returns the resources that the run used. Call it after the end of the run, and before its control group is
-// removed.
-func (w *Watch) Usage() guild.Usage {
+// Usage returns the resources that the run used: at least the processor time, memory and disk that its last process has measured,
+// if any. Call it after the end of the run, and before its control group is removed.
+func (w *Watch) Usage(least guild.Usage) guild.Usage {
 	u := guild.Usage{
-		WallMs: w.wall.Milliseconds(), CPUMs: w.cpu.Milliseconds(), MemoryPeak: w.peak,
-		DiskPeak: w.disk, PidsPeak: w.pids, Output: w.Flood.Written(),
+		WallMs: w.wall.Milliseconds(), CPUMs: w.cpu.Milliseconds(), MemoryPeak: max(w.peak, least.MemoryPeak),
+		DiskPeak: max(w.disk, least.DiskPeak), PidsPeak: w.pids, Output: w.Flood.Written(),
 	}
-	if w.Group == nil {
-		return u
+	if w.Group != nil {
+		if t, counted := w.Group.CPUTime(); counted {
+			u.CPUMs = t.Milliseconds()
+		}
+		u.MemoryPeak = max(u.MemoryPeak, w.Group.MemoryPeak())
+		u.PidsPeak = max(u.PidsPeak, w.Group.Pids())
 	}
-	if t, counted := w.Group.CPUTime(); counted {
-		u.CPUMs = t.Milliseconds()
-	}
-	u.MemoryPeak = max(u.MemoryPeak, w.Group.MemoryPeak())
-	u.PidsPeak = max(u.PidsPeak, w.Group.Pids())
+	u.CPUMs = max(u.CPUMs, least.CPUMs)
+	u.WaitedMs = max(0, min(w.short.Milliseconds(), u.WallMs-u.CPUMs))
 	return u
 }
 

@@ -30,6 +30,38 @@ func TestProcessorTimeThatNoPollSaw(t *testing.T) {
 	}
 }
 
+func TestShortage(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"some avg10=80.51 avg60=87.60 avg300=77.24 total=1500\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n": 1500 * time.Microsecond,
+		"":                       0,
+		"some avg10=0 total=-1\n": 0,
+		"some avg10=0 total=x\n":  0,
+	} {
+		if got := parseShortage(text); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// What a run computes it did not wait for.
+func TestWaitedForProcessor(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		wall, short, cpu time.Duration
+		want             int64 // ms
+	}{
+		{"a quiet machine", time.Second, 0, 100 * time.Millisecond, 0},
+		{"a busy one", time.Second, 300 * time.Millisecond, 100 * time.Millisecond, 300},
+		{"busy all the time", time.Second, time.Second, 100 * time.Millisecond, 900},
+		{"it computes with two processors", time.Second, time.Second, 1900 * time.Millisecond, 0},
+	} {
+		w := Watch{Flood: &Flood{}, wall: c.wall, short: c.short}
+		if got := w.Usage(guild.Usage{CPUMs: c.cpu.Milliseconds()}).WaitedMs; got != c.want {
+			t.Errorf("%s: %d ms, want %d", c.name, got, c.want)
+		}
+	}
+}
+
 func TestNextLook(t *testing.T) {
 	old := time.Now().Add(-time.Minute)
 	for _, c := range []struct {

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"guild"
 	"guild/internal/judging/sandbox"
 	"guild/internal/judging/sandbox/confine"
 )
@@ -227,7 +228,7 @@ func (r *run) wait(ctx context.Context) (killed string, err error) {
 // result returns the result of the run, after wait.
 func (r *run) result(killed string) (sandbox.Result, error) {
 	exit := r.cmd.ProcessState.ExitCode()
-	res := sandbox.Result{Exit: exit, Cut: r.flood.Cut(), Usage: r.watch.Usage()}
+	res := sandbox.Result{Exit: exit, Cut: r.flood.Cut(), Usage: r.watch.Usage(guild.Usage{})}
 	res.Killed = cmp.Or(killed, r.watch.Exceeded(res.Usage))
 	res.Warnings = r.watch.Warnings(res.Usage)
 	switch {

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"guild"
 	"guild/internal/judging/sandbox"
 	"guild/internal/judging/sandbox/confine"
 )
@@ -279,10 +280,9 @@ func (r *run) end() error {
 // any.
 func (r *run) result(killed string) (sandbox.Result, error) {
 	r.leave()
-	res := sandbox.Result{Cut: r.flood.Cut(), Usage: r.watch.Usage()}
 	own := time.Duration(r.rusage.Utime.Nano()+r.rusage.Stime.Nano()) * time.Nanosecond
-	res.Usage.CPUMs = max(res.Usage.CPUMs, own.Milliseconds())
-	res.Usage.MemoryPeak = max(res.Usage.MemoryPeak, r.rusage.Maxrss<<10)
+	least := guild.Usage{CPUMs: own.Milliseconds(), MemoryPeak: r.rusage.Maxrss << 10}
+	res := sandbox.Result{Cut: r.flood.Cut(), Usage: r.watch.Usage(least)}
 	res.Killed = cmp.Or(killed, r.watch.Exceeded(res.Usage))
 	used, full := r.scratch.used(r.spec.Limits)
 	res.Usage.DiskPeak = max(res.Usage.DiskPeak, used)

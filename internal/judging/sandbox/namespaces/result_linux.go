@@ -21,15 +21,14 @@ func (r *coldRun) result(killed string) (sandbox.Result, error) {
 	if r.supervisor != nil {
 		r.supervisor.Close()
 	}
-	res := sandbox.Result{Cut: r.flood.Cut(), Usage: r.watch.Usage()}
 	var status unix.WaitStatus
+	var least guild.Usage
 	full := false
-	if r.last != nil { // the first process measured at least this
+	if r.last != nil {
 		status, full = unix.WaitStatus(r.last.Status), r.last.Full
-		res.Usage.CPUMs = max(res.Usage.CPUMs, r.last.CPU/1000)
-		res.Usage.MemoryPeak = max(res.Usage.MemoryPeak, r.last.Memory)
-		res.Usage.DiskPeak = max(res.Usage.DiskPeak, r.last.Disk)
+		least = guild.Usage{CPUMs: r.last.CPU / 1000, MemoryPeak: r.last.Memory, DiskPeak: r.last.Disk}
 	}
+	res := sandbox.Result{Cut: r.flood.Cut(), Usage: r.watch.Usage(least)}
 	res.Killed = cmp.Or(killed, r.watch.Exceeded(res.Usage))
 	if r.supervisor != nil {
 		res.Usage.Refused = r.supervisor.Refused()
