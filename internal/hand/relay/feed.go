@@ -188,9 +188,10 @@ type feed struct {
 	began   nostr.Timestamp
 	newest  nostr.Timestamp // created_at since began, no later than now
 	pages   int
-	looked  bool // the second look has begun
-	current bool // all stored events were read
-	refusal int  // number of CLOSED in a row
+	looked  bool  // the second look has begun
+	current bool  // all stored events were read
+	refusal int   // number of CLOSED in a row
+	failure error // that the relay's status names since the latest CLOSED
 }
 
 // start asks for all events since the watermark.
@@ -271,6 +272,7 @@ func (f *feed) eose(ctx context.Context, st *stream) {
 		return
 	}
 	f.current, f.refusal = true, 0
+	f.session.link.mended(f.failure)
 	f.mark()
 	f.sub.once.Do(func() { close(f.sub.ready) })
 }
@@ -288,7 +290,8 @@ func (f *feed) again(ctx context.Context, why string) {
 	s := f.session
 	f.stop(ctx)
 	f.refusal++
-	s.link.note(fmt.Errorf("subscription %s: %s", f.sub.name, why))
+	f.failure = fmt.Errorf("subscription %s: %s", f.sub.name, why)
+	s.link.note(f.failure)
 	wait := backoff(f.refusal)
 	if isAuth(why) && f.refusal == 1 {
 		wait = 0

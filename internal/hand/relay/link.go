@@ -190,6 +190,15 @@ func (l *link) poke() {
 
 func (l *link) note(err error) { l.set(func() { l.lastErr = err }) }
 
+// mended removes an error from the status, unless a later one has replaced it.
+func (l *link) mended(err error) {
+	l.set(func() {
+		if l.lastErr == err {
+			l.lastErr = nil
+		}
+	})
+}
+
 func (l *link) status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()

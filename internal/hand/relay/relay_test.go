@@ -239,6 +239,19 @@ func TestAuthenticationOnDemand(t *testing.T) {
 	}
 }
 
+// What a relay refuses until it knows who asks is no error of that relay.
+func TestNoErrorAfterAuthentication(t *testing.T) {
+	c := config(newInbox(), guarded(t))
+	c.Signer = bob
+	reader, _ := run(t, c)
+	if _, err := reader.Listen(t.Context(), "notes", notes(), newInbox().receive); err != nil {
+		t.Fatal(err)
+	}
+	if s := reader.Status()[0]; !s.Connected || s.LastError != "" {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestAuthenticationWithoutKey(t *testing.T) {
 	url := guarded(t)
 	p, _ := run(t, config(newInbox(), url))
