@@ -34,6 +34,7 @@ type Feedback struct {
 	Amount    guild.Msat // price; 0 for nothing
 	Invoice   string     // bolt11, for Amount
 	Terms     string     // a payment request for ecash (NUT-18), in a cashu tag of guild's; "" for none
+	Rates     *Rates     // the price by usage, of which Terms and Amount are the most; nil for a fixed price
 	Content   string     // a partial result, or a longer text
 
 	Extra     nostr.Tags // unknown tags, kept
@@ -81,6 +82,10 @@ func parseFeedback(e nostr.Event, open Opener) (Feedback, error) {
 			}
 		case len(tag) >= 2 && tag[0] == "cashu":
 			f.Terms = tag[1]
+		case tag[0] == ratesTag:
+			if f.Rates, err = parseRates(tag); err != nil {
+				return Feedback{}, err
+			}
 		default:
 			f.Extra = append(f.Extra, tag)
 		}
@@ -120,13 +125,13 @@ func (f Feedback) Busy() bool {
 
 // Event returns the unsigned feedback in clear.
 func (f Feedback) Event() nostr.Event {
-	tags := slices.Concat(referenceTags(f.Request, f.Customer), f.statusTag(f.Text), amountTag(f.Amount, f.Invoice), f.termsTag(), f.Extra)
+	tags := slices.Concat(referenceTags(f.Request, f.Customer), f.statusTag(f.Text), amountTag(f.Amount, f.Invoice), f.termsTag(), f.Rates.tag(), f.Extra)
 	return unsigned(int(KindFeedback), tags, f.Content)
 }
 
 // Sealed returns the unsigned feedback. It encrypts everything but the status word with seal.
 func (f Feedback) Sealed(seal Sealer) (nostr.Event, error) {
-	inner := slices.Concat(f.statusTag(f.Text), amountTag(f.Amount, f.Invoice), f.termsTag(), f.Extra)
+	inner := slices.Concat(f.statusTag(f.Text), amountTag(f.Amount, f.Invoice), f.termsTag(), f.Rates.tag(), f.Extra)
 	inner = append(inner, nostr.Tag{"content", f.Content})
 	ciphertext, err := seal(encodeTags(cleanTags(inner)))
 	if err != nil {

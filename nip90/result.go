@@ -27,6 +27,8 @@ type Result struct {
 	Trajectory     guild.Hash // the trajectory_hash tag: canonical hash of the worker's trajectory (package replay); zero without one
 	SessionReceipt guild.Hash // the receipt_hash tag: hash of the session receipt that the provider keeps (package replay/session); zero without one
 
+	Usage *Usage // the usage tag: what the work took, as the provider claims; nil without one
+
 	Extra     nostr.Tags // unknown tags, kept
 	Encrypted string     // encryption as received: "", NIP44 or NIP04; Event and Sealed ignore it
 }
@@ -61,6 +63,7 @@ func parseResult(e nostr.Event, open Opener) (Result, error) {
 			r.Status = tag[1]
 		case len(tag) >= 2 && r.takeHash(tag):
 		case len(tag) >= 2 && takeLeftOut(tag, &r.LeftOut):
+		case takeUsage(tag, &r.Usage):
 		case len(tag) >= 2 && tag[0] == "amount":
 			if r.Amount, r.Invoice, err = parseAmount(tag); err != nil {
 				return Result{}, err
@@ -168,11 +171,11 @@ func (r *Result) agentTags() (tags nostr.Tags) {
 	if r.LeftOut > 0 {
 		tags = append(tags, nostr.Tag{leftOutTag, strconv.Itoa(min(r.LeftOut, maxLeftOut))})
 	}
-	return tags
+	return append(tags, r.Usage.tag()...)
 }
 
-// Sealed returns the unsigned result. It encrypts the content with seal; only the references, the price, the hashes and the
-// number of left out nudges are in clear.
+// Sealed returns the unsigned result. It encrypts the content with seal; only the references, the price, the hashes, the
+// number of left out nudges and the usage are in clear.
 func (r Result) Sealed(seal Sealer) (nostr.Event, error) {
 	if !IsResult(r.Kind) {
 		return nostr.Event{}, fmt.Errorf("result of kind %d: %w", r.Kind, ErrKind)

@@ -6,6 +6,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/nip90"
 )
 
 // AttemptPlanned carries the signed request event, so that publishing it again is the same request. Written by jobs.
@@ -95,6 +96,7 @@ type AttemptQuoted struct {
 	Event   nostr.ID     `json:"event,omitzero"`                          // that has the quote
 	Answer  *nostr.Event `json:"answer,omitempty" private:"content,tags"` // that event, if there are Terms that may be paid and it is not too large
 	Silence int64        `json:"silence,omitempty"`                       // Unix ms, as in AttemptRequested
+	Rates   *nip90.Rates `json:"rates,omitempty"`                         // the price by usage, of which Terms and Amount are the most; nil for a fixed price
 }
 
 // AttemptProgressed is feedback that extends the time to wait and changes nothing else. Written by jobs.
@@ -135,6 +137,8 @@ type AttemptDelivered struct {
 	Bill *Bill `json:"bill,omitempty"` // of the provider; nil if the order does not pay after the work
 
 	NudgesLeftOut int `json:"nudges_left_out,omitempty"` // of those that the job asks for, how many the agent did not work by, as the provider says
+
+	Usage *nip90.Usage `json:"usage,omitempty"` // what the work took, as the provider claims
 }
 
 // Bill is the price and the invoice in a provider's result.

@@ -142,10 +142,11 @@ type Attempt struct {
 	Got       guild.Msat           `json:"got,omitempty"`      // of that, what was released to the provider
 	Back      bool                 `json:"back,omitempty"`     // all of it is ours again
 	LeftOut   int                  `json:"left_out,omitempty"` // nudges that the provider's agent did not work by
+	Usage     *nip90.Usage         `json:"usage,omitempty"`    // what the work took, as the provider claims
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{State: fold.NewState[state]("jobs", 7)} }
+func NewFold() *Fold { return &Fold{State: fold.NewState[state]("jobs", 8)} }
 
 // Job returns a job.
 func (f *Fold) Job(id guild.JobID) (job *Job, ok bool) {

@@ -46,7 +46,7 @@ func (s *state) applyToAttempt(one fact.Fact, at int64) {
 		s.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.Move(guild.Delivered)
 			a.Result, a.Delivery, a.Size, a.Away, a.Over = one.Result, one.Delivery, one.Size, one.Away, at
-			a.Answer, a.LeftOut = one.Answer, one.NudgesLeftOut
+			a.Answer, a.LeftOut, a.Usage = one.Answer, one.NudgesLeftOut, one.Usage
 			if one.Bill != nil {
 				a.Held = one.Bill.Held(one.Attempt)
 			}

@@ -161,7 +161,7 @@ func (j *Jobs) takeResult(ctx context.Context, e nostr.Event, r nip90.Result, a 
 	}
 	d := fact.AttemptDelivered{
 		Attempt: a.ID, Result: e.ID, Delivery: p.Hash, Size: p.Size, Away: away(p), Plain: plain, Behaviour: r.Behaviour,
-		NudgesLeftOut: min(r.LeftOut, len(job.Nudges)),
+		NudgesLeftOut: min(r.LeftOut, len(job.Nudges)), Usage: r.Usage,
 	}
 	if job.Settle != nil && job.Settle.How == Postpaid && r.Invoice != "" && len(r.Invoice) <= maxInvoice {
 		d.Bill = &fact.Bill{Amount: r.Amount, Invoice: r.Invoice}
@@ -287,6 +287,7 @@ func (j *Jobs) quote(ctx context.Context, e nostr.Event, a Attempt, job *Job, f 
 	return j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
 		quoted := fact.AttemptQuoted{
 			Attempt: a.ID, Amount: f.Amount, Invoice: guild.Cut(f.Invoice, maxInvoice), Key: a.Planned.Key, Event: e.ID, Terms: guild.Cut(f.Terms, 4<<10),
+			Rates: f.Rates,
 		}
 		switch {
 		case job.Settle == nil:

@@ -13,6 +13,7 @@ import (
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold"
 	"guild/internal/wallet"
+	"guild/nip90"
 	"guild/oa"
 )
 
@@ -55,6 +56,8 @@ type payment struct {
 	Price    guild.Msat            `json:"price,omitempty"`   // that it wants
 	Quote    nostr.ID              `json:"quote"`             // its event
 	QuotedAt int64                 `json:"quoted_ms,omitempty"`
+	Rates    *nip90.Rates          `json:"rates,omitempty"`    // of the quote; nil for a fixed price
+	Usage    *nip90.Usage          `json:"usage,omitempty"`    // that the provider claims, as far as it can be
 	Deferred bool                  `json:"deferred,omitempty"` // the attempt knows that it waits for the owner
 	Allowed  bool                  `json:"allowed,omitempty"`  // by the owner, before the work
 	Refused  string                `json:"refused,omitempty"`
@@ -115,7 +118,7 @@ func (f failures) again() time.Time {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 5)} }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 6)} }
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
@@ -185,10 +188,12 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 		s.edit(one.Attempt, func(p *payment) {
 			if p.Order.How != postpaid && p.Terms == "" && p.Invoice == "" {
 				p.Terms, p.Invoice, p.Price, p.Quote, p.QuotedAt = one.Terms, one.Invoice, one.Amount, one.Event, at
+				p.Rates = one.Rates
 			}
 		})
 	case fact.AttemptDelivered:
 		s.edit(one.Attempt, func(p *payment) {
+			p.Usage = p.claims(one.Usage, at)
 			if one.Bill != nil && p.Order.How == postpaid && p.Invoice == "" {
 				p.Invoice, p.Price, p.Held = one.Bill.Invoice, one.Bill.Amount, true
 			}

@@ -45,6 +45,9 @@ func (p *Pay) Paying() (all []Open) {
 			ID: one.Attempt, Job: one.Job, Party: one.Provider.PubKey, Amount: one.Reserved.Amount, Unit: one.Reserved.Unit, Mint: one.Reserved.Mint,
 			State: p.stateOf(one), Waits: p.stateOf(one) == waits,
 		}
+		if o.Waits {
+			o.State += one.claimed()
+		}
 		if one.Reserved.Invoice == "" {
 			o.Until = p.locktime(one)
 		}
@@ -76,7 +79,7 @@ func (p *Pay) stateOf(one payment) string {
 	case one.Decided != nil:
 		return "decided"
 	case one.Over && one.Verdict != nil:
-		if _, _, wait := one.payout(one.Reserved.Amount); wait {
+		if _, _, wait := one.payout(one.agreed()); wait {
 			return waits
 		}
 		if one.Voting {

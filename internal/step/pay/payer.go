@@ -72,7 +72,7 @@ func (one payment) earned() bool {
 	if one.Verdict == nil {
 		return false
 	}
-	amount, _, wait := one.payout(one.Reserved.Amount)
+	amount, _, wait := one.payout(one.agreed())
 	return amount > 0 || wait || one.Voting
 }
 
@@ -162,7 +162,7 @@ func (p *Pay) reserved(one payment, q quote, terms []wallet.Terms) (due.Decision
 		}
 		var short error
 		for _, t := range terms {
-			planned, err := p.c.Wallet.PlanSpend(op, t, one.Attempt.Hex(), &lock, parts(one.Order, q.amount)...)
+			planned, err := p.c.Wallet.PlanSpend(op, t, one.Attempt.Hex(), &lock, one.parts(t.Asset.Unit, q.amount)...)
 			if err != nil {
 				short = errors.Join(short, err)
 				continue
@@ -207,8 +207,8 @@ func (p *Pay) sendLock(one payment) due.Work {
 
 // settle decides what the provider gets. What waits for a person is decided by the locktime if nobody comes.
 func (p *Pay) settle(one payment, now time.Time) []due.Work {
-	agreed := one.Reserved.Amount
-	amount, rule, wait := one.payout(agreed)
+	amount, rule, wait := one.payout(one.agreed())
+	amount = one.payable(amount)
 	switch {
 	case !now.Before(p.locktime(one)): // the provider counts on nothing any more
 		amount, rule = 0, ruleForgotten
@@ -241,8 +241,7 @@ func (p *Pay) locktime(one payment) time.Time {
 // release signs over what the provider gets, and tells it. If that is nothing, the message says so and why.
 func (p *Pay) release(one payment) due.Work {
 	coins, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
-	n, whole := choose(amounts, one.Decided.Amount)
-	coins = coins[:n]
+	coins, _, whole := one.divide(coins, amounts, one.Decided.Amount)
 	released := fact.PaymentReleased{Attempt: one.Attempt, Mint: one.Reserved.Mint, Unit: one.Reserved.Unit, Amount: one.Decided.Amount, Coins: coins}
 	return due.Work{
 		Key: "release the payment for " + one.Attempt.Hex(), Guard: fact.Ledger, Tries: mostTries,
@@ -369,7 +368,7 @@ func (p *Pay) refunded(one payment) (string, error) {
 	}
 	value := spent{Mint: one.Reserved.Mint, Unit: one.Reserved.Unit, Amount: one.Reserved.Amount}
 	lock := fact.EcashLock{Provider: q.key, Customer: key.PubKey(), Locktime: q.locktime}
-	if value.Spent, err = p.c.Wallet.Spent(one.Reserved.Op, lock, coins(one.Order, one.Reserved.Amount)); err != nil {
+	if value.Spent, err = p.c.Wallet.Spent(one.Reserved.Op, lock, one.coins(one.Reserved.Unit, one.Reserved.Amount)); err != nil {
 		return "", err
 	}
 	b, err := json.Marshal(value, json.Deterministic(true))
@@ -448,8 +447,7 @@ func (p *Pay) TakeReturn(ctx context.Context, m dm.Message) error {
 		}
 		coins, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
 		if one.Released == nil { // the provider was faster than the fact that it was told
-			n, _ := choose(amounts, one.Decided.Amount)
-			coins = coins[n:]
+			_, coins, _ = one.divide(coins, amounts, one.Decided.Amount)
 		}
 		good := map[string]string{}
 		for _, c := range coins {
@@ -497,8 +495,12 @@ func (p *Pay) Approve(ctx context.Context, attempt nostr.ID, amount uint64) erro
 		case one.Decided != nil:
 			return fmt.Errorf("approve the payment for %.8s: it is decided: %d %s", attempt.Hex(), one.Decided.Amount, one.Reserved.Unit)
 		}
-		_, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
-		if _, whole := choose(amounts, amount); !whole {
+		coins, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
+		_, _, whole := one.divide(coins, amounts, amount)
+		switch {
+		case !whole && one.Rates != nil:
+			return fmt.Errorf("approve the payment for %.8s: %d %s are no sum of the locked coins, and %d are", attempt.Hex(), amount, one.Reserved.Unit, one.payable(amount))
+		case !whole:
 			return fmt.Errorf("approve the payment for %.8s: %d %s are no sum of the locked coins, whose first ones are %d", attempt.Hex(), amount, one.Reserved.Unit, amounts)
 		}
 		tx.Append(fact.PaymentApproved{Attempt: attempt, Amount: amount})

@@ -160,9 +160,11 @@ func (q quote) check(p payment, unit string, mints []string, frozen bool) error 
 		return fmt.Errorf("wants %q and the order is in %q", guild.Cut(unit, 20), p.Order.Unit)
 	case q.amount > p.Order.Most:
 		return fmt.Errorf("wants %d %s, and the order bids %d", q.amount, unit, p.Order.Most)
-	case coins(p.Order, q.amount) > maxCoins:
+	case p.Rates != nil && fixedOver(*p.Rates, unit, q.amount):
+		return fmt.Errorf("wants a fixed part of %d thousandths, and asks to lock %d %s", p.Rates.Price, q.amount, unit)
+	case p.coins(unit, q.amount) > maxCoins:
 		return fmt.Errorf("wants %d %s, which is locked in %d coins, and %d fit into a message: a rounder price or share takes less",
-			q.amount, unit, coins(p.Order, q.amount), maxCoins)
+			q.amount, unit, p.coins(unit, q.amount), maxCoins)
 	case q.locktime < least:
 		return errors.New("wants the money back before an objection would be heard")
 	case q.locktime > time.UnixMilli(p.Deadline).Add(longest).Unix():
