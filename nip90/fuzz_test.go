@@ -37,6 +37,7 @@ func addEvents(f *testing.F) {
 	}
 	f.Add([]byte(`[[],["e"],["i","\b"],["param","bundle_key","a"],["status","x","error"],["amount",""],["relays","wss://a b"]]`), "\x00")
 	f.Add([]byte(`[["encrypted"]]`), `[["param","vault","nip44","e30=","allow-expired"],["param","vault_sha256","44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"]]`)
+	f.Add([]byte(`[["metered","300000","2000","0"],["usage","12400","65000"],["usage","x","1"],["status","payment-required"]]`), "")
 	f.Add([]byte(`[["encrypted"]]`), `[["status"],["content","\u0000<"],["bundle_key"]]`)
 }
 

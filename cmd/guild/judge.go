@@ -61,6 +61,9 @@ func (p *program) explain(e control.Exam) {
 	if e.Held {
 		fmt.Fprintf(p.out, "waits       for a person: guild judge rule JOB accept|partial|reject\n")
 	}
+	if e.Usage != nil {
+		fmt.Fprintf(p.out, "usage       %s\n", claimOf(*e.Usage))
+	}
 	writeVerdict(p.out, unabridged(*e.Verdict, e.Evidence), colours())
 }
 

@@ -259,9 +259,13 @@ func (p *program) walletHistoryCommand() *cobra.Command {
 		Use:     "history",
 		Short:   "All operations and payments, the oldest first",
 		Example: "  guild wallet history --json",
-	}, table(p, "nothing was moved yet", "AGE,KIND,AMOUNT,FEE,STATE,ABOUT", func(m control.Movement) []string {
+	}, table(p, "nothing was moved yet", "AGE,KIND,AMOUNT,FEE,STATE,ABOUT,CLAIM", func(m control.Movement) []string {
+		claim := ""
+		if m.Usage != nil {
+			claim = claimOf(*m.Usage)
+		}
 		return []string{age(p.now(), m.At), m.Kind, fmt.Sprintf("%d %s", m.Amount, m.Unit), fmt.Sprint(m.Fee),
-			strings.TrimSuffix(m.State+": "+cli.Cut(cli.Clean(m.Reason), 40), ": "), short(m.About)}
+			strings.TrimSuffix(m.State+": "+cli.Cut(cli.Clean(m.Reason), 40), ": "), short(m.About), claim}
 	}))
 }
 

@@ -81,6 +81,11 @@ reads, writes and lists files, runs commands in a sandbox without network, and
 finishes (docs/WORKERS.md). The key stays in this process, and each step is
 shown and recorded. --mcp gives it the tools of MCP servers, too.
 
+--price is for a job. With --per-1k-tokens or --per-minute it is the fixed part,
+and a customer locks --at-most before the work. After it, the result claims the
+tokens that the worker reported (guild help trace) and its time, and a customer
+who accepts it pays for them. Over Lightning --at-most is the price.
+
 The command has no network, or all of it with --network; a list of hosts is
 not offered. Conditions for customers, such as the least bid, proof of
 work and rates, are in the configuration: [work] for every service,
@@ -95,6 +100,7 @@ back.`,
   guild work --task python --agent claude-code --tokens-per-job 500000
   guild work --task go --endpoint https://h.example/v1 --model m --key-env M_KEY
   guild work --task shell --exec ./w.sh --jobs 4 --time-limit 5m --price 21000
+  guild work --task go --exec ./w --per-1k-tokens 2sat --at-most 80sat
   guild work ls
   guild work pause python`,
 	}
@@ -137,7 +143,7 @@ func (o *workOptions) flags(cmd *cobra.Command) {
 	f.IntVar(&s.Jobs, "jobs", 0, "jobs at the same time (default: work.jobs, 2)")
 	f.IntVar(&s.Queue, "queue", 0, "jobs that may wait beyond those (default: work.queue, 16)")
 	f.DurationVar(&s.TimeLimit, "time-limit", 0, "longest run of the command (default: work.time_limit, 10m)")
-	f.Var(&s.price, "price", "of a job, with its unit, as 1000sat; a number alone is millisatoshis (default: work.price_msat, 0)")
+	s.priced.flags(f)
 	f.StringArrayVar(&s.As, "as", nil, "agent of this node whose definition, lessons and tools do the work (guild agent; repeatable)")
 	f.StringArrayVar(&s.Nudges, "nudge", nil, "nudge of the library that applies to each job (repeatable)")
 	o.agentFlags(cmd)
@@ -208,16 +214,8 @@ func (s service) withDefaults(w config.Work, given func(flag string) bool) (serv
 	if !given("time-limit") {
 		s.TimeLimit = w.TimeLimit
 	}
-	if given("price") {
-		var err error
-		if s.PriceMsat, err = s.price.thousandths(); err != nil {
-			return s, fmt.Errorf("--price %w", err)
-		}
-		if !s.price.inBitcoin() {
-			s.Unit = s.price.unit
-		}
-	} else {
-		s.PriceMsat, s.Unit = int64(w.Price), w.PriceUnit
+	if err := s.setPrice(w); err != nil {
+		return s, err
 	}
 	if s.D == "" {
 		s.D = s.Tasks[0]

@@ -16,6 +16,7 @@ import (
 	"guild/internal/node"
 	"guild/internal/step/work"
 	"guild/nip89"
+	"guild/nip90"
 	"guild/replay/session"
 )
 
@@ -48,8 +49,9 @@ type service struct {
 	Queue       int           // waiting beyond those
 	TimeLimit   time.Duration // of one command
 	PriceMsat   int64
-	Unit        string     // of which PriceMsat is thousandths, if it is not sat
-	price       amountFlag // of --price
+	Unit        string       // of which PriceMsat is thousandths, if it is not sat
+	Rates       *nip90.Rates // of a price by usage, of which PriceMsat is the most; nil for a fixed price
+	priced      priceFlags
 	Terms       work.Terms
 }
 
@@ -57,7 +59,7 @@ func (s service) worker() node.Worker {
 	return node.Worker{
 		Task: s.Tasks[0], Tasks: s.Tasks, Kinds: s.Kinds, D: s.D, Name: s.Name, About: s.About, Command: s.Exec, Env: s.Env,
 		Mounts: s.Mounts, Network: work.Network(s.Network), Unsandboxed: s.Unsandboxed, Untried: s.Untried, Schema: s.Schema, Open: s.Open, Trajectory: s.Trajectory, Claims: s.Claims, Slots: s.Jobs,
-		Queue: s.Queue, Limit: s.TimeLimit, Price: guild.Msat(s.PriceMsat), Unit: s.Unit, Terms: s.Terms, Trace: session.Format(s.Trace),
+		Queue: s.Queue, Limit: s.TimeLimit, Price: guild.Msat(s.PriceMsat), Unit: s.Unit, Rates: s.Rates, Terms: s.Terms, Trace: session.Format(s.Trace),
 		Type: s.Type, Model: s.Model, Chat: s.Chat, MCP: s.MCP, Agent: s.Agent, Agents: s.As, Nudges: s.Nudges,
 	}
 }
@@ -112,10 +114,11 @@ func fromConfig(c config.Config, d string) (service, error) {
 	if model != nil && len(set.Models) == 0 && model.Name != opinion.Auto {
 		set.Models = []string{model.Name}
 	}
+	rates, price := w.Rates()
 	s := service{
 		Tasks: set.Tasks(d), Kinds: set.Kind, Name: cmp.Or(set.Name, d), About: set.About, D: d, Exec: set.Exec, Env: set.Env,
 		Mounts: slices.Clone(set.Mounts), Network: set.Network, Unsandboxed: set.Unsandboxed, Schema: schema, Open: set.Open, Trace: set.Trace, Trajectory: set.Trajectory,
-		As: set.As, Nudges: set.Nudges, Type: set.Type, Model: model, Chat: talks, MCP: servers, Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(w.Price), Unit: w.PriceUnit, Terms: allowed,
+		As: set.As, Nudges: set.Nudges, Type: set.Type, Model: model, Chat: talks, MCP: servers, Jobs: w.Jobs, Queue: w.Queue, TimeLimit: w.TimeLimit, PriceMsat: int64(price), Unit: w.PriceUnit, Rates: rates, Terms: allowed,
 		Claims: work.Claims{
 			SupplyClass: set.SupplyClass, Models: set.Models, MaxContext: set.MaxContext,
 			Hardware: nip89.Hardware{MemoryGB: set.MemoryGB, GPU: set.GPU, VRAMGB: set.VRAMGB},

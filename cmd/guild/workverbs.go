@@ -210,7 +210,12 @@ func (p *program) showSettings(s control.Service, set control.ServiceSettings) {
 	if set.Unit != "sat" && set.Unit != "msat" {
 		price = fmt.Sprintf("%d %s", set.Price/1000, unitName(set.Unit))
 	}
-	line("price", "%s, least bid %d msat", price, set.MinBid)
+	if set.PriceText != "" {
+		line("price", "%s", set.PriceText)
+		line("least bid", "%d msat", set.MinBid)
+	} else {
+		line("price", "%s, least bid %d msat", price, set.MinBid)
+	}
 	line("asks", "%d bits of work, %s", set.PoW, paceOf(set))
 	customers := "everybody"
 	if n := len(set.Allow); n > 0 {

@@ -71,6 +71,11 @@ type Work struct {
 	Price     guild.Msat    `koanf:"price_msat"`
 	PriceUnit string        `koanf:"price_unit"` // of ecash, of which Price is thousandths; sat if empty
 
+	// With a rate Price is the fixed part, and customers are asked to lock Most. All are thousandths of the unit.
+	Per1kTokens   guild.Msat `koanf:"per_1k_tokens_msat"`
+	PerWorkMinute guild.Msat `koanf:"per_work_minute_msat"`
+	Most          guild.Msat `koanf:"most_msat"`
+
 	Allow     []string   `koanf:"allow"`         // npubs that may send requests; empty means everyone
 	MinBid    guild.Msat `koanf:"min_bid_msat"`  // requests with a lower bid are refused
 	PoW       int        `koanf:"pow"`           // leading zero bits required in a request's id (NIP-13)

@@ -67,11 +67,16 @@ type Service struct {
 	TimeLimit *time.Duration `koanf:"time_limit"`
 	Price     *guild.Msat    `koanf:"price_msat"`
 	PriceUnit *string        `koanf:"price_unit"`
-	Allow     *[]string      `koanf:"allow"` // an empty list means everyone
-	MinBid    *guild.Msat    `koanf:"min_bid_msat"`
-	PoW       *int           `koanf:"pow"`
-	PerMinute *int           `koanf:"per_minute"`
-	Prepaid   *float64       `koanf:"prepaid_below"`
+
+	Per1kTokens   *guild.Msat `koanf:"per_1k_tokens_msat"`
+	PerWorkMinute *guild.Msat `koanf:"per_work_minute_msat"`
+	Most          *guild.Msat `koanf:"most_msat"`
+
+	Allow     *[]string   `koanf:"allow"` // an empty list means everyone
+	MinBid    *guild.Msat `koanf:"min_bid_msat"`
+	PoW       *int        `koanf:"pow"`
+	PerMinute *int        `koanf:"per_minute"`
+	Prepaid   *float64    `koanf:"prepaid_below"`
 }
 
 // Under returns the settings of the service: its own and, for nil fields, those of w.
@@ -81,6 +86,9 @@ func (s Service) Under(w Work) Work {
 	set(&w.TimeLimit, s.TimeLimit)
 	set(&w.Price, s.Price)
 	set(&w.PriceUnit, s.PriceUnit)
+	set(&w.Per1kTokens, s.Per1kTokens)
+	set(&w.PerWorkMinute, s.PerWorkMinute)
+	set(&w.Most, s.Most)
 	set(&w.Allow, s.Allow)
 	set(&w.MinBid, s.MinBid)
 	set(&w.PoW, s.PoW)
@@ -233,6 +241,9 @@ func (w Work) check() error {
 		return fmt.Errorf("prepaid_below: %v, want a score from 0 to 1", w.Prepaid)
 	case w.PoW > maxPoW:
 		return fmt.Errorf("pow: %d bits, and nobody finds more than %d", w.PoW, maxPoW)
+	}
+	if err := w.checkRates(); err != nil {
+		return err
 	}
 	_, err := Keys(w.Allow)
 	if err != nil {

@@ -230,6 +230,13 @@ type Exam struct {
 	Held     bool            `json:"held,omitempty"`   // it waits for a person's ruling
 	Verdict  *guild.Verdict  `json:"verdict,omitempty"`
 	Evidence json.RawMessage `json:"evidence,omitempty"`
+	Usage    *Usage          `json:"usage,omitempty"` // what the provider claims that the work took
+}
+
+// Usage is what a provider says that its work took. It is a claim, which nobody else can check.
+type Usage struct {
+	Tokens int64 `json:"tokens"`
+	WorkMs int64 `json:"worked_ms"`
 }
 
 // Rule is the body of POST /v1/jobs/{id}/rule: a person's ruling on an attempt that waits for one. The answer is

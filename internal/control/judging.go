@@ -37,10 +37,18 @@ func (s *Server) getEvidence(r *http.Request) ([]Exam, error) {
 	return exams, nil
 }
 
+// usageOf returns what the provider of an attempt claims that the work took, or nil.
+func usageOf(a jobs.Attempt) *Usage {
+	if a.Usage == nil {
+		return nil
+	}
+	return &Usage{Tokens: a.Usage.Tokens, WorkMs: a.Usage.WorkMs}
+}
+
 // exam returns the judge's record of one attempt; ok is false if it never reached the judge.
 func (s *Server) exam(a jobs.Attempt) (e Exam, ok bool, err error) {
 	e = Exam{Attempt: a.ID.Hex(), Npub: nip19.EncodeNpub(a.Provider.PubKey), Name: s.who(a.Provider),
-		State: string(a.State), Reason: a.Reason, Verdict: a.Verdict}
+		State: string(a.State), Reason: a.Reason, Verdict: a.Verdict, Usage: usageOf(a)}
 	if held, waits := s.c.Judging.Held(a.ID); waits {
 		raw, err := s.c.Blobs.ReadAll(held, maxDocument)
 		if err != nil {

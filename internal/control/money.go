@@ -154,6 +154,7 @@ type Movement struct {
 	About  string `json:"about,omitempty"` // the attempt or request
 	State  string `json:"state"`           // open, done or failed
 	Reason string `json:"reason,omitempty"`
+	Usage  *Usage `json:"usage,omitempty"` // of an attempt with a price by usage: what the provider claims
 }
 
 // mintWait limits how long a request waits for a mint. What is not done by then goes on.
@@ -403,9 +404,14 @@ func (s *Server) getHistory(r *http.Request) ([]Movement, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Movement{
+		moved := Movement{
 			At: m.At, Op: m.Op, Kind: m.Kind, Amount: m.Amount, Fee: m.Fee, Unit: m.Unit, Mint: m.Mint, About: m.About, State: m.State, Reason: m.Reason,
-		})
+		}
+		if id, err := nostr.IDFromHex(m.About); err == nil {
+			a, _, _ := s.c.Fold.Attempt(id)
+			moved.Usage = usageOf(a)
+		}
+		all = append(all, moved)
 	}
 	return all, nil
 }

@@ -45,12 +45,21 @@ type ServiceSettings struct {
 	Each      int         `json:"each"` // unfinished requests of one customer
 	TimeLimit int64       `json:"time_limit_ms"`
 	Price     int64       `json:"price_msat"`
-	Unit      string      `json:"price_unit"` // of ecash; of one that is not bitcoin, the price is in its thousandths
-	Allow     []string    `json:"allow"`      // npubs; everybody if empty
+	Unit      string      `json:"price_unit"`           // of ecash; of one that is not bitcoin, the price is in its thousandths
+	PriceText string      `json:"price_text,omitempty"` // of a price by usage, for people
+	Rates     *Rates      `json:"rates,omitempty"`      // of a price by usage, of which Price is the most
+	Allow     []string    `json:"allow"`                // npubs; everybody if empty
 	MinBid    int64       `json:"min_bid_msat"`
 	PoW       int         `json:"pow"`
 	PerMinute int         `json:"per_minute"`
 	Prepaid   guild.Trust `json:"prepaid_below_micro"` // score of a customer below which it pays an invoice first
+}
+
+// Rates is a price by usage. It is in thousandths of the unit; of sat and msat in millisatoshis.
+type Rates struct {
+	Price     int64 `json:"price_msat"` // the fixed part
+	Per1k     int64 `json:"per_1k_tokens_msat"`
+	PerMinute int64 `json:"per_minute_msat"`
 }
 
 // Customer counts the requests of one customer at a service now.
@@ -75,6 +84,10 @@ func service(st work.Status) Service {
 		Tasks: st.Tasks, Kinds: st.Kinds, Name: st.Name, About: st.About, Schema: st.Schema, Open: st.Open, Queue: st.Queue,
 		Each: st.Terms.Each, TimeLimit: st.Limit.Milliseconds(), Price: int64(st.Price), Unit: st.Unit, Allow: npubs(st.Terms.Allow),
 		MinBid: int64(st.Terms.MinBid), PoW: st.Terms.PoW, PerMinute: st.Terms.PerMinute, Prepaid: st.Terms.Prepaid,
+	}
+	if r := st.Rates; r != nil {
+		view.Settings.PriceText = st.PriceText()
+		view.Settings.Rates = &Rates{Price: int64(r.Price), Per1k: int64(r.Per1kTokens), PerMinute: int64(r.PerMinute)}
 	}
 	view.LatencyMs = st.Latency.Milliseconds()
 	if success, any := st.Success(); any {

@@ -58,7 +58,8 @@ type Worker struct {
 	Queue       int
 	Limit       time.Duration
 	Price       guild.Msat
-	Unit        string // of ecash, of which Price is thousandths; sat if empty
+	Unit        string       // of ecash, of which Price is thousandths; sat if empty
+	Rates       *nip90.Rates // of a price by usage, of which Price is the most; nil for a fixed price
 	Terms       work.Terms
 
 	Agents []string // of this node, whose behaviours do the service (NIP-AE)
@@ -220,7 +221,7 @@ func (n *Node) worker(ctx context.Context, w Worker) (do func(context.Context, w
 func (n *Node) service(w Worker, do func(context.Context, work.Assignment) error) work.Service {
 	s := work.Service{
 		Task: w.Task, Tasks: w.Tasks, D: w.D, Name: w.Name, About: w.About, Kind: w.Kind, Kinds: w.Kinds, Schema: w.Schema, Open: w.Open, Trajectory: w.Trajectory, Claims: w.Claims,
-		Slots: w.Slots, Queue: w.Queue, Limit: w.Limit, Price: w.Price, Unit: w.Unit, Terms: w.Terms, Network: w.Network, Walls: n.caps.Tier, Do: do, Untried: w.Untried,
+		Slots: w.Slots, Queue: w.Queue, Limit: w.Limit, Price: w.Price, Unit: w.Unit, Rates: w.Rates, Terms: w.Terms, Network: w.Network, Walls: n.caps.Tier, Do: do, Untried: w.Untried,
 		Behave: w.Behave, NoCredentials: w.Chat != nil,
 		Secrets: work.SecretsIn(pick(w.Env)),
 	}

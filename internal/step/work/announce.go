@@ -210,7 +210,8 @@ func (w *Work) handler(ctx context.Context, s Service, measured nip89.Stability)
 	}
 	if s.inBitcoin() {
 		h.Price = s.Price
-	} else if s.Price > 0 {
+	}
+	if s.Price > 0 && (s.Rates != nil || !s.inBitcoin()) {
 		h.PriceText = s.amount()
 	}
 	b, err := s.behaviour(ctx, nip90.Request{})

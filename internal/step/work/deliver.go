@@ -43,8 +43,9 @@ type delivery struct {
 	agent     nostr.PubKey // with that behaviour
 	leftOut   int          // nudges that the customer asked for and that are not part of it
 
-	recording *recording // of the run, also of one that failed; nil if none began
-	session   documents  // of a run that did not fail
+	recording *recording   // of the run, also of one that failed; nil if none began
+	session   documents    // of a run that did not fail
+	usage     *nip90.Usage // to be claimed; nil where the price does not depend on it
 }
 
 // succeed stores a delivery and signs the result that carries it.
@@ -61,7 +62,7 @@ func (w *Work) succeed(ctx context.Context, r fact.RequestReceived, f fact.Reque
 
 // result puts a delivery into a result: as text, as a bundle, or as the URL of a bundle that is too large for an event.
 func (w *Work) result(ctx context.Context, r fact.RequestReceived, hash guild.Hash, d delivery) (nip90.Result, error) {
-	result := nip90.Result{Kind: nip90.ResultKind(r.Kind), Request: r.Request, Customer: r.Customer, Status: "success", Behaviour: d.behaviour, LeftOut: d.leftOut}
+	result := nip90.Result{Kind: nip90.ResultKind(r.Kind), Request: r.Request, Customer: r.Customer, Status: "success", Behaviour: d.behaviour, LeftOut: d.leftOut, Usage: d.usage}
 	if d.session.replay != nil {
 		result.Trajectory, result.SessionReceipt = d.session.trajectory, guild.Sum(d.session.receipt)
 	}
@@ -200,6 +201,7 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 	defer time.AfterFunc(presently, begin).Stop()
 	limited, cancel := context.WithTimeout(ctx, a.Limit)
 	defer cancel()
+	began := w.c.Now()
 	if err := s.Do(limited, a); err != nil {
 		if errors.Is(limited.Err(), context.DeadlineExceeded) {
 			late := &FailedError{Text: fmt.Sprintf("the worker ran over its %s", a.Limit.Round(time.Second))}
@@ -210,6 +212,7 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 		}
 		return d, err
 	}
+	worked := w.c.Now().Sub(began)
 	w.shut(o)
 	if behaviour != nil {
 		taken, refused, err := takeLessons(a.Delivery, o.hide)
@@ -229,7 +232,7 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 		travels = ended.replay
 	}
 	d, err = w.pack(ctx, b, m.plain, a.Delivery, o, travels)
-	d.recording, d.session = a.recording, ended
+	d.recording, d.session, d.usage = a.recording, ended, s.usage(ended.tokens, worked)
 	return d, err
 }
 

@@ -24,7 +24,12 @@ func (w *Work) wantsMoney(s Service) bool {
 func (s Service) inBitcoin() bool { return s.Unit == "sat" || s.Unit == "msat" }
 
 // amount returns the price for a person, such as "500 test".
-func (s Service) amount() string { return fmt.Sprintf("%d %s", s.units(), s.Unit) }
+func (s Service) amount() string {
+	if s.Rates != nil {
+		return s.metered()
+	}
+	return fmt.Sprintf("%d %s", s.units(), s.Unit)
+}
 
 // units returns the price in whole units, rounded up.
 func (s Service) units() uint64 {
@@ -39,7 +44,8 @@ func (s Service) priced(text string) nip90.Feedback {
 	f := nip90.Feedback{Status: nip90.PaymentRequired, Text: text}
 	if s.inBitcoin() {
 		f.Amount = s.Price
-	} else if text == "" {
+	}
+	if text == "" && (s.Rates != nil || !s.inBitcoin()) {
 		f.Text = s.amount()
 	}
 	return f
@@ -80,7 +86,7 @@ func (w *Work) ask(s Service, r request) due.Work {
 				return w.fail(ctx, r, guild.Cut(err.Error(), maxText), "this provider cannot be paid at present")
 			}
 			feedback := s.priced("")
-			feedback.Terms, feedback.Invoice = terms, invoice
+			feedback.Terms, feedback.Invoice, feedback.Rates = terms, invoice, s.Rates
 			if invoice != "" && s.Unit == "sat" { // the invoice is over whole units
 				feedback.Amount = guild.Msat(s.units()) * 1000
 			}

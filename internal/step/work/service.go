@@ -32,6 +32,7 @@ type Service struct {
 	Limit time.Duration // for one request; 30 minutes if zero
 	Price guild.Msat    // to be locked before the work begins (Config.Money); without that, requests are refused if it is not zero
 	Unit  string        // of ecash, of which Price is thousandths; sat if empty
+	Rates *nip90.Rates  // the price by usage, of which Price is the most; nil for a fixed price
 	Terms Terms
 
 	Claims Claims // for its announcement
