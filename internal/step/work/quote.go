@@ -41,7 +41,7 @@ func (s Service) units() uint64 {
 
 // priced returns the feedback that names the price.
 func (s Service) priced(text string) nip90.Feedback {
-	f := nip90.Feedback{Status: nip90.PaymentRequired, Text: text}
+	f := nip90.Feedback{Status: nip90.PaymentRequired, Text: text, Rates: s.Rates}
 	if s.inBitcoin() {
 		f.Amount = s.Price
 	}
@@ -86,7 +86,7 @@ func (w *Work) ask(s Service, r request) due.Work {
 				return w.fail(ctx, r, guild.Cut(err.Error(), maxText), "this provider cannot be paid at present")
 			}
 			feedback := s.priced("")
-			feedback.Terms, feedback.Invoice, feedback.Rates = terms, invoice, s.Rates
+			feedback.Terms, feedback.Invoice = terms, invoice
 			if invoice != "" && s.Unit == "sat" { // the invoice is over whole units
 				feedback.Amount = guild.Msat(s.units()) * 1000
 			}
