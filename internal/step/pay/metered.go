@@ -147,13 +147,13 @@ func (one payment) divide(coins []fact.Coin, amounts []uint64, amount uint64) (g
 
 // claims returns what a provider claims, as far as it can be: it did not work before the money was set aside for it, nor after its
 // result came. Both times are ours.
-func (p payment) claims(used *nip90.Usage, at int64) *nip90.Usage {
-	if used == nil || p.Rates == nil {
+func (one payment) claims(used *nip90.Usage, at int64) *nip90.Usage {
+	if used == nil || one.Rates == nil {
 		return nil
 	}
 	could := int64(0)
-	if p.At > 0 {
-		could = max(0, at-p.At)
+	if one.At > 0 {
+		could = max(0, at-one.At)
 	}
 	return &nip90.Usage{Tokens: max(0, used.Tokens), WorkMs: min(max(0, used.WorkMs), could)}
 }
