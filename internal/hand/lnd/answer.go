@@ -77,7 +77,9 @@ func (i invoice) transaction(hash guild.Hash) (lightning.Transaction, error) {
 		return lightning.Transaction{}, err
 	}
 	switch i.State {
-	case "OPEN", "ACCEPTED":
+	case "OPEN":
+	case "ACCEPTED":
+		t.Accepted = true
 	case "SETTLED":
 		t.Settled = true
 		if len(i.Preimage) == len(t.Preimage) && guild.Hash(sha256.Sum256(i.Preimage)) == hash {
