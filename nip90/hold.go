@@ -19,6 +19,11 @@ func Hold(hash guild.Hash) nostr.Tag { return nostr.Tag{tagHold, hash.Hex()} }
 // SetHold makes r name a payment hash.
 func (r *Request) SetHold(hash guild.Hash) { r.Extra = append(slices.Clip(r.Extra), Hold(hash)) }
 
+// IsHeld reports whether the tags of a request or of a quote say that a payment is held whose hash the customer chose.
+func IsHeld(tags nostr.Tags) bool {
+	return slices.ContainsFunc(tags, func(tag nostr.Tag) bool { return len(tag) >= 2 && tag[0] == tagHold })
+}
+
 // HoldOf returns the payment hash that the unknown tags of a request or of a quote name, or the zero hash.
 func HoldOf(extra nostr.Tags) guild.Hash {
 	for _, tag := range extra {
