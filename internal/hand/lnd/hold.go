@@ -23,7 +23,7 @@ func (w *Wallet) MakeHold(ctx context.Context, h lightning.Hold) (string, bolt11
 		Expiry  int64      `json:"expiry,string,omitzero"` // seconds
 		Blocks  uint64     `json:"cltv_expiry,string,omitzero"`
 		Private bool       `json:"private"`
-	}{h.Hash[:], h.Description, h.Amount, int64(h.Expiry / time.Second), h.Blocks, true}
+	}{Hash: h.Hash[:], Memo: h.Description, Amount: h.Amount, Expiry: int64(h.Expiry / time.Second), Blocks: h.Blocks, Private: true}
 	var wire struct {
 		Invoice string `json:"payment_request"`
 	}

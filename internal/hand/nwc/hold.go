@@ -41,7 +41,7 @@ func (w *Wallet) MakeHold(ctx context.Context, h lightning.Hold) (string, bolt11
 		Description string     `json:"description,omitempty"`
 		Expiry      int64      `json:"expiry,omitzero"`
 		Blocks      uint64     `json:"min_cltv_expiry_delta,omitzero"`
-	}{h.Hash.Hex(), h.Amount, h.Description, int64(h.Expiry / time.Second), h.Blocks}
+	}{Hash: h.Hash.Hex(), Amount: h.Amount, Description: h.Description, Expiry: int64(h.Expiry / time.Second), Blocks: h.Blocks}
 	var wire transaction
 	if err := w.call(ctx, makeHold, params, &wire); err != nil {
 		if lightning.IsRefused(err, lightning.Unable...) {

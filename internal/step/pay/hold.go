@@ -183,7 +183,8 @@ func (p *Pay) releaseHold(one payment) due.Work {
 
 // approveHold is a person's decision about a payment that is held and waits for one.
 func (p *Pay) approveHold(tx *journal.Tx, one payment, amount uint64) error {
-	switch id, agreed := one.Attempt.Hex(), one.agreed(); {
+	id, agreed := one.Attempt.Hex(), one.agreed()
+	switch {
 	case one.uncertain(tx.Now()):
 		return one.approve(tx, amount)
 	case one.Reserved == nil || !one.Over:
