@@ -279,7 +279,7 @@ func (n *fake) settle(w http.ResponseWriter, r *http.Request) {
 	hash := guild.Hash(sha256.Sum256(given.Preimage))
 	one := n.invoices[hash]
 	if one == nil || one.by != n {
-		fail(w, 5, "unable to locate invoice")
+		fail(w, 2, "unable to locate invoice")
 		return
 	}
 	if one.state != "ACCEPTED" {
@@ -306,7 +306,7 @@ func (n *fake) cancel(w http.ResponseWriter, r *http.Request) {
 	one := n.invoices[hash]
 	switch {
 	case one == nil || one.by != n:
-		fail(w, 5, "unable to locate invoice")
+		fail(w, 2, "unable to locate invoice")
 		return
 	case one.state == "SETTLED":
 		fail(w, 2, "invoice already settled")
