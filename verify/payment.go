@@ -126,7 +126,8 @@ func (p payment) checkQuote() error {
 	return err
 }
 
-// lightning checks that the preimage fits the invoice in the quote. Only the payer of an invoice learns its preimage.
+// lightning checks that the preimage fits the invoice in the quote. Only the payer of an invoice learns its preimage, unless the customer
+// chose it: then nothing outside of the wallets proves the payment.
 func (p payment) lightning() (string, error) {
 	if asset := p.assetID(); asset != "BTC_LN" {
 		return "", fmt.Errorf("a Lightning payment is in BTC_LN, and the receipt has %.80q", asset)
@@ -136,11 +137,13 @@ func (p payment) lightning() (string, error) {
 		return "", errors.New("the preimage is not 64 hex digits")
 	}
 	invoice, whose := p.receipt.Bolt11, "receipt"
+	held := p.request != nil && nip90.IsHeld(p.request.Tags)
 	if p.quote != nil {
 		f, err := p.quoted()
 		if err != nil {
 			return "", err
 		}
+		held = held || nip90.IsHeld(f.Extra)
 		if invoice, whose = f.Invoice, "quote"; invoice == "" {
 			return "", errors.New("the quote has no invoice that the preimage could fit")
 		}
@@ -158,6 +161,9 @@ func (p payment) lightning() (string, error) {
 		return "", errors.New("the preimage does not fit the invoice")
 	case p.quote == nil:
 		return "", absence("the preimage fits the receipt's own invoice; the provider's quote, which would say whose that is, is not in the export")
+	case held:
+		return "", absence(fmt.Sprintf("%s over Lightning, by the customer's word: the preimage fits the invoice that the provider quoted, but the customer "+
+			"chose it; it shows what was released to the provider, and whether the payment was held and taken, only the wallets know", inv.Amount))
 	}
 	said := fmt.Sprintf("%s over Lightning: the preimage fits the invoice that the provider quoted", inv.Amount)
 	if inv.Network != bolt11.Mainnet {

@@ -148,6 +148,10 @@ type spent struct {
 // says so.
 func (p payment) refund() (string, error) {
 	r := *p.receipt.Refund
+	if r.Rail == "lightning" {
+		return "", absence(fmt.Sprintf("nothing was paid: %s that the provider's wallet held are the customer's again, by the customer's word; "+
+			"nobody else can be asked about a payment over Lightning", r.AmountMsats))
+	}
 	if r.Rail != "cashu" {
 		return "", absence(fmt.Sprintf("a refund on the rail %.40q is not checked by this program", r.Rail))
 	}

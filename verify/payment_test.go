@@ -140,6 +140,29 @@ func TestLightningPayment(t *testing.T) {
 	practice.wants(t, Passed, "test coins of the network bcrt")
 }
 
+// TestHeldPayment checks that no more is said of a preimage than it proves: the customer chose it.
+func TestHeldPayment(t *testing.T) {
+	quoted := overLightning()
+	quoted.quote.Extra = nostr.Tags{nip90.Hold(quoted.invoice.PaymentHash)}
+	quoted.wants(t, Absent, "the customer chose it")
+
+	asked := overLightning()
+	asked.request.SetHold(asked.invoice.PaymentHash)
+	asked.wants(t, Absent, "the customer chose it")
+
+	wrong := overLightning()
+	wrong.request.SetHold(wrong.invoice.PaymentHash)
+	wrong.value = strings.Repeat("ab", 32)
+	wrong.wants(t, Failed, "does not fit the invoice")
+
+	back := overLightning()
+	back.kind, back.amount = "", 0
+	back.receipt = func(r *receipt.Receipt) {
+		r.Refund = &receipt.Refund{Rail: "lightning", AssetID: "BTC_LN", AmountMsats: 21_000, Proof: "lnbc1"}
+	}
+	back.wants(t, Absent, "by the customer's word")
+}
+
 func TestLightningContradictions(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*paid)

@@ -50,6 +50,7 @@ func stories() map[string]story {
 		"sealed":                {sealed: true, closed: true},
 		"that supersedes":       {superseding: true},
 		"paid over Lightning":   {rail: "lightning"},
+		"held over Lightning":   {rail: "lightning", sealed: true, quote: func(f *nip90.Feedback) { f.Extra = append(f.Extra, nip90.Hold(guild.Sum([]byte("x")))) }},
 		"paid in ecash, sealed": {rail: "cashu", sealed: true},
 		"paid on the chain":     {rail: "onchain"},
 		"paid from an escrow":   {rail: "escrow"},
@@ -99,7 +100,7 @@ func TestValidExports(t *testing.T) {
 		if !s.worker {
 			want = append(want, "worker trajectory")
 		}
-		if s.rail == "" || s.rail == "onchain" || r.Facts.Refunded > 0 {
+		if s.rail == "" || s.rail == "onchain" || name == "held over Lightning" || r.Facts.Refunded > 0 {
 			want = append(want, "payment")
 		}
 		if !s.superseding {

@@ -116,7 +116,9 @@ With --settle escrow a provider that wants money before it works gets ecash that
 is locked to it and to you, and the verdict releases it: SUCCESS and strong all
 of the price, mixed what --mixed-share says, weak up to --weak-cap, PARTIAL what
 --partial-share says, anything else nothing. What it does not get is yours again
-at once, or after the locktime (guild wallet balance).
+at once, or after the locktime (guild wallet balance). Without a mint that both
+use, the provider's Lightning wallet holds your payment in place of ecash; it
+gets all of it or nothing, so you decide about shares (guild wallet approve).
 
 With --settle prepaid your Lightning wallet (guild wallet add --help) pays the
 provider's invoice before it works, up to the bid, whatever it delivers. With

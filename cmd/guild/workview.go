@@ -116,6 +116,11 @@ func (w *workEvents) entry(e fact.Entry) {
 			came.Amount = f.Amount
 			w.known[f.Request] = came
 			w.add(w.of(f.Request, e.At, "locked", ""))
+		case fact.InvoiceHeld:
+			came := w.known[f.Request]
+			came.Amount, came.Unit = (uint64(f.Msat)+999)/1000, "sat"
+			w.known[f.Request] = came
+			w.add(w.of(f.Request, e.At, "locked", ""))
 		case fact.LockRefused:
 			w.add(w.of(f.Request, e.At, "unlocked", f.Reason))
 		case fact.LockReleased:

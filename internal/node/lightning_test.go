@@ -13,14 +13,29 @@ import (
 	"guild/internal/hand/lnd"
 	"guild/internal/hand/lnd/lndtest"
 	"guild/internal/hand/nwc"
+	"guild/verify"
 )
 
 // prepaidByLND hires with an lnd node for the customer and one for the provider.
 func prepaidByLND(t *testing.T, payer, payee *lndtest.Node) {
 	t.Helper()
+	byLND(t, payer, payee, func(connect func(customer, provider *control.Client)) { prepaid(t, startRelay(t), connect) })
+}
+
+// heldByLND hires with a payment that the provider's lnd node holds until the verdict.
+func heldByLND(t *testing.T, payer, payee *lndtest.Node) {
+	t.Helper()
+	byLND(t, payer, payee, func(connect func(customer, provider *control.Client)) {
+		overLightning(t, startRelay(t), "escrow", verify.Absent, "the customer chose it", connect)
+	})
+}
+
+// byLND checks that a hire moves its price from one node to the other.
+func byLND(t *testing.T, payer, payee *lndtest.Node, hires func(connect func(customer, provider *control.Client))) {
+	t.Helper()
 	balances := map[*lndtest.Node]int64{}
 	clients := map[*lndtest.Node]*control.Client{}
-	prepaid(t, startRelay(t), func(customer, provider *control.Client) {
+	hires(func(customer, provider *control.Client) {
 		clients[payer], clients[payee] = customer, provider
 		for n, c := range clients {
 			given := control.LightningConnection{Connection: n.Connection(t, lndtest.Enough...)}
@@ -52,6 +67,12 @@ func TestPrepaidByLND(t *testing.T) {
 	prepaidByLND(t, nodes.Payer, nodes.Payee)
 }
 
+func TestHeldByLND(t *testing.T) {
+	t.Parallel()
+	nodes := lndtest.NewFakes(t)
+	heldByLND(t, nodes.Payer, nodes.Payee)
+}
+
 // TestPrepaidByRealNodes pays between two nodes of lnd's on a chain of their own.
 func TestPrepaidByRealNodes(t *testing.T) {
 	if !lndtest.Available() {
@@ -59,6 +80,7 @@ func TestPrepaidByRealNodes(t *testing.T) {
 	}
 	payer, payee := lndtest.Real(t)
 	prepaidByLND(t, payer, payee)
+	t.Run("held", func(t *testing.T) { heldByLND(t, payer, payee) })
 }
 
 // TestLightningConnectionKept keeps a connection in one file, whatever the wallet, and reads that of earlier versions.

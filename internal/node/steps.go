@@ -11,6 +11,7 @@ import (
 	"guild"
 	"guild/internal/control"
 	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
 	"guild/internal/journal/fold"
 	"guild/internal/market/registry"
 	"guild/internal/policy"
@@ -94,6 +95,8 @@ func (n *Node) jobsPart() part {
 				Market: hiringMarket{n}, Network: hiringNetwork{n}, Trust: n.folds.trust.Trust,
 				Upload: n.payloads.Upload, Fetch: n.payloads.Fetch, Unseal: n.vaultKey.open, SealFor: n.vaultKey.sealFor,
 				Patience: n.c.Hiring.Patience, Limits: n.c.Hiring.Limits, Budgets: n.c.Learning.Budgets, Thresholds: n.c.Learning.Thresholds,
+				NewHold:   func(unit string) *fact.Hold { return n.pay.NewHold(unit) },
+				Locks:     func(terms string) bool { return n.pay.Locks(terms) },
 				Variables: n.folds.variables, UpToDate: n.learned, OfferOf: n.registry.OfferOf,
 				Policy: func() (policy.Policy, guild.Hash) { return n.c.Policy, n.folds.trust.Policy() },
 			}, f)

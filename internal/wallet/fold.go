@@ -130,7 +130,9 @@ func (s *state) apply(one fact.Fact, at int64) {
 		for _, c := range one.Coins {
 			s.Coins.Delete(name(c))
 		}
-		s.move(Asset{one.Mint, one.Unit}, Held, Paid, one.Amount)
+		if one.Mint != "" { // what is held over Lightning is paid when the provider takes it
+			s.move(Asset{one.Mint, one.Unit}, Held, Paid, one.Amount)
+		}
 	case fact.PaymentReserved:
 		s.move(Lightning, Outside, Held, uint64(one.Msat))
 	case fact.InvoicePaid:

@@ -59,6 +59,9 @@ func (s Seed) Key(purpose, about string) (key cashu.Scalar, err error) {
 	return key, err
 }
 
+// Preimage returns the preimage of a payment hash that we choose, by a nonce.
+func (s Seed) Preimage(nonce string) [32]byte { return [32]byte(s.derive("preimage", nonce)) }
+
 // condition returns the lock on the n-th output of an operation.
 func (s Seed) condition(op string, n int, lock fact.EcashLock) cashu.Condition {
 	return cashu.Condition{

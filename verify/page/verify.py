@@ -550,7 +550,7 @@ class Feedback:
     def __init__(self, e, plaintext=None):
         check_sizes(e)
         self.request = self.customer = self.invoice = self.behaviour = self.trajectory = self.terms = ""
-        self.amount, self.status, self.keys = 0, "", []
+        self.amount, self.status, self.keys, self.held = 0, "", [], False
         for t in e.tags + feedback_tags(plaintext):
             if len(t) < 2 or t[0] == "encrypted":
                 continue
@@ -571,6 +571,8 @@ class Feedback:
                 self.trajectory = t[1]
             elif t[0] == "cashu":
                 self.terms = t[1]
+            elif t[0] == "hold":
+                self.held = True
             elif t[0] == "param" and len(t) >= 3 and t[1] == "idempotency_key":
                 self.keys.append(t[2])
 
@@ -1179,7 +1181,8 @@ class Payment:
         want(self.r["asset_id"] == "BTC_LN", "another asset")
         want(any_hex(self.proof["value"], 32), "a preimage is 64 hex digits")
         preimage = bytes.fromhex(self.proof["value"])
-        invoice = self.quote().invoice if self.event else self.r.get("bolt11", "")
+        quote = self.quote() if self.event else None
+        invoice = quote.invoice if quote else self.r.get("bolt11", "")
         want(invoice or not self.event, "the quote has no invoice")
         if not invoice:
             raise Absent("the quote, which has the invoice, is not in the export")
@@ -1189,6 +1192,8 @@ class Payment:
         want(self.r.get("bolt11", invoice) == invoice, "the receipt has another invoice than the quote")
         if not self.event:
             raise Absent("the preimage fits the receipt's own invoice, and there is no quote")
+        if quote.held or self.request and any(len(t) >= 2 and t[0] == "hold" for t in self.request.tags):
+            raise Absent("the preimage fits the invoice, but the customer chose it: it shows what was released, and not that it was held and taken")
         return "%d msat over Lightning: the preimage fits the invoice that the provider quoted" % amount
 
     def onchain(self):

@@ -31,8 +31,18 @@ func TestSignatures(t *testing.T) {
 			t.Error("a release is a return")
 		}
 	}
+	held := Signatures{Type: TypeRelease, Request: nostr.ID{7}, Amount: 5, Preimage: strings.Repeat("ab", 32)}
+	text, err := held.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, err := DecodeSignatures(text, TypeRelease); err != nil || back.Preimage != held.Preimage {
+		t.Errorf("%+v, %v", back, err)
+	}
 	for name, spoil := range map[string]func(s *Signatures){
 		"too many":          func(s *Signatures) { *s = someSignatures(maxSignatures + 1) },
+		"a short preimage":  func(s *Signatures) { s.Preimage = "ab" },
+		"a text preimage":   func(s *Signatures) { s.Preimage = strings.Repeat("x", 64) },
 		"a short point":     func(s *Signatures) { s.Signatures["02"] = strings.Repeat("ab", 64) },
 		"a short signature": func(s *Signatures) { s.Signatures["02"+strings.Repeat("1", 64)] = "ab" },
 		"no hex":            func(s *Signatures) { s.Signatures["02"+strings.Repeat("x", 64)] = strings.Repeat("ab", 64) },

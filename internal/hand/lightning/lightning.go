@@ -44,6 +44,15 @@ type Wallet interface {
 	Pay(ctx context.Context, o Order) (Payment, error)
 	// Lookup returns what the wallet knows of a payment hash. The error is a *RefusedError with the code NotFound if that is nothing.
 	Lookup(ctx context.Context, hash guild.Hash) (Transaction, error)
+	// MakeHold makes an invoice for a payment hash that somebody else chose, and returns its text and its content. The wallet holds the
+	// payment, until Settle or Cancel. Making the same one again returns the first. The error is a *RefusedError with one of the codes
+	// Unable if the wallet cannot do that, or does not allow us to.
+	MakeHold(ctx context.Context, h Hold) (string, bolt11.Invoice, error)
+	// Settle takes the payment that is held for the hash of a preimage. It may be repeated. Lookup says whether it was taken.
+	Settle(ctx context.Context, preimage [32]byte) error
+	// Cancel gives back the payment that is held for a hash, and lets nobody pay the invoice any more. It may be repeated, and is no
+	// error for a hash of which the wallet knows nothing.
+	Cancel(ctx context.Context, hash guild.Hash) error
 	// Close frees the connection. Requests under way may fail.
 	Close()
 }
@@ -80,6 +89,7 @@ type Transaction struct {
 	Outgoing bool
 	Settled  bool       // as the wallet says; of an outgoing one, Preimage proves it
 	Failed   bool       // as the wallet says: it is not paid, and will not be
+	Accepted bool       // of an incoming one: the payment has arrived whole, and the wallet holds it
 	Amount   guild.Msat // without fees
 	Fees     guild.Msat
 	Preimage [32]byte // of the payment hash; zero if the wallet does not give it
@@ -118,6 +128,9 @@ type RefusedError struct {
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the wallet refused %s: %s: %s", e.Method, strconv.Quote(e.Code), strconv.Quote(e.Message))
 }
+
+// Unable are the codes of a wallet that cannot do something, or does not allow us to.
+var Unable = []string{NotImplemented, Restricted, Unauthorized}
 
 // IsRefused reports whether a wallet refused with one of some codes.
 func IsRefused(err error, codes ...string) bool {

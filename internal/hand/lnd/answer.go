@@ -77,7 +77,9 @@ func (i invoice) transaction(hash guild.Hash) (lightning.Transaction, error) {
 		return lightning.Transaction{}, err
 	}
 	switch i.State {
-	case "OPEN", "ACCEPTED":
+	case "OPEN":
+	case "ACCEPTED":
+		t.Accepted = true
 	case "SETTLED":
 		t.Settled = true
 		if len(i.Preimage) == len(t.Preimage) && guild.Hash(sha256.Sum256(i.Preimage)) == hash {
@@ -185,11 +187,12 @@ func (f failure) read() error {
 		notFound, alreadyExists, denied, unimplemented, unauthenticated = 5, 6, 7, 12, 16
 
 		noInvoices = "there are no existing invoices" // a node that never made one
+		noInvoice  = "unable to locate invoice"       // which lnd gives a code only to a lookup
 		forbidden  = "permission denied"              // by the macaroon
 	)
 	code := ""
 	switch {
-	case f.Code == notFound, f.Message == noInvoices:
+	case f.Code == notFound, f.Message == noInvoices, f.Message == noInvoice:
 		code = lightning.NotFound
 	case f.Code == alreadyExists:
 		code = existing

@@ -154,6 +154,9 @@ const (
 	pathInvoice  = "/v1/invoice" // followed by a hash
 	pathSend     = "/v2/router/send"
 	pathTrack    = "/v2/router/track" // followed by a hash
+	pathHold     = "/v2/invoices/hodl"
+	pathSettle   = "/v2/invoices/settle"
+	pathCancel   = "/v2/invoices/cancel"
 )
 
 // Check returns an error unless the macaroon allows us to make, pay and look up invoices. Whether it allows us to make and pay them
@@ -267,12 +270,18 @@ func (w *Wallet) Lookup(ctx context.Context, hash guild.Hash) (lightning.Transac
 	if !lightning.IsRefused(err, lightning.NotFound) {
 		return lightning.Transaction{}, err
 	}
+	_, t, err := w.invoice(ctx, hash)
+	return t, err
+}
+
+// invoice asks for the invoice with a hash, and returns its text, too.
+func (w *Wallet) invoice(ctx context.Context, hash guild.Hash) (string, lightning.Transaction, error) {
 	var wire invoice
 	if err := w.call(ctx, http.MethodGet, pathInvoice+"/"+hash.Hex(), nil, &wire); err != nil {
-		return lightning.Transaction{}, err
+		return "", lightning.Transaction{}, err
 	}
 	t, err := wire.transaction(hash)
-	return t, wrap(pathInvoice, err)
+	return wire.Text, t, wrap(pathInvoice, err)
 }
 
 // track asks for the state of a payment. lnd begins its answer with the state of now.

@@ -70,6 +70,7 @@ func TestConformance(t *testing.T) {
 		return nodes.Tries(inv.PaymentHash)
 	}
 	lightningtest.Test(t, r)
+	lightningtest.TestHold(t, r)
 }
 
 // TestRealConformance tests two nodes of lnd's on a chain of their own.
@@ -78,7 +79,9 @@ func TestRealConformance(t *testing.T) {
 		t.Skip("make stand PART=lnd builds lnd and btcd")
 	}
 	payer, payee := lndtest.Real(t)
-	lightningtest.Test(t, rig(t, payer, payee))
+	r := rig(t, payer, payee)
+	lightningtest.Test(t, r)
+	lightningtest.TestHold(t, r)
 	t.Run("permissions", func(t *testing.T) { permissions(t, payer) })
 	t.Run("own invoices", func(t *testing.T) { ownInvoices(t, connect(t, payer, lndtest.Enough...)) })
 	t.Run("paid by another order", func(t *testing.T) {
@@ -90,6 +93,17 @@ func TestOrders(t *testing.T) {
 	nodes := lndtest.NewFakes(t)
 	payer, payee := connect(t, nodes.Payer, lndtest.Enough...), connect(t, nodes.Payee, lndtest.Enough...)
 	t.Run("permissions", func(t *testing.T) { permissions(t, nodes.Payer) })
+	t.Run("no permission to hold", func(t *testing.T) {
+		reader := connect(t, nodes.Payee, "invoices:read", "offchain:read", "info:read")
+		_, _, made := reader.MakeHold(t.Context(), lightning.Hold{Amount: 5000, Blocks: 300})
+		for what, err := range map[string]error{
+			"make": made, "settle": reader.Settle(t.Context(), [32]byte{1}), "cancel": reader.Cancel(t.Context(), guild.Hash{1}),
+		} {
+			if !lightning.IsRefused(err, lightning.Unable...) {
+				t.Error(what, err)
+			}
+		}
+	})
 	t.Run("own invoices", func(t *testing.T) { ownInvoices(t, payer) })
 	t.Run("paid by another order", func(t *testing.T) { otherOrders(t, payer, payee) })
 	t.Run("expired", func(t *testing.T) {

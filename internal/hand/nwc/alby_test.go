@@ -38,6 +38,10 @@ func TestAlbyWallet(t *testing.T) {
 		t.Error(inv, err)
 	}
 
+	if _, _, err := w.MakeHold(ctx, lightning.Hold{Hash: hash, Amount: 5000, Blocks: 300}); !lightning.IsRefused(err, lightning.NotImplemented) {
+		t.Error("this wallet holds nothing:", err)
+	}
+
 	prepared, err := w.Prepare(ctx, bill, time.Now().Add(time.Minute))
 	if err != nil {
 		t.Fatal(err)

@@ -79,18 +79,27 @@ func (s *service) publish(ctx context.Context, by key.Secret, e nostr.Event) {
 	}
 }
 
+// answerTo publishes the wallet's answer to a client.
+func (s *service) answerTo(ctx context.Context, client nostr.PubKey, id nostr.ID, content any) {
+	s.encrypted(ctx, them, client, id, content)
+}
+
 // answer publishes an answer to a request.
 func (s *service) answer(ctx context.Context, by key.Secret, id nostr.ID, content any) {
+	s.encrypted(ctx, by, us.PubKey(), id, content)
+}
+
+func (s *service) encrypted(ctx context.Context, by key.Secret, client nostr.PubKey, id nostr.ID, content any) {
 	plain, err := json.Marshal(content)
 	if err != nil {
 		s.t.Error(err)
 	}
-	cipher, err := key.NewSigner(by).Encrypt(ctx, string(plain), us.PubKey())
+	cipher, err := key.NewSigner(by).Encrypt(ctx, string(plain), client)
 	if err != nil {
 		s.t.Error(err)
 	}
 	s.publish(ctx, by, nostr.Event{
-		Kind: nostr.KindNWCWalletResponse, Content: cipher, Tags: nostr.Tags{{"e", id.Hex()}, {"p", us.PubKey().Hex()}},
+		Kind: nostr.KindNWCWalletResponse, Content: cipher, Tags: nostr.Tags{{"e", id.Hex()}, {"p", client.Hex()}},
 	})
 }
 

@@ -207,16 +207,24 @@ type transaction struct {
 // Lookup asks for the transaction with a payment hash (lookup_invoice). The error is a
 // *lightning.RefusedError with the code NOT_FOUND if the wallet does not know it.
 func (w *Wallet) Lookup(ctx context.Context, hash guild.Hash) (lightning.Transaction, error) {
-	params := struct {
-		Hash string `json:"payment_hash"`
-	}{hash.Hex()}
+	_, t, err := w.lookup(ctx, hash)
+	return t, err
+}
+
+// lookup returns what Lookup does, and the text of the invoice, if the wallet gives it.
+func (w *Wallet) lookup(ctx context.Context, hash guild.Hash) (string, lightning.Transaction, error) {
 	var wire transaction
 	const method = "lookup_invoice"
-	if err := w.call(ctx, method, params, &wire); err != nil {
-		return lightning.Transaction{}, err
+	if err := w.call(ctx, method, hashParams{hash.Hex()}, &wire); err != nil {
+		return "", lightning.Transaction{}, err
 	}
 	t, err := wire.read(hash)
-	return t, wrap(method, err)
+	return wire.Invoice, t, wrap(method, err)
+}
+
+// hashParams are the parameters of requests about a payment hash.
+type hashParams struct {
+	Hash string `json:"payment_hash"`
 }
 
 // read checks that the transaction is the one with a payment hash.
@@ -240,6 +248,7 @@ func (t transaction) read(hash guild.Hash) (lightning.Transaction, error) {
 		Settled: t.State == "settled" || t.State == "" && t.Settled > 0,
 		Failed:  slices.Contains([]string{"failed", "expired"}, t.State),
 	}
+	result.Accepted = t.State == "accepted" && !result.Outgoing
 	if preimage, ok := lightning.Opens(t.Preimage, hash); ok {
 		result.Preimage = preimage
 	}

@@ -26,6 +26,14 @@ type AttemptPlanned struct {
 
 	Bid    guild.Msat `json:"bid_msat,omitempty"` // in the request
 	Choice *Choice    `json:"choice,omitempty"`   // why this provider
+
+	Hold *Hold `json:"hold,omitempty"` // in the request; nil if no money is held over Lightning for it
+}
+
+// Hold is a payment hash for escrow over Lightning. The wallet's words and the nonce give its preimage.
+type Hold struct {
+	Nonce string     `json:"nonce"`
+	Hash  guild.Hash `json:"hash"`
 }
 
 // Choice is a routing decision and all that it was made from (the partnership protocol, section 4.1.1).
@@ -92,6 +100,7 @@ type AttemptQuoted struct {
 	Amount  guild.Msat   `json:"amount_msat"`
 	Invoice string       `json:"invoice,omitempty"`
 	Key     string       `json:"idempotency_key,omitempty"`               // of the attempt, to which the quote is bound
+	Hold    bool         `json:"hold,omitempty"`                          // Invoice is for the hash that the request chose, and is paid instead of Terms
 	Terms   string       `json:"terms,omitempty"`                         // a payment request for ecash (NUT-18), which is answered by pay
 	Event   nostr.ID     `json:"event,omitzero"`                          // that has the quote
 	Answer  *nostr.Event `json:"answer,omitempty" private:"content,tags"` // that event, if there are Terms that may be paid and it is not too large

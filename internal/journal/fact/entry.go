@@ -164,6 +164,7 @@ var readers = table(
 	reader[MintAdded](), reader[WalletFrozen](), reader[BudgetSet](), reader[EcashPlanned](), reader[EcashSettled](), reader[EcashFailed](),
 	reader[PaymentReserved](), reader[PaymentRefused](), reader[PaymentAllowed](), reader[PaymentSent](), reader[PaymentApproved](), reader[PaymentDecided](),
 	reader[PaymentReleased](), reader[PaymentReturned](), reader[InvoicePaid](), reader[InvoiceUnpaid](), reader[InvoiceSettled](),
+	reader[InvoiceHeld](), reader[InvoiceCancelled](),
 	reader[LockOffered](), reader[LockAccepted](), reader[LockRefused](), reader[LockReleased](), reader[LockReturned](), reader[LockExpired](), reader[LockLost](),
 	reader[AttemptDeferred](), reader[AttemptHeld](), reader[AttemptReleased](), reader[AttemptRefunded](), reader[RequestQuoted](),
 	reader[ActivityReported](), reader[ActivityImported](), reader[AgentsOnboarded](), reader[AgentClaimed](), reader[SpriteEvolved](),

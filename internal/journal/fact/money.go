@@ -123,6 +123,18 @@ type InvoiceUnpaid struct {
 	Msat    guild.Msat `json:"msat"`
 }
 
+// InvoiceHeld says that the payment of our invoice for a request has arrived, and that the owner's wallet holds it. Written by pay.
+type InvoiceHeld struct {
+	Request nostr.ID   `json:"request"`
+	Msat    guild.Msat `json:"msat"`
+}
+
+// InvoiceCancelled says that nobody can pay our invoice for a request any more, and that what was held for it went back. Written by
+// pay.
+type InvoiceCancelled struct {
+	Request nostr.ID `json:"request"`
+}
+
 // InvoiceSettled says that a customer has paid our invoice for a request: the owner's wallet has the money. Written by pay.
 type InvoiceSettled struct {
 	Request nostr.ID   `json:"request"`
@@ -164,7 +176,7 @@ type PaymentDecided struct {
 // Written by pay.
 type PaymentReleased struct {
 	Attempt nostr.ID `json:"attempt"`
-	Mint    string   `json:"mint"`
+	Mint    string   `json:"mint"` // empty if it is held over Lightning
 	Unit    string   `json:"unit"`
 	Amount  uint64   `json:"amount"`
 	Coins   []Coin   `json:"coins,omitempty"`
@@ -200,12 +212,14 @@ type LockRefused struct {
 	Reason  string   `json:"reason"`
 }
 
-// LockReleased has the customer's signatures for the part of the money that is ours. Written by pay.
+// LockReleased has the customer's signatures for the part of the money that is ours, or the preimage of our invoice's payment hash.
+// Written by pay.
 type LockReleased struct {
 	Request    nostr.ID          `json:"request"`
 	Signatures map[string]string `json:"signatures"` // by Y, in hex; none if nothing is ours
 	Amount     uint64            `json:"amount"`
-	Reason     string            `json:"reason,omitempty"` // the customer's, if it is not all
+	Reason     string            `json:"reason,omitempty"`   // the customer's, if it is not all
+	Preimage   string            `json:"preimage,omitempty"` // in hex
 }
 
 // LockReturned says that we signed the rest of the money back to the customer. Written by pay.
@@ -264,6 +278,7 @@ type RequestQuoted struct {
 	Deadline int64        `json:"deadline"`          // of the work, Unix ms
 	Terms    string       `json:"terms,omitempty"`   // a payment request (NUT-18)
 	Invoice  string       `json:"invoice,omitempty"` // of the owner's Lightning wallet
+	Hold     guild.Hash   `json:"hold,omitzero"`     // the payment hash of Invoice, if the customer chose it: its payment is held
 	Answer   nostr.Event  `json:"answer"`
 	Until    int64        `json:"until"` // Unix ms, until which we wait
 }
@@ -303,6 +318,12 @@ func (InvoicePaid) Type() string { return "invoice.paid" }
 
 // Type returns the stored name.
 func (InvoiceUnpaid) Type() string { return "invoice.unpaid" }
+
+// Type returns the stored name.
+func (InvoiceHeld) Type() string { return "invoice.held" }
+
+// Type returns the stored name.
+func (InvoiceCancelled) Type() string { return "invoice.cancelled" }
 
 // Type returns the stored name.
 func (InvoiceSettled) Type() string { return "invoice.settled" }

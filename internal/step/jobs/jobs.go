@@ -49,6 +49,11 @@ type Config struct {
 	Unseal  func(ctx context.Context, sealed []byte) (vault.Secret, error)
 	SealFor func(ctx context.Context, recipient string, document vault.Secret) ([]byte, error)
 
+	// NewHold returns a payment hash by which a provider can be paid from escrow over Lightning in a unit; nil if we cannot pay so.
+	// Locks reports whether ecash can be locked as a quote asks. Both may be nil.
+	NewHold func(unit string) *fact.Hold
+	Locks   func(terms string) bool
+
 	Patience   Patience
 	Limits     Limits
 	Budgets    map[string]Budget      // by task, and Others for every task without its own; no limit if empty

@@ -284,10 +284,11 @@ func (j *Jobs) progress(ctx context.Context, e nostr.Event, a Attempt, job *Job,
 
 // quote records what the provider asks for. If the order says how providers are paid, pay answers it; else the attempt ends.
 func (j *Jobs) quote(ctx context.Context, e nostr.Event, a Attempt, job *Job, f nip90.Feedback) error {
+	held := a.Planned.Hold != nil && f.Invoice != "" && (f.Terms == "" || j.c.Locks == nil || !j.c.Locks(f.Terms))
 	return j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
 		quoted := fact.AttemptQuoted{
 			Attempt: a.ID, Amount: f.Amount, Invoice: guild.Cut(f.Invoice, maxInvoice), Key: a.Planned.Key, Event: e.ID, Terms: guild.Cut(f.Terms, 4<<10),
-			Rates: f.Rates,
+			Rates: f.Rates, Hold: held,
 		}
 		switch {
 		case job.Settle == nil:
@@ -296,7 +297,7 @@ func (j *Jobs) quote(ctx context.Context, e nostr.Event, a Attempt, job *Job, f 
 			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and the order pays afterwards (--settle prepaid)", priceOf(f)), Event: e.ID})
 		case job.Settle.How == Prepaid && f.Invoice == "":
 			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and not over Lightning", priceOf(f)), Event: e.ID})
-		case job.Settle.How == Escrow && f.Terms == "":
+		case job.Settle.How == Escrow && f.Terms == "" && !held:
 			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and takes no ecash in escrow (--settle prepaid pays over Lightning)", priceOf(f)), Event: e.ID})
 		case now.State != guild.Quoted: // its second quote is not answered
 			quoted.Silence = tx.Now().Add(j.c.Patience.Extend).UnixMilli()

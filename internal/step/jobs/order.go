@@ -55,7 +55,8 @@ type Order struct {
 	Settle *fact.Settlement // how providers are paid; those who want to be paid are not taken if nil
 }
 
-// Escrow is the settlement by ecash that is locked before the work, and released by the verdict.
+// Escrow is the settlement by ecash that is locked before the work, or by a payment over Lightning that is held, and released by the
+// verdict.
 const Escrow = "escrow"
 
 // Prepaid is the settlement over Lightning before the work, whatever becomes of it.

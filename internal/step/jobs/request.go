@@ -25,6 +25,10 @@ func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer, bid guild.M
 	r.Kind = cmp.Or(o.Kind, job.Kind)
 	r.Provider, r.Bid = &provider, bid
 	r.Set(nip90.ParamIdempotencyKey, key)
+	hold := j.newHold(job)
+	if hold != nil {
+		r.SetHold(hold.Hash)
+	}
 	up := uploads{relays: j.c.Network.Rank(o.Relays), secret: o.Encrypts || job.Private}
 	written, err := j.attachInputs(ctx, job, o, &r, &up)
 	if err != nil {
@@ -49,7 +53,16 @@ func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer, bid guild.M
 	return fact.AttemptPlanned{
 		Attempt: e.ID, Job: job.Job, Provider: o.Service, Request: e, JobHash: hash,
 		Encrypted: o.Encrypts, Plain: plain, Relays: up.relays, Files: up.files, Unmet: !met, Key: key, Bid: bid,
+		Hold: hold,
 	}, nil
+}
+
+// newHold returns the payment hash for a request whose provider may be paid from escrow over Lightning, or nil.
+func (j *Jobs) newHold(job *Job) *fact.Hold {
+	if job.Settle == nil || job.Settle.How != Escrow || j.c.NewHold == nil {
+		return nil
+	}
+	return j.c.NewHold(job.Settle.Unit)
 }
 
 // describe returns the part of a request that is the same for every provider (the partnership protocol, sections 2.2 and

@@ -50,6 +50,8 @@ type payment struct {
 	Task     string          `json:"task"`
 	Order    fact.Settlement `json:"order"`
 	Deadline int64           `json:"deadline"` // Unix ms
+	Hold     *fact.Hold      `json:"hold,omitempty"`
+	Holds    bool            `json:"holds,omitempty"` // Invoice is for the hash of Hold, and paid before the work
 
 	Terms    string                `json:"terms,omitempty"`   // of the provider
 	Invoice  string                `json:"invoice,omitempty"` // of the provider
@@ -72,7 +74,7 @@ type payment struct {
 	Released *fact.PaymentReleased `json:"released,omitempty"`
 	Back     *fact.PaymentReturned `json:"back,omitempty"`
 	Refund   string                `json:"refund,omitempty"`   // the operation
-	Returned bool                  `json:"returned,omitempty"` // that operation was done
+	Returned bool                  `json:"returned,omitempty"` // that operation was done, or what was held over Lightning came back
 	Voting   bool                  `json:"voting,omitempty"`   // nothing verified it, and others may agree
 	Alone    bool                  `json:"alone,omitempty"`    // nothing verified it, and there was no other to choose from
 	Agrees   nostr.ID              `json:"agrees,omitzero"`    // the delivery that it agrees with
@@ -87,7 +89,10 @@ type lock struct {
 	Customer nostr.PubKey       `json:"customer"`
 	Terms    string             `json:"terms"`
 	Invoice  string             `json:"invoice,omitempty"`
-	Settled  bool               `json:"settled,omitempty"` // the invoice
+	Hold     guild.Hash         `json:"hold,omitzero"`      // of Invoice, if the customer chose it
+	Arrived  guild.Msat         `json:"arrived,omitempty"`  // that the owner's wallet holds or has held for it
+	Deadline int64              `json:"deadline,omitempty"` // of the work, Unix ms
+	Settled  bool               `json:"settled,omitempty"`  // the invoice
 	Offered  *fact.LockOffered  `json:"offered,omitempty"`
 	Accepted *fact.LockAccepted `json:"accepted,omitempty"`
 	Tries    int                `json:"tries,omitempty"` // that were refused
@@ -182,13 +187,17 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 		if o, ok := s.Orders.Get(one.Job); ok {
 			s.Payments.Set(one.Attempt.Hex(), payment{
 				Attempt: one.Attempt, Job: one.Job, Provider: one.Provider, Task: o.Task, Order: o.Settlement, Deadline: o.Deadline,
+				Hold: one.Hold,
 			})
 		}
 	case fact.AttemptQuoted:
 		s.edit(one.Attempt, func(p *payment) {
 			if p.Order.How != postpaid && p.Terms == "" && p.Invoice == "" {
 				p.Terms, p.Invoice, p.Price, p.Quote, p.QuotedAt = one.Terms, one.Invoice, one.Amount, one.Event, at
-				p.Rates = one.Rates
+				p.Holds = one.Hold && p.Hold != nil && p.Order.How == escrow
+				if p.Order.How == escrow && !p.Holds { // what is not locked in coins is paid whole
+					p.Rates = one.Rates
+				}
 			}
 		})
 	case fact.AttemptDelivered:
@@ -238,7 +247,7 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 	case fact.InvoicePaid:
 		s.edit(one.Attempt, func(p *payment) { p.Preimage = one.Preimage })
 	case fact.InvoiceUnpaid:
-		s.edit(one.Attempt, func(p *payment) { s.forget(p, one.Reason) })
+		s.edit(one.Attempt, func(p *payment) { s.unheld(p, one.Reason) })
 		s.tidy(one.Attempt)
 	case fact.PaymentRefused:
 		s.edit(one.Attempt, func(p *payment) { p.Refused = one.Reason })
@@ -381,7 +390,7 @@ func (s *state) tidy(attempt nostr.ID) {
 	p := s.Payments.Of(attempt.Hex())
 	switch {
 	case !p.Over:
-	case p.Reserved == nil && !p.Held, p.Noted && p.Preimage != "", p.Noted && p.Released != nil && (p.Returned || p.Released.Amount == p.Reserved.Amount):
+	case p.Reserved == nil && !p.Held, p.Noted && (p.Preimage != "" || p.Holds), p.Noted && p.Released != nil && (p.Returned || p.Released.Amount == p.Reserved.Amount):
 		s.Payments.Delete(attempt.Hex())
 		s.tidyOrder(p.Job)
 	}
@@ -437,12 +446,19 @@ func (s *state) editLock(request nostr.ID, by func(*lock)) {
 func (s *state) applyToLock(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.RequestQuoted:
-		s.Locks.Set(one.Request.Hex(), lock{Request: one.Request, Customer: one.Customer, Terms: one.Terms, Invoice: one.Invoice})
+		s.Locks.Set(one.Request.Hex(), lock{
+			Request: one.Request, Customer: one.Customer, Terms: one.Terms, Invoice: one.Invoice, Hold: one.Hold, Deadline: one.Deadline,
+		})
 	case fact.RequestFinished:
 		s.editLock(one.Request, func(l *lock) { l.Over, l.Done = true, one.Ending == "delivered" })
 		s.tidyLock(one.Request)
 	case fact.RequestCancelled:
 		s.editLock(one.Request, func(l *lock) { l.Over = true })
+		s.tidyLock(one.Request)
+	case fact.InvoiceHeld:
+		s.editLock(one.Request, func(l *lock) { l.Arrived = one.Msat })
+	case fact.InvoiceCancelled:
+		s.editLock(one.Request, func(l *lock) { l.Invoice, l.Hold, l.Arrived = "", guild.Hash{}, 0 })
 		s.tidyLock(one.Request)
 	case fact.InvoiceSettled:
 		s.editLock(one.Request, func(l *lock) { l.Settled = true })
@@ -500,7 +516,8 @@ func (s *state) tidyLock(request nostr.ID) {
 	all := l.Released != nil && l.Accepted != nil && l.Released.Amount == l.Accepted.Amount
 	none := l.Released != nil && l.Released.Amount == 0
 	switch {
-	case l.Over && l.Accepted == nil && l.Offered == nil && (l.Invoice == "" || l.Settled), all && l.Paid, none && l.Returned, l.Returned && l.Paid:
+	case l.Over && l.Accepted == nil && l.Offered == nil && (l.Invoice == "" || l.Settled),
+		none && l.Accepted == nil && l.Invoice == "", all && l.Paid, none && l.Returned, l.Returned && l.Paid:
 		s.Locks.Delete(request.Hex())
 	}
 }
@@ -520,8 +537,8 @@ func (f *Fold) lock(request nostr.ID) (l lock, ok bool) {
 	return l, ok
 }
 
-// Funded reports whether a customer has locked or paid what we asked for.
+// Funded reports whether a customer has locked or paid what we asked for, or its payment is held.
 func (f *Fold) Funded(request nostr.ID) bool {
 	l, ok := f.lock(request)
-	return ok && (l.Accepted != nil || l.Settled)
+	return ok && (l.Accepted != nil || l.Settled || l.Arrived > 0)
 }

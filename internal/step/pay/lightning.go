@@ -56,7 +56,7 @@ func (p *Pay) direct(one payment) []due.Work {
 		return p.refuse(one)
 	case one.billed():
 		return p.settleBill(one)
-	case one.Reserved == nil && one.Over && one.Order.How == prepaid:
+	case one.Reserved == nil && one.Over && one.Order.How != postpaid:
 		return nil
 	case p.asks(one) > 0:
 		return []due.Work{p.ask(one)}
@@ -75,6 +75,8 @@ func (p *Pay) direct(one payment) []due.Work {
 		}
 		return []due.Work{decide("hold money for "+id, job, func() bool { now, _ := p.fold.payment(one.Attempt); return !now.Held },
 			func() fact.Fact { return held })}
+	case one.Holds:
+		return p.held(one, p.c.Now())
 	case one.Preimage == "":
 		return []due.Work{p.payInvoice(one)}
 	case one.Over && !one.Noted:
@@ -92,10 +94,14 @@ func (one payment) stalled() bool {
 	return one.Order.How == postpaid && one.Held && one.Reserved == nil && one.Refused != "" && (one.Decided == nil || one.Decided.Amount > 0)
 }
 
-// uncertain reports whether the wallet was ordered to pay, does not say what it did, and pays no more.
+// uncertain reports whether the wallet was ordered to pay, does not say what it did, and pays no more. What is held is under way until
+// long after the locktime.
 func (one payment) uncertain(now time.Time) bool {
 	if one.Reserved == nil || one.Reserved.Order == nil || one.Preimage != "" {
 		return false
+	}
+	if one.Holds {
+		return !one.Returned && now.After(Locktime(time.UnixMilli(one.Deadline)).Add(unknownAfter))
 	}
 	return orderOf(*one.Reserved).Expired(now)
 }
@@ -211,6 +217,8 @@ func (s *state) inspectInvoice(one payment, network bolt11.Network, now time.Tim
 		err = errors.New("its invoice has expired")
 	case used != "" && used != one.Attempt.Hex():
 		err = fmt.Errorf("its invoice was already used, for the attempt %.8s", used)
+	case one.Holds:
+		err = one.checkHold(inv, now)
 	}
 	return inv, err
 }
@@ -230,6 +238,9 @@ func (p *Pay) reserveInvoice(one payment) due.Work {
 			}
 			var inv bolt11.Invoice
 			p.fold.View(func(s *state) { inv, err = s.inspectInvoice(one, network, p.c.Now()) })
+			if err == nil && one.Holds {
+				_, err = p.preimage(one)
+			}
 			if err != nil {
 				return p.refused(one, err), nil
 			}
@@ -250,7 +261,7 @@ func (p *Pay) reserveInvoice(one payment) due.Work {
 func (p *Pay) reservedInvoice(one payment, network bolt11.Network, amount guild.Msat, order lightning.Order) due.Decision {
 	return func(tx *journal.Tx) error {
 		now, ok := p.fold.payment(one.Attempt)
-		if !ok || now.Reserved != nil || now.Refused != "" || now.Over && now.Order.How == prepaid || p.asks(now) > 0 {
+		if !ok || now.Reserved != nil || now.Refused != "" || now.Over && now.Order.How != postpaid || p.asks(now) > 0 {
 			return nil
 		}
 		reserved := fact.PaymentReserved{
@@ -295,7 +306,8 @@ func (p *Pay) payInvoice(one payment) due.Work {
 			if ln == nil {
 				return nil, fmt.Errorf("pay the invoice for %.8s: %w", one.Attempt.Hex(), errNoLightning)
 			}
-			t := transfer{PaymentReserved: *one.Reserved, fresh: fresh, wanted: (!one.Over || one.Order.How == postpaid) && !p.fold.Frozen()}
+			t := transfer{PaymentReserved: *one.Reserved, fresh: fresh, held: one.Holds}
+			t.wanted = (!one.Over && one.Decided == nil || one.Order.How == postpaid) && !p.fold.Frozen()
 			paid, failed, err := t.resolve(ctx, ln, p.c.Now())
 			if err != nil {
 				return nil, fmt.Errorf("pay the invoice for %.8s: %w", one.Attempt.Hex(), err)
@@ -303,7 +315,7 @@ func (p *Pay) payInvoice(one payment) due.Work {
 			return func(tx *journal.Tx) error {
 				now, ok := p.fold.payment(one.Attempt)
 				switch {
-				case !ok || now.Reserved == nil || now.Preimage != "":
+				case !ok || now.Reserved == nil || now.Preimage != "" || now.Returned:
 				case paid != nil:
 					tx.Append(fact.InvoicePaid{
 						Attempt: one.Attempt, Preimage: hex.EncodeToString(paid.Preimage[:]), Msat: one.Reserved.Msat, Fees: paid.Fees,
@@ -322,6 +334,7 @@ type transfer struct {
 	fact.PaymentReserved
 	fresh  bool // nobody can have sent the order before
 	wanted bool // it may be sent now
+	held   bool // the payee's wallet holds it
 }
 
 // resolve finds out what became of a payment, and has it made if the wallet knows nothing of it. Without paid, failed and an error it
@@ -361,14 +374,7 @@ func (t transfer) resolve(ctx context.Context, ln lightning.Wallet, now time.Tim
 	default:
 		return nil, "", nil
 	}
-	payment, err := ln.Pay(ctx, sent)
-	switch {
-	case err == nil:
-		return &payment, "", nil
-	case t.fresh && lightning.IsRefused(err, lightning.Untried...):
-		return nil, err.Error(), nil
-	}
-	return nil, "", err
+	return t.begin(ctx, ln, sent)
 }
 
 // errOtherWallet means that the wallet which was ordered to pay is not connected.
@@ -376,12 +382,15 @@ var errOtherWallet = errors.New("another wallet was ordered to pay it: connect t
 
 // invoice has the owner's wallet make the invoice for a request to us.
 func (p *Pay) invoice(ctx context.Context, request nostr.ID, until time.Time, amount guild.Msat) (string, error) {
-	text, _, err := p.lightning().MakeInvoice(ctx, amount, "guild request "+request.Hex(), max(time.Second, until.Sub(p.c.Now())))
+	text, _, err := p.lightning().MakeInvoice(ctx, amount, described(request), max(time.Second, until.Sub(p.c.Now())))
 	return text, err
 }
 
+// described returns the description of the invoice for a request.
+func described(request nostr.ID) string { return "guild request " + request.Hex() }
+
 // settled asks the owner's wallet whether a customer has paid the invoice for a request. Nothing else says so: anybody can write
-// that something was paid. After we gave up it is still asked until the invoice has expired, so that late money is booked.
+// that something was paid. Of an invoice for the customer's payment hash it says that the payment is held. After we gave up it is still asked until the invoice has expired, so that late money is booked.
 func (p *Pay) settled(one lock) due.Work {
 	return due.Work{
 		Key: "ask whether the invoice is paid for " + one.Request.Hex(), Guard: fact.Ledger, Free: true, Ready: p.pace.next(one.Request),
@@ -400,12 +409,16 @@ func (p *Pay) settled(one lock) due.Work {
 				return nil, fmt.Errorf("ask whether the invoice is paid for %.8s: %w", one.Request.Hex(), err)
 			}
 			paid := err == nil && t.Settled && !t.Outgoing
+			held := err == nil && t.Accepted && !t.Outgoing && one.holds()
 			return func(tx *journal.Tx) error {
 				now, ok := p.fold.lock(one.Request)
 				switch {
 				case !ok || now.Settled:
 				case paid:
 					tx.Append(fact.InvoiceSettled{Request: one.Request, Msat: inv.Amount})
+				case held && now.Arrived == 0:
+					tx.Append(fact.InvoiceHeld{Request: one.Request, Msat: inv.Amount})
+				case one.holds():
 				case now.Over && inv.Expired(tx.Now().Add(-invoiceEnds)):
 					tx.Append(fact.LockExpired{Request: one.Request})
 				}

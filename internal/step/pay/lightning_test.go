@@ -34,15 +34,18 @@ type network struct {
 	stuck   bool   // it begins to pay, and comes to no end
 	fails   bool   // it fails to pay
 	other   bool   // another wallet is connected now
+	unable  bool   // the provider's wallet holds no payments
 }
 
 // bill is an invoice of the provider's wallet.
 type bill struct {
 	inv      bolt11.Invoice
+	text     string
 	preimage [32]byte
 	sent     bool // the customer's wallet tries to pay it
 	paid     bool
 	failed   bool
+	hold     bool // the customer chose the hash, and the payment is held
 }
 
 // lightningWallet is the wallet of one party.
@@ -77,7 +80,7 @@ func (n *network) sign(inv bolt11.Invoice, change func(*bolt11.Invoice)) string 
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	n.bills = append(n.bills, bill{inv: inv, preimage: preimage})
+	n.bills = append(n.bills, bill{inv: inv, text: text, preimage: preimage})
 	return text
 }
 
@@ -117,12 +120,17 @@ func (l *lightningWallet) pay(order lightning.Order) (lightning.Payment, error) 
 		return lightning.Payment{}, err
 	}
 	b := l.find(inv.PaymentHash)
-	if b == nil || b.paid {
+	if b == nil || b.paid || b.sent {
 		l.t.Errorf("an order for an invoice that is paid, or of nobody: %v", inv)
 		return lightning.Payment{}, lightning.ErrNoAnswer
 	}
 	if l.refuses != "" {
 		return lightning.Payment{}, &lightning.RefusedError{Method: "pay_invoice", Code: l.refuses}
+	}
+	if b.hold {
+		b.sent = true
+		l.wants++
+		return lightning.Payment{}, lightning.ErrUnderWay
 	}
 	b.sent, b.failed, b.paid = true, l.fails, !l.fails && !l.stuck
 	l.wants++
@@ -148,10 +156,11 @@ func (l *lightningWallet) lookup(hash guild.Hash) (lightning.Transaction, error)
 	if b == nil || l.customer && !b.sent {
 		return lightning.Transaction{}, &lightning.RefusedError{Method: "lookup_invoice", Code: lightning.NotFound}
 	}
-	t := lightning.Transaction{Outgoing: l.customer, Settled: b.paid, Failed: b.failed && l.customer, Amount: b.inv.Amount, Fees: 3}
+	t := lightning.Transaction{Outgoing: l.customer, Settled: b.paid, Failed: b.failed && (l.customer || b.hold), Amount: b.inv.Amount, Fees: 3}
 	if b.paid {
 		t.Preimage = b.preimage
 	}
+	t.Accepted = b.hold && b.sent && !b.paid && !b.failed && !l.customer
 	return t, nil
 }
 
@@ -558,7 +567,7 @@ func TestQuoteAheadOfTheWork(t *testing.T) {
 		{unit: "test", terms: true},
 		{unit: "test", ahead: true},
 	} {
-		terms, invoice, err := w.provider.Quote(t.Context(), nostr.ID{8}, w.now.Add(time.Hour), w.now.Add(10*time.Minute), 500, c.unit, c.ahead)
+		terms, invoice, err := w.provider.Quote(t.Context(), nostr.ID{8}, w.now.Add(time.Hour), w.now.Add(10*time.Minute), 500, c.unit, c.ahead, guild.Hash{})
 		if (terms != "") != c.terms || (invoice != "") != c.invoice || (err == nil) != (c.terms || c.invoice) {
 			t.Errorf("%+v: %q, %q, %v", c, terms, invoice, err)
 		}

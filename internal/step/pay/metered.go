@@ -119,10 +119,13 @@ func (one payment) payable(amount uint64) uint64 {
 	return worth
 }
 
-// agreed returns what the provider gets for work that the verdict pays in full: what was locked, or by the rates what it claims of
-// that, in whole coins.
+// agreed returns what the provider gets for work that the verdict pays in full, in the unit of the order: what was locked or is held,
+// or by the rates what it claims of that, in whole coins.
 func (one payment) agreed() uint64 {
-	if one.Rates == nil {
+	switch {
+	case one.Holds:
+		return whole(one.Order.Unit, one.Price)
+	case one.Rates == nil:
 		return one.Reserved.Amount
 	}
 	return one.payable(cost(*one.Rates, one.Usage, one.Reserved.Unit, one.Reserved.Amount))

@@ -48,7 +48,7 @@ func (p *Pay) Paying() (all []Open) {
 		if o.Waits {
 			o.State += one.claimed()
 		}
-		if one.Reserved.Invoice == "" {
+		if one.Reserved.Invoice == "" || one.Holds {
 			o.Until = p.locktime(one)
 		}
 		all = append(all, o)
@@ -70,7 +70,7 @@ func (p *Pay) stateOf(one payment) string {
 	switch {
 	case one.Preimage != "":
 		return "paid"
-	case one.Reserved.Invoice != "":
+	case one.Reserved.Invoice != "" && !one.Holds:
 		return "being paid"
 	case one.Released != nil && one.Released.Amount == 0:
 		return "taken back"
@@ -86,7 +86,7 @@ func (p *Pay) stateOf(one payment) string {
 			return votes
 		}
 		return "judged"
-	case one.Sent:
+	case one.Sent, one.Holds && one.Held:
 		return "held"
 	}
 	return "reserved"
@@ -95,12 +95,14 @@ func (p *Pay) stateOf(one payment) string {
 // Owed lists what customers have locked for requests to us, ordered by request.
 func (p *Pay) Owed() (all []Open) {
 	for _, one := range p.fold.locks() {
-		if one.Accepted == nil {
+		o := Open{ID: one.Request, Party: one.Customer, State: "held"}
+		switch {
+		case one.Accepted != nil:
+			o.Amount, o.Unit, o.Mint, o.Until = one.Accepted.Amount, one.Offered.Unit, one.Offered.Mint, time.Unix(one.Accepted.Locktime, 0)
+		case one.holds() && one.Arrived > 0 && !one.Settled:
+			o.Amount, o.Unit, o.Until = whole("sat", one.Arrived), "sat", one.locktime()
+		default:
 			continue
-		}
-		o := Open{
-			ID: one.Request, Party: one.Customer, Amount: one.Accepted.Amount, Unit: one.Offered.Unit, Mint: one.Offered.Mint,
-			State: "held", Until: time.Unix(one.Accepted.Locktime, 0),
 		}
 		switch {
 		case one.Released != nil:
@@ -123,6 +125,9 @@ func (p *Pay) Busy(attempt nostr.ID) bool {
 		return false
 	case one.Reserved == nil:
 		return one.Over && one.Held
+	}
+	if one.Holds { // the provider may take it later
+		return !one.Over || p.stateOf(one) == "judged" || one.Decided != nil && one.Released == nil && !one.Returned
 	}
 	return !one.Over || one.Reserved.Invoice != "" || p.stateOf(one) == "judged" || one.Decided != nil && (one.Released == nil || one.Released.Amount > 0 && !one.Noted)
 }

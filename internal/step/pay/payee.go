@@ -13,6 +13,7 @@ import (
 	"guild/cashu"
 	"guild/cashu/token"
 	"guild/internal/hand/dm"
+	"guild/internal/hand/lightning"
 	"guild/internal/hand/mint"
 	"guild/internal/journal"
 	"guild/internal/journal/due"
@@ -25,8 +26,11 @@ const maxOffers = 3
 
 // Quote returns how the customer of a request may pay before the work begins: by ecash that it locks to us and to itself until the
 // verdict is final (NUT-18), or by an invoice of the owner's Lightning wallet, which is valid until a time. One of them may be "",
-// and the first one is if the customer has to pay ahead of the work.
-func (p *Pay) Quote(ctx context.Context, request nostr.ID, deadline, until time.Time, amount uint64, unit string, ahead bool) (terms, invoice string, err error) {
+// and the first one is if the customer has to pay ahead of the work. If the customer chose a payment hash, hold, the invoice is for
+// that, and its payment is held; but an ordinary one if the wallet cannot hold it, or the customer has to pay ahead.
+func (p *Pay) Quote(
+	ctx context.Context, request nostr.ID, deadline, until time.Time, amount uint64, unit string, ahead bool, hold guild.Hash,
+) (terms, invoice string, err error) {
 	if !ahead && p.mintsOf(unit) != nil {
 		if terms, err = p.terms(request, deadline, amount, unit); err != nil {
 			return "", "", err
@@ -38,7 +42,14 @@ func (p *Pay) Quote(ctx context.Context, request nostr.ID, deadline, until time.
 			ctx, cancel = context.WithTimeout(ctx, 10*time.Second)
 			defer cancel()
 		}
-		invoice, err = p.invoice(ctx, request, until.Add(-invoiceEnds), msats(unit, amount))
+		unable := ahead || hold == (guild.Hash{})
+		if !unable {
+			invoice, err = p.holdInvoice(ctx, request, hold, deadline, until.Add(-invoiceEnds), msats(unit, amount))
+			unable = lightning.IsRefused(err, lightning.Unable...)
+		}
+		if unable {
+			invoice, err = p.invoice(ctx, request, until.Add(-invoiceEnds), msats(unit, amount))
+		}
 	}
 	switch {
 	case err != nil && terms == "":
@@ -94,24 +105,30 @@ const listening = 7 * 24 * time.Hour
 // lock lists what is due for the money that a customer locks for a request.
 func (p *Pay) lock(one lock, now time.Time) []due.Work {
 	id := one.Request.Hex()
+	var work []due.Work
+	if one.holds() && !one.Settled {
+		work = p.holding(one)
+		if one.Offered == nil {
+			return work
+		}
+	}
 	switch {
 	case one.Offered == nil && one.Invoice != "" && !one.Settled:
 		return []due.Work{p.settled(one)}
 	case one.Offered == nil:
 		return nil
 	case one.Accepted == nil:
-		return []due.Work{p.inspect(one)}
+		return append(work, p.inspect(one))
 	case one.Released == nil:
 		// A release that was sent in time may be heard late, and is good as long as the customer has not taken the money back.
 		expiry := time.Unix(one.Accepted.Locktime, 0).Add(listening)
-		return []due.Work{due.Decide("the locktime of "+id, fact.Ledger, expiry, func(tx *journal.Tx) error {
+		return append(work, due.Decide("the locktime of "+id, fact.Ledger, expiry, func(tx *journal.Tx) error {
 			if now, ok := p.fold.lock(one.Request); ok && now.Released == nil {
 				tx.Append(fact.LockExpired{Request: one.Request})
 			}
 			return nil
-		})}
+		}))
 	}
-	var work []due.Work
 	if one.Released.Amount > 0 && !one.Paid && !p.c.Wallet.Fold().Open(one.Claim) {
 		work = append(work, p.claim(one))
 	}
@@ -136,7 +153,7 @@ func (p *Pay) TakeLock(ctx context.Context, m dm.Message) error {
 		switch {
 		case !ok || one.Customer != m.From:
 			return guild.Drop(guild.Unrequested, "money for no request of %.8s", m.From.Hex())
-		case one.Offered != nil:
+		case one.Offered != nil || one.Arrived > 0:
 			return guild.Drop(guild.Repeated, "a second payment for request %.8s", request.Hex())
 		case one.Tries >= maxOffers:
 			return guild.Drop(guild.Flood, "%d payments for request %.8s that did not do", one.Tries, request.Hex())
@@ -239,8 +256,12 @@ func (p *Pay) TakeRelease(ctx context.Context, m dm.Message) error {
 	}
 	return p.c.Journal.Do(ctx, fact.Ledger, m.ID.Hex(), func(tx *journal.Tx) error {
 		one, ok := p.fold.lock(s.Request)
-		if !ok || one.Accepted == nil || one.Customer != m.From || one.Released != nil {
+		held := one.holds() && one.Accepted == nil
+		if !ok || one.Accepted == nil && !held || one.Customer != m.From || one.Released != nil {
 			return guild.Drop(guild.Unrequested, "a release of no money that waits for one")
+		}
+		if held {
+			return p.takePreimage(tx, one, s)
 		}
 		good := map[string]string{}
 		var amount uint64

@@ -56,7 +56,7 @@ func (p *Pay) payment(one payment, now time.Time) []due.Work {
 }
 
 // payout returns what the provider gets of what was agreed, and by which rule. wait means that a person must decide: also about the
-// only one of several deliveries that came, where one was to be chosen.
+// only one of several deliveries that came, where one was to be chosen, and about a share of what is held over Lightning.
 func (one payment) payout(agreed uint64) (amount uint64, rule string, wait bool) {
 	switch {
 	case one.Verdict == nil:
@@ -64,7 +64,8 @@ func (one payment) payout(agreed uint64) (amount uint64, rule string, wait bool)
 	case one.Alone:
 		return agreed, rulePerson, true
 	}
-	return payout(one.Order, *one.Verdict, agreed)
+	amount, rule, wait = payout(one.Order, *one.Verdict, agreed)
+	return amount, rule, wait || one.Holds && amount != 0 && amount != agreed
 }
 
 // earned reports whether the verdict pays the provider anything, or may.
@@ -229,8 +230,12 @@ func (p *Pay) decided(one payment, amount uint64, rule string) due.Decision {
 	}
 }
 
-// locktime returns when the locked ecash can be taken back without the provider.
+// locktime returns when the locked ecash can be taken back without the provider, or when we decide nothing any more about what is held
+// over Lightning.
 func (p *Pay) locktime(one payment) time.Time {
+	if one.Holds {
+		return Locktime(time.UnixMilli(one.Deadline))
+	}
 	q, _, err := readQuote(one.Terms, one.Attempt)
 	if err != nil { // it was read before
 		return time.UnixMilli(one.Deadline).Add(longest)
@@ -486,6 +491,8 @@ func (p *Pay) Approve(ctx context.Context, attempt nostr.ID, amount uint64) erro
 		switch {
 		case ok && p.asks(one) > 0:
 			return one.allow(tx, amount)
+		case ok && one.Holds:
+			return p.approveHold(tx, one, amount)
 		case ok && one.direct():
 			return one.approve(tx, amount)
 		case !ok || one.Reserved == nil || !one.Over:
@@ -515,7 +522,7 @@ const (
 )
 
 // direct reports whether a provider is paid over Lightning.
-func (one payment) direct() bool { return one.Order.How != escrow && one.Invoice != "" }
+func (one payment) direct() bool { return one.Invoice != "" && (one.Order.How != escrow || one.Holds) }
 
 var errFrozen = errors.New("the wallet is frozen (guild wallet freeze --off)")
 

@@ -15,6 +15,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/bolt11"
 	"guild/cashu"
 	"guild/cashu/token"
 	"guild/internal/hand/dm"
@@ -76,7 +77,7 @@ func newWorld(t *testing.T, order fact.Settlement, price uint64) *world {
 func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(*world, *fact.AttemptQuoted)) *world {
 	t.Helper()
 	w := &world{T: t, now: time.Now().Truncate(time.Second), waiting: true, quote: quote}
-	if order.How != escrow {
+	if order.How != escrow || inBitcoin(order.Unit) {
 		w.lightning = &network{t: t, now: func() time.Time { return w.now }}
 	}
 	m, err := mintd.Open(journaltest.Dir(t), mintd.Options{Now: func() time.Time { return w.now }, Faucet: 1 << 30, Log: slog.New(slog.DiscardHandler)})
@@ -97,14 +98,23 @@ func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(
 	w.ok(err)
 	w.pump()
 	deadline := w.now.Add(time.Hour)
-	w.writes(w.customer, fact.JobSubject(theJob), fact.JobOpened{Job: theJob, Task: "python", Deadline: deadline.UnixMilli(), Settle: &order, Tries: 1},
-		fact.AttemptPlanned{Attempt: attempt, Job: theJob, Provider: guild.Service{PubKey: w.provider.pubkey, D: "d"}})
-	terms, invoice, err := w.provider.Quote(t.Context(), attempt, deadline, w.now.Add(10*time.Minute), price, order.Unit, false)
+	planned := fact.AttemptPlanned{Attempt: attempt, Job: theJob, Provider: guild.Service{PubKey: w.provider.pubkey, D: "d"}}
+	var hold guild.Hash
+	if order.How == escrow {
+		if planned.Hold = w.customer.NewHold(order.Unit); planned.Hold != nil {
+			hold = planned.Hold.Hash
+		}
+	}
+	w.writes(w.customer, fact.JobSubject(theJob), fact.JobOpened{Job: theJob, Task: "python", Deadline: deadline.UnixMilli(), Settle: &order, Tries: 1}, planned)
+	terms, invoice, err := w.provider.Quote(t.Context(), attempt, deadline, w.now.Add(10*time.Minute), price, order.Unit, false, hold)
 	w.ok(err)
+	if inv, err := bolt11.Decode(invoice); err != nil || inv.PaymentHash != hold {
+		hold = guild.Hash{}
+	}
 	w.writes(w.provider, fact.RequestSubject(attempt), fact.RequestQuoted{
-		Request: attempt, Customer: w.customer.pubkey, Deadline: deadline.UnixMilli(), Terms: terms, Invoice: invoice,
+		Request: attempt, Customer: w.customer.pubkey, Deadline: deadline.UnixMilli(), Terms: terms, Invoice: invoice, Hold: hold,
 	})
-	quoted := fact.AttemptQuoted{Attempt: attempt, Terms: terms, Invoice: invoice, Event: nostr.ID{9}}
+	quoted := fact.AttemptQuoted{Attempt: attempt, Terms: terms, Invoice: invoice, Event: nostr.ID{9}, Hold: planned.Hold != nil && terms == ""}
 	if invoice != "" {
 		quoted.Amount = msats(order.Unit, price)
 	}

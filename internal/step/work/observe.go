@@ -51,6 +51,7 @@ func (w *Work) Observe(ctx context.Context, from string, v guild.Verified) error
 	}
 	received.Task, received.Kind, received.Job, received.Key = r.Get(nip90.ParamJobType), r.Kind, r.Job, r.Get(nip90.ParamIdempotencyKey)
 	received.Encrypted, received.Relays, received.Deadline = r.Encrypted != "", r.Relays, deadline.UnixMilli()
+	received.Hold = nip90.HoldOf(r.Extra)
 	if r.Solicits() || r.Provider == nil && !w.worksUnasked(r) {
 		return w.offer(received, r)
 	}

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"fiatjaf.com/nostr"
+
 	"guild"
+	"guild/bolt11"
 	"guild/internal/journal"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
@@ -71,6 +74,14 @@ func (w *Work) quote(s Service, r request) []due.Work {
 	return append(all, unpaid)
 }
 
+// heldBy returns the payment hash of an invoice if the customer chose it, so that its payment is held, and the zero hash if not.
+func heldBy(invoice string, chosen guild.Hash) (hold guild.Hash) {
+	if inv, err := bolt11.Decode(invoice); err == nil && inv.PaymentHash == chosen {
+		hold = chosen
+	}
+	return hold
+}
+
 // ask signs the quote for a request.
 func (w *Work) ask(s Service, r request) due.Work {
 	return due.Work{
@@ -81,7 +92,7 @@ func (w *Work) ask(s Service, r request) due.Work {
 			if deadline.Before(until) {
 				until = deadline
 			}
-			terms, invoice, err := w.c.Money.Quote(ctx, r.ID, deadline, until, s.units(), s.Unit, w.paysAhead(s, r.Customer))
+			terms, invoice, err := w.c.Money.Quote(ctx, r.ID, deadline, until, s.units(), s.Unit, w.paysAhead(s, r.Customer), r.Received.Hold)
 			if err != nil {
 				return w.fail(ctx, r, guild.Cut(err.Error(), maxText), "this provider cannot be paid at present")
 			}
@@ -90,6 +101,10 @@ func (w *Work) ask(s Service, r request) due.Work {
 			if invoice != "" && s.Unit == "sat" { // the invoice is over whole units
 				feedback.Amount = guild.Msat(s.units()) * 1000
 			}
+			hold := heldBy(invoice, r.Received.Hold)
+			if hold != (guild.Hash{}) {
+				feedback.Extra = nostr.Tags{nip90.Hold(hold)}
+			}
 			e, err := w.sign(ctx, answer{to: *r.Received, feedback: feedback})
 			return func(tx *journal.Tx) error {
 				now, ok := w.fold.request(r.ID)
@@ -97,7 +112,8 @@ func (w *Work) ask(s Service, r request) due.Work {
 					return nil
 				}
 				tx.Append(fact.RequestQuoted{
-					Request: r.ID, Customer: r.Customer, Deadline: r.Received.Deadline, Terms: terms, Invoice: invoice, Answer: e, Until: until.UnixMilli(),
+					Request: r.ID, Customer: r.Customer, Deadline: r.Received.Deadline, Terms: terms, Invoice: invoice, Hold: hold,
+					Answer: e, Until: until.UnixMilli(),
 				})
 				due.Claim(tx, due.Publishing(e.ID), w.c.Node)
 				return nil

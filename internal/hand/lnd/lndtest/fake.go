@@ -1,6 +1,7 @@
 package lndtest
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -94,6 +95,7 @@ func (f *Fakes) start(t *testing.T, key byte) *Node {
 		"POST /v1/invoices":              {"invoices:write", one.makeInvoice},
 		"POST /v2/invoices/hodl":         {"invoices:write", one.makeInvoice},
 		"POST /v2/invoices/settle":       {"invoices:write", one.settle},
+		"POST /v2/invoices/cancel":       {"invoices:write", one.cancel},
 		"GET /v1/invoice/{hash}":         {"invoices:read", one.getInvoice},
 		"POST /v2/router/send":           {"offchain:write", one.send},
 		"GET /v2/router/track/{hash...}": {"offchain:read", one.track},
@@ -198,6 +200,7 @@ func (n *fake) makeInvoice(w http.ResponseWriter, r *http.Request) {
 		Amount guild.Msat `json:"value_msat,string"`
 		Expiry int64      `json:"expiry,string"`
 		Hash   []byte     `json:"hash"`
+		Blocks uint64     `json:"cltv_expiry,string"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&wanted); err != nil {
 		fail(w, 3, err.Error())
@@ -218,15 +221,23 @@ func (n *fake) makeInvoice(w http.ResponseWriter, r *http.Request) {
 	var err error
 	one.text, err = bolt11.Invoice{
 		Network: bolt11.Regtest, Amount: one.amount, Created: time.Now().Truncate(time.Second).UTC(), PaymentHash: hash, Description: wanted.Memo,
-		Expiry: time.Duration(wanted.Expiry) * time.Second, Secret: [32]byte{1}, Features: []int{8, 14, 17, 25, 263}, MinFinalCLTV: 80,
+		Expiry: time.Duration(wanted.Expiry) * time.Second, Secret: [32]byte{1}, Features: []int{8, 14, 17, 25, 263},
+		MinFinalCLTV: cmp.Or(wanted.Blocks, 80),
 	}.Sign(n.key)
 	if err != nil {
 		fail(w, 2, err.Error())
 		return
 	}
 	n.mu.Lock()
-	n.invoices[hash] = one
+	known := n.invoices[hash]
+	if known == nil {
+		n.invoices[hash] = one
+	}
 	n.mu.Unlock()
+	if known != nil {
+		fail(w, 2, "invoice with payment hash already exists")
+		return
+	}
 	write(w, http.StatusOK, object{"r_hash": hash[:], "payment_request": one.text, "add_index": "1", "payment_addr": ""})
 }
 
@@ -265,15 +276,47 @@ func (n *fake) settle(w http.ResponseWriter, r *http.Request) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	one := n.invoices[sha256.Sum256(given.Preimage)]
+	hash := guild.Hash(sha256.Sum256(given.Preimage))
+	one := n.invoices[hash]
 	if one == nil || one.by != n {
-		fail(w, 5, "unable to locate invoice")
+		fail(w, 2, "unable to locate invoice")
+		return
+	}
+	if one.state != "ACCEPTED" {
+		fail(w, 2, map[string]string{"OPEN": "invoice still open", "SETTLED": "invoice already settled", "CANCELED": "invoice already canceled"}[one.state])
 		return
 	}
 	one.preimage = given.Preimage
-	if one.payer != nil {
-		one.payer.finish(one, one.payer.payments[sha256.Sum256(given.Preimage)])
+	one.payer.finish(one, one.payer.payments[hash])
+	write(w, http.StatusOK, object{})
+}
+
+// cancel gives back what is held. As lnd does, it takes a second time for the first.
+func (n *fake) cancel(w http.ResponseWriter, r *http.Request) {
+	var given struct {
+		Hash []byte `json:"payment_hash"`
 	}
+	if err := json.NewDecoder(r.Body).Decode(&given); err != nil || len(given.Hash) != 32 {
+		fail(w, 3, "no payment hash")
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	hash := guild.Hash(given.Hash)
+	one := n.invoices[hash]
+	switch {
+	case one == nil || one.by != n:
+		fail(w, 2, "unable to locate invoice")
+		return
+	case one.state == "SETTLED":
+		fail(w, 2, "invoice already settled")
+		return
+	case one.state == "ACCEPTED":
+		p := one.payer.payments[hash]
+		p.status, p.failure = "FAILED", "FAILURE_REASON_INCORRECT_PAYMENT_DETAILS"
+		close(p.ended)
+	}
+	one.state = "CANCELED"
 	write(w, http.StatusOK, object{})
 }
 
@@ -341,7 +384,7 @@ func (n *fake) begin(inv bolt11.Invoice, text string) (_ *paid, refusal string) 
 	n.tries[inv.PaymentHash]++
 	one := n.invoices[inv.PaymentHash]
 	switch {
-	case one == nil || one.text != text:
+	case one == nil || one.text != text || one.state != "OPEN":
 		p.status, p.failure = "FAILED", "FAILURE_REASON_NO_ROUTE"
 		close(p.ended)
 	case inv.Amount > n.balance:

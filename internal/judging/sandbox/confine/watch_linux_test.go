@@ -33,7 +33,7 @@ func TestProcessorTimeThatNoPollSaw(t *testing.T) {
 func TestShortage(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"some avg10=80.51 avg60=87.60 avg300=77.24 total=1500\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n": 1500 * time.Microsecond,
-		"":                       0,
+		"":                        0,
 		"some avg10=0 total=-1\n": 0,
 		"some avg10=0 total=x\n":  0,
 	} {

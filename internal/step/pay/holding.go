@@ -1,0 +1,180 @@
+package pay
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"fiatjaf.com/nostr"
+
+	"guild"
+	"guild/bolt11"
+	"guild/internal/hand/dm"
+	"guild/internal/hand/lightning"
+	"guild/internal/journal"
+	"guild/internal/journal/due"
+	"guild/internal/journal/fact"
+)
+
+// hearing is the time after the locktime for which a payment is still held, since a release that was sent in time may be heard late. The
+// margin of holdBlocks is longer.
+const hearing = time.Hour
+
+// holds reports whether our invoice is for a payment hash of the customer's, and is not cancelled.
+func (l lock) holds() bool { return l.Hold != guild.Hash{} }
+
+// amount returns what our invoice is over.
+func (l lock) amount() guild.Msat {
+	inv, _ := bolt11.Decode(l.Invoice) // the owner's wallet made it
+	return inv.Amount
+}
+
+// locktime returns when the customer may decide nothing any more.
+func (l lock) locktime() time.Time { return Locktime(time.UnixMilli(l.Deadline)) }
+
+// holdInvoice has the owner's wallet make the invoice for a request to us, for a payment hash of the customer's.
+func (p *Pay) holdInvoice(ctx context.Context, request nostr.ID, hold guild.Hash, deadline, until time.Time, amount guild.Msat) (string, error) {
+	blocks := holdBlocks(p.c.Now(), deadline)
+	if blocks > mostBlocks {
+		return "", fmt.Errorf("the payment would be held for %d blocks, and %d are the most that wallets pay: ask for an earlier deadline", blocks, mostBlocks)
+	}
+	var used bool
+	p.fold.View(func(s *state) { used = s.uses(hold, request) })
+	if used {
+		return "", errors.New("the payment hash of the request is that of another payment")
+	}
+	text, _, err := p.lightning().MakeHold(ctx, lightning.Hold{
+		Hash: hold, Amount: amount, Description: described(request), Expiry: max(time.Second, until.Sub(p.c.Now())), Blocks: blocks,
+	})
+	return text, err
+}
+
+// uses reports whether a payment hash is that of a payment of ours, or of a payment to us for another request.
+func (s *state) uses(hash guild.Hash, request nostr.ID) bool {
+	if s.Invoices.Of(hash.Hex()) != "" {
+		return true
+	}
+	for _, one := range s.Payments.All() {
+		if one.Hold != nil && one.Hold.Hash == hash {
+			return true
+		}
+	}
+	for _, one := range s.Locks.All() {
+		if one.Hold == hash && one.Request != request {
+			return true
+		}
+	}
+	return false
+}
+
+// holding lists what is due for a payment that the owner's wallet holds, or would.
+func (p *Pay) holding(one lock) []due.Work {
+	switch {
+	case one.Accepted != nil, one.Released != nil && one.Released.Amount == 0: // ecash is locked instead, or nothing is ours
+		return []due.Work{p.cancelHold(one, time.Time{})}
+	case one.Released != nil:
+		return []due.Work{p.takeHeld(one)}
+	case one.Over && !one.Done: // we have given up, so the customer need not wait
+		return []due.Work{p.cancelHold(one, time.Time{})}
+	case one.Arrived == 0:
+		return []due.Work{p.settled(one)}
+	}
+	return []due.Work{p.cancelHold(one, one.locktime().Add(hearing))}
+}
+
+// cancelHold gives back what is held for a request, at a time, and lets nobody pay the invoice any more.
+func (p *Pay) cancelHold(one lock, at time.Time) due.Work {
+	if next := p.pace.next(one.Request); next.After(at) {
+		at = next
+	}
+	return due.Work{
+		Key: "cancel the invoice for " + one.Request.Hex(), Guard: fact.Ledger, Free: true, Ready: at,
+		Act: func(ctx context.Context) (due.Decision, error) {
+			p.pace.asked(one.Request, p.c.Now())
+			ln := p.lightning()
+			if ln == nil {
+				return nil, fmt.Errorf("cancel the invoice for %.8s: %w", one.Request.Hex(), errNoLightning)
+			}
+			err := ln.Cancel(ctx, one.Hold)
+			taken := false
+			if err != nil {
+				seen, unknown := ln.Lookup(ctx, one.Hold)
+				if taken = unknown == nil && seen.Settled && !seen.Outgoing; !taken {
+					return nil, fmt.Errorf("cancel the invoice for %.8s: %w", one.Request.Hex(), err)
+				}
+			}
+			return func(tx *journal.Tx) error {
+				now, ok := p.fold.lock(one.Request)
+				switch {
+				case !ok || !now.holds() || now.Settled:
+				case taken:
+					tx.Append(fact.InvoiceSettled{Request: one.Request, Msat: one.amount()})
+				case now.Released != nil && now.Released.Amount > 0 && now.Accepted == nil: // it was released meanwhile, and is lost
+					tx.Append(fact.LockLost{Request: one.Request})
+				case now.Released == nil && now.Accepted == nil && now.Done:
+					tx.Append(fact.InvoiceCancelled{Request: one.Request}, fact.LockExpired{Request: one.Request})
+				default:
+					tx.Append(fact.InvoiceCancelled{Request: one.Request})
+				}
+				return nil
+			}, nil
+		},
+	}
+}
+
+// takeHeld has the owner's wallet take what a customer has released, again and again until it says that it did.
+func (p *Pay) takeHeld(one lock) due.Work {
+	return due.Work{
+		Key: "take the payment for " + one.Request.Hex(), Guard: fact.Ledger, Free: true, Ready: p.pace.next(one.Request),
+		Act: func(ctx context.Context) (due.Decision, error) {
+			p.pace.asked(one.Request, p.c.Now())
+			ln := p.lightning()
+			if ln == nil {
+				return nil, fmt.Errorf("take the payment for %.8s: %w", one.Request.Hex(), errNoLightning)
+			}
+			preimage, ok := lightning.Opens(one.Released.Preimage, one.Hold)
+			if !ok { // it was checked when it came
+				return nil, fmt.Errorf("take the payment for %.8s: its preimage does not fit", one.Request.Hex())
+			}
+			refused := ln.Settle(ctx, preimage)
+			seen, err := ln.Lookup(ctx, one.Hold)
+			taken, lost := err == nil && seen.Settled && !seen.Outgoing, err == nil && seen.Failed && !seen.Outgoing
+			lost = lost || !taken && p.c.Now().After(one.locktime().Add(unknownAfter))
+			if err := errors.Join(refused, err); err != nil && !taken && !lost {
+				return nil, fmt.Errorf("take the payment for %.8s: %w", one.Request.Hex(), err)
+			}
+			return func(tx *journal.Tx) error {
+				now, ok := p.fold.lock(one.Request)
+				switch {
+				case !ok || now.Settled:
+				case taken:
+					tx.Append(fact.InvoiceSettled{Request: one.Request, Msat: one.amount()})
+				case lost:
+					tx.Append(fact.LockLost{Request: one.Request})
+				}
+				return nil
+			}, nil
+		},
+	}
+}
+
+// takePreimage decides about a customer's release of what is held for a request. The error is a *guild.DropError if it is of no use.
+func (p *Pay) takePreimage(tx *journal.Tx, one lock, s dm.Signatures) error {
+	released := fact.LockReleased{Request: one.Request, Reason: s.Reason}
+	if s.Preimage != "" {
+		preimage, ok := lightning.Opens(s.Preimage, one.Hold)
+		if !ok {
+			return guild.Drop(guild.Malformed, "a preimage of another payment hash")
+		}
+		released.Amount, released.Preimage = whole("sat", one.Arrived), hex.EncodeToString(preimage[:])
+	} else if s.Amount != 0 {
+		return guild.Drop(guild.Malformed, "a release without a preimage")
+	}
+	if released.Preimage != "" && one.Arrived == 0 {
+		return guild.Drop(guild.Unrequested, "a release of what has not arrived")
+	}
+	tx.Append(released)
+	return nil
+}
