@@ -50,7 +50,7 @@ type ServiceSettings struct {
 	MinBid    int64       `json:"min_bid_msat"`
 	PoW       int         `json:"pow"`
 	PerMinute int         `json:"per_minute"`
-	Prepaid   guild.Trust `json:"prepaid_below_micro"` // score of a customer below which it pays an invoice first
+	Prepaid   guild.Trust `json:"prepaid_below_micro"` // score of a customer below which it pays before the work
 }
 
 // Customer counts the requests of one customer at a service now.

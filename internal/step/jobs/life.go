@@ -106,7 +106,7 @@ func (s *state) applyToAttempt(one fact.Fact, at int64) {
 		})
 	case fact.AttemptReleased:
 		s.changeAttempt(one.Attempt, func(a *Attempt) {
-			if a.Held != nil && a.Held.Rail == "lightning" {
+			if a.Held != nil && a.Held.Rail == "lightning" || one.Rule == fact.RulePrepaid {
 				a.Move(guild.Paid)
 			} else {
 				a.Move(guild.Released)

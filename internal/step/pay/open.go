@@ -45,7 +45,7 @@ func (p *Pay) Paying() (all []Open) {
 			ID: one.Attempt, Job: one.Job, Party: one.Provider.PubKey, Amount: one.Reserved.Amount, Unit: one.Reserved.Unit, Mint: one.Reserved.Mint,
 			State: p.stateOf(one), Waits: p.stateOf(one) == waits,
 		}
-		if one.Reserved.Invoice == "" {
+		if one.Order.How == escrow {
 			o.Until = p.locktime(one)
 		}
 		all = append(all, o)
@@ -65,9 +65,9 @@ const (
 // stateOf says where a payment is.
 func (p *Pay) stateOf(one payment) string {
 	switch {
-	case one.Preimage != "":
+	case one.Preimage != "", one.Order.How == prepaid && one.Released != nil:
 		return "paid"
-	case one.Reserved.Invoice != "":
+	case one.Reserved.Invoice != "", one.Order.How == prepaid:
 		return "being paid"
 	case one.Released != nil && one.Released.Amount == 0:
 		return "taken back"
@@ -89,17 +89,22 @@ func (p *Pay) stateOf(one payment) string {
 	return "reserved"
 }
 
-// Owed lists what customers have locked for requests to us, ordered by request.
+// Owed lists what customers have locked for requests to us, and we do not have yet, ordered by request.
 func (p *Pay) Owed() (all []Open) {
 	for _, one := range p.fold.locks() {
-		if one.Accepted == nil {
+		if one.Accepted == nil || one.Ahead && one.Paid {
 			continue
 		}
 		o := Open{
 			ID: one.Request, Party: one.Customer, Amount: one.Accepted.Amount, Unit: one.Offered.Unit, Mint: one.Offered.Mint,
-			State: "held", Until: time.Unix(one.Accepted.Locktime, 0),
+			State: "held",
+		}
+		if one.Accepted.Locktime > 0 {
+			o.Until = time.Unix(one.Accepted.Locktime, 0)
 		}
 		switch {
+		case one.Ahead:
+			o.State = "paid"
 		case one.Released != nil:
 			o.State = "released"
 		case one.Done:
@@ -121,7 +126,7 @@ func (p *Pay) Busy(attempt nostr.ID) bool {
 	case one.Reserved == nil:
 		return one.Over && one.Held
 	}
-	return !one.Over || one.Reserved.Invoice != "" || p.stateOf(one) == "judged" || one.Decided != nil && (one.Released == nil || one.Released.Amount > 0 && !one.Noted)
+	return !one.Over || one.Order.How != escrow || p.stateOf(one) == "judged" || one.Decided != nil && (one.Released == nil || one.Released.Amount > 0 && !one.Noted)
 }
 
 // Idle reports whether no money is about to move for attempts that have ended.

@@ -76,7 +76,7 @@ func newWorld(t *testing.T, order fact.Settlement, price uint64) *world {
 func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(*world, *fact.AttemptQuoted)) *world {
 	t.Helper()
 	w := &world{T: t, now: time.Now().Truncate(time.Second), waiting: true, quote: quote}
-	if order.How != escrow {
+	if order.Unit == "sat" {
 		w.lightning = &network{t: t, now: func() time.Time { return w.now }}
 	}
 	m, err := mintd.Open(journaltest.Dir(t), mintd.Options{Now: func() time.Time { return w.now }, Faucet: 1 << 30, Log: slog.New(slog.DiscardHandler)})
@@ -99,7 +99,7 @@ func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(
 	deadline := w.now.Add(time.Hour)
 	w.writes(w.customer, fact.JobSubject(theJob), fact.JobOpened{Job: theJob, Task: "python", Deadline: deadline.UnixMilli(), Settle: &order, Tries: 1},
 		fact.AttemptPlanned{Attempt: attempt, Job: theJob, Provider: guild.Service{PubKey: w.provider.pubkey, D: "d"}})
-	terms, invoice, err := w.provider.Quote(t.Context(), attempt, deadline, w.now.Add(10*time.Minute), price, order.Unit, false)
+	terms, invoice, err := w.provider.Quote(t.Context(), attempt, deadline, w.now.Add(10*time.Minute), price, order.Unit, order.How == prepaid)
 	w.ok(err)
 	w.writes(w.provider, fact.RequestSubject(attempt), fact.RequestQuoted{
 		Request: attempt, Customer: w.customer.pubkey, Deadline: deadline.UnixMilli(), Terms: terms, Invoice: invoice,
@@ -386,6 +386,15 @@ func (w *world) steals(n int) (worth uint64) {
 	}
 	worth, err = cashu.Worth(proofs)
 	w.ok(err)
+	w.swap(proofs)
+	return worth
+}
+
+// swap has the mint swap ecash for other ecash, which nobody keeps.
+func (w *world) swap(proofs []cashu.Proof) {
+	w.Helper()
+	worth, err := cashu.Worth(proofs)
+	w.ok(err)
 	m, err := w.customer.wallet.Mint(w.asset.Mint)
 	w.ok(err)
 	active, err := m.Active(w.Context(), w.asset.Unit)
@@ -398,7 +407,6 @@ func (w *world) steals(n int) (worth uint64) {
 	}
 	_, err = m.Swap(w.Context(), proofs, outputs)
 	w.ok(err)
-	return worth
 }
 
 // rewrittenLock changes the payments that a customer sends.
