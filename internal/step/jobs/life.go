@@ -111,7 +111,7 @@ func (s *state) applyToAttempt(one fact.Fact, at int64) {
 			} else {
 				a.Move(guild.Released)
 			}
-			a.Got = one.Amount
+			a.Got, a.Ahead = one.Amount, one.Rule == fact.RulePrepaid
 		})
 	case fact.AttemptRefunded:
 		s.changeAttempt(one.Attempt, func(a *Attempt) {
