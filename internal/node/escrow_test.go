@@ -255,6 +255,7 @@ func TestPrepaidInEcash(t *testing.T) {
 	if free := accountsOf(provider)[wallet.Free]; free != 500 || accountsOf(customer)[wallet.Paid] != 500 || accountsOf(customer)[wallet.Held] != 0 {
 		t.Errorf("the provider has %d, the customer %v", free, accountsOf(customer))
 	}
+	job = finish(t, client, job.ID)
 	if m := job.Attempts[0].Money; m == nil || m.State != "paid" || m.Paid != 500_000 {
 		t.Errorf("%+v", m)
 	}
