@@ -27,7 +27,7 @@ const (
 	Cancelled State = "cancelled"
 	Parked    State = "parked"   // an effect failed for the last time; needs a person
 	Disputed  State = "disputed" // by the provider; judged again
-	Paid      State = "paid"     // over Lightning, by the verdict or whatever it is
+	Paid      State = "paid"     // over Lightning or before the work, by the verdict or whatever it is
 	Released  State = "released" // the provider got what it is owed of the locked money
 	Refunded  State = "refunded" // the locked money is the customer's again
 	Recorded  State = "recorded" // receipt and trajectory are written

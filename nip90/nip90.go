@@ -122,7 +122,8 @@ const (
 	ParamAccuracy       = "accuracy"
 	ParamIdempotencyKey = "idempotency_key"
 	ParamSolicitation   = "solicitation"
-	ParamNudge          = "nudge" // ids of nudges (NIP-AE) that the agent is asked to work by
+	ParamSettle         = "settle" // "prepaid" if the customer pays before the work, whatever becomes of it
+	ParamNudge          = "nudge"  // ids of nudges (NIP-AE) that the agent is asked to work by
 
 	ParamBenchmarkType = "benchmark-type"
 	ParamMemoryLimit   = "memory-limit"

@@ -32,6 +32,7 @@ func lies() map[string]struct {
 	pays := func(change func(*deal), want ...string) lie {
 		return lie{story{rail: "escrow", deal: change}, append([]string{"payment"}, want...)}
 	}
+	prepays := func(change func(*deal)) lie { return pays(func(d *deal) { inAdvance(d); change(d) }) }
 	quotes := func(change func(*nip90.Feedback)) lie {
 		return lie{story{rail: "escrow", quote: change}, []string{"payment"}}
 	}
@@ -150,6 +151,40 @@ func lies() map[string]struct {
 		"a refund of no coins":                         pays(func(d *deal) { refunded(d); d.coins = nil }),
 		"a refund of a coin twice":                     pays(func(d *deal) { refunded(d); d.coins[1] = d.coins[0] }),
 		"a refund of other coins":                      pays(func(d *deal) { refunded(d); d.asset = "BTC_CASHU(" + d.mint + ")" }),
+
+		"ecash ahead to another key than the quote's": prepays(func(d *deal) {
+			for i := range d.coins {
+				d.coins[i].lock.Keys = []cashu.Point{scalar("another").PubKey()}
+			}
+		}),
+		"ecash ahead to two keys": prepays(func(d *deal) { d.coins[1].lock.Keys = []cashu.Point{scalar("another").PubKey()} }),
+		"ecash ahead that anybody can spend": prepays(func(d *deal) {
+			d.coins[1].lock = cashu.Condition{Kind: cashu.P2PK, Nonce: "1", Locktime: 1, Keys: d.coins[1].lock.Keys}
+		}),
+		"ecash ahead that comes back": prepays(func(d *deal) {
+			d.coins[1].lock.Locktime, d.coins[1].lock.Refund = at, []cashu.Point{scalar("lock of the customer").PubKey()}
+		}),
+		"ecash ahead that is signed with all": prepays(func(d *deal) { d.coins[1].lock.All = true }),
+		"ecash ahead beside an escrow": prepays(func(d *deal) {
+			d.coins[1].lock.Keys, d.coins[1].lock.Sigs = append(d.coins[1].lock.Keys, scalar("lock of the customer").PubKey()), 2
+		}),
+		"ecash ahead for more than was asked": prepays(func(d *deal) { d.asked = 12 }),
+		"ecash ahead for a part of the price": prepays(func(d *deal) { d.asked = 14 }),
+		"ecash ahead of more than it is":      prepays(func(d *deal) { d.amount++ }),
+		"ecash ahead of a coin less":          prepays(func(d *deal) { d.coins = d.coins[1:] }),
+		"ecash ahead with a coin twice":       prepays(func(d *deal) { d.coins[1] = d.coins[0] }),
+		"ecash ahead that another quoted":     prepays(func(d *deal) { d.by = stranger() }),
+		"ecash ahead for other work":          prepays(func(d *deal) { d.id = nostr.ID(other).Hex() }),
+		"ecash ahead at another mint":         prepays(func(d *deal) { d.mint, d.asset = "https://cheap.example", "TEST_CASHU(https://cheap.example)" }),
+		"ecash ahead in other coins":          prepays(func(d *deal) { d.quoted = "sat" }),
+		"ecash ahead that the mint did not sign": prepays(func(d *deal) {
+			d.coins[1].amount, d.coins[0].amount = 4, 8
+			d.swapped = true
+		}),
+		"ecash ahead where an escrow was asked": pays(func(d *deal) { inAdvance(d); d.alone = false }),
+		"an escrow where ecash ahead was asked": pays(func(d *deal) { d.alone = true }),
+		"a refund of ecash ahead":               prepays(refunded),
+
 		"a refund beside a payment": {story{rail: "cashu", receipt: func(r *receipt.Receipt) {
 			r.Refund = &receipt.Refund{Rail: "cashu", AssetID: *r.AssetID, AmountMsats: 1, Proof: "{}"}
 		}}, []string{"receipt"}},

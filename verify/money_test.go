@@ -83,6 +83,7 @@ type deal struct {
 	keyless           bool       // the proof has no keysets
 	swapped           bool       // the mint signed for the amounts before
 	back              bool       // a refund
+	alone             bool       // the quote asks for a lock to its key alone
 }
 
 // newDeal returns a deal of 13 test, all of which is released.
@@ -105,6 +106,15 @@ func shared(d *deal) { d.coins, d.amount, d.keyless = d.coins[:2], 5000, true }
 // refunded takes a deal back.
 func refunded(d *deal) { d.back = true }
 
+// inAdvance pays for a deal before the work.
+func inAdvance(d *deal) {
+	d.alone = true
+	for i := range d.coins {
+		lock := &d.coins[i].lock
+		lock.Keys, lock.Sigs, lock.Locktime, lock.Refund, d.coins[i].signed = lock.Keys[:1], 1, 0, nil, nil
+	}
+}
+
 // bid lowers a deal to less than the request's bid in bitcoin.
 func (d *deal) bid() { d.coins, d.amount = d.coins[:1], 1000 }
 
@@ -119,6 +129,10 @@ func (s story) held(t testing.TB, out files, r *receipt.Receipt, request nostr.E
 		Kind: cashu.P2PK, Data: scalar("lock of the provider").PubKey().String(),
 		Tags: [][]string{{"n_sigs", "2"}, {"locktime", strconv.Itoa(at + 100_000)}},
 	}}
+	rail, rule := "cashu", "verdict.strong"
+	if d.alone {
+		terms.Lock.Tags, rule = nil, "order.prepaid"
+	}
 	q := nip90.Feedback{Request: request.ID, Customer: customer().public, Status: nip90.PaymentRequired, Text: "13 test", Terms: terms.String()}
 	if s.quote != nil {
 		s.quote(&q)
@@ -131,7 +145,6 @@ func (s story) held(t testing.TB, out files, r *receipt.Receipt, request nostr.E
 	put(t, out, verify.FileQuote, e)
 	s.unlock(t, out, verify.FileQuoteKey, e)
 	r.QuoteEvent = e.ID
-	rail, rule := "cashu", "verdict.strong"
 	r.ApprovalRuleID = &rule
 	if d.back {
 		r.Refund = &receipt.Refund{Rail: rail, AssetID: d.asset, AmountMsats: d.amount, Proof: d.spent(t)}

@@ -41,7 +41,7 @@ type ecashProof struct {
 }
 
 // cashu checks that the ecash is worth the amount, that the provider asked for it, and that it is the provider's: locked to
-// the provider, who signed for it, or locked as an escrow and released (see checkEscrow).
+// the provider, who signed for it, or locked as an escrow and released (see checkEscrow), or locked to the key in its quote alone.
 //
 // Two things in it are only the customer's claim: a coin's value, which no signature but the mint's covers, and the mint's
 // keys. So a payment counts as proven only if the provider asked for the amount in a quote. Only the mint knows whether a
@@ -69,17 +69,21 @@ func (p payment) cashu() (string, error) {
 		}
 	}
 	var held escrow
-	signed := 0
+	var alone ahead
+	owner, signed := p.receipt.ProviderPubKey[:], 0
 	for i, proof := range e.Proofs {
 		if slices.ContainsFunc(e.Proofs[:i], func(other ecashProof) bool { return other.Secret == proof.Secret }) {
 			return "", fmt.Errorf("coin %d of the ecash is there twice", i+1)
 		}
-		checked, err := proof.check(p.receipt.ProviderPubKey[:], &held, e.Keysets, e.Unit)
+		checked, err := proof.check(owner, &held, &alone, e.Keysets, e.Unit)
 		if isAbsent(err) {
 			return "", err
 		}
 		if err == nil && held.coins > 0 && p.quote != nil {
 			err = held.follows(terms)
+		}
+		if err == nil && alone.coins > 0 && p.quote != nil {
+			err = alone.follows(terms, owner, p.receipt.AmountMsats)
 		}
 		if err != nil {
 			return "", fmt.Errorf("coin %d of the ecash: %w", i+1, err)
@@ -98,6 +102,11 @@ func (p payment) cashu() (string, error) {
 	case p.quote == nil && held.coins > 0:
 		return "", absence(fmt.Sprintf("%s of it, by the customer's word, are in ecash that one of two keys released; the provider's quote, "+
 			"which has the other key, is not in the export", sum(amount, e.Unit)))
+	case p.quote == nil && alone.coins > 0:
+		return "", absence(fmt.Sprintf("%s of it, by the customer's word, are in ecash that is locked to one key; the provider's quote, which says "+
+			"whether that is its own, is not in the export", sum(amount, e.Unit)))
+	case alone.coins > 0:
+		return alone.proven(len(e.Proofs), signed, sum(amount, e.Unit))
 	case p.quote == nil:
 		return "", absence(fmt.Sprintf("%s of it, by the customer's word, are in ecash that the provider signed for; the provider's quote of "+
 			"the amount is not in the export", sum(amount, e.Unit)))
@@ -178,8 +187,9 @@ func (e ecash) amount() (guild.Msat, error) {
 }
 
 // check checks one coin: its lock, a signature and, if the keyset is there, the mint's signature. byMint reports whether the
-// last was checked. The lock is to the provider and has its signature, or it is one of an escrow, which is added to held.
-func (c ecashProof) check(owner []byte, held *escrow, keysets []ecashKeyset, unit string) (byMint bool, err error) {
+// last was checked. The lock is to the provider and has its signature, or it is one of an escrow, which is added to held, or it is to
+// some key alone, and is added to alone.
+func (c ecashProof) check(owner []byte, held *escrow, alone *ahead, keysets []ecashKeyset, unit string) (byMint bool, err error) {
 	if !strings.HasPrefix(c.Keyset, "00") && !strings.HasPrefix(c.Keyset, "01") {
 		return false, absence("ecash of this kind of keyset is not checked by this program")
 	}
@@ -189,7 +199,7 @@ func (c ecashProof) check(owner []byte, held *escrow, keysets []ecashKeyset, uni
 	if lock, ok := ofEscrow(c.Secret); ok {
 		err = c.checkEscrow(lock, held)
 	} else {
-		err = c.checkOwn(owner)
+		err = c.checkOwn(owner, alone)
 	}
 	if err != nil || c.DLEQ == nil {
 		return false, err
@@ -201,14 +211,14 @@ func (c ecashProof) check(owner []byte, held *escrow, keysets []ecashKeyset, uni
 	return true, c.checkMint(keysets[i], unit)
 }
 
-// checkOwn checks that the coin is locked to the provider's key alone, and that the provider signed for it.
-func (c ecashProof) checkOwn(owner []byte) error {
+// checkOwn checks that the coin is locked to one key alone: the provider's, who signed for it, or one that is added to alone.
+func (c ecashProof) checkOwn(owner []byte, alone *ahead) error {
 	key, err := lockedTo(c.Secret)
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(key, owner) {
-		return errors.New("it is locked to another key than the provider's")
+	if !bytes.Equal(key, owner) || c.unsigned() {
+		return alone.add(key)
 	}
 	return c.checkWitness(key, "provider")
 }

@@ -19,6 +19,8 @@ import (
 type escrowTerms struct {
 	key      [32]byte // x-only
 	locktime int64    // Unix s, the earliest; 0 for any
+	alone    bool     // no other condition than the key
+	price    guild.Msat
 }
 
 // price checks that a quote asks for at least an amount of ecash in a unit of a mint: in its payment request (NUT-18), or
@@ -49,7 +51,12 @@ func (p payment) price(f nip90.Feedback, mint, unit string, amount guild.Msat) (
 	case r.Lock == nil:
 		return nil, nil
 	}
-	return readTerms(*r.Lock)
+	terms, err := readTerms(*r.Lock)
+	if err != nil {
+		return nil, err
+	}
+	terms.price = guild.Msat(r.Amount * each(unit))
+	return terms, nil
 }
 
 // readTerms reads the lock that a payment request asks for.
@@ -58,7 +65,7 @@ func readTerms(lock token.RequestedLock) (*escrowTerms, error) {
 	if lock.Kind != cashu.P2PK || err != nil {
 		return nil, errors.New("the lock that the quote asks for is not to a key")
 	}
-	terms := escrowTerms{key: [32]byte(key[1:])}
+	terms := escrowTerms{key: [32]byte(key[1:]), alone: onlyKey(lock.Tags)}
 	for _, tag := range lock.Tags {
 		if len(tag) != 2 || tag[0] != "locktime" {
 			continue
@@ -119,6 +126,8 @@ func (h escrow) follows(terms *escrowTerms) error {
 	switch {
 	case terms == nil:
 		return errNoLock
+	case terms.alone:
+		return errors.New("it is locked to a second key, and the provider's quote asks for none")
 	case h.provider != terms.key:
 		return errors.New("it is locked to another key than the one in the provider's quote")
 	case h.locktime > 0 && h.locktime < terms.locktime:
@@ -185,8 +194,12 @@ func (p payment) refund() (string, error) {
 	}
 	if p.quote != nil {
 		terms, err := p.price(f, s.Mint, s.Unit, r.AmountMsats)
-		if err == nil && terms == nil {
+		switch {
+		case err != nil:
+		case terms == nil:
 			err = errNoLock
+		case terms.alone:
+			err = errors.New("the lock that the provider's quote asks for gives nothing back")
 		}
 		if err != nil {
 			return "", err

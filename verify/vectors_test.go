@@ -35,6 +35,8 @@ func vectorsAnew(t testing.TB) map[string]files {
 		"an escrow with another key than the quote's", "an escrow that is not released", "an escrow that another released", "an escrow that one key opens",
 		"more than was quoted", "an escrow with a coin twice", "an escrow that another quoted", "an escrow that was quoted to another request",
 		"an escrow that was quoted for other work", "play money that is called sat", "play money with a unit that is called sat", "a refund of a coin twice",
+		"ecash ahead to another key than the quote's", "ecash ahead to two keys", "ecash ahead that comes back", "ecash ahead for a part of the price",
+		"ecash ahead where an escrow was asked", "an escrow where ecash ahead was asked",
 		"a record of another attempt", "a record about another job", "an end that is no success", "a verdict of other work", "a result after the receipt", "a worker's trajectory of other work", "a worker's output of no call", "a checkpoint of another tree", "a witness of another root", "a witness that is a stranger", "a review of other bytes", "another provider"} {
 		all["bad "+name] = lies()[name].export(t)
 	}

@@ -56,6 +56,8 @@ func stories() map[string]story {
 		"paid from an escrow":   {rail: "escrow"},
 		"paid a share, sealed":  {rail: "escrow", sealed: true, deal: shared},
 		"refunded":              {rail: "escrow", deal: refunded},
+		"paid ahead":            {rail: "escrow", deal: inAdvance},
+		"paid ahead, sealed":    {rail: "escrow", sealed: true, deal: inAdvance},
 		"typed":                 {typed: true},
 		"chosen by an opinion":  {typed: true, verdict: preferred, evidence: alone},
 		"typed, and ruled":      {typed: true, verdict: ruledPartial},

@@ -120,9 +120,10 @@ at once, or after the locktime (guild wallet balance). Without a mint that both
 use, the provider's Lightning wallet holds your payment in place of ecash; it
 gets all of it or nothing, so you decide about shares (guild wallet approve).
 
-With --settle prepaid your Lightning wallet (guild wallet add --help) pays the
-provider's invoice before it works, up to the bid, whatever it delivers. With
-postpaid it pays an invoice that comes with the delivery, by the same rules as
+With --settle prepaid the provider is paid before it works, up to the bid,
+whatever it delivers: your Lightning wallet (guild wallet add --help) pays its
+invoice, or if there is none it gets ecash that is locked to it alone. With
+postpaid that wallet pays an invoice in the delivery, by the same rules as
 an escrow, but whole or not at all; providers that are guild ask first.
 
 A node that died continues its jobs when it is started again.
@@ -164,7 +165,7 @@ func (p *program) hireCommand() *cobra.Command {
 	f.StringArrayVar(&o.Providers, "provider", nil, "ask only this one: npub (also as lists shorten it), hex or name@domain (repeatable, in order)")
 	f.DurationVar(&o.Timeout, "timeout", 0, "for the whole job (default: timeouts.job, 1h)")
 	f.Var(&o.Offer, "bid", "most you would pay, with its unit, as 1000sat; a number alone is millisatoshis (default: computed from what such jobs cost)")
-	f.StringVar(&o.Settle, "settle", "", "how a provider that wants money gets it: escrow, by the verdict, of ecash that is locked before; prepaid, over Lightning before the work; postpaid, over Lightning by the verdict; or free, not at all (default: escrow if the bid is play money)")
+	f.StringVar(&o.Settle, "settle", "", "how a provider that wants money gets it: escrow, by the verdict, of ecash that is locked before; prepaid, over Lightning or in ecash before the work; postpaid, over Lightning by the verdict; or free, not at all (default: escrow if the bid is play money)")
 	f.IntVar(&o.Mixed, "mixed-share", 0, "by the verdict: per cent of the price for a SUCCESS of the strength mixed")
 	f.IntVar(&o.Partial, "partial-share", 0, "by the verdict: per cent of the price for PARTIAL (default: you are asked)")
 	f.Var(&o.Weak, "weak-cap", "by the verdict: most that is paid for a SUCCESS of the strength weak (default: you are asked)")
@@ -388,8 +389,8 @@ func (o *hireOptions) price() (err error) {
 		return fmt.Errorf("--settle %.40q: want escrow, prepaid, postpaid or free", o.Settle)
 	case o.pays() && o.Offer.amount == 0:
 		return fmt.Errorf("--settle %s needs a bid with a unit, such as --bid 1000sat: it is the most that one provider gets", o.Settle)
-	case o.Settle != jobs.Escrow && !o.Offer.inBitcoin():
-		return fmt.Errorf("--bid %s is paid by escrow only", &o.Offer)
+	case o.Settle != jobs.Escrow && o.Settle != jobs.Prepaid && !o.Offer.inBitcoin():
+		return fmt.Errorf("--bid %s is paid by escrow or prepaid only", &o.Offer)
 	case o.Settle != jobs.Escrow && o.Settle != jobs.Postpaid && (o.Mixed != 0 || o.Partial != 0 || o.Weak.amount != 0):
 		return errors.New("--mixed-share, --partial-share and --weak-cap are for --settle escrow or postpaid")
 	case o.Weak.unit != "" && o.Weak.unit != o.Offer.unit:

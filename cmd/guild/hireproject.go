@@ -26,6 +26,7 @@ import (
 	"guild/internal/judging/exam"
 	"guild/internal/nut/host"
 	"guild/internal/nut/project"
+	"guild/internal/step/jobs"
 	"guild/nutshell"
 )
 
@@ -286,7 +287,9 @@ func highest(o hireOptions, known control.Prospect) string {
 	if o.Free {
 		return "nothing"
 	}
-	if s := o.settlement(); s != nil {
+	if s := o.settlement(); s != nil && s.How == jobs.Prepaid {
+		return fmt.Sprintf("at most %d %s, which is paid before the work, whatever is delivered", s.Most, unitName(s.Unit))
+	} else if s != nil {
 		return fmt.Sprintf("at most %d %s, which is locked until the verdict", s.Most, unitName(s.Unit))
 	}
 	if most == 0 {

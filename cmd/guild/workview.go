@@ -32,6 +32,8 @@ type workEvent struct {
 	Unit     string        `json:"unit,omitempty"`
 	Npub     string        `json:"npub,omitempty"`   // of the node that is ready
 	Relays   []string      `json:"relays,omitempty"` // that it uses
+
+	ahead bool // Amount was paid before the work
 }
 
 // workEvents makes events of the journal's entries and of the updates of a node. It remembers the latest requests, because later
@@ -113,9 +115,11 @@ func (w *workEvents) entry(e fact.Entry) {
 			w.known[f.Request] = came
 		case fact.LockAccepted:
 			came := w.known[f.Request]
-			came.Amount = f.Amount
+			came.Amount, came.ahead = f.Amount, f.Locktime == 0
 			w.known[f.Request] = came
-			w.add(w.of(f.Request, e.At, "locked", ""))
+			if !came.ahead {
+				w.add(w.of(f.Request, e.At, "locked", ""))
+			}
 		case fact.InvoiceHeld:
 			came := w.known[f.Request]
 			came.Amount, came.Unit = (uint64(f.Msat)+999)/1000, "sat"
@@ -225,6 +229,9 @@ func workText(e workEvent) string {
 		}
 		return fmt.Sprintf("%s, for %s: %s", cli.Clean(e.Service), cli.ShortNpub(e.Customer), text)
 	case "delivered":
+		if e.ahead {
+			return fmt.Sprintf("after %s; %d %s were paid before", took, e.Amount, unitName(e.Unit))
+		}
 		if e.Amount > 0 {
 			return fmt.Sprintf("after %s; %d %s are locked for it", took, e.Amount, unitName(e.Unit))
 		}

@@ -80,7 +80,7 @@ type Work struct {
 	MinBid    guild.Msat `koanf:"min_bid_msat"`  // requests with a lower bid are refused
 	PoW       int        `koanf:"pow"`           // leading zero bits required in a request's id (NIP-13)
 	PerMinute int        `koanf:"per_minute"`    // requests of one customer; 0 means no limit
-	Prepaid   float64    `koanf:"prepaid_below"` // score of a customer below which it pays an invoice first, from 0 to 1
+	Prepaid   float64    `koanf:"prepaid_below"` // score of a customer below which it pays before the work, from 0 to 1
 	Untried   bool       `koanf:"untried"`       // services are announced before their worker passed a try
 	Fetch     []string   `koanf:"fetch"`         // https hosts from which inputs may be fetched
 }

@@ -52,7 +52,7 @@ type ServiceSettings struct {
 	MinBid    int64       `json:"min_bid_msat"`
 	PoW       int         `json:"pow"`
 	PerMinute int         `json:"per_minute"`
-	Prepaid   guild.Trust `json:"prepaid_below_micro"` // score of a customer below which it pays an invoice first
+	Prepaid   guild.Trust `json:"prepaid_below_micro"` // score of a customer below which it pays before the work
 }
 
 // Rates is a price by usage. It is in thousandths of the unit; of sat and msat in millisatoshis.

@@ -47,7 +47,7 @@ func (s *Server) attempt(a jobs.Attempt) Attempt {
 		switch {
 		case a.Back:
 			view.Money.State = string(guild.Refunded)
-		case a.Got > 0 && a.Held.Rail == "lightning":
+		case a.Got > 0 && (a.Held.Rail == "lightning" || a.Ahead):
 			view.Money.State = string(guild.Paid)
 		case a.Got > 0:
 			view.Money.State = string(guild.Released)

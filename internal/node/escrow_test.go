@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"guild/internal/hand/nwc/nwctest"
 	"guild/internal/journal/fact"
 	"guild/internal/step/judge"
+	"guild/internal/step/work"
 	"guild/internal/wallet"
 	"guild/nip90"
 	"guild/verify"
@@ -237,5 +239,66 @@ func TestEscrow(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPrepaidInEcash pays a stranger's provider before it works, which is paid whatever the verdict.
+func TestPrepaidInEcash(t *testing.T) {
+	t.Parallel()
+	url := startRelay(t)
+	ours := newTape()
+	customer := startNode(t, url, func(n *Config) {
+		n.MintAddr, n.Examine, n.Appended, n.Socket = "127.0.0.1:0", found(guild.Failure, guild.Unverified), ours.take, socket(t)
+	})
+	eventually(t, "the customer has play money", func() bool { return accountsOf(customer)[wallet.Free] == grant })
+	provider := startNode(t, url, func(n *Config) {
+		n.Workers = []Worker{{Task: "echo", Do: echo, Price: 500_000, Unit: mintd.Unit}}
+	})
+	if err := provider.wallet.AddMint(t.Context(), customer.wallet.Fold().Mints()[0]); err != nil {
+		t.Fatal(err)
+	}
+	client := control.Dial(customer.c.Socket)
+	job := hire(t, client, control.Hire{Tries: 1, Settle: &control.Settlement{How: "prepaid", Unit: mintd.Unit, Most: 600}})
+	until(t, ours, func(r fact.AttemptRecorded) bool { return r.Receipt != "" })
+	if free := accountsOf(provider)[wallet.Free]; free != 500 || accountsOf(customer)[wallet.Paid] != 500 || accountsOf(customer)[wallet.Held] != 0 {
+		t.Errorf("the provider has %d, the customer %v", free, accountsOf(customer))
+	}
+	job = finish(t, client, job.ID)
+	if m := job.Attempts[0].Money; m == nil || m.State != "paid" || m.Paid != 500_000 {
+		t.Errorf("%+v", m)
+	}
+	x := newExports(t)
+	x.add(t, client, job)
+	x.agree(t)
+	for _, report := range x.files {
+		line := report.Checks[slices.IndexFunc(report.Checks, func(c verify.Check) bool { return c.Name == "payment" })]
+		if line.State != verify.Passed || !strings.Contains(line.Detail, "locked to the key in the provider's quote alone") {
+			t.Errorf("%+v", line)
+		}
+	}
+}
+
+// TestWithheldWorkIsPaid hires a provider that is paid before the work, and does nothing for it.
+func TestWithheldWorkIsPaid(t *testing.T) {
+	t.Parallel()
+	url := startRelay(t)
+	customer := startNode(t, url, func(n *Config) {
+		n.MintAddr, n.Examine, n.Socket = "127.0.0.1:0", found(guild.Success, guild.Strong), socket(t)
+	})
+	eventually(t, "the customer has play money", func() bool { return accountsOf(customer)[wallet.Free] == grant })
+	provider := startNode(t, url, func(n *Config) {
+		n.Workers = []Worker{{Task: "echo", Price: 500_000, Unit: mintd.Unit, Do: func(context.Context, work.Assignment) error { return errors.New("tired") }}}
+	})
+	if err := provider.wallet.AddMint(t.Context(), customer.wallet.Fold().Mints()[0]); err != nil {
+		t.Fatal(err)
+	}
+	client := control.Dial(customer.c.Socket)
+	job := hire(t, client, control.Hire{Tries: 1, Settle: &control.Settlement{How: "prepaid", Unit: mintd.Unit, Most: 600}})
+	eventually(t, "the attempt knows what was paid", func() bool {
+		m := finish(t, client, job.ID).Attempts[0].Money
+		return m != nil && m.State == "paid" && m.Paid == 500_000
+	})
+	if accountsOf(provider)[wallet.Free] != 500 {
+		t.Errorf("the provider has %v", accountsOf(provider))
 	}
 }

@@ -64,11 +64,12 @@ func (s Seed) Preimage(nonce string) [32]byte { return [32]byte(s.derive("preima
 
 // condition returns the lock on the n-th output of an operation.
 func (s Seed) condition(op string, n int, lock fact.EcashLock) cashu.Condition {
-	return cashu.Condition{
-		Kind: cashu.P2PK, Nonce: hex.EncodeToString(s.derive("nonce", op, fmt.Sprint(n))),
-		Keys: []cashu.Point{lock.Provider, lock.Customer}, Sigs: 2, Locktime: lock.Locktime,
-		Refund: []cashu.Point{lock.Customer}, RefundSigs: 1,
+	c := cashu.Condition{Kind: cashu.P2PK, Nonce: hex.EncodeToString(s.derive("nonce", op, fmt.Sprint(n))), Keys: []cashu.Point{lock.Provider}, Sigs: 1}
+	if lock.Customer != (cashu.Point{}) {
+		c.Keys, c.Sigs, c.Locktime = append(c.Keys, lock.Customer), 2, lock.Locktime
+		c.Refund, c.RefundSigs = []cashu.Point{lock.Customer}, 1
 	}
+	return c
 }
 
 // secret returns the secret and the blinding factor of an output of an operation.

@@ -1209,7 +1209,8 @@ class Payment:
         raise Absent("the transaction is the one of the receipt and moves enough; whom it pays is not known here")
 
     def price(self, f, mint, unit, amount):
-        """The lock that the quote asks for, if it asks for at least an amount, of a mint and in a unit: None if it asks for none."""
+        """The lock that the quote asks for, if it asks for at least an amount, of a mint and in a unit: None if it asks for none.
+        It has the key, the locktime, whether the key is the only condition, and the price."""
         if f.terms == "":
             if unit not in ("sat", "msat"):
                 raise Absent("the quote has no price in the unit of the ecash")
@@ -1228,7 +1229,7 @@ class Payment:
         for t in lock["t"]:
             if len(t) == 2 and t[0] == "locktime":
                 locktime = unix_seconds(t[1])
-        return key, locktime
+        return key, locktime, all(t in (["n_sigs", "1"], ["sigflag", "SIG_INPUTS"]) for t in lock["t"]), r["a"] * each(unit)
 
     def cashu(self):
         f = self.asked() if self.event else None
@@ -1239,21 +1240,37 @@ class Payment:
         unit = e["unit"]
         check_asset(unit, e["mint"], self.r["asset_id"])
         terms = self.price(f, e["mint"], unit, self.amount) if f else None
-        secrets, held = [c["secret"] for c in e["proofs"]], None
+        secrets, held, alone, signed = [c["secret"] for c in e["proofs"]], None, [], 0
         for i, coin in enumerate(e["proofs"]):
             want(coin["secret"] not in secrets[:i], "a coin is there twice")
-            lock = check_coin(coin, self.r.get("provider_pubkey"), e["keysets"], unit)
-            if lock:
+            lock, by_mint = check_coin(coin, self.r.get("provider_pubkey"), e["keysets"], unit)
+            signed += by_mint
+            if lock and len(lock) == 1:
+                alone.append(lock[0])
+                want(lock[0] == alone[0], "a coin is locked to another key than those before it")
+                if f:
+                    want(terms and lock[0] == terms[0], "it is locked to another key than the one in the quote, or not signed for")
+                    want(terms[2], "the quote asks for an escrow")
+                    want(self.amount == terms[3], "the quote asks for another amount")
+            elif lock:
                 want(held in (None, lock[:2]), "a coin is locked to other keys than those before it")
                 held = lock[:2]
                 if f:
                     want(terms, "the quote asks for no lock")
+                    want(not terms[2], "the quote asks for no second key")
                     want(lock[0] == terms[0], "it is locked to another key than the one in the quote")
                     want(not lock[2] or lock[2] >= terms[1], "it is the customer's again too early")
         total = sum(c["amount"] for c in e["proofs"]) * each(unit)
         want(all(c["amount"] >= 0 for c in e["proofs"]) and total == self.amount, "the ecash is worth another amount")
         if not f:
-            raise Absent("ecash that the %s signed for, and no quote of the amount" % ("customer" if held else "provider"))
+            raise Absent("ecash that %s, and no quote of the amount" % (
+                "one of two keys released" if held else "is locked to one key" if alone else "the provider signed for"))
+        if alone:
+            want(len(alone) == len(secrets), "a part of the ecash is locked in another way")
+            if signed < len(secrets):
+                raise Absent("ecash that is locked to the key in the quote alone, and that is not shown to be the mint's")
+            return "%s in ecash that is locked to the key in the provider's quote alone, as that asks for it; it is signed by the mint's keys as " \
+                   "they were handed over; whether the provider has spent it, only the mint says" % worth(total, unit)
         if held:
             return "%s in ecash that was locked to the key in the provider's quote and to another one, which has signed it over; " \
                    "whether the provider has spent it, only the mint says" % worth(total, unit)
@@ -1270,7 +1287,8 @@ class Payment:
         points = [point_of(y) for y in s["spent"]]
         want(points and len(set(points)) == len(points), "the refund names no coins, or one twice")
         if f:
-            want(self.price(f, s["mint"], unit, amount), "the quote asks for no lock")
+            terms = self.price(f, s["mint"], unit, amount)
+            want(terms and not terms[2], "the quote asks for no lock, or for one that gives nothing back")
         raise Absent("nothing was paid: %s came back, by the customer's word; ask the mint for the state of the points (checkstate)" % worth(amount, unit))
 
 
@@ -1505,7 +1523,8 @@ def point_of(s):
 
 
 def check_coin(coin, owner, keysets, unit):
-    """Checks a coin. Of one that is locked as an escrow it returns both keys and the locktime, else None."""
+    """Checks a coin. Of one that is locked as an escrow it returns both keys and the locktime, of one that a key alone opens that key,
+    if that is not the provider's or did not sign, else None. It also returns whether the mint's keys signed it."""
     if coin["id"][:2] not in ("00", "01"):
         raise Absent("ecash of this kind of keyset is not checked by this program")
     point_of(coin["C"])
@@ -1521,22 +1540,25 @@ def check_coin(coin, owner, keysets, unit):
         held = escrow(coin["secret"], lock)
         check_witness(coin, "%064x" % held[1], "customer")
     else:
-        check_own(lock, owner)
-        check_witness(coin, owner, "provider")
+        key = check_own(lock)
+        if "%064x" % key == owner and coin["witness"] not in (None, ""):
+            check_witness(coin, owner, "provider")
+        else:
+            held = (key,)
     keyset = next((k for k in keysets if k["id"] == coin["id"]), None)
     if coin["dleq"] is not None and keyset is not None:
         check_mint(coin, keyset, unit)
-    return held
+        return held, True
+    return held, False
 
 
-def check_own(lock, owner):
-    """The provider's key alone opens the lock."""
+def check_own(lock):
+    """The x coordinate of the key that alone opens the lock."""
     for tag in lock["tags"]:
         if tag and tag[0] == "sigflag":
             want(tag[1:] == ["SIG_INPUTS"], "signed together with what is not here")
         want(not tag or tag[0] not in ("pubkeys", "n_sigs", "locktime", "refund", "n_sigs_refund"), "others have a say in who spends it")
-    point_of(lock["data"])
-    want(lock["data"][2:].lower() == owner, "it is locked to another key than the provider's")
+    return point_of(lock["data"])[0]
 
 
 def escrow(secret, lock):

@@ -32,11 +32,12 @@ type EcashOutput struct {
 	Locked  bool   `json:"locked,omitempty"` // by the operation's lock
 }
 
-// EcashLock is the condition of locked ecash: both keys must sign until Locktime, and after it Refund alone is enough (NUT-11).
+// EcashLock is the condition of locked ecash: both keys must sign until Locktime, and after it the customer's alone is enough
+// (NUT-11). Without a customer it is the provider's for ever: what is paid before the work.
 type EcashLock struct {
 	Provider cashu.Point `json:"provider"`
-	Customer cashu.Point `json:"customer"` // also the refund's
-	Locktime int64       `json:"locktime"` // Unix s
+	Customer cashu.Point `json:"customer,omitzero"` // also the refund's
+	Locktime int64       `json:"locktime,omitzero"` // Unix s
 }
 
 // EcashPlanned is one transaction with a mint, with all that is needed to repeat it. It is recorded before the mint hears of
@@ -141,7 +142,7 @@ type InvoiceSettled struct {
 	Msat    guild.Msat `json:"msat"`
 }
 
-// PaymentRefused says that a quote is not paid. Written by pay.
+// PaymentRefused says that a quote is not paid; what was reserved for it is free again. Written by pay.
 type PaymentRefused struct {
 	Attempt nostr.ID `json:"attempt"`
 	Reason  string   `json:"reason"`
@@ -154,7 +155,8 @@ type PaymentAllowed struct {
 	Amount  uint64   `json:"amount"` // the price, in the unit
 }
 
-// PaymentSent says that the provider was sent the locked money. Written by pay.
+// PaymentSent says that the provider was sent the locked money, of which it has all by then if it is paid before the work. Written
+// by pay.
 type PaymentSent struct {
 	Attempt nostr.ID `json:"attempt"`
 }
@@ -202,8 +204,8 @@ type LockOffered struct {
 // LockAccepted says that the money is there, and ours if the customer releases it. Written by pay.
 type LockAccepted struct {
 	Request  nostr.ID `json:"request"`
-	Amount   uint64   `json:"amount"` // in the unit
-	Locktime int64    `json:"locktime"`
+	Amount   uint64   `json:"amount"`            // in the unit
+	Locktime int64    `json:"locktime,omitzero"` // Unix s; 0 for what is locked to us alone
 }
 
 // LockRefused says why the work does not begin for what was offered. Written by pay.
@@ -213,10 +215,10 @@ type LockRefused struct {
 }
 
 // LockReleased has the customer's signatures for the part of the money that is ours, or the preimage of our invoice's payment hash.
-// Written by pay.
+// What is locked to us alone is released with its acceptance. Written by pay.
 type LockReleased struct {
 	Request    nostr.ID          `json:"request"`
-	Signatures map[string]string `json:"signatures"` // by Y, in hex; none if nothing is ours
+	Signatures map[string]string `json:"signatures"` // by Y, in hex; none if nothing is ours, or all is without them
 	Amount     uint64            `json:"amount"`
 	Reason     string            `json:"reason,omitempty"`   // the customer's, if it is not all
 	Preimage   string            `json:"preimage,omitempty"` // in hex
@@ -227,7 +229,8 @@ type LockReturned struct {
 	Request nostr.ID `json:"request"`
 }
 
-// LockExpired says that a customer released nothing until the locktime. Written by pay.
+// LockExpired says that a customer released nothing until the locktime, or paid nothing until its invoice expired, or until it was
+// too late for ecash as well. Written by pay.
 type LockExpired struct {
 	Request nostr.ID `json:"request"`
 }
@@ -255,6 +258,9 @@ type AttemptHeld struct {
 	Quote   nostr.ID   `json:"quote"`        // the provider's event that asked for it
 	Invoice string     `json:"invoice,omitempty"`
 }
+
+// RulePrepaid is the rule of what was paid before the work, whatever the verdict.
+const RulePrepaid = "order.prepaid"
 
 // AttemptReleased says that the provider got what it is owed. Written by pay.
 type AttemptReleased struct {

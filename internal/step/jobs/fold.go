@@ -140,6 +140,7 @@ type Attempt struct {
 	Idle      int64                `json:"idle_ms,omitempty"`  // that it waited so
 	Held      *fact.AttemptHeld    `json:"held,omitempty"`     // money that is locked or paid for it
 	Got       guild.Msat           `json:"got,omitempty"`      // of that, what was released to the provider
+	Ahead     bool                 `json:"ahead,omitempty"`    // it was the provider's before the work
 	Back      bool                 `json:"back,omitempty"`     // all of it is ours again
 	LeftOut   int                  `json:"left_out,omitempty"` // nudges that the provider's agent did not work by
 	Usage     *nip90.Usage         `json:"usage,omitempty"`    // what the work took, as the provider claims

@@ -59,7 +59,7 @@ type Order struct {
 // verdict.
 const Escrow = "escrow"
 
-// Prepaid is the settlement over Lightning before the work, whatever becomes of it.
+// Prepaid is the settlement before the work, over Lightning or in ecash, whatever becomes of it.
 const Prepaid = "prepaid"
 
 // Postpaid is the settlement over Lightning after the work, if the verdict says so.
@@ -173,7 +173,7 @@ func (o Order) Check() (faults Faults) {
 			refuse("settle", "needs a bid with a unit, such as 1000sat")
 		case s.Most == 0 || s.Most > uint64(mostBid)/1000:
 			refuse("settle", "needs a bid: it is the most that is locked for one provider")
-		case s.How != Escrow && s.Unit != "sat" && s.Unit != "msat":
+		case s.How == Postpaid && s.Unit != "sat" && s.Unit != "msat":
 			refuse("settle", "%s is over Lightning, so it needs a bid in bitcoin", s.How)
 		case s.How == Postpaid && (s.Mixed%100 != 0 || s.Partial%100 != 0):
 			refuse("settle", "%s excludes shares of a part: an invoice is paid whole", s.How)

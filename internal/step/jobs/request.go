@@ -82,6 +82,9 @@ func (j *Jobs) describe(job *Job) nip90.Request {
 		}
 		r.Set(nip90.ParamNudge, ids...)
 	}
+	if job.Settle != nil && job.Settle.How == Prepaid {
+		r.Set(nip90.ParamSettle, Prepaid)
+	}
 	limit := 0
 	if q := job.Quality; q != nil {
 		r.Set(nip90.ParamAccuracy, q.Accuracy.String())

@@ -53,7 +53,7 @@ func (p *Pay) asks(one payment) (limit uint64) {
 	now := p.c.Now()
 	r := one.wants("sat", whole("sat", one.Price))
 	var err error
-	if one.direct() {
+	if p.byInvoice(one) {
 		inv, _ := bolt11.Decode(one.Invoice) // inspectInvoice has the error
 		p.fold.View(func(s *state) { _, err = s.inspectInvoice(one, inv.Network, now) })
 	} else {

@@ -15,7 +15,7 @@ import (
 )
 
 // rails are the orders that are paid before the work, over 500 of their unit.
-var rails = map[string]fact.Settlement{"escrow": usual, "invoice": ahead}
+var rails = map[string]fact.Settlement{"escrow": usual, "invoice": ahead, "ecash": inEcash}
 
 // asked returns a world whose owner is asked about each payment over a limit.
 func asked(t *testing.T, order fact.Settlement, over uint64) *world {
@@ -250,6 +250,8 @@ func (p *party) spent() (paid int64) {
 func TestKillWhileTheOwnerIsAsked(t *testing.T) {
 	t.Run("escrow, allowed", func(t *testing.T) { killAtEveryPoint(t, 40, wholeAsked(usual, true)) })
 	t.Run("escrow, unanswered", func(t *testing.T) { killAtEveryPoint(t, 6, wholeAsked(usual, false)) })
+	t.Run("ecash, allowed", func(t *testing.T) { killAtEveryPoint(t, 30, wholeAsked(inEcash, true)) })
+	t.Run("ecash, unanswered", func(t *testing.T) { killAtEveryPoint(t, 6, wholeAsked(inEcash, false)) })
 	t.Run("invoice, allowed", func(t *testing.T) { killAtEveryPoint(t, 16, wholeAsked(ahead, true)) })
 	t.Run("invoice, unanswered", func(t *testing.T) { killAtEveryPoint(t, 6, wholeAsked(ahead, false)) })
 }

@@ -66,6 +66,7 @@ type payment struct {
 	Reserved *fact.PaymentReserved `json:"reserved,omitempty"`
 	At       int64                 `json:"at,omitempty"` // Unix ms when it was reserved
 	Held     bool                  `json:"held,omitempty"`
+	Planned  bool                  `json:"planned,omitempty"` // the operation that locks what is reserved
 	Sent     bool                  `json:"sent,omitempty"`
 	Over     bool                  `json:"over,omitempty"`    // the attempt has ended
 	Verdict  *guild.Verdict        `json:"verdict,omitempty"` // in short
@@ -88,11 +89,12 @@ type lock struct {
 	Request  nostr.ID           `json:"request"`
 	Customer nostr.PubKey       `json:"customer"`
 	Terms    string             `json:"terms"`
+	Ahead    bool               `json:"ahead,omitempty"` // by Terms, all of it is ours at once
+	Deadline int64              `json:"deadline"`        // of the work, Unix ms
 	Invoice  string             `json:"invoice,omitempty"`
-	Hold     guild.Hash         `json:"hold,omitzero"`      // of Invoice, if the customer chose it
-	Arrived  guild.Msat         `json:"arrived,omitempty"`  // that the owner's wallet holds or has held for it
-	Deadline int64              `json:"deadline,omitempty"` // of the work, Unix ms
-	Settled  bool               `json:"settled,omitempty"`  // the invoice
+	Hold     guild.Hash         `json:"hold,omitzero"`     // of Invoice, if the customer chose it
+	Arrived  guild.Msat         `json:"arrived,omitempty"` // that the owner's wallet holds or has held for it
+	Settled  bool               `json:"settled,omitempty"` // the invoice
 	Offered  *fact.LockOffered  `json:"offered,omitempty"`
 	Accepted *fact.LockAccepted `json:"accepted,omitempty"`
 	Tries    int                `json:"tries,omitempty"` // that were refused
@@ -250,7 +252,8 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 		s.edit(one.Attempt, func(p *payment) { s.unheld(p, one.Reason) })
 		s.tidy(one.Attempt)
 	case fact.PaymentRefused:
-		s.edit(one.Attempt, func(p *payment) { p.Refused = one.Reason })
+		s.edit(one.Attempt, func(p *payment) { s.forget(p, one.Reason) })
+		s.tidy(one.Attempt)
 	case fact.PaymentAllowed:
 		s.edit(one.Attempt, func(p *payment) { p.Allowed = true })
 	case fact.PaymentSent:
@@ -277,20 +280,25 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 	case fact.PaymentReturned:
 		s.edit(one.Attempt, func(p *payment) { p.Back = &one })
 	case fact.EcashPlanned:
-		if one.Kind == wallet.Refund {
+		switch one.Kind {
+		case wallet.Lock:
+			s.change(one.About, func(p *payment) { p.Planned = true })
+		case wallet.Refund:
 			s.change(one.About, func(p *payment) { p.Refund = one.Op })
 		}
 	case fact.EcashSettled:
 		s.edit(s.paymentOf(one.Op), func(p *payment) { p.Returned = p.Refund == one.Op })
 		s.tidy(s.paymentOf(one.Op))
 	case fact.EcashFailed:
-		s.edit(s.paymentOf(one.Op), func(p *payment) {
+		of := s.paymentOf(one.Op)
+		s.edit(of, func(p *payment) {
 			if p.Refund == one.Op {
 				p.Refund, p.Failed = "", p.Failed.and(at)
 			} else {
 				s.forget(p, one.Reason)
 			}
 		})
+		s.tidy(of)
 	case fact.BudgetSet:
 		if one.Job == 0 && one.Daily == 0 && one.Monthly == 0 && one.AskOver == 0 {
 			s.Budgets.Delete(scope(one))
@@ -352,7 +360,7 @@ func (s *state) forget(p *payment, reason string) {
 	if p.Reserved != nil { // not after a repair that lost the entry with it
 		s.free(*p.Reserved, p.Reserved.Amount, p.At)
 	}
-	p.Refused, p.Reserved = reason, nil
+	p.Refused, p.Reserved, p.Planned = reason, nil, false
 }
 
 func opOf(p payment) string {
@@ -446,8 +454,10 @@ func (s *state) editLock(request nostr.ID, by func(*lock)) {
 func (s *state) applyToLock(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.RequestQuoted:
+		asked, _, err := readQuote(one.Terms, one.Request)
 		s.Locks.Set(one.Request.Hex(), lock{
-			Request: one.Request, Customer: one.Customer, Terms: one.Terms, Invoice: one.Invoice, Hold: one.Hold, Deadline: one.Deadline,
+			Request: one.Request, Customer: one.Customer, Terms: one.Terms, Ahead: err == nil && asked.alone, Deadline: one.Deadline,
+			Invoice: one.Invoice, Hold: one.Hold,
 		})
 	case fact.RequestFinished:
 		s.editLock(one.Request, func(l *lock) { l.Over, l.Done = true, one.Ending == "delivered" })
@@ -476,6 +486,11 @@ func (s *state) applyToLock(one fact.Fact, at int64) {
 		s.editLock(one.Request, func(l *lock) { l.Returned = true })
 		s.tidyLock(one.Request)
 	case fact.LockExpired:
+		if l := s.Locks.Of(one.Request.Hex()); l.Ahead && l.Invoice != "" {
+			l.Invoice = ""
+			s.Locks.Set(one.Request.Hex(), l)
+			return
+		}
 		s.Locks.Delete(one.Request.Hex())
 	case fact.LockLost:
 		s.Locks.Delete(one.Request.Hex())
@@ -515,9 +530,11 @@ func (s *state) tidyLock(request nostr.ID) {
 	}
 	all := l.Released != nil && l.Accepted != nil && l.Released.Amount == l.Accepted.Amount
 	none := l.Released != nil && l.Released.Amount == 0
+	unpaid := l.Over && l.Accepted == nil && l.Offered == nil
 	switch {
-	case l.Over && l.Accepted == nil && l.Offered == nil && (l.Invoice == "" || l.Settled),
-		none && l.Accepted == nil && l.Invoice == "", all && l.Paid, none && l.Returned, l.Returned && l.Paid:
+	case unpaid && l.Ahead && !l.Settled && !l.Done: // it is taken late, too
+	case unpaid && (l.Invoice == "" || l.Settled), none && l.Accepted == nil && l.Invoice == "",
+		l.Over && all && l.Paid, none && l.Returned, l.Returned && l.Paid:
 		s.Locks.Delete(request.Hex())
 	}
 }

@@ -22,9 +22,6 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// rulePrepaid is the rule of what was paid before the work, whatever the verdict.
-const rulePrepaid = "order.prepaid"
-
 // payWithin is the time in which the owner's wallet must begin to pay an invoice.
 const payWithin = 5 * time.Minute
 
@@ -50,8 +47,7 @@ func (p *Pay) direct(one payment) []due.Work {
 			return nil
 		})}
 	case one.Reserved == nil && one.Held && (one.Refused != "" || one.Decided != nil && one.Decided.Amount == 0):
-		return []due.Work{decide("nothing is held for "+id, job, func() bool { now, _ := p.fold.payment(one.Attempt); return now.Held },
-			func() fact.Fact { return fact.AttemptHeld{Attempt: one.Attempt} })}
+		return []due.Work{p.nothingHeld(one)}
 	case one.Refused != "":
 		return p.refuse(one)
 	case one.billed():
@@ -80,7 +76,7 @@ func (p *Pay) direct(one payment) []due.Work {
 	case one.Preimage == "":
 		return []due.Work{p.payInvoice(one)}
 	case one.Over && !one.Noted:
-		rule := rulePrepaid
+		rule := fact.RulePrepaid
 		if one.Decided != nil {
 			rule = one.Decided.Rule
 		}
@@ -153,7 +149,7 @@ func (p *Pay) waiting(one payment) string {
 		return fmt.Sprintf("%s: over %d", waits, limit)
 	}
 	switch {
-	case !one.direct():
+	case !p.byInvoice(one):
 		return ""
 	case one.uncertain(p.c.Now()):
 		return waits + ": the wallet does not say whether it has paid"

@@ -189,7 +189,7 @@ func TestPrepaid(t *testing.T) {
 	w.pump()
 	w.over()
 	released := facts[fact.AttemptReleased](w, w.customer)
-	if len(released) != 1 || released[0].Amount != 500_000 || released[0].Rule != rulePrepaid {
+	if len(released) != 1 || released[0].Amount != 500_000 || released[0].Rule != fact.RulePrepaid {
 		t.Fatalf("released: %+v", released)
 	}
 	preimage, err := hex.DecodeString(released[0].Proof)
@@ -565,7 +565,7 @@ func TestQuoteAheadOfTheWork(t *testing.T) {
 		{unit: "sat", ahead: true, invoice: true},
 		{unit: "sat", invoice: true},
 		{unit: "test", terms: true},
-		{unit: "test", ahead: true},
+		{unit: "test", ahead: true, terms: true},
 	} {
 		terms, invoice, err := w.provider.Quote(t.Context(), nostr.ID{8}, w.now.Add(time.Hour), w.now.Add(10*time.Minute), 500, c.unit, c.ahead, guild.Hash{})
 		if (terms != "") != c.terms || (invoice != "") != c.invoice || (err == nil) != (c.terms || c.invoice) {

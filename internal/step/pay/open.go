@@ -48,7 +48,7 @@ func (p *Pay) Paying() (all []Open) {
 		if o.Waits {
 			o.State += one.claimed()
 		}
-		if one.Reserved.Invoice == "" || one.Holds {
+		if one.Order.How == escrow {
 			o.Until = p.locktime(one)
 		}
 		all = append(all, o)
@@ -68,9 +68,9 @@ const (
 // stateOf says where a payment is.
 func (p *Pay) stateOf(one payment) string {
 	switch {
-	case one.Preimage != "":
+	case one.Preimage != "", one.Order.How == prepaid && one.Released != nil:
 		return "paid"
-	case one.Reserved.Invoice != "" && !one.Holds:
+	case one.Reserved.Invoice != "" && !one.Holds, one.Order.How == prepaid:
 		return "being paid"
 	case one.Released != nil && one.Released.Amount == 0:
 		return "taken back"
@@ -92,19 +92,26 @@ func (p *Pay) stateOf(one payment) string {
 	return "reserved"
 }
 
-// Owed lists what customers have locked for requests to us, ordered by request.
+// Owed lists what customers have locked for requests to us, and we do not have yet, ordered by request.
 func (p *Pay) Owed() (all []Open) {
 	for _, one := range p.fold.locks() {
 		o := Open{ID: one.Request, Party: one.Customer, State: "held"}
 		switch {
+		case one.Ahead && one.Paid:
+			continue
 		case one.Accepted != nil:
-			o.Amount, o.Unit, o.Mint, o.Until = one.Accepted.Amount, one.Offered.Unit, one.Offered.Mint, time.Unix(one.Accepted.Locktime, 0)
+			o.Amount, o.Unit, o.Mint = one.Accepted.Amount, one.Offered.Unit, one.Offered.Mint
+			if one.Accepted.Locktime > 0 {
+				o.Until = time.Unix(one.Accepted.Locktime, 0)
+			}
 		case one.holds() && one.Arrived > 0 && !one.Settled:
 			o.Amount, o.Unit, o.Until = whole("sat", one.Arrived), "sat", one.locktime()
 		default:
 			continue
 		}
 		switch {
+		case one.Ahead:
+			o.State = "paid"
 		case one.Released != nil:
 			o.State = "released"
 		case one.Done:
@@ -129,7 +136,7 @@ func (p *Pay) Busy(attempt nostr.ID) bool {
 	if one.Holds { // the provider may take it later
 		return !one.Over || p.stateOf(one) == "judged" || one.Decided != nil && one.Released == nil && !one.Returned
 	}
-	return !one.Over || one.Reserved.Invoice != "" || p.stateOf(one) == "judged" || one.Decided != nil && (one.Released == nil || one.Released.Amount > 0 && !one.Noted)
+	return !one.Over || one.Order.How != escrow || p.stateOf(one) == "judged" || one.Decided != nil && (one.Released == nil || one.Released.Amount > 0 && !one.Noted)
 }
 
 // Idle reports whether no money is about to move for attempts that have ended.

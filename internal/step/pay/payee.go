@@ -25,14 +25,14 @@ import (
 const maxOffers = 3
 
 // Quote returns how the customer of a request may pay before the work begins: by ecash that it locks to us and to itself until the
-// verdict is final (NUT-18), or by an invoice of the owner's Lightning wallet, which is valid until a time. One of them may be "",
-// and the first one is if the customer has to pay ahead of the work. If the customer chose a payment hash, hold, the invoice is for
-// that, and its payment is held; but an ordinary one if the wallet cannot hold it, or the customer has to pay ahead.
+// verdict is final (NUT-18), or to us alone if it pays ahead of the work, or by an invoice of the owner's Lightning wallet, which is
+// valid until a time. One of them may be "". If the customer chose a payment hash, hold, the invoice is for that, and its payment is
+// held; but an ordinary one if the wallet cannot hold it, or the customer has to pay ahead.
 func (p *Pay) Quote(
 	ctx context.Context, request nostr.ID, deadline, until time.Time, amount uint64, unit string, ahead bool, hold guild.Hash,
 ) (terms, invoice string, err error) {
-	if !ahead && p.mintsOf(unit) != nil {
-		if terms, err = p.terms(request, deadline, amount, unit); err != nil {
+	if p.mintsOf(unit) != nil {
+		if terms, err = p.terms(request, deadline, amount, unit, ahead); err != nil {
 			return "", "", err
 		}
 	}
@@ -54,8 +54,6 @@ func (p *Pay) Quote(
 	switch {
 	case err != nil && terms == "":
 		return "", "", err
-	case ahead && invoice == "":
-		return "", "", fmt.Errorf("a customer that has to pay ahead cannot pay %q: %w", unit, errNoLightning)
 	case terms == "" && invoice == "":
 		return "", "", fmt.Errorf("nothing in the wallet takes %q: add a mint or a Lightning wallet with guild wallet add", unit)
 	}
@@ -78,8 +76,8 @@ func (p *Pay) mintsOf(unit string) (urls []string) {
 	return urls
 }
 
-// terms returns the payment request for a request to us: locked to us and to the customer, until the verdict is final.
-func (p *Pay) terms(request nostr.ID, deadline time.Time, amount uint64, unit string) (string, error) {
+// terms returns the payment request for a request to us: locked to us and to the customer, until the verdict is final, or to us alone.
+func (p *Pay) terms(request nostr.ID, deadline time.Time, amount uint64, unit string, alone bool) (string, error) {
 	key, err := p.c.Wallet.Seed().Key(wallet.PayeeKey, request.Hex())
 	if err != nil {
 		return "", err
@@ -88,6 +86,9 @@ func (p *Pay) terms(request nostr.ID, deadline time.Time, amount uint64, unit st
 		Kind: cashu.P2PK, Data: key.PubKey().String(),
 		Tags: [][]string{{"n_sigs", "2"}, {"locktime", strconv.FormatInt(Locktime(deadline).Unix(), 10)}},
 	}}
+	if alone {
+		r.Lock.Tags = nil
+	}
 	return r.String(), nil
 }
 
@@ -113,6 +114,8 @@ func (p *Pay) lock(one lock, now time.Time) []due.Work {
 		}
 	}
 	switch {
+	case one.Offered == nil && one.Ahead && one.Over:
+		return []due.Work{p.unpaid(one)}
 	case one.Offered == nil && one.Invoice != "" && !one.Settled:
 		return []due.Work{p.settled(one)}
 	case one.Offered == nil:
@@ -181,6 +184,9 @@ func (p *Pay) inspect(one lock) due.Work {
 					tx.Append(fact.LockRefused{Request: one.Request, Reason: guild.Cut(err.Error(), 500)})
 				default:
 					tx.Append(fact.LockAccepted{Request: one.Request, Amount: amount, Locktime: locktime})
+					if one.Ahead {
+						tx.Append(fact.LockReleased{Request: one.Request, Amount: amount})
+					}
 				}
 				return nil
 			}, nil
@@ -197,7 +203,7 @@ func (p *Pay) accept(ctx context.Context, one lock) (locktime int64, err error) 
 	if err != nil {
 		return 0, err
 	}
-	want := demand{ours: asked.key, amount: asked.amount, unit: unit, mints: asked.mints, locktime: asked.locktime}
+	want := demand{ours: asked.key, amount: asked.amount, unit: unit, mints: asked.mints, locktime: asked.locktime, alone: asked.alone}
 	offered := *one.Offered
 	if err := want.check(offered.Mint, offered.Unit, offered.Proofs); err != nil {
 		return 0, err
@@ -292,11 +298,14 @@ func (p *Pay) claim(one lock) due.Work {
 			}
 			var proofs []cashu.Proof
 			for _, proof := range one.Offered.Proofs {
-				theirs := one.Released.Signatures[cashu.HashToCurve(proof.Secret).String()]
-				if theirs == "" {
-					continue
+				var w cashu.Witness
+				if !one.Ahead {
+					theirs := one.Released.Signatures[cashu.HashToCurve(proof.Secret).String()]
+					if theirs == "" {
+						continue
+					}
+					w.Signatures = []string{theirs}
 				}
-				w := cashu.Witness{Signatures: []string{theirs}}
 				if err := w.Sign(key, proof.Secret); err != nil {
 					return nil, err
 				}

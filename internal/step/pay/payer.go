@@ -25,10 +25,12 @@ import (
 func (p *Pay) payment(one payment, now time.Time) []due.Work {
 	id := one.Attempt.Hex()
 	switch {
-	case one.direct():
+	case p.byInvoice(one):
 		return p.direct(one)
 	case one.Terms == "":
 		return nil
+	case one.Order.How == prepaid:
+		return p.inAdvance(one)
 	case one.Refused != "" && one.Reserved == nil:
 		return p.refuse(one)
 	case one.Reserved == nil && one.Over:
@@ -40,9 +42,8 @@ func (p *Pay) payment(one payment, now time.Time) []due.Work {
 	case p.c.Wallet.Fold().Open(one.Reserved.Op):
 		return nil // the mint has not locked it yet
 	case !one.Held:
-		held := fact.AttemptHeld{Attempt: one.Attempt, Rail: "cashu", Asset: assetID(*one.Reserved), Amount: msats(one.Reserved.Unit, one.Reserved.Amount), Quote: one.Quote}
 		return []due.Work{decide("hold money for "+id, fact.JobSubject(one.Job), func() bool { now, _ := p.fold.payment(one.Attempt); return !now.Held },
-			func() fact.Fact { return held })}
+			func() fact.Fact { return one.hold() })}
 	case !one.Sent && (!one.Over || one.earned()):
 		return []due.Work{p.sendLock(one)}
 	case !one.Over && one.Decided == nil: // no verdict until the locktime pays nothing
@@ -88,7 +89,7 @@ func (p *Pay) refuse(one payment) []due.Work {
 		})}
 }
 
-// reserve decides whether a quote is paid, and plans the lock in the same decision.
+// reserve decides whether a quote is paid, and plans the lock in the same decision if that can be taken back.
 func (p *Pay) reserve(one payment) due.Work {
 	return due.Work{
 		Key: "reserve money for " + one.Attempt.Hex(), Guard: fact.Ledger, Free: true,
@@ -144,7 +145,10 @@ func (p *Pay) reserved(one payment, q quote, terms []wallet.Terms) (due.Decision
 	if err != nil {
 		return nil, err
 	}
-	lock := fact.EcashLock{Provider: q.key, Customer: key.PubKey(), Locktime: q.locktime}
+	lock := fact.EcashLock{Provider: q.key}
+	if one.Order.How == escrow {
+		lock.Customer, lock.Locktime = key.PubKey(), q.locktime
+	}
 	op := wallet.NewOp()
 	return func(tx *journal.Tx) error {
 		now, ok := p.fold.payment(one.Attempt)
@@ -171,8 +175,11 @@ func (p *Pay) reserved(one payment, q quote, terms []wallet.Terms) (due.Decision
 			tx.Append(fact.PaymentReserved{
 				Attempt: one.Attempt, Job: one.Job, Provider: one.Provider.PubKey, Task: one.Task,
 				Mint: planned.Mint, Unit: planned.Unit, Amount: q.amount, Fee: planned.Fee, Op: op,
-			}, planned)
-			p.c.Wallet.Planned(op)
+			})
+			if one.Order.How == escrow {
+				tx.Append(planned)
+				p.c.Wallet.Planned(op)
+			}
 			return nil
 		}
 		return p.refused(one, short)(tx)
@@ -193,12 +200,20 @@ func (p *Pay) sendLock(one payment) due.Work {
 				}
 				sent.Proofs = append(sent.Proofs, proof)
 			}
+			paid := []fact.Fact{fact.PaymentSent{Attempt: one.Attempt}}
+			if one.Order.How == prepaid {
+				proof, err := p.shown(ctx, one, sent.Proofs)
+				if err != nil {
+					return nil, err
+				}
+				paid = append(paid, one.paid(coins, proof))
+			}
 			if err := p.send(ctx, one.Provider.PubKey, "Payment", sent.String()); err != nil {
 				return nil, fmt.Errorf("send the locked money for %.8s: %w", one.Attempt.Hex(), err)
 			}
 			return func(tx *journal.Tx) error {
 				if now, ok := p.fold.payment(one.Attempt); ok && !now.Sent {
-					tx.Append(fact.PaymentSent{Attempt: one.Attempt})
+					tx.Append(paid...)
 				}
 				return nil
 			}, nil
@@ -297,7 +312,7 @@ func (p *Pay) signed(ctx context.Context, one payment, coins []fact.Coin) (all m
 		return nil, "", err
 	}
 	all = map[string]string{}
-	value := ecash{Mint: one.Reserved.Mint, Unit: one.Reserved.Unit}
+	var proofs []cashu.Proof
 	for _, c := range coins {
 		one, err := p.c.Wallet.Proof(c)
 		if err != nil {
@@ -309,14 +324,21 @@ func (p *Pay) signed(ctx context.Context, one payment, coins []fact.Coin) (all m
 		}
 		all[cashu.HashToCurve(one.Secret).String()] = w.Signatures[0]
 		one.Witness = w.Text()
-		value.Proofs = append(value.Proofs, one)
+		proofs = append(proofs, one)
 	}
 	if len(coins) == 0 {
 		return all, "", nil
 	}
+	proof, err = p.shown(ctx, one, proofs)
+	return all, proof, err
+}
+
+// shown returns the value of a receipt's payment proof: ecash that nobody but the provider can spend.
+func (p *Pay) shown(ctx context.Context, one payment, proofs []cashu.Proof) (string, error) {
+	value := ecash{Mint: one.Reserved.Mint, Unit: one.Reserved.Unit, Proofs: proofs}
 	value.Keysets = p.keysets(ctx, value.Mint, value.Proofs)
 	b, err := json.Marshal(value, json.Deterministic(true))
-	return all, string(b), err
+	return string(b), err
 }
 
 // keysets returns those of some ecash, as far as the mint can be asked now: the money does not wait for what the proof can do
@@ -493,9 +515,9 @@ func (p *Pay) Approve(ctx context.Context, attempt nostr.ID, amount uint64) erro
 			return one.allow(tx, amount)
 		case ok && one.Holds:
 			return p.approveHold(tx, one, amount)
-		case ok && one.direct():
+		case ok && p.byInvoice(one):
 			return one.approve(tx, amount)
-		case !ok || one.Reserved == nil || !one.Over:
+		case !ok || one.Reserved == nil || !one.Over || one.Order.How == prepaid:
 			return fmt.Errorf("approve the payment for %.8s: %w", attempt.Hex(), ErrNoPayment)
 		case !tx.Now().Before(p.locktime(one)):
 			return fmt.Errorf("approve the payment for %.8s: its locktime is over, so it comes back", attempt.Hex())
@@ -515,13 +537,10 @@ func (p *Pay) Approve(ctx context.Context, attempt nostr.ID, amount uint64) erro
 	})
 }
 
-// Settlements over Lightning: before the work, or after it.
-const (
-	prepaid  = "prepaid"
-	postpaid = "postpaid"
-)
+// postpaid is the settlement over Lightning after the work.
+const postpaid = "postpaid"
 
-// direct reports whether a provider is paid over Lightning.
+// direct reports whether a provider can be paid over Lightning.
 func (one payment) direct() bool { return one.Invoice != "" && (one.Order.How != escrow || one.Holds) }
 
 var errFrozen = errors.New("the wallet is frozen (guild wallet freeze --off)")
@@ -546,8 +565,8 @@ func msats(unit string, amount uint64) guild.Msat {
 	return guild.Msat(amount) * 1000
 }
 
-// ecash is the value of a receipt's payment proof: what was released, with the customer's signatures. Nobody can spend it
-// without the provider's.
+// ecash is the value of a receipt's payment proof: what was released, with the customer's signatures, or what was locked to the
+// provider alone. Nobody can spend it without the provider's.
 type ecash struct {
 	Mint   string        `json:"mint"`
 	Unit   string        `json:"unit"`

@@ -94,14 +94,6 @@ func parts(o fact.Settlement, agreed uint64) []uint64 {
 // maxCoins limits the coins of a lock, so that they fit into one private message.
 const maxCoins = 28
 
-// coins returns how many coins an amount is locked in.
-func coins(o fact.Settlement, agreed uint64) (n int) {
-	for _, part := range parts(o, agreed) {
-		n += len(cashu.Split(part))
-	}
-	return n
-}
-
 // choose returns how many of the coins, from the first one, are worth an amount.
 func choose(amounts []uint64, amount uint64) (n int, ok bool) {
 	var sum uint64
@@ -120,6 +112,7 @@ type quote struct {
 	mints    []string
 	key      cashu.Point // the provider's, for the lock
 	locktime int64       // Unix s
+	alone    bool        // it wants no other condition than its key
 }
 
 // readQuote reads the terms of a provider for an attempt (NUT-18).
@@ -140,6 +133,9 @@ func readQuote(terms string, attempt nostr.ID) (q quote, unit string, err error)
 	if q.key, err = cashu.ParsePoint(r.Lock.Data); err != nil {
 		return q, "", fmt.Errorf("the provider's key: %w", err)
 	}
+	q.alone = !slices.ContainsFunc(r.Lock.Tags, func(tag []string) bool {
+		return !slices.Equal(tag, []string{"n_sigs", "1"}) && !slices.Equal(tag, []string{"sigflag", "SIG_INPUTS"})
+	})
 	for _, tag := range r.Lock.Tags {
 		if len(tag) == 2 && tag[0] == "locktime" {
 			if q.locktime, err = strconv.ParseInt(tag[1], 10, 64); err != nil {
@@ -165,12 +161,19 @@ func (q quote) check(p payment, unit string, mints []string, frozen bool) error 
 	case p.coins(unit, q.amount) > maxCoins:
 		return fmt.Errorf("wants %d %s, which is locked in %d coins, and %d fit into a message: a rounder price or share takes less",
 			q.amount, unit, p.coins(unit, q.amount), maxCoins)
+	case len(mints) == 0:
+		return fmt.Errorf("takes none of the mints of this wallet (%.200q): add one with guild wallet add mint URL", q.mints)
+	case p.Order.How == prepaid && !q.alone:
+		return errors.New("takes ecash in escrow, and the order pays before the work (--settle escrow)")
+	case p.Order.How == prepaid && p.Invoice != "" && q.amount != whole(unit, p.Price):
+		return fmt.Errorf("wants %d %s in ecash, and %s over Lightning", q.amount, unit, p.Price)
+	case p.Order.How != prepaid && q.alone:
+		return errors.New("wants to be paid before the work, and the order pays by the verdict (--settle prepaid)")
+	case p.Order.How == prepaid:
 	case q.locktime < least:
 		return errors.New("wants the money back before an objection would be heard")
 	case q.locktime > time.UnixMilli(p.Deadline).Add(longest).Unix():
 		return fmt.Errorf("wants the money locked for longer than %s after the deadline", longest)
-	case len(mints) == 0:
-		return fmt.Errorf("takes none of the mints of this wallet (%.200q): add one with guild wallet add mint URL", q.mints)
 	}
 	return nil
 }
@@ -182,6 +185,7 @@ type demand struct {
 	unit     string
 	mints    []string
 	locktime int64 // Unix s, the earliest
+	alone    bool  // ours is the only key, for ever
 }
 
 // check returns why a customer's lock does not do, or nil. The mint's signatures are checked elsewhere.
@@ -203,14 +207,19 @@ func (d demand) check(mint, unit string, proofs []cashu.Proof) error {
 			return fmt.Errorf("ecash %d is not locked", i+1)
 		case c.All:
 			return fmt.Errorf("ecash %d must be signed for with all others (SIG_ALL)", i+1)
+		case d.alone && (len(c.Keys) != 1 || c.Sigs != 1 || c.Keys[0] != d.ours || c.Locktime != 0 || len(c.Refund) > 0):
+			return fmt.Errorf("ecash %d is not locked to us alone", i+1)
+		case seen[p.Secret]:
+			return fmt.Errorf("ecash %d is there twice", i+1)
+		case d.alone:
+			seen[p.Secret] = true
+			continue
 		case len(c.Keys) != 2 || c.Sigs != 2 || c.Keys[0] != d.ours || c.Keys[1] == d.ours:
 			return fmt.Errorf("ecash %d is not locked to us and the customer", i+1)
 		case c.Locktime < d.locktime:
 			return fmt.Errorf("ecash %d is the customer's again too early", i+1)
 		case c.Locktime > d.locktime+int64(longest/time.Second):
 			return fmt.Errorf("ecash %d is locked for too long", i+1)
-		case seen[p.Secret]:
-			return fmt.Errorf("ecash %d is there twice", i+1)
 		case i > 0 && c.Keys[1] != theirs:
 			return fmt.Errorf("ecash %d has another key of the customer", i+1)
 		}

@@ -86,7 +86,7 @@ func TestEachPayoutIsASumOfCoins(t *testing.T) {
 			amounts = append(amounts, cashu.Split(part)...)
 		}
 		sum, err := cashu.Sum(amounts...)
-		ok := err == nil && sum == agreed && len(amounts) == coins(o, agreed)
+		ok := err == nil && sum == agreed && len(amounts) == (payment{Order: o}).coins("test", agreed)
 		for _, amount := range []uint64{0, agreed, share(agreed, o.Mixed), share(agreed, o.Partial)} {
 			n, whole := choose(amounts, amount)
 			chosen, _ := cashu.Sum(amounts[:n]...)
@@ -130,7 +130,8 @@ func TestQuotes(t *testing.T) {
 		"one too much":      {func(r *token.Request) { r.Amount = 601 }, false, good.Mints, "bids 600"},
 		"a price overflow":  {func(r *token.Request) { r.Amount = 1<<64 - 1 }, false, good.Mints, "bids 600"},
 		"locktime early":    {locktime("1700089999"), false, good.Mints, "before an objection"},
-		"no locktime":       {func(r *token.Request) { r.Lock.Tags = nil }, false, good.Mints, "before an objection"},
+		"no locktime":       {func(r *token.Request) { r.Lock.Tags = [][]string{{"n_sigs", "2"}} }, false, good.Mints, "before an objection"},
+		"before the work":   {func(r *token.Request) { r.Lock.Tags = nil }, false, good.Mints, "(--settle prepaid)"},
 		"locktime far":      {locktime("1700691201"), false, good.Mints, "longer than"},
 		"locktime garbled":  {locktime("1700090000x"), false, good.Mints, "locktime"},
 		"locktime negative": {locktime("-1"), false, good.Mints, "before an objection"},

@@ -77,7 +77,7 @@ func newWorld(t *testing.T, order fact.Settlement, price uint64) *world {
 func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(*world, *fact.AttemptQuoted)) *world {
 	t.Helper()
 	w := &world{T: t, now: time.Now().Truncate(time.Second), waiting: true, quote: quote}
-	if order.How != escrow || inBitcoin(order.Unit) {
+	if inBitcoin(order.Unit) {
 		w.lightning = &network{t: t, now: func() time.Time { return w.now }}
 	}
 	m, err := mintd.Open(journaltest.Dir(t), mintd.Options{Now: func() time.Time { return w.now }, Faucet: 1 << 30, Log: slog.New(slog.DiscardHandler)})
@@ -106,7 +106,7 @@ func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(
 		}
 	}
 	w.writes(w.customer, fact.JobSubject(theJob), fact.JobOpened{Job: theJob, Task: "python", Deadline: deadline.UnixMilli(), Settle: &order, Tries: 1}, planned)
-	terms, invoice, err := w.provider.Quote(t.Context(), attempt, deadline, w.now.Add(10*time.Minute), price, order.Unit, false, hold)
+	terms, invoice, err := w.provider.Quote(t.Context(), attempt, deadline, w.now.Add(10*time.Minute), price, order.Unit, order.How == prepaid, hold)
 	w.ok(err)
 	if inv, err := bolt11.Decode(invoice); err != nil || inv.PaymentHash != hold {
 		hold = guild.Hash{}
@@ -396,6 +396,15 @@ func (w *world) steals(n int) (worth uint64) {
 	}
 	worth, err = cashu.Worth(proofs)
 	w.ok(err)
+	w.swap(proofs)
+	return worth
+}
+
+// swap has the mint swap ecash for other ecash, which nobody keeps.
+func (w *world) swap(proofs []cashu.Proof) {
+	w.Helper()
+	worth, err := cashu.Worth(proofs)
+	w.ok(err)
 	m, err := w.customer.wallet.Mint(w.asset.Mint)
 	w.ok(err)
 	active, err := m.Active(w.Context(), w.asset.Unit)
@@ -408,7 +417,6 @@ func (w *world) steals(n int) (worth uint64) {
 	}
 	_, err = m.Swap(w.Context(), proofs, outputs)
 	w.ok(err)
-	return worth
 }
 
 // rewrittenLock changes the payments that a customer sends.

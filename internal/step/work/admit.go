@@ -22,7 +22,7 @@ type Terms struct {
 	PoW       int            // leading zero bits that a request's id must have (NIP-13)
 	PerMinute int            // requests of one customer; any number if zero
 	Each      int            // unfinished requests of one customer; the slots and half of the queue if zero
-	Prepaid   guild.Trust    // score of a customer below which it has to pay an invoice before the work
+	Prepaid   guild.Trust    // score of a customer below which it has to pay before the work, whatever becomes of it
 }
 
 // refusal says why a request is not taken.

@@ -37,7 +37,7 @@ type Standing struct {
 	Declined  int   `json:"declined"`  // deliveries with another verdict
 	Withdrawn int   `json:"withdrawn"` // requests that it withdrew before they were done
 	Disputed  int   `json:"disputed"`  // verdicts that we object to
-	Paid      int   `json:"paid"`      // invoices paid, and locks of which we got something
+	Paid      int   `json:"paid"`      // invoices paid, and ecash of which we got something
 	Unpaid    int   `json:"unpaid"`    // locks that it left to their locktime although we had delivered
 }
 

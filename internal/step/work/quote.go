@@ -92,7 +92,8 @@ func (w *Work) ask(s Service, r request) due.Work {
 			if deadline.Before(until) {
 				until = deadline
 			}
-			terms, invoice, err := w.c.Money.Quote(ctx, r.ID, deadline, until, s.units(), s.Unit, w.paysAhead(s, r.Customer), r.Received.Hold)
+			terms, invoice, err := w.c.Money.Quote(
+				ctx, r.ID, deadline, until, s.units(), s.Unit, r.Received.Prepaid || w.paysAhead(s, r.Customer), r.Received.Hold)
 			if err != nil {
 				return w.fail(ctx, r, guild.Cut(err.Error(), maxText), "this provider cannot be paid at present")
 			}

@@ -90,8 +90,8 @@ type Relays interface {
 // Money is how customers pay (the step pay).
 type Money interface {
 	// Quote returns how a customer may pay an amount in a unit for a request to us, whose work ends by the deadline: a payment request
-	// (NUT-18), a Lightning invoice that is valid until a time, or both; the invoice only if it has to pay ahead of the work. The invoice
-	// is for the payment hash hold, if that is not zero, and the owner's wallet can hold its payment.
+	// (NUT-18), a Lightning invoice that is valid until a time, or both. Either pays ahead of the work, whatever becomes of it, if that
+	// is asked for. The invoice is for the payment hash hold, if that is not zero, and the owner's wallet can hold its payment.
 	Quote(ctx context.Context, request nostr.ID, deadline, until time.Time, amount uint64, unit string, ahead bool, hold guild.Hash) (terms, invoice string, err error)
 	// Takes reports whether a price in a unit can be paid to us.
 	Takes(unit string) bool
