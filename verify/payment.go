@@ -137,13 +137,16 @@ func (p payment) lightning() (string, error) {
 		return "", errors.New("the preimage is not 64 hex digits")
 	}
 	invoice, whose := p.receipt.Bolt11, "receipt"
-	held := p.request != nil && nip90.IsHeld(p.request.Tags)
+	var named []guild.Hash // payment hashes that the customer chose
+	if p.request != nil {
+		named = append(named, nip90.HoldOf(p.request.Tags))
+	}
 	if p.quote != nil {
 		f, err := p.quoted()
 		if err != nil {
 			return "", err
 		}
-		held = held || nip90.IsHeld(f.Extra)
+		named = append(named, nip90.HoldOf(f.Extra))
 		if invoice, whose = f.Invoice, "quote"; invoice == "" {
 			return "", errors.New("the quote has no invoice that the preimage could fit")
 		}
@@ -161,7 +164,7 @@ func (p payment) lightning() (string, error) {
 		return "", errors.New("the preimage does not fit the invoice")
 	case p.quote == nil:
 		return "", absence("the preimage fits the receipt's own invoice; the provider's quote, which would say whose that is, is not in the export")
-	case held:
+	case slices.Contains(named, inv.PaymentHash):
 		return "", absence(fmt.Sprintf("%s over Lightning, by the customer's word: the preimage fits the invoice that the provider quoted, but the customer "+
 			"chose it; it shows what was released to the provider, and whether the payment was held and taken, only the wallets know", inv.Amount))
 	}

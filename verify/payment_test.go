@@ -150,6 +150,10 @@ func TestHeldPayment(t *testing.T) {
 	asked.request.SetHold(asked.invoice.PaymentHash)
 	asked.wants(t, Absent, "the customer chose it")
 
+	spoiled := overLightning() // by a provider that names another hash
+	spoiled.quote.Extra = nostr.Tags{nip90.Hold(guild.Hash{1})}
+	spoiled.wants(t, Passed, "21000 msat")
+
 	wrong := overLightning()
 	wrong.request.SetHold(wrong.invoice.PaymentHash)
 	wrong.value = strings.Repeat("ab", 32)

@@ -50,7 +50,7 @@ func stories() map[string]story {
 		"sealed":                {sealed: true, closed: true},
 		"that supersedes":       {superseding: true},
 		"paid over Lightning":   {rail: "lightning"},
-		"held over Lightning":   {rail: "lightning", sealed: true, quote: func(f *nip90.Feedback) { f.Extra = append(f.Extra, nip90.Hold(guild.Sum([]byte("x")))) }},
+		"held over Lightning":   {rail: "lightning", sealed: true, quote: func(f *nip90.Feedback) { f.Extra = append(f.Extra, nip90.Hold(paidHash())) }},
 		"paid in ecash, sealed": {rail: "cashu", sealed: true},
 		"paid on the chain":     {rail: "onchain"},
 		"paid from an escrow":   {rail: "escrow"},

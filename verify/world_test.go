@@ -505,6 +505,12 @@ func (s story) sealed11(t testing.TB, out files) {
 	put(t, out, verify.FileWitness, by.sign(t, w.Event(cmp.Or(s.witnessedAt, at+120))))
 }
 
+// paidHash returns the payment hash of the story's invoice.
+func paidHash() guild.Hash {
+	preimage := guild.Sum([]byte("preimage"))
+	return guild.Sum(preimage[:])
+}
+
 // paid adds a payment and its proof to the receipt.
 func (s story) paid(t testing.TB, out files, r *receipt.Receipt, request nostr.Event) {
 	t.Helper()

@@ -256,6 +256,13 @@ func (j *Journal) orFull(err error) error {
 // Last returns the sequence of the last folded entry, 0 if there is none.
 func (j *Journal) Last() uint64 { return j.state.last() }
 
+// Applied waits until all folds have the entry that is being applied, if any, and returns the number of the last one that they have.
+// So what two folds say before and after it belongs together, if neither has changed.
+func (j *Journal) Applied() uint64 {
+	seq, _ := j.state.newest()
+	return seq
+}
+
 // Changed returns a channel that holds one value if entries were folded since the last receive. stop releases it.
 func (j *Journal) Changed() (ch <-chan struct{}, stop func()) { return j.state.subscribe() }
 

@@ -550,7 +550,7 @@ class Feedback:
     def __init__(self, e, plaintext=None):
         check_sizes(e)
         self.request = self.customer = self.invoice = self.behaviour = self.trajectory = self.terms = ""
-        self.amount, self.status, self.keys, self.held = 0, "", [], False
+        self.amount, self.status, self.keys, self.held = 0, "", [], None
         for t in e.tags + feedback_tags(plaintext):
             if len(t) < 2 or t[0] == "encrypted":
                 continue
@@ -571,8 +571,8 @@ class Feedback:
                 self.trajectory = t[1]
             elif t[0] == "cashu":
                 self.terms = t[1]
-            elif t[0] == "hold":
-                self.held = True
+            elif t[0] == "hold" and not self.held:
+                self.held = parse_hash(t[1])
             elif t[0] == "param" and len(t) >= 3 and t[1] == "idempotency_key":
                 self.keys.append(t[2])
 
@@ -1192,7 +1192,8 @@ class Payment:
         want(self.r.get("bolt11", invoice) == invoice, "the receipt has another invoice than the quote")
         if not self.event:
             raise Absent("the preimage fits the receipt's own invoice, and there is no quote")
-        if quote.held or self.request and any(len(t) >= 2 and t[0] == "hold" for t in self.request.tags):
+        named = [parse_hash(t[1]) for t in self.request.tags if len(t) >= 2 and t[0] == "hold"] if self.request else []
+        if digest.hex() in [quote.held] + [h for h in named if h][:1]:
             raise Absent("the preimage fits the invoice, but the customer chose it: it shows what was released, and not that it was held and taken")
         return "%d msat over Lightning: the preimage fits the invoice that the provider quoted" % amount
 

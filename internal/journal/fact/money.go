@@ -235,7 +235,8 @@ type LockExpired struct {
 	Request nostr.ID `json:"request"`
 }
 
-// LockLost says that what a customer released to us is spent by somebody else: it was claimed too late. Written by pay.
+// LockLost says that what a customer released to us is spent by somebody else, or not held any more: it was claimed too late. Written
+// by pay.
 type LockLost struct {
 	Request nostr.ID `json:"request"`
 }

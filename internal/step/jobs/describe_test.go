@@ -179,6 +179,23 @@ func TestQuoteIsKept(t *testing.T) {
 	})
 }
 
+// TestQuoteOfAHashThatNobodyChose checks that a provider cannot take the proof from an ordinary payment, by saying that the customer
+// chose its preimage.
+func TestQuoteOfAHashThatNobodyChose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(1))
+		id := w.opens(Order{Timeout: 20 * time.Minute, Settle: &fact.Settlement{How: "prepaid", Unit: "sat", Most: 600}})
+		f := nip90.Feedback{Request: w.attempt(id).ID, Customer: customer.key, Status: nip90.PaymentRequired, Amount: 5000, Invoice: "lnbc1"}
+		f.Extra = nostr.Tags{nip90.Hold(guild.Hash{1})}
+		if err := w.says(alice, f.Event()); err != nil {
+			t.Fatal(err)
+		}
+		if refused := steptest.Facts[fact.AttemptRefused](w); len(refused) != 1 || !strings.Contains(refused[0].Reason, "you chose the payment hash") {
+			t.Errorf("refused: %+v", refused)
+		}
+	})
+}
+
 func TestOrderOfWrongKindIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, alice.offers(0))

@@ -284,13 +284,16 @@ func (j *Jobs) progress(ctx context.Context, e nostr.Event, a Attempt, job *Job,
 
 // quote records what the provider asks for. If the order says how providers are paid, pay answers it; else the attempt ends.
 func (j *Jobs) quote(ctx context.Context, e nostr.Event, a Attempt, job *Job, f nip90.Feedback) error {
-	held := a.Planned.Hold != nil && f.Invoice != "" && (f.Terms == "" || j.c.Locks == nil || !j.c.Locks(f.Terms))
+	named := nip90.HoldOf(f.Extra)
+	held := a.Planned.Hold != nil && named == a.Planned.Hold.Hash && f.Invoice != "" && (f.Terms == "" || j.c.Locks == nil || !j.c.Locks(f.Terms))
 	return j.decide(ctx, e, a, job, func(tx *journal.Tx, now Attempt) {
 		quoted := fact.AttemptQuoted{
 			Attempt: a.ID, Amount: f.Amount, Invoice: guild.Cut(f.Invoice, maxInvoice), Key: a.Planned.Key, Event: e.ID, Terms: guild.Cut(f.Terms, 4<<10),
 			Rates: f.Rates, Hold: held,
 		}
 		switch {
+		case a.Planned.Hold == nil && nip90.IsHeld(f.Extra): // the receipt could not prove a payment for which the provider claims that
+			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: "says of its invoice that you chose the payment hash, and you did not", Event: e.ID})
 		case job.Settle == nil:
 			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and the order does not say how it is paid (--settle)", priceOf(f)), Event: e.ID})
 		case job.Settle.How == Postpaid:

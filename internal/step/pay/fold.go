@@ -25,6 +25,7 @@ type state struct {
 	Payments fold.Table[string, payment]        `json:"payments"` // by attempt
 	Locks    fold.Table[string, lock]           `json:"locks"`    // by request
 	Invoices fold.Table[string, string]         `json:"invoices"` // by payment hash: the attempt for which it was paid, or was to be
+	Hashes   fold.Table[string, string]         `json:"hashes"`   // that customers chose: the first request with it, for ever
 	Frozen   bool                               `json:"frozen"`
 	Budgets  fold.Table[string, fact.BudgetSet] `json:"budgets"` // by scope
 	Used     fold.Table[string, use]            `json:"used"`    // by scope
@@ -454,6 +455,13 @@ func (s *state) editLock(request nostr.ID, by func(*lock)) {
 func (s *state) applyToLock(one fact.Fact, at int64) {
 	switch one := one.(type) {
 	case fact.RequestQuoted:
+		if one.Hold != (guild.Hash{}) {
+			if first := s.Hashes.Of(one.Hold.Hex()); first != "" && first != one.Request.Hex() { // one payment is for one request
+				one.Hold, one.Invoice = guild.Hash{}, ""
+			} else {
+				s.Hashes.Set(one.Hold.Hex(), one.Request.Hex())
+			}
+		}
 		asked, _, err := readQuote(one.Terms, one.Request)
 		s.Locks.Set(one.Request.Hex(), lock{
 			Request: one.Request, Customer: one.Customer, Terms: one.Terms, Ahead: err == nil && asked.alone, Deadline: one.Deadline,

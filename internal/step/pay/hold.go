@@ -22,6 +22,7 @@ import (
 const (
 	ruleTaken   = "held.taken"   // without our release
 	ruleUntaken = "held.untaken" // it was released, and the provider did not take it
+	ruleBack    = "held.back"    // it came back before the provider could be told
 )
 
 // The time for which a payment is held is counted in blocks, with a margin for fast ones.
@@ -116,6 +117,8 @@ func (one payment) outcome() fact.Fact {
 		return fact.AttemptReleased{Attempt: one.Attempt, Amount: one.Reserved.Msat, Rule: one.Decided.Rule, Proof: one.Preimage}
 	case one.Preimage != "":
 		return fact.AttemptReleased{Attempt: one.Attempt, Amount: one.Reserved.Msat, Rule: ruleTaken, Proof: one.Preimage}
+	case released && one.Released == nil:
+		return fact.AttemptRefunded{Attempt: one.Attempt, Rule: ruleBack, Proof: one.Reserved.Invoice}
 	case released:
 		return fact.AttemptRefunded{Attempt: one.Attempt, Rule: ruleUntaken, Proof: one.Reserved.Invoice}
 	}

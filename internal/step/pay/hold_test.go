@@ -73,6 +73,8 @@ func (l *lightningWallet) Cancel(_ context.Context, hash guild.Hash) error {
 	return l.line.call("cancel_hold_invoice", func() error {
 		b := l.find(hash)
 		switch {
+		case l.gone:
+			return lightning.ErrNoAnswer
 		case b != nil && b.paid:
 			return &lightning.RefusedError{Method: "cancel_hold_invoice", Code: "OTHER"}
 		case b != nil:
@@ -455,6 +457,88 @@ func TestEcashBeforeHold(t *testing.T) {
 	w = newWorld(t, withHold, 500)
 	if !slices.ContainsFunc(w.customer.fold.open(), func(p payment) bool { return p.Holds && p.direct() }) {
 		t.Error("without one it is paid over Lightning")
+	}
+}
+
+// TestHashOfAnEarlierPayment checks that a payment hash buys work once: who has paid with it knows the preimage of it, and some wallets
+// make a second invoice for it.
+func TestHashOfAnEarlierPayment(t *testing.T) {
+	w := begins(t)
+	w.judged(guild.Success, guild.Strong)
+	w.passes()
+	w.over()
+	hash := w.lightning.bills[0].inv.PaymentHash
+	if _, invoice, err := w.provider.Quote(t.Context(), nostr.ID{8}, w.now.Add(time.Hour), w.now.Add(time.Minute), 500, "sat", false, hash); err == nil {
+		t.Error("a second invoice for it:", invoice)
+	}
+	// Two requests can be asked for a price at the same time.
+	for _, request := range []nostr.ID{{8}, {9}} {
+		w.writes(w.provider, fact.RequestSubject(request), fact.RequestQuoted{
+			Request: request, Customer: w.customer.pubkey, Hold: guild.Hash{7}, Invoice: w.lightning.bills[0].text, Deadline: w.now.Add(time.Hour).UnixMilli(),
+		})
+	}
+	first, _ := w.provider.fold.lock(nostr.ID{8})
+	second, _ := w.provider.fold.lock(nostr.ID{9})
+	if !first.holds() || second.holds() || second.Invoice != "" {
+		t.Errorf("%+v\n%+v", first, second)
+	}
+}
+
+// TestEcashAfterRelease checks that ecash which is checked late does not take the place of what was released.
+func TestEcashAfterRelease(t *testing.T) {
+	w := begins(t)
+	w.writes(w.provider, fact.Ledger, fact.LockOffered{Request: attempt, Customer: w.customer.pubkey, Mint: "https://mint.example", Unit: "sat"})
+	w.provider.deaf = true
+	w.judged(guild.Success, guild.Strong)
+	w.passes()
+	preimage := w.customer.seed.Preimage(facts[fact.AttemptPlanned](w, w.customer)[0].Hold.Nonce)
+	w.writes(w.provider, fact.Ledger, fact.LockReleased{Request: attempt, Amount: 500, Preimage: hex.EncodeToString(preimage[:])},
+		fact.LockAccepted{Request: attempt, Amount: 500, Locktime: w.now.Add(time.Hour).Unix()})
+	w.passes()
+	if w.account(0, 500_000, 500_000); len(facts[fact.LockLost](w, w.provider)) != 0 {
+		t.Error("it is lost")
+	}
+}
+
+// TestWorkWithoutAHold checks that an invoice of which the work made no use is cancelled, and says nothing about the customer.
+func TestWorkWithoutAHold(t *testing.T) {
+	w := newWorld(t, withHold, 500)
+	w.ends(fact.AttemptCancelled{Attempt: attempt})
+	w.writes(w.provider, fact.RequestSubject(attempt), fact.RequestFinished{Request: attempt, Ending: delivered})
+	w.passes()
+	if n := len(facts[fact.LockExpired](w, w.provider)); n != 0 || len(w.provider.fold.locks()) != 0 || !w.lightning.bills[0].failed {
+		t.Errorf("it expired %d times: %+v", n, w.provider.fold.locks())
+	}
+}
+
+// TestBackBeforeTheRelease checks that a provider which could not be told is not said to have left its money.
+func TestBackBeforeTheRelease(t *testing.T) {
+	w := begins(t)
+	w.lightning.bills[0].failed = true
+	w.judged(guild.Success, guild.Strong)
+	w.writes(w.customer, fact.Ledger, fact.PaymentDecided{Attempt: attempt, Amount: 500, Rule: ruleStrong},
+		fact.InvoiceUnpaid{Attempt: attempt, Reason: "the payment failed", Msat: 500_000})
+	w.step(w.customer)
+	refunds := facts[fact.AttemptRefunded](w, w.customer)
+	if w.account(0, 0, 0); len(refunds) != 1 || refunds[0].Rule != ruleBack {
+		t.Errorf("refunded: %+v", refunds)
+	}
+}
+
+// TestWalletThatIsGone checks that what no wallet can hold any more is forgotten, although nobody could cancel it.
+func TestWalletThatIsGone(t *testing.T) {
+	w := begins(t)
+	w.lightning.gone = true
+	w.writes(w.provider, fact.RequestSubject(attempt), fact.RequestFinished{Request: attempt, Ending: failed})
+	w.now = w.now.Add(13 * 24 * time.Hour)
+	w.triesOf(w.provider)
+	if len(w.provider.fold.locks()) == 0 {
+		t.Fatal("it is forgotten while it can be held")
+	}
+	w.now = w.now.Add(3 * 24 * time.Hour)
+	w.triesOf(w.provider)
+	if all := w.provider.fold.locks(); len(all) != 0 {
+		t.Errorf("%+v", all)
 	}
 }
 

@@ -51,7 +51,8 @@ func (p *Pay) holdInvoice(ctx context.Context, request nostr.ID, hold guild.Hash
 	return text, err
 }
 
-// uses reports whether a payment hash is that of a payment of ours, or of a payment to us for another request.
+// uses reports whether a payment hash is that of a payment of ours, or of another request to us, now or before: who knows its
+// preimage could pay nothing a second time.
 func (s *state) uses(hash guild.Hash, request nostr.ID) bool {
 	if s.Invoices.Of(hash.Hex()) != "" {
 		return true
@@ -61,22 +62,18 @@ func (s *state) uses(hash guild.Hash, request nostr.ID) bool {
 			return true
 		}
 	}
-	for _, one := range s.Locks.All() {
-		if one.Hold == hash && one.Request != request {
-			return true
-		}
-	}
-	return false
+	first := s.Hashes.Of(hash.Hex())
+	return first != "" && first != request.Hex()
 }
 
 // holding lists what is due for a payment that the owner's wallet holds, or would.
 func (p *Pay) holding(one lock) []due.Work {
 	switch {
-	case one.Accepted != nil, one.Released != nil && one.Released.Amount == 0: // ecash is locked instead, or nothing is ours
-		return []due.Work{p.cancelHold(one, time.Time{})}
-	case one.Released != nil:
+	case one.Released != nil && one.Released.Preimage != "":
 		return []due.Work{p.takeHeld(one)}
-	case one.Over && !one.Done: // we have given up, so the customer need not wait
+	case one.Accepted != nil, one.Released != nil: // ecash is locked instead, or nothing is ours
+		return []due.Work{p.cancelHold(one, time.Time{})}
+	case one.Over && (!one.Done || one.Arrived == 0): // we have given up, so the customer need not wait, or asked for no money in the end
 		return []due.Work{p.cancelHold(one, time.Time{})}
 	case one.Arrived == 0:
 		return []due.Work{p.settled(one)}
@@ -84,7 +81,8 @@ func (p *Pay) holding(one lock) []due.Work {
 	return []due.Work{p.cancelHold(one, one.locktime().Add(hearing))}
 }
 
-// cancelHold gives back what is held for a request, at a time, and lets nobody pay the invoice any more.
+// cancelHold gives back what is held for a request, at a time, and lets nobody pay the invoice any more. When no payment can be held
+// any more it is done without the wallet.
 func (p *Pay) cancelHold(one lock, at time.Time) due.Work {
 	if next := p.pace.next(one.Request); next.After(at) {
 		at = next
@@ -93,27 +91,19 @@ func (p *Pay) cancelHold(one lock, at time.Time) due.Work {
 		Key: "cancel the invoice for " + one.Request.Hex(), Guard: fact.Ledger, Free: true, Ready: at,
 		Act: func(ctx context.Context) (due.Decision, error) {
 			p.pace.asked(one.Request, p.c.Now())
-			ln := p.lightning()
-			if ln == nil {
-				return nil, fmt.Errorf("cancel the invoice for %.8s: %w", one.Request.Hex(), errNoLightning)
-			}
-			err := ln.Cancel(ctx, one.Hold)
-			taken := false
-			if err != nil {
-				seen, unknown := ln.Lookup(ctx, one.Hold)
-				if taken = unknown == nil && seen.Settled && !seen.Outgoing; !taken {
-					return nil, fmt.Errorf("cancel the invoice for %.8s: %w", one.Request.Hex(), err)
-				}
+			taken, err := p.cancelled(ctx, one)
+			if err != nil && !p.c.Now().After(one.locktime().Add(unknownAfter)) {
+				return nil, fmt.Errorf("cancel the invoice for %.8s: %w", one.Request.Hex(), err)
 			}
 			return func(tx *journal.Tx) error {
 				now, ok := p.fold.lock(one.Request)
 				switch {
 				case !ok || !now.holds() || now.Settled:
-				case taken:
+				case taken && now.Released != nil && now.Released.Preimage != "":
 					tx.Append(fact.InvoiceSettled{Request: one.Request, Msat: one.amount()})
-				case now.Released != nil && now.Released.Amount > 0 && now.Accepted == nil: // it was released meanwhile, and is lost
+				case now.Released != nil && now.Released.Preimage != "": // it was released meanwhile, and is lost
 					tx.Append(fact.LockLost{Request: one.Request})
-				case now.Released == nil && now.Accepted == nil && now.Done:
+				case now.Released == nil && now.Accepted == nil && now.Done && now.Arrived > 0:
 					tx.Append(fact.InvoiceCancelled{Request: one.Request}, fact.LockExpired{Request: one.Request})
 				default:
 					tx.Append(fact.InvoiceCancelled{Request: one.Request})
@@ -122,6 +112,22 @@ func (p *Pay) cancelHold(one lock, at time.Time) due.Work {
 			}, nil
 		},
 	}
+}
+
+// cancelled has the owner's wallet cancel an invoice, and reports whether it has taken the payment before.
+func (p *Pay) cancelled(ctx context.Context, one lock) (taken bool, err error) {
+	ln := p.lightning()
+	if ln == nil {
+		return false, errNoLightning
+	}
+	err = ln.Cancel(ctx, one.Hold)
+	if err == nil {
+		return false, nil
+	}
+	if seen, unknown := ln.Lookup(ctx, one.Hold); unknown == nil && seen.Settled && !seen.Outgoing {
+		return true, nil
+	}
+	return false, err
 }
 
 // takeHeld has the owner's wallet take what a customer has released, again and again until it says that it did.

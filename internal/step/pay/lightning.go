@@ -197,7 +197,7 @@ func (s *state) inspectInvoice(one payment, network bolt11.Network, now time.Tim
 	if err != nil {
 		return inv, fmt.Errorf("its invoice: %w", err)
 	}
-	used := s.Invoices.Of(inv.PaymentHash.Hex())
+	used, ours := s.Invoices.Of(inv.PaymentHash.Hex()), s.Hashes.Of(inv.PaymentHash.Hex())
 	switch {
 	case s.Frozen:
 		err = errFrozen
@@ -213,6 +213,8 @@ func (s *state) inspectInvoice(one payment, network bolt11.Network, now time.Tim
 		err = errors.New("its invoice has expired")
 	case used != "" && used != one.Attempt.Hex():
 		err = fmt.Errorf("its invoice was already used, for the attempt %.8s", used)
+	case ours != "":
+		err = fmt.Errorf("its invoice is for the payment hash of the request %.8s to us", ours)
 	case one.Holds:
 		err = one.checkHold(inv, now)
 	}
@@ -386,7 +388,8 @@ func (p *Pay) invoice(ctx context.Context, request nostr.ID, until time.Time, am
 func described(request nostr.ID) string { return "guild request " + request.Hex() }
 
 // settled asks the owner's wallet whether a customer has paid the invoice for a request. Nothing else says so: anybody can write
-// that something was paid. Of an invoice for the customer's payment hash it says that the payment is held. After we gave up it is still asked until the invoice has expired, so that late money is booked.
+// that something was paid. Of an invoice for the customer's payment hash it says that the payment is held. After we gave up it is still
+// asked about an ordinary invoice until that has expired, so that late money is booked.
 func (p *Pay) settled(one lock) due.Work {
 	return due.Work{
 		Key: "ask whether the invoice is paid for " + one.Request.Hex(), Guard: fact.Ledger, Free: true, Ready: p.pace.next(one.Request),
@@ -410,7 +413,7 @@ func (p *Pay) settled(one lock) due.Work {
 				now, ok := p.fold.lock(one.Request)
 				switch {
 				case !ok || now.Settled:
-				case paid:
+				case paid && !one.holds(): // the preimage of a payment that is held comes with its release
 					tx.Append(fact.InvoiceSettled{Request: one.Request, Msat: inv.Amount})
 				case held && now.Arrived == 0:
 					tx.Append(fact.InvoiceHeld{Request: one.Request, Msat: inv.Amount})

@@ -35,6 +35,7 @@ type network struct {
 	fails   bool   // it fails to pay
 	other   bool   // another wallet is connected now
 	unable  bool   // the provider's wallet holds no payments
+	gone    bool   // it does not answer
 }
 
 // bill is an invoice of the provider's wallet.
@@ -539,18 +540,21 @@ func TestJobBudgetOutlivesJob(t *testing.T) {
 }
 
 // tries does what is due at the customer, again and again, as its errors and the wallet's silence make it.
-func (w *world) tries() {
+func (w *world) tries() { w.Helper(); w.triesOf(w.customer) }
+
+// triesOf is tries for one party.
+func (w *world) triesOf(p *party) {
 	w.Helper()
 	for range 20 {
 		w.now = w.now.Add(3 * time.Second)
-		for _, work := range w.customer.Due(w.now) {
+		for _, work := range p.Due(w.now) {
 			if work.Ready.After(w.now) {
 				continue
 			}
 			if decide, err := work.Act(w.Context()); err == nil {
-				w.ok(w.customer.journal.Do(w.Context(), work.Guard, work.Key, decide))
+				w.ok(p.journal.Do(w.Context(), work.Guard, work.Key, decide))
 			}
-			w.ok(w.customer.wallet.Fold().Check())
+			w.ok(p.wallet.Fold().Check())
 		}
 	}
 }

@@ -72,6 +72,8 @@ func (p *Pay) stateOf(one payment) string {
 		return "paid"
 	case one.Reserved.Invoice != "" && !one.Holds, one.Order.How == prepaid:
 		return "being paid"
+	case one.Released != nil && one.Released.Amount == 0 && one.Holds && !one.Returned:
+		return "coming back"
 	case one.Released != nil && one.Released.Amount == 0:
 		return "taken back"
 	case one.Released != nil:

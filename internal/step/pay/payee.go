@@ -27,7 +27,7 @@ const maxOffers = 3
 // Quote returns how the customer of a request may pay before the work begins: by ecash that it locks to us and to itself until the
 // verdict is final (NUT-18), or to us alone if it pays ahead of the work, or by an invoice of the owner's Lightning wallet, which is
 // valid until a time. One of them may be "". If the customer chose a payment hash, hold, the invoice is for that, and its payment is
-// held; but an ordinary one if the wallet cannot hold it, or the customer has to pay ahead.
+// held; but an ordinary one if the wallet says that it can hold none, or the customer has to pay ahead.
 func (p *Pay) Quote(
 	ctx context.Context, request nostr.ID, deadline, until time.Time, amount uint64, unit string, ahead bool, hold guild.Hash,
 ) (terms, invoice string, err error) {
@@ -180,6 +180,8 @@ func (p *Pay) inspect(one lock) due.Work {
 				now, ok := p.fold.lock(one.Request)
 				switch {
 				case !ok || now.Offered == nil || now.Accepted != nil:
+				case now.Released != nil:
+					tx.Append(fact.LockRefused{Request: one.Request, Reason: "its payment over Lightning was released already"})
 				case err != nil:
 					tx.Append(fact.LockRefused{Request: one.Request, Reason: guild.Cut(err.Error(), 500)})
 				default:

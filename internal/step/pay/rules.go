@@ -15,7 +15,7 @@ import (
 	"guild/internal/journal/fact"
 )
 
-// escrow is the settlement that locks ecash before the work.
+// escrow is the settlement that locks ecash before the work, or has the payment held over Lightning.
 const escrow = "escrow"
 
 // Times around a lock.
