@@ -274,9 +274,9 @@ func (p *program) walletOwedCommand() *cobra.Command {
 		Use:   "owed",
 		Short: "What customers have locked for work here",
 		Long: `owed lists the money that customers have locked for requests to this node, or
-that your Lightning wallet holds for them. It is yours once the customer releases
-it by its verdict; after the locktime it can take it back. What it paid before
-the work is yours at once.`,
+that your Lightning wallet holds for them. It is yours once the customer
+releases it by its verdict; after the locktime it can take it back. What it paid
+before the work is yours at once.`,
 		Example: "  guild wallet owed",
 	}, func(m control.Money) error {
 		return table(p, "no customer has locked anything", "REQUEST,CUSTOMER,AMOUNT,STATE,LOCKED UNTIL", func(o control.Payment) []string {
