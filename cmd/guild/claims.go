@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -74,7 +75,7 @@ func millis(ms *float64) string {
 
 // duration writes milliseconds for a person.
 func duration(ms int64) string {
-	d := time.Duration(ms) * time.Millisecond
+	d := time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond // of somebody else, perhaps
 	switch {
 	case d < time.Second:
 		return d.String()

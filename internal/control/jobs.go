@@ -107,7 +107,7 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request) {
 		}
 		now, _ := s.c.Fold.Job(j.Job)
 		over := s.settled(now) && e.Seq >= s.last(now) // so that a late watcher hears all of it
-		if over { // an entry that is being applied may have reached the money, and not the job yet
+		if over {                                      // an entry that is being applied may have reached the money, and not the job yet
 			s.c.Journal.Applied()
 			latest, _ := s.c.Fold.Job(j.Job)
 			over = s.last(latest) == s.last(now)

@@ -571,6 +571,9 @@ class Feedback:
                 self.trajectory = t[1]
             elif t[0] == "cashu":
                 self.terms = t[1]
+            elif t[0] == "metered":
+                rates = [int(n) for n in t[1:] if re.fullmatch("0|[1-9][0-9]{0,15}", n)]
+                want(len(t) == 4 and len(rates) == 3 and max(rates) < 2**53 and rates[1] + rates[2] > 0, "no rates")
             elif t[0] == "hold" and not self.held:
                 self.held = parse_hash(t[1])
             elif t[0] == "param" and len(t) >= 3 and t[1] == "idempotency_key":

@@ -141,6 +141,9 @@ type Settlement struct {
 	Partial int    `json:"partial,omitempty"` // per cent for PARTIAL; 0 asks a person
 }
 
+// InBitcoin reports whether the amounts are in bitcoin, so that they can be paid over Lightning.
+func (s Settlement) InBitcoin() bool { return s.Unit == "sat" || s.Unit == "msat" }
+
 // JobClosed ends a job. No more requests are made for it. Written by jobs.
 type JobClosed struct {
 	Job    guild.JobID  `json:"job"`

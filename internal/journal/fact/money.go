@@ -258,6 +258,7 @@ type AttemptHeld struct {
 	Amount  guild.Msat `json:"amount_msats"` // of an asset that is not bitcoin, thousandths of its smallest unit
 	Quote   nostr.ID   `json:"quote"`        // the provider's event that asked for it
 	Invoice string     `json:"invoice,omitempty"`
+	Ahead   bool       `json:"ahead,omitempty"` // it is the provider's before the work
 }
 
 // RulePrepaid is the rule of what was paid before the work, whatever the verdict.
@@ -287,7 +288,8 @@ type RequestQuoted struct {
 	Invoice  string       `json:"invoice,omitempty"` // of the owner's Lightning wallet
 	Hold     guild.Hash   `json:"hold,omitzero"`     // the payment hash of Invoice, if the customer chose it: its payment is held
 	Answer   nostr.Event  `json:"answer"`
-	Until    int64        `json:"until"` // Unix ms, until which we wait
+	Until    int64        `json:"until"`             // Unix ms, until which we wait
+	Metered  bool         `json:"metered,omitempty"` // the price depends on what the result claims
 }
 
 // Type returns the stored name.

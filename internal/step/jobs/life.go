@@ -100,7 +100,7 @@ func (s *state) applyToAttempt(one fact.Fact, at int64) {
 			switch {
 			case one.Amount == 0:
 				a.Held = nil
-			case one.Rail == "lightning" && a.State.Waiting(): // for the wallet, and then for the work
+			case (one.Rail == "lightning" || one.Ahead) && a.State.Waiting(): // for the wallet, and then for the work
 				a.Silence = max(a.Silence, at+paidSilence.Milliseconds())
 			}
 		})

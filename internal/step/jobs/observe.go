@@ -298,7 +298,7 @@ func (j *Jobs) quote(ctx context.Context, e nostr.Event, a Attempt, job *Job, f 
 			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and the order does not say how it is paid (--settle)", priceOf(f)), Event: e.ID})
 		case job.Settle.How == Postpaid:
 			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and the order pays afterwards (--settle prepaid)", priceOf(f)), Event: e.ID})
-		case job.Settle.How == Prepaid && f.Invoice == "" && f.Terms == "":
+		case job.Settle.How == Prepaid && (f.Invoice == "" || !job.Settle.InBitcoin()) && f.Terms == "":
 			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and takes neither Lightning nor ecash", priceOf(f)), Event: e.ID})
 		case job.Settle.How == Escrow && f.Terms == "" && !held:
 			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and takes no ecash in escrow (--settle prepaid pays before the work)", priceOf(f)), Event: e.ID})

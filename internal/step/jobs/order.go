@@ -173,7 +173,7 @@ func (o Order) Check() (faults Faults) {
 			refuse("settle", "needs a bid with a unit, such as 1000sat")
 		case s.Most == 0 || s.Most > uint64(mostBid)/1000:
 			refuse("settle", "needs a bid: it is the most that is locked for one provider")
-		case s.How == Postpaid && s.Unit != "sat" && s.Unit != "msat":
+		case s.How == Postpaid && !s.InBitcoin():
 			refuse("settle", "%s is over Lightning, so it needs a bid in bitcoin", s.How)
 		case s.How == Postpaid && (s.Mixed%100 != 0 || s.Partial%100 != 0):
 			refuse("settle", "%s excludes shares of a part: an invoice is paid whole", s.How)

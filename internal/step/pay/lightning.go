@@ -201,6 +201,8 @@ func (s *state) inspectInvoice(one payment, network bolt11.Network, now time.Tim
 	switch {
 	case s.Frozen:
 		err = errFrozen
+	case !one.Order.InBitcoin():
+		err = fmt.Errorf("wants bitcoin, and the order is in %q", one.Order.Unit)
 	case inv.Network != network:
 		err = fmt.Errorf("its invoice is for the network %q, and the wallet is on %q", inv.Network, network)
 	case inv.Amount == 0:

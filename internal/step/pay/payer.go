@@ -157,6 +157,8 @@ func (p *Pay) reserved(one payment, q quote, terms []wallet.Terms) (due.Decision
 			return nil
 		case p.fold.Frozen():
 			return p.refused(one, errFrozen)(tx)
+		case one.Order.How == prepaid && one.stale(tx.Now()):
+			return p.refused(one, errStale)(tx)
 		}
 		var over error
 		p.fold.View(func(s *state) {
@@ -192,13 +194,16 @@ func (p *Pay) sendLock(one payment) due.Work {
 		Key: "send the lock for " + one.Attempt.Hex(), Guard: fact.Ledger, Tries: mostTries,
 		Act: func(ctx context.Context) (due.Decision, error) {
 			sent := token.Payment{ID: one.Attempt.Hex(), Mint: one.Reserved.Mint, Unit: one.Reserved.Unit}
-			coins, _ := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
+			coins, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
 			for _, c := range coins {
 				proof, err := p.c.Wallet.Proof(c)
 				if err != nil {
 					return nil, err
 				}
 				sent.Proofs = append(sent.Proofs, proof)
+			}
+			if sum, err := cashu.Sum(amounts...); err != nil || sum != one.Reserved.Amount { // the mint has refused to lock it
+				return nil, fmt.Errorf("send the locked money for %.8s: %d of %d %s are locked", one.Attempt.Hex(), sum, one.Reserved.Amount, one.Reserved.Unit)
 			}
 			paid := []fact.Fact{fact.PaymentSent{Attempt: one.Attempt}}
 			if one.Order.How == prepaid {
@@ -212,11 +217,17 @@ func (p *Pay) sendLock(one payment) due.Work {
 				return nil, fmt.Errorf("send the locked money for %.8s: %w", one.Attempt.Hex(), err)
 			}
 			return func(tx *journal.Tx) error {
-				if now, ok := p.fold.payment(one.Attempt); ok && !now.Sent {
+				if now, ok := p.fold.payment(one.Attempt); ok && now.Reserved != nil && !now.Sent {
 					tx.Append(paid...)
 				}
 				return nil
 			}, nil
+		},
+		Park: func(tx *journal.Tx, _ string) { // it is the provider's all the same, and of no other use
+			if one.Order.How == prepaid {
+				coins, _ := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
+				tx.Append(fact.PaymentSent{Attempt: one.Attempt}, one.paid(coins, ""))
+			}
 		},
 	}
 }
@@ -541,7 +552,9 @@ func (p *Pay) Approve(ctx context.Context, attempt nostr.ID, amount uint64) erro
 const postpaid = "postpaid"
 
 // direct reports whether a provider can be paid over Lightning.
-func (one payment) direct() bool { return one.Invoice != "" && (one.Order.How != escrow || one.Holds) }
+func (one payment) direct() bool {
+	return one.Invoice != "" && one.Order.InBitcoin() && (one.Order.How != escrow || one.Holds)
+}
 
 var errFrozen = errors.New("the wallet is frozen (guild wallet freeze --off)")
 

@@ -67,12 +67,23 @@ func (p *Pay) inAdvance(one payment) []due.Work {
 	return nil
 }
 
+// waited is the time after a quote for which its provider surely waits to be paid: payIn of the step work, and some for the way.
+const waited = 8 * time.Minute
+
+// stale reports whether a provider may have given up waiting, so that what is locked to it alone would be lost.
+func (one payment) stale(now time.Time) bool {
+	return now.After(time.UnixMilli(one.QuotedAt).Add(waited)) || now.After(time.UnixMilli(one.Deadline))
+}
+
+var errStale = errors.New("it is too late: the provider may not wait for its money any more")
+
 var errOver = errors.New("the attempt has ended")
 
 // hold returns the fact that ecash is set aside for an attempt.
 func (one payment) hold() fact.AttemptHeld {
 	return fact.AttemptHeld{
 		Attempt: one.Attempt, Rail: "cashu", Asset: assetID(*one.Reserved), Amount: msats(one.Reserved.Unit, one.Reserved.Amount), Quote: one.Quote,
+		Ahead: one.Order.How == prepaid,
 	}
 }
 
@@ -116,6 +127,8 @@ func (p *Pay) planLock(one payment) due.Work {
 					return p.unplanned(one, errOver)(tx)
 				case p.fold.Frozen():
 					return p.unplanned(one, errFrozen)(tx)
+				case one.stale(tx.Now()):
+					return p.unplanned(one, errStale)(tx)
 				}
 				op := one.Reserved.Op
 				planned, err := p.c.Wallet.PlanSpend(op, t, one.Attempt.Hex(), &fact.EcashLock{Provider: q.key}, one.Reserved.Amount)

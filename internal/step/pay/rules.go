@@ -165,7 +165,7 @@ func (q quote) check(p payment, unit string, mints []string, frozen bool) error 
 		return fmt.Errorf("takes none of the mints of this wallet (%.200q): add one with guild wallet add mint URL", q.mints)
 	case p.Order.How == prepaid && !q.alone:
 		return errors.New("takes ecash in escrow, and the order pays before the work (--settle escrow)")
-	case p.Order.How == prepaid && p.Invoice != "" && q.amount != whole(unit, p.Price):
+	case p.Order.How == prepaid && p.direct() && q.amount != whole(unit, p.Price):
 		return fmt.Errorf("wants %d %s in ecash, and %s over Lightning", q.amount, unit, p.Price)
 	case p.Order.How != prepaid && q.alone:
 		return errors.New("wants to be paid before the work, and the order pays by the verdict (--settle prepaid)")

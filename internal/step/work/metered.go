@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"fiatjaf.com/nostr"
+
 	"guild"
 	"guild/nip90"
 )
@@ -45,9 +47,9 @@ func (s Service) PriceText() string {
 	return s.amount()
 }
 
-// usage returns what is claimed for work whose price depends on it. A worker that reported no tokens took none.
-func (s Service) usage(tokens int64, worked time.Duration) *nip90.Usage {
-	if s.Rates == nil {
+// usage returns what is claimed for work whose price was quoted to depend on it. A worker that reported no tokens took none.
+func (w *Work) usage(request nostr.ID, tokens int64, worked time.Duration) *nip90.Usage {
+	if r, ok := w.fold.request(request); !ok || r.Quoted == nil || !r.Quoted.Metered {
 		return nil
 	}
 	return &nip90.Usage{Tokens: tokens, WorkMs: worked.Milliseconds()}

@@ -114,7 +114,7 @@ func (w *Work) ask(s Service, r request) due.Work {
 				}
 				tx.Append(fact.RequestQuoted{
 					Request: r.ID, Customer: r.Customer, Deadline: r.Received.Deadline, Terms: terms, Invoice: invoice, Hold: hold,
-					Answer: e, Until: until.UnixMilli(),
+					Answer: e, Until: until.UnixMilli(), Metered: s.Rates != nil,
 				})
 				due.Claim(tx, due.Publishing(e.ID), w.c.Node)
 				return nil
