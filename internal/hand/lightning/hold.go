@@ -1,7 +1,9 @@
 package lightning
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -43,4 +45,35 @@ func Already(ctx context.Context, w Wallet, hash guild.Hash, err error, is func(
 		return nil
 	}
 	return err
+}
+
+// ErrOpen means that an invoice was not cancelled, and can still be paid: some wallets cancel only what they hold.
+var ErrOpen = errors.New("the invoice is not cancelled yet, and can still be paid")
+
+// Cancelled returns the error of a wallet that was told to cancel an invoice, or nil if that cannot be paid any more. After NOT_FOUND
+// it is an ErrOpen until the invoice, of whose expiry look tells, has expired for a minute.
+func Cancelled(err error, now time.Time, look func() (t Transaction, ends time.Time, err error)) error {
+	if err == nil || IsRefused(err, Unable...) {
+		return err
+	}
+	absent := IsRefused(err, NotFound)
+	seen, ends, unknown := look()
+	switch {
+	case absent && IsRefused(unknown, NotFound), unknown == nil && !seen.Outgoing && seen.Failed:
+		return nil
+	case unknown != nil, !seen.Outgoing && seen.Settled, !absent:
+		return err
+	case !ends.IsZero() && now.After(ends.Add(time.Minute)):
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrOpen, err)
+}
+
+// Ends returns when an invoice expires, or zero if it cannot be read.
+func Ends(invoice string) time.Time {
+	inv, err := bolt11.Decode(invoice)
+	if err != nil {
+		return time.Time{}
+	}
+	return inv.Created.Add(cmp.Or(inv.Expiry, bolt11.DefaultExpiry))
 }

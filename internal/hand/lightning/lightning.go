@@ -51,7 +51,7 @@ type Wallet interface {
 	// Settle takes the payment that is held for the hash of a preimage. It may be repeated. Lookup says whether it was taken.
 	Settle(ctx context.Context, preimage [32]byte) error
 	// Cancel gives back the payment that is held for a hash, and lets nobody pay the invoice any more. It may be repeated, and is no
-	// error for a hash of which the wallet knows nothing.
+	// error for a hash of which the wallet knows nothing. After an ErrOpen repeat it: the wallet cancels nothing that is not paid.
 	Cancel(ctx context.Context, hash guild.Hash) error
 	// Close frees the connection. Requests under way may fail.
 	Close()
@@ -88,7 +88,7 @@ type Payment struct {
 type Transaction struct {
 	Outgoing bool
 	Settled  bool       // as the wallet says; of an outgoing one, Preimage proves it
-	Failed   bool       // as the wallet says: it is not paid, and will not be
+	Failed   bool       // as the wallet says: it is not paid, and will not be; an invoice that has expired need not have failed
 	Accepted bool       // of an incoming one: the payment has arrived whole, and the wallet holds it
 	Amount   guild.Msat // without fees
 	Fees     guild.Msat

@@ -189,9 +189,12 @@ func (f failure) read() error {
 		noInvoices = "there are no existing invoices" // a node that never made one
 		noInvoice  = "unable to locate invoice"       // which lnd gives a code only to a lookup
 		forbidden  = "permission denied"              // by the macaroon
+		noPath     = "Not Found"                      // of a request that this lnd does not know
 	)
 	code := ""
 	switch {
+	case f.Code == notFound && f.Message == noPath:
+		code = lightning.NotImplemented
 	case f.Code == notFound, f.Message == noInvoices, f.Message == noInvoice:
 		code = lightning.NotFound
 	case f.Code == alreadyExists:

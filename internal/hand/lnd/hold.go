@@ -56,8 +56,8 @@ func (w *Wallet) Settle(ctx context.Context, preimage [32]byte) error {
 func (w *Wallet) Cancel(ctx context.Context, hash guild.Hash) error {
 	var ignored jsontext.Value
 	err := w.call(ctx, http.MethodPost, pathCancel, map[string][]byte{"payment_hash": hash[:]}, &ignored)
-	if lightning.IsRefused(err, lightning.NotFound) {
-		return nil
-	}
-	return lightning.Already(ctx, w, hash, err, func(t lightning.Transaction) bool { return t.Failed })
+	return lightning.Cancelled(err, w.config.Now(), func() (lightning.Transaction, time.Time, error) {
+		text, t, err := w.invoice(ctx, hash)
+		return t, lightning.Ends(text), err
+	})
 }

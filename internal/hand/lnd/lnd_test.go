@@ -279,7 +279,7 @@ func TestAnswers(t *testing.T) {
 		"no macaroon":         {500, `{"error":{"code":2,"message":"permission denied"}}`, lightning.Transaction{}, "RESTRICTED", "RESTRICTED"},
 		"gRPC":                {415, "invalid gRPC request content-type", lightning.Transaction{}, "usually 8080", "usually 8080"},
 		"a redirect":          {302, "", lightning.Transaction{}, "usually 8080", "usually 8080"},
-		"error that is text":  {404, `{"error":"Not Found","code":5,"message":"Not Found"}`, lightning.Transaction{}, "NOT_FOUND", "PAYMENT_FAILED"},
+		"error that is text":  {404, `{"error":"Not Found","code":5,"message":"Not Found"}`, lightning.Transaction{}, "NOT_IMPLEMENTED", "NOT_IMPLEMENTED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodes := lndtest.NewFakes(t)
@@ -564,4 +564,37 @@ func otherCertificate(t *testing.T) *x509.Certificate {
 		t.Fatal(err)
 	}
 	return cert
+}
+
+// TestUncancelled checks that an answer of NOT_FOUND cancels nothing that the node has, and that a node without the request is unable.
+func TestUncancelled(t *testing.T) {
+	nodes := lndtest.NewFakes(t)
+	payee := connect(t, nodes.Payee, lndtest.Enough...)
+	_, inv, err := payee.MakeHold(t.Context(), lightning.Hold{Hash: hash, Amount: 5000, Expiry: time.Hour, Blocks: 300})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := `{"code":5,"message":"unable to locate invoice","details":[]}`
+	nodes.Answer = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != pathCancel {
+			return false
+		}
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, body)
+		return true
+	}
+	if err := payee.Cancel(t.Context(), hash); !errors.Is(err, lightning.ErrOpen) {
+		t.Error("it can still be paid:", err)
+	}
+	if err := payee.Cancel(t.Context(), guild.Hash{55}); err != nil {
+		t.Error("of which it knows nothing:", err)
+	}
+	payee.config.Now = func() time.Time { return inv.Created.Add(inv.Expiry + 2*time.Minute) }
+	if err := payee.Cancel(t.Context(), hash); err != nil {
+		t.Error("expired:", err)
+	}
+	body = `{"code":5,"message":"Not Found","details":[]}`
+	if err := payee.Cancel(t.Context(), guild.Hash{55}); !lightning.IsRefused(err, lightning.NotImplemented) {
+		t.Error("a node without the request:", err)
+	}
 }

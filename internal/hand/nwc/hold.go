@@ -47,11 +47,11 @@ func (w *Wallet) MakeHold(ctx context.Context, h lightning.Hold) (string, bolt11
 		if lightning.IsRefused(err, lightning.Unable...) {
 			return "", bolt11.Invoice{}, err
 		}
-		text, seen, unknown := w.lookup(ctx, h.Hash)
-		if unknown != nil || seen.Outgoing || text == "" {
+		known, seen, unknown := w.lookup(ctx, h.Hash)
+		if unknown != nil || seen.Outgoing || known.Invoice == "" {
 			return "", bolt11.Invoice{}, err
 		}
-		wire.Invoice = text
+		wire = known
 	}
 	inv, err := h.Parse(wire.Invoice)
 	if err != nil {
@@ -74,8 +74,8 @@ func (w *Wallet) Settle(ctx context.Context, preimage [32]byte) error {
 func (w *Wallet) Cancel(ctx context.Context, hash guild.Hash) error {
 	var ignored jsontext.Value
 	err := w.call(ctx, cancelHold, hashParams{hash.Hex()}, &ignored)
-	if lightning.IsRefused(err, lightning.NotFound) {
-		return nil
-	}
-	return lightning.Already(ctx, w, hash, err, func(t lightning.Transaction) bool { return t.Failed })
+	return lightning.Cancelled(err, w.config.Now(), func() (lightning.Transaction, time.Time, error) {
+		wire, t, err := w.lookup(ctx, hash)
+		return t, wire.ends(), err
+	})
 }

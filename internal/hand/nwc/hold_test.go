@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -26,6 +27,7 @@ type ledger struct {
 	methods []string
 	mu      sync.Mutex
 	all     map[guild.Hash]*billed
+	ahead   time.Duration     // of its clock
 	seen    map[nostr.ID]bool // requests, of which none is carried out twice
 }
 
@@ -75,7 +77,7 @@ func (l *ledger) answer(client nostr.PubKey, id nostr.ID, r request) (object, st
 			Expiry: time.Duration(p.Expiry) * time.Second, MinFinalCLTV: p.Blocks,
 		})
 		l.all[hash] = one
-		return one.shown(client, hash), ""
+		return l.shown(one, client, hash), ""
 	case payInvoice:
 		inv, err := bolt11.Decode(p.Invoice)
 		one := l.all[inv.PaymentHash]
@@ -98,31 +100,31 @@ func (l *ledger) answer(client nostr.PubKey, id nostr.ID, r request) (object, st
 		return object{}, ""
 	case cancelHold:
 		one := l.all[hash]
-		if one == nil || one.by != client {
+		if one == nil || one.by != client || one.state != "accepted" { // as Alby Hub, which looks among what it holds
 			return nil, "NOT_FOUND"
-		}
-		if one.state != "pending" && one.state != "accepted" {
-			return nil, "OTHER"
 		}
 		one.state = "failed"
 		return object{}, ""
 	case "lookup_invoice":
 		if one := l.all[hash]; one != nil && (one.by == client || one.from == client) {
-			return one.shown(client, hash), ""
+			return l.shown(one, client, hash), ""
 		}
 		return nil, "NOT_FOUND"
 	}
 	return nil, "NOT_IMPLEMENTED"
 }
 
-// shown returns a transaction as a client sees it.
-func (b *billed) shown(client nostr.PubKey, hash guild.Hash) object {
+// shown returns a transaction as a client sees it. As with Alby Hub, whatever is not settled when the invoice expires is "expired".
+func (l *ledger) shown(b *billed, client nostr.PubKey, hash guild.Hash) object {
 	state, of := b.state, "incoming"
 	if client == b.from {
 		of = "outgoing"
 		if state == "accepted" {
 			state = "pending"
 		}
+	}
+	if ends := lightning.Ends(b.text); state != "settled" && time.Now().Add(l.ahead).After(ends) {
+		state = "expired"
 	}
 	return object{"type": of, "state": state, "invoice": b.text, "payment_hash": hash.Hex(), "amount": b.amount, "preimage": b.preimage, "created_at": 1}
 }
@@ -175,5 +177,74 @@ func TestUnable(t *testing.T) {
 	}
 	if len(l.all) > 0 {
 		t.Error("it made an invoice")
+	}
+}
+
+// TestBeyondTheInvoice checks what is done with a payment that is held for longer than its invoice is valid.
+func TestBeyondTheInvoice(t *testing.T) {
+	l, url := startLedger(t, "get_info", payInvoice, "lookup_invoice", makeHold, settleHold, cancelHold)
+	payer, payee := l.open(t, url, us), l.open(t, url, stranger)
+	payer.config.Timeout = 300 * time.Millisecond
+	begin := func(first byte) (preimage [32]byte) {
+		preimage[0] = first
+		text, _, err := payee.MakeHold(t.Context(), lightning.Hold{Hash: sha256.Sum256(preimage[:]), Amount: 5000, Expiry: time.Hour, Blocks: 300})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := payer.Prepare(t.Context(), text, time.Now().Add(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := payer.Pay(t.Context(), o); err == nil {
+			t.Fatal("it was paid:", p)
+		}
+		return preimage
+	}
+	taken, back := begin(1), begin(2)
+	l.ages(2 * time.Hour)
+	for _, w := range []*Wallet{payer, payee} {
+		if seen, err := w.Lookup(t.Context(), sha256.Sum256(taken[:])); err != nil || seen.Failed || seen.Settled || seen.Accepted {
+			t.Errorf("while it is held: %+v, %v", seen, err)
+		}
+	}
+	for range 2 {
+		if err := payee.Settle(t.Context(), taken); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen, err := payer.Lookup(t.Context(), sha256.Sum256(taken[:])); err != nil || !seen.Settled || seen.Preimage != taken {
+		t.Errorf("%+v, %v", seen, err)
+	}
+	payee.config.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+	for range 2 {
+		if err := payee.Cancel(t.Context(), sha256.Sum256(back[:])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := payee.Settle(t.Context(), back); err == nil {
+		t.Error("what was given back can be taken")
+	}
+}
+
+// ages sets the ledger's clock forward.
+func (l *ledger) ages(by time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ahead += by
+}
+
+// TestCancelOpen checks that an invoice which the wallet does not cancel counts as cancelled when it has expired, and not before.
+func TestCancelOpen(t *testing.T) {
+	l, url := startLedger(t, "get_info", payInvoice, "lookup_invoice", makeHold, settleHold, cancelHold)
+	w := l.open(t, url, us)
+	text, _, err := w.MakeHold(t.Context(), lightning.Hold{Hash: hash, Amount: 5000, Expiry: time.Hour, Blocks: 300})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for after, open := range map[time.Duration]bool{-time.Hour: true, 0: true, 50 * time.Second: true, 70 * time.Second: false} {
+		w.config.Now = func() time.Time { return lightning.Ends(text).Add(after) }
+		if err := w.Cancel(t.Context(), hash); errors.Is(err, lightning.ErrOpen) != open || (err == nil) == open {
+			t.Error(after, err)
+		}
 	}
 }

@@ -202,6 +202,7 @@ type transaction struct {
 	Amount   guild.Msat `json:"amount"`
 	Fees     guild.Msat `json:"fees_paid"`
 	Settled  int64      `json:"settled_at"`
+	Expires  int64      `json:"expires_at"`
 }
 
 // Lookup asks for the transaction with a payment hash (lookup_invoice). The error is a
@@ -211,20 +212,28 @@ func (w *Wallet) Lookup(ctx context.Context, hash guild.Hash) (lightning.Transac
 	return t, err
 }
 
-// lookup returns what Lookup does, and the text of the invoice, if the wallet gives it.
-func (w *Wallet) lookup(ctx context.Context, hash guild.Hash) (string, lightning.Transaction, error) {
+// lookup returns what Lookup does, also as the wallet writes it.
+func (w *Wallet) lookup(ctx context.Context, hash guild.Hash) (transaction, lightning.Transaction, error) {
 	var wire transaction
 	const method = "lookup_invoice"
 	if err := w.call(ctx, method, hashParams{hash.Hex()}, &wire); err != nil {
-		return "", lightning.Transaction{}, err
+		return transaction{}, lightning.Transaction{}, err
 	}
 	t, err := wire.read(hash)
-	return wire.Invoice, t, wrap(method, err)
+	return wire, t, wrap(method, err)
 }
 
 // hashParams are the parameters of requests about a payment hash.
 type hashParams struct {
 	Hash string `json:"payment_hash"`
+}
+
+// ends returns when the invoice expires, or zero if the wallet does not say it.
+func (t transaction) ends() time.Time {
+	if end := lightning.Ends(t.Invoice); !end.IsZero() || t.Expires <= 0 {
+		return end
+	}
+	return time.Unix(t.Expires, 0)
 }
 
 // read checks that the transaction is the one with a payment hash.
@@ -243,10 +252,11 @@ func (t transaction) read(hash guild.Hash) (lightning.Transaction, error) {
 			return lightning.Transaction{}, err
 		}
 	}
+	// Wallets say "expired" of what is not settled when its invoice expires, also while its payment is held or under way.
 	result := lightning.Transaction{
 		Outgoing: t.Type == "outgoing", Amount: t.Amount, Fees: t.Fees,
-		Settled: t.State == "settled" || t.State == "" && t.Settled > 0,
-		Failed:  slices.Contains([]string{"failed", "expired"}, t.State),
+		Settled: t.State == "settled" || (t.State == "" || t.State == "expired") && t.Settled > 0,
+		Failed:  t.State == "failed",
 	}
 	result.Accepted = t.State == "accepted" && !result.Outgoing
 	if preimage, ok := lightning.Opens(t.Preimage, hash); ok {

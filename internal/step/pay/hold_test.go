@@ -77,6 +77,9 @@ func (l *lightningWallet) Cancel(_ context.Context, hash guild.Hash) error {
 			return lightning.ErrNoAnswer
 		case b != nil && b.paid:
 			return &lightning.RefusedError{Method: "cancel_hold_invoice", Code: "OTHER"}
+		case b != nil && l.vague && !b.sent && !b.inv.Expired(l.now().Add(-time.Minute)):
+			return lightning.ErrOpen
+		case b != nil && l.vague && !b.sent: // it expires
 		case b != nil:
 			b.failed = true
 		}

@@ -1,7 +1,6 @@
 package pay
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -162,12 +161,7 @@ func (p *Pay) waiting(one payment) string {
 }
 
 // expiry returns when the provider's invoice expires; long ago if it cannot be read.
-func (one payment) expiry() (end time.Time) {
-	if inv, err := bolt11.Decode(one.Invoice); err == nil {
-		end = inv.Created.Add(cmp.Or(inv.Expiry, bolt11.DefaultExpiry))
-	}
-	return end
-}
+func (one payment) expiry() time.Time { return lightning.Ends(one.Invoice) }
 
 // billed reports whether the provider has delivered with an invoice, and it is not decided whether that is paid.
 func (one payment) billed() bool {
@@ -306,7 +300,13 @@ func (p *Pay) payInvoice(one payment) due.Work {
 			if ln == nil {
 				return nil, fmt.Errorf("pay the invoice for %.8s: %w", one.Attempt.Hex(), errNoLightning)
 			}
-			t := transfer{PaymentReserved: *one.Reserved, fresh: fresh, held: one.Holds}
+			t := transfer{PaymentReserved: *one.Reserved, fresh: fresh}
+			if one.Holds {
+				t.held, t.ends = true, Locktime(time.UnixMilli(one.Deadline)).Add(unknownAfter)
+				if preimage, err := p.preimage(one); err == nil && one.Released != nil && one.Released.Amount > 0 {
+					t.released = preimage
+				}
+			}
 			t.wanted = (!one.Over && one.Decided == nil || one.Order.How == postpaid) && !p.fold.Frozen()
 			paid, failed, err := t.resolve(ctx, ln, p.c.Now())
 			if err != nil {
@@ -335,11 +335,14 @@ type transfer struct {
 	fresh  bool // nobody can have sent the order before
 	wanted bool // it may be sent now
 	held   bool // the payee's wallet holds it
+
+	ends     time.Time // after it nothing is held any more
+	released [32]byte  // the preimage of what is held, once the payee has it
 }
 
 // resolve finds out what became of a payment, and has it made if the wallet knows nothing of it. Without paid, failed and an error it
 // is under way, or the order may still reach the wallet. It fails only if the wallet refuses the very first order without a try, or
-// says that it failed, or knows nothing of it when order and invoice have expired.
+// says that it failed, or knows nothing of it when order and invoice have expired and nothing can be held any more.
 func (t transfer) resolve(ctx context.Context, ln lightning.Wallet, now time.Time) (paid *lightning.Payment, failed string, err error) {
 	inv, err := bolt11.Decode(t.Invoice)
 	if err != nil {
@@ -356,7 +359,7 @@ func (t transfer) resolve(ctx context.Context, ln lightning.Wallet, now time.Tim
 	seen, err := ln.Lookup(ctx, inv.PaymentHash)
 	unknown := lightning.IsRefused(err, lightning.NotFound)
 	switch {
-	case unknown && sent.Expired(now) && inv.Expired(now.Add(-time.Minute)):
+	case unknown && sent.Expired(now) && inv.Expired(now.Add(-time.Minute)) && now.After(t.ends):
 		return nil, "the wallet did not pay it in time", nil
 	case unknown && (!t.wanted || sent.Expired(now)):
 		return nil, "", nil
@@ -369,6 +372,8 @@ func (t transfer) resolve(ctx context.Context, ln lightning.Wallet, now time.Tim
 		}
 	case seen.Preimage != [32]byte{}:
 		return &lightning.Payment{Preimage: seen.Preimage, Fees: seen.Fees}, "", nil
+	case seen.Settled && t.released != [32]byte{}: // some wallets keep the preimage to themselves
+		return &lightning.Payment{Preimage: t.released, Fees: seen.Fees}, "", nil
 	case seen.Failed:
 		return nil, "the payment failed, the wallet says", nil
 	default:

@@ -36,6 +36,9 @@ type network struct {
 	other   bool   // another wallet is connected now
 	unable  bool   // the provider's wallet holds no payments
 	gone    bool   // it does not answer
+	vague   bool   // once an invoice has expired, the wallets say no more of it than whether it is settled, and cancel only what they hold
+	forgets bool   // the customer's wallet knows nothing any more
+	mute    bool   // the customer's wallet gives no preimages
 }
 
 // bill is an invoice of the provider's wallet.
@@ -154,14 +157,17 @@ func (l *lightningWallet) Lookup(_ context.Context, hash guild.Hash) (t lightnin
 
 func (l *lightningWallet) lookup(hash guild.Hash) (lightning.Transaction, error) {
 	b := l.find(hash)
-	if b == nil || l.customer && !b.sent {
+	if b == nil || l.customer && (!b.sent || l.forgets) {
 		return lightning.Transaction{}, &lightning.RefusedError{Method: "lookup_invoice", Code: lightning.NotFound}
 	}
 	t := lightning.Transaction{Outgoing: l.customer, Settled: b.paid, Failed: b.failed && (l.customer || b.hold), Amount: b.inv.Amount, Fees: 3}
-	if b.paid {
+	if b.paid && !(l.customer && l.mute) {
 		t.Preimage = b.preimage
 	}
 	t.Accepted = b.hold && b.sent && !b.paid && !b.failed && !l.customer
+	if l.vague && b.inv.Expired(l.now()) {
+		t.Failed, t.Accepted = false, false
+	}
 	return t, nil
 }
 

@@ -224,6 +224,9 @@ func (w *world) step(p *party) bool {
 			w.dead = false
 			return true
 		}
+		if errors.Is(err, lightning.ErrOpen) {
+			continue
+		}
 		w.ok(err)
 		if w.dies(p, "before", work.Key) {
 			w.open(p)
