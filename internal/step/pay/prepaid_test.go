@@ -375,6 +375,35 @@ func TestLightningOrEcash(t *testing.T) {
 	}
 }
 
+// TestPlayMoneyIsNoBitcoin checks that an order in play money pays no invoice: a thousand of the one are not a thousand of the other.
+func TestPlayMoneyIsNoBitcoin(t *testing.T) {
+	w := changedWorld(t, inEcash, 500, func(w *world, q *fact.AttemptQuoted) {
+		w.lightning = &network{t: t, now: func() time.Time { return w.now }}
+		q.Invoice, q.Amount = w.lightning.sign(bolt11.Invoice{Amount: 500_000, Expiry: time.Hour, Description: "x"}, nil), 500_000
+	})
+	w.pump()
+	reserved := facts[fact.PaymentReserved](w, w.customer)
+	if len(reserved) != 1 || reserved[0].Invoice != "" || w.lightning.wants != 0 {
+		t.Errorf("%+v, ordered %d times", reserved, w.lightning.wants)
+	}
+	order := payment{Order: inEcash, Price: 500_000, Invoice: w.lightning.bills[0].text}
+	if _, err := new(state).inspectInvoice(order, bolt11.Regtest, w.now); err == nil || !strings.Contains(err.Error(), "wants bitcoin") {
+		t.Error("the invoice:", err)
+	}
+}
+
+// TestEcashForWhoGaveUp checks that nothing is locked to a provider that may not wait for it any more: it could not come back.
+func TestEcashForWhoGaveUp(t *testing.T) {
+	for name, after := range map[string]time.Duration{"in time": 7 * time.Minute, "late": 9 * time.Minute} {
+		w := newWorld(t, inEcash, 500)
+		w.now = w.now.Add(after)
+		w.pump()
+		if sent := len(facts[fact.PaymentSent](w, w.customer)) == 1; sent != (name == "in time") {
+			t.Errorf("%s: sent %v: %+v", name, sent, facts[fact.PaymentRefused](w, w.customer))
+		}
+	}
+}
+
 // TestUnpaidInvoiceOrEcash checks that a request which could be paid either way does not keep its invoice open.
 func TestUnpaidInvoiceOrEcash(t *testing.T) {
 	w := newWorld(t, ahead, 500)
