@@ -232,7 +232,7 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 		travels = ended.replay
 	}
 	d, err = w.pack(ctx, b, m.plain, a.Delivery, o, travels)
-	d.recording, d.session, d.usage = a.recording, ended, w.usage(r.Request, ended.tokens, worked)
+	d.recording, d.session, d.usage = a.recording, ended, w.usage(s, r.Request, ended.tokens, worked)
 	return d, err
 }
 

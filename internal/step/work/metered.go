@@ -47,9 +47,11 @@ func (s Service) PriceText() string {
 	return s.amount()
 }
 
-// usage returns what is claimed for work whose price was quoted to depend on it. A worker that reported no tokens took none.
-func (w *Work) usage(request nostr.ID, tokens int64, worked time.Duration) *nip90.Usage {
-	if r, ok := w.fold.request(request); !ok || r.Quoted == nil || !r.Quoted.Metered {
+// usage returns what is claimed for work whose price depends on it, now or when it was quoted. A worker that reported no tokens took
+// none.
+func (w *Work) usage(s Service, request nostr.ID, tokens int64, worked time.Duration) *nip90.Usage {
+	r, _ := w.fold.request(request)
+	if s.Rates == nil && (r.Quoted == nil || !r.Quoted.Metered) {
 		return nil
 	}
 	return &nip90.Usage{Tokens: tokens, WorkMs: worked.Milliseconds()}
