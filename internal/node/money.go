@@ -99,11 +99,7 @@ func (n *Node) openMint() (run func(context.Context) error, err error) {
 	return func(ctx context.Context) error {
 		var granting sync.WaitGroup
 		defer granting.Wait()
-		granting.Go(func() {
-			if err := n.wallet.Grant(ctx, asset, grant); err != nil && ctx.Err() == nil {
-				n.c.Log.Warn("the wallet got no play money", "mint", asset.Mint, "err", err)
-			}
-		})
+		granting.Go(func() { n.grant(ctx, asset) })
 		stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // its error is that of Serve
 		defer stop()
 		err := server.Serve(l)
@@ -112,6 +108,22 @@ func (n *Node) openMint() (run func(context.Context) error, err error) {
 		}
 		return errors.Join(err, m.Close())
 	}, nil
+}
+
+// grant gets a new wallet its play money. On a busy machine a try can take too long.
+func (n *Node) grant(ctx context.Context, asset wallet.Asset) {
+	const tries = 10
+	for range tries {
+		err := n.wallet.Grant(ctx, asset, grant)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		n.c.Log.Warn("the wallet got no play money", "mint", asset.Mint, "err", err)
+		select {
+		case <-time.After(5 * time.Second):
+		case <-ctx.Done():
+		}
+	}
 }
 
 // payPart makes the step that pays providers and is paid by customers.
