@@ -60,7 +60,9 @@ func TestExportHasTheQuote(t *testing.T) {
 		j := w.asked(1, sealed)
 		f := nip90.Feedback{Request: j.request.ID, Customer: pubkey(customer), Status: nip90.PaymentRequired, Terms: token.Request{
 			ID: j.request.ID.Hex(), Amount: 5, Unit: "test",
-			Lock: &token.RequestedLock{Kind: cashu.P2PK, Data: cashu.Scalar{31: 1}.PubKey().String()},
+			Lock: &token.RequestedLock{
+				Kind: cashu.P2PK, Data: cashu.Scalar{31: 1}.PubKey().String(), Tags: [][]string{{"n_sigs", "2"}, {"locktime", "1800000000"}},
+			},
 		}.String()}
 		quote := f.Event()
 		if sealed {
