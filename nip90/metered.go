@@ -17,7 +17,7 @@ type Rates struct {
 	PerMinute   guild.Msat `json:"per_minute_msat,omitempty"`    // of work
 }
 
-// Usage is what a provider says that its work took. It is a claim, which nobody else can check.
+// Usage counts the tokens and the time that a provider claims for its work. Nobody else can check that.
 type Usage struct {
 	Tokens int64 `json:"tokens"`    // of models; 0 if the worker reports none
 	WorkMs int64 `json:"worked_ms"` // by the worker

@@ -9,8 +9,8 @@ import (
 	"guild"
 )
 
-// ahead is what the coins have in common that were paid before the work: the provider's key alone can spend them, so that it need
-// not have signed for them.
+// ahead describes coins that were paid before the work. They are locked to the provider's key alone, so that they count as paid
+// without its signature.
 type ahead struct {
 	coins int
 	key   [32]byte // x-only

@@ -122,7 +122,7 @@ gets all of it or nothing, so you decide about shares (guild wallet approve).
 
 With --settle prepaid the provider is paid before it works, up to the bid,
 whatever it delivers: your Lightning wallet (guild wallet add --help) pays its
-invoice, or if there is none it gets ecash that is locked to it alone. With
+invoice. Without such a wallet it gets ecash that is locked to it alone. With
 postpaid that wallet pays an invoice in the delivery, by the same rules as
 an escrow, but whole or not at all; providers that are guild ask first.
 

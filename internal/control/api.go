@@ -233,7 +233,7 @@ type Exam struct {
 	Usage    *Usage          `json:"usage,omitempty"` // what the provider claims that the work took
 }
 
-// Usage is what a provider says that its work took. It is a claim, which nobody else can check.
+// Usage counts the tokens and the time that a provider claims for its work. Nobody else can check that.
 type Usage struct {
 	Tokens int64 `json:"tokens"`
 	WorkMs int64 `json:"worked_ms"`

@@ -202,18 +202,7 @@ func TestEscrow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := startRelay(t)
-			ours := newTape()
-			customer := startNode(t, url, func(n *Config) {
-				n.MintAddr, n.Examine, n.Appended, n.Socket = "127.0.0.1:0", found(c.outcome, c.strength), ours.take, socket(t)
-			})
-			eventually(t, "the customer has play money", func() bool { return accountsOf(customer)[wallet.Free] == grant })
-			provider := startNode(t, url, func(n *Config) {
-				n.Workers = []Worker{{Task: "echo", Do: echo, Price: 500_000, Unit: mintd.Unit}}
-			})
-			if err := provider.wallet.AddMint(t.Context(), customer.wallet.Fold().Mints()[0]); err != nil {
-				t.Fatal(err)
-			}
+			customer, provider, ours := withPlayMoney(t, c.outcome, c.strength, echo)
 			client := control.Dial(customer.c.Socket)
 			job := hire(t, client, control.Hire{Tries: 1, Settle: &control.Settlement{How: "escrow", Unit: mintd.Unit, Most: 600, Mixed: 40}})
 			until(t, ours, func(r fact.AttemptRecorded) bool { return r.Receipt != "" })
@@ -242,26 +231,36 @@ func TestEscrow(t *testing.T) {
 	}
 }
 
-// TestPrepaidInEcash pays a stranger's provider before it works, which is paid whatever the verdict.
-func TestPrepaidInEcash(t *testing.T) {
-	t.Parallel()
+// withPlayMoney starts a customer with a mint of play money, whose judge finds what is given, and a provider that takes 500 for a job.
+func withPlayMoney(
+	t *testing.T, o guild.Outcome, s guild.Strength, do func(context.Context, work.Assignment) error,
+) (customer, provider *Node, ours tape) {
+	t.Helper()
 	url := startRelay(t)
-	ours := newTape()
-	customer := startNode(t, url, func(n *Config) {
-		n.MintAddr, n.Examine, n.Appended, n.Socket = "127.0.0.1:0", found(guild.Failure, guild.Unverified), ours.take, socket(t)
+	ours = newTape()
+	customer = startNode(t, url, func(n *Config) {
+		n.MintAddr, n.Examine, n.Appended, n.Socket = "127.0.0.1:0", found(o, s), ours.take, socket(t)
 	})
 	eventually(t, "the customer has play money", func() bool { return accountsOf(customer)[wallet.Free] == grant })
-	provider := startNode(t, url, func(n *Config) {
-		n.Workers = []Worker{{Task: "echo", Do: echo, Price: 500_000, Unit: mintd.Unit}}
+	provider = startNode(t, url, func(n *Config) {
+		n.Workers = []Worker{{Task: "echo", Do: do, Price: 500_000, Unit: mintd.Unit}}
 	})
 	if err := provider.wallet.AddMint(t.Context(), customer.wallet.Fold().Mints()[0]); err != nil {
 		t.Fatal(err)
 	}
+	return customer, provider, ours
+}
+
+// TestPrepaidInEcash pays a stranger's provider before it works, which is paid whatever the verdict.
+func TestPrepaidInEcash(t *testing.T) {
+	t.Parallel()
+	customer, provider, ours := withPlayMoney(t, guild.Failure, guild.Unverified, echo)
 	client := control.Dial(customer.c.Socket)
 	job := hire(t, client, control.Hire{Tries: 1, Settle: &control.Settlement{How: "prepaid", Unit: mintd.Unit, Most: 600}})
 	until(t, ours, func(r fact.AttemptRecorded) bool { return r.Receipt != "" })
-	if free := accountsOf(provider)[wallet.Free]; free != 500 || accountsOf(customer)[wallet.Paid] != 500 || accountsOf(customer)[wallet.Held] != 0 {
-		t.Errorf("the provider has %d, the customer %v", free, accountsOf(customer))
+	eventually(t, "the provider has claimed it", func() bool { return accountsOf(provider)[wallet.Free] == 500 })
+	if accountsOf(customer)[wallet.Paid] != 500 || accountsOf(customer)[wallet.Held] != 0 {
+		t.Errorf("the customer has %v", accountsOf(customer))
 	}
 	job = finish(t, client, job.ID)
 	if m := job.Attempts[0].Money; m == nil || m.State != "paid" || m.Paid != 500_000 {
@@ -281,24 +280,12 @@ func TestPrepaidInEcash(t *testing.T) {
 // TestWithheldWorkIsPaid hires a provider that is paid before the work, and does nothing for it.
 func TestWithheldWorkIsPaid(t *testing.T) {
 	t.Parallel()
-	url := startRelay(t)
-	customer := startNode(t, url, func(n *Config) {
-		n.MintAddr, n.Examine, n.Socket = "127.0.0.1:0", found(guild.Success, guild.Strong), socket(t)
-	})
-	eventually(t, "the customer has play money", func() bool { return accountsOf(customer)[wallet.Free] == grant })
-	provider := startNode(t, url, func(n *Config) {
-		n.Workers = []Worker{{Task: "echo", Price: 500_000, Unit: mintd.Unit, Do: func(context.Context, work.Assignment) error { return errors.New("tired") }}}
-	})
-	if err := provider.wallet.AddMint(t.Context(), customer.wallet.Fold().Mints()[0]); err != nil {
-		t.Fatal(err)
-	}
+	customer, provider, _ := withPlayMoney(t, guild.Success, guild.Strong, func(context.Context, work.Assignment) error { return errors.New("tired") })
 	client := control.Dial(customer.c.Socket)
 	job := hire(t, client, control.Hire{Tries: 1, Settle: &control.Settlement{How: "prepaid", Unit: mintd.Unit, Most: 600}})
 	eventually(t, "the attempt knows what was paid", func() bool {
 		m := finish(t, client, job.ID).Attempts[0].Money
 		return m != nil && m.State == "paid" && m.Paid == 500_000
 	})
-	if accountsOf(provider)[wallet.Free] != 500 {
-		t.Errorf("the provider has %v", accountsOf(provider))
-	}
+	eventually(t, "the provider has claimed it", func() bool { return accountsOf(provider)[wallet.Free] == 500 })
 }
