@@ -69,7 +69,7 @@ func (nopCloser) Close() error { return nil }
 // bytes, and more would need more memory than packing may take. The window is smaller than the library's default for
 // the same reason.
 func newZstdWriter(w io.Writer, l Level) (io.WriteCloser, error) {
-	const window = 512 << 10
+	const window = 256 << 10
 	level := zstd.SpeedDefault
 	switch l {
 	case Fast:
