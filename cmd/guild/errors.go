@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 
 	"guild"
 	"guild/internal/cli"
@@ -44,6 +45,8 @@ func hintOf(err error) string {
 		return "choose another --home, or use it as it is"
 	case errors.Is(err, key.ErrPassphrase):
 		return "try again, or set GUILD_PASSPHRASE"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "make room on the disk, and try again"
 	}
 	return ""
 }
