@@ -35,8 +35,8 @@ const (
 	DirReviews       = "reviews"                    // one file <event id>.json per review
 	FileTransaction  = "payment/transaction"
 	FileInclusion    = "payment/inclusion.json" // the block of the transaction
-	FileHidden       = "hidden.json"         // only in an export that reveals the hidden tests
-	FileWorker       = "worker/REPLAY.jsonl" // the trajectory of the provider's worker, if the delivery had it
+	FileHidden       = "hidden.json"            // only in an export that reveals the hidden tests
+	FileWorker       = "worker/REPLAY.jsonl"    // the trajectory of the provider's worker, if the delivery had it
 )
 
 // State is the result of a check.
