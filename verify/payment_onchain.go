@@ -33,7 +33,8 @@ func (p payment) onchain() (string, error) {
 	if block != "" {
 		shown = fmt.Sprintf("confirmed by block %s as its header claims; whether that block is in the best chain needs the network", block)
 	}
-	switch n, one := tx.Pays(script, int64(amount/1000)); {
+	n, one := tx.Pays(script, int64(amount/1000))
+	switch {
 	case script != nil && !one:
 		return "", fmt.Errorf("the transaction does not have exactly one output to the address in the quote, of exactly %s", amount)
 	case script != nil:
