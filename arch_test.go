@@ -41,7 +41,7 @@ var layers = map[string]int{
 
 	"canon": 1, "nip89": 1, "nip90": 1, "nipae": 1, "nipae/behaviour": 1, "nipae/agentfile": 1, "nipreview": 1, "nipsa": 1, "nook": 1, "nutshell": 1, "receipt": 1, "replay": 1,
 
-	"seal": 1, "oa": 1, "bolt11": 1, "cashu": 1, "cashu/token": 1, "replay/session": 1, "verify": 2, "verify/page": 2,
+	"seal": 1, "oa": 1, "bitcoin": 1, "bolt11": 1, "cashu": 1, "cashu/token": 1, "replay/session": 1, "verify": 2, "verify/page": 2,
 
 	"nutshell/brief": 1, "nutshell/check": 1, "nutshell/clawnet": 1, "nutshell/diff": 1, "nutshell/ignore": 1, "nutshell/object": 1,
 	"nutshell/parts": 1, "nutshell/schema": 1, "nutshell/signature": 1, "nutshell/vault": 1,
@@ -51,7 +51,7 @@ var layers = map[string]int{
 	"internal/journal/due": 3, "internal/journal/fold": 3, "internal/journal": 3,
 
 	"internal/hand/agent": 4, "internal/hand/blob": 4, "internal/hand/blossom": 4, "internal/hand/bunker": 4, "internal/hand/chat": 4, "internal/config": 4, "internal/hand/dial": 4, "internal/hand/door": 4, "internal/hand/fetch": 4, "internal/hand/git": 4, "internal/hand/hooks": 4,
-	"internal/hand/key": 4, "internal/hand/lightning": 4, "internal/hand/lnd": 4, "internal/hand/mcp": 4, "internal/hand/mint": 4, "internal/hand/mintd": 4, "internal/hand/model": 4, "internal/hand/nwc": 4, "internal/hand/outbox": 4, "internal/hand/relay": 4, "internal/hand/relayd": 4, "internal/hand/workdir": 4,
+	"internal/hand/bitcoind": 4, "internal/hand/key": 4, "internal/hand/lightning": 4, "internal/hand/lnd": 4, "internal/hand/mcp": 4, "internal/hand/mint": 4, "internal/hand/mintd": 4, "internal/hand/model": 4, "internal/hand/nwc": 4, "internal/hand/outbox": 4, "internal/hand/relay": 4, "internal/hand/relayd": 4, "internal/hand/workdir": 4,
 
 	"internal/market/registry": 4, "internal/market/scout": 4, "internal/judging/suite": 4, "internal/market/route": 4, "internal/hand/dm": 4,
 

@@ -30,7 +30,7 @@ var limits = map[string]int64{
 	FileBundle: maxFile, FileDelivery: maxFile,
 	FileVerdict: maxVerdict, FileEvidence: maxFile, FileReplay: maxFile, FilePolicy: maxSmall,
 	FileEntry: maxEntry, FileProof: maxSmall, FileCheckpoint: maxEvent, FileWitness: maxEvent,
-	FileTransaction: maxVerdict, FileHidden: maxFile, FileWorker: nutshell.MaxTrajectory,
+	FileTransaction: maxVerdict, FileInclusion: maxSmall, FileHidden: maxFile, FileWorker: nutshell.MaxTrajectory,
 }
 
 // limitOf returns the maximal size of a file in bytes, or an error if an export may not have the file.

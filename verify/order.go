@@ -293,7 +293,11 @@ func (x *export) checkPayment() (string, error) {
 	if !x.known {
 		return "", noReceipt
 	}
-	transaction, hasTransaction := x.files[FileTransaction]
+	onchain := FileTransaction
+	if _, there := x.files[onchain]; !there {
+		onchain = FileInclusion
+	}
+	_, hasOnchain := x.files[onchain]
 	_, hasKey := x.files[FileQuoteKey]
 	v, err := x.event(FileQuote)
 	switch {
@@ -301,14 +305,14 @@ func (x *export) checkPayment() (string, error) {
 		return "", err
 	case err == nil && v.Event().ID != x.receipt.QuoteEvent && x.receipt.QuoteEvent != (nostr.ID{}):
 		return "", fmt.Errorf("the quote is the event %.8s, and the receipt names %.8s", v.Event().ID.Hex(), x.receipt.QuoteEvent.Hex())
-	case x.receipt.PaymentProof == nil && (hasTransaction || err == nil && x.receipt.QuoteEvent == (nostr.ID{})):
+	case x.receipt.PaymentProof == nil && (hasOnchain || err == nil && x.receipt.QuoteEvent == (nostr.ID{})):
 		return "", errors.New("the receipt says that nothing was paid, and there is something about a payment")
-	case hasTransaction && x.receipt.PaymentProof.Type != "onchain_txid":
-		return "", fmt.Errorf("%s is there, and the payment is a %.40s", FileTransaction, x.receipt.PaymentProof.Type)
+	case hasOnchain && x.receipt.PaymentProof.Type != "onchain_txid":
+		return "", fmt.Errorf("%s is there, and the payment is a %.40s", onchain, x.receipt.PaymentProof.Type)
 	case err != nil && hasKey:
 		return "", fmt.Errorf("%s is there, and %s is not", FileQuoteKey, FileQuote)
 	}
-	p := payment{receipt: x.receipt, transaction: transaction}
+	p := payment{receipt: x.receipt, transaction: x.files[FileTransaction], inclusion: x.files[FileInclusion]}
 	if x.request.broken == nil {
 		p.request = &x.request.event
 	}

@@ -23,6 +23,7 @@ type payment struct {
 	quote       *nostr.Event // or nil
 	open        nip90.Opener // of an encrypted quote; nil without its key
 	transaction []byte       // hex; empty without a transaction
+	inclusion   []byte       // JSON; nil without a block
 }
 
 // prove checks that the proof of payment shows that the receipt's amount was paid to the provider. It returns a
@@ -115,15 +116,6 @@ func bindsKey(tags nostr.Tags, key string) bool {
 	return key == "" || !slices.ContainsFunc(tags, func(tag nostr.Tag) bool {
 		return len(tag) >= 3 && tag[0] == "param" && tag[1] == nip90.ParamIdempotencyKey && tag[2] != key
 	})
-}
-
-// checkQuote checks the quote, if any, of a payment that can be proven without one.
-func (p payment) checkQuote() error {
-	if p.quote == nil {
-		return nil
-	}
-	_, err := p.quoted()
-	return err
 }
 
 // lightning checks that the preimage fits the invoice in the quote. Only the payer of an invoice learns its preimage, unless the customer

@@ -2,158 +2,138 @@ package verify
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"guild"
+	"guild/bitcoin"
+	"guild/canon"
 )
 
-// maxTransaction limits the size of a transaction in bytes: no block can hold a larger one.
-const maxTransaction = 4_000_000
-
-// onchain checks that the transaction is the one that the receipt names and moves at least its amount. No signature
-// says which output is the provider's, so the payment itself is never proven.
+// onchain checks that the transaction is the one that the receipt names. With an address in the provider's quote exactly one output must
+// pay that, exactly the amount; without one nothing says which output is the provider's. A block is shown by its header and a branch.
+// Anyone can make a header of little work, so only the network shows that a payment is final, and the check does not pass.
 func (p payment) onchain() (string, error) {
-	if err := p.checkQuote(); err != nil {
+	script, network, err := p.address()
+	if err != nil {
 		return "", err
 	}
-	digits := bytes.TrimSpace(p.transaction)
-	if len(digits) == 0 {
-		return "", absence("the transaction is not in the export")
+	tx, err := p.moved()
+	if err != nil {
+		return "", err
 	}
-	if len(digits) > 2*maxTransaction {
-		return "", fmt.Errorf("the transaction has more than %d bytes, and no block holds that", maxTransaction)
+	block, err := p.block(tx)
+	if err != nil {
+		return "", err
+	}
+	amount, shown := p.receipt.AmountMsats, "no block shown"
+	if block != "" {
+		shown = fmt.Sprintf("confirmed by block %s as its header claims; whether that block is in the best chain needs the network", block)
+	}
+	n, one := tx.Pays(script, int64(amount/1000))
+	switch {
+	case script != nil && !one:
+		return "", fmt.Errorf("the transaction does not have exactly one output to the address in the quote, of exactly %s", amount)
+	case script != nil:
+		said := fmt.Sprintf("%s on the chain: the output %s:%d pays the address in the provider's quote; %s", amount, tx.ID, n, shown)
+		if network != "main" {
+			said += fmt.Sprintf(" (in the test coins of the network %s)", network)
+		}
+		return "", absence(said)
+	case guild.Msat(tx.Satoshis())*1000 < amount:
+		return "", fmt.Errorf("the transaction moves %d sat in all, and the receipt says that %s were paid", tx.Satoshis(), amount)
+	case block != "":
+		return "", absence(fmt.Sprintf("the transaction is the one of the receipt and moves enough for its %s; whom it pays is not known here; %s",
+			amount, shown))
+	}
+	return "", absence(fmt.Sprintf("the transaction is the one of the receipt and moves enough for its %s; whom it pays, and whether a "+
+		"block confirms it, is not known here", amount))
+}
+
+// address returns the script of the address that the quote asks to pay, and its network; nothing without a quote, or if that has no
+// address.
+func (p payment) address() (script []byte, network string, err error) {
+	if p.quote == nil {
+		return nil, "", nil
+	}
+	f, err := p.quoted()
+	if err != nil || !strings.HasPrefix(f.Terms, bitcoin.Scheme) {
+		return nil, "", err
+	}
+	address, satoshis, err := bitcoin.ParseURI(f.Terms)
+	if err == nil {
+		script, network, err = bitcoin.Script(address)
+	}
+	switch {
+	case err != nil:
+		return nil, "", fmt.Errorf("the quote's address: %w", err)
+	case guild.Msat(satoshis)*1000 != p.receipt.AmountMsats:
+		return nil, "", fmt.Errorf("the quote asks for %d sat to its address, and the receipt says that %s were paid", satoshis, p.receipt.AmountMsats)
+	}
+	return script, network, nil
+}
+
+// moved reads the transaction, which must be the one that the receipt names.
+func (p payment) moved() (tx bitcoin.Transaction, err error) {
+	digits := bytes.TrimSpace(p.transaction)
+	switch {
+	case len(digits) == 0 && p.inclusion != nil:
+		return tx, fmt.Errorf("%s is there, and %s is not", FileInclusion, FileTransaction)
+	case len(digits) == 0:
+		return tx, absence("the transaction is not in the export")
+	case len(digits) > 2*bitcoin.MaxTransaction:
+		return tx, fmt.Errorf("the transaction has more than %d bytes, and no block holds that", bitcoin.MaxTransaction)
 	}
 	raw := make([]byte, hex.DecodedLen(len(digits)))
 	if _, err := hex.Decode(raw, digits); err != nil {
-		return "", fmt.Errorf("the transaction is not in hex: %w", err)
+		return tx, fmt.Errorf("the transaction is not in hex: %w", err)
 	}
-	tx, err := parseTransaction(raw)
+	tx, err = bitcoin.ParseTransaction(raw)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("the transaction cannot be read: %w", err)
-	case tx.id != p.receipt.PaymentProof.Value:
-		return "", fmt.Errorf("the transaction is %s, and the receipt names another one", tx.id)
-	case guild.Msat(tx.satoshis)*1000 < p.receipt.AmountMsats:
-		return "", fmt.Errorf("the transaction moves %d sat in all, and the receipt says that %s were paid", tx.satoshis, p.receipt.AmountMsats)
+		return tx, fmt.Errorf("the transaction cannot be read: %w", err)
+	case tx.ID != p.receipt.PaymentProof.Value:
+		return tx, fmt.Errorf("the transaction is %s, and the receipt names another one", tx.ID)
 	}
-	return "", absence(fmt.Sprintf("the transaction is the one of the receipt and moves enough for its %s; whom it pays, and whether a "+
-		"block confirms it, is not known here", p.receipt.AmountMsats))
+	return tx, nil
 }
 
-// transaction holds the checked data of a Bitcoin transaction.
-type transaction struct {
-	id       string // in the usual display order: the bytes of the hash reversed
-	satoshis int64  // sum of all outputs
+// block returns the hash of the block that is shown to have a transaction, or "" if none is shown.
+func (p payment) block(tx bitcoin.Transaction) (string, error) {
+	if p.inclusion == nil {
+		return "", nil
+	}
+	in, err := readInclusion(p.inclusion)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", FileInclusion, err)
+	}
+	block, err := in.Check(tx)
+	if err != nil {
+		return "", fmt.Errorf("the block does not have the transaction: %w", err)
+	}
+	return block, nil
 }
 
-// maxSatoshis is the maximal supply of bitcoin, in satoshis.
-const maxSatoshis = 21_000_000 * 100_000_000
-
-// parseTransaction parses a transaction in its network format, with witnesses (BIP 144) or without.
-func parseTransaction(raw []byte) (transaction, error) {
-	r := txReader{rest: raw}
-	r.take(4) // version
-	witnessed := bytes.HasPrefix(r.rest, []byte{0, 1})
-	if witnessed {
-		r.take(2)
+// readInclusion reads exactly the fields of an inclusion.
+func readInclusion(b []byte) (in bitcoin.Inclusion, err error) {
+	if err := decodeJSON(string(b), &in); err != nil {
+		return in, err
 	}
-	body := r.rest
-	inputs := r.count()
-	for range inputs {
-		r.take(36) // spent output
-		r.take(r.count())
-		r.take(4) // sequence
-		if r.failed {
-			break
-		}
+	stated, err := canon.Canonical(b)
+	if err != nil {
+		return in, err
 	}
-	satoshis := int64(0)
-	outputs := r.count()
-	for range outputs {
-		value := r.take(8)
-		r.take(r.count())
-		if r.failed {
-			break
-		}
-		n := binary.LittleEndian.Uint64(value)
-		if n > maxSatoshis || satoshis+int64(n) > maxSatoshis {
-			return transaction{}, errors.New("its outputs are worth more than there is")
-		}
-		satoshis += int64(n)
-	}
-	body = body[:len(body)-len(r.rest)]
-	if witnessed {
-		r.witnesses(inputs)
-	}
-	locktime := r.take(4)
+	again, err := canon.Marshal(in)
 	switch {
-	case r.failed || len(r.rest) > 0:
-		return transaction{}, errors.New("it does not end where its parts do")
-	case inputs == 0 || outputs == 0:
-		return transaction{}, errors.New("it has no inputs or no outputs")
+	case err != nil:
+		return in, err
+	case in.Branch == nil || !bytes.Equal(again, stated):
+		return in, errors.New("not exactly the fields of an inclusion")
+	case !isHex(in.Header, 80) || slices.ContainsFunc(in.Branch, func(hash string) bool { return !isHex(hash, 32) }):
+		return in, errors.New("a header or hash that is not lower-case hex of its length")
 	}
-	once := sha256.Sum256(slices.Concat(raw[:4], body, locktime))
-	hash := sha256.Sum256(once[:])
-	slices.Reverse(hash[:])
-	return transaction{id: hex.EncodeToString(hash[:]), satoshis: satoshis}, nil
-}
-
-// txReader reads a transaction. After a read beyond the end it has failed, and every further read returns nothing.
-type txReader struct {
-	rest   []byte
-	failed bool
-}
-
-// take returns the next n bytes.
-func (r *txReader) take(n int) []byte {
-	if r.failed = r.failed || n > len(r.rest); r.failed {
-		return nil
-	}
-	var b []byte
-	b, r.rest = r.rest[:n], r.rest[n:]
-	return b
-}
-
-// count reads a number of elements in the shortest form: one byte, or a byte that announces a longer number. The
-// number may not exceed the remaining bytes, so that loops over it are short.
-func (r *txReader) count() int {
-	first := r.take(1)
-	if r.failed {
-		return 0
-	}
-	n := uint64(first[0])
-	if n >= 253 {
-		b := r.take(2 << (n - 253))
-		least := [...]uint64{253, 1 << 16, 1 << 32}[n-253]
-		n = 0
-		for _, c := range slices.Backward(b) {
-			n = n<<8 | uint64(c)
-		}
-		r.failed = r.failed || n < least
-	}
-	if r.failed = r.failed || n > uint64(len(r.rest)); r.failed {
-		return 0
-	}
-	return int(n)
-}
-
-// witnesses skips the witnesses of all inputs. At least one input must have one.
-func (r *txReader) witnesses(inputs int) {
-	found := false
-	for range inputs {
-		items := r.count()
-		found = found || items > 0
-		for range items {
-			r.take(r.count())
-			if r.failed {
-				return
-			}
-		}
-	}
-	r.failed = r.failed || !found
+	return in, nil
 }

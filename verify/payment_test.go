@@ -537,33 +537,6 @@ func TestOnchainPayment(t *testing.T) {
 	}
 }
 
-func TestCutTransactions(t *testing.T) {
-	for _, tx := range []string{witnessed, genesis} {
-		raw, err := hex.DecodeString(tx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for n := range raw {
-			if got, err := parseTransaction(raw[:n]); err == nil {
-				t.Errorf("%d bytes: %+v", n, got)
-			}
-		}
-	}
-}
-
-func FuzzTransaction(f *testing.F) {
-	for _, tx := range []string{witnessed, genesis} {
-		raw, _ := hex.DecodeString(tx)
-		f.Add(raw)
-	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		tx, err := parseTransaction(raw)
-		if err == nil && (len(tx.id) != 64 || tx.satoshis < 0 || tx.satoshis > maxSatoshis) {
-			t.Errorf("%x: %+v", raw, tx)
-		}
-	})
-}
-
 func FuzzEcash(f *testing.F) {
 	f.Add(`{"mint":"m","unit":"sat","proofs":[{"amount":1,"id":"00","secret":"[\"P2PK\",{}]","C":"02","witness":"{}","dleq":{}}],"keysets":[{"keys":{}}]}`)
 	r := receipt.Receipt{AmountMsats: 1000, PaymentProof: &receipt.PaymentProof{Type: "cashu_proof"}}

@@ -21,7 +21,8 @@ func about(file string) string {
 	return map[string]string{
 		verify.FileReceipt: "receipt", verify.FileReceiptEvent: "receipt signature",
 		verify.FileRequest: "request", verify.FileRequestKey: "request", verify.FileResult: "result", verify.FileResultKey: "result",
-		verify.FileQuote: "payment", verify.FileQuoteKey: "payment", verify.FileTransaction: "payment", verify.FileBundle: "bundle", verify.FileDelivery: "delivery",
+		verify.FileQuote: "payment", verify.FileQuoteKey: "payment", verify.FileTransaction: "payment", verify.FileInclusion: "payment",
+		verify.FileBundle: "bundle", verify.FileDelivery: "delivery",
 		verify.FileVerdict: "verdict", verify.FileEvidence: "evidence", verify.FileReplay: "trajectory", verify.FilePolicy: "policy",
 		verify.FileEntry: "journal entry", verify.FileProof: "journal entry", verify.FileCheckpoint: "checkpoint", verify.FileWitness: "witness",
 		verify.FileHidden: "hidden tests", verify.FileWorker: "worker trajectory",

@@ -40,6 +40,9 @@ func vectorsAnew(t testing.TB) map[string]files {
 		"a record of another attempt", "a record about another job", "an end that is no success", "a verdict of other work", "a result after the receipt", "a worker's trajectory of other work", "a worker's output of no call", "a checkpoint of another tree", "a witness of another root", "a witness that is a stranger", "a review of other bytes", "another provider"} {
 		all["bad "+name] = lies()[name].export(t)
 	}
+	for name, lie := range chainLies(t) {
+		all["bad "+name] = story{rail: "address", chain: lie}.export(t)
+	}
 	good := story{sealed: true, worker: true}.export(t)
 	for name, file := range good {
 		changed := maps.Clone(good)

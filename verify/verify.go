@@ -34,8 +34,9 @@ const (
 	FileWitness      = "journal/witness.event.json" // the provider's countersignature of the checkpoint
 	DirReviews       = "reviews"                    // one file <event id>.json per review
 	FileTransaction  = "payment/transaction"
-	FileHidden       = "hidden.json"         // only in an export that reveals the hidden tests
-	FileWorker       = "worker/REPLAY.jsonl" // the trajectory of the provider's worker, if the delivery had it
+	FileInclusion    = "payment/inclusion.json" // the block of the transaction
+	FileHidden       = "hidden.json"            // only in an export that reveals the hidden tests
+	FileWorker       = "worker/REPLAY.jsonl"    // the trajectory of the provider's worker, if the delivery had it
 )
 
 // State is the result of a check.

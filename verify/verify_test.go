@@ -53,6 +53,8 @@ func stories() map[string]story {
 		"held over Lightning":   {rail: "lightning", sealed: true, quote: func(f *nip90.Feedback) { f.Extra = append(f.Extra, nip90.Hold(paidHash())) }},
 		"paid in ecash, sealed": {rail: "cashu", sealed: true},
 		"paid on the chain":     {rail: "onchain"},
+		"paid to an address":    {rail: "address"},
+		"paid, and no block":    {rail: "address", chain: unconfirmed},
 		"paid from an escrow":   {rail: "escrow"},
 		"paid a share, sealed":  {rail: "escrow", sealed: true, deal: shared},
 		"refunded":              {rail: "escrow", deal: refunded},
@@ -102,7 +104,7 @@ func TestValidExports(t *testing.T) {
 		if !s.worker {
 			want = append(want, "worker trajectory")
 		}
-		if s.rail == "" || s.rail == "onchain" || name == "held over Lightning" || r.Facts.Refunded > 0 {
+		if s.rail == "" || s.rail == "onchain" || s.rail == "address" || name == "held over Lightning" || r.Facts.Refunded > 0 {
 			want = append(want, "payment")
 		}
 		if !s.superseding {
@@ -130,6 +132,8 @@ func TestMissingFilesAbsent(t *testing.T) {
 			switch {
 			case file == verify.FileEntry:
 				want = append(want, "journal entry") // its proof remains
+			case file == verify.FileTransaction && good[verify.FileInclusion] != nil:
+				want = append(want, "payment") // its block remains
 			case sealed && (file == verify.FileRequest || file == verify.FileResult) || file == verify.FileQuote && good[verify.FileQuoteKey] != nil:
 				want = append(want, about(file)) // its key remains
 			}

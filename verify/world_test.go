@@ -87,7 +87,7 @@ type story struct {
 	superseding    bool
 	typed          bool   // a typed job: request and result travel in the events themselves
 	plain          string // the result of a provider without bundles
-	rail           string // of the payment, or "escrow"; "" for none
+	rail           string // of the payment, "address" if on the chain to a quoted one, or "escrow"; "" for none
 	policy         string // "" for a usual one
 
 	request  func(*nip90.Request)
@@ -96,7 +96,8 @@ type story struct {
 	evidence func(map[string]any)
 	receipt  func(*receipt.Receipt)
 	quote    func(*nip90.Feedback)
-	deal     func(*deal) // with the rail "escrow"
+	deal     func(*deal)    // with the rail "escrow"
+	chain    func(*chained) // with the rail "address"
 	acts     func([]replay.Event) []replay.Event
 	steps    func([]replay.Event) []replay.Event // of the worker
 	fact     func(map[string]any)
@@ -527,6 +528,9 @@ func (s story) paid(t testing.TB, out files, r *receipt.Receipt, request nostr.E
 		asset = "BTC_ONCHAIN"
 		out[verify.FileTransaction], txid = transaction(2)
 		r.PaymentProof = &receipt.PaymentProof{Type: "onchain_txid", Value: txid}
+	case "address":
+		rail, asset = "onchain", "BTC_ONCHAIN"
+		r.PaymentProof = &receipt.PaymentProof{Type: "onchain_txid", Value: s.onChain(t, out, &q)}
 	case "cashu":
 		asset = "BTC_CASHU(https://mint.example)"
 		r.PaymentProof = &receipt.PaymentProof{Type: "cashu_proof", Value: ecash(t)}

@@ -1,11 +1,12 @@
-// Module lnd is two programs that `make stand` tries the Lightning wallets with: lnd, and the btcd that it needs. The replacements
-// are lnd's own.
+// Module lnd is the programs that `make stand` tries Bitcoin's wallets with: lnd, the btcd that it needs, and btcwallet. The
+// replacements are lnd's own.
 module lnd
 
 go 1.26.0
 
 tool (
 	github.com/btcsuite/btcd
+	github.com/btcsuite/btcwallet
 	github.com/lightningnetwork/lnd/cmd/lnd
 )
 

@@ -1137,8 +1137,8 @@ def check_review(e, r, customer):
 # --- payments
 
 class Payment:
-    def __init__(self, r, request, quoted, plaintext, transaction):
-        self.r, self.request, self.event, self.plaintext, self.transaction = r, request, quoted, plaintext, transaction
+    def __init__(self, r, request, quoted, plaintext, transaction, inclusion):
+        self.r, self.request, self.event, self.plaintext, self.transaction, self.inclusion = r, request, quoted, plaintext, transaction, inclusion
         self.proof, self.amount = r["payment_proof"], int(r["amount_msats"])
 
     def check(self):
@@ -1201,16 +1201,35 @@ class Payment:
         return "%d msat over Lightning: the preimage fits the invoice that the provider quoted" % amount
 
     def onchain(self):
-        if self.event:
-            self.quote()
+        script = self.address(self.quote().terms) if self.event else None
         digits = self.transaction.strip()
+        want(digits or self.inclusion is None, "payment/inclusion.json is there, and payment/transaction is not")
         if not digits:
             raise Absent("the transaction is not in the export")
         want(len(digits) <= 8_000_000 and re.fullmatch(rb"([0-9a-fA-F]{2})*", digits), "the transaction is not in hex")
-        txid, satoshis = transaction(bytes.fromhex(digits.decode()))
+        txid, outputs, size = transaction(bytes.fromhex(digits.decode()))
         want(txid == self.proof["value"], "the transaction is another one")
-        want(satoshis * 1000 >= self.amount, "the transaction moves less")
-        raise Absent("the transaction is the one of the receipt and moves enough; whom it pays is not known here")
+        shown = "no block shown"
+        if self.inclusion is not None:
+            shown = "confirmed by block %s as its header claims; whether that block is in the best chain needs the network" % block_of(
+                self.inclusion, txid, size)
+        if script is not None:
+            paid = [(n, value) for n, (value, to) in enumerate(outputs) if to == script]
+            want(len(paid) == 1 and paid[0][1] * 1000 == self.amount, "the transaction does not have exactly one output to the address in the "
+                 "quote, of exactly the amount")
+            raise Absent("%d msat on the chain: the output %s:%d pays the address in the provider's quote; %s" % (self.amount, txid, paid[0][0], shown))
+        want(sum(value for value, _ in outputs) * 1000 >= self.amount, "the transaction moves less")
+        raise Absent("the transaction is the one of the receipt and moves enough; whom it pays is not known here; " + shown)
+
+    def address(self, terms):
+        """The script of the address that the quote asks to pay, or None if it has none."""
+        if not terms.startswith("bitcoin:"):
+            return None
+        m = re.fullmatch(r"bitcoin:([0-9A-Za-z]{1,90})\?amount=(0|[1-9][0-9]{0,7})(?:\.([0-9]{1,8}))?", terms)
+        want(m, "the quote asks for its payment in another form than bitcoin:ADDRESS?amount=BITCOINS")
+        satoshis = int(m[2] + (m[3] or "").ljust(8, "0"))
+        want(0 < satoshis <= MAX_SATOSHIS and satoshis * 1000 == self.amount, "the quote asks for another amount to its address")
+        return script_of(m[1])
 
     def price(self, f, mint, unit, amount):
         """The lock that the quote asks for, if it asks for at least an amount, of a mint and in a unit: None if it asks for none.
@@ -1487,8 +1506,11 @@ class Bytes:
         return n
 
 
+MAX_SATOSHIS = 21_000_000 * 100_000_000
+
+
 def transaction(b):
-    """The id of a transaction, and the satoshis that it moves."""
+    """The id of a transaction, its outputs, each a value in satoshis and a script, and its size without witnesses."""
     r = Bytes(b)
     version = r.take(4)
     witnessed = b[4:6] == b"\0\1"
@@ -1500,11 +1522,12 @@ def transaction(b):
         r.take(36)
         r.take(r.count())
         r.take(4)
-    outputs, satoshis = r.count(), 0
-    for _ in range(outputs):
-        satoshis += int.from_bytes(r.take(8), "little")
-        want(satoshis <= 21_000_000 * 100_000_000, "more than there is")
-        r.take(r.count())
+    outputs, satoshis = [], 0
+    for _ in range(r.count()):
+        value = int.from_bytes(r.take(8), "little")
+        satoshis += value
+        want(satoshis <= MAX_SATOSHIS, "more than there is")
+        outputs.append((value, r.take(r.count())))
     body = b[start:r.at]
     found = not witnessed
     if witnessed:
@@ -1515,7 +1538,48 @@ def transaction(b):
                 r.take(r.count())
     locktime = r.take(4)
     want(found and r.at == len(b) and inputs and outputs, "the transaction does not end where its parts do")
-    return sha(sha(version + body + locktime))[::-1].hex(), satoshis
+    plain = version + body + locktime
+    return sha(sha(plain))[::-1].hex(), outputs, len(plain)
+
+
+def script_of(address):
+    """The script of an address of segregated witness (BIP 173 and 350)."""
+    lower = address.lower()
+    want(len(address) <= 90 and address in (lower, address.upper()), "no address")
+    prefix, _, data = lower.rpartition("1")
+    want(prefix in ("bc", "tb", "bcrt", "sb") and len(data) > 6 and all(c in CHARSET for c in data), "an address of no known network")
+    groups = [CHARSET.index(c) for c in data]
+    version, packed = groups[0], groups[1:-6]
+    want(version <= 16 and polymod(prefix, groups) == (0x2BC830A3 if version else 1), "the checksum of the address does not fit")
+    program, rest = regroup(packed, 5, 8), len(packed) * 5 % 8
+    if rest:
+        want(rest < 5 and program[-1] == 0, "an address that does not end where its bytes do")
+        program = program[:-1]
+    want(2 <= len(program) <= 40 and (version or len(program) in (20, 32)), "an address of another length")
+    return bytes([version + 0x50 if version else 0, len(program)] + program)
+
+
+def block_of(b, txid, size):
+    """The hash of the block that an inclusion shows a transaction in."""
+    p = loads(b)
+    want(isinstance(p, dict) and set(p) == {"header", "index", "branch"} and is_text(p["header"]) and is_hex(p["header"], 80) and
+         isinstance(p["branch"], list) and len(p["branch"]) <= 17 and all(is_text(h) and is_hex(h, 32) for h in p["branch"]),
+         "not exactly the fields of an inclusion")
+    want(is_int(p["index"], 0, (1 << len(p["branch"])) - 1), "the place does not fit the branch")
+    want(size != 64, "a transaction of 64 bytes may be a part of the tree")
+    at, root, twice = int(p["index"]), bytes.fromhex(txid)[::-1], lambda x: sha(sha(x))
+    for h in p["branch"]:
+        beside = bytes.fromhex(h)[::-1]
+        want(at % 2 == 0 or beside != root, "the branch has a hash twice")
+        root, at = twice(beside + root if at % 2 else root + beside), at // 2
+    header = bytes.fromhex(p["header"])
+    want(header[36:68] == root, "the branch does not lead to the root in the header")
+    bits = int.from_bytes(header[72:76], "little")
+    size, mantissa = bits >> 24, bits & 0x7FFFFF
+    want(3 <= size <= 32 and mantissa and not bits & 0x800000, "a header with no target")
+    target, found = mantissa << 8 * (size - 3), twice(header)[::-1]
+    want(target < 2**256 and int.from_bytes(found, "big") <= target, "the header does not have the work that it claims")
+    return found.hex()
 
 
 def point_of(s):
@@ -1641,7 +1705,8 @@ LIMITS = {"receipt.json": MIB >> 4, "receipt.event.json": 4 * MIB, "request.even
           "result.event.json": 4 * MIB, "result.key": MIB >> 2, "quote.event.json": 4 * MIB, "quote.key": MIB >> 2, "bundle.nut": 64 * MIB,
           "delivery.nut": 64 * MIB, "verdict.json": 16 * MIB, "evidence.json": 64 * MIB, "REPLAY.jsonl": 64 * MIB,
           "policy.json": MIB >> 2, "journal/entry": MIB, "journal/proof.json": MIB >> 2,
-          "journal/checkpoint.event.json": 4 * MIB, "journal/witness.event.json": 4 * MIB, "payment/transaction": 16 * MIB, "hidden.json": 64 * MIB,
+          "journal/checkpoint.event.json": 4 * MIB, "journal/witness.event.json": 4 * MIB, "payment/transaction": 16 * MIB,
+          "payment/inclusion.json": MIB >> 2, "hidden.json": 64 * MIB,
           "worker/REPLAY.jsonl": 4 * MIB}
 MAX_FILES, MAX_TOTAL, MAX_RATIO = 200, 256 * MIB, 200
 
@@ -2035,11 +2100,13 @@ class Export:
         event = self.event("quote.event.json") if "quote.event.json" in self.files else None
         named = r.get("quote_event")
         want(not event or named in (None, event.id), "the quote is another event than the receipt names")
-        want(paid or "payment/transaction" not in self.files and (not event or named), "nothing was paid, and there is something about a payment")
-        want("payment/transaction" not in self.files or r["payment_proof"]["type"] == "onchain_txid", "a transaction of another kind of payment")
+        onchain = "payment/transaction" in self.files or "payment/inclusion.json" in self.files
+        want(paid or not onchain and (not event or named), "nothing was paid, and there is something about a payment")
+        want(not onchain or r["payment_proof"]["type"] == "onchain_txid", "a transaction of another kind of payment")
         want(event or "quote.key" not in self.files, "quote.key is there, and quote.event.json is not")
         request = self.request.event if isinstance(self.request, Request) else None
-        return Payment(r, request, event, self.plaintext(event, "quote.key") if event else None, self.files.get("payment/transaction", b"")).check()
+        return Payment(r, request, event, self.plaintext(event, "quote.key") if event else None, self.files.get("payment/transaction", b""),
+                       self.files.get("payment/inclusion.json")).check()
 
     def check_entry(self):
         want("journal/entry" in self.files or "journal/proof.json" not in self.files, "a proof without an entry")
