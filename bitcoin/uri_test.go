@@ -1,24 +1,54 @@
 package bitcoin
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
-func TestURIs(t *testing.T) {
-	const to = "bitcoin:bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4?amount="
-	for text, want := range map[string]int64{
-		to + "0.00005": 5000, to + "0.00000001": 1, to + "1": 100_000_000, to + "20999999.5": 2_099_999_950_000_000, to + "21000000": MaxSatoshis,
-		to + "0": 0, to + "0.00": 0, to + "21000000.00000001": 0, to + "99999999": 0, to + "01": 0, to + "1.": 0, to + ".5": 0, to + "1e3": 0,
-		to + "-1": 0, to + "0.000000001": 0, to + "1&label=work": 0, to + "1\n": 0, to: 0, "bitcoin:?amount=1": 0, "BITCOIN:bc1q?amount=1": 0,
-		"bitcoin:bc1q?message=work&amount=1": 0, "bitcoin:bc1q": 0, "": 0,
-	} {
-		address, satoshis, err := ParseURI(text)
-		if (err == nil) != (want > 0) || satoshis != want {
-			t.Errorf("%q: %d sat, %v, want %d", text, satoshis, err, want)
+const anAddress = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"
+
+func TestURI(t *testing.T) {
+	for _, u := range []URI{{anAddress, 1, 1}, {anAddress, 5000, 3}, {anAddress, 123_456_789, 100}, {anAddress, MaxSatoshis, 6}} {
+		if again, err := ParseURI(u.String()); err != nil || again != u {
+			t.Errorf("%s is read as %+v: %v", u, again, err)
 		}
-		if err == nil {
-			again, same, err := ParseURI(URI(address, satoshis))
-			if again != address || same != satoshis || err != nil {
-				t.Errorf("%q is written %q: %v", text, URI(address, satoshis), err)
-			}
+	}
+	for text, want := range map[string]URI{
+		"bitcoin:" + anAddress + "?amount=0.00005":            {anAddress, 5000, 1},
+		"bitcoin:" + anAddress + "?amount=2&confirmations=12": {anAddress, 200_000_000, 12},
+	} {
+		if u, err := ParseURI(text); err != nil || u != want {
+			t.Errorf("%s is read as %+v: %v", text, u, err)
+		}
+	}
+}
+
+func TestBadURI(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing":             "",
+		"another scheme":      "lightning:" + anAddress + "?amount=1",
+		"no address":          "bitcoin:?amount=1",
+		"an old address":      "bitcoin:1BoatSLRHtKNngkdXEeobR76b53LETtpyT?amount=1",
+		"mixed cases":         "bitcoin:B" + anAddress[1:] + "?amount=1",
+		"no amount":           "bitcoin:" + anAddress,
+		"an amount of 0":      "bitcoin:" + anAddress + "?amount=0.00000000",
+		"below 0":             "bitcoin:" + anAddress + "?amount=-1",
+		"a part of a satoshi": "bitcoin:" + anAddress + "?amount=0.000000001",
+		"more than there is":  "bitcoin:" + anAddress + "?amount=21000000.00000001",
+		"too many digits":     "bitcoin:" + anAddress + "?amount=" + strings.Repeat("9", 40),
+		"two amounts":         "bitcoin:" + anAddress + "?amount=1&amount=2",
+		"no confirmation":     "bitcoin:" + anAddress + "?amount=1&confirmations=0",
+		"far too many":        "bitcoin:" + anAddress + "?amount=1&confirmations=101",
+		"upper case":          "BITCOIN:" + strings.ToUpper(anAddress) + "?amount=1",
+		"another line":        "bitcoin:" + anAddress + "?amount=1\n",
+		"a leading 0":         "bitcoin:" + anAddress + "?amount=01",
+		"another order":       "bitcoin:" + anAddress + "?confirmations=3&amount=1",
+		"a label":             "bitcoin:" + anAddress + "?amount=1&label=work",
+		"an unknown demand":   "bitcoin:" + anAddress + "?amount=1&req-more=1",
+		"a long text":         "bitcoin:" + anAddress + "?amount=1&label=" + strings.Repeat("a", 500),
+	} {
+		if u, err := ParseURI(text); err == nil {
+			t.Errorf("%s is read as %+v", name, u)
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"fiatjaf.com/nostr"
+
 	"guild/bitcoin"
 	"guild/nip90"
 	"guild/receipt"
@@ -44,7 +46,7 @@ func pays(t testing.TB, address string, satoshis int64) bitcoin.Output {
 // newChained returns a payment of 2 sat, the third of a block of five transactions.
 func newChained(t testing.TB) chained {
 	return chained{
-		uri: "bitcoin:" + payeeAddress + "?amount=0.00000002", outputs: []bitcoin.Output{pays(t, otherAddress, 7), pays(t, payeeAddress, 2)},
+		uri: "bitcoin:" + payeeAddress + "?amount=0.00000002&confirmations=3", outputs: []bitcoin.Output{pays(t, otherAddress, 7), pays(t, payeeAddress, 2)},
 		block: func(tx bitcoin.Transaction) bitcoin.Inclusion {
 			ids := []string{fmt.Sprintf("%064x", 1), fmt.Sprintf("%064x", 2), tx.ID, fmt.Sprintf("%064x", 4), fmt.Sprintf("%064x", 5)}
 			return mined(must[bitcoin.Inclusion](t)(bitcoin.Include("", ids, tx.ID)), tx)
@@ -100,7 +102,7 @@ func (s story) onChain(t testing.TB, out files, q *nip90.Feedback) string {
 	}
 	raw := must[[]byte](t)(bitcoin.Unsigned([]bitcoin.Outpoint{{ID: fmt.Sprintf("%064x", 1)}}, c.outputs))
 	tx := must[bitcoin.Transaction](t)(bitcoin.ParseTransaction(raw))
-	out[verify.FileTransaction], q.Terms = []byte(hex.EncodeToString(raw)), c.uri
+	out[verify.FileTransaction], q.Extra = []byte(hex.EncodeToString(raw)), nostr.Tags{nip90.Bitcoin(c.uri)}
 	if c.block != nil {
 		out[verify.FileInclusion] = must[[]byte](t)(json.Marshal(c.block(tx)))
 	}

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"guild"
 	"guild/bitcoin"
 	"guild/canon"
+	"guild/nip90"
 )
 
 // onchain checks that the transaction is the one that the receipt names. With an address in the provider's quote exactly one output must
@@ -60,18 +60,19 @@ func (p payment) address() (script []byte, network string, err error) {
 		return nil, "", nil
 	}
 	f, err := p.quoted()
-	if err != nil || !strings.HasPrefix(f.Terms, bitcoin.Scheme) {
+	text := nip90.BitcoinOf(f.Extra)
+	if err != nil || text == "" {
 		return nil, "", err
 	}
-	address, satoshis, err := bitcoin.ParseURI(f.Terms)
+	u, err := bitcoin.ParseURI(text)
 	if err == nil {
-		script, network, err = bitcoin.Script(address)
+		script, network, err = bitcoin.Script(u.Address)
 	}
 	switch {
 	case err != nil:
 		return nil, "", fmt.Errorf("the quote's address: %w", err)
-	case guild.Msat(satoshis)*1000 != p.receipt.AmountMsats:
-		return nil, "", fmt.Errorf("the quote asks for %d sat to its address, and the receipt says that %s were paid", satoshis, p.receipt.AmountMsats)
+	case guild.Msat(u.Satoshis)*1000 != p.receipt.AmountMsats:
+		return nil, "", fmt.Errorf("the quote asks for %d sat to its address, and the receipt says that %s were paid", u.Satoshis, p.receipt.AmountMsats)
 	}
 	return script, network, nil
 }

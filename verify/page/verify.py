@@ -550,7 +550,7 @@ class Feedback:
     def __init__(self, e, plaintext=None):
         check_sizes(e)
         self.request = self.customer = self.invoice = self.behaviour = self.trajectory = self.terms = ""
-        self.amount, self.status, self.keys, self.held = 0, "", [], None
+        self.amount, self.status, self.keys, self.held, self.bitcoin = 0, "", [], None, None
         for t in e.tags + feedback_tags(plaintext):
             if len(t) < 2 or t[0] == "encrypted":
                 continue
@@ -571,6 +571,8 @@ class Feedback:
                 self.trajectory = t[1]
             elif t[0] == "cashu":
                 self.terms = t[1]
+            elif t[0] == "bitcoin" and self.bitcoin is None:
+                self.bitcoin = t[1]
             elif t[0] == "metered":
                 rates = [int(n) for n in t[1:] if re.fullmatch("0|[1-9][0-9]{0,15}", n)]
                 want(len(t) == 4 and len(rates) == 3 and max(rates) < 2**53 and rates[1] + rates[2] > 0, "no rates")
@@ -1201,7 +1203,7 @@ class Payment:
         return "%d msat over Lightning: the preimage fits the invoice that the provider quoted" % amount
 
     def onchain(self):
-        script = self.address(self.quote().terms) if self.event else None
+        script = self.address(self.quote().bitcoin) if self.event else None
         digits = self.transaction.strip()
         want(digits or self.inclusion is None, "payment/inclusion.json is there, and payment/transaction is not")
         if not digits:
@@ -1221,12 +1223,12 @@ class Payment:
         want(sum(value for value, _ in outputs) * 1000 >= self.amount, "the transaction moves less")
         raise Absent("the transaction is the one of the receipt and moves enough; whom it pays is not known here; " + shown)
 
-    def address(self, terms):
+    def address(self, uri):
         """The script of the address that the quote asks to pay, or None if it has none."""
-        if not terms.startswith("bitcoin:"):
+        if not uri:
             return None
-        m = re.fullmatch(r"bitcoin:([0-9A-Za-z]{1,90})\?amount=(0|[1-9][0-9]{0,7})(?:\.([0-9]{1,8}))?", terms)
-        want(m, "the quote asks for its payment in another form than bitcoin:ADDRESS?amount=BITCOINS")
+        m = re.fullmatch(r"bitcoin:([0-9a-z]{1,90})\?amount=(0|[1-9][0-9]{0,7})(?:\.([0-9]{1,8}))?(?:&confirmations=([1-9][0-9]?|100))?", uri)
+        want(m, "the quote asks for its payment in another form than bitcoin:ADDRESS?amount=BITCOINS&confirmations=NUMBER")
         satoshis = int(m[2] + (m[3] or "").ljust(8, "0"))
         want(0 < satoshis <= MAX_SATOSHIS and satoshis * 1000 == self.amount, "the quote asks for another amount to its address")
         return script_of(m[1])
