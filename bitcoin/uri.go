@@ -3,7 +3,6 @@ package bitcoin
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
 )
@@ -40,24 +39,23 @@ func ParseURI(text string) (u URI, err error) {
 	if _, _, err := Script(u.Address); err != nil {
 		return URI{}, err
 	}
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return URI{}, fmt.Errorf("the parameters %.100q of a payment: %w", query, err)
-	}
-	for name, all := range values {
+	seen := map[string]bool{}
+	for one := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(one, "=")
 		switch {
-		case len(all) > 1:
-			return URI{}, fmt.Errorf("the parameter %.40q is there twice", name)
+		case seen[name]:
+			err = fmt.Errorf("the parameter %.40q is there twice", name)
 		case name == "amount":
-			u.Satoshis, err = parseAmount(all[0])
+			u.Satoshis, err = parseAmount(value)
 		case name == "confirmations":
-			u.Confirmations, err = strconv.Atoi(all[0])
+			u.Confirmations, err = strconv.Atoi(value)
 			if err != nil || u.Confirmations < 1 || u.Confirmations > MaxConfirmations {
-				err = fmt.Errorf("it wants %.20q confirmations, and 1 to %d are usual", all[0], MaxConfirmations)
+				err = fmt.Errorf("it wants %.20q confirmations, and 1 to %d are usual", value, MaxConfirmations)
 			}
 		case strings.HasPrefix(name, "req-"):
 			err = fmt.Errorf("it requires %.40q, which is unknown here", name)
 		}
+		seen[name] = true
 		if err != nil {
 			return URI{}, err
 		}

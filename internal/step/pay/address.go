@@ -50,7 +50,7 @@ type output struct {
 
 // receive notes an output with the confirmations that we want.
 func (l *lock) receive(one fact.CoinsReceived) {
-	got := output{one.TxID, one.N, one.Amount, one.Exact}
+	got := output{TxID: one.TxID, N: one.N, Amount: one.Amount, Exact: one.Exact}
 	l.Received = append(slices.Clip(l.Received), got)
 	if one.Exact {
 		l.Settled, l.Claimed = true, &got

@@ -9,7 +9,6 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
-	"guild/bitcoin"
 	"guild/bolt11"
 	"guild/internal/journal/fact"
 	"guild/internal/journal/fold"
@@ -148,7 +147,7 @@ func (f *Fold) Apply(e fact.Entry) {
 			}
 			s.applyToPayment(one, e.At)
 			s.applyToLock(one, e.At)
-			s.applyToCoins(one)
+			s.applyToCoins(one, e.At)
 		}
 	})
 }
@@ -204,13 +203,7 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 		}
 	case fact.AttemptQuoted:
 		s.edit(one.Attempt, func(p *payment) {
-			if p.Order.How == onchain {
-				if p.Bitcoin == "" {
-					p.Bitcoin, p.Price, p.Quote, p.QuotedAt = one.Bitcoin, one.Amount, one.Event, at
-				}
-				return
-			}
-			if p.Order.How != postpaid && p.Terms == "" && p.Invoice == "" {
+			if p.Order.How != postpaid && p.Order.How != onchain && p.Terms == "" && p.Invoice == "" {
 				p.Terms, p.Invoice, p.Price, p.Quote, p.QuotedAt = one.Terms, one.Invoice, one.Amount, one.Event, at
 				p.Holds = one.Hold && p.Hold != nil && p.Order.How == escrow
 				if p.Order.How == escrow && !p.Holds { // what is not locked in coins is paid whole
@@ -261,9 +254,6 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 		s.reserve(one, at)
 		if inv, err := bolt11.Decode(one.Invoice); err == nil {
 			s.Invoices.Set(inv.PaymentHash.Hex(), one.Attempt.Hex())
-		}
-		if u, err := bitcoin.ParseURI(one.Bitcoin); err == nil {
-			s.Addresses.Set(u.Address, one.Attempt.Hex())
 		}
 	case fact.InvoicePaid:
 		s.edit(one.Attempt, func(p *payment) { p.Preimage = one.Preimage })

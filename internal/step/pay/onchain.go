@@ -322,8 +322,18 @@ func (one payment) approveCoins(tx *journal.Tx, amount uint64) error {
 }
 
 // applyToCoins applies the facts about payments on the chain.
-func (s *state) applyToCoins(one fact.Fact) {
+func (s *state) applyToCoins(one fact.Fact, at int64) {
 	switch one := one.(type) {
+	case fact.AttemptQuoted:
+		s.edit(one.Attempt, func(p *payment) {
+			if p.Order.How == onchain && p.Bitcoin == "" {
+				p.Bitcoin, p.Price, p.Quote, p.QuotedAt = one.Bitcoin, one.Amount, one.Event, at
+			}
+		})
+	case fact.PaymentReserved:
+		if u, err := bitcoin.ParseURI(one.Bitcoin); err == nil {
+			s.Addresses.Set(u.Address, one.Attempt.Hex())
+		}
 	case fact.PaymentMined:
 		s.edit(one.Attempt, func(p *payment) { p.Mined, p.Doubt = one.TxID, "" })
 		s.tidy(one.Attempt)
