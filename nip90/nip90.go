@@ -122,7 +122,7 @@ const (
 	ParamAccuracy       = "accuracy"
 	ParamIdempotencyKey = "idempotency_key"
 	ParamSolicitation   = "solicitation"
-	ParamSettle         = "settle" // "prepaid" if the customer pays before the work, whatever becomes of it
+	ParamSettle         = "settle" // "prepaid" if the customer pays before the work, whatever becomes of it; "onchain" if it does so by a Bitcoin transaction
 	ParamNudge          = "nudge"  // ids of nudges (NIP-AE) that the agent is asked to work by
 
 	ParamBenchmarkType = "benchmark-type"

@@ -30,7 +30,7 @@ type hireOptions struct {
 	Timeout   time.Duration
 	Bid       int64 // millisatoshis
 	Offer     amountFlag
-	Settle    string     // free, escrow, prepaid or postpaid
+	Settle    string     // free, escrow, prepaid, postpaid or onchain
 	Mixed     int        // per cent of the price for strong and weak tests together
 	Partial   int        // per cent of the price for work that is done in part
 	Weak      amountFlag // most that is paid for weak work without asking
@@ -126,6 +126,10 @@ invoice. Without such a wallet it gets ecash that is locked to it alone. With
 postpaid that wallet pays an invoice in the delivery, by the same rules as
 an escrow, but whole or not at all; providers that are guild ask first.
 
+With --settle onchain your Bitcoin wallet (guild wallet add bitcoind --help)
+pays before the work; blocks take their time, so --timeout must be long enough:
+20 minutes for each confirmation that the provider wants.
+
 A node that died continues its jobs when it is started again.
 
 Exit codes:
@@ -165,7 +169,7 @@ func (p *program) hireCommand() *cobra.Command {
 	f.StringArrayVar(&o.Providers, "provider", nil, "ask only this one: npub (also as lists shorten it), hex or name@domain (repeatable, in order)")
 	f.DurationVar(&o.Timeout, "timeout", 0, "for the whole job (default: timeouts.job, 1h)")
 	f.Var(&o.Offer, "bid", "most you would pay, with its unit, as 1000sat; a number alone is millisatoshis (default: computed from what such jobs cost)")
-	f.StringVar(&o.Settle, "settle", "", "how a provider that wants money gets it: escrow, by the verdict, of ecash that is locked before; prepaid, over Lightning or in ecash before the work; postpaid, over Lightning by the verdict; or free, not at all (default: escrow if the bid is play money)")
+	f.StringVar(&o.Settle, "settle", "", "how a provider that wants money gets it: escrow, by the verdict, of ecash that is locked before; prepaid, over Lightning or in ecash before the work; postpaid, over Lightning by the verdict; onchain, by a Bitcoin transaction before the work; or free, not at all (default: escrow if the bid is play money)")
 	f.IntVar(&o.Mixed, "mixed-share", 0, "by the verdict: per cent of the price for a SUCCESS of the strength mixed")
 	f.IntVar(&o.Partial, "partial-share", 0, "by the verdict: per cent of the price for PARTIAL (default: you are asked)")
 	f.Var(&o.Weak, "weak-cap", "by the verdict: most that is paid for a SUCCESS of the strength weak (default: you are asked)")
@@ -385,8 +389,8 @@ func (o *hireOptions) price() (err error) {
 	switch {
 	case err != nil:
 		return err
-	case !slices.Contains([]string{"", "free", jobs.Escrow, jobs.Prepaid, jobs.Postpaid}, o.Settle):
-		return fmt.Errorf("--settle %.40q: want escrow, prepaid, postpaid or free", o.Settle)
+	case !slices.Contains([]string{"", "free", jobs.Escrow, jobs.Prepaid, jobs.Postpaid, jobs.Onchain}, o.Settle):
+		return fmt.Errorf("--settle %.40q: want escrow, prepaid, postpaid, onchain or free", o.Settle)
 	case o.pays() && o.Offer.amount == 0:
 		return fmt.Errorf("--settle %s needs a bid with a unit, such as --bid 1000sat: it is the most that one provider gets", o.Settle)
 	case o.Settle != jobs.Escrow && o.Settle != jobs.Prepaid && !o.Offer.inBitcoin():

@@ -287,7 +287,7 @@ func highest(o hireOptions, known control.Prospect) string {
 	if o.Free {
 		return "nothing"
 	}
-	if s := o.settlement(); s != nil && s.How == jobs.Prepaid {
+	if s := o.settlement(); s != nil && (s.How == jobs.Prepaid || s.How == jobs.Onchain) {
 		return fmt.Sprintf("at most %d %s, which is paid before the work, whatever is delivered", s.Most, unitName(s.Unit))
 	} else if s != nil {
 		return fmt.Sprintf("at most %d %s, which is locked until the verdict", s.Most, unitName(s.Unit))

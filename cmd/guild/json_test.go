@@ -124,6 +124,7 @@ func printedTypes() map[string]reflect.Type {
 		"guild agent verify":          answer(control.Owners),
 		"guild agent versions":        answer(control.Definitions),
 		"guild wallet add mint":       answer(control.AddMint),
+		"guild wallet add bitcoind":   answer(control.ConnectBitcoin),
 		"guild wallet add lnd":        answer(control.ConnectLightning),
 		"guild wallet add nwc":        answer(control.ConnectLightning),
 		"guild wallet approve":        answer(control.ApprovePayment),
@@ -202,7 +203,7 @@ var units = map[string]string{
 	"at": unixMs, "began": unixMs, "changed": unixMs, "closed": unixMs, "deadline": unixMs, "ended": unixMs, "first_seen": unixMs,
 	"made": unixMs, "opened": unixMs, "planned": unixMs, "since": unixMs, "started": unixMs, "until": unixMs, "seen_ms": unixMs,
 	"until_ms": unixMs, "Standing.last": unixMs, "MatrixChange.signed": unixMs,
-	"shredded": unixMs, "erased": unixMs, "exposed": number,
+	"shredded": unixMs, "erased": unixMs, "exposed": number, "confirmations": number,
 
 	"Asset.free": ofUnit, "Asset.held": ofUnit, "Asset.paid": ofUnit, "Asset.earned": ofUnit, "Asset.sent": ofUnit, "Asset.fees": ofUnit,
 	"Asset.lost": ofUnit, "Payment.amount": ofUnit, "Payment.until": unixMs, "Moved.amount": ofUnit, "Difference.amount": ofUnit, "Token.amount": ofUnit,

@@ -45,6 +45,9 @@ func (p *program) showMoney(m control.Money) error {
 	if m.Lightning != nil {
 		fmt.Fprintf(p.out, "Lightning: %s\n\n", shownLightning(*m.Lightning))
 	}
+	if m.Bitcoin != nil {
+		fmt.Fprintf(p.out, "Bitcoin: %s\n\n", shownBitcoin(*m.Bitcoin))
+	}
 	err := table(p, "nothing is in the wallet yet: guild wallet add mint URL, or guild wallet add nwc or lnd", "UNIT,FREE,HELD,PAID,EARNED,FEES,MINT", func(a control.Asset) []string {
 		return []string{unitName(a.Unit), fmt.Sprint(a.Free), fmt.Sprint(a.Held), fmt.Sprint(a.Paid), fmt.Sprint(a.Earned), fmt.Sprint(a.Fees), cli.Cut(cli.Clean(a.Mint), 40)}
 	})(m.Assets)
@@ -92,8 +95,8 @@ pays ecash of it. A mint holds the money: add only those that you trust with it.
 	return cli.Group(&cobra.Command{
 		Use:     "add",
 		Short:   "Add something to pay with",
-		Example: "  guild wallet add mint https://mint.example --unit sat\n  guild wallet add nwc - < connection.txt\n  guild wallet add lnd - < connection.txt",
-	}, mint, p.walletNWCCommand(), p.walletLNDCommand())
+		Example: "  guild wallet add mint https://mint.example --unit sat\n  guild wallet add nwc - < connection.txt\n  guild wallet add lnd - < connection.txt\n  guild wallet add bitcoind - < connection.txt",
+	}, mint, p.walletNWCCommand(), p.walletLNDCommand(), p.walletBitcoindCommand())
 }
 
 func (p *program) walletNWCCommand() *cobra.Command {

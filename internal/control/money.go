@@ -28,6 +28,7 @@ type Money struct {
 	Paying    []Payment        `json:"paying"`              // to providers
 	Owed      []Payment        `json:"owed"`                // by customers, who have locked it
 	Lightning *LightningWallet `json:"lightning,omitempty"` // the owner's, if it is connected
+	Bitcoin   *BitcoinWallet   `json:"bitcoin,omitempty"`   // the owner's, if it is connected
 }
 
 // LightningWallet describes the owner's Lightning wallet, as it says: the answer to POST /v1/wallet/lightning.
@@ -52,7 +53,7 @@ type Asset struct {
 	Paid      int64  `json:"paid"`   // to providers
 	Earned    int64  `json:"earned"` // from customers
 	Sent      int64  `json:"sent"`   // in tokens
-	Fees      int64  `json:"fees"`   // of the mint, or of Lightning
+	Fees      int64  `json:"fees"`   // of the mint, of Lightning, or of the chain
 	Lost      int64  `json:"lost,omitempty"`
 	Worthless bool   `json:"worthless,omitempty"` // play money
 }
@@ -184,6 +185,7 @@ func (s *Server) getWallet(r *http.Request) (Money, error) {
 		}
 		m.Lightning = &shown
 	}
+	m.Bitcoin = s.bitcoin(r)
 	return m, nil
 }
 

@@ -133,6 +133,9 @@ var (
 	ConnectLightning = action("POST /v1/wallet/lightning",
 		"body {\"connection\":…}, nostr+walletconnect://… or lndconnect://…: the\n"+
 			"Lightning wallet that pays from now on; without one it is forgotten", maxWords, (*Server).postLightning)
+	ConnectBitcoin = action("POST /v1/wallet/bitcoin",
+		"body {\"connection\":…}, bitcoind://…: the Bitcoin wallet that pays\n"+
+			"from now on; without one it is forgotten", maxWords, (*Server).postBitcoin)
 	FundWallet = action("POST /v1/wallet/fund",
 		"body {\"amount\":…,\"unit\":…,\"mint\":…}: new ecash, or the invoice to pay", maxWords, (*Server).postFund)
 	ReceiveToken = action("POST /v1/wallet/receive",
@@ -294,7 +297,7 @@ func running() []endpoint {
 		MarketChanges.endpoint, RecommendProvider.endpoint, BeginMeeting.endpoint,
 		ChangeTrust.endpoint, RollBack.endpoint, ExportTrust.endpoint, ImportTrust.endpoint, ChangeReview.endpoint,
 		MakeBackup.endpoint, RestoreBackup.endpoint,
-		Wallet.endpoint, WalletHistory.endpoint, AddMint.endpoint, ConnectLightning.endpoint, FundWallet.endpoint, ReceiveToken.endpoint, SendToken.endpoint, FreezeWallet.endpoint,
+		Wallet.endpoint, WalletHistory.endpoint, AddMint.endpoint, ConnectLightning.endpoint, ConnectBitcoin.endpoint, FundWallet.endpoint, ReceiveToken.endpoint, SendToken.endpoint, FreezeWallet.endpoint,
 		Budgets.endpoint, SetBudget.endpoint, RestoreWallet.endpoint,
 		ApprovePayment.endpoint, Reconcile.endpoint,
 		Services.endpoint, OneService.endpoint, PauseService.endpoint, DrainService.endpoint, ResumeService.endpoint, ObjectTo.endpoint,

@@ -111,6 +111,7 @@ type Parts struct {
 	Pay        *pay.Pay
 	Payments   *pay.Fold
 	Lightning  Lightning
+	Bitcoin    Bitcoin
 }
 
 // Lightning keeps the connection to the owner's Lightning wallet.

@@ -133,9 +133,10 @@ func (n *Node) payPart() part {
 	return part{
 		name: "pay", folds: []fold.Fold{f},
 		open: func(context.Context) (active, error) {
-			n.lightning = n.openLightning()
+			n.lightning, n.bitcoin = n.openLightning(), n.openBitcoin()
 			n.pay = pay.New(pay.Config{
 				Journal: n.journal, Wallet: n.wallet, Keyer: n.keyer, PubKey: n.pubkey, Now: n.c.Now, Lightning: n.lightning.Wallet,
+				Bitcoin: n.bitcoin.pays,
 				Send: func(ctx context.Context, wrap guild.Verified, p nostr.PubKey) error {
 					return n.publish(ctx, wrap, slices.Concat(n.inboxRelaysOf(ctx, p), n.urls))
 				},
@@ -146,6 +147,6 @@ func (n *Node) payPart() part {
 			}, f)
 			return active{due: []due.Source{n.pay.Due}}, nil
 		},
-		show: func(s *control.Parts) { s.Pay, s.Payments, s.Lightning = n.pay, f, n.lightning },
+		show: func(s *control.Parts) { s.Pay, s.Payments, s.Lightning, s.Bitcoin = n.pay, f, n.lightning, n.bitcoin },
 	}
 }

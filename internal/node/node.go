@@ -182,6 +182,7 @@ type Node struct {
 
 	wallet    *wallet.Wallet
 	lightning *lightningKeeper
+	bitcoin   *bitcoinKeeper
 	pay       *pay.Pay
 
 	vaultKey *vaultKey

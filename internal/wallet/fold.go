@@ -20,6 +20,9 @@ type Asset struct{ Mint, Unit string }
 // Lightning is the ledger of what the owner's Lightning wallet paid and was paid, which has the money.
 var Lightning = Asset{Mint: "lightning", Unit: "msat"}
 
+// Chain is the ledger of what the owner's Bitcoin wallet paid and was paid on the chain, which has the money.
+var Chain = Asset{Mint: "bitcoin", Unit: "sat"}
+
 // bookOf names the ledger of an asset. It is a type of its own, since coins embed their asset: they would be encoded as its text.
 type bookOf Asset
 
@@ -135,6 +138,18 @@ func (s *state) apply(one fact.Fact, at int64) {
 		}
 	case fact.PaymentReserved:
 		s.move(Lightning, Outside, Held, uint64(one.Msat))
+		if one.Bitcoin != "" {
+			s.move(Chain, Outside, Held, one.Amount)
+		}
+	case fact.PaymentMined:
+		s.move(Chain, Held, Paid, one.Amount)
+		s.move(Chain, Held, Fees, one.Fee)
+	case fact.CoinsUnpaid:
+		s.move(Chain, Held, Outside, one.Amount)
+	case fact.CoinsReceived:
+		s.move(Chain, Earned, Outside, one.Amount)
+	case fact.CoinsLost:
+		s.move(Chain, Outside, Earned, one.Amount)
 	case fact.InvoicePaid:
 		s.move(Lightning, Held, Paid, uint64(one.Msat))
 		s.move(Lightning, Outside, Fees, uint64(one.Fees))
@@ -292,7 +307,7 @@ func (f *Fold) Check() error {
 					free += int64(c.Amount)
 				}
 			}
-			if a != Lightning && (free != book[Free] || held != book[Held]) {
+			if a != Lightning && a != Chain && (free != book[Free] || held != book[Held]) {
 				errs = append(errs, fmt.Errorf("%s at %s: the ecash is worth %d free and %d held, the ledger has %d and %d",
 					a.Unit, a.Mint, free, held, book[Free], book[Held]))
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -294,6 +295,25 @@ func (w *Wallet) History(ctx context.Context) iter.Seq2[Movement, error] {
 						at[one.Attempt.Hex()] = len(all)
 						all = append(all, Movement{EcashPlanned: paid(Pay, one.Attempt, one.Msat), At: e.At, State: "open"})
 					}
+					if one.Bitcoin != "" {
+						at[one.Attempt.Hex()] = len(all)
+						all = append(all, Movement{EcashPlanned: onchain(Pay, one.Attempt, one.Amount-one.Fee, one.Fee), At: e.At, State: "open"})
+					}
+				case fact.PaymentMined:
+					if i, ok := at[one.Attempt.Hex()]; ok {
+						all[i].State = "done"
+					}
+				case fact.CoinsUnpaid:
+					if i, ok := at[one.Attempt.Hex()]; ok {
+						all[i].State, all[i].Reason = "failed", one.Reason
+					}
+				case fact.CoinsReceived:
+					at[one.TxID+one.Request.Hex()+strconv.Itoa(one.N)] = len(all)
+					all = append(all, Movement{EcashPlanned: onchain(Earn, one.Request, one.Amount, 0), At: e.At, State: "done"})
+				case fact.CoinsLost:
+					if i, ok := at[one.TxID+one.Request.Hex()+strconv.Itoa(one.N)]; ok {
+						all[i].State, all[i].Reason = "failed", "its block is not in the chain any more"
+					}
 				case fact.InvoicePaid:
 					if i, ok := at[one.Attempt.Hex()]; ok {
 						all[i].State, all[i].Fee = "done", uint64(one.Fees)
@@ -313,6 +333,11 @@ func (w *Wallet) History(ctx context.Context) iter.Seq2[Movement, error] {
 			}
 		}
 	}
+}
+
+// onchain describes a payment on the chain for an attempt or a request, in sat.
+func onchain(kind string, about nostr.ID, amount, fee uint64) fact.EcashPlanned {
+	return fact.EcashPlanned{Op: about.Hex(), Kind: kind, Mint: Chain.Mint, Unit: Chain.Unit, Amount: amount, Fee: fee, About: about.Hex()}
 }
 
 // paid describes a payment over Lightning for an attempt or a request.

@@ -87,6 +87,9 @@ func (r rig) paysAndProves(t *testing.T) {
 	if got, err := r.payee.Received(t.Context(), address); err != nil || len(got) > 0 {
 		t.Fatalf("received %+v before it was sent: %v", got, err)
 	}
+	if _, known, err := r.payer.Sent(t.Context(), o); err != nil || known {
+		t.Fatalf("known before it was sent: %v %v", known, err)
+	}
 	r.sends(t, r.payer, o)
 	r.sends(t, r.again(), o) // as after a crash
 	got := r.receives(t, address, confirmed(0))
@@ -109,6 +112,9 @@ func (r rig) paysAndProves(t *testing.T) {
 	in, err := r.payee.Included(t.Context(), paid, got.Block)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if p, known, err := r.payer.Sent(t.Context(), o); err != nil || !known || p.Confirmations != 3 || p.Block != got.Block {
+		t.Errorf("the payer sees %+v: %v %v", p, known, err)
 	}
 	if block, err := in.Check(paid); err != nil || block != got.Block {
 		t.Errorf("it is in the block %s instead of %s: %v", block, got.Block, err)
@@ -138,6 +144,17 @@ func (r rig) locks(t *testing.T) {
 			}
 			spent[in] = true
 		}
+	}
+	_, unsent := r.orders(t)
+	locked, err := r.payer.Balance(t.Context())
+	if err == nil {
+		err = r.payer.Release(t.Context(), unsent)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after, err := r.payer.Balance(t.Context()); err != nil || after <= locked {
+		t.Errorf("it can spend %d, after %d with what is not sent: %v", after, locked, err)
 	}
 	if after, err := r.payer.Balance(t.Context()); err != nil || after >= before {
 		t.Errorf("it can spend %d after %d: %v", after, before, err)

@@ -216,6 +216,59 @@ func (w *Wallet) Send(ctx context.Context, o Order) error {
 	return err
 }
 
+// Release unlocks what an order that was never sent would spend, so that another one can.
+func (w *Wallet) Release(ctx context.Context, o Order) error {
+	b, err := hex.DecodeString(o.Raw)
+	if err != nil {
+		return errors.New("the order is not in hex")
+	}
+	t, err := bitcoin.ParseTransaction(b)
+	if err != nil {
+		return err
+	}
+	var locks []map[string]any
+	for _, in := range t.Inputs {
+		locks = append(locks, map[string]any{"txid": in.ID, "vout": in.N})
+	}
+	var released bool
+	return w.call(ctx, &released, "lockunspent", true, locks)
+}
+
+// ErrConflict means that a block has another transaction which spends the same.
+var ErrConflict = errors.New("a block has another transaction that spends the same coins")
+
+// Sent returns the payment of an order as the wallet sees it. known is false if the wallet has never seen its transaction. The error is
+// ErrConflict if the transaction can only come into a block after a reorganisation of the chain.
+func (w *Wallet) Sent(ctx context.Context, o Order) (p Payment, known bool, err error) {
+	seen, err := w.transaction(ctx, o.ID)
+	if refused, ok := errors.AsType[*RefusedError](err); ok && refused.Code == unknownID {
+		return Payment{}, false, nil
+	}
+	switch {
+	case err != nil:
+		return Payment{}, false, err
+	case seen.Confirmations < 0:
+		return Payment{}, true, ErrConflict
+	case seen.Confirmations == 0:
+		seen.Block = ""
+	}
+	return Payment{ID: o.ID, N: o.N, Confirmations: seen.Confirmations, Block: seen.Block, Raw: o.Raw}, true, nil
+}
+
+// Codes of bitcoind.
+const (
+	unknownID   = -5  // of a transaction
+	unusable    = -22 // it cannot be read
+	failed      = -25 // among others because its inputs are spent
+	notAccepted = -26 // by the rules of the network or the node
+)
+
+// IsRejected reports whether the error of Send says that the network does not take the transaction as things are. Other errors pass.
+func IsRejected(err error) bool {
+	refused, ok := errors.AsType[*RefusedError](err)
+	return ok && (refused.Code == unusable || refused.Code == failed || refused.Code == notAccepted)
+}
+
 // Payment is an output that pays to an address of ours.
 type Payment struct {
 	ID            string // of the transaction

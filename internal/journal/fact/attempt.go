@@ -100,6 +100,7 @@ type AttemptQuoted struct {
 	Amount  guild.Msat   `json:"amount_msat"`
 	Invoice string       `json:"invoice,omitempty"`
 	Key     string       `json:"idempotency_key,omitempty"`               // of the attempt, to which the quote is bound
+	Bitcoin string       `json:"bitcoin,omitempty"`                       // the URI of a payment on the chain (BIP 21)
 	Hold    bool         `json:"hold,omitempty"`                          // Invoice is for the hash that the request chose, and is paid instead of Terms
 	Terms   string       `json:"terms,omitempty"`                         // a payment request for ecash (NUT-18), which is answered by pay
 	Event   nostr.ID     `json:"event,omitzero"`                          // that has the quote

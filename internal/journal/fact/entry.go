@@ -165,6 +165,7 @@ var readers = table(
 	reader[PaymentReserved](), reader[PaymentRefused](), reader[PaymentAllowed](), reader[PaymentSent](), reader[PaymentApproved](), reader[PaymentDecided](),
 	reader[PaymentReleased](), reader[PaymentReturned](), reader[InvoicePaid](), reader[InvoiceUnpaid](), reader[InvoiceSettled](),
 	reader[InvoiceHeld](), reader[InvoiceCancelled](),
+	reader[PaymentMined](), reader[CoinsDoubted](), reader[CoinsUnpaid](), reader[CoinsReceived](), reader[CoinsLost](), reader[AddressClosed](),
 	reader[LockOffered](), reader[LockAccepted](), reader[LockRefused](), reader[LockReleased](), reader[LockReturned](), reader[LockExpired](), reader[LockLost](),
 	reader[AttemptDeferred](), reader[AttemptHeld](), reader[AttemptReleased](), reader[AttemptRefunded](), reader[RequestQuoted](),
 	reader[ActivityReported](), reader[ActivityImported](), reader[AgentsOnboarded](), reader[AgentClaimed](), reader[SpriteEvolved](),

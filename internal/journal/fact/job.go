@@ -133,7 +133,7 @@ type Sealed struct {
 
 // Settlement says how the providers of a job are paid, as the customer ordered it.
 type Settlement struct {
-	How     string `json:"how"`               // escrow, prepaid or postpaid
+	How     string `json:"how"`               // escrow, prepaid, postpaid or onchain
 	Unit    string `json:"unit"`              // of the amounts
 	Most    uint64 `json:"most"`              // for one attempt
 	Mixed   int    `json:"mixed,omitempty"`   // per cent of the price for SUCCESS with the strength mixed

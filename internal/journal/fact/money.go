@@ -6,6 +6,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/bitcoin"
 	"guild/cashu"
 )
 
@@ -107,6 +108,57 @@ type PaymentReserved struct {
 	Order    json.RawMessage `json:"order,omitempty"`         // to the owner's wallet, to pay Invoice; given again after a crash
 	Ends     int64           `json:"order_ends_ms,omitempty"` // Unix ms: the wallet begins to pay before, or never; 0 if Order has it (NIP-40)
 	Msat     guild.Msat      `json:"msat,omitempty"`          // of Invoice
+	Bitcoin  string          `json:"bitcoin,omitempty"`       // the URI that is paid on the chain instead (BIP 21); Order is the transaction, and Amount has its Fee
+}
+
+// PaymentMined says that the transaction which pays a provider has the confirmations that its quote wants. It proves the payment
+// offline. Written by pay.
+type PaymentMined struct {
+	Attempt   nostr.ID          `json:"attempt"`
+	TxID      string            `json:"txid"`
+	Raw       string            `json:"raw"`   // the transaction in hex
+	N         int               `json:"vout"`  // the output that pays
+	Block     string            `json:"block"` // its hash
+	Inclusion bitcoin.Inclusion `json:"inclusion"`
+	Amount    uint64            `json:"amount"` // sat
+	Fee       uint64            `json:"fee"`    // sat
+}
+
+// CoinsDoubted says why the transaction which pays a provider may never be in a block, so that a person must see to it. Without a
+// reason it is no more in doubt. Written by pay.
+type CoinsDoubted struct {
+	Attempt nostr.ID `json:"attempt"`
+	Reason  string   `json:"reason"`
+}
+
+// CoinsUnpaid says that a transaction was not sent, or that a person knows it never pays: its money is free again. Written by pay.
+type CoinsUnpaid struct {
+	Attempt nostr.ID `json:"attempt"`
+	Reason  string   `json:"reason"`
+	Amount  uint64   `json:"amount"` // sat, with the fee
+}
+
+// CoinsReceived says that an output pays the address of our quote for a request, and has the confirmations that we want. Written by
+// pay.
+type CoinsReceived struct {
+	Request nostr.ID `json:"request"`
+	TxID    string   `json:"txid"`
+	N       int      `json:"vout"`
+	Amount  uint64   `json:"amount"` // sat
+	Exact   bool     `json:"exact"`  // it pays the price; without that it is money without a claim
+}
+
+// CoinsLost says that the block of received money is not in the best chain any more. Written by pay.
+type CoinsLost struct {
+	Request nostr.ID `json:"request"`
+	TxID    string   `json:"txid"`
+	N       int      `json:"vout"`
+	Amount  uint64   `json:"amount"` // sat
+}
+
+// AddressClosed says that nothing more is expected at the address of our quote for a request, which was paid. Written by pay.
+type AddressClosed struct {
+	Request nostr.ID `json:"request"`
 }
 
 // InvoicePaid says that the owner's wallet has paid the invoice for an attempt. Written by pay.
@@ -258,7 +310,8 @@ type AttemptHeld struct {
 	Amount  guild.Msat `json:"amount_msats"` // of an asset that is not bitcoin, thousandths of its smallest unit
 	Quote   nostr.ID   `json:"quote"`        // the provider's event that asked for it
 	Invoice string     `json:"invoice,omitempty"`
-	Ahead   bool       `json:"ahead,omitempty"` // it is the provider's before the work
+	Ahead   bool       `json:"ahead,omitempty"`    // it is the provider's before the work
+	Until   int64      `json:"until_ms,omitempty"` // Unix ms, the earliest time at which our patience with the provider ends
 }
 
 // RulePrepaid is the rule of what was paid before the work, whatever the verdict.
@@ -287,6 +340,7 @@ type RequestQuoted struct {
 	Terms    string       `json:"terms,omitempty"`   // a payment request (NUT-18)
 	Invoice  string       `json:"invoice,omitempty"` // of the owner's Lightning wallet
 	Hold     guild.Hash   `json:"hold,omitzero"`     // the payment hash of Invoice, if the customer chose it: its payment is held
+	Bitcoin  string       `json:"bitcoin,omitempty"` // the URI of a payment on the chain (BIP 21)
 	Answer   nostr.Event  `json:"answer"`
 	Until    int64        `json:"until"`             // Unix ms, until which we wait
 	Metered  bool         `json:"metered,omitempty"` // the price depends on what the result claims
@@ -336,6 +390,24 @@ func (InvoiceCancelled) Type() string { return "invoice.cancelled" }
 
 // Type returns the stored name.
 func (InvoiceSettled) Type() string { return "invoice.settled" }
+
+// Type returns the stored name.
+func (PaymentMined) Type() string { return "payment.mined" }
+
+// Type returns the stored name.
+func (CoinsDoubted) Type() string { return "coins.doubted" }
+
+// Type returns the stored name.
+func (CoinsUnpaid) Type() string { return "coins.unpaid" }
+
+// Type returns the stored name.
+func (CoinsReceived) Type() string { return "coins.received" }
+
+// Type returns the stored name.
+func (CoinsLost) Type() string { return "coins.lost" }
+
+// Type returns the stored name.
+func (AddressClosed) Type() string { return "address.closed" }
 
 // Type returns the stored name.
 func (PaymentApproved) Type() string { return "payment.approved" }

@@ -24,6 +24,7 @@ type RequestReceived struct {
 	Deadline  int64        `json:"deadline"`         // Unix ms, after which an answer is useless
 
 	Prepaid bool       `json:"prepaid,omitzero"` // the customer pays before the work
+	Onchain bool       `json:"onchain,omitzero"` // the customer does so by a Bitcoin transaction
 	Key     string     `json:"key,omitempty"`    // the customer's idempotency key
 	Repeats nostr.ID   `json:"repeats,omitzero"` // an earlier request with the same key, whose answer this one gets
 	Hold    guild.Hash `json:"hold,omitzero"`    // the payment hash that the customer chose for escrow over Lightning

@@ -101,7 +101,7 @@ func (s *state) applyToAttempt(one fact.Fact, at int64) {
 			case one.Amount == 0:
 				a.Held = nil
 			case (one.Rail == "lightning" || one.Ahead) && a.State.Waiting(): // for the wallet, and then for the work
-				a.Silence = max(a.Silence, at+paidSilence.Milliseconds())
+				a.Silence = max(a.Silence, at+paidSilence.Milliseconds(), one.Until)
 			}
 		})
 	case fact.AttemptReleased:

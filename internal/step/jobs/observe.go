@@ -298,6 +298,8 @@ func (j *Jobs) quote(ctx context.Context, e nostr.Event, a Attempt, job *Job, f 
 			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and the order does not say how it is paid (--settle)", priceOf(f)), Event: e.ID})
 		case job.Settle.How == Postpaid:
 			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and the order pays afterwards (--settle prepaid)", priceOf(f)), Event: e.ID})
+		case job.Settle.How == Onchain && nip90.BitcoinOf(f.Extra) == "":
+			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and takes no payment on the chain (--settle)", priceOf(f)), Event: e.ID})
 		case job.Settle.How == Prepaid && (f.Invoice == "" || !job.Settle.InBitcoin()) && f.Terms == "":
 			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and takes neither Lightning nor ecash", priceOf(f)), Event: e.ID})
 		case job.Settle.How == Escrow && f.Terms == "" && !held:
@@ -306,6 +308,9 @@ func (j *Jobs) quote(ctx context.Context, e nostr.Event, a Attempt, job *Job, f 
 			quoted.Silence = tx.Now().Add(j.c.Patience.Extend).UnixMilli()
 			if size := len(e.String()); size <= maxQuote {
 				quoted.Answer = &e
+			}
+			if job.Settle.How == Onchain {
+				quoted.Bitcoin = guild.Cut(nip90.BitcoinOf(f.Extra), maxInvoice)
 			}
 			tx.Append(quoted)
 		}

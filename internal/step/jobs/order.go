@@ -62,6 +62,9 @@ const Escrow = "escrow"
 // Prepaid is the settlement before the work, over Lightning or in ecash, whatever becomes of it.
 const Prepaid = "prepaid"
 
+// Onchain is the settlement before the work by a Bitcoin transaction, whatever becomes of it.
+const Onchain = "onchain"
+
 // Postpaid is the settlement over Lightning after the work, if the verdict says so.
 const Postpaid = "postpaid"
 
@@ -167,17 +170,19 @@ func (o Order) Check() (faults Faults) {
 	}
 	if s := o.Settle; s != nil {
 		switch {
-		case !slices.Contains([]string{Escrow, Prepaid, Postpaid}, s.How):
-			refuse("settle", "%.20q: want %s, %s or %s", s.How, Escrow, Prepaid, Postpaid)
+		case !slices.Contains([]string{Escrow, Prepaid, Postpaid, Onchain}, s.How):
+			refuse("settle", "%.20q: want %s, %s, %s or %s", s.How, Escrow, Prepaid, Postpaid, Onchain)
 		case s.Unit == "" || len(s.Unit) > 20:
 			refuse("settle", "needs a bid with a unit, such as 1000sat")
 		case s.Most == 0 || s.Most > uint64(mostBid)/1000:
 			refuse("settle", "needs a bid: it is the most that is locked for one provider")
 		case s.How == Postpaid && !s.InBitcoin():
 			refuse("settle", "%s is over Lightning, so it needs a bid in bitcoin", s.How)
+		case s.How == Onchain && !s.InBitcoin():
+			refuse("settle", "%s needs a bid in bitcoin", s.How)
 		case s.How == Postpaid && (s.Mixed%100 != 0 || s.Partial%100 != 0):
 			refuse("settle", "%s excludes shares of a part: an invoice is paid whole", s.How)
-		case s.How == Prepaid && (s.Mixed != 0 || s.Partial != 0 || s.Weak != 0):
+		case (s.How == Prepaid || s.How == Onchain) && (s.Mixed != 0 || s.Partial != 0 || s.Weak != 0):
 			refuse("settle", "prepaid excludes shares by the verdict")
 		case s.How == Escrow && o.Timeout > 24*time.Hour:
 			refuse("settle", "needs a timeout of at most 24h: providers promise no longer")

@@ -82,8 +82,8 @@ func (j *Jobs) describe(job *Job) nip90.Request {
 		}
 		r.Set(nip90.ParamNudge, ids...)
 	}
-	if job.Settle != nil && job.Settle.How == Prepaid {
-		r.Set(nip90.ParamSettle, Prepaid)
+	if job.Settle != nil && (job.Settle.How == Prepaid || job.Settle.How == Onchain) {
+		r.Set(nip90.ParamSettle, job.Settle.How)
 	}
 	limit := 0
 	if q := job.Quality; q != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"guild/bitcoin"
 	"guild/bolt11"
 	"guild/internal/journal"
 	"guild/internal/journal/due"
@@ -19,7 +20,7 @@ const settling = 30 * time.Second
 
 // price returns what the provider of an attempt asks for, in the unit of the order, or 0 if its terms cannot be read.
 func (one payment) price() uint64 {
-	if one.direct() {
+	if one.direct() || one.Bitcoin != "" {
 		return whole(one.Order.Unit, one.Price)
 	}
 	q, _, err := readQuote(one.Terms, one.Attempt)
@@ -47,13 +48,18 @@ func (s *state) limit(r fact.PaymentReserved) (least uint64) {
 // asks returns the limit that a price is over, so that nothing is locked or paid before the owner allows it, or 0. The owner is
 // not asked about what would be refused anyway. A bill after the work is asked about when it is reserved.
 func (p *Pay) asks(one payment) (limit uint64) {
-	if one.Terms == "" && one.Invoice == "" || one.Order.How == postpaid || one.Reserved != nil || one.Refused != "" || one.Allowed || one.Over {
+	if one.Terms == "" && one.Invoice == "" && one.Bitcoin == "" || one.Order.How == postpaid || one.Reserved != nil || one.Refused != "" || one.Allowed || one.Over {
 		return 0
 	}
 	now := p.c.Now()
 	r := one.wants("sat", whole("sat", one.Price))
 	var err error
-	if p.byInvoice(one) {
+	fees := uint64(0) // at most
+	if one.Bitcoin != "" {
+		var u bitcoin.URI
+		p.fold.View(func(s *state) { u, err = s.inspectCoins(one, "", now) })
+		fees = uint64(mostFee(u.Satoshis))
+	} else if p.byInvoice(one) {
 		inv, _ := bolt11.Decode(one.Invoice) // inspectInvoice has the error
 		p.fold.View(func(s *state) { _, err = s.inspectInvoice(one, inv.Network, now) })
 	} else {
@@ -66,6 +72,7 @@ func (p *Pay) asks(one payment) (limit uint64) {
 	}
 	p.fold.View(func(s *state) {
 		if err == nil && s.within(r, now.UnixMilli()) == nil {
+			r.Amount += fees
 			limit = s.limit(r)
 		}
 	})

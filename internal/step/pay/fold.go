@@ -21,14 +21,15 @@ import (
 type Fold struct{ *fold.State[state] }
 
 type state struct {
-	Orders   fold.Table[guild.JobID, order]     `json:"orders"`   // open jobs with a settlement
-	Payments fold.Table[string, payment]        `json:"payments"` // by attempt
-	Locks    fold.Table[string, lock]           `json:"locks"`    // by request
-	Invoices fold.Table[string, string]         `json:"invoices"` // by payment hash: the attempt for which it was paid, or was to be
-	Hashes   fold.Table[string, string]         `json:"hashes"`   // that customers chose: the first request with it, for ever
-	Frozen   bool                               `json:"frozen"`
-	Budgets  fold.Table[string, fact.BudgetSet] `json:"budgets"` // by scope
-	Used     fold.Table[string, use]            `json:"used"`    // by scope
+	Orders    fold.Table[guild.JobID, order]     `json:"orders"`    // open jobs with a settlement
+	Payments  fold.Table[string, payment]        `json:"payments"`  // by attempt
+	Locks     fold.Table[string, lock]           `json:"locks"`     // by request
+	Invoices  fold.Table[string, string]         `json:"invoices"`  // by payment hash: the attempt for which it was paid, or was to be
+	Hashes    fold.Table[string, string]         `json:"hashes"`    // that customers chose: the first request with it, for ever
+	Addresses fold.Table[string, string]         `json:"addresses"` // of the chain: the attempt for which it was paid, or was to be
+	Frozen    bool                               `json:"frozen"`
+	Budgets   fold.Table[string, fact.BudgetSet] `json:"budgets"` // by scope
+	Used      fold.Table[string, use]            `json:"used"`    // by scope
 }
 
 type order struct {
@@ -57,6 +58,9 @@ type payment struct {
 	Terms    string                `json:"terms,omitempty"`   // of the provider
 	Invoice  string                `json:"invoice,omitempty"` // of the provider
 	Price    guild.Msat            `json:"price,omitempty"`   // that it wants
+	Bitcoin  string                `json:"bitcoin,omitempty"` // the URI of the provider, if it is paid on the chain
+	Mined    string                `json:"mined,omitempty"`   // the transaction that has paid it
+	Doubt    string                `json:"doubt,omitempty"`   // why the transaction may never pay it
 	Quote    nostr.ID              `json:"quote"`             // its event
 	QuotedAt int64                 `json:"quoted_ms,omitempty"`
 	Rates    *nip90.Rates          `json:"rates,omitempty"`    // of the quote; nil for a fixed price
@@ -93,9 +97,12 @@ type lock struct {
 	Ahead    bool               `json:"ahead,omitempty"` // by Terms, all of it is ours at once
 	Deadline int64              `json:"deadline"`        // of the work, Unix ms
 	Invoice  string             `json:"invoice,omitempty"`
-	Hold     guild.Hash         `json:"hold,omitzero"`     // of Invoice, if the customer chose it
-	Arrived  guild.Msat         `json:"arrived,omitempty"` // that the owner's wallet holds or has held for it
-	Settled  bool               `json:"settled,omitempty"` // the invoice
+	Hold     guild.Hash         `json:"hold,omitzero"`      // of Invoice, if the customer chose it
+	Arrived  guild.Msat         `json:"arrived,omitempty"`  // that the owner's wallet holds or has held for it
+	Settled  bool               `json:"settled,omitempty"`  // the invoice, or what Bitcoin asks for
+	Bitcoin  string             `json:"bitcoin,omitempty"`  // the URI, if it is paid on the chain
+	Received []output           `json:"received,omitempty"` // at its address
+	Claimed  *output            `json:"claimed,omitempty"`  // for which we work
 	Offered  *fact.LockOffered  `json:"offered,omitempty"`
 	Accepted *fact.LockAccepted `json:"accepted,omitempty"`
 	Tries    int                `json:"tries,omitempty"` // that were refused
@@ -126,7 +133,7 @@ func (f failures) again() time.Time {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 6)} }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 7)} }
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
@@ -140,6 +147,7 @@ func (f *Fold) Apply(e fact.Entry) {
 			}
 			s.applyToPayment(one, e.At)
 			s.applyToLock(one, e.At)
+			s.applyToCoins(one, e.At)
 		}
 	})
 }
@@ -195,7 +203,7 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 		}
 	case fact.AttemptQuoted:
 		s.edit(one.Attempt, func(p *payment) {
-			if p.Order.How != postpaid && p.Terms == "" && p.Invoice == "" {
+			if p.Order.How != postpaid && p.Order.How != onchain && p.Terms == "" && p.Invoice == "" {
 				p.Terms, p.Invoice, p.Price, p.Quote, p.QuotedAt = one.Terms, one.Invoice, one.Amount, one.Event, at
 				p.Holds = one.Hold && p.Hold != nil && p.Order.How == escrow
 				if p.Order.How == escrow && !p.Holds { // what is not locked in coins is paid whole
@@ -399,7 +407,7 @@ func (s *state) tidy(attempt nostr.ID) {
 	p := s.Payments.Of(attempt.Hex())
 	switch {
 	case !p.Over:
-	case p.Reserved == nil && !p.Held, p.Noted && (p.Preimage != "" || p.Holds), p.Noted && p.Released != nil && (p.Returned || p.Released.Amount == p.Reserved.Amount):
+	case p.Reserved == nil && !p.Held, p.Noted && (p.Preimage != "" || p.Mined != "" || p.Holds), p.Noted && p.Released != nil && (p.Returned || p.Released.Amount == p.Reserved.Amount):
 		s.Payments.Delete(attempt.Hex())
 		s.tidyOrder(p.Job)
 	}
@@ -465,7 +473,7 @@ func (s *state) applyToLock(one fact.Fact, at int64) {
 		asked, _, err := readQuote(one.Terms, one.Request)
 		s.Locks.Set(one.Request.Hex(), lock{
 			Request: one.Request, Customer: one.Customer, Terms: one.Terms, Ahead: err == nil && asked.alone, Deadline: one.Deadline,
-			Invoice: one.Invoice, Hold: one.Hold,
+			Invoice: one.Invoice, Hold: one.Hold, Bitcoin: one.Bitcoin,
 		})
 	case fact.RequestFinished:
 		s.editLock(one.Request, func(l *lock) { l.Over, l.Done = true, one.Ending == "delivered" })
@@ -533,7 +541,7 @@ func (s *state) changeLock(request string, by func(*lock)) {
 // tidyLock forgets a lock that is over.
 func (s *state) tidyLock(request nostr.ID) {
 	l, ok := s.Locks.Get(request.Hex())
-	if !ok {
+	if !ok || l.Bitcoin != "" {
 		return
 	}
 	all := l.Released != nil && l.Accepted != nil && l.Released.Amount == l.Accepted.Amount

@@ -148,6 +148,8 @@ func (p *Pay) waiting(one payment) string {
 		return fmt.Sprintf("%s: over %d", waits, limit)
 	}
 	switch {
+	case one.Doubt != "":
+		return waits + ": " + one.Doubt
 	case !p.byInvoice(one):
 		return ""
 	case one.uncertain(p.c.Now()):

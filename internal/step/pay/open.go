@@ -68,9 +68,9 @@ const (
 // stateOf says where a payment is.
 func (p *Pay) stateOf(one payment) string {
 	switch {
-	case one.Preimage != "", one.Order.How == prepaid && one.Released != nil:
+	case one.Preimage != "", one.Mined != "", one.Order.How == prepaid && one.Released != nil:
 		return "paid"
-	case one.Reserved.Invoice != "" && !one.Holds, one.Order.How == prepaid:
+	case one.Reserved.Invoice != "" && !one.Holds, one.Order.How == prepaid, one.Order.How == onchain:
 		return "being paid"
 	case one.Released != nil && one.Released.Amount == 0 && one.Holds && !one.Returned:
 		return "coming back"
@@ -97,6 +97,10 @@ func (p *Pay) stateOf(one payment) string {
 // Owed lists what customers have locked for requests to us, and we do not have yet, ordered by request.
 func (p *Pay) Owed() (all []Open) {
 	for _, one := range p.fold.locks() {
+		if o, ok := p.arrives(one); ok {
+			all = append(all, o)
+			continue
+		}
 		o := Open{ID: one.Request, Party: one.Customer, State: "held"}
 		switch {
 		case one.Ahead && one.Paid:

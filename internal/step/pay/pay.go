@@ -33,6 +33,8 @@ type Config struct {
 	Send func(ctx context.Context, wrap guild.Verified, p nostr.PubKey) error
 	// Lightning returns the owner's Lightning wallet, or nil.
 	Lightning func() lightning.Wallet
+	// Bitcoin returns the owner's Bitcoin wallet, or nil.
+	Bitcoin func() Bitcoin
 	// Waiting reports whether an attempt still waits for its provider.
 	Waiting func(attempt nostr.ID) bool
 }
@@ -43,6 +45,8 @@ type Pay struct {
 	fold  *Fold
 	pace  pace
 	fresh sync.Map // attempts whose order this process made, and has not sent yet
+
+	arriving sync.Map // what the wallet last saw at the address of a request to us, in a []bitcoind.Payment
 }
 
 // New returns the step on its fold.

@@ -94,7 +94,7 @@ func (p *Pay) terms(request nostr.ID, deadline time.Time, amount uint64, unit st
 
 // Takes reports whether a price in a unit can be paid to us.
 func (p *Pay) Takes(unit string) bool {
-	return p.mintsOf(unit) != nil || p.lightning() != nil && inBitcoin(unit)
+	return p.mintsOf(unit) != nil || (p.lightning() != nil || p.bitcoin() != nil) && inBitcoin(unit)
 }
 
 // Funded reports whether the customer of a request has locked or paid what Quote asked for.
@@ -107,6 +107,9 @@ const listening = 7 * 24 * time.Hour
 func (p *Pay) lock(one lock, now time.Time) []due.Work {
 	id := one.Request.Hex()
 	var work []due.Work
+	if one.Bitcoin != "" {
+		return []due.Work{p.watch(one)}
+	}
 	if one.holds() && !one.Settled {
 		work = p.holding(one)
 		if one.Offered == nil {

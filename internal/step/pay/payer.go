@@ -25,6 +25,8 @@ import (
 func (p *Pay) payment(one payment, now time.Time) []due.Work {
 	id := one.Attempt.Hex()
 	switch {
+	case one.Order.How == onchain:
+		return p.onchain(one)
 	case p.byInvoice(one):
 		return p.direct(one)
 	case one.Terms == "":
@@ -524,6 +526,8 @@ func (p *Pay) Approve(ctx context.Context, attempt nostr.ID, amount uint64) erro
 		switch {
 		case ok && p.asks(one) > 0:
 			return one.allow(tx, amount)
+		case ok && one.Order.How == onchain:
+			return one.approveCoins(tx, amount)
 		case ok && one.Holds:
 			return p.approveHold(tx, one, amount)
 		case ok && p.byInvoice(one):

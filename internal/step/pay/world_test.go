@@ -18,6 +18,8 @@ import (
 	"guild/bolt11"
 	"guild/cashu"
 	"guild/cashu/token"
+	"guild/internal/hand/bitcoind"
+	"guild/internal/hand/bitcoind/bitcoindtest"
 	"guild/internal/hand/dm"
 	"guild/internal/hand/key"
 	"guild/internal/hand/lightning"
@@ -49,6 +51,7 @@ type party struct {
 	journal *journal.Journal
 	deaf    bool         // it gets no messages
 	inbox   []dm.Message // that wait
+	bitcoin *bitcoind.Wallet
 }
 
 // world is a customer, a provider and a mint over loopback, at a time that the test sets.
@@ -59,7 +62,8 @@ type world struct {
 	customer, provider *party
 	waiting            bool // the attempt waits for its provider
 	quote              func(*world, *fact.AttemptQuoted)
-	lightning          *network // nil if nobody has a Lightning wallet
+	lightning          *network            // nil if nobody has a Lightning wallet
+	chain              *bitcoindtest.Chain // nil if nobody has a Bitcoin wallet
 	change             func(from *party, m *dm.Message)
 	refusals           []error
 	at                 string   // the point at which a process dies, "" for none
@@ -77,6 +81,9 @@ func newWorld(t *testing.T, order fact.Settlement, price uint64) *world {
 func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(*world, *fact.AttemptQuoted)) *world {
 	t.Helper()
 	w := &world{T: t, now: time.Now().Truncate(time.Second), waiting: true, quote: quote}
+	if order.How == onchain {
+		w.chain = bitcoindtest.New()
+	}
 	if inBitcoin(order.Unit) {
 		w.lightning = &network{t: t, now: func() time.Time { return w.now }}
 	}
@@ -89,6 +96,15 @@ func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(
 		secret := key.NewSecret(nostr.SecretKey{31: byte(i + 1)})
 		*p = &party{dir: journaltest.Dir(t), signer: key.NewSigner(secret), pubkey: secret.PubKey(), seed: wallet.Seed{byte(i), 31: 1}}
 		w.ok(journal.Init((*p).dir))
+		if w.chain != nil {
+			purse := w.chain.Purse()
+			c, err := bitcoind.Parse(purse.Serve(t))
+			w.ok(err)
+			(*p).bitcoin = bitcoind.New(c)
+			if i == 0 {
+				w.chain.Fund(purse, 4)
+			}
+		}
 	}
 	w.open(w.customer)
 	w.open(w.provider)
@@ -98,6 +114,9 @@ func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(
 	w.ok(err)
 	w.pump()
 	deadline := w.now.Add(time.Hour)
+	if order.How == onchain {
+		deadline = w.now.Add(2 * time.Hour)
+	}
 	planned := fact.AttemptPlanned{Attempt: attempt, Job: theJob, Provider: guild.Service{PubKey: w.provider.pubkey, D: "d"}}
 	var hold guild.Hash
 	if order.How == escrow {
@@ -106,6 +125,10 @@ func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(
 		}
 	}
 	w.writes(w.customer, fact.JobSubject(theJob), fact.JobOpened{Job: theJob, Task: "python", Deadline: deadline.UnixMilli(), Settle: &order, Tries: 1}, planned)
+	if order.How == onchain {
+		w.quoteOnchain(deadline, price)
+		return w
+	}
 	terms, invoice, err := w.provider.Quote(t.Context(), attempt, deadline, w.now.Add(10*time.Minute), price, order.Unit, order.How == prepaid, hold)
 	w.ok(err)
 	if inv, err := bolt11.Decode(invoice); err != nil || inv.PaymentHash != hold {
@@ -144,6 +167,12 @@ func (w *world) open(p *party) {
 			return w.carry(ctx, p, wrap, to)
 		},
 		Waiting: func(nostr.ID) bool { return w.waiting },
+		Bitcoin: func() Bitcoin {
+			if p.bitcoin == nil {
+				return nil
+			}
+			return &bitcoinWallet{p.bitcoin, w}
+		},
 		Lightning: func() lightning.Wallet {
 			if w.lightning == nil {
 				return nil

@@ -139,7 +139,10 @@ func (r *Record) receipt(s session, trajectory guild.Hash, policy string) (recei
 		if s.Paid.Amount > 0 {
 			document.Rail, document.AssetID = &s.Held.Rail, &s.Held.Asset
 			document.PaymentProof = &receipt.PaymentProof{Type: "cashu_proof", Value: s.Paid.Proof}
-			if s.Held.Rail == "lightning" {
+			switch s.Held.Rail {
+			case "onchain":
+				document.PaymentProof.Type = "onchain_txid"
+			case "lightning":
 				document.PaymentProof.Type, document.Bolt11 = "lightning_preimage", s.Held.Invoice
 			}
 		} else {

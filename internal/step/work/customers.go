@@ -133,6 +133,10 @@ func (s *customers) apply(f fact.Fact, at int64, remember int) {
 		}
 	case fact.InvoiceSettled:
 		s.edit(f.Request, func(seen *Standing) { seen.Paid++ })
+	case fact.CoinsReceived:
+		if f.Exact {
+			s.edit(f.Request, func(seen *Standing) { seen.Paid++ })
+		}
 	case fact.LockReleased:
 		if f.Amount > 0 && f.Preimage == "" { // with one it counts when the invoice is settled
 			s.edit(f.Request, func(seen *Standing) { seen.Paid++ })

@@ -50,7 +50,7 @@ func (w *Work) Observe(ctx context.Context, from string, v guild.Verified) error
 		return guild.Drop(guild.Late, "request %.8s ended %s", e.ID.Hex(), deadline)
 	}
 	received.Task, received.Kind, received.Job, received.Key = r.Get(nip90.ParamJobType), r.Kind, r.Job, r.Get(nip90.ParamIdempotencyKey)
-	received.Prepaid = r.Get(nip90.ParamSettle) == "prepaid"
+	received.Prepaid, received.Onchain = r.Get(nip90.ParamSettle) == "prepaid", r.Get(nip90.ParamSettle) == "onchain"
 	received.Encrypted, received.Relays, received.Deadline = r.Encrypted != "", r.Relays, deadline.UnixMilli()
 	received.Hold = nip90.HoldOf(r.Extra)
 	if r.Solicits() || r.Provider == nil && !w.worksUnasked(r) {

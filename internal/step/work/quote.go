@@ -2,12 +2,14 @@ package work
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/bitcoin"
 	"guild/bolt11"
 	"guild/internal/journal"
 	"guild/internal/journal/due"
@@ -92,6 +94,9 @@ func (w *Work) ask(s Service, r request) due.Work {
 			if deadline.Before(until) {
 				until = deadline
 			}
+			if r.Received.Onchain {
+				return w.askOnchain(ctx, s, r)
+			}
 			terms, invoice, err := w.c.Money.Quote(
 				ctx, r.ID, deadline, until, s.units(), s.Unit, r.Received.Prepaid || w.paysAhead(s, r.Customer), r.Received.Hold)
 			if err != nil {
@@ -106,19 +111,46 @@ func (w *Work) ask(s Service, r request) due.Work {
 			if hold != (guild.Hash{}) {
 				feedback.Extra = nostr.Tags{nip90.Hold(hold)}
 			}
-			e, err := w.sign(ctx, answer{to: *r.Received, feedback: feedback})
-			return func(tx *journal.Tx) error {
-				now, ok := w.fold.request(r.ID)
-				if !ok || now.Quoted != nil || now.Ending != "" || now.Withdrew {
-					return nil
-				}
-				tx.Append(fact.RequestQuoted{
-					Request: r.ID, Customer: r.Customer, Deadline: r.Received.Deadline, Terms: terms, Invoice: invoice, Hold: hold,
-					Answer: e, Until: until.UnixMilli(), Metered: s.Rates != nil,
-				})
-				due.Claim(tx, due.Publishing(e.ID), w.c.Node)
-				return nil
-			}, err
+			return w.asked(ctx, r, feedback, fact.RequestQuoted{
+				Request: r.ID, Customer: r.Customer, Deadline: r.Received.Deadline, Terms: terms, Invoice: invoice, Hold: hold,
+				Until: until.UnixMilli(), Metered: s.Rates != nil,
+			})
 		},
 	}
+}
+
+// askOnchain quotes a payment on the Bitcoin chain. Its confirmations take as long as they take, so we wait until the deadline.
+func (w *Work) askOnchain(ctx context.Context, s Service, r request) (due.Decision, error) {
+	uri, err := w.c.Money.Address(ctx, r.ID, time.UnixMilli(r.Received.Deadline), s.units(), s.Unit)
+	if err != nil {
+		told := "this provider cannot be paid on the chain at present"
+		if short, ok := errors.AsType[*guild.DropError](err); ok {
+			told = guild.Cut(short.Detail, maxText)
+		}
+		return w.fail(ctx, r, guild.Cut(err.Error(), maxText), told)
+	}
+	u, err := bitcoin.ParseURI(uri)
+	if err != nil {
+		return nil, err
+	}
+	feedback := s.priced("")
+	feedback.Amount, feedback.Extra = guild.Msat(u.Satoshis)*1000, nostr.Tags{nip90.Bitcoin(uri)}
+	return w.asked(ctx, r, feedback, fact.RequestQuoted{
+		Request: r.ID, Customer: r.Customer, Deadline: r.Received.Deadline, Bitcoin: uri, Until: r.Received.Deadline, Metered: s.Rates != nil,
+	})
+}
+
+// asked returns the decision that a request is quoted, with the signed feedback.
+func (w *Work) asked(ctx context.Context, r request, feedback nip90.Feedback, quoted fact.RequestQuoted) (due.Decision, error) {
+	e, err := w.sign(ctx, answer{to: *r.Received, feedback: feedback})
+	quoted.Answer = e
+	return func(tx *journal.Tx) error {
+		now, ok := w.fold.request(r.ID)
+		if !ok || now.Quoted != nil || now.Ending != "" || now.Withdrew {
+			return nil
+		}
+		tx.Append(quoted)
+		due.Claim(tx, due.Publishing(e.ID), w.c.Node)
+		return nil
+	}, err
 }
