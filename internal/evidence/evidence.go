@@ -154,7 +154,7 @@ func (x *export) gather(ctx context.Context) error {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		x.sayReceipt, x.addRequest, x.addResult, x.addQuote, x.addDocuments, x.addWorker, x.addHidden, x.addPolicy, x.addProof, x.addReviews,
+		x.sayReceipt, x.addRequest, x.addResult, x.addQuote, x.addTransaction, x.addDocuments, x.addWorker, x.addHidden, x.addPolicy, x.addProof, x.addReviews,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -323,6 +323,40 @@ func (x *export) addQuote(context.Context) error {
 		return err
 	}
 	return x.addKey(verify.FileQuoteKey, e.Content)
+}
+
+// addTransaction adds the transaction that paid the provider on the chain, and what shows that a block has it.
+func (x *export) addTransaction(ctx context.Context) error {
+	if x.receipt.Rail == nil || *x.receipt.Rail != "onchain" {
+		return nil
+	}
+	paid, err := x.mined(x.c.Journal.Of(ctx, fact.Ledger))
+	if err == nil && paid == nil {
+		paid, err = x.mined(x.c.Journal.Archived(ctx, fact.Ledger))
+	}
+	if err != nil || paid == nil {
+		return err
+	}
+	x.files[verify.FileTransaction] = []byte(paid.Raw)
+	if x.files[verify.FileInclusion], err = canon.Marshal(paid.Inclusion); err != nil {
+		return fmt.Errorf("%s: %w", verify.FileInclusion, err)
+	}
+	return nil
+}
+
+// mined returns what entries of the ledger say of the transaction that paid the attempt, or nil.
+func (x *export) mined(entries iter.Seq2[fact.Entry, error]) (*fact.PaymentMined, error) {
+	for e, err := range entries {
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range e.Facts {
+			if m, ok := f.(fact.PaymentMined); ok && m.Attempt == x.stored.Attempt {
+				return &m, nil
+			}
+		}
+	}
+	return nil, nil
 }
 
 // addKey adds the key that opens one encrypted message. A remote signer cannot derive it.

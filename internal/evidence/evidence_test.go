@@ -14,6 +14,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/bitcoin"
 	"guild/cashu"
 	"guild/cashu/token"
 	"guild/internal/evidence"
@@ -88,6 +89,38 @@ func TestExportHasTheQuote(t *testing.T) {
 			t.Error("it is not left out")
 		}
 		w.holds(files)
+	}
+}
+
+// TestExportHasTheTransaction takes the first transaction of the chain's first block: it pays no address, so the quote has none.
+func TestExportHasTheTransaction(t *testing.T) {
+	const (
+		raw = "01000000010000000000000000000000000000000000000000000000000000000000000000ffffffff4d04ffff001d0104455468652054696d65732030332f4a616e" +
+			"2f32303039204368616e63656c6c6f72206f6e206272696e6b206f66207365636f6e64206261696c6f757420666f722062616e6b73ffffffff0100f2052a01000000" +
+			"434104678afdb0fe5548271967f1a67130b7105cd6a828e03909a67962e0ea1f61deb649f6bc3f4cef38c4f35504e51ec112de5c384df7ba0b8d578a4c702b6bf1" +
+			"1d5fac00000000"
+		txid   = "4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b"
+		header = "0100000000000000000000000000000000000000000000000000000000000000000000003ba3edfd7a7b12b27ac72c3e67768f617fc81bc3888a51323a9fb8aa4b1e" +
+			"5e4a29ab5f49ffff001d1dac2b7c"
+	)
+	w := newWorld(t)
+	j := w.asked(1, false)
+	const price = 5_000_000_000_000 // 50 bitcoins
+	quote := w.sign(provider, nip90.Feedback{Request: j.request.ID, Customer: pubkey(customer), Status: nip90.PaymentRequired, Amount: price}.Event())
+	subject := fact.JobSubject(j.id)
+	w.append(subject, fact.AttemptQuoted{Attempt: j.request.ID, Event: quote.ID, Answer: &quote, Amount: price})
+	w.append(fact.Ledger, fact.PaymentMined{
+		Attempt: j.request.ID, TxID: txid, Raw: raw, Amount: price / 1000, Inclusion: bitcoin.Inclusion{Header: header, Branch: []string{}},
+	})
+	w.append(subject, fact.AttemptHeld{
+		Attempt: j.request.ID, Rail: "onchain", Asset: "BTC_CHAIN", Amount: price, Quote: quote.ID, Ahead: true, Until: 1,
+	})
+	w.delivered(&j)
+	s := w.judged(j, guild.Success, fact.AttemptReleased{Attempt: j.request.ID, Amount: price, Rule: fact.RulePrepaid, Proof: txid})
+	files := w.export(j, s)
+	w.holds(files)
+	if string(files[verify.FileTransaction]) != raw || !bytes.Contains(files[verify.FileInclusion], []byte(header)) {
+		t.Errorf("the transaction %s, the block %s", files[verify.FileTransaction], files[verify.FileInclusion])
 	}
 }
 
