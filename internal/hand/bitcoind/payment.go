@@ -279,7 +279,7 @@ type Payment struct {
 	Raw           string // the transaction in hex
 }
 
-// transaction is what the wallet knows of a transaction that pays it, or that it has paid.
+// transaction has the members that we read of the answer to gettransaction.
 type transaction struct {
 	Hex           string `json:"hex"`
 	Confirmations int    `json:"confirmations"` // below 0 if another one that spends the same is in a block
