@@ -472,15 +472,18 @@ func (p *program) anyNode(ctx context.Context) (client *control.Client, own func
 	if err != nil {
 		return nil, nil, err
 	}
-	started, stop, err := startOwnNode(ctx, c, id, nodeOptions{Log: p.logger(p.err)})
+	start := func() (*control.Client, func(context.Context) error, error) {
+		return startOwnNode(ctx, c, id, nodeOptions{Log: p.logger(p.err)})
+	}
+	client, stop, err := start()
 	if errors.Is(err, journal.ErrLocked) {
 		defer time.AfterFunc(2*time.Second, func() {
 			fmt.Fprintln(p.err, "guild: another process has the journal; waiting up to half a minute for its answer")
 		}).Stop()
-		return client, nil, answers(ctx, client, err)
+		client, stop, err = awaitNode(ctx, control.Dial(c.Socket()), start, err)
 	}
-	if err != nil {
-		return nil, nil, err
+	if err != nil || stop == nil {
+		return client, nil, err
 	}
 	own = func(ctx context.Context) error {
 		if ctx.Err() == nil {
@@ -490,7 +493,33 @@ func (p *program) anyNode(ctx context.Context) (client *control.Client, own func
 		}
 		return stop(ctx)
 	}
-	return started, own, nil
+	return client, own, nil
+}
+
+// awaitNode waits while another process, which has the journal, starts its node or ends it: for the answer of that node, or for
+// one that start starts. It returns locked if neither comes in a time that is enough on a busy machine.
+func awaitNode(
+	ctx context.Context, other *control.Client, start func() (*control.Client, func(context.Context) error, error), locked error,
+) (client *control.Client, stop func(context.Context) error, err error) {
+	late := time.After(30 * time.Second)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		case <-late:
+			return nil, nil, locked
+		case <-tick.C:
+		}
+		if _, err := control.NodeStatus.Call(ctx, other); err == nil {
+			return other, nil, nil
+		}
+		client, stop, err = start()
+		if !errors.Is(err, journal.ErrLocked) {
+			return client, stop, err
+		}
+	}
 }
 
 // rest returns the context for the rest of a node that a verb has started for itself. After a Ctrl-C that only ended what the
@@ -500,25 +529,4 @@ func rest(ctx context.Context, err error) context.Context {
 		return ctx
 	}
 	return context.WithoutCancel(ctx)
-}
-
-// starting bounds the time in which a node that was started elsewhere at the same moment has to answer, on a busy machine.
-const starting = 30 * time.Second
-
-// answers waits until a node answers that another process starts, and returns locked if none does.
-func answers(ctx context.Context, client *control.Client, locked error) error {
-	ctx, cancel := context.WithTimeout(ctx, starting)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return locked
-		case <-tick.C:
-		}
-		if _, err := control.NodeStatus.Call(ctx, client); err == nil {
-			return nil
-		}
-	}
 }

@@ -381,6 +381,38 @@ func TestHiresAtTheSameMomentShareANode(t *testing.T) {
 	}
 }
 
+// A hire that began while another process was ending its node becomes the node itself.
+func TestHireAfterAnotherNode(t *testing.T) {
+	needSandbox(t)
+	t.Parallel()
+	w := newTown(t)
+	w.work(w.settle("provider"), "greeting", hello)
+	bundle := filepath.Join(w.dir, "greeting.nut")
+	if err := os.WriteFile(bundle, pack(t, greeting()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	home := w.settle("customer")
+	ending, err := journal.Open(t.Context(), journal.Options{Dir: filepath.Join(home, "journal")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hire := w.start("guild", []string{"GUILD_RELAYS=" + w.relay}, "hire", bundle, "--home", home)
+	eventually(t, "it waits", func(context.Context) error {
+		if !strings.Contains(hire.errs.String(), "another process has the journal") {
+			return fmt.Errorf("it says %q", hire.errs.String())
+		}
+		return nil
+	})
+	if err := ending.Close(); err != nil {
+		t.Fatal(err)
+	}
+	hire.says(t, "accepted after")
+	hire.wait(t)
+	if code := hire.cmd.ProcessState.ExitCode(); code != exitAccepted {
+		t.Errorf("exit code %d: %s", code, hire.errs.String())
+	}
+}
+
 // asked returns an error while a job's provider has not been asked.
 func asked(ctx context.Context, customer *control.Client, id string) error {
 	job, err := control.OneJob.Call(ctx, customer, id)
