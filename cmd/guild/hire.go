@@ -14,10 +14,12 @@ import (
 
 	"guild"
 	"guild/internal/cli"
+	"guild/internal/config"
 	"guild/internal/control"
 	"guild/internal/journal"
 	"guild/internal/judging/exam"
 	"guild/internal/step/jobs"
+	"guild/nip90"
 	"guild/nutshell"
 	"guild/nutshell/vault"
 	"guild/oa"
@@ -34,6 +36,7 @@ type hireOptions struct {
 	Mixed     int        // per cent of the price for strong and weak tests together
 	Partial   int        // per cent of the price for work that is done in part
 	Weak      amountFlag // most that is paid for weak work without asking
+	Judge     string     // npub or hex of the node that rules on the escrow if the provider objects
 	Tries     int
 	Private   bool
 	Open      bool
@@ -173,6 +176,7 @@ func (p *program) hireCommand() *cobra.Command {
 	f.IntVar(&o.Mixed, "mixed-share", 0, "by the verdict: per cent of the price for a SUCCESS of the strength mixed")
 	f.IntVar(&o.Partial, "partial-share", 0, "by the verdict: per cent of the price for PARTIAL (default: you are asked)")
 	f.Var(&o.Weak, "weak-cap", "by the verdict: most that is paid for a SUCCESS of the strength weak (default: you are asked)")
+	f.StringVar(&o.Judge, "judge", "", "with escrow: this third node rules if the provider objects to what it gets (npub or hex; guild wallet arbiter)")
 	f.BoolVar(&o.Free, "free", false, "bid nothing")
 	f.StringVar(&o.Class, "class", "", "critical-path, financial, experimental or background (default: the task's)")
 	f.StringArrayVar(&o.Nudges, "nudge", nil, "ask the provider's agent to work by this nudge: a name of the library, or a nevent (repeatable)")
@@ -386,6 +390,11 @@ func (o *hireOptions) price() (err error) {
 	} else if o.Settle == "" {
 		o.Settle = jobs.Escrow
 	}
+	if o.Judge != "" {
+		if _, err := config.Keys([]string{o.Judge}); err != nil {
+			return fmt.Errorf("--judge: %w", err)
+		}
+	}
 	switch {
 	case err != nil:
 		return err
@@ -397,6 +406,8 @@ func (o *hireOptions) price() (err error) {
 		return fmt.Errorf("--bid %s is paid by escrow or prepaid only", &o.Offer)
 	case o.Settle != jobs.Escrow && o.Settle != jobs.Postpaid && (o.Mixed != 0 || o.Partial != 0 || o.Weak.amount != 0):
 		return errors.New("--mixed-share, --partial-share and --weak-cap are for --settle escrow or postpaid")
+	case o.Judge != "" && o.Settle != jobs.Escrow:
+		return errors.New("--judge is for --settle escrow")
 	case o.Weak.unit != "" && o.Weak.unit != o.Offer.unit:
 		return fmt.Errorf("--weak-cap %s has another unit than --bid %s", &o.Weak, &o.Offer)
 	}
@@ -411,7 +422,11 @@ func (o hireOptions) settlement() *control.Settlement {
 	if !o.pays() {
 		return nil
 	}
-	return &control.Settlement{How: o.Settle, Unit: o.Offer.unit, Most: o.Offer.amount, Mixed: o.Mixed, Partial: o.Partial, Weak: o.Weak.amount}
+	s := &control.Settlement{How: o.Settle, Unit: o.Offer.unit, Most: o.Offer.amount, Mixed: o.Mixed, Partial: o.Partial, Weak: o.Weak.amount}
+	if keys, err := config.Keys([]string{o.Judge}); o.Judge != "" && err == nil { // it was checked by price
+		s.Arbiter = &nip90.Arbiter{PubKey: keys[0]}
+	}
+	return s
 }
 
 // terms returns the order that the flags alone make. What depends on the bundle is left out.

@@ -24,7 +24,7 @@ func (p *program) walletCommand() *cobra.Command {
 		Short:   "Money: what is there, what is held, and what becomes of it",
 		Example: "  guild wallet balance\n  guild wallet add mint http://127.0.0.1:7780 --unit test\n  guild wallet send 100test",
 	}, p.walletBalanceCommand(), p.walletAddCommand(), p.walletFundCommand(), p.walletReceiveCommand(), p.walletSendCommand(), p.walletHistoryCommand(),
-		p.walletOwedCommand(), p.walletApproveCommand(), p.walletBudgetCommand(), p.walletFreezeCommand(), p.walletReconcileCommand(), p.walletBackupCommand(), p.walletRestoreCommand())
+		p.walletOwedCommand(), p.walletApproveCommand(), p.walletBudgetCommand(), p.walletFreezeCommand(), p.walletReconcileCommand(), p.walletArbiterCommand(), p.walletBackupCommand(), p.walletRestoreCommand())
 }
 
 func (p *program) walletBalanceCommand() *cobra.Command {

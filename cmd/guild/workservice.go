@@ -70,7 +70,11 @@ func terms(w config.Work) (work.Terms, error) {
 	if err != nil {
 		return work.Terms{}, fmt.Errorf("work.allow: %w", err)
 	}
-	return work.Terms{Allow: allow, MinBid: w.MinBid, PoW: w.PoW, PerMinute: w.PerMinute, Prepaid: guild.Trust(w.Prepaid*guild.Micro + 0.5)}, nil
+	judges, err := config.Keys(w.Judges)
+	if err != nil {
+		return work.Terms{}, fmt.Errorf("work.judges: %w", err)
+	}
+	return work.Terms{Allow: allow, Judges: judges, MinBid: w.MinBid, PoW: w.PoW, PerMinute: w.PerMinute, Prepaid: guild.Trust(w.Prepaid*guild.Micro + 0.5)}, nil
 }
 
 // configured lists the services of the configuration.

@@ -224,6 +224,9 @@ func (p *program) showSettings(s control.Service, set control.ServiceSettings) {
 	if set.Prepaid > 0 {
 		customers += fmt.Sprintf("; below a score of %s they pay ahead", set.Prepaid)
 	}
+	if n := len(set.Judges); n > 0 {
+		customers += "; " + cli.Count(n, "judge", "judges") + " of their escrow may rule"
+	}
 	if set.Open {
 		customers += "; requests that name nobody, too"
 	}

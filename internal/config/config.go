@@ -77,6 +77,7 @@ type Work struct {
 	Most          guild.Msat `koanf:"most_msat"`
 
 	Allow     []string   `koanf:"allow"`         // npubs that may send requests; empty means everyone
+	Judges    []string   `koanf:"judges"`        // npubs whose rulings on escrow are accepted
 	MinBid    guild.Msat `koanf:"min_bid_msat"`  // requests with a lower bid are refused
 	PoW       int        `koanf:"pow"`           // leading zero bits required in a request's id (NIP-13)
 	PerMinute int        `koanf:"per_minute"`    // requests of one customer; 0 means no limit

@@ -73,6 +73,7 @@ type Service struct {
 	Most          *guild.Msat `koanf:"most_msat"`
 
 	Allow     *[]string   `koanf:"allow"` // an empty list means everyone
+	Judges    *[]string   `koanf:"judges"`
 	MinBid    *guild.Msat `koanf:"min_bid_msat"`
 	PoW       *int        `koanf:"pow"`
 	PerMinute *int        `koanf:"per_minute"`
@@ -90,6 +91,7 @@ func (s Service) Under(w Work) Work {
 	set(&w.PerWorkMinute, s.PerWorkMinute)
 	set(&w.Most, s.Most)
 	set(&w.Allow, s.Allow)
+	set(&w.Judges, s.Judges)
 	set(&w.MinBid, s.MinBid)
 	set(&w.PoW, s.PoW)
 	set(&w.PerMinute, s.PerMinute)
@@ -245,9 +247,11 @@ func (w Work) check() error {
 	if err := w.checkRates(); err != nil {
 		return err
 	}
-	_, err := Keys(w.Allow)
-	if err != nil {
+	if _, err := Keys(w.Allow); err != nil {
 		return fmt.Errorf("allow: %w", err)
+	}
+	if _, err := Keys(w.Judges); err != nil {
+		return fmt.Errorf("judges: %w", err)
 	}
 	return nil
 }

@@ -42,6 +42,14 @@ func (s *Server) open(ctx context.Context, order jobs.Order) (Job, error) {
 	if faults := order.Check(); len(faults) > 0 {
 		return Job{}, wrongUsage(HintFor(faults), faults)
 	}
+	if order.Settle != nil && order.Settle.Arbiter != nil {
+		arbiter, err := s.c.Pay.Arbiter(ctx, order.Settle.Arbiter.PubKey)
+		if err != nil {
+			return Job{}, wrongUsage("the judge's owner runs guild wallet arbiter announce, at a relay that you share", err)
+		}
+		settle := *order.Settle
+		settle.Arbiter, order.Settle = &arbiter, &settle
+	}
 	if err := s.c.Sandbox(ctx); err != nil {
 		hint := ""
 		if unusable, ok := errors.AsType[*sandbox.UnusableError](err); ok {

@@ -153,6 +153,14 @@ var (
 		"body {\"frozen\":true}: nothing new is paid until it is false", maxWords, (*Server).postFreeze)
 	ApprovePayment = action("POST /v1/wallet/approve",
 		"body {\"attempt\":…,\"amount\":…}: what a provider gets that waits for you", maxWords, (*Server).postApproval)
+	AskArbiter = action("POST /v1/wallet/ask",
+		"body {\"request\":…,\"reason\":…}: asks the judge of an escrow to rule", maxWords, (*Server).postAskArbiter)
+	AnnounceArbiter = action("POST /v1/wallet/arbiter",
+		"body {\"off\":false}: the offer to rule on others' escrow that was published", maxWords, (*Server).postArbiter)
+	Cases = resource("GET /v1/wallet/cases",
+		"objections to what was paid of others' escrow, on which this node rules", (*Server).getCases)
+	RuleCase = action("POST /v1/wallet/rule",
+		"body {\"case\":…,\"amount\":…,\"unit\":…,\"reason\":…}: what the provider gets", maxWords, (*Server).postRuling)
 	Reconcile = resource("POST /v1/wallet/reconcile",
 		"asks the mints about all ecash, and checks the ledger", (*Server).postReconcile)
 
@@ -299,7 +307,7 @@ func running() []endpoint {
 		MakeBackup.endpoint, RestoreBackup.endpoint,
 		Wallet.endpoint, WalletHistory.endpoint, AddMint.endpoint, ConnectLightning.endpoint, ConnectBitcoin.endpoint, FundWallet.endpoint, ReceiveToken.endpoint, SendToken.endpoint, FreezeWallet.endpoint,
 		Budgets.endpoint, SetBudget.endpoint, RestoreWallet.endpoint,
-		ApprovePayment.endpoint, Reconcile.endpoint,
+		ApprovePayment.endpoint, Reconcile.endpoint, AskArbiter.endpoint, AnnounceArbiter.endpoint, Cases.endpoint, RuleCase.endpoint,
 		Services.endpoint, OneService.endpoint, PauseService.endpoint, DrainService.endpoint, ResumeService.endpoint, ObjectTo.endpoint,
 		ReportEvents.endpoint, ClaimAgents.endpoint, EvolveSprite.endpoint, ImportHistory.endpoint,
 		InstallAgent.endpoint, RemoveAgent.endpoint, Definitions.endpoint, PublishDefinition.endpoint, AttachFile.endpoint, Owners.endpoint, ClaimAgent.endpoint,

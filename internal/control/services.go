@@ -49,6 +49,7 @@ type ServiceSettings struct {
 	PriceText string      `json:"price_text,omitempty"` // of a price by usage, for people
 	Rates     *Rates      `json:"rates,omitempty"`      // of a price by usage, of which Price is the most
 	Allow     []string    `json:"allow"`                // npubs; everybody if empty
+	Judges    []string    `json:"judges"`               // npubs whose rulings on escrow are accepted
 	MinBid    int64       `json:"min_bid_msat"`
 	PoW       int         `json:"pow"`
 	PerMinute int         `json:"per_minute"`
@@ -82,7 +83,7 @@ func service(st work.Status) Service {
 	view := ServiceLine(st)
 	view.Settings = &ServiceSettings{
 		Tasks: st.Tasks, Kinds: st.Kinds, Name: st.Name, About: st.About, Schema: st.Schema, Open: st.Open, Queue: st.Queue,
-		Each: st.Terms.Each, TimeLimit: st.Limit.Milliseconds(), Price: int64(st.Price), Unit: st.Unit, Allow: npubs(st.Terms.Allow),
+		Each: st.Terms.Each, TimeLimit: st.Limit.Milliseconds(), Price: int64(st.Price), Unit: st.Unit, Allow: npubs(st.Terms.Allow), Judges: npubs(st.Terms.Judges),
 		MinBid: int64(st.Terms.MinBid), PoW: st.Terms.PoW, PerMinute: st.Terms.PerMinute, Prepaid: st.Terms.Prepaid,
 	}
 	if r := st.Rates; r != nil {

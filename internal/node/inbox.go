@@ -141,6 +141,10 @@ func (n *Node) readMessage(ctx context.Context, v guild.Verified) error {
 		return n.pay.TakeRelease(ctx, m)
 	case dm.TypeOf(m.Content) == dm.TypeReturn:
 		return n.pay.TakeReturn(ctx, m)
+	case dm.TypeOf(m.Content) == dm.TypeCase:
+		return n.pay.TakeCase(ctx, m)
+	case dm.TypeOf(m.Content) == dm.TypeRuling:
+		return n.pay.TakeRuling(ctx, m)
 	case dm.TypeOf(m.Content) == dm.TypeWitness:
 		return n.audit.Asked(ctx, m)
 	}

@@ -24,6 +24,7 @@ import (
 	"guild/internal/journal/fold"
 	"guild/internal/step/pay"
 	"guild/internal/wallet"
+	"guild/nip90"
 )
 
 // seedFile has the words that the wallet's secrets are derived from.
@@ -140,6 +141,9 @@ func (n *Node) payPart() part {
 				Send: func(ctx context.Context, wrap guild.Verified, p nostr.PubKey) error {
 					return n.publish(ctx, wrap, slices.Concat(n.inboxRelaysOf(ctx, p), n.urls))
 				},
+				Publish:     func(ctx context.Context, e guild.Verified) error { return n.publish(ctx, e, n.urls) },
+				FindArbiter: n.findArbiter,
+				Ours:        func(p nostr.PubKey) bool { return p == n.pubkey || n.sameOwner(n.pubkey, p) },
 				Waiting: func(attempt nostr.ID) bool {
 					a, _, ok := n.folds.jobs.Attempt(attempt)
 					return ok && a.State.Waiting()
@@ -149,4 +153,20 @@ func (n *Node) payPart() part {
 		},
 		show: func(s *control.Parts) { s.Pay, s.Payments, s.Lightning, s.Bitcoin = n.pay, f, n.lightning, n.bitcoin },
 	}
+}
+
+// findArbiter returns an arbiter as it announces itself at our relays.
+func (n *Node) findArbiter(ctx context.Context, p nostr.PubKey) (nip90.Arbiter, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	found, err := n.find(ctx, nostr.Filter{
+		Kinds: []nostr.Kind{nip90.KindArbiter}, Authors: []nostr.PubKey{p}, Tags: nostr.TagMap{"d": {nip90.ArbiterD}},
+	}, n.urls)
+	if err != nil {
+		return nip90.Arbiter{}, fmt.Errorf("look for the judge %.8s: %w", p.Hex(), err)
+	}
+	if len(found) == 0 {
+		return nip90.Arbiter{}, fmt.Errorf("the judge %.8s does not announce at our relays that it rules on money (guild wallet arbiter announce)", p.Hex())
+	}
+	return nip90.ParseArbiter(found[0].Event()) // sorted, the newest first
 }

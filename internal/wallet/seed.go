@@ -14,6 +14,7 @@ import (
 	"github.com/tyler-smith/go-bip39"
 	"golang.org/x/crypto/chacha20poly1305"
 
+	"guild"
 	"guild/cashu"
 	"guild/internal/journal/fact"
 )
@@ -69,8 +70,18 @@ func (s Seed) condition(op string, n int, lock fact.EcashLock) cashu.Condition {
 		c.Keys, c.Sigs, c.Locktime = append(c.Keys, lock.Customer), 2, lock.Locktime
 		c.Refund, c.RefundSigs = []cashu.Point{lock.Customer}, 1
 	}
+	if lock.Arbiter != (cashu.Point{}) {
+		c.Nonce, c.Keys = Nonce(lock.Parties, n), append(c.Keys, lock.Arbiter)
+	}
 	return c
 }
+
+// Salt returns what is hashed with the parties of a lock, so that nobody else can find them in its nonces.
+func (s Seed) Salt(op string) [32]byte { return [32]byte(s.derive("salt", op)) }
+
+// Nonce returns the nonce of the n-th coin of a lock with an arbiter. It commits to the parties, whom the arbiter learns from one of
+// them.
+func Nonce(parties guild.Hash, n int) string { return guild.Sum(append(parties[:], byte(n))).Hex() }
 
 // secret returns the secret and the blinding factor of an output of an operation.
 func (s Seed) secret(keyset, op string, n int, counter uint32, lock *fact.EcashLock) (secret string, r cashu.Scalar, err error) {

@@ -524,6 +524,8 @@ func (w *Wallet) inputs(op operation) (all []cashu.Proof, err error) {
 const (
 	PayerKey = "payer" // of the customer, by the attempt
 	PayeeKey = "payee" // of the provider, by the request
+
+	ArbiterKey = "arbiter" // of the arbiter, by nothing: it is announced
 )
 
 // restore asks the mint whether it has done an operation before (NUT-09).

@@ -20,7 +20,7 @@ const maxSignatures = 64
 // Signatures is a message with signatures on locked ecash (NUT-11), for who can spend it with another signature of its own; or, of what
 // is held over Lightning, with the preimage by which it is taken.
 type Signatures struct {
-	Type       string // TypeRelease or TypeReturn
+	Type       string // TypeRelease, TypeReturn or TypeRuling
 	Request    nostr.ID
 	Amount     uint64            // that they are worth, in the unit of the lock
 	Signatures map[string]string // by Y of the ecash, both in hex; of a release none if nothing is paid

@@ -25,7 +25,7 @@ const MaxReason = 1000
 
 // Limits in bytes.
 const (
-	maxForm = 16 << 10 // a content that is read
+	maxForm = 24 << 10 // a content that is read
 	maxText = 1000     // a text; a longer one is cut
 	maxWord = 200      // a name; a longer one is cut
 )

@@ -167,6 +167,7 @@ var readers = table(
 	reader[InvoiceHeld](), reader[InvoiceCancelled](),
 	reader[PaymentMined](), reader[CoinsDoubted](), reader[CoinsUnpaid](), reader[CoinsReceived](), reader[CoinsLost](), reader[AddressClosed](),
 	reader[LockOffered](), reader[LockAccepted](), reader[LockRefused](), reader[LockReleased](), reader[LockReturned](), reader[LockExpired](), reader[LockLost](),
+	reader[LockDisputed](), reader[PaymentDisputed](), reader[PaymentRuled](), reader[CaseOpened](), reader[CaseTold](), reader[CaseRuled](), reader[CaseSent](), reader[CaseClosed](),
 	reader[AttemptDeferred](), reader[AttemptHeld](), reader[AttemptReleased](), reader[AttemptRefunded](), reader[RequestQuoted](),
 	reader[ActivityReported](), reader[ActivityImported](), reader[AgentsOnboarded](), reader[AgentClaimed](), reader[SpriteEvolved](),
 )

@@ -4,6 +4,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/nip90"
 )
 
 // JobSubject returns the guard of all decisions about a job of ours.
@@ -139,6 +140,8 @@ type Settlement struct {
 	Mixed   int    `json:"mixed,omitempty"`   // per cent of the price for SUCCESS with the strength mixed
 	Weak    uint64 `json:"weak,omitempty"`    // most that is paid for SUCCESS with the strength weak without asking a person
 	Partial int    `json:"partial,omitempty"` // per cent for PARTIAL; 0 asks a person
+
+	Arbiter *nip90.Arbiter `json:"arbiter,omitempty"` // that rules if the provider objects to what it gets from escrow
 }
 
 // InBitcoin reports whether the amounts are in bitcoin, so that they can be paid over Lightning.

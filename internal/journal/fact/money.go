@@ -8,6 +8,7 @@ import (
 	"guild"
 	"guild/bitcoin"
 	"guild/cashu"
+	"guild/nip90"
 )
 
 // Ledger is the guard of all decisions about money, so that two of them cannot spend the same.
@@ -39,6 +40,9 @@ type EcashLock struct {
 	Provider cashu.Point `json:"provider"`
 	Customer cashu.Point `json:"customer,omitzero"` // also the refund's
 	Locktime int64       `json:"locktime,omitzero"` // Unix s
+
+	Arbiter cashu.Point `json:"arbiter,omitzero"` // any two of the three open the lock
+	Parties guild.Hash  `json:"parties,omitzero"` // that the nonces of the lock commit to, for the arbiter
 }
 
 // EcashPlanned is one transaction with a mint, with all that is needed to repeat it. It is recorded before the mint hears of
@@ -250,7 +254,8 @@ type LockOffered struct {
 	Customer nostr.PubKey  `json:"customer"`
 	Mint     string        `json:"mint"`
 	Unit     string        `json:"unit"`
-	Proofs   []cashu.Proof `json:"proofs"` // nobody can spend them without our signature
+	Proofs   []cashu.Proof `json:"proofs"`         // nobody can spend them without our signature, but the customer and the arbiter together
+	Salt     []byte        `json:"salt,omitempty"` // of the nonces, for the arbiter
 }
 
 // LockAccepted says that the money is there, and ours if the customer releases it. Written by pay.
@@ -274,6 +279,68 @@ type LockReleased struct {
 	Amount     uint64            `json:"amount"`
 	Reason     string            `json:"reason,omitempty"`   // the customer's, if it is not all
 	Preimage   string            `json:"preimage,omitempty"` // in hex
+	Ruled      bool              `json:"ruled,omitempty"`    // the arbiter has decided: some of the signatures are its own
+}
+
+// LockDisputed says that the arbiter was asked to rule on what a customer released or did not. Written by pay.
+type LockDisputed struct {
+	Request nostr.ID `json:"request"`
+	Reason  string   `json:"reason"` // our person's
+}
+
+// PaymentDisputed says that the arbiter was asked to rule on what we released or did not. Written by pay.
+type PaymentDisputed struct {
+	Attempt nostr.ID `json:"attempt"`
+	Reason  string   `json:"reason"` // the provider's
+}
+
+// PaymentRuled has the arbiter's decision on locked money of ours, and its signatures for what the provider does not get. Written by pay.
+type PaymentRuled struct {
+	Attempt    nostr.ID          `json:"attempt"`
+	Amount     uint64            `json:"amount"`     // that the provider gets, in the unit
+	Signatures map[string]string `json:"signatures"` // by Y of the rest, both in hex
+	Reason     string            `json:"reason,omitempty"`
+}
+
+// CaseOpened is a provider's objection to what it gets of locked money, on which we rule. Written by pay.
+type CaseOpened struct {
+	Request  nostr.ID     `json:"request"`
+	Provider nostr.PubKey `json:"provider"`
+	Customer nostr.PubKey `json:"customer"`
+	Mint     string       `json:"mint"`
+	Unit     string       `json:"unit"`
+	Coins    []LockedCoin `json:"coins"`
+	Released uint64       `json:"released,omitempty"` // by the customer, the provider says
+	Locktime int64        `json:"locktime"`           // Unix s, of the coin that the customer can take back first
+	Reason   string       `json:"reason"`             // the provider's
+}
+
+// LockedCoin is what of a coin is needed to sign for it.
+type LockedCoin struct {
+	Amount uint64 `json:"amount"` // in the unit
+	Secret string `json:"secret"`
+}
+
+// CaseTold says that the customer was told of a case. Written by pay.
+type CaseTold struct {
+	Request nostr.ID `json:"request"`
+}
+
+// CaseRuled is the owner's decision on a case. Written by pay.
+type CaseRuled struct {
+	Request nostr.ID `json:"request"`
+	Amount  uint64   `json:"amount"` // that the provider gets, in the unit
+	Reason  string   `json:"reason,omitempty"`
+}
+
+// CaseSent says that both parties were sent the ruling. Written by pay.
+type CaseSent struct {
+	Request nostr.ID `json:"request"`
+}
+
+// CaseClosed says that the locktime of a case is over, so that nothing is left to rule on. Written by pay.
+type CaseClosed struct {
+	Request nostr.ID `json:"request"`
 }
 
 // LockReturned says that we signed the rest of the money back to the customer. Written by pay.
@@ -344,6 +411,8 @@ type RequestQuoted struct {
 	Answer   nostr.Event  `json:"answer"`
 	Until    int64        `json:"until"`             // Unix ms, until which we wait
 	Metered  bool         `json:"metered,omitempty"` // the price depends on what the result claims
+
+	Arbiter *nip90.Arbiter `json:"arbiter,omitempty"` // of the lock that Terms asks for
 }
 
 // Type returns the stored name.
@@ -456,3 +525,27 @@ func (AttemptRefunded) Type() string { return "attempt.refunded" }
 
 // Type returns the stored name.
 func (RequestQuoted) Type() string { return "request.quoted" }
+
+// Type returns the stored name.
+func (LockDisputed) Type() string { return "lock.disputed" }
+
+// Type returns the stored name.
+func (PaymentDisputed) Type() string { return "payment.disputed" }
+
+// Type returns the stored name.
+func (PaymentRuled) Type() string { return "payment.ruled" }
+
+// Type returns the stored name.
+func (CaseOpened) Type() string { return "case.opened" }
+
+// Type returns the stored name.
+func (CaseTold) Type() string { return "case.told" }
+
+// Type returns the stored name.
+func (CaseRuled) Type() string { return "case.ruled" }
+
+// Type returns the stored name.
+func (CaseSent) Type() string { return "case.sent" }
+
+// Type returns the stored name.
+func (CaseClosed) Type() string { return "case.closed" }

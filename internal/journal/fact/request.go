@@ -4,6 +4,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/nip90"
 )
 
 // RequestSubject returns the guard of decisions about a request to us.
@@ -28,6 +29,8 @@ type RequestReceived struct {
 	Key     string     `json:"key,omitempty"`    // the customer's idempotency key
 	Repeats nostr.ID   `json:"repeats,omitzero"` // an earlier request with the same key, whose answer this one gets
 	Hold    guild.Hash `json:"hold,omitzero"`    // the payment hash that the customer chose for escrow over Lightning
+
+	Arbiter *nip90.Arbiter `json:"arbiter,omitempty"` // that the order names
 }
 
 // RequestFinished ends our work on a request, and carries the signed events for the customer. Written by work.

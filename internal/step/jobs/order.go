@@ -176,6 +176,8 @@ func (o Order) Check() (faults Faults) {
 			refuse("settle", "needs a bid with a unit, such as 1000sat")
 		case s.Most == 0 || s.Most > uint64(mostBid)/1000:
 			refuse("settle", "needs a bid: it is the most that is locked for one provider")
+		case s.Arbiter != nil && s.How != Escrow:
+			refuse("judge", "rules on what is locked in %s", Escrow)
 		case s.How == Postpaid && !s.InBitcoin():
 			refuse("settle", "%s is over Lightning, so it needs a bid in bitcoin", s.How)
 		case s.How == Onchain && !s.InBitcoin():

@@ -59,7 +59,7 @@ func (j *Jobs) request(ctx context.Context, job *Job, o guild.Offer, bid guild.M
 
 // newHold returns the payment hash for a request whose provider may be paid from escrow over Lightning, or nil.
 func (j *Jobs) newHold(job *Job) *fact.Hold {
-	if job.Settle == nil || job.Settle.How != Escrow || j.c.NewHold == nil {
+	if job.Settle == nil || job.Settle.How != Escrow || job.Settle.Arbiter != nil || j.c.NewHold == nil {
 		return nil
 	}
 	return j.c.NewHold(job.Settle.Unit)
@@ -84,6 +84,9 @@ func (j *Jobs) describe(job *Job) nip90.Request {
 	}
 	if job.Settle != nil && (job.Settle.How == Prepaid || job.Settle.How == Onchain) {
 		r.Set(nip90.ParamSettle, job.Settle.How)
+	}
+	if job.Settle != nil && job.Settle.Arbiter != nil {
+		r.SetArbiter(*job.Settle.Arbiter)
 	}
 	limit := 0
 	if q := job.Quality; q != nil {

@@ -30,6 +30,7 @@ type state struct {
 	Frozen    bool                               `json:"frozen"`
 	Budgets   fold.Table[string, fact.BudgetSet] `json:"budgets"` // by scope
 	Used      fold.Table[string, use]            `json:"used"`    // by scope
+	Cases     fold.Table[string, dispute]        `json:"cases"`   // on which we rule, by request
 }
 
 type order struct {
@@ -79,6 +80,8 @@ type payment struct {
 	Decided  *fact.PaymentDecided  `json:"decided,omitempty"`
 	Released *fact.PaymentReleased `json:"released,omitempty"`
 	Back     *fact.PaymentReturned `json:"back,omitempty"`
+	Disputed string                `json:"disputed,omitempty"` // why the provider has asked the arbiter
+	Ruled    *fact.PaymentRuled    `json:"ruled,omitempty"`
 	Refund   string                `json:"refund,omitempty"`   // the operation
 	Returned bool                  `json:"returned,omitempty"` // that operation was done, or what was held over Lightning came back
 	Voting   bool                  `json:"voting,omitempty"`   // nothing verified it, and others may agree
@@ -107,6 +110,9 @@ type lock struct {
 	Accepted *fact.LockAccepted `json:"accepted,omitempty"`
 	Tries    int                `json:"tries,omitempty"` // that were refused
 	Released *fact.LockReleased `json:"released,omitempty"`
+	At       int64              `json:"at,omitempty"`       // Unix ms of the release
+	Arbiter  *nip90.Arbiter     `json:"arbiter,omitempty"`  // of Terms
+	Disputed bool               `json:"disputed,omitempty"` // the arbiter was asked
 	Returned bool               `json:"returned,omitempty"`
 	Claim    string             `json:"claim,omitempty"` // the operation
 	Failed   failures           `json:"failed,omitzero"` // of claims
@@ -133,7 +139,7 @@ func (f failures) again() time.Time {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 7)} }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 8)} }
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
@@ -148,6 +154,7 @@ func (f *Fold) Apply(e fact.Entry) {
 			s.applyToPayment(one, e.At)
 			s.applyToLock(one, e.At)
 			s.applyToCoins(one, e.At)
+			s.applyToDispute(one, e.At)
 		}
 	})
 }
@@ -278,13 +285,7 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 		s.edit(one.Attempt, func(p *payment) { p.Decided = &one })
 		s.tidy(one.Attempt)
 	case fact.PaymentReleased:
-		s.edit(one.Attempt, func(p *payment) {
-			p.Released = &one
-			if p.Reserved == nil { // after a repair that lost the entry with it
-				return
-			}
-			s.free(*p.Reserved, p.Reserved.Amount-min(p.Reserved.Amount, one.Amount), p.At)
-		})
+		s.edit(one.Attempt, func(p *payment) { s.release(p, one) })
 		s.tidy(one.Attempt)
 	case fact.PaymentReturned:
 		s.edit(one.Attempt, func(p *payment) { p.Back = &one })
@@ -473,7 +474,7 @@ func (s *state) applyToLock(one fact.Fact, at int64) {
 		asked, _, err := readQuote(one.Terms, one.Request)
 		s.Locks.Set(one.Request.Hex(), lock{
 			Request: one.Request, Customer: one.Customer, Terms: one.Terms, Ahead: err == nil && asked.alone, Deadline: one.Deadline,
-			Invoice: one.Invoice, Hold: one.Hold, Bitcoin: one.Bitcoin,
+			Invoice: one.Invoice, Hold: one.Hold, Bitcoin: one.Bitcoin, Arbiter: one.Arbiter,
 		})
 	case fact.RequestFinished:
 		s.editLock(one.Request, func(l *lock) { l.Over, l.Done = true, one.Ending == "delivered" })
@@ -497,7 +498,7 @@ func (s *state) applyToLock(one fact.Fact, at int64) {
 		s.editLock(one.Request, func(l *lock) { l.Offered, l.Tries = nil, l.Tries+1 })
 		s.tidyLock(one.Request)
 	case fact.LockReleased:
-		s.editLock(one.Request, func(l *lock) { l.Released = &one })
+		s.editLock(one.Request, func(l *lock) { l.release(one, at) })
 	case fact.LockReturned:
 		s.editLock(one.Request, func(l *lock) { l.Returned = true })
 		s.tidyLock(one.Request)

@@ -379,7 +379,7 @@ func TestQuotesToHold(t *testing.T) {
 	w := newWorld(t, withHold, 500)
 	chosen := w.lightning.bills[0].inv.PaymentHash
 	quote := func(request nostr.ID, hold guild.Hash, work time.Duration, ahead bool) (bolt11.Invoice, error) {
-		_, invoice, err := w.provider.Quote(t.Context(), request, w.now.Add(work), w.now.Add(10*time.Minute), 500, "sat", ahead, hold)
+		_, invoice, err := w.provider.Quote(t.Context(), fact.RequestReceived{Request: request, Deadline: w.now.Add(work).UnixMilli(), Hold: hold}, w.now.Add(10*time.Minute), 500, "sat", ahead)
 		if err != nil {
 			return bolt11.Invoice{}, err
 		}
@@ -471,7 +471,7 @@ func TestHashOfAnEarlierPayment(t *testing.T) {
 	w.passes()
 	w.over()
 	hash := w.lightning.bills[0].inv.PaymentHash
-	if _, invoice, err := w.provider.Quote(t.Context(), nostr.ID{8}, w.now.Add(time.Hour), w.now.Add(time.Minute), 500, "sat", false, hash); err == nil {
+	if _, invoice, err := w.provider.Quote(t.Context(), fact.RequestReceived{Request: nostr.ID{8}, Deadline: w.now.Add(time.Hour).UnixMilli(), Hold: hash}, w.now.Add(time.Minute), 500, "sat", false); err == nil {
 		t.Error("a second invoice for it:", invoice)
 	}
 	// Two requests can be asked for a price at the same time.

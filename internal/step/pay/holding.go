@@ -32,7 +32,7 @@ func (l lock) amount() guild.Msat {
 }
 
 // locktime returns when the customer may decide nothing any more.
-func (l lock) locktime() time.Time { return Locktime(time.UnixMilli(l.Deadline)) }
+func (l lock) locktime() time.Time { return lockedUntil(time.UnixMilli(l.Deadline), nil) }
 
 // holdInvoice has the owner's wallet make the invoice for a request to us, for a payment hash of the customer's.
 func (p *Pay) holdInvoice(ctx context.Context, request nostr.ID, hold guild.Hash, deadline, until time.Time, amount guild.Msat) (string, error) {

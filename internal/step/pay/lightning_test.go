@@ -577,7 +577,7 @@ func TestQuoteAheadOfTheWork(t *testing.T) {
 		{unit: "test", terms: true},
 		{unit: "test", ahead: true, terms: true},
 	} {
-		terms, invoice, err := w.provider.Quote(t.Context(), nostr.ID{8}, w.now.Add(time.Hour), w.now.Add(10*time.Minute), 500, c.unit, c.ahead, guild.Hash{})
+		terms, invoice, err := w.provider.Quote(t.Context(), fact.RequestReceived{Request: nostr.ID{8}, Deadline: w.now.Add(time.Hour).UnixMilli()}, w.now.Add(10*time.Minute), 500, c.unit, c.ahead)
 		if (terms != "") != c.terms || (invoice != "") != c.invoice || (err == nil) != (c.terms || c.invoice) {
 			t.Errorf("%+v: %q, %q, %v", c, terms, invoice, err)
 		}

@@ -2,6 +2,7 @@ package pay
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -74,6 +75,8 @@ func (p *Pay) stateOf(one payment) string {
 		return "being paid"
 	case one.Released != nil && one.Released.Amount == 0 && one.Holds && !one.Returned:
 		return "coming back"
+	case one.Ruled == nil && one.Disputed != "":
+		return "before the judge"
 	case one.Released != nil && one.Released.Amount == 0:
 		return "taken back"
 	case one.Released != nil:
@@ -118,6 +121,10 @@ func (p *Pay) Owed() (all []Open) {
 		switch {
 		case one.Ahead:
 			o.State = "paid"
+		case one.Disputed && (one.Released == nil || !one.Released.Ruled):
+			o.State = "before the judge"
+		case one.Released != nil && one.Done && one.Arbiter != nil && one.Released.Amount < one.Accepted.Amount && !one.Released.Ruled:
+			o.State = fmt.Sprintf("%d released", one.Released.Amount)
 		case one.Released != nil:
 			o.State = "released"
 		case one.Done:
@@ -142,7 +149,12 @@ func (p *Pay) Busy(attempt nostr.ID) bool {
 	if one.Holds { // the provider may take it later
 		return !one.Over || p.stateOf(one) == "judged" || one.Decided != nil && one.Released == nil && !one.Returned
 	}
-	return !one.Over || one.Order.How != escrow || p.stateOf(one) == "judged" || one.Decided != nil && (one.Released == nil || one.Released.Amount > 0 && !one.Noted)
+	return !one.Over || one.Order.How != escrow || p.stateOf(one) == "judged" || one.Decided != nil && (one.Released == nil || one.Released.Amount > 0 && !one.Noted && !one.contestable())
+}
+
+// contestable reports whether an arbiter may still give the provider more than we did.
+func (one payment) contestable() bool {
+	return one.Order.Arbiter != nil && one.Released.Amount < one.Reserved.Amount
 }
 
 // Idle reports whether no money is about to move for attempts that have ended.

@@ -1,7 +1,7 @@
 // Package pay is the step that decides about money. As a customer's it answers a provider's quote with ecash that is locked to
 // both (escrow), and after the verdict signs over what the provider has earned and takes back the rest; or it has the owner's
 // Lightning wallet pay an invoice. As a provider's it says what it wants before it works, checks what the customer locked or paid,
-// and claims what is released. It owns the facts payment.*, lock.* and invoice.*, attempt.deferred, attempt.held,
+// and claims what is released. As an arbiter's it rules on what others lock. It owns the facts payment.*, lock.*, case.* and invoice.*, attempt.deferred, attempt.held,
 // attempt.released and attempt.refunded. The transactions with mints are the wallet's.
 package pay
 
@@ -19,6 +19,7 @@ import (
 	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
 	"guild/internal/wallet"
+	"guild/nip90"
 )
 
 // Config configures the step.
@@ -35,6 +36,12 @@ type Config struct {
 	Lightning func() lightning.Wallet
 	// Bitcoin returns the owner's Bitcoin wallet, or nil.
 	Bitcoin func() Bitcoin
+	// Publish publishes an event at our relays. It returns nil once a relay took it.
+	Publish func(context.Context, guild.Verified) error
+	// FindArbiter returns an arbiter with the key that it announces.
+	FindArbiter func(ctx context.Context, pubkey nostr.PubKey) (nip90.Arbiter, error)
+	// Ours reports whether this node has the secret key of a public one.
+	Ours func(nostr.PubKey) bool
 	// Waiting reports whether an attempt still waits for its provider.
 	Waiting func(attempt nostr.ID) bool
 }
@@ -59,6 +66,9 @@ func (p *Pay) Due(now time.Time) (work []due.Work) {
 	}
 	for _, one := range p.fold.locks() {
 		work = append(work, p.lock(one, now)...)
+	}
+	for _, one := range p.fold.disputes() {
+		work = append(work, p.judge(one)...)
 	}
 	return work
 }

@@ -26,13 +26,20 @@ const maxOffers = 3
 
 // Quote returns how the customer of a request may pay before the work begins: by ecash that it locks to us and to itself until the
 // verdict is final (NUT-18), or to us alone if it pays ahead of the work, or by an invoice of the owner's Lightning wallet, which is
-// valid until a time. One of them may be "". If the customer chose a payment hash, hold, the invoice is for that, and its payment is
-// held; but an ordinary one if the wallet says that it can hold none, or the customer has to pay ahead.
+// valid until a time. One of them may be "". If the customer chose a payment hash, the invoice is for that, and its payment is
+// held; but an ordinary one if the wallet says that it can hold none, or the customer has to pay ahead. If the request names an arbiter,
+// the lock has its key, too.
 func (p *Pay) Quote(
-	ctx context.Context, request nostr.ID, deadline, until time.Time, amount uint64, unit string, ahead bool, hold guild.Hash,
+	ctx context.Context, r fact.RequestReceived, until time.Time, amount uint64, unit string, ahead bool,
 ) (terms, invoice string, err error) {
+	request, deadline, hold := r.Request, time.UnixMilli(r.Deadline), r.Hold
+	if !ahead {
+		if err := p.checkArbiter(ctx, r); err != nil {
+			return "", "", err
+		}
+	}
 	if p.mintsOf(unit) != nil {
-		if terms, err = p.terms(request, deadline, amount, unit, ahead); err != nil {
+		if terms, err = p.terms(r, amount, unit, ahead); err != nil {
 			return "", "", err
 		}
 	}
@@ -77,15 +84,18 @@ func (p *Pay) mintsOf(unit string) (urls []string) {
 }
 
 // terms returns the payment request for a request to us: locked to us and to the customer, until the verdict is final, or to us alone.
-func (p *Pay) terms(request nostr.ID, deadline time.Time, amount uint64, unit string, alone bool) (string, error) {
-	key, err := p.c.Wallet.Seed().Key(wallet.PayeeKey, request.Hex())
+func (p *Pay) terms(to fact.RequestReceived, amount uint64, unit string, alone bool) (string, error) {
+	key, err := p.c.Wallet.Seed().Key(wallet.PayeeKey, to.Request.Hex())
 	if err != nil {
 		return "", err
 	}
-	r := token.Request{ID: request.Hex(), Amount: amount, Unit: unit, Once: true, Mints: p.mintsOf(unit), Lock: &token.RequestedLock{
+	r := token.Request{ID: to.Request.Hex(), Amount: amount, Unit: unit, Once: true, Mints: p.mintsOf(unit), Lock: &token.RequestedLock{
 		Kind: cashu.P2PK, Data: key.PubKey().String(),
-		Tags: [][]string{{"n_sigs", "2"}, {"locktime", strconv.FormatInt(Locktime(deadline).Unix(), 10)}},
+		Tags: [][]string{{"n_sigs", "2"}, {"locktime", strconv.FormatInt(lockedUntil(time.UnixMilli(to.Deadline), to.Arbiter).Unix(), 10)}},
 	}}
+	if to.Arbiter != nil {
+		r.Lock.Tags = append(r.Lock.Tags, []string{"pubkeys", to.Arbiter.Key.String()})
+	}
 	if alone {
 		r.Lock.Tags = nil
 	}
@@ -139,7 +149,9 @@ func (p *Pay) lock(one lock, now time.Time) []due.Work {
 		work = append(work, p.claim(one))
 	}
 	if one.Released.Amount < one.Accepted.Amount && !one.Returned && one.Over { // not while we still work for it
-		work = append(work, p.giveBack(one))
+		back := p.giveBack(one)
+		back.Ready = one.returns()
+		work = append(work, back)
 	}
 	return work
 }
@@ -164,7 +176,7 @@ func (p *Pay) TakeLock(ctx context.Context, m dm.Message) error {
 		case one.Tries >= maxOffers:
 			return guild.Drop(guild.Flood, "%d payments for request %.8s that did not do", one.Tries, request.Hex())
 		}
-		tx.Append(fact.LockOffered{Request: request, Customer: m.From, Mint: sent.Mint, Unit: sent.Unit, Proofs: sent.Proofs})
+		tx.Append(fact.LockOffered{Request: request, Customer: m.From, Mint: sent.Mint, Unit: sent.Unit, Proofs: sent.Proofs, Salt: saltIn(sent.Memo)})
 		return nil
 	})
 }
@@ -208,7 +220,12 @@ func (p *Pay) accept(ctx context.Context, one lock) (locktime int64, err error) 
 	if err != nil {
 		return 0, err
 	}
-	want := demand{ours: asked.key, amount: asked.amount, unit: unit, mints: asked.mints, locktime: asked.locktime, alone: asked.alone}
+	want := demand{ours: asked.key, amount: asked.amount, unit: unit, mints: asked.mints, locktime: asked.locktime, alone: asked.alone, arbiter: asked.arbiter}
+	if one.Arbiter != nil {
+		if want.parties, err = p.partiesOf(one); err != nil {
+			return 0, err
+		}
+	}
 	offered := *one.Offered
 	if err := want.check(offered.Mint, offered.Unit, offered.Proofs); err != nil {
 		return 0, err
@@ -317,7 +334,7 @@ func (p *Pay) claim(one lock) due.Work {
 				proof.Witness = w.Text()
 				proofs = append(proofs, proof)
 			}
-			if one.Failed.Times > 0 { // at the locktime the customer can have taken a part of it
+			if one.Failed.Times > 0 || one.Released.Ruled { // a part of it can be ours already, or at the locktime the customer's
 				if proofs, err = p.unspent(ctx, one.Offered.Mint, proofs); err != nil {
 					return nil, err
 				}

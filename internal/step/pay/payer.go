@@ -2,6 +2,7 @@ package pay
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -54,6 +55,8 @@ func (p *Pay) payment(one payment, now time.Time) []due.Work {
 		return p.settle(one, now)
 	case one.Released == nil:
 		return []due.Work{p.release(one)}
+	case one.Ruled != nil && one.Released.Amount < one.Ruled.Amount:
+		return []due.Work{p.follow(one)}
 	}
 	return p.finish(one, now)
 }
@@ -147,11 +150,10 @@ func (p *Pay) reserved(one payment, q quote, terms []wallet.Terms) (due.Decision
 	if err != nil {
 		return nil, err
 	}
-	lock := fact.EcashLock{Provider: q.key}
+	op, lock := wallet.NewOp(), fact.EcashLock{Provider: q.key}
 	if one.Order.How == escrow {
-		lock.Customer, lock.Locktime = key.PubKey(), q.locktime
+		lock = p.locked(one, q, key.PubKey(), op)
 	}
-	op := wallet.NewOp()
 	return func(tx *journal.Tx) error {
 		now, ok := p.fold.payment(one.Attempt)
 		switch {
@@ -196,6 +198,10 @@ func (p *Pay) sendLock(one payment) due.Work {
 		Key: "send the lock for " + one.Attempt.Hex(), Guard: fact.Ledger, Tries: mostTries,
 		Act: func(ctx context.Context) (due.Decision, error) {
 			sent := token.Payment{ID: one.Attempt.Hex(), Mint: one.Reserved.Mint, Unit: one.Reserved.Unit}
+			if one.Order.Arbiter != nil {
+				salt := p.c.Wallet.Seed().Salt(one.Reserved.Op)
+				sent.Memo = hex.EncodeToString(salt[:])
+			}
 			coins, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
 			for _, c := range coins {
 				proof, err := p.c.Wallet.Proof(c)
@@ -262,7 +268,7 @@ func (p *Pay) decided(one payment, amount uint64, rule string) due.Decision {
 // over Lightning.
 func (p *Pay) locktime(one payment) time.Time {
 	if one.Holds {
-		return Locktime(time.UnixMilli(one.Deadline))
+		return lockedUntil(time.UnixMilli(one.Deadline), nil)
 	}
 	q, _, err := readQuote(one.Terms, one.Attempt)
 	if err != nil { // it was read before
@@ -374,12 +380,12 @@ func (p *Pay) keysets(ctx context.Context, url string, proofs []cashu.Proof) (al
 
 // finish lists what is due after the release: the attempt learns of it, and the rest comes back.
 func (p *Pay) finish(one payment, now time.Time) (work []due.Work) {
-	if one.Released.Amount > 0 && one.Over && !one.Noted {
+	rest, _ := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
+	if one.Released.Amount > 0 && (len(rest) == 0 || !one.contestable()) && one.Over && !one.Noted {
 		work = append(work, p.note(one, fact.AttemptReleased{
 			Attempt: one.Attempt, Amount: msats(one.Reserved.Unit, one.Released.Amount), Rule: one.Decided.Rule, Proof: one.Released.Proof,
 		}))
 	}
-	rest, _ := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
 	switch {
 	case len(rest) == 0 && one.Released.Amount == 0 && !one.Noted:
 		if !one.Over {
@@ -407,7 +413,7 @@ func (p *Pay) refunded(one payment) (string, error) {
 		return "", err
 	}
 	value := spent{Mint: one.Reserved.Mint, Unit: one.Reserved.Unit, Amount: one.Reserved.Amount}
-	lock := fact.EcashLock{Provider: q.key, Customer: key.PubKey(), Locktime: q.locktime}
+	lock := p.locked(one, q, key.PubKey(), one.Reserved.Op)
 	if value.Spent, err = p.c.Wallet.Spent(one.Reserved.Op, lock, one.coins(one.Reserved.Unit, one.Reserved.Amount)); err != nil {
 		return "", err
 	}
@@ -431,19 +437,17 @@ func (p *Pay) note(one payment, with fact.Fact) due.Work {
 	}, func() fact.Fact { return with })
 }
 
-// refund takes locked ecash back: with the provider's signatures if it sent them, else after the locktime.
+// refund takes locked ecash back: with the provider's signatures or the arbiter's if they sent them, else after the locktime.
 func (p *Pay) refund(one payment, coins []fact.Coin, now time.Time) due.Work {
 	work := due.Work{Key: "take back the money of " + one.Attempt.Hex(), Guard: fact.Ledger, Free: true}
 	var cosigned []string
-	if one.Back != nil {
-		for _, c := range coins {
-			proof, err := p.c.Wallet.Proof(c)
-			if err != nil {
-				break
-			}
-			if s := one.Back.Signatures[cashu.HashToCurve(proof.Secret).String()]; s != "" {
-				cosigned = append(cosigned, s)
-			}
+	for _, c := range coins {
+		proof, err := p.c.Wallet.Proof(c)
+		if err != nil {
+			break
+		}
+		if s := one.cosignature(cashu.HashToCurve(proof.Secret).String()); s != "" {
+			cosigned = append(cosigned, s)
 		}
 	}
 	if len(cosigned) < len(coins) {

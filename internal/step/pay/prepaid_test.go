@@ -408,7 +408,7 @@ func TestEcashForWhoGaveUp(t *testing.T) {
 func TestUnpaidInvoiceOrEcash(t *testing.T) {
 	w := newWorld(t, ahead, 500)
 	w.provider.inbox = nil
-	terms, err := w.provider.terms(attempt, w.now.Add(time.Hour), 500, "sat", true)
+	terms, err := w.provider.terms(fact.RequestReceived{Request: attempt, Deadline: w.now.Add(time.Hour).UnixMilli()}, 500, "sat", true)
 	w.ok(err)
 	invoice := w.lightning.sign(bolt11.Invoice{Amount: 500_000, Expiry: time.Minute, Description: "x"}, nil)
 	w.writes(w.provider, fact.RequestSubject(attempt), fact.RequestQuoted{

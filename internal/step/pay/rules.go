@@ -13,6 +13,8 @@ import (
 	"guild/cashu"
 	"guild/cashu/token"
 	"guild/internal/journal/fact"
+	"guild/internal/wallet"
+	"guild/nip90"
 )
 
 // escrow is the settlement that locks ecash before the work, or has the payment held over Lightning.
@@ -22,11 +24,20 @@ const escrow = "escrow"
 const (
 	judging   = time.Hour          // after the deadline, for the verdict
 	objecting = 24 * time.Hour     // after the verdict, for objections
+	ruling    = 48 * time.Hour     // after that, for an arbiter
 	longest   = 8 * 24 * time.Hour // from the deadline to the locktime, at most: a longer lock would tie the customer's money up
 )
 
 // Locktime returns the earliest time at which a customer may take back what it locked for work with a deadline.
 func Locktime(deadline time.Time) time.Time { return deadline.Add(judging + objecting) }
+
+// lockedUntil returns the same for a lock on which an arbiter may have to rule, or nil.
+func lockedUntil(deadline time.Time, a *nip90.Arbiter) time.Time {
+	if a != nil {
+		return Locktime(deadline).Add(ruling)
+	}
+	return Locktime(deadline)
+}
 
 // Rules by which a payment is decided, in the receipt's approval_rule_id.
 const (
@@ -40,6 +51,7 @@ const (
 	ruleUndone    = "no-delivery"
 	rulePerson    = "person"
 	ruleForgotten = "locktime" // nobody decided until then
+	ruleArbiter   = "arbiter"  // on the provider's objection
 )
 
 // payout returns what the provider of a judged delivery gets of what was agreed, and by which rule. wait means that a person
@@ -111,6 +123,7 @@ type quote struct {
 	amount   uint64
 	mints    []string
 	key      cashu.Point // the provider's, for the lock
+	arbiter  cashu.Point // whose key can replace one of the other two; zero for none
 	locktime int64       // Unix s
 	alone    bool        // it wants no other condition than its key
 }
@@ -137,9 +150,17 @@ func readQuote(terms string, attempt nostr.ID) (q quote, unit string, err error)
 		return !slices.Equal(tag, []string{"n_sigs", "1"}) && !slices.Equal(tag, []string{"sigflag", "SIG_INPUTS"})
 	})
 	for _, tag := range r.Lock.Tags {
-		if len(tag) == 2 && tag[0] == "locktime" {
+		switch {
+		case len(tag) == 2 && tag[0] == "locktime":
 			if q.locktime, err = strconv.ParseInt(tag[1], 10, 64); err != nil {
 				return q, "", fmt.Errorf("the locktime %.20q: %w", tag[1], err)
+			}
+		case len(tag) > 0 && tag[0] == "pubkeys":
+			if len(tag) != 2 {
+				return q, "", fmt.Errorf("the payment request asks for %d more keys in the lock, and one is understood", len(tag)-1)
+			}
+			if q.arbiter, err = cashu.ParsePoint(tag[1]); err != nil {
+				return q, "", fmt.Errorf("the arbiter's key: %w", err)
 			}
 		}
 	}
@@ -148,7 +169,8 @@ func readQuote(terms string, attempt nostr.ID) (q quote, unit string, err error)
 
 // check returns why a quote is not paid, or nil.
 func (q quote) check(p payment, unit string, mints []string, frozen bool) error {
-	least := Locktime(time.UnixMilli(p.Deadline)).Unix()
+	least := lockedUntil(time.UnixMilli(p.Deadline), p.Order.Arbiter).Unix()
+	unruled := q.unruled(p)
 	switch {
 	case frozen:
 		return errFrozen
@@ -170,6 +192,8 @@ func (q quote) check(p payment, unit string, mints []string, frozen bool) error 
 	case p.Order.How != prepaid && q.alone:
 		return errors.New("wants to be paid before the work, and the order pays by the verdict (--settle prepaid)")
 	case p.Order.How == prepaid:
+	case unruled != nil:
+		return unruled
 	case q.locktime < least:
 		return errors.New("wants the money back before an objection would be heard")
 	case q.locktime > time.UnixMilli(p.Deadline).Add(longest).Unix():
@@ -184,8 +208,10 @@ type demand struct {
 	amount   uint64
 	unit     string
 	mints    []string
-	locktime int64 // Unix s, the earliest
-	alone    bool  // ours is the only key, for ever
+	locktime int64       // Unix s, the earliest
+	alone    bool        // ours is the only key, for ever
+	arbiter  cashu.Point // zero for none
+	parties  guild.Hash  // that the nonces commit to, for the arbiter
 }
 
 // check returns why a customer's lock does not do, or nil. The mint's signatures are checked elsewhere.
@@ -214,8 +240,10 @@ func (d demand) check(mint, unit string, proofs []cashu.Proof) error {
 		case d.alone:
 			seen[p.Secret] = true
 			continue
-		case len(c.Keys) != 2 || c.Sigs != 2 || c.Keys[0] != d.ours || c.Keys[1] == d.ours:
+		case len(c.Keys) != d.keys() || c.Sigs != 2 || c.Keys[0] != d.ours || !distinct(c.Keys):
 			return fmt.Errorf("ecash %d is not locked to us and the customer", i+1)
+		case d.arbiter != cashu.Point{} && (c.Keys[2] != d.arbiter || c.Nonce != wallet.Nonce(d.parties, i)):
+			return fmt.Errorf("ecash %d is not locked so that the arbiter could rule on it", i+1)
 		case c.Locktime < d.locktime:
 			return fmt.Errorf("ecash %d is the customer's again too early", i+1)
 		case c.Locktime > d.locktime+int64(longest/time.Second):

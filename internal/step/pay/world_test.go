@@ -31,6 +31,7 @@ import (
 	"guild/internal/journal/fold/foldtest"
 	"guild/internal/journal/journaltest"
 	"guild/internal/wallet"
+	"guild/nip90"
 )
 
 func TestMain(m *testing.M) { journaltest.Main(m) }
@@ -60,7 +61,8 @@ type world struct {
 	asset              wallet.Asset
 	now                time.Time
 	customer, provider *party
-	waiting            bool // the attempt waits for its provider
+	arbiter            *party // nil if the order names none
+	waiting            bool   // the attempt waits for its provider
 	quote              func(*world, *fact.AttemptQuoted)
 	lightning          *network            // nil if nobody has a Lightning wallet
 	chain              *bitcoindtest.Chain // nil if nobody has a Bitcoin wallet
@@ -92,7 +94,11 @@ func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(
 	server := httptest.NewServer(m.Handler())
 	t.Cleanup(func() { server.Close(); m.Close() })
 	w.asset = wallet.Asset{Mint: server.URL, Unit: mintd.Unit}
-	for i, p := range []**party{&w.customer, &w.provider} {
+	parties := []**party{&w.customer, &w.provider}
+	if order.Arbiter != nil {
+		parties = append(parties, &w.arbiter)
+	}
+	for i, p := range parties {
 		secret := key.NewSecret(nostr.SecretKey{31: byte(i + 1)})
 		*p = &party{dir: journaltest.Dir(t), signer: key.NewSigner(secret), pubkey: secret.PubKey(), seed: wallet.Seed{byte(i), 31: 1}}
 		w.ok(journal.Init((*p).dir))
@@ -106,8 +112,12 @@ func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(
 			}
 		}
 	}
-	w.open(w.customer)
-	w.open(w.provider)
+	for _, p := range parties {
+		w.open(*p)
+	}
+	if w.arbiter != nil {
+		*order.Arbiter = w.announced()
+	}
 	w.ok(w.customer.wallet.AddMint(t.Context(), w.asset))
 	w.ok(w.provider.wallet.AddMint(t.Context(), w.asset))
 	_, _, err = w.customer.wallet.Fund(t.Context(), w.asset, 10_000)
@@ -129,13 +139,14 @@ func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(
 		w.quoteOnchain(deadline, price)
 		return w
 	}
-	terms, invoice, err := w.provider.Quote(t.Context(), attempt, deadline, w.now.Add(10*time.Minute), price, order.Unit, order.How == prepaid, hold)
+	asking := fact.RequestReceived{Request: attempt, Customer: w.customer.pubkey, Deadline: deadline.UnixMilli(), Hold: hold, Arbiter: order.Arbiter}
+	terms, invoice, err := w.provider.Quote(t.Context(), asking, w.now.Add(10*time.Minute), price, order.Unit, order.How == prepaid)
 	w.ok(err)
 	if inv, err := bolt11.Decode(invoice); err != nil || inv.PaymentHash != hold {
 		hold = guild.Hash{}
 	}
 	w.writes(w.provider, fact.RequestSubject(attempt), fact.RequestQuoted{
-		Request: attempt, Customer: w.customer.pubkey, Deadline: deadline.UnixMilli(), Terms: terms, Invoice: invoice, Hold: hold,
+		Request: attempt, Customer: w.customer.pubkey, Deadline: deadline.UnixMilli(), Terms: terms, Invoice: invoice, Hold: hold, Arbiter: order.Arbiter,
 	})
 	quoted := fact.AttemptQuoted{Attempt: attempt, Terms: terms, Invoice: invoice, Event: nostr.ID{9}, Hold: planned.Hold != nil && terms == ""}
 	if invoice != "" {
@@ -146,6 +157,14 @@ func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(
 	}
 	w.writes(w.customer, fact.JobSubject(theJob), quoted)
 	return w
+}
+
+// announced returns the arbiter as it is found.
+func (w *world) announced() nip90.Arbiter {
+	w.Helper()
+	key, err := w.arbiter.arbiterKey()
+	w.ok(err)
+	return nip90.Arbiter{PubKey: w.arbiter.pubkey, Key: key.PubKey()}
 }
 
 // open opens a party, as a new process does.
@@ -166,6 +185,13 @@ func (w *world) open(p *party) {
 		Send: func(ctx context.Context, wrap guild.Verified, to nostr.PubKey) error {
 			return w.carry(ctx, p, wrap, to)
 		},
+		FindArbiter: func(_ context.Context, pubkey nostr.PubKey) (nip90.Arbiter, error) {
+			if w.arbiter == nil || pubkey != w.arbiter.pubkey {
+				return nip90.Arbiter{}, errors.New("nobody announces that")
+			}
+			return w.announced(), nil
+		},
+		Ours:    func(pubkey nostr.PubKey) bool { return pubkey == p.pubkey },
 		Waiting: func(nostr.ID) bool { return w.waiting },
 		Bitcoin: func() Bitcoin {
 			if p.bitcoin == nil {
@@ -186,8 +212,11 @@ func (w *world) open(p *party) {
 // carry puts a message into the inbox of its recipient.
 func (w *world) carry(ctx context.Context, from *party, wrap guild.Verified, to nostr.PubKey) error {
 	p := w.provider
-	if to == w.customer.pubkey {
+	switch {
+	case to == w.customer.pubkey:
 		p = w.customer
+	case w.arbiter != nil && to == w.arbiter.pubkey:
+		p = w.arbiter
 	}
 	m, err := dm.Open(ctx, p.signer, p.pubkey, wrap)
 	if err != nil {
@@ -223,6 +252,10 @@ func (p *party) takes(ctx context.Context, m dm.Message) error {
 		return p.TakeRelease(ctx, m)
 	case dm.TypeReturn:
 		return p.TakeReturn(ctx, m)
+	case dm.TypeCase:
+		return p.TakeCase(ctx, m)
+	case dm.TypeRuling:
+		return p.TakeRuling(ctx, m)
 	}
 	return p.TakeLock(ctx, m)
 }
@@ -309,8 +342,11 @@ func (w *world) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 func (w *world) dies(p *party, when, what string) bool {
 	w.Helper()
 	who := "the customer"
-	if p == w.provider {
+	switch p {
+	case w.provider:
 		who = "the provider"
+	case w.arbiter:
+		who = "the arbiter"
 	}
 	if strings.HasPrefix(what, "ecash ") {
 		what = "the mint's answer"
@@ -333,7 +369,7 @@ func (w *world) dies(p *party, when, what string) bool {
 func (w *world) pump() {
 	w.Helper()
 	for range 200 {
-		if !w.step(w.customer) && !w.step(w.provider) {
+		if !w.step(w.customer) && !w.step(w.provider) && (w.arbiter == nil || !w.step(w.arbiter)) {
 			return
 		}
 	}
@@ -379,15 +415,7 @@ func facts[F fact.Fact](w *world, p *party) (found []F) {
 // want checks what each has, that the mint agrees, and that a snapshot is the same state.
 func (w *world) want(customer, held, provider int64) {
 	w.Helper()
-	account := func(p *party, name string) int64 {
-		for _, b := range p.wallet.Fold().Balances() {
-			if b.Asset == w.asset {
-				return b.Accounts[name]
-			}
-		}
-		return 0
-	}
-	if c, h, p := account(w.customer, wallet.Free), account(w.customer, wallet.Held), account(w.provider, wallet.Free); c != customer || h != held || p != provider {
+	if c, h, p := w.has(w.customer, wallet.Free), w.has(w.customer, wallet.Held), w.has(w.provider, wallet.Free); c != customer || h != held || p != provider {
 		w.Errorf("the customer has %d and %d held, the provider %d; want %d, %d and %d", c, h, p, customer, held, provider)
 	}
 	for _, p := range []*party{w.customer, w.provider} {
@@ -403,6 +431,16 @@ func (w *world) want(customer, held, provider int64) {
 			w.Error("a snapshot is another state")
 		}
 	}
+}
+
+// has returns what is in an account of the mint's ecash.
+func (w *world) has(p *party, account string) int64 {
+	for _, b := range p.wallet.Fold().Balances() {
+		if b.Asset == w.asset {
+			return b.Accounts[account]
+		}
+	}
+	return 0
 }
 
 // over checks that both have forgotten the escrow.

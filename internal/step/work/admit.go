@@ -18,6 +18,7 @@ import (
 // Terms are the conditions on which a service takes requests.
 type Terms struct {
 	Allow     []nostr.PubKey // customers that may ask; all if empty
+	Judges    []nostr.PubKey // arbiters whose rulings on escrow are accepted
 	MinBid    guild.Msat     // a lower bid is refused
 	PoW       int            // leading zero bits that a request's id must have (NIP-13)
 	PerMinute int            // requests of one customer; any number if zero

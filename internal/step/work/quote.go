@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"fiatjaf.com/nostr"
@@ -97,8 +98,12 @@ func (w *Work) ask(s Service, r request) due.Work {
 			if r.Received.Onchain {
 				return w.askOnchain(ctx, s, r)
 			}
-			terms, invoice, err := w.c.Money.Quote(
-				ctx, r.ID, deadline, until, s.units(), s.Unit, r.Received.Prepaid || w.paysAhead(s, r.Customer), r.Received.Hold)
+			asking := *r.Received
+			ahead := asking.Prepaid || w.paysAhead(s, r.Customer)
+			if a := asking.Arbiter; a != nil && (ahead || !slices.Contains(s.Terms.Judges, a.PubKey)) {
+				asking.Arbiter = nil
+			}
+			terms, invoice, err := w.c.Money.Quote(ctx, asking, until, s.units(), s.Unit, ahead)
 			if err != nil {
 				return w.fail(ctx, r, guild.Cut(err.Error(), maxText), "this provider cannot be paid at present")
 			}
@@ -113,7 +118,7 @@ func (w *Work) ask(s Service, r request) due.Work {
 			}
 			return w.asked(ctx, r, feedback, fact.RequestQuoted{
 				Request: r.ID, Customer: r.Customer, Deadline: r.Received.Deadline, Terms: terms, Invoice: invoice, Hold: hold,
-				Until: until.UnixMilli(), Metered: s.Rates != nil,
+				Until: until.UnixMilli(), Metered: s.Rates != nil, Arbiter: asking.Arbiter,
 			})
 		},
 	}

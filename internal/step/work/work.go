@@ -89,10 +89,10 @@ type Relays interface {
 
 // Money is how customers pay (the step pay).
 type Money interface {
-	// Quote returns how a customer may pay an amount in a unit for a request to us, whose work ends by the deadline: a payment request
-	// (NUT-18), a Lightning invoice that is valid until a time, or both. Either pays ahead of the work, whatever becomes of it, if that
-	// is asked for. The invoice is for the payment hash hold, if that is not zero, and the owner's wallet can hold its payment.
-	Quote(ctx context.Context, request nostr.ID, deadline, until time.Time, amount uint64, unit string, ahead bool, hold guild.Hash) (terms, invoice string, err error)
+	// Quote returns how a customer may pay an amount in a unit for a request to us: a payment request (NUT-18), a Lightning invoice that
+	// is valid until a time, or both. Either pays ahead of the work, whatever becomes of it, if that is asked for. The invoice is for the
+	// payment hash that the request names, if it does and the owner's wallet can hold its payment.
+	Quote(ctx context.Context, r fact.RequestReceived, until time.Time, amount uint64, unit string, ahead bool) (terms, invoice string, err error)
 	// Address returns the URI by which a customer may pay an amount in a unit on the Bitcoin chain before the work (BIP 21), with an
 	// address for this request alone.
 	Address(ctx context.Context, request nostr.ID, deadline time.Time, amount uint64, unit string) (uri string, err error)
