@@ -176,7 +176,7 @@ func (p *program) hireCommand() *cobra.Command {
 	f.IntVar(&o.Mixed, "mixed-share", 0, "by the verdict: per cent of the price for a SUCCESS of the strength mixed")
 	f.IntVar(&o.Partial, "partial-share", 0, "by the verdict: per cent of the price for PARTIAL (default: you are asked)")
 	f.Var(&o.Weak, "weak-cap", "by the verdict: most that is paid for a SUCCESS of the strength weak (default: you are asked)")
-	f.StringVar(&o.Judge, "judge", "", "with escrow: this third node rules if the provider objects to what it gets (npub or hex; guild wallet arbiter)")
+	f.StringVar(&o.Judge, "judge", "", "with escrow: this third node rules if the provider objects to what it gets (npub or hex; guild wallet judge)")
 	f.BoolVar(&o.Free, "free", false, "bid nothing")
 	f.StringVar(&o.Class, "class", "", "critical-path, financial, experimental or background (default: the task's)")
 	f.StringArrayVar(&o.Nudges, "nudge", nil, "ask the provider's agent to work by this nudge: a name of the library, or a nevent (repeatable)")

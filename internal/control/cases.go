@@ -80,7 +80,7 @@ func shownCase(c pay.Case) Case {
 }
 
 func (s *Server) postRuling(r *http.Request, ruling Ruling) (Case, error) {
-	const hint = "guild wallet arbiter cases lists what waits for you"
+	const hint = "guild wallet judge cases lists what waits for you"
 	c, err := one(s.c.Pay.Cases(), ruling.Case, func(c pay.Case) string { return c.Request.Hex() }, hint)
 	switch {
 	case err != nil:

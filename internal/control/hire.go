@@ -45,7 +45,7 @@ func (s *Server) open(ctx context.Context, order jobs.Order) (Job, error) {
 	if order.Settle != nil && order.Settle.Arbiter != nil {
 		arbiter, err := s.c.Pay.Arbiter(ctx, order.Settle.Arbiter.PubKey)
 		if err != nil {
-			return Job{}, wrongUsage("the judge's owner runs guild wallet arbiter announce, at a relay that you share", err)
+			return Job{}, wrongUsage("the judge's owner runs guild wallet judge announce, at a relay that you share", err)
 		}
 		settle := *order.Settle
 		settle.Arbiter, order.Settle = &arbiter, &settle

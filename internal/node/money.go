@@ -166,7 +166,7 @@ func (n *Node) findArbiter(ctx context.Context, p nostr.PubKey) (nip90.Arbiter, 
 		return nip90.Arbiter{}, fmt.Errorf("look for the judge %.8s: %w", p.Hex(), err)
 	}
 	if len(found) == 0 {
-		return nip90.Arbiter{}, fmt.Errorf("the judge %.8s does not announce at our relays that it rules on money (guild wallet arbiter announce)", p.Hex())
+		return nip90.Arbiter{}, fmt.Errorf("the judge %.8s does not announce at our relays that it rules on money (guild wallet judge announce)", p.Hex())
 	}
 	return nip90.ParseArbiter(found[0].Event()) // sorted, the newest first
 }

@@ -7,12 +7,18 @@ import (
 	"testing"
 
 	"fiatjaf.com/nostr"
+
+	"guild/cashu"
 )
 
 // filled sets everything that v can hold.
 func filled(v reflect.Value) {
 	if v.Type() == reflect.TypeFor[nostr.PubKey]() {
 		v.Set(reflect.ValueOf(nostr.GetPublicKey(nostr.KeyOne)))
+		return
+	}
+	if v.Type() == reflect.TypeFor[cashu.Point]() {
+		v.Set(reflect.ValueOf(cashu.RandomScalar().PubKey()))
 		return
 	}
 	switch v.Kind() {

@@ -12,7 +12,7 @@ import (
 
 func (p *program) walletArbiterCommand() *cobra.Command {
 	return cli.Group(&cobra.Command{
-		Use:   "arbiter",
+		Use:   "judge",
 		Short: "Let a third node rule on escrow, or be that node",
 		Long: `A customer can name a third node as the judge of an escrow: guild hire --judge.
 Providers accept it by its npub (judges under [work] in the configuration), and
@@ -20,7 +20,7 @@ any two of the three keys open the lock. Then the customer gets the rest back
 only when a day has passed after its verdict. Until then the provider can ask
 the judge, or when no verdict comes within an hour of the deadline. The judge
 has two more days, and its ruling gives each of them its part.`,
-		Example: "  guild wallet arbiter announce\n  guild wallet arbiter cases\n  guild wallet arbiter rule 5f21ab03 300test --because \"9 of 10 tests pass\"",
+		Example: "  guild wallet judge announce\n  guild wallet judge cases\n  guild wallet judge rule 5f21ab03 300test --because \"9 of 10 tests pass\"",
 	}, p.arbiterAnnounceCommand(), p.arbiterAskCommand(), p.arbiterCasesCommand(), p.arbiterRuleCommand())
 }
 
@@ -31,7 +31,7 @@ func (p *program) arbiterAnnounceCommand() *cobra.Command {
 		Short: "Offer to rule on the escrow of others",
 		Long: `announce publishes the key with which this node signs its rulings; it is derived
 from the wallet's words. From then on customers can name your npub.`,
-		Example: "  guild wallet arbiter announce\n  guild wallet arbiter announce --off",
+		Example: "  guild wallet judge announce\n  guild wallet judge announce --off",
 	}, func(*cobra.Command, []string) (control.ArbiterOffer, []string, error) {
 		return control.ArbiterOffer{Off: off}, nil, nil
 	}, func(o control.ArbiterOffer) error {
@@ -55,7 +55,7 @@ func (p *program) arbiterAskCommand() *cobra.Command {
 		Long: `ask sends the judge what is needed to give you more of what the customer has
 locked. guild work object asks the customer to judge again; do that first. Send
 the judge what proves your point as well, such as your delivery.`,
-		Example: "  guild wallet arbiter ask 5f21ab03 --because \"the tests want Python 3.12\"",
+		Example: "  guild wallet judge ask 5f21ab03 --because \"the tests want Python 3.12\"",
 	}, func(_ *cobra.Command, args []string) (control.PaymentObjection, []string, error) {
 		if because == "" {
 			return control.PaymentObjection{}, nil, errors.New("--because is missing: say what is wrong with the payment")
@@ -76,7 +76,7 @@ func (p *program) arbiterCasesCommand() *cobra.Command {
 		Long: `cases lists the objections whose locktime is not over. Both parties can send you
 the evidence: the customer guild receipt export --reveal, which guild verify
 --rejudge judges again, the provider its delivery.`,
-		Example: "  guild wallet arbiter cases --json",
+		Example: "  guild wallet judge cases --json",
 	}, table(p, "nobody asks you to rule", "CASE,PROVIDER,CUSTOMER,LOCKED,RELEASED,UNTIL,RULING,REASON", func(c control.Case) []string {
 		ruling := "-"
 		if c.Ruling != nil {
@@ -93,12 +93,12 @@ func (p *program) arbiterRuleCommand() *cobra.Command {
 	var because string
 	cmd := send(p, p.acting, control.RuleCase, &cobra.Command{
 		Use:   "rule CASE AMOUNT",
-		Args:  cli.Arity(cobra.ExactArgs(2), "a case of guild wallet arbiter cases, and what the provider gets"),
+		Args:  cli.Arity(cobra.ExactArgs(2), "a case of guild wallet judge cases, and what the provider gets"),
 		Short: "Rule on a case: what the provider gets of what is locked",
-		Long: `rule signs AMOUNT for the provider and the rest for the customer, and tells both.
-It is final. What the customer has released already the provider keeps. The
+		Long: `rule signs AMOUNT for the provider, the rest for the customer, and tells both.
+It is final. What the customer has released already, the provider keeps. The
 amount must be a sum of the locked coins: all of it, 0, or a share of the order.`,
-		Example: "  guild wallet arbiter rule 5f21ab03 500test --because \"all tests pass here\"\n  guild wallet arbiter rule 5f21ab03 0test",
+		Example: "  guild wallet judge rule 5f21ab03 500test --because \"all tests pass here\"\n  guild wallet judge rule 5f21ab03 0test",
 	}, func(_ *cobra.Command, args []string) (control.Ruling, []string, error) {
 		want, err := amountArg(args[1], "")
 		return control.Ruling{Case: args[0], Amount: want.Amount, Unit: want.Unit, Reason: because}, nil, err
