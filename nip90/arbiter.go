@@ -37,9 +37,10 @@ func ArbiterOf(extra nostr.Tags) *Arbiter {
 	if len(tag) < 3 {
 		return nil
 	}
-	p, err := nostr.PubKeyFromHex(tag[1])
+	digits, isHex := parsePubKey(tag[1]) // PubKeyFromHex alone reads any 64 bytes as hex on processors with AVX2
+	p, err := nostr.PubKeyFromHex(digits.Hex())
 	key, unlike := cashu.ParsePoint(tag[2])
-	if err != nil || unlike != nil {
+	if !isHex || err != nil || unlike != nil {
 		return nil
 	}
 	return &Arbiter{PubKey: p, Key: key}

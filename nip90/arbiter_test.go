@@ -20,6 +20,8 @@ func TestRequestNamesItsArbiter(t *testing.T) {
 		"none":      {{"hold", want.Key.String()}},
 		"no key":    {{tagJudge, want.PubKey.Hex()}},
 		"no npub":   {{tagJudge, "x", want.Key.String()}},
+		"no hex":    {{tagJudge, "zz047f9441ed7d6d3045406e95c07cd85c778e4b8cef3ca7abac09b95c709ee5", want.Key.String()}},
+		"no x":      {{tagJudge, "0000000000000000000000000000000000000000000000000000000000000005", want.Key.String()}},
 		"no point":  {{tagJudge, want.PubKey.Hex(), "02" + want.PubKey.Hex()[:62]}},
 		"off curve": {{tagJudge, want.PubKey.Hex(), "020000000000000000000000000000000000000000000000000000000000000005"}},
 	} {

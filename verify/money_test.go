@@ -84,13 +84,14 @@ type deal struct {
 	swapped           bool       // the mint signed for the amounts before
 	back              bool       // a refund
 	alone             bool       // the quote asks for a lock to its key alone
+	tags              [][]string // of the lock in the quote, else
 }
 
 // newDeal returns a deal of 13 test, all of which is released.
 func newDeal(request nostr.Event) deal {
 	const ends = at + 100_000
 	d := deal{unit: "test", quoted: "test", mint: "https://mint.example", asset: "TEST_CASHU(https://mint.example)", asked: 13,
-		id: request.ID.Hex(), by: provider(), amount: 13_000}
+		id: request.ID.Hex(), by: provider(), amount: 13_000, tags: [][]string{{"n_sigs", "2"}, {"locktime", strconv.Itoa(ends)}}}
 	keys := []cashu.Point{scalar("lock of the provider").PubKey(), scalar("lock of the customer").PubKey()}
 	for i, amount := range []uint64{1, 4, 8} {
 		d.coins = append(d.coins, lockedCoin{amount: amount, signed: new(scalar("lock of the customer")), lock: cashu.Condition{
@@ -126,8 +127,7 @@ func (s story) held(t testing.TB, out files, r *receipt.Receipt, request nostr.E
 		s.deal(&d)
 	}
 	terms := token.Request{ID: d.id, Amount: d.asked, Unit: d.quoted, Once: true, Mints: []string{"https://mint.example"}, Lock: &token.RequestedLock{
-		Kind: cashu.P2PK, Data: scalar("lock of the provider").PubKey().String(),
-		Tags: [][]string{{"n_sigs", "2"}, {"locktime", strconv.Itoa(at + 100_000)}},
+		Kind: cashu.P2PK, Data: scalar("lock of the provider").PubKey().String(), Tags: d.tags,
 	}}
 	rail, rule := "cashu", "verdict.strong"
 	if d.alone {

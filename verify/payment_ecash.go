@@ -82,6 +82,9 @@ func (p payment) cashu() (string, error) {
 		if err == nil && held.coins > 0 && p.quote != nil {
 			err = held.follows(terms)
 		}
+		if err == nil && held.coins > 0 {
+			err = held.named(p.request)
+		}
 		if err == nil && alone.coins > 0 && p.quote != nil {
 			err = alone.follows(terms, owner, p.receipt.AmountMsats)
 		}
@@ -100,8 +103,7 @@ func (p payment) cashu() (string, error) {
 		return "", fmt.Errorf("the ecash is worth %s, and the receipt says that %s were paid",
 			sum(amount, e.Unit), sum(p.receipt.AmountMsats, e.Unit))
 	case p.quote == nil && held.coins > 0:
-		return "", absence(fmt.Sprintf("%s of it, by the customer's word, are in ecash that one of two keys released; the provider's quote, "+
-			"which has the other key, is not in the export", sum(amount, e.Unit)))
+		return "", held.unquoted(sum(amount, e.Unit))
 	case p.quote == nil && alone.coins > 0:
 		return "", absence(fmt.Sprintf("%s of it, by the customer's word, are in ecash that is locked to one key; the provider's quote, which says "+
 			"whether that is its own, is not in the export", sum(amount, e.Unit)))
@@ -116,9 +118,7 @@ func (p payment) cashu() (string, error) {
 		byMint = "it is signed by the mint's keys as they were handed over"
 	}
 	if held.coins > 0 {
-		return fmt.Sprintf("%s in ecash that was locked to the key in the provider's quote and to another one, which has signed it over: nobody but "+
-			"the provider can spend it until %s; %s; whether the provider has spent it, only the mint says (checkstate)", sum(amount, e.Unit),
-			held.until(), byMint), nil
+		return held.proven(sum(amount, e.Unit), byMint), nil
 	}
 	return fmt.Sprintf("%s in ecash that is locked to the provider, who signed for it; %s", sum(amount, e.Unit), byMint), nil
 }

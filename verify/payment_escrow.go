@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"fiatjaf.com/nostr"
+
 	"guild"
 	"guild/canon"
 	"guild/cashu"
@@ -18,6 +20,7 @@ import (
 // escrowTerms is the lock that a provider asked for: by its key, which is another one than that of its events.
 type escrowTerms struct {
 	key      [32]byte // x-only
+	arbiter  [32]byte // x-only, of the arbiter that it takes; zero, which is no point's, for none
 	locktime int64    // Unix s, the earliest; 0 for any
 	alone    bool     // no other condition than the key
 	price    guild.Msat
@@ -76,18 +79,55 @@ func readTerms(lock token.RequestedLock) (*escrowTerms, error) {
 		}
 		terms.locktime = n
 	}
+	if terms.arbiter, err = askedArbiter(lock.Tags, terms.key); err != nil {
+		return nil, err
+	}
 	return &terms, nil
+}
+
+// askedArbiter returns the x coordinate of the arbiter's key that the tags of a requested lock name, or zero. With it any two of three keys
+// have to open the lock: a lock to more keys, or to another number of them, would not be the one that is checked here.
+func askedArbiter(tags [][]string, provider [32]byte) (arbiter [32]byte, err error) {
+	var keys, sigs [][]string
+	for _, tag := range tags {
+		switch {
+		case len(tag) > 0 && tag[0] == "pubkeys":
+			keys = append(keys, tag)
+		case len(tag) > 0 && tag[0] == "n_sigs":
+			sigs = append(sigs, tag)
+		}
+	}
+	if len(keys) == 0 {
+		return arbiter, nil
+	}
+	if len(keys) != 1 || len(keys[0]) != 2 {
+		return arbiter, errors.New("the quote asks for a lock to other keys than the provider's, the customer's and one arbiter's")
+	}
+	key, err := cashu.ParsePoint(keys[0][1])
+	switch {
+	case err != nil:
+		return arbiter, fmt.Errorf("the arbiter's key that the quote asks for: %w", err)
+	case [32]byte(key[1:]) == provider:
+		return arbiter, errors.New("the arbiter's key that the quote asks for is the provider's")
+	case len(sigs) != 1 || !slices.Equal(sigs[0], []string{"n_sigs", "2"}):
+		return arbiter, errors.New("the quote asks for an arbiter's key, and not that two of three keys open the lock")
+	}
+	return [32]byte(key[1:]), nil
 }
 
 var errNoLock = errors.New("the provider's quote asks for no lock")
 
-// escrow is what the locks of the coins have in common: both keys are needed to spend a coin, and if the provider does not
-// until the locktime, the customer's alone is enough.
+// escrow is what the locks of the coins have in common: two keys are needed to spend a coin, of the provider's, the customer's and perhaps
+// an arbiter's. If nobody does until the locktime, the customer's alone is enough.
 type escrow struct {
 	coins              int
 	provider, customer [32]byte // x-only
+	arbiter            [32]byte // x-only; zero, which is no point's, for none
 	locktime           int64    // Unix s, of the first that ends; 0 for never
 }
+
+// judged reports whether one of the keys is an arbiter's.
+func (h escrow) judged() bool { return h.arbiter != [32]byte{} }
 
 // ofEscrow returns the lock in a secret if it has several keys (NUT-11).
 func ofEscrow(secret string) (cashu.Condition, bool) {
@@ -99,19 +139,27 @@ func ofEscrow(secret string) (cashu.Condition, bool) {
 }
 
 // checkEscrow checks that a coin is locked as an escrow, as those before it, and that the customer has released it: by the
-// signature of the second key. The provider adds that of the first one when it spends the coin, and nobody else can.
+// signature of the second key, also where an arbiter ruled. The provider adds that of the first one when it spends the coin. Nobody else
+// can, but for the arbiter who has the third key, if there is one.
 func (c ecashProof) checkEscrow(lock cashu.Condition, held *escrow) error {
 	one := escrow{coins: held.coins + 1, provider: [32]byte(lock.Keys[0][1:]), customer: [32]byte(lock.Keys[1][1:]), locktime: lock.Locktime}
+	if len(lock.Keys) == 3 {
+		one.arbiter = [32]byte(lock.Keys[2][1:])
+	}
 	switch {
 	case lock.All:
 		return errors.New("what opens its lock is signed together with what it was swapped for, which is not here")
-	case len(lock.Keys) != 2 || lock.Sigs != 2:
+	case len(lock.Keys) == 2 && lock.Sigs != 2:
 		return fmt.Errorf("it can be spent by %d of %d keys, and not by both of two alone", lock.Sigs, len(lock.Keys))
+	case len(lock.Keys) > 3 || lock.Sigs != 2:
+		return fmt.Errorf("it can be spent by %d of %d keys, and not by two of three", lock.Sigs, len(lock.Keys))
+	case one.provider == one.customer || one.arbiter == one.provider || one.arbiter == one.customer:
+		return errors.New("two of its keys are one")
 	case lock.Locktime == 0 && len(lock.Refund) > 0 || lock.Locktime > 0 && len(lock.Refund) != 1:
 		return errors.New("after its locktime it is not the customer's alone")
 	case len(lock.Refund) == 1 && [32]byte(lock.Refund[0][1:]) != one.customer:
 		return errors.New("after its locktime it is somebody else's")
-	case held.coins > 0 && (one.provider != held.provider || one.customer != held.customer):
+	case held.coins > 0 && (one.provider != held.provider || one.customer != held.customer || one.arbiter != held.arbiter):
 		return errors.New("it is locked to other keys than those before it")
 	}
 	if held.locktime > 0 && (one.locktime == 0 || held.locktime < one.locktime) {
@@ -130,10 +178,50 @@ func (h escrow) follows(terms *escrowTerms) error {
 		return errors.New("it is locked to a second key, and the provider's quote asks for none")
 	case h.provider != terms.key:
 		return errors.New("it is locked to another key than the one in the provider's quote")
+	case h.judged() && terms.arbiter == [32]byte{}:
+		return errors.New("it is locked to a third key, and the provider's quote asks for no arbiter's")
+	case h.arbiter != terms.arbiter:
+		return errors.New("it is not locked to the arbiter's key that the provider's quote asks for")
 	case h.locktime > 0 && h.locktime < terms.locktime:
 		return errors.New("it is the customer's again before the time that the provider's quote asks for")
 	}
 	return nil
+}
+
+// named checks that a request in clear names the arbiter whose key is one of the lock's. An encrypted request, or nil, says nothing of it.
+func (h escrow) named(request *nostr.Event) error {
+	if !h.judged() || request == nil || sealed(*request) {
+		return nil
+	}
+	a := nip90.ArbiterOf(request.Tags)
+	switch {
+	case a == nil:
+		return errors.New("it is locked to an arbiter's key, and the request names no arbiter")
+	case [32]byte(a.Key[1:]) != h.arbiter:
+		return errors.New("it is locked to another arbiter's key than the one in the request")
+	}
+	return nil
+}
+
+// proven says what the coins prove.
+func (h escrow) proven(amount, byMint string) string {
+	if h.judged() {
+		return fmt.Sprintf("%s in ecash: two of the provider's, the customer's and an arbiter's key open it. The customer's has signed it over, so until "+
+			"%s the provider can spend it with the key in its quote; the arbiter could have opened it too, with either of the two; %s; whether it is spent, "+
+			"only the mint says (checkstate)", amount, h.until(), byMint)
+	}
+	return fmt.Sprintf("%s in ecash that was locked to the key in the provider's quote and to another one, which has signed it over: nobody but "+
+		"the provider can spend it until %s; %s; whether the provider has spent it, only the mint says (checkstate)", amount, h.until(), byMint)
+}
+
+// unquoted says why the coins prove nothing without the quote.
+func (h escrow) unquoted(amount string) error {
+	keys, other := "two", "the other key"
+	if h.judged() {
+		keys, other = "three", "the provider's key and the arbiter's"
+	}
+	return absence(fmt.Sprintf("%s of it, by the customer's word, are in ecash that one of %s keys released; the provider's quote, which has %s, is not "+
+		"in the export", amount, keys, other))
 }
 
 // until names the locktime.

@@ -49,6 +49,10 @@ func TestPaymentRequest(t *testing.T) {
 func FuzzPaymentRequest(f *testing.F) {
 	f.Add(askedTest().String())
 	f.Add("creqA")
+	judged := askedTest()
+	judged.Lock.Data = newMint().keys[1].PubKey().String()
+	judged.Lock.Tags = append(judged.Lock.Tags, []string{"locktime", "1790000000"}, []string{"pubkeys", newMint().keys[4].PubKey().String()})
+	f.Add(judged.String())
 	f.Fuzz(func(t *testing.T, s string) {
 		r, err := parseRequest(s)
 		if err != nil {
@@ -56,6 +60,12 @@ func FuzzPaymentRequest(f *testing.F) {
 		}
 		if _, err := parseRequest(r.String()); err != nil {
 			t.Errorf("%q was read and %q is not: %v", s, r, err)
+		}
+		if r.Lock == nil {
+			return
+		}
+		if terms, err := readTerms(*r.Lock); err == nil && (terms.arbiter == terms.key || terms.alone && terms.arbiter != [32]byte{}) {
+			t.Errorf("%q asks for %+v", s, terms)
 		}
 	})
 }

@@ -539,6 +539,15 @@ func TestOnchainPayment(t *testing.T) {
 
 func FuzzEcash(f *testing.F) {
 	f.Add(`{"mint":"m","unit":"sat","proofs":[{"amount":1,"id":"00","secret":"[\"P2PK\",{}]","C":"02","witness":"{}","dleq":{}}],"keysets":[{"keys":{}}]}`)
+	keys, lock := newMint().keys, cashu.Condition{Kind: cashu.P2PK, Sigs: 2}
+	for _, amount := range []uint64{1, 4, 16} {
+		lock.Keys = append(lock.Keys, keys[amount].PubKey())
+	}
+	secret, err := lock.Secret()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(fmt.Sprintf(`{"mint":"m","unit":"sat","proofs":[{"amount":1,"id":"00","secret":%q,"C":%q,"witness":"{}"}]}`, secret, lock.Keys[0]))
 	r := receipt.Receipt{AmountMsats: 1000, PaymentProof: &receipt.PaymentProof{Type: "cashu_proof"}}
 	asset := "BTC_CASHU(m)"
 	r.AssetID = &asset

@@ -67,6 +67,12 @@ func TestSecondVerifierAgrees(t *testing.T) {
 	for name, lie := range chainLies(t) {
 		add("a lie: "+name, story{rail: "address", chain: lie}.export(t))
 	}
+	for name, lie := range arbiterLies() {
+		add("a lie: "+name, lie.export(t))
+	}
+	for name, s := range arbiterVariants() {
+		add(name, s.export(t))
+	}
 	n := 0
 	for _, name := range slices.Sorted(maps.Keys(stories())) {
 		good := stories()[name].export(t)

@@ -43,6 +43,9 @@ func vectorsAnew(t testing.TB) map[string]files {
 	for name, lie := range chainLies(t) {
 		all["bad "+name] = story{rail: "address", chain: lie}.export(t)
 	}
+	for _, name := range arbiterVectors {
+		all["bad "+name] = arbiterLies()[name].export(t)
+	}
 	good := story{sealed: true, worker: true}.export(t)
 	for name, file := range good {
 		changed := maps.Clone(good)

@@ -58,13 +58,18 @@ func stories() map[string]story {
 		"paid from an escrow":   {rail: "escrow"},
 		"paid a share, sealed":  {rail: "escrow", sealed: true, deal: shared},
 		"refunded":              {rail: "escrow", deal: refunded},
-		"paid ahead":            {rail: "escrow", deal: inAdvance},
-		"paid ahead, sealed":    {rail: "escrow", sealed: true, deal: inAdvance},
-		"typed":                 {typed: true},
-		"chosen by an opinion":  {typed: true, verdict: preferred, evidence: alone},
-		"typed, and ruled":      {typed: true, verdict: ruledPartial},
-		"typed, sealed":         {typed: true, sealed: true},
-		"answered in plain":     {plain: "42"},
+		"paid, with an arbiter": {rail: "escrow", deal: judged, request: names("arbiter")},
+		"paid a share, with an arbiter": {rail: "escrow", request: names("arbiter"), deal: func(d *deal) {
+			judged(d)
+			shared(d)
+		}},
+		"paid ahead":           {rail: "escrow", deal: inAdvance},
+		"paid ahead, sealed":   {rail: "escrow", sealed: true, deal: inAdvance},
+		"typed":                {typed: true},
+		"chosen by an opinion": {typed: true, verdict: preferred, evidence: alone},
+		"typed, and ruled":     {typed: true, verdict: ruledPartial},
+		"typed, sealed":        {typed: true, sealed: true},
+		"answered in plain":    {plain: "42"},
 		"by an agent, sealed": {
 			sealed: true, result: func(r *nip90.Result) { r.Behaviour = guild.Sum([]byte("x")) },
 			receipt: func(r *receipt.Receipt) { r.Behaviour = guild.Sum([]byte("x")) },

@@ -294,6 +294,14 @@ class Event:
     def sealed(self):
         return any(t and t[0] == "encrypted" for t in self.tags)
 
+    def arbiter(self):
+        """The x coordinate of the key of the arbiter that a request names, or None."""
+        t = next((t for t in self.tags if len(t) >= 2 and t[0] == "judge"), [])
+        try:
+            return point_of(t[2])[0] if len(t) >= 3 and any_hex(t[1], 32) and lift_x(int(t[1], 16)) else None
+        except Failed:
+            return None
+
 
 def chacha20(key, nonce, data):
     """RFC 8439, from block 0."""
@@ -1235,7 +1243,7 @@ class Payment:
 
     def price(self, f, mint, unit, amount):
         """The lock that the quote asks for, if it asks for at least an amount, of a mint and in a unit: None if it asks for none.
-        It has the key, the locktime, whether the key is the only condition, and the price."""
+        It has the key, the locktime, whether the key is the only condition, the price, and an arbiter's key or None."""
         if f.terms == "":
             if unit not in ("sat", "msat"):
                 raise Absent("the quote has no price in the unit of the ecash")
@@ -1254,7 +1262,13 @@ class Payment:
         for t in lock["t"]:
             if len(t) == 2 and t[0] == "locktime":
                 locktime = unix_seconds(t[1])
-        return key, locktime, all(t in (["n_sigs", "1"], ["sigflag", "SIG_INPUTS"]) for t in lock["t"]), r["a"] * each(unit)
+        more, arbiter = [t[1:] for t in lock["t"] if t[:1] == ["pubkeys"]], None
+        if more:
+            want(len(more) == 1 and len(more[0]) == 1, "the quote asks for other keys than an arbiter's")
+            arbiter = point_of(more[0][0])[0]
+            want(arbiter != key, "the arbiter's key is the provider's")
+            want([t for t in lock["t"] if t[:1] == ["n_sigs"]] == [["n_sigs", "2"]], "the quote does not ask for two of three keys")
+        return key, locktime, all(t in (["n_sigs", "1"], ["sigflag", "SIG_INPUTS"]) for t in lock["t"]), r["a"] * each(unit), arbiter
 
     def cashu(self):
         f = self.asked() if self.event else None
@@ -1278,24 +1292,30 @@ class Payment:
                     want(terms[2], "the quote asks for an escrow")
                     want(self.amount == terms[3], "the quote asks for another amount")
             elif lock:
-                want(held in (None, lock[:2]), "a coin is locked to other keys than those before it")
-                held = lock[:2]
+                want(held in (None, lock[:3]), "a coin is locked to other keys than those before it")
+                held = lock[:3]
                 if f:
                     want(terms, "the quote asks for no lock")
                     want(not terms[2], "the quote asks for no second key")
                     want(lock[0] == terms[0], "it is locked to another key than the one in the quote")
-                    want(not lock[2] or lock[2] >= terms[1], "it is the customer's again too early")
+                    want(lock[2] == terms[4], "it is not locked to the arbiter's key in the quote, or to one and the quote asks for none")
+                    want(not lock[3] or lock[3] >= terms[1], "it is the customer's again too early")
+                if lock[2] is not None and self.request and not self.request.sealed():
+                    want(self.request.arbiter() == lock[2], "the request names another arbiter's key, or none")
         total = sum(c["amount"] for c in e["proofs"]) * each(unit)
         want(all(c["amount"] >= 0 for c in e["proofs"]) and total == self.amount, "the ecash is worth another amount")
         if not f:
             raise Absent("ecash that %s, and no quote of the amount" % (
-                "one of two keys released" if held else "is locked to one key" if alone else "the provider signed for"))
+                "one of %s keys released" % ("two" if held[2] is None else "three") if held else "is locked to one key" if alone else "the provider signed for"))
         if alone:
             want(len(alone) == len(secrets), "a part of the ecash is locked in another way")
             if signed < len(secrets):
                 raise Absent("ecash that is locked to the key in the quote alone, and that is not shown to be the mint's")
             return "%s in ecash that is locked to the key in the provider's quote alone, as that asks for it; it is signed by the mint's keys as " \
                    "they were handed over; whether the provider has spent it, only the mint says" % worth(total, unit)
+        if held and held[2] is not None:
+            return "%s in ecash: two of the provider's, the customer's and an arbiter's key open it. The customer's has signed it over; the arbiter " \
+                   "could have opened it too, with either of the two; whether it is spent, only the mint says" % worth(total, unit)
         if held:
             return "%s in ecash that was locked to the key in the provider's quote and to another one, which has signed it over; " \
                    "whether the provider has spent it, only the mint says" % worth(total, unit)
@@ -1593,7 +1613,7 @@ def point_of(s):
 
 
 def check_coin(coin, owner, keysets, unit):
-    """Checks a coin. Of one that is locked as an escrow it returns both keys and the locktime, of one that a key alone opens that key,
+    """Checks a coin. Of one that is locked as an escrow it returns what escrow() does, of one that a key alone opens that key,
     if that is not the provider's or did not sign, else None. It also returns whether the mint's keys signed it."""
     if coin["id"][:2] not in ("00", "01"):
         raise Absent("ecash of this kind of keyset is not checked by this program")
@@ -1632,7 +1652,8 @@ def check_own(lock):
 
 
 def escrow(secret, lock):
-    """Both keys, by their x coordinates, of a lock that both open, and the second alone after the locktime, or 0."""
+    """The keys of the provider, the customer and an arbiter, or None, by their x coordinates, of a lock that two of them open, and the
+    second alone after the locktime, or 0."""
     want(len(secret.encode()) <= 4096 and len(lock["tags"]) <= 32, "a lock that is too long")
     tags = {}
     for t in lock["tags"]:
@@ -1641,16 +1662,17 @@ def escrow(secret, lock):
             want(t[0] not in tags, "duplicate tag")
             tags[t[0]] = t[1:]
     want(tags.get("sigflag", ["SIG_INPUTS"]) == ["SIG_INPUTS"], "signed together with what is not here")
-    want(len(tags["pubkeys"]) == 1 and re.fullmatch(r"\+?0*2", " ".join(tags.get("n_sigs", [""]))), "not both of two keys are needed")
-    first, second = point_of(lock["data"])[0], point_of(tags["pubkeys"][0])[0]
-    want(first != second, "both keys are one")
+    want(len(tags["pubkeys"]) in (1, 2) and re.fullmatch(r"\+?0*2", " ".join(tags.get("n_sigs", [""]))), "not two of two or three keys are needed")
+    keys = [point_of(k)[0] for k in [lock["data"]] + tags["pubkeys"]]
+    want(len(set(keys)) == len(keys), "two keys are one")
+    first, second, third = (keys + [None])[:3]
     locktime, refund = 0, [point_of(k)[0] for k in tags.get("refund", [])]
     if "locktime" in tags:
         want(len(tags["locktime"]) == 1, "no time")
         locktime = unix_seconds(tags["locktime"][0])
     want(refund == ([second] if locktime else []), "after the locktime it is not the customer's alone")
     want("n_sigs_refund" not in tags or refund and re.fullmatch(r"\+?0*1", " ".join(tags["n_sigs_refund"])), "more signatures than keys")
-    return first, second, locktime
+    return first, second, third, locktime
 
 
 def check_witness(coin, key, who):
