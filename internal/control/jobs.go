@@ -102,7 +102,7 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request) {
 			stop()
 			lines.fail(err)
 		}
-		if !about(e, j.Job) {
+		if !s.concerns(e, j.Job) {
 			continue
 		}
 		now, _ := s.c.Fold.Job(j.Job)

@@ -89,14 +89,21 @@ func (s *Server) settled(j *jobs.Job) bool {
 	return s.c.Trust.Settled(j.Job)
 }
 
-// about reports whether an entry is about a job.
-func about(e fact.Entry, job guild.JobID) bool {
+// concerns reports whether an entry is about a job.
+func (s *Server) concerns(e fact.Entry, job guild.JobID) bool {
 	if e.Subject == fact.JobSubject(job) {
 		return true
 	}
 	for _, f := range e.Facts {
-		if changed, ok := f.(fact.TrustChanged); ok && changed.Job == job {
-			return true
+		switch f := f.(type) {
+		case fact.TrustChanged:
+			if f.Job == job {
+				return true
+			}
+		case fact.PaymentReleased: // the rest may come back much later
+			if _, of, ok := s.c.Fold.Attempt(f.Attempt); ok && of.Job == job {
+				return true
+			}
 		}
 	}
 	return false

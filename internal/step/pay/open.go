@@ -77,6 +77,8 @@ func (p *Pay) stateOf(one payment) string {
 		return "coming back"
 	case one.Ruled == nil && one.Disputed != "":
 		return "before the judge"
+	case one.Released != nil && one.contestable() && one.Ruled == nil:
+		return fmt.Sprintf("%d released", one.Released.Amount)
 	case one.Released != nil && one.Released.Amount == 0:
 		return "taken back"
 	case one.Released != nil:
