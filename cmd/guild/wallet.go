@@ -48,7 +48,11 @@ func (p *program) showMoney(m control.Money) error {
 	if m.Bitcoin != nil {
 		fmt.Fprintf(p.out, "Bitcoin: %s\n\n", shownBitcoin(*m.Bitcoin))
 	}
-	err := table(p, "nothing is in the wallet yet: guild wallet add mint URL, or guild wallet add nwc or lnd", "UNIT,FREE,HELD,PAID,EARNED,FEES,MINT", func(a control.Asset) []string {
+	none := "nothing is in the wallet yet: guild wallet add --help"
+	if m.Lightning != nil || m.Bitcoin != nil {
+		none = "nothing was paid or earned yet"
+	}
+	err := table(p, none, "UNIT,FREE,HELD,PAID,EARNED,FEES,MINT", func(a control.Asset) []string {
 		return []string{unitName(a.Unit), fmt.Sprint(a.Free), fmt.Sprint(a.Held), fmt.Sprint(a.Paid), fmt.Sprint(a.Earned), fmt.Sprint(a.Fees), cli.Cut(cli.Clean(a.Mint), 40)}
 	})(m.Assets)
 	if err != nil || len(m.Paying) == 0 {
@@ -279,7 +283,8 @@ func (p *program) walletOwedCommand() *cobra.Command {
 		Long: `owed lists the money that customers have locked for requests to this node, or
 that your Lightning wallet holds for them. It is yours once the customer
 releases it by its verdict; after the locktime it can take it back. What it paid
-before the work is yours at once.`,
+before the work is yours at once; on the chain it is listed until it has the
+confirmations.`,
 		Example: "  guild wallet owed",
 	}, func(m control.Money) error {
 		return table(p, "no customer has locked anything", "REQUEST,CUSTOMER,AMOUNT,STATE,LOCKED UNTIL", func(o control.Payment) []string {
@@ -295,7 +300,8 @@ func (p *program) walletApproveCommand() *cobra.Command {
 		Short: "Decide about money that waits for you",
 		Long: `approve decides about money that the verdict does not: of weak work, or of work
 that was done in part; about an invoice that could not be paid when it was due;
-and, with 0, that your Lightning wallet did not pay what it says nothing about.
+and, with 0, that your Lightning wallet did not pay what it says nothing about,
+or that a Bitcoin transaction which is in doubt never pays.
 Without a decision ecash is yours again at the locktime, and an invoice expires.
 
 About a price over guild wallet budget --ask-over it decides before the work:

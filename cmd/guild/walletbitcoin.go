@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
 	"guild/internal/hand/bitcoind"
@@ -22,10 +21,14 @@ func (p *program) walletBitcoindCommand() *cobra.Command {
 guild hire --settle onchain and for customers that pay so:
 
   bitcoind://USER:PASSWORD@HOST:PORT?confirmations=3&wallet=NAME
+  bitcoind://HOST:PORT?cookie=/home/me/.bitcoin/.cookie
 
-HOST:8332 is enough with cookie=FILE in place of USER and PASSWORD. A customer's
-payment needs the confirmations before the work begins; 3 are usual. cert=… has
-the certificate of a btcwallet in base64.
+The port is 8332 if none is given. Work for a customer begins once its payment
+has the confirmations, 3 if that is left out. wallet=NAME is for a bitcoind that
+has several loaded. A btcwallet in front of a btcd needs cert=…, the text of its
+rpc.cert in base64; it pays only with coins at addresses that begin with 1, and
+cannot spend over JSON-RPC what it earns. To pay, the wallet must be unlocked
+(walletpassphrase).
 
 Whoever has it can spend all that is in the wallet; the limits are your guild
 wallet budget, which counts the fees: at most 10 % of a payment, or 2500 sat if
@@ -62,5 +65,5 @@ func shownBitcoin(w control.BitcoinWallet) string {
 	if w.Reason != "" {
 		return "it does not answer: " + cli.Clean(w.Reason)
 	}
-	return fmt.Sprintf("%s, with %s that are confirmed", cli.Clean(w.Network), guild.Msat(w.Balance))
+	return fmt.Sprintf("%s, with %d sat to spend", cli.Clean(w.Network), w.Balance/1000)
 }

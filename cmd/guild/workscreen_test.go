@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -169,6 +170,40 @@ func TestWorkScreenStaysInsideTheTerminal(t *testing.T) {
 	}
 	for columns := range 40 {
 		screenOf(events, 20_000, columns, columns/2).view(palette{}) // must not panic
+	}
+}
+
+// TestPaidBeforeInWords says at the delivery what a customer has paid before the work.
+func TestPaidBeforeInWords(t *testing.T) {
+	r := request(1)
+	coins := fact.CoinsReceived{Request: r, TxID: "a", Amount: 5000, Exact: true}
+	for want, facts := range map[string][]fact.Fact{
+		"after 0s; nothing was paid":          {},
+		"after 0s; 5000 sat were paid before": {coins},
+		"after 0s; 7 sat were paid before":    {fact.InvoiceSettled{Request: r, Msat: 6001}},
+		"after 0s; 9 sat are locked for it":   {fact.InvoiceHeld{Request: r, Msat: 9000}, fact.InvoiceSettled{Request: r, Msat: 9000}},
+	} {
+		w := newWorkEvents()
+		w.entry(fact.Entry{Facts: []fact.Fact{fact.RequestReceived{Request: r, Service: "python"}}})
+		w.entry(fact.Entry{Facts: facts})
+		w.entry(fact.Entry{Facts: []fact.Fact{fact.RequestFinished{Request: r, Ending: "delivered"}}})
+		all := w.take()
+		if got := workText(all[len(all)-1]); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	w := newWorkEvents()
+	w.entry(fact.Entry{Facts: []fact.Fact{
+		fact.RequestReceived{Request: r, Service: "python"}, coins,
+		fact.CoinsLost{Request: r, TxID: "a", Amount: 5000}, fact.RequestFinished{Request: r, Ending: "delivered"},
+	}})
+	var lines []string
+	for _, e := range w.take()[1:] {
+		lines = append(lines, e.Event+" "+workText(e))
+	}
+	want := []string{"paid 5000 sat", "unlocked the block with its payment is not in the chain any more", "delivered after 0s; nothing was paid"}
+	if !slices.Equal(lines, want) {
+		t.Errorf("%q", lines)
 	}
 }
 

@@ -125,6 +125,26 @@ func (w *workEvents) entry(e fact.Entry) {
 			came.Amount, came.Unit = (uint64(f.Msat)+999)/1000, "sat"
 			w.known[f.Request] = came
 			w.add(w.of(f.Request, e.At, "locked", ""))
+		case fact.CoinsReceived:
+			paid := w.of(f.Request, e.At, "paid", "")
+			paid.Amount, paid.Unit = f.Amount, "sat"
+			if came, ok := w.known[f.Request]; ok && f.Exact {
+				came.Amount, came.Unit, came.ahead = f.Amount, "sat", true
+				w.known[f.Request] = came
+			}
+			w.add(paid)
+		case fact.InvoiceSettled:
+			if came, ok := w.known[f.Request]; ok && came.Amount == 0 { // one that was not held is paid before the work
+				came.Amount, came.Unit, came.ahead = (uint64(f.Msat)+999)/1000, "sat", true
+				w.known[f.Request] = came
+			}
+		case fact.CoinsLost:
+			lost := w.of(f.Request, e.At, "unlocked", "the block with its payment is not in the chain any more")
+			if came := w.known[f.Request]; came.Amount == f.Amount {
+				came.Amount, came.ahead = 0, false
+				w.known[f.Request] = came
+			}
+			w.add(lost)
 		case fact.LockRefused:
 			w.add(w.of(f.Request, e.At, "unlocked", f.Reason))
 		case fact.LockReleased:

@@ -58,8 +58,16 @@ func (s *Server) bitcoin(r *http.Request) *BitcoinWallet {
 }
 
 func (s *Server) postBitcoin(r *http.Request, given BitcoinConnection) (BitcoinWallet, error) {
-	if s.c.Bitcoin.Wallet() != nil && s.c.Payments.OnChain() { // another wallet would not know what became of it
-		return BitcoinWallet{}, refused("guild wallet balance shows it", errors.New("a payment is open with the wallet that is connected now"))
+	var c bitcoind.Connection // none forgets the wallet
+	if given.Connection != "" {
+		var err error
+		if c, err = bitcoind.Parse(given.Connection); err != nil {
+			return BitcoinWallet{}, wrongUsage("guild wallet add bitcoind --help", err)
+		}
+	}
+	if w := s.c.Bitcoin.Wallet(); w != nil && !w.Reaches(c) && s.c.Payments.OnChain() { // another one would not know what became of it
+		return BitcoinWallet{}, refused("guild wallet balance and owed show it; an address that was quoted is watched until the deadline",
+			errors.New("a payment is open with the wallet that is connected now"))
 	}
 	if given.Connection == "" {
 		return BitcoinWallet{}, s.c.Bitcoin.Disconnect()
@@ -68,7 +76,7 @@ func (s *Server) postBitcoin(r *http.Request, given BitcoinConnection) (BitcoinW
 	defer cancel()
 	w, err := s.c.Bitcoin.Connect(ctx, strings.TrimSpace(given.Connection))
 	if err != nil {
-		return BitcoinWallet{}, &refusal{error: err, status: http.StatusBadGateway, code: "bitcoin", hint: "does bitcoind run, and has it loaded the wallet?"}
+		return BitcoinWallet{}, &refusal{error: err, status: http.StatusBadGateway, code: "bitcoin", hint: "are the address and the password right, and has bitcoind loaded the wallet?"}
 	}
 	return describeBitcoin(ctx, w)
 }

@@ -3,6 +3,9 @@
 //
 // Prepare and Send are apart, so that a transaction can be kept before anybody sees it, and be sent again after a crash. What the wallet
 // signs is read and must be what was asked for. The package stores nothing, decides no payment and repeats none by itself.
+//
+// btcwallet 0.16 signs for old addresses only (P2PKH), so its other coins are not spent: among them all that it earns, since Address
+// makes addresses of segregated witness.
 package bitcoind
 
 import (
@@ -49,6 +52,11 @@ func New(c Connection) *Wallet {
 		// Another host would get the password.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+}
+
+// Reaches reports whether a connection is to the same wallet, perhaps with another password.
+func (w *Wallet) Reaches(c Connection) bool {
+	return w.connection.Address == c.Address && w.connection.Wallet == c.Wallet
 }
 
 // Close closes connections that no request uses.
@@ -130,7 +138,11 @@ func (w *Wallet) exchange(ctx context.Context, result any, method string, params
 		} `json:"error"`
 	}
 	if err := json.Unmarshal(b, &wire, json.RejectUnknownMembers(false)); err != nil {
-		return fmt.Errorf("%d %s, which is no answer of bitcoind", answer.StatusCode, http.StatusText(answer.StatusCode))
+		err = fmt.Errorf("%d %s, which is no answer of bitcoind", answer.StatusCode, http.StatusText(answer.StatusCode))
+		if w.connection.Certificate == nil {
+			err = fmt.Errorf("%w (a btcwallet needs its certificate: cert=)", err)
+		}
+		return err
 	}
 	if wire.Error != nil {
 		return &RefusedError{Method: method, Code: wire.Error.Code, Message: guild.Cut(guild.Clean(wire.Error.Message), 500)}
@@ -175,10 +187,11 @@ func (w *Wallet) Balance(ctx context.Context) (int64, error) {
 // Address makes a new address, for one payment.
 func (w *Wallet) Address(ctx context.Context, label string) (address string, err error) {
 	err = w.call(ctx, &address, "getnewaddress", label, "bech32")
-	if err != nil { // to btcwallet the label is the name of an account
-		if again := w.call(ctx, &address, "getnewaddress", "default", "bech32"); again != nil {
-			return "", errors.Join(err, again)
-		}
+	if isRefused(err) { // to btcwallet the label is the name of an account
+		err = w.call(ctx, &address, "getnewaddress", "default", "bech32")
+	}
+	if err != nil {
+		return "", err
 	}
 	network, err := w.Network(ctx)
 	if err != nil {

@@ -15,9 +15,10 @@ type rig struct {
 	network      string
 
 	mine   func(t *testing.T, blocks int)
-	before func(t *testing.T) // marks the latest block
-	reorg  func(t *testing.T) // replaces the block after the marked one by two others
-	again  func() *Wallet     // the payer's wallet for a new process
+	lock   func(t *testing.T, on bool) // locks the payer's wallet with its passphrase, or unlocks it
+	before func(t *testing.T)          // marks the latest block
+	reorg  func(t *testing.T)          // replaces the block after the marked one by two others
+	again  func() *Wallet              // the payer's wallet for a new process
 }
 
 // conforms tests what a rig's wallets must do.
@@ -33,6 +34,7 @@ func (r rig) conforms(t *testing.T) {
 	t.Run("pays and proves", r.paysAndProves)
 	t.Run("locks what it spends", r.locks)
 	t.Run("refuses", r.refuses)
+	t.Run("does not sign while it is locked", r.doesNotSign)
 	t.Run("sees a reorg", r.seesReorg)
 }
 
@@ -41,11 +43,9 @@ const price, mostFee = 50_000, 100_000 // sat
 // orders makes an address of the payee's and the payer's order to pay it.
 func (r rig) orders(t *testing.T) (address string, o Order) {
 	t.Helper()
-	address, err := r.payee.Address(t.Context(), "guild request")
+	address = r.payee.address(t)
+	o, err := r.payer.Prepare(t.Context(), address, price, mostFee)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if o, err = r.payer.Prepare(t.Context(), address, price, mostFee); err != nil {
 		t.Fatal(err)
 	}
 	return address, o
@@ -67,6 +67,24 @@ func (r rig) receives(t *testing.T, address string, is func(Payment) bool) Payme
 	}
 	t.Fatalf("received %+v: %v", all, err)
 	return Payment{}
+}
+
+// sent waits until the payer's wallet sees some confirmations of an order, at most a minute.
+func (r rig) sent(t *testing.T, o Order, confirmations int) (p Payment) {
+	t.Helper()
+	var known bool
+	var err error
+	for range 120 {
+		if p, known, err = r.payer.Sent(t.Context(), o); err == nil && known && p.Confirmations == confirmations {
+			return p
+		}
+		select {
+		case <-time.After(500 * time.Millisecond):
+		case <-t.Context().Done():
+		}
+	}
+	t.Fatalf("the payer sees %+v: %v %v", p, known, err)
+	return p
 }
 
 func confirmed(n int) func(Payment) bool { return func(p Payment) bool { return p.Confirmations == n } }
@@ -113,8 +131,8 @@ func (r rig) paysAndProves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, known, err := r.payer.Sent(t.Context(), o); err != nil || !known || p.Confirmations != 3 || p.Block != got.Block {
-		t.Errorf("the payer sees %+v: %v %v", p, known, err)
+	if p := r.sent(t, o, 3); p.Block != got.Block {
+		t.Errorf("the payer sees %+v", p)
 	}
 	if block, err := in.Check(paid); err != nil || block != got.Block {
 		t.Errorf("it is in the block %s instead of %s: %v", block, got.Block, err)
@@ -167,10 +185,7 @@ func (r rig) locks(t *testing.T) {
 }
 
 func (r rig) refuses(t *testing.T) {
-	address, err := r.payee.Address(t.Context(), "guild request")
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := r.payee.address(t)
 	if _, err := r.payer.Prepare(t.Context(), address, Dust-1, mostFee); err == nil {
 		t.Error("it pays dust")
 	}
@@ -182,6 +197,22 @@ func (r rig) refuses(t *testing.T) {
 	}
 	if _, err := r.payer.Prepare(t.Context(), "1BoatSLRHtKNngkdXEeobR76b53LETtpyT", price, mostFee); err == nil {
 		t.Error("it pays to an address that no quote has")
+	}
+}
+
+func (r rig) doesNotSign(t *testing.T) {
+	address := r.payee.address(t)
+	before, err := r.payer.Balance(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.lock(t, true)
+	if _, err := r.payer.Prepare(t.Context(), address, price, mostFee); !errors.Is(err, ErrUnsigned) {
+		t.Error("a locked wallet:", err)
+	}
+	r.lock(t, false)
+	if after, err := r.payer.Balance(t.Context()); err != nil || after != before {
+		t.Errorf("it can spend %d after %d: %v", after, before, err)
 	}
 }
 

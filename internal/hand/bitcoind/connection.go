@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -45,6 +46,11 @@ func Parse(text string) (c Connection, err error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.Fragment != "" {
 		return Connection{}, errors.New("bitcoind connection: it is not a user, a password, a host, a port and settings")
+	}
+	for name := range query {
+		if !slices.Contains([]string{"confirmations", "wallet", "cookie", "cert"}, name) {
+			return Connection{}, errors.New("bitcoind connection: a setting is none of confirmations, wallet, cookie and cert")
+		}
 	}
 	c = Connection{Wallet: query.Get("wallet"), Confirmations: 3}
 	port := u.Port()

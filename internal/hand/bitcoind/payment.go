@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"guild/bitcoin"
 )
@@ -26,26 +27,38 @@ var ErrFunds = errors.New("the Bitcoin wallet has too little that is confirmed")
 // ErrFee means that the fee would be over the limit.
 var ErrFee = errors.New("the fee is too high")
 
+// ErrUnsigned means that the wallet signs nothing for us, as a locked one does.
+var ErrUnsigned = errors.New("the Bitcoin wallet does not sign: unlock it for longer than the job takes (walletpassphrase)")
+
 // coin is a confirmed output that the wallet can spend.
 type coin struct {
 	bitcoin.Outpoint
 	satoshis int64
 }
 
-// coins lists what can be spent, the largest first. What is locked is not listed.
+// coins lists what can be spent, the largest first. What is locked is not listed, and of a btcwallet only the coins for which it signs:
+// those of the oldest kind of address (P2PKH).
 func (w *Wallet) coins(ctx context.Context) (all []coin, err error) {
 	var wire []struct {
 		ID        string  `json:"txid"`
 		N         uint32  `json:"vout"`
 		Amount    float64 `json:"amount"`
+		Script    string  `json:"scriptPubKey"` // in hex
 		Spendable *bool   `json:"spendable"`
 		Safe      *bool   `json:"safe"`
 	}
 	if err := w.call(ctx, &wire, "listunspent", 1); err != nil {
 		return nil, err
 	}
+	var nothing any
+	err = w.call(ctx, &nothing, signMethod, "") // is refused, for one of two reasons
+	if err != nil && !isRefused(err) {
+		return nil, err
+	}
+	old := isRefused(err, noMethod)
 	for _, one := range wire {
-		if one.Spendable != nil && !*one.Spendable || one.Safe != nil && !*one.Safe {
+		hash := strings.HasPrefix(one.Script, "76a914") && len(one.Script) == 50
+		if one.Spendable != nil && !*one.Spendable || one.Safe != nil && !*one.Safe || old && !hash {
 			continue
 		}
 		n, err := satoshis(one.Amount)
@@ -119,8 +132,8 @@ func (w *Wallet) Prepare(ctx context.Context, address string, amount, mostFee in
 	if err != nil {
 		return Order{}, err
 	}
-	var locked bool
-	if err := w.call(ctx, &locked, "lockunspent", false, locks); err != nil {
+	var done bool
+	if err := w.call(ctx, &done, "lockunspent", false, locks); err != nil {
 		return Order{}, err
 	}
 	o.Fee = fee
@@ -131,6 +144,7 @@ func (w *Wallet) Prepare(ctx context.Context, address string, amount, mostFee in
 func choose(all []coin, amount, rate int64) (inputs []coin, fee, change int64, err error) {
 	const frame, input, output = 11, 148, 34 // bytes, of the largest usual kind
 	sum := int64(0)
+	fee = rate * (frame + input + 2*output) // if there is no coin
 	for _, c := range all[:min(len(all), mostCoins)] {
 		inputs, sum = append(inputs, c), sum+c.satoshis
 		fee = rate * int64(frame+len(inputs)*input+2*output)
@@ -162,19 +176,24 @@ func (w *Wallet) rate(ctx context.Context) int64 {
 	return min(max((n+999)/1000, 1), mostRate)
 }
 
-// sign has the wallet sign a transaction. bitcoind has another name for that than btcwallet.
+// signMethod is the method by which bitcoind signs. btcwallet has only an older one.
+const signMethod = "signrawtransactionwithwallet"
+
+// sign has the wallet sign a transaction.
 func (w *Wallet) sign(ctx context.Context, raw string) (string, error) {
 	var signed struct {
 		Hex      string `json:"hex"`
 		Complete bool   `json:"complete"`
 	}
-	if err := w.call(ctx, &signed, "signrawtransactionwithwallet", raw); err != nil {
-		if again := w.call(ctx, &signed, "signrawtransaction", raw); again != nil {
-			return "", errors.Join(err, again)
-		}
+	err := w.call(ctx, &signed, signMethod, raw)
+	if isRefused(err, noMethod) {
+		err = w.call(ctx, &signed, "signrawtransaction", raw)
 	}
-	if !signed.Complete {
-		return "", errors.New("the Bitcoin wallet did not sign all inputs")
+	switch {
+	case isRefused(err, locked) || err == nil && !signed.Complete: // as bitcoind and btcwallet say that they are locked
+		return "", ErrUnsigned
+	case err != nil:
+		return "", err
 	}
 	return signed.Hex, nil
 }
@@ -203,7 +222,7 @@ func checkOrder(raw string, inputs []bitcoin.Outpoint, outputs []bitcoin.Output)
 func (w *Wallet) Send(ctx context.Context, o Order) error {
 	var id string
 	err := w.call(ctx, &id, "sendrawtransaction", o.Raw)
-	if _, refused := errors.AsType[*RefusedError](err); !refused {
+	if !isRefused(err) {
 		return err
 	}
 	var raw string
@@ -241,7 +260,7 @@ var ErrConflict = errors.New("a block has another transaction that spends the sa
 // ErrConflict if the transaction can only come into a block after a reorganisation of the chain.
 func (w *Wallet) Sent(ctx context.Context, o Order) (p Payment, known bool, err error) {
 	seen, err := w.transaction(ctx, o.ID)
-	if refused, ok := errors.AsType[*RefusedError](err); ok && refused.Code == unknownID {
+	if isRefused(err, unknownID) {
 		return Payment{}, false, nil
 	}
 	switch {
@@ -258,16 +277,21 @@ func (w *Wallet) Sent(ctx context.Context, o Order) (p Payment, known bool, err 
 // Codes of bitcoind.
 const (
 	unknownID   = -5  // of a transaction
+	locked      = -13 // the wallet
 	unusable    = -22 // it cannot be read
 	failed      = -25 // among others because its inputs are spent
 	notAccepted = -26 // by the rules of the network or the node
+	noMethod    = -32601
 )
 
-// IsRejected reports whether the error of Send says that the network does not take the transaction as things are. Other errors pass.
-func IsRejected(err error) bool {
+// isRefused reports whether a wallet has answered with an error, of one of some codes if there are any.
+func isRefused(err error, codes ...int) bool {
 	refused, ok := errors.AsType[*RefusedError](err)
-	return ok && (refused.Code == unusable || refused.Code == failed || refused.Code == notAccepted)
+	return ok && (len(codes) == 0 || slices.Contains(codes, refused.Code))
 }
+
+// IsRejected reports whether the error of Send says that the network does not take the transaction as things are. Other errors pass.
+func IsRejected(err error) bool { return isRefused(err, unusable, failed, notAccepted) }
 
 // Payment is an output that pays to an address of ours.
 type Payment struct {
@@ -300,10 +324,12 @@ func (w *Wallet) Received(ctx context.Context, address string) (all []Payment, e
 		Address string   `json:"address"`
 		IDs     []string `json:"txids"`
 	}
-	if err := w.call(ctx, &wire, "listreceivedbyaddress", 0, false, false, address); err != nil {
-		if again := w.call(ctx, &wire, "listreceivedbyaddress", 0); again != nil { // btcwallet filters nothing
-			return nil, errors.Join(err, again)
-		}
+	err = w.call(ctx, &wire, "listreceivedbyaddress", 0, false, false, address)
+	if isRefused(err) { // btcwallet filters nothing
+		err = w.call(ctx, &wire, "listreceivedbyaddress", 0)
+	}
+	if err != nil {
+		return nil, err
 	}
 	for _, of := range wire {
 		if of.Address != address {

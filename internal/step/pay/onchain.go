@@ -151,7 +151,7 @@ func (p *Pay) reserveCoins(one payment) due.Work {
 				return p.refused(one, err), nil
 			}
 			order, err := w.Prepare(ctx, u.Address, u.Satoshis, mostFee(u.Satoshis))
-			if errors.Is(err, bitcoind.ErrFunds) || errors.Is(err, bitcoind.ErrFee) {
+			if errors.Is(err, bitcoind.ErrFunds) || errors.Is(err, bitcoind.ErrFee) || errors.Is(err, bitcoind.ErrUnsigned) {
 				return p.refused(one, err), nil
 			}
 			if err != nil {

@@ -198,6 +198,7 @@ func TestUnpaidOnchain(t *testing.T) {
 		"too many blocks": {asks(func(u *bitcoin.URI) { u.Confirmations = 7 }), "wants 7 confirmations, which can take 2h20m0s"},
 		"a frozen wallet": {func(w *world, _ *fact.AttemptQuoted) { w.ok(w.customer.Freeze(w.Context(), true)) }, "frozen"},
 		"no wallet":       {func(w *world, _ *fact.AttemptQuoted) { w.customer.bitcoin = nil }, "no Bitcoin wallet"},
+		"a locked wallet": {func(w *world, _ *fact.AttemptQuoted) { w.customer.purse.Lock(true) }, "unlock it"},
 		"over the budget": {func(w *world, _ *fact.AttemptQuoted) {
 			w.ok(w.customer.SetBudget(w.Context(), fact.BudgetSet{Unit: "sat", Daily: coinPrice - 1}))
 		}, "the day's budget"},

@@ -53,6 +53,7 @@ type party struct {
 	deaf    bool         // it gets no messages
 	inbox   []dm.Message // that wait
 	bitcoin *bitcoind.Wallet
+	purse   *bitcoindtest.Purse // that it is connected to
 }
 
 // world is a customer, a provider and a mint over loopback, at a time that the test sets.
@@ -106,7 +107,7 @@ func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(
 			purse := w.chain.Purse()
 			c, err := bitcoind.Parse(purse.Serve(t))
 			w.ok(err)
-			(*p).bitcoin = bitcoind.New(c)
+			(*p).bitcoin, (*p).purse = bitcoind.New(c), purse
 			if i == 0 {
 				w.chain.Fund(purse, 4)
 			}

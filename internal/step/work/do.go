@@ -61,7 +61,7 @@ func (w *Work) toDo(t turn, now time.Time) []due.Work {
 	switch {
 	case t.running:
 		return []due.Work{w.work(s, t.request)}
-	case offered && w.wantsMoney(s) && !w.c.Money.Funded(t.ID):
+	case w.awaitsMoney(t.request):
 		return w.quote(s, t.request)
 	case !offered:
 		return []due.Work{w.giveUp(t.request, "the task is no longer offered here")}

@@ -26,6 +26,12 @@ func (w *Work) wantsMoney(s Service) bool {
 	return s.Price > 0 && w.c.Money != nil && w.c.Money.Takes(s.Unit)
 }
 
+// awaitsMoney reports whether a request waits for its price to be locked or paid.
+func (w *Work) awaitsMoney(r request) bool {
+	s, offered := w.services[r.Service]
+	return offered && w.wantsMoney(s) && !w.c.Money.Funded(r.ID)
+}
+
 // inBitcoin reports whether the price is in bitcoin, so that it can be written in millisatoshis.
 func (s Service) inBitcoin() bool { return s.Unit == "sat" || s.Unit == "msat" }
 

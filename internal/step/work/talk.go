@@ -120,6 +120,8 @@ func (w *Work) progress(r request, now time.Time) string {
 		return "working for " + minutes(now.Sub(run.since))
 	case w.Draining() || w.state(r.Service) == Paused:
 		return ""
+	case w.awaitsMoney(r):
+		return "waiting for its payment for " + minutes(now.Sub(time.UnixMilli(r.At)))
 	}
 	return "waiting for its turn for " + minutes(now.Sub(time.UnixMilli(r.At)))
 }

@@ -12,6 +12,7 @@ import (
 
 	"fiatjaf.com/nostr"
 
+	"guild/internal/journal/fact"
 	"guild/nip90"
 )
 
@@ -193,4 +194,21 @@ func TestHeartbeatAfterRestart(t *testing.T) {
 		w.wantPatience(id, 4*time.Minute+2*time.Second, 14*time.Minute)
 		w.wantSilence(id)
 	})
+}
+
+// unpaid is money that does not arrive.
+type unpaid struct{ Money }
+
+func (unpaid) Takes(string) bool    { return true }
+func (unpaid) Funded(nostr.ID) bool { return false }
+
+func TestHeartbeatOfUnpaidRequest(t *testing.T) {
+	s := python((&runs{}).do)
+	s.Price, s.Unit = 5_000_000, "sat"
+	now := time.UnixMilli(1_700_000_000_000)
+	r := request{ID: nostr.ID{1}, At: now.Add(-9 * time.Minute).UnixMilli(), Service: "python", Received: &fact.RequestReceived{Deadline: now.Add(time.Hour).UnixMilli()}}
+	w := New(Config{Services: []Service{s}, Money: unpaid{}}, NewFold())
+	if text := w.progress(r, now); text != "waiting for its payment for 9 minutes" {
+		t.Errorf("told %q", text)
+	}
 }

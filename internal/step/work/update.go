@@ -77,6 +77,8 @@ func (w *Work) reason(r request, running int) string {
 		return "the service is paused"
 	case r.repeats():
 		return fmt.Sprintf("it repeats %.8s, and gets the same answer", r.Received.Repeats.Hex())
+	case w.awaitsMoney(r):
+		return "its payment has not arrived yet"
 	case running >= slots:
 		return fmt.Sprintf("%d of %d jobs are running", running, slots)
 	}

@@ -1,4 +1,4 @@
-// Package bitcoindtest has a chain in memory and wallets on it which answer like a bitcoind's, for tests.
+// Package bitcoindtest has a chain in memory and wallets on it which answer like a bitcoind's or a btcwallet, for tests.
 package bitcoindtest
 
 import (
@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/btcsuite/btcd/btcutil/base58"
 	"github.com/btcsuite/btcd/btcutil/bech32"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -35,8 +36,10 @@ type Chain struct {
 // Purse is a wallet on the chain. It serves JSON-RPC.
 type Purse struct {
 	*Chain
-	addresses map[string]string // by script
-	locked    map[bitcoin.Outpoint]bool
+	old        bool              // answers like a btcwallet
+	addresses  map[string]string // by script
+	locked     map[bitcoin.Outpoint]bool
+	passphrase bool // is needed, and was not given
 }
 
 // New returns a chain without blocks.
@@ -115,27 +118,44 @@ func (f *Chain) Purse() *Purse {
 	return &Purse{Chain: f, addresses: map[string]string{}, locked: map[bitcoin.Outpoint]bool{}}
 }
 
-// Address makes an address.
+// Lock locks the wallet, which signs nothing then, or unlocks it.
+func (p *Purse) Lock(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.passphrase = on
+}
+
+// Btcwallet returns a new wallet on the chain that answers like a btcwallet.
+func (f *Chain) Btcwallet() *Purse {
+	p := f.Purse()
+	p.old = true
+	return p
+}
+
+// Address makes an address of the kind that is usual in the wallet.
 func (p *Purse) Address() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.address()
+	return p.address(p.old)
 }
 
-// address makes an address of version 0.
-func (p *Purse) address() string {
+// address makes an address of version 0, or an old one to a key.
+func (p *Purse) address(old bool) string {
 	p.made++
 	program := binary.BigEndian.AppendUint64(make([]byte, 12), uint64(p.made))
 	groups, _ := bech32.ConvertBits(program, 8, 5, true)
 	text, _ := bech32.Encode("bcrt", append([]byte{0}, groups...))
-	script, _, _ := bitcoin.Script(text)
+	if old {
+		text = base58.CheckEncode(program, 0x6f)
+	}
+	script, _ := bitcoin.ChangeScript(text)
 	p.addresses[string(script)] = text
 	return text
 }
 
 // coins returns a transaction that makes new coins for an address, with a number of its own.
 func coins(number int, to string, satoshis ...int64) string {
-	script, _, _ := bitcoin.Script(to)
+	script, _ := bitcoin.ChangeScript(to)
 	var outputs []bitcoin.Output
 	for _, n := range satoshis {
 		outputs = append(outputs, bitcoin.Output{Satoshis: n, Script: script})
@@ -217,12 +237,12 @@ func (f *Chain) hash(block int) string {
 	return hash
 }
 
+// known returns the ids of the transactions that wait or that a block has.
+func (f *Chain) known() []string { return slices.Concat(append(slices.Clone(f.blocks), f.pool)...) }
+
 // unspent calls with each output of the wallet's that no transaction spends.
 func (p *Purse) unspent(with func(at bitcoin.Outpoint, o bitcoin.Output)) {
-	known := slices.Clone(p.pool)
-	for _, ids := range p.blocks {
-		known = append(known, ids...)
-	}
+	known := p.known()
 	spent := map[bitcoin.Outpoint]bool{}
 	for _, id := range known {
 		for _, in := range p.txs[id].Inputs {
@@ -241,14 +261,9 @@ func (p *Purse) unspent(with func(at bitcoin.Outpoint, o bitcoin.Output)) {
 
 // spent reports whether another transaction spends an input of one.
 func (f *Chain) spent(t bitcoin.Transaction) bool {
-	for _, ids := range append(slices.Clone(f.blocks), f.pool) {
-		for _, id := range ids {
-			if id != t.ID && slices.ContainsFunc(f.txs[id].Inputs, func(in bitcoin.Outpoint) bool { return slices.Contains(t.Inputs, in) }) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.known(), func(id string) bool {
+		return id != t.ID && slices.ContainsFunc(f.txs[id].Inputs, func(in bitcoin.Outpoint) bool { return slices.Contains(t.Inputs, in) })
+	})
 }
 
 // ServeHTTP answers as bitcoind does.
@@ -277,7 +292,12 @@ func (p *Purse) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Purse) answer(method string, params []jsontext.Value) (result any, code int) {
-	text := func(n int) (s string) { _ = json.Unmarshal(params[n], &s); return s }
+	text := func(n int) (s string) {
+		if n < len(params) {
+			_ = json.Unmarshal(params[n], &s)
+		}
+		return s
+	}
 	var outpoints []struct {
 		ID string `json:"txid"`
 		N  uint32 `json:"vout"`
@@ -285,18 +305,35 @@ func (p *Purse) answer(method string, params []jsontext.Value) (result any, code
 	switch method {
 	case "getblockchaininfo":
 		return map[string]any{"chain": "regtest"}, 0
-	case "getnewaddress", "getrawchangeaddress":
-		return p.address(), 0
+	case "getnewaddress":
+		if p.old && text(0) != "default" { // the name of an account
+			return nil, -4
+		}
+		return p.address(p.old && text(1) != "bech32"), 0
+	case "getrawchangeaddress":
+		return p.address(p.old), 0
 	case "listunspent":
 		all := []any{}
 		p.unspent(func(at bitcoin.Outpoint, o bitcoin.Output) {
 			if _, n := p.place(at.ID); n > 0 {
-				all = append(all, map[string]any{"txid": at.ID, "vout": at.N, "amount": float64(o.Satoshis) / 1e8, "spendable": true, "safe": true})
+				all = append(all, map[string]any{"txid": at.ID, "vout": at.N, "amount": float64(o.Satoshis) / 1e8, "scriptPubKey": hex.EncodeToString(o.Script), "spendable": true, "safe": true})
 			}
 		})
 		return all, 0
 	case "signrawtransactionwithwallet":
+		switch {
+		case p.old:
+			return nil, -32601
+		case p.passphrase:
+			return nil, -13
+		case text(0) == "":
+			return nil, -22
+		}
 		return map[string]any{"hex": text(0), "complete": true}, 0
+	case "signrawtransaction":
+		if p.old {
+			return map[string]any{"hex": text(0), "complete": !p.passphrase && p.spendsOld(text(0))}, 0
+		}
 	case "lockunspent":
 		_ = json.Unmarshal(params[1], &outpoints)
 		var unlock bool
@@ -311,8 +348,11 @@ func (p *Purse) answer(method string, params []jsontext.Value) (result any, code
 		if err != nil {
 			return nil, -22
 		}
-		if _, n := p.place(t.ID); n > 0 || slices.Contains(p.pool, t.ID) {
+		if _, n := p.place(t.ID); n > 0 {
 			return nil, -27
+		}
+		if slices.Contains(p.pool, t.ID) { // it is announced again
+			return t.ID, 0
 		}
 		if p.spent(t) {
 			return nil, -25
@@ -332,19 +372,28 @@ func (p *Purse) answer(method string, params []jsontext.Value) (result any, code
 			return map[string]any{"hex": p.raw[id], "confirmations": n, "blockhash": p.hash(block)}, 0
 		case slices.Contains(p.pool, id):
 			return map[string]any{"hex": p.raw[id], "confirmations": 0}, 0
-		case p.raw[id] != "" && p.spent(p.txs[id]):
+		case !p.old && p.raw[id] != "" && p.spent(p.txs[id]):
 			return map[string]any{"hex": p.raw[id], "confirmations": -1}, 0
 		}
 		return nil, -5
 	case "listreceivedbyaddress":
-		script, _, _ := bitcoin.Script(text(3))
-		ids := []string{}
-		p.unspent(func(at bitcoin.Outpoint, o bitcoin.Output) {
-			if string(o.Script) == string(script) {
-				ids = append(ids, at.ID)
+		if p.old && len(params) > 3 {
+			return nil, -32600
+		}
+		all := []any{}
+		for script, address := range p.addresses {
+			if !p.old && address != text(3) {
+				continue
 			}
-		})
-		return []any{map[string]any{"address": text(3), "txids": ids}}, 0
+			ids := []string{}
+			for _, id := range p.known() {
+				if slices.ContainsFunc(p.txs[id].Outputs, func(o bitcoin.Output) bool { return string(o.Script) == script }) {
+					ids = append(ids, id)
+				}
+			}
+			all = append(all, map[string]any{"address": address, "txids": ids})
+		}
+		return all, 0
 	case "getblock", "getblockheader":
 		for i := range p.blocks {
 			if p.hash(i) != text(0) {
@@ -357,6 +406,15 @@ func (p *Purse) answer(method string, params []jsontext.Value) (result any, code
 		}
 	}
 	return nil, -32601
+}
+
+// spendsOld reports whether a transaction spends nothing but outputs to old addresses, for which alone a btcwallet signs.
+func (f *Chain) spendsOld(raw string) bool {
+	b, _ := hex.DecodeString(raw)
+	t, err := bitcoin.ParseTransaction(b)
+	return err == nil && !slices.ContainsFunc(t.Inputs, func(in bitcoin.Outpoint) bool {
+		return f.txs[in.ID].Outputs[in.N].Script[0] != 0x76
+	})
 }
 
 // Serve serves a wallet until the test ends, and returns the connection string for it.

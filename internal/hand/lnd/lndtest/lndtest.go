@@ -16,7 +16,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"guild"
 )
@@ -109,24 +108,4 @@ func (n *Node) try(ctx context.Context, method, path string, params, result any)
 		err = json.Unmarshal(raw, result)
 	}
 	return err
-}
-
-// until repeats a question to a process that is starting or working, four times a second.
-func until(t *testing.T, what string, done func() error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	pause := time.NewTicker(250 * time.Millisecond)
-	defer pause.Stop()
-	for {
-		err := done()
-		if err == nil {
-			return
-		}
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			t.Fatalf("%s: never: %v", what, err)
-		}
-	}
 }
