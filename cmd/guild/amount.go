@@ -6,20 +6,29 @@ import (
 	"guild"
 )
 
-// amountFlag is a flag for an amount with its unit, such as 1000sat. A number alone is millisatoshis.
+// amountFlag is a flag for an amount with its unit, such as 1000sat. A number alone is millisatoshis, as in earlier versions, or refused.
 type amountFlag struct {
 	amount uint64
 	unit   string
+	units  bool // a number alone is refused
 }
 
 // Set implements pflag.Value.
 func (f *amountFlag) Set(text string) error {
 	amount, unit, err := guild.ParseAmount(text)
+	if err == nil && unit == "" && f.units {
+		return noUnit(amount)
+	}
 	if unit == "" {
 		unit = "msat"
 	}
 	f.amount, f.unit = amount, unit
 	return err
+}
+
+// noUnit is the error of an amount without a unit.
+func noUnit(amount uint64) error {
+	return fmt.Errorf("%d of what? Amounts have a unit, such as %dsat", amount, amount)
 }
 
 // String implements pflag.Value.

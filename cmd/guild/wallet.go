@@ -187,7 +187,7 @@ func shownLightning(w control.LightningWallet) string {
 func amountArg(text, mint string) (control.Amount, error) {
 	amount, unit, err := guild.ParseAmount(text)
 	if err == nil && unit == "" {
-		err = fmt.Errorf("%d of what? Amounts have a unit, such as %dsat", amount, amount)
+		err = noUnit(amount)
 	}
 	return control.Amount{Amount: amount, Unit: unit, Mint: mint}, err
 }
@@ -318,7 +318,7 @@ refuses it.`,
 }
 
 func (p *program) walletBudgetCommand() *cobra.Command {
-	var job, daily, monthly, askOver amountFlag
+	job, daily, monthly, askOver := amountFlag{units: true}, amountFlag{units: true}, amountFlag{units: true}, amountFlag{units: true}
 	var task, provider string
 	show := table(p, "no budget limits what is paid", "UNIT,FOR,JOB,DAY,USED,MONTH,USED,ASK OVER", func(b control.Budget) []string {
 		limit := func(n uint64) string {
