@@ -54,7 +54,7 @@ func (p *program) arbiterAskCommand() *cobra.Command {
 		Short: "Ask the judge of an escrow to rule on what you were paid",
 		Long: `ask sends the judge what is needed to give you more of what the customer has
 locked. guild work object asks the customer to judge again; do that first. Send
-the judge what proves your point as well, such as your delivery.`,
+the judge your delivery as well: guild work show REQUEST --delivery.`,
 		Example: "  guild wallet judge ask 5f21ab03 --because \"the tests want Python 3.12\"",
 	}, func(_ *cobra.Command, args []string) (control.PaymentObjection, []string, error) {
 		if because == "" {
@@ -73,9 +73,9 @@ func (p *program) arbiterCasesCommand() *cobra.Command {
 	return call(p, p.acting, control.Cases, &cobra.Command{
 		Use:   "cases",
 		Short: "What you are asked to rule on",
-		Long: `cases lists the objections whose locktime is not over. Both parties can send you
-the evidence: the customer guild receipt export --reveal, which guild verify
---rejudge judges again, the provider its delivery.`,
+		Long: `cases lists the objections whose locktime is not over. Have the customer send you
+the bundle with its hidden tests, and the provider its delivery: guild judge run
+judges that again.`,
 		Example: "  guild wallet judge cases --json",
 	}, table(p, "nobody asks you to rule", "CASE,PROVIDER,CUSTOMER,LOCKED,RELEASED,UNTIL,RULING,REASON", func(c control.Case) []string {
 		ruling := "-"

@@ -38,8 +38,9 @@ nothing under way.`, control.DrainService),
 }
 
 type workShowOptions struct {
-	Replay  bool // REPLAY.jsonl of a request's session
-	Receipt bool // its RECEIPT.json
+	Replay   bool // REPLAY.jsonl of a request's session
+	Receipt  bool // its RECEIPT.json
+	Delivery bool // the delivery, packed
 }
 
 func (p *program) workShowCommand() *cobra.Command {
@@ -56,7 +57,7 @@ the delivery, and the record of the worker's session (REPLAY.jsonl and
 RECEIPT.json). REQUEST is the first 8 digits of a request's id, or more; a
 service with such a name comes first.`,
 		Example: "  guild work show python\n  guild work show 5f21c9aa\n  guild work show 5f21c9aa --replay > REPLAY.jsonl\n" +
-			"  guild work show 5f21c9aa --receipt | jq .trajectory_hash",
+			"  guild work show 5f21c9aa --receipt | jq .trajectory_hash\n  guild work show 5f21c9aa --delivery > delivery.nut",
 		Args:              cli.OneArg("one service or request"),
 		ValidArgsFunction: p.completeServices,
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
@@ -66,6 +67,8 @@ service with such a name comes first.`,
 			return nil, p.printDocument(ctx, control.RequestSession, args[0])
 		case o.Replay:
 			return nil, p.printDocument(ctx, control.RequestReplay, args[0])
+		case o.Delivery:
+			return nil, p.printDocument(ctx, control.RequestDelivery, args[0])
 		case isRequest(args[0]) && !p.isService(ctx, args[0]):
 			return answerOf(ctx, p.reading, control.OneRequest, p.showRequest, args[0])
 		}
@@ -73,7 +76,8 @@ service with such a name comes first.`,
 	})
 	cmd.Flags().BoolVar(&o.Replay, "replay", false, "print the REPLAY.jsonl of a request's session as it is stored")
 	cmd.Flags().BoolVar(&o.Receipt, "receipt", false, "print the RECEIPT.json of a request's session as it is stored")
-	cli.Exclusive(cmd, "replay", "receipt", "json")
+	cmd.Flags().BoolVar(&o.Delivery, "delivery", false, "print what was delivered for a request, a .nut file")
+	cli.Exclusive(cmd, "replay", "receipt", "delivery", "json")
 	return cmd
 }
 

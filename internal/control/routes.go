@@ -195,6 +195,8 @@ var (
 		"REPLAY.jsonl of the worker", "application/x-ndjson", (*Server).getRequestReplay)
 	RequestSession = document("GET /v1/requests/{id}/session",
 		"RECEIPT.json of the worker", "application/json", (*Server).getRequestSession)
+	RequestDelivery = document("GET /v1/requests/{id}/delivery",
+		"what was delivered, a bundle", "application/octet-stream", (*Server).getRequestDelivery)
 
 	Entries = Stream[Record]{endpoint{"GET /v1/journal?since&subject",
 		"stream of entries, the oldest first. since: a sequence, a time (RFC\n" +
@@ -290,7 +292,7 @@ func stopped() []endpoint {
 		Receipts.endpoint, Receipt.endpoint, ReceiptExport.endpoint, Replay.endpoint,
 		Providers.endpoint, Cards.endpoint, Story.endpoint, ReplayRouting.endpoint, Meetings.endpoint, OneMeeting.endpoint,
 		Trust.endpoint, Standings.endpoint, Policy.endpoint, Reviews.endpoint, ReviewCards.endpoint, Backups.endpoint,
-		Customers.endpoint, Judgements.endpoint, OneRequest.endpoint, RequestReplay.endpoint, RequestSession.endpoint,
+		Customers.endpoint, Judgements.endpoint, OneRequest.endpoint, RequestReplay.endpoint, RequestSession.endpoint, RequestDelivery.endpoint,
 		Entries.endpoint, OneEntry.endpoint, ReleaseGuards.endpoint, Rejected.endpoint, SealJournal.endpoint, Proof.endpoint, Consistency.endpoint,
 		NookStatus.endpoint, NookLog.endpoint, NookEvent.endpoint, NookExports.endpoint,
 		Agents.endpoint, OneAgent.endpoint, ComposeBehaviour.endpoint, Lessons.endpoint, Nudges.endpoint,

@@ -10,6 +10,7 @@ import (
 	"fiatjaf.com/nostr/nip19"
 
 	"guild"
+	"guild/internal/hand/blob"
 	"guild/internal/journal"
 	"guild/internal/journal/fact"
 )
@@ -40,6 +41,21 @@ func (s *Server) getRequestReplay(r *http.Request) ([]byte, error) {
 func (s *Server) getRequestSession(r *http.Request) ([]byte, error) {
 	v, err := s.getRequest(r)
 	return s.ofSession(v, v.Session, err)
+}
+
+func (s *Server) getRequestDelivery(r *http.Request) ([]byte, error) {
+	v, err := s.getRequest(r)
+	if err != nil {
+		return nil, err
+	}
+	if v.Delivery.IsZero() {
+		return nil, missing("guild work show REQUEST says how it ended", fmt.Errorf("nothing was delivered for request %.8s", v.Request))
+	}
+	packed, err := s.c.Blobs.ReadAll(v.Delivery, maxBundle)
+	if errors.Is(err, blob.ErrMissing) {
+		err = missing("", fmt.Errorf("the delivery for request %.8s is not here any more", v.Request))
+	}
+	return packed, err
 }
 
 // ofSession returns one of the documents of the worker's session for a request that was found, unless err.
