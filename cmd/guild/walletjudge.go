@@ -73,9 +73,9 @@ func (p *program) arbiterCasesCommand() *cobra.Command {
 	return call(p, p.acting, control.Cases, &cobra.Command{
 		Use:   "cases",
 		Short: "What you are asked to rule on",
-		Long: `cases lists the objections whose locktime is not over. Have the customer send you
-the bundle with its hidden tests, and the provider its delivery: guild judge run
-judges that again.`,
+		Long: `cases lists the objections whose locktime is not over. Have the customer send
+you the bundle with its hidden tests, and the provider its delivery: guild judge
+run judges that again.`,
 		Example: "  guild wallet judge cases --json",
 	}, table(p, "nobody asks you to rule", "CASE,PROVIDER,CUSTOMER,LOCKED,RELEASED,UNTIL,RULING,REASON", func(c control.Case) []string {
 		ruling := "-"
