@@ -3,6 +3,7 @@ package pay
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
-	"github.com/go-json-experiment/json"
 
 	"guild"
 	"guild/cashu"
@@ -100,11 +100,15 @@ func (d demand) keys() int {
 	return 3
 }
 
-// parties returns the commitment to who has locked money for whom, and for which request.
-func parties(salt [32]byte, request nostr.ID, customer, provider nostr.PubKey) guild.Hash {
+// parties returns the commitment to who has locked money for whom, for which request, and in which coins. A secret does not say what
+// its coin is worth, and the arbiter signs for coins.
+func parties(salt [32]byte, request nostr.ID, customer, provider nostr.PubKey, amounts []uint64) guild.Hash {
 	h := sha256.New()
 	for _, part := range [][]byte{salt[:], request[:], customer[:], provider[:]} {
 		h.Write(part)
+	}
+	for _, amount := range amounts {
+		h.Write(binary.BigEndian.AppendUint64(nil, amount))
 	}
 	return guild.Hash(h.Sum(nil))
 }
@@ -114,7 +118,7 @@ func (p *Pay) locked(one payment, q quote, ours cashu.Point, op string) fact.Eca
 	lock := fact.EcashLock{Provider: q.key, Customer: ours, Locktime: q.locktime}
 	if a := one.Order.Arbiter; a != nil {
 		lock.Arbiter = a.Key
-		lock.Parties = parties(p.c.Wallet.Seed().Salt(op), one.Attempt, p.c.PubKey, one.Provider.PubKey)
+		lock.Parties = parties(p.c.Wallet.Seed().Salt(op), one.Attempt, p.c.PubKey, one.Provider.PubKey, one.amounts(one.Order.Unit, q.amount))
 	}
 	return lock
 }
@@ -133,21 +137,28 @@ func (p *Pay) partiesOf(one lock) (guild.Hash, error) {
 	if len(one.Offered.Salt) != 32 {
 		return guild.Hash{}, errors.New("the payment has no salt, without which the arbiter could not tell whose it is")
 	}
-	return parties([32]byte(one.Offered.Salt), one.Request, one.Customer, p.c.PubKey), nil
+	var amounts []uint64
+	for _, proof := range one.Offered.Proofs {
+		amounts = append(amounts, proof.Amount)
+	}
+	return parties([32]byte(one.Offered.Salt), one.Request, one.Customer, p.c.PubKey, amounts), nil
 }
 
-// release notes what the customer or the arbiter has signed over to us. The arbiter's decision includes what is ours already.
+// release notes what the customer or the arbiter has signed over to us. It includes what is ours already.
 func (l *lock) release(one fact.LockReleased, at int64) {
-	if one.Ruled && l.Released != nil && one.Amount > l.Released.Amount { // there is more to claim
+	if l.Released != nil && one.Amount > l.Released.Amount { // there is more to claim
 		l.Claim, l.Paid = "", false
 	}
+	after := l.Released != nil && l.Released.Ruled // the arbiter rules once, so this is the customer's
+	l.Told = l.Told || !one.Ruled || after
 	l.Released, l.At = &one, at
 }
 
-// returns says when the rest of a lock is signed back to the customer: at once, but while the arbiter may give us more of it.
+// returns says when the rest of a lock is signed back to the customer: at once, but while the arbiter may give us more of it, or the
+// customer's own release may still come, which can be of more than the arbiter gives us.
 func (l lock) returns() time.Time {
 	switch {
-	case l.Arbiter == nil || !l.Done || l.Released.Ruled:
+	case l.Arbiter == nil || !l.Done || l.Released.Ruled && l.Told:
 		return time.Time{}
 	case l.Disputed:
 		return time.Unix(l.Accepted.Locktime, 0)
@@ -174,18 +185,21 @@ func (p *Pay) Object(ctx context.Context, request nostr.ID, reason string) error
 		c.Coins = append(c.Coins, fact.LockedCoin{Amount: proof.Amount, Secret: proof.Secret})
 	}
 	content, err := c.Encode()
+	if err == nil { // at first, so that nothing is given back while the arbiter decides
+		err = p.c.Journal.Do(ctx, fact.Ledger, "", func(tx *journal.Tx) error {
+			if now, ok := p.fold.lock(request); ok && !now.Disputed {
+				tx.Append(fact.LockDisputed{Request: request, Reason: guild.Cut(guild.Clean(reason), dm.MaxReason)})
+			}
+			return nil
+		})
+	}
 	if err == nil {
 		err = p.send(ctx, one.Arbiter.PubKey, "Objection", content)
 	}
 	if err != nil {
 		return fmt.Errorf("ask the judge %.8s: %w", one.Arbiter.PubKey.Hex(), err)
 	}
-	return p.c.Journal.Do(ctx, fact.Ledger, "", func(tx *journal.Tx) error {
-		if now, ok := p.fold.lock(request); ok && !now.Disputed {
-			tx.Append(fact.LockDisputed{Request: request, Reason: guild.Cut(guild.Clean(reason), dm.MaxReason)})
-		}
-		return nil
-	})
+	return nil
 }
 
 // objectionable returns why an arbiter is not asked, or nil.
@@ -224,36 +238,48 @@ func (p *Pay) TakeRuling(ctx context.Context, m dm.Message) error {
 			return p.ruledPayment(tx, one, m.From, s)
 		}
 		one, ok := p.fold.lock(s.Request)
-		if !ok || one.Arbiter == nil || one.Arbiter.PubKey != m.From || one.Accepted == nil || one.Returned || one.Released != nil && one.Released.Ruled {
+		if !ok || one.Arbiter == nil || one.Arbiter.PubKey != m.From || one.Accepted == nil || !one.Disputed || one.Returned || one.Released != nil && one.Released.Ruled {
 			return guild.Drop(guild.Unrequested, "a ruling on no money that waits for one")
 		}
-		released := fact.LockReleased{Request: s.Request, Signatures: map[string]string{}, Reason: s.Reason, Ruled: true}
-		if one.Released != nil {
-			maps.Copy(released.Signatures, one.Released.Signatures)
-		}
-		good := 0
-		for _, proof := range one.Offered.Proofs {
-			y := cashu.HashToCurve(proof.Secret).String()
-			if signs(proof.Secret, s.Signatures[y], 2) {
-				good++
-				released.Signatures[y] = s.Signatures[y]
-			}
-			if released.Signatures[y] != "" {
-				released.Amount += proof.Amount
-			}
-		}
+		released, good := one.signedOver(s, 2)
 		if good < len(s.Signatures) {
 			return guild.Drop(guild.Malformed, "%d of the arbiter's %d signatures do", good, len(s.Signatures))
 		}
+		released.Ruled = true
 		tx.Append(released)
 		return nil
 	})
+}
+
+// signedOver returns what is ours of a lock with the signatures of its n-th key in a message, and how many of them do.
+func (l lock) signedOver(s dm.Signatures, n int) (all fact.LockReleased, good int) {
+	all = fact.LockReleased{Request: s.Request, Signatures: map[string]string{}, Reason: s.Reason}
+	if l.Released != nil {
+		maps.Copy(all.Signatures, l.Released.Signatures)
+	}
+	for _, proof := range l.Offered.Proofs {
+		y := cashu.HashToCurve(proof.Secret).String()
+		if signs(proof.Secret, s.Signatures[y], n) {
+			good++
+			all.Signatures[y] = s.Signatures[y]
+		}
+		if all.Signatures[y] != "" {
+			all.Amount += proof.Amount
+		}
+	}
+	return all, good
 }
 
 // ruledPayment takes the arbiter's decision on what we have locked. What it gives to the provider we sign over as well, for the receipt.
 func (p *Pay) ruledPayment(tx *journal.Tx, one payment, from nostr.PubKey, s dm.Signatures) error {
 	if one.Order.Arbiter == nil || one.Order.Arbiter.PubKey != from || one.Reserved == nil || one.Ruled != nil || one.Returned {
 		return guild.Drop(guild.Unrequested, "a ruling on no money of ours")
+	}
+	switch {
+	case one.Decided == nil && tx.Now().Before(time.UnixMilli(one.Deadline)):
+		return guild.Drop(guild.Unrequested, "a ruling while the work may go on")
+	case one.Released != nil && one.Noted, !p.whole(one):
+		return guild.Drop(guild.Late, "a ruling on money that is gone or comes back")
 	}
 	coins, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
 	more := s.Amount
@@ -291,11 +317,33 @@ func (one payment) cosignature(y string) string {
 	return ""
 }
 
-// follow signs over what the arbiter gave to the provider beyond what we did. The provider has the arbiter's signatures for it, so
-// nothing is sent.
+// whole reports whether all that was not released is still locked, and no transaction takes it back.
+func (p *Pay) whole(one payment) bool {
+	rest := one.Reserved.Amount
+	if one.Released != nil {
+		rest -= min(rest, one.Released.Amount)
+	}
+	_, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
+	sum, err := cashu.Sum(amounts...)
+	return err == nil && sum == rest && !p.c.Wallet.Fold().Open(one.Refund)
+}
+
+// unheard returns what the provider has taken of a lock, of which nothing is left, by a ruling that we never heard: nobody else can.
+func (one payment) unheard() uint64 {
+	if one.Order.Arbiter == nil {
+		return 0
+	}
+	ours := one.Released.Amount
+	if one.Returned {
+		ours += one.Refunding
+	}
+	return one.Reserved.Amount - min(ours, one.Reserved.Amount)
+}
+
+// follow signs over what the arbiter gave to the provider beyond what we did, and sends it: a ruling may reach only one of us.
 func (p *Pay) follow(one payment) due.Work {
 	return due.Work{
-		Key: "follow the ruling on " + one.Attempt.Hex(), Guard: fact.Ledger, Free: true,
+		Key: "follow the ruling on " + one.Attempt.Hex(), Guard: fact.Ledger, Tries: mostTries,
 		Act: func(ctx context.Context) (due.Decision, error) {
 			more := one.Ruled.Amount - one.Released.Amount
 			coins, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
@@ -303,9 +351,19 @@ func (p *Pay) follow(one payment) due.Work {
 			if !whole {
 				return nil, fmt.Errorf("%d %s are no sum of the locked coins", more, one.Reserved.Unit)
 			}
-			_, proof, err := p.signed(ctx, one, coins[:n])
+			signed, proof, err := p.signed(ctx, one, coins[:n])
 			if err == nil {
 				proof, err = joined(one.Released.Proof, proof)
+			}
+			var content string
+			if err == nil {
+				content, err = dm.Signatures{Type: dm.TypeRelease, Request: one.Attempt, Amount: more, Signatures: signed, Reason: one.Ruled.Reason}.Encode()
+			}
+			if err == nil {
+				err = p.send(ctx, one.Provider.PubKey, "Payment released", content)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("follow the ruling on %.8s: %w", one.Attempt.Hex(), err)
 			}
 			return func(tx *journal.Tx) error {
 				if now, ok := p.fold.payment(one.Attempt); ok && now.Released != nil && now.Released.Amount < one.Ruled.Amount {
@@ -314,38 +372,9 @@ func (p *Pay) follow(one payment) due.Work {
 					})
 				}
 				return nil
-			}, err
+			}, nil
 		},
 	}
-}
-
-// joined returns the payment proof of coins that were released at two times.
-func joined(first, second string) (string, error) {
-	if first == "" {
-		return second, nil
-	}
-	var a, b ecash
-	if err := errors.Join(json.Unmarshal([]byte(first), &a), json.Unmarshal([]byte(second), &b)); err != nil {
-		return "", fmt.Errorf("the payment proof: %w", err)
-	}
-	a.Proofs = append(a.Proofs, b.Proofs...)
-	for _, k := range b.Keysets {
-		if !a.has(k.ID) {
-			a.Keysets = append(a.Keysets, k)
-		}
-	}
-	text, err := json.Marshal(a, json.Deterministic(true))
-	return string(text), err
-}
-
-// has reports whether a keyset is among those of the proof.
-func (e ecash) has(id string) bool {
-	for _, k := range e.Keysets {
-		if k.ID == id {
-			return true
-		}
-	}
-	return false
 }
 
 // release books what the provider gets: at first by our decision, and then what the arbiter gives it more.
@@ -378,7 +407,7 @@ func (s *state) applyToDispute(one fact.Fact, at int64) {
 	case fact.PaymentRuled:
 		s.edit(one.Attempt, func(p *payment) {
 			p.Ruled = &one
-			if p.Released == nil || one.Amount > p.Released.Amount {
+			if p.Decided == nil || one.Amount > p.Decided.Amount { // what we decide to pay the provider may have already
 				p.Decided = &fact.PaymentDecided{Attempt: one.Attempt, Amount: one.Amount, Rule: ruleArbiter}
 			}
 		})

@@ -473,7 +473,7 @@ func TestCasesAreBounded(t *testing.T) {
 		salt := [32]byte{byte(n)}
 		lock := cashu.Condition{
 			Kind: cashu.P2PK, Keys: []cashu.Point{cashu.RandomScalar().PubKey(), cashu.RandomScalar().PubKey(), key.PubKey()}, Sigs: 2,
-			Locktime: w.now.Add(time.Hour).Unix(), Nonce: wallet.Nonce(parties(salt, request, w.customer.pubkey, w.provider.pubkey), 0),
+			Locktime: w.now.Add(time.Hour).Unix(), Nonce: wallet.Nonce(parties(salt, request, w.customer.pubkey, w.provider.pubkey, []uint64{8}), 0),
 		}
 		secret, err := lock.Secret()
 		w.ok(err)

@@ -31,8 +31,13 @@ type dispute struct {
 
 // Bounds of cases.
 const (
-	maxCases   = 1000 // open ones
-	maxCasesOf = 20   // open ones of one provider
+	maxCases   = 1000 // that wait for the owner
+	maxCasesOf = 20   // of one provider
+
+	// A case costs its sender nothing, since no mint needs to know the coins. So it counts for a day at least, which bounds what is
+	// written, and nobody can occupy a place for longer than a lock can last: its deadline is at most a day away.
+	leastCase = 24 * time.Hour
+	mostCase  = 14 * 24 * time.Hour
 )
 
 func (s *state) editCase(request nostr.ID, by func(*dispute)) {
@@ -42,7 +47,7 @@ func (s *state) editCase(request nostr.ID, by func(*dispute)) {
 	}
 }
 
-// disputes lists the cases whose locktime is not over.
+// disputes lists the cases that are not forgotten.
 func (f *Fold) disputes() (all []dispute) {
 	f.View(func(s *state) {
 		for _, c := range s.Cases.All() {
@@ -88,21 +93,25 @@ func (p *Pay) TakeCase(ctx context.Context, m dm.Message) error {
 		return guild.Drop(guild.Malformed, "an objection of %.8s: %v", m.From.Hex(), err)
 	}
 	return p.c.Journal.Do(ctx, fact.Ledger, m.ID.Hex(), func(tx *journal.Tx) error {
-		open := 0
-		all := p.fold.disputes()
-		for _, other := range all {
-			if other.Provider == m.From {
-				open++
+		of, all := 0, 0
+		for _, other := range p.fold.disputes() {
+			if other.Ruled == nil {
+				all++
+				if other.Provider == m.From {
+					of++
+				}
 			}
 			if other.Request == c.Request || other.shares(opened.Coins) {
 				return guild.Drop(guild.Repeated, "an objection about request %.8s", c.Request.Hex())
 			}
 		}
 		switch {
-		case open >= maxCasesOf || len(all) >= maxCases:
-			return guild.Drop(guild.Flood, "%d objections of %.8s, and %d of all, are open", open, m.From.Hex(), len(all))
+		case of >= maxCasesOf || all >= maxCases:
+			return guild.Drop(guild.Flood, "%d objections of %.8s, and %d of all, are open", of, m.From.Hex(), all)
 		case opened.Locktime <= tx.Now().Unix():
 			return guild.Drop(guild.Late, "an objection of %.8s about money whose locktime is over", m.From.Hex())
+		case opened.Locktime > tx.Now().Add(mostCase).Unix():
+			return guild.Drop(guild.Malformed, "an objection of %.8s about money that is locked for too long", m.From.Hex())
 		}
 		tx.Append(opened)
 		return nil
@@ -125,9 +134,9 @@ func (p *Pay) opened(provider nostr.PubKey, c dm.Case) (opened fact.CaseOpened, 
 	case c.Customer == provider || c.Customer == p.c.PubKey || len(c.Coins) > maxCoins:
 		return opened, errors.New("its customer is one of the others, or it has too many coins")
 	}
-	who := parties(c.Salt, c.Request, c.Customer, provider)
+	amounts := dispute{CaseOpened: fact.CaseOpened{Coins: c.Coins}}.amounts()
+	who := parties(c.Salt, c.Request, c.Customer, provider, amounts)
 	var first cashu.Condition
-	var amounts []uint64
 	opened = fact.CaseOpened{
 		Request: c.Request, Provider: provider, Customer: c.Customer, Mint: c.Mint, Unit: c.Unit, Coins: c.Coins, Released: c.Released, Reason: c.Reason,
 	}
@@ -141,7 +150,7 @@ func (p *Pay) opened(provider nostr.PubKey, c dm.Case) (opened fact.CaseOpened, 
 		case lock.Keys[2] != key.PubKey():
 			return opened, fmt.Errorf("coin %d does not have our key", i+1)
 		case lock.Nonce != wallet.Nonce(who, i):
-			return opened, fmt.Errorf("coin %d is not for this request, of this customer to this provider", i+1)
+			return opened, fmt.Errorf("coin %d is not for this request, of this customer to this provider, in such coins", i+1)
 		case i > 0 && !slices.Equal(lock.Keys, first.Keys):
 			return opened, fmt.Errorf("coin %d has other keys", i+1)
 		}
@@ -151,7 +160,6 @@ func (p *Pay) opened(provider nostr.PubKey, c dm.Case) (opened fact.CaseOpened, 
 		if i == 0 {
 			first = lock
 		}
-		amounts = append(amounts, coin.Amount)
 	}
 	_, err = cashu.Sum(amounts...)
 	return opened, err
@@ -201,6 +209,9 @@ func (c dispute) amounts() (all []uint64) {
 // judge lists what is due for a case: the customer learns of it, and both learn the ruling.
 func (p *Pay) judge(c dispute) []due.Work {
 	id, over := c.Request.Hex(), time.Unix(c.Locktime, 0)
+	if least := time.UnixMilli(c.At).Add(leastCase); least.After(over) {
+		over = least
+	}
 	work := []due.Work{due.Decide("close the case "+id, fact.Ledger, over, func(tx *journal.Tx) error {
 		if p.fold.hasCase(c.Request) {
 			tx.Append(fact.CaseClosed{Request: c.Request})
@@ -208,7 +219,7 @@ func (p *Pay) judge(c dispute) []due.Work {
 		return nil
 	})}
 	switch {
-	case !c.Told:
+	case !c.Told && c.Ruled == nil: // a ruling says it as well
 		told := func(tx *journal.Tx) { tx.Append(fact.CaseTold{Request: c.Request}) }
 		work = append(work, due.Work{
 			Key: "tell the customer of case " + id, Guard: fact.Ledger, Tries: mostTries,
@@ -285,6 +296,9 @@ type Case struct {
 // Cases lists the cases whose locktime is not over, the oldest first.
 func (p *Pay) Cases() (all []Case) {
 	for _, c := range p.fold.disputes() {
+		if p.c.Now().Unix() >= c.Locktime {
+			continue
+		}
 		total, _ := cashu.Sum(c.amounts()...) // it was checked when it came
 		all = append(all, Case{CaseOpened: c.CaseOpened, At: time.UnixMilli(c.At), Total: total, Ruled: c.Ruled, Sent: c.Sent})
 	}

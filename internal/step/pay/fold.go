@@ -56,40 +56,43 @@ type payment struct {
 	Hold     *fact.Hold      `json:"hold,omitempty"`
 	Holds    bool            `json:"holds,omitempty"` // Invoice is for the hash of Hold, and paid before the work
 
-	Terms    string                `json:"terms,omitempty"`   // of the provider
-	Invoice  string                `json:"invoice,omitempty"` // of the provider
-	Price    guild.Msat            `json:"price,omitempty"`   // that it wants
-	Bitcoin  string                `json:"bitcoin,omitempty"` // the URI of the provider, if it is paid on the chain
-	Mined    string                `json:"mined,omitempty"`   // the transaction that has paid it
-	Doubt    string                `json:"doubt,omitempty"`   // why the transaction may never pay it
-	Quote    nostr.ID              `json:"quote"`             // its event
-	QuotedAt int64                 `json:"quoted_ms,omitempty"`
-	Rates    *nip90.Rates          `json:"rates,omitempty"`    // of the quote; nil for a fixed price
-	Usage    *nip90.Usage          `json:"usage,omitempty"`    // that the provider claims, as far as it can be
-	Deferred bool                  `json:"deferred,omitempty"` // the attempt knows that it waits for the owner
-	Allowed  bool                  `json:"allowed,omitempty"`  // by the owner, before the work
-	Refused  string                `json:"refused,omitempty"`
-	Reserved *fact.PaymentReserved `json:"reserved,omitempty"`
-	At       int64                 `json:"at,omitempty"` // Unix ms when it was reserved
-	Held     bool                  `json:"held,omitempty"`
-	Planned  bool                  `json:"planned,omitempty"` // the operation that locks what is reserved
-	Sent     bool                  `json:"sent,omitempty"`
-	Over     bool                  `json:"over,omitempty"`    // the attempt has ended
-	Verdict  *guild.Verdict        `json:"verdict,omitempty"` // in short
-	Approved *fact.PaymentApproved `json:"approved,omitempty"`
-	Decided  *fact.PaymentDecided  `json:"decided,omitempty"`
-	Released *fact.PaymentReleased `json:"released,omitempty"`
-	Back     *fact.PaymentReturned `json:"back,omitempty"`
-	Disputed string                `json:"disputed,omitempty"` // why the provider has asked the arbiter
-	Ruled    *fact.PaymentRuled    `json:"ruled,omitempty"`
-	Refund   string                `json:"refund,omitempty"`   // the operation
-	Returned bool                  `json:"returned,omitempty"` // that operation was done, or what was held over Lightning came back
-	Voting   bool                  `json:"voting,omitempty"`   // nothing verified it, and others may agree
-	Alone    bool                  `json:"alone,omitempty"`    // nothing verified it, and there was no other to choose from
-	Agrees   nostr.ID              `json:"agrees,omitzero"`    // the delivery that it agrees with
-	Preimage string                `json:"preimage,omitempty"` // of Invoice, which is paid
-	Noted    bool                  `json:"noted,omitempty"`    // the attempt knows how it ended
-	Failed   failures              `json:"failed,omitzero"`    // of operations for the refund
+	Terms     string                `json:"terms,omitempty"`   // of the provider
+	Invoice   string                `json:"invoice,omitempty"` // of the provider
+	Price     guild.Msat            `json:"price,omitempty"`   // that it wants
+	Bitcoin   string                `json:"bitcoin,omitempty"` // the URI of the provider, if it is paid on the chain
+	Mined     string                `json:"mined,omitempty"`   // the transaction that has paid it
+	Doubt     string                `json:"doubt,omitempty"`   // why the transaction may never pay it
+	Quote     nostr.ID              `json:"quote"`             // its event
+	QuotedAt  int64                 `json:"quoted_ms,omitempty"`
+	Rates     *nip90.Rates          `json:"rates,omitempty"`    // of the quote; nil for a fixed price
+	Usage     *nip90.Usage          `json:"usage,omitempty"`    // that the provider claims, as far as it can be
+	Deferred  bool                  `json:"deferred,omitempty"` // the attempt knows that it waits for the owner
+	Allowed   bool                  `json:"allowed,omitempty"`  // by the owner, before the work
+	Refused   string                `json:"refused,omitempty"`
+	Reserved  *fact.PaymentReserved `json:"reserved,omitempty"`
+	At        int64                 `json:"at,omitempty"` // Unix ms when it was reserved
+	Held      bool                  `json:"held,omitempty"`
+	Planned   bool                  `json:"planned,omitempty"` // the operation that locks what is reserved
+	Sent      bool                  `json:"sent,omitempty"`
+	Over      bool                  `json:"over,omitempty"`    // the attempt has ended
+	Verdict   *guild.Verdict        `json:"verdict,omitempty"` // in short
+	Approved  *fact.PaymentApproved `json:"approved,omitempty"`
+	Decided   *fact.PaymentDecided  `json:"decided,omitempty"`
+	Released  *fact.PaymentReleased `json:"released,omitempty"`
+	Back      *fact.PaymentReturned `json:"back,omitempty"`
+	Disputed  string                `json:"disputed,omitempty"` // why the provider has asked the arbiter
+	Ruled     *fact.PaymentRuled    `json:"ruled,omitempty"`
+	Refund    string                `json:"refund,omitempty"`    // the operation
+	Refunding uint64                `json:"refunding,omitempty"` // what it takes back, in the unit
+	Inputs    int                   `json:"inputs,omitempty"`    // how many coins that is
+	Taken     bool                  `json:"taken,omitempty"`     // the mint says that others have spent them
+	Returned  bool                  `json:"returned,omitempty"`  // that operation was done, or what was held over Lightning came back
+	Voting    bool                  `json:"voting,omitempty"`    // nothing verified it, and others may agree
+	Alone     bool                  `json:"alone,omitempty"`     // nothing verified it, and there was no other to choose from
+	Agrees    nostr.ID              `json:"agrees,omitzero"`     // the delivery that it agrees with
+	Preimage  string                `json:"preimage,omitempty"`  // of Invoice, which is paid
+	Noted     bool                  `json:"noted,omitempty"`     // the attempt knows how it ended
+	Failed    failures              `json:"failed,omitzero"`     // of operations for the refund
 }
 
 // lock is the money that a customer locks for a request to us.
@@ -113,6 +116,7 @@ type lock struct {
 	At       int64              `json:"at,omitempty"`       // Unix ms of the release
 	Arbiter  *nip90.Arbiter     `json:"arbiter,omitempty"`  // of Terms
 	Disputed bool               `json:"disputed,omitempty"` // the arbiter was asked
+	Told     bool               `json:"told,omitempty"`     // the customer has said what it releases
 	Returned bool               `json:"returned,omitempty"`
 	Claim    string             `json:"claim,omitempty"` // the operation
 	Failed   failures           `json:"failed,omitzero"` // of claims
@@ -139,7 +143,7 @@ func (f failures) again() time.Time {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 8)} }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 9)} }
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
@@ -294,7 +298,7 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 		case wallet.Lock:
 			s.change(one.About, func(p *payment) { p.Planned = true })
 		case wallet.Refund:
-			s.change(one.About, func(p *payment) { p.Refund = one.Op })
+			s.change(one.About, func(p *payment) { p.Refund, p.Refunding, p.Inputs = one.Op, one.Amount, len(one.Inputs) })
 		}
 	case fact.EcashSettled:
 		s.edit(s.paymentOf(one.Op), func(p *payment) { p.Returned = p.Refund == one.Op })
@@ -303,7 +307,7 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 		of := s.paymentOf(one.Op)
 		s.edit(of, func(p *payment) {
 			if p.Refund == one.Op {
-				p.Refund, p.Failed = "", p.Failed.and(at)
+				p.Refund, p.Failed, p.Taken = "", p.Failed.and(at), len(one.Lost) > 0 && len(one.Lost) == p.Inputs
 			} else {
 				s.forget(p, one.Reason)
 			}
@@ -408,7 +412,7 @@ func (s *state) tidy(attempt nostr.ID) {
 	p := s.Payments.Of(attempt.Hex())
 	switch {
 	case !p.Over:
-	case p.Reserved == nil && !p.Held, p.Noted && (p.Preimage != "" || p.Mined != "" || p.Holds), p.Noted && p.Released != nil && (p.Returned || p.Released.Amount == p.Reserved.Amount):
+	case p.Reserved == nil && !p.Held, p.Noted && (p.Preimage != "" || p.Mined != "" || p.Holds), p.Noted && p.Released != nil && (p.Reserved == nil || p.Returned || p.Taken || p.Released.Amount == p.Reserved.Amount):
 		s.Payments.Delete(attempt.Hex())
 		s.tidyOrder(p.Job)
 	}

@@ -102,13 +102,16 @@ func (one payment) parts(unit string, amount uint64) []uint64 {
 // fixed returns the fixed part of a price by usage, in the unit.
 func (one payment) fixed(unit string, bound uint64) uint64 { return cost(*one.Rates, nil, unit, bound) }
 
-// coins returns how many coins the price of a payment is locked in.
-func (one payment) coins(unit string, amount uint64) (n int) {
+// amounts returns the coins that the price of a payment is locked in.
+func (one payment) amounts(unit string, amount uint64) (all []uint64) {
 	for _, part := range one.parts(unit, amount) {
-		n += len(cashu.Split(part))
+		all = append(all, cashu.Split(part)...)
 	}
-	return n
+	return all
 }
+
+// coins returns how many they are.
+func (one payment) coins(unit string, amount uint64) int { return len(one.amounts(unit, amount)) }
 
 // payable returns the most that can be paid of an amount in whole coins of the lock.
 func (one payment) payable(amount uint64) uint64 {

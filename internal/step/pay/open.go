@@ -75,9 +75,10 @@ func (p *Pay) stateOf(one payment) string {
 		return "being paid"
 	case one.Released != nil && one.Released.Amount == 0 && one.Holds && !one.Returned:
 		return "coming back"
-	case one.Ruled == nil && one.Disputed != "":
-		return "before the judge"
 	case one.Released != nil && one.contestable() && one.Ruled == nil:
+		if one.Disputed != "" {
+			return "before the judge"
+		}
 		return fmt.Sprintf("%d released", one.Released.Amount)
 	case one.Released != nil && one.Released.Amount == 0:
 		return "taken back"

@@ -285,25 +285,23 @@ func (p *Pay) TakeRelease(ctx context.Context, m dm.Message) error {
 	return p.c.Journal.Do(ctx, fact.Ledger, m.ID.Hex(), func(tx *journal.Tx) error {
 		one, ok := p.fold.lock(s.Request)
 		held := one.holds() && one.Accepted == nil
-		if !ok || one.Accepted == nil && !held || one.Customer != m.From || one.Released != nil {
+		more := one.Released != nil && one.Accepted != nil && one.Arbiter != nil // than the arbiter gave us, or what it gave us
+		if !ok || one.Accepted == nil && !held || one.Customer != m.From || one.Released != nil && !more {
 			return guild.Drop(guild.Unrequested, "a release of no money that waits for one")
 		}
 		if held {
 			return p.takePreimage(tx, one, s)
 		}
-		good := map[string]string{}
-		var amount uint64
-		for _, proof := range one.Offered.Proofs {
-			y := cashu.HashToCurve(proof.Secret).String()
-			if signs(proof.Secret, s.Signatures[y], 1) {
-				good[y] = s.Signatures[y]
-				amount += proof.Amount
-			}
+		released, good := one.signedOver(s, 1)
+		switch {
+		case good < len(s.Signatures):
+			return guild.Drop(guild.Malformed, "%d of the customer's %d signatures do", good, len(s.Signatures))
+		case more && one.Told && released.Amount == one.Released.Amount:
+			return guild.Drop(guild.Repeated, "a release of what is ours for request %.8s", s.Request.Hex())
+		case more:
+			released.Ruled = one.Released.Ruled
 		}
-		if len(good) < len(s.Signatures) {
-			return guild.Drop(guild.Malformed, "%d of the customer's %d signatures do", len(good), len(s.Signatures))
-		}
-		tx.Append(fact.LockReleased{Request: s.Request, Signatures: good, Amount: amount, Reason: s.Reason})
+		tx.Append(released)
 		return nil
 	})
 }
@@ -334,14 +332,14 @@ func (p *Pay) claim(one lock) due.Work {
 				proof.Witness = w.Text()
 				proofs = append(proofs, proof)
 			}
-			if one.Failed.Times > 0 || one.Released.Ruled { // a part of it can be ours already, or at the locktime the customer's
+			if one.Failed.Times > 0 || one.Arbiter != nil { // a part of it can be ours already, or at the locktime the customer's
 				if proofs, err = p.unspent(ctx, one.Offered.Mint, proofs); err != nil {
 					return nil, err
 				}
 			}
 			t, err := p.c.Wallet.Terms(ctx, wallet.Asset{Mint: one.Offered.Mint, Unit: one.Offered.Unit})
 			return func(tx *journal.Tx) error {
-				if now, ok := p.fold.lock(one.Request); !ok || now.Claim != one.Claim {
+				if now, ok := p.fold.lock(one.Request); !ok || now.Claim != one.Claim || now.Released.Amount != one.Released.Amount {
 					return nil
 				}
 				if len(proofs) == 0 {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"fiatjaf.com/nostr"
-	"github.com/go-json-experiment/json"
 
 	"guild"
 	"guild/cashu"
@@ -55,7 +54,7 @@ func (p *Pay) payment(one payment, now time.Time) []due.Work {
 		return p.settle(one, now)
 	case one.Released == nil:
 		return []due.Work{p.release(one)}
-	case one.Ruled != nil && one.Released.Amount < one.Ruled.Amount:
+	case one.Ruled != nil && one.Released.Amount < one.Ruled.Amount && p.whole(one):
 		return []due.Work{p.follow(one)}
 	}
 	return p.finish(one, now)
@@ -352,42 +351,15 @@ func (p *Pay) signed(ctx context.Context, one payment, coins []fact.Coin) (all m
 	return all, proof, err
 }
 
-// shown returns the value of a receipt's payment proof: ecash that nobody but the provider can spend.
-func (p *Pay) shown(ctx context.Context, one payment, proofs []cashu.Proof) (string, error) {
-	value := ecash{Mint: one.Reserved.Mint, Unit: one.Reserved.Unit, Proofs: proofs}
-	value.Keysets = p.keysets(ctx, value.Mint, value.Proofs)
-	b, err := json.Marshal(value, json.Deterministic(true))
-	return string(b), err
-}
-
-// keysets returns those of some ecash, as far as the mint can be asked now: the money does not wait for what the proof can do
-// without.
-func (p *Pay) keysets(ctx context.Context, url string, proofs []cashu.Proof) (all []cashu.Keyset) {
-	m, err := p.c.Wallet.Mint(url)
-	if err != nil {
-		return nil
-	}
-	for _, one := range proofs {
-		if slices.ContainsFunc(all, func(k cashu.Keyset) bool { return k.ID == one.Keyset }) {
-			continue
-		}
-		if k, err := m.Keyset(ctx, one.Keyset); err == nil {
-			all = append(all, k.Keyset)
-		}
-	}
-	return all
-}
-
 // finish lists what is due after the release: the attempt learns of it, and the rest comes back.
 func (p *Pay) finish(one payment, now time.Time) (work []due.Work) {
 	rest, _ := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
-	if one.Released.Amount > 0 && (len(rest) == 0 || !one.contestable()) && one.Over && !one.Noted {
-		work = append(work, p.note(one, fact.AttemptReleased{
-			Attempt: one.Attempt, Amount: msats(one.Reserved.Unit, one.Released.Amount), Rule: one.Decided.Rule, Proof: one.Released.Proof,
-		}))
+	unheard := uint64(0)
+	if len(rest) == 0 {
+		unheard = one.unheard()
 	}
 	switch {
-	case len(rest) == 0 && one.Released.Amount == 0 && !one.Noted:
+	case len(rest) == 0 && one.Released.Amount+unheard == 0 && !one.Noted:
 		if !one.Over {
 			break // the attempt learns of it when it ends
 		}
@@ -398,35 +370,20 @@ func (p *Pay) finish(one payment, now time.Time) (work []due.Work) {
 	case len(rest) > 0 && !p.c.Wallet.Fold().Open(one.Refund):
 		work = append(work, p.refund(one, rest, now))
 	}
+	if one.Released.Amount+unheard > 0 && one.Over && !one.Noted {
+		got := fact.AttemptReleased{
+			Attempt: one.Attempt, Amount: msats(one.Reserved.Unit, one.Released.Amount+unheard), Rule: one.Decided.Rule, Proof: one.Released.Proof,
+		}
+		if unheard > 0 {
+			got.Rule, got.Proof = ruleArbiter, "" // the proof that we have is of less
+		}
+		note := p.note(one, got)
+		if len(rest) > 0 && one.contestable() { // a mint may never give it back: its fee can be as much
+			note.Ready = p.locktime(one).Add(judging)
+		}
+		work = append(work, note)
+	}
 	return work
-}
-
-// refunded returns the value of a receipt's refund: the points by which the mint says that all the locked ecash is spent, and
-// the witness of that (NUT-07).
-func (p *Pay) refunded(one payment) (string, error) {
-	q, _, err := readQuote(one.Terms, one.Attempt)
-	if err != nil {
-		return "", err
-	}
-	key, err := p.c.Wallet.Seed().Key(wallet.PayerKey, one.Attempt.Hex())
-	if err != nil {
-		return "", err
-	}
-	value := spent{Mint: one.Reserved.Mint, Unit: one.Reserved.Unit, Amount: one.Reserved.Amount}
-	lock := p.locked(one, q, key.PubKey(), one.Reserved.Op)
-	if value.Spent, err = p.c.Wallet.Spent(one.Reserved.Op, lock, one.coins(one.Reserved.Unit, one.Reserved.Amount)); err != nil {
-		return "", err
-	}
-	b, err := json.Marshal(value, json.Deterministic(true))
-	return string(b), err
-}
-
-// spent is the value of a receipt's refund.
-type spent struct {
-	Mint   string   `json:"mint"`
-	Unit   string   `json:"unit"`
-	Amount uint64   `json:"amount"`
-	Spent  []string `json:"spent"`
 }
 
 // note records at the attempt what became of its money.
@@ -584,15 +541,4 @@ func msats(unit string, amount uint64) guild.Msat {
 		return guild.Msat(amount)
 	}
 	return guild.Msat(amount) * 1000
-}
-
-// ecash is the value of a receipt's payment proof: what was released, with the customer's signatures, or what was locked to the
-// provider alone. Nobody can spend it without the provider's.
-type ecash struct {
-	Mint   string        `json:"mint"`
-	Unit   string        `json:"unit"`
-	Proofs []cashu.Proof `json:"proofs"`
-
-	// Keysets are those of the proofs, with which the mint's signatures can be checked offline.
-	Keysets []cashu.Keyset `json:"keysets,omitempty"`
 }
