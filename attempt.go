@@ -28,7 +28,7 @@ const (
 	Parked    State = "parked"   // an effect failed for the last time; needs a person
 	Disputed  State = "disputed" // by the provider; judged again
 	Paid      State = "paid"     // over Lightning or before the work, by the verdict or whatever it is
-	Released  State = "released" // the provider got what it is owed of the locked money
+	Released  State = "released" // the provider got what it is owed of the locked money, by our verdict or an arbiter's ruling
 	Refunded  State = "refunded" // the locked money is the customer's again
 	Recorded  State = "recorded" // receipt and trajectory are written
 )
@@ -43,14 +43,14 @@ var next = map[State][]State{
 	Undecided: {Accepted, Partially, Rejected, Violated, Cancelled, Parked},
 	Accepted:  {Paid, Released, Refunded, Disputed, Recorded},
 	Partially: {Paid, Released, Refunded, Disputed, Recorded},
-	Rejected:  {Paid, Refunded, Disputed, Recorded},
-	Violated:  {Paid, Refunded, Disputed, Recorded},
+	Rejected:  {Paid, Released, Refunded, Disputed, Recorded},
+	Violated:  {Paid, Released, Refunded, Disputed, Recorded},
 	Disputed:  {Accepted, Partially, Rejected, Violated, Undecided, Parked},
 	Recorded:  {Disputed}, // by an objection, while the record is recent
-	Refused:   {Paid, Refunded, Recorded},
-	Expired:   {Paid, Refunded, Recorded},
-	Cancelled: {Paid, Refunded, Recorded},
-	Parked:    {Delivered, Paid, Refunded, Recorded},
+	Refused:   {Paid, Released, Refunded, Recorded},
+	Expired:   {Paid, Released, Refunded, Recorded},
+	Cancelled: {Paid, Released, Refunded, Recorded},
+	Parked:    {Delivered, Paid, Released, Refunded, Recorded},
 	Paid:      {Disputed, Recorded},
 	Released:  {Recorded},
 	Refunded:  {Recorded},
