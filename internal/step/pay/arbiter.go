@@ -29,7 +29,7 @@ import (
 // Arbiter returns an arbiter as an order names it: with the key that it announces. The error says why it can be none of ours.
 func (p *Pay) Arbiter(ctx context.Context, pubkey nostr.PubKey) (nip90.Arbiter, error) {
 	if p.c.Ours(pubkey) {
-		return nip90.Arbiter{}, fmt.Errorf("the judge %.8s is held by this node, and two of the three keys would be in one hand", pubkey.Hex())
+		return nip90.Arbiter{}, fmt.Errorf("the judge %.8s is of the same owner as this node: name a third one", pubkey.Hex())
 	}
 	a, err := p.c.FindArbiter(ctx, pubkey)
 	if err != nil {
@@ -37,7 +37,7 @@ func (p *Pay) Arbiter(ctx context.Context, pubkey nostr.PubKey) (nip90.Arbiter, 
 	}
 	ours, err := p.arbiterKey()
 	if err == nil && sameKey(a.Key, ours.PubKey()) {
-		err = fmt.Errorf("the judge %.8s has a key of this wallet, and two of the three keys would be in one hand", pubkey.Hex())
+		err = fmt.Errorf("the judge %.8s has a key of this wallet: name a third one", pubkey.Hex())
 	}
 	return a, err
 }
@@ -77,7 +77,7 @@ func (q quote) unruled(p payment) error {
 	return nil
 }
 
-// sameKey reports whether two keys have the same x coordinate, so that one signature is by both.
+// sameKey reports whether two keys have the same x coordinate, so that one signature is valid for both.
 func sameKey(a, b cashu.Point) bool { return [32]byte(a[1:]) == [32]byte(b[1:]) }
 
 // distinct reports whether no two keys are the same.
@@ -377,24 +377,19 @@ func (p *Pay) follow(one payment) due.Work {
 	}
 }
 
-// release books what the provider gets: at first by our decision, and then what the arbiter gives it more.
+// release books what the provider gets: at first by our decision, and then what the arbiter gives it more. With an arbiter the rest
+// counts in the budgets until it is back.
 func (s *state) release(p *payment, one fact.PaymentReleased) {
-	more := p.Released != nil
-	if more {
+	if p.Released != nil {
 		one.Amount += p.Released.Amount
 	}
-	was := p.Released
 	p.Released = &one
 	if p.Reserved == nil { // after a repair that lost the entry with it
 		return
 	}
-	if more {
-		r := *p.Reserved
-		r.Amount = one.Amount - was.Amount
-		s.reserve(r, p.At)
-		return
+	if p.Order.Arbiter == nil {
+		s.free(*p.Reserved, p.Reserved.Amount-min(p.Reserved.Amount, one.Amount), p.At)
 	}
-	s.free(*p.Reserved, p.Reserved.Amount-min(p.Reserved.Amount, one.Amount), p.At)
 }
 
 // applyToDispute applies what parties and arbiters do about locked money.

@@ -142,22 +142,36 @@ func (w *world) proves(released fact.AttemptReleased, amount uint64) {
 	}
 }
 
-func TestBudgetAfterARuling(t *testing.T) {
-	w := newWorld(t, contested(), 500)
-	w.ok(w.customer.SetBudget(t.Context(), fact.BudgetSet{Unit: "test", Daily: 1000}))
-	w.pump()
-	w.judged(guild.Success, guild.Mixed)
-	w.pump()
-	for _, used := range []uint64{200, 500} {
-		if b := w.customer.Budgets(); len(b) != 1 || b[0].Today != used {
-			t.Errorf("used %+v, want %d", b, used)
-		}
-		if used == 200 {
+// TestContestedMoneyCounts checks that what an arbiter may still give to the provider counts in the budgets until it is back.
+func TestContestedMoneyCounts(t *testing.T) {
+	for name, c := range map[string]struct {
+		decided func(*world)
+		used    uint64
+	}{
+		"the arbiter gives it all":   {func(w *world) { w.ok(w.arbiter.Rule(w.Context(), attempt, 500, "")) }, 500},
+		"the arbiter gives no more":  {func(w *world) { w.ok(w.arbiter.Rule(w.Context(), attempt, 200, "")) }, 200},
+		"the arbiter does not speak": {func(w *world) { w.now = w.now.Add(5 * 24 * time.Hour) }, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, contested(), 500)
+			w.ok(w.customer.SetBudget(t.Context(), fact.BudgetSet{Unit: "test", Job: 500}))
+			w.pump()
+			w.judged(guild.Success, guild.Mixed)
+			w.pump()
 			w.ok(w.provider.Object(t.Context(), attempt, "more"))
 			w.pump()
-			w.ok(w.arbiter.Rule(t.Context(), attempt, 500, ""))
-			w.pump()
-		}
+			for i, used := range []uint64{500, c.used} {
+				var spent uint64
+				w.customer.fold.View(func(s *state) { spent = s.Orders.Of(theJob).Spent })
+				if spent != used {
+					t.Errorf("%d count, want %d", spent, used)
+				}
+				if i == 0 {
+					c.decided(w)
+					w.pump()
+				}
+			}
+		})
 	}
 }
 
@@ -265,8 +279,8 @@ func TestArbiterOfOneOfThem(t *testing.T) {
 		pubkey nostr.PubKey
 		reason string
 	}{
-		"the customer itself":  {w.customer, w.customer.pubkey, "one hand"},
-		"the provider itself":  {w.provider, w.provider.pubkey, "one hand"},
+		"the customer itself":  {w.customer, w.customer.pubkey, "same owner"},
+		"the provider itself":  {w.provider, w.provider.pubkey, "same owner"},
 		"nobody that is known": {w.customer, nostr.PubKey{1}, "nobody announces"},
 	} {
 		if _, err := c.at.Arbiter(t.Context(), c.pubkey); err == nil || !strings.Contains(err.Error(), c.reason) {

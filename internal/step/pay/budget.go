@@ -78,14 +78,8 @@ func (s *state) reserve(r fact.PaymentReserved, at int64) {
 	}
 	for _, scope := range scopes(r) {
 		if s.counted(r, scope) {
-			day, month := periods(at)
-			u := s.Used.Of(scope)
-			if u = u.at(max(at, u.Day, u.Month)); u.Day == day { // it may have been set aside on an earlier day
-				u.Today += r.Amount
-			}
-			if u.Month == month {
-				u.All += r.Amount
-			}
+			u := s.Used.Of(scope).at(at)
+			u.Today, u.All = u.Today+r.Amount, u.All+r.Amount
 			s.Used.Set(scope, u)
 		}
 	}

@@ -206,8 +206,8 @@ func (c dispute) amounts() (all []uint64) {
 	return all
 }
 
-// judge lists what is due for a case: the customer learns of it, and both learn the ruling.
-func (p *Pay) judge(c dispute) []due.Work {
+// dispute lists what is due for a case: the customer learns of it, and both learn the ruling.
+func (p *Pay) dispute(c dispute) []due.Work {
 	id, over := c.Request.Hex(), time.Unix(c.Locktime, 0)
 	if least := time.UnixMilli(c.At).Add(leastCase); least.After(over) {
 		over = least

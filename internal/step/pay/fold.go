@@ -301,7 +301,12 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 			s.change(one.About, func(p *payment) { p.Refund, p.Refunding, p.Inputs = one.Op, one.Amount, len(one.Inputs) })
 		}
 	case fact.EcashSettled:
-		s.edit(s.paymentOf(one.Op), func(p *payment) { p.Returned = p.Refund == one.Op })
+		s.edit(s.paymentOf(one.Op), func(p *payment) {
+			p.Returned = p.Refund == one.Op
+			if p.Returned && p.Order.Arbiter != nil && p.Reserved != nil {
+				s.free(*p.Reserved, p.Refunding, p.At)
+			}
+		})
 		s.tidy(s.paymentOf(one.Op))
 	case fact.EcashFailed:
 		of := s.paymentOf(one.Op)

@@ -68,7 +68,7 @@ func (p *Pay) Due(now time.Time) (work []due.Work) {
 		work = append(work, p.lock(one, now)...)
 	}
 	for _, one := range p.fold.disputes() {
-		work = append(work, p.judge(one)...)
+		work = append(work, p.dispute(one)...)
 	}
 	return work
 }
