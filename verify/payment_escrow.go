@@ -117,8 +117,8 @@ func askedArbiter(tags [][]string, provider [32]byte) (arbiter [32]byte, err err
 
 var errNoLock = errors.New("the provider's quote asks for no lock")
 
-// escrow is what the locks of the coins have in common: two keys are needed to spend a coin, of the provider's, the customer's and perhaps
-// an arbiter's. If nobody does until the locktime, the customer's alone is enough.
+// escrow has the keys and the locktime of the locks, which all coins share. Two of the provider's key, the customer's and, if there is
+// one, an arbiter's are needed to spend a coin. If nobody does until the locktime, the customer's alone is enough.
 type escrow struct {
 	coins              int
 	provider, customer [32]byte // x-only

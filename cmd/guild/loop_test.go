@@ -82,6 +82,16 @@ func (w *town) bySpecification(home string) {
 	}
 }
 
+// bundle writes a bundle that asks for a greeting, and returns its path.
+func (w *town) bundle() string {
+	w.t.Helper()
+	path := filepath.Join(w.dir, "greeting.nut")
+	if err := os.WriteFile(path, pack(w.t, greeting()), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
 // client returns a client of the node of a home.
 func (w *town) client(home string) *control.Client {
 	return control.Dial(filepath.Join(home, "run", "guild.sock"))
@@ -296,10 +306,7 @@ func TestInterruptedHireLeavesJob(t *testing.T) {
 	customer := w.client(home)
 	meet(t, customer, "greeting")
 
-	bundle := filepath.Join(w.dir, "greeting.nut")
-	if err := os.WriteFile(bundle, pack(t, greeting()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	bundle := w.bundle()
 	hire := w.start("guild", nil, "hire", bundle, "--home", home)
 	id := strings.Fields(hire.says(t, "job"))[1]
 	eventually(t, "the provider is at work", func(ctx context.Context) error {
@@ -331,10 +338,7 @@ func TestInterruptedHireThatIsTheNodeShowsTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.work(w.settle("provider"), "greeting", waitFor(gate)+hello, "--mount", gate)
-	bundle := filepath.Join(w.dir, "greeting.nut")
-	if err := os.WriteFile(bundle, pack(t, greeting()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	bundle := w.bundle()
 	home := w.settle("customer")
 	hire := w.start("guild", []string{"GUILD_RELAYS=" + w.relay}, "hire", bundle, "--home", home)
 	id := strings.Fields(hire.says(t, "job"))[1]
@@ -364,10 +368,7 @@ func TestHiresAtTheSameMomentShareANode(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
 	w.work(w.settle("provider"), "greeting", hello)
-	bundle := filepath.Join(w.dir, "greeting.nut")
-	if err := os.WriteFile(bundle, pack(t, greeting()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	bundle := w.bundle()
 	home := w.settle("customer")
 	var hires []*process
 	for _, id := range []string{"0123456789abcdef0123456789abcdef", "123456789abcdef0123456789abcdef0"} {
@@ -387,10 +388,7 @@ func TestHireAfterAnotherNode(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
 	w.work(w.settle("provider"), "greeting", hello)
-	bundle := filepath.Join(w.dir, "greeting.nut")
-	if err := os.WriteFile(bundle, pack(t, greeting()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	bundle := w.bundle()
 	home := w.settle("customer")
 	ending, err := journal.Open(t.Context(), journal.Options{Dir: filepath.Join(home, "journal")})
 	if err != nil {

@@ -58,6 +58,7 @@ func (s *Server) bitcoin(r *http.Request) *BitcoinWallet {
 }
 
 func (s *Server) postBitcoin(r *http.Request, given BitcoinConnection) (BitcoinWallet, error) {
+	given.Connection = strings.TrimSpace(given.Connection)
 	var c bitcoind.Connection // none forgets the wallet
 	if given.Connection != "" {
 		var err error
@@ -74,7 +75,7 @@ func (s *Server) postBitcoin(r *http.Request, given BitcoinConnection) (BitcoinW
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), mintWait)
 	defer cancel()
-	w, err := s.c.Bitcoin.Connect(ctx, strings.TrimSpace(given.Connection))
+	w, err := s.c.Bitcoin.Connect(ctx, given.Connection)
 	if err != nil {
 		return BitcoinWallet{}, &refusal{error: err, status: http.StatusBadGateway, code: "bitcoin", hint: "are the address and the password right, and has bitcoind loaded the wallet?"}
 	}

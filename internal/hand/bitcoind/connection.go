@@ -49,7 +49,7 @@ func Parse(text string) (c Connection, err error) {
 	}
 	for name := range query {
 		if !slices.Contains([]string{"confirmations", "wallet", "cookie", "cert"}, name) {
-			return Connection{}, errors.New("bitcoind connection: a setting is none of confirmations, wallet, cookie and cert")
+			return Connection{}, errors.New("bitcoind connection: it has a setting other than confirmations, wallet, cookie and cert")
 		}
 	}
 	c = Connection{Wallet: query.Get("wallet"), Confirmations: 3}

@@ -40,8 +40,8 @@ func TestParseRefusesConnection(t *testing.T) {
 		"bitcoind://me:secret@127.0.0.1?cookie=/secret":                     "neither user and password nor",
 		"bitcoind://me:secret@127.0.0.1?confirmations=0":                    "want 1 to 100",
 		"bitcoind://me:secret@127.0.0.1?confirmations=secret":               "want 1 to 100",
-		"bitcoind://me:secret@127.0.0.1?confirmation=6":                     "a setting is none of",
-		"bitcoind://me:secret@127.0.0.1?secret":                             "a setting is none of",
+		"bitcoind://me:secret@127.0.0.1?confirmation=6":                     "a setting other than confirmations, wallet, cookie and cert",
+		"bitcoind://me:secret@127.0.0.1?secret":                             "a setting other than confirmations, wallet, cookie and cert",
 		"bitcoind://me:secret@127.0.0.1?cert=secret":                        "not the text of a PEM file",
 		"bitcoind://me:secret@127.0.0.1?wallet=" + strings.Repeat("x", 2e4): "at most",
 	} {
@@ -63,8 +63,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestNoBitcoind says what to do about a server that is none, or wants TLS.
-func TestNoBitcoind(t *testing.T) {
+// TestOtherServers checks that the error says what to do if the server is not a bitcoind, or wants TLS.
+func TestOtherServers(t *testing.T) {
 	answers := map[int]string{http.StatusUnauthorized: "the user or the password is wrong", http.StatusBadRequest: "a btcwallet needs its certificate"}
 	for status, want := range answers {
 		server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(status) }))

@@ -315,7 +315,7 @@ type CaseOpened struct {
 	Reason   string       `json:"reason"`             // the provider's
 }
 
-// LockedCoin is what of a coin is needed to sign for it.
+// LockedCoin is a coin as an arbiter signs for it. It cannot be spent without more.
 type LockedCoin struct {
 	Amount uint64 `json:"amount"` // in the unit
 	Secret string `json:"secret"`

@@ -60,8 +60,8 @@ func (p *Pay) checkArbiter(ctx context.Context, r fact.RequestReceived) error {
 	return err
 }
 
-// unruled returns why the lock that a quote asks for is not what the order says of an arbiter, or nil.
-func (q quote) unruled(p payment) error {
+// checkArbiter returns why the lock that a quote asks for is not what the order says of an arbiter, or nil.
+func (q quote) checkArbiter(p payment) error {
 	named := p.Order.Arbiter
 	switch {
 	case named == nil && q.arbiter != cashu.Point{}:
@@ -328,8 +328,8 @@ func (p *Pay) whole(one payment) bool {
 	return err == nil && sum == rest && !p.c.Wallet.Fold().Open(one.Refund)
 }
 
-// unheard returns what the provider has taken of a lock, of which nothing is left, by a ruling that we never heard: nobody else can.
-func (one payment) unheard() uint64 {
+// lostToRuling returns what the provider has taken of a lock, of which nothing is left, by a ruling that we never heard: nobody else can.
+func (one payment) lostToRuling() uint64 {
 	if one.Order.Arbiter == nil {
 		return 0
 	}

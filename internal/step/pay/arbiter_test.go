@@ -60,6 +60,15 @@ func judgedLock(t *testing.T, o guild.Outcome, s guild.Strength) *world {
 	return w
 }
 
+// disputed is one about which the arbiter was asked.
+func disputed(t *testing.T, o guild.Outcome, s guild.Strength) *world {
+	t.Helper()
+	w := judgedLock(t, o, s)
+	w.ok(w.provider.Object(t.Context(), attempt, "more"))
+	w.pump()
+	return w
+}
+
 func TestArbiterRules(t *testing.T) {
 	for name, c := range map[string]struct {
 		outcome  guild.Outcome
@@ -372,9 +381,7 @@ func TestHostileCases(t *testing.T) {
 
 // TestRulingsOfOthers has rulings that are not the arbiter's, or not as it can give them.
 func TestRulingsOfOthers(t *testing.T) {
-	w := judgedLock(t, guild.Failure, guild.Strong)
-	w.ok(w.provider.Object(t.Context(), attempt, "more"))
-	w.pump()
+	w := disputed(t, guild.Failure, guild.Strong)
 	var rulings []dm.Message
 	w.change = func(from *party, m *dm.Message) {
 		if from == w.arbiter {

@@ -86,7 +86,7 @@ func (p *Pay) TakeCase(ctx context.Context, m dm.Message) error {
 		return err
 	}
 	if len(c.Coins) == 0 {
-		return p.heardOf(ctx, m, c)
+		return p.noteDispute(ctx, m, c)
 	}
 	opened, err := p.opened(m.From, c)
 	if err != nil {
@@ -165,8 +165,8 @@ func (p *Pay) opened(provider nostr.PubKey, c dm.Case) (opened fact.CaseOpened, 
 	return opened, err
 }
 
-// heardOf notes that the provider has asked the arbiter to rule on money of ours.
-func (p *Pay) heardOf(ctx context.Context, m dm.Message, c dm.Case) error {
+// noteDispute notes that the provider has asked the arbiter to rule on money of ours.
+func (p *Pay) noteDispute(ctx context.Context, m dm.Message, c dm.Case) error {
 	return p.c.Journal.Do(ctx, fact.Ledger, m.ID.Hex(), func(tx *journal.Tx) error {
 		one, ok := p.fold.payment(c.Request)
 		if !ok || one.Order.Arbiter == nil || one.Order.Arbiter.PubKey != m.From || one.Reserved == nil || one.Disputed != "" {

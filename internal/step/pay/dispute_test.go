@@ -138,9 +138,7 @@ func TestRulingThatNobodyAskedFor(t *testing.T) {
 
 // TestRulingWhileTheCustomerRefunds has a ruling that comes when the locktime is over and the mint is about to give the rest back.
 func TestRulingWhileTheCustomerRefunds(t *testing.T) {
-	w := judgedLock(t, guild.Success, guild.Mixed)
-	w.ok(w.provider.Object(t.Context(), attempt, "more"))
-	w.pump()
+	w := disputed(t, guild.Success, guild.Mixed)
 	w.ok(w.arbiter.Rule(t.Context(), attempt, 500, ""))
 	for w.step(w.arbiter) {
 	}
@@ -210,9 +208,7 @@ func TestRulingWhileAClaimIsPlanned(t *testing.T) {
 
 // TestRulingForTheCustomerAlone has a ruling that the customer hears, and the provider does not.
 func TestRulingForTheCustomerAlone(t *testing.T) {
-	w := judgedLock(t, guild.Success, guild.Mixed)
-	w.ok(w.provider.Object(t.Context(), attempt, "more"))
-	w.pump()
+	w := disputed(t, guild.Success, guild.Mixed)
 	w.provider.deaf = true
 	w.ok(w.arbiter.Rule(t.Context(), attempt, 500, ""))
 	for w.step(w.arbiter) {
@@ -305,9 +301,7 @@ func TestFloodOfCases(t *testing.T) {
 // TestLostToAnUnheardRuling checks the receipt and the books of a customer that never hears what it lost.
 func TestLostToAnUnheardRuling(t *testing.T) {
 	for _, o := range []guild.Outcome{guild.Failure, guild.Success} {
-		w := judgedLock(t, o, guild.Mixed)
-		w.ok(w.provider.Object(t.Context(), attempt, "more"))
-		w.pump()
+		w := disputed(t, o, guild.Mixed)
 		w.customer.deaf = true
 		w.ok(w.arbiter.Rule(t.Context(), attempt, 500, ""))
 		w.pump()
@@ -326,9 +320,7 @@ func TestLostToAnUnheardRuling(t *testing.T) {
 
 // TestReturnsAndObjects has a provider that signs the rest back and has the arbiter give it to itself.
 func TestReturnsAndObjects(t *testing.T) {
-	w := judgedLock(t, guild.Success, guild.Mixed)
-	w.ok(w.provider.Object(t.Context(), attempt, "more"))
-	w.pump()
+	w := disputed(t, guild.Success, guild.Mixed)
 	l := w.provider.fold.locks()[0]
 	_, err := w.provider.giveBack(l).Act(t.Context())
 	w.ok(err)
@@ -409,9 +401,7 @@ func TestWaitsWhileDisputed(t *testing.T) {
 // TestMintIsDownAtARuling has a mint that does not answer the provider, nor the customer, until the locktime is over.
 func TestMintIsDownAtARuling(t *testing.T) {
 	for _, ruled := range []int64{500, 200, 0} {
-		w := judgedLock(t, guild.Success, guild.Mixed)
-		w.ok(w.provider.Object(t.Context(), attempt, "more"))
-		w.pump()
+		w := disputed(t, guild.Success, guild.Mixed)
 		w.ok(w.arbiter.Rule(t.Context(), attempt, uint64(ruled), ""))
 		for w.step(w.arbiter) {
 		}

@@ -108,15 +108,7 @@ func TestEscrow(t *testing.T) {
 			w.ended(500, ruleStrong)
 		},
 		"a release is told twice, and by another": func(w *world) {
-			w.provider.deaf = true
-			var release dm.Message
-			w.change = func(from *party, m *dm.Message) {
-				if from == w.customer && dm.TypeOf(m.Content) == dm.TypeRelease {
-					release = *m
-				}
-			}
-			w.judged(guild.Success, guild.Strong)
-			w.passes()
+			release := w.unheardRelease()
 			w.wantBooks(w.stillHeld(), 500-w.stillHeld(), 0)
 			forged := release
 			forged.From[0] ^= 1
@@ -134,15 +126,7 @@ func TestEscrow(t *testing.T) {
 			w.ended(500, ruleStrong)
 		},
 		"a release of less than it says": func(w *world) {
-			w.provider.deaf = true
-			var release dm.Message
-			w.change = func(from *party, m *dm.Message) {
-				if from == w.customer && dm.TypeOf(m.Content) == dm.TypeRelease {
-					release = *m
-				}
-			}
-			w.judged(guild.Success, guild.Strong)
-			w.passes()
+			release := w.unheardRelease()
 			s, err := dm.DecodeSignatures(release.Content, dm.TypeRelease)
 			w.ok(err)
 			for y, signature := range s.Signatures {
@@ -177,6 +161,20 @@ func TestEscrow(t *testing.T) {
 			})
 		}
 	}
+}
+
+// unheardRelease returns the release of all of it, which the provider does not hear.
+func (w *world) unheardRelease() (release dm.Message) {
+	w.Helper()
+	w.provider.deaf = true
+	w.change = func(from *party, m *dm.Message) {
+		if from == w.customer && dm.TypeOf(m.Content) == dm.TypeRelease {
+			release = *m
+		}
+	}
+	w.judged(guild.Success, guild.Strong)
+	w.passes()
+	return release
 }
 
 // stillHeld returns what of a released price is held until the provider takes it: nothing of ecash, and all of a payment over Lightning.

@@ -58,19 +58,13 @@ func mostFee(amount int64) int64 { return max(2500, amount/10) }
 // The signed transaction is in the journal before anybody sees it, and whatever happens no other one is made for the attempt. It is first
 // sent while the attempt waits for its provider; once the wallet knows it, it is sent again until a block has it.
 func (p *Pay) onchain(one payment) []due.Work {
+	if one.Bitcoin == "" {
+		return nil
+	}
+	if work, open := p.unreserved(one, p.reserveCoins); open {
+		return work
+	}
 	switch {
-	case one.Bitcoin == "":
-		return nil
-	case one.Reserved == nil && one.Held:
-		return []due.Work{p.nothingHeld(one)}
-	case one.Refused != "":
-		return p.refuse(one)
-	case one.Reserved == nil && one.Over:
-		return nil
-	case p.asks(one) > 0:
-		return []due.Work{p.ask(one)}
-	case one.Reserved == nil:
-		return []due.Work{p.reserveCoins(one)}
 	case !one.Held && one.Over:
 		return []due.Work{p.releaseCoins(one)}
 	case !one.Held:

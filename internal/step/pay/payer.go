@@ -354,12 +354,12 @@ func (p *Pay) signed(ctx context.Context, one payment, coins []fact.Coin) (all m
 // finish lists what is due after the release: the attempt learns of it, and the rest comes back.
 func (p *Pay) finish(one payment, now time.Time) (work []due.Work) {
 	rest, _ := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
-	unheard := uint64(0)
+	lost := uint64(0)
 	if len(rest) == 0 {
-		unheard = one.unheard()
+		lost = one.lostToRuling()
 	}
 	switch {
-	case len(rest) == 0 && one.Released.Amount+unheard == 0 && !one.Noted:
+	case len(rest) == 0 && one.Released.Amount+lost == 0 && !one.Noted:
 		if !one.Over {
 			break // the attempt learns of it when it ends
 		}
@@ -370,11 +370,11 @@ func (p *Pay) finish(one payment, now time.Time) (work []due.Work) {
 	case len(rest) > 0 && !p.c.Wallet.Fold().Open(one.Refund):
 		work = append(work, p.refund(one, rest, now))
 	}
-	if one.Released.Amount+unheard > 0 && one.Over && !one.Noted {
+	if one.Released.Amount+lost > 0 && one.Over && !one.Noted {
 		got := fact.AttemptReleased{
-			Attempt: one.Attempt, Amount: msats(one.Reserved.Unit, one.Released.Amount+unheard), Rule: one.Decided.Rule, Proof: one.Released.Proof,
+			Attempt: one.Attempt, Amount: msats(one.Reserved.Unit, one.Released.Amount+lost), Rule: one.Decided.Rule, Proof: one.Released.Proof,
 		}
-		if unheard > 0 {
+		if lost > 0 {
 			got.Rule, got.Proof = ruleArbiter, "" // the proof that we have is of less
 		}
 		note := p.note(one, got)

@@ -35,17 +35,10 @@ func (p *Pay) byInvoice(one payment) bool {
 // attempt; its record waits for that. The provider takes it also when it has given up waiting.
 func (p *Pay) inAdvance(one payment) []due.Work {
 	id, job := one.Attempt.Hex(), fact.JobSubject(one.Job)
+	if work, open := p.unreserved(one, p.reserve); open {
+		return work
+	}
 	switch {
-	case one.Reserved == nil && one.Held:
-		return []due.Work{p.nothingHeld(one)}
-	case one.Refused != "":
-		return p.refuse(one)
-	case one.Reserved == nil && one.Over:
-		return nil
-	case p.asks(one) > 0:
-		return []due.Work{p.ask(one)}
-	case one.Reserved == nil:
-		return []due.Work{p.reserve(one)}
 	case !one.Planned && one.Over:
 		return []due.Work{due.Decide("do not pay "+id, fact.Ledger, time.Time{}, p.unplanned(one, errOver))}
 	case !one.Held:
@@ -65,6 +58,23 @@ func (p *Pay) inAdvance(one payment) []due.Work {
 		})}
 	}
 	return nil
+}
+
+// unreserved lists what is due for a quote that is paid before the work while no money is reserved for it, and reports whether none is.
+func (p *Pay) unreserved(one payment, reserve func(payment) due.Work) (work []due.Work, open bool) {
+	switch {
+	case one.Reserved == nil && one.Held:
+		return []due.Work{p.nothingHeld(one)}, true
+	case one.Refused != "":
+		return p.refuse(one), true
+	case one.Reserved == nil && one.Over:
+		return nil, true
+	case p.asks(one) > 0:
+		return []due.Work{p.ask(one)}, true
+	case one.Reserved == nil:
+		return []due.Work{reserve(one)}, true
+	}
+	return nil, false
 }
 
 // waited is the time after a quote for which its provider surely waits to be paid: payIn of the step work, and some for the way.

@@ -170,7 +170,7 @@ func readQuote(terms string, attempt nostr.ID) (q quote, unit string, err error)
 // check returns why a quote is not paid, or nil.
 func (q quote) check(p payment, unit string, mints []string, frozen bool) error {
 	least := lockedUntil(time.UnixMilli(p.Deadline), p.Order.Arbiter).Unix()
-	unruled := q.unruled(p)
+	badArbiter := q.checkArbiter(p)
 	switch {
 	case frozen:
 		return errFrozen
@@ -192,8 +192,8 @@ func (q quote) check(p payment, unit string, mints []string, frozen bool) error 
 	case p.Order.How != prepaid && q.alone:
 		return errors.New("wants to be paid before the work, and the order pays by the verdict (--settle prepaid)")
 	case p.Order.How == prepaid:
-	case unruled != nil:
-		return unruled
+	case badArbiter != nil:
+		return badArbiter
 	case q.locktime < least:
 		return errors.New("wants the money back before an objection would be heard")
 	case q.locktime > time.UnixMilli(p.Deadline).Add(longest).Unix():
