@@ -1,8 +1,10 @@
 // Package pay is the step that decides about money. As a customer's it answers a provider's quote with ecash that is locked to
 // both (escrow), and after the verdict signs over what the provider has earned and takes back the rest; or it has the owner's
-// Lightning wallet pay an invoice. As a provider's it says what it wants before it works, checks what the customer locked or paid,
-// and claims what is released. As an arbiter's it rules on what others lock. It owns the facts payment.*, lock.*, case.* and invoice.*, attempt.deferred, attempt.held,
-// attempt.released and attempt.refunded. The transactions with mints are the wallet's.
+// Lightning wallet pay an invoice, or the owner's Bitcoin wallet an address. As a provider's it says what it wants before it works,
+// checks what the customer locked or paid, and claims what is released. As an arbiter's it rules on what others have locked.
+//
+// It owns the facts payment.*, lock.*, case.*, invoice.*, coins.* and address.*, and attempt.deferred, attempt.held, attempt.released
+// and attempt.refunded. The transactions with mints are the wallet's.
 package pay
 
 import (
