@@ -156,9 +156,9 @@ func (r Report) sentence() string {
 	}
 	owed := "nothing was owed"
 	if f.Amount > 0 {
-		owed = inAsset(f.Amount, f.Asset) + " were paid"
+		owed = InAsset(f.Amount, f.Asset) + " were paid"
 	} else if f.Refunded > 0 {
-		owed = "nothing was paid, and " + inAsset(f.Refunded, f.Asset) + " that were locked for it came back, says the customer"
+		owed = "nothing was paid, and " + InAsset(f.Refunded, f.Asset) + " that were locked for it came back, says the customer"
 	}
 	switch {
 	case r.Grade != Claim:
@@ -173,14 +173,14 @@ func (r Report) sentence() string {
 	case f.Customer == "":
 		return fmt.Sprintf("A claim by %s, and by nobody else: %s did %s for it on %s; %s; %s.", short(f.Signer), short(f.Provider), work, day(f.Recorded), how, owed)
 	case f.Delivered == 0:
-		return fmt.Sprintf("%s asked %s for %s on %s, and says: %s; %s. The provider signed nothing that is here.",
+		return fmt.Sprintf("%s asked %s for %s on %s, and says: %s; %s. The provider signed no result that is here.",
 			short(f.Customer), short(f.Provider), work, day(f.Requested), how, owed)
 	}
 	return fmt.Sprintf("A claim by %s: %s did %s for it; %s; %s.", short(f.Signer), short(f.Provider), work, how, owed)
 }
 
-// inAsset names an amount of an asset. Of what is not bitcoin it is in thousandths of the smallest unit.
-func inAsset(amount guild.Msat, asset string) string {
+// InAsset names an amount of a receipt in its asset, for a person. Of what is not bitcoin it is in thousandths of the smallest unit.
+func InAsset(amount guild.Msat, asset string) string {
 	ticker, _, _ := strings.Cut(asset, "_")
 	if ticker == "BTC" {
 		return fmt.Sprintf("%d msats of %s", amount, cut(asset))

@@ -37,7 +37,7 @@ func TestGrades(t *testing.T) {
 		"without its proof":              {without(good, verify.FileProof), verify.Judged, "SUCCESS, with 5 of 6 tests passed; nothing was owed."},
 		"without its checkpoint":         {without(good, verify.FileCheckpoint), verify.Judged, "npub14ncmk…lc3y had npub18dt7u…3hgn do “python-function” on 2026-09-21"},
 		"without its verdict":            {without(good, verify.FileVerdict), verify.TwoParty, "had npub18dt7u…3hgn do"},
-		"without its result":             {without(good, "result."), verify.Claim, "The provider signed nothing that is here."},
+		"without its result":             {without(good, "result."), verify.Claim, "The provider signed no result that is here."},
 		"without its request":            {without(good, "request."), verify.Claim, "A claim by npub14ncmk…lc3y, and by nobody else"},
 		"stripped, signed by a stranger": {without(story{judge: &elsewhere}.export(t), "request.", "result.", "journal", "reviews"), verify.Claim, "A claim by npub18wu58…zrlc"},
 		"changed":                        {changed, verify.Nothing, "It proves nothing: the check of its policy failed."},

@@ -63,13 +63,15 @@ func stories() map[string]story {
 			judged(d)
 			shared(d)
 		}},
-		"paid ahead":           {rail: "escrow", deal: inAdvance},
-		"paid ahead, sealed":   {rail: "escrow", sealed: true, deal: inAdvance},
-		"typed":                {typed: true},
-		"chosen by an opinion": {typed: true, verdict: preferred, evidence: alone},
-		"typed, and ruled":     {typed: true, verdict: ruledPartial},
-		"typed, sealed":        {typed: true, sealed: true},
-		"answered in plain":    {plain: "42"},
+		"paid ahead":            {rail: "escrow", deal: inAdvance},
+		"paid ahead, sealed":    {rail: "escrow", sealed: true, deal: inAdvance},
+		"refunded, undelivered": {rail: "escrow", deal: refunded, undelivered: true, unjudged: true},
+		"paid ahead in vain":    {rail: "escrow", sealed: true, deal: inAdvance, undelivered: true, unjudged: true},
+		"typed":                 {typed: true},
+		"chosen by an opinion":  {typed: true, verdict: preferred, evidence: alone},
+		"typed, and ruled":      {typed: true, verdict: ruledPartial},
+		"typed, sealed":         {typed: true, sealed: true},
+		"answered in plain":     {plain: "42"},
 		"by an agent, sealed": {
 			sealed: true, result: func(r *nip90.Result) { r.Behaviour = guild.Sum([]byte("x")) },
 			receipt: func(r *receipt.Receipt) { r.Behaviour = guild.Sum([]byte("x")) },
@@ -102,6 +104,9 @@ func TestValidExports(t *testing.T) {
 		want := []string{}
 		if s.closed {
 			want = append(want, "job hash")
+		}
+		if s.undelivered {
+			want = append(want, "result", "delivery", "verdict", "evidence")
 		}
 		if !s.reveals {
 			want = append(want, "hidden tests")

@@ -82,6 +82,7 @@ func (p person) seal(t testing.TB, with person) nip90.Sealer {
 type story struct {
 	sealed, closed bool // sealed: request and result are encrypted; closed: the export has no keys
 	unjudged       bool
+	undelivered    bool // nothing was delivered, so that nothing was judged
 	reveals        bool // the export has the hidden tests
 	worker         bool // the export has the worker's trajectory, and the result names it
 	superseding    bool
@@ -135,7 +136,12 @@ func (s story) export(t testing.TB) files {
 	}
 
 	request, order := s.asked(t, out, job, bundle)
-	result := s.answered(t, out, request, delivery)
+	var result nostr.Event
+	if s.undelivered {
+		delete(out, verify.FileDelivery)
+	} else {
+		result = s.answered(t, out, request, delivery)
+	}
 	r := s.stated(t, out, job, request, order, result)
 	if s.rail == "escrow" {
 		s.held(t, out, &r, request)
@@ -242,10 +248,13 @@ func (s story) stated(t testing.TB, out files, job guild.JobID, request nostr.Ev
 		SessionID: job.String(), PolicyBundleID: must[guild.Hash](t)(canon.Hash(policy)).String(),
 		JobHash: s.jobHash(t, order), Timestamp: "2026-09-21T14:13:20Z", Task: s.task(), Job: job,
 		Attempt: request.ID, RequestEvent: request.ID, ResultEvent: result.ID,
-		BundleHash: guild.Sum(out[verify.FileBundle]), DeliveryHash: guild.Sum(out[verify.FileDelivery]),
+		BundleHash:     guild.Sum(out[verify.FileBundle]),
 		IdempotencyKey: nip90.IdempotencyKey(job, provider().public, 1),
 	}
 	r.SetProvider(provider().public)
+	if !s.undelivered {
+		r.DeliveryHash = guild.Sum(out[verify.FileDelivery])
+	}
 	if !s.unjudged {
 		r.Outcome, r.VerdictHash = s.judged(t, out)
 		var v struct {

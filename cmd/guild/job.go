@@ -61,7 +61,9 @@ func (p *program) jobLsCommand() *cobra.Command {
 	}, table(p, "", "JOB,AGE,ENDING,TRIES,RECEIPT,TASK,TITLE", func(j control.Job) []string {
 		receipt := ""
 		for _, a := range j.Attempts {
-			receipt = cmp.Or(a.Receipt, receipt)
+			if receipt == "" || a.Verdict != nil { // a receipt of money alone can be younger
+				receipt = cmp.Or(a.Receipt, receipt)
+			}
 		}
 		return []string{short(j.ID), age(p.now(), j.Opened), endingShown(j), fmt.Sprint(len(j.Attempts)), cli.Cut(receipt, 10),
 			cli.Cut(cli.Clean(j.Task), 14), cli.Cut(cli.Clean(j.Title), 22)}

@@ -13,6 +13,8 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
+	"guild/receipt"
+	"guild/verify"
 )
 
 func (p *program) receiptCommand() *cobra.Command {
@@ -41,55 +43,67 @@ func (p *program) receiptLsCommand() *cobra.Command {
 		Use:     "ls",
 		Short:   "List receipts, the newest first",
 		Example: "  guild receipt ls\n  guild receipt ls --json | jq -r '.[0].receipt'",
-	}, table(p, "no receipts yet: a job that is judged has one", "RECEIPT,AGE,JOB,PROVIDER,TASK,OUTCOME", func(r control.ListedReceipt) []string {
+	}, table(p, "no receipts yet: work that is judged or paid for has one", "RECEIPT,AGE,JOB,PROVIDER,TASK,OUTCOME", func(r control.ListedReceipt) []string {
 		return []string{r.Receipt, age(p.now(), r.At), r.Job[:8], cli.Cut(cli.Clean(cmp.Or(r.Name, cli.ShortNpub(r.Provider))), 19),
-			cli.Cut(cli.Clean(r.Task), 14), string(r.Outcome)}
+			cli.Cut(cli.Clean(r.Task), 14), cmp.Or(string(r.Outcome), unjudged)}
 	}))
 }
 
+// unjudged is shown for the outcome of a receipt without one.
+const unjudged = "no verdict"
+
 func (p *program) runReceiptShow(ctx context.Context, id string, asJSON bool) error {
 	return p.reading(ctx, func(client *control.Client, _ bool) error {
-		receipt, err := control.Receipt.Call(ctx, client, id)
+		document, err := control.Receipt.Call(ctx, client, id)
 		if err != nil {
 			return err
 		}
 		if asJSON {
-			_, err = fmt.Fprintf(p.out, "%s\n", bytes.TrimSpace(receipt))
+			_, err = fmt.Fprintf(p.out, "%s\n", bytes.TrimSpace(document))
 			return err
 		}
 		if !cli.IsTerminal(p.out) {
-			return cli.PrintJSON(p.out, json.RawMessage(receipt))
+			return cli.PrintJSON(p.out, json.RawMessage(document))
 		}
-		return showReceipt(p.out, receipt)
+		return showReceipt(p.out, document)
 	})
 }
 
 // showReceipt prints a receipt for a person.
 func showReceipt(w io.Writer, document []byte) error {
 	var r struct {
-		ID       string `json:"receipt_id"`
-		Job      string `json:"job"`
-		Task     string `json:"task"`
-		Outcome  string `json:"outcome"`
-		Provider string `json:"provider_id"`
-		Time     string `json:"timestamp"`
-		Amount   int64  `json:"amount_msats"`
-		Bundle   string `json:"bundle_hash"`
-		Delivery string `json:"delivery_hash"`
-		Verdict  string `json:"verdict_hash"`
-		Passed   *int   `json:"passed"`
-		Expected *int   `json:"expected"`
+		ID       string     `json:"receipt_id"`
+		Job      string     `json:"job"`
+		Task     string     `json:"task"`
+		Outcome  string     `json:"outcome"`
+		Provider string     `json:"provider_id"`
+		Time     string     `json:"timestamp"`
+		Amount   guild.Msat `json:"amount_msats"`
+		Asset    string     `json:"asset_id"`
+		Bundle   string     `json:"bundle_hash"`
+		Delivery string     `json:"delivery_hash"`
+		Verdict  string     `json:"verdict_hash"`
+		Passed   *int       `json:"passed"`
+		Expected *int       `json:"expected"`
+
+		Refund *receipt.Refund `json:"refund"`
 	}
 	if err := json.Unmarshal(document, &r); err != nil {
 		return fmt.Errorf("receipt: %w", err)
 	}
-	outcome := r.Outcome
+	outcome := cmp.Or(r.Outcome, unjudged)
 	if r.Passed != nil && r.Expected != nil {
 		outcome += fmt.Sprintf(", %d of %d tests passed", *r.Passed, *r.Expected)
 	}
+	paid := "nothing"
+	if r.Amount > 0 {
+		paid = verify.InAsset(r.Amount, r.Asset)
+	} else if r.Refund != nil {
+		paid += "; " + verify.InAsset(r.Refund.AmountMsats, r.Refund.AssetID) + " came back"
+	}
 	for _, field := range [][2]string{
 		{"receipt", r.ID}, {"job", r.Job}, {"task", r.Task}, {"outcome", outcome}, {"provider", r.Provider}, {"at", r.Time},
-		{"paid", guild.Msat(r.Amount).String()}, {"bundle", r.Bundle}, {"delivery", r.Delivery}, {"verdict", r.Verdict},
+		{"paid", paid}, {"bundle", r.Bundle}, {"delivery", r.Delivery}, {"verdict", r.Verdict},
 	} {
 		fmt.Fprintf(w, "%-9s %s\n", field[0], cli.Clean(field[1]))
 	}

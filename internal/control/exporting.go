@@ -67,7 +67,8 @@ func exportProblem(err error) error {
 	return err
 }
 
-// receiptOf finds a receipt by its id or the beginning of it, or the last receipt of a job.
+// receiptOf finds a receipt by its id or the beginning of it, or the last receipt of a job. That of money for which nothing came is the
+// job's only if there is no other: it can be written a day later.
 func (s *Server) receiptOf(r *http.Request) (guild.JobID, record.Stored, error) {
 	id := strings.ToLower(r.PathValue("id"))
 	if !strings.HasPrefix(id, "r-") {
@@ -77,12 +78,12 @@ func (s *Server) receiptOf(r *http.Request) (guild.JobID, record.Stored, error) 
 		}
 		var last record.Stored
 		for _, stored := range s.c.Record.Of(j.Job) {
-			if stored.Receipt != "" {
+			if stored.Receipt != "" && (last.Receipt == "" || last.Unjudged || !stored.Unjudged) {
 				last = stored
 			}
 		}
 		if last.Receipt == "" {
-			err = missing("a receipt is written once a delivery was judged", fmt.Errorf("no receipt of job %s", j.Job.Short()))
+			err = missing("a receipt is written once a delivery was judged, or money was set aside and has gone its way", fmt.Errorf("no receipt of job %s", j.Job.Short()))
 		}
 		return j.Job, last, err
 	}

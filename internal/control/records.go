@@ -29,9 +29,9 @@ type ListedReceipt struct {
 	Task     string         `json:"task"`
 	Provider string         `json:"provider"` // npub
 	Name     string         `json:"name,omitempty"`
-	Outcome  guild.Outcome  `json:"outcome"`
+	Outcome  guild.Outcome  `json:"outcome,omitempty"` // absent without a verdict, of money alone
 	Score    guild.Score    `json:"score_micro"`
-	Strength guild.Strength `json:"strength"`
+	Strength guild.Strength `json:"strength,omitempty"`
 	At       int64          `json:"at_ms"` // of the request, Unix ms
 }
 
@@ -39,14 +39,15 @@ func (s *Server) getReceipts(*http.Request) ([]ListedReceipt, error) {
 	all := []ListedReceipt{}
 	for _, j := range s.c.Fold.All() {
 		for _, a := range j.Attempts {
-			if a.Receipt == "" || a.Verdict == nil {
+			if a.Receipt == "" {
 				continue
 			}
 			v := s.attempt(a)
-			all = append(all, ListedReceipt{
-				Receipt: v.Receipt, Job: j.Job.String(), Attempt: v.ID, Task: j.Task, Provider: v.Npub, Name: v.Name,
-				Outcome: a.Verdict.Outcome, Score: a.Verdict.Score, Strength: a.Verdict.Strength, At: v.Planned,
-			})
+			one := ListedReceipt{Receipt: v.Receipt, Job: j.Job.String(), Attempt: v.ID, Task: j.Task, Provider: v.Npub, Name: v.Name, At: v.Planned}
+			if a.Verdict != nil {
+				one.Outcome, one.Score, one.Strength = a.Verdict.Outcome, a.Verdict.Score, a.Verdict.Strength
+			}
+			all = append(all, one)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b ListedReceipt) int { return cmp.Compare(b.At, a.At) })

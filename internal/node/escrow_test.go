@@ -130,15 +130,7 @@ func overLightning(t *testing.T, url, how string, state verify.State, detail str
 	if job.Ending != guild.JobAccepted {
 		t.Fatalf("%s: %s", job.Ending, job.Reason)
 	}
-	x := newExports(t)
-	x.add(t, client, job)
-	x.agree(t)
-	for _, report := range x.files {
-		line := report.Checks[slices.IndexFunc(report.Checks, func(c verify.Check) bool { return c.Name == "payment" })]
-		if line.State != state || !strings.Contains(line.Detail, detail) {
-			t.Errorf("%+v", line)
-		}
-	}
+	checkPayment(t, client, job, state, detail)
 	for _, a := range provider.wallet.Fold().Balances() {
 		if a.Asset == wallet.Lightning && a.Accounts[wallet.Earned] != -500_000 {
 			t.Errorf("the provider has earned %d msat", -a.Accounts[wallet.Earned])
@@ -212,21 +204,12 @@ func TestEscrow(t *testing.T) {
 			if held := accountsOf(customer)[wallet.Held]; held != 0 {
 				t.Errorf("%d are still held", held)
 			}
-			x := newExports(t)
-			x.add(t, client, job)
-			x.agree(t)
-			for _, report := range x.files {
-				line := report.Checks[slices.IndexFunc(report.Checks, func(c verify.Check) bool { return c.Name == "payment" })]
-				state, words := verify.Passed, fmt.Sprintf("%d test (play money, worth nothing) in ecash that was locked to the key in the provider's quote", c.paid)
-				byMint := "it is signed by the mint's keys as they were handed over"
-				if c.paid == 0 {
-					state, words = verify.Absent, "500 test (play money, worth nothing) that were locked for it are the customer's again"
-					byMint = ""
-				}
-				if line.State != state || !strings.Contains(line.Detail, words) || !strings.Contains(line.Detail, byMint) {
-					t.Errorf("%+v", line)
-				}
+			if c.paid == 0 {
+				checkPayment(t, client, job, verify.Absent, "500 test (play money, worth nothing) that were locked for it are the customer's again")
+				return
 			}
+			checkPayment(t, client, job, verify.Passed, "it is signed by the mint's keys as they were handed over",
+				fmt.Sprintf("%d test (play money, worth nothing) in ecash that was locked to the key in the provider's quote", c.paid))
 		})
 	}
 }
@@ -266,21 +249,53 @@ func TestPrepaidInEcash(t *testing.T) {
 	if m := job.Attempts[0].Money; m == nil || m.State != "paid" || m.Paid != 500_000 {
 		t.Errorf("%+v", m)
 	}
+	checkPayment(t, client, job, verify.Passed, "locked to the key in the provider's quote alone")
+}
+
+// checkPayment exports a job's receipts, and checks what both verifiers say of the payment.
+func checkPayment(t *testing.T, client *control.Client, job control.Job, state verify.State, words ...string) (reports []verify.Report) {
+	t.Helper()
 	x := newExports(t)
 	x.add(t, client, job)
 	x.agree(t)
 	for _, report := range x.files {
 		line := report.Checks[slices.IndexFunc(report.Checks, func(c verify.Check) bool { return c.Name == "payment" })]
-		if line.State != verify.Passed || !strings.Contains(line.Detail, "locked to the key in the provider's quote alone") {
-			t.Errorf("%+v", line)
+		for _, want := range words {
+			if line.State != state || !strings.Contains(line.Detail, want) {
+				t.Errorf("%+v", line)
+			}
 		}
+		reports = append(reports, report)
+	}
+	return reports
+}
+
+// tired is a worker that does nothing.
+func tired(context.Context, work.Assignment) error { return errors.New("tired") }
+
+// TestLockForNoWorkHasItsReceipt locks money for a provider that delivers nothing, and takes it back.
+func TestLockForNoWorkHasItsReceipt(t *testing.T) {
+	t.Parallel()
+	customer, _, ours := withPlayMoney(t, guild.Success, guild.Strong, tired)
+	client := control.Dial(customer.c.Socket)
+	job := hire(t, client, control.Hire{Tries: 1, Settle: &control.Settlement{How: "escrow", Unit: mintd.Unit, Most: 600}})
+	until(t, ours, func(r fact.AttemptRecorded) bool { return r.Unjudged })
+	eventually(t, "the money is back", func() bool { return accountsOf(customer)[wallet.Free] == grant })
+	for _, r := range checkPayment(t, client, job, verify.Absent, "500 test (play money, worth nothing) that were locked for it are the customer's again") {
+		if r.Grade != verify.Claim || r.Facts.Refunded != 500_000 || r.Facts.Outcome != "" {
+			t.Errorf("%s: %+v", r.Grade, r.Facts)
+		}
+	}
+	listed, err := control.Receipts.Call(t.Context(), client)
+	if err != nil || len(listed) != 1 || listed[0].Outcome != "" {
+		t.Errorf("%+v, %v", listed, err)
 	}
 }
 
-// TestWithheldWorkIsPaid hires a provider that is paid before the work, and does nothing for it.
+// TestWithheldWorkIsPaid hires a provider that is paid before the work, and does nothing for it. The receipt shows both.
 func TestWithheldWorkIsPaid(t *testing.T) {
 	t.Parallel()
-	customer, provider, _ := withPlayMoney(t, guild.Success, guild.Strong, func(context.Context, work.Assignment) error { return errors.New("tired") })
+	customer, provider, ours := withPlayMoney(t, guild.Success, guild.Strong, tired)
 	client := control.Dial(customer.c.Socket)
 	job := hire(t, client, control.Hire{Tries: 1, Settle: &control.Settlement{How: "prepaid", Unit: mintd.Unit, Most: 600}})
 	eventually(t, "the attempt knows what was paid", func() bool {
@@ -288,4 +303,10 @@ func TestWithheldWorkIsPaid(t *testing.T) {
 		return m != nil && m.State == "paid" && m.Paid == 500_000
 	})
 	eventually(t, "the provider has claimed it", func() bool { return accountsOf(provider)[wallet.Free] == 500 })
+	until(t, ours, func(r fact.AttemptRecorded) bool { return r.Unjudged })
+	for _, r := range checkPayment(t, client, job, verify.Passed, "locked to the key in the provider's quote alone") {
+		if r.Grade != verify.Claim || r.Facts.Amount != 500_000 || r.Facts.Delivered != 0 {
+			t.Errorf("%s: %+v", r.Grade, r.Facts)
+		}
+	}
 }

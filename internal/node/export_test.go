@@ -33,6 +33,9 @@ func newExports(t *testing.T) *exports {
 // seal is published for a provider to countersign, and reviews come later.
 var absences = []string{"hidden tests", "worker trajectory", "payment", "witness", "reviews", "supersedes"}
 
+// unjudged lists the checks without a result where nothing was delivered.
+var unjudged = []string{"result", "delivery", "verdict", "evidence"}
+
 // add exports the receipt of a job and verifies it. All checks except the absences must pass.
 func (x *exports) add(t *testing.T, customer *control.Client, job control.Job) {
 	t.Helper()
@@ -47,6 +50,9 @@ func (x *exports) add(t *testing.T, customer *control.Client, job control.Job) {
 		return
 	}
 	for _, c := range report.Checks {
+		if report.Facts.Outcome == "" && slices.Contains(unjudged, c.Name) && c.State == verify.Absent {
+			continue
+		}
 		if c.State == verify.Failed || c.State == verify.Absent && !slices.Contains(absences, c.Name) {
 			t.Errorf("job %.8s: %s: %s: %s", job.ID, c.Name, c.State, c.Detail)
 		}

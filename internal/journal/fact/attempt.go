@@ -260,6 +260,9 @@ type AttemptRecorded struct {
 	Trajectory guild.Hash `json:"trajectory"`       // canonical hash of the trajectory
 	Public     bool       `json:"public,omitempty"` // the owner wants the receipt published
 
+	// Unjudged means that the receipt is of money alone: there was no verdict.
+	Unjudged bool `json:"unjudged,omitempty"`
+
 	// Provider delivered. It is zero if it cannot be asked to countersign a seal that covers this.
 	Provider nostr.PubKey `json:"provider,omitzero"`
 }

@@ -176,7 +176,7 @@ func (s *state) effects(e fact.Entry) (all []effect) {
 			job, err := guild.ParseJobID(strings.TrimPrefix(string(e.Subject), "job."))
 			_, open := s.Jobs.Get(job)
 			switch {
-			case err != nil || one.Receipt == "": // an attempt that was not judged
+			case err != nil || one.Receipt == "" || one.Unjudged:
 			case open:
 				s.Jobs.Set(job, true)
 			default:

@@ -73,7 +73,7 @@ func (s session) due() bool {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{fold.NewState[state]("record", 5)} }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("record", 6)} }
 
 // Of returns the places of a job's records, the latest last.
 func (f *Fold) Of(job guild.JobID) []Stored {
@@ -295,7 +295,7 @@ func (st *state) recorded(r fact.AttemptRecorded, at int64) {
 	}
 	st.Sessions.Delete(r.Attempt.Hex())
 	before := st.Stored.Of(s.Job)
-	stored := Stored{Attempt: r.Attempt, Receipt: r.Receipt, Blob: r.Stored, Replay: r.Replay}
+	stored := Stored{Attempt: r.Attempt, Receipt: r.Receipt, Blob: r.Stored, Replay: r.Replay, Unjudged: r.Unjudged}
 	st.Stored.Set(s.Job, append(before[:len(before):len(before)], stored))
 	if r.Public {
 		st.Unpublished.Set(r.Receipt, unpublished{Job: s.Job, Stored: stored})

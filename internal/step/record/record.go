@@ -1,6 +1,6 @@
 // Package record is the step that writes the documents of an attempt once it has ended: the trajectory of the job so
-// far (REPLAY.jsonl) and, if there was a verdict, the receipt that binds request, delivery, verdict and policy. It
-// publishes receipts if the owner wants that. It owns the facts attempt.recorded and receipt.published. Both documents
+// far (REPLAY.jsonl) and, if there was a verdict or money was set aside, the receipt that binds request, delivery, verdict, policy and
+// what became of the money. It publishes receipts if the owner wants that. It owns the facts attempt.recorded and receipt.published. Both documents
 // are computed from facts, the policy and the program's version, and from no clock, so that computing them again gives
 // the same bytes. It never changes a record: a verdict after a dispute has its own receipt, which names the first one.
 package record
@@ -92,7 +92,7 @@ func (r *Record) documents(ctx context.Context, s session) (fact.AttemptRecorded
 	if recorded.Replay, err = r.c.Blobs.PutBytes(ctx, trajectory.Bytes()); err != nil {
 		return fact.AttemptRecorded{}, err
 	}
-	if s.Judged == nil {
+	if s.Judged == nil && s.Held == nil {
 		return recorded, nil
 	}
 	document, err := r.receipt(s, hash, policy)
@@ -103,7 +103,7 @@ func (r *Record) documents(ctx context.Context, s session) (fact.AttemptRecorded
 	if err != nil {
 		return fact.AttemptRecorded{}, err
 	}
-	recorded.Receipt, recorded.Public = document.ID, r.c.Publish != nil
+	recorded.Receipt, recorded.Public, recorded.Unjudged = document.ID, r.c.Publish != nil, s.Judged == nil
 	if !s.Plain && s.Result != (nostr.ID{}) {
 		recorded.Provider = s.Provider.PubKey
 	}
@@ -114,7 +114,6 @@ func (r *Record) documents(ctx context.Context, s session) (fact.AttemptRecorded
 // receipt computes the receipt of a session. Its time is the end of the attempt and not the time of writing, so that a
 // receipt that is written late has the same bytes.
 func (r *Record) receipt(s session, trajectory guild.Hash, policy string) (receipt.Receipt, error) {
-	v := s.Judged
 	document := receipt.Receipt{
 		ID:             receipt.NewID(s.Job, s.Attempt, s.Result, s.Earlier),
 		Supersedes:     s.Earlier,
@@ -128,11 +127,14 @@ func (r *Record) receipt(s session, trajectory guild.Hash, policy string) (recei
 		Task:           s.Task, Job: s.Job, Attempt: s.Attempt,
 		RequestEvent: s.Attempt, ResultEvent: s.Result,
 		BundleHash: s.Bundle, DeliveryHash: s.Delivery, Behaviour: s.Claimed,
-		Outcome: v.Verdict.Outcome, VerdictHash: v.Hash, IdempotencyKey: s.Key,
+		IdempotencyKey: s.Key,
 	}
-	if v.Verdict.Strengths != nil {
-		score := v.Verdict.Score
-		document.Score, document.Strength, document.Strengths = &score, v.Verdict.Strength, v.Verdict.Strengths
+	if v := s.Judged; v != nil {
+		document.Outcome, document.VerdictHash = v.Verdict.Outcome, v.Hash
+		if v.Verdict.Strengths != nil {
+			score := v.Verdict.Score
+			document.Score, document.Strength, document.Strengths = &score, v.Verdict.Strength, v.Verdict.Strengths
+		}
 	}
 	if s.Held != nil {
 		document.QuoteEvent, document.AmountMsats, document.ApprovalRuleID = s.Held.Quote, s.Paid.Amount, &s.Paid.Rule
@@ -250,4 +252,6 @@ type Stored struct {
 	Receipt string
 	Blob    guild.Hash // the receipt; zero if there is none
 	Replay  guild.Hash
+
+	Unjudged bool // the receipt is of money alone
 }

@@ -315,6 +315,62 @@ func TestNoReceiptWithoutVerdict(t *testing.T) {
 	}
 }
 
+func TestReceiptOfMoneyAlone(t *testing.T) {
+	quote := nostr.ID{7}
+	held := fact.AttemptHeld{Rail: "cashu", Asset: "TEST_CASHU(https://mint.example)", Amount: 9000, Quote: quote}
+	rule := "no.delivery"
+	for _, c := range []struct {
+		name  string
+		money func(nostr.ID) fact.Fact
+		want  func(receipt.Receipt) bool
+	}{
+		{"it came back", func(id nostr.ID) fact.Fact { return fact.AttemptRefunded{Attempt: id, Rule: rule, Proof: "{}"} }, func(r receipt.Receipt) bool {
+			return r.AmountMsats == 0 && r.PaymentProof == nil && r.Refund != nil && *r.Refund == receipt.Refund{Rail: held.Rail, AssetID: held.Asset, AmountMsats: 9000, Proof: "{}"}
+		}},
+		{"it was paid", func(id nostr.ID) fact.Fact {
+			return fact.AttemptReleased{Attempt: id, Amount: 9000, Rule: rule, Proof: "{}"}
+		}, func(r receipt.Receipt) bool {
+			return r.AmountMsats == 9000 && r.Refund == nil && *r.Rail == held.Rail && *r.PaymentProof == receipt.PaymentProof{Type: "cashu_proof", Value: "{}"}
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a, job := newArchive(t), guild.JobID{1}
+			id := a.opened(job, 1)
+			held := held
+			held.Attempt = id
+			a.append(job, held, fact.AttemptExpired{Attempt: id, Reason: "no answer"})
+			if len(a.fold.Of(job)) > 0 {
+				t.Fatalf("%s: it is recorded before it is known what becomes of the money", c.name)
+			}
+			a.append(job, c.money(id))
+			recorded := a.recorded(id)
+			raw, err := a.blobs.ReadAll(recorded.Stored, receipt.MaxSize)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := receipt.Decode(raw)
+			if err != nil || r.Validate() != nil || !c.want(r) || *r.ApprovalRuleID != rule || r.QuoteEvent != quote {
+				t.Errorf("%s: %s, %v, %v", c.name, raw, err, r.Validate())
+			}
+			if r.Outcome != "" || !r.VerdictHash.IsZero() || r.ResultEvent != (nostr.ID{}) || !recorded.Unjudged || recorded.Provider != (nostr.PubKey{}) {
+				t.Errorf("%s: it speaks of a verdict: %s, %+v", c.name, raw, recorded)
+			}
+		})
+	}
+}
+
+func TestNoReceiptOfMoneyThatWasFreed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, job := newArchive(t), guild.JobID{1}
+		id := a.opened(job, 1)
+		a.append(job, fact.AttemptHeld{Attempt: id, Rail: "lightning", Asset: "BTC_LN", Amount: 9000}, fact.AttemptExpired{Attempt: id, Reason: "no answer"})
+		a.append(job, fact.AttemptHeld{Attempt: id})
+		if r := a.recorded(id); r.Receipt != "" || r.Unjudged {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
 func TestSecondAttemptTrajectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, job := newArchive(t), guild.JobID{1}

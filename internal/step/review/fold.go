@@ -342,7 +342,7 @@ func (s *state) judged(j fact.AttemptJudged, e fact.Entry) {
 // recorded applies the receipt of a verdict. The receipt of a private job must not be named in public.
 func (s *state) recorded(r fact.AttemptRecorded) {
 	a, ok := s.Attempts.Get(r.Attempt.Hex())
-	if !ok || r.Receipt == "" {
+	if !ok || r.Receipt == "" || r.Unjudged {
 		return
 	}
 	s.changeKnown(a.Line, func(l *line) {

@@ -219,11 +219,10 @@ func (s *letters) shredded(job guild.JobID) {
 	}
 }
 
-// recorded makes it due to tell the provider, but only for a record with a receipt: an attempt without a verdict has
-// none.
+// recorded makes it due to tell the provider of a verdict, with its receipt.
 func (s *letters) recorded(r fact.AttemptRecorded, at int64) {
 	s.Open.Delete(r.Attempt.Hex())
-	if r.Receipt == "" {
+	if r.Receipt == "" || r.Unjudged {
 		return
 	}
 	s.change(r.Attempt, func(x *exchange) {
