@@ -71,6 +71,8 @@ const mempool = 14 * 24 * time.Hour
 // watched is the time between two looks at an address once we do nothing more for its request.
 const watched = 10 * time.Minute
 
+func (p chain) receive(one lock) []due.Work { return []due.Work{p.watch(one)} }
+
 // watch looks at the address of a quote: for the payment, until the work is over for its loss, and for a while for what comes late.
 func (p *Pay) watch(one lock) due.Work {
 	ready := p.pace.next(one.Request)

@@ -136,7 +136,7 @@ func TestArbiterRules(t *testing.T) {
 // proves checks that the payment proof of a receipt has coins of an amount, which the customer has signed over.
 func (w *world) proves(released fact.AttemptReleased, amount uint64) {
 	w.Helper()
-	var e ecash
+	var e shownEcash
 	w.ok(json.Unmarshal([]byte(released.Proof), &e))
 	for _, proof := range e.Proofs {
 		witness, err := cashu.ParseWitness(proof.Witness)

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"guild/bitcoin"
-	"guild/bolt11"
 	"guild/internal/journal"
 	"guild/internal/journal/due"
 	"guild/internal/journal/fact"
@@ -51,28 +49,10 @@ func (p *Pay) asks(one payment) (limit uint64) {
 	if one.Terms == "" && one.Invoice == "" && one.Bitcoin == "" || one.Order.How == postpaid || one.Reserved != nil || one.Refused != "" || one.Allowed || one.Over {
 		return 0
 	}
-	now := p.c.Now()
-	r := one.wants("sat", whole("sat", one.Price))
-	var err error
-	fees := uint64(0) // at most
-	if one.Bitcoin != "" {
-		var u bitcoin.URI
-		p.fold.View(func(s *state) { u, err = s.inspectCoins(one, "", now) })
-		fees = uint64(mostFee(u.Satoshis))
-	} else if p.byInvoice(one) {
-		inv, _ := bolt11.Decode(one.Invoice) // inspectInvoice has the error
-		p.fold.View(func(s *state) { _, err = s.inspectInvoice(one, inv.Network, now) })
-	} else {
-		var q quote
-		var unit string
-		if q, unit, err = readQuote(one.Terms, one.Attempt); err == nil {
-			err = q.check(one, unit, p.mints(q, unit), p.fold.Frozen())
-		}
-		r = one.wants(unit, q.amount)
-	}
+	now, rail := p.c.Now(), p.railOf(one)
 	p.fold.View(func(s *state) {
-		if err == nil && s.within(r, now.UnixMilli()) == nil {
-			r.Amount += fees
+		if r, err := rail.inspect(s, one, now); err == nil && s.within(r, now.UnixMilli()) == nil {
+			r.Amount += r.Fee
 			limit = s.limit(r)
 		}
 	})

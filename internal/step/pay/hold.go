@@ -180,8 +180,6 @@ func (p *Pay) releaseHold(one payment) due.Work {
 func (p *Pay) approveHold(tx *journal.Tx, one payment, amount uint64) error {
 	id, agreed := one.Attempt.Hex(), one.agreed()
 	switch {
-	case one.uncertain(tx.Now()):
-		return one.approve(tx, amount)
 	case one.Reserved == nil || !one.Over:
 		return fmt.Errorf("approve the payment for %.8s: %w", id, ErrNoPayment)
 	case !tx.Now().Before(p.locktime(one)):

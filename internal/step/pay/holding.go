@@ -66,6 +66,17 @@ func (s *state) uses(hash guild.Hash, request nostr.ID) bool {
 	return first != "" && first != request.Hex()
 }
 
+// receive waits for the payment of an invoice, and for a release of what is held. Ecash may come instead.
+func (p invoices) receive(one lock) []due.Work {
+	switch {
+	case one.holds() && !one.Settled:
+		return p.holding(one)
+	case one.Offered == nil && one.Invoice != "" && !one.Settled:
+		return []due.Work{p.settled(one)}
+	}
+	return nil
+}
+
 // holding lists what is due for a payment that the owner's wallet holds, or would.
 func (p *Pay) holding(one lock) []due.Work {
 	switch {

@@ -34,11 +34,11 @@ func (p *Pay) lightning() lightning.Wallet {
 	return p.c.Lightning()
 }
 
-// direct lists what is due for an attempt whose provider is paid over Lightning: at once, or as the verdict says.
-func (p *Pay) direct(one payment) []due.Work {
+// pay pays at once, or as the verdict says.
+func (p invoices) pay(one payment, now time.Time) []due.Work {
 	id, job := one.Attempt.Hex(), fact.JobSubject(one.Job)
 	switch {
-	case one.stalled() && p.c.Now().Before(one.expiry()):
+	case one.stalled() && now.Before(one.expiry()):
 		return []due.Work{due.Decide("the expiry of the invoice for "+id, fact.Ledger, one.expiry(), func(tx *journal.Tx) error {
 			if now, ok := p.fold.payment(one.Attempt); ok && now.stalled() {
 				tx.Append(fact.PaymentDecided{Attempt: one.Attempt, Rule: ruleForgotten})
@@ -71,7 +71,7 @@ func (p *Pay) direct(one payment) []due.Work {
 		return []due.Work{decide("hold money for "+id, job, func() bool { now, _ := p.fold.payment(one.Attempt); return !now.Held },
 			func() fact.Fact { return held })}
 	case one.Holds:
-		return p.held(one, p.c.Now())
+		return p.held(one, now)
 	case one.Preimage == "":
 		return []due.Work{p.payInvoice(one)}
 	case one.Over && !one.Noted:
@@ -122,10 +122,12 @@ func orderOf(r fact.PaymentReserved) lightning.Order {
 	return o
 }
 
-// approve is a person's decision about an invoice: that it is paid, that nothing is, or that the wallet has not paid it.
-func (one payment) approve(tx *journal.Tx, amount uint64) error {
+// approve decides about an invoice: that it is paid, that nothing is, or that the wallet has not paid it.
+func (p invoices) approve(tx *journal.Tx, one payment, amount uint64) error {
 	agreed := whole(one.Order.Unit, one.Price)
 	switch {
+	case one.Holds && !one.uncertain(tx.Now()):
+		return p.approveHold(tx, one, amount)
 	case one.uncertain(tx.Now()) && amount != 0:
 		return fmt.Errorf("approve the payment for %.8s: the wallet was ordered to pay it; 0 says that it did not", one.Attempt.Hex())
 	case one.uncertain(tx.Now()):
@@ -140,26 +142,6 @@ func (one payment) approve(tx *journal.Tx, amount uint64) error {
 		tx.Append(fact.PaymentApproved{Attempt: one.Attempt, Amount: amount})
 	}
 	return nil
-}
-
-// waiting says what a person must see to for a price or an invoice, or "".
-func (p *Pay) waiting(one payment) string {
-	if limit := p.asks(one); limit > 0 {
-		return fmt.Sprintf("%s: over %d", waits, limit)
-	}
-	switch {
-	case one.Doubt != "":
-		return waits + ": " + one.Doubt
-	case !p.byInvoice(one):
-		return ""
-	case one.uncertain(p.c.Now()):
-		return waits + ": the wallet does not say whether it has paid"
-	case one.stalled():
-		return waits + ": " + one.Refused
-	case one.billed() && one.Over && !one.Voting && len(p.settleBill(one)) == 0:
-		return waits
-	}
-	return ""
 }
 
 // expiry returns when the provider's invoice expires; long ago if it cannot be read.

@@ -199,7 +199,7 @@ func TestUsageIsPaid(t *testing.T) {
 				}
 				return
 			}
-			var proof ecash
+			var proof shownEcash
 			w.ok(json.Unmarshal([]byte(released[0].Proof), &proof))
 			if worth, err := cashu.Worth(proof.Proofs); err != nil || worth != uint64(c.paid) || released[0].Amount != guild.Msat(c.paid)*1000 {
 				t.Errorf("the receipt has %d of %s, %v", worth, released[0].Amount, err)

@@ -53,11 +53,9 @@ func confirming(confirmations int) time.Duration { return time.Duration(confirma
 // at 11 sat for a vbyte.
 func mostFee(amount int64) int64 { return max(2500, amount/10) }
 
-// onchain lists what is due for an attempt whose provider is paid on the chain.
-//
-// The signed transaction is in the journal before anybody sees it, and whatever happens no other one is made for the attempt. It is first
+// pay pays before the work. The signed transaction is in the journal before anybody sees it, and whatever happens no other one is made for the attempt. It is first
 // sent while the attempt waits for its provider; once the wallet knows it, it is sent again until a block has it.
-func (p *Pay) onchain(one payment) []due.Work {
+func (p chain) pay(one payment, _ time.Time) []due.Work {
 	if one.Bitcoin == "" {
 		return nil
 	}
@@ -303,8 +301,8 @@ func (p *Pay) mined(ctx context.Context, w Bitcoin, one payment, order bitcoind.
 	}, err
 }
 
-// approveCoins is a person's decision about a transaction that is in doubt: that it never pays.
-func (one payment) approveCoins(tx *journal.Tx, amount uint64) error {
+// approve decides about a transaction that is in doubt: that it never pays.
+func (chain) approve(tx *journal.Tx, one payment, amount uint64) error {
 	switch {
 	case one.Reserved == nil || one.Doubt == "" || one.Mined != "":
 		return fmt.Errorf("approve the payment for %.8s: %w", one.Attempt.Hex(), ErrNoPayment)

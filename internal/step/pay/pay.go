@@ -64,10 +64,12 @@ func New(c Config, f *Fold) *Pay { return &Pay{c: c, fold: f} }
 // Due lists what is due for all payments and locks. It implements due.Source.
 func (p *Pay) Due(now time.Time) (work []due.Work) {
 	for _, one := range p.fold.open() {
-		work = append(work, p.payment(one, now)...)
+		work = append(work, p.railOf(one).pay(one, now)...)
 	}
 	for _, one := range p.fold.locks() {
-		work = append(work, p.lock(one, now)...)
+		for _, r := range p.railsTo(one) {
+			work = append(work, r.receive(one)...)
+		}
 	}
 	for _, one := range p.fold.disputes() {
 		work = append(work, p.dispute(one)...)

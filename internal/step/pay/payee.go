@@ -113,37 +113,24 @@ func (p *Pay) Funded(request nostr.ID) bool { return p.fold.Funded(request) }
 // listening is the time after the locktime for which a release is still taken.
 const listening = 7 * 24 * time.Hour
 
-// lock lists what is due for the money that a customer locks for a request.
-func (p *Pay) lock(one lock, now time.Time) []due.Work {
+func (p ecash) receive(one lock) (work []due.Work) {
 	id := one.Request.Hex()
-	var work []due.Work
-	if one.Bitcoin != "" {
-		return []due.Work{p.watch(one)}
-	}
-	if one.holds() && !one.Settled {
-		work = p.holding(one)
-		if one.Offered == nil {
-			return work
-		}
-	}
 	switch {
-	case one.Offered == nil && one.Ahead && one.Over:
+	case one.Offered == nil && one.Ahead && one.Over && (one.Invoice == "" || one.Settled):
 		return []due.Work{p.unpaid(one)}
-	case one.Offered == nil && one.Invoice != "" && !one.Settled:
-		return []due.Work{p.settled(one)}
 	case one.Offered == nil:
 		return nil
 	case one.Accepted == nil:
-		return append(work, p.inspect(one))
+		return []due.Work{p.examine(one)}
 	case one.Released == nil:
 		// A release that was sent in time may be heard late, and is good as long as the customer has not taken the money back.
 		expiry := time.Unix(one.Accepted.Locktime, 0).Add(listening)
-		return append(work, due.Decide("the locktime of "+id, fact.Ledger, expiry, func(tx *journal.Tx) error {
+		return []due.Work{due.Decide("the locktime of "+id, fact.Ledger, expiry, func(tx *journal.Tx) error {
 			if now, ok := p.fold.lock(one.Request); ok && now.Released == nil {
 				tx.Append(fact.LockExpired{Request: one.Request})
 			}
 			return nil
-		}))
+		})}
 	}
 	if one.Released.Amount > 0 && !one.Paid && !p.c.Wallet.Fold().Open(one.Claim) {
 		work = append(work, p.claim(one))
@@ -181,8 +168,8 @@ func (p *Pay) TakeLock(ctx context.Context, m dm.Message) error {
 	})
 }
 
-// inspect checks what was locked: who can spend it and when, what it is worth, the mint's signatures, and that it is not spent.
-func (p *Pay) inspect(one lock) due.Work {
+// examine checks what was locked: who can spend it and when, what it is worth, the mint's signatures, and that it is not spent.
+func (p *Pay) examine(one lock) due.Work {
 	return due.Work{
 		Key: "check the lock for " + one.Request.Hex(), Guard: fact.Ledger, Free: true,
 		Act: func(ctx context.Context) (due.Decision, error) {

@@ -21,14 +21,9 @@ import (
 	"guild/internal/wallet"
 )
 
-// payment lists what is due for the money of one attempt: one thing after the other.
-func (p *Pay) payment(one payment, now time.Time) []due.Work {
+func (p ecash) pay(one payment, now time.Time) []due.Work {
 	id := one.Attempt.Hex()
 	switch {
-	case one.Order.How == onchain:
-		return p.onchain(one)
-	case p.byInvoice(one):
-		return p.direct(one)
 	case one.Terms == "":
 		return nil
 	case one.Order.How == prepaid:
@@ -485,32 +480,35 @@ func (p *Pay) Approve(ctx context.Context, attempt nostr.ID, amount uint64) erro
 	return p.c.Journal.Do(ctx, fact.Ledger, "", func(tx *journal.Tx) error {
 		one, ok := p.fold.payment(attempt)
 		switch {
-		case ok && p.asks(one) > 0:
-			return one.allow(tx, amount)
-		case ok && one.Order.How == onchain:
-			return one.approveCoins(tx, amount)
-		case ok && one.Holds:
-			return p.approveHold(tx, one, amount)
-		case ok && p.byInvoice(one):
-			return one.approve(tx, amount)
-		case !ok || one.Reserved == nil || !one.Over || one.Order.How == prepaid:
+		case !ok:
 			return fmt.Errorf("approve the payment for %.8s: %w", attempt.Hex(), ErrNoPayment)
-		case !tx.Now().Before(p.locktime(one)):
-			return fmt.Errorf("approve the payment for %.8s: its locktime is over, so it comes back", attempt.Hex())
-		case one.Decided != nil:
-			return fmt.Errorf("approve the payment for %.8s: it is decided: %d %s", attempt.Hex(), one.Decided.Amount, one.Reserved.Unit)
+		case p.asks(one) > 0:
+			return one.allow(tx, amount)
 		}
-		coins, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
-		_, _, whole := one.divide(coins, amounts, amount)
-		switch {
-		case !whole && one.Rates != nil:
-			return fmt.Errorf("approve the payment for %.8s: %d %s are no sum of the locked coins, and %d are", attempt.Hex(), amount, one.Reserved.Unit, one.payable(amount))
-		case !whole:
-			return fmt.Errorf("approve the payment for %.8s: %d %s are no sum of the locked coins, whose first ones are %d", attempt.Hex(), amount, one.Reserved.Unit, amounts)
-		}
-		tx.Append(fact.PaymentApproved{Attempt: attempt, Amount: amount})
-		return nil
+		return p.railOf(one).approve(tx, one, amount)
 	})
+}
+
+func (p ecash) approve(tx *journal.Tx, one payment, amount uint64) error {
+	id := one.Attempt.Hex()
+	switch {
+	case one.Reserved == nil || !one.Over || one.Order.How == prepaid:
+		return fmt.Errorf("approve the payment for %.8s: %w", id, ErrNoPayment)
+	case !tx.Now().Before(p.locktime(one)):
+		return fmt.Errorf("approve the payment for %.8s: its locktime is over, so it comes back", id)
+	case one.Decided != nil:
+		return fmt.Errorf("approve the payment for %.8s: it is decided: %d %s", id, one.Decided.Amount, one.Reserved.Unit)
+	}
+	coins, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
+	_, _, whole := one.divide(coins, amounts, amount)
+	switch {
+	case !whole && one.Rates != nil:
+		return fmt.Errorf("approve the payment for %.8s: %d %s are no sum of the locked coins, and %d are", id, amount, one.Reserved.Unit, one.payable(amount))
+	case !whole:
+		return fmt.Errorf("approve the payment for %.8s: %d %s are no sum of the locked coins, whose first ones are %d", id, amount, one.Reserved.Unit, amounts)
+	}
+	tx.Append(fact.PaymentApproved{Attempt: one.Attempt, Amount: amount})
+	return nil
 }
 
 // postpaid is the settlement over Lightning after the work.

@@ -167,9 +167,6 @@ const late = 24 * time.Hour
 // unpaid waits for money for a request that is over, and for which nothing was paid. It is forgotten once it is too late.
 // An invoice that could be paid instead expires before.
 func (p *Pay) unpaid(one lock) due.Work {
-	if one.Invoice != "" && !one.Settled {
-		return p.settled(one)
-	}
 	return due.Decide("the end of the time to pay for "+one.Request.Hex(), fact.Ledger, time.UnixMilli(one.Deadline).Add(late), func(tx *journal.Tx) error {
 		if now, ok := p.fold.lock(one.Request); ok && now.Offered == nil {
 			tx.Append(fact.LockExpired{Request: one.Request})

@@ -12,9 +12,9 @@ import (
 	"guild/internal/wallet"
 )
 
-// ecash is the value of a receipt's payment proof: what was released, with the customer's signatures, or what was locked to the
+// shownEcash is the value of a receipt's payment proof: what was released, with the customer's signatures, or what was locked to the
 // provider alone. Nobody can spend it without the provider's.
-type ecash struct {
+type shownEcash struct {
 	Mint   string        `json:"mint"`
 	Unit   string        `json:"unit"`
 	Proofs []cashu.Proof `json:"proofs"`
@@ -25,7 +25,7 @@ type ecash struct {
 
 // shown returns the value of a receipt's payment proof: ecash that nobody but the provider can spend.
 func (p *Pay) shown(ctx context.Context, one payment, proofs []cashu.Proof) (string, error) {
-	value := ecash{Mint: one.Reserved.Mint, Unit: one.Reserved.Unit, Proofs: proofs}
+	value := shownEcash{Mint: one.Reserved.Mint, Unit: one.Reserved.Unit, Proofs: proofs}
 	value.Keysets = p.keysets(ctx, value.Mint, value.Proofs)
 	b, err := json.Marshal(value, json.Deterministic(true))
 	return string(b), err
@@ -82,7 +82,7 @@ func joined(first, second string) (string, error) {
 	if first == "" {
 		return second, nil
 	}
-	var a, b ecash
+	var a, b shownEcash
 	if err := errors.Join(json.Unmarshal([]byte(first), &a), json.Unmarshal([]byte(second), &b)); err != nil {
 		return "", fmt.Errorf("the payment proof: %w", err)
 	}
@@ -97,7 +97,7 @@ func joined(first, second string) (string, error) {
 }
 
 // has reports whether a keyset is among those of the proof.
-func (e ecash) has(id string) bool {
+func (e shownEcash) has(id string) bool {
 	for _, k := range e.Keysets {
 		if k.ID == id {
 			return true
