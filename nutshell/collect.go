@@ -47,7 +47,7 @@ func collect(ctx context.Context, fsys fs.FS, o Options, vault string) (found, e
 	c := collector{found: found{sum: tally{limits: o.Limits}, seed: maphash.MakeSeed()}, ctx: ctx, fsys: fsys, exclude: o.Exclude, head: o.Head, vault: vault}
 	c.named = make(map[string]bool, len(o.Include))
 	for _, p := range o.Include {
-		if err := RefuseVersionControl(p); err != nil {
+		if err := RefuseVersionControl([]Entry{{Path: p}}); err != nil {
 			return found{}, err
 		}
 		c.named[p] = p == ManifestFile
@@ -67,7 +67,7 @@ func collect(ctx context.Context, fsys fs.FS, o Options, vault string) (found, e
 		}
 	}
 	slices.SortFunc(c.files, func(a, b file) int { return strings.Compare(a.Path, b.Path) })
-	return c.found, nil
+	return c.found, RefuseVersionControl(c.entries())
 }
 
 func (c *collector) visit(p string, d fs.DirEntry, err error) error {

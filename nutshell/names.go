@@ -97,28 +97,70 @@ func (n *names) put(folded string, as name) error {
 	return nil
 }
 
-// IsVersionControl reports whether git on any file system, or another program for version control, takes a path for a
-// part of its own directory. Such programs run what the configuration there names.
-func IsVersionControl(path string) bool {
-	return slices.ContainsFunc(strings.Split(unseen.ReplaceAllString(path, ""), "/"), func(part string) bool {
+// VersionControl returns whether a file, of those with the paths, is a part of what git on any file system, or another program for
+// version control, takes for a repository: by the name of a folder, or in a folder with all that a bare one needs. Such programs run
+// what is configured there.
+func VersionControl(paths []string) func(path string) bool {
+	type parts struct{ head, objects, refs, common bool }
+	folders := map[string]parts{}
+	for _, p := range paths {
+		p = plain(p)
+		for at := range len(p) + 1 {
+			if at > 0 && p[at-1] != '/' {
+				continue
+			}
+			folder, name := p[:at], p[at:]
+			has := folders[folder]
+			has.head = has.head || name == "head"
+			has.common = has.common || name == "commondir"
+			has.objects = has.objects || strings.HasPrefix(name, "objects/")
+			has.refs = has.refs || strings.HasPrefix(name, "refs/")
+			folders[folder] = has
+		}
+	}
+	return func(path string) bool {
+		path = plain(path)
+		if slices.ContainsFunc(strings.Split(path, "/"), isVersionControl) {
+			return true
+		}
+		for at := range len(path) + 1 {
+			has := folders[path[:at]]
+			if has.head && (has.common || has.objects && has.refs) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// plain returns what a path is on file systems that take different names for one.
+func plain(path string) string {
+	parts := strings.Split(unseen.ReplaceAllString(path, ""), "/")
+	for i, part := range parts {
 		part, _, _ = strings.Cut(part, ":") // NTFS has streams
-		part = strings.ToLower(strings.TrimRight(part, ". "))
-		return slices.Contains([]string{".git", "git~1", ".hg", ".svn", ".bzr", ".jj", "_darcs"}, part)
-	})
+		parts[i] = strings.ToLower(strings.TrimRight(part, ". "))
+	}
+	return strings.Join(parts, "/")
+}
+
+func isVersionControl(name string) bool {
+	return slices.Contains([]string{".git", "git~1", ".hg", ".svn", ".bzr", ".jj", "_darcs"}, name)
 }
 
 // unseen are characters that HFS+ leaves out of names.
 var unseen = regexp.MustCompile(`[\x{200c}-\x{200f}\x{202a}-\x{202e}\x{206a}-\x{206f}\x{feff}]`)
 
-// errVersionControl is why no file at a path is packed or unpacked.
-const errVersionControl = "belongs to version control, which runs what is configured there"
-
-// RefuseVersionControl returns an *EntryError if a file at this path must not be unpacked for a person to work with.
-func RefuseVersionControl(path string) error {
-	if IsVersionControl(path) {
-		return &EntryError{path, errVersionControl}
+// RefuseVersionControl returns an *EntryError if one of the files must not be packed, or unpacked for a person to work with.
+func RefuseVersionControl(files []Entry) error {
+	paths := make([]string, len(files))
+	for i, f := range files {
+		paths[i] = f.Path
 	}
-	return nil
+	i := slices.IndexFunc(paths, VersionControl(paths))
+	if i < 0 {
+		return nil
+	}
+	return &EntryError{paths[i], "belongs to version control, which runs what is configured there"}
 }
 
 // notForWindows returns a warning about the paths that Windows cannot have, or none.

@@ -2,6 +2,7 @@ package nutshell_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -14,8 +15,34 @@ func TestVersionControl(t *testing.T) {
 		"sub/.hg/hgrc": true, ".jj/repo/config.toml": true, "_darcs/prefs/defaults": true,
 		".gitignore": false, "git/x": false, ".github/x": false, "cvs/letter.md": false,
 	} {
-		if got := nutshell.IsVersionControl(name); got != want {
+		if got := nutshell.VersionControl([]string{name})(name); got != want {
 			t.Errorf("%q: %t", name, got)
+		}
+	}
+}
+
+// git runs what the config of a folder names that looks like a bare repository.
+func TestBareRepository(t *testing.T) {
+	for _, c := range []struct {
+		paths []string
+		want  string // the paths that belong to it
+	}{
+		{[]string{"repo/HEAD", "repo/objects/x", "repo/refs/x", "repo/config", "a.py"}, "repo/HEAD repo/objects/x repo/refs/x repo/config"},
+		{[]string{"HEAD", "objects/x", "refs/heads/x", "src/a.py"}, "HEAD objects/x refs/heads/x src/a.py"},
+		{[]string{"a/b/Head", "a/b/OBJECTS/x", "a/b/refs./x", "a/c"}, "a/b/Head a/b/OBJECTS/x a/b/refs./x"},
+		{[]string{"a/HEAD", "a/commondir", "b/objects/x", "b/refs/x"}, "a/HEAD a/commondir"},
+		{[]string{"HEAD", "objects/x", "refs", "a/refs/x"}, ""},
+		{[]string{"docs/HEAD", "objects/x", "refs/x"}, ""},
+	} {
+		versioned := nutshell.VersionControl(c.paths)
+		var got []string
+		for _, p := range c.paths {
+			if versioned(p) {
+				got = append(got, p)
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%q: %q", c.paths, got)
 		}
 	}
 }

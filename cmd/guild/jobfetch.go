@@ -162,11 +162,18 @@ func (m *fetched) write(ctx context.Context, packed []byte) error {
 		return fmt.Errorf("the delivery of attempt %s: %w", short(m.Attempt), err)
 	}
 	m.Files = []fetchedFile{}
+	var names []string
+	for _, e := range b.Files() {
+		if name, inside := strings.CutPrefix(e.Path, nutshell.ArtifactsDir+"/"); inside {
+			names = append(names, name)
+		}
+	}
+	versioned := nutshell.VersionControl(names)
 	for _, e := range b.Files() {
 		name, inside := strings.CutPrefix(e.Path, nutshell.ArtifactsDir+"/")
 		switch {
 		case !inside:
-		case nutshell.IsVersionControl(name):
+		case versioned(name):
 			m.LeftOut = append(m.LeftOut, name)
 		default:
 			m.Files = append(m.Files, fetchedFile{Path: name, Size: e.Size, SHA256: e.Hash.Hex()})
@@ -180,7 +187,7 @@ func (m *fetched) write(ctx context.Context, packed []byte) error {
 	}
 	err = workdir.UnpackSome(ctx, b, m.Dir, func(name string) (string, bool) {
 		name, inside := strings.CutPrefix(name, nutshell.ArtifactsDir+"/")
-		return name, inside && !nutshell.IsVersionControl(name)
+		return name, inside && !versioned(name)
 	})
 	for _, taken := range []error{syscall.ENOTEMPTY, syscall.EEXIST, syscall.ENOTDIR, syscall.ELOOP} {
 		if errors.Is(err, taken) {

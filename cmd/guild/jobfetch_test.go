@@ -44,11 +44,12 @@ func packedDelivery(t *testing.T, artifacts ...string) []byte {
 
 func TestFetchLeavesGitOut(t *testing.T) {
 	made := fetched{Dir: filepath.Join(t.TempDir(), "work")}
-	packed := packedDelivery(t, "a.txt", ".git/config", "sub/.GIT/hooks/pre-commit", "other/.git", "GIT~1/config", ".gitignore", "sub/b.txt")
+	packed := packedDelivery(t, "a.txt", ".git/config", "sub/.GIT/hooks/pre-commit", "other/.git", "GIT~1/config", ".gitignore", "sub/b.txt",
+		"bare/HEAD", "bare/objects/x", "bare/refs/x")
 	if err := made.write(t.Context(), packed); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{".git/config", "sub/.GIT/hooks/pre-commit", "other/.git", "GIT~1/config"}; !slices.Equal(made.LeftOut, want) {
+	if want := []string{".git/config", "sub/.GIT/hooks/pre-commit", "other/.git", "GIT~1/config", "bare/HEAD", "bare/objects/x", "bare/refs/x"}; !slices.Equal(made.LeftOut, want) {
 		t.Errorf("left out %q, want %q", made.LeftOut, want)
 	}
 	var written []string

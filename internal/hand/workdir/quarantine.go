@@ -37,7 +37,7 @@ func isForeign(base string) bool {
 
 // HoldsForeign reports whether Quarantine would move a file of the unpacked bundle.
 func HoldsForeign(b *nutshell.Bundle) bool {
-	return slices.ContainsFunc(b.Files(), func(e nutshell.Entry) bool { return IsForeign(e.Path) })
+	return nutshell.RefuseVersionControl(b.Files()) != nil || slices.ContainsFunc(b.Files(), func(e nutshell.Entry) bool { return IsForeign(e.Path) })
 }
 
 // IsForeign reports whether Quarantine would move the file with a path in a bundle.
@@ -76,9 +76,19 @@ func findForeign(root *os.Root, base string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found []string
+	var all, found []string
 	err = fs.WalkDir(tree, ".", func(p string, d fs.DirEntry, err error) error {
-		if err != nil || p == "." || !isForeign(d.Name()) {
+		if err == nil && !d.IsDir() {
+			all = append(all, p)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	versioned := nutshell.VersionControl(all)
+	err = fs.WalkDir(tree, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || p == "." || !isForeign(d.Name()) && (d.IsDir() || !versioned(p)) {
 			return err
 		}
 		found = append(found, p)

@@ -38,13 +38,10 @@ func Unpack(ctx context.Context, b *nutshell.Bundle, dir string) error {
 // directory. The errors are those of nutshell.Open, of nutshell.RefuseVersionControl and of the disk.
 func Extract(ctx context.Context, r io.ReaderAt, size int64, l nutshell.Limits, dir string) (b *nutshell.Bundle, err error) {
 	err = unpack(ctx, dir, true, func(w *filler) (err error) {
-		b, err = nutshell.Extract(r, size, l, func(e nutshell.Entry, r io.Reader) error {
-			if err := nutshell.RefuseVersionControl(e.Path); err != nil {
-				return err
-			}
-			return w.entry(e, r)
-		})
-		return err
+		if b, err = nutshell.Extract(r, size, l, w.entry); err != nil {
+			return err
+		}
+		return nutshell.RefuseVersionControl(b.Files())
 	})
 	if err != nil {
 		return nil, err

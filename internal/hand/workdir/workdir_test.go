@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -190,6 +191,42 @@ func TestQuarantineMovesForeign(t *testing.T) {
 	}
 	if rest, err := os.ReadFile(filepath.Join(dir, "files/src/main.go")); err != nil || string(rest) != "package main" {
 		t.Error(err)
+	}
+}
+
+// git takes a folder with these three for a repository, and runs what its config names.
+func TestQuarantineEndsBareRepository(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "job")
+	if err := workdir.Unpack(t.Context(), opened(t, map[string]string{"files/main.go": "package main"}), dir); err != nil {
+		t.Fatal(err)
+	}
+	repo := filepath.Join(dir, "files", "repo") // not ours to pack, but others may
+	ran := filepath.Join(t.TempDir(), "ran")
+	for name, content := range map[string]string{
+		"HEAD": "ref: refs/heads/main\n", "objects/x": "", "refs/x": "",
+		"config": "[core]\nrepositoryformatversion = 0\nbare = false\nworktree = .\nfsmonitor = \"touch " + ran + "; false\"\n",
+	} {
+		p := filepath.Join(repo, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(content), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status := func() error {
+		git := exec.Command("git", "status")
+		git.Dir = repo
+		_ = git.Run() // it is no repository any more in the end
+		_, err := os.Stat(ran)
+		return err
+	}
+	if err := status(); err != nil {
+		t.Fatalf("git did not run it before: %v", err)
+	}
+	moved, err := workdir.Quarantine(dir)
+	if want := "files/repo/HEAD files/repo/config files/repo/objects/x files/repo/refs/x"; err != nil || strings.Join(moved, " ") != want {
+		t.Fatalf("%q, %v", moved, err)
+	}
+	if err := errors.Join(os.Remove(ran), status()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("git runs it: %v", err)
 	}
 }
 

@@ -239,7 +239,7 @@ func (p program) packHint(err error, f packFlags) error {
 		return cli.WithHint(err, "seal it: '"+p.Hint("vault --help")+"' says how; --insecure-plaintext packs it as it is")
 	}
 	if e, ok := errors.AsType[*nutshell.EntryError](err); ok {
-		if slices.Contains(f.include, e.Path) && !nutshell.IsVersionControl(e.Path) {
+		if slices.Contains(f.include, e.Path) && nutshell.RefuseVersionControl([]nutshell.Entry{{Path: e.Path}}) == nil {
 			return cli.WithHint(err, "--include takes the path of a file, relative to "+f.dir)
 		}
 		return cli.WithHint(err, "name it in .nutignore to leave it out")

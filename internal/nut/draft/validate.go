@@ -208,11 +208,8 @@ func (p program) validateFile(ctx context.Context, path string) (*validity, erro
 		return nil, err
 	}
 	v.warn(b.Warnings)
-	for _, e := range b.Files() {
-		if err := nutshell.RefuseVersionControl(e.Path); err != nil {
-			v.fault(err)
-			break
-		}
+	if err := nutshell.RefuseVersionControl(b.Files()); err != nil {
+		v.fault(err)
 	}
 	if path == "-" {
 		return v, nil

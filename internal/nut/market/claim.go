@@ -159,9 +159,7 @@ func (p program) requestOf(ctx context.Context, c *taskserver.Client, r *claimRe
 		return nil, err
 	}
 	m := b.Manifest()
-	for _, e := range b.Files() {
-		err = cmp.Or(err, nutshell.RefuseVersionControl(e.Path))
-	}
+	err = nutshell.RefuseVersionControl(b.Files())
 	switch {
 	case err != nil:
 	case m.BundleType() == nutshell.TypeDelivery:

@@ -55,6 +55,7 @@ func Changes(ctx context.Context, request, delivery fs.FS) ([]Change, error) {
 		}
 		pairs = append(pairs, one)
 	}
+	versioned := nutshell.VersionControl(slices.Collect(maps.Keys(at)))
 	compared, err := diff.Files(ctx, request, delivery, pairs)
 	if err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func Changes(ctx context.Context, request, delivery fs.FS) ([]Change, error) {
 		f.Path = strings.TrimPrefix(f.Path, from.Prefix)
 		c := Change{File: f, Before: pairs[i].A, After: at[f.Path], Runs: RunsItself(f.Path)}
 		switch {
-		case nutshell.IsVersionControl(f.Path):
+		case versioned(f.Path):
 			c.LeftOut = "git runs what is there"
 		case strings.HasPrefix(c.Before, testsDir+"/"):
 			c.LeftOut = "it is one of your tests, and the verdict is by yours"
