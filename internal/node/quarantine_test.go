@@ -275,6 +275,9 @@ func TestNodeAfterRepair(t *testing.T) {
 		if s, err := control.NodeStatus.Call(t.Context(), client); err != nil || !slices.Equal(s.Quarantined, []string{string(guard)}) {
 			t.Errorf("%s: status lists %v, %v", what, s.Quarantined, err)
 		}
+		if _, err := control.ReceiptExport.Call(t.Context(), client, jobs[1].ID); err != nil {
+			t.Errorf("%s: what the last seal covered cannot be proven any more: %v", what, err)
+		}
 		if next := hire(t, client, control.Hire{}); next.Ending != guild.JobAccepted {
 			t.Errorf("%s: another job is %+v", what, next)
 		}

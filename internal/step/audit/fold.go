@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"slices"
+
 	"fiatjaf.com/nostr"
 
 	"guild"
@@ -29,7 +31,7 @@ type Sealed struct {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{fold.NewState[state]("audit", 1)} }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("audit", 2)} }
 
 // Last returns the latest seal, if there is one.
 func (f *Fold) Last() (Sealed, bool) {
@@ -61,6 +63,11 @@ func (f *Fold) Apply(e fact.Entry) { f.Change(func(s *state) { s.apply(e) }) }
 // seal.
 func (s *state) apply(e fact.Entry) {
 	if e.Subject != fact.SealSubject {
+		for _, one := range e.Facts {
+			if repaired, ok := one.(fact.JournalRepaired); ok {
+				s.repaired(repaired)
+			}
+		}
 		s.Latest = e.Seq
 		if s.First == 0 {
 			s.First, s.Since = e.Seq, e.At
@@ -82,5 +89,12 @@ func (s *state) apply(e fact.Entry) {
 				s.Last = &published
 			}
 		}
+	}
+}
+
+// repaired forgets the seal if entries that it covers are gone: nothing can be proven by it any more.
+func (s *state) repaired(r fact.JournalRepaired) {
+	if slices.ContainsFunc(r.Dropped, func(seq uint64) bool { return seq <= s.size() }) {
+		s.Last = nil
 	}
 }

@@ -66,7 +66,7 @@ func TestForgedSnapshotIsFound(t *testing.T) {
 					t.Fatal(err)
 				}
 				found := 0
-				for snap := range store.Load("audit", 1) {
+				for snap := range store.Load("audit", 2) {
 					f := NewFold()
 					if err := f.Restore(snap.State); err != nil {
 						t.Fatal(err)
