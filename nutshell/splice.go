@@ -18,42 +18,69 @@ type part struct {
 }
 
 // parts lists the members of an object or the elements of a list whose syntax has been checked. It returns nil for any
-// other value.
+// other value. Each change of a document asks several times, so this does not check the syntax again.
 func parts(text []byte) []part {
-	d := jsontext.NewDecoder(bytes.NewBuffer(text))
-	begin, err := d.ReadToken()
-	if err != nil || begin.Kind() != '{' && begin.Kind() != '[' {
+	at := afterSpace(text, 0)
+	if at == len(text) || text[at] != '{' && text[at] != '[' {
 		return nil
 	}
-	named := begin.Kind() == '{'
+	named := text[at] == '{'
 	var all []part
-	for d.PeekKind() != '}' && d.PeekKind() != ']' {
-		p, err := readPart(d, named)
-		if err != nil {
-			break
+	for at = afterSpace(text, at+1); at < len(text) && text[at] != '}' && text[at] != ']'; {
+		p := part{start: at}
+		if named {
+			end := endOf(text, at)
+			name, _ := jsontext.AppendUnquote(nil, text[at:end]) // checked before
+			p.name, at = string(name), afterSpace(text, afterSpace(text, end)+1)
 		}
+		p.value, p.end = at, endOf(text, at)
 		all = append(all, p)
+		if at = afterSpace(text, p.end); at < len(text) && text[at] == ',' {
+			at = afterSpace(text, at+1)
+		}
 	}
 	return all
 }
 
-func readPart(d *jsontext.Decoder, named bool) (part, error) {
-	p := part{start: -1}
-	if named {
-		quoted, err := d.ReadValue()
-		if err != nil {
-			return p, err
+// afterSpace returns the position of the first byte from at on that is not white space.
+func afterSpace(text []byte, at int) int {
+	for at < len(text) && (text[at] == ' ' || text[at] == '\n' || text[at] == '\t' || text[at] == '\r') {
+		at++
+	}
+	return min(at, len(text))
+}
+
+// endOf returns the position after the value that begins at a position.
+func endOf(text []byte, at int) int {
+	depth := 0
+	for i := at; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+			if depth == 0 {
+				return min(i+1, len(text))
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return i // after the last number or word of what is around it
+			}
+			depth--
+			if depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\n', '\t', '\r':
+			if depth == 0 {
+				return i
+			}
 		}
-		name, _ := jsontext.AppendUnquote(nil, quoted) // checked before
-		p.name, p.start = string(name), int(d.InputOffset())-len(quoted)
 	}
-	value, err := d.ReadValue()
-	p.end = int(d.InputOffset())
-	p.value = p.end - len(value)
-	if !named {
-		p.start = p.value
-	}
-	return p, err
+	return len(text)
 }
 
 func indexOf(all []part, name string) int {

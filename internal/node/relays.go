@@ -42,7 +42,7 @@ func (n *Node) openRelays(ctx context.Context) (err error) {
 	}
 	n.metrics = newMetrics(n)
 	n.pool = relay.New(relay.Config{
-		URLs: n.urls, Now: n.c.Now, Receive: n.receive, Signer: n.keyer, Watermarks: n.marks, Log: n.c.Log,
+		URLs: n.urls, Now: n.c.Now, Receive: n.receive, Ignore: n.asksOthers, Signer: n.keyer, Watermarks: n.marks, Log: n.c.Log,
 		// Relays that strangers name are connected to only at public addresses; those of the owner may be private.
 		Dial: dial.Except(localAddresses(n.urls)),
 		Reject: func(ctx context.Context, from string, reason relay.Reason, raw []byte) {

@@ -130,13 +130,15 @@ func (n *Node) workPart() part {
 	}
 }
 
-// requested passes on requests that name us or no provider. It ignores those to others, which the same subscription
-// returns. While another process with our key offers our services, that process takes the requests.
-//
-// It returns no error for a request to another provider: that would count as a dropped event and be stored as one.
+// asksOthers reports whether an event is a request that names providers and not us. The subscription to open requests returns
+// these too. The relay client ignores them, because as dropped events they would be counted and stored.
+func (n *Node) asksOthers(e nostr.Event) bool {
+	return nip90.IsRequest(int(e.Kind)) && e.Tags.Find("p") != nil && e.Tags.FindWithValue("p", n.pubkey.Hex()) == nil
+}
+
+// requested passes on requests. While another process with our key offers our services, that process takes them.
 func (n *Node) requested(ctx context.Context, from string, v guild.Verified) error {
-	tags := v.Event().Tags
-	if tags.Find("p") != nil && tags.FindWithValue("p", n.pubkey.Hex()) == nil || n.presence.yielding() != "" {
+	if n.presence.yielding() != "" {
 		return nil
 	}
 	return n.work.Observe(ctx, from, v)

@@ -393,6 +393,39 @@ func TestWatermarkMovesWhenCurrent(t *testing.T) {
 	})
 }
 
+func TestIgnoredEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		box, now := newInbox(), nostr.Now()
+		c := config(box, "ws://localhost")
+		c.Ignore = func(e nostr.Event) bool { return e.Content == "for others" }
+		c.Watermarks = &relay.Marks{}
+		listener := newPiped()
+		serve(t, listener, playing(func(p peer) {
+			sub := p.await("REQ")
+			p.say(`["EOSE","` + sub + `"]`)
+			p.say(`["EOSE","` + p.await("REQ") + `"]`)
+			forged := sign(t, 1, now-10, "for others").Event()
+			forged.Sig[0] ^= 1
+			p.event(sub, sign(t, 1, now-20, "for us").Event())
+			p.event(sub, forged)
+			p.drain()
+		}))
+		c.Dial = listener.dial
+		p, _ := run(t, c)
+		p.Subscribe("notes", notes())
+		if got := box.take(t, 1)[0].Event().Content; got != "for us" {
+			t.Errorf("got %q", got)
+		}
+		synctest.Wait()
+		if len(box.events) != 0 || len(box.rejects) != 0 {
+			t.Errorf("%d more events, %d rejected", len(box.events), len(box.rejects))
+		}
+		if got := c.Watermarks.Get("ws://localhost", "notes"); got != now-10 {
+			t.Errorf("mark %d, want that of the ignored event, %d: it would be read again and again", got, now-10)
+		}
+	})
+}
+
 func TestOverlapOfWatermark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		marks := &relay.Marks{}

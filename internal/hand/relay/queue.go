@@ -25,6 +25,8 @@ type item struct {
 	text   string // CLOSED: the reason
 	event  nostr.Event
 
+	ignored bool // see Config.Ignore
+
 	once     sync.Once
 	verified guild.Verified
 	err      error

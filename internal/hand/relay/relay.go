@@ -36,6 +36,10 @@ type Config struct {
 	// those for several connections run at the same time.
 	Receive Receiver
 
+	// Ignore reports whether an event of a subscription is for nobody here. Such an event costs no verification; it is neither
+	// received nor rejected. nil ignores none.
+	Ignore func(nostr.Event) bool
+
 	Signer     nostr.Signer // answers NIP-42 challenges; no authentication if nil
 	Watermarks *Marks       // in memory only if nil
 	MaxEvent   int          // bytes of one message from a relay; 512 KiB if zero

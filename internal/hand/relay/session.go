@@ -167,8 +167,9 @@ func (s *session) takeEvent(ctx context.Context, m message, raw []byte) {
 		}
 		return
 	}
+	it.ignored = s.pool.cfg.Ignore != nil && s.pool.cfg.Ignore(m.event)
 	if s.queue.put(ctx, it) {
-		if len(s.queue.items) > 1 {
+		if len(s.queue.items) > 1 && !it.ignored {
 			s.pool.offer(it)
 		}
 		return
@@ -233,7 +234,7 @@ func (s *session) handle(ctx, live context.Context, it *item) {
 
 func (s *session) handleEvent(ctx context.Context, f *feed, it *item) {
 	known := s.pool.seen.delivered(it.event.ID) && guild.EventID(it.event) == it.event.ID
-	if !known {
+	if !known && !it.ignored {
 		v, err := it.verify(s.pool.seen)
 		if err != nil {
 			s.rejectEvent(ctx, it.event, err)

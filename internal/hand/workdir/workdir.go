@@ -49,6 +49,21 @@ func Extract(ctx context.Context, r io.ReaderAt, size int64, l nutshell.Limits, 
 	return b, nil
 }
 
+// Fill makes dir, opens a bundle of size bytes and unpacks it there, reading it only once. After an error the bundle is not to be
+// used, and dir may have some of its files. So it is for a directory within one that the caller has made for itself and removes in
+// any case: there, the lock and the rename of Unpack protect nobody, and are half of its system calls for a small bundle. Nothing is
+// synced. The errors are those of nutshell.Open and of the disk.
+func Fill(ctx context.Context, r io.ReaderAt, size int64, l nutshell.Limits, dir string) (b *nutshell.Bundle, err error) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("unpack: %w", err)
+	}
+	err = fillAll(ctx, dir, func(w *filler) (err error) {
+		b, err = nutshell.Extract(r, size, l, w.entry)
+		return err
+	})
+	return b, err
+}
+
 // UnpackSome is Unpack for some of the files, and syncs as Extract does. where returns the path below dir for a file of the
 // bundle, or false to leave it out. The paths must differ.
 func UnpackSome(ctx context.Context, b *nutshell.Bundle, dir string, where func(name string) (string, bool)) error {

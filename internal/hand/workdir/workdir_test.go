@@ -275,3 +275,25 @@ func BenchmarkUnpack(b *testing.B) {
 		}
 	}
 }
+
+func TestFill(t *testing.T) {
+	raw := bundle(t, map[string]string{"files/a": "A", "files/run+x": "#!/bin/sh"})
+	dir := filepath.Join(t.TempDir(), "job")
+	b, err := workdir.Fill(context.Background(), bytes.NewReader(raw), int64(len(raw)), nutshell.Limits{}, dir)
+	if err != nil || b.Manifest().ID() != "nut-1" {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "files", "a")); err != nil || string(got) != "A" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "files", "run")); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if _, err := workdir.Fill(context.Background(), bytes.NewReader(raw), int64(len(raw)), nutshell.Limits{}, dir); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("into a directory that is there: %v", err)
+	}
+	cut := raw[:len(raw)-1024]
+	if b, err := workdir.Fill(context.Background(), bytes.NewReader(cut), int64(len(cut)), nutshell.Limits{}, dir+"2"); !errors.Is(err, nutshell.ErrTruncated) || b != nil {
+		t.Errorf("of a bundle that was cut: %v", err)
+	}
+}

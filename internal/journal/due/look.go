@@ -109,20 +109,24 @@ func (r *Runner) look(ctx context.Context, started *sync.WaitGroup, changed bool
 	defer r.looking.Unlock()
 	now, a := r.Now(), &r.agenda
 	l := survey{Runner: r, ctx: ctx, started: started, now: now, seen: r.Journal.Last(), next: now.Add(idle), due: map[string]bool{}}
-	for _, source := range r.Sources {
+	guards, known := r.Claims.after(a.seen)
+	guards = append(guards, r.takeEnded()...)
+	a.seen, a.wanted = l.seen, a.wanted || changed
+	whole := len(r.Large) == 0 || !known || !now.Before(a.latest) || a.wanted && !now.Before(a.rests)
+	if whole {
+		l.everything()
+	} else {
+		l.under(append(append(guards, a.come(now)...), keysOf(a.stuck)...))
+	}
+	for _, source := range r.Sources { // after the large ones: of what begins now, somebody waits for the jobs the most
 		for _, w := range source(now) {
 			if at, _ := l.consider(w); !at.IsZero() && at.Before(l.next) {
 				l.next = at
 			}
 		}
 	}
-	guards, known := r.Claims.after(a.seen)
-	guards = append(guards, r.takeEnded()...)
-	a.seen, a.wanted = l.seen, a.wanted || changed
-	if len(r.Large) == 0 || !known || !now.Before(a.latest) || a.wanted && !now.Before(a.rests) {
-		l.everything()
-	} else {
-		l.under(append(append(guards, a.come(now)...), keysOf(a.stuck)...))
+	if whole {
+		l.forget(l.due)
 	}
 	if t, ok := a.first(); ok && t.at.Before(l.next) {
 		l.next = t.at
@@ -147,14 +151,13 @@ type survey struct {
 	due     map[string]bool // what is due, by its key
 }
 
-// everything looks at all guards of the large sources, and forgets what it does not find.
+// everything looks at all guards of the large sources.
 func (l *survey) everything() {
 	a, begun := &l.agenda, l.Now()
 	a.times, a.at, a.stuck, a.wanted = nil, map[fact.Subject]time.Time{}, map[fact.Subject]bool{}, false
 	for _, source := range l.Large {
 		l.plan(source.All(l.now))
 	}
-	l.forget(l.due)
 	ended := l.Now()
 	a.latest, a.rests = ended.Add(idle), ended
 	if took := ended.Sub(begun); took > brief && len(l.due) > few {

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // A member of a fact that holds somebody's words has the tag private. Its value "all" marks the whole member; otherwise it lists
@@ -30,15 +32,26 @@ func (e Entry) Seal(encrypt func(private []byte) ([]byte, error)) ([]byte, error
 	if private == nil {
 		return e.encode(open)
 	}
-	list, err := json.Marshal(private)
-	if err != nil {
-		return nil, err
-	}
 	e.V = sealedVersion
-	if e.Sealed, err = encrypt(list); err != nil {
+	if e.Sealed, err = encrypt(joined(private)); err != nil {
 		return nil, err
 	}
 	return e.encode(open)
+}
+
+// joined returns JSON values as a list, with null for one that is nil.
+func joined(values []json.RawMessage) []byte {
+	list := []byte{'['}
+	for i, v := range values {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		if v == nil {
+			v = json.RawMessage("null")
+		}
+		list = append(list, v...)
+	}
+	return append(list, ']')
 }
 
 // Exposed reports whether the entry was stored with private members that are not encrypted: an older program wrote it.
@@ -206,29 +219,51 @@ func split(value json.RawMessage, names members) (open, private json.RawMessage,
 	case value[0] != '{':
 		return value, nil, nil
 	}
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(value, &object); err != nil {
+	return splitObject(value, names)
+}
+
+// splitObject passes the members on as they are written. Decisions on a job wait for it, so it reads the text, which json.Marshal
+// has made, only once.
+func splitObject(value json.RawMessage, names members) (open, private json.RawMessage, err error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(value), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if _, err := d.ReadToken(); err != nil {
 		return nil, nil, err
 	}
-	hidden := map[string]json.RawMessage{}
-	for name, within := range names {
-		rest, cut, err := split(object[name], within)
-		switch {
-		case err != nil:
+	for d.PeekKind() != '}' {
+		token, err := d.ReadToken()
+		if err != nil {
 			return nil, nil, err
-		case cut == nil:
-			continue
-		case rest == nil:
-			delete(object, name)
-		default:
-			object[name] = rest
 		}
-		hidden[name] = cut
+		name := token.String()
+		member, err := d.ReadValue()
+		if err != nil {
+			return nil, nil, err
+		}
+		rest, cut := json.RawMessage(member), json.RawMessage(nil)
+		if within, ok := names[name]; ok {
+			if rest, cut, err = split(rest, within); err != nil {
+				return nil, nil, err
+			}
+		}
+		open, private = appendMember(open, name, rest), appendMember(private, name, cut)
 	}
-	if len(hidden) == 0 {
+	if private == nil {
 		return value, nil, nil
 	}
-	return marshalBoth(object, hidden)
+	if open == nil {
+		open = json.RawMessage{'{'}
+	}
+	return append(open, '}'), append(private, '}'), nil
+}
+
+// appendMember adds a member, unless it is nil, to an object without its end. The first one begins the object.
+func appendMember(object json.RawMessage, name string, value json.RawMessage) json.RawMessage {
+	if value == nil {
+		return object
+	}
+	object = append(object, "{,"[min(len(object), 1)])
+	object, _ = jsontext.AppendQuote(object, name) // fails only for invalid UTF-8, which no name of a fact has
+	return append(append(object, ':'), value...)
 }
 
 func splitList(value json.RawMessage, names members) (open, private json.RawMessage, err error) {
@@ -246,15 +281,7 @@ func splitList(value json.RawMessage, names members) (open, private json.RawMess
 	if !found {
 		return value, nil, nil
 	}
-	return marshalBoth(list, hidden)
-}
-
-func marshalBoth(a, b any) (first, second json.RawMessage, err error) {
-	if first, err = json.Marshal(a); err != nil {
-		return nil, nil, err
-	}
-	second, err = json.Marshal(b)
-	return first, second, err
+	return joined(list), joined(hidden), nil
 }
 
 // isEmpty reports whether a JSON value is missing or holds no words.

@@ -89,11 +89,14 @@ func (t *Table[K, V]) Delete(k K) {
 // All yields the entries in no particular order. The table must not be changed meanwhile.
 func (t *Table[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
-		if t.parts == nil {
-			return
-		}
-		for i := range t.parts {
-			for k, v := range t.parts[i].entries {
+		left := t.size
+		for i := 0; i < shards && left > 0; i++ {
+			entries := t.parts[i].entries
+			if len(entries) == 0 {
+				continue // to begin a range over a map takes longer, and in most tables most parts are empty
+			}
+			left -= len(entries)
+			for k, v := range entries {
 				if !yield(k, v) {
 					return
 				}

@@ -332,9 +332,8 @@ func (s *Step) Due(time.Time) []due.Work {
 			},
 		})
 	}
-	st := s.fold.Copy()
-	for id, m := range st.Missing.All() {
-		e := st.Signed.Of(id)
+	for _, m := range s.fold.gaps() {
+		e := m.event
 		work = append(work, due.Work{
 			Key: fmt.Sprintf("%s again %d", due.Publishing(e.ID), m.Times), Guard: fact.AgentsSubject, Ready: m.ready(), Free: true,
 			Act: func(ctx context.Context) (due.Decision, error) {

@@ -252,6 +252,21 @@ func (f *Fold) unpublished() []nostr.Event {
 	return all
 }
 
+// gap is a signed event that some relays do not have yet.
+type gap struct {
+	event nostr.Event
+	missing
+}
+
+func (f *Fold) gaps() (all []gap) {
+	f.View(func(st *state) {
+		for id, m := range st.Missing.All() {
+			all = append(all, gap{st.Signed.Of(id), m})
+		}
+	})
+	return all
+}
+
 // signed returns an event that was signed here.
 func (f *Fold) signed(id nostr.ID) (e nostr.Event, ok bool) {
 	f.View(func(st *state) { e, ok = st.Signed.Get(id.Hex()) })

@@ -18,6 +18,9 @@ const LearnClass = "learn"
 
 // learning lists the judged requests that the owner's command is asked about, and the drafts that need no consent.
 func (s *Step) learning() []due.Work {
+	if s.c.Learn == nil && !s.c.AutoAccept {
+		return nil
+	}
 	var all []due.Work
 	st := s.fold.Copy()
 	here := map[nostr.PubKey]bool{}

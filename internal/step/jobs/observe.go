@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -227,11 +228,13 @@ func declined(bundle []byte) string {
 	if len(bundle) == 0 {
 		return ""
 	}
-	b, err := nutshell.Open(bytes.NewReader(bundle), int64(len(bundle)), nutshell.DefaultLimits())
-	if err != nil {
-		return ""
-	}
-	raw, err := b.ReadFile("delivery/result.json")
+	var raw []byte
+	_, err := nutshell.Extract(bytes.NewReader(bundle), int64(len(bundle)), nutshell.DefaultLimits(), func(e nutshell.Entry, r io.Reader) (err error) {
+		if e.Path == nutshell.ResultFile {
+			raw, err = io.ReadAll(r)
+		}
+		return err
+	})
 	if err != nil {
 		return ""
 	}

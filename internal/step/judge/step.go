@@ -274,11 +274,8 @@ func (s *Step) unpack(ctx context.Context, h guild.Hash, dir string) error {
 	if err != nil {
 		return err
 	}
-	b, err := nutshell.Open(bytes.NewReader(raw), int64(len(raw)), nutshell.DefaultLimits())
-	if err != nil {
-		return err
-	}
-	return workdir.Unpack(ctx, b, dir)
+	_, err = workdir.Fill(ctx, bytes.NewReader(raw), int64(len(raw)), nutshell.DefaultLimits(), dir)
+	return err
 }
 
 // Fold holds the deliveries that wait for a verdict.

@@ -114,7 +114,7 @@ func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (
 		return d, bundle, err
 	}
 	bundle = guild.Sum(m.raw)
-	b, err := nutshell.Open(bytes.NewReader(m.raw), int64(len(m.raw)), nutshell.DefaultLimits())
+	b, err := workdir.Fill(ctx, bytes.NewReader(m.raw), int64(len(m.raw)), nutshell.DefaultLimits(), unpacked(dir))
 	if err != nil {
 		return d, bundle, fmt.Errorf("the bundle: %w", err)
 	}
@@ -135,6 +135,9 @@ func (w *Work) deliver(ctx context.Context, s Service, r fact.RequestReceived) (
 	}
 	return d, bundle, errors.Join(credentials.hideIn(err), keeping.Wait())
 }
+
+// unpacked returns the directory of the bundle within that of a run.
+func unpacked(dir string) string { return filepath.Join(dir, "bundle") }
 
 // keep stores a bundle. The journal has a second copy of an inline one.
 func (w *Work) keep(ctx context.Context, bundle []byte, inline bool) error {
@@ -168,7 +171,7 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 	defer w.shut(o)
 	begin := sync.OnceFunc(func() { w.tellBegun(s, r) })
 	a := Assignment{
-		Bundle: filepath.Join(dir, "bundle"), Delivery: filepath.Join(dir, "delivery"), Vault: o.file, Job: r.Job,
+		Bundle: unpacked(dir), Delivery: filepath.Join(dir, "delivery"), Vault: o.file, Job: r.Job,
 		Limit: min(s.Limit, time.UnixMilli(r.Deadline).Sub(w.c.Now())), Behaviour: behaviour, Hide: o.hide,
 		Say: func(line string) {
 			begin()
@@ -182,9 +185,6 @@ func (w *Work) assign(ctx context.Context, s Service, r fact.RequestReceived, b 
 	a.Inputs = m.inputs
 	if m.plain {
 		a.Inputs = filepath.Join(a.Bundle, plainInputs)
-	}
-	if err := workdir.Unpack(ctx, b, a.Bundle); err != nil {
-		return d, fmt.Errorf("the bundle: %w", err)
 	}
 	if workdir.HoldsForeign(b) {
 		if _, err := workdir.Quarantine(a.Bundle); err != nil {
