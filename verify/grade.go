@@ -162,6 +162,12 @@ func (r Report) sentence() string {
 	}
 	switch {
 	case r.Grade != Claim:
+		if f.Outcome != "" && r.lacks("verdict") {
+			how += ", says the customer"
+		}
+		if f.Amount > 0 && r.lacks("payment") {
+			owed += ", says the customer"
+		}
 		said := fmt.Sprintf("%s had %s do %s on %s: %s; %s.", short(f.Customer), short(f.Provider), work, day(f.Requested), how, owed)
 		if r.Grade.AtLeast(Sealed) {
 			said += fmt.Sprintf(" The customer's journal had it on %s.", day(f.Sealed))
@@ -177,6 +183,11 @@ func (r Report) sentence() string {
 			short(f.Customer), short(f.Provider), work, day(f.Requested), how, owed)
 	}
 	return fmt.Sprintf("A claim by %s: %s did %s for it; %s; %s.", short(f.Signer), short(f.Provider), work, how, owed)
+}
+
+// lacks reports whether a check has not passed.
+func (r Report) lacks(name string) bool {
+	return !slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Name == name && c.State == Passed })
 }
 
 // InAsset names an amount of a receipt in its asset, for a person. Of what is not bitcoin it is in thousandths of the smallest unit.

@@ -187,6 +187,8 @@ func (x *export) readResult() error {
 		return errors.New("it is later than the receipt")
 	case !r.Behaviour.IsZero() && result.Behaviour != r.Behaviour: // receipts from before behaviours name none
 		return fmt.Errorf("it is by the behaviour %s, and the receipt says %s", result.Behaviour, r.Behaviour)
+	case x.hasCustomer && e.PubKey == x.customer:
+		return absence("the customer itself has signed it")
 	}
 	return nil
 }

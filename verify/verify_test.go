@@ -65,6 +65,7 @@ func stories() map[string]story {
 		}},
 		"paid ahead":            {rail: "escrow", deal: inAdvance},
 		"paid ahead, sealed":    {rail: "escrow", sealed: true, deal: inAdvance},
+		"made by the customer":  {selfmade: true},
 		"refunded, undelivered": {rail: "escrow", deal: refunded, undelivered: true, unjudged: true},
 		"paid ahead in vain":    {rail: "escrow", sealed: true, deal: inAdvance, undelivered: true, unjudged: true},
 		"typed":                 {typed: true},
@@ -105,6 +106,9 @@ func TestValidExports(t *testing.T) {
 		if s.closed {
 			want = append(want, "job hash")
 		}
+		if s.selfmade {
+			want = append(want, "result")
+		}
 		if s.undelivered {
 			want = append(want, "result", "delivery", "verdict", "evidence")
 		}
@@ -116,6 +120,9 @@ func TestValidExports(t *testing.T) {
 		}
 		if s.rail == "" || s.rail == "onchain" || s.rail == "address" || name == "held over Lightning" || r.Facts.Refunded > 0 {
 			want = append(want, "payment")
+		}
+		if s.selfmade {
+			want = append(want, "witness")
 		}
 		if !s.superseding {
 			want = append(want, "supersedes")

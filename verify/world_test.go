@@ -83,6 +83,7 @@ type story struct {
 	sealed, closed bool // sealed: request and result are encrypted; closed: the export has no keys
 	unjudged       bool
 	undelivered    bool // nothing was delivered, so that nothing was judged
+	selfmade       bool // the customer is the provider
 	reveals        bool // the export has the hidden tests
 	worker         bool // the export has the worker's trajectory, and the result names it
 	superseding    bool
@@ -116,6 +117,14 @@ type story struct {
 }
 
 type files = map[string][]byte
+
+// provider returns who does the work.
+func (s story) provider() person {
+	if s.selfmade {
+		return customer()
+	}
+	return provider()
+}
 
 // export makes the files of the export.
 func (s story) export(t testing.TB) files {
@@ -175,7 +184,7 @@ func put(t testing.TB, out files, name string, e nostr.Event) {
 
 func (s story) asked(t testing.TB, out files, job guild.JobID, bundle []byte) (nostr.Event, nip90.Request) {
 	t.Helper()
-	p := provider().public
+	p := s.provider().public
 	r := nip90.Request{Kind: 5000, Provider: &p, Job: job.String(), Output: "application/json", Bid: 5000, Relays: []string{"wss://relay.example"}, Content: "Write it"}
 	r.Set(nip90.ParamJobType, s.task())
 	r.Set(nip90.ParamDeadline, fmt.Sprint(at+600))
@@ -193,7 +202,7 @@ func (s story) asked(t testing.TB, out files, job guild.JobID, bundle []byte) (n
 	}
 	write := r.Event
 	if s.sealed {
-		write = func() (nostr.Event, error) { return r.Sealed(customer().seal(t, provider())) }
+		write = func() (nostr.Event, error) { return r.Sealed(customer().seal(t, s.provider())) }
 	}
 	e := customer().sign(t, must[nostr.Event](t)(write()))
 	put(t, out, verify.FileRequest, e)
@@ -205,7 +214,7 @@ func (s story) asked(t testing.TB, out files, job guild.JobID, bundle []byte) (n
 func (s story) unlock(t testing.TB, out files, name string, e nostr.Event) {
 	t.Helper()
 	if s.sealed && !s.closed {
-		keys := must[[]byte](t)(customer().signer.MessageKeys(e.Content, provider().public))
+		keys := must[[]byte](t)(customer().signer.MessageKeys(e.Content, s.provider().public))
 		out[name] = []byte(hex.EncodeToString(keys))
 	}
 }
@@ -229,11 +238,11 @@ func (s story) answered(t testing.TB, out files, request nostr.Event, delivery [
 	}
 	write := r.Event
 	if s.sealed {
-		write = func() (nostr.Event, error) { return r.Sealed(provider().seal(t, customer())) }
+		write = func() (nostr.Event, error) { return r.Sealed(s.provider().seal(t, customer())) }
 	}
 	unsigned := must[nostr.Event](t)(write())
 	unsigned.CreatedAt = nostr.Timestamp(s.resultAt)
-	e := provider().sign(t, unsigned)
+	e := s.provider().sign(t, unsigned)
 	put(t, out, verify.FileResult, e)
 	s.unlock(t, out, verify.FileResultKey, e)
 	return e
@@ -249,9 +258,9 @@ func (s story) stated(t testing.TB, out files, job guild.JobID, request nostr.Ev
 		JobHash: s.jobHash(t, order), Timestamp: "2026-09-21T14:13:20Z", Task: s.task(), Job: job,
 		Attempt: request.ID, RequestEvent: request.ID, ResultEvent: result.ID,
 		BundleHash:     guild.Sum(out[verify.FileBundle]),
-		IdempotencyKey: nip90.IdempotencyKey(job, provider().public, 1),
+		IdempotencyKey: nip90.IdempotencyKey(job, s.provider().public, 1),
 	}
-	r.SetProvider(provider().public)
+	r.SetProvider(s.provider().public)
 	if !s.undelivered {
 		r.DeliveryHash = guild.Sum(out[verify.FileDelivery])
 	}
@@ -505,7 +514,10 @@ func (s story) sealed11(t testing.TB, out files) {
 		s.seal(&c)
 	}
 	put(t, out, verify.FileCheckpoint, customer().sign(t, c.Event(cmp.Or(s.sealedAt, at+60))))
-	w, by := seal.Witness{Customer: customer().public, Checkpoint: c}, provider()
+	if s.selfmade { // nobody else can countersign it
+		return
+	}
+	w, by := seal.Witness{Customer: customer().public, Checkpoint: c}, s.provider()
 	if s.witness != nil {
 		s.witness(&w)
 	}
@@ -547,7 +559,7 @@ func (s story) paid(t testing.TB, out files, r *receipt.Receipt, request nostr.E
 	if s.quote != nil {
 		s.quote(&q)
 	}
-	e := provider().sign(t, q.Event())
+	e := s.provider().sign(t, q.Event())
 	put(t, out, verify.FileQuote, e)
 	r.Rail, r.AssetID, r.AmountMsats, r.QuoteEvent, r.Bolt11 = &rail, &asset, amount, e.ID, q.Invoice
 }

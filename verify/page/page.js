@@ -202,15 +202,17 @@ function sum(report) {
   const what = report.receipt ? "receipt " + clean(report.receipt) : "the receipt";
   const absent = report.checks.filter((c) => c.state === "absent").map((c) => clean(c.name));
   const rest = `${count("passed")} passed` + (absent.length > 0 ? "; nothing to check: " + absent.join(", ") : "");
+  if (holds(report) && report.grade === "claim") return `${what} is a claim by ${clean(report.facts.signer)}: ${rest}`;
   return holds(report) ? `${what} holds, grade ${clean(report.grade)}: ${rest}` : `${what} does not hold: ${count("failed")} failed, ${rest}`;
 }
 
 // verdict is what is said of all the records together.
 function verdict(all) {
   const bad = all.filter((one) => one.state === "failed").length;
-  if (all.length > 1) return bad === 0 ? `All ${all.length} records hold.` : `${bad} of ${all.length} records did not pass.`;
+  if (all.length > 1) return bad === 0 ? `All ${all.length} records hold${all.some((one) => one.report.grade === "claim") ? ", and some are claims that prove no more" : ""}.` : `${bad} of ${all.length} records did not pass.`;
   if (!all[0].report) return `${all[0].name} was not checked.`;
-  return bad === 0 ? `${all[0].name} holds.` : `${all[0].name} does not hold.`;
+  if (bad > 0) return `${all[0].name} does not hold.`;
+  return all[0].report.grade === "claim" ? `${all[0].name} is a claim, and proves no more.` : `${all[0].name} holds.`;
 }
 
 function start() {

@@ -163,6 +163,9 @@ func said(t *testing.T, file string) record {
 	if report.OK() {
 		r.State, how = "passed", fmt.Sprintf("holds, grade %s: ", report.Grade)
 	}
+	if report.OK() && report.Grade == verify.Claim {
+		how = fmt.Sprintf("is a claim by %s: ", report.Facts.Signer)
+	}
 	r.Words = fmt.Sprintf("%s %s%d passed", what, how, count[verify.Passed])
 	if len(absent) > 0 {
 		r.Words += "; nothing to check: " + strings.Join(absent, ", ")

@@ -1905,6 +1905,8 @@ class Export:
         want(asked is None or e.at + 3600 >= asked, "it is older than the request")
         want(asked is not None and self.before(asked) or not self.before(e.at), "it is later than the receipt")
         want(r.get("behaviour", f.behaviour) == f.behaviour, "it is by another behaviour than the receipt says")
+        if e.author == self.customer:
+            raise Absent("the customer itself has signed it")
         f.sealed, f.open = e.sealed(), not e.sealed() or plain is not None
         f.content = e.content if not f.sealed else plain
         return f
@@ -2225,7 +2227,16 @@ def verify(path):
 
 
 def main(args):
-    reports = [verify(path) for path in args if path != "--json"]
+    paths = [a for a in args if a != "--json"]
+    if not paths or any(p.startswith("-") for p in paths):
+        print("usage: python3 verify.py [--json] EXPORT...\n\nChecks exports of receipts (guild receipt export), as archives or directories.",
+              file=sys.stdout if "--help" in paths else sys.stderr)
+        return 0 if "--help" in paths else 2
+    try:
+        reports = [verify(path) for path in paths]
+    except OSError as e:
+        print("verify.py:", e, file=sys.stderr)
+        return 2
     if "--json" in args:
         print(json.dumps(reports, indent=2, ensure_ascii=False))
     else:
