@@ -76,8 +76,11 @@ func distrustIndex(dir string) error {
 	return err
 }
 
+// oneMessage is more than a message of these streams has, in bytes: a write that was cut off leaves no more.
+const oneMessage = 1 << 20
+
 // readable scans the blocks of a stream. It is torn if only its end cannot be read, and broken if something before that
-// cannot be read.
+// cannot be read, or nothing of a block that has more than one message.
 func readable(dir string) (broken, torn bool, err error) {
 	all, err := blocks(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,7 +91,7 @@ func readable(dir string) (broken, torn bool, err error) {
 	}
 	err = scanBlocks(all, nil, func(s scanned) error {
 		if s.seq == 0 {
-			torn, broken = true, broken || s.file != all[len(all)-1].path
+			torn, broken = true, broken || s.file != all[len(all)-1].path || len(s.data) > oneMessage
 		} else if torn { // and yet a record follows
 			broken = true
 		}

@@ -213,6 +213,23 @@ func TestDamagedStreamIsRenewed(t *testing.T) {
 	}
 }
 
+// A block of which nothing can be read is not the end of a write that was cut off.
+func TestUnreadableBlockIsRenewed(t *testing.T) {
+	f := market(t)
+	at := filepath.Join(f.streamDir(seenStream), "msgs", "1.blk")
+	if err := os.WriteFile(at, bytes.Repeat([]byte{0xa5}, oneMessage+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := quiet(string(f))
+	o.Renew = func(string) error { return nil }
+	j := reopened(t, o)
+	defer shut(t, j)
+	if got := j.Renewed(); len(got) != 1 || got[0].Stream != seenStream {
+		t.Errorf("%+v", got)
+	}
+	takesMore(t, j, seenStream)
+}
+
 func TestRepairRenewsDamagedStream(t *testing.T) {
 	f := market(t)
 	damaged := flipped(t, f, seenStream, "msgs/1.blk", 500, 0)
