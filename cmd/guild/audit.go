@@ -170,7 +170,7 @@ func (p *program) sealer(c config.Config, named string) (nostr.PubKey, error) {
 	return id.PubKey, nil
 }
 
-// parseSigner reads what --signer names.
+// parseSigner reads the key of whoever seals a journal. from says in errors where it was named.
 func parseSigner(from, named string) (nostr.PubKey, error) {
 	if prefix, value, err := nip19.Decode(named); err == nil && prefix == "npub" {
 		return value.(nostr.PubKey), nil
