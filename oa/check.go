@@ -124,13 +124,14 @@ func (f Faults) with(more error) error {
 	return all.err()
 }
 
-// depends has fields, and the other fields that their contradictions are about.
+// depends has fields, and the other fields that their contradictions are about. A field that ends with [ stands for its
+// elements: how long each vector must be depends on the dimensions, and how many vectors there are does not.
 var depends = [][2]string{
 	{"inputs.chunk.end_line", "inputs.chunk.start_line"},
 	{"inputs.verification.judge_model", "inputs.verification.adjudication"},
 	{"inputs.verification.mode", "inputs.model_hint"},
 	{"inputs.verification.mode", "inputs.dimensions"},
-	{"outputs.embeddings", "outputs.dimensions"},
+	{"outputs.embeddings[", "outputs.dimensions"},
 	{"outputs.runs", "outputs.status"},
 	{"outputs.status", "outputs.runs"},
 }
@@ -140,7 +141,7 @@ var depends = [][2]string{
 func explains(fault, contradiction string) bool {
 	inside := func(inner, outer string) bool {
 		rest, ok := strings.CutPrefix(inner, outer)
-		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[' || strings.HasSuffix(outer, "["))
 	}
 	return inside(fault, contradiction) || inside(contradiction, fault) || slices.ContainsFunc(depends, func(d [2]string) bool {
 		return inside(contradiction, d[0]) && (inside(fault, d[1]) || inside(d[1], fault))

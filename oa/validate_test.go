@@ -311,4 +311,6 @@ func TestEveryStageIsChecked(t *testing.T) {
 		`outputs.topk[0].score is a string, want a number; outputs.topk[1].rank is 1 a second time; outputs.topk[1].id is "z", which is not a candidate`)
 	says(t, "vectors", oa.Known().CheckResult(id(t, oa.Embedding), []byte(`{"texts":["a"]}`), []byte(`{"embeddings":[[1,2]],"model_id":" ","dimensions":"2"}`)),
 		`outputs.dimensions is a string, want an integer; outputs.model_id is empty`)
+	says(t, "vectors for fewer texts", oa.Known().CheckResult(id(t, oa.Embedding), []byte(`{"texts":["a"]}`), []byte(`{"embeddings":[[1,2],[3,4]],"model_id":"m","dimensions":"2"}`)),
+		`outputs.dimensions is a string, want an integer; outputs.embeddings has 2 elements for 1 texts`)
 }

@@ -156,6 +156,7 @@ func TestRedactText(t *testing.T) {
 		{"a secret sk, " + hex64, "a secret sk, [redacted:private-key]"},
 		{"SG." + "Ab3dEf6hIj9kLm2nOp5q.Ab3dEf6hIj9kLm2nOp5q", "[redacted:api-key]"}, // SendGrid
 		{"dop_" + "v1_" + hex64, "[redacted:api-key]"},                              // DigitalOcean
+		{"doo_" + "v1_" + hex64 + " dor_" + "v1_" + hex64, "[redacted:api-key] [redacted:api-key]"},
 		{"secret_answer: fluffy", "secret_answer: [redacted:secret]"},
 		{"secret_sauce: " + openai + " secret_santa=abc12345", "secret_sauce: [redacted:api-key] secret_santa=[redacted:secret]"},
 		// text that only looks like a mark

@@ -29,7 +29,7 @@ var shapes = []shape{
 	{kindAPIKey, "sk-", regexp.MustCompile(`\bsk-(?:ant|proj|or|svcacct|admin|live|test)-[A-Za-z0-9_-]{8,}`), nil},
 	{kindAPIKey, "sk-", regexp.MustCompile(`\bsk-[A-Za-z0-9_-]{16,}`), hasLongRun},
 	{kindAPIKey, "k_", regexp.MustCompile(`\b[sr]k_(?:live|test)_[A-Za-z0-9]{10,}`), nil},
-	{kindAPIKey, "_", regexp.MustCompile(`\b(?:whsec|npm|hf|gsk|dop_v1|dckr_pat|r8|shpat|ntn|secret|lin_api)_[A-Za-z0-9+/_-]{20,}`), hasLongRun},
+	{kindAPIKey, "_", regexp.MustCompile(`\b(?:whsec|npm|hf|gsk|do[opr]_v1|dckr_pat|r8|shpat|ntn|secret|lin_api)_[A-Za-z0-9+/_-]{20,}`), hasLongRun},
 	{kindAPIKey, "hf_", regexp.MustCompile(`\bhf_[A-Za-z0-9]{30,}`), nil},
 	{kindAPIKey, "gl", regexp.MustCompile(`\bgl(?:pat|rt|dt|cbt|ptt|soat)-[A-Za-z0-9_-]{20,}`), hasCapitalOrDigit},
 	{kindAPIKey, "-", regexp.MustCompile(`\b(?:gl(?:pat|rt|dt|cbt)|pypi|xai|pplx|GOCSPX)-[A-Za-z0-9_-]{16,}`), hasLongRun},

@@ -152,7 +152,7 @@ func (p *program) runAuditVerify(ctx context.Context, o auditVerifyOptions) (*cl
 func (p *program) sealer(c config.Config, named string) (nostr.PubKey, error) {
 	const hint = "name the key that seals the journal: --signer npub1…"
 	if named != "" {
-		return parseSigner(named)
+		return parseSigner("--signer", named)
 	}
 	id, err := p.identity(c)
 	switch {
@@ -170,14 +170,14 @@ func (p *program) sealer(c config.Config, named string) (nostr.PubKey, error) {
 	return id.PubKey, nil
 }
 
-// parseSigner reads what --signer names.
-func parseSigner(named string) (nostr.PubKey, error) {
+// parseSigner reads the key of whoever seals a journal. from says in errors where it was named.
+func parseSigner(from, named string) (nostr.PubKey, error) {
 	if prefix, value, err := nip19.Decode(named); err == nil && prefix == "npub" {
 		return value.(nostr.PubKey), nil
 	}
 	pubkey, err := nostr.PubKeyFromHex(named)
 	if err != nil {
-		return nostr.ZeroPK, cli.Usage(fmt.Errorf("--signer %.80q: want an npub", named))
+		return nostr.ZeroPK, cli.Usage(fmt.Errorf("%s %.80q: want an npub", from, named))
 	}
 	return pubkey, nil
 }

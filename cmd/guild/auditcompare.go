@@ -148,7 +148,7 @@ func (g *checkpointPair) order(events []nostr.Event, signer string) error {
 	by := g.Earlier.PubKey
 	if signer != "" {
 		var err error
-		if by, err = parseSigner(signer); err != nil {
+		if by, err = parseSigner("--signer", signer); err != nil {
 			return err
 		}
 	}

@@ -128,7 +128,7 @@ func (p *program) verifyProof(o auditVerifyOptions) (*cli.Result, error) {
 	signer := nostr.ZeroPK
 	if o.Signer != "" {
 		var err error
-		if signer, err = parseSigner(o.Signer); err != nil {
+		if signer, err = parseSigner("--signer", o.Signer); err != nil {
 			return nil, err
 		}
 	}

@@ -37,11 +37,20 @@ with different roots. Give it what you have yourself: a checkpoint with
 A countersignature of a checkpoint that no relay has is listed. It proves
 nothing alone, since anybody can sign one; ask its author for the checkpoint.
 
-It looks once, and exits 1 if it has found two histories.`,
+It looks once.
+
+Exit codes:
+  0  no two contradict each other
+  1  two histories were signed
+  2  trouble: no relay has answered, or a file cannot be used`,
 		Example: "  guild audit watch npub1…\n  guild audit watch npub1… --checkpoint seal.json --proof proof.json",
 		Args:    cli.OneArg("the key of a customer"),
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
-		return p.runAuditWatch(cmd.Context(), args[0], o)
+		result, err := p.runAuditWatch(cmd.Context(), args[0], o)
+		if err != nil && !errors.Is(err, errTwoHistories) && cmd.Context().Err() == nil {
+			err = cli.WithCode(err, exitUsage) // a job that runs every day must tell them apart
+		}
+		return result, err
 	})
 	cmd.Flags().StringArrayVar(&o.Checkpoints, "checkpoint", nil, "a checkpoint that you have; may be repeated")
 	cmd.Flags().StringArrayVar(&o.Proofs, "proof", nil, "a proof between two checkpoints; may be repeated")
@@ -87,7 +96,7 @@ type history struct {
 var errTwoHistories = errors.New("two histories were signed")
 
 func (p *program) runAuditWatch(ctx context.Context, npub string, o auditWatchOptions) (*cli.Result, error) {
-	signer, err := parseSigner(npub)
+	signer, err := parseSigner("the customer", npub)
 	if err != nil {
 		return nil, err
 	}

@@ -71,8 +71,8 @@ func exitCodesTopic() *cobra.Command {
 With --json an error is one JSON object on standard output, {"error":…,
 "hint":…, "code":…}. Its code is a name above, or one of guild help api where
 the node refuses something. A verb that has printed its result already says the
-error on standard error alone. guild replay diff ends as diff does: 0 the same,
-1 different, 2 trouble.`,
+error on standard error alone. guild replay diff and guild audit watch end as
+diff does: 0 the same, 1 different, 2 trouble.`,
 	}
 }
 

@@ -321,6 +321,9 @@ func (p *program) load(ctx context.Context, o hireOptions) (l load, err error) {
 	if o.packed != nil {
 		return load{bundle: o.packed}, nil
 	}
+	if err := refuseEncrypted(o.Source); err != nil {
+		return load{}, err
+	}
 	if l.credentials, err = p.credentials(ctx, o.Source, o.Release); err != nil {
 		return load{}, err
 	}

@@ -16,6 +16,7 @@ import (
 	"guild/internal/nut/host"
 	"guild/nutshell"
 	"guild/nutshell/ignore"
+	vaultage "guild/nutshell/vault/age"
 )
 
 // packBundle returns the bundle as it goes out: a directory is packed, a file is taken as it is.
@@ -45,6 +46,22 @@ func packBundle(ctx context.Context, source string, hidden []guild.Commitment) (
 		return nil, nil, fmt.Errorf("pack %s: %w", source, err)
 	}
 	return b.Bytes(), skipped, nil
+}
+
+// refuseEncrypted returns an error for a file that is a bundle encrypted as a whole. Others report what cannot be read.
+func refuseEncrypted(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	head := make([]byte, len(vaultage.Begin))
+	n, _ := io.ReadFull(f, head)
+	if !vaultage.IsFile(head[:n]) {
+		return nil
+	}
+	return cli.WithHint(cli.Usage(fmt.Errorf("%s is encrypted as a whole, and no provider or judge could read it", file)),
+		"guild nut unpack "+file+" opens it with your age key; hire for the directory that it makes")
 }
 
 // packDir packs a directory without what its .nutignore names and without its vault, which travels beside the bundle. It

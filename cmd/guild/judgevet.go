@@ -17,6 +17,7 @@ import (
 	"guild/internal/judging/sandbox"
 	"guild/internal/step/judge"
 	"guild/nutshell"
+	nutcheck "guild/nutshell/check"
 )
 
 // vetOptions are the flags of judge vet.
@@ -79,15 +80,18 @@ func (p *program) vet(ctx context.Context, bundle string, o vetOptions) (exam.Ve
 	}
 	kept := &exam.Engine{Cache: judgeCache()}
 	v, err := kept.Vet(ctx, dir, o.hidden, o.keepGreen)
-	if _, unknown := errors.AsType[*sandbox.UnusableError](err); !unknown {
-		return v, err
+	if _, unknown := errors.AsType[*sandbox.UnusableError](err); unknown {
+		j, opened := p.openJudge(ctx, o.tier)
+		if opened != nil {
+			return exam.Vetting{}, opened
+		}
+		defer j.Close()
+		v, err = j.Exam.Vet(ctx, dir, o.hidden, o.keepGreen)
 	}
-	j, err := p.openJudge(ctx, o.tier)
-	if err != nil {
-		return exam.Vetting{}, err
+	for _, p := range nutcheck.Idle(os.DirFS(dir)) {
+		v.Hints = append(v.Hints, cli.Clean(p)+" is never run: no criterion names it")
 	}
-	defer j.Close()
-	return j.Exam.Vet(ctx, dir, o.hidden, o.keepGreen)
+	return v, err
 }
 
 // unfit returns why nobody should be judged by the tests, nil if they are fit.

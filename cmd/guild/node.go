@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"guild/internal/cli"
 	"guild/internal/config"
 	"guild/internal/control"
+	"guild/internal/durable"
 	"guild/internal/hand/key"
 	"guild/internal/node"
 	"guild/internal/policy"
@@ -38,6 +40,9 @@ type nodeOptions struct {
 func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, error) {
 	if err := c.PrepareRuntime(); err != nil {
 		return node.Config{}, err
+	}
+	for _, name := range []string{"hires", "tokens", "tries"} {
+		durable.Sweep(filepath.Join(c.Paths.State, name))
 	}
 	followed, err := config.Keys(c.Follow)
 	if err != nil {

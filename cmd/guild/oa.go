@@ -167,8 +167,8 @@ func (p *program) oaCheckCommand() *cobra.Command {
 		Long: `check lists the faults of a typed job's request, field by field, and exits 1 if
 there are any. The file has an envelope, which names its job type, or a bare
 payload with --type. With --result it has a result; --request names the request
-for it, for faults that only the two together show. Missing provenance of a
-result is listed, and is no fault.`,
+for it, for faults that only the two together show, and those of the request
+itself. Missing provenance of a result is listed, and is no fault.`,
 		Example: "  guild oa check request.json --type oa.sandbox_run.v1\n" +
 			"  guild oa check result.json --type oa.embedding.v1 --result --request r.json",
 	}, func(cmd *cobra.Command, args []string) (*cli.Result, error) {
@@ -228,19 +228,28 @@ func (p *program) runOACheck(o oaCheckOptions) (*cli.Result, error) {
 	return result, nil
 }
 
-// checkResult checks a result, beside its request if that is given.
+// checkResult checks a result, beside its request if that is given. A request with faults is not compared with it, and its
+// faults come after the result's own, under "request.".
 func (p *program) checkResult(all oa.Registry, e oa.Envelope, request string) error {
 	if request == "" {
 		return all.CheckResult(e.JobType, nil, e.Payload)
 	}
-	asked, _, err := p.readJob(request, e.JobType.String())
+	asked, at, err := p.readJob(request, e.JobType.String())
 	if err != nil {
 		return err
 	}
-	if err := all.CheckRequest(asked.JobType, asked.Payload); err != nil {
+	err = all.CheckRequest(asked.JobType, asked.Payload)
+	if err == nil {
+		return all.CheckResult(e.JobType, asked.Payload, e.Payload)
+	}
+	var own, others oa.Faults
+	if !errors.As(err, &others) {
 		return fmt.Errorf("the request: %w", err)
 	}
-	return all.CheckResult(e.JobType, asked.Payload, e.Payload)
+	if err := all.CheckResult(e.JobType, nil, e.Payload); err != nil && !errors.As(err, &own) {
+		return err
+	}
+	return append(slices.Clone(own), inFile(others, "request."+at)...)
 }
 
 func (p *program) showChecked(o oaCheckOptions, c oaChecked) error {

@@ -20,6 +20,7 @@ type rejudged struct {
 	Same    bool          `json:"same"` // the outcome is the same, and each test came out as it did
 	Outcome guild.Outcome `json:"outcome,omitempty"`
 	Detail  string        `json:"detail"`
+	Hint    string        `json:"hint,omitempty"` // what to do if it cannot be judged again
 }
 
 // rejudge judges the delivery of an export again, and compares the verdict with the one in it.

@@ -53,6 +53,10 @@ of a sub-agent is a file of its own. A log is a claim: nothing in it is proven.`
 }
 
 func (p *program) runReplayImport(name string, o importing) error {
+	if o.from == "" {
+		return cli.WithHint(cli.Usage(errors.New("--from is missing: it names the program that wrote the log, claude-code or codex")),
+			"as in guild replay import --from claude-code "+name)
+	}
 	format := session.Format(o.from)
 	if !slices.Contains(session.Logged(), format) {
 		return cli.Usage(fmt.Errorf("--from %.40q: want claude-code or codex", o.from))

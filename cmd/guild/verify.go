@@ -100,6 +100,8 @@ type verified struct {
 	OK    bool      `json:"ok"`              // no check failed, the grade is enough, and the tests gave the same verdict again
 	Error string    `json:"error,omitempty"` // why there is no report: it is no export, or cannot be read
 	Again *rejudged `json:"rejudged,omitempty"`
+
+	Required verify.Grade `json:"required,omitempty"` // the grade of --require, if this one is not enough
 	verify.Report
 }
 
@@ -125,10 +127,16 @@ func (p *program) runVerify(ctx context.Context, names []string, o verifying) (*
 			one.Error, one.Summary, one.Grade, one.Checks = err.Error(), "", verify.Nothing, []verify.Check{}
 		case o.rejudge && report.OK():
 			again, err := p.rejudge(ctx, files)
-			if err != nil {
-				return nil, fmt.Errorf("judge %s again: %w", name, err)
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if err != nil { // the others are judged all the same
+				again = &rejudged{Detail: "it cannot be judged again: " + err.Error(), Hint: hintOf(err)}
 			}
 			one.Again, one.OK = again, one.OK && again.Same
+		}
+		if required := verify.Grade(o.require); !one.Grade.AtLeast(required) {
+			one.Required = required
 		}
 		all[i], good = one, good && one.OK
 	}
@@ -137,7 +145,7 @@ func (p *program) runVerify(ctx context.Context, names []string, o verifying) (*
 			return none
 		}
 		for _, one := range all {
-			p.writeVerified(one, o, len(all) > 1)
+			p.writeVerified(one, len(all) > 1)
 		}
 		return nil
 	}}
@@ -221,7 +229,7 @@ func verifyArchive(name string, from io.Reader) (fs.FS, verify.Report, error) {
 }
 
 // writeVerified prints what is proven, a line for each check, and one that sums up.
-func (p *program) writeVerified(one verified, o verifying, named bool) {
+func (p *program) writeVerified(one verified, named bool) {
 	colour := colours()
 	if named {
 		line(p.out, "%s", cli.Clean(one.File))
@@ -253,6 +261,9 @@ func (p *program) writeVerified(one verified, o verifying, named bool) {
 			mark = colour.bad.Render("✗")
 		}
 		line(p.out, "%s %-17s  %s", mark, "judged again", cli.Clean(again.Detail))
+		if again.Hint != "" {
+			line(p.out, "hint: %s", cli.Clean(again.Hint))
+		}
 	}
 	what := "the receipt"
 	if one.Receipt != "" {
@@ -270,7 +281,7 @@ func (p *program) writeVerified(one verified, o verifying, named bool) {
 	default:
 		line(p.out, "%s holds, grade %s: %s", what, one.Grade, rest)
 	}
-	if required := verify.Grade(o.require); one.Report.OK() && !one.Grade.AtLeast(required) {
-		line(p.out, "the grade is %s, and %s is required", one.Grade, required)
+	if one.Report.OK() && one.Required != "" {
+		line(p.out, "the grade is %s, and %s is required", one.Grade, one.Required)
 	}
 }

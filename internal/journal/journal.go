@@ -124,7 +124,10 @@ func Open(ctx context.Context, o Options) (*Journal, error) {
 		return nil, fmt.Errorf("open the journal: %w", err)
 	}
 	j := &Journal{o: o, files: files, id: id, lock: lock, space: newSpace(files, o.Floor), exchange: make(chan struct{}, 1)}
-	durable.Sweep(o.Dir, files.snapshots())
+	durable.Sweep(o.Dir, files.snapshots(), files.archive())
+	if o.HighWater != "" {
+		durable.Sweep(filepath.Dir(o.HighWater))
+	}
 	j.closing, j.close = context.WithCancel(context.WithoutCancel(ctx))
 	j.closed = sync.OnceValue(j.shutDown)
 	if err := j.open(ctx); err != nil {

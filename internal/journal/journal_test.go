@@ -392,6 +392,26 @@ func TestOpenNeedsInit(t *testing.T) {
 	}
 }
 
+func TestOpenSweepsUnfinishedWrites(t *testing.T) {
+	o := options(filled(t, 1), newJobs())
+	o.HighWater = filepath.Join(t.TempDir(), "high")
+	old := time.Now().Add(-2 * time.Hour)
+	var unfinished []string
+	for _, dir := range []string{o.Dir, filepath.Join(o.Dir, "snapshot"), filepath.Join(o.Dir, "archive"), filepath.Dir(o.HighWater)} {
+		path := filepath.Join(dir, ".tmp-1")
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(path, nil, 0o600), os.Chtimes(path, old, old)); err != nil {
+			t.Fatal(err)
+		}
+		unfinished = append(unfinished, path)
+	}
+	closeIt(t, open(t, o))
+	for _, path := range unfinished {
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: got %v, want ErrNotExist", path, err)
+		}
+	}
+}
+
 func TestDirectoryIsPrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	if err := journal.Init(dir); err != nil {

@@ -293,7 +293,7 @@ func (n *Node) openJournal(ctx context.Context, renew func(stream string) error)
 	o.Renew = renew
 	n.journal, err = journal.Open(ctx, o)
 	if err == nil {
-		durable.Sweep(n.c.Dir, filepath.Join(n.c.Dir, "agents"))
+		durable.Sweep(n.c.Dir, filepath.Join(n.c.Dir, "agents"), n.c.NookDir)
 	}
 	return err
 }

@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -25,8 +24,9 @@ func (c *checker) acceptance() {
 		if !blank(one.Script) || !blank(one.Query) {
 			tests++
 		}
-		c.present(reference{field: "acceptance.criteria." + one.ID, path: one.Script, by: one.ID,
-			fix: "Create " + short(one.Script) + " with the test of " + short(one.ID)})
+		script, _, _ := strings.Cut(one.Script, "::") // one test of a file
+		c.present(reference{field: "acceptance.criteria." + one.ID, path: script, by: one.ID,
+			fix: "Create " + short(script) + " with the test of " + short(one.ID)})
 	}
 	if tests == 0 && c.m.BundleType() != nutshell.TypeDelivery {
 		c.lacks(advice, "acceptance.test_scripts")
@@ -51,7 +51,7 @@ func (c *checker) criteria(file string) []nutshell.Criterion {
 // hidden checks the hidden tests and the commitments to them.
 func (c *checker) hidden() {
 	committed := len(c.m.Acceptance().HiddenTests)
-	files := c.hiddenFiles()
+	files := len(hiddenFiles(c.fsys))
 	const field = "acceptance.hidden_tests"
 	switch {
 	case files > 0 && c.o.Packed:
@@ -59,6 +59,10 @@ func (c *checker) hidden() {
 			"Pack the bundle again")
 	case files > 0:
 		c.add(fine, field, nutshell.HiddenDir+": "+plural(files, "hidden test stays", "hidden tests stay")+" with you", "")
+		for _, p := range Idle(c.fsys) {
+			c.file(advice, reference{field: field}, p, "a hidden test that no criterion names — it is never run",
+				"Name it as the script of a criterion in "+hiddenCriteria)
+		}
 	case committed > 0:
 		c.add(fine, field, field+": committed to ("+fmt.Sprint(committed)+")", "")
 	}
@@ -70,22 +74,6 @@ func (c *checker) isHidden(p string) bool { return strings.HasPrefix(p, nutshell
 // committed reports whether the manifest has a commitment to a hidden test.
 func (c *checker) committed(p string) bool {
 	return slices.ContainsFunc(c.m.Acceptance().HiddenTests, func(h nutshell.HiddenTest) bool { return h.Path == p })
-}
-
-// hiddenFiles counts the hidden tests in the tree.
-func (c *checker) hiddenFiles() int {
-	n := 0
-	if _, err := fs.Stat(c.fsys, nutshell.HiddenDir); err != nil {
-		return 0
-	}
-	// Nobody can see the tests in a folder that cannot be read.
-	_ = fs.WalkDir(c.fsys, nutshell.HiddenDir, func(p string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && p != nutshell.SaltsFile {
-			n++
-		}
-		return nil
-	})
-	return n
 }
 
 // delivery checks the result of a delivery and the files that it names.

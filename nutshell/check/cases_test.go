@@ -304,8 +304,38 @@ var cases = []struct {
 		want: []string{"✓ c.json: exists (44 B)"},
 	},
 	{
-		name: "hidden tests", manifest: task(""), files: []string{"tests/hidden/a.sh", "tests/hidden/b.sh", "tests/hidden/.salts.json"},
-		want: []string{"✓ tests/hidden: 2 hidden tests stay with you"},
+		name: "hidden tests", manifest: task(""), files: []string{"tests/hidden/first.sh", "tests/hidden/second.sh", "tests/hidden/.salts.json"},
+		want: []string{
+			"✓ tests/hidden: 2 hidden tests stay with you",
+			"⚠ tests/hidden/first.sh: a hidden test that no criterion names — it is never run",
+			"⚠ tests/hidden/second.sh: a hidden test that no criterion names — it is never run",
+		},
+	},
+	{
+		name: "hidden tests beside those that run", manifest: task(`"acceptance":{"criteria_file":"tests/criteria.json"}`),
+		files: []string{
+			`tests/criteria.json={"criteria":[{"id":"a","type":"pytest","script":"tests/hidden/test_named.py::test_x"},{"id":"b","type":"io","cases":[{"stdin_file":"tests/hidden/cases.txt"}]}]}`,
+			`tests/hidden/criteria.json={"criteria":[{"id":"c","type":"shell","script":"tests/hidden/all"}]}`,
+			"tests/hidden/test_named.py=import helper", "tests/hidden/helper.py=1", "tests/hidden/conftest.py=1", "tests/hidden/cases.txt=1",
+			"tests/hidden/all/run.sh=1", "tests/hidden/test_forgotten.py=1",
+		},
+		want: []string{
+			"✓ tests/criteria.json: exists (160 B)", "⚠ tests/hidden/test_named.py: a hidden test, which does not go into the bundle — agent can't see it",
+			"✓ tests/hidden: 7 hidden tests stay with you",
+			"⚠ tests/hidden/test_forgotten.py: a hidden test that no criterion names — it is never run",
+		},
+	},
+	{
+		name: "hidden tests that a script of the bundle finds", manifest: task(`"acceptance":{"test_scripts":["tests/all.sh"]}`),
+		files: []string{"tests/all.sh=pytest tests/hidden", "tests/hidden/test_forgotten.py=1"},
+		want:  []string{"✓ tests/all.sh: exists (19 B)", "✓ tests/hidden: 1 hidden test stays with you"},
+	},
+	{
+		name: "hidden tests of a criterion that runs all of tests", manifest: task(`"acceptance":{"criteria_file":"c.json"}`),
+		files: []string{`c.json={"test_framework":"pytest","criteria":[{"id":"a"}]}`, "tests/hidden/test_forgotten.py=1"},
+		want: []string{
+			"✓ c.json: exists (51 B)", "⚠ acceptance: no test scripts — agent can't self-verify", "✓ tests/hidden: 1 hidden test stays with you",
+		},
 	},
 	{
 		name: "hidden tests that are named", manifest: task(`"acceptance":{"test_scripts":["t.sh","tests/hidden/a.sh","tests/hidden/b.sh","tests/hidden/c.sh"],"hidden_tests":[{"path":"tests/hidden/b.sh","hash":""}]}`),

@@ -37,7 +37,7 @@ func Validate(fsys fs.FS, o Options) (Report, error) {
 	if !o.Packed {
 		c.section(c.hashes)
 	}
-	return c.report(func(k kind) Mark { _, m := k.marks(); return m }), nil
+	return c.report(validMark), nil
 }
 
 // unusable returns the item for a manifest that cannot be parsed. It reports false for other errors.
@@ -97,6 +97,9 @@ func (k kind) marks() (tree, valid Mark) {
 	}
 	return Warning, ""
 }
+
+// validMark returns the mark for Validate.
+func validMark(k kind) Mark { _, m := k.marks(); return m }
 
 // look checks everything.
 func look(fsys fs.FS, o Options) (*checker, error) {

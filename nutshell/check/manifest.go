@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -53,6 +54,15 @@ func (c *checker) someID() string {
 	b[6] = b[6]&0x0f | 0x80
 	b[8] = b[8]&0x3f | 0x80
 	return fmt.Sprintf("nut-%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
+}
+
+// Deadline returns what Validate says about the deadline of a manifest: that it has passed, or is not a time. It is for a
+// manifest without its bundle, whose paths cannot be followed.
+func Deadline(m *nutshell.Manifest, o Options) []Item {
+	o.Program = cmp.Or(o.Program, "nutshell")
+	c := &checker{o: o, m: m}
+	c.deadline()
+	return c.report(validMark).Items
 }
 
 // deadline checks expires_at.

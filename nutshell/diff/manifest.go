@@ -16,12 +16,12 @@ import (
 type Member struct {
 	Path   string          `json:"path"` // as nutshell.Manifest.Set takes it
 	Change string          `json:"change"`
-	Old    json.RawMessage `json:"old,omitempty"` // as it is written in A, without white space
-	New    json.RawMessage `json:"new,omitempty"` // as it is written in B
+	Old    json.RawMessage `json:"old,omitempty"` // as it is written in A, without white space and needless escapes
+	New    json.RawMessage `json:"new,omitempty"` // the same of B
 }
 
-// compareManifests compares two manifests without regard to white space and the order of members; 1.0 and 1 differ. Of
-// files.tree only the roles are compared, by path.
+// compareManifests compares two manifests without regard to white space, the order of members and how strings are escaped;
+// 1.0 and 1 differ. Of files.tree only the roles are compared, by path.
 func compareManifests(a, b *nutshell.Manifest) []Member {
 	var found []Member
 	compareValues(&found, nil, withoutTree(a), withoutTree(b))
@@ -36,10 +36,10 @@ func withoutTree(m *nutshell.Manifest) jsontext.Value {
 	return compact(raw)
 }
 
-// compact returns a value without white space.
+// compact returns a value without white space, in which equal strings are written alike. Numbers stay as they are written.
 func compact(raw []byte) jsontext.Value {
 	v := jsontext.Value(slices.Clone(raw))
-	if v.Compact(jsontext.PreserveRawStrings(true)) != nil {
+	if v.Compact(jsontext.PreserveRawStrings(false)) != nil {
 		return jsontext.Value(raw)
 	}
 	return v

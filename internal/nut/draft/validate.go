@@ -126,6 +126,7 @@ func (p program) validateManifest(ctx context.Context, path string) (*validity, 
 	if err != nil {
 		return v.fault(err), nil
 	}
+	v.take(check.Deadline(m, check.Options{Now: p.Now(), Program: p.Name}))
 	v.warn(warnings)
 	v.Hidden = append(v.Hidden, m.Acceptance().HiddenTests...)
 	return v, nil
@@ -153,11 +154,12 @@ func (v *validity) fault(err error) *validity {
 	return v
 }
 
-// warn adds warnings about a packed bundle, unless the check of its tree has found the same.
+// warn adds warnings about a manifest, unless a check has found something about the same field.
 func (v *validity) warn(texts []string) {
 	for _, text := range texts {
 		known := func(i check.Item) bool {
-			return i.Text == text || i.Field != "" && strings.HasPrefix(text, i.Field+" ")
+			about, found := strings.CutPrefix(text, i.Field)
+			return i.Text == text || i.Field != "" && found && (strings.HasPrefix(about, " ") || strings.HasPrefix(about, ":"))
 		}
 		if !slices.ContainsFunc(slices.Concat(v.Errors, v.Warnings), known) {
 			v.Warnings = append(v.Warnings, check.Item{Mark: check.Warning, Text: text})

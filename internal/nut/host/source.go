@@ -18,6 +18,7 @@ import (
 	"guild/internal/hand/workdir"
 	"guild/nutshell"
 	"guild/nutshell/ignore"
+	"guild/nutshell/vault"
 	"guild/nutshell/vault/age"
 )
 
@@ -175,10 +176,16 @@ func (p *Program) OpenFile(path string) (f *os.File, err error) {
 	}
 	defer f.Close()
 	plain, err := p.Decrypt(context.Background(), io.NewSectionReader(f, 0, math.MaxInt64))
+	if err == nil {
+		f, err = p.unnamedCopy("the encrypted bundle", plain)
+	}
+	if errors.Is(err, vault.ErrTampered) || errors.Is(err, vault.ErrNotSealed) {
+		err = fmt.Errorf("%w, or was changed after it was encrypted", nutshell.ErrTruncated)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return p.unnamedCopy("the encrypted bundle", plain)
+	return f, nil
 }
 
 // unnamedCopy copies what a bundle may have of bytes to a file without a name.

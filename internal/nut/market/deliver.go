@@ -58,7 +58,7 @@ file.`,
 	flags.StringVar(&f.by, "by", "nutshell", "who did it: the name of an agent or a person")
 	flags.StringVar(&f.model, "model", "", "which model did it")
 	flags.IntVar(&f.percentage, "percentage", -1, "how much is done; 100 if it is completed, and no default otherwise")
-	flags.Lookup("percentage").DefValue = "" // 0 would be a statement
+	flags.Lookup("percentage").DefValue = "0" // which the help does not show; it has no default
 	flags.StringArrayVarP(&f.identities, "identity", "i", nil, "`file` of a key that opens the vault, whose secrets must not be delivered (repeatable)")
 	flags.StringArrayVar(&f.used, "credential-used", nil, "a credential that was used: NAME, or NAME@TIME (RFC 3339)")
 	flags.StringVar(&f.task, "task", "", "the task to hand it in for; the one that claim has noted if not given")

@@ -240,6 +240,10 @@ func (p program) deliveryTree(f deliverFlags, w *work) (fs.FS, error) {
 			}
 		}
 		if f.percentage >= 0 {
+			if status := o.Value("status"); f.percentage < 100 && (status == nil || string(status) == string(object.Quote(nutshell.Completed))) {
+				err := cli.Usage(fmt.Errorf("--percentage %d: completed work is done in full", f.percentage))
+				return nil, cli.WithHint(err, fmt.Sprintf("as in --status partial --percentage %d", f.percentage))
+			}
 			o = o.With("completion_percentage", jsontext.Value(strconv.Itoa(f.percentage)))
 		}
 		result = json.RawMessage(o.Text())
