@@ -78,9 +78,14 @@ func (w *Work) quote(s Service, r request) []due.Work {
 			},
 		})
 	}
-	unpaid := w.giveUp(r, "its price was not paid or locked in time")
-	unpaid.Key, unpaid.Ready = "unpaid "+r.ID.Hex(), time.UnixMilli(r.Quoted.Until)
-	return append(all, unpaid)
+	return append(all, due.Work{
+		Key: "unpaid " + r.ID.Hex(), Guard: fact.RequestSubject(r.ID), Free: true, Ready: time.UnixMilli(r.Quoted.Until),
+		Act: func(ctx context.Context) (due.Decision, error) {
+			const why = "its price was not paid or locked in time"
+			f, err := w.end(ctx, fact.RequestFinished{Request: r.ID, Ending: unpaid, Reason: why}, failure(*r.Received, why))
+			return w.record(f, fact.EffectSettled{Effect: doing(r.ID)}), err
+		},
+	})
 }
 
 // heldBy returns the payment hash of an invoice if the customer chose it, so that its payment is held, and the zero hash if not.
