@@ -231,3 +231,9 @@ func customersOf(all []turn) (customers []Customer) {
 	}
 	return customers
 }
+
+// CustomerOf returns the customer of a request to us.
+func (w *Work) CustomerOf(request nostr.ID) (nostr.PubKey, bool) {
+	r, ok := w.fold.request(request)
+	return r.Customer, ok
+}
