@@ -298,7 +298,9 @@ func (j *Jobs) quote(ctx context.Context, e nostr.Event, a Attempt, job *Job, f 
 		case a.Planned.Hold == nil && nip90.IsHeld(f.Extra): // the receipt could not prove a payment for which the provider claims that
 			unpaid("says of its invoice that you chose the payment hash, and you did not")
 		case job.Settle == nil:
-			unpaid("wants %s first, and the order does not say how it is paid (--settle)", priceOf(f))
+			unpaid("wants %s first, and the order pays nothing: --settle is free or not given", priceOf(f))
+		case (job.Settle.How == Postpaid || job.Settle.How == Escrow) && f.Invoice == "" && f.Terms == "":
+			unpaid("wants %s first, and takes neither Lightning nor ecash", priceOf(f))
 		case job.Settle.How == Postpaid:
 			unpaid("wants %s first, and the order pays afterwards (--settle prepaid)", priceOf(f))
 		case job.Settle.How == Onchain && nip90.BitcoinOf(f.Extra) == "":

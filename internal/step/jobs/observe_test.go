@@ -134,7 +134,7 @@ func TestARefusalLeadsToTheNext(t *testing.T) {
 		answer nostr.Event
 		reason string
 	}{
-		"payment first":  {nip90.Feedback{Status: nip90.PaymentRequired, Amount: 5000}.Event(), "wants 5000 msat first, and the order does not say how it is paid (--settle)"},
+		"payment first":  {nip90.Feedback{Status: nip90.PaymentRequired, Amount: 5000}.Event(), "wants 5000 msat first, and the order pays nothing: --settle is free or not given"},
 		"an error":       {nip90.Feedback{Status: nip90.Error, Text: "no compiler"}.Event(), "no compiler"},
 		"a later moment": {nip90.Feedback{Status: nip90.Error, Text: "at capacity"}.Event(), "at capacity"},
 	} {

@@ -26,6 +26,21 @@ func (w *Work) wantsMoney(s Service) bool {
 	return s.Price > 0 && w.c.Money != nil && w.c.Money.Takes(s.Unit)
 }
 
+// warnUnpayable warns of services with a price that nobody can pay: each request to them is refused.
+func (w *Work) warnUnpayable() {
+	for _, d := range w.order {
+		s := w.services[d]
+		if s.Price == 0 || w.wantsMoney(s) {
+			continue
+		}
+		add := "guild wallet add mint URL --unit " + s.Unit
+		if s.inBitcoin() {
+			add += ", or guild wallet add nwc, lnd or bitcoind"
+		}
+		w.c.Log.Warn("nobody can pay the price of a service, and it is done for nobody", "service", d, "price", s.amount(), "add", add)
+	}
+}
+
 // awaitsMoney reports whether a request waits for its price to be locked or paid.
 func (w *Work) awaitsMoney(r request) bool {
 	s, offered := w.services[r.Service]

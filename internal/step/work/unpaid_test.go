@@ -1,7 +1,9 @@
 package work
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -131,4 +133,19 @@ func TestWithdrawnQuoteEndsTheRequest(t *testing.T) {
 			t.Errorf("the customer has withdrawn %d of %d: nobody worked on it", s.Withdrawn, s.Asked)
 		}
 	})
+}
+
+func TestPriceThatNobodyCanPayIsWarnedOf(t *testing.T) {
+	var said bytes.Buffer
+	s := python(echo)
+	s.Price, s.Unit = 5000, "sat"
+	New(Config{Services: []Service{s}, Log: slog.New(slog.NewTextHandler(&said, nil))}, NewFold()).warnUnpayable()
+	if !strings.Contains(said.String(), "guild wallet add mint URL --unit sat, or guild wallet add nwc") {
+		t.Errorf("said %q", &said)
+	}
+	said.Reset()
+	New(Config{Services: []Service{s}, Money: asking{}, Log: slog.New(slog.NewTextHandler(&said, nil))}, NewFold()).warnUnpayable()
+	if said.Len() > 0 {
+		t.Errorf("said %q, and it can be paid", &said)
+	}
 }
