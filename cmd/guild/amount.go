@@ -11,6 +11,7 @@ type amountFlag struct {
 	amount uint64
 	unit   string
 	units  bool // a number alone is refused
+	alone  bool // it was a number alone
 }
 
 // Set implements pflag.Value.
@@ -19,7 +20,8 @@ func (f *amountFlag) Set(text string) error {
 	if err == nil && unit == "" && f.units {
 		return noUnit(amount)
 	}
-	if unit == "" {
+	f.alone = unit == ""
+	if f.alone {
 		unit = "msat"
 	}
 	f.amount, f.unit = amount, unit

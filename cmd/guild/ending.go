@@ -64,17 +64,23 @@ func sentence(job control.Job) string {
 	if job.Reason != "" && (!judged || job.Criticality.Replicas() > 1) {
 		text += ": " + cli.Clean(job.Reason)
 	}
-	others := false
+	told := false
 	for _, other := range job.Attempts {
-		if m := other.Money; m != nil && m.Paid > 0 && other.ID != a.ID {
+		m := other.Money
+		switch {
+		case m == nil || other.ID == a.ID:
+			continue
+		case m.Paid > 0:
 			text += fmt.Sprintf("; %s were paid to %s", amountOf(m.Paid, m.Asset), cli.Clean(nameOf(other)))
-			others = true
+		default:
+			text += fmt.Sprintf("; %s: %s", cli.Clean(nameOf(other)), moneyText(*m))
 		}
+		told = true
 	}
 	switch {
 	case a.Money != nil:
 		return text + "; " + moneyText(*a.Money)
-	case others:
+	case told:
 		return text
 	case price > 0:
 		return text + "; it asked for " + price.String() + ", and nothing was paid"
@@ -90,10 +96,26 @@ func moneyText(m control.AttemptMoney) string {
 		return paid + " were paid"
 	case m.State == "refunded":
 		return held + " came back, and nothing was paid"
-	case strings.HasSuffix(m.Asset, "_LN"):
-		return held + " wait for you or for your Lightning wallet (guild wallet balance)"
 	}
-	return held + " are locked until you or the locktime decide"
+	until := ""
+	if m.Until > 0 {
+		until = time.UnixMilli(m.Until).Format("2006-01-02 15:04")
+	}
+	switch {
+	case m.Waits && until != "":
+		return fmt.Sprintf("%s are locked until you decide (guild wallet approve), or until %s", held, until)
+	case m.Waits:
+		return fmt.Sprintf("%s: %s (guild wallet approve)", held, cli.Clean(m.Now))
+	case m.Now == "coming back" && until != "":
+		return fmt.Sprintf("nothing was paid, and %s are locked until they come back, by %s", held, until)
+	case m.Now == "coming back":
+		return "nothing was paid, and " + held + " are coming back"
+	case until != "":
+		return fmt.Sprintf("%s are locked until %s at the latest (%s)", held, until, cli.Clean(m.Now))
+	case m.Now != "":
+		return held + ": " + cli.Clean(m.Now)
+	}
+	return held + " are held (guild wallet balance)"
 }
 
 // amountOf writes an amount of an asset, which is in thousandths: of bitcoin in msat, of others in their unit.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"guild"
 	"guild/internal/control"
 )
 
@@ -56,6 +57,42 @@ func TestNodeEndsWithoutJournal(t *testing.T) {
 	node.wait(t)
 	if took := time.Since(told); took > farewell {
 		t.Errorf("it ended %v after SIGTERM, want %v at most", took, farewell)
+	}
+}
+
+// Words about the money of a job that has ended, before the money has arrived where it goes.
+func TestSentenceSaysWhereTheMoneyIs(t *testing.T) {
+	until := time.Date(2026, 11, 30, 15, 4, 0, 0, time.Local).UnixMilli()
+	money := func(now string, waits bool) *control.AttemptMoney {
+		return &control.AttemptMoney{Asset: "TEST_CASHU(http://mint)", Held: 300_000, State: "held", Now: now, Waits: waits, Until: until}
+	}
+	verdict := func(o guild.Outcome) *guild.Verdict { return &guild.Verdict{Outcome: o, Passed: 1, Expected: 2} }
+	for want, job := range map[string]control.Job{
+		"rejected: Bob passed 1 of 2 tests; nothing was paid, and 300 test (worthless) are locked until they come back, by 2026-11-30 15:04": {
+			Ending: guild.JobRejected, Attempts: []control.Attempt{{ID: "a", Name: "Bob", Verdict: verdict(guild.Failure), Money: money("coming back", false)}},
+		},
+		"accepted: Bob passed 1 of 2 tests; 300 test (worthless) are locked until you decide (guild wallet approve), or until 2026-11-30 15:04": {
+			Ending: guild.JobAccepted, Attempts: []control.Attempt{{ID: "a", Name: "Bob", Verdict: verdict(guild.Success), Money: money("waits for you", true)}},
+		},
+		"timed out: no answer; Bob: nothing was paid, and 300 test (worthless) are locked until they come back, by 2026-11-30 15:04": {
+			Ending: guild.JobTimedOut, Reason: "no answer", Attempts: []control.Attempt{{ID: "a", Name: "Bob", Money: money("coming back", false)}},
+		},
+	} {
+		if got := sentence(job); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+func TestPriceOfPostpaidIsNotLocked(t *testing.T) {
+	for how, want := range map[string]string{
+		"postpaid": "at most 5 sat, which is paid after the verdict",
+		"prepaid":  "at most 5 sat, which is paid before the work, whatever is delivered",
+		"escrow":   "at most 5 sat, which is locked until the verdict",
+	} {
+		if got := highest(hireOptions{Settle: how, Offer: amountFlag{amount: 5, unit: "sat"}}, control.Prospect{}); got != want {
+			t.Errorf("%s: %s", how, got)
+		}
 	}
 }
 

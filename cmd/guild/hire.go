@@ -405,6 +405,8 @@ func (o *hireOptions) price() (err error) {
 		return fmt.Errorf("--settle %.40q: want escrow, prepaid, postpaid, onchain or free", o.Settle)
 	case o.pays() && o.Offer.amount == 0:
 		return fmt.Errorf("--settle %s needs a bid with a unit, such as --bid 1000sat: it is the most that one provider gets", o.Settle)
+	case o.pays() && o.Offer.alone:
+		return fmt.Errorf("--settle %s needs a bid with a unit: write --bid %dsat, or --bid %dmsat", o.Settle, o.Offer.amount, o.Offer.amount)
 	case o.Settle != jobs.Escrow && o.Settle != jobs.Prepaid && !o.Offer.inBitcoin():
 		return fmt.Errorf("--bid %s is paid by escrow or prepaid only", &o.Offer)
 	case o.Settle != jobs.Escrow && o.Settle != jobs.Postpaid && (o.Mixed != 0 || o.Partial != 0 || o.Weak.amount != 0):

@@ -289,6 +289,8 @@ func highest(o hireOptions, known control.Prospect) string {
 	}
 	if s := o.settlement(); s != nil && (s.How == jobs.Prepaid || s.How == jobs.Onchain) {
 		return fmt.Sprintf("at most %d %s, which is paid before the work, whatever is delivered", s.Most, unitName(s.Unit))
+	} else if s != nil && s.How == jobs.Postpaid {
+		return fmt.Sprintf("at most %d %s, which is paid after the verdict", s.Most, unitName(s.Unit))
 	} else if s != nil {
 		return fmt.Sprintf("at most %d %s, which is locked until the verdict", s.Most, unitName(s.Unit))
 	}

@@ -145,6 +145,12 @@ func (p *program) showAttempt(job control.Job, a control.Attempt) {
 	if a.Reason != "" {
 		fmt.Fprintf(p.out, "reason   %s\n", cli.Clean(a.Reason))
 	}
+	if price := priceShown(a); price != "" {
+		fmt.Fprintf(p.out, "price    %s\n", price)
+	}
+	if a.Money != nil {
+		fmt.Fprintf(p.out, "money    %s\n", moneyText(*a.Money))
+	}
 	if n := a.NudgesLeftOut; n > 0 {
 		fmt.Fprintf(p.out, "nudges   %d left out by the provider: it decides whose apply\n", n)
 	}
@@ -170,6 +176,17 @@ func (p *program) showAttempt(job control.Job, a control.Attempt) {
 	if a.Receipt != "" {
 		fmt.Fprintf(p.out, "receipt  %s\n", cli.Clean(a.Receipt))
 	}
+}
+
+// priceShown returns what the provider of an attempt asked for, "" if that is not known: a quote in play money that was never locked.
+func priceShown(a control.Attempt) string {
+	switch {
+	case a.Money != nil && a.Money.Held > 0:
+		return amountOf(a.Money.Held, a.Money.Asset)
+	case a.Price > 0:
+		return guild.Msat(a.Price).String()
+	}
+	return ""
 }
 
 // placeOf says how the delivery of an attempt compares with the others of its job.

@@ -32,8 +32,8 @@ func (p *program) walletBalanceCommand() *cobra.Command {
 		Use:   "balance",
 		Short: "What is free, and what is held for providers",
 		Long: `balance shows the ledger of each unit at each mint. free can be spent; held is
-locked for providers, until the verdict or its locktime. The unit test is play
-money: it is worthless.`,
+locked for providers, until the verdict or its locktime; sent is in tokens. The
+unit test is play money: it is worthless.`,
 		Example: "  guild wallet balance --json",
 	}, p.showMoney)
 }
@@ -52,15 +52,15 @@ func (p *program) showMoney(m control.Money) error {
 	if m.Lightning != nil || m.Bitcoin != nil {
 		none = "nothing was paid or earned yet"
 	}
-	err := table(p, none, "UNIT,FREE,HELD,PAID,EARNED,FEES,MINT", func(a control.Asset) []string {
-		return []string{unitName(a.Unit), fmt.Sprint(a.Free), fmt.Sprint(a.Held), fmt.Sprint(a.Paid), fmt.Sprint(a.Earned), fmt.Sprint(a.Fees), cli.Cut(cli.Clean(a.Mint), 40)}
+	err := table(p, none, "UNIT,FREE,HELD,PAID,EARNED,SENT,FEES,MINT", func(a control.Asset) []string {
+		return []string{unitName(a.Unit), fmt.Sprint(a.Free), fmt.Sprint(a.Held), fmt.Sprint(a.Paid), fmt.Sprint(a.Earned), fmt.Sprint(a.Sent), fmt.Sprint(a.Fees), cli.Cut(cli.Clean(a.Mint), 40)}
 	})(m.Assets)
 	if err != nil || len(m.Paying) == 0 {
 		return err
 	}
 	fmt.Fprintln(p.out)
 	return table(p, "", "JOB,ATTEMPT,AMOUNT,STATE,LOCKED UNTIL", func(o control.Payment) []string {
-		return []string{short(o.Job), short(o.Attempt), fmt.Sprintf("%d %s", o.Amount, o.Unit), o.State, p.until(o)}
+		return []string{short(o.Job), short(o.Attempt), fmt.Sprintf("%d %s", o.Amount, unitName(o.Unit)), o.State, p.until(o)}
 	})(m.Paying)
 }
 
@@ -204,6 +204,9 @@ func (p *program) walletFundCommand() *cobra.Command {
 		return want, nil, err
 	}, func(m control.Moved) error {
 		if m.Invoice != "" {
+			if m.Worthless {
+				fmt.Fprintf(p.err, "%d %s is more than the mint gives away: it wants an invoice to be paid, though play money is worth nothing\n", m.Amount, unitName(m.Unit))
+			}
 			_, err := fmt.Fprintf(p.out, "to pay first:\n%s\n", cli.Clean(m.Invoice))
 			return err
 		}
@@ -257,7 +260,7 @@ did not see the token, because the mint was slow, --again prints it once more.`,
 	})
 	cmd.Flags().StringVar(&mint, "mint", "", "URL (default: the only one of the unit)")
 	cmd.Flags().StringVar(&memo, "memo", "", "words for who receives it")
-	cmd.Flags().StringVar(&again, "again", "", "the operation of a token that was made before (guild wallet history --json)")
+	cmd.Flags().StringVar(&again, "again", "", "the operation of a token that was made before, or its beginning (guild wallet history)")
 	return cmd
 }
 
@@ -266,13 +269,17 @@ func (p *program) walletHistoryCommand() *cobra.Command {
 		Use:     "history",
 		Short:   "All operations and payments, the oldest first",
 		Example: "  guild wallet history --json",
-	}, table(p, "nothing was moved yet", "AGE,KIND,AMOUNT,FEE,STATE,ABOUT,CLAIM", func(m control.Movement) []string {
+	}, table(p, "nothing was moved yet", "TIME,OP,KIND,AMOUNT,FEE,STATE,ABOUT,WITH,CLAIM", func(m control.Movement) []string {
 		claim := ""
 		if m.Usage != nil {
 			claim = claimOf(*m.Usage)
 		}
-		return []string{age(p.now(), m.At), m.Kind, fmt.Sprintf("%d %s", m.Amount, m.Unit), fmt.Sprint(m.Fee),
-			strings.TrimSuffix(m.State+": "+cli.Cut(cli.Clean(m.Reason), 40), ": "), short(m.About), claim}
+		with := ""
+		if m.Npub != "" {
+			with = cli.ShortNpub(m.Npub)
+		}
+		return []string{p.until(control.Payment{Until: m.At}), short(m.Op), m.Kind, fmt.Sprintf("%d %s", m.Amount, unitName(m.Unit)), fmt.Sprint(m.Fee),
+			strings.TrimSuffix(m.State+": "+cli.Cut(cli.Clean(m.Reason), 40), ": "), short(m.About), with, claim}
 	}))
 }
 

@@ -80,10 +80,10 @@ run judges that again.`,
 	}, table(p, "nobody asks you to rule", "CASE,PROVIDER,CUSTOMER,LOCKED,RELEASED,UNTIL,RULING,REASON", func(c control.Case) []string {
 		ruling := "-"
 		if c.Ruling != nil {
-			ruling = fmt.Sprintf("%d %s", c.Ruling.Amount, c.Unit)
+			ruling = fmt.Sprintf("%d %s", c.Ruling.Amount, unitName(c.Unit))
 		}
 		return []string{
-			short(c.Case), cli.ShortNpub(c.Provider), cli.ShortNpub(c.Customer), fmt.Sprintf("%d %s", c.Amount, unitName(c.Unit)), fmt.Sprint(c.Released),
+			short(c.Case), cli.ShortNpub(c.Provider), cli.ShortNpub(c.Customer), fmt.Sprintf("%d %s", c.Amount, unitName(c.Unit)), fmt.Sprintf("%d %s", c.Released, unitName(c.Unit)),
 			p.until(control.Payment{Until: c.Until}), ruling, cli.Cut(cli.Clean(c.Reason), 60),
 		}
 	}))

@@ -181,6 +181,9 @@ func (p *program) showService(s control.Service) error {
 	line := p.line
 	line("running", "%d of %d", s.Running, s.Slots)
 	line("queued", "%d of %d, %d of one customer with those running", s.Queued, s.Settings.Queue, s.Settings.Each)
+	if s.Unpaid > 0 {
+		line("unpaid", "%d wait for their price to be locked or paid", s.Unpaid)
+	}
 	line("done", "%d, %d failed, %s delivered", s.Done, s.Failed, successOf(s))
 	line("latency", "%s on average, from request to result", latencyOf(s))
 	for i, c := range s.Customers {

@@ -20,7 +20,7 @@ import (
 // workEvent is one thing that happened to a service or to a request to it: a line of work --json and up --json.
 type workEvent struct {
 	At       int64         `json:"at"`    // Unix ms
-	Event    string        `json:"event"` // ready, received, waiting, working, said, delivered, failed, refused, withdrawn, judged, locked, unlocked, paid, paused, draining, resumed
+	Event    string        `json:"event"` // ready, received, waiting, working, said, delivered, failed, refused, unpaid, withdrawn, judged, locked, unlocked, paid, paused, draining, resumed
 	Request  string        `json:"request,omitempty"`
 	Service  string        `json:"service,omitempty"`
 	Customer string        `json:"customer,omitempty"` // npub

@@ -190,6 +190,10 @@ type AttemptMoney struct {
 	Held  int64  `json:"held_msat"`
 	Paid  int64  `json:"paid_msat"`
 	State string `json:"state"` // held, paid, released or refunded
+
+	Now   string `json:"now,omitempty"`   // of what is held: where it is, in words
+	Waits bool   `json:"waits,omitempty"` // for a person
+	Until int64  `json:"until,omitempty"` // Unix ms, the locktime
 }
 
 // Changes is the answer to GET /v1/jobs/{id}/changes: what a delivery changes in the files of its request.

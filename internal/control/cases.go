@@ -7,6 +7,7 @@ import (
 
 	"fiatjaf.com/nostr/nip19"
 
+	"guild/internal/hand/mintd"
 	"guild/internal/step/pay"
 )
 
@@ -24,6 +25,8 @@ type Case struct {
 	Until    int64   `json:"until"`  // Unix ms: the locktime, after which the customer has the rest
 	Reason   string  `json:"reason"` // the provider's
 	Ruling   *Ruling `json:"ruling,omitempty"`
+
+	Worthless bool `json:"worthless,omitempty"` // play money
 }
 
 // Ruling is a decision on a case: the body of POST /v1/wallet/rule.
@@ -72,6 +75,7 @@ func shownCase(c pay.Case) Case {
 	shown := Case{
 		Case: c.Request.Hex(), At: c.At.UnixMilli(), Provider: nip19.EncodeNpub(c.Provider), Customer: nip19.EncodeNpub(c.Customer),
 		Amount: c.Total, Released: c.Released, Unit: c.Unit, Mint: c.Mint, Until: c.Locktime * 1000, Reason: c.Reason,
+		Worthless: c.Unit == mintd.Unit,
 	}
 	if c.Ruled != nil {
 		shown.Ruling = &Ruling{Amount: c.Ruled.Amount, Unit: c.Unit, Reason: c.Ruled.Reason, Sent: c.Sent}

@@ -18,6 +18,7 @@ import (
 	"guild/internal/journal/fact"
 	"guild/internal/judging/sandbox"
 	"guild/internal/step/jobs"
+	"guild/internal/wallet"
 	"guild/nutshell"
 )
 
@@ -49,6 +50,9 @@ func (s *Server) open(ctx context.Context, order jobs.Order) (Job, error) {
 		}
 		settle := *order.Settle
 		settle.Arbiter, order.Settle = &arbiter, &settle
+	}
+	if err := s.payable(order.Settle); err != nil {
+		return Job{}, err
 	}
 	if err := s.c.Sandbox(ctx); err != nil {
 		hint := ""
@@ -258,4 +262,27 @@ func (q *params) inputs() (all []fact.Input) {
 		all = append(all, fact.Input(in))
 	}
 	return all
+}
+
+// payable returns why nothing in this wallet pays as an order says, or nil. Its providers would be asked in vain.
+func (s *Server) payable(o *fact.Settlement) error {
+	if o == nil {
+		return nil
+	}
+	ecash := slices.ContainsFunc(s.c.Wallet.Fold().Mints(), func(a wallet.Asset) bool { return a.Unit == o.Unit })
+	overLightning := o.InBitcoin() && s.c.Lightning.Wallet() != nil
+	hint := "guild wallet add mint URL --unit " + o.Unit
+	switch {
+	case o.How == jobs.Onchain && s.c.Bitcoin.Wallet() == nil:
+		return refused("guild wallet add bitcoind --help", errors.New("--settle onchain: no Bitcoin wallet is connected"))
+	case o.How == jobs.Onchain:
+	case o.How == jobs.Postpaid && !overLightning:
+		return refused("guild wallet add nwc --help, or lnd", errors.New("--settle postpaid: no Lightning wallet is connected"))
+	case ecash || overLightning:
+	case o.InBitcoin():
+		return refused(hint+", or guild wallet add nwc --help", fmt.Errorf("--settle %s: no mint of the wallet has %s, and no Lightning wallet is connected", o.How, o.Unit))
+	default:
+		return refused(hint, fmt.Errorf("--bid in %.20q: no mint of the wallet has this unit", o.Unit))
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -13,8 +14,11 @@ import (
 
 	"guild"
 	"guild/cashu"
+	"guild/cashu/token"
 	"guild/internal/hand/lightning"
+	"guild/internal/hand/mint"
 	"guild/internal/hand/mintd"
+	"guild/internal/journal"
 	"guild/internal/journal/fact"
 	"guild/internal/step/pay"
 	"guild/internal/wallet"
@@ -69,6 +73,8 @@ type Payment struct {
 	Mint    string `json:"mint,omitempty"` // of ecash
 	State   string `json:"state"`
 	Until   int64  `json:"until,omitempty"` // Unix ms, the locktime of ecash
+
+	Worthless bool `json:"worthless,omitempty"` // play money
 }
 
 // MintNamed is the body of POST /v1/wallet/mints.
@@ -83,7 +89,7 @@ type Amount struct {
 	Unit   string `json:"unit"`
 	Mint   string `json:"mint,omitempty"` // the only one of the unit when absent
 	Memo   string `json:"memo,omitempty"`
-	Again  string `json:"again,omitempty"` // the operation of a token that was not seen: the token is written again
+	Again  string `json:"again,omitempty"` // the operation of a token that was not seen, or its beginning: the token is written again
 }
 
 // Token is the body of POST /v1/wallet/receive, and the answer to POST /v1/wallet/send.
@@ -92,6 +98,8 @@ type Token struct {
 	Amount uint64 `json:"amount"` // of an answer
 	Unit   string `json:"unit"`
 	Mint   string `json:"mint"`
+
+	Worthless bool `json:"worthless,omitempty"` // play money
 }
 
 // Moved is the answer to POST /v1/wallet/fund and POST /v1/wallet/receive.
@@ -100,6 +108,8 @@ type Moved struct {
 	Unit    string `json:"unit"`
 	Mint    string `json:"mint"`
 	Invoice string `json:"invoice,omitempty"` // to be paid first: nothing was moved
+
+	Worthless bool `json:"worthless,omitempty"` // play money
 }
 
 // Freezing is the body of POST /v1/wallet/freeze.
@@ -156,6 +166,9 @@ type Movement struct {
 	State  string `json:"state"`           // open, done or failed
 	Reason string `json:"reason,omitempty"`
 	Usage  *Usage `json:"usage,omitempty"` // of an attempt with a price by usage: what the provider claims
+	Npub   string `json:"npub,omitempty"`  // of the other party, if it is known
+
+	Worthless bool `json:"worthless,omitempty"` // play money
 }
 
 // mintWait limits how long a request waits for a mint. What is not done by then goes on.
@@ -222,7 +235,7 @@ func (s *Server) postLightning(r *http.Request, given LightningConnection) (Ligh
 }
 
 func shownPayment(p pay.Open) Payment {
-	shown := Payment{PubKey: p.Party.Hex(), Amount: p.Amount, Unit: p.Unit, Mint: p.Mint, State: p.State}
+	shown := Payment{PubKey: p.Party.Hex(), Amount: p.Amount, Unit: p.Unit, Mint: p.Mint, State: p.State, Worthless: p.Unit == mintd.Unit}
 	if !p.Until.IsZero() {
 		shown.Until = p.Until.UnixMilli()
 	}
@@ -237,6 +250,9 @@ func shownPayment(p pay.Open) Payment {
 func (s *Server) postMint(r *http.Request, m MintNamed) (Asset, error) {
 	a := wallet.Asset{Mint: strings.TrimRight(m.Mint, "/"), Unit: m.Unit}
 	if err := s.c.Wallet.AddMint(r.Context(), a); err != nil {
+		if _, answered := errors.AsType[*url.Error](err); !answered && !errors.Is(err, context.DeadlineExceeded) {
+			return Asset{}, mintRefused("--unit names the unit: play money is "+mintd.Unit, err)
+		}
 		return Asset{}, mintFailed(err)
 	}
 	return Asset{Mint: a.Mint, Unit: a.Unit, Worthless: a.Unit == mintd.Unit}, nil
@@ -244,13 +260,33 @@ func (s *Server) postMint(r *http.Request, m MintNamed) (Asset, error) {
 
 // mintFailed says that a mint could not be used.
 func mintFailed(err error) error {
-	if errors.Is(err, wallet.ErrNoMint) || errors.Is(err, wallet.ErrShort) {
+	switch {
+	case errors.Is(err, wallet.ErrNoMint), errors.Is(err, wallet.ErrShort):
 		return refused("guild wallet balance shows what there is", err)
+	case errors.Is(err, journal.ErrQuarantined), errors.Is(err, journal.ErrFull): // they have hints of their own
+		return err
+	case errors.Is(err, mint.ErrSpent), strings.Contains(err.Error(), "(code 11001)"): // a recorded refusal is text
+		return mintRefused("somebody has received this token already; ask its sender for another one", err)
 	}
-	return &refusal{error: err, status: http.StatusBadGateway, code: "mint", hint: "is the mint running, and is its address right?"}
+	return mintRefused("is the mint running, and is its address right?", err)
+}
+
+func mintRefused(hint string, err error) error {
+	return &refusal{error: err, status: http.StatusBadGateway, code: "mint", hint: hint}
+}
+
+// nothing refuses to move an amount of 0.
+func (want Amount) nothing() error {
+	if want.Amount > 0 || want.Again != "" {
+		return nil
+	}
+	return wrongUsage("write how much, such as 100"+want.Unit, fmt.Errorf("0 %s is nothing to move", want.Unit))
 }
 
 func (s *Server) postFund(r *http.Request, want Amount) (Moved, error) {
+	if err := want.nothing(); err != nil {
+		return Moved{}, err
+	}
 	a, err := s.c.Wallet.AssetOf(want.Unit, want.Mint)
 	if err != nil {
 		return Moved{}, mintFailed(err)
@@ -262,7 +298,7 @@ func (s *Server) postFund(r *http.Request, want Amount) (Moved, error) {
 	if err != nil {
 		return Moved{}, mintFailed(err)
 	}
-	return Moved{Amount: want.Amount, Unit: a.Unit, Mint: a.Mint, Invoice: invoice}, nil
+	return Moved{Amount: want.Amount, Unit: a.Unit, Mint: a.Mint, Invoice: invoice, Worthless: a.Unit == mintd.Unit}, nil
 }
 
 // awaitMint returns when a mint has done an operation.
@@ -273,6 +309,9 @@ func (s *Server) awaitMint(ctx context.Context, op string) error {
 }
 
 func (s *Server) postReceive(r *http.Request, given Token) (Moved, error) {
+	if _, err := token.Parse(given.Token); err != nil {
+		return Moved{}, wrongUsage("a token begins with cashuA or cashuB, and must be whole", fmt.Errorf("this is no token: %w", err))
+	}
 	op, t, err := s.c.Wallet.Receive(r.Context(), given.Token)
 	if err == nil {
 		err = s.awaitMint(r.Context(), op)
@@ -280,7 +319,7 @@ func (s *Server) postReceive(r *http.Request, given Token) (Moved, error) {
 	if err != nil {
 		return Moved{}, mintFailed(err)
 	}
-	moved := Moved{Unit: t.Unit, Mint: t.Mint}
+	moved := Moved{Unit: t.Unit, Mint: t.Mint, Worthless: t.Unit == mintd.Unit}
 	for _, p := range t.Proofs {
 		moved.Amount += p.Amount
 	}
@@ -291,7 +330,13 @@ func (s *Server) postSend(r *http.Request, want Amount) (Token, error) {
 	if s.c.Payments.Frozen() {
 		return Token{}, refused("guild wallet freeze --off", errors.New("the wallet is frozen"))
 	}
-	op := want.Again
+	if err := want.nothing(); err != nil {
+		return Token{}, err
+	}
+	op, err := s.tokenOf(r.Context(), want.Again)
+	if err != nil {
+		return Token{}, err
+	}
 	if op == "" {
 		a, err := s.c.Wallet.AssetOf(want.Unit, want.Mint)
 		if err != nil {
@@ -313,7 +358,32 @@ func (s *Server) postSend(r *http.Request, want Amount) (Token, error) {
 		return Token{}, err
 	}
 	text, err := t.V4()
-	return Token{Token: text, Amount: amount, Unit: t.Unit, Mint: t.Mint}, err
+	return Token{Token: text, Amount: amount, Unit: t.Unit, Mint: t.Mint, Worthless: t.Unit == mintd.Unit}, err
+}
+
+// tokenOf returns the operation with this beginning that made a token; "" if that is empty.
+func (s *Server) tokenOf(ctx context.Context, begin string) (string, error) {
+	const hint = "guild wallet history lists the operations"
+	if begin == "" {
+		return "", nil
+	}
+	begin = strings.ToLower(strings.TrimRight(begin, "…"))
+	var found []string
+	for m, err := range s.c.Wallet.History(ctx) {
+		switch {
+		case err != nil:
+			return "", err
+		case m.Kind == wallet.Send && strings.HasPrefix(m.Op, begin):
+			found = append(found, m.Op)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", missing(hint, fmt.Errorf("no operation %.64q made a token", begin))
+	case 1:
+		return found[0], nil
+	}
+	return "", ambiguous(hint, fmt.Errorf("%.64q is the beginning of %d operations: write more of it", begin, len(found)))
 }
 
 // postFind looks for ecash of the wallet's words at each mint that was added.
@@ -324,7 +394,7 @@ func (s *Server) postFind(r *http.Request) ([]Moved, error) {
 		if err != nil {
 			return nil, mintFailed(err)
 		}
-		all = append(all, Moved{Amount: amount, Unit: a.Unit, Mint: a.Mint})
+		all = append(all, Moved{Amount: amount, Unit: a.Unit, Mint: a.Mint, Worthless: a.Unit == mintd.Unit})
 	}
 	return all, nil
 }
@@ -390,6 +460,9 @@ func (s *Server) postApproval(r *http.Request, a Approval) (Payment, error) {
 
 func (s *Server) postReconcile(r *http.Request) (Reconciled, error) {
 	n, differences, err := s.c.Wallet.Reconcile(r.Context())
+	if unbalanced := s.c.Wallet.Fold().Check(); err != nil && unbalanced != nil && err.Error() == unbalanced.Error() {
+		return Reconciled{}, refused("guild wallet freeze stops payments; guild journal check looks for damage", fmt.Errorf("the ledger does not add up: %w", err))
+	}
 	if err != nil {
 		return Reconciled{}, mintFailed(err)
 	}
@@ -408,12 +481,34 @@ func (s *Server) getHistory(r *http.Request) ([]Movement, error) {
 		}
 		moved := Movement{
 			At: m.At, Op: m.Op, Kind: m.Kind, Amount: m.Amount, Fee: m.Fee, Unit: m.Unit, Mint: m.Mint, About: m.About, State: m.State, Reason: m.Reason,
+			Worthless: m.Unit == mintd.Unit,
 		}
 		if id, err := nostr.IDFromHex(m.About); err == nil {
-			a, _, _ := s.c.Fold.Attempt(id)
+			a, _, ours := s.c.Fold.Attempt(id)
 			moved.Usage = usageOf(a)
+			if ours {
+				moved.Npub = nip19.EncodeNpub(a.Provider.PubKey)
+			} else if customer, asked := s.customerOf(id); asked {
+				moved.Npub = nip19.EncodeNpub(customer)
+			}
 		}
 		all = append(all, moved)
 	}
 	return all, nil
+}
+
+// customerOf returns the customer of a request to us, if it is remembered.
+func (s *Server) customerOf(request nostr.ID) (nostr.PubKey, bool) {
+	if s.c.Work == nil {
+		return nostr.ZeroPK, false
+	}
+	return s.c.Work.CustomerOf(request)
+}
+
+// unitWords names a unit in a text. Play money is called so wherever it is shown.
+func unitWords(unit string) string {
+	if unit == mintd.Unit {
+		return unit + " (worthless)"
+	}
+	return unit
 }

@@ -20,6 +20,7 @@ type Service struct {
 	State   string `json:"state"` // open, paused or draining
 	Running int    `json:"running"`
 	Queued  int    `json:"queued"`
+	Unpaid  int    `json:"unpaid,omitempty"` // requests that wait for their price
 	Slots   int    `json:"slots"`
 	Done    int    `json:"done"`
 	Failed  int    `json:"failed"`
@@ -73,7 +74,7 @@ type Customer struct {
 // ServiceLine shows a service as /v1/status has it.
 func ServiceLine(st work.Status) Service {
 	return Service{
-		Task: st.Task, D: st.D, State: string(st.State), Running: st.Running, Queued: st.Queued, Slots: st.Slots,
+		Task: st.Task, D: st.D, State: string(st.State), Running: st.Running, Queued: st.Queued, Unpaid: st.Unpaid, Slots: st.Slots,
 		Done: st.Delivered, Failed: st.Failed, Network: string(st.Network), Walls: st.Walls,
 	}
 }

@@ -51,6 +51,13 @@ func (s *Server) attempt(a jobs.Attempt) Attempt {
 			view.Money.State = string(guild.Paid)
 		case a.Got > 0:
 			view.Money.State = string(guild.Released)
+		default:
+			if o, ok := s.c.Pay.PayingFor(a.ID); ok {
+				view.Money.Now, view.Money.Waits = o.State, o.Waits
+				if !o.Until.IsZero() {
+					view.Money.Until = o.Until.UnixMilli()
+				}
+			}
 		}
 	}
 	if !a.Delivery.IsZero() {
@@ -167,7 +174,7 @@ func (s *Server) tell(f fact.Fact, job *jobs.Job) (line, bool) {
 		return say("request", "done", "asked %s, taken by %s", s.who(s.provider(f.Attempt)), strings.Join(f.Relays, ", ")).of(f.Attempt)
 	case fact.AttemptDeferred:
 		return say("request", "progress", "the price of %d %s waits for you: guild wallet approve %.8s %d%s, or 0%s",
-			f.Amount, f.Unit, f.Attempt.Hex(), f.Amount, f.Unit, f.Unit).of(f.Attempt)
+			f.Amount, unitWords(f.Unit), f.Attempt.Hex(), f.Amount, f.Unit, f.Unit).of(f.Attempt)
 	case fact.AttemptProgressed:
 		return say("work", "progress", "%s", cmp.Or(f.Text, f.Status)).of(f.Attempt)
 	case fact.AttemptDelivered:

@@ -199,13 +199,13 @@ func TestRefusalAsksNextProvider(t *testing.T) {
 	}{
 		{"payment wanted first", func(p *peer, r nostr.Event) nostr.Event {
 			return p.feedback(r, nostr.Tag{"status", "payment-required"}, nostr.Tag{"amount", "21000"})
-		}, "wants 21000 msat first, and the order does not say how it is paid (--settle)"},
+		}, "wants 21000 msat first, and the order pays nothing: --settle is free or not given"},
 		{"payment wanted first, with an underscore", func(p *peer, r nostr.Event) nostr.Event {
 			return p.feedback(r, nostr.Tag{"status", "payment_required"}, nostr.Tag{"amount", "5000", "lnbc50n1"})
-		}, "wants 5000 msat first, and the order does not say how it is paid (--settle)"},
+		}, "wants 5000 msat first, and the order pays nothing: --settle is free or not given"},
 		{"payment wanted first, the text before the word", func(p *peer, r nostr.Event) nostr.Event {
 			return p.feedback(r, nostr.Tag{"status", "pay me", "payment-required"}, nostr.Tag{"amount", "1"})
-		}, "wants 1 msat first, and the order does not say how it is paid (--settle)"},
+		}, "wants 1 msat first, and the order pays nothing: --settle is free or not given"},
 		{"at capacity", func(p *peer, r nostr.Event) nostr.Event {
 			return p.feedback(r, nostr.Tag{"status", "error", "at capacity, come back later"})
 		}, "at capacity, come back later"},
@@ -258,7 +258,7 @@ func TestPricedProviderRefuses(t *testing.T) {
 	customer, _ := start(t, url, func(*Config) {})
 	awaitProviders(t, customer, 2)
 	job := hire(t, customer, control.Hire{Providers: []string{dear.Hex(), free.Hex()}})
-	checkRefused(t, job, "wants 21000 msat first, and the order does not say how it is paid (--settle)")
+	checkRefused(t, job, "wants 21000 msat first, and the order pays nothing: --settle is free or not given")
 }
 
 func TestFullQueueRefuses(t *testing.T) {

@@ -234,6 +234,19 @@ func withPlayMoney(
 	return customer, provider, ours
 }
 
+// TestProviderHearsThatItsQuoteIsNotPaid checks that a request whose quote is over the bid does not wait for its price.
+func TestProviderHearsThatItsQuoteIsNotPaid(t *testing.T) {
+	t.Parallel()
+	customer, provider, ours := withPlayMoney(t, guild.Success, guild.Strong, echo)
+	job := hire(t, control.Dial(customer.c.Socket), control.Hire{Tries: 1, Settle: &control.Settlement{How: "escrow", Unit: mintd.Unit, Most: 400}})
+	until(t, ours, func(f fact.AttemptRefused) bool { return f.Unpaid })
+	eventually(t, "the provider waits no longer", func() bool {
+		s, seen := provider.work.Services()[0], provider.folds.customers.Of(customer.pubkey)
+		return seen.Asked == 1 && seen.Withdrawn == 0 && s.Unpaid == 0 && s.Failed == 0
+	})
+	finish(t, control.Dial(customer.c.Socket), job.ID)
+}
+
 // TestPrepaidInEcash pays a stranger's provider before it works, which is paid whatever the verdict.
 func TestPrepaidInEcash(t *testing.T) {
 	t.Parallel()

@@ -204,10 +204,11 @@ type AttemptUndecided struct {
 type AttemptRefused struct {
 	Attempt nostr.ID `json:"attempt"`
 	Reason  string   `json:"reason" private:"all"`
-	Later   bool     `json:"later,omitempty"` // the provider is at capacity, which is not a failure
-	Fault   bool     `json:"fault,omitempty"` // the answer was not as agreed; it counts as a failed delivery
-	Clear   bool     `json:"clear,omitempty"` // the fault is an answer in clear to an encrypted request
-	Event   nostr.ID `json:"event,omitzero"`  // with the refusal, if there was one
+	Later   bool     `json:"later,omitempty"`  // the provider is at capacity, which is not a failure
+	Fault   bool     `json:"fault,omitempty"`  // the answer was not as agreed; it counts as a failed delivery
+	Clear   bool     `json:"clear,omitempty"`  // the fault is an answer in clear to an encrypted request
+	Event   nostr.ID `json:"event,omitzero"`   // with the refusal, if there was one
+	Unpaid  bool     `json:"unpaid,omitempty"` // it is we who do not pay its quote, so that the provider has to be told
 
 	Price guild.Msat `json:"price_msat,omitempty"` // the provider's lowest price, if it stated one
 }

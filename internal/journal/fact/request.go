@@ -36,7 +36,7 @@ type RequestReceived struct {
 // RequestFinished ends our work on a request, and carries the signed events for the customer. Written by work.
 type RequestFinished struct {
 	Request  nostr.ID      `json:"request"`
-	Ending   string        `json:"ending"` // delivered, refused or failed
+	Ending   string        `json:"ending"` // delivered, refused, failed or unpaid
 	Reason   string        `json:"reason,omitempty"`
 	Bundle   guild.Hash    `json:"bundle,omitzero"`
 	Delivery guild.Hash    `json:"delivery,omitzero"`
@@ -53,6 +53,7 @@ type RequestFinished struct {
 // RequestCancelled says that the customer has withdrawn the request. Written by work.
 type RequestCancelled struct {
 	Request nostr.ID `json:"request"`
+	Unpaid  bool     `json:"unpaid,omitempty"` // it waited for its price, so that no work was lost
 }
 
 // RequestJudged records the customer's verdict on our delivery, from a private message. Written by work.

@@ -164,7 +164,7 @@ func (j *Jobs) dueForAttempt(work []due.Work, job *Job, a Attempt, stops bool) [
 	if a.Answer != nil && j.isOld(job, a) {
 		work = append(work, j.restore(job, a))
 	}
-	if a.Deletion != nil && !a.Withdrawn {
+	if a.untold() {
 		work = append(work, j.withdraw(job, a))
 	}
 	return work
@@ -350,12 +350,21 @@ func (j *Jobs) drop(job *Job, a Attempt) due.Work {
 	})
 }
 
-// withdraw publishes the kind 5 event that tells the provider to stop.
+// withdraw publishes the kind 5 event that tells the provider to stop, or to wait no longer for its price. The latter is in no fact: a
+// second one after a restart does no harm.
 func (j *Jobs) withdraw(job *Job, a Attempt) due.Work {
 	return due.Work{
 		Key: withdrawing(a.ID), Guard: fact.JobSubject(job.Job), Tries: 2,
 		Act: func(ctx context.Context) (due.Decision, error) {
-			e, err := j.outbox.Own(*a.Deletion)
+			deletion := a.Deletion
+			if deletion == nil {
+				unpaid, err := j.deletion(ctx, a, "its price is not paid")
+				if err != nil {
+					return nil, err
+				}
+				deletion = unpaid
+			}
+			e, err := j.outbox.Own(*deletion)
 			if err != nil {
 				return nil, fmt.Errorf("the deletion of %.8s: %w", a.ID.Hex(), err)
 			}

@@ -124,6 +124,7 @@ type Attempt struct {
 	Away      *fact.Place          `json:"away,omitempty"`
 	Size      int64                `json:"size,omitempty"`
 	Deletion  *nostr.Event         `json:"deletion,omitempty"`
+	Unpaid    bool                 `json:"unpaid,omitempty"`    // we do not pay its quote, and its provider is told so by a deletion
 	Withdrawn bool                 `json:"withdrawn,omitempty"` // the deletion was published, or given up
 	Verdict   *guild.Verdict       `json:"verdict,omitempty"`
 	Stored    guild.Hash           `json:"stored,omitzero"`    // blob: the whole verdict
@@ -147,7 +148,7 @@ type Attempt struct {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{State: fold.NewState[state]("jobs", 8)} }
+func NewFold() *Fold { return &Fold{State: fold.NewState[state]("jobs", 9)} }
 
 // Job returns a job.
 func (f *Fold) Job(id guild.JobID) (job *Job, ok bool) {
@@ -247,7 +248,7 @@ func (j *Job) quiet() bool {
 		return false
 	}
 	for _, a := range j.Attempts {
-		if a.live() || a.Deletion != nil && !a.Withdrawn {
+		if a.live() || a.untold() {
 			return false
 		}
 	}
@@ -410,11 +411,14 @@ func (a *Attempt) slim() {
 		return
 	}
 	a.Words = nil
-	if a.Deletion != nil && !a.Withdrawn {
+	if a.untold() {
 		return
 	}
 	a.Planned, a.Deletion = nil, nil
 }
+
+// untold reports whether the provider has yet to be told that we do not wait for it any more.
+func (a *Attempt) untold() bool { return (a.Deletion != nil || a.Unpaid) && !a.Withdrawn }
 
 // published notes that a deletion was published or given up, after which the next provider may be asked, and counts how
 // often a request was published again.

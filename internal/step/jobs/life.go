@@ -58,7 +58,7 @@ func (s *state) applyToAttempt(one fact.Fact, at int64) {
 	case fact.AttemptRefused:
 		s.changeAttempt(one.Attempt, func(a *Attempt) {
 			a.Later = a.end(guild.Refused, one.Reason, at) == nil && one.Later
-			a.Answered = one.Event
+			a.Answered, a.Unpaid = one.Event, one.Unpaid
 		})
 	case fact.AttemptExpired:
 		s.changeAttempt(one.Attempt, func(a *Attempt) {

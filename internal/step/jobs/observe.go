@@ -294,19 +294,24 @@ func (j *Jobs) quote(ctx context.Context, e nostr.Event, a Attempt, job *Job, f 
 			Attempt: a.ID, Amount: f.Amount, Invoice: guild.Cut(f.Invoice, maxInvoice), Key: a.Planned.Key, Event: e.ID, Terms: guild.Cut(f.Terms, 4<<10),
 			Rates: f.Rates, Hold: held,
 		}
+		unpaid := func(format string, args ...any) {
+			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf(format, args...), Event: e.ID, Unpaid: true})
+		}
 		switch {
 		case a.Planned.Hold == nil && nip90.IsHeld(f.Extra): // the receipt could not prove a payment for which the provider claims that
-			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: "says of its invoice that you chose the payment hash, and you did not", Event: e.ID})
+			unpaid("says of its invoice that you chose the payment hash, and you did not")
 		case job.Settle == nil:
-			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and the order does not say how it is paid (--settle)", priceOf(f)), Event: e.ID})
+			unpaid("wants %s first, and the order pays nothing: --settle is free or not given", priceOf(f))
+		case (job.Settle.How == Postpaid || job.Settle.How == Escrow) && f.Invoice == "" && f.Terms == "":
+			unpaid("wants %s first, and takes neither Lightning nor ecash", priceOf(f))
 		case job.Settle.How == Postpaid:
-			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and the order pays afterwards (--settle prepaid)", priceOf(f)), Event: e.ID})
+			unpaid("wants %s first, and the order pays afterwards (--settle prepaid)", priceOf(f))
 		case job.Settle.How == Onchain && nip90.BitcoinOf(f.Extra) == "":
-			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and takes no payment on the chain (--settle)", priceOf(f)), Event: e.ID})
+			unpaid("wants %s first, and takes no payment on the chain (--settle)", priceOf(f))
 		case job.Settle.How == Prepaid && (f.Invoice == "" || !job.Settle.InBitcoin()) && f.Terms == "":
-			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and takes neither Lightning nor ecash", priceOf(f)), Event: e.ID})
+			unpaid("wants %s first, and takes neither Lightning nor ecash", priceOf(f))
 		case job.Settle.How == Escrow && f.Terms == "" && !held:
-			tx.Append(quoted, fact.AttemptRefused{Attempt: a.ID, Reason: fmt.Sprintf("wants %s first, and takes no ecash in escrow (--settle prepaid pays before the work)", priceOf(f)), Event: e.ID})
+			unpaid("wants %s first, and takes no ecash in escrow (--settle prepaid pays before the work)", priceOf(f))
 		case now.State != guild.Quoted: // its second quote is not answered
 			quoted.Silence = tx.Now().Add(j.c.Patience.Extend).UnixMilli()
 			if size := len(e.String()); size <= maxQuote {

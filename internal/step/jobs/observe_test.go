@@ -134,7 +134,7 @@ func TestARefusalLeadsToTheNext(t *testing.T) {
 		answer nostr.Event
 		reason string
 	}{
-		"payment first":  {nip90.Feedback{Status: nip90.PaymentRequired, Amount: 5000}.Event(), "wants 5000 msat first, and the order does not say how it is paid (--settle)"},
+		"payment first":  {nip90.Feedback{Status: nip90.PaymentRequired, Amount: 5000}.Event(), "wants 5000 msat first, and the order pays nothing: --settle is free or not given"},
 		"an error":       {nip90.Feedback{Status: nip90.Error, Text: "no compiler"}.Event(), "no compiler"},
 		"a later moment": {nip90.Feedback{Status: nip90.Error, Text: "at capacity"}.Event(), "at capacity"},
 	} {
@@ -151,8 +151,8 @@ func TestARefusalLeadsToTheNext(t *testing.T) {
 				if got := job.Attempts[0].Reason; got != c.reason {
 					t.Errorf("refused: %s", got)
 				}
-				if len(w.sent(5)) != 0 {
-					t.Error("a provider that refused need not be told")
+				if told := len(w.sent(5)) > 0; told != (name == "payment first") {
+					t.Errorf("told to stop: %v; it must be if it waits for its price, and need not be if it refused", told)
 				}
 				if quoted := slices.Contains(w.facts(id), "attempt.quoted"); quoted != (name == "payment first") {
 					t.Errorf("a quote is kept: %v", quoted)
@@ -160,6 +160,37 @@ func TestARefusalLeadsToTheNext(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestProviderOfUnpaidQuoteIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, alice.offers(1))
+		id := w.opens(Order{})
+		first := w.attempt(id).ID
+		w.relays(deaf)
+		if err := w.says(alice, nip90.Feedback{Request: first, Customer: customer.key, Status: nip90.PaymentRequired, Amount: 5000}.Event()); err != nil {
+			t.Fatal(err)
+		}
+		if w.fold.Open() != 1 {
+			t.Error("the job is over before its provider was told")
+		}
+		w.mu.Lock()
+		w.published = nil
+		w.mu.Unlock()
+		w.relays(nil)
+		w.restart()
+		w.pass(time.Minute)
+		told := w.sent(5)
+		if len(told) != 1 || told[0].Tags.FindWithValue("e", first.Hex()) == nil || told[0].Tags.FindWithValue("p", alice.key.Hex()) == nil {
+			t.Fatalf("told %v", told)
+		}
+		w.ends(id, guild.JobUnclaimed)
+		w.restart()
+		w.pass(time.Minute)
+		if len(w.sent(5)) != 1 || w.fold.Open() != 0 {
+			t.Errorf("told %d times, %d jobs are open", len(w.sent(5)), w.fold.Open())
+		}
+	})
 }
 
 func TestDecliningDeliveryIsRefusal(t *testing.T) {

@@ -188,8 +188,10 @@ func (o Order) Check() (faults Faults) {
 			refuse("settle", "prepaid excludes shares by the verdict")
 		case s.How == Escrow && o.Timeout > 24*time.Hour:
 			refuse("settle", "needs a timeout of at most 24h: providers promise no longer")
-		case s.Mixed < 0 || s.Mixed > 100 || s.Partial < 0 || s.Partial > 100:
-			refuse("settle", "shares of %d and %d per cent: want 0 to 100", s.Mixed, s.Partial)
+		case s.Mixed < 0 || s.Mixed > 100:
+			refuse("mixed-share", "%d per cent: want 0 to 100", s.Mixed)
+		case s.Partial < 0 || s.Partial > 100:
+			refuse("partial-share", "%d per cent: want 0 to 100", s.Partial)
 		case o.Bid > 0 && s.Unit != "sat" && s.Unit != "msat":
 			refuse("settle", "in %s excludes a bid in bitcoin", s.Unit)
 		}

@@ -122,8 +122,8 @@ func (s *state) within(r fact.PaymentReserved, now int64) error {
 			{"the budget of a job", b.Job, s.Orders.Of(r.Job).Spent}, {"the day's budget", b.Daily, u.Today}, {"the month's budget", b.Monthly, u.All},
 		} {
 			if limit.most > 0 && (limit.used > limit.most || r.Amount > limit.most-limit.used) {
-				return fmt.Errorf("%d %s are over %s%s: %d, of which %d are used (guild wallet budget)",
-					r.Amount, r.Unit, limit.name, whose(b), limit.most, limit.used)
+				return fmt.Errorf("%d %s are over %s%s: %d %s, of which %d %s are used (guild wallet budget)",
+					r.Amount, r.Unit, limit.name, whose(b), limit.most, r.Unit, limit.used, r.Unit)
 			}
 		}
 	}

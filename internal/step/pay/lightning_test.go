@@ -533,7 +533,7 @@ func TestJobBudgetOutlivesJob(t *testing.T) {
 	if paid := w.customer.account(wallet.Paid); paid != 500_000 {
 		t.Errorf("paid %d", paid)
 	}
-	if all := w.customer.Paying(); len(all) != 1 || !strings.Contains(all[0].State, "the budget of a job: 700, of which 500 are used") {
+	if all := w.customer.Paying(); len(all) != 1 || !strings.Contains(all[0].State, "the budget of a job: 700 sat, of which 500 sat are used") {
 		t.Errorf("open: %+v", all)
 	}
 	w.now = w.now.Add(2 * time.Hour)

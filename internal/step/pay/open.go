@@ -27,37 +27,47 @@ type Open struct {
 // Paying lists the money that is locked for our attempts, or that waits for the owner, ordered by job.
 func (p *Pay) Paying() (all []Open) {
 	for _, one := range p.fold.open() {
-		if state := p.waiting(one); state != "" {
-			all = append(all, Open{
-				ID: one.Attempt, Job: one.Job, Party: one.Provider.PubKey, Amount: one.price(), Unit: one.Order.Unit, State: state, Waits: true,
-			})
-			continue
+		if o, ok := p.openOf(one); ok {
+			all = append(all, o)
 		}
-		if one.billed() && one.Over && one.Voting {
-			all = append(all, Open{
-				ID: one.Attempt, Job: one.Job, Party: one.Provider.PubKey, Amount: whole(one.Order.Unit, one.Price), Unit: one.Order.Unit,
-				State: votes, Until: one.expiry(),
-			})
-		}
-		if one.Reserved == nil {
-			continue
-		}
-		o := Open{
-			ID: one.Attempt, Job: one.Job, Party: one.Provider.PubKey, Amount: one.Reserved.Amount, Unit: one.Reserved.Unit, Mint: one.Reserved.Mint,
-			State: p.stateOf(one), Waits: p.stateOf(one) == waits,
-		}
-		if o.Waits {
-			o.State += one.claimed()
-		}
-		if one.Order.How == escrow {
-			o.Until = p.locktime(one)
-		}
-		all = append(all, o)
 	}
 	slices.SortFunc(all, func(a, b Open) int {
 		return cmp.Or(slices.Compare(a.Job[:], b.Job[:]), slices.Compare(a.ID[:], b.ID[:]))
 	})
 	return all
+}
+
+// PayingFor returns the money for one attempt, as Paying lists it.
+func (p *Pay) PayingFor(attempt nostr.ID) (o Open, ok bool) {
+	one, known := p.fold.payment(attempt)
+	if !known {
+		return o, false
+	}
+	return p.openOf(one)
+}
+
+// openOf shows the money for an attempt, unless none is locked and none waits for the owner.
+func (p *Pay) openOf(one payment) (o Open, ok bool) {
+	o = Open{ID: one.Attempt, Job: one.Job, Party: one.Provider.PubKey, Amount: one.price(), Unit: one.Order.Unit}
+	state := p.waiting(one)
+	switch {
+	case state != "":
+		o.State, o.Waits = state, true
+		return o, true
+	case one.Reserved != nil:
+		o.Amount, o.Unit, o.Mint, o.State = one.Reserved.Amount, one.Reserved.Unit, one.Reserved.Mint, p.stateOf(one)
+		if o.Waits = o.State == waits; o.Waits {
+			o.State += one.claimed()
+		}
+		if one.Order.How == escrow {
+			o.Until = p.locktime(one)
+		}
+		return o, true
+	case one.billed() && one.Over && one.Voting:
+		o.State, o.Until, o.Amount = votes, one.expiry(), whole(one.Order.Unit, one.Price)
+		return o, true
+	}
+	return o, false
 }
 
 // States of a payment that is not decided by the verdict.
@@ -73,15 +83,15 @@ func (p *Pay) stateOf(one payment) string {
 		return "paid"
 	case one.Reserved.Invoice != "" && !one.Holds, one.Order.How == prepaid, one.Order.How == onchain:
 		return "being paid"
-	case one.Released != nil && one.Released.Amount == 0 && one.Holds && !one.Returned:
-		return "coming back"
 	case one.Released != nil && one.contestable() && one.Ruled == nil:
 		if one.Disputed != "" {
 			return "before the judge"
 		}
-		return fmt.Sprintf("%d released", one.Released.Amount)
-	case one.Released != nil && one.Released.Amount == 0:
+		return fmt.Sprintf("%d %s released", one.Released.Amount, one.Reserved.Unit)
+	case one.Released != nil && one.Released.Amount == 0 && one.Returned:
 		return "taken back"
+	case one.Released != nil && one.Released.Amount == 0:
+		return "coming back"
 	case one.Released != nil:
 		return "released"
 	case one.Decided != nil:
@@ -127,7 +137,7 @@ func (p *Pay) Owed() (all []Open) {
 		case one.Disputed && (one.Released == nil || !one.Released.Ruled):
 			o.State = "before the judge"
 		case one.Released != nil && one.Done && one.Arbiter != nil && one.Released.Amount < one.Accepted.Amount && !one.Released.Ruled:
-			o.State = fmt.Sprintf("%d released", one.Released.Amount)
+			o.State = fmt.Sprintf("%d %s released", one.Released.Amount, o.Unit)
 		case one.Released != nil:
 			o.State = "released"
 		case one.Done:

@@ -84,7 +84,7 @@ func (p *Pay) refuse(one payment) []due.Work {
 	}
 	return []due.Work{decide("do not pay "+one.Attempt.Hex(), fact.JobSubject(one.Job), func() bool { return p.c.Waiting(one.Attempt) },
 		func() fact.Fact {
-			return fact.AttemptRefused{Attempt: one.Attempt, Reason: "it is not paid: " + one.Refused, Event: one.Quote}
+			return fact.AttemptRefused{Attempt: one.Attempt, Reason: "it is not paid: " + one.Refused, Event: one.Quote, Unpaid: true}
 		})}
 }
 

@@ -76,7 +76,7 @@ func (chain) inspect(s *state, one payment, now time.Time) (fact.PaymentReserved
 // waiting says what a person must see to for a payment, or "".
 func (p *Pay) waiting(one payment) string {
 	if limit := p.asks(one); limit > 0 {
-		return fmt.Sprintf("%s: over %d", waits, limit)
+		return fmt.Sprintf("%s: over %d %s", waits, limit, one.Order.Unit)
 	}
 	return p.railOf(one).waits(one, p.c.Now())
 }

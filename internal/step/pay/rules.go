@@ -177,7 +177,7 @@ func (q quote) check(p payment, unit string, mints []string, frozen bool) error 
 	case unit != p.Order.Unit:
 		return fmt.Errorf("wants %q and the order is in %q", guild.Cut(unit, 20), p.Order.Unit)
 	case q.amount > p.Order.Most:
-		return fmt.Errorf("wants %d %s, and the order bids %d", q.amount, unit, p.Order.Most)
+		return fmt.Errorf("wants %d %s, and the order bids %d %s", q.amount, unit, p.Order.Most, p.Order.Unit)
 	case p.Rates != nil && fixedOver(*p.Rates, unit, q.amount):
 		return fmt.Errorf("wants a fixed part of %d thousandths, and asks to lock %d %s", p.Rates.Price, q.amount, unit)
 	case p.coins(unit, q.amount) > maxCoins:
@@ -258,7 +258,7 @@ func (d demand) check(mint, unit string, proofs []cashu.Proof) error {
 	case err != nil:
 		return err
 	case sum != d.amount:
-		return fmt.Errorf("it is worth %d %s, and the price is %d", sum, unit, d.amount)
+		return fmt.Errorf("it is worth %d %s, and the price is %d %s", sum, unit, d.amount, d.unit)
 	}
 	return nil
 }

@@ -68,22 +68,58 @@ func (w *Work) admit(s Service, e nostr.Event, r nip90.Request) *refusal {
 	if !w.limits.allowRequest(s, e.PubKey, w.c.Now()) {
 		return tooOften("busy: %d requests of one customer in a minute, try again later", s.Terms.PerMinute)
 	}
-	all, theirs := w.fold.waiting(s.D, e.PubKey)
-	if refused := w.scored(s, e.PubKey, theirs); refused != nil {
+	q := w.waiting(s, e.PubKey)
+	if refused := w.scored(s, e.PubKey, q.theirs+q.theirUnpaid); refused != nil {
 		return refused
 	}
+	stranger := len(s.Terms.Allow) == 0 && !w.fold.hasServed(e.PubKey)
 	repeats := w.fold.standing(e.PubKey, r.Get(nip90.ParamIdempotencyKey)) != nostr.ID{}
 	switch {
 	case repeats && !w.limits.allowIdle(e.PubKey, w.c.Now()):
 		return tooOften("busy: it repeats another request, and you repeat too many, try again later")
-	case all >= s.Slots+s.Queue:
+	case q.toDo >= s.Slots+s.Queue:
 		return refuse(guild.Flood, "at capacity, try again later")
-	case theirs >= s.Terms.Each:
-		return tooOften("at capacity: %d of your requests are not finished, try again later", theirs)
-	case len(s.Terms.Allow) == 0 && !w.fold.hasServed(e.PubKey) && !w.limits.allowNewcomer(w.c.Now()):
+	case q.theirs+q.theirUnpaid >= s.Terms.Each:
+		return tooOften("at capacity: %d of your requests are not finished, try again later", q.theirs+q.theirUnpaid)
+	case stranger && q.theirUnpaid >= unpaidOne:
+		return tooOften("at capacity: %d of your requests are not paid, try again later", q.theirUnpaid)
+	case stranger && q.unpaid >= unpaidAll:
+		return refuse(guild.Flood, "busy: too many requests of new customers are not paid, try again later")
+	case stranger && !w.limits.allowNewcomer(w.c.Now()):
 		return refuse(guild.Flood, "busy: too many new customers, try again later")
 	}
 	return nil
+}
+
+// How many requests to a service may wait for their price: of one customer that we never delivered to, and of all customers. They
+// take no place in the queue, as nobody works on them: else two customers without money could close a service to everybody.
+const (
+	unpaidOne = 8
+	unpaidAll = 512
+)
+
+// queue counts the unfinished requests to a service.
+type queue struct {
+	toDo, unpaid        int // that wait for a worker or have one, and that wait for their price
+	theirs, theirUnpaid int // the same of one customer
+}
+
+// waiting counts the unfinished requests to a service, and those of a customer among them.
+func (w *Work) waiting(s Service, customer nostr.PubKey) (q queue) {
+	for _, r := range w.fold.pending() {
+		if r.Service != s.D || r.Ending != "" {
+			continue
+		}
+		mine, all := &q.theirs, &q.toDo
+		if w.awaitsMoney(r) {
+			mine, all = &q.theirUnpaid, &q.unpaid
+		}
+		*all++
+		if r.Customer == customer {
+			*mine++
+		}
+	}
+	return q
 }
 
 // scored returns why a customer is not served because of its earlier requests, or nil. Customers that the owner lists are

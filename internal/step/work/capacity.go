@@ -12,7 +12,7 @@ func (w *Work) capacity(s Service) fact.Capacity {
 	here, running, waiting := w.activity(), 0, 0
 	for _, r := range w.fold.pending() {
 		switch {
-		case r.Service != s.D || r.Finished != nil:
+		case r.Service != s.D || r.Finished != nil || w.awaitsMoney(r):
 		case here.running[r.ID]:
 			running++
 		default:

@@ -35,7 +35,7 @@ type Standing struct {
 	Delivered int   `json:"delivered"`
 	Accepted  int   `json:"accepted"`  // deliveries with a verdict of success
 	Declined  int   `json:"declined"`  // deliveries with another verdict
-	Withdrawn int   `json:"withdrawn"` // requests that it withdrew before they were done
+	Withdrawn int   `json:"withdrawn"` // requests that it withdrew before they were done, but not before they were paid
 	Disputed  int   `json:"disputed"`  // verdicts that we object to
 	Paid      int   `json:"paid"`      // invoices paid, and ecash of which we got something
 	Unpaid    int   `json:"unpaid"`    // locks that it left to their locktime although we had delivered
@@ -117,7 +117,9 @@ func (s *customers) apply(f fact.Fact, at int64, remember int) {
 		}
 		s.Open.Delete(f.Request.Hex())
 	case fact.RequestCancelled:
-		s.edit(f.Request, func(seen *Standing) { seen.Withdrawn++ })
+		if !f.Unpaid {
+			s.edit(f.Request, func(seen *Standing) { seen.Withdrawn++ })
+		}
 		s.Open.Delete(f.Request.Hex())
 	case fact.RequestJudged:
 		s.edit(f.Request, func(seen *Standing) {

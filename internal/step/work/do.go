@@ -22,6 +22,7 @@ const (
 	delivered = "delivered"
 	refused   = "refused"
 	failed    = "failed"
+	unpaid    = "unpaid" // its price did not come, so that it was never begun
 )
 
 // doing is the key of the effect that works on a request.

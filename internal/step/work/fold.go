@@ -51,7 +51,7 @@ type request struct {
 	ID       nostr.ID     `json:"id"`
 	Customer nostr.PubKey `json:"customer"`
 	Service  string       `json:"service"`            // d of ours
-	Ending   string       `json:"ending,omitempty"`   // delivered, refused or failed
+	Ending   string       `json:"ending,omitempty"`   // delivered, refused, failed or unpaid
 	Withdrew bool         `json:"withdrew,omitempty"` // the customer withdrew it
 	Parked   string       `json:"parked,omitempty"`   // why it is not worked on any more
 	Key      string       `json:"key,omitempty"`      // the customer's idempotency key
@@ -69,7 +69,7 @@ type request struct {
 func (r request) repeats() bool { return r.Received != nil && r.Received.Repeats != nostr.ID{} }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{fold.NewState[state]("work", 4)} }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("work", 5)} }
 
 func (f *Fold) request(id nostr.ID) (r request, ok bool) {
 	f.View(func(s *state) { r, ok = s.Requests.Get(id) })
@@ -95,38 +95,14 @@ func (f *Fold) state(d string) State {
 	return cmp.Or(fold.Read(f.State, func(s *state) past { return s.Services.Of(d) }).State, Open)
 }
 
-// counts returns the figures of a service, and the number of its unfinished requests.
+// counts returns the figures of a service.
 func (f *Fold) counts(d string) Status {
-	var h past
-	queued := 0
-	f.View(func(s *state) {
-		h = s.Services.Of(d)
-		queued, _ = s.waiting(d, nostr.PubKey{})
-	})
+	h := fold.Read(f.State, func(s *state) past { return s.Services.Of(d) })
 	status := Status{Figures: Figures{Delivered: h.Delivered, Failed: h.Failed}}
-	status.Queued = queued
 	if h.Delivered > 0 {
 		status.Latency = time.Duration(h.LatencyMs/int64(h.Delivered)) * time.Millisecond
 	}
 	return status
-}
-
-// waiting returns the number of unfinished requests to a service: of all customers, and of one.
-func (f *Fold) waiting(d string, customer nostr.PubKey) (all, theirs int) {
-	f.View(func(s *state) { all, theirs = s.waiting(d, customer) })
-	return all, theirs
-}
-
-func (s *state) waiting(d string, customer nostr.PubKey) (all, theirs int) {
-	for id := range s.open {
-		if r := s.Requests.Of(id); r.Service == d && r.Ending == "" {
-			all++
-			if r.Customer == customer {
-				theirs++
-			}
-		}
-	}
-	return all, theirs
 }
 
 // hasServed reports whether anything was ever delivered to a customer.
@@ -241,13 +217,14 @@ func (s *state) finished(one fact.RequestFinished, e fact.Entry) {
 	}
 }
 
-// tally counts how a request ended for its service.
+// tally counts how a request ended for its service. One that was never paid says nothing about the work.
 func (s *state) tally(r request, ending string, at int64) {
 	h := s.Services.Of(r.Service)
-	if ending == delivered {
+	switch ending {
+	case delivered:
 		h.Delivered++
 		h.LatencyMs += max(0, at-r.At)
-	} else {
+	case refused, failed:
 		h.Failed++
 	}
 	s.Services.Set(r.Service, h)

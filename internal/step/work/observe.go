@@ -148,7 +148,7 @@ func (w *Work) ObserveDeletion(ctx context.Context, v guild.Verified) error {
 func (w *Work) cancelled(ctx context.Context, id nostr.ID, e nostr.Event) error {
 	err := w.c.Journal.Do(ctx, fact.RequestSubject(id), e.ID.Hex(), func(tx *journal.Tx) error {
 		if r, ok := w.fold.request(id); ok && r.Ending == "" && !r.Withdrew {
-			tx.Append(fact.RequestCancelled{Request: id}, fact.EffectSettled{Effect: doing(id)})
+			tx.Append(fact.RequestCancelled{Request: id, Unpaid: w.awaitsMoney(r)}, fact.EffectSettled{Effect: doing(id)})
 		}
 		return nil
 	})

@@ -26,6 +26,21 @@ func (w *Work) wantsMoney(s Service) bool {
 	return s.Price > 0 && w.c.Money != nil && w.c.Money.Takes(s.Unit)
 }
 
+// warnUnpayable warns of services with a price that nobody can pay: each request to them is refused.
+func (w *Work) warnUnpayable() {
+	for _, d := range w.order {
+		s := w.services[d]
+		if s.Price == 0 || w.wantsMoney(s) {
+			continue
+		}
+		add := "guild wallet add mint URL --unit " + s.Unit
+		if s.inBitcoin() {
+			add += ", or guild wallet add nwc, lnd or bitcoind"
+		}
+		w.c.Log.Warn("nobody can pay the price of a service, and it is done for nobody", "service", d, "price", s.amount(), "add", add)
+	}
+}
+
 // awaitsMoney reports whether a request waits for its price to be locked or paid.
 func (w *Work) awaitsMoney(r request) bool {
 	s, offered := w.services[r.Service]
@@ -78,9 +93,14 @@ func (w *Work) quote(s Service, r request) []due.Work {
 			},
 		})
 	}
-	unpaid := w.giveUp(r, "its price was not paid or locked in time")
-	unpaid.Key, unpaid.Ready = "unpaid "+r.ID.Hex(), time.UnixMilli(r.Quoted.Until)
-	return append(all, unpaid)
+	return append(all, due.Work{
+		Key: "unpaid " + r.ID.Hex(), Guard: fact.RequestSubject(r.ID), Free: true, Ready: time.UnixMilli(r.Quoted.Until),
+		Act: func(ctx context.Context) (due.Decision, error) {
+			const why = "its price was not paid or locked in time"
+			f, err := w.end(ctx, fact.RequestFinished{Request: r.ID, Ending: unpaid, Reason: why}, failure(*r.Received, why))
+			return w.record(f, fact.EffectSettled{Effect: doing(r.ID)}), err
+		},
+	})
 }
 
 // heldBy returns the payment hash of an invoice if the customer chose it, so that its payment is held, and the zero hash if not.

@@ -160,6 +160,7 @@ type Status struct {
 	Service
 	State           State
 	Running, Queued int
+	Unpaid          int // requests that wait for their price
 	Figures
 	Customers []Customer // with unfinished requests, the next one to be served first
 }
@@ -170,7 +171,7 @@ type Customer struct {
 	Running, Queued int
 }
 
-// Figures count the ended requests to a service since its first one. Repetitions and withdrawn requests do not count.
+// Figures count the ended requests to a service since its first one. Repetitions do not count, nor what was withdrawn or never paid.
 type Figures struct {
 	Delivered, Failed int
 	Latency           time.Duration // average from receipt to result, of delivered requests
@@ -188,16 +189,20 @@ func (f Figures) Success() (part float64, any bool) {
 // Services lists the services with their work, in the order in which they were configured.
 func (w *Work) Services() []Status {
 	now := w.activity()
-	waiting := map[string][]request{}
+	waiting, unpaid := map[string][]request{}, map[string]int{}
 	for _, r := range w.fold.pending() {
-		if r.Finished == nil {
+		switch {
+		case r.Finished != nil:
+		case w.awaitsMoney(r):
+			unpaid[r.Service]++
+		default:
 			waiting[r.Service] = append(waiting[r.Service], r)
 		}
 	}
 	var all []Status
 	for _, d := range w.order {
 		st := w.fold.counts(d)
-		st.Service, st.State, st.Running, st.Queued = w.services[d], w.state(d), 0, 0
+		st.Service, st.State, st.Unpaid = w.services[d], w.state(d), unpaid[d]
 		st.Customers = customersOf(inTurn(waiting[d], now))
 		for _, c := range st.Customers {
 			st.Running += c.Running
@@ -225,4 +230,10 @@ func customersOf(all []turn) (customers []Customer) {
 		}
 	}
 	return customers
+}
+
+// CustomerOf returns the customer of a request to us.
+func (w *Work) CustomerOf(request nostr.ID) (nostr.PubKey, bool) {
+	r, ok := w.fold.request(request)
+	return r.Customer, ok
 }

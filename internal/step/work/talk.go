@@ -42,6 +42,7 @@ func (w *Work) Talk(ctx context.Context) error {
 	t := talk{Work: w, last: map[nostr.ID]time.Time{}, held: map[nostr.ID]answer{}, next: map[nostr.ID]time.Time{}}
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
+	w.warnUnpayable()
 	for {
 		select {
 		case <-ctx.Done():

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,18 +197,32 @@ func TestHeartbeatAfterRestart(t *testing.T) {
 	})
 }
 
-// unpaid is money that does not arrive.
-type unpaid struct{ Money }
+// asking is money that is asked for, and arrives only for the requests that are paid.
+type asking struct {
+	Money
+	paid *sync.Map
+}
 
-func (unpaid) Takes(string) bool    { return true }
-func (unpaid) Funded(nostr.ID) bool { return false }
+func (asking) Takes(string) bool { return true }
+
+func (m asking) Funded(request nostr.ID) bool {
+	if m.paid == nil {
+		return false
+	}
+	_, paid := m.paid.Load(request)
+	return paid
+}
+
+func (asking) Quote(context.Context, fact.RequestReceived, time.Time, uint64, string, bool) (terms, invoice string, err error) {
+	return "creqA", "", nil
+}
 
 func TestHeartbeatOfUnpaidRequest(t *testing.T) {
 	s := python((&runs{}).do)
 	s.Price, s.Unit = 5_000_000, "sat"
 	now := time.UnixMilli(1_700_000_000_000)
 	r := request{ID: nostr.ID{1}, At: now.Add(-9 * time.Minute).UnixMilli(), Service: "python", Received: &fact.RequestReceived{Deadline: now.Add(time.Hour).UnixMilli()}}
-	w := New(Config{Services: []Service{s}, Money: unpaid{}}, NewFold())
+	w := New(Config{Services: []Service{s}, Money: asking{}}, NewFold())
 	if text := w.progress(r, now); text != "waiting for its payment for 9 minutes" {
 		t.Errorf("told %q", text)
 	}

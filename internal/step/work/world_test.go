@@ -71,6 +71,8 @@ type world struct {
 	secrets  string  // where they are opened
 	began    time.Time
 	worker   *runs // where a test needs to know it
+	money    Money // nil if nothing can be paid
+	runner   *due.Runner
 	heard    *Judgements
 
 	inboxes []string                                                                             // relays at which anybody reads private messages
@@ -103,12 +105,13 @@ func (w *world) start() {
 	w.Work = New(Config{
 		Journal: w.Journal, Blobs: w.blobs, Keyer: us.signer, PubKey: us.key, Node: "test", Now: time.Now,
 		Services: w.services, Scratch: journaltest.Dir(w.T), Secrets: w.secrets, Relays: relays{w, []string{"wss://ours.example"}}, Payloads: payloads{w},
-		Judgements: w.heard, Recipient: w.keys.recipient, Unseal: w.keys.Open, Log: slog.New(slog.DiscardHandler),
+		Judgements: w.heard, Money: w.money, Recipient: w.keys.recipient, Unseal: w.keys.Open, Log: slog.New(slog.DiscardHandler),
 	}, fold)
 	if err := w.Recall(w.Context()); err != nil {
 		w.Fatal(err)
 	}
-	w.RunWith(&due.Runner{Limits: w.Classes(), Sources: []due.Source{w.Due}})
+	w.runner = &due.Runner{Limits: w.Classes(), Sources: []due.Source{w.Due}}
+	w.RunWith(w.runner)
 	w.Go(w.Talk)
 }
 
