@@ -47,10 +47,10 @@ func (w *world) sends(b *bank, amount uint64) string {
 // takes receives a token.
 func (w *world) takes(text string) {
 	w.Helper()
-	op, _, err := w.Receive(w.Context(), text)
+	planned, err := w.Receive(w.Context(), text)
 	w.ok(err)
 	w.ok(w.settle())
-	w.ok(w.Wait(w.Context(), op))
+	w.ok(w.Wait(w.Context(), planned.Op))
 }
 
 func TestNoQuoteIsLostToAnOlderJournal(t *testing.T) {

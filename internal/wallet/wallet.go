@@ -1,7 +1,8 @@
 // Package wallet is the node's ecash and its ledger. Each transaction with a mint is an operation: it is planned under the guard
 // of all money before the mint hears of it, its secrets are derived from the wallet's seed, and it is repeated, with the same
 // outputs, until the mint has done it or says that it never will. So a crash loses no money, and the journal has no ecash that
-// anybody else could spend. The package owns the facts ecash.* and mint.added. It decides about no payment.
+// anybody else could spend. The package owns the facts ecash.*, ledger.corrected
+// and mint.added. It decides about no payment.
 package wallet
 
 import (
