@@ -210,7 +210,8 @@ var units = map[string]string{
 	"shredded": unixMs, "erased": unixMs, "exposed": number, "confirmations": number,
 
 	"Asset.free": ofUnit, "Asset.held": ofUnit, "Asset.paid": ofUnit, "Asset.earned": ofUnit, "Asset.sent": ofUnit, "Asset.fees": ofUnit,
-	"Asset.lost": ofUnit, "Payment.amount": ofUnit, "Case.amount": ofUnit, "Case.released": ofUnit, "Ruling.amount": ofUnit, "Payment.until": unixMs, "Moved.amount": ofUnit, "Difference.amount": ofUnit, "Token.amount": ofUnit,
+	"Asset.lost": ofUnit, "Payment.amount": ofUnit, "Case.amount": ofUnit, "Case.released": ofUnit, "Ruling.amount": ofUnit, "Payment.until": unixMs, "Moved.amount": ofUnit, "Moved.fee": ofUnit,
+	"Asset.corrected": ofUnit, "Imbalance.ledger": ofUnit, "Imbalance.worth": ofUnit, "Difference.amount": ofUnit, "Token.amount": ofUnit,
 	"Usage.tokens": number, "Movement.amount": ofUnit, "Movement.fee": ofUnit, "Reconciled.coins": number, "workEvent.amount": ofUnit, "Budget.job": ofUnit, "Budget.daily": ofUnit, "Budget.monthly": ofUnit, "Budget.ask_over": ofUnit, "Budget.today": ofUnit, "Budget.month": ofUnit, "demoRow.paid": ofUnit, "Standing.paid": number, "Standing.unpaid": number, "Service.unpaid": number,
 
 	"RouterReplay.changed": number, "RouterReplay.ended": number, "accepted": number, "added": number, "agreeing": number,

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -217,7 +219,11 @@ func (p *program) walletFundCommand() *cobra.Command {
 }
 
 func (p *program) showMoved(m control.Moved) error {
-	_, err := fmt.Fprintf(p.out, "received  %d %s at %s\n", m.Amount, unitName(m.Unit), cli.Clean(m.Mint))
+	fee := ""
+	if m.Fee > 0 {
+		fee = fmt.Sprintf(", after the mint's fee of %d", m.Fee)
+	}
+	_, err := fmt.Fprintf(p.out, "received  %d %s at %s%s\n", m.Amount, unitName(m.Unit), cli.Clean(m.Mint), fee)
 	return err
 }
 
@@ -407,19 +413,77 @@ already is released by its verdict all the same. --off allows payments again.`,
 }
 
 func (p *program) walletReconcileCommand() *cobra.Command {
-	return call(p, p.acting, control.Reconcile, &cobra.Command{
-		Use:     "reconcile",
-		Short:   "Compare the ledger with the mints",
-		Example: "  guild wallet reconcile --json",
-	}, func(r control.Reconciled) error {
-		if len(r.Differences) == 0 {
-			_, err := fmt.Fprintf(p.out, "balanced: the mints agree about %s\n", cli.Count(r.Coins, "coin", "coins"))
+	var write bool
+	cmd := p.local(&cobra.Command{
+		Use:   "reconcile",
+		Short: "Compare the ledger with the ecash and the mints",
+		Long: `reconcile asks the mints about all ecash of the wallet, and compares the ledger
+with it. It fails if anything differs, as after a repair of the journal that
+lost entries. Ecash that the ledger lacks is found by guild wallet restore.
+
+--write books what differs: ecash that its mint calls spent is lost, and what
+the ledger has too much or too little is corrected. What is pending stays, and
+until a day after its locktime what is held for a provider: the payment can
+still find out.`,
+		Example: "  guild wallet reconcile --json\n  guild wallet reconcile --write",
+	}, func(cmd *cobra.Command, _ []string) (*cli.Result, error) {
+		var r control.Reconciled
+		err := p.acting(cmd.Context(), func(client *control.Client, _ bool) (err error) {
+			r, err = control.Reconcile.Call(cmd.Context(), client, strconv.FormatBool(write))
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return &cli.Result{JSON: r, Show: func() error { return p.showReconciled(r) }}, differing(r, write)
+	})
+	cmd.Flags().BoolVar(&write, "write", false, "book what differs")
+	return cmd
+}
+
+// differing returns an error if something differs and is not booked.
+func differing(r control.Reconciled, write bool) error {
+	open := slices.ContainsFunc(r.Differences, func(d control.Difference) bool { return !d.Booked }) ||
+		slices.ContainsFunc(r.Imbalances, func(i control.Imbalance) bool { return !i.Booked })
+	switch {
+	case !open:
+		return nil
+	case write:
+		return cli.WithHint(errors.New("some ecash is not decided, and is not booked"), "guild wallet reconcile, when its mint or its locktime has decided")
+	}
+	return cli.WithHint(errors.New("the ledger differs from the ecash"), "guild wallet reconcile --write books it; guild wallet restore finds what the ledger lacks")
+}
+
+func (p *program) showReconciled(r control.Reconciled) error {
+	if len(r.Differences)+len(r.Imbalances) == 0 {
+		_, err := fmt.Fprintf(p.out, "balanced: the mints agree about %s\n", cli.Count(r.Coins, "coin", "coins"))
+		return err
+	}
+	booked := func(is bool, as string) string {
+		if is {
+			return as
+		}
+		return "-"
+	}
+	if len(r.Differences) > 0 {
+		err := table(p, "", "UNIT,AMOUNT,THE MINT SAYS,BOOKED,MINT", func(d control.Difference) []string {
+			state := d.State
+			if d.Held {
+				state += ", held"
+			}
+			return []string{unitName(d.Unit), fmt.Sprint(d.Amount), state, booked(d.Booked, "lost"), cli.Cut(cli.Clean(d.Mint), 40)}
+		})(r.Differences)
+		if err != nil {
 			return err
 		}
-		return table(p, "", "UNIT,AMOUNT,THE MINT SAYS,MINT", func(d control.Difference) []string {
-			return []string{unitName(d.Unit), fmt.Sprint(d.Amount), d.State, cli.Cut(cli.Clean(d.Mint), 40)}
-		})(r.Differences)
-	})
+	}
+	if len(r.Imbalances) == 0 {
+		return nil
+	}
+	return table(p, "", "UNIT,ACCOUNT,THE LEDGER HAS,ITS ECASH,BOOKED,MINT", func(i control.Imbalance) []string {
+		return []string{unitName(i.Unit), i.Account, fmt.Sprint(i.Ledger), fmt.Sprint(i.Worth),
+			booked(i.Booked, "corrected"), cli.Cut(cli.Clean(i.Mint), 40)}
+	})(r.Imbalances)
 }
 
 func (p *program) walletBackupCommand() *cobra.Command {
@@ -457,9 +521,10 @@ func (p *program) walletRestoreCommand() *cobra.Command {
 		Use:   "restore",
 		Short: "Find ecash of the wallet's words after a loss of the journal",
 		Long: `restore asks each mint of the wallet for ecash that was made with its words
-(NUT-09, NUT-13) and that the ledger does not know. To use other words, write
-them into wallet.words in the data directory before the node first starts. What
-is locked for a provider is not found: it needs the journal.`,
+(NUT-09, NUT-13) and that the ledger does not know. A token that it has lost and
+that nobody took is found, too; what is locked for a provider is not, for that
+needs the journal. To use other words, write them into wallet.words in the data
+directory before the node first starts.`,
 		Example: "  guild wallet add mint https://mint.example --unit sat\n  guild wallet restore",
 	}, table(p, "no mint is in the wallet: guild wallet add mint URL", "FOUND,MINT", func(m control.Moved) []string {
 		return []string{fmt.Sprintf("%d %s", m.Amount, unitName(m.Unit)), cli.Cut(cli.Clean(m.Mint), 60)}

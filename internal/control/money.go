@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,6 +60,7 @@ type Asset struct {
 	Sent      int64  `json:"sent"`   // in tokens
 	Fees      int64  `json:"fees"`   // of the mint, of Lightning, or of the chain
 	Lost      int64  `json:"lost,omitempty"`
+	Corrected int64  `json:"corrected,omitempty"` // differences that guild wallet reconcile --write closed
 	Worthless bool   `json:"worthless,omitempty"` // play money
 }
 
@@ -105,6 +107,7 @@ type Token struct {
 // Moved is the answer to POST /v1/wallet/fund and POST /v1/wallet/receive.
 type Moved struct {
 	Amount  uint64 `json:"amount"`
+	Fee     uint64 `json:"fee,omitempty"` // of the mint, for a token that was received: it is not part of the amount
 	Unit    string `json:"unit"`
 	Mint    string `json:"mint"`
 	Invoice string `json:"invoice,omitempty"` // to be paid first: nothing was moved
@@ -143,6 +146,7 @@ type Budget struct {
 type Reconciled struct {
 	Coins       int          `json:"coins"` // that the mints were asked about
 	Differences []Difference `json:"differences"`
+	Imbalances  []Imbalance  `json:"imbalances"`
 }
 
 // Difference is ecash of which a mint says something else than the ledger.
@@ -150,7 +154,19 @@ type Difference struct {
 	Mint   string `json:"mint"`
 	Unit   string `json:"unit"`
 	Amount uint64 `json:"amount"`
-	State  string `json:"state"` // by the mint
+	State  string `json:"state"`            // by the mint
+	Held   bool   `json:"held,omitempty"`   // it is locked for a provider
+	Booked bool   `json:"booked,omitempty"` // as lost, just now
+}
+
+// Imbalance is an account of which the ledger says something else than the ecash is worth.
+type Imbalance struct {
+	Mint    string `json:"mint"`
+	Unit    string `json:"unit"`
+	Account string `json:"account"`          // free or held
+	Ledger  int64  `json:"ledger"`           // what the ledger has
+	Worth   int64  `json:"worth"`            // of the ecash
+	Booked  bool   `json:"booked,omitempty"` // the ledger has it now
 }
 
 // Movement is an operation of the wallet or a payment over Lightning, in the answer to GET /v1/wallet/history.
@@ -180,7 +196,7 @@ func (s *Server) getWallet(r *http.Request) (Money, error) {
 		a := b.Accounts
 		m.Assets = append(m.Assets, Asset{
 			Mint: b.Mint, Unit: b.Unit, Free: a[wallet.Free], Held: a[wallet.Held], Paid: a[wallet.Paid], Earned: -a[wallet.Earned], Sent: a[wallet.Sent],
-			Fees: a[wallet.Fees], Lost: a[wallet.Lost], Worthless: b.Unit == mintd.Unit,
+			Fees: a[wallet.Fees], Lost: a[wallet.Lost], Corrected: a[wallet.Corrected], Worthless: b.Unit == mintd.Unit,
 		})
 	}
 	for _, p := range s.c.Pay.Paying() {
@@ -312,18 +328,16 @@ func (s *Server) postReceive(r *http.Request, given Token) (Moved, error) {
 	if _, err := token.Parse(given.Token); err != nil {
 		return Moved{}, wrongUsage("a token begins with cashuA or cashuB, and must be whole", fmt.Errorf("this is no token: %w", err))
 	}
-	op, t, err := s.c.Wallet.Receive(r.Context(), given.Token)
+	planned, err := s.c.Wallet.Receive(r.Context(), given.Token)
 	if err == nil {
-		err = s.awaitMint(r.Context(), op)
+		err = s.awaitMint(r.Context(), planned.Op)
 	}
 	if err != nil {
 		return Moved{}, mintFailed(err)
 	}
-	moved := Moved{Unit: t.Unit, Mint: t.Mint, Worthless: t.Unit == mintd.Unit}
-	for _, p := range t.Proofs {
-		moved.Amount += p.Amount
-	}
-	return moved, nil
+	return Moved{
+		Amount: planned.Amount - planned.Fee, Fee: planned.Fee, Unit: planned.Unit, Mint: planned.Mint, Worthless: planned.Unit == mintd.Unit,
+	}, nil
 }
 
 func (s *Server) postSend(r *http.Request, want Amount) (Token, error) {
@@ -459,16 +473,30 @@ func (s *Server) postApproval(r *http.Request, a Approval) (Payment, error) {
 }
 
 func (s *Server) postReconcile(r *http.Request) (Reconciled, error) {
-	n, differences, err := s.c.Wallet.Reconcile(r.Context())
-	if unbalanced := s.c.Wallet.Fold().Check(); err != nil && unbalanced != nil && err.Error() == unbalanced.Error() {
-		return Reconciled{}, refused("guild wallet freeze stops payments; guild journal check looks for damage", fmt.Errorf("the ledger does not add up: %w", err))
-	}
+	found, err := s.c.Wallet.Reconcile(r.Context())
 	if err != nil {
 		return Reconciled{}, mintFailed(err)
 	}
-	done := Reconciled{Coins: n, Differences: []Difference{}}
-	for _, d := range differences {
-		done.Differences = append(done.Differences, Difference{Mint: d.Mint, Unit: d.Unit, Amount: d.Amount, State: d.State})
+	write, left := r.URL.Query().Get("write") == "true", found.Differences
+	if write {
+		if left, err = s.c.Wallet.Correct(r.Context(), found); err != nil {
+			return Reconciled{}, err
+		}
+	}
+	done := Reconciled{Coins: found.Coins, Differences: []Difference{}, Imbalances: []Imbalance{}}
+	for _, d := range found.Differences {
+		done.Differences = append(done.Differences, Difference{
+			Mint: d.Mint, Unit: d.Unit, Amount: d.Amount, State: d.State, Held: d.Held, Booked: !slices.Contains(left, d),
+		})
+	}
+	for _, i := range found.Imbalances {
+		account := "free"
+		if i.Account == wallet.Held {
+			account = "held"
+		}
+		done.Imbalances = append(done.Imbalances, Imbalance{
+			Mint: i.Mint, Unit: i.Unit, Account: account, Ledger: i.Ledger, Worth: i.Coins, Booked: write,
+		})
 	}
 	return done, nil
 }

@@ -139,7 +139,7 @@ var (
 	FundWallet = action("POST /v1/wallet/fund",
 		"body {\"amount\":…,\"unit\":…,\"mint\":…}: new ecash, or the invoice to pay", maxWords, (*Server).postFund)
 	ReceiveToken = action("POST /v1/wallet/receive",
-		"body {\"token\":…}: what it was worth", maxTokenBody, (*Server).postReceive)
+		"body {\"token\":…}: what was received, and the mint's fee", maxTokenBody, (*Server).postReceive)
 	SendToken = action("POST /v1/wallet/send",
 		"body {\"amount\":…,\"unit\":…,\"mint\":…,\"memo\":…}: a token", maxWords, (*Server).postSend)
 	RestoreWallet = resource("POST /v1/wallet/restore",
@@ -161,8 +161,9 @@ var (
 		"objections to what was paid of others' escrow, on which this node rules", (*Server).getCases)
 	RuleCase = action("POST /v1/wallet/rule",
 		"body {\"case\":…,\"amount\":…,\"unit\":…,\"reason\":…}: what the provider gets", maxWords, (*Server).postRuling)
-	Reconcile = resource("POST /v1/wallet/reconcile",
-		"asks the mints about all ecash, and checks the ledger", (*Server).postReconcile)
+	Reconcile = resource("POST /v1/wallet/reconcile?write",
+		"asks the mints about all ecash, and checks the ledger; with write=true it\n"+
+			"books what differs: ecash that is spent as lost, and what does not add up", (*Server).postReconcile)
 
 	Backups = resource("GET /v1/backups",
 		"backups of what was learned, the newest first", (*Server).getBackups)

@@ -48,6 +48,8 @@ const (
 	Outside = "outside" // what was issued or received
 	Fees    = "fees"    // taken by the mint
 	Lost    = "lost"    // spent by somebody else, the mint says
+
+	Corrected = "corrected" // what the owner had closed of a difference
 )
 
 // Fold is the wallet's ecash, its operations and its ledger, from the facts about money.
@@ -129,6 +131,16 @@ func (s *state) apply(one fact.Fact, at int64) {
 		s.settled(one)
 	case fact.EcashFailed:
 		s.failed(one)
+	case fact.EcashLost:
+		for _, c := range one.Coins {
+			s.lose(c)
+		}
+	case fact.LedgerCorrected:
+		if one.Amount < 0 {
+			s.move(Asset{one.Mint, one.Unit}, one.Account, Corrected, uint64(-one.Amount))
+		} else {
+			s.move(Asset{one.Mint, one.Unit}, Corrected, one.Account, uint64(one.Amount))
+		}
 	case fact.PaymentReleased:
 		for _, c := range one.Coins {
 			s.Coins.Delete(name(c))
@@ -242,17 +254,26 @@ func (s *state) failed(f fact.EcashFailed) {
 		switch {
 		case !ok:
 		case slices.Contains(f.Lost, in):
-			s.Coins.Delete(name(in))
-			account := Free
-			if c.Lock != nil {
-				account = Held
-			}
-			s.move(c.Asset, account, Lost, c.Amount)
+			s.lose(in)
 		default:
 			c.In = ""
 			s.Coins.Set(name(in), c)
 		}
 	}
+}
+
+// lose books a coin that somebody else has spent.
+func (s *state) lose(lost fact.Coin) {
+	c, ok := s.Coins.Get(name(lost))
+	if !ok || c.Sent {
+		return
+	}
+	s.Coins.Delete(name(lost))
+	account := Free
+	if c.Lock != nil {
+		account = Held
+	}
+	s.move(c.Asset, account, Lost, c.Amount)
 }
 
 // Balance is the ledger of one asset, in its unit.
@@ -282,38 +303,6 @@ func (f *Fold) Balances() []Balance {
 // Mints lists the assets that the owner added.
 func (f *Fold) Mints() []Asset {
 	return fold.Read(f.State, func(s *state) []Asset { return slices.Clone(s.Mints) })
-}
-
-// Check returns an error if the ledger is not balanced, or the coins are not worth what it says.
-func (f *Fold) Check() error {
-	var errs []error
-	f.View(func(s *state) {
-		for of, book := range s.Books.All() {
-			a := Asset(of)
-			var sum int64
-			for _, amount := range book {
-				sum += amount
-			}
-			if sum != 0 {
-				errs = append(errs, fmt.Errorf("%s at %s: the accounts add up to %d, not 0", a.Unit, a.Mint, sum))
-			}
-			var free, held int64
-			for _, c := range s.Coins.All() {
-				switch {
-				case c.Asset != a || c.Sent:
-				case c.Lock != nil:
-					held += int64(c.Amount)
-				default:
-					free += int64(c.Amount)
-				}
-			}
-			if a != Lightning && a != Chain && (free != book[Free] || held != book[Held]) {
-				errs = append(errs, fmt.Errorf("%s at %s: the ecash is worth %d free and %d held, the ledger has %d and %d",
-					a.Unit, a.Mint, free, held, book[Free], book[Held]))
-			}
-		}
-	})
-	return errors.Join(errs...)
 }
 
 // ErrShort means that there is too little money.

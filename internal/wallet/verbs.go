@@ -90,18 +90,19 @@ func (w *Wallet) Fund(ctx context.Context, a Asset, amount uint64) (op, invoice 
 	return op, "", err
 }
 
-// Receive makes the ecash of a token ours. It is on its way when Receive returns.
-func (w *Wallet) Receive(ctx context.Context, text string) (op string, t token.Token, err error) {
-	if t, err = token.Parse(text); err != nil {
-		return "", t, err
+// Receive makes the ecash of a token ours. It is on its way when Receive returns the plan, which has the mint's fee.
+func (w *Wallet) Receive(ctx context.Context, text string) (planned fact.EcashPlanned, err error) {
+	t, err := token.Parse(text)
+	if err != nil {
+		return planned, err
 	}
 	a, err := w.AssetOf(t.Unit, t.Mint)
 	if err != nil {
-		return "", t, err
+		return planned, err
 	}
 	terms, err := w.Terms(ctx, a)
 	if err != nil {
-		return "", t, err
+		return planned, err
 	}
 	for i, p := range t.Proofs {
 		for id := range terms.fees {
@@ -110,16 +111,16 @@ func (w *Wallet) Receive(ctx context.Context, text string) (op string, t token.T
 			}
 		}
 	}
-	op = NewOp()
+	op := NewOp()
 	err = w.c.Journal.Do(ctx, fact.Ledger, "", func(tx *journal.Tx) error {
-		planned, err := w.PlanTake(op, Receive, terms, "", t.Proofs)
-		if err == nil {
-			tx.Append(planned)
-			w.Planned(op)
+		if planned, err = w.PlanTake(op, Receive, terms, "", t.Proofs); err != nil {
+			return err
 		}
-		return err
+		tx.Append(planned)
+		w.Planned(op)
+		return nil
 	})
-	return op, t, err
+	return planned, err
 }
 
 // Send takes an amount from the wallet for a token, which Token returns once the mint has made it.
@@ -178,54 +179,6 @@ func (w *Wallet) Wait(ctx context.Context, op string) error {
 			return fmt.Errorf("the mint has not answered yet; it is asked again: %w", ctx.Err())
 		}
 	}
-}
-
-// Difference is ecash of which the mint says something else than the wallet.
-type Difference struct {
-	Asset
-	Amount uint64
-	State  string // what the mint says
-}
-
-// Reconcile asks the mints about all ecash of the wallet. Tokens that were given away may be spent.
-func (w *Wallet) Reconcile(ctx context.Context) (checked int, differences []Difference, err error) {
-	all := map[Asset][]fact.Coin{}
-	w.fold.View(func(s *state) {
-		for n, c := range s.Coins.All() {
-			if ref, err := parseName(n); err == nil && c.In == "" {
-				all[c.Asset] = append(all[c.Asset], ref)
-			}
-		}
-	})
-	for a, coins := range all {
-		m, err := w.Mint(a.Mint)
-		if err != nil {
-			return checked, differences, err
-		}
-		for part := range slices.Chunk(coins, 100) {
-			ys := make([]cashu.Point, len(part))
-			amounts := make([]uint64, len(part))
-			for i, ref := range part {
-				p, err := w.Proof(ref)
-				if err != nil {
-					return checked, differences, err
-				}
-				ys[i], amounts[i] = cashu.HashToCurve(p.Secret), p.Amount
-			}
-			states, err := m.States(ctx, ys)
-			if err != nil {
-				return checked, differences, fmt.Errorf("ask %s: %w", a.Mint, err)
-			}
-			for i, st := range states {
-				checked++
-				c, ok := w.fold.coin(part[i])
-				if ok && !c.Sent && st.State != mint.Unspent {
-					differences = append(differences, Difference{Asset: a, Amount: amounts[i], State: string(st.State)})
-				}
-			}
-		}
-	}
-	return checked, differences, w.fold.Check()
 }
 
 // grantWait limits how long Grant waits for the mint.

@@ -1,7 +1,8 @@
 // Package wallet is the node's ecash and its ledger. Each transaction with a mint is an operation: it is planned under the guard
 // of all money before the mint hears of it, its secrets are derived from the wallet's seed, and it is repeated, with the same
 // outputs, until the mint has done it or says that it never will. So a crash loses no money, and the journal has no ecash that
-// anybody else could spend. The package owns the facts ecash.* and mint.added. It decides about no payment.
+// anybody else could spend. The package owns the facts ecash.*, ledger.corrected
+// and mint.added. It decides about no payment.
 package wallet
 
 import (
@@ -229,11 +230,14 @@ func (w *Wallet) Planned(op string) {
 	w.fresh[op] = true
 }
 
+// errGone means that the ledger has no such ecash.
+var errGone = errors.New("it is not ours any more")
+
 // Proof returns ecash of ours, without a witness. It includes the blinding factor.
 func (w *Wallet) Proof(ref fact.Coin) (cashu.Proof, error) {
 	c, ok := w.fold.coin(ref)
 	if !ok {
-		return cashu.Proof{}, fmt.Errorf("ecash %s is not ours any more", name(ref))
+		return cashu.Proof{}, fmt.Errorf("ecash %s: %w", name(ref), errGone)
 	}
 	return w.proof(ref, c)
 }
@@ -321,36 +325,40 @@ func (w *Wallet) do(ctx context.Context, op operation, now time.Time) (due.Decis
 	done, err := w.transact(ctx, op, fresh)
 	failed, final := errors.AsType[*failedError](err)
 	switch {
+	case final && failed.again:
+		return w.again(ctx, op, failed.found)
 	case final && errors.Is(err, mint.ErrUnpaid) && now.Sub(time.UnixMilli(op.At)) < unpaid:
 		return nil, fmt.Errorf("%w: %w", due.ErrLater, failed.reason)
 	case final && len(failed.lost) == 0 && errors.Is(err, mint.ErrInactive):
-		return w.again(ctx, op)
+		return w.again(ctx, op, nil)
 	case final:
-		return w.end(op, fact.EcashFailed{Op: op.Op, Reason: failed.Error(), Lost: failed.lost}), nil
+		return w.end(op, fact.EcashFailed{Op: op.Op, Reason: failed.Error(), Lost: failed.lost}, failed.found...), nil
 	case err != nil:
 		return nil, fmt.Errorf("%s %d %s at %s: %w", op.Kind, op.Amount, op.Unit, op.Mint, err)
 	}
 	return w.end(op, done), nil
 }
 
-// end returns the decision that an operation has ended.
-func (w *Wallet) end(op operation, with fact.Fact) due.Decision {
+// end returns the decision that an operation has ended, and takes in what was found.
+func (w *Wallet) end(op operation, with fact.Fact, all ...found) due.Decision {
 	return func(tx *journal.Tx) error {
 		if w.fold.Open(op.Op) {
+			w.takeIn(tx, op.Op, all)
 			tx.Append(with)
 		}
 		return nil
 	}
 }
 
-// again returns the decision to repeat an operation with another keyset, since the mint does not sign with that of the plan any
-// more. It must not have signed: it was asked.
-func (w *Wallet) again(ctx context.Context, op operation) (due.Decision, error) {
+// again returns the decision to repeat an operation with other outputs, since the mint does not sign with the keyset of the plan
+// any more, or has signed its outputs for an operation that the journal has lost: that was found. It must not have done this one:
+// it was asked.
+func (w *Wallet) again(ctx context.Context, op operation, all []found) (due.Decision, error) {
 	t, err := w.Terms(ctx, op.asset())
 	if err != nil {
 		return nil, err
 	}
-	if t.Keyset.ID == op.Keyset {
+	if len(all) == 0 && t.Keyset.ID == op.Keyset {
 		return nil, fmt.Errorf("the mint at %s does not sign with keyset %s, and says that it is active", op.Mint, op.Keyset)
 	}
 	return func(tx *journal.Tx) error {
@@ -359,7 +367,13 @@ func (w *Wallet) again(ctx context.Context, op operation) (due.Decision, error) 
 		}
 		planned := op.EcashPlanned
 		planned.Keyset, planned.Outputs = t.Keyset.ID, slices.Clone(op.Outputs)
+		w.takeIn(tx, op.Op, all)
 		next := fold.Read(w.fold.State, func(s *state) uint32 { return s.Counters.Of(t.Keyset.ID) })
+		for _, f := range all {
+			if f.keyset == t.Keyset.ID {
+				next = max(next, f.next)
+			}
+		}
 		for i, out := range planned.Outputs {
 			if !out.Locked {
 				planned.Outputs[i].Counter = next
@@ -371,155 +385,6 @@ func (w *Wallet) again(ctx context.Context, op operation) (due.Decision, error) 
 	}, nil
 }
 
-// failedError says that the mint will never do an operation.
-type failedError struct {
-	reason error
-	lost   []fact.Coin
-}
-
-func (e *failedError) Error() string { return e.reason.Error() }
-
-func (e *failedError) Unwrap() error { return e.reason }
-
-// transact asks the mint to do an operation. What it may have heard of before is first asked for.
-func (w *Wallet) transact(ctx context.Context, op operation, fresh bool) (done fact.EcashSettled, err error) {
-	m, err := w.Mint(op.Mint)
-	if err != nil {
-		return done, err
-	}
-	blinded, err := w.blind(op)
-	if err != nil {
-		return done, err
-	}
-	if !fresh {
-		if done, ok, err := w.restore(ctx, m, op, blinded); ok || err != nil {
-			return done, err
-		}
-	}
-	inputs, err := w.inputs(op)
-	if err != nil {
-		return done, err
-	}
-	var signatures []cashu.Signature
-	if op.Kind == Issue {
-		signatures, err = m.Issue(ctx, mint.Quote{ID: op.Quote, Amount: op.Amount, Unit: op.Unit}, blinded, "")
-	} else {
-		signatures, err = swap(ctx, m, inputs, blinded)
-	}
-	if err == nil {
-		return w.settle(ctx, m, op, signatures)
-	}
-	if refusal, answered := errors.AsType[*mint.Error](err); !answered || !refusal.Final() {
-		return done, err
-	}
-	done, ok, restoring := w.restore(ctx, m, op, blinded)
-	if ok || restoring != nil {
-		return done, restoring
-	}
-	return done, w.refused(ctx, m, op, inputs, err)
-}
-
-// swap has the mint swap the outputs in the order of their amounts (NUT-03), by which it does not see which of them are change.
-func swap(ctx context.Context, m *mint.Mint, inputs []cashu.Proof, outputs []cashu.Output) ([]cashu.Signature, error) {
-	order := make([]int, len(outputs))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(outputs[a].Amount, outputs[b].Amount), slices.Compare(outputs[a].B[:], outputs[b].B[:]))
-	})
-	sorted := make([]cashu.Output, len(outputs))
-	for i, at := range order {
-		sorted[i] = outputs[at]
-	}
-	signed, err := m.Swap(ctx, inputs, sorted)
-	if err != nil {
-		return nil, err
-	}
-	signatures := make([]cashu.Signature, len(outputs))
-	for i, at := range order {
-		signatures[at] = signed[i]
-	}
-	return signatures, nil
-}
-
-// refused returns a *failedError if the mint refused an operation for good, and which inputs are lost.
-func (w *Wallet) refused(ctx context.Context, m *mint.Mint, op operation, inputs []cashu.Proof, reason error) error {
-	if len(inputs) == 0 {
-		return &failedError{reason: reason}
-	}
-	ys := make([]cashu.Point, len(inputs))
-	for i, p := range inputs {
-		ys[i] = cashu.HashToCurve(p.Secret)
-	}
-	states, err := m.States(ctx, ys)
-	if err != nil {
-		return err
-	}
-	failed := &failedError{reason: reason}
-	for i, st := range states {
-		switch {
-		case st.State == mint.Pending:
-			return reason
-		case st.State == mint.Spent && i < len(op.Inputs):
-			failed.lost = append(failed.lost, op.Inputs[i])
-		}
-	}
-	return failed
-}
-
-// blind makes the outputs of an operation.
-func (w *Wallet) blind(op operation) (all []cashu.Output, err error) {
-	for i, out := range op.Outputs {
-		secret, r, err := w.c.Seed.secret(op.Keyset, op.Op, i, out.Counter, lockOf(op, out))
-		if err != nil {
-			return nil, err
-		}
-		b, err := cashu.Blind(secret, r)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, cashu.Output{Amount: out.Amount, Keyset: op.Keyset, B: b})
-	}
-	return all, nil
-}
-
-func lockOf(op operation, out fact.EcashOutput) *fact.EcashLock {
-	if out.Locked {
-		return op.Lock
-	}
-	return nil
-}
-
-// inputs returns the inputs of an operation with their witnesses.
-func (w *Wallet) inputs(op operation) (all []cashu.Proof, err error) {
-	if len(op.Sealed) > 0 {
-		return w.c.Seed.open(op.Op, op.Sealed)
-	}
-	for i, ref := range op.Inputs {
-		p, err := w.Proof(ref)
-		if err != nil {
-			return nil, err
-		}
-		if op.Kind == Refund {
-			var witness cashu.Witness
-			if i < len(op.Cosigned) {
-				witness.Signatures = append(witness.Signatures, op.Cosigned[i])
-			}
-			key, err := w.c.Seed.Key(PayerKey, op.About)
-			if err != nil {
-				return nil, err
-			}
-			if err := witness.Sign(key, p.Secret); err != nil {
-				return nil, err
-			}
-			p.Witness = witness.Text()
-		}
-		all = append(all, p)
-	}
-	return all, nil
-}
-
 // Purposes of keys, for Seed.Key.
 const (
 	PayerKey = "payer" // of the customer, by the attempt
@@ -527,34 +392,3 @@ const (
 
 	ArbiterKey = "arbiter" // of the arbiter, by nothing: it is announced
 )
-
-// restore asks the mint whether it has done an operation before (NUT-09).
-func (w *Wallet) restore(ctx context.Context, m *mint.Mint, op operation, blinded []cashu.Output) (done fact.EcashSettled, ok bool, err error) {
-	known, err := m.Restore(ctx, blinded)
-	if err != nil || len(known) < len(blinded) {
-		return done, false, err
-	}
-	signatures := make([]cashu.Signature, len(blinded))
-	for i, out := range blinded {
-		signatures[i] = known[out.B]
-	}
-	done, err = w.settle(ctx, m, op, signatures)
-	return done, err == nil, err
-}
-
-// settle returns the fact that an operation was done.
-func (w *Wallet) settle(ctx context.Context, m *mint.Mint, op operation, signatures []cashu.Signature) (fact.EcashSettled, error) {
-	done := fact.EcashSettled{Op: op.Op, Signatures: signatures}
-	for _, s := range signatures {
-		keyset, err := m.Keyset(ctx, s.Keyset)
-		if err != nil {
-			return done, err
-		}
-		key, ok := keyset.Keys[s.Amount]
-		if !ok {
-			return done, fmt.Errorf("keyset %s has no key for %d", s.Keyset, s.Amount)
-		}
-		done.Keys = append(done.Keys, key)
-	}
-	return done, nil
-}

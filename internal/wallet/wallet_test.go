@@ -37,15 +37,19 @@ func TestOperations(t *testing.T) {
 		fees := customer.account(b, Fees)
 		customer.want(b, map[string]int64{Sent: 300, Free: 700 - fees})
 
+		var planned fact.EcashPlanned
 		for range 2 { // the second time it is spent
-			op, _, err = provider.Receive(t.Context(), text)
+			planned, err = provider.Receive(t.Context(), text)
 			provider.ok(err)
 			provider.ok(provider.settle())
 		}
-		if err := provider.Wait(t.Context(), op); err == nil {
+		if err := provider.Wait(t.Context(), planned.Op); err == nil {
 			t.Error("a token was received twice")
 		}
-		provider.want(b, map[string]int64{Outside: -300, Free: 300 - provider.account(b, Fees)})
+		if fee > 0 && planned.Fee == 0 {
+			t.Error("the receiver does not learn of the mint's fee")
+		}
+		provider.want(b, map[string]int64{Outside: -300, Free: 300 - int64(planned.Fee), Fees: int64(planned.Fee)})
 
 		lock := lockBetween(t, customer.Wallet, provider.Wallet, b.now.Add(time.Hour))
 		customer.plan(customer.PlanSpend("01", customer.terms(b), "attempt", lock, 100, 50))
@@ -272,6 +276,7 @@ func TestPartOfATokenIsSpent(t *testing.T) {
 	giver.ok(giver.settle())
 	all, err := giver.Token(op, "")
 	giver.ok(err)
+	var planned fact.EcashPlanned
 	for i, w := range []*world{one, two} {
 		w.ok(w.AddMint(t.Context(), b.asset))
 		given := all
@@ -280,11 +285,11 @@ func TestPartOfATokenIsSpent(t *testing.T) {
 		}
 		text, err := given.V4()
 		w.ok(err)
-		op, _, err = w.Receive(t.Context(), text)
+		planned, err = w.Receive(t.Context(), text)
 		w.ok(err)
 		w.ok(w.settle())
 	}
-	if err := two.Wait(t.Context(), op); err == nil {
+	if err := two.Wait(t.Context(), planned.Op); err == nil {
 		t.Error("a token was received of which a part is spent")
 	}
 	two.want(b, map[string]int64{Free: 0, Lost: 0})

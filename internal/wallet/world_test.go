@@ -215,9 +215,9 @@ func (w *world) want(b *bank, accounts map[string]int64) {
 // agrees checks that the mint and the wallet agree.
 func (w *world) agrees() {
 	w.Helper()
-	_, differences, err := w.Reconcile(w.Context())
-	if err != nil || len(differences) > 0 {
-		w.Errorf("the mint disagrees about %+v, %v", differences, err)
+	r, err := w.Reconcile(w.Context())
+	if err != nil || len(r.Differences)+len(r.Imbalances) > 0 {
+		w.Errorf("the mint disagrees: %+v, %v", r, err)
 	}
 }
 

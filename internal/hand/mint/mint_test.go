@@ -35,6 +35,9 @@ func TestMintAndSwap(t *testing.T) {
 	if q, err = m.QuoteState(ctx, q); err != nil || q.State != Paid {
 		t.Fatal(q, err)
 	}
+	if known, err := m.QuoteState(ctx, Quote{ID: q.ID, Amount: q.Amount, Unit: q.Unit, Key: q.Key}); err != nil || known != q {
+		t.Error(known, err) // without its invoice
+	}
 	var w cashu.Witness
 	if err := w.Sign(owner, cashu.QuoteMessage(q.ID, outputs)); err != nil {
 		t.Fatal(err)

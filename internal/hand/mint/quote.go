@@ -1,6 +1,7 @@
 package mint
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -67,7 +68,7 @@ func (m *Mint) Quote(ctx context.Context, amount uint64, unit string, key cashu.
 	return update(q, answer)
 }
 
-// QuoteState asks for the state of a quote. All else must be as before.
+// QuoteState asks for the state of a quote. All else must be as before; an empty Request is that of the answer.
 func (m *Mint) QuoteState(ctx context.Context, q Quote) (now Quote, err error) {
 	ctx, end := m.begin(ctx, "state of a quote to mint", &err)
 	defer end()
@@ -78,6 +79,7 @@ func (m *Mint) QuoteState(ctx context.Context, q Quote) (now Quote, err error) {
 	if err := m.call(ctx, nil, &answer, "mint", "quote", "bolt11", q.ID); err != nil {
 		return Quote{}, err
 	}
+	q.Request = cmp.Or(q.Request, answer.Request)
 	return update(q, answer)
 }
 

@@ -161,7 +161,7 @@ var readers = table(
 	reader[WitnessAsked](), reader[SealWitnessed](), reader[CheckpointWitnessed](), reader[WitnessPublished](),
 	reader[AgentInstalled](), reader[AgentRemoved](), reader[AgentSigned](), reader[AgentPublished](), reader[NudgeKept](), reader[NudgeRemoved](),
 	reader[LessonDrafted](), reader[LessonAsked](), reader[LessonAccepted](), reader[LessonRejected](), reader[LessonMeasured](), reader[LessonRetired](),
-	reader[MintAdded](), reader[WalletFrozen](), reader[BudgetSet](), reader[EcashPlanned](), reader[EcashSettled](), reader[EcashFailed](),
+	reader[MintAdded](), reader[WalletFrozen](), reader[BudgetSet](), reader[EcashPlanned](), reader[EcashSettled](), reader[EcashFailed](), reader[EcashLost](), reader[LedgerCorrected](),
 	reader[PaymentReserved](), reader[PaymentRefused](), reader[PaymentAllowed](), reader[PaymentSent](), reader[PaymentApproved](), reader[PaymentDecided](),
 	reader[PaymentReleased](), reader[PaymentReturned](), reader[InvoicePaid](), reader[InvoiceUnpaid](), reader[InvoiceSettled](),
 	reader[InvoiceHeld](), reader[InvoiceCancelled](),

@@ -81,6 +81,21 @@ type EcashFailed struct {
 	Lost   []Coin `json:"lost,omitempty"` // that the mint says are spent, not by us
 }
 
+// EcashLost says that the mint calls ecash spent that the ledger still had, as after a loss of entries, and that the owner has it
+// written off. Written by wallet.
+type EcashLost struct {
+	Coins []Coin `json:"coins"`
+}
+
+// LedgerCorrected closes a difference between an account of the ledger and the ecash there is, as after a loss of entries, at the
+// owner's command. Written by wallet.
+type LedgerCorrected struct {
+	Mint    string `json:"mint"`
+	Unit    string `json:"unit"`
+	Account string `json:"account"`
+	Amount  int64  `json:"amount"` // that the account has more now; it is taken from the account for corrections
+}
+
 // WalletFrozen says that the owner has stopped all paying, or allows it again. Written by pay.
 type WalletFrozen struct {
 	Frozen bool `json:"frozen"`
@@ -432,6 +447,12 @@ func (EcashSettled) Type() string { return "ecash.settled" }
 
 // Type returns the stored name.
 func (EcashFailed) Type() string { return "ecash.failed" }
+
+// Type returns the stored name.
+func (EcashLost) Type() string { return "ecash.lost" }
+
+// Type returns the stored name.
+func (LedgerCorrected) Type() string { return "ledger.corrected" }
 
 // Type returns the stored name.
 func (PaymentReserved) Type() string { return "payment.reserved" }

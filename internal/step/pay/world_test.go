@@ -420,11 +420,12 @@ func (w *world) want(customer, held, provider int64) {
 		w.Errorf("the customer has %d and %d held, the provider %d; want %d, %d and %d", c, h, p, customer, held, provider)
 	}
 	for _, p := range []*party{w.customer, w.provider} {
-		_, differences, err := p.wallet.Reconcile(w.Context())
-		for _, d := range differences { // what was released is the provider's, and what waits for the locktime is not spent
+		found, err := p.wallet.Reconcile(w.Context())
+		for _, d := range found.Differences { // what was released is the provider's, and what waits for the locktime is not spent
 			w.Errorf("the mint disagrees: %+v", d)
 		}
 		w.ok(err)
+		w.ok(p.wallet.Fold().Check())
 		f := NewFold()
 		before := foldtest.Snapshot(w, p.fold)
 		w.ok(f.Restore([]byte(before)))
