@@ -274,13 +274,13 @@ func (p *Pay) locktime(one payment) time.Time {
 // release signs over what the provider gets, and tells it. If that is nothing, the message says so and why.
 func (p *Pay) release(one payment) due.Work {
 	coins, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
-	coins, _, whole := one.divide(coins, amounts, one.Decided.Amount)
+	coins, _, unlike := one.divide(coins, amounts, one.Decided.Amount)
 	released := fact.PaymentReleased{Attempt: one.Attempt, Mint: one.Reserved.Mint, Unit: one.Reserved.Unit, Amount: one.Decided.Amount, Coins: coins}
 	return due.Work{
 		Key: "release the payment for " + one.Attempt.Hex(), Guard: fact.Ledger, Tries: mostTries,
 		Act: func(ctx context.Context) (due.Decision, error) {
-			if !whole {
-				return nil, fmt.Errorf("%d %s are no sum of the locked coins", one.Decided.Amount, one.Reserved.Unit)
+			if unlike != nil {
+				return nil, fmt.Errorf("release the payment for %.8s: %w", one.Attempt.Hex(), unlike)
 			}
 			signed, proof, err := p.signed(ctx, one, coins)
 			if err != nil {
@@ -443,7 +443,9 @@ func (p *Pay) TakeReturn(ctx context.Context, m dm.Message) error {
 		}
 		coins, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
 		if one.Released == nil { // the provider was faster than the fact that it was told
-			_, coins, _ = one.divide(coins, amounts, one.Decided.Amount)
+			if _, coins, err = one.divide(coins, amounts, one.Decided.Amount); err != nil {
+				return err
+			}
 		}
 		good := map[string]string{}
 		for _, c := range coins {
@@ -500,12 +502,8 @@ func (p ecash) approve(tx *journal.Tx, one payment, amount uint64) error {
 		return fmt.Errorf("approve the payment for %.8s: it is decided: %d %s", id, one.Decided.Amount, one.Reserved.Unit)
 	}
 	coins, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
-	_, _, whole := one.divide(coins, amounts, amount)
-	switch {
-	case !whole && one.Rates != nil:
-		return fmt.Errorf("approve the payment for %.8s: %d %s are no sum of the locked coins, and %d are", id, amount, one.Reserved.Unit, one.payable(amount))
-	case !whole:
-		return fmt.Errorf("approve the payment for %.8s: %d %s are no sum of the locked coins, whose first ones are %d", id, amount, one.Reserved.Unit, amounts)
+	if _, _, err := one.divide(coins, amounts, amount); err != nil {
+		return fmt.Errorf("approve the payment for %.8s: %w", id, err)
 	}
 	tx.Append(fact.PaymentApproved{Attempt: one.Attempt, Amount: amount})
 	return nil
