@@ -29,7 +29,8 @@ type state struct {
 	Addresses fold.Table[string, string]         `json:"addresses"` // of the chain: the attempt for which it was paid, or was to be
 	Frozen    bool                               `json:"frozen"`
 	Budgets   fold.Table[string, fact.BudgetSet] `json:"budgets"` // by scope
-	Used      fold.Table[string, use]            `json:"used"`    // by scope
+	Used      fold.Table[string, use]            `json:"used"`    // by scope, in Month
+	Month     int64                              `json:"month"`   // Unix ms when the month of the latest payment began
 	Cases     fold.Table[string, dispute]        `json:"cases"`   // on which we rule, by request
 }
 
@@ -144,7 +145,7 @@ func (f failures) again() time.Time {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 10)} }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 11)} }
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
@@ -385,7 +386,7 @@ func (s *state) count(p payment) {
 // forget frees the money that was reserved for a payment, which is not made.
 func (s *state) forget(p *payment, reason string) {
 	if p.Reserved != nil { // not after a repair that lost the entry with it
-		s.free(*p.Reserved, p.Reserved.Amount, p.At)
+		s.free(*p.Reserved, taken(*p.Reserved), p.At)
 	}
 	p.Refused, p.Reserved, p.Lock, p.Coins = reason, nil, nil, nil
 }

@@ -1,6 +1,7 @@
 package pay
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -158,33 +159,54 @@ func (p *Pay) reserved(one payment, q quote, terms []wallet.Terms) (due.Decision
 		case one.Order.How == prepaid && one.stale(tx.Now()):
 			return p.refused(one, errStale)(tx)
 		}
-		var over error
-		p.fold.View(func(s *state) {
-			over = s.within(one.wants(terms[0].Asset.Unit, q.amount), tx.Now().UnixMilli())
-		})
-		if over != nil {
-			return p.refused(one, over)(tx)
-		}
-		var short error
+		var why error
 		for _, t := range terms {
-			planned, err := p.c.Wallet.PlanSpend(op, t, one.Attempt.Hex(), &lock, one.parts(t.Asset.Unit, q.amount)...)
+			r := one.wants(t.Asset.Unit, q.amount)
+			planned, err := p.c.Wallet.PlanSpend(op, t, one.Attempt.Hex(), &lock, one.parts(r.Unit, r.Amount)...)
+			r.Mint, r.Fee, r.Op = planned.Mint, planned.Fee, op
+			if err == nil {
+				err = cmp.Or(tooDear(planned.Fee, r.Amount, r.Unit), tooDear(claiming(t, one.coins(r.Unit, r.Amount)), r.Amount, r.Unit))
+			}
+			if err == nil {
+				err = p.affordable(now, r, tx.Now())
+			}
 			if err != nil {
-				short = errors.Join(short, err)
+				why = errors.Join(why, err)
 				continue
 			}
-			tx.Append(fact.PaymentReserved{
-				Attempt: one.Attempt, Job: one.Job, Provider: one.Provider.PubKey, Task: one.Task,
-				Mint: planned.Mint, Unit: planned.Unit, Amount: q.amount, Fee: planned.Fee, Op: op,
-			})
+			tx.Append(r)
 			if one.Order.How == escrow {
 				tx.Append(planned)
 				p.c.Wallet.Planned(op)
 			}
 			return nil
 		}
-		return p.refused(one, short)(tx)
+		return p.refused(one, why)(tx)
 	}, nil
 }
+
+// affordable returns why a payment with the mint's fee is not made by the owner's limits, or nil. The fee is not known when the owner is
+// asked about a price, so it is refused if only the fee takes it over that limit.
+func (p *Pay) affordable(one payment, r fact.PaymentReserved, now time.Time) (err error) {
+	p.fold.View(func(s *state) {
+		err = s.within(r, now.UnixMilli())
+		if limit := s.limit(r); err == nil && limit > 0 && !one.Allowed {
+			err = fmt.Errorf("%d %s and the mint's fee of %d are over %d (guild wallet budget --ask-over)", r.Amount, r.Unit, r.Fee, limit)
+		}
+	})
+	return err
+}
+
+// tooDear returns an error if a mint's fee is more than a tenth of an amount, and more than the smallest there is.
+func tooDear(fee, amount uint64, unit string) error {
+	if fee <= max(1, amount/10) {
+		return nil
+	}
+	return fmt.Errorf("the mint's fee of %d %s is over a tenth of %d", fee, unit, amount)
+}
+
+// claiming returns what a mint takes from the provider for the coins of a lock.
+func claiming(t wallet.Terms, coins int) uint64 { return (uint64(coins)*t.Keyset.Fee + 999) / 1000 }
 
 // sendLock sends the provider the locked ecash, as the answer to its payment request.
 func (p *Pay) sendLock(one payment) due.Work {

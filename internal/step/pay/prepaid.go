@@ -142,6 +142,9 @@ func (p *Pay) planLock(one payment) due.Work {
 				}
 				op := one.Reserved.Op
 				planned, err := p.c.Wallet.PlanSpend(op, t, one.Attempt.Hex(), &fact.EcashLock{Provider: q.key}, one.Reserved.Amount)
+				if err == nil && planned.Fee > one.Reserved.Fee { // the budgets counted that
+					err = tooDear(planned.Fee, one.Reserved.Amount, unit)
+				}
 				if err != nil {
 					return p.unplanned(one, err)(tx)
 				}
