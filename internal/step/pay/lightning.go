@@ -158,7 +158,7 @@ func (p *Pay) settleBill(one payment) []due.Work {
 		return nil
 	}
 	agreed := whole(one.Order.Unit, one.Price)
-	amount, rule, wait := one.payout(agreed)
+	amount, rule, wait := p.payout(one, agreed)
 	switch {
 	case one.Approved != nil:
 		amount, rule = one.Approved.Amount, rulePerson

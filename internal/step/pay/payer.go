@@ -69,6 +69,14 @@ func (one payment) payout(agreed uint64) (amount uint64, rule string, wait bool)
 	return amount, rule, wait || one.Holds && amount != 0 && amount != agreed
 }
 
+// payout is that of the payment, and waits for a person if the owner's limit for weak verdicts and opinions says so.
+func (p *Pay) payout(one payment, agreed uint64) (amount uint64, rule string, wait bool) {
+	amount, rule, wait = one.payout(agreed)
+	alone := slices.Contains([]string{ruleConsensus, ruleOutdone, ruleWeak}, rule)
+	over := alone && p.c.Opinions > 0 && msats(one.Order.Unit, amount) > p.c.Opinions
+	return amount, rule, wait || over
+}
+
 // earned reports whether the verdict pays the provider anything, or may.
 func (one payment) earned() bool {
 	if one.Verdict == nil {
@@ -258,7 +266,7 @@ func (p *Pay) sendLock(one payment) due.Work {
 
 // settle decides what the provider gets. What waits for a person is decided by the locktime if nobody comes.
 func (p *Pay) settle(one payment, now time.Time) []due.Work {
-	amount, rule, wait := one.payout(one.agreed())
+	amount, rule, wait := p.payout(one, one.agreed())
 	amount = one.payable(amount)
 	switch {
 	case !now.Before(p.locktime(one)): // the provider counts on nothing any more
