@@ -88,6 +88,14 @@ func (p *Pay) ask(one payment) due.Work {
 	})
 }
 
+// by returns the rule of a receipt, which names the person who allowed the price beside the one by which it was paid.
+func (one payment) by(rule string) string {
+	if !one.Allowed || rule == rulePerson {
+		return rule
+	}
+	return rule + fact.RuleAllowed
+}
+
 // allow is a person's decision about a price, before the work.
 func (one payment) allow(tx *journal.Tx, amount uint64) error {
 	switch price := one.price(); amount {

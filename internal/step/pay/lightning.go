@@ -79,7 +79,7 @@ func (p invoices) pay(one payment, now time.Time) []due.Work {
 		if one.Decided != nil {
 			rule = one.Decided.Rule
 		}
-		return []due.Work{p.note(one, fact.AttemptReleased{Attempt: one.Attempt, Amount: one.Reserved.Msat, Rule: rule, Proof: one.Preimage})}
+		return []due.Work{p.note(one, fact.AttemptReleased{Attempt: one.Attempt, Amount: one.Reserved.Msat, Rule: one.by(rule), Proof: one.Preimage})}
 	}
 	return nil
 }

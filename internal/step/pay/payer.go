@@ -397,7 +397,7 @@ func (p *Pay) finish(one payment, now time.Time) (work []due.Work) {
 	}
 	if one.Released.Amount+lost > 0 && one.Over && !one.Noted {
 		got := fact.AttemptReleased{
-			Attempt: one.Attempt, Amount: msats(one.Reserved.Unit, one.Released.Amount+lost), Rule: one.Decided.Rule, Proof: one.Released.Proof,
+			Attempt: one.Attempt, Amount: msats(one.Reserved.Unit, one.Released.Amount+lost), Rule: one.by(one.Decided.Rule), Proof: one.Released.Proof,
 		}
 		if lost > 0 {
 			got.Rule, got.Proof = ruleArbiter, "" // the proof that we have is of less

@@ -54,7 +54,7 @@ func (p *Pay) inAdvance(one payment) []due.Work {
 		return []due.Work{p.sendLock(one)}
 	case one.Over && !one.Noted:
 		return []due.Work{p.note(one, fact.AttemptReleased{
-			Attempt: one.Attempt, Amount: msats(one.Reserved.Unit, one.Reserved.Amount), Rule: fact.RulePrepaid, Proof: one.Released.Proof,
+			Attempt: one.Attempt, Amount: msats(one.Reserved.Unit, one.Reserved.Amount), Rule: one.by(fact.RulePrepaid), Proof: one.Released.Proof,
 		})}
 	}
 	return nil
