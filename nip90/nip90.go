@@ -122,7 +122,7 @@ const (
 	ParamAccuracy       = "accuracy"
 	ParamIdempotencyKey = "idempotency_key"
 	ParamSolicitation   = "solicitation"
-	ParamSettle         = "settle" // "prepaid" if the customer pays before the work, whatever becomes of it; "onchain" if it does so by a Bitcoin transaction
+	ParamSettle         = "settle" // how the customer pays: "prepaid", before the work, whatever becomes of it; "onchain", so by a Bitcoin transaction; see Payout for others
 	ParamNudge          = "nudge"  // ids of nudges (NIP-AE) that the agent is asked to work by
 
 	ParamBenchmarkType = "benchmark-type"

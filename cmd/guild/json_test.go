@@ -240,7 +240,7 @@ var units = map[string]string{
 
 	// Of bundles, as the specification of Nutshell has them.
 	"files": number, "parts": number, "hidden_tests": number, "tests_passed": number, "tests_failed": number, "part": place,
-	"missing_parts": place, "context_tokens_estimate": "tokens", "completion_percentage": "percent", "context_budget_hint": "0 to 1",
+	"missing_parts": place, "context_tokens_estimate": "tokens", "completion_percentage": "percent", "mixed_percent": "percent", "partial_percent": "percent", "context_budget_hint": "0 to 1",
 	"time_limit_seconds": "seconds",
 
 	"confidence": fraction, "Chapter.from": fraction, "Chapter.to": fraction, "score": fraction, "success": fraction,

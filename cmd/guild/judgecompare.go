@@ -42,8 +42,8 @@ analysis. REQUEST and each RESULT are JSON files. The ways to adjudicate:
   merge          one result is made of all
   none           every result is taken
 
-No verdict on opinions proves anything: alone they release no more money than
-max_pay_msat allows.`,
+No verdict on opinions proves anything: above max_pay_msat, if that is set, a
+person decides about the money.`,
 		Example: "  guild judge compare request.json a.json b.json c.json\n" +
 			"  guild judge compare request.json a.json b.json --adjudication judge_model",
 		Args: cli.Arity(cobra.MinimumNArgs(2), "a request and its results"),

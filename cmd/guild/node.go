@@ -57,7 +57,7 @@ func nodeConfig(c config.Config, id key.Identity, o nodeOptions) (node.Config, e
 		},
 		Judging: node.Judging{
 			AtOnce: c.Judge.Jobs, Tier: c.Judge.Tier, Analysis: c.Judge.Analysis, Cache: judgeCache(),
-			Vectors: vectorsAt(c.Judge.Opinion), Opinion: opinionOf(c.Judge.Opinion),
+			Vectors: vectorsAt(c.Judge.Opinion), Opinion: opinionOf(c.Judge.Opinion), MostPay: guild.Msat(c.Judge.Opinion.Cap),
 		},
 		Learning: learning(c), Records: node.Records(c.Records),
 		Meeting: node.Meeting{

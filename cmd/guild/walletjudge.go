@@ -97,7 +97,8 @@ func (p *program) arbiterRuleCommand() *cobra.Command {
 		Short: "Rule on a case: what the provider gets of what is locked",
 		Long: `rule signs AMOUNT for the provider, the rest for the customer, and tells both.
 It is final. What the customer has released already, the provider keeps. The
-amount must be a sum of the locked coins: all of it, 0, or a share of the order.`,
+amount must be a sum of the first locked coins, as 0, all of it and each share
+of the order are. Between them are steps; an error names the nearest.`,
 		Example: "  guild wallet judge rule 5f21ab03 500test --because \"all tests pass here\"\n  guild wallet judge rule 5f21ab03 0test",
 	}, func(_ *cobra.Command, args []string) (control.Ruling, []string, error) {
 		want, err := amountArg(args[1], "")

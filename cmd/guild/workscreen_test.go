@@ -15,9 +15,11 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/cli"
 	"guild/internal/journal/fact"
 	"guild/internal/node"
 	"guild/internal/step/work"
+	"guild/nip90"
 )
 
 // request returns the id of a request of a test.
@@ -204,6 +206,42 @@ func TestPaidBeforeInWords(t *testing.T) {
 	want := []string{"paid 5000 sat", "unlocked the block with its payment is not in the chain any more", "delivered after 0s; nothing was paid"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("%q", lines)
+	}
+}
+
+// TestLockInWords says before the work what a verdict pays.
+func TestLockInWords(t *testing.T) {
+	r, end := request(1), time.Date(2026, 11, 30, 12, 0, 0, 0, time.Local)
+	deadline := end.Add(-25 * time.Hour).UnixMilli()
+	lock := []fact.Fact{fact.LockOffered{Request: r, Unit: "sat"}, fact.LockAccepted{Request: r, Amount: 300, Locktime: end.Unix()}}
+	held := []fact.Fact{fact.InvoiceHeld{Request: r, Msat: 300_000}}
+	promised := &nip90.Payout{How: nip90.Escrow, Mixed: 40, Weak: 500_000}
+	for want, c := range map[string]struct {
+		received fact.RequestReceived
+		then     []fact.Fact
+	}{
+		"300 sat until 2026-11-30 12:00, without a verdict nothing; SUCCESS strong pays all, mixed 40 %, weak up to 500, PARTIAL what the customer decides": {
+			fact.RequestReceived{Payout: promised}, lock,
+		},
+		"300 sat until 2026-11-30 12:00, without a verdict nothing; SUCCESS strong pays what you claim of it, mixed nothing, weak what the customer decides, PARTIAL 25 %": {
+			fact.RequestReceived{Payout: &nip90.Payout{Partial: 25}}, append([]fact.Fact{fact.RequestQuoted{Request: r, Metered: true}}, lock...),
+		},
+		"300 sat until 2026-11-30 12:00, without a verdict nothing; SUCCESS strong pays all, mixed what the customer decides, weak up to 500, PARTIAL what the customer decides": {
+			fact.RequestReceived{Payout: promised, Deadline: deadline}, held,
+		},
+		"300 sat until 2026-11-30 12:00, and by the verdict yours; the order does not say how much": {fact.RequestReceived{}, lock},
+		"python, for nobody; paid after the work: SUCCESS strong pays all, mixed nothing, weak up to 9, PARTIAL what the customer decides": {
+			fact.RequestReceived{Service: "python", Payout: &nip90.Payout{How: nip90.Postpaid, Weak: 9000}}, nil,
+		},
+	} {
+		w := newWorkEvents()
+		c.received.Request = r
+		w.entry(fact.Entry{Facts: append([]fact.Fact{c.received}, c.then...)})
+		all := w.take()
+		last := all[len(all)-1]
+		if got := strings.Replace(workText(last), cli.ShortNpub(last.Customer), "nobody", 1); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

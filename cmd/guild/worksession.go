@@ -9,6 +9,7 @@ import (
 	"guild"
 	"guild/internal/cli"
 	"guild/internal/control"
+	"guild/nip90"
 )
 
 // isRequest reports whether text can be the start of a request's id.
@@ -34,6 +35,16 @@ func (p *program) showRequest(r control.Request) error {
 	line("customer", "%s", cli.ShortNpub(r.Customer))
 	line("task", "%s, for the service %s", r.Task, r.Service)
 	line("came", "%s ago", age(p.now(), r.At))
+	if l := r.Locked; l != nil {
+		line("locked", "%d %s until %s, without a verdict nothing", l.Amount, unitName(l.Unit), p.until(*l))
+	}
+	if r.Payout != nil {
+		unit := ""
+		if r.Locked != nil {
+			unit = r.Locked.Unit
+		}
+		fmt.Fprintf(p.out, "%-9s %s\n", "verdict", payoutText(*r.Payout, unit, r.Payout.How == nip90.Postpaid, false)) // not cut
+	}
 	switch {
 	case r.Taken:
 		line("ended", "the customer took it back")

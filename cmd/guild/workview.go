@@ -14,7 +14,9 @@ import (
 	"guild/internal/cli"
 	"guild/internal/journal/fact"
 	"guild/internal/node"
+	"guild/internal/step/pay"
 	"guild/internal/step/work"
+	"guild/nip90"
 )
 
 // workEvent is one thing that happened to a service or to a request to it: a line of work --json and up --json.
@@ -30,10 +32,16 @@ type workEvent struct {
 	Score    *guild.Score  `json:"score_micro,omitempty"`
 	Amount   uint64        `json:"amount,omitempty"` // of money that was locked or released, in the unit
 	Unit     string        `json:"unit,omitempty"`
-	Npub     string        `json:"npub,omitempty"`   // of the node that is ready
-	Relays   []string      `json:"relays,omitempty"` // that it uses
+	UntilMs  int64         `json:"until_ms,omitempty"` // of what is locked: without a verdict until then it is the customer's again
+	Payout   *nip90.Payout `json:"payout,omitempty"`   // of a request that came, or of what is locked, if the order says it
+	Npub     string        `json:"npub,omitempty"`     // of the node that is ready
+	Relays   []string      `json:"relays,omitempty"`   // that it uses
 
-	ahead bool // Amount was paid before the work
+	ahead    bool // Amount was paid before the work
+	held     bool // Amount is held over Lightning, and paid whole or not at all
+	metered  bool // Amount is the most of a price by usage
+	deadline int64
+	promised *nip90.Payout
 }
 
 // workEvents makes events of the journal's entries and of the updates of a node. It remembers the latest requests, because later
@@ -93,9 +101,17 @@ func (w *workEvents) entry(e fact.Entry) {
 	for _, f := range e.Facts {
 		switch f := f.(type) {
 		case fact.RequestReceived:
-			came := workEvent{At: e.At, Event: "received", Request: f.Request.Hex(), Service: f.Service, Customer: npub(f.Customer)}
+			came := workEvent{
+				At: e.At, Event: "received", Request: f.Request.Hex(), Service: f.Service, Customer: npub(f.Customer), deadline: f.Deadline, promised: f.Payout,
+			}
 			w.remember(f.Request, came)
+			came.Payout = f.Payout
 			w.add(came)
+		case fact.RequestQuoted:
+			if came, ok := w.known[f.Request]; ok {
+				came.metered = f.Metered
+				w.known[f.Request] = came
+			}
 		case fact.RequestFinished:
 			end := w.of(f.Request, e.At, f.Ending, f.Reason)
 			if came, ok := w.known[f.Request]; ok {
@@ -118,13 +134,13 @@ func (w *workEvents) entry(e fact.Entry) {
 			came.Amount, came.ahead = f.Amount, f.Locktime == 0
 			w.known[f.Request] = came
 			if !came.ahead {
-				w.add(w.of(f.Request, e.At, "locked", ""))
+				w.add(w.locked(f.Request, e.At, time.Unix(f.Locktime, 0)))
 			}
 		case fact.InvoiceHeld:
 			came := w.known[f.Request]
-			came.Amount, came.Unit = (uint64(f.Msat)+999)/1000, "sat"
+			came.Amount, came.Unit, came.held = (uint64(f.Msat)+999)/1000, "sat", true
 			w.known[f.Request] = came
-			w.add(w.of(f.Request, e.At, "locked", ""))
+			w.add(w.locked(f.Request, e.At, pay.Locktime(time.UnixMilli(came.deadline))))
 		case fact.CoinsReceived:
 			paid := w.of(f.Request, e.At, "paid", "")
 			paid.Amount, paid.Unit = f.Amount, "sat"
@@ -167,6 +183,13 @@ func (w *workEvents) entry(e fact.Entry) {
 func (w *workEvents) of(request nostr.ID, at int64, event, text string) workEvent {
 	e := w.known[request]
 	e.At, e.Event, e.Request, e.Text = at, event, request.Hex(), text
+	return e
+}
+
+// locked returns the event that money is locked for a request, or held, until a time.
+func (w *workEvents) locked(request nostr.ID, at int64, until time.Time) workEvent {
+	e := w.of(request, at, "locked", "")
+	e.UntilMs, e.Payout = until.UnixMilli(), e.promised
 	return e
 }
 
@@ -236,13 +259,54 @@ func verdictReason(text string) string {
 	return reason
 }
 
+// lockedText says what is locked until when, and what of it the provider gets by which verdict.
+func lockedText(e workEvent) string {
+	until := time.UnixMilli(e.UntilMs).Format("2006-01-02 15:04")
+	if e.Payout == nil {
+		return fmt.Sprintf("%d %s until %s, and by the verdict yours; the order does not say how much", e.Amount, unitName(e.Unit), until)
+	}
+	return fmt.Sprintf("%d %s until %s, without a verdict nothing; %s", e.Amount, unitName(e.Unit), until, payoutText(*e.Payout, e.Unit, e.held, e.metered))
+}
+
+// payoutText says what a provider gets by the verdict, as "SUCCESS strong pays all, mixed 40 %, weak up to 500, PARTIAL nothing".
+func payoutText(p nip90.Payout, unit string, whole, metered bool) string {
+	share := func(percent int) string {
+		switch {
+		case percent == 0:
+			return "nothing"
+		case percent < 100 && whole:
+			return "what the customer decides"
+		}
+		return fmt.Sprintf("%d %%", percent)
+	}
+	const decided = "what the customer decides"
+	all, partial, weak := "all", share(p.Partial), decided
+	if metered {
+		all = "what you claim of it"
+	}
+	if p.Partial == 0 {
+		partial = decided
+	}
+	if most := int64(p.Weak); most > 0 {
+		if unit != "msat" {
+			most /= 1000
+		}
+		weak = fmt.Sprintf("up to %d", most)
+	}
+	return fmt.Sprintf("SUCCESS strong pays %s, mixed %s, weak %s, PARTIAL %s", all, share(p.Mixed), weak, partial)
+}
+
 // workText describes an event in words.
 func workText(e workEvent) string {
 	text := cli.Clean(e.Text)
 	took := (time.Duration(e.TookMs) * time.Millisecond).Round(100 * time.Millisecond)
 	switch e.Event {
 	case "received":
-		return fmt.Sprintf("%s, for %s", cli.Clean(e.Service), cli.ShortNpub(e.Customer))
+		came := fmt.Sprintf("%s, for %s", cli.Clean(e.Service), cli.ShortNpub(e.Customer))
+		if e.Payout != nil && e.Payout.How == nip90.Postpaid {
+			came += "; paid after the work: " + payoutText(*e.Payout, "sat", true, false)
+		}
+		return came
 	case string(work.Refused):
 		if e.TookMs > 0 { // after it was taken
 			return text
@@ -257,7 +321,7 @@ func workText(e workEvent) string {
 		}
 		return fmt.Sprintf("after %s; nothing was paid", took)
 	case "locked":
-		return fmt.Sprintf("%d %s, until the verdict", e.Amount, unitName(e.Unit))
+		return lockedText(e)
 	case "paid":
 		if e.Amount == 0 {
 			return "nothing: " + text

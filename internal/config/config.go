@@ -145,7 +145,7 @@ type Opinion struct {
 	URL     string `koanf:"url"`     // OpenAI-compatible endpoint, as "https://host/v1"
 	Model   string `koanf:"model"`
 	KeyEnv  string `koanf:"key_env"`      // name of the environment variable with the endpoint's key
-	Cap     int64  `koanf:"max_pay_msat"` // most that a weak verdict or an opinion alone may release
+	Cap     int64  `koanf:"max_pay_msat"` // most that a weak verdict or an opinion alone may release; 0 for no limit
 }
 
 // Timeouts limits the waits of the customer's side.

@@ -13,6 +13,7 @@ import (
 	"guild/internal/hand/blob"
 	"guild/internal/journal"
 	"guild/internal/journal/fact"
+	"guild/nip90"
 )
 
 // Request is a request for this node to work on, and its result.
@@ -31,6 +32,9 @@ type Request struct {
 	Replay   guild.Hash `json:"replay,omitzero"`     // blob: REPLAY.jsonl of the worker's session
 	Session  guild.Hash `json:"session,omitzero"`    // blob: its RECEIPT.json
 	Taken    bool       `json:"taken_back,omitzero"` // the customer did not want it any more
+
+	Locked *Payment      `json:"locked,omitempty"` // for it, and not ours yet
+	Payout *nip90.Payout `json:"payout,omitempty"` // that the order promises by its verdict; nil if it does not say
 }
 
 func (s *Server) getRequestReplay(r *http.Request) ([]byte, error) {
@@ -92,6 +96,14 @@ func (s *Server) getRequest(r *http.Request) (Request, error) {
 		return Request{}, ambiguous("give more digits", fmt.Errorf("%d requests begin with %.64q", len(found), prefix))
 	}
 	for _, one := range found {
+		if s.c.Pay != nil {
+			for _, p := range s.c.Pay.Owed() {
+				if p.ID.Hex() == one.Request {
+					locked := shownPayment(p)
+					one.Locked = &locked
+				}
+			}
+		}
 		return *one, nil
 	}
 	return Request{}, missing("guild journal ls --subject request lists them", fmt.Errorf("no request %.64q", prefix))
@@ -135,6 +147,7 @@ func (v *Request) take(f fact.Fact, at int64) {
 	switch f := f.(type) {
 	case fact.RequestReceived:
 		v.Customer, v.Task, v.Service, v.Job, v.At = nip19.EncodeNpub(f.Customer), f.Task, f.Service, f.Job, at
+		v.Payout = f.Payout
 	case fact.RequestFinished:
 		v.Ended, v.Ending, v.Reason, v.Bundle, v.Delivery, v.Replay, v.Session = at, f.Ending, f.Reason, f.Bundle, f.Delivery, f.Replay, f.Session
 	case fact.RequestCancelled:

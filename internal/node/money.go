@@ -137,7 +137,7 @@ func (n *Node) payPart() part {
 			n.lightning, n.bitcoin = n.openLightning(), n.openBitcoin()
 			n.pay = pay.New(pay.Config{
 				Journal: n.journal, Wallet: n.wallet, Keyer: n.keyer, PubKey: n.pubkey, Now: n.c.Now, Lightning: n.lightning.Wallet,
-				Bitcoin: n.bitcoin.pays,
+				Bitcoin: n.bitcoin.pays, Opinions: n.c.Judging.MostPay,
 				Send: func(ctx context.Context, wrap guild.Verified, p nostr.PubKey) error {
 					return n.publish(ctx, wrap, slices.Concat(n.inboxRelaysOf(ctx, p), n.urls))
 				},

@@ -119,6 +119,7 @@ type Judging struct {
 	Cache    string            // directory for what makes judging faster; may be shared by nodes; Dir/judge if empty
 	Vectors  *opinion.Endpoint // endpoint that recomputes samples of embeddings; nil skips that check
 	Opinion  opinion.Opinion   // chooses between results that no test decides; nil leaves it to a person
+	MostPay  guild.Msat        // that a weak verdict or an opinion releases without a person; 0 for no limit
 }
 
 // Records configures the publication of a node's records.

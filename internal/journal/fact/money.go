@@ -2,6 +2,7 @@ package fact
 
 import (
 	"encoding/json"
+	"strings"
 
 	"fiatjaf.com/nostr"
 
@@ -399,12 +400,20 @@ type AttemptHeld struct {
 // RulePrepaid is the rule of what was paid before the work, whatever the verdict.
 const RulePrepaid = "order.prepaid"
 
+// RuleAllowed follows another rule if a person allowed the price before the work.
+const RuleAllowed = ":person"
+
 // AttemptReleased says that the provider got what it is owed. Written by pay.
 type AttemptReleased struct {
 	Attempt nostr.ID   `json:"attempt"`
 	Amount  guild.Msat `json:"amount_msats"`
 	Rule    string     `json:"approval_rule_id"`
 	Proof   string     `json:"proof"` // the value of the receipt's payment proof
+}
+
+// Prepaid reports whether it was paid before the work, whatever the verdict.
+func (a AttemptReleased) Prepaid() bool {
+	return strings.TrimSuffix(a.Rule, RuleAllowed) == RulePrepaid
 }
 
 // AttemptRefunded says that the locked money is the customer's again. Written by pay.

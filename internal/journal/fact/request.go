@@ -31,6 +31,7 @@ type RequestReceived struct {
 	Hold    guild.Hash `json:"hold,omitzero"`    // the payment hash that the customer chose for escrow over Lightning
 
 	Arbiter *nip90.Arbiter `json:"arbiter,omitempty"` // that the order names
+	Payout  *nip90.Payout  `json:"payout,omitempty"`  // that the order promises by its verdict; nil if it does not say
 }
 
 // RequestFinished ends our work on a request, and carries the signed events for the customer. Written by work.

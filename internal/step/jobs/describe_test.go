@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -174,6 +175,33 @@ func TestQuoteIsKept(t *testing.T) {
 			quoted := steptest.Facts[fact.AttemptQuoted](w)
 			if len(quoted) != 1 || (quoted[0].Answer != nil) != c.kept || c.kept && quoted[0].Answer.ID != quoted[0].Event {
 				t.Errorf("%s: %+v", name, quoted)
+			}
+		}
+	})
+}
+
+// TestRequestSaysWhatAVerdictPays checks that a provider can know before it works.
+func TestRequestSaysWhatAVerdictPays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			order fact.Settlement
+			want  *nip90.Payout
+		}{
+			"escrow":       {fact.Settlement{How: Escrow, Unit: "test", Most: 600, Mixed: 40, Partial: 25, Weak: 500}, &nip90.Payout{How: nip90.Escrow, Mixed: 40, Partial: 25, Weak: 500_000}},
+			"in msat":      {fact.Settlement{How: Escrow, Unit: "msat", Most: 600, Weak: 500}, &nip90.Payout{How: nip90.Escrow, Weak: 500}},
+			"a huge cap":   {fact.Settlement{How: Escrow, Unit: "test", Most: 600, Weak: 1<<64 - 1}, &nip90.Payout{How: nip90.Escrow, Weak: nip90.MaxMetered / 1000 * 1000}},
+			"postpaid":     {fact.Settlement{How: Postpaid, Unit: "sat", Most: 600, Weak: 1}, &nip90.Payout{How: nip90.Postpaid, Weak: 1000}},
+			"prepaid":      {fact.Settlement{How: Prepaid, Unit: "sat", Most: 600}, nil},
+			"on the chain": {fact.Settlement{How: Onchain, Unit: "sat", Most: 600}, nil},
+		} {
+			w := newWorld(t, alice.offers(1))
+			id := w.opens(Order{Timeout: 20 * time.Minute, Settle: &c.order})
+			r, err := nip90.ParseRequest(w.attempt(id).Planned.Request, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := r.Payout(); !reflect.DeepEqual(got, c.want) || r.Get(nip90.ParamSettle) != c.order.How {
+				t.Errorf("%s: %+v", name, got)
 			}
 		}
 	})

@@ -106,12 +106,12 @@ func (s *state) applyToAttempt(one fact.Fact, at int64) {
 		})
 	case fact.AttemptReleased:
 		s.changeAttempt(one.Attempt, func(a *Attempt) {
-			if a.Held != nil && a.Held.Rail == "lightning" || one.Rule == fact.RulePrepaid {
+			if a.Held != nil && a.Held.Rail == "lightning" || one.Prepaid() {
 				a.Move(guild.Paid)
 			} else {
 				a.Move(guild.Released)
 			}
-			a.Got, a.Ahead = one.Amount, one.Rule == fact.RulePrepaid
+			a.Got, a.Ahead = one.Amount, one.Prepaid()
 		})
 	case fact.AttemptRefunded:
 		s.changeAttempt(one.Attempt, func(a *Attempt) {

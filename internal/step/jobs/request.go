@@ -82,8 +82,13 @@ func (j *Jobs) describe(job *Job) nip90.Request {
 		}
 		r.Set(nip90.ParamNudge, ids...)
 	}
-	if job.Settle != nil && (job.Settle.How == Prepaid || job.Settle.How == Onchain) {
-		r.Set(nip90.ParamSettle, job.Settle.How)
+	if s := job.Settle; s != nil {
+		switch s.How {
+		case Prepaid, Onchain:
+			r.Set(nip90.ParamSettle, s.How)
+		case Escrow, Postpaid:
+			r.SetPayout(nip90.Payout{How: s.How, Mixed: s.Mixed, Partial: s.Partial, Weak: thousandths(s.Unit, s.Weak)})
+		}
 	}
 	if job.Settle != nil && job.Settle.Arbiter != nil {
 		r.SetArbiter(*job.Settle.Arbiter)
@@ -101,6 +106,14 @@ func (j *Jobs) describe(job *Job) nip90.Request {
 		r.Set(nip90.ParamTimeLimit, strconv.Itoa(limit))
 	}
 	return r
+}
+
+// thousandths returns an amount as prices by usage are written: in millisatoshis, or of what is not bitcoin in thousandths of the unit.
+func thousandths(unit string, amount uint64) guild.Msat {
+	if unit == "msat" {
+		return guild.Msat(min(amount, nip90.MaxMetered))
+	}
+	return guild.Msat(min(amount, nip90.MaxMetered/1000)) * 1000
 }
 
 // mostSeconds is the time that a provider is given for a run of a benchmark (section 2.2.3). The rest of the job's time is

@@ -286,12 +286,12 @@ func (p *Pay) ruledPayment(tx *journal.Tx, one payment, from nostr.PubKey, s dm.
 	if one.Released != nil {
 		more -= min(more, one.Released.Amount)
 	}
-	n, whole := choose(amounts, more)
-	if !whole {
-		return guild.Drop(guild.Malformed, "%d %s are no sum of the locked coins", s.Amount, one.Reserved.Unit)
+	_, kept, err := one.divide(coins, amounts, more)
+	if err != nil {
+		return guild.Drop(guild.Malformed, "a ruling of %d %s: %v", s.Amount, one.Reserved.Unit, err)
 	}
 	ruled := fact.PaymentRuled{Attempt: one.Attempt, Amount: s.Amount, Signatures: map[string]string{}, Reason: s.Reason}
-	for _, c := range coins[n:] {
+	for _, c := range kept {
 		proof, err := p.c.Wallet.Proof(c)
 		if err != nil {
 			return err
@@ -347,15 +347,15 @@ func (p *Pay) follow(one payment) due.Work {
 		Act: func(ctx context.Context) (due.Decision, error) {
 			more := one.Ruled.Amount - one.Released.Amount
 			coins, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
-			n, whole := choose(amounts, more)
-			if !whole {
-				return nil, fmt.Errorf("%d %s are no sum of the locked coins", more, one.Reserved.Unit)
+			coins, _, err := one.divide(coins, amounts, more)
+			var signed map[string]string
+			var content, proof string
+			if err == nil {
+				signed, proof, err = p.signed(ctx, one, coins)
 			}
-			signed, proof, err := p.signed(ctx, one, coins[:n])
 			if err == nil {
 				proof, err = joined(one.Released.Proof, proof)
 			}
-			var content string
 			if err == nil {
 				content, err = dm.Signatures{Type: dm.TypeRelease, Request: one.Attempt, Amount: more, Signatures: signed, Reason: one.Ruled.Reason}.Encode()
 			}
@@ -368,7 +368,7 @@ func (p *Pay) follow(one payment) due.Work {
 			return func(tx *journal.Tx) error {
 				if now, ok := p.fold.payment(one.Attempt); ok && now.Released != nil && now.Released.Amount < one.Ruled.Amount {
 					tx.Append(fact.PaymentReleased{
-						Attempt: one.Attempt, Mint: one.Reserved.Mint, Unit: one.Reserved.Unit, Amount: more, Coins: coins[:n], Proof: proof,
+						Attempt: one.Attempt, Mint: one.Reserved.Mint, Unit: one.Reserved.Unit, Amount: more, Coins: coins, Proof: proof,
 					})
 				}
 				return nil

@@ -36,7 +36,7 @@ func (one payment) wants(unit string, amount uint64) fact.PaymentReserved {
 // limit returns the smallest limit over which the owner is asked, of those that a payment is over, or 0.
 func (s *state) limit(r fact.PaymentReserved) (least uint64) {
 	for _, scope := range scopes(r) {
-		if most := s.Budgets.Of(scope).AskOver; most > 0 && r.Amount > most && (least == 0 || most < least) {
+		if most := s.Budgets.Of(scope).AskOver; most > 0 && taken(r) > most && (least == 0 || most < least) {
 			least = most
 		}
 	}
@@ -51,8 +51,10 @@ func (p *Pay) asks(one payment) (limit uint64) {
 	}
 	now, rail := p.c.Now(), p.railOf(one)
 	p.fold.View(func(s *state) {
-		if r, err := rail.inspect(s, one, now); err == nil && s.within(r, now.UnixMilli()) == nil {
-			r.Amount += r.Fee
+		r, err := rail.inspect(s, one, now)
+		least := r
+		least.Fee = 0
+		if err == nil && s.within(least, now.UnixMilli()) == nil {
 			limit = s.limit(r)
 		}
 	})
@@ -84,6 +86,14 @@ func (p *Pay) ask(one payment) due.Work {
 		}
 		return p.refused(one, fmt.Errorf("nobody allowed %d %s in time (guild wallet approve)", one.price(), one.Order.Unit))(tx)
 	})
+}
+
+// by returns the rule of a receipt, which names the person who allowed the price beside the one by which it was paid.
+func (one payment) by(rule string) string {
+	if !one.Allowed || rule == rulePerson {
+		return rule
+	}
+	return rule + fact.RuleAllowed
 }
 
 // allow is a person's decision about a price, before the work.

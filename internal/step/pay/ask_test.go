@@ -46,6 +46,28 @@ func (w *world) reserved() (paid bool, reason string) {
 	return len(facts[fact.PaymentReserved](w, w.customer)) == 1, reason
 }
 
+// TestReceiptNamesThePerson checks that the rule of what was paid names the owner who allowed the price, too.
+func TestReceiptNamesThePerson(t *testing.T) {
+	for rail, rule := range map[string]string{"escrow": ruleStrong, "invoice": fact.RulePrepaid, "ecash": fact.RulePrepaid} {
+		for _, over := range []uint64{499, 500} {
+			w := asked(t, rails[rail], over)
+			want := rule
+			w.goes()
+			if over == 499 {
+				w.ok(w.customer.Approve(t.Context(), attempt, 500))
+				want += ":person"
+				w.goes()
+			}
+			w.judged(guild.Success, guild.Strong)
+			w.goes()
+			released := facts[fact.AttemptReleased](w, w.customer)
+			if len(released) != 1 || released[0].Rule != want || released[0].Prepaid() != (rule == fact.RulePrepaid) {
+				t.Errorf("%s over %d: %+v", rail, over, released)
+			}
+		}
+	}
+}
+
 func TestOwnerIsAsked(t *testing.T) {
 	owner := func(amount uint64) func(*world) {
 		return func(w *world) { w.ok(w.customer.Approve(w.Context(), attempt, amount)) }

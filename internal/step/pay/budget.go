@@ -64,24 +64,43 @@ func scopes(r fact.PaymentReserved) []string {
 	}
 }
 
-// counted reports whether the use of a scope is counted: always that of a unit, of others since they have a budget.
-func (s *state) counted(r fact.PaymentReserved, scope string) bool {
-	_, limited := s.Budgets.Get(scope)
-	return limited || scope == r.Unit
+// taken returns what a payment takes from the owner, with the fee. The amount of one on the chain includes that.
+func taken(r fact.PaymentReserved) uint64 {
+	if r.Bitcoin != "" {
+		return r.Amount
+	}
+	return r.Amount + r.Fee
 }
 
-// reserve counts an amount that was set aside.
+// reserve counts what was set aside, in each scope: it may get a budget later.
 func (s *state) reserve(r fact.PaymentReserved, at int64) {
 	if o, ok := s.Orders.Get(r.Job); ok {
-		o.Spent += r.Amount
+		o.Spent += taken(r)
 		s.Orders.Set(r.Job, o)
 	}
+	s.forgetUse(at)
 	for _, scope := range scopes(r) {
-		if s.counted(r, scope) {
-			u := s.Used.Of(scope).at(at)
-			u.Today, u.All = u.Today+r.Amount, u.All+r.Amount
-			s.Used.Set(scope, u)
+		u := s.Used.Of(scope).at(at)
+		u.Today, u.All = u.Today+taken(r), u.All+taken(r)
+		s.Used.Set(scope, u)
+	}
+}
+
+// forgetUse forgets the use in other months than that of a time, once for each month.
+func (s *state) forgetUse(at int64) {
+	_, month := periods(at)
+	if s.Month == month {
+		return
+	}
+	s.Month = month
+	var old []string
+	for scope, u := range s.Used.All() {
+		if u.Month != month {
+			old = append(old, scope)
 		}
+	}
+	for _, scope := range old {
+		s.Used.Delete(scope)
 	}
 }
 
@@ -93,9 +112,6 @@ func (s *state) free(r fact.PaymentReserved, amount uint64, at int64) {
 	}
 	day, month := periods(at)
 	for _, scope := range scopes(r) {
-		if !s.counted(r, scope) {
-			continue
-		}
 		u := s.Used.Of(scope)
 		if u.Day == day {
 			u.Today -= min(u.Today, amount)
@@ -103,7 +119,9 @@ func (s *state) free(r fact.PaymentReserved, amount uint64, at int64) {
 		if u.Month == month {
 			u.All -= min(u.All, amount)
 		}
-		s.Used.Set(scope, u)
+		if u.Month != 0 { // else it is forgotten
+			s.Used.Set(scope, u)
+		}
 	}
 }
 
@@ -121,9 +139,9 @@ func (s *state) within(r fact.PaymentReserved, now int64) error {
 		}{
 			{"the budget of a job", b.Job, s.Orders.Of(r.Job).Spent}, {"the day's budget", b.Daily, u.Today}, {"the month's budget", b.Monthly, u.All},
 		} {
-			if limit.most > 0 && (limit.used > limit.most || r.Amount > limit.most-limit.used) {
+			if limit.most > 0 && (limit.used > limit.most || taken(r) > limit.most-limit.used) {
 				return fmt.Errorf("%d %s are over %s%s: %d %s, of which %d %s are used (guild wallet budget)",
-					r.Amount, r.Unit, limit.name, whose(b), limit.most, r.Unit, limit.used, r.Unit)
+					taken(r), r.Unit, limit.name, whose(b), limit.most, r.Unit, limit.used, r.Unit)
 			}
 		}
 	}

@@ -191,8 +191,8 @@ func (p *Pay) Rule(ctx context.Context, request nostr.ID, amount uint64, reason 
 		case tx.Now().Unix() >= c.Locktime:
 			return fmt.Errorf("rule on %.8s: its locktime is over, so the customer has the money", request.Hex())
 		}
-		if _, whole := choose(c.amounts(), amount); !whole {
-			return fmt.Errorf("rule on %.8s: %d %s are no sum of the locked coins, whose first ones are %d", request.Hex(), amount, c.Unit, c.amounts())
+		if _, err := choice(first).exactly(c.amounts(), amount, c.Unit); err != nil {
+			return fmt.Errorf("rule on %.8s: %w", request.Hex(), err)
 		}
 		tx.Append(fact.CaseRuled{Request: request, Amount: amount, Reason: guild.Cut(guild.Clean(reason), dm.MaxReason)})
 		return nil
@@ -260,11 +260,12 @@ func (p *Pay) sendRuling(ctx context.Context, c dispute) error {
 	if err != nil {
 		return err
 	}
-	n, _ := choose(c.amounts(), c.Ruled.Amount) // it was checked by Rule
+	chosen, _ := first(c.amounts(), c.Ruled.Amount) // it was checked by Rule
+	given, kept := divide(c.Coins, chosen)
 	for _, to := range []struct {
 		pubkey nostr.PubKey
 		coins  []fact.LockedCoin
-	}{{c.Provider, c.Coins[:n]}, {c.Customer, c.Coins[n:]}} {
+	}{{c.Provider, given}, {c.Customer, kept}} {
 		s := dm.Signatures{Type: dm.TypeRuling, Request: c.Request, Amount: c.Ruled.Amount, Signatures: map[string]string{}, Reason: c.Ruled.Reason}
 		for _, coin := range to.coins {
 			var w cashu.Witness

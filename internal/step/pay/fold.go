@@ -29,7 +29,8 @@ type state struct {
 	Addresses fold.Table[string, string]         `json:"addresses"` // of the chain: the attempt for which it was paid, or was to be
 	Frozen    bool                               `json:"frozen"`
 	Budgets   fold.Table[string, fact.BudgetSet] `json:"budgets"` // by scope
-	Used      fold.Table[string, use]            `json:"used"`    // by scope
+	Used      fold.Table[string, use]            `json:"used"`    // by scope, in Month
+	Month     int64                              `json:"month"`   // Unix ms when the month of the latest payment began
 	Cases     fold.Table[string, dispute]        `json:"cases"`   // on which we rule, by request
 }
 
@@ -72,7 +73,8 @@ type payment struct {
 	Reserved  *fact.PaymentReserved `json:"reserved,omitempty"`
 	At        int64                 `json:"at,omitempty"` // Unix ms when it was reserved
 	Held      bool                  `json:"held,omitempty"`
-	Planned   bool                  `json:"planned,omitempty"` // the operation that locks what is reserved
+	Lock      *fact.EcashLock       `json:"lock,omitempty"`  // of what is reserved, once it is planned
+	Coins     []uint64              `json:"coins,omitempty"` // that it is planned in
 	Sent      bool                  `json:"sent,omitempty"`
 	Over      bool                  `json:"over,omitempty"`    // the attempt has ended
 	Verdict   *guild.Verdict        `json:"verdict,omitempty"` // in short
@@ -143,7 +145,7 @@ func (f failures) again() time.Time {
 }
 
 // NewFold returns an empty fold.
-func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 9)} }
+func NewFold() *Fold { return &Fold{fold.NewState[state]("pay", 11)} }
 
 // Apply implements fold.Fold.
 func (f *Fold) Apply(e fact.Entry) {
@@ -296,7 +298,14 @@ func (s *state) applyToPayment(one fact.Fact, at int64) {
 	case fact.EcashPlanned:
 		switch one.Kind {
 		case wallet.Lock:
-			s.change(one.About, func(p *payment) { p.Planned = true })
+			s.change(one.About, func(p *payment) {
+				p.Lock = one.Lock
+				for _, o := range one.Outputs {
+					if o.Locked {
+						p.Coins = append(p.Coins, o.Amount)
+					}
+				}
+			})
 		case wallet.Refund:
 			s.change(one.About, func(p *payment) { p.Refund, p.Refunding, p.Inputs = one.Op, one.Amount, len(one.Inputs) })
 		}
@@ -377,9 +386,9 @@ func (s *state) count(p payment) {
 // forget frees the money that was reserved for a payment, which is not made.
 func (s *state) forget(p *payment, reason string) {
 	if p.Reserved != nil { // not after a repair that lost the entry with it
-		s.free(*p.Reserved, p.Reserved.Amount, p.At)
+		s.free(*p.Reserved, taken(*p.Reserved), p.At)
 	}
-	p.Refused, p.Reserved, p.Planned = reason, nil, false
+	p.Refused, p.Reserved, p.Lock, p.Coins = reason, nil, nil, nil
 }
 
 func opOf(p payment) string {

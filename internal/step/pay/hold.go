@@ -114,7 +114,7 @@ func (one payment) outcome() fact.Fact {
 	released := one.Decided != nil && one.Decided.Amount > 0
 	switch {
 	case one.Preimage != "" && released:
-		return fact.AttemptReleased{Attempt: one.Attempt, Amount: one.Reserved.Msat, Rule: one.Decided.Rule, Proof: one.Preimage}
+		return fact.AttemptReleased{Attempt: one.Attempt, Amount: one.Reserved.Msat, Rule: one.by(one.Decided.Rule), Proof: one.Preimage}
 	case one.Preimage != "":
 		return fact.AttemptReleased{Attempt: one.Attempt, Amount: one.Reserved.Msat, Rule: ruleTaken, Proof: one.Preimage}
 	case released && one.Released == nil:

@@ -79,7 +79,7 @@ func (p invoices) pay(one payment, now time.Time) []due.Work {
 		if one.Decided != nil {
 			rule = one.Decided.Rule
 		}
-		return []due.Work{p.note(one, fact.AttemptReleased{Attempt: one.Attempt, Amount: one.Reserved.Msat, Rule: rule, Proof: one.Preimage})}
+		return []due.Work{p.note(one, fact.AttemptReleased{Attempt: one.Attempt, Amount: one.Reserved.Msat, Rule: one.by(rule), Proof: one.Preimage})}
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (p *Pay) settleBill(one payment) []due.Work {
 		return nil
 	}
 	agreed := whole(one.Order.Unit, one.Price)
-	amount, rule, wait := one.payout(agreed)
+	amount, rule, wait := p.payout(one, agreed)
 	switch {
 	case one.Approved != nil:
 		amount, rule = one.Approved.Amount, rulePerson

@@ -1,13 +1,9 @@
 package pay
 
 import (
-	"cmp"
 	"fmt"
 	"math/bits"
-	"slices"
 
-	"guild/cashu"
-	"guild/internal/journal/fact"
 	"guild/nip90"
 )
 
@@ -49,77 +45,12 @@ func times(rate, n, per uint64) uint64 {
 	return q
 }
 
-// change returns the coins of a lock whose payout depends on a claim. Of some of them each multiple of a step is a sum, up to the
-// bound, and so is the fixed part with each multiple of it. The step is the smallest for which they are few enough, and at most the
-// 64th part of what is not fixed; if they are too many even so, they do not fit into a message, and the quote is refused.
-func change(fixed, bound uint64) (coins []uint64) {
-	for step := uint64(1); ; step *= 2 {
-		coins = inSteps(fixed%step, bound, step)
-		if len(coins) <= maxCoins || step*2 > (bound-fixed)/64 {
-			return coins
-		}
-	}
-}
-
-// inSteps splits a bound into coins: those of the odd part, which is below the step, then the step, its double and so on, and the
-// rest. The rest is at most one more than the coins before it are worth together, in steps, so that no sum is left out.
-func inSteps(odd, bound, step uint64) []uint64 {
-	coins, rest := cashu.Split(odd), bound-odd
-	for coin := step; coin <= rest; coin *= 2 {
-		coins, rest = append(coins, coin), rest-coin
-		if coin > 1<<62 {
-			break
-		}
-	}
-	return append(coins, cashu.Split(rest)...)
-}
-
-// pick returns the coins, by their numbers, that are worth the most up to an amount, and what that is. All coins are powers of two,
-// so that the largest one that fits is always right.
-func pick(amounts []uint64, amount uint64) (chosen []int, worth uint64) {
-	order := make([]int, len(amounts))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(amounts[b], amounts[a]) })
-	for _, i := range order {
-		if amounts[i] <= amount-worth {
-			chosen, worth = append(chosen, i), worth+amounts[i]
-		}
-	}
-	slices.Sort(chosen)
-	return chosen, worth
-}
-
-// parts returns the parts in which the price of a payment is locked.
-func (one payment) parts(unit string, amount uint64) []uint64 {
+// fixed returns the fixed part of a price by usage, in the unit, or 0.
+func (one payment) fixed(unit string, bound uint64) uint64 {
 	if one.Rates == nil {
-		return parts(one.Order, amount)
+		return 0
 	}
-	return change(one.fixed(unit, amount), amount)
-}
-
-// fixed returns the fixed part of a price by usage, in the unit.
-func (one payment) fixed(unit string, bound uint64) uint64 { return cost(*one.Rates, nil, unit, bound) }
-
-// amounts returns the coins that the price of a payment is locked in.
-func (one payment) amounts(unit string, amount uint64) (all []uint64) {
-	for _, part := range one.parts(unit, amount) {
-		all = append(all, cashu.Split(part)...)
-	}
-	return all
-}
-
-// coins returns how many they are.
-func (one payment) coins(unit string, amount uint64) int { return len(one.amounts(unit, amount)) }
-
-// payable returns the most that can be paid of an amount in whole coins of the lock.
-func (one payment) payable(amount uint64) uint64 {
-	if one.Rates == nil {
-		return amount
-	}
-	_, worth := pick(one.parts(one.Reserved.Unit, one.Reserved.Amount), amount)
-	return worth
+	return cost(*one.Rates, nil, unit, bound)
 }
 
 // agreed returns what the provider gets for work that the verdict pays in full, in the unit of the order: what was locked or is held,
@@ -132,23 +63,6 @@ func (one payment) agreed() uint64 {
 		return one.Reserved.Amount
 	}
 	return one.payable(cost(*one.Rates, one.Usage, one.Reserved.Unit, one.Reserved.Amount))
-}
-
-// divide returns the locked coins that are worth an amount, and the others. whole is false if none are worth it.
-func (one payment) divide(coins []fact.Coin, amounts []uint64, amount uint64) (given, kept []fact.Coin, whole bool) {
-	if one.Rates == nil {
-		n, whole := choose(amounts, amount)
-		return coins[:n], coins[n:], whole
-	}
-	chosen, worth := pick(amounts, amount)
-	for i, c := range coins {
-		if slices.Contains(chosen, i) {
-			given = append(given, c)
-		} else {
-			kept = append(kept, c)
-		}
-	}
-	return given, kept, worth == amount
 }
 
 // claims returns what a provider claims, as far as it can be: it did not work before the money was set aside for it, nor after its

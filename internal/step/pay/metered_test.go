@@ -225,19 +225,6 @@ func TestPersonDecidesAboutUsage(t *testing.T) {
 	w.over()
 }
 
-// TestFixedPriceIsLockedAsBefore checks that a lock without rates is in the coins that earlier versions made.
-func TestFixedPriceIsLockedAsBefore(t *testing.T) {
-	w := newWorld(t, usual, 500)
-	w.pump()
-	var amounts []uint64
-	for _, p := range facts[fact.LockOffered](w, w.provider)[0].Proofs {
-		amounts = append(amounts, p.Amount)
-	}
-	if want := []uint64{8, 64, 128, 4, 8, 32, 256}; !slices.Equal(amounts, want) {
-		t.Errorf("locked in %d, want %d", amounts, want)
-	}
-}
-
 func TestKillWithRates(t *testing.T) {
 	killAtEveryPoint(t, 56, func(t *testing.T, at string) []string {
 		w := meteredWorld(t, usual, 600, rates)

@@ -76,7 +76,7 @@ func (p chain) pay(one payment, _ time.Time) []due.Work {
 	case one.Mined == "":
 		return []due.Work{p.payCoins(one)}
 	case one.Over && !one.Noted:
-		return []due.Work{p.note(one, fact.AttemptReleased{Attempt: one.Attempt, Amount: one.Price, Rule: fact.RulePrepaid, Proof: one.Mined})}
+		return []due.Work{p.note(one, fact.AttemptReleased{Attempt: one.Attempt, Amount: one.Price, Rule: one.by(fact.RulePrepaid), Proof: one.Mined})}
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func (p *Pay) stateOf(one payment) string {
 	case one.Decided != nil:
 		return "decided"
 	case one.Over && one.Verdict != nil:
-		if _, _, wait := one.payout(one.agreed()); wait {
+		if _, _, wait := p.payout(one, one.agreed()); wait {
 			return waits
 		}
 		if one.Voting {

@@ -44,6 +44,8 @@ type Config struct {
 	FindArbiter func(ctx context.Context, pubkey nostr.PubKey) (nip90.Arbiter, error)
 	// Ours reports whether this node has the secret key of a public one.
 	Ours func(nostr.PubKey) bool
+	// Opinions is the most that a weak verdict or an opinion pays without a person, in thousandths of the unit; 0 for no limit.
+	Opinions guild.Msat
 	// Waiting reports whether an attempt still waits for its provider.
 	Waiting func(attempt nostr.ID) bool
 }

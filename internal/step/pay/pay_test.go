@@ -192,6 +192,41 @@ func TestOnlyOneToChooseFrom(t *testing.T) {
 	w.over()
 }
 
+// TestLimitOfOpinions checks that what no test decides strongly waits for a person above the owner's limit.
+func TestLimitOfOpinions(t *testing.T) {
+	opinion := &guild.Opinion{Adjudication: string(oa.JudgeModel)}
+	for name, c := range map[string]struct {
+		verdict guild.Verdict
+		most    guild.Msat
+		waits   bool
+	}{
+		"an opinion over it":   {guild.Verdict{Outcome: guild.Success, Opinion: opinion}, 499_999, true},
+		"an opinion within it": {guild.Verdict{Outcome: guild.Success, Opinion: opinion}, 500_000, false},
+		"without a limit":      {guild.Verdict{Outcome: guild.Success, Opinion: opinion}, 0, false},
+		"weak and over it":     {guild.Verdict{Outcome: guild.Success, Strength: guild.Weak}, 499_999, true},
+		"weak and within it":   {guild.Verdict{Outcome: guild.Success, Strength: guild.Weak}, 500_000, false},
+		"strong":               {guild.Verdict{Outcome: guild.Success, Strength: guild.Strong}, 1, false},
+		"ruled by a person":    {guild.Verdict{Outcome: guild.Success, Ruling: &guild.Ruling{By: "aa"}, Opinion: opinion}, 1, false},
+	} {
+		order := usual
+		order.Weak = 600
+		w := newWorld(t, order, 500)
+		w.customer.c.Opinions = c.most
+		w.pump()
+		w.waiting = false
+		w.writes(w.customer, fact.JobSubject(theJob), fact.AttemptJudged{Attempt: attempt, Verdict: c.verdict})
+		w.pump()
+		if all := w.customer.Paying(); (len(all) == 1 && all[0].Waits) != c.waits {
+			t.Errorf("%s: %+v", name, all)
+		}
+		if c.waits {
+			w.ok(w.customer.Approve(t.Context(), attempt, 500))
+			w.pump()
+		}
+		w.want(9500, 0, 500)
+	}
+}
+
 func TestNoVerdictUntilTheLocktime(t *testing.T) {
 	w := newWorld(t, usual, 500)
 	w.pump()
@@ -255,7 +290,7 @@ func TestWeakWaitsForAPerson(t *testing.T) {
 	w.judged(guild.Success, guild.Weak)
 	w.pump()
 	w.want(9500, 500, 0)
-	for _, bad := range []uint64{501, 333, 1 << 63} {
+	for _, bad := range []uint64{501, 1 << 63} {
 		if w.customer.Approve(t.Context(), attempt, bad) == nil {
 			t.Errorf("%d of 500 was approved", bad)
 		}

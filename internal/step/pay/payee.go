@@ -225,6 +225,7 @@ func (p *Pay) accept(ctx context.Context, one lock) (locktime int64, err error) 
 	if err != nil {
 		return 0, &unsureError{err}
 	}
+	fees := map[string]uint64{}
 	ys := make([]cashu.Point, len(offered.Proofs))
 	for i, proof := range offered.Proofs {
 		if !terms.Knows(proof.Keyset) {
@@ -234,6 +235,7 @@ func (p *Pay) accept(ctx context.Context, one lock) (locktime int64, err error) 
 		if err != nil {
 			return 0, &unsureError{err}
 		}
+		fees[proof.Keyset] = keyset.Fee
 		key, ok := keyset.Keys[proof.Amount]
 		switch {
 		case keyset.Unit != offered.Unit || !ok:
@@ -249,6 +251,13 @@ func (p *Pay) accept(ctx context.Context, one lock) (locktime int64, err error) 
 		if locktime == 0 || c.Locktime < locktime {
 			locktime = c.Locktime
 		}
+	}
+	fee, err := cashu.Fee(offered.Proofs, func(id string) (uint64, bool) { fee, ok := fees[id]; return fee, ok })
+	if err == nil && !one.Ahead { // what is ours alone is of no use to the customer, so it is taken
+		err = tooDear(fee, want.amount, unit)
+	}
+	if err != nil {
+		return 0, err
 	}
 	states, err := m.States(ctx, ys)
 	if err != nil {

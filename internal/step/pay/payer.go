@@ -1,6 +1,7 @@
 package pay
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -66,6 +67,14 @@ func (one payment) payout(agreed uint64) (amount uint64, rule string, wait bool)
 	}
 	amount, rule, wait = payout(one.Order, *one.Verdict, agreed)
 	return amount, rule, wait || one.Holds && amount != 0 && amount != agreed
+}
+
+// payout is that of the payment, and waits for a person if the owner's limit for weak verdicts and opinions says so.
+func (p *Pay) payout(one payment, agreed uint64) (amount uint64, rule string, wait bool) {
+	amount, rule, wait = one.payout(agreed)
+	alone := slices.Contains([]string{ruleConsensus, ruleOutdone, ruleWeak}, rule)
+	over := alone && p.c.Opinions > 0 && msats(one.Order.Unit, amount) > p.c.Opinions
+	return amount, rule, wait || over
 }
 
 // earned reports whether the verdict pays the provider anything, or may.
@@ -158,33 +167,54 @@ func (p *Pay) reserved(one payment, q quote, terms []wallet.Terms) (due.Decision
 		case one.Order.How == prepaid && one.stale(tx.Now()):
 			return p.refused(one, errStale)(tx)
 		}
-		var over error
-		p.fold.View(func(s *state) {
-			over = s.within(one.wants(terms[0].Asset.Unit, q.amount), tx.Now().UnixMilli())
-		})
-		if over != nil {
-			return p.refused(one, over)(tx)
-		}
-		var short error
+		var why error
 		for _, t := range terms {
-			planned, err := p.c.Wallet.PlanSpend(op, t, one.Attempt.Hex(), &lock, one.parts(t.Asset.Unit, q.amount)...)
+			r := one.wants(t.Asset.Unit, q.amount)
+			planned, err := p.c.Wallet.PlanSpend(op, t, one.Attempt.Hex(), &lock, one.parts(r.Unit, r.Amount)...)
+			r.Mint, r.Fee, r.Op = planned.Mint, planned.Fee, op
+			if err == nil {
+				err = cmp.Or(tooDear(planned.Fee, r.Amount, r.Unit), tooDear(claiming(t, one.coins(r.Unit, r.Amount)), r.Amount, r.Unit))
+			}
+			if err == nil {
+				err = p.affordable(now, r, tx.Now())
+			}
 			if err != nil {
-				short = errors.Join(short, err)
+				why = errors.Join(why, err)
 				continue
 			}
-			tx.Append(fact.PaymentReserved{
-				Attempt: one.Attempt, Job: one.Job, Provider: one.Provider.PubKey, Task: one.Task,
-				Mint: planned.Mint, Unit: planned.Unit, Amount: q.amount, Fee: planned.Fee, Op: op,
-			})
+			tx.Append(r)
 			if one.Order.How == escrow {
 				tx.Append(planned)
 				p.c.Wallet.Planned(op)
 			}
 			return nil
 		}
-		return p.refused(one, short)(tx)
+		return p.refused(one, why)(tx)
 	}, nil
 }
+
+// affordable returns why a payment with the mint's fee is not made by the owner's limits, or nil. The fee is not known when the owner is
+// asked about a price, so it is refused if only the fee takes it over that limit.
+func (p *Pay) affordable(one payment, r fact.PaymentReserved, now time.Time) (err error) {
+	p.fold.View(func(s *state) {
+		err = s.within(r, now.UnixMilli())
+		if limit := s.limit(r); err == nil && limit > 0 && !one.Allowed {
+			err = fmt.Errorf("%d %s and the mint's fee of %d are over %d (guild wallet budget --ask-over)", r.Amount, r.Unit, r.Fee, limit)
+		}
+	})
+	return err
+}
+
+// tooDear returns an error if a mint's fee is more than a tenth of an amount, and more than the smallest there is.
+func tooDear(fee, amount uint64, unit string) error {
+	if fee <= max(1, amount/10) {
+		return nil
+	}
+	return fmt.Errorf("the mint's fee of %d %s is over a tenth of %d", fee, unit, amount)
+}
+
+// claiming returns what a mint takes from the provider for the coins of a lock.
+func claiming(t wallet.Terms, coins int) uint64 { return (uint64(coins)*t.Keyset.Fee + 999) / 1000 }
 
 // sendLock sends the provider the locked ecash, as the answer to its payment request.
 func (p *Pay) sendLock(one payment) due.Work {
@@ -236,7 +266,7 @@ func (p *Pay) sendLock(one payment) due.Work {
 
 // settle decides what the provider gets. What waits for a person is decided by the locktime if nobody comes.
 func (p *Pay) settle(one payment, now time.Time) []due.Work {
-	amount, rule, wait := one.payout(one.agreed())
+	amount, rule, wait := p.payout(one, one.agreed())
 	amount = one.payable(amount)
 	switch {
 	case !now.Before(p.locktime(one)): // the provider counts on nothing any more
@@ -274,13 +304,13 @@ func (p *Pay) locktime(one payment) time.Time {
 // release signs over what the provider gets, and tells it. If that is nothing, the message says so and why.
 func (p *Pay) release(one payment) due.Work {
 	coins, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
-	coins, _, whole := one.divide(coins, amounts, one.Decided.Amount)
+	coins, _, unlike := one.divide(coins, amounts, one.Decided.Amount)
 	released := fact.PaymentReleased{Attempt: one.Attempt, Mint: one.Reserved.Mint, Unit: one.Reserved.Unit, Amount: one.Decided.Amount, Coins: coins}
 	return due.Work{
 		Key: "release the payment for " + one.Attempt.Hex(), Guard: fact.Ledger, Tries: mostTries,
 		Act: func(ctx context.Context) (due.Decision, error) {
-			if !whole {
-				return nil, fmt.Errorf("%d %s are no sum of the locked coins", one.Decided.Amount, one.Reserved.Unit)
+			if unlike != nil {
+				return nil, fmt.Errorf("release the payment for %.8s: %w", one.Attempt.Hex(), unlike)
 			}
 			signed, proof, err := p.signed(ctx, one, coins)
 			if err != nil {
@@ -367,7 +397,7 @@ func (p *Pay) finish(one payment, now time.Time) (work []due.Work) {
 	}
 	if one.Released.Amount+lost > 0 && one.Over && !one.Noted {
 		got := fact.AttemptReleased{
-			Attempt: one.Attempt, Amount: msats(one.Reserved.Unit, one.Released.Amount+lost), Rule: one.Decided.Rule, Proof: one.Released.Proof,
+			Attempt: one.Attempt, Amount: msats(one.Reserved.Unit, one.Released.Amount+lost), Rule: one.by(one.Decided.Rule), Proof: one.Released.Proof,
 		}
 		if lost > 0 {
 			got.Rule, got.Proof = ruleArbiter, "" // the proof that we have is of less
@@ -443,7 +473,9 @@ func (p *Pay) TakeReturn(ctx context.Context, m dm.Message) error {
 		}
 		coins, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
 		if one.Released == nil { // the provider was faster than the fact that it was told
-			_, coins, _ = one.divide(coins, amounts, one.Decided.Amount)
+			if _, coins, err = one.divide(coins, amounts, one.Decided.Amount); err != nil {
+				return err
+			}
 		}
 		good := map[string]string{}
 		for _, c := range coins {
@@ -500,12 +532,8 @@ func (p ecash) approve(tx *journal.Tx, one payment, amount uint64) error {
 		return fmt.Errorf("approve the payment for %.8s: it is decided: %d %s", id, one.Decided.Amount, one.Reserved.Unit)
 	}
 	coins, amounts := p.c.Wallet.Fold().Outputs(one.Reserved.Op)
-	_, _, whole := one.divide(coins, amounts, amount)
-	switch {
-	case !whole && one.Rates != nil:
-		return fmt.Errorf("approve the payment for %.8s: %d %s are no sum of the locked coins, and %d are", id, amount, one.Reserved.Unit, one.payable(amount))
-	case !whole:
-		return fmt.Errorf("approve the payment for %.8s: %d %s are no sum of the locked coins, whose first ones are %d", id, amount, one.Reserved.Unit, amounts)
+	if _, _, err := one.divide(coins, amounts, amount); err != nil {
+		return fmt.Errorf("approve the payment for %.8s: %w", id, err)
 	}
 	tx.Append(fact.PaymentApproved{Attempt: one.Attempt, Amount: amount})
 	return nil

@@ -39,14 +39,14 @@ func (p *Pay) inAdvance(one payment) []due.Work {
 		return work
 	}
 	switch {
-	case !one.Planned && one.Over:
+	case one.Lock == nil && one.Over:
 		return []due.Work{due.Decide("do not pay "+id, fact.Ledger, time.Time{}, p.unplanned(one, errOver))}
 	case !one.Held:
 		return []due.Work{decide("hold money for "+id, job, func() bool {
 			now, _ := p.fold.payment(one.Attempt)
 			return now.Reserved != nil && !now.Held && !now.Over
 		}, func() fact.Fact { return one.hold() })}
-	case !one.Planned:
+	case one.Lock == nil:
 		return []due.Work{p.planLock(one)}
 	case p.c.Wallet.Fold().Open(one.Reserved.Op):
 		return nil // the mint has not locked it yet
@@ -54,7 +54,7 @@ func (p *Pay) inAdvance(one payment) []due.Work {
 		return []due.Work{p.sendLock(one)}
 	case one.Over && !one.Noted:
 		return []due.Work{p.note(one, fact.AttemptReleased{
-			Attempt: one.Attempt, Amount: msats(one.Reserved.Unit, one.Reserved.Amount), Rule: fact.RulePrepaid, Proof: one.Released.Proof,
+			Attempt: one.Attempt, Amount: msats(one.Reserved.Unit, one.Reserved.Amount), Rule: one.by(fact.RulePrepaid), Proof: one.Released.Proof,
 		})}
 	}
 	return nil
@@ -108,7 +108,7 @@ func (p *Pay) nothingHeld(one payment) due.Work {
 // unplanned returns the decision that reserved ecash, whose lock is not planned, is not paid.
 func (p *Pay) unplanned(one payment, why error) due.Decision {
 	return func(tx *journal.Tx) error {
-		if now, ok := p.fold.payment(one.Attempt); ok && now.Reserved != nil && !now.Planned {
+		if now, ok := p.fold.payment(one.Attempt); ok && now.Reserved != nil && now.Lock == nil {
 			tx.Append(fact.PaymentRefused{Attempt: one.Attempt, Reason: why.Error()})
 		}
 		return nil
@@ -131,7 +131,7 @@ func (p *Pay) planLock(one payment) due.Work {
 			return func(tx *journal.Tx) error {
 				now, ok := p.fold.payment(one.Attempt)
 				switch {
-				case !ok || now.Reserved == nil || now.Planned:
+				case !ok || now.Reserved == nil || now.Lock != nil:
 					return nil
 				case now.Over:
 					return p.unplanned(one, errOver)(tx)
@@ -142,6 +142,9 @@ func (p *Pay) planLock(one payment) due.Work {
 				}
 				op := one.Reserved.Op
 				planned, err := p.c.Wallet.PlanSpend(op, t, one.Attempt.Hex(), &fact.EcashLock{Provider: q.key}, one.Reserved.Amount)
+				if err == nil && planned.Fee > one.Reserved.Fee { // the budgets counted that
+					err = tooDear(planned.Fee, one.Reserved.Amount, unit)
+				}
 				if err != nil {
 					return p.unplanned(one, err)(tx)
 				}

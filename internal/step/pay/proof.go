@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"guild/cashu"
-	"guild/internal/wallet"
 )
 
 // shownEcash is the value of a receipt's payment proof: what was released, with the customer's signatures, or what was locked to the
@@ -52,17 +51,9 @@ func (p *Pay) keysets(ctx context.Context, url string, proofs []cashu.Proof) (al
 // refunded returns the value of a receipt's refund: the points by which the mint says that all the locked ecash is spent, and
 // the witness of that (NUT-07).
 func (p *Pay) refunded(one payment) (string, error) {
-	q, _, err := readQuote(one.Terms, one.Attempt)
-	if err != nil {
-		return "", err
-	}
-	key, err := p.c.Wallet.Seed().Key(wallet.PayerKey, one.Attempt.Hex())
-	if err != nil {
-		return "", err
-	}
 	value := spent{Mint: one.Reserved.Mint, Unit: one.Reserved.Unit, Amount: one.Reserved.Amount}
-	lock := p.locked(one, q, key.PubKey(), one.Reserved.Op)
-	if value.Spent, err = p.c.Wallet.Spent(one.Reserved.Op, lock, one.coins(one.Reserved.Unit, one.Reserved.Amount)); err != nil {
+	var err error
+	if value.Spent, err = p.c.Wallet.Spent(one.Reserved.Op, *one.Lock, len(one.Coins)); err != nil {
 		return "", err
 	}
 	b, err := json.Marshal(value, json.Deterministic(true))

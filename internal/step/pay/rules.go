@@ -83,41 +83,6 @@ func share(amount uint64, percent int) uint64 {
 	return amount/100*p + amount%100*p/100
 }
 
-// parts returns the parts in which an amount is locked, so that each payout is a sum of whole coins.
-func parts(o fact.Settlement, agreed uint64) []uint64 {
-	all := []uint64{agreed}
-	for _, part := range []uint64{share(agreed, o.Mixed), share(agreed, o.Partial)} {
-		if part == 0 || part == agreed {
-			continue
-		}
-		// Each cut splits the part that it falls into.
-		var at uint64
-		for i, one := range all {
-			if at < part && part < at+one {
-				all = slices.Replace(all, i, i+1, part-at, at+one-part)
-				break
-			}
-			at += one
-		}
-	}
-	return all
-}
-
-// maxCoins limits the coins of a lock, so that they fit into one private message.
-const maxCoins = 28
-
-// choose returns how many of the coins, from the first one, are worth an amount.
-func choose(amounts []uint64, amount uint64) (n int, ok bool) {
-	var sum uint64
-	for n = range amounts {
-		if sum == amount {
-			return n, true
-		}
-		sum += amounts[n]
-	}
-	return len(amounts), sum == amount
-}
-
 // quote is a provider's price and the lock that it asks for.
 type quote struct {
 	amount   uint64

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/quick"
 	"time"
 
 	"guild"
@@ -74,31 +73,6 @@ func TestPayoutWithoutTests(t *testing.T) {
 		if amount != c.amount || rule != c.rule || wait != c.wait {
 			t.Errorf("%+v: %d by %s, wait %v", c, amount, rule, wait)
 		}
-	}
-}
-
-func TestEachPayoutIsASumOfCoins(t *testing.T) {
-	holds := func(agreed uint64, mixed, partial int8) bool {
-		agreed %= 1 << 53
-		o := fact.Settlement{Mixed: int(mixed), Partial: int(partial)}
-		var amounts []uint64
-		for _, part := range parts(o, agreed) {
-			amounts = append(amounts, cashu.Split(part)...)
-		}
-		sum, err := cashu.Sum(amounts...)
-		ok := err == nil && sum == agreed && len(amounts) == (payment{Order: o}).coins("test", agreed)
-		for _, amount := range []uint64{0, agreed, share(agreed, o.Mixed), share(agreed, o.Partial)} {
-			n, whole := choose(amounts, amount)
-			chosen, _ := cashu.Sum(amounts[:n]...)
-			ok = ok && whole && chosen == amount && amount <= agreed
-		}
-		return ok
-	}
-	if err := quick.Check(holds, nil); err != nil {
-		t.Error(err)
-	}
-	if _, whole := choose([]uint64{4, 1}, 1); whole {
-		t.Error("the first coin is larger")
 	}
 }
 

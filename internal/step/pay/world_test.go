@@ -83,6 +83,12 @@ func newWorld(t *testing.T, order fact.Settlement, price uint64) *world {
 // changedWorld is a world whose customer gets a changed quote.
 func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(*world, *fact.AttemptQuoted)) *world {
 	t.Helper()
+	return fundedWorld(t, order, price, quote, 10_000, 0)
+}
+
+// fundedWorld is a world whose customer has an amount, and whose mint takes a fee for each coin, in thousandths.
+func fundedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(*world, *fact.AttemptQuoted), funds, fee uint64) *world {
+	t.Helper()
 	w := &world{T: t, now: time.Now().Truncate(time.Second), waiting: true, quote: quote}
 	if order.How == onchain {
 		w.chain = bitcoindtest.New()
@@ -90,7 +96,7 @@ func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(
 	if inBitcoin(order.Unit) {
 		w.lightning = &network{t: t, now: func() time.Time { return w.now }}
 	}
-	m, err := mintd.Open(journaltest.Dir(t), mintd.Options{Now: func() time.Time { return w.now }, Faucet: 1 << 30, Log: slog.New(slog.DiscardHandler)})
+	m, err := mintd.Open(journaltest.Dir(t), mintd.Options{Now: func() time.Time { return w.now }, Faucet: 1 << 30, Fee: fee, Log: slog.New(slog.DiscardHandler)})
 	w.ok(err)
 	server := httptest.NewServer(m.Handler())
 	t.Cleanup(func() { server.Close(); m.Close() })
@@ -121,7 +127,7 @@ func changedWorld(t *testing.T, order fact.Settlement, price uint64, quote func(
 	}
 	w.ok(w.customer.wallet.AddMint(t.Context(), w.asset))
 	w.ok(w.provider.wallet.AddMint(t.Context(), w.asset))
-	_, _, err = w.customer.wallet.Fund(t.Context(), w.asset, 10_000)
+	_, _, err = w.customer.wallet.Fund(t.Context(), w.asset, funds)
 	w.ok(err)
 	w.pump()
 	deadline := w.now.Add(time.Hour)

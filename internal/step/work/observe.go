@@ -53,6 +53,7 @@ func (w *Work) Observe(ctx context.Context, from string, v guild.Verified) error
 	received.Prepaid, received.Onchain = r.Get(nip90.ParamSettle) == "prepaid", r.Get(nip90.ParamSettle) == "onchain"
 	received.Encrypted, received.Relays, received.Deadline = r.Encrypted != "", r.Relays, deadline.UnixMilli()
 	received.Hold, received.Arbiter = nip90.HoldOf(r.Extra), nip90.ArbiterOf(r.Extra)
+	received.Payout = r.Payout()
 	if r.Solicits() || r.Provider == nil && !w.worksUnasked(r) {
 		return w.offer(received, r)
 	}

@@ -15,6 +15,7 @@ import (
 	"fiatjaf.com/nostr"
 
 	"guild"
+	"guild/internal/journal/fact"
 	"guild/internal/journal/fold/foldtest"
 	"guild/internal/step/steptest"
 	"guild/nip90"
@@ -49,6 +50,19 @@ func TestRequestIsDone(t *testing.T) {
 		}
 		if left, _ := os.ReadDir(w.c.Scratch); len(left) != 0 {
 			t.Errorf("left in scratch: %v", left)
+		}
+	})
+}
+
+func TestPayoutOfARequestIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, python(echo))
+		r := task(t, bundle(t, nil))
+		want := nip90.Payout{How: nip90.Escrow, Mixed: 40, Weak: 500_000}
+		r.SetPayout(want)
+		w.asks(customer, r)
+		if all := steptest.Facts[fact.RequestReceived](w); len(all) != 1 || all[0].Payout == nil || *all[0].Payout != want {
+			t.Errorf("%+v", all)
 		}
 	})
 }
