@@ -86,7 +86,7 @@ func (f *Fold) Check() error {
 	return errors.Join(errs...)
 }
 
-// Reconciled is what Reconcile found.
+// Reconciled has the differences between the ledger and the mints.
 type Reconciled struct {
 	Coins       int // that the mints were asked about
 	Differences []Difference

@@ -148,7 +148,7 @@ func (w *Wallet) did(ctx context.Context, m *mint.Mint, op operation, fresh bool
 	return err == nil && !slices.ContainsFunc(states, func(st mint.ProofState) bool { return st.State == mint.Spent }), err
 }
 
-// taken is what the mint has of what an operation gives: inputs, or a quote.
+// taken counts the inputs of an operation that the mint has spent, or its quote if that was issued.
 type taken struct {
 	all, spent int
 	lost       []fact.Coin // of our inputs, those that are spent

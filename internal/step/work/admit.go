@@ -77,7 +77,7 @@ func (w *Work) admit(s Service, e nostr.Event, r nip90.Request) *refusal {
 	switch {
 	case repeats && !w.limits.allowIdle(e.PubKey, w.c.Now()):
 		return tooOften("busy: it repeats another request, and you repeat too many, try again later")
-	case q.toDo >= s.Slots+s.Queue:
+	case q.queued >= s.Slots+s.Queue:
 		return refuse(guild.Flood, "at capacity, try again later")
 	case q.theirs+q.theirUnpaid >= s.Terms.Each:
 		return tooOften("at capacity: %d of your requests are not finished, try again later", q.theirs+q.theirUnpaid)
@@ -100,7 +100,7 @@ const (
 
 // queue counts the unfinished requests to a service.
 type queue struct {
-	toDo, unpaid        int // that wait for a worker or have one, and that wait for their price
+	queued, unpaid      int // that wait for a worker or have one, and that wait for their price
 	theirs, theirUnpaid int // the same of one customer
 }
 
@@ -110,7 +110,7 @@ func (w *Work) waiting(s Service, customer nostr.PubKey) (q queue) {
 		if r.Service != s.D || r.Ending != "" {
 			continue
 		}
-		mine, all := &q.theirs, &q.toDo
+		mine, all := &q.theirs, &q.queued
 		if w.awaitsMoney(r) {
 			mine, all = &q.theirUnpaid, &q.unpaid
 		}

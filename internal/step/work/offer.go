@@ -31,7 +31,7 @@ func (w *Work) offer(received fact.RequestReceived, r nip90.Request) error {
 	if refused := s.Terms.check(e, r); refused != nil {
 		return guild.Drop(refused.reason, "request %.8s: %.200s", e.ID.Hex(), refused.text)
 	}
-	if q := w.waiting(s, e.PubKey); q.toDo >= s.Slots+s.Queue || q.theirs+q.theirUnpaid >= s.Terms.Each {
+	if q := w.waiting(s, e.PubKey); q.queued >= s.Slots+s.Queue || q.theirs+q.theirUnpaid >= s.Terms.Each {
 		return guild.Drop(guild.Flood, "the queue of %q is full", s.D)
 	}
 	if !w.limits.allowOffer(e.PubKey, w.c.Now()) {
